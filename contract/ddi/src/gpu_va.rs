@@ -1,0 +1,100 @@
+//! GPU virtual memory as a driver describes it (memory §4).
+
+use wddm_types::{PhysicalAddress, SegmentId};
+
+bitflags::bitflags! {
+    /// Bits of `DXGK_GPUMMUCAPS` (memory §4.2).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct GpuMmuFlags: u32 {
+        /// Entries can be read-only.
+        const READ_ONLY_MEMORY_SUPPORTED = 1 << 0;
+        /// Entries can forbid execution.
+        const NO_EXECUTE_MEMORY_SUPPORTED = 1 << 1;
+        /// Entries can read as zero.
+        const ZERO_IN_PTE_SUPPORTED = 1 << 2;
+        /// Every entry is to be invalidated before a table is freed.
+        const EXPLICIT_PAGE_TABLE_INVALIDATION = 1 << 3;
+        /// Entries can snoop.
+        const CACHE_COHERENT_MEMORY_SUPPORTED = 1 << 4;
+        /// Contexts of the space are suspended during changes.
+        const PAGE_TABLE_UPDATE_REQUIRE_ADDRESS_SPACE_IDLE = 1 << 5;
+        /// Large pages above the leaf.
+        const LARGE_PAGE_SUPPORTED = 1 << 6;
+        /// Two leaf tables per entry.
+        const DUAL_PTE_SUPPORTED = 1 << 7;
+        /// The TLB does not remember invalid entries: no flush from invalid to valid.
+        const INVALID_TLB_ENTRIES_NOT_CACHED = 1 << 10;
+    }
+}
+
+/// How page tables are written (`DXGK_PAGETABLEUPDATEMODE`, memory §4.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageTableUpdateMode {
+    /// By the CPU.
+    CpuVirtual,
+    /// By the GPU through virtual addresses.
+    GpuVirtual,
+    /// By the GPU through physical addresses.
+    #[default]
+    GpuPhysical,
+}
+
+/// `DXGK_GPUMMUCAPS` (memory §4.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GpuMmuCaps {
+    /// Bits.
+    pub flags: GpuMmuFlags,
+    /// How tables of processes are written; those of the paging process always by the CPU.
+    pub update_mode: PageTableUpdateMode,
+    /// Width of a virtual address.
+    pub virtual_address_bits: u32,
+    /// 2 to 6.
+    pub page_table_levels: u32,
+}
+
+/// `DXGK_PAGE_TABLE_LEVEL_DESC` (memory §4.3) of one level; level 0 is the leaf.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageTableLevelDesc {
+    /// Entries = 2^n; each leaf entry covers 4 KB.
+    pub index_bits: u32,
+    /// Where the tables live.
+    pub segment: SegmentId,
+    /// Where those of the paging process live.
+    pub paging_process_segment: SegmentId,
+    /// Bytes of a table.
+    pub size_bytes: u32,
+    /// Its alignment.
+    pub alignment_bytes: u32,
+}
+
+bitflags::bitflags! {
+    /// Flags of `DXGK_PTE` (memory §4.4).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct PteFlags: u32 {
+        /// Without it an access faults.
+        const VALID = 1 << 0;
+        /// With VALID: reads 0, drops writes.
+        const ZERO = 1 << 1;
+        /// Snooped.
+        const CACHE_COHERENT = 1 << 2;
+        /// No writes.
+        const READ_ONLY = 1 << 3;
+        /// No execution.
+        const NO_EXECUTE = 1 << 4;
+    }
+}
+
+/// `DXGK_PTE` (memory §4.4): page of a segment, or of system memory when the segment is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pte {
+    /// Bits.
+    pub flags: PteFlags,
+    /// Page (or lower table), low 12 bits of the offset zero.
+    pub address: PhysicalAddress,
+}
+
+impl Pte {
+    /// Nothing there.
+    pub const INVALID: Pte =
+        Pte { flags: PteFlags::empty(), address: PhysicalAddress { segment: SegmentId::SYSTEM, offset: 0 } };
+}

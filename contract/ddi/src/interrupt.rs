@@ -1,0 +1,50 @@
+//! What a driver's interrupt routine reports (sync §2.8).
+
+use wddm_types::NodeId;
+
+use crate::fence::OsGlobalFence;
+use crate::queue::KmdQueue;
+
+bitflags::bitflags! {
+    /// `DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS` (sync §2.8).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct InterruptFlags: u32 {
+        /// Also look at legacy monitored fences.
+        const EVALUATE_LEGACY_MONITORED_FENCES = 1 << 2;
+    }
+}
+
+/// `DXGKARGCB_NOTIFY_INTERRUPT_DATA` (sync §2.8). The kernel copies what it needs during the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt<'a> {
+    /// 19, `DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED`.
+    NativeFenceSignaled {
+        /// Node.
+        node: NodeId,
+        /// The *kernel's* handles; `None` (or empty): any may have been signalled.
+        fences: Option<&'a [OsGlobalFence]>,
+        /// Queues whose logs tell (optimized form).
+        queues: &'a [KmdQueue],
+        /// Flags.
+        flags: InterruptFlags,
+    },
+    /// 12, `DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED`.
+    HwQueuePageFaulted(PageFault),
+}
+
+/// The page-fault arm (sync §2.8, memory §5.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageFault {
+    /// The queue that faulted.
+    pub queue: KmdQueue,
+    /// Node.
+    pub node: NodeId,
+    /// The address.
+    pub virtual_address: u64,
+    /// It was a write.
+    pub write: bool,
+    /// Level of the page table that had no entry.
+    pub level: u32,
+    /// Not an address but an instruction was wrong (`FaultErrorCode` 1).
+    pub invalid_instruction: bool,
+}

@@ -1,0 +1,48 @@
+//! The kernel-mode driver contract: what a miniport implements and what it is lent.
+//!
+//! # The law of this boundary
+//! - **The kernel drives.** A miniport is called, it never calls back on its own: what it may use is lent for one call
+//!   ([`Host`], [`Notify`]) and is not stored.
+//! - **The kernel validates user input**; a miniport validates only what it alone understands (its private data, its
+//!   command words).
+//! - **Pointers live as long as the call.** A kernel address of a fence word comes as a borrowed word, so the rule that
+//!   a driver must not keep it (sync §1.5) is the borrow checker's.
+//! - **Synchronisation**: the kernel enters a miniport from one thread at a time. The interrupt routine never runs beside
+//!   `update_monitored_values` (sync §4.5).
+//! - **Facets**: what only some adapters have stands in traits of its own, reached by accessors; `None` is a null entry of
+//!   the driver's table, and capability bits are derived from the facets, so they cannot lie.
+//! - **Failure**: a method that may fail says with which statuses and what the kernel does then. A status that the
+//!   method may not return fails the adapter.
+//!
+//! Offsets and sizes of the C structures are another crate's; the members here keep their meaning and names.
+
+mod adapter;
+mod allocation;
+mod fence;
+mod gpu_va;
+mod interrupt;
+mod miniport;
+mod paging;
+mod queue;
+mod segment;
+
+pub use adapter::{
+    AdapterCaps, DriverStatus, FeatureId, FeatureState, FeatureSupport, NativeFenceOsCaps, NodeMetadata,
+};
+pub use allocation::{
+    AllocationFlags, AllocationInfo, CreateAllocation, KmdAllocation, PRIORITY_NORMAL, SegmentPreference,
+};
+pub use fence::{
+    CreateNativeFence, CurrentUpdate, FenceType, KmdGlobalFence, KmdLocalFence, MonitoredUpdate, NativeFenceCaps,
+    OpenNativeFence, OsGlobalFence, OsLocalFence, PRIVATE_DATA_BYTES, UpdateCurrentFlags,
+};
+pub use gpu_va::{GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags};
+pub use interrupt::{Interrupt, InterruptFlags, PageFault};
+pub use miniport::{Doorbells, GpuVirtualAddressing, HardwareQueues, Host, Miniport, NativeFences, Notify};
+pub use paging::{BuildPagingBuffer, Mdl, PagingOp, PagingStatus, TransferEnd, TransferFlags};
+pub use queue::{
+    ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, HwQueueFlags, KmdContext,
+    KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, OsContext, OsDoorbell, OsQueue, ProgressFence,
+    SubmitCommandToHwQueue,
+};
+pub use segment::{PagingBufferInfo, QuerySegment4, SegmentDescriptor4, SegmentFlags};

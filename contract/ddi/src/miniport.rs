@@ -1,0 +1,233 @@
+//! The traits: [`Miniport`] and its facets, and what a driver is lent ([`Host`], [`Notify`]).
+
+use wddm_types::{NodeId, PageRun, PhysicalAddress};
+
+use crate::adapter::{
+    AdapterCaps, DriverStatus, FeatureId, FeatureState, FeatureSupport, NativeFenceOsCaps, NodeMetadata,
+};
+use crate::allocation::{CreateAllocation, KmdAllocation};
+use crate::fence::{
+    CreateNativeFence, CurrentUpdate, KmdGlobalFence, KmdLocalFence, MonitoredUpdate, NativeFenceCaps, OpenNativeFence,
+    UpdateCurrentFlags,
+};
+use crate::gpu_va::{GpuMmuCaps, PageTableLevelDesc};
+use crate::interrupt::Interrupt;
+use crate::paging::{BuildPagingBuffer, PagingStatus};
+use crate::queue::{
+    ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, KmdContext, KmdDevice,
+    KmdDoorbell, KmdProcess, KmdQueue, SubmitCommandToHwQueue,
+};
+use crate::segment::QuerySegment4;
+
+/// What the kernel lends a driver during a call.
+pub trait Host {
+    /// `IsFeatureEnabled` (sync §3.1 step 5). Unknown features are off with version 0.
+    fn is_feature_enabled(&mut self, feature: FeatureId) -> FeatureState;
+
+    /// `QueryFeatureInterface` for NATIVE_FENCE version 1, then `GetOSCaps` (sync §3.1 step 6). `None` when the feature
+    /// is off or the version is not the negotiated one.
+    fn native_fence_os_caps(&mut self, version: u16) -> Option<NativeFenceOsCaps>;
+
+    /// Contiguous, locked system memory for the driver's own use (rings of kernel-mode queues), or `None`. It stays the
+    /// driver's until [`Host::free_contiguous`].
+    fn allocate_contiguous(&mut self, pages: u64) -> Option<PageRun>;
+
+    /// Gives it back. The hardware does not touch it any more.
+    fn free_contiguous(&mut self, run: PageRun);
+}
+
+/// What the kernel lends an interrupt routine (`DxgkCbNotifyInterrupt`).
+pub trait Notify {
+    /// Reports one interrupt. The kernel copies what it needs and acts after the routine has returned.
+    fn interrupt(&mut self, interrupt: Interrupt<'_>);
+}
+
+/// A kernel-mode driver of one adapter.
+pub trait Miniport: Send {
+    /// `DxgkDdiStartDevice`, level 3. The driver finds its device, asks for features, sets the device up.
+    ///
+    /// # Errors
+    /// Any status fails the adapter's start.
+    fn start_device(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiStopDevice`, level 3. The device touches no memory when it returns.
+    fn stop_device(&mut self, host: &mut dyn Host);
+
+    /// `QueryFeatureSupport` (sync §3.1 step 3). May be called before `start_device`.
+    ///
+    /// # Errors
+    /// `InvalidParameter` for an id that the driver does not know.
+    fn query_feature_support(
+        &mut self,
+        feature: FeatureId,
+        allow_experimental: bool,
+    ) -> Result<FeatureSupport, DriverStatus>;
+
+    /// `QueryAdapterInfo(DRIVERCAPS)`; after `start_device`.
+    fn adapter_caps(&self) -> AdapterCaps;
+
+    /// `QueryAdapterInfo(QUERYSEGMENT4)`, twice (memory §1.3).
+    ///
+    /// # Errors
+    /// Any status fails the adapter's start.
+    fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiGetNodeMetadata`, for node 0, 1, … until `None`.
+    fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata>;
+
+    /// `DxgkDdiCreateProcess`. `system` is the paging process.
+    ///
+    /// # Errors
+    /// The process cannot use the adapter.
+    fn create_process(&mut self, system: bool) -> Result<KmdProcess, DriverStatus>;
+
+    /// `DxgkDdiDestroyProcess`. Must succeed.
+    fn destroy_process(&mut self, process: KmdProcess);
+
+    /// `DxgkDdiCreateDevice`, level 0.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    fn create_device(&mut self, create: CreateDevice) -> Result<KmdDevice, DriverStatus>;
+
+    /// `DxgkDdiDestroyDevice`. Its contexts are gone already.
+    fn destroy_device(&mut self, device: KmdDevice);
+
+    /// `DxgkDdiCreateAllocation`, level 0; adapter-scoped (memory §2.7).
+    ///
+    /// # Errors
+    /// `InvalidParameter` (private data), `NoMemory`.
+    fn create_allocation(&mut self, create: &mut CreateAllocation<'_>) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiDestroyAllocation`.
+    fn destroy_allocation(&mut self, allocation: KmdAllocation);
+
+    /// `DxgkDdiBuildPagingBuffer`, level 1 (memory §3).
+    ///
+    /// # Errors
+    /// [`PagingStatus`]; its `Fatal` stops the adapter.
+    fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus>;
+
+    /// `DxgkDdiInterruptRoutine`, at device interrupt level. Returns whether the interrupt was the device's.
+    fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool;
+
+    /// GPU virtual addressing (`GpuMmuSupported`).
+    fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing>;
+
+    /// Hardware scheduling.
+    fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues>;
+
+    /// Native fences.
+    fn native_fences(&mut self) -> Option<&mut dyn NativeFences>;
+
+    /// User-mode submission.
+    fn doorbells(&mut self) -> Option<&mut dyn Doorbells>;
+}
+
+/// The GpuMmu model (memory §4).
+pub trait GpuVirtualAddressing {
+    /// `QueryAdapterInfo(GPUMMUCAPS)`.
+    fn gpu_mmu_caps(&self) -> GpuMmuCaps;
+
+    /// `QueryAdapterInfo(PAGETABLELEVELDESC)`; level 0 is the leaf. Called for each level below `page_table_levels`.
+    fn page_table_level(&self, level: u32) -> PageTableLevelDesc;
+
+    /// `DxgkDdiSetRootPageTable`: before the context runs, and again after each move.
+    fn set_root_page_table(&mut self, context: KmdContext, root: PhysicalAddress, entries: u32);
+}
+
+/// Hardware scheduling (sync §2.5).
+pub trait HardwareQueues {
+    /// `DxgkDdiCreateHwContext`.
+    ///
+    /// # Errors
+    /// `NoMemory`, `InvalidParameter`.
+    fn create_hw_context(&mut self, create: CreateHwContext<'_>) -> Result<KmdContext, DriverStatus>;
+
+    /// `DxgkDdiDestroyHwContext`. Its queues are gone already.
+    fn destroy_hw_context(&mut self, context: KmdContext);
+
+    /// `DxgkDdiCreateHwQueue`.
+    ///
+    /// # Errors
+    /// `NoMemory`, `InvalidParameter`.
+    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue) -> Result<KmdQueue, DriverStatus>;
+
+    /// `DxgkDdiDestroyHwQueue`. When it returns the hardware executes nothing for it any more.
+    fn destroy_hw_queue(&mut self, host: &mut dyn Host, queue: KmdQueue);
+
+    /// `DxgkDdiSubmitCommandToHwQueue`. Its ring has room: the kernel keeps to `MaxInFlightHwQueueBuffers`.
+    ///
+    /// # Errors
+    /// Any status puts the device in error.
+    fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiResetHwEngine` narrowed to one queue after a fault: the queue is stopped and stays stopped, all others go
+    /// on. Must succeed.
+    fn stop_hw_queue(&mut self, queue: KmdQueue);
+}
+
+/// Native fences (sync §2.6). Called only while feature NATIVE_FENCE is enabled.
+pub trait NativeFences {
+    /// `QueryAdapterInfo(NATIVE_FENCE_CAPS)`.
+    fn caps(&self) -> NativeFenceCaps;
+
+    /// `DxgkDdiCreateNativeFence`.
+    ///
+    /// # Errors
+    /// The fence is not created.
+    fn create(&mut self, create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus>;
+
+    /// `DxgkDdiDestroyNativeFence`: after the last close. Afterwards neither GPU nor driver touches the words.
+    fn destroy(&mut self, fence: KmdGlobalFence);
+
+    /// `DxgkDdiOpenNativeFence`: always follows a create.
+    ///
+    /// # Errors
+    /// The open fails; the kernel destroys without close.
+    fn open(&mut self, open: &mut OpenNativeFence<'_>) -> Result<KmdLocalFence, DriverStatus>;
+
+    /// `DxgkDdiCloseNativeFence`.
+    fn close(&mut self, fence: KmdLocalFence);
+
+    /// `DxgkDdiUpdateMonitoredValues`, at device interrupt level. On return every CurrentValue that any core reads was
+    /// written by a GPU that had seen the new value (sync §3.9).
+    ///
+    /// # Errors
+    /// Bug check 0x119, parameter 0x12.
+    fn update_monitored_values(&mut self, updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiUpdateCurrentValuesFromCpu`, at dispatch level: store, barrier, kick (sync §3.6).
+    ///
+    /// # Errors
+    /// Bug check 0x119, parameter 0x13.
+    fn update_current_values(
+        &mut self,
+        updates: &[CurrentUpdate<'_>],
+        flags: UpdateCurrentFlags,
+    ) -> Result<(), DriverStatus>;
+}
+
+/// User-mode submission (sync §2.9, §3.17).
+pub trait Doorbells {
+    /// `DxgkDdiCreateDoorbell`: data only, no physical doorbell.
+    ///
+    /// # Errors
+    /// `InvalidParameter`, `NoMemory`.
+    fn create_doorbell(&mut self, create: CreateDoorbell) -> Result<KmdDoorbell, DriverStatus>;
+
+    /// `DxgkDdiConnectDoorbell`: assigns a physical doorbell.
+    ///
+    /// # Errors
+    /// Only irrecoverable ones.
+    fn connect_doorbell(&mut self, doorbell: KmdDoorbell) -> Result<ConnectedDoorbell, DriverStatus>;
+
+    /// `DxgkDdiDisconnectDoorbell`. Must succeed.
+    fn disconnect_doorbell(&mut self, doorbell: KmdDoorbell);
+
+    /// `DxgkDdiDestroyDoorbell`. Must succeed.
+    fn destroy_doorbell(&mut self, doorbell: KmdDoorbell);
+
+    /// `DxgkDdiNotifyWorkSubmission`. Must succeed.
+    fn notify_work_submission(&mut self, queue: KmdQueue);
+}

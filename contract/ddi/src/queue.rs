@@ -1,0 +1,136 @@
+//! Devices, contexts, hardware queues and doorbells between kernel and driver (sync §2.5, §2.9).
+
+use wddm_types::{GpuVa, NodeId};
+
+use crate::fence::KmdGlobalFence;
+
+macro_rules! handles {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        $($(#[$doc])* #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)] pub struct $name(pub u64);)*
+    };
+}
+
+handles! {
+    /// The driver's handle of a process (`hKmdProcess`).
+    KmdProcess,
+    /// The driver's handle of a device.
+    KmdDevice,
+    /// The kernel's handle of a context.
+    OsContext,
+    /// The driver's handle of a context.
+    KmdContext,
+    /// The kernel's handle of a hardware queue.
+    OsQueue,
+    /// The driver's handle of a hardware queue.
+    KmdQueue,
+    /// The kernel's handle of a doorbell.
+    OsDoorbell,
+    /// The driver's handle of a doorbell.
+    KmdDoorbell,
+}
+
+/// `DXGKARG_CREATEDEVICE`.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateDevice {
+    /// Whose.
+    pub process: KmdProcess,
+    /// The kernel's own device for paging.
+    pub system: bool,
+}
+
+/// `DXGKARG_CREATECONTEXT` for hardware scheduling (`DxgkDdiCreateHwContext`).
+#[derive(Clone, Copy, Debug)]
+pub struct CreateHwContext<'a> {
+    /// The device.
+    pub device: KmdDevice,
+    /// The kernel's handle.
+    pub context: OsContext,
+    /// Node.
+    pub node: NodeId,
+    /// The kernel's own context for paging (`SystemContext`).
+    pub system: bool,
+    /// From the user-mode driver; untrusted.
+    pub private_data: &'a [u8],
+}
+
+bitflags::bitflags! {
+    /// `D3DDDI_CREATEHWQUEUEFLAGS` (sync §2.5).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct HwQueueFlags: u32 {
+        /// No timeout detection.
+        const DISABLE_GPU_TIMEOUT = 1 << 0;
+        /// No part in broadcast signals.
+        const NO_BROADCAST_SIGNAL = 1 << 1;
+        /// Not blocked by broadcast waits.
+        const NO_BROADCAST_WAIT = 1 << 2;
+        /// System use.
+        const NO_KMD_ACCESS = 1 << 3;
+        /// Submits by ring and doorbell; kernel-mode submission is forbidden.
+        const USER_MODE_SUBMISSION = 1 << 4;
+        /// Set by the kernel: the progress fence is native.
+        const NATIVE_PROGRESS_FENCE = 1 << 5;
+        /// Kernel-mode testing.
+        const TEST_QUEUE = 1 << 6;
+    }
+}
+
+/// A queue's progress fence as the driver sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgressFence {
+    /// The driver's own handle of the native fence.
+    pub fence: KmdGlobalFence,
+    /// CurrentValue in the queue's space.
+    pub current_va: GpuVa,
+    /// MonitoredValue in the queue's space.
+    pub monitored_va: GpuVa,
+}
+
+/// `DXGKARG_CREATEHWQUEUE`.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateHwQueue {
+    /// The context.
+    pub context: KmdContext,
+    /// The kernel's handle.
+    pub queue: OsQueue,
+    /// Flags.
+    pub flags: HwQueueFlags,
+    /// The native progress fence.
+    pub progress: ProgressFence,
+}
+
+/// `DXGKARG_SUBMITCOMMANDTOHWQUEUE`.
+#[derive(Clone, Copy, Debug)]
+pub struct SubmitCommandToHwQueue {
+    /// The queue.
+    pub queue: KmdQueue,
+    /// The value that the queue's progress fence has when the buffer is done.
+    pub progress_value: u64,
+    /// The commands' address in the queue's space.
+    pub buffer: GpuVa,
+    /// Their bytes.
+    pub buffer_bytes: u32,
+    /// A paging buffer.
+    pub paging: bool,
+}
+
+/// `DXGKARG_CREATEDOORBELL` (sync §2.9).
+#[derive(Clone, Copy, Debug)]
+pub struct CreateDoorbell {
+    /// The queue.
+    pub queue: KmdQueue,
+    /// The kernel's handle.
+    pub doorbell: OsDoorbell,
+    /// Where the ring buffer lies in the process's space.
+    pub ring: GpuVa,
+    /// Its bytes.
+    pub ring_bytes: u64,
+}
+
+/// What `DxgkDdiConnectDoorbell` answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectedDoorbell {
+    /// Byte offset of the physical doorbell in the device's doorbell page.
+    pub offset: u64,
+    /// `CONNECTED_NOTIFY_KMD`: the client must tell the kernel after ringing.
+    pub notify: bool,
+}

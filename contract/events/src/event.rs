@@ -1,0 +1,154 @@
+//! The events. Ids are the kernel's own numbers: they name objects in a trace, never resolve to anything.
+
+/// Why memory moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// MakeResident brought it in.
+    MakeResident,
+    /// It had to make room for `for_allocation`.
+    Pressure {
+        /// The allocation that needed the room.
+        for_allocation: u64,
+    },
+    /// Evict without EvictOnlyIfNecessary.
+    Evict,
+    /// A CPU lock needed it in system memory.
+    Lock,
+    /// It was destroyed.
+    Destroy,
+}
+
+impl Cause {
+    /// One word for tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::MakeResident => "make resident",
+            Cause::Pressure { .. } => "pressure",
+            Cause::Evict => "evict",
+            Cause::Lock => "lock",
+            Cause::Destroy => "destroy",
+        }
+    }
+}
+
+/// How memory moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Move {
+    /// Copied from system memory into a segment.
+    PageIn,
+    /// Copied from a segment to system memory.
+    PageOut,
+    /// Left a segment without a copy: the copy in system memory is still good, or there never was content.
+    Discard,
+    /// Filled with zeros: the first commit.
+    Fill,
+}
+
+impl Move {
+    /// One word for tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Move::PageIn => "page in",
+            Move::PageOut => "page out",
+            Move::Discard => "discard",
+            Move::Fill => "fill",
+        }
+    }
+}
+
+macro_rules! events {
+    ($( $(#[$doc:meta])* $name:ident = $code:literal { $( $(#[$field_doc:meta])* $field:ident : $kind:ty ),* $(,)? } )*) => {
+        /// One event.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)] // each field's meaning stands in the declaration below, which is the documentation's source
+        pub enum Event {
+            $( $(#[$doc])* $name { $( $(#[$field_doc])* $field: $kind ),* }, )*
+        }
+
+        impl Event {
+            /// The event's name.
+            pub const fn name(&self) -> &'static str {
+                match self { $( Event::$name { .. } => stringify!($name), )* }
+            }
+
+            /// Feeds the event to a hash, field by field in declared order.
+            pub(crate) fn feed(&self, hash: &mut crate::hash::TraceHash) {
+                match self { $( Event::$name { $( $field ),* } => {
+                    hash.number($code);
+                    $( crate::hash::Feed::feed($field, hash); )*
+                } )* }
+            }
+        }
+    };
+}
+
+events! {
+    /// An adapter has started.
+    AdapterStarted = 1 { adapter: u32, name: String, segments: u32 }
+    /// A segment and its capacity in bytes.
+    SegmentAdded = 2 { adapter: u32, segment: u8, aperture: bool, capacity_bytes: u64, page_bytes: u64 }
+    /// A process came.
+    ProcessCreated = 3 { process: u32 }
+    /// A process went; everything it had is gone.
+    ProcessDied = 4 { process: u32 }
+    /// A device was created.
+    DeviceCreated = 5 { process: u32, device: u64 }
+    /// A device went into error: `state` as D3DKMT_DEVICEEXECUTION_*.
+    DeviceInError = 6 { device: u64, state: u32, reason: String }
+    /// An allocation was created.
+    AllocationCreated = 10 { device: u64, allocation: u64, size_bytes: u64 }
+    /// An allocation was destroyed.
+    AllocationDestroyed = 11 { allocation: u64 }
+    /// MakeResident was accepted; 0 as value: resident at once.
+    MakeResident = 12 { device: u64, count: u32, paging_fence_value: u64 }
+    /// MakeResident was refused for lack of room.
+    MakeResidentRefused = 13 { device: u64, bytes_to_trim: u64 }
+    /// Evict was accepted.
+    Evict = 14 { device: u64, count: u32, not_written: bool }
+    /// Memory moves: decided now, carried out by the paging work `work`.
+    Moved = 15 { work: u64, process: u32, allocation: u64, segment: u8, bytes: u64, how: Move, why: Cause }
+    /// Resident bytes of a segment after a decision.
+    ResidentBytes = 16 { segment: u8, bytes: u64 }
+    /// Paging work was queued on a paging queue; it completes `value` of that queue's fence.
+    PagingQueued = 17 { work: u64, paging_queue: u64, fence: u64, value: u64, in_bytes: u64, out_bytes: u64, held_for: u32 }
+    /// A paging buffer was handed to the driver; its progress value on the paging hardware queue.
+    PagingSubmitted = 18 { work: u64, progress_value: u64, words: u32 }
+    /// The kernel saw that the work's fence value was reached.
+    PagingCompleted = 19 { work: u64 }
+    /// A GPU VA range was mapped.
+    GpuVaMapped = 20 { process: u32, va: u64, size_bytes: u64, allocation: u64 }
+    /// A GPU VA range was freed.
+    GpuVaFreed = 21 { process: u32, va: u64, size_bytes: u64 }
+    /// A hardware queue was created; `hardware_queue` is its number on the device.
+    QueueCreated = 30 { queue: u64, node: u16, user_mode: bool, process: u32, fence: u64 }
+    /// A hardware queue was destroyed.
+    QueueDestroyed = 31 { queue: u64 }
+    /// A command buffer was submitted by the kernel.
+    Submitted = 32 { queue: u64, progress_value: u64 }
+    /// A packet of a kernel-mode queue is held until fences are reached.
+    QueueHeld = 33 { queue: u64, fence: u64, value: u64 }
+    /// It goes on.
+    QueueReleased = 34 { queue: u64 }
+    /// A doorbell was connected at this byte offset of the doorbell page.
+    DoorbellConnected = 35 { queue: u64, offset: u64 }
+    /// A fence was created; `current` is the system address of its CurrentValue.
+    FenceCreated = 40 { process: u32, fence: u64, initial: u64, current: u64 }
+    /// A fence was destroyed.
+    FenceDestroyed = 41 { fence: u64 }
+    /// The CPU signalled a fence.
+    FenceSignaledFromCpu = 42 { fence: u64, value: u64 }
+    /// A CPU wait began.
+    CpuWaitBegan = 43 { process: u32, wait: u64, fence: u64, value: u64 }
+    /// A CPU wait ended.
+    CpuWaitEnded = 44 { process: u32, wait: u64 }
+    /// MonitoredValue was published.
+    MonitoredValueUpdated = 45 { fence: u64, value: u64 }
+    /// A native-fence interrupt was dispatched: how many fences it named (0: any), how many waits it released.
+    FenceInterrupt = 46 { adapter: u32, named: u32, released: u32 }
+    /// A queue faulted.
+    QueueFaulted = 47 { queue: u64, va: u64, write: bool, instruction: bool }
+    /// A call was refused.
+    CallRefused = 50 { process: u32, call: String, status: u32, reason: String }
+    /// A driver broke the contract; its adapter is stopped.
+    AdapterStopped = 51 { adapter: u32, reason: String }
+}

@@ -1,0 +1,364 @@
+//! The calls.
+
+use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
+
+/// One call of user mode. The variant's name is the `D3DKMT` function's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// `D3DKMTEnumAdapters2` → [`crate::Reply::Adapters`].
+    EnumAdapters,
+    /// `D3DKMTOpenAdapterFromLuid` → `Handle`.
+    OpenAdapterFromLuid {
+        /// Which.
+        luid: Luid,
+    },
+    /// `D3DKMTCloseAdapter`.
+    CloseAdapter {
+        /// The adapter; its devices must be gone.
+        adapter: RawHandle,
+    },
+    /// `D3DKMTQueryAdapterInfo`: segments, nodes and capabilities in one answer → `AdapterInfo`.
+    QueryAdapterInfo {
+        /// The adapter.
+        adapter: RawHandle,
+    },
+    /// `D3DKMTQueryVideoMemoryInfo` → `VideoMemoryInfo`.
+    QueryVideoMemoryInfo {
+        /// The adapter.
+        adapter: RawHandle,
+        /// Local group, else non-local.
+        local: bool,
+    },
+    /// `D3DKMTCreateDevice` → `Handle`.
+    CreateDevice {
+        /// The adapter.
+        adapter: RawHandle,
+    },
+    /// `D3DKMTDestroyDevice`: everything on it goes too.
+    DestroyDevice {
+        /// The device.
+        device: RawHandle,
+    },
+    /// `D3DKMTGetDeviceState` → `DeviceState`. Works on a device in error.
+    GetDeviceState {
+        /// The device.
+        device: RawHandle,
+    },
+    /// `D3DKMTCreatePagingQueue` → `PagingQueue`.
+    CreatePagingQueue {
+        /// The device.
+        device: RawHandle,
+    },
+    /// `D3DKMTDestroyPagingQueue`: drains, then destroys the fence.
+    DestroyPagingQueue {
+        /// The queue.
+        queue: RawHandle,
+    },
+    /// `D3DKMTCreateAllocation2` → `Handles`, one each, all or none.
+    CreateAllocation {
+        /// The device.
+        device: RawHandle,
+        /// The allocations.
+        allocations: Vec<AllocationRequest>,
+    },
+    /// `D3DKMTDestroyAllocation2` with flags 0: deferred behind the commands queued before (memory §6.2).
+    DestroyAllocation {
+        /// The device.
+        device: RawHandle,
+        /// The allocations; their handles are dead at return.
+        allocations: Vec<RawHandle>,
+    },
+    /// `D3DKMTMapGpuVirtualAddress` → `MappedVa`.
+    MapGpuVirtualAddress {
+        /// The paging queue whose fence tells when the entries are there.
+        paging_queue: RawHandle,
+        /// What to map.
+        allocation: RawHandle,
+        /// Exact address, or NULL.
+        base: GpuVa,
+        /// Window for a free choice; NULL = from the start.
+        minimum: GpuVa,
+        /// End of the window; NULL = no bound.
+        maximum: GpuVa,
+        /// First page of the allocation.
+        offset_in_pages: u64,
+        /// How many pages.
+        size_in_pages: u64,
+        /// `Protection.Write`.
+        write: bool,
+    },
+    /// `D3DKMTFreeGpuVirtualAddress`.
+    FreeGpuVirtualAddress {
+        /// The device whose process owns the space.
+        device: RawHandle,
+        /// First address.
+        base: GpuVa,
+        /// Bytes, a multiple of 4096.
+        size_bytes: u64,
+    },
+    /// `D3DKMTMakeResident` → `Residency`.
+    MakeResident {
+        /// The paging queue.
+        paging_queue: RawHandle,
+        /// The allocations; each occurrence counts once.
+        allocations: Vec<RawHandle>,
+        /// Flags.
+        flags: MakeResidentFlags,
+    },
+    /// `D3DKMTEvict` → `BytesToTrim`.
+    Evict {
+        /// The device.
+        device: RawHandle,
+        /// The allocations.
+        allocations: Vec<RawHandle>,
+        /// Flags.
+        flags: EvictFlags,
+    },
+    /// `D3DKMTLock2` → `Mapped`.
+    Lock2 {
+        /// The device.
+        device: RawHandle,
+        /// The allocation.
+        allocation: RawHandle,
+        /// Must be 0.
+        flags: u32,
+    },
+    /// `D3DKMTUnlock2`.
+    Unlock2 {
+        /// The device.
+        device: RawHandle,
+        /// The allocation.
+        allocation: RawHandle,
+    },
+    /// `D3DKMTCreateHwContext` → `Handle`.
+    CreateHwContext {
+        /// The device.
+        device: RawHandle,
+        /// Node.
+        node: NodeId,
+        /// For the driver.
+        private_data: Vec<u8>,
+    },
+    /// `D3DKMTDestroyHwContext`.
+    DestroyHwContext {
+        /// The context; its queues go too.
+        context: RawHandle,
+    },
+    /// `D3DKMTCreateHwQueue` → `HwQueue`.
+    CreateHwQueue {
+        /// The context.
+        context: RawHandle,
+        /// Flags.
+        flags: QueueFlags,
+    },
+    /// `D3DKMTDestroyHwQueue`.
+    DestroyHwQueue {
+        /// The queue.
+        queue: RawHandle,
+    },
+    /// `D3DKMTSubmitCommandToHwQueue`.
+    SubmitCommandToHwQueue {
+        /// The queue; not one with user-mode submission.
+        queue: RawHandle,
+        /// The progress value that the buffer completes; strictly rising.
+        progress_value: u64,
+        /// The commands.
+        buffer: GpuVa,
+        /// Their bytes.
+        buffer_bytes: u32,
+    },
+    /// `D3DKMTSubmitWaitForSyncObjectsToHwQueue`.
+    SubmitWaitForSyncObjectsToHwQueue {
+        /// The queue.
+        queue: RawHandle,
+        /// Fences and values; all must be reached.
+        points: Vec<(RawHandle, u64)>,
+    },
+    /// `D3DKMTSubmitSignalSyncObjectsToHwQueue`.
+    SubmitSignalSyncObjectsToHwQueue {
+        /// The queue.
+        queue: RawHandle,
+        /// Fences and values.
+        points: Vec<(RawHandle, u64)>,
+    },
+    /// `D3DKMTCreateDoorbell` → `Doorbell`.
+    CreateDoorbell {
+        /// A queue with user-mode submission.
+        queue: RawHandle,
+        /// The ring buffer: an allocation, mapped at `ring_va`, resident.
+        ring: RawHandle,
+        /// Where it is mapped.
+        ring_va: GpuVa,
+    },
+    /// `D3DKMTConnectDoorbell` → `DoorbellOffset`.
+    ConnectDoorbell {
+        /// The doorbell.
+        doorbell: RawHandle,
+    },
+    /// `D3DKMTDestroyDoorbell`.
+    DestroyDoorbell {
+        /// The doorbell.
+        doorbell: RawHandle,
+    },
+    /// `D3DKMTNotifyWorkSubmission`.
+    NotifyWorkSubmission {
+        /// The doorbell.
+        doorbell: RawHandle,
+    },
+    /// `D3DKMTCreateNativeFence` → `Fence`.
+    CreateNativeFence {
+        /// The device.
+        device: RawHandle,
+        /// What kind.
+        request: NativeFenceRequest,
+    },
+    /// `D3DKMTDestroySynchronizationObject`.
+    DestroySynchronizationObject {
+        /// The fence.
+        fence: RawHandle,
+    },
+    /// `D3DKMTWaitForSynchronizationObjectFromCpu`: answers when satisfied.
+    WaitForSynchronizationObjectFromCpu {
+        /// The device.
+        device: RawHandle,
+        /// Fences and values.
+        points: Vec<(RawHandle, u64)>,
+        /// Flags.
+        flags: WaitFlags,
+    },
+    /// `D3DKMTSignalSynchronizationObjectFromCpu`.
+    SignalSynchronizationObjectFromCpu {
+        /// The device.
+        device: RawHandle,
+        /// Fences and values.
+        points: Vec<(RawHandle, u64)>,
+    },
+}
+
+impl Call {
+    /// The name of the `D3DKMT` function, without its prefix.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Call::EnumAdapters => "EnumAdapters",
+            Call::OpenAdapterFromLuid { .. } => "OpenAdapterFromLuid",
+            Call::CloseAdapter { .. } => "CloseAdapter",
+            Call::QueryAdapterInfo { .. } => "QueryAdapterInfo",
+            Call::QueryVideoMemoryInfo { .. } => "QueryVideoMemoryInfo",
+            Call::CreateDevice { .. } => "CreateDevice",
+            Call::DestroyDevice { .. } => "DestroyDevice",
+            Call::GetDeviceState { .. } => "GetDeviceState",
+            Call::CreatePagingQueue { .. } => "CreatePagingQueue",
+            Call::DestroyPagingQueue { .. } => "DestroyPagingQueue",
+            Call::CreateAllocation { .. } => "CreateAllocation",
+            Call::DestroyAllocation { .. } => "DestroyAllocation",
+            Call::MapGpuVirtualAddress { .. } => "MapGpuVirtualAddress",
+            Call::FreeGpuVirtualAddress { .. } => "FreeGpuVirtualAddress",
+            Call::MakeResident { .. } => "MakeResident",
+            Call::Evict { .. } => "Evict",
+            Call::Lock2 { .. } => "Lock2",
+            Call::Unlock2 { .. } => "Unlock2",
+            Call::CreateHwContext { .. } => "CreateHwContext",
+            Call::DestroyHwContext { .. } => "DestroyHwContext",
+            Call::CreateHwQueue { .. } => "CreateHwQueue",
+            Call::DestroyHwQueue { .. } => "DestroyHwQueue",
+            Call::SubmitCommandToHwQueue { .. } => "SubmitCommandToHwQueue",
+            Call::SubmitWaitForSyncObjectsToHwQueue { .. } => "SubmitWaitForSyncObjectsToHwQueue",
+            Call::SubmitSignalSyncObjectsToHwQueue { .. } => "SubmitSignalSyncObjectsToHwQueue",
+            Call::CreateDoorbell { .. } => "CreateDoorbell",
+            Call::ConnectDoorbell { .. } => "ConnectDoorbell",
+            Call::DestroyDoorbell { .. } => "DestroyDoorbell",
+            Call::NotifyWorkSubmission { .. } => "NotifyWorkSubmission",
+            Call::CreateNativeFence { .. } => "CreateNativeFence",
+            Call::DestroySynchronizationObject { .. } => "DestroySynchronizationObject",
+            Call::WaitForSynchronizationObjectFromCpu { .. } => "WaitForSynchronizationObjectFromCpu",
+            Call::SignalSynchronizationObjectFromCpu { .. } => "SignalSynchronizationObjectFromCpu",
+        }
+    }
+}
+
+/// One allocation of a [`Call::CreateAllocation`] (`D3DDDI_ALLOCATIONINFO2`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllocationRequest {
+    /// For the kernel-mode driver; untrusted.
+    pub private_data: Vec<u8>,
+}
+
+/// The input of `D3DKMT_CREATENATIVEFENCE` (sync §2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NativeFenceRequest {
+    /// Initial CurrentValue.
+    pub initial_value: u64,
+    /// `D3DDDI_NATIVEFENCE_TYPE` as a number: 0 DEFAULT, 1 INTRA_GPU; others are refused.
+    pub fence_type: u32,
+    /// `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS`.
+    pub flags: FenceFlags,
+}
+
+bitflags::bitflags! {
+    /// `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS` (sync §2.3).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct FenceFlags: u32 {
+        /// Shared.
+        const SHARED = 1 << 0;
+        /// By NT handle; requires SHARED.
+        const NT_SECURITY_SHARING = 1 << 1;
+        /// Across adapters.
+        const CROSS_ADAPTER = 1 << 2;
+        /// Monitored only: signalled when fetched.
+        const TOP_OF_PIPELINE = 1 << 3;
+        /// This device may only wait.
+        const NO_SIGNAL = 1 << 4;
+        /// This device may only signal.
+        const NO_WAIT = 1 << 5;
+        /// Not forced to the maximum on a reset.
+        const NO_SIGNAL_MAX_VALUE_ON_TDR = 1 << 6;
+        /// Not mapped on the GPU.
+        const NO_GPU_ACCESS = 1 << 7;
+        /// Unknown bits are kept, so that they can be refused.
+        const _ = !0;
+    }
+
+    /// Flags of MakeResident (memory §5.2).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct MakeResidentFlags: u32 {
+        /// May exceed the budget.
+        const CANT_TRIM_FURTHER = 1 << 0;
+        /// Failure puts the device in error; only with the bit before.
+        const MUST_SUCCEED = 1 << 1;
+        /// Unknown bits are kept, so that they can be refused.
+        const _ = !0;
+    }
+
+    /// `D3DDDI_EVICT_FLAGS` (memory §5.3).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct EvictFlags: u32 {
+        /// Stay until memory is short.
+        const EVICT_ONLY_IF_NECESSARY = 1 << 0;
+        /// The GPU did not write since made resident.
+        const NOT_WRITTEN_TO = 1 << 1;
+        /// Unknown bits are kept, so that they can be refused.
+        const _ = !0;
+    }
+
+    /// `D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS` (sync §2.4).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct WaitFlags: u32 {
+        /// Any object instead of all.
+        const WAIT_ANY = 1 << 0;
+        /// Unknown bits are kept, so that they can be refused.
+        const _ = !0;
+    }
+
+    /// `D3DDDI_CREATEHWQUEUEFLAGS` (sync §2.5).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct QueueFlags: u32 {
+        /// No timeout detection.
+        const DISABLE_GPU_TIMEOUT = 1 << 0;
+        /// Ring and doorbell.
+        const USER_MODE_SUBMISSION = 1 << 4;
+        /// Reported back: the progress fence is native.
+        const NATIVE_PROGRESS_FENCE = 1 << 5;
+        /// Unknown bits are kept, so that they can be refused.
+        const _ = !0;
+    }
+}

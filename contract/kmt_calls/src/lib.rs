@@ -1,0 +1,20 @@
+//! Every user call as an owned, pointer-free value, and what it answers.
+//!
+//! # The law of this boundary
+//! A [`Call`] is an allegation: its handles are [`RawHandle`]s, its sizes and flags are whatever the caller wrote. The
+//! kernel parses it once; what the call holds is never read again afterwards. An answer holds no pointer either: memory
+//! that the caller may touch is named by address ([`Mapped`], [`WordAddress`]) and becomes a mapping in the link that
+//! carries the call, with the access that the specification grants.
+//!
+//! It is not the C interface: names and layouts of the `D3DKMT_*` structures are another crate's.
+
+mod call;
+mod reply;
+
+pub use call::{
+    AllocationRequest, Call, EvictFlags, FenceFlags, MakeResidentFlags, NativeFenceRequest, QueueFlags, WaitFlags,
+};
+pub use reply::{
+    AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, Mapped, Refusal,
+    Reply, Residency, SegmentInfo, VideoMemoryInfo,
+};

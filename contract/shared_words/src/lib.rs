@@ -1,0 +1,21 @@
+//! The protocols on memory that several parties share without a lock.
+//!
+//! The kernel, its clients, the drivers and the device meet on a few 64-bit words: fence values, doorbells, log headers.
+//! Control goes through calls and registers; these words are touched directly. This crate holds the memory they lie
+//! in ([`Memory`]) and the order in which each side stores and loads them ([`fence`], [`doorbell`], [`log`]).
+//!
+//! The law of this room: every shared word names its owner, each field is fetched once per decision, and where one side
+//! stores A and loads B while the other stores B and loads A, both put a full barrier between (sync §3.9). The
+//! protocols are generic over [`Word`] and [`Barrier`], so that the same lines run on mapped memory and under a model
+//! checker.
+//!
+//! It is no transport, it parks no thread and wakes nobody: it says *whether* somebody must be woken.
+
+pub mod doorbell;
+pub mod fence;
+pub mod log;
+mod memory;
+mod word;
+
+pub use memory::{Memory, MemoryError, ReadOnlyWord};
+pub use word::{Barrier, HardwareBarrier, Word};

@@ -1,0 +1,65 @@
+//! The fence log's layout (sync §2.7): a header of 40 bytes and entries of 48 in a 4-KB buffer.
+//!
+//! The GPU writes entries in index order and then the header word; the reader takes the header word in one load,
+//! asks the driver to commit the entries, and only then reads them (sync §3.14).
+
+/// Bytes of one log buffer.
+pub const LOG_BYTES: u64 = 4096;
+/// Bytes of the header.
+pub const HEADER_BYTES: u64 = 40;
+/// Bytes of an entry.
+pub const ENTRY_BYTES: u64 = 48;
+/// Entries of a 4-KB buffer (sync §2.7).
+pub const LOG_ENTRIES: u64 = (LOG_BYTES - HEADER_BYTES) / ENTRY_BYTES;
+
+const _: () = assert!(LOG_ENTRIES == 84, "sync §2.7 gives 84 entries");
+
+/// Offset of the 64-bit word {FirstFreeEntryIndex, WraparoundCount}.
+pub const POSITION_OFFSET: u64 = 0;
+
+/// Offset of the entry at ring index `index`.
+pub const fn entry_offset(index: u64) -> u64 {
+    HEADER_BYTES + ENTRY_BYTES * index
+}
+
+/// The header word after `total` entries were written into a ring of `entries`.
+pub const fn position(total: u64, entries: u64) -> u64 {
+    (total / entries) << 32 | (total % entries)
+}
+
+/// The count of entries ever written, from the header word.
+pub const fn total(position: u64, entries: u64) -> u64 {
+    (position >> 32) * entries + (position & 0xffff_ffff)
+}
+
+/// Offsets of an entry's fields.
+pub mod entry {
+    /// UINT64 FenceValue.
+    pub const FENCE_VALUE: u64 = 0;
+    /// D3DKMT_HANDLE hNativeFence in the low half, OperationType in the high half.
+    pub const HANDLE_AND_OPERATION: u64 = 8;
+    /// UINT64 FenceObservedGpuTimestamp.
+    pub const OBSERVED: u64 = 24;
+    /// UINT64 FenceEndGpuTimestamp.
+    pub const END: u64 = 40;
+}
+
+/// `DXGK_NATIVE_FENCE_LOG_OPERATION_SIGNAL_EXECUTED`.
+pub const SIGNAL_EXECUTED: u32 = 0;
+/// `DXGK_NATIVE_FENCE_LOG_OPERATION_WAIT_UNBLOCKED`.
+pub const WAIT_UNBLOCKED: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_counts_on_through_the_wrap() {
+        // spec: sync §3.14
+        // seed: N104
+        for written in [0, 1, 83, 84, 85, 168, 1_000_003] {
+            assert_eq!(total(position(written, LOG_ENTRIES), LOG_ENTRIES), written);
+        }
+        assert_eq!(position(84, LOG_ENTRIES), 1 << 32, "passing the last entry returns to index 0 with one wrap");
+    }
+}

@@ -1,0 +1,240 @@
+//! Memory that several parties reach at once, addressed by byte offset: system memory, a device's local memory, its
+//! doorbell page. The only place of the project where raw pointers into shared memory are followed.
+//!
+//! A [`Memory`] is reserved whole and filled by the operating system page by page at first touch, so that a device of
+//! 141 GB can be described on a laptop: what nobody touches costs nothing. It starts as zeros.
+//!
+//! Bytes move by raw copies, words by atomics. Two parties that write the same bytes at the same time get what two DMA
+//! engines would give them: some mixture. Nothing here ever makes a Rust reference to plain bytes, so no such mixture can
+//! break an invariant of the language's references; only the 64-bit words are referenced, and those are atomics.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::word::Word;
+
+/// Why memory could not be had.
+#[derive(Debug)]
+pub struct MemoryError {
+    bytes: u64,
+    source: rustix::io::Errno,
+}
+
+impl std::fmt::Display for MemoryError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the operating system refused to reserve {} bytes of address space: {}", self.bytes, self.source)
+    }
+}
+
+impl std::error::Error for MemoryError {}
+
+/// A range of shared memory.
+pub struct Memory {
+    base: NonNull<u8>,
+    bytes: u64,
+}
+
+// SAFETY: the pointer is to a mapping that lives as long as the value; every access goes through raw copies or atomics.
+unsafe impl Send for Memory {}
+// SAFETY: as above; no method hands out a reference to plain bytes.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Reserves `bytes` (rounded up to a page) of zeros. Nothing is committed until it is touched.
+    ///
+    /// # Errors
+    /// When the operating system refuses the address space.
+    pub fn reserve(bytes: u64) -> Result<Arc<Memory>, MemoryError> {
+        let bytes = bytes.max(1).next_multiple_of(4096);
+        let length = usize::try_from(bytes).map_err(|_| MemoryError { bytes, source: rustix::io::Errno::NOMEM })?;
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
+        let mapped = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                length,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        };
+        let base = mapped.map_err(|source| MemoryError { bytes, source })?;
+        // Huge pages where the system gives them: the first touch of 4-KB pages is most of a short run's time.
+        // SAFETY: the range is the mapping made above; advice changes no content.
+        let _ = unsafe { rustix::mm::madvise(base, length, rustix::mm::Advice::LinuxHugepage) };
+        let base = NonNull::new(base.cast::<u8>()).expect("a mapping is never at address 0");
+        Ok(Arc::new(Memory { base, bytes }))
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether `length` bytes from `offset` lie inside.
+    pub fn contains(&self, offset: u64, length: u64) -> bool {
+        offset.checked_add(length).is_some_and(|end| end <= self.bytes)
+    }
+
+    /// The 64-bit word at `offset`.
+    ///
+    /// # Panics
+    /// When the offset is not a multiple of 8 or lies outside: offsets from outside are checked before they come here.
+    pub fn word(&self, offset: u64) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && self.contains(offset, 8), "no word at {offset:#x} of {:#x}", self.bytes);
+        // SAFETY: in range, aligned (the base is page aligned), alive as long as `self`, and only ever used as an atomic
+        // or through raw copies.
+        unsafe { AtomicU64::from_ptr(self.at(offset).cast::<u64>()) }
+    }
+
+    /// Copies bytes out.
+    ///
+    /// # Panics
+    /// When the range lies outside.
+    pub fn read(&self, offset: u64, into: &mut [u8]) {
+        assert!(self.contains(offset, into.len() as u64), "read outside memory");
+        // SAFETY: the source range is in the mapping (checked), the destination is the caller's own exclusive slice.
+        unsafe { std::ptr::copy_nonoverlapping(self.at(offset), into.as_mut_ptr(), into.len()) }
+    }
+
+    /// Copies bytes in.
+    ///
+    /// # Panics
+    /// When the range lies outside.
+    pub fn write(&self, offset: u64, from: &[u8]) {
+        assert!(self.contains(offset, from.len() as u64), "write outside memory");
+        // SAFETY: the destination range is in the mapping (checked); nobody holds a reference to its plain bytes.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at(offset), from.len()) }
+    }
+
+    /// Copies `length` bytes from `source` at `source_offset` to `offset` here. The ranges may overlap.
+    ///
+    /// # Panics
+    /// When a range lies outside.
+    pub fn copy_from(&self, offset: u64, source: &Memory, source_offset: u64, length: u64) {
+        assert!(self.contains(offset, length) && source.contains(source_offset, length), "copy outside memory");
+        // SAFETY: both ranges are in their mappings (checked), `copy` allows overlap. The length fits because it is within
+        // a mapping.
+        unsafe { std::ptr::copy(source.at(source_offset), self.at(offset), length as usize) }
+    }
+
+    /// Fills `length` bytes with a repeated 32-bit pattern (little-endian from the start).
+    ///
+    /// # Panics
+    /// When the range lies outside or is not aligned to 4 bytes.
+    pub fn fill(&self, offset: u64, length: u64, pattern: u32) {
+        assert!(self.contains(offset, length), "fill outside memory");
+        assert!(offset.is_multiple_of(4) && length.is_multiple_of(4), "a fill is made of 32-bit words");
+        let bytes = pattern.to_le_bytes();
+        if bytes.iter().all(|byte| *byte == bytes[0]) {
+            // SAFETY: in range (checked); nobody holds a reference to plain bytes.
+            unsafe { std::ptr::write_bytes(self.at(offset), bytes[0], length as usize) }
+            return;
+        }
+        let words = self.at(offset).cast::<u32>();
+        for index in 0..length as usize / 4 {
+            // SAFETY: in range and aligned (checked).
+            unsafe { words.add(index).write_volatile(u32::from_le_bytes(bytes)) }
+        }
+    }
+
+    /// Calls `change` with each 64-bit word's index from `offset` and stores what it returns. For bulk content that
+    /// nobody else touches meanwhile (an engine filling an allocation).
+    ///
+    /// # Panics
+    /// When the range lies outside or is not aligned to 8 bytes.
+    pub fn store_words(&self, offset: u64, count: u64, mut value: impl FnMut(u64) -> u64) {
+        assert!(offset.is_multiple_of(8) && self.contains(offset, count * 8), "words outside memory");
+        let words = self.at(offset).cast::<u64>();
+        for index in 0..count {
+            // SAFETY: in range and aligned (checked).
+            unsafe { words.add(index as usize).write(value(index)) }
+        }
+    }
+
+    /// Calls `check` with each word's index and value until it returns false; returns the index where it stopped.
+    ///
+    /// # Panics
+    /// When the range lies outside or is not aligned to 8 bytes.
+    pub fn scan_words(&self, offset: u64, count: u64, mut check: impl FnMut(u64, u64) -> bool) -> Option<u64> {
+        assert!(offset.is_multiple_of(8) && self.contains(offset, count * 8), "words outside memory");
+        let words = self.at(offset).cast::<u64>();
+        // SAFETY: in range and aligned (checked).
+        (0..count).find(|index| !check(*index, unsafe { words.add(*index as usize).read() }))
+    }
+
+    fn at(&self, offset: u64) -> *mut u8 {
+        debug_assert!(offset <= self.bytes);
+        // SAFETY: callers have checked that `offset` is inside the mapping, which is one allocated object.
+        unsafe { self.base.as_ptr().add(offset as usize) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `reserve` with this base and length, and nothing can refer to it any more.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes as usize) };
+    }
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Memory({} bytes)", self.bytes)
+    }
+}
+
+/// A word that its holder may read and not write: a fence's CurrentValue as user mode sees it (sync §1.4).
+#[derive(Clone, Debug)]
+pub struct ReadOnlyWord {
+    memory: Arc<Memory>,
+    offset: u64,
+}
+
+impl ReadOnlyWord {
+    /// The word at `offset` of `memory`.
+    ///
+    /// # Panics
+    /// When there is no such word.
+    pub fn new(memory: Arc<Memory>, offset: u64) -> ReadOnlyWord {
+        let _ = memory.word(offset);
+        ReadOnlyWord { memory, offset }
+    }
+
+    /// The value now.
+    pub fn load(&self) -> u64 {
+        Word::load(self.memory.word(self.offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn untouched_memory_is_zero_and_costs_only_addresses() {
+        let memory = Memory::reserve(1 << 40).expect("a terabyte of addresses");
+        let mut bytes = [1u8; 64];
+        memory.read((1 << 40) - 64, &mut bytes);
+        assert_eq!(bytes, [0; 64]);
+    }
+
+    #[test]
+    fn words_and_bytes_agree() {
+        let memory = Memory::reserve(8192).unwrap();
+        memory.write(4096, &0x0123_4567_89ab_cdefu64.to_le_bytes());
+        assert_eq!(Word::load(memory.word(4096)), 0x0123_4567_89ab_cdef);
+        memory.fill(0, 16, 0xdead_beef);
+        assert_eq!(Word::load(memory.word(8)), 0xdead_beef_dead_beef);
+        memory.copy_from(4096, &memory, 0, 16);
+        assert_eq!(memory.scan_words(4096, 3, |_, word| word == 0xdead_beef_dead_beef), Some(2));
+    }
+
+    #[test]
+    #[should_panic(expected = "no word")]
+    fn a_word_outside_is_refused() {
+        let memory = Memory::reserve(4096).unwrap();
+        let _ = memory.word(4096);
+    }
+}

@@ -1,0 +1,43 @@
+//! Bus addresses: one 64-bit space for local memory, the aperture and system memory.
+
+/// First bus address of local memory.
+pub const LOCAL_BASE: u64 = 0;
+/// First bus address of the aperture.
+pub const APERTURE_BASE: u64 = 1 << 44;
+/// First bus address of system memory: system physical address 0.
+pub const SYSTEM_BASE: u64 = 1 << 46;
+/// Bytes of a page of the aperture and of the page tables.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// What a bus address names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Byte of local memory.
+    Local(u64),
+    /// Byte of the aperture: page `n` is redirected by entry `n` of the aperture table.
+    Aperture(u64),
+    /// System physical address.
+    System(u64),
+}
+
+/// Splits a bus address.
+pub const fn place(bus: u64) -> Place {
+    if bus >= SYSTEM_BASE {
+        Place::System(bus - SYSTEM_BASE)
+    } else if bus >= APERTURE_BASE {
+        Place::Aperture(bus - APERTURE_BASE)
+    } else {
+        Place::Local(bus)
+    }
+}
+
+/// The aperture table: one 64-bit entry a page, in local memory at `register::APERTURE_TABLE`.
+pub mod aperture_entry {
+    /// The entry redirects; without it an access faults.
+    pub const VALID: u64 = 1;
+
+    /// The entry that redirects to the system page at `system_address` (a multiple of 4096).
+    pub const fn to(system_address: u64) -> u64 {
+        system_address | VALID
+    }
+}

@@ -1,0 +1,522 @@
+//! Commands: what rings and nested buffers hold, as 64-bit words.
+//!
+//! The first word's low byte is the opcode, bits 8–31 the number of words of the whole command, bits 32–63 flags or a
+//! short operand. Addresses named `va` are virtual in the queue's space; those named `bus` are bus addresses and make the
+//! command privileged.
+
+/// One command, decoded. Inline data (page-table entries) stays a slice of the words it came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command<'a> {
+    /// Nothing.
+    Nop,
+    /// Goes on when the 64-bit word at `va` is `value` or greater. With a log slot the unblocking is logged.
+    Wait {
+        /// Address of a CurrentValue.
+        va: u64,
+        /// The value to be reached.
+        value: u64,
+        /// Where to log.
+        log: Option<LogSlot>,
+    },
+    /// Stores `value` at `current_va`, writes the log entry, puts a full barrier, reads `monitored_va`, and raises a fence
+    /// interrupt if `value` is greater.
+    Signal {
+        /// Address of a CurrentValue.
+        current_va: u64,
+        /// Address of its MonitoredValue.
+        monitored_va: u64,
+        /// The value.
+        value: u64,
+        /// Where to log.
+        log: Option<LogSlot>,
+    },
+    /// Executes `words` 64-bit words at `va`, then goes on behind this command. Nested buffers do not nest.
+    Branch {
+        /// Address of the nested buffer.
+        va: u64,
+        /// Its length in 64-bit words.
+        words: u32,
+    },
+    /// Stores the device's timestamp at `va`.
+    Timestamp {
+        /// Address of a 64-bit word.
+        va: u64,
+    },
+    /// Copies.
+    Copy {
+        /// From.
+        source_va: u64,
+        /// To.
+        target_va: u64,
+        /// How much; a multiple of 8.
+        bytes: u64,
+    },
+    /// Fills with a 32-bit pattern.
+    Fill {
+        /// From here on.
+        va: u64,
+        /// How much; a multiple of 8.
+        bytes: u64,
+        /// The pattern.
+        pattern: u32,
+    },
+    /// Kernel `touch`: reads every byte of the range, or reads and writes it back changed.
+    Touch {
+        /// From here on.
+        va: u64,
+        /// How much; a multiple of 8.
+        bytes: u64,
+        /// Whether it writes.
+        write: bool,
+    },
+    /// Kernel `pattern`: writes the content of `seed` ([`crate::pattern`]).
+    Pattern {
+        /// From here on.
+        va: u64,
+        /// How much; a multiple of 8.
+        bytes: u64,
+        /// Which content.
+        seed: u64,
+    },
+    /// Kernel `check`: compares with the content of `seed`; the first mismatch is written to the report.
+    Check {
+        /// From here on.
+        va: u64,
+        /// How much; a multiple of 8.
+        bytes: u64,
+        /// Which content.
+        seed: u64,
+        /// Where to report ([`crate::pattern::report`]).
+        report_va: u64,
+        /// Names the check in the report.
+        tag: u64,
+    },
+    /// Kernel `checksum`: stores the wrapping sum of all 64-bit words at `result_va`.
+    Checksum {
+        /// From here on.
+        va: u64,
+        /// How much; a multiple of 8.
+        bytes: u64,
+        /// Where the sum goes.
+        result_va: u64,
+    },
+    /// Kernel `saxpy` on 32-bit floats: y := a·x + y.
+    Saxpy {
+        /// x.
+        x_va: u64,
+        /// y.
+        y_va: u64,
+        /// How many elements; even.
+        elements: u64,
+        /// a, as the bits of a 32-bit float.
+        a_bits: u32,
+    },
+    /// Privileged: copies by bus address.
+    CopyPhysical {
+        /// From.
+        source_bus: u64,
+        /// To.
+        target_bus: u64,
+        /// How much; a multiple of 8.
+        bytes: u64,
+    },
+    /// Privileged: fills by bus address.
+    FillPhysical {
+        /// From here on.
+        target_bus: u64,
+        /// How much; a multiple of 8.
+        bytes: u64,
+        /// The pattern.
+        pattern: u32,
+    },
+    /// Privileged: writes page-table entries `first…` of the table at local offset `table`, each given.
+    WriteEntries {
+        /// Byte offset of the table in local memory.
+        table: u64,
+        /// First index.
+        first: u32,
+        /// The entries.
+        entries: &'a [u64],
+    },
+    /// Privileged: writes `count` entries: `entry`, then `entry + step`, and so on.
+    WriteEntryRun {
+        /// Byte offset of the table in local memory.
+        table: u64,
+        /// First index.
+        first: u32,
+        /// How many.
+        count: u32,
+        /// The first entry.
+        entry: u64,
+        /// What each next one adds: 4096 for consecutive pages, 0 to repeat.
+        step: u64,
+    },
+    /// Privileged: redirects `count` aperture pages from `first` to consecutive system pages from `system_address`; with
+    /// `step` 0 all of them to the same page.
+    MapAperture {
+        /// First aperture page.
+        first: u64,
+        /// How many.
+        count: u64,
+        /// System physical address of the first page.
+        system_address: u64,
+        /// 4096, or 0.
+        step: u64,
+    },
+    /// Privileged: forgets translations (as the CMP command).
+    FlushTlb {
+        /// Root offset, or all ones for every space.
+        root: u64,
+        /// First address.
+        first_va: u64,
+        /// Last address; 0 with `first_va` 0 is the whole space.
+        last_va: u64,
+    },
+}
+
+/// Where a signal or wait logs itself: the driver chooses the entry, the engine writes payload and time, then the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSlot {
+    /// Address of the entry (48 bytes).
+    pub entry_va: u64,
+    /// Address of the header's position word.
+    pub position_va: u64,
+    /// What the position word becomes.
+    pub position: u64,
+    /// Payload: the fence's handle in the queue's process.
+    pub handle: u32,
+}
+
+/// Why words are no command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Fewer words left than the command says.
+    #[error("the command needs {needed} words, {left} are left")]
+    Cut {
+        /// Words the command says it has.
+        needed: usize,
+        /// Words there are.
+        left: usize,
+    },
+    /// No such opcode.
+    #[error("opcode {0:#x} does not exist")]
+    Opcode(u8),
+    /// An operand breaks its rule.
+    #[error("opcode {opcode:#x}: {rule}")]
+    Operand {
+        /// The opcode.
+        opcode: u8,
+        /// The rule.
+        rule: &'static str,
+    },
+}
+
+mod op {
+    pub const NOP: u8 = 0x00;
+    pub const WAIT: u8 = 0x01;
+    pub const SIGNAL: u8 = 0x02;
+    pub const BRANCH: u8 = 0x03;
+    pub const TIMESTAMP: u8 = 0x04;
+    pub const COPY: u8 = 0x10;
+    pub const FILL: u8 = 0x11;
+    pub const TOUCH: u8 = 0x20;
+    pub const PATTERN: u8 = 0x21;
+    pub const CHECK: u8 = 0x22;
+    pub const CHECKSUM: u8 = 0x23;
+    pub const SAXPY: u8 = 0x24;
+    pub const COPY_PHYSICAL: u8 = 0x80;
+    pub const FILL_PHYSICAL: u8 = 0x81;
+    pub const WRITE_ENTRIES: u8 = 0x82;
+    pub const WRITE_ENTRY_RUN: u8 = 0x83;
+    pub const MAP_APERTURE: u8 = 0x84;
+    pub const FLUSH_TLB: u8 = 0x85;
+}
+
+/// The most words that one command can have.
+pub const WORDS_MAX: usize = 3 + crate::page_table::ENTRIES as usize;
+
+impl<'a> Command<'a> {
+    /// How many words [`Command::encode`] appends.
+    pub fn words(&self) -> usize {
+        let log_words = |log: &Option<LogSlot>| if log.is_some() { 4 } else { 0 };
+        match self {
+            Command::Nop => 1,
+            Command::Wait { log, .. } => 3 + log_words(log),
+            Command::Signal { log, .. } => 4 + log_words(log),
+            Command::Branch { .. } | Command::Timestamp { .. } => 2,
+            Command::Copy { .. } | Command::Pattern { .. } | Command::Checksum { .. } | Command::Saxpy { .. } => 4,
+            Command::Fill { .. } | Command::Touch { .. } | Command::FillPhysical { .. } => 3,
+            Command::Check { .. } => 6,
+            Command::CopyPhysical { .. } | Command::FlushTlb { .. } => 4,
+            Command::WriteEntries { entries, .. } => 3 + entries.len(),
+            Command::WriteEntryRun { .. } | Command::MapAperture { .. } => 5,
+        }
+    }
+
+    /// Appends the command's words.
+    pub fn encode(&self, out: &mut Vec<u64>) {
+        let words = self.words();
+        let head = |opcode: u8, operand: u32| u64::from(opcode) | (words as u64) << 8 | u64::from(operand) << 32;
+        let put_log = |log: &Option<LogSlot>, out: &mut Vec<u64>| {
+            if let Some(slot) = log {
+                out.extend([slot.entry_va, slot.position_va, slot.position, u64::from(slot.handle)]);
+            }
+        };
+        match *self {
+            Command::Nop => out.push(head(op::NOP, 0)),
+            Command::Wait { va, value, log } => {
+                out.extend([head(op::WAIT, 0), va, value]);
+                put_log(&log, out);
+            }
+            Command::Signal { current_va, monitored_va, value, log } => {
+                out.extend([head(op::SIGNAL, 0), current_va, monitored_va, value]);
+                put_log(&log, out);
+            }
+            Command::Branch { va, words } => out.extend([head(op::BRANCH, words), va]),
+            Command::Timestamp { va } => out.extend([head(op::TIMESTAMP, 0), va]),
+            Command::Copy { source_va, target_va, bytes } => {
+                out.extend([head(op::COPY, 0), source_va, target_va, bytes])
+            }
+            Command::Fill { va, bytes, pattern } => out.extend([head(op::FILL, pattern), va, bytes]),
+            Command::Touch { va, bytes, write } => out.extend([head(op::TOUCH, u32::from(write)), va, bytes]),
+            Command::Pattern { va, bytes, seed } => out.extend([head(op::PATTERN, 0), va, bytes, seed]),
+            Command::Check { va, bytes, seed, report_va, tag } => {
+                out.extend([head(op::CHECK, 0), va, bytes, seed, report_va, tag]);
+            }
+            Command::Checksum { va, bytes, result_va } => out.extend([head(op::CHECKSUM, 0), va, bytes, result_va]),
+            Command::Saxpy { x_va, y_va, elements, a_bits } => {
+                out.extend([head(op::SAXPY, a_bits), x_va, y_va, elements])
+            }
+            Command::CopyPhysical { source_bus, target_bus, bytes } => {
+                out.extend([head(op::COPY_PHYSICAL, 0), source_bus, target_bus, bytes]);
+            }
+            Command::FillPhysical { target_bus, bytes, pattern } => {
+                out.extend([head(op::FILL_PHYSICAL, pattern), target_bus, bytes]);
+            }
+            Command::WriteEntries { table, first, entries } => {
+                out.extend([head(op::WRITE_ENTRIES, first), table, entries.len() as u64]);
+                out.extend_from_slice(entries);
+            }
+            Command::WriteEntryRun { table, first, count, entry, step } => {
+                out.extend([head(op::WRITE_ENTRY_RUN, first), table, u64::from(count), entry, step]);
+            }
+            Command::MapAperture { first, count, system_address, step } => {
+                out.extend([head(op::MAP_APERTURE, 0), first, count, system_address, step]);
+            }
+            Command::FlushTlb { root, first_va, last_va } => {
+                out.extend([head(op::FLUSH_TLB, 0), root, first_va, last_va])
+            }
+        }
+    }
+
+    /// The number of words of the command that begins with `first`.
+    ///
+    /// # Errors
+    /// When it says that it has none, or more than any command can have.
+    pub fn length(first: u64) -> Result<usize, DecodeError> {
+        let words = ((first >> 8) & 0xff_ffff) as usize;
+        if words == 0 || words > WORDS_MAX {
+            return Err(DecodeError::Operand {
+                opcode: first as u8,
+                rule: "the word count is 1 to the longest command",
+            });
+        }
+        Ok(words)
+    }
+
+    /// Decodes the command at the start of `words`. Returns it with its length in words.
+    ///
+    /// # Errors
+    /// When the words are no command of this data sheet.
+    pub fn decode(words: &'a [u64]) -> Result<(Command<'a>, usize), DecodeError> {
+        let first = *words.first().ok_or(DecodeError::Cut { needed: 1, left: 0 })?;
+        let length = Command::length(first)?;
+        let body = words.get(..length).ok_or(DecodeError::Cut { needed: length, left: words.len() })?;
+        let opcode = first as u8;
+        let operand = (first >> 32) as u32;
+        let need = |expected: usize| {
+            if length == expected {
+                Ok(())
+            } else {
+                Err(DecodeError::Operand { opcode, rule: "the word count is wrong" })
+            }
+        };
+        let log_from = |at: usize| -> Result<Option<LogSlot>, DecodeError> {
+            if length == at {
+                return Ok(None);
+            }
+            need(at + 4)?;
+            let slot = &body[at..];
+            Ok(Some(LogSlot { entry_va: slot[0], position_va: slot[1], position: slot[2], handle: slot[3] as u32 }))
+        };
+        let eights = |bytes: u64| {
+            if bytes.is_multiple_of(8) {
+                Ok(bytes)
+            } else {
+                Err(DecodeError::Operand { opcode, rule: "bytes come in multiples of 8" })
+            }
+        };
+        let command = match opcode {
+            op::NOP => Command::Nop,
+            op::WAIT if length >= 3 => Command::Wait { va: body[1], value: body[2], log: log_from(3)? },
+            op::SIGNAL if length >= 4 => {
+                Command::Signal { current_va: body[1], monitored_va: body[2], value: body[3], log: log_from(4)? }
+            }
+            op::BRANCH => {
+                need(2)?;
+                Command::Branch { va: body[1], words: operand }
+            }
+            op::TIMESTAMP => {
+                need(2)?;
+                Command::Timestamp { va: body[1] }
+            }
+            op::COPY => {
+                need(4)?;
+                Command::Copy { source_va: body[1], target_va: body[2], bytes: eights(body[3])? }
+            }
+            op::FILL => {
+                need(3)?;
+                Command::Fill { va: body[1], bytes: eights(body[2])?, pattern: operand }
+            }
+            op::TOUCH => {
+                need(3)?;
+                Command::Touch { va: body[1], bytes: eights(body[2])?, write: operand != 0 }
+            }
+            op::PATTERN => {
+                need(4)?;
+                Command::Pattern { va: body[1], bytes: eights(body[2])?, seed: body[3] }
+            }
+            op::CHECK => {
+                need(6)?;
+                Command::Check { va: body[1], bytes: eights(body[2])?, seed: body[3], report_va: body[4], tag: body[5] }
+            }
+            op::CHECKSUM => {
+                need(4)?;
+                Command::Checksum { va: body[1], bytes: eights(body[2])?, result_va: body[3] }
+            }
+            op::SAXPY => {
+                need(4)?;
+                if !body[3].is_multiple_of(2) || body[3] > u64::MAX / 8 {
+                    return Err(DecodeError::Operand { opcode, rule: "elements come in pairs" });
+                }
+                Command::Saxpy { x_va: body[1], y_va: body[2], elements: body[3], a_bits: operand }
+            }
+            op::COPY_PHYSICAL => {
+                need(4)?;
+                Command::CopyPhysical { source_bus: body[1], target_bus: body[2], bytes: eights(body[3])? }
+            }
+            op::FILL_PHYSICAL => {
+                need(3)?;
+                Command::FillPhysical { target_bus: body[1], bytes: eights(body[2])?, pattern: operand }
+            }
+            op::WRITE_ENTRIES if length >= 3 => {
+                let entries = &body[3..];
+                if body[2] != entries.len() as u64
+                    || u64::from(operand) + body[2] > u64::from(crate::page_table::ENTRIES)
+                {
+                    return Err(DecodeError::Operand { opcode, rule: "the entries fit the table" });
+                }
+                Command::WriteEntries { table: body[1], first: operand, entries }
+            }
+            op::WRITE_ENTRY_RUN => {
+                need(5)?;
+                if body[2] > u64::from(crate::page_table::ENTRIES)
+                    || u64::from(operand) + body[2] > u64::from(crate::page_table::ENTRIES)
+                {
+                    return Err(DecodeError::Operand { opcode, rule: "the entries fit the table" });
+                }
+                // CAST: at most 512, checked above.
+                Command::WriteEntryRun {
+                    table: body[1],
+                    first: operand,
+                    count: body[2] as u32,
+                    entry: body[3],
+                    step: body[4],
+                }
+            }
+            op::MAP_APERTURE => {
+                need(5)?;
+                Command::MapAperture { first: body[1], count: body[2], system_address: body[3], step: body[4] }
+            }
+            op::FLUSH_TLB => {
+                need(4)?;
+                Command::FlushTlb { root: body[1], first_va: body[2], last_va: body[3] }
+            }
+            op::WAIT | op::SIGNAL | op::WRITE_ENTRIES => {
+                return Err(DecodeError::Operand { opcode, rule: "the word count is wrong" });
+            }
+            other => return Err(DecodeError::Opcode(other)),
+        };
+        Ok((command, length))
+    }
+
+    /// Whether the command may only stand in a privileged queue.
+    pub fn is_privileged(&self) -> bool {
+        matches!(
+            self,
+            Command::CopyPhysical { .. }
+                | Command::FillPhysical { .. }
+                | Command::WriteEntries { .. }
+                | Command::WriteEntryRun { .. }
+                | Command::MapAperture { .. }
+                | Command::FlushTlb { .. }
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOT: LogSlot = LogSlot { entry_va: 0x1000, position_va: 0x2000, position: 7, handle: 9 };
+
+    #[test]
+    fn every_command_decodes_to_itself() {
+        let entries = [1, 2, 3];
+        let commands = [
+            Command::Nop,
+            Command::Wait { va: 8, value: 2, log: None },
+            Command::Wait { va: 8, value: 2, log: Some(SLOT) },
+            Command::Signal { current_va: 8, monitored_va: 16, value: 3, log: None },
+            Command::Signal { current_va: 8, monitored_va: 16, value: 3, log: Some(SLOT) },
+            Command::Branch { va: 4096, words: 12 },
+            Command::Timestamp { va: 8 },
+            Command::Copy { source_va: 1, target_va: 2, bytes: 8 },
+            Command::Fill { va: 1, bytes: 16, pattern: 0xffff_0001 },
+            Command::Touch { va: 1, bytes: 16, write: true },
+            Command::Pattern { va: 1, bytes: 16, seed: 3 },
+            Command::Check { va: 1, bytes: 16, seed: 3, report_va: 4, tag: 5 },
+            Command::Checksum { va: 1, bytes: 16, result_va: 3 },
+            Command::Saxpy { x_va: 1, y_va: 2, elements: 4, a_bits: 0x3f80_0000 },
+            Command::CopyPhysical { source_bus: 1, target_bus: 2, bytes: 8 },
+            Command::FillPhysical { target_bus: 1, bytes: 16, pattern: 3 },
+            Command::WriteEntries { table: 4096, first: 509, entries: &entries },
+            Command::WriteEntryRun { table: 4096, first: 0, count: 512, entry: 1, step: 4096 },
+            Command::MapAperture { first: 1, count: 2, system_address: 4096, step: 0 },
+            Command::FlushTlb { root: u64::MAX, first_va: 0, last_va: 0 },
+        ];
+        let mut words = Vec::new();
+        for command in &commands {
+            let before = words.len();
+            command.encode(&mut words);
+            assert_eq!(words.len() - before, command.words(), "{command:?}");
+        }
+        let mut rest = &words[..];
+        for command in &commands {
+            let (decoded, length) = Command::decode(rest).expect("a command");
+            assert_eq!(&decoded, command);
+            rest = &rest[length..];
+        }
+        assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_command_is_refused() {
+        assert_eq!(Command::decode(&[]), Err(DecodeError::Cut { needed: 1, left: 0 }));
+        assert!(Command::decode(&[0]).is_err(), "no words");
+        assert_eq!(Command::decode(&[0x7f | 1 << 8]), Err(DecodeError::Opcode(0x7f)));
+        assert_eq!(Command::decode(&[0x10 | 4 << 8, 0, 0]), Err(DecodeError::Cut { needed: 4, left: 3 }));
+        assert!(Command::decode(&[0x10 | 4 << 8, 0, 0, 7]).is_err(), "not a multiple of 8");
+        assert!(Command::decode(&[0x83 | 5 << 8 | 1 << 32, 0, 512, 0, 0]).is_err(), "beyond the table");
+    }
+}

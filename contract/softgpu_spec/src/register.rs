@@ -1,0 +1,166 @@
+//! Registers: 64 bits each, by byte offset in the register window. Those marked *w* act when written.
+
+/// r: [`ID_VALUE`].
+pub const ID: u32 = 0x000;
+/// What [`ID`] reads: "SOFTGPU1" in ASCII.
+pub const ID_VALUE: u64 = u64::from_be_bytes(*b"SOFTGPU1");
+/// r: bytes of local memory.
+pub const LOCAL_BYTES: u32 = 0x008;
+/// r: bytes of the aperture.
+pub const APERTURE_BYTES: u32 = 0x010;
+/// r: nanoseconds since power-on; never decreases.
+pub const TIMESTAMP: u32 = 0x018;
+/// rw: byte offset in local memory of the aperture table.
+pub const APERTURE_TABLE: u32 = 0x020;
+/// rw: 1 lets the engines run; 0 stops them before their next command.
+pub const ENGINE_ENABLE: u32 = 0x028;
+
+/// rw: which queue the queue registers address.
+pub const QUEUE_SELECT: u32 = 0x100;
+/// rw: engine number.
+pub const QUEUE_ENGINE: u32 = 0x108;
+/// rw: byte offset in local memory of the root page table.
+pub const QUEUE_ROOT: u32 = 0x110;
+/// rw: virtual address of the ring.
+pub const QUEUE_RING: u32 = 0x118;
+/// rw: bytes of the ring, a power of two from 4096.
+pub const QUEUE_RING_BYTES: u32 = 0x120;
+/// rw: [`queue_flags`].
+pub const QUEUE_FLAGS: u32 = 0x128;
+/// w: [`queue_control`]. r: [`queue_state`].
+pub const QUEUE_CONTROL: u32 = 0x130;
+/// r: bytes of the ring consumed so far; rises as the write pointer does.
+pub const QUEUE_READ_POINTER: u32 = 0x138;
+
+/// Bits of [`QUEUE_FLAGS`].
+pub mod queue_flags {
+    /// Privileged commands are allowed.
+    pub const PRIVILEGED: u64 = 1 << 0;
+    /// QUEUE_RING is a bus address, not a virtual one.
+    pub const RING_PHYSICAL: u64 = 1 << 1;
+}
+
+/// Values written to [`QUEUE_CONTROL`].
+pub mod queue_control {
+    /// Take the registers over; the queue runs from read pointer 0.
+    pub const ENABLE: u64 = 1;
+    /// Forget the queue. When the write returns no engine executes for it any more.
+    pub const DISABLE: u64 = 2;
+}
+
+/// Values read from [`QUEUE_CONTROL`].
+pub mod queue_state {
+    /// Not enabled.
+    pub const DISABLED: u64 = 0;
+    /// Enabled: running, or nothing to do.
+    pub const READY: u64 = 1;
+    /// Waits for a value, parked by the CMP.
+    pub const PARKED: u64 = 2;
+    /// Stopped by a fault.
+    pub const FAULTED: u64 = 3;
+}
+
+/// w: arguments of the next CMP command.
+pub const CMP_ARGUMENT_0: u32 = 0x200;
+/// w: second argument.
+pub const CMP_ARGUMENT_1: u32 = 0x208;
+/// w: third argument.
+pub const CMP_ARGUMENT_2: u32 = 0x210;
+/// w: a [`cmp`] command; it has been carried out when the write returns.
+pub const CMP_COMMAND: u32 = 0x218;
+
+/// rw: byte offset in local memory of the root page table of the CMP's own space.
+pub const CMP_ROOT: u32 = 0x220;
+/// r: [`cmp_result`] of the last CMP command.
+pub const CMP_RESULT: u32 = 0x228;
+
+/// Values read from [`CMP_RESULT`].
+pub mod cmp_result {
+    /// Carried out.
+    pub const DONE: u64 = 0;
+    /// An address had no translation; nothing was done.
+    pub const FAULT: u64 = 1;
+}
+
+/// Commands of the context management processor.
+pub mod cmp {
+    /// Arguments: address of a CurrentValue, address of its MonitoredValue (both virtual in the CMP's own space,
+    /// [`super::CMP_ROOT`]), the new monitored value. Stores the monitored value, puts a full barrier against the
+    /// engines, reads the current value, and raises a fence interrupt if it is greater. Without a translation it does
+    /// nothing and reads back [`super::cmp_result::FAULT`].
+    pub const PUBLISH_MONITORED: u64 = 1;
+    /// Argument: address (in the CMP's own space) of a CurrentValue that somebody else has written; 0: any may have
+    /// been. Unparks the queues that its value satisfies.
+    pub const RESCAN: u64 = 2;
+    /// Arguments: root offset (all ones: every space), first and last virtual address (0, 0: whole space). Forgets
+    /// translations in every engine.
+    pub const FLUSH_TLB: u64 = 3;
+}
+
+/// r: takes the oldest interrupt record: its [`record`] kind, or 0 if there is none. The fields are then in
+/// [`RECORD_0`]... When the last record is taken the pin is released.
+pub const INTERRUPT_POP: u32 = 0x300;
+/// r: first field of the record taken.
+pub const RECORD_0: u32 = 0x308;
+/// r: second field.
+pub const RECORD_1: u32 = 0x310;
+/// r: third field.
+pub const RECORD_2: u32 = 0x318;
+
+/// Records that the device can hold; when more come they are folded into one [`record::OVERFLOW`].
+pub const RECORD_COUNT: usize = 1024;
+
+/// Kinds of interrupt record.
+pub mod record {
+    /// No record.
+    pub const NONE: u64 = 0;
+    /// A signal exceeded the monitored value. Fields: queue, virtual address of CurrentValue in that queue's space, value.
+    pub const FENCE: u64 = 1;
+    /// PUBLISH_MONITORED found the value passed. Fields: virtual address of CurrentValue in the CMP's space,
+    /// value.
+    pub const MONITORED: u64 = 2;
+    /// A queue faulted. Fields: queue, virtual address, cause ([`super::fault`]) in the low byte, page-table level above it.
+    pub const FAULT: u64 = 3;
+    /// Records were lost.
+    pub const OVERFLOW: u64 = 4;
+}
+
+/// Causes of a fault.
+pub mod fault {
+    /// No valid entry.
+    pub const NOT_PRESENT: u64 = 1;
+    /// A write to a read-only entry.
+    pub const READ_ONLY: u64 = 2;
+    /// An undecodable command.
+    pub const BAD_COMMAND: u64 = 3;
+    /// A privileged command in a queue without the flag.
+    pub const PRIVILEGE: u64 = 4;
+    /// A bus address or table outside of memory.
+    pub const BAD_ADDRESS: u64 = 5;
+}
+
+/// r: performance counters, one each, since power-on.
+pub mod counter {
+    /// Signal commands executed.
+    pub const SIGNALS: u32 = 0x400;
+    /// Fence interrupts raised by signals.
+    pub const INTERRUPTS_RAISED: u32 = 0x408;
+    /// Signals whose value did not exceed the monitored value.
+    pub const INTERRUPTS_SUPPRESSED: u32 = 0x410;
+    /// Wait commands executed.
+    pub const WAITS: u32 = 0x418;
+    /// Wait commands that found their value missing.
+    pub const WAITS_UNSATISFIED: u32 = 0x420;
+    /// Waits that the CMP parked.
+    pub const WAITS_PARKED: u32 = 0x428;
+    /// Bytes moved by physical copies.
+    pub const COPY_BYTES: u32 = 0x430;
+    /// Interrupts raised by PUBLISH_MONITORED.
+    pub const PUBLISH_RAISED: u32 = 0x438;
+    /// Page-table entries written.
+    pub const ENTRIES_WRITTEN: u32 = 0x440;
+    /// Nanoseconds that an engine spent in commands, by engine number × 8.
+    pub const ENGINE_BUSY_NS: u32 = 0x480;
+    /// Nanoseconds that an engine's queues spent waiting with nothing else to run, by engine number × 8.
+    pub const ENGINE_WAIT_NS: u32 = 0x4a0;
+}

@@ -1,0 +1,51 @@
+//! Who and which: processes, adapters, nodes, handles, points of a fence.
+
+/// A 32-bit handle as user mode holds it (`D3DKMT_HANDLE`): an allegation until the handle table of the calling process
+/// resolves it. 0 names nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RawHandle(pub u32);
+
+impl RawHandle {
+    /// Names nothing.
+    pub const NONE: RawHandle = RawHandle(0);
+}
+
+impl std::fmt::Display for RawHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:#010x}", self.0)
+    }
+}
+
+/// A process as the kernel knows it. 0 is the system (paging) process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId(pub u32);
+
+impl ProcessId {
+    /// The process that owns the paging contexts (memory §4.7).
+    pub const SYSTEM: ProcessId = ProcessId(0);
+}
+
+/// An adapter's locally unique id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Luid(pub u64);
+
+/// An adapter by its place in the kernel's list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AdapterIndex(pub u32);
+
+/// A GPU node: an independently schedulable unit (`NodeOrdinal`, sync §0).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u16);
+
+/// A physical adapter inside a link (`EngineOrdinal`, sync §0); 0 when not linked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EngineId(pub u16);
+
+/// A value of a fence: reached once the fence's CurrentValue is this value or greater (sync §0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencePoint<F> {
+    /// Which fence.
+    pub fence: F,
+    /// The value to be reached.
+    pub value: u64,
+}

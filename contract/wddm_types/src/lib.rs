@@ -1,0 +1,15 @@
+//! The words that every room shares: handles, LUIDs, addresses, sizes, status codes.
+//!
+//! Nothing here has behaviour beyond conversion and comparison. A number that crosses a room's boundary has a type of
+//! its own, so that a page count cannot be taken for a byte count, nor a system page for a segment offset.
+//! It is not the C layout of anything: the `D3DKMT_*` structs are another crate's.
+
+mod address;
+mod identity;
+mod size;
+mod status;
+
+pub use address::{GpuVa, PhysicalAddress, SegmentId, SegmentSet, SystemPage, WordAddress};
+pub use identity::{AdapterIndex, EngineId, FencePoint, Luid, NodeId, ProcessId, RawHandle};
+pub use size::{PAGE_BYTES, PageRun, Pages};
+pub use status::{Blame, NtStatus};
