@@ -1,0 +1,173 @@
+//! One adapter: its driver, its memory manager, its scheduler, its fences, its objects.
+//!
+//! An adapter settles after each turn: waits that were released during the turn are carried out (answers, queues that go
+//! on, paging work), which may release more, until nothing is due.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use ddi::{FeatureId, KmdProcess, Miniport};
+use events::Event;
+use gpu_fence::{FenceId, Fences};
+use kmt_calls::{Refusal, Reply};
+use shared_words::Memory;
+use vidmm::{SpaceId, VidMm};
+use vidsch::VidSch;
+use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
+
+use crate::driver_host::KernelPages;
+use crate::features::Features;
+use crate::machine::{Cx, Effect, Token};
+use crate::object::{Allocation, Context, Device, Doorbell, Fence, PagingQueue, ProcessOnAdapter, Queue, Store};
+use crate::paging::PagingRing;
+use crate::refusal::removed;
+
+/// How an adapter is set up. Sizes are in the units that their types say.
+#[derive(Clone, Debug)]
+pub struct AdapterConfig {
+    /// For people.
+    pub name: String,
+    /// Its id.
+    pub luid: Luid,
+    /// System pages for the kernel's own use on this adapter.
+    pub kernel_pages: PageRun,
+    /// System pages for backing stores.
+    pub system_pages: PageRun,
+    /// Video memory kept for page tables, beside what allocations can have.
+    pub page_table_reserve: Pages,
+    /// Paging buffers in flight at most.
+    pub paging_buffers: u32,
+    /// Clear system pages before an owner sees them. Off only where no bytes are stored.
+    pub clear_pages: bool,
+    /// Features that the kernel's side turns off.
+    pub switched_off: Vec<FeatureId>,
+}
+
+/// What an adapter has counted since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AdapterCounters {
+    /// CPU waits that did not find their values at once.
+    pub cpu_waits: u64,
+    /// Signals from the CPU.
+    pub cpu_signals: u64,
+    /// Native-fence interrupts dispatched.
+    pub interrupt_dispatches: u64,
+    /// Of these, those that released a waiter.
+    pub dispatches_releasing: u64,
+}
+
+/// What a wait on a fence does when it ends.
+pub enum Waiter {
+    /// Answers a call of a device.
+    Answer {
+        /// Which call.
+        token: Token,
+        /// The device it was made on.
+        device: u64,
+    },
+    /// Lets a kernel-mode queue go on, past a wait packet or with room for another buffer.
+    Queue {
+        /// Which.
+        queue: u64,
+        /// The wait packet at its head is over.
+        packet: bool,
+    },
+    /// Lets the paging ring go on.
+    Ring {
+        /// The wait packet at its head is over.
+        packet: bool,
+    },
+}
+
+/// What a scheduler packet carries.
+pub enum Payload {
+    /// Paging work by its number.
+    Paging(u64),
+    /// A command buffer.
+    Command(ddi::SubmitCommandToHwQueue),
+}
+
+/// One adapter.
+pub struct Adapter {
+    pub index: AdapterIndex,
+    pub luid: Luid,
+    pub config: AdapterConfig,
+    pub memory: Arc<Memory>,
+    pub miniport: Box<dyn Miniport>,
+    pub features: Features,
+    pub nodes: Vec<ddi::NodeMetadata>,
+    pub vidmm: VidMm<FenceId>,
+    pub vidsch: VidSch<Payload, FenceId>,
+    pub waits: Fences<Waiter>,
+    pub fence_numbers: BTreeMap<FenceId, u64>,
+    pub pages: KernelPages,
+    pub spaces: BTreeMap<SpaceId, KmdProcess>,
+    pub processes: BTreeMap<ProcessId, ProcessOnAdapter>,
+    pub devices: Store<Device>,
+    pub contexts: Store<Context>,
+    pub queues: Store<Queue>,
+    pub doorbells: Store<Doorbell>,
+    pub paging_queues: Store<PagingQueue>,
+    pub allocations: Store<Allocation>,
+    pub allocation_numbers: BTreeMap<vidmm::AllocationId, u64>,
+    pub fences: Store<Fence>,
+    pub ring: PagingRing,
+    pub due: VecDeque<Waiter>,
+    pub stopped: Option<String>,
+    pub counters: AdapterCounters,
+}
+
+impl Adapter {
+    /// Carries out what is due until nothing is.
+    pub fn settle(&mut self, cx: &mut Cx<'_>) {
+        self.reap_paging(cx);
+        self.pump_paging(cx);
+        while let Some(waiter) = self.due.pop_front() {
+            match waiter {
+                Waiter::Answer { token, device } => {
+                    let lost = self.stopped.is_some()
+                        || self.devices.get(device).is_none_or(|device| device.state != kmt_calls::DeviceState::Active);
+                    let result =
+                        if lost { Err(removed("the device was lost while the call waited")) } else { Ok(Reply::Done) };
+                    cx.effects.push(Effect::Answer { token, result });
+                }
+                Waiter::Queue { queue, packet } => self.queue_released(cx, queue, packet),
+                Waiter::Ring { packet } => self.ring_released(cx, packet),
+            }
+            self.reap_paging(cx);
+            self.pump_paging(cx);
+        }
+    }
+
+    /// Stops the adapter: its driver or hardware broke the contract. Every waiter is answered, every later call refused.
+    pub fn stop(&mut self, cx: &mut Cx<'_>, reason: String) {
+        if self.stopped.is_some() {
+            return;
+        }
+        cx.emit(Event::AdapterStopped { adapter: self.index.0, reason: reason.clone() });
+        self.stopped = Some(reason);
+        let waiting: Vec<FenceId> = self.waits.with_waiters().collect();
+        for fence in waiting {
+            let sampled = self.waits.always_signaled(fence);
+            self.due.extend(sampled.released);
+        }
+        self.ring.abandon();
+    }
+
+    /// Refuses everything on a stopped adapter.
+    ///
+    /// # Errors
+    /// `DEVICE_REMOVED` with the reason of the stop.
+    pub fn running(&self) -> Result<(), Refusal> {
+        match &self.stopped {
+            None => Ok(()),
+            Some(reason) => Err(removed(format!("the adapter was stopped: {reason}"))),
+        }
+    }
+
+    /// The bytes resident in each segment, for traces.
+    pub fn emit_resident(&mut self, cx: &mut Cx<'_>, segment: wddm_types::SegmentId) {
+        let bytes = self.vidmm.resident_bytes(segment);
+        cx.emit(Event::ResidentBytes { segment: segment.0, bytes });
+    }
+}

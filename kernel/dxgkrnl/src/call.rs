@@ -1,0 +1,447 @@
+//! The calls: handles are resolved in the table of the process that calls, then the adapter does the rest.
+//!
+//! Every handle is an allegation. One that is unknown, stale, of another process or of another kind is
+//! `INVALID_PARAMETER` (memory §9.3), and nothing has changed.
+
+mod resolve;
+
+use events::Event;
+use kmt_calls::{
+    AdapterInfo, Call, CreatedDoorbell, CreatedHwQueue, CreatedPagingQueue, QueueFlags, Refusal, Reply, SegmentInfo,
+};
+use wddm_types::{ProcessId, RawHandle};
+
+use crate::adapter::Adapter;
+use crate::machine::{Answer, Cx, Machine, Token};
+use crate::object::{Object, Process};
+use crate::refusal::{invalid, no_memory};
+
+/// Carries out one call.
+pub fn dispatch(machine: &mut Machine, cx: &mut Cx<'_>, from: ProcessId, token: Token, call: Call) -> Answer {
+    let name = call.name();
+    let Some(process) = machine.processes.get_mut(&from) else {
+        return Answer::Done(Err(invalid("the process is not known to the kernel")));
+    };
+    let mut turn = Turn { process, adapters: &mut machine.adapters, from, token };
+    let (touched, result) = turn.perform(cx, call);
+    if let Some(adapter) = touched {
+        machine.adapters[adapter as usize].settle(cx);
+    }
+    match result {
+        Ok(answer) => answer,
+        Err(refusal) => {
+            let status = refusal.status.0;
+            cx.emit(Event::CallRefused {
+                process: from.0,
+                call: name.to_owned(),
+                status,
+                reason: refusal.reason.to_string(),
+            });
+            Answer::Done(Err(refusal))
+        }
+    }
+}
+
+struct Turn<'a> {
+    process: &'a mut Process,
+    adapters: &'a mut Vec<Adapter>,
+    from: ProcessId,
+    token: Token,
+}
+
+type Performed = (Option<u32>, Result<Answer, Refusal>);
+
+impl Turn<'_> {
+    /// Performs a call; says which adapter it touched.
+    fn perform(&mut self, cx: &mut Cx<'_>, call: Call) -> Performed {
+        let mut touched = None;
+        let result = self.on_kernel(&call).unwrap_or_else(|| self.on_adapter(cx, call, &mut touched));
+        (touched, result)
+    }
+
+    /// Calls that need no adapter.
+    fn on_kernel(&mut self, call: &Call) -> Option<Result<Answer, Refusal>> {
+        match call {
+            Call::EnumAdapters => {
+                let adapters =
+                    self.adapters.iter().map(|adapter| (adapter.luid, adapter.config.name.clone())).collect();
+                Some(done(Reply::Adapters(adapters)))
+            }
+            Call::OpenAdapterFromLuid { luid } => {
+                let found = self.adapters.iter().find(|adapter| adapter.luid == *luid).map(|adapter| adapter.index.0);
+                let opened = found.ok_or_else(|| invalid(format!("no adapter has LUID {:#x}", luid.0)));
+                Some(
+                    opened
+                        .and_then(|adapter| self.name(Object::Adapter(adapter)))
+                        .and_then(|handle| done(Reply::Handle(handle))),
+                )
+            }
+            _ => None,
+        }
+    }
+
+    fn on_adapter(&mut self, cx: &mut Cx<'_>, call: Call, touched: &mut Option<u32>) -> Result<Answer, Refusal> {
+        match call {
+            Call::EnumAdapters | Call::OpenAdapterFromLuid { .. } => unreachable!("handled before"),
+            Call::CloseAdapter { adapter } => {
+                let index = self.adapter(adapter)?;
+                if self.adapters[index as usize].devices.iter().any(|(_, device)| device.process == self.from) {
+                    return Err(invalid("the adapter still has devices of this process"));
+                }
+                self.process.handles.remove(adapter);
+                done(Reply::Done)
+            }
+            Call::QueryAdapterInfo { adapter } => {
+                let index = self.adapter(adapter)?;
+                done(Reply::AdapterInfo(info(&self.adapters[index as usize])))
+            }
+            Call::QueryVideoMemoryInfo { adapter, local } => {
+                let index = self.adapter(adapter)?;
+                done(Reply::VideoMemoryInfo(self.adapters[index as usize].video_memory_info(local)))
+            }
+            Call::CreateDevice { adapter } => {
+                let index = self.adapter(adapter)?;
+                *touched = Some(index);
+                self.create_device(cx, index)
+            }
+            Call::DestroyDevice { device } => {
+                let (index, number) = self.device(device)?;
+                *touched = Some(index);
+                self.adapters[index as usize].destroy_device(cx, number);
+                self.forget_dead(index);
+                done(Reply::Done)
+            }
+            Call::GetDeviceState { device } => {
+                let (index, number) = self.device(device)?;
+                done(Reply::DeviceState(self.adapters[index as usize].devices[number].state))
+            }
+            call => self.on_device(cx, call, touched),
+        }
+    }
+
+    fn create_device(&mut self, cx: &mut Cx<'_>, index: u32) -> Result<Answer, Refusal> {
+        let adapter = &mut self.adapters[index as usize];
+        adapter.running()?;
+        let number = adapter.create_device(cx, self.from)?;
+        match self.process.handles.insert(Object::Device(index, number)) {
+            // Its address space and fence words are there when the paging ring has got past their tables.
+            Some(handle) => Ok(self.adapters[index as usize].after_ring(cx, self.token, Reply::Handle(handle))),
+            None => {
+                self.adapters[index as usize].destroy_device(cx, number);
+                Err(handles_full())
+            }
+        }
+    }
+
+    /// Calls on objects of a device.
+    fn on_device(&mut self, cx: &mut Cx<'_>, call: Call, touched: &mut Option<u32>) -> Result<Answer, Refusal> {
+        match call {
+            Call::CreatePagingQueue { device } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let number = self.adapters[index as usize].create_paging_queue(cx, device)?;
+                let queue = self.name(Object::PagingQueue(index, number))?;
+                let fence = self.adapters[index as usize].paging_queues[number].fence;
+                let fence_handle = self.name(Object::Fence(index, fence))?;
+                let fence = self.adapters[index as usize].created_fence(fence, fence_handle);
+                self.when_mapped(cx, index, Reply::PagingQueue(CreatedPagingQueue { queue, fence }))
+            }
+            Call::DestroyPagingQueue { queue } => {
+                let (index, number) = self.paging_queue(queue)?;
+                *touched = Some(index);
+                let fence = self.adapters[index as usize].paging_queues[number].fence;
+                self.adapters[index as usize].destroy_paging_queue(number);
+                self.forget(queue, Object::Fence(index, fence));
+                done(Reply::Done)
+            }
+            Call::CreateAllocation { device, allocations } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let numbers = self.adapters[index as usize].create_allocations(cx, device, &allocations)?;
+                let handles: Result<Vec<_>, _> =
+                    numbers.iter().map(|number| self.name(Object::Allocation(index, *number))).collect();
+                match handles {
+                    Ok(handles) => done(Reply::Handles(handles)),
+                    Err(refusal) => {
+                        for number in numbers {
+                            self.adapters[index as usize].destroy_allocation(cx, number, &[]);
+                        }
+                        self.forget_dead(index);
+                        Err(refusal)
+                    }
+                }
+            }
+            Call::DestroyAllocation { device, allocations } => {
+                let (index, device) = self.device(device)?;
+                *touched = Some(index);
+                self.destroy_allocations(cx, index, device, &allocations)
+            }
+            Call::MapGpuVirtualAddress {
+                paging_queue,
+                allocation,
+                base,
+                minimum,
+                maximum,
+                offset_in_pages,
+                size_in_pages,
+                write,
+            } => {
+                let (index, queue) = self.paging_queue(paging_queue)?;
+                self.alive(index, self.adapters[index as usize].paging_queues[queue].device, touched)?;
+                let allocation = self.allocation(index, allocation)?;
+                let window = (minimum, maximum);
+                let adapter = &mut self.adapters[index as usize];
+                let (va, paging_fence_value) =
+                    adapter.map_gpu_va(cx, queue, allocation, base, window, offset_in_pages, size_in_pages, write)?;
+                done(Reply::MappedVa { va, paging_fence_value })
+            }
+            Call::FreeGpuVirtualAddress { device, base, size_bytes } => {
+                let (index, device) = self.live_device(device, touched)?;
+                self.adapters[index as usize].free_gpu_va(cx, device, base, size_bytes)?;
+                done(Reply::Done)
+            }
+            Call::MakeResident { paging_queue, allocations, flags } => {
+                let (index, queue) = self.paging_queue(paging_queue)?;
+                self.alive(index, self.adapters[index as usize].paging_queues[queue].device, touched)?;
+                let list = self.allocations(index, &allocations)?;
+                self.adapters[index as usize]
+                    .make_resident(cx, queue, &list, flags)
+                    .and_then(|residency| done(Reply::Residency(residency)))
+            }
+            Call::Evict { device, allocations, flags } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let list = self.allocations(index, &allocations)?;
+                self.adapters[index as usize]
+                    .evict(cx, device, &list, flags)
+                    .and_then(|bytes| done(Reply::BytesToTrim(bytes)))
+            }
+            Call::Lock2 { device, allocation, flags } => {
+                let (index, device) = self.live_device(device, touched)?;
+                // spec: memory §6.3
+                if flags != 0 {
+                    return Err(invalid(format!("Lock2 flags {flags:#x}: all bits are reserved")));
+                }
+                let allocation = self.allocation_of(index, device, allocation)?;
+                self.adapters[index as usize].lock(cx, self.token, allocation)
+            }
+            Call::Unlock2 { device, allocation } => {
+                // Allowed on a device in error (memory §8.6).
+                let (index, device) = self.device(device)?;
+                *touched = Some(index);
+                let allocation = self.allocation_of(index, device, allocation)?;
+                self.adapters[index as usize].unlock(allocation)?;
+                done(Reply::Done)
+            }
+            call => self.on_queue(cx, call, touched),
+        }
+    }
+
+    fn destroy_allocations(
+        &mut self,
+        cx: &mut Cx<'_>,
+        index: u32,
+        device: u64,
+        list: &[RawHandle],
+    ) -> Result<Answer, Refusal> {
+        let numbers = self.allocations(index, list)?;
+        let adapter = &self.adapters[index as usize];
+        if numbers.iter().any(|number| adapter.allocations[*number].device != device) {
+            return Err(invalid("an allocation of another device"));
+        }
+        let mut once = numbers.clone();
+        once.sort_unstable();
+        once.dedup();
+        if once.len() != numbers.len() {
+            return Err(invalid("an allocation stands in the list twice"));
+        }
+        let after = adapter.queued_work(device)?;
+        for (handle, number) in list.iter().zip(numbers) {
+            self.adapters[index as usize].destroy_allocation(cx, number, &after);
+            self.process.handles.remove(*handle);
+        }
+        done(Reply::Done)
+    }
+
+    /// Calls on contexts, queues, doorbells.
+    fn on_queue(&mut self, cx: &mut Cx<'_>, call: Call, touched: &mut Option<u32>) -> Result<Answer, Refusal> {
+        match call {
+            Call::CreateHwContext { device, node, private_data } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let number = self.adapters[index as usize].create_context(device, node, &private_data)?;
+                self.name(Object::Context(index, number)).and_then(|handle| done(Reply::Handle(handle)))
+            }
+            Call::DestroyHwContext { context } => {
+                let (index, number) = self.context(context)?;
+                *touched = Some(index);
+                self.adapters[index as usize].destroy_context(cx, number);
+                self.forget_dead(index);
+                done(Reply::Done)
+            }
+            Call::CreateHwQueue { context, flags } => {
+                let (index, number) = self.context(context)?;
+                self.alive(index, self.adapters[index as usize].contexts[number].device, touched)?;
+                let queue = self.adapters[index as usize].create_queue(cx, number, flags)?;
+                let fence = self.adapters[index as usize].queues[queue].progress;
+                let (queue, fence_handle) =
+                    (self.name(Object::Queue(index, queue))?, self.name(Object::Fence(index, fence))?);
+                let progress = self.adapters[index as usize].created_fence(fence, fence_handle);
+                let flags = flags | QueueFlags::NATIVE_PROGRESS_FENCE;
+                self.when_mapped(cx, index, Reply::HwQueue(CreatedHwQueue { queue, flags, progress }))
+            }
+            Call::DestroyHwQueue { queue } => {
+                let (index, number) = self.queue(queue)?;
+                *touched = Some(index);
+                self.adapters[index as usize].destroy_queue(cx, number);
+                self.forget_dead(index);
+                done(Reply::Done)
+            }
+            Call::CreateDoorbell { queue, ring, ring_va } => {
+                let (index, number) = self.queue(queue)?;
+                self.alive(index, self.adapters[index as usize].queues[number].device, touched)?;
+                let ring = self.allocation(index, ring)?;
+                let doorbell = self.adapters[index as usize].create_doorbell(number, ring, ring_va)?;
+                let handle = self.name(Object::Doorbell(index, doorbell))?;
+                let made = &self.adapters[index as usize].doorbells[doorbell];
+                done(Reply::Doorbell(CreatedDoorbell {
+                    doorbell: handle,
+                    last_queued: made.last_queued,
+                    status: made.status,
+                }))
+            }
+            Call::ConnectDoorbell { doorbell } => {
+                let (index, number) = self.doorbell(doorbell)?;
+                let queue = self.adapters[index as usize].doorbells[number].queue;
+                self.alive(index, self.adapters[index as usize].queues[queue].device, touched)?;
+                let connected = self.adapters[index as usize].connect_doorbell(cx, number)?;
+                done(Reply::DoorbellOffset { offset: connected.offset, notify: connected.notify })
+            }
+            Call::DestroyDoorbell { doorbell } => {
+                let (index, number) = self.doorbell(doorbell)?;
+                *touched = Some(index);
+                self.adapters[index as usize].destroy_doorbell(number);
+                self.process.handles.remove(doorbell);
+                done(Reply::Done)
+            }
+            Call::NotifyWorkSubmission { doorbell } => {
+                let (index, number) = self.doorbell(doorbell)?;
+                *touched = Some(index);
+                self.adapters[index as usize].notify_work_submission(number);
+                done(Reply::Done)
+            }
+            Call::SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes } => {
+                let (index, number) = self.live_queue(queue, touched)?;
+                self.adapters[index as usize].submit_command(cx, number, progress_value, buffer, buffer_bytes)?;
+                done(Reply::Done)
+            }
+            Call::SubmitWaitForSyncObjectsToHwQueue { queue, points } => {
+                let (index, number) = self.live_queue(queue, touched)?;
+                let points = self.points(index, &points)?;
+                self.adapters[index as usize].submit_wait(cx, number, &points)?;
+                done(Reply::Done)
+            }
+            Call::SubmitSignalSyncObjectsToHwQueue { queue, points } => {
+                let (index, number) = self.live_queue(queue, touched)?;
+                let points = self.points(index, &points)?;
+                self.adapters[index as usize].submit_signal(cx, number, &points)?;
+                done(Reply::Done)
+            }
+            call => self.on_fence(cx, call, touched),
+        }
+    }
+
+    /// Calls on fences.
+    fn on_fence(&mut self, cx: &mut Cx<'_>, call: Call, touched: &mut Option<u32>) -> Result<Answer, Refusal> {
+        match call {
+            Call::CreateNativeFence { device, request } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let number = self.adapters[index as usize].create_native_fence(cx, device, request)?;
+                let handle = self.name(Object::Fence(index, number))?;
+                let created = self.adapters[index as usize].created_fence(number, handle);
+                self.when_mapped(cx, index, Reply::Fence(created))
+            }
+            Call::DestroySynchronizationObject { fence } => {
+                let (index, number) = self.fence(fence)?;
+                *touched = Some(index);
+                let adapter = &mut self.adapters[index as usize];
+                let device = adapter.fences[number].device;
+                if !device.is_some_and(|device| adapter.devices[device].fences.contains(&number)) {
+                    return Err(invalid("the fence belongs to a queue and goes with it"));
+                }
+                adapter.destroy_fence(cx, number);
+                self.process.handles.remove(fence);
+                done(Reply::Done)
+            }
+            Call::WaitForSynchronizationObjectFromCpu { device, points, flags } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let points = self.points(index, &points)?;
+                self.adapters[index as usize].wait_from_cpu(cx, self.token, device, &points, flags)
+            }
+            Call::SignalSynchronizationObjectFromCpu { device, points } => {
+                let (index, _) = self.live_device(device, touched)?;
+                let points = self.points(index, &points)?;
+                self.adapters[index as usize].signal_from_cpu(cx, &points)?;
+                done(Reply::Done)
+            }
+            _ => unreachable!("every call stands in one of the lists"),
+        }
+    }
+
+    fn name(&mut self, object: Object) -> Result<RawHandle, Refusal> {
+        self.process.handles.insert(object).ok_or_else(handles_full)
+    }
+
+    /// Answers when the fence words of a new object are mapped for the GPU.
+    fn when_mapped(&mut self, cx: &mut Cx<'_>, index: u32, reply: Reply) -> Result<Answer, Refusal> {
+        let adapter = &mut self.adapters[index as usize];
+        if adapter.fence_words_mapped(self.from) { done(reply) } else { Ok(adapter.after_ring(cx, self.token, reply)) }
+    }
+
+    /// Forgets a handle and another of the same object.
+    fn forget(&mut self, handle: RawHandle, other: Object) {
+        self.process.handles.remove(handle);
+        self.process.handles.remove_where(|object| *object == other);
+    }
+
+    /// Forgets the handles of objects that have gone with their owner.
+    fn forget_dead(&mut self, index: u32) {
+        let adapter = &self.adapters[index as usize];
+        self.process.handles.remove_where(|object| match *object {
+            Object::Adapter(_) => false,
+            Object::Device(on, number) => on == index && adapter.devices.get(number).is_none(),
+            Object::PagingQueue(on, number) => {
+                on == index && adapter.paging_queues.get(number).is_none_or(|queue| queue.doomed)
+            }
+            Object::Allocation(on, number) => on == index && adapter.allocations.get(number).is_none(),
+            Object::Context(on, number) => on == index && adapter.contexts.get(number).is_none(),
+            Object::Queue(on, number) => on == index && adapter.queues.get(number).is_none(),
+            Object::Doorbell(on, number) => on == index && adapter.doorbells.get(number).is_none(),
+            Object::Fence(on, number) => on == index && adapter.fence_gone(number),
+        });
+    }
+}
+
+fn done(reply: Reply) -> Result<Answer, Refusal> {
+    Ok(Answer::Done(Ok(reply)))
+}
+
+fn handles_full() -> Refusal {
+    no_memory(format!("the process holds {} handles", crate::handle::HANDLES_MAX))
+}
+
+fn info(adapter: &Adapter) -> AdapterInfo {
+    let segments = adapter
+        .vidmm
+        .segments()
+        .iter()
+        .map(|segment| SegmentInfo {
+            id: segment.id,
+            aperture: segment.is_aperture(),
+            size_bytes: adapter.vidmm.capacity_bytes(segment.id),
+            page_bytes: segment.page_bytes(),
+        })
+        .collect();
+    AdapterInfo {
+        segments,
+        nodes: adapter.nodes.iter().map(|node| node.name.to_owned()).collect(),
+        native_gpu_fence: adapter.features.enabled(ddi::FeatureId::NATIVE_FENCE),
+        user_mode_submission: adapter.features.enabled(ddi::FeatureId::USER_MODE_SUBMISSION),
+    }
+}

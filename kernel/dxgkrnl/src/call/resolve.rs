@@ -1,0 +1,114 @@
+//! Handles to objects: an allegation becomes an object of the calling process, or the call is refused (memory §9.3).
+
+use kmt_calls::Refusal;
+use wddm_types::RawHandle;
+
+use crate::call::Turn;
+use crate::fence::POINTS_MAX;
+use crate::memory::LIST_MAX;
+use crate::object::Object;
+use crate::refusal::invalid;
+
+impl Turn<'_> {
+    pub(super) fn device(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+        match self.process.handles.get(handle) {
+            Some(Object::Device(adapter, number)) => Ok((*adapter, *number)),
+            _ => Err(wrong_handle("device", handle)),
+        }
+    }
+
+    pub(super) fn live_device(&self, handle: RawHandle, touched: &mut Option<u32>) -> Result<(u32, u64), Refusal> {
+        let (index, number) = self.device(handle)?;
+        self.alive(index, number, touched)?;
+        Ok((index, number))
+    }
+
+    pub(super) fn alive(&self, index: u32, device: u64, touched: &mut Option<u32>) -> Result<(), Refusal> {
+        *touched = Some(index);
+        self.adapters[index as usize].device_alive(device)
+    }
+
+    pub(super) fn live_queue(&self, handle: RawHandle, touched: &mut Option<u32>) -> Result<(u32, u64), Refusal> {
+        let (index, number) = self.queue(handle)?;
+        self.alive(index, self.adapters[index as usize].queues[number].device, touched)?;
+        Ok((index, number))
+    }
+
+    pub(super) fn adapter(&self, handle: RawHandle) -> Result<u32, Refusal> {
+        match self.process.handles.get(handle) {
+            Some(Object::Adapter(adapter)) => Ok(*adapter),
+            _ => Err(wrong_handle("adapter", handle)),
+        }
+    }
+
+    pub(super) fn paging_queue(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+        match self.process.handles.get(handle) {
+            Some(Object::PagingQueue(adapter, number)) => Ok((*adapter, *number)),
+            _ => Err(wrong_handle("paging queue", handle)),
+        }
+    }
+
+    pub(super) fn context(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+        match self.process.handles.get(handle) {
+            Some(Object::Context(adapter, number)) => Ok((*adapter, *number)),
+            _ => Err(wrong_handle("context", handle)),
+        }
+    }
+
+    pub(super) fn queue(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+        match self.process.handles.get(handle) {
+            Some(Object::Queue(adapter, number)) => Ok((*adapter, *number)),
+            _ => Err(wrong_handle("hardware queue", handle)),
+        }
+    }
+
+    pub(super) fn doorbell(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+        match self.process.handles.get(handle) {
+            Some(Object::Doorbell(adapter, number)) => Ok((*adapter, *number)),
+            _ => Err(wrong_handle("doorbell", handle)),
+        }
+    }
+
+    pub(super) fn fence(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+        match self.process.handles.get(handle) {
+            Some(Object::Fence(adapter, number)) => Ok((*adapter, *number)),
+            _ => Err(wrong_handle("synchronization object", handle)),
+        }
+    }
+
+    pub(super) fn allocation(&self, index: u32, handle: RawHandle) -> Result<u64, Refusal> {
+        match self.process.handles.get(handle) {
+            Some(Object::Allocation(adapter, number)) if *adapter == index => Ok(*number),
+            _ => Err(wrong_handle("allocation", handle)),
+        }
+    }
+
+    pub(super) fn allocation_of(&self, index: u32, device: u64, handle: RawHandle) -> Result<u64, Refusal> {
+        let number = self.allocation(index, handle)?;
+        let owner = self.adapters[index as usize].allocations[number].device;
+        if owner == device { Ok(number) } else { Err(invalid("an allocation of another device")) }
+    }
+
+    pub(super) fn allocations(&self, index: u32, list: &[RawHandle]) -> Result<Vec<u64>, Refusal> {
+        if list.len() > LIST_MAX {
+            return Err(invalid(format!("a list of {}; at most {LIST_MAX}", list.len())));
+        }
+        list.iter().map(|handle| self.allocation(index, *handle)).collect()
+    }
+
+    pub(super) fn points(&self, index: u32, list: &[(RawHandle, u64)]) -> Result<Vec<(u64, u64)>, Refusal> {
+        if list.is_empty() || list.len() > POINTS_MAX {
+            return Err(invalid(format!("a call names 1 to {POINTS_MAX} objects, not {}", list.len())));
+        }
+        list.iter()
+            .map(|(handle, value)| match self.fence(*handle)? {
+                (adapter, number) if adapter == index => Ok((number, *value)),
+                _ => Err(invalid("a fence of another adapter")),
+            })
+            .collect()
+    }
+}
+
+fn wrong_handle(kind: &str, handle: RawHandle) -> Refusal {
+    invalid(format!("{handle} is no {kind} of this process"))
+}

@@ -1,0 +1,168 @@
+//! Devices: their creation, their errors, their end, and the end of a process (memory §8.6, sync §3.4, §3.16).
+
+use std::collections::BTreeSet;
+
+use ddi::CreateDevice;
+use events::Event;
+use kmt_calls::{DeviceState, Refusal};
+use vidmm::SpaceKind;
+use wddm_types::ProcessId;
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::object::{Device, ProcessOnAdapter};
+use crate::refusal::{from_driver, no_memory, removed};
+use crate::word_page::WordPages;
+
+impl Adapter {
+    /// `D3DKMTCreateDevice`: the first device of a process brings its address space and its first fence words.
+    pub fn create_device(&mut self, cx: &mut Cx<'_>, process: ProcessId) -> Result<u64, Refusal> {
+        if !self.processes.contains_key(&process) {
+            self.add_process(cx, process)?;
+        }
+        let on_adapter = &self.processes[&process];
+        let (space, kmd_process) = (on_adapter.space, on_adapter.kmd);
+        let created = self.miniport.create_device(CreateDevice { process: kmd_process, system: false });
+        let kmd = match created {
+            Ok(kmd) => kmd,
+            Err(status) => {
+                self.drop_process_if_empty(cx, process);
+                return Err(from_driver(status));
+            }
+        };
+        let vidmm = self.vidmm.create_device(space);
+        self.processes.get_mut(&process).expect("just added").devices += 1;
+        let device = self.devices.insert(Device {
+            process,
+            vidmm,
+            kmd,
+            state: DeviceState::Active,
+            contexts: BTreeSet::new(),
+            paging_queues: BTreeSet::new(),
+            allocations: BTreeSet::new(),
+            fences: BTreeSet::new(),
+        });
+        cx.emit(Event::DeviceCreated { process: process.0, device });
+        Ok(device)
+    }
+
+    fn add_process(&mut self, cx: &mut Cx<'_>, process: ProcessId) -> Result<(), Refusal> {
+        let kmd = self.miniport.create_process(false).map_err(from_driver)?;
+        let (space, tables) = match self.vidmm.create_space(SpaceKind::Process) {
+            Ok(created) => created,
+            Err(error) => {
+                self.miniport.destroy_process(kmd);
+                return Err(no_memory(format!("page tables of the process: {error}")));
+            }
+        };
+        self.spaces.insert(space, kmd);
+        let words = WordPages::default();
+        let on_adapter = ProcessOnAdapter {
+            space,
+            kmd,
+            fences: Vec::new(),
+            user_words: words,
+            status_words: WordPages::default(),
+            devices: 0,
+            words_mapped_at: 0,
+        };
+        self.processes.insert(process, on_adapter);
+        self.queue_operations(cx, tables);
+        Ok(())
+    }
+
+    /// `D3DKMTDestroyDevice`: queues first, so that the hardware touches nothing of it any more; then everything else.
+    // spec: sync §3.4 (process exit), memory §6.2
+    pub fn destroy_device(&mut self, cx: &mut Cx<'_>, number: u64) {
+        let contexts: Vec<u64> = self.devices[number].contexts.iter().copied().collect();
+        for context in contexts {
+            self.destroy_context(cx, context);
+        }
+        let fences: Vec<u64> = self.devices[number].fences.iter().copied().collect();
+        for fence in fences {
+            self.destroy_fence(cx, fence);
+        }
+        let allocations: Vec<u64> = self.devices[number].allocations.iter().copied().collect();
+        for allocation in allocations {
+            self.destroy_allocation(cx, allocation, &[]);
+        }
+        let paging_queues: Vec<u64> = self.devices[number].paging_queues.iter().copied().collect();
+        for queue in paging_queues {
+            self.destroy_paging_queue(queue);
+        }
+        let device = self.devices.remove(number).expect("a device is destroyed once");
+        self.vidmm.destroy_device(device.vidmm, &[]);
+        self.miniport.destroy_device(device.kmd);
+        self.processes.get_mut(&device.process).expect("a device's process is on the adapter").devices -= 1;
+        self.drop_process_if_empty(cx, device.process);
+    }
+
+    fn drop_process_if_empty(&mut self, cx: &mut Cx<'_>, process: ProcessId) {
+        if self.processes.get(&process).is_none_or(|on_adapter| on_adapter.devices > 0) {
+            return;
+        }
+        let on_adapter = self.processes.remove(&process).expect("just seen");
+        let work = self.vidmm.destroy_space(on_adapter.space);
+        if work.is_some() {
+            self.queue_work(cx, process, None, work, Vec::new());
+        }
+        self.release_fence_slabs(cx, on_adapter.fences);
+        on_adapter.user_words.release(&mut self.pages);
+        on_adapter.status_words.release(&mut self.pages);
+        self.defer_space(on_adapter.space, on_adapter.kmd);
+    }
+
+    /// Everything of a process that has gone.
+    pub fn process_died(&mut self, cx: &mut Cx<'_>, process: ProcessId) {
+        let devices: Vec<u64> =
+            self.devices.iter().filter(|(_, device)| device.process == process).map(|(number, _)| number).collect();
+        for device in devices {
+            self.destroy_device(cx, device);
+        }
+    }
+
+    /// A device goes into error: its queues stop, its fences are satisfied for ever, its waiters are told.
+    // spec: memory §8.6, sync §3.16
+    pub fn fail_device(&mut self, cx: &mut Cx<'_>, number: u64, state: DeviceState, reason: String) {
+        let device = &mut self.devices[number];
+        if device.state != DeviceState::Active {
+            return;
+        }
+        device.state = state;
+        let code = match state {
+            DeviceState::Active => 1,
+            DeviceState::ErrorOutOfMemory => 5,
+            DeviceState::ErrorDmaFault => 6,
+            DeviceState::ErrorDmaPageFault => 7,
+        };
+        cx.emit(Event::DeviceInError { device: number, state: code, reason });
+        let mut fences: Vec<u64> = self.devices[number].fences.iter().copied().collect();
+        let queues: Vec<u64> =
+            self.queues.iter().filter(|(_, queue)| queue.device == number).map(|(queue, _)| queue).collect();
+        for queue in queues {
+            let queue = &self.queues[queue];
+            let (kmd, vidsch, progress) = (queue.kmd, queue.vidsch, queue.progress);
+            if let Some(hardware) = self.miniport.hardware_queues() {
+                hardware.stop_hw_queue(kmd);
+            }
+            // Packets that never started are dropped: their device is lost.
+            drop(self.vidsch.fail(vidsch));
+            fences.push(progress);
+        }
+        for fence in fences {
+            self.signal_always(cx, fence);
+        }
+    }
+
+    /// Refuses what a device in error may not do (memory §8.6).
+    ///
+    /// # Errors
+    /// `DEVICE_REMOVED`.
+    pub fn device_alive(&self, device: u64) -> Result<(), Refusal> {
+        self.running()?;
+        match self.devices[device].state {
+            DeviceState::Active => Ok(()),
+            state => Err(removed(format!("the device is in error: {state:?}"))),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What a driver is lent ([`ddi::Host`]), and the kernel's own system pages, out of which it is served.
+
+use std::collections::BTreeMap;
+
+use ddi::{FeatureId, FeatureState, Host, NativeFenceOsCaps};
+use wddm_types::{PageRun, Pages};
+
+use crate::features::Features;
+
+/// System pages for the kernel's own use: fence words, paging buffers, drivers' rings. First fit; neighbours merge.
+pub struct KernelPages {
+    free: BTreeMap<u64, u64>,
+}
+
+impl KernelPages {
+    /// All of `run` is free.
+    pub fn new(run: PageRun) -> KernelPages {
+        KernelPages { free: BTreeMap::from([(run.first, run.count.0)]) }
+    }
+
+    /// Consecutive pages, or `None`.
+    pub fn take(&mut self, count: Pages) -> Option<PageRun> {
+        let (&first, &length) = self.free.iter().find(|(_, length)| **length >= count.0)?;
+        self.free.remove(&first);
+        if length > count.0 {
+            self.free.insert(first + count.0, length - count.0);
+        }
+        Some(PageRun { first, count })
+    }
+
+    /// Gives pages back.
+    ///
+    /// # Panics
+    /// When some of them are free already: whoever gives pages back owned them.
+    pub fn give_back(&mut self, run: PageRun) {
+        let (mut first, mut length) = (run.first, run.count.0);
+        if let Some((&before, &before_length)) = self.free.range(..first).next_back() {
+            assert!(before + before_length <= first, "pages given back twice");
+            if before + before_length == first {
+                self.free.remove(&before);
+                first = before;
+                length += before_length;
+            }
+        }
+        if let Some((&after, &after_length)) = self.free.range(run.first..).next() {
+            assert!(after >= run.end(), "pages given back twice");
+            if after == run.end() {
+                self.free.remove(&after);
+                length += after_length;
+            }
+        }
+        self.free.insert(first, length);
+    }
+}
+
+/// The kernel as a driver sees it during one call.
+pub struct DriverHost<'a> {
+    pub features: &'a Features,
+    pub pages: &'a mut KernelPages,
+}
+
+impl Host for DriverHost<'_> {
+    fn is_feature_enabled(&mut self, feature: FeatureId) -> FeatureState {
+        self.features.state(feature)
+    }
+
+    fn native_fence_os_caps(&mut self, version: u16) -> Option<NativeFenceOsCaps> {
+        let state = self.features.state(FeatureId::NATIVE_FENCE);
+        // Neither optimized storage nor INTRA_GPU fences are built: the kernel says so here and refuses them at creation.
+        (state.enabled && state.version == version).then_some(NativeFenceOsCaps::default())
+    }
+
+    fn allocate_contiguous(&mut self, pages: u64) -> Option<PageRun> {
+        self.pages.take(Pages(pages))
+    }
+
+    fn free_contiguous(&mut self, run: PageRun) {
+        self.pages.give_back(run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_come_back_whole() {
+        let all = PageRun { first: 10, count: Pages(100) };
+        let mut pages = KernelPages::new(all);
+        let runs: Vec<_> = (0..10).map(|_| pages.take(Pages(10)).unwrap()).collect();
+        assert_eq!(pages.take(Pages(1)), None);
+        for index in [3, 1, 2, 9, 0, 5, 4, 8, 6, 7] {
+            pages.give_back(runs[index]);
+        }
+        assert_eq!(pages.take(Pages(100)), Some(all));
+    }
+
+    #[test]
+    #[should_panic(expected = "given back twice")]
+    fn a_page_comes_back_once() {
+        let mut pages = KernelPages::new(PageRun { first: 0, count: Pages(4) });
+        let run = pages.take(Pages(2)).unwrap();
+        pages.give_back(run);
+        pages.give_back(run);
+    }
+}

@@ -1,0 +1,135 @@
+//! The interrupt path: the driver's routine says what happened, then the kernel acts (sync §3.10, memory §5.8).
+
+use ddi::{Interrupt, KmdQueue, Notify, OsGlobalFence, PageFault};
+use events::Event;
+use kmt_calls::DeviceState;
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+
+/// Most calls of the routine for one interrupt: a driver that always finds more would keep the kernel for ever.
+const ROUTINE_CALLS_MAX: u32 = 1 << 16;
+
+/// What a routine reported, copied during the call (sync §3.10).
+#[derive(Default)]
+struct Reported {
+    fences: Vec<Vec<OsGlobalFence>>,
+    any: u32,
+    faults: Vec<PageFault>,
+    unsupported: bool,
+}
+
+impl Notify for Reported {
+    fn interrupt(&mut self, interrupt: Interrupt<'_>) {
+        match interrupt {
+            Interrupt::NativeFenceSignaled { fences, queues, .. } => {
+                // Without the optimized cap the queues are not read (sync §2.8); a driver that has it does not start.
+                self.unsupported |= !queues.is_empty();
+                match fences {
+                    Some(fences) if !fences.is_empty() => self.fences.push(fences.to_vec()),
+                    _ => self.any += 1,
+                }
+            }
+            Interrupt::HwQueuePageFaulted(fault) => self.faults.push(fault),
+        }
+    }
+}
+
+impl Adapter {
+    /// The interrupt line went up: runs the routine until it finds nothing more, then acts on what it reported.
+    // spec: sync §3.10
+    pub fn interrupt_raised(&mut self, cx: &mut Cx<'_>) {
+        if self.stopped.is_some() {
+            return;
+        }
+        let mut reported = Reported::default();
+        let mut calls = 0;
+        while self.miniport.interrupt_routine(&mut reported) {
+            calls += 1;
+            if calls == ROUTINE_CALLS_MAX {
+                self.stop(cx, "the interrupt routine never comes to an end".into());
+                return;
+            }
+        }
+        if reported.unsupported {
+            self.stop(cx, "an interrupt named hardware queues although the optimized cap is off".into());
+            return;
+        }
+        for named in reported.fences {
+            self.fences_signaled(cx, &named);
+        }
+        for _ in 0..reported.any {
+            self.any_fence_signaled(cx);
+        }
+        for fault in reported.faults {
+            self.queue_faulted(cx, fault);
+        }
+    }
+
+    /// Exactly these fences are looked at. A name that is no fence of this adapter is a bug check: the adapter stops.
+    // spec: sync §3.10, sync §6 B18
+    fn fences_signaled(&mut self, cx: &mut Cx<'_>, named: &[OsGlobalFence]) {
+        let mut released = 0;
+        for fence in named {
+            if self.fences.get(fence.0).is_none() {
+                self.stop(cx, format!("an interrupt named fence {}, which is destroyed", fence.0));
+                return;
+            }
+            released += self.sample_fence(cx, fence.0);
+        }
+        // CAST: a driver names at most the records of one routine.
+        self.count_dispatch(cx, named.len() as u32, released);
+    }
+
+    /// The driver could not tell: every fence with waiters is looked at.
+    // spec: sync §3.10, sync §6 B17
+    fn any_fence_signaled(&mut self, cx: &mut Cx<'_>) {
+        let numbers: Vec<u64> =
+            self.waits.with_waiters().filter_map(|fence| self.fence_numbers.get(&fence).copied()).collect();
+        let mut released = 0;
+        for number in numbers {
+            released += self.sample_fence(cx, number);
+        }
+        self.count_dispatch(cx, 0, released);
+    }
+
+    fn count_dispatch(&mut self, cx: &mut Cx<'_>, named: u32, released: u32) {
+        self.counters.interrupt_dispatches += 1;
+        self.counters.dispatches_releasing += u64::from(released > 0);
+        cx.emit(Event::FenceInterrupt { adapter: self.index.0, named, released });
+    }
+
+    /// A queue faulted: it stops, its device is in error, nobody else notices.
+    // spec: memory §5.8, memory §8.6
+    fn queue_faulted(&mut self, cx: &mut Cx<'_>, fault: PageFault) {
+        let found = self
+            .queues
+            .iter()
+            .find(|(_, queue)| queue.kmd == fault.queue)
+            .map(|(number, queue)| (number, queue.device));
+        let Some((queue, device)) = found else {
+            if self.is_paging_queue(fault.queue) {
+                self.stop(cx, format!("the paging queue faulted at {:#x}", fault.virtual_address));
+            }
+            return;
+        };
+        cx.emit(Event::QueueFaulted {
+            queue,
+            va: fault.virtual_address,
+            write: fault.write,
+            instruction: fault.invalid_instruction,
+        });
+        let what =
+            if fault.invalid_instruction { "an invalid command" } else { "a GPU virtual address without memory" };
+        self.fail_device(
+            cx,
+            device,
+            DeviceState::ErrorDmaPageFault,
+            format!("queue {queue}: {what} at {:#x}", fault.virtual_address),
+        );
+    }
+
+    fn is_paging_queue(&self, queue: KmdQueue) -> bool {
+        self.ring.kmd_queue() == Some(queue)
+    }
+}

@@ -1,0 +1,37 @@
+//! The graphics kernel as a pure machine: objects, handles, calls, driver dispatch.
+//!
+//! Inputs come in at one door ([`Machine::call`], [`Machine::interrupt_raised`], [`Machine::process_died`]), effects go out
+//! at the other ([`Effect`]), and a driver is called in between through `ddi::Miniport`. It owns no thread, clock, lock,
+//! file or random number, so the same crate runs inside a test, inside a program that embeds it, inside a daemon and
+//! inside a simulator where one seed replays everything.
+//!
+//! This is the only crate that knows the memory manager (`vidmm`), the scheduler (`vidsch`) and the fences (`gpu_fence`)
+//! together. It turns *paging work* of the first into *packets* of the second, and asks fences who may go on.
+//!
+//! # The law of this room
+//! - What a caller says is an allegation: handles resolve only in the table of the process that calls; every size and
+//!   flag is checked before anything changes. A refused call has changed nothing.
+//! - Fence words, rings and doorbells are shared memory: each is read once per decision.
+//! - A driver that breaks its contract stops its adapter, with the reason; other adapters go on.
+//! - An assertion that fails here is our own fault, in release too.
+
+mod adapter;
+mod call;
+mod device;
+mod driver_host;
+mod features;
+mod fence;
+mod handle;
+mod interrupt;
+mod machine;
+mod memory;
+mod object;
+mod paging;
+mod queue;
+mod refusal;
+mod start;
+mod word_page;
+
+pub use adapter::{AdapterConfig, AdapterCounters};
+pub use machine::{Answer, Cx, Effect, Machine, Token};
+pub use start::StartError;

@@ -1,0 +1,137 @@
+//! The machine's door: who calls, what time it is, what comes out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ddi::Miniport;
+use events::{Event, Tracer};
+use kmt_calls::{Call, Refusal, Reply};
+use shared_words::Memory;
+use wddm_types::{AdapterIndex, Luid, ProcessId};
+
+use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
+use crate::object::Process;
+use crate::start::StartError;
+
+/// What the machine is lent for one turn.
+pub struct Cx<'a> {
+    /// The time in nanoseconds; never less than in the turn before.
+    pub now_ns: u64,
+    /// Where effects go, in order.
+    pub effects: &'a mut Vec<Effect>,
+    /// Who listens.
+    pub tracer: &'a mut dyn Tracer,
+}
+
+impl Cx<'_> {
+    pub(crate) fn emit(&mut self, event: Event) {
+        self.tracer.event(self.now_ns, &event);
+    }
+}
+
+/// Names a call whose answer comes later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// What the outside must do. There is one kind so far: the rest is done through the driver and on shared words.
+#[must_use = "an effect that is not performed leaves a caller waiting for ever"]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The call of this token is answered.
+    Answer {
+        /// Which.
+        token: Token,
+        /// How.
+        result: Result<Reply, Refusal>,
+    },
+}
+
+/// What a call answers.
+#[must_use]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// At once.
+    Done(Result<Reply, Refusal>),
+    /// By an [`Effect::Answer`] of this turn or a later one.
+    Later(Token),
+}
+
+/// One graphics kernel.
+pub struct Machine {
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) adapters: Vec<Adapter>,
+    pub(crate) processes: BTreeMap<ProcessId, Process>,
+    next_process: u32,
+    next_token: u64,
+}
+
+impl Machine {
+    /// A kernel without adapters over this system memory.
+    pub fn new(memory: Arc<Memory>) -> Machine {
+        Machine { memory, adapters: Vec::new(), processes: BTreeMap::new(), next_process: 1, next_token: 1 }
+    }
+
+    /// Starts an adapter under its driver (sync §3.1, memory §1).
+    ///
+    /// # Errors
+    /// The rule that the driver broke; the adapter is not there then.
+    pub fn start_adapter(
+        &mut self,
+        cx: &mut Cx<'_>,
+        miniport: Box<dyn Miniport>,
+        config: AdapterConfig,
+    ) -> Result<AdapterIndex, StartError> {
+        // CAST: adapters are counted in ones.
+        let index = AdapterIndex(self.adapters.len() as u32);
+        let adapter = Adapter::start(cx, index, Arc::clone(&self.memory), miniport, config)?;
+        self.adapters.push(adapter);
+        Ok(index)
+    }
+
+    /// A process came; it has no handle yet.
+    pub fn process_created(&mut self, cx: &mut Cx<'_>) -> ProcessId {
+        let id = ProcessId(self.next_process);
+        self.next_process += 1;
+        self.processes.insert(id, Process::default());
+        cx.emit(Event::ProcessCreated { process: id.0 });
+        id
+    }
+
+    /// A process went: everything that it had is destroyed, others go on. Unknown ids are ignored: a process can die
+    /// only once.
+    pub fn process_died(&mut self, cx: &mut Cx<'_>, id: ProcessId) {
+        if self.processes.remove(&id).is_none() {
+            return;
+        }
+        for adapter in &mut self.adapters {
+            adapter.process_died(cx, id);
+            adapter.settle(cx);
+        }
+        cx.emit(Event::ProcessDied { process: id.0 });
+    }
+
+    /// A call from a process.
+    pub fn call(&mut self, cx: &mut Cx<'_>, from: ProcessId, call: Call) -> Answer {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        crate::call::dispatch(self, cx, from, token, call)
+    }
+
+    /// An adapter's interrupt line went up.
+    pub fn interrupt_raised(&mut self, cx: &mut Cx<'_>, adapter: AdapterIndex) {
+        if let Some(adapter) = self.adapters.get_mut(adapter.0 as usize) {
+            adapter.interrupt_raised(cx);
+            adapter.settle(cx);
+        }
+    }
+
+    /// An adapter's LUID.
+    pub fn luid(&self, adapter: AdapterIndex) -> Option<Luid> {
+        self.adapters.get(adapter.0 as usize).map(|adapter| adapter.luid)
+    }
+
+    /// What an adapter has counted.
+    pub fn counters(&self, adapter: AdapterIndex) -> Option<AdapterCounters> {
+        self.adapters.get(adapter.0 as usize).map(|adapter| adapter.counters)
+    }
+}

@@ -1,0 +1,355 @@
+//! Calls about memory: allocations, addresses, residency, locks (memory §2, §4.8, §5, §6).
+
+use ddi::CreateAllocation;
+use events::Event;
+use gpu_fence::FenceId;
+use kmt_calls::{
+    AllocationRequest, DeviceState, EvictFlags, MakeResidentFlags, Mapped, Refusal, Reply, Residency, VideoMemoryInfo,
+};
+use vidmm::{AllocationError, LockError, MakeResidentError, MapError, MapRequest, Target};
+use wddm_types::{Blame, FencePoint, GpuVa, NtStatus, PAGE_BYTES, Pages};
+
+use crate::adapter::Adapter;
+use crate::machine::{Answer, Cx, Token};
+use crate::object::{Allocation, PagingQueue};
+use crate::refusal::{from_driver, invalid, no_memory, not_supported, refuse};
+
+/// Most allocations in one call.
+pub const LIST_MAX: usize = 1 << 16;
+/// Most bytes of a driver's private data per allocation.
+const PRIVATE_DATA_MAX: usize = 4096;
+/// The most that a queue's last-queued word may run ahead of its progress fence. The word is user-writable, so it is a
+/// hint (sync §3.11); a value beyond this is a lie, and paging work must not wait for it.
+const IN_FLIGHT_MAX: u64 = 1 << 20;
+
+impl Adapter {
+    /// `D3DKMTCreatePagingQueue`.
+    // spec: memory §4.9
+    pub fn create_paging_queue(&mut self, cx: &mut Cx<'_>, device: u64) -> Result<u64, Refusal> {
+        let process = self.devices[device].process;
+        // The paging fence is a native fence here, so that queues with user-mode submission may wait for it on the GPU.
+        let fence = self.create_fence(cx, Some(device), process, 0)?;
+        self.fences[fence].no_signal = true;
+        let queue = self.paging_queues.insert(PagingQueue { device, fence, last_value: 0, doomed: false });
+        self.devices[device].paging_queues.insert(queue);
+        Ok(queue)
+    }
+
+    /// `D3DKMTDestroyPagingQueue`: its fence goes when the ring has got past its last work.
+    pub fn destroy_paging_queue(&mut self, number: u64) {
+        let queue = &self.paging_queues[number];
+        let (device, fence) = (queue.device, queue.fence);
+        self.devices[device].paging_queues.remove(&number);
+        self.defer_fence(fence);
+        self.defer_paging_queue(number);
+    }
+
+    /// `D3DKMTCreateAllocation2`: all or none.
+    // spec: memory §2.7
+    pub fn create_allocations(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        requests: &[AllocationRequest],
+    ) -> Result<Vec<u64>, Refusal> {
+        if requests.is_empty() || requests.len() > LIST_MAX {
+            return Err(invalid(format!("a call creates 1 to {LIST_MAX} allocations, not {}", requests.len())));
+        }
+        let mut created = Vec::with_capacity(requests.len());
+        for request in requests {
+            match self.create_allocation(cx, device, request) {
+                Ok(allocation) => created.push(allocation),
+                Err(refusal) => {
+                    for allocation in created {
+                        self.destroy_allocation(cx, allocation, &[]);
+                    }
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(created)
+    }
+
+    fn create_allocation(&mut self, cx: &mut Cx<'_>, device: u64, request: &AllocationRequest) -> Result<u64, Refusal> {
+        if request.private_data.len() > PRIVATE_DATA_MAX {
+            return Err(invalid(format!(
+                "private data of {} bytes; at most {PRIVATE_DATA_MAX}",
+                request.private_data.len()
+            )));
+        }
+        let mut create = CreateAllocation { private_data: &request.private_data, info: ddi::AllocationInfo::default() };
+        self.miniport.create_allocation(&mut create).map_err(from_driver)?;
+        let (info, kmd) = (create.info, create.info.allocation);
+        let owner = self.devices[device].vidmm;
+        match self.vidmm.create_allocation(owner, info) {
+            Ok(vidmm) => {
+                let number = self.allocations.insert(Allocation { device, vidmm, kmd });
+                self.allocation_numbers.insert(vidmm, number);
+                self.devices[device].allocations.insert(number);
+                self.clear_pages(self.vidmm.pages_to_clear(vidmm));
+                cx.emit(Event::AllocationCreated {
+                    device,
+                    allocation: number,
+                    size_bytes: self.vidmm.allocation_bytes(vidmm),
+                });
+                Ok(number)
+            }
+            Err(error) => {
+                self.miniport.destroy_allocation(kmd);
+                Err(from_allocation(&error))
+            }
+        }
+    }
+
+    /// `D3DKMTDestroyAllocation2` with flags 0: everything queued before may touch it; it goes behind that.
+    // spec: memory §6.2
+    pub fn destroy_allocation(&mut self, cx: &mut Cx<'_>, number: u64, after: &[FencePoint<FenceId>]) {
+        let allocation = self.allocations.remove(number).expect("an allocation is destroyed once");
+        let process = self.devices[allocation.device].process;
+        self.devices[allocation.device].allocations.remove(&number);
+        let work = self.vidmm.destroy_allocation(allocation.vidmm, after);
+        // The driver's own destroy stands behind every operation that may still name the allocation.
+        self.queue_work(cx, process, None, work, vec![allocation.kmd]);
+        self.allocation_numbers.remove(&allocation.vidmm);
+        cx.emit(Event::AllocationDestroyed { allocation: number });
+    }
+
+    /// `D3DKMTMakeResident`.
+    // spec: memory §5.2
+    pub fn make_resident(
+        &mut self,
+        cx: &mut Cx<'_>,
+        paging_queue: u64,
+        list: &[u64],
+        flags: MakeResidentFlags,
+    ) -> Result<Residency, Refusal> {
+        let known = MakeResidentFlags::CANT_TRIM_FURTHER | MakeResidentFlags::MUST_SUCCEED;
+        if !known.contains(flags) || flags == MakeResidentFlags::MUST_SUCCEED {
+            return Err(invalid(format!(
+                "MakeResident flags {:#x}: MustSucceed only with CantTrimFurther, no others",
+                flags.bits()
+            )));
+        }
+        let device = self.paging_queues[paging_queue].device;
+        let process = self.devices[device].process;
+        let allocations = self.vidmm_list(device, list)?;
+        let owner = self.devices[device].vidmm;
+        // CAST: bounded by LIST_MAX.
+        let count = list.len() as u32;
+        match self.vidmm.make_resident(owner, &allocations) {
+            Ok(Some(work)) => {
+                let paging_fence_value = self.queue_work(cx, process, Some(paging_queue), Some(work), Vec::new());
+                cx.emit(Event::MakeResident { device, count, paging_fence_value });
+                Ok(Residency::Pending { paging_fence_value })
+            }
+            Ok(None) => {
+                let pending = self.paging_value_now(cx, process, paging_queue);
+                cx.emit(Event::MakeResident { device, count, paging_fence_value: pending.unwrap_or(0) });
+                Ok(pending.map_or(Residency::Resident, |paging_fence_value| Residency::Pending { paging_fence_value }))
+            }
+            Err(MakeResidentError::OutOfMemory { bytes_to_trim }) => {
+                cx.emit(Event::MakeResidentRefused { device, bytes_to_trim });
+                if flags.contains(MakeResidentFlags::MUST_SUCCEED) {
+                    self.fail_device(
+                        cx,
+                        device,
+                        DeviceState::ErrorOutOfMemory,
+                        "MakeResident with MustSucceed found no room".into(),
+                    );
+                }
+                let mut refusal = no_memory("the allocations do not fit beside what is resident");
+                refusal.bytes_to_trim = bytes_to_trim;
+                Err(refusal)
+            }
+            Err(error) => Err(from_make_resident(&error)),
+        }
+    }
+
+    /// `D3DKMTEvict`. Physical removal stands behind everything that the device's queues were given before.
+    // spec: memory §5.3, memory §10.1
+    pub fn evict(&mut self, cx: &mut Cx<'_>, device: u64, list: &[u64], flags: EvictFlags) -> Result<u64, Refusal> {
+        let known = EvictFlags::EVICT_ONLY_IF_NECESSARY | EvictFlags::NOT_WRITTEN_TO;
+        if !known.contains(flags) {
+            return Err(invalid(format!("Evict flags {:#x} are reserved", flags.difference(known).bits())));
+        }
+        let allocations = self.vidmm_list(device, list)?;
+        let last_use = self.queued_work(device)?;
+        let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
+        let not_written = flags.contains(EvictFlags::NOT_WRITTEN_TO);
+        let how = vidmm::EvictFlags {
+            only_if_necessary: flags.contains(EvictFlags::EVICT_ONLY_IF_NECESSARY),
+            not_written_to: not_written,
+        };
+        let work = self.vidmm.evict(owner, &allocations, how, &last_use).map_err(|error| invalid(error.to_string()))?;
+        // CAST: bounded by LIST_MAX.
+        cx.emit(Event::Evict { device, count: list.len() as u32, not_written });
+        if work.is_some() {
+            self.queue_work(cx, process, None, work, Vec::new());
+        }
+        Ok(0)
+    }
+
+    /// `D3DKMTMapGpuVirtualAddress`.
+    // spec: memory §4.8
+    #[allow(clippy::too_many_arguments)] // the members of D3DDDI_MAPGPUVIRTUALADDRESS
+    pub fn map_gpu_va(
+        &mut self,
+        cx: &mut Cx<'_>,
+        paging_queue: u64,
+        allocation: u64,
+        base: GpuVa,
+        window: (GpuVa, GpuVa),
+        offset_in_pages: u64,
+        size_in_pages: u64,
+        write: bool,
+    ) -> Result<(GpuVa, u64), Refusal> {
+        let device = self.paging_queues[paging_queue].device;
+        let process = self.devices[device].process;
+        let space = self.processes[&process].space;
+        let request = MapRequest {
+            target: Target::Allocation {
+                allocation: self.allocations[allocation].vidmm,
+                offset_pages: Pages(offset_in_pages),
+            },
+            size_pages: Pages(size_in_pages),
+            base: (!base.is_null()).then_some(base),
+            minimum: window.0,
+            maximum: window.1,
+            writable: write,
+        };
+        let (va, work) = self.vidmm.map_gpu_va(space, request).map_err(|error| from_map(&error))?;
+        let value = match work {
+            Some(work) => self.queue_work(cx, process, Some(paging_queue), Some(work), Vec::new()),
+            None => self.paging_value_now(cx, process, paging_queue).unwrap_or(0),
+        };
+        cx.emit(Event::GpuVaMapped {
+            process: process.0,
+            va: va.0,
+            size_bytes: size_in_pages * PAGE_BYTES,
+            allocation,
+        });
+        Ok((va, value))
+    }
+
+    /// `D3DKMTFreeGpuVirtualAddress`.
+    // spec: memory §4.8
+    pub fn free_gpu_va(&mut self, cx: &mut Cx<'_>, device: u64, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
+        let process = self.devices[device].process;
+        let space = self.processes[&process].space;
+        let work = self.vidmm.free_gpu_va(space, base, size_bytes).map_err(|error| from_map(&error))?;
+        if work.is_some() {
+            self.queue_work(cx, process, None, work, Vec::new());
+        }
+        cx.emit(Event::GpuVaFreed { process: process.0, va: base.0, size_bytes });
+        Ok(())
+    }
+
+    /// `D3DKMTLock2`.
+    // spec: memory §6.3
+    pub fn lock(&mut self, cx: &mut Cx<'_>, token: Token, number: u64) -> Result<Answer, Refusal> {
+        let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
+        let plan = self.vidmm.lock(vidmm).map_err(|error| from_lock(&error))?;
+        self.clear_pages(&plan.clear);
+        let mapped = Mapped { runs: plan.backing, size_bytes: self.vidmm.allocation_bytes(vidmm) };
+        let process = self.devices[device].process;
+        if plan.work.is_some() {
+            self.queue_work(cx, process, None, plan.work, Vec::new());
+        }
+        self.reap_paging(cx);
+        // Copies that were queued before may still be under way into or out of these pages.
+        if plan.wait_for.is_none_or(|serial| serial <= self.vidmm.completed_serial()) {
+            return Ok(Answer::Done(Ok(Reply::Mapped(mapped))));
+        }
+        Ok(self.after_ring(cx, token, Reply::Mapped(mapped)))
+    }
+
+    /// `D3DKMTUnlock2`.
+    pub fn unlock(&mut self, number: u64) -> Result<(), Refusal> {
+        self.vidmm.unlock(self.allocations[number].vidmm).map_err(|error| invalid(error.to_string()))
+    }
+
+    /// `D3DKMTQueryVideoMemoryInfo`: the budget is the group's whole size, as long as nobody divides it.
+    // spec: memory §5.5
+    pub fn video_memory_info(&self, local: bool) -> VideoMemoryInfo {
+        let group = || self.vidmm.segments().iter().filter(|segment| segment.is_aperture() != local);
+        VideoMemoryInfo {
+            budget_bytes: group().map(vidmm::Segment::capacity_bytes).sum(),
+            current_usage_bytes: group().map(vidmm::Segment::resident_bytes).sum(),
+        }
+    }
+
+    /// What the device's queues have been given and not finished: the last use of anything that it evicts now.
+    // spec: sync §3.11
+    pub fn queued_work(&self, device: u64) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
+        let mut points = Vec::new();
+        for (_, queue) in self.queues.iter().filter(|(_, queue)| queue.device == device) {
+            let current = self.current_value(queue.progress);
+            let last = match queue.doorbell.and_then(|doorbell| self.doorbells.get(doorbell)) {
+                Some(doorbell) => shared_words::Word::load(self.memory.word(doorbell.last_queued.0)),
+                None => queue.last_submitted,
+            };
+            if last > current {
+                if last - current > IN_FLIGHT_MAX && current != u64::MAX {
+                    return Err(invalid(format!("the last-queued word says {last} while the queue is at {current}")));
+                }
+                points.push(self.point(queue.progress, last));
+            }
+        }
+        Ok(points)
+    }
+
+    fn vidmm_list(&self, device: u64, list: &[u64]) -> Result<Vec<vidmm::AllocationId>, Refusal> {
+        if list.is_empty() || list.len() > LIST_MAX {
+            return Err(invalid(format!("a list has 1 to {LIST_MAX} allocations, not {}", list.len())));
+        }
+        list.iter()
+            .map(|number| {
+                let allocation = &self.allocations[*number];
+                // spec: memory §9.3
+                if allocation.device == device {
+                    Ok(allocation.vidmm)
+                } else {
+                    Err(invalid("an allocation of another device"))
+                }
+            })
+            .collect()
+    }
+}
+
+// The memory manager's errors as statuses.
+// spec: memory §9.2, memory §9.3
+
+fn from_allocation(error: &AllocationError) -> Refusal {
+    match error {
+        AllocationError::NoBackingStore => no_memory(error.to_string()),
+        AllocationError::NotBuilt(_) => not_supported(error.to_string()),
+        _ => invalid(error.to_string()),
+    }
+}
+
+fn from_make_resident(error: &MakeResidentError) -> Refusal {
+    match error {
+        MakeResidentError::OutOfMemory { .. } => no_memory(error.to_string()),
+        // The specification would keep the call pending until the unlock; that is not built.
+        MakeResidentError::Locked { .. } => not_supported(error.to_string()),
+    }
+}
+
+fn from_map(error: &MapError) -> Refusal {
+    match error {
+        MapError::ConflictingAddresses => refuse(NtStatus::CONFLICTING_ADDRESSES, Blame::Caller, error.to_string()),
+        MapError::NoRoom | MapError::OutOfTables => no_memory(error.to_string()),
+        _ => invalid(error.to_string()),
+    }
+}
+
+fn from_lock(error: &LockError) -> Refusal {
+    match error {
+        LockError::NotSupported => not_supported(error.to_string()),
+        LockError::CantLock => refuse(NtStatus::GRAPHICS_CANT_LOCK_MEMORY, Blame::Caller, error.to_string()),
+        LockError::TooManyReferences => {
+            refuse(NtStatus::GRAPHICS_TOO_MANY_REFERENCES, Blame::Scarcity, error.to_string())
+        }
+        LockError::NotLocked => invalid(error.to_string()),
+    }
+}

@@ -1,0 +1,206 @@
+//! The objects of the kernel and how a process names them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use ddi::{KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdProcess, KmdQueue};
+use gpu_fence::FenceId;
+use kmt_calls::DeviceState;
+use wddm_types::{NodeId, ProcessId, WordAddress};
+
+use crate::fence::FenceSlot;
+use crate::handle::HandleTable;
+use crate::word_page::WordPages;
+
+/// A process as the whole kernel knows it.
+#[derive(Default)]
+pub struct Process {
+    /// Its handles.
+    pub handles: HandleTable<Object>,
+}
+
+/// What a handle names: an adapter's index and the object's number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// An opened adapter.
+    Adapter(u32),
+    /// A device.
+    Device(u32, u64),
+    /// A paging queue.
+    PagingQueue(u32, u64),
+    /// An allocation.
+    Allocation(u32, u64),
+    /// A context.
+    Context(u32, u64),
+    /// A hardware queue.
+    Queue(u32, u64),
+    /// A doorbell.
+    Doorbell(u32, u64),
+    /// A fence.
+    Fence(u32, u64),
+}
+
+/// Objects of one kind by number. Numbers are never used twice, so that a trace names each for ever.
+pub struct Store<T> {
+    objects: BTreeMap<u64, T>,
+    next: u64,
+}
+
+impl<T> Default for Store<T> {
+    fn default() -> Self {
+        Store { objects: BTreeMap::new(), next: 1 }
+    }
+}
+
+impl<T> Store<T> {
+    /// The number that the next object gets.
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// Adds an object.
+    pub fn insert(&mut self, object: T) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.objects.insert(number, object);
+        number
+    }
+
+    /// The object of a number, if it still is.
+    pub fn get(&self, number: u64) -> Option<&T> {
+        self.objects.get(&number)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
+        self.objects.get_mut(&number)
+    }
+
+    /// Takes an object out.
+    pub fn remove(&mut self, number: u64) -> Option<T> {
+        self.objects.remove(&number)
+    }
+
+    /// All, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+        self.objects.iter().map(|(number, object)| (*number, object))
+    }
+}
+
+impl<T> std::ops::Index<u64> for Store<T> {
+    type Output = T;
+    /// # Panics
+    /// For an object that is gone: inside the kernel numbers are held only as long as their objects.
+    fn index(&self, number: u64) -> &T {
+        self.objects.get(&number).expect("an object that the kernel still refers to")
+    }
+}
+
+impl<T> std::ops::IndexMut<u64> for Store<T> {
+    fn index_mut(&mut self, number: u64) -> &mut T {
+        self.objects.get_mut(&number).expect("an object that the kernel still refers to")
+    }
+}
+
+/// A process on one adapter.
+pub struct ProcessOnAdapter {
+    /// Its GPU address space.
+    pub space: vidmm::SpaceId,
+    /// The driver's handle.
+    pub kmd: KmdProcess,
+    /// Fence words, mapped into its space.
+    pub fences: Vec<crate::fence::FenceSlab>,
+    /// Words that the process writes (last-queued values).
+    pub user_words: WordPages,
+    /// Words that it only reads (doorbell status).
+    pub status_words: WordPages,
+    /// How many devices it has here.
+    pub devices: u32,
+    /// The ring's position at which the last fence words are mapped.
+    pub words_mapped_at: u64,
+}
+
+/// A device.
+pub struct Device {
+    pub process: ProcessId,
+    pub vidmm: vidmm::DeviceId,
+    pub kmd: KmdDevice,
+    pub state: DeviceState,
+    pub contexts: BTreeSet<u64>,
+    pub paging_queues: BTreeSet<u64>,
+    pub allocations: BTreeSet<u64>,
+    pub fences: BTreeSet<u64>,
+}
+
+/// A hardware context.
+pub struct Context {
+    pub device: u64,
+    pub kmd: KmdContext,
+    pub node: NodeId,
+    pub queues: BTreeSet<u64>,
+}
+
+/// A hardware queue.
+pub struct Queue {
+    pub context: u64,
+    pub device: u64,
+    pub kmd: KmdQueue,
+    pub vidsch: vidsch::QueueId,
+    /// Its progress fence.
+    pub progress: u64,
+    /// User-mode submission.
+    pub user_mode: bool,
+    pub doorbell: Option<u64>,
+    /// Kernel-mode submission: the last progress value accepted.
+    pub last_submitted: u64,
+    /// Progress values started on the hardware and not seen completed.
+    pub started: VecDeque<u64>,
+    /// A wait for the oldest of these is registered.
+    pub watching: bool,
+}
+
+/// A doorbell.
+pub struct Doorbell {
+    pub queue: u64,
+    pub kmd: KmdDoorbell,
+    /// Written by the process before each ring (sync §3.11).
+    pub last_queued: WordAddress,
+    /// Written by the kernel only.
+    pub status: WordAddress,
+    pub connected: bool,
+}
+
+/// A paging queue of a device.
+pub struct PagingQueue {
+    pub device: u64,
+    /// Its fence.
+    pub fence: u64,
+    /// The last value promised.
+    pub last_value: u64,
+    /// Destroyed; it goes when the ring has passed.
+    pub doomed: bool,
+}
+
+/// An allocation.
+pub struct Allocation {
+    pub device: u64,
+    pub vidmm: vidmm::AllocationId,
+    pub kmd: KmdAllocation,
+}
+
+/// A native fence on this adapter.
+pub struct Fence {
+    /// The device it was created on; `None` for the kernel's own.
+    pub device: Option<u64>,
+    /// Its waiters.
+    pub waits: FenceId,
+    /// Its words.
+    pub slot: FenceSlot,
+    pub kmd: KmdGlobalFence,
+    pub kmd_local: KmdLocalFence,
+    pub no_wait: bool,
+    pub no_signal: bool,
+    /// Satisfied for ever: its device is lost (sync §3.16).
+    pub always_signaled: bool,
+    /// Destroyed with its queue; it goes when the ring has passed.
+    pub doomed: bool,
+}

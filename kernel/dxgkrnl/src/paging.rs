@@ -1,0 +1,395 @@
+//! The paging ring: paging work of the memory manager becomes paging buffers of the driver (memory §3, §1.11).
+//!
+//! Each adapter has one hardware queue for paging, fed by the kernel. Work is carried out strictly in the order in which
+//! the memory manager decided it: that is what lets it hand out frames again before the hardware has left them. A work
+//! that must wait for GPU work stands in the scheduler's queue behind a wait packet; once it may start, the driver builds
+//! its operations into paging buffers, the last of which signals the paging queue's fence.
+//!
+//! What may happen only when the hardware has got past all work queued so far (giving pages back, answering a call that
+//! needs its mappings) is *deferred* to the current end of the ring.
+
+mod buffer;
+mod deferred;
+mod mapping;
+
+use std::collections::VecDeque;
+
+use ddi::{
+    CreateHwQueue, HwQueueFlags, KmdAllocation, KmdContext, KmdDevice, KmdQueue, OsQueue, PagingBufferInfo,
+    ProgressFence,
+};
+use events::{Cause, Event, Move};
+use gpu_fence::{FenceId, WaitMode};
+use vidmm::{Operation, Work};
+use vidsch::{Packet, QueueKind, Step};
+use wddm_types::{FencePoint, GpuVa, NodeId, PAGE_BYTES, PageRun, Pages, ProcessId};
+
+use crate::adapter::{Adapter, Payload, Waiter};
+use crate::machine::Cx;
+use crate::paging::deferred::Deferred;
+use crate::start::StartError;
+
+/// The paging ring of one adapter.
+pub struct PagingRing {
+    pub device: KmdDevice,
+    pub context: KmdContext,
+    queue: Option<RingQueue>,
+    buffers: Vec<Buffer>,
+    next_buffer: usize,
+    /// Works whose turn has come and which are not built to their end, oldest first.
+    building: VecDeque<QueuedWork>,
+    /// Works that stand behind a wait in the scheduler.
+    held: VecDeque<QueuedWork>,
+    /// Works built, by the progress value that completes them.
+    submitted: VecDeque<Submitted>,
+    deferred: VecDeque<(u64, Deferred)>,
+    last_queued: u64,
+    last_done: u64,
+    last_paging_queue: u64,
+    progress_value: u64,
+    /// The scheduler holds the ring behind a wait packet.
+    waiting_packet: bool,
+    /// A wait for the ring's own progress is registered.
+    waiting_progress: bool,
+}
+
+struct RingQueue {
+    kmd: KmdQueue,
+    vidsch: vidsch::QueueId,
+    progress: u64,
+}
+
+struct Buffer {
+    va: GpuVa,
+    address: u64,
+    words: usize,
+    busy_until: u64,
+}
+
+/// A work whose last buffer is with the hardware.
+struct Submitted {
+    progress_value: u64,
+    number: u64,
+    serial: u64,
+}
+
+struct QueuedWork {
+    number: u64,
+    /// The memory manager's number of it; 0 for the kernel's own.
+    serial: u64,
+    operations: VecDeque<Operation>,
+    multipass: u64,
+    /// Paging queue and the value of its fence that the work completes.
+    completes: Option<(u64, u64)>,
+    destroys: Vec<KmdAllocation>,
+}
+
+impl PagingRing {
+    /// A ring that is not started yet.
+    pub fn new(device: KmdDevice, context: KmdContext) -> PagingRing {
+        PagingRing {
+            device,
+            context,
+            queue: None,
+            buffers: Vec::new(),
+            next_buffer: 0,
+            building: VecDeque::new(),
+            held: VecDeque::new(),
+            submitted: VecDeque::new(),
+            deferred: VecDeque::new(),
+            last_queued: 0,
+            last_done: 0,
+            last_paging_queue: 0,
+            progress_value: 0,
+            waiting_packet: false,
+            waiting_progress: false,
+        }
+    }
+
+    /// The adapter has stopped: nothing more is built.
+    pub fn abandon(&mut self) {
+        self.building.clear();
+        self.held.clear();
+    }
+
+    /// The driver's handle of the paging queue.
+    pub fn kmd_queue(&self) -> Option<KmdQueue> {
+        self.queue.as_ref().map(|queue| queue.kmd)
+    }
+
+    /// Whether the hardware has got past everything queued.
+    pub fn is_idle(&self) -> bool {
+        self.last_done == self.last_queued
+    }
+
+    /// How far the hardware has got.
+    pub fn done(&self) -> u64 {
+        self.last_done
+    }
+
+    /// The last work queued.
+    pub fn queued(&self) -> u64 {
+        self.last_queued
+    }
+}
+
+impl Adapter {
+    /// Creates the paging hardware queue and its buffers.
+    // spec: memory §1.11, memory §4.7
+    pub fn start_ring(&mut self, cx: &mut Cx<'_>, node: NodeId, info: PagingBufferInfo) -> Result<(), StartError> {
+        let progress = self
+            .create_fence(cx, None, ProcessId::SYSTEM, 0)
+            .map_err(|_| StartError::Memory("the paging ring's fence"))?;
+        let slot = self.fences[progress].slot;
+        let create = CreateHwQueue {
+            context: self.ring.context,
+            queue: OsQueue(0),
+            flags: HwQueueFlags::NATIVE_PROGRESS_FENCE,
+            progress: ProgressFence {
+                fence: self.fences[progress].kmd,
+                current_va: slot.current_va,
+                monitored_va: slot.monitored_va,
+            },
+        };
+        let mut host = crate::driver_host::DriverHost { features: &self.features, pages: &mut self.pages };
+        let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+        let kmd = hardware.create_hw_queue(&mut host, create)?;
+        let vidsch = self.vidsch.create_queue(node, QueueKind::Kernel, 0);
+        self.ring.queue = Some(RingQueue { kmd, vidsch, progress });
+        let in_flight = u32::from(self.nodes[usize::from(node.0)].max_in_flight_buffers);
+        let count = if in_flight == 0 { self.config.paging_buffers } else { self.config.paging_buffers.min(in_flight) };
+        for _ in 0..count.max(1) {
+            self.add_paging_buffer(cx, info)?;
+        }
+        Ok(())
+    }
+
+    fn add_paging_buffer(&mut self, cx: &mut Cx<'_>, info: PagingBufferInfo) -> Result<(), StartError> {
+        let pages = Pages::holding(u64::from(info.size_bytes));
+        let run = self.pages.take(pages).ok_or(StartError::Memory("paging buffers"))?;
+        if !info.segment.is_system() {
+            let (_, map) = self
+                .vidmm
+                .aperture_map_system(run)
+                .map_err(|_| StartError::Memory("aperture space of paging buffers"))?;
+            self.execute_now(vec![map]).map_err(|()| StartError::Rule("an aperture map by the CPU failed"))?;
+        }
+        let space = self.processes[&ProcessId::SYSTEM].space;
+        let va =
+            self.map_pages(cx, space, run, false).map_err(|_| StartError::Memory("addresses of paging buffers"))?;
+        let words = (pages.bytes() / 8) as usize;
+        self.ring.buffers.push(Buffer { va, address: run.first * PAGE_BYTES, words, busy_until: 0 });
+        Ok(())
+    }
+
+    /// Queues paging work. `paging_queue` is whose fence it completes; the value is returned.
+    pub fn queue_work(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        paging_queue: Option<u64>,
+        work: Option<Work<FenceId>>,
+        destroys: Vec<KmdAllocation>,
+    ) -> u64 {
+        let work = work.unwrap_or_else(empty_work);
+        self.clear_pages(&work.clear);
+        self.ring.last_queued += 1;
+        let number = self.ring.last_queued;
+        let completes = paging_queue.map(|queue| {
+            let paging = &mut self.paging_queues[queue];
+            paging.last_value += 1;
+            (queue, paging.last_value)
+        });
+        self.ring.last_paging_queue = paging_queue.unwrap_or(0);
+        let (mut in_bytes, mut out_bytes) = (0, 0);
+        let mut segments = Vec::new();
+        for moved in &work.moves {
+            match event_move(moved.kind) {
+                Move::PageIn => in_bytes += moved.bytes,
+                Move::PageOut => out_bytes += moved.bytes,
+                Move::Fill | Move::Discard => {}
+            }
+            if !segments.contains(&moved.segment) {
+                segments.push(moved.segment);
+            }
+            cx.emit(Event::Moved {
+                work: number,
+                process: process.0,
+                allocation: self.allocation_number(moved.allocation),
+                segment: moved.segment.0,
+                bytes: moved.bytes,
+                how: event_move(moved.kind),
+                why: self.event_cause(moved.cause),
+            });
+        }
+        for segment in segments {
+            self.emit_resident(cx, segment);
+        }
+        let after: Vec<_> = self.live_points(work.after);
+        let after = self.unreached(after);
+        let (fence, value) = completes.map_or((0, 0), |(queue, value)| (self.paging_queues[queue].fence, value));
+        cx.emit(Event::PagingQueued {
+            work: number,
+            paging_queue: paging_queue.unwrap_or(0),
+            fence,
+            value,
+            in_bytes,
+            out_bytes,
+            // CAST: a work waits for at most one point a queue.
+            held_for: after.len() as u32,
+        });
+        let queued = QueuedWork {
+            number,
+            serial: work.serial,
+            operations: work.operations.into(),
+            multipass: 0,
+            completes,
+            destroys,
+        };
+        let vidsch = self.ring.queue.as_ref().expect("the ring runs").vidsch;
+        self.ring.held.push_back(queued);
+        if !after.is_empty() {
+            // PANIC: the ring's queue is the kernel's own; its limit is above what callers can have outstanding.
+            self.vidsch
+                .submit(vidsch, Packet::Wait(after))
+                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+        }
+        self.vidsch
+            .submit(vidsch, Packet::Work(Payload::Paging(number)))
+            .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+        value
+    }
+
+    /// Fills pages that the GPU is about to see for the first time, so that nobody reads another owner's bytes.
+    pub fn clear_pages(&self, runs: &[PageRun]) {
+        if self.config.clear_pages {
+            for run in runs {
+                self.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), 0);
+            }
+        }
+    }
+
+    /// Queues operations of the kernel's own, such as the tables of a new address space.
+    pub fn queue_operations(&mut self, cx: &mut Cx<'_>, operations: Vec<Operation>) {
+        if !operations.is_empty() {
+            self.queue_work(cx, ProcessId::SYSTEM, None, Some(Work { operations, ..empty_work() }), Vec::new());
+        }
+    }
+
+    /// The value of a paging queue's fence after which everything decided so far for it is there, or `None` when it is
+    /// now. Work of other queues may stand before it in the ring: then an empty work marks this queue's place.
+    pub fn paging_value_now(&mut self, cx: &mut Cx<'_>, process: ProcessId, paging_queue: u64) -> Option<u64> {
+        self.reap_paging(cx);
+        if self.ring.is_idle() {
+            return None;
+        }
+        if self.ring.last_paging_queue == paging_queue {
+            return Some(self.paging_queues[paging_queue].last_value);
+        }
+        Some(self.queue_work(cx, process, Some(paging_queue), None, Vec::new()))
+    }
+
+    /// Lets everything go on that the ring can: held packets, buffers to be built, waits to be registered.
+    pub fn pump_paging(&mut self, cx: &mut Cx<'_>) {
+        let Some(queue) = &self.ring.queue else { return };
+        let vidsch = queue.vidsch;
+        while self.stopped.is_none() && !self.ring.waiting_packet {
+            match self.vidsch.next(vidsch) {
+                Some(Step::Wait(points)) => {
+                    let points = self.live_points(points);
+                    if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, Waiter::Ring { packet: true }) {
+                        self.vidsch.waited(vidsch);
+                    } else {
+                        self.ring.waiting_packet = true;
+                    }
+                }
+                Some(Step::Start(Payload::Paging(number))) => {
+                    let work = self.ring.held.pop_front().expect("started works are held in order");
+                    assert_eq!(work.number, number, "the scheduler keeps the order of paging work");
+                    self.ring.building.push_back(work);
+                }
+                Some(Step::Start(Payload::Command(_)) | Step::Signal(_)) => {
+                    unreachable!("the paging queue carries paging work only")
+                }
+                None => break,
+            }
+        }
+        self.build_buffers(cx);
+        self.run_deferred(cx);
+        self.watch_progress(cx);
+    }
+
+    /// A wait of the ring is over.
+    pub fn ring_released(&mut self, cx: &mut Cx<'_>, packet: bool) {
+        if packet {
+            self.ring.waiting_packet = false;
+            if let Some(queue) = &self.ring.queue {
+                self.vidsch.waited(queue.vidsch);
+            }
+        } else {
+            self.ring.waiting_progress = false;
+        }
+        self.pump_paging(cx);
+    }
+
+    /// Notes which works the hardware has finished.
+    pub fn reap_paging(&mut self, cx: &mut Cx<'_>) {
+        let Some(queue) = &self.ring.queue else { return };
+        if self.ring.submitted.is_empty() {
+            return;
+        }
+        let (vidsch, reached) = (queue.vidsch, self.current_value(queue.progress));
+        while self.ring.submitted.front().is_some_and(|work| work.progress_value <= reached) {
+            let work = self.ring.submitted.pop_front().expect("just seen");
+            self.ring.last_done = work.number;
+            self.vidsch.completed(vidsch, 1);
+            if work.serial != 0 {
+                self.vidmm.completed(work.serial);
+            }
+            cx.emit(Event::PagingCompleted { work: work.number });
+        }
+    }
+
+    /// Points whose fences have not reached them.
+    fn unreached(&self, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
+        let reached = |point: &FencePoint<FenceId>| self.current_value(self.fence_numbers[&point.fence]) >= point.value;
+        points.into_iter().filter(|point| !reached(point)).collect()
+    }
+
+    fn allocation_number(&self, allocation: vidmm::AllocationId) -> u64 {
+        self.allocation_numbers.get(&allocation).copied().unwrap_or(0)
+    }
+
+    fn event_cause(&self, cause: vidmm::Cause) -> Cause {
+        match cause {
+            vidmm::Cause::MakeResident => Cause::MakeResident,
+            vidmm::Cause::Pressure { for_allocation } => {
+                Cause::Pressure { for_allocation: self.allocation_number(for_allocation) }
+            }
+            vidmm::Cause::Evict => Cause::Evict,
+            vidmm::Cause::Lock => Cause::Lock,
+            vidmm::Cause::Destroy => Cause::Destroy,
+        }
+    }
+}
+
+fn event_move(kind: vidmm::MoveKind) -> Move {
+    match kind {
+        vidmm::MoveKind::PageIn => Move::PageIn,
+        vidmm::MoveKind::PageOut => Move::PageOut,
+        vidmm::MoveKind::Discard => Move::Discard,
+        vidmm::MoveKind::Fill => Move::Fill,
+    }
+}
+
+/// A work of the kernel's own: it moves nothing and marks a place in the ring.
+fn empty_work() -> Work<FenceId> {
+    Work {
+        serial: 0,
+        immediate: false,
+        after: Vec::new(),
+        clear: Vec::new(),
+        operations: Vec::new(),
+        moves: Vec::new(),
+    }
+}

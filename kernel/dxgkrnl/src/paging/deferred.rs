@@ -1,0 +1,101 @@
+//! What may happen only when the hardware has got past all paging work queued so far: pages given back, objects that
+//! queued work still names, calls whose answer needs their mappings.
+
+use gpu_fence::WaitMode;
+use kmt_calls::Reply;
+use vidmm::SpaceId;
+use wddm_types::PageRun;
+
+use crate::adapter::{Adapter, Waiter};
+use crate::machine::{Answer, Cx, Effect, Token};
+
+/// One thing that waits for the ring.
+pub(super) enum Deferred {
+    Pages(PageRun),
+    Space(SpaceId),
+    Process(ddi::KmdProcess),
+    Fence(u64),
+    PagingQueue(u64),
+    Answer(Token, Box<Reply>),
+}
+
+impl Adapter {
+    /// Answers when the ring has got past everything queued so far: at once when it has already.
+    pub fn after_ring(&mut self, cx: &mut Cx<'_>, token: Token, reply: Reply) -> Answer {
+        self.reap_paging(cx);
+        if self.ring.is_idle() {
+            return Answer::Done(Ok(reply));
+        }
+        self.defer(Deferred::Answer(token, Box::new(reply)));
+        Answer::Later(token)
+    }
+
+    /// Gives the kernel's pages back when the ring has got past everything queued so far.
+    pub fn defer_pages(&mut self, run: PageRun) {
+        self.defer(Deferred::Pages(run));
+    }
+
+    /// Forgets an address space and the driver's process when the ring has got past everything queued so far.
+    pub fn defer_space(&mut self, space: SpaceId, process: ddi::KmdProcess) {
+        self.defer(Deferred::Space(space));
+        self.defer(Deferred::Process(process));
+    }
+
+    /// Destroys a fence when the ring has got past everything queued so far.
+    pub fn defer_fence(&mut self, fence: u64) {
+        self.fences[fence].doomed = true;
+        self.defer(Deferred::Fence(fence));
+    }
+
+    /// Forgets a paging queue when the ring has got past everything queued so far.
+    pub fn defer_paging_queue(&mut self, queue: u64) {
+        self.paging_queues[queue].doomed = true;
+        self.defer(Deferred::PagingQueue(queue));
+    }
+
+    fn defer(&mut self, what: Deferred) {
+        self.ring.deferred.push_back((self.ring.last_queued, what));
+    }
+
+    pub(super) fn run_deferred(&mut self, cx: &mut Cx<'_>) {
+        while let Some((number, _)) = self.ring.deferred.front() {
+            if *number > self.ring.last_done && self.stopped.is_none() {
+                break;
+            }
+            let (_, deferred) = self.ring.deferred.pop_front().expect("just seen");
+            match deferred {
+                Deferred::Pages(run) => self.pages.give_back(run),
+                Deferred::Space(space) => drop(self.spaces.remove(&space)),
+                Deferred::Process(process) => self.miniport.destroy_process(process),
+                Deferred::Fence(fence) => self.destroy_fence(cx, fence),
+                Deferred::PagingQueue(queue) => drop(self.paging_queues.remove(queue)),
+                Deferred::Answer(token, reply) => {
+                    let result = self.running().map(|()| *reply);
+                    cx.effects.push(Effect::Answer { token, result });
+                }
+            }
+        }
+    }
+
+    /// Registers a wait for the ring's progress when somebody needs to be told: a buffer to be reused, a deferred answer.
+    pub(super) fn watch_progress(&mut self, cx: &mut Cx<'_>) {
+        if self.ring.waiting_progress || self.stopped.is_some() {
+            return;
+        }
+        let Some(queue) = &self.ring.queue else { return };
+        let progress = queue.progress;
+        let answer =
+            self.ring.deferred.iter().find(|(_, what)| matches!(what, Deferred::Answer(..))).map(|(number, _)| *number);
+        let answer_value = answer.and_then(|wanted| {
+            self.ring.submitted.iter().find(|work| work.number >= wanted).map(|work| work.progress_value)
+        });
+        let buffer_value =
+            (!self.ring.building.is_empty()).then(|| self.ring.buffers[self.ring.next_buffer].busy_until);
+        let Some(value) = [answer_value, buffer_value].into_iter().flatten().min() else { return };
+        let point = [self.point(progress, value)];
+        if self.begin_wait(cx, &point, WaitMode::All, Waiter::Ring { packet: false }) {
+            self.due.push_back(Waiter::Ring { packet: false });
+        }
+        self.ring.waiting_progress = true;
+    }
+}

@@ -1,0 +1,50 @@
+//! Mappings of the kernel's own pages: fence words, paging buffers.
+
+use gpu_fence::FenceId;
+use vidmm::{SpaceId, Target, Work};
+use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::refusal::no_memory;
+
+impl Adapter {
+    /// Maps the kernel's own pages into a space. Tables of the paging process are written at once; those of others by
+    /// paging work.
+    pub fn map_pages(
+        &mut self,
+        cx: &mut Cx<'_>,
+        space: SpaceId,
+        run: PageRun,
+        writable: bool,
+    ) -> Result<GpuVa, kmt_calls::Refusal> {
+        let request = vidmm::MapRequest {
+            target: Target::SystemPages(run),
+            size_pages: run.count,
+            base: None,
+            minimum: GpuVa::NULL,
+            maximum: GpuVa::NULL,
+            writable,
+        };
+        let (va, work) = self.vidmm.map_gpu_va(space, request).map_err(|error| no_memory(error.to_string()))?;
+        self.perform_mapping(cx, work);
+        Ok(va)
+    }
+
+    /// Takes the kernel's own mapping out of a space again.
+    pub fn unmap_pages(&mut self, cx: &mut Cx<'_>, space: SpaceId, va: GpuVa, count: Pages) {
+        let work = self.vidmm.free_gpu_va(space, va, count.bytes()).expect("the kernel's own mapping");
+        self.perform_mapping(cx, work);
+    }
+
+    fn perform_mapping(&mut self, cx: &mut Cx<'_>, work: Option<Work<FenceId>>) {
+        let Some(work) = work else { return };
+        if work.immediate {
+            if self.execute_now(work.operations).is_err() {
+                self.stop(cx, "a page-table update of the paging process by the CPU failed".into());
+            }
+        } else {
+            self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
+        }
+    }
+}

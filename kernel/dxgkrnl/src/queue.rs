@@ -1,0 +1,397 @@
+//! Contexts, hardware queues, doorbells, submission (sync §2.5, §2.9, §3.11, §3.17).
+
+use std::collections::{BTreeSet, VecDeque};
+
+use ddi::{
+    ConnectedDoorbell, CreateDoorbell, CreateHwContext, CreateHwQueue, FeatureId, HwQueueFlags, OsContext, OsDoorbell,
+    OsQueue, ProgressFence, SubmitCommandToHwQueue,
+};
+use events::Event;
+use gpu_fence::WaitMode;
+use kmt_calls::{DeviceState, QueueFlags, Refusal};
+use shared_words::Word;
+use vidsch::{Packet, QueueKind, Step, SubmitError};
+use wddm_types::{GpuVa, NodeId};
+
+use crate::adapter::{Adapter, Payload, Waiter};
+use crate::driver_host::DriverHost;
+use crate::fence::POINTS_MAX;
+use crate::machine::Cx;
+use crate::object::{Context, Doorbell, Queue};
+use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
+
+/// `D3DDDI_DOORBELLSTATUS` (sync §2.9).
+mod doorbell_status {
+    pub const CONNECTED: u64 = 0;
+    pub const CONNECTED_NOTIFY_KMD: u64 = 1;
+    pub const DISCONNECTED_RETRY: u64 = 2;
+    pub const DISCONNECTED_ABORT: u64 = 3;
+}
+
+impl Adapter {
+    /// `D3DKMTCreateHwContext`.
+    pub fn create_context(&mut self, device: u64, node: NodeId, private_data: &[u8]) -> Result<u64, Refusal> {
+        if usize::from(node.0) >= self.nodes.len() {
+            return Err(invalid(format!("node {} of {}", node.0, self.nodes.len())));
+        }
+        let number = self.contexts.next_number();
+        let (kmd_device, process) = (self.devices[device].kmd, self.devices[device].process);
+        let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+        let create =
+            CreateHwContext { device: kmd_device, context: OsContext(number), node, system: false, private_data };
+        let kmd = hardware.create_hw_context(create).map_err(from_driver)?;
+        let root = self.vidmm.root(self.processes[&process].space);
+        let addressing = self.miniport.gpu_va().expect("checked at adapter start");
+        let levels = addressing.gpu_mmu_caps().page_table_levels;
+        let entries = 1 << addressing.page_table_level(levels - 1).index_bits;
+        // spec: memory §4.6
+        addressing.set_root_page_table(kmd, root, entries);
+        assert_eq!(self.contexts.insert(Context { device, kmd, node, queues: BTreeSet::new() }), number);
+        self.devices[device].contexts.insert(number);
+        Ok(number)
+    }
+
+    /// `D3DKMTDestroyHwContext` with its queues.
+    pub fn destroy_context(&mut self, cx: &mut Cx<'_>, number: u64) {
+        let queues: Vec<u64> = self.contexts[number].queues.iter().copied().collect();
+        for queue in queues {
+            self.destroy_queue(cx, queue);
+        }
+        let context = self.contexts.remove(number).expect("a context is destroyed once");
+        self.devices[context.device].contexts.remove(&number);
+        self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_context(context.kmd);
+    }
+
+    /// `D3DKMTCreateHwQueue` with its native progress fence.
+    // spec: sync §3.11, sync §2.5
+    pub fn create_queue(&mut self, cx: &mut Cx<'_>, context: u64, flags: QueueFlags) -> Result<u64, Refusal> {
+        let known = QueueFlags::DISABLE_GPU_TIMEOUT | QueueFlags::USER_MODE_SUBMISSION;
+        if !known.contains(flags) {
+            return Err(invalid(format!(
+                "queue flags {:#x} are reserved or set by the kernel",
+                flags.difference(known).bits()
+            )));
+        }
+        let (device, node, kmd_context) =
+            (self.contexts[context].device, self.contexts[context].node, self.contexts[context].kmd);
+        let user_mode = flags.contains(QueueFlags::USER_MODE_SUBMISSION);
+        let metadata = &self.nodes[usize::from(node.0)];
+        if user_mode && !(metadata.user_mode_submission && self.features.enabled(FeatureId::USER_MODE_SUBMISSION)) {
+            return Err(not_supported("user-mode submission is not enabled on this node"));
+        }
+        let in_flight_max = u32::from(metadata.max_in_flight_buffers);
+        let process = self.devices[device].process;
+        let progress = self.create_fence(cx, Some(device), process, 0)?;
+        self.fences[progress].no_signal = true;
+        let slot = self.fences[progress].slot;
+        let number = self.queues.next_number();
+        let kmd_flags = HwQueueFlags::from_bits_truncate(flags.bits()) | HwQueueFlags::NATIVE_PROGRESS_FENCE;
+        let create = CreateHwQueue {
+            context: kmd_context,
+            queue: OsQueue(number),
+            flags: kmd_flags,
+            progress: ProgressFence {
+                fence: self.fences[progress].kmd,
+                current_va: slot.current_va,
+                monitored_va: slot.monitored_va,
+            },
+        };
+        let mut host = DriverHost { features: &self.features, pages: &mut self.pages };
+        let created =
+            self.miniport.hardware_queues().expect("checked at adapter start").create_hw_queue(&mut host, create);
+        let kmd = match created {
+            Ok(kmd) => kmd,
+            Err(status) => {
+                self.destroy_fence(cx, progress);
+                return Err(from_driver(status));
+            }
+        };
+        let kind = if user_mode { QueueKind::User } else { QueueKind::Kernel };
+        let vidsch = self.vidsch.create_queue(node, kind, in_flight_max);
+        let queue = Queue {
+            context,
+            device,
+            kmd,
+            vidsch,
+            progress,
+            user_mode,
+            doorbell: None,
+            last_submitted: 0,
+            started: VecDeque::new(),
+            watching: false,
+        };
+        assert_eq!(self.queues.insert(queue), number);
+        self.contexts[context].queues.insert(number);
+        cx.emit(Event::QueueCreated { queue: number, node: node.0, user_mode, process: process.0, fence: progress });
+        Ok(number)
+    }
+
+    /// `D3DKMTDestroyHwQueue`: when the driver returns, the hardware executes nothing for it any more.
+    pub fn destroy_queue(&mut self, cx: &mut Cx<'_>, number: u64) {
+        if let Some(doorbell) = self.queues[number].doorbell {
+            self.destroy_doorbell(doorbell);
+        }
+        let queue = self.queues.remove(number).expect("a queue is destroyed once");
+        let mut host = DriverHost { features: &self.features, pages: &mut self.pages };
+        self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue.kmd);
+        // What never started is dropped with the queue.
+        drop(self.vidsch.destroy_queue(queue.vidsch));
+        self.contexts[queue.context].queues.remove(&number);
+        // Paging work may stand behind the progress fence: it is reached for ever now, and goes when the ring has passed.
+        self.signal_always(cx, queue.progress);
+        self.devices[queue.device].fences.remove(&queue.progress);
+        self.defer_fence(queue.progress);
+        cx.emit(Event::QueueDestroyed { queue: number });
+    }
+
+    /// `D3DKMTCreateDoorbell`: the ring is an allocation of the queue's device.
+    // spec: sync §2.9, sync §3.17
+    pub fn create_doorbell(&mut self, queue: u64, ring: u64, ring_va: GpuVa) -> Result<u64, Refusal> {
+        let (device, user_mode, kmd_queue) =
+            (self.queues[queue].device, self.queues[queue].user_mode, self.queues[queue].kmd);
+        if !user_mode {
+            return Err(invalid("the queue was created without UserModeSubmission"));
+        }
+        if self.queues[queue].doorbell.is_some() {
+            return Err(invalid("the queue has a doorbell already"));
+        }
+        if self.allocations[ring].device != device {
+            return Err(invalid("the ring buffer is another device's allocation"));
+        }
+        let ring_bytes = self.vidmm.allocation_bytes(self.allocations[ring].vidmm);
+        let process = self.devices[device].process;
+        let number = self.doorbells.next_number();
+        let create = CreateDoorbell { queue: kmd_queue, doorbell: OsDoorbell(number), ring: ring_va, ring_bytes };
+        let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");
+        let out_of_pages = || no_memory("the kernel's pages for doorbell words are used up");
+        let last_queued = on_adapter.user_words.take(&self.memory, &mut self.pages, 0).ok_or_else(out_of_pages)?;
+        let status = on_adapter.status_words.take(&self.memory, &mut self.pages, doorbell_status::DISCONNECTED_RETRY);
+        let Some(status) = status else {
+            on_adapter.user_words.give_back(last_queued);
+            return Err(out_of_pages());
+        };
+        let Some(doorbells) = self.miniport.doorbells() else {
+            return Err(not_supported("the driver has no doorbells"));
+        };
+        match doorbells.create_doorbell(create) {
+            Ok(kmd) => {
+                assert_eq!(
+                    self.doorbells.insert(Doorbell { queue, kmd, last_queued, status, connected: false }),
+                    number
+                );
+                self.queues[queue].doorbell = Some(number);
+                Ok(number)
+            }
+            Err(error) => {
+                on_adapter.user_words.give_back(last_queued);
+                on_adapter.status_words.give_back(status);
+                Err(from_driver(error))
+            }
+        }
+    }
+
+    /// `D3DKMTConnectDoorbell`.
+    // spec: sync §3.17
+    pub fn connect_doorbell(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<ConnectedDoorbell, Refusal> {
+        let (kmd, queue, status) =
+            (self.doorbells[number].kmd, self.doorbells[number].queue, self.doorbells[number].status);
+        let doorbells = self.miniport.doorbells().expect("it made this doorbell");
+        let connected = match doorbells.connect_doorbell(kmd) {
+            Ok(connected) => connected,
+            Err(error) => {
+                Word::store(self.memory.word(status.0), doorbell_status::DISCONNECTED_ABORT);
+                return Err(removed(error.to_string()));
+            }
+        };
+        self.doorbells[number].connected = true;
+        let word = if connected.notify { doorbell_status::CONNECTED_NOTIFY_KMD } else { doorbell_status::CONNECTED };
+        Word::store(self.memory.word(status.0), word);
+        cx.emit(Event::DoorbellConnected { queue, offset: connected.offset });
+        Ok(connected)
+    }
+
+    /// `D3DKMTDestroyDoorbell`.
+    pub fn destroy_doorbell(&mut self, number: u64) {
+        let doorbell = self.doorbells.remove(number).expect("a doorbell is destroyed once");
+        let doorbells = self.miniport.doorbells().expect("it made this doorbell");
+        if doorbell.connected {
+            doorbells.disconnect_doorbell(doorbell.kmd);
+        }
+        doorbells.destroy_doorbell(doorbell.kmd);
+        let queue = &mut self.queues[doorbell.queue];
+        queue.doorbell = None;
+        // What was queued through it counts on: memory must still wait for it.
+        queue.last_submitted = Word::load(self.memory.word(doorbell.last_queued.0));
+        let process = self.devices[queue.device].process;
+        let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");
+        on_adapter.user_words.give_back(doorbell.last_queued);
+        on_adapter.status_words.give_back(doorbell.status);
+    }
+
+    /// `D3DKMTNotifyWorkSubmission`.
+    pub fn notify_work_submission(&mut self, number: u64) {
+        let queue = self.queues[self.doorbells[number].queue].kmd;
+        self.miniport.doorbells().expect("it made this doorbell").notify_work_submission(queue);
+    }
+
+    /// `D3DKMTSubmitCommandToHwQueue`.
+    // spec: sync §3.11, sync §5
+    pub fn submit_command(
+        &mut self,
+        cx: &mut Cx<'_>,
+        number: u64,
+        progress_value: u64,
+        buffer: GpuVa,
+        buffer_bytes: u32,
+    ) -> Result<(), Refusal> {
+        let queue = &self.queues[number];
+        if progress_value <= queue.last_submitted {
+            return Err(invalid(format!("progress values rise: {progress_value} after {}", queue.last_submitted)));
+        }
+        if buffer.is_null() || buffer_bytes == 0 || !buffer_bytes.is_multiple_of(8) || !buffer.0.is_multiple_of(8) {
+            return Err(invalid(
+                "a command buffer lies at a nonzero multiple of 8 and has a nonzero multiple of 8 bytes",
+            ));
+        }
+        let submit = SubmitCommandToHwQueue { queue: queue.kmd, progress_value, buffer, buffer_bytes, paging: false };
+        self.submit_packet(number, Packet::Work(Payload::Command(submit)))?;
+        self.queues[number].last_submitted = progress_value;
+        self.pump_queue(cx, number);
+        Ok(())
+    }
+
+    /// `D3DKMTSubmitWaitForSyncObjectsToHwQueue`.
+    pub fn submit_wait(&mut self, cx: &mut Cx<'_>, number: u64, points: &[(u64, u64)]) -> Result<(), Refusal> {
+        if points.is_empty() || points.len() > POINTS_MAX {
+            return Err(invalid(format!("1 to {POINTS_MAX} fences")));
+        }
+        if points.iter().any(|(fence, _)| self.fences[*fence].no_wait) {
+            return Err(crate::refusal::access_denied("the fence was created with NoWait"));
+        }
+        let points = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
+        self.submit_packet(number, Packet::Wait(points))?;
+        self.pump_queue(cx, number);
+        Ok(())
+    }
+
+    /// `D3DKMTSubmitSignalSyncObjectsToHwQueue`: from the CPU, when everything before has finished (sync §3.7).
+    pub fn submit_signal(&mut self, cx: &mut Cx<'_>, number: u64, points: &[(u64, u64)]) -> Result<(), Refusal> {
+        if points.is_empty() || points.len() > POINTS_MAX {
+            return Err(invalid(format!("1 to {POINTS_MAX} fences")));
+        }
+        if points.iter().any(|(fence, _)| self.fences[*fence].no_signal) {
+            return Err(crate::refusal::access_denied("the fence was created with NoSignal"));
+        }
+        let queue = &self.queues[number];
+        let before = self.point(queue.progress, queue.last_submitted);
+        let points = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
+        self.submit_packet(number, Packet::Wait(vec![before]))?;
+        self.submit_packet(number, Packet::Signal(points))?;
+        self.pump_queue(cx, number);
+        Ok(())
+    }
+
+    fn submit_packet(&mut self, number: u64, packet: Packet<Payload, gpu_fence::FenceId>) -> Result<(), Refusal> {
+        self.vidsch.submit(self.queues[number].vidsch, packet).map_err(|error| match error {
+            SubmitError::UserQueue => invalid("kernel-mode submission on a queue with user-mode submission"),
+            SubmitError::TooMany => no_memory("the queue holds as many packets as it may"),
+            SubmitError::Stopped => removed("the queue has stopped"),
+        })
+    }
+
+    /// A wait of a kernel-mode queue is over.
+    pub fn queue_released(&mut self, cx: &mut Cx<'_>, number: u64, packet: bool) {
+        // A queue that was destroyed while it waited has nothing to go on with.
+        let Some(queue) = self.queues.get(number) else { return };
+        if self.devices[queue.device].state != DeviceState::Active {
+            return;
+        }
+        if packet {
+            self.vidsch.waited(queue.vidsch);
+            cx.emit(Event::QueueReleased { queue: number });
+        } else {
+            self.queues[number].watching = false;
+        }
+        self.pump_queue(cx, number);
+    }
+
+    /// Starts what is due on a kernel-mode queue.
+    // spec: sync §3.8, sync §4.1
+    fn pump_queue(&mut self, cx: &mut Cx<'_>, number: u64) {
+        self.reap_queue(number);
+        while self.stopped.is_none() {
+            let vidsch = self.queues[number].vidsch;
+            match self.vidsch.next(vidsch) {
+                Some(Step::Wait(points)) => {
+                    let points = self.live_points(points);
+                    let first = points.first().map(|point| (self.fence_numbers[&point.fence], point.value));
+                    let waiter = Waiter::Queue { queue: number, packet: true };
+                    if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, waiter) {
+                        self.vidsch.waited(vidsch);
+                        self.reap_queue(number);
+                    } else {
+                        let (fence, value) = first.expect("a wait that holds has a point");
+                        cx.emit(Event::QueueHeld { queue: number, fence, value });
+                        return;
+                    }
+                }
+                Some(Step::Start(Payload::Command(submit))) => self.start_command(cx, number, submit),
+                Some(Step::Start(Payload::Paging(_))) => unreachable!("paging work goes to the paging queue"),
+                Some(Step::Signal(points)) => {
+                    for point in self.live_points(points) {
+                        let fence = self.fence_numbers[&point.fence];
+                        self.signal_fence(cx, fence, point.value);
+                    }
+                }
+                None => break,
+            }
+        }
+        self.watch_queue(cx, number);
+    }
+
+    fn start_command(&mut self, cx: &mut Cx<'_>, number: u64, submit: SubmitCommandToHwQueue) {
+        let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+        if let Err(status) = hardware.submit_command_to_hw_queue(submit) {
+            let device = self.queues[number].device;
+            self.fail_device(
+                cx,
+                device,
+                DeviceState::ErrorDmaFault,
+                format!("the driver refused a command buffer: {status}"),
+            );
+            return;
+        }
+        self.queues[number].started.push_back(submit.progress_value);
+        cx.emit(Event::Submitted { queue: number, progress_value: submit.progress_value });
+    }
+
+    /// Tells the scheduler which of the queue's buffers the hardware has finished.
+    fn reap_queue(&mut self, number: u64) {
+        let current = self.current_value(self.queues[number].progress);
+        let queue = &mut self.queues[number];
+        let mut finished = 0;
+        while queue.started.front().is_some_and(|value| *value <= current) {
+            queue.started.pop_front();
+            finished += 1;
+        }
+        let vidsch = queue.vidsch;
+        if finished > 0 {
+            self.vidsch.completed(vidsch, finished);
+        }
+    }
+
+    /// When packets are held for room on the hardware, asks to be told when the oldest buffer is finished.
+    fn watch_queue(&mut self, cx: &mut Cx<'_>, number: u64) {
+        let queue = &self.queues[number];
+        if self.stopped.is_some() || queue.watching || self.vidsch.held(queue.vidsch) == 0 {
+            return;
+        }
+        let Some(oldest) = queue.started.front().copied() else { return };
+        let point = [self.point(queue.progress, oldest)];
+        let waiter = || Waiter::Queue { queue: number, packet: false };
+        if self.begin_wait(cx, &point, WaitMode::All, waiter()) {
+            self.due.push_back(waiter());
+        }
+        self.queues[number].watching = true;
+    }
+}

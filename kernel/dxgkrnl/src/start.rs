@@ -1,0 +1,284 @@
+//! Adapter start: features, capabilities, segments, the paging process (sync §3.1, memory §1.3, §4.7).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use ddi::{
+    CreateDevice, CreateHwContext, DriverStatus, FeatureId, GpuMmuCaps, Miniport, OsContext, PageTableLevelDesc,
+    PagingBufferInfo, QuerySegment4, SegmentDescriptor4, SegmentFlags,
+};
+use events::Event;
+use gpu_fence::Fences;
+use shared_words::Memory;
+use vidmm::{Policy, SpaceKind, VidMm};
+use vidsch::{Limits, VidSch};
+use wddm_types::{AdapterIndex, NodeId, ProcessId, SegmentId};
+
+use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
+use crate::driver_host::{DriverHost, KernelPages};
+use crate::features::Features;
+use crate::machine::Cx;
+use crate::object::{ProcessOnAdapter, Store};
+use crate::paging::PagingRing;
+use crate::word_page::WordPages;
+
+/// Most packets that a queue may hold back.
+const PACKETS_PER_QUEUE: usize = 1 << 16;
+/// Most nodes that a driver may report.
+const NODES_MAX: u16 = 64;
+
+/// Why an adapter does not start. Each names the rule.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The driver refused.
+    #[error("the driver did not start its device: {0}")]
+    Driver(#[from] DriverStatus),
+    /// A rule of the contract.
+    #[error("the driver broke a rule at adapter start: {0}")]
+    Rule(&'static str),
+    /// A rule of the segments.
+    #[error("the driver's segments break a rule: {0}")]
+    Segment(#[from] vidmm::SegmentError),
+    /// Something that this kernel does not have yet.
+    #[error("not supported: {0}")]
+    NotSupported(&'static str),
+    /// The host gave too little memory.
+    #[error("too little memory for the adapter: {0}")]
+    Memory(&'static str),
+}
+
+impl Adapter {
+    /// Starts a driver and sets up its paging process.
+    ///
+    /// # Errors
+    /// See [`StartError`]. The driver's device is stopped then, if it was started.
+    pub fn start(
+        cx: &mut Cx<'_>,
+        index: AdapterIndex,
+        memory: Arc<Memory>,
+        mut miniport: Box<dyn Miniport>,
+        config: AdapterConfig,
+    ) -> Result<Adapter, StartError> {
+        let features = Features::negotiate(miniport.as_mut(), &config.switched_off);
+        let mut pages = KernelPages::new(config.kernel_pages);
+        miniport.start_device(&mut DriverHost { features: &features, pages: &mut pages })?;
+        match describe(miniport.as_mut(), &features) {
+            Ok(description) => Adapter::build(cx, index, memory, miniport, config, features, pages, description),
+            Err(error) => {
+                miniport.stop_device(&mut DriverHost { features: &features, pages: &mut pages });
+                Err(error)
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)] // each is a different thing that start has gathered; a struct would only rename them
+    fn build(
+        cx: &mut Cx<'_>,
+        index: AdapterIndex,
+        memory: Arc<Memory>,
+        mut miniport: Box<dyn Miniport>,
+        config: AdapterConfig,
+        features: Features,
+        mut pages: KernelPages,
+        description: Description,
+    ) -> Result<Adapter, StartError> {
+        let policy = Policy { page_table_reserve: config.page_table_reserve, ..Policy::new(config.system_pages) };
+        let built = (|| {
+            let mut vidmm = VidMm::new(policy, &description.segments, description.mmu, &description.levels)?;
+            let (space, tables) = vidmm
+                .create_space(SpaceKind::Paging)
+                .map_err(|_| StartError::Memory("page tables of the paging process"))?;
+            let kmd = miniport.create_process(true)?;
+            let device = miniport.create_device(CreateDevice { process: kmd, system: true })?;
+            let hardware = miniport.hardware_queues().ok_or(StartError::NotSupported(NO_QUEUES))?;
+            let context = hardware.create_hw_context(CreateHwContext {
+                device,
+                context: OsContext(0),
+                node: description.paging_node,
+                system: true,
+                private_data: &[],
+            })?;
+            let root = vidmm.root(space);
+            let addressing = miniport.gpu_va().ok_or(StartError::NotSupported(NO_GPU_VA))?;
+            addressing.set_root_page_table(context, root, root_entries(&description.levels));
+            Ok::<_, StartError>((vidmm, space, tables, kmd, device, context))
+        })();
+        let (vidmm, space, tables, kmd, device, context) = match built {
+            Ok(parts) => parts,
+            Err(error) => {
+                miniport.stop_device(&mut DriverHost { features: &features, pages: &mut pages });
+                return Err(error);
+            }
+        };
+        let system = ProcessOnAdapter {
+            space,
+            kmd,
+            fences: Vec::new(),
+            user_words: WordPages::default(),
+            status_words: WordPages::default(),
+            devices: 1,
+            words_mapped_at: 0,
+        };
+        let mut adapter = Adapter {
+            index,
+            luid: config.luid,
+            memory,
+            miniport,
+            features,
+            nodes: description.nodes,
+            vidmm,
+            vidsch: VidSch::new(Limits { packets_per_queue: PACKETS_PER_QUEUE }),
+            waits: Fences::new(),
+            fence_numbers: BTreeMap::new(),
+            pages,
+            spaces: BTreeMap::from([(space, kmd)]),
+            processes: BTreeMap::from([(ProcessId::SYSTEM, system)]),
+            devices: Store::default(),
+            contexts: Store::default(),
+            queues: Store::default(),
+            doorbells: Store::default(),
+            paging_queues: Store::default(),
+            allocations: Store::default(),
+            allocation_numbers: BTreeMap::new(),
+            fences: Store::default(),
+            ring: PagingRing::new(device, context),
+            due: VecDeque::new(),
+            stopped: None,
+            counters: AdapterCounters::default(),
+            config,
+        };
+        adapter
+            .execute_now(tables)
+            .map_err(|()| StartError::Rule("a page-table update of the paging process failed"))?;
+        adapter.start_ring(cx, description.paging_node, description.paging_buffer)?;
+        adapter.announce(cx);
+        Ok(adapter)
+    }
+
+    fn announce(&self, cx: &mut Cx<'_>) {
+        let segments = self.vidmm.segments();
+        // CAST: at most 31 segments.
+        cx.emit(Event::AdapterStarted {
+            adapter: self.index.0,
+            name: self.config.name.clone(),
+            segments: segments.len() as u32,
+        });
+        for segment in segments {
+            cx.emit(Event::SegmentAdded {
+                adapter: self.index.0,
+                segment: segment.id.0,
+                aperture: segment.is_aperture(),
+                capacity_bytes: self.vidmm.capacity_bytes(segment.id),
+                page_bytes: segment.page_bytes(),
+            });
+        }
+    }
+}
+
+/// Entries of a root table.
+pub fn root_entries(levels: &[PageTableLevelDesc]) -> u32 {
+    levels.last().map_or(0, |root| 1 << root.index_bits)
+}
+
+const NO_QUEUES: &str = "an adapter without hardware queues (packet-based scheduling is not built)";
+const NO_GPU_VA: &str = "an adapter without GPU virtual addresses (patch-mode engines are not built)";
+
+/// What a started driver says of its adapter.
+struct Description {
+    nodes: Vec<ddi::NodeMetadata>,
+    paging_node: NodeId,
+    segments: Vec<SegmentDescriptor4>,
+    paging_buffer: PagingBufferInfo,
+    mmu: GpuMmuCaps,
+    levels: Vec<PageTableLevelDesc>,
+}
+
+fn describe(miniport: &mut dyn Miniport, features: &Features) -> Result<Description, StartError> {
+    check_fences(miniport, features)?;
+    let nodes: Vec<_> = (0..NODES_MAX).map_while(|node| miniport.node_metadata(NodeId(node))).collect();
+    let paging_node = NodeId(miniport.adapter_caps().paging_node);
+    if usize::from(paging_node.0) >= nodes.len() {
+        return Err(StartError::Rule("PagingNodeIndex names a node that there is"));
+    }
+    let (segments, paging_buffer) = query_segments(miniport)?;
+    let addressing = miniport.gpu_va().ok_or(StartError::NotSupported(NO_GPU_VA))?;
+    let mmu = addressing.gpu_mmu_caps();
+    // spec: memory §0 (levels), §4.3
+    if !(2..=6).contains(&mmu.page_table_levels) {
+        return Err(StartError::Rule("PageTableLevelCount is 2 to 6"));
+    }
+    let levels = (0..mmu.page_table_levels).map(|level| addressing.page_table_level(level)).collect();
+    Ok(Description { nodes, paging_node, segments, paging_buffer, mmu, levels })
+}
+
+/// The rules of native fences at adapter start.
+// spec: sync §3.1, sync §1.6, sync §6 A3
+fn check_fences(miniport: &mut dyn Miniport, features: &Features) -> Result<(), StartError> {
+    let caps = miniport.adapter_caps();
+    if caps.native_gpu_fence && !features.enabled(FeatureId::NATIVE_FENCE) {
+        return Err(StartError::Rule(
+            "NativeGpuFence is set only when feature NATIVE_FENCE is enabled (STATUS_INVALID_PARAMETER)",
+        ));
+    }
+    if caps.optimized_native_fence_interrupt && !caps.native_gpu_fence {
+        return Err(StartError::Rule("OptimizedNativeFenceSignaledInterrupt needs NativeGpuFence"));
+    }
+    if caps.native_gpu_fence && caps.no_64_bit_atomics {
+        return Err(StartError::Rule("native fences need 64-bit atomics"));
+    }
+    if !caps.native_gpu_fence {
+        return Err(StartError::NotSupported("an adapter without native fences (monitored fences are not built)"));
+    }
+    if caps.optimized_native_fence_interrupt {
+        return Err(StartError::NotSupported("the optimized native-fence interrupt (fence logs are not read yet)"));
+    }
+    let Some(fences) = miniport.native_fences() else {
+        return Err(StartError::Rule("NativeGpuFence needs all native-fence entry points"));
+    };
+    let stride = fences.caps().monitored_value_stride;
+    if !stride.is_multiple_of(8) || stride > 4096 {
+        return Err(StartError::Rule("MonitoredValueStride is a multiple of 8 up to 4096, or 0"));
+    }
+    if !fences.caps().map_to_gpu_system_process {
+        return Err(StartError::NotSupported("native fences without MapToGpuSystemProcess"));
+    }
+    Ok(())
+}
+
+/// Asks twice: first for the count alone, then for the descriptors.
+// spec: memory §1.3, memory §1.11
+fn query_segments(miniport: &dyn Miniport) -> Result<(Vec<SegmentDescriptor4>, PagingBufferInfo), StartError> {
+    let poison =
+        PagingBufferInfo { segment: SegmentId(0x55), size_bytes: 0x5555_5555, private_data_bytes: 0x5555_5555 };
+    let mut first = QuerySegment4 { physical_adapter: 0, count: 0, descriptors: None, paging_buffer: poison };
+    miniport.query_segment4(&mut first)?;
+    if first.paging_buffer != poison || first.descriptors.is_some() {
+        return Err(StartError::Rule("the first QUERYSEGMENT4 call writes only NbSegment"));
+    }
+    if first.count == 0 || first.count > u32::from(SegmentId::MAX.0) {
+        return Err(StartError::Rule("a driver reports 1 to 31 segments"));
+    }
+    let mut descriptors = vec![SegmentDescriptor4::default(); first.count as usize];
+    let mut second = QuerySegment4 {
+        physical_adapter: 0,
+        count: first.count,
+        descriptors: Some(&mut descriptors),
+        paging_buffer: PagingBufferInfo::default(),
+    };
+    miniport.query_segment4(&mut second)?;
+    let (count, paging_buffer) = (second.count, second.paging_buffer);
+    if count != first.count {
+        return Err(StartError::Rule("both QUERYSEGMENT4 calls tell the same number of segments"));
+    }
+    let segment = paging_buffer.segment;
+    let aperture = |id: SegmentId| {
+        descriptors.get(usize::from(id.0) - 1).is_some_and(|found| found.flags.contains(SegmentFlags::APERTURE))
+    };
+    if !segment.is_system() && !aperture(segment) {
+        return Err(StartError::Rule("PagingBufferSegmentId is an aperture segment or 0"));
+    }
+    if paging_buffer.size_bytes == 0 || !paging_buffer.size_bytes.is_multiple_of(4096) {
+        return Err(StartError::Rule("PagingBufferSize is a multiple of the host page"));
+    }
+    Ok((descriptors, paging_buffer))
+}

@@ -1,0 +1,45 @@
+//! Pages of 64-bit words that the kernel shares with a process, one word a cache line.
+
+use shared_words::Memory;
+use wddm_types::{PAGE_BYTES, Pages, WordAddress};
+
+use crate::driver_host::KernelPages;
+
+/// Bytes between two words: a cache line, so that two owners never share one (sync §6 A2).
+pub const WORD_STRIDE: u64 = 64;
+const WORDS_PER_PAGE: u64 = PAGE_BYTES / WORD_STRIDE;
+
+/// The words of one process with one kind of access.
+#[derive(Default)]
+pub struct WordPages {
+    pages: Vec<u64>,
+    free: Vec<WordAddress>,
+}
+
+impl WordPages {
+    /// A word with this value, or `None` when the kernel's pages are used up.
+    pub fn take(&mut self, memory: &Memory, pages: &mut KernelPages, value: u64) -> Option<WordAddress> {
+        if self.free.is_empty() {
+            let run = pages.take(Pages(1))?;
+            memory.fill(run.first * PAGE_BYTES, PAGE_BYTES, 0);
+            self.pages.push(run.first);
+            let words = (0..WORDS_PER_PAGE).rev().map(|word| WordAddress(run.first * PAGE_BYTES + word * WORD_STRIDE));
+            self.free.extend(words);
+        }
+        let word = self.free.pop()?;
+        shared_words::Word::store(memory.word(word.0), value);
+        Some(word)
+    }
+
+    /// Gives a word back.
+    pub fn give_back(&mut self, word: WordAddress) {
+        self.free.push(word);
+    }
+
+    /// Gives all pages back; nobody maps them any more.
+    pub fn release(self, pages: &mut KernelPages) {
+        for page in self.pages {
+            pages.give_back(wddm_types::PageRun { first: page, count: Pages(1) });
+        }
+    }
+}

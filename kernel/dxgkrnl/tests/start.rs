@@ -1,0 +1,117 @@
+//! What a driver may not say at adapter start, rule by rule; and what it is told.
+
+mod stub;
+
+use std::sync::{Arc, Mutex};
+
+use ddi::{FeatureId, PagingBufferInfo, SegmentDescriptor4};
+use dxgkrnl::{AdapterConfig, Cx, Machine, StartError};
+use events::Silence;
+use shared_words::Memory;
+use stub::{Answers, PAGES, Seen, Stub, system_run};
+use wddm_types::{Luid, PageRun, Pages, SegmentId};
+
+fn start(answers: Answers, switched_off: Vec<FeatureId>) -> (Result<(), StartError>, Arc<Mutex<Seen>>) {
+    let memory = Memory::reserve(PAGES * 4096).unwrap();
+    let mut machine = Machine::new(memory);
+    let (stub, seen) = Stub::new(answers);
+    let config = AdapterConfig {
+        name: "stub".into(),
+        luid: Luid(1),
+        kernel_pages: PageRun { first: 0, count: Pages(PAGES / 2) },
+        system_pages: system_run(),
+        page_table_reserve: Pages(1024),
+        paging_buffers: 4,
+        clear_pages: true,
+        switched_off,
+    };
+    let mut effects = Vec::new();
+    let mut cx = Cx { now_ns: 0, effects: &mut effects, tracer: &mut Silence };
+    let result = machine.start_adapter(&mut cx, Box::new(stub), config).map(drop);
+    (result, seen)
+}
+
+#[test]
+fn a_truthful_driver_starts_and_learns_what_is_on() {
+    // spec: sync §3.1, sync §2.10
+    // seed: N36, N39, N40
+    let (result, seen) = start(Answers::default(), vec![]);
+    result.expect("it starts");
+    let seen = seen.lock().unwrap();
+    let state = seen.native_enabled.unwrap();
+    assert!(state.enabled && state.known && state.version == 1);
+    assert!(seen.os_caps.is_some(), "the negotiated version has its interface");
+    assert_eq!(seen.stopped, 0);
+}
+
+#[test]
+fn native_fences_without_the_feature_fail_the_start() {
+    // spec: sync §3.1, sync §5
+    // seed: N37, N43
+    for off in [FeatureId::NATIVE_FENCE, FeatureId::HWSCH] {
+        let (result, seen) = start(Answers::default(), vec![off]);
+        let error = result.expect_err("the feature is off");
+        assert!(error.to_string().contains("NATIVE_FENCE"), "{error}");
+        let seen = seen.lock().unwrap();
+        assert_eq!((seen.started, seen.stopped), (1, 1), "the device is stopped again");
+        assert_eq!(seen.fence_calls, 0, "no native-fence entry point is called while the feature is off");
+        let state = seen.native_enabled.unwrap();
+        assert!(!state.enabled && state.version == 0);
+        assert!(seen.os_caps.is_none());
+    }
+}
+
+#[test]
+fn a_query_that_fails_counts_as_off() {
+    // spec: sync §3.1
+    // seed: N38
+    let (result, seen) = start(Answers { feature_query_fails: true, ..Answers::default() }, vec![]);
+    assert!(result.is_err(), "the driver advertises native fences all the same");
+    assert_eq!(seen.lock().unwrap().native_enabled.map(|state| (state.enabled, state.version)), Some((false, 0)));
+}
+
+#[test]
+fn versions_must_meet() {
+    // spec: sync §3.1
+    for (versions, on) in [((1, 1), true), ((1, 9), true), ((2, 5), false), ((0, 0), false)] {
+        let (_, seen) = start(Answers { versions, ..Answers::default() }, vec![]);
+        assert_eq!(seen.lock().unwrap().native_enabled.unwrap().enabled, on, "{versions:?}");
+    }
+}
+
+#[test]
+fn every_broken_rule_is_named() {
+    // spec: sync §3.1, memory §1.3, memory §1.11, memory §4.2
+    let broken: Vec<(&str, Answers)> = vec![
+        ("all native-fence entry points", Answers { native_facet: false, ..Answers::default() }),
+        ("64-bit atomics", Answers { no_64_bit_atomics: true, ..Answers::default() }),
+        (
+            "OptimizedNativeFenceSignaledInterrupt needs",
+            Answers { optimized_cap: true, native_cap: false, ..Answers::default() },
+        ),
+        ("MonitoredValueStride", Answers { stride: 12, ..Answers::default() }),
+        ("MonitoredValueStride", Answers { stride: 8192, ..Answers::default() }),
+        ("writes only NbSegment", Answers { first_call_writes_more: true, ..Answers::default() }),
+        ("1 to 31 segments", Answers { segments: vec![], ..Answers::default() }),
+        ("1 to 31 segments", Answers { segments: vec![SegmentDescriptor4::default(); 32], ..Answers::default() }),
+        ("same number of segments", Answers { second_count: Some(1), ..Answers::default() }),
+        ("an aperture segment or 0", paging(SegmentId(1), 65536)),
+        ("an aperture segment or 0", paging(SegmentId(9), 65536)),
+        ("multiple of the host page", paging(SegmentId(2), 100)),
+        ("multiple of the host page", paging(SegmentId(2), 0)),
+        ("2 to 6", Answers { levels: 1, ..Answers::default() }),
+        ("2 to 6", Answers { levels: 7, ..Answers::default() }),
+        ("names a node", Answers { paging_node: 4, ..Answers::default() }),
+    ];
+    for (rule, answers) in broken {
+        let (result, seen) = start(answers, vec![]);
+        let error = result.expect_err(rule).to_string();
+        assert!(error.contains(rule), "expected a word of `{rule}` in: {error}");
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.started, seen.stopped, "a started device is stopped again: {rule}");
+    }
+}
+
+fn paging(segment: SegmentId, size_bytes: u32) -> Answers {
+    Answers { paging_buffer: PagingBufferInfo { segment, size_bytes, private_data_bytes: 0 }, ..Answers::default() }
+}

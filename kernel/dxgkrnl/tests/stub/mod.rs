@@ -1,0 +1,231 @@
+//! A driver without a device, for the rules of adapter start: every answer can be made a lie.
+
+use ddi::*;
+use wddm_types::{NodeId, PageRun, PhysicalAddress, SegmentId};
+
+/// What the driver answers.
+#[derive(Clone)]
+pub struct Answers {
+    pub native_cap: bool,
+    pub native_facet: bool,
+    pub optimized_cap: bool,
+    pub no_64_bit_atomics: bool,
+    pub stride: u32,
+    pub versions: (u16, u16),
+    pub feature_query_fails: bool,
+    pub first_call_writes_more: bool,
+    pub second_count: Option<u32>,
+    pub segments: Vec<SegmentDescriptor4>,
+    pub paging_buffer: PagingBufferInfo,
+    pub levels: u32,
+    pub paging_node: u16,
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        let memory = SegmentDescriptor4 { size_bytes: 64 << 20, commit_limit_bytes: 64 << 20, ..Default::default() };
+        let aperture = SegmentDescriptor4 {
+            flags: SegmentFlags::APERTURE,
+            base_address: 1 << 44,
+            size_bytes: 16 << 20,
+            commit_limit_bytes: 16 << 20,
+            ..Default::default()
+        };
+        Answers {
+            native_cap: true,
+            native_facet: true,
+            optimized_cap: false,
+            no_64_bit_atomics: false,
+            stride: 64,
+            versions: (1, 1),
+            feature_query_fails: false,
+            first_call_writes_more: false,
+            second_count: None,
+            segments: vec![memory, aperture],
+            paging_buffer: PagingBufferInfo { segment: SegmentId(2), size_bytes: 65536, private_data_bytes: 0 },
+            levels: 4,
+            paging_node: 0,
+        }
+    }
+}
+
+/// The driver. It counts what it is asked.
+pub struct Stub {
+    pub answers: Answers,
+    pub seen: std::sync::Arc<std::sync::Mutex<Seen>>,
+    next: u64,
+}
+
+/// What happened to the driver.
+#[derive(Default, Debug)]
+pub struct Seen {
+    pub started: u32,
+    pub stopped: u32,
+    pub native_enabled: Option<FeatureState>,
+    pub os_caps: Option<NativeFenceOsCaps>,
+    pub fence_calls: u32,
+}
+
+impl Stub {
+    pub fn new(answers: Answers) -> (Stub, std::sync::Arc<std::sync::Mutex<Seen>>) {
+        let seen = std::sync::Arc::default();
+        (Stub { answers, seen: std::sync::Arc::clone(&seen), next: 1 }, seen)
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+impl Miniport for Stub {
+    fn start_device(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
+        let state = host.is_feature_enabled(FeatureId::NATIVE_FENCE);
+        let os_caps = host.native_fence_os_caps(state.version);
+        let mut seen = self.seen.lock().unwrap();
+        seen.started += 1;
+        seen.native_enabled = Some(state);
+        seen.os_caps = os_caps;
+        Ok(())
+    }
+    fn stop_device(&mut self, _host: &mut dyn Host) {
+        self.seen.lock().unwrap().stopped += 1;
+    }
+    fn query_feature_support(
+        &mut self,
+        _feature: FeatureId,
+        _experimental: bool,
+    ) -> Result<FeatureSupport, DriverStatus> {
+        if self.answers.feature_query_fails {
+            return Err(DriverStatus::InvalidParameter("unknown"));
+        }
+        let (min_version, max_version) = self.answers.versions;
+        Ok(FeatureSupport { min_version, max_version, supported_by_driver: true, supported_on_current_config: true })
+    }
+    fn adapter_caps(&self) -> AdapterCaps {
+        AdapterCaps {
+            native_gpu_fence: self.answers.native_cap,
+            optimized_native_fence_interrupt: self.answers.optimized_cap,
+            no_64_bit_atomics: self.answers.no_64_bit_atomics,
+            paging_node: self.answers.paging_node,
+        }
+    }
+    fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
+        match &mut query.descriptors {
+            None => {
+                query.count = self.answers.segments.len() as u32;
+                if self.answers.first_call_writes_more {
+                    query.paging_buffer = self.answers.paging_buffer;
+                }
+            }
+            Some(descriptors) => {
+                descriptors.copy_from_slice(&self.answers.segments);
+                query.paging_buffer = self.answers.paging_buffer;
+                query.count = self.answers.second_count.unwrap_or(query.count);
+            }
+        }
+        Ok(())
+    }
+    fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
+        (node.0 == 0).then(|| NodeMetadata { name: "only", user_mode_submission: true, max_in_flight_buffers: 8 })
+    }
+    fn create_process(&mut self, _system: bool) -> Result<KmdProcess, DriverStatus> {
+        Ok(KmdProcess(self.number()))
+    }
+    fn destroy_process(&mut self, _process: KmdProcess) {}
+    fn create_device(&mut self, _create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
+        Ok(KmdDevice(self.number()))
+    }
+    fn destroy_device(&mut self, _device: KmdDevice) {}
+    fn create_allocation(&mut self, _create: &mut CreateAllocation<'_>) -> Result<(), DriverStatus> {
+        Err(DriverStatus::NotSupported("the stub has no memory"))
+    }
+    fn destroy_allocation(&mut self, _allocation: KmdAllocation) {}
+    fn build_paging_buffer(&mut self, _build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
+        Ok(())
+    }
+    fn interrupt_routine(&mut self, _notify: &mut dyn Notify) -> bool {
+        false
+    }
+    fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
+        Some(self)
+    }
+    fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
+        Some(self)
+    }
+    fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
+        self.answers.native_facet.then_some(self as &mut dyn NativeFences)
+    }
+    fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
+        None
+    }
+}
+
+impl GpuVirtualAddressing for Stub {
+    fn gpu_mmu_caps(&self) -> GpuMmuCaps {
+        GpuMmuCaps {
+            virtual_address_bits: 12 + 9 * self.answers.levels,
+            page_table_levels: self.answers.levels,
+            ..Default::default()
+        }
+    }
+    fn page_table_level(&self, _level: u32) -> PageTableLevelDesc {
+        let segment = SegmentId(1);
+        PageTableLevelDesc {
+            index_bits: 9,
+            segment,
+            paging_process_segment: segment,
+            size_bytes: 4096,
+            alignment_bytes: 4096,
+        }
+    }
+    fn set_root_page_table(&mut self, _context: KmdContext, _root: PhysicalAddress, _entries: u32) {}
+}
+
+impl HardwareQueues for Stub {
+    fn create_hw_context(&mut self, _create: CreateHwContext<'_>) -> Result<KmdContext, DriverStatus> {
+        Ok(KmdContext(self.number()))
+    }
+    fn destroy_hw_context(&mut self, _context: KmdContext) {}
+    fn create_hw_queue(&mut self, _host: &mut dyn Host, _create: CreateHwQueue) -> Result<KmdQueue, DriverStatus> {
+        Ok(KmdQueue(self.number()))
+    }
+    fn destroy_hw_queue(&mut self, _host: &mut dyn Host, _queue: KmdQueue) {}
+    fn submit_command_to_hw_queue(&mut self, _submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus> {
+        Ok(())
+    }
+    fn stop_hw_queue(&mut self, _queue: KmdQueue) {}
+}
+
+impl NativeFences for Stub {
+    fn caps(&self) -> NativeFenceCaps {
+        NativeFenceCaps { monitored_value_stride: self.answers.stride, map_to_gpu_system_process: true }
+    }
+    fn create(&mut self, _create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
+        self.seen.lock().unwrap().fence_calls += 1;
+        Ok(KmdGlobalFence(self.number()))
+    }
+    fn destroy(&mut self, _fence: KmdGlobalFence) {}
+    fn open(&mut self, _open: &mut OpenNativeFence<'_>) -> Result<KmdLocalFence, DriverStatus> {
+        Ok(KmdLocalFence(self.number()))
+    }
+    fn close(&mut self, _fence: KmdLocalFence) {}
+    fn update_monitored_values(&mut self, _updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus> {
+        Ok(())
+    }
+    fn update_current_values(
+        &mut self,
+        _updates: &[CurrentUpdate<'_>],
+        _flags: UpdateCurrentFlags,
+    ) -> Result<(), DriverStatus> {
+        Ok(())
+    }
+}
+
+/// System pages of a test's kernel.
+pub const PAGES: u64 = 4096;
+
+/// The run of all pages after the kernel's own.
+pub fn system_run() -> PageRun {
+    PageRun { first: PAGES / 2, count: wddm_types::Pages(PAGES / 2) }
+}

@@ -1,0 +1,304 @@
+//! All synchronization objects of one adapter and the waits on them: the waiter set W and MonitoredValue of sync §1.3.
+//! Not the words in memory, nor the order in which they are written: that is the caller's (`dxgkrnl`).
+//!
+//! # How it works
+//! A wait is a list of *conditions*, one per point that did not hold when it was registered, and the number of
+//! conditions that it still needs: all of them for [`WaitMode::All`], one for [`WaitMode::Any`]. Everything else is the
+//! same for both. A fence holds its conditions sorted by (value, registration), so that a sample splits off a prefix
+//! and MonitoredValue is the first value minus one.
+//!
+//! | event | conditions that leave | wait ends |
+//! |---|---|---|
+//! | sample of value c | those with value ≤ c on that fence | when it needs no more; its other conditions leave too |
+//! | always signaled | all on that fence, as for a sample of `u64::MAX` | as above |
+//! | destroy | all on that fence | at once, even if it needs more (sync §6 B8) |
+//! | cancel | all of that wait | at once |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+
+use wddm_types::FencePoint;
+
+use crate::slots::{FenceId, Slots};
+use crate::wait::{MonitoredUpdate, Sampled, WaitId, WaitMode, WaitOutcome};
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod races;
+#[cfg(test)]
+mod tests;
+
+/// What decides about a fence's MonitoredValue (sync §1.2, §1.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FenceKind {
+    /// `D3DDDI_MONITORED_FENCE`: it has no MonitoredValue, every signal interrupts.
+    Monitored,
+    /// `D3DDDI_NATIVE_FENCE` on one adapter: MonitoredValue follows the waiters.
+    Native,
+    /// A native fence created with CrossAdapter: MonitoredValue is 0 for life, every signal interrupts (sync §3.12).
+    NativeCrossAdapter,
+}
+
+/// The fences, and the waits on them. `W` is what the caller wants back when a wait ends.
+pub struct Fences<W> {
+    fences: Slots<Fence>,
+    waits: BTreeMap<WaitId, Wait<W>>,
+    registrations: u64,
+}
+
+impl<W> Fences<W> {
+    /// No fence.
+    pub fn new() -> Self {
+        Fences { fences: Slots::new(), waits: BTreeMap::new(), registrations: 0 }
+    }
+
+    /// A new fence, without waiters. Its [`monitored_value`](Self::monitored_value) counts as published: whoever
+    /// prepares the words starts from it.
+    pub fn create(&mut self, kind: FenceKind) -> FenceId {
+        self.fences.insert(Fence::new(kind))
+    }
+
+    /// What kind it is.
+    ///
+    /// # Panics
+    /// Here and in every method that takes a fence: if the fence was destroyed.
+    pub fn kind(&self, fence: FenceId) -> FenceKind {
+        self.fence(fence).kind
+    }
+
+    /// Whether the fence still exists. For ids that crossed from an interrupt to its deferred half (sync §6 B19).
+    pub fn contains(&self, fence: FenceId) -> bool {
+        self.fences.get(fence).is_some()
+    }
+
+    /// Destroys the fence. Every wait that still needs it ends, also one that needs other fences as well; those get
+    /// updates, the destroyed one never does.
+    // spec: sync §6 B8
+    pub fn destroy(&mut self, fence: FenceId) -> Sampled<W> {
+        let destroyed = self.fences.remove(fence).unwrap_or_else(|| stale(fence));
+        let mut turn = Turn::default();
+        for condition in destroyed.conditions {
+            // Absent: a wait that named the fence twice and has ended a moment ago.
+            if let Some(wait) = self.waits.remove(&condition.wait) {
+                self.withdraw(condition.wait, &wait.points, &mut turn.touched);
+                turn.released.push(wait.what);
+            }
+        }
+        self.finish(turn)
+    }
+
+    /// Registers a wait, unless it holds already. `current` samples CurrentValue of a fence; it is asked once per point,
+    /// and not at all for a fence that is always signaled. A wait for no points holds.
+    ///
+    /// The same fence may be named several times: each point is a condition of its own (sync §6 B11). The number of
+    /// points is not checked here (`D3DDDI_MAX_OBJECT_WAITED_ON` is the call's business).
+    // spec: sync §3.5, §6 B1, §6 B2
+    pub fn wait(
+        &mut self,
+        points: &[FencePoint<FenceId>],
+        mode: WaitMode,
+        current: &mut dyn FnMut(FenceId) -> u64,
+        what: W,
+    ) -> WaitOutcome<W> {
+        let mut open = Vec::new();
+        for point in points {
+            let reached = self.fence(point.fence).always_signaled || current(point.fence) >= point.value;
+            if !reached {
+                open.push(*point);
+            }
+        }
+        let needed = match mode {
+            WaitMode::All => open.len(),
+            // One condition that holds is enough; so is the absence of conditions.
+            WaitMode::Any if open.len() < points.len() => 0,
+            WaitMode::Any => open.len().min(1),
+        };
+        if needed == 0 {
+            return WaitOutcome::Satisfied(what);
+        }
+        let wait = WaitId(self.registrations);
+        self.registrations += 1;
+        let mut touched = Vec::with_capacity(open.len());
+        for (fence, condition) in conditions(wait, &open) {
+            self.fence_mut(fence).conditions.insert(condition);
+            touched.push(fence);
+        }
+        self.waits.insert(wait, Wait { points: open, needed, what });
+        WaitOutcome::Pending { wait, updates: self.changed(touched) }
+    }
+
+    /// Takes note of a sampled CurrentValue: the waits that it satisfies end. A sample below an earlier one (a rewind)
+    /// satisfies only what it reaches and brings nobody back (sync §6 B4).
+    // spec: sync §3.10
+    pub fn sample(&mut self, fence: FenceId, current: u64) -> Sampled<W> {
+        let mut turn = Turn { released: Vec::new(), touched: vec![fence] };
+        for condition in self.fence_mut(fence).split_reached(current) {
+            // Absent: a WaitAny with two points on this fence, which ended at the lower one a moment ago.
+            let Some(wait) = self.waits.get_mut(&condition.wait) else {
+                continue;
+            };
+            wait.needed -= 1;
+            if wait.needed > 0 {
+                continue;
+            }
+            if let Some(wait) = self.waits.remove(&condition.wait) {
+                // spec: sync §3.5 step 5, §6 B10
+                self.withdraw(condition.wait, &wait.points, &mut turn.touched);
+                turn.released.push(wait.what);
+            }
+        }
+        self.finish(turn)
+    }
+
+    /// Withdraws a wait. `None`: it has ended already.
+    pub fn cancel(&mut self, wait: WaitId) -> Option<(W, Vec<MonitoredUpdate>)> {
+        let Wait { points, what, .. } = self.waits.remove(&wait)?;
+        let mut touched = Vec::with_capacity(points.len());
+        self.withdraw(wait, &points, &mut touched);
+        Some((what, self.changed(touched)))
+    }
+
+    /// The MonitoredValue that is in force once all updates are published: a signal of a greater value interrupts.
+    /// 0 for a monitored fence, which has no such word: so the same comparison says "always".
+    // spec: sync §1.3
+    pub fn monitored_value(&self, fence: FenceId) -> u64 {
+        self.fence(fence).published
+    }
+
+    /// How many conditions sleep on the fence. A wait that names it twice counts twice.
+    pub fn waiters(&self, fence: FenceId) -> usize {
+        self.fence(fence).conditions.len()
+    }
+
+    /// The fences on which somebody sleeps: what an interrupt without a list makes the kernel scan (sync §3.10, §6 B17).
+    pub fn with_waiters(&self) -> impl Iterator<Item = FenceId> {
+        self.fences.iter().filter(|(_, fence)| !fence.conditions.is_empty()).map(|(id, _)| id)
+    }
+
+    /// From now on every value counts as reached, until the fence is destroyed: its device failed. A wait that also
+    /// needs other fences goes on waiting for those.
+    // spec: sync §3.16, §6 B13
+    pub fn always_signaled(&mut self, fence: FenceId) -> Sampled<W> {
+        self.fence_mut(fence).always_signaled = true;
+        self.sample(fence, u64::MAX)
+    }
+
+    /// Removes what is left of a wait's conditions from their fences.
+    fn withdraw(&mut self, wait: WaitId, points: &[FencePoint<FenceId>], touched: &mut Vec<FenceId>) {
+        for (fence, condition) in conditions(wait, points) {
+            // The fence is absent while it is being destroyed; the condition is if it was reached before.
+            if let Some(entry) = self.fences.get_mut(fence)
+                && entry.conditions.remove(&condition)
+            {
+                touched.push(fence);
+            }
+        }
+    }
+
+    fn finish(&mut self, turn: Turn<W>) -> Sampled<W> {
+        Sampled { released: turn.released, updates: self.changed(turn.touched) }
+    }
+
+    /// The updates of the `touched` fences whose MonitoredValue is no longer what was published.
+    fn changed(&mut self, mut touched: Vec<FenceId>) -> Vec<MonitoredUpdate> {
+        // A fence that was touched twice has nothing left to say the second time.
+        touched.sort_unstable();
+        let mut updates = Vec::new();
+        for id in touched {
+            let fence = self.fence_mut(id);
+            let value = fence.monitored_value();
+            if mem::replace(&mut fence.published, value) != value {
+                updates.push(MonitoredUpdate { fence: id, value });
+            }
+        }
+        updates
+    }
+
+    fn fence(&self, id: FenceId) -> &Fence {
+        self.fences.get(id).unwrap_or_else(|| stale(id))
+    }
+
+    fn fence_mut(&mut self, id: FenceId) -> &mut Fence {
+        self.fences.get_mut(id).unwrap_or_else(|| stale(id))
+    }
+}
+
+impl<W> Default for Fences<W> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+struct Fence {
+    kind: FenceKind,
+    always_signaled: bool,
+    conditions: BTreeSet<Condition>,
+    /// What the last update said; before the first, what the fence was created with.
+    published: u64,
+}
+
+impl Fence {
+    fn new(kind: FenceKind) -> Self {
+        let mut fence = Fence { kind, always_signaled: false, conditions: BTreeSet::new(), published: 0 };
+        fence.published = fence.monitored_value();
+        fence
+    }
+
+    // spec: sync §1.3, §3.12, §6 B3
+    fn monitored_value(&self) -> u64 {
+        match (self.kind, self.conditions.first()) {
+            (FenceKind::Monitored | FenceKind::NativeCrossAdapter, _) => 0,
+            (FenceKind::Native, None) => u64::MAX,
+            // Nobody waits for 0: every sample has reached it.
+            (FenceKind::Native, Some(earliest)) => earliest.value - 1,
+        }
+    }
+
+    fn split_reached(&mut self, current: u64) -> BTreeSet<Condition> {
+        match current.checked_add(1) {
+            Some(value) => {
+                let above = self.conditions.split_off(&Condition { value, wait: WaitId(0), index: 0 });
+                mem::replace(&mut self.conditions, above)
+            }
+            None => mem::take(&mut self.conditions),
+        }
+    }
+}
+
+/// One point of one wait, as its fence sorts it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Condition {
+    value: u64,
+    wait: WaitId,
+    /// Which point of the wait: tells duplicates apart.
+    index: usize,
+}
+
+struct Wait<W> {
+    /// The points that did not hold at registration, reached since or not.
+    points: Vec<FencePoint<FenceId>>,
+    /// How many of them must still be reached; at least 1.
+    needed: usize,
+    what: W,
+}
+
+/// What one operation has done so far.
+struct Turn<W> {
+    released: Vec<W>,
+    touched: Vec<FenceId>,
+}
+
+impl<W> Default for Turn<W> {
+    fn default() -> Self {
+        Turn { released: Vec::new(), touched: Vec::new() }
+    }
+}
+
+fn conditions(wait: WaitId, points: &[FencePoint<FenceId>]) -> impl Iterator<Item = (FenceId, Condition)> {
+    points.iter().enumerate().map(move |(index, point)| (point.fence, Condition { value: point.value, wait, index }))
+}
+
+fn stale(id: FenceId) -> ! {
+    panic!("{id:?} names a fence that was destroyed: the kernel kept an id longer than its object")
+}

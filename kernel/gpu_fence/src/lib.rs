@@ -1,0 +1,35 @@
+//! Synchronization objects: who waits for which value, what MonitoredValue is now, who is woken.
+//!
+//! A fence answers one question: which waiters does this CurrentValue satisfy, and from which value on must the GPU
+//! interrupt? It is pure bookkeeping. It touches no shared word, no driver, no queue and no thread: `dxgkrnl`, its only
+//! caller, samples CurrentValue and hands the sample in; it takes the [`MonitoredUpdate`]s out and publishes them
+//! through the driver; it wakes whom [`Sampled::released`] names. What a released waiter is (a blocked thread, an event,
+//! a held packet of a queue) is the caller's type parameter `W`, which this crate stores and gives back unread.
+//!
+//! # The law of the two-sided race (sync §3.9)
+//! The signaller stores CurrentValue, then loads MonitoredValue, and interrupts iff the value is above it. So the
+//! caller owes, for every operation here that returns updates:
+//! 1. publish them, in the order in which the operations returned them;
+//! 2. then sample CurrentValue of each updated fence again and hand the sample to [`Fences::sample`];
+//! 3. repeat while that returns updates.
+//!
+//! A waiter may sleep only after step 2. Without it a signal that ran between the first sample and the publication is
+//! lost; `fences/races.rs` enumerates the interleavings and shows the loss. An update is a change against the last
+//! value returned: exactly one per fence whose MonitoredValue changed, so that a mirror which replays them is exact.
+//!
+//! # Who is in the waiter set
+//! CPU waits, and every wait that the kernel holds on behalf of a queue (sync §6 B5). Waits that the GPU performs
+//! itself are not. A condition that holds already never enters (sync §6 B2), therefore no 0 is ever waited for and
+//! `min − 1` cannot underflow.
+//!
+//! # Blame
+//! Nothing here fails. A [`FenceId`] whose fence was destroyed is a bug of the kernel, not of a client (the handle table
+//! resolved it), and panics with that message. A [`WaitId`] may be stale: a cancellation races with the release.
+
+mod fences;
+mod slots;
+mod wait;
+
+pub use fences::{FenceKind, Fences};
+pub use slots::FenceId;
+pub use wait::{MonitoredUpdate, Sampled, WaitId, WaitMode, WaitOutcome};

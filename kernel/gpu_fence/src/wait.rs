@@ -1,0 +1,59 @@
+//! The words in which a wait is asked for and answered. Plain values; the bookkeeping is in `fences`.
+
+use crate::slots::FenceId;
+
+/// A wait that did not hold at once. Never used again; a wait registered later has the greater id.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WaitId(pub(crate) u64);
+
+/// When a wait for several points ends. (`WaitAny` of `D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS`.)
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WaitMode {
+    /// Once every point has been reached. A point counts from the sample that reached it, even if the value falls
+    /// later (a rewind, sync §6 B4).
+    All,
+    /// Once the first point has been reached.
+    Any,
+}
+
+/// Publish this: from now on a GPU signal of `fence` interrupts iff its value is above `value` (sync §1.3).
+#[must_use = "an update that is not published loses wake-ups"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MonitoredUpdate {
+    /// Whose MonitoredValue.
+    pub fence: FenceId,
+    /// The new one.
+    pub value: u64,
+}
+
+/// What became of a wait.
+#[must_use = "whoever waits must be let go, or registered with the driver"]
+#[derive(PartialEq, Eq, Debug)]
+pub enum WaitOutcome<W> {
+    /// It held already; it never entered a waiter set (sync §6 B2).
+    Satisfied(W),
+    /// It is registered. Publish, sample again, and only then let the waiter sleep (sync §3.9).
+    Pending {
+        /// Names it for [`cancel`](crate::Fences::cancel).
+        wait: WaitId,
+        /// MonitoredValues that fell.
+        updates: Vec<MonitoredUpdate>,
+    },
+}
+
+/// Whom a turn let go, and what is to be published after it.
+#[must_use = "released waiters must be woken and updates published"]
+#[derive(PartialEq, Eq, Debug)]
+pub struct Sampled<W> {
+    /// The waits that ended, in the order of the value whose turn it was, then of registration.
+    pub released: Vec<W>,
+    /// At most one per fence, in the order of [`FenceId`].
+    pub updates: Vec<MonitoredUpdate>,
+}
+
+impl<W> Sampled<W> {
+    /// Whether nobody was let go and nothing changed: legal after any interrupt (sync §3.9).
+    pub fn is_empty(&self) -> bool {
+        self.released.is_empty() && self.updates.is_empty()
+    }
+}

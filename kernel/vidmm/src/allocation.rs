@@ -1,0 +1,220 @@
+//! One allocation: what the driver said, where its content is, who needs it. The rules of creation stand here; what
+//! moves content is `residency`.
+
+use std::collections::BTreeSet;
+
+use ddi::{AllocationFlags, AllocationInfo, SegmentFlags};
+use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
+
+use crate::extent::{Extents, PageSet};
+use crate::segment::Segment;
+use crate::slab::{DeviceId, SpaceId};
+
+/// Why an allocation is not created. The driver's description or the caller's wish is to blame; `NoBackingStore` is
+/// scarcity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The message of each variant says what it means.
+pub enum AllocationError {
+    #[error("the size is zero (memory §2.1)")]
+    ZeroSize,
+    #[error("the priority is zero (memory §2.1)")]
+    ZeroPriority,
+    #[error("these flags exclude each other or lack one that they need (memory §2.2)")]
+    Flags,
+    #[error("{0} is not built")]
+    NotBuilt(&'static str),
+    #[error("no segment is supported")]
+    NoSegment,
+    #[error("segment {} does not exist", .0.0)]
+    NoSuchSegment(SegmentId),
+    #[error("preferred segment {} is not in the supported set (memory §1.13)", .0.0)]
+    PreferredNotSupported(SegmentId),
+    #[error("segment {} is no aperture and cannot be evicted through (memory §2.1)", .0.0)]
+    EvictionNotAperture(SegmentId),
+    #[error("the alignment is no power of two")]
+    Alignment,
+    #[error("a 64-KB segment needs an alignment that is a multiple of 64 KB (memory §1.13)")]
+    Alignment64Kb,
+    #[error("a CPU-visible allocation for a segment that the CPU cannot see must support an aperture (memory §6.3)")]
+    LockNeedsAperture,
+    #[error("larger than every segment that it supports")]
+    TooLarge,
+    #[error("no system memory left for the backing store")]
+    NoBackingStore,
+}
+
+/// Where an allocation's content is for the GPU.
+#[derive(Clone, Debug)]
+pub(crate) enum Placement {
+    /// Nowhere (S0, S1 of memory §8.5).
+    None,
+    /// In a memory segment, at least one page of it (S3).
+    Memory(SegmentId, Extents),
+    /// In its system pages (S4); with the aperture pages that show it, if accessed physically.
+    System(Option<PageRun>),
+}
+
+/// One allocation.
+#[derive(Debug)]
+pub(crate) struct Allocation<F> {
+    pub owner: DeviceId,
+    pub info: AllocationInfo,
+    /// Size, rounded up to the largest page of the supported segments.
+    pub pages: u64,
+    pub backing: Vec<PageRun>,
+    /// Pages whose content the backing store has (if they are not resident and dirty). The others hold the clear
+    /// pattern by definition, not by a write.
+    pub valid: PageSet,
+    pub placement: Placement,
+    /// Sum of the devices' counts (memory §5.1).
+    pub count: u64,
+    /// Time of the evict that took the count to 0, while pages are still in a memory segment.
+    pub lazy_since: Option<u64>,
+    /// Last uses that no work has waited for yet.
+    pub last_use: Vec<FencePoint<F>>,
+    /// Where it is mapped: space and first page.
+    pub mappings: BTreeSet<(SpaceId, u64)>,
+    pub locks: u32,
+    /// Serial of the last work that touched its content or backing store.
+    pub last_work: u64,
+}
+
+impl<F> Allocation<F> {
+    /// Whether a partial eviction is forbidden (memory §8.3).
+    pub fn all_or_nothing(&self) -> bool {
+        self.contiguous()
+    }
+
+    /// Whether it lies in one run of frames (memory §1.6).
+    pub fn contiguous(&self) -> bool {
+        self.info.flags.contains(AllocationFlags::ACCESSED_PHYSICALLY)
+    }
+
+    /// Bytes, rounded to pages.
+    pub fn bytes(&self) -> u64 {
+        Pages(self.pages).bytes()
+    }
+
+    /// Pages in a memory segment.
+    pub fn resident_pages(&self) -> u64 {
+        match &self.placement {
+            Placement::Memory(_, extents) => extents.pages(),
+            Placement::None | Placement::System(_) => 0,
+        }
+    }
+
+    /// The system pages behind `count` pages from page `first`.
+    pub fn backing_of(&self, first: u64, count: u64) -> Vec<PageRun> {
+        cut(&self.backing, first, count)
+    }
+
+    /// The segments in the order of memory §8.1 step 1.
+    pub fn candidates(&self) -> impl Iterator<Item = SegmentId> + '_ {
+        let preferred = self.info.preferred_segment.0;
+        let named = preferred.into_iter().take_while(|id| !id.is_system());
+        let others = self.info.supported_segments.iter();
+        named.chain(others.filter(move |id| !preferred.iter().take_while(|id| !id.is_system()).any(|p| p == id)))
+    }
+}
+
+/// The part of a page list that holds `count` pages from page `first` on.
+pub(crate) fn cut(runs: &[PageRun], first: u64, count: u64) -> Vec<PageRun> {
+    let (mut skip, mut left) = (first, count);
+    let mut part = Vec::new();
+    for run in runs {
+        if left == 0 {
+            break;
+        }
+        if skip >= run.count.0 {
+            skip -= run.count.0;
+            continue;
+        }
+        let pages = (run.count.0 - skip).min(left);
+        part.push(PageRun { first: run.first + skip, count: Pages(pages) });
+        (skip, left) = (0, left - pages);
+    }
+    assert_eq!(left, 0, "a page list covers its allocation");
+    part
+}
+
+/// The rules of memory §1.13, §2.1, §2.2 and §6.3. Answers with the size in pages, rounded to the segments' pages.
+pub(crate) fn check(info: &AllocationInfo, segments: &[Segment]) -> Result<u64, AllocationError> {
+    if info.size_bytes == 0 {
+        return Err(AllocationError::ZeroSize);
+    }
+    if info.priority == 0 {
+        return Err(AllocationError::ZeroPriority);
+    }
+    if info.alignment_bytes > 1 && !info.alignment_bytes.is_power_of_two() {
+        return Err(AllocationError::Alignment);
+    }
+    check_flags(info.flags)?;
+    check_sets(info, segments)?;
+    let supported = || segments.iter().filter(|segment| info.supported_segments.contains(segment.id));
+    let page_bytes = supported().map(Segment::page_bytes).max().expect("a supported segment");
+    // spec: memory §1.13
+    if page_bytes > PAGE_BYTES && (info.alignment_bytes == 0 || !info.alignment_bytes.is_multiple_of(page_bytes)) {
+        return Err(AllocationError::Alignment64Kb);
+    }
+    let bytes = info.size_bytes.checked_next_multiple_of(page_bytes).ok_or(AllocationError::TooLarge)?;
+    let physically = info.flags.contains(AllocationFlags::ACCESSED_PHYSICALLY);
+    // Content that is not accessed physically needs no room in the aperture itself.
+    let fits = |segment: &Segment| segment.is_aperture() && !physically || bytes <= segment.capacity_bytes();
+    if !supported().any(fits) {
+        return Err(AllocationError::TooLarge);
+    }
+    Ok(bytes / PAGE_BYTES)
+}
+
+fn check_flags(flags: AllocationFlags) -> Result<(), AllocationError> {
+    use AllocationFlags as F;
+    // spec: memory §2.2, the incompatibility summary
+    let exclusive = F::PERMANENT_SYS_MEM | F::PROTECTED | F::EXISTING_SYS_MEM | F::EXISTING_KERNEL_SYS_MEM;
+    let needs_cpu = F::PERMANENT_SYS_MEM | F::CACHED;
+    let broken = (flags & exclusive).bits().count_ones() > 1
+        || flags.intersects(needs_cpu) && !flags.contains(F::CPU_VISIBLE)
+        || flags.contains(F::EXPLICIT_RESIDENCY_NOTIFICATION) && !flags.contains(F::ACCESSED_PHYSICALLY);
+    if broken {
+        return Err(AllocationError::Flags);
+    }
+    if flags.intersects(F::EXISTING_SYS_MEM | F::EXISTING_KERNEL_SYS_MEM) {
+        return Err(AllocationError::NotBuilt("a backing store that exists already"));
+    }
+    if flags.contains(F::PERMANENT_SYS_MEM) {
+        return Err(AllocationError::NotBuilt("PermanentSysMem"));
+    }
+    if flags.contains(F::EXPLICIT_RESIDENCY_NOTIFICATION) {
+        return Err(AllocationError::NotBuilt("NOTIFY_RESIDENCY"));
+    }
+    Ok(())
+}
+
+fn check_sets(info: &AllocationInfo, segments: &[Segment]) -> Result<(), AllocationError> {
+    let find =
+        |id: SegmentId| segments.get(usize::from(id.0).wrapping_sub(1)).ok_or(AllocationError::NoSuchSegment(id));
+    if info.supported_segments.is_empty() {
+        return Err(AllocationError::NoSegment);
+    }
+    for id in info.supported_segments.iter() {
+        find(id)?;
+    }
+    for id in info.preferred_segment.0.into_iter().take_while(|id| !id.is_system()) {
+        if !info.supported_segments.contains(id) {
+            return Err(AllocationError::PreferredNotSupported(id));
+        }
+    }
+    for id in info.eviction_segments.iter() {
+        if !find(id)?.is_aperture() {
+            return Err(AllocationError::EvictionNotAperture(id));
+        }
+    }
+    // spec: memory §6.3, requirements
+    let visible = info.flags.contains(AllocationFlags::CPU_VISIBLE);
+    let supported = || segments.iter().filter(|segment| info.supported_segments.contains(segment.id));
+    let unseen =
+        |segment: &Segment| !segment.is_aperture() && !segment.descriptor.flags.contains(SegmentFlags::CPU_VISIBLE);
+    if visible && supported().any(unseen) && !supported().any(Segment::is_aperture) {
+        return Err(AllocationError::LockNeedsAperture);
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! Page ranges: the resident extents of one allocation ([`Extents`]) and plain sets of pages ([`PageSet`]). Pure
+//! arithmetic over sorted vectors; called by `residency`, `victim` and `lock`.
+
+/// Consecutive pages of an allocation in consecutive frames of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// First page within the allocation.
+    pub page: u64,
+    /// Frame of that page within the segment, in 4-KB pages.
+    pub frame: u64,
+    /// How many pages.
+    pub count: u64,
+    /// Whether the copy here may be newer than the backing store (memory §8.3 "What is clean").
+    pub dirty: bool,
+}
+
+/// The resident extents of one allocation in one segment, ascending by page.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extents {
+    list: Vec<Extent>,
+    pages: u64,
+}
+
+impl Extents {
+    /// How many pages are resident.
+    pub fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// The extents in order.
+    pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.list.iter().copied()
+    }
+
+    /// The page ranges `(first, count)` of an allocation of `total` pages that are not resident.
+    pub fn missing(&self, total: u64) -> Vec<(u64, u64)> {
+        let mut gaps = Vec::new();
+        let mut next = 0;
+        for extent in &self.list {
+            if extent.page > next {
+                gaps.push((next, extent.page - next));
+            }
+            next = extent.page + extent.count;
+        }
+        if next < total {
+            gaps.push((next, total - next));
+        }
+        gaps
+    }
+
+    /// Adds extents; `added` is ascending and names pages that are not resident. Neighbours become one.
+    pub fn add(&mut self, added: &[Extent]) {
+        let old = std::mem::take(&mut self.list);
+        let (mut left, mut right) = (old.into_iter().peekable(), added.iter().copied().peekable());
+        self.pages = 0;
+        while let Some(extent) = match (left.peek(), right.peek()) {
+            (Some(l), Some(r)) if l.page < r.page => left.next(),
+            (_, Some(_)) => right.next(),
+            (_, None) => left.next(),
+        } {
+            self.push(extent);
+        }
+    }
+
+    /// Takes the last `pages` pages out, in ascending order.
+    pub fn take_end(&mut self, pages: u64) -> Vec<Extent> {
+        assert!(pages <= self.pages, "no more is taken than is resident");
+        let mut taken = Vec::new();
+        let mut left = pages;
+        while left > 0 {
+            let last = self.list.last_mut().expect("resident pages lie in extents");
+            let count = last.count.min(left);
+            let keep = last.count - count;
+            taken.push(Extent { page: last.page + keep, frame: last.frame + keep, count, dirty: last.dirty });
+            last.count = keep;
+            if keep == 0 {
+                self.list.pop();
+            }
+            left -= count;
+        }
+        self.pages -= pages;
+        taken.reverse();
+        taken
+    }
+
+    /// Says that everything here may have been written.
+    pub fn make_dirty(&mut self) {
+        if self.list.iter().all(|extent| extent.dirty) {
+            return;
+        }
+        self.pages = 0;
+        for extent in std::mem::take(&mut self.list) {
+            self.push(Extent { dirty: true, ..extent });
+        }
+    }
+
+    fn push(&mut self, extent: Extent) {
+        self.pages += extent.count;
+        if let Some(last) = self.list.last_mut() {
+            assert!(last.page + last.count <= extent.page, "a page has one frame");
+            let neighbours = last.page + last.count == extent.page && last.frame + last.count == extent.frame;
+            if neighbours && last.dirty == extent.dirty {
+                last.count += extent.count;
+                return;
+            }
+        }
+        self.list.push(extent);
+    }
+}
+
+/// A set of pages as sorted, disjoint, non-touching ranges `(first, end)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PageSet {
+    ranges: Vec<(u64, u64)>,
+}
+
+impl PageSet {
+    /// The pages `0..count`.
+    pub fn all(count: u64) -> Self {
+        PageSet { ranges: vec![(0, count)] }
+    }
+
+    /// Adds pages.
+    pub fn insert(&mut self, first: u64, count: u64) {
+        let (mut first, mut end) = (first, first + count);
+        let from = self.ranges.partition_point(|range| range.1 < first);
+        let to = self.ranges.partition_point(|range| range.0 <= end);
+        if from < to {
+            first = first.min(self.ranges[from].0);
+            end = end.max(self.ranges[to - 1].1);
+        }
+        self.ranges.splice(from..to, [(first, end)]);
+    }
+
+    /// Cuts `first..first + count` into pieces `(first, count, inside)`.
+    pub fn split(&self, first: u64, count: u64) -> Vec<(u64, u64, bool)> {
+        let end = first + count;
+        let mut pieces = Vec::new();
+        let mut next = first;
+        for &(from, to) in &self.ranges[self.ranges.partition_point(|range| range.1 <= first)..] {
+            if from >= end {
+                break;
+            }
+            if from > next {
+                pieces.push((next, from - next, false));
+                next = from;
+            }
+            let stop = to.min(end);
+            pieces.push((next, stop - next, true));
+            next = stop;
+        }
+        if next < end {
+            pieces.push((next, end - next, false));
+        }
+        pieces
+    }
+}

@@ -1,0 +1,59 @@
+//! VidMm: the video memory manager of one adapter, as a pure machine (memory §1 to §8).
+//!
+//! It is asked for memory, residency and addresses, and answers with *paging work*: what to move, after which fence
+//! points. It touches no memory, calls no driver, owns no queue. It is called by the kernel crate that knows drivers and
+//! queues, which turns each [`Operation`] into a BuildPagingBuffer call.
+//!
+//! # The law of this boundary
+//! - **The logical state runs ahead of the hardware.** A call decides at once; the work that it returns says what the
+//!   hardware still has to do. Hence what moves is a function of the sequence of calls only, not of their timing.
+//! - **All work enters one paging ring per adapter, in the order in which it was returned**, and the ring keeps order.
+//!   So frames and page tables that an earlier work gives up are handed out again at once: every later use stands
+//!   behind it in the ring. A work waits for its `after` points before its first operation, and everything behind it
+//!   waits with it; therefore a fence point is waited for once. Work must not be dropped.
+//! - **System pages are different**, because the CPU uses them at once: those of a dead allocation return to the pool
+//!   only when the ring is past the last work that touched them. Say so with [`VidMm::completed`], or they are lost.
+//! - **Ids are resolved by the caller**; a stale id stops the program. Sizes, flags, addresses and lists come from
+//!   outside and are refused with an error that changes nothing.
+//! - The paging process's tables are written by the CPU at once ([`Work::immediate`]) and have frames of their own.
+//!
+//! # Modules
+//! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
+//! `plan`, `victim` content in and out; `lock` the CPU's view; `mapping`, `entry`, `space`, `page_table`, `tables` addresses;
+//! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work; `usage` numbers; `policy` every free choice.
+
+mod allocation;
+mod entry;
+mod extent;
+mod lock;
+mod mapping;
+mod page_table;
+mod paging;
+mod plan;
+mod policy;
+mod pool;
+mod residency;
+mod segment;
+mod slab;
+mod space;
+mod system;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod usage;
+mod victim;
+mod vidmm;
+
+pub use allocation::AllocationError;
+pub use lock::{LockError, LockPlan};
+pub use mapping::{MapError, MapRequest, Target};
+pub use paging::{Cause, Direction, Move, MoveKind, Operation, Work};
+pub use policy::Policy;
+pub use residency::{EvictError, EvictFlags, MakeResidentError};
+pub use segment::{Segment, SegmentError};
+pub use slab::{AllocationId, DeviceId, SpaceId};
+pub use space::SpaceKind;
+pub use system::ApertureFull;
+pub use tables::OutOfTables;
+pub use usage::{SegmentGroup, VideoMemoryInfo};
+pub use vidmm::VidMm;

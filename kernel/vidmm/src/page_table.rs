@@ -1,0 +1,275 @@
+//! Page tables of one space as VidMm remembers them: which tables exist, where, and how many entries of each are in
+//! use. It never reads or writes memory: every change is an UPDATE_PAGE_TABLE operation. Called by `space`.
+//!
+//! The tables of one level stand in a map keyed by the high bits of the addresses that they cover, so that any number
+//! of levels with any index bits (memory §4.3) is one piece of code. A table is made when a range below it is mapped,
+//! all its entries invalid, and freed when the last such range is gone (memory §4.6), at the root excepted.
+
+use std::collections::BTreeMap;
+
+use ddi::{PageTableLevelDesc, Pte, PteFlags};
+use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress};
+
+use crate::paging::Operation;
+use crate::slab::SpaceId;
+use crate::tables::{OutOfTables, TableFrames};
+
+/// How addresses are cut into indices.
+#[derive(Clone, Debug)]
+pub(crate) struct Geometry {
+    levels: Vec<Level>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    /// Pages that one entry covers, as a power of two.
+    entry_shift: u32,
+    /// Pages that the table covers, as a power of two.
+    table_shift: u32,
+    /// Size and alignment in pages.
+    table_pages: u64,
+    alignment_pages: u64,
+}
+
+impl Geometry {
+    /// From checked descriptions.
+    pub fn new(descriptions: &[PageTableLevelDesc]) -> Self {
+        let mut shift = 0;
+        let level = |description: &PageTableLevelDesc| {
+            let entry_shift = shift;
+            shift += description.index_bits;
+            Level {
+                entry_shift,
+                table_shift: shift,
+                table_pages: u64::from(description.size_bytes) / PAGE_BYTES,
+                alignment_pages: (u64::from(description.alignment_bytes) / PAGE_BYTES).max(1),
+            }
+        };
+        Geometry { levels: descriptions.iter().map(level).collect() }
+    }
+
+    /// Number of the root's level.
+    pub fn root_level(&self) -> usize {
+        self.levels.len() - 1
+    }
+
+    /// Pages of the whole space.
+    pub fn space_pages(&self) -> u64 {
+        1 << self.levels[self.root_level()].table_shift
+    }
+
+    /// Pages that one entry of the root covers.
+    pub fn root_entry_pages(&self) -> u64 {
+        1 << self.levels[self.root_level()].entry_shift
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Table {
+    address: PhysicalAddress,
+    /// Leaf: mapped pages. Above: tables below.
+    used: u64,
+}
+
+/// The tables of one space.
+#[derive(Debug)]
+pub(crate) struct PageTable {
+    geometry: Geometry,
+    levels: Vec<BTreeMap<u64, Table>>,
+    root: PhysicalAddress,
+}
+
+impl PageTable {
+    /// Takes room for the root.
+    pub fn new(geometry: &Geometry, frames: &mut TableFrames) -> Result<Self, OutOfTables> {
+        let level = geometry.levels[geometry.root_level()];
+        let root = frames.take(level.table_pages, level.alignment_pages).ok_or(OutOfTables)?;
+        let mut levels = vec![BTreeMap::new(); geometry.levels.len()];
+        levels[geometry.root_level()].insert(0, Table { address: root, used: 0 });
+        Ok(PageTable { geometry: geometry.clone(), levels, root })
+    }
+
+    /// Makes all entries of the root invalid: the first write of a space.
+    pub fn initialize(&self, space: SpaceId) -> Operation {
+        self.fresh(space, self.geometry.root_level(), 0)
+    }
+
+    /// Address of the root.
+    pub fn root(&self) -> PhysicalAddress {
+        self.root
+    }
+
+    /// Makes the tables that translate `count` pages from page `first` and counts these pages as used. Nothing
+    /// changes on failure.
+    pub fn cover(
+        &mut self,
+        space: SpaceId,
+        first: u64,
+        count: u64,
+        frames: &mut TableFrames,
+    ) -> Result<Vec<Operation>, OutOfTables> {
+        let absent = self.absent(first, count);
+        let mut taken = Vec::with_capacity(absent.len());
+        for &(number, _) in &absent {
+            let level = self.geometry.levels[number];
+            match frames.take(level.table_pages, level.alignment_pages) {
+                Some(address) => taken.push(address),
+                None => {
+                    for (address, &(number, _)) in taken.into_iter().zip(&absent) {
+                        frames.give(address, self.geometry.levels[number].table_pages);
+                    }
+                    return Err(OutOfTables);
+                }
+            }
+        }
+        let mut operations = Vec::with_capacity(absent.len() * 2);
+        for (&(number, prefix), address) in absent.iter().zip(taken) {
+            self.levels[number].insert(prefix, Table { address, used: 0 });
+            operations.push(self.fresh(space, number, prefix));
+            let entry = Pte { flags: PteFlags::VALID, address };
+            operations.push(self.parent_entry(space, number, prefix, entry));
+            self.parent(number, prefix).used += 1;
+        }
+        self.count_leaves(first, count, |used, pages| *used += pages);
+        Ok(operations)
+    }
+
+    /// Counts pages as unused and frees the tables that have no used entry left. Their entries are already invalid.
+    pub fn uncover(&mut self, space: SpaceId, first: u64, count: u64, frames: &mut TableFrames) -> Vec<Operation> {
+        self.count_leaves(first, count, |used, pages| *used -= pages);
+        let mut operations = Vec::new();
+        for number in 0..self.geometry.root_level() {
+            let shift = self.geometry.levels[number].table_shift;
+            let span = first >> shift..=(first + count - 1) >> shift;
+            let empty: Vec<u64> = self.levels[number]
+                .range(span)
+                .filter(|(_, table)| table.used == 0)
+                .map(|(prefix, _)| *prefix)
+                .collect();
+            for prefix in empty {
+                operations.push(self.parent_entry(space, number, prefix, Pte::INVALID));
+                let table = self.levels[number].remove(&prefix).expect("it was just listed");
+                frames.give(table.address, self.geometry.levels[number].table_pages);
+                self.parent(number, prefix).used -= 1;
+            }
+        }
+        operations
+    }
+
+    /// Gives every table back, the root too.
+    pub fn destroy(self, frames: &mut TableFrames) {
+        for (level, tables) in self.geometry.levels.iter().zip(self.levels) {
+            for table in tables.into_values() {
+                frames.give(table.address, level.table_pages);
+            }
+        }
+    }
+
+    /// Writes the entries of `count` mapped pages from page `first`: all `entry` with `repeat`, else consecutive pages
+    /// from `entry` on. One operation per leaf table.
+    pub fn write(
+        &self,
+        space: SpaceId,
+        first: u64,
+        count: u64,
+        entry: Pte,
+        repeat: bool,
+        operations: &mut Vec<Operation>,
+    ) {
+        let shift = self.geometry.levels[0].table_shift;
+        let (mut page, end, mut first_entry) = (first, first + count, entry);
+        while page < end {
+            let stop = (((page >> shift) + 1) << shift).min(end);
+            let table = &self.levels[0][&(page >> shift)];
+            operations.push(Operation::UpdatePageTable {
+                space,
+                level: 0,
+                table: table.address,
+                // CAST: an index has at most 31 bits, and a run inside a table no more entries.
+                start_index: (page & ((1 << shift) - 1)) as u32,
+                count: (stop - page) as u32,
+                first: first_entry,
+                repeat,
+                initial: false,
+                first_va: GpuVa(page * PAGE_BYTES),
+            });
+            if !repeat {
+                first_entry.address.offset += (stop - page) * PAGE_BYTES;
+            }
+            page = stop;
+        }
+    }
+
+    /// The tables above `count` pages that do not exist, from the root down.
+    fn absent(&self, first: u64, count: u64) -> Vec<(usize, u64)> {
+        let mut absent = Vec::new();
+        for number in (0..self.geometry.root_level()).rev() {
+            let shift = self.geometry.levels[number].table_shift;
+            let (from, to) = (first >> shift, (first + count - 1) >> shift);
+            let mut next = from;
+            for (&prefix, _) in self.levels[number].range(from..=to) {
+                absent.extend((next..prefix).map(|prefix| (number, prefix)));
+                next = prefix + 1;
+            }
+            absent.extend((next..=to).map(|prefix| (number, prefix)));
+        }
+        absent
+    }
+
+    fn count_leaves(&mut self, first: u64, count: u64, change: impl Fn(&mut u64, u64)) {
+        let shift = self.geometry.levels[0].table_shift;
+        let end = first + count;
+        for (prefix, table) in self.levels[0].range_mut(first >> shift..=(end - 1) >> shift) {
+            let from = first.max(prefix << shift);
+            let to = end.min((prefix + 1) << shift);
+            change(&mut table.used, to - from);
+        }
+    }
+
+    fn parent(&mut self, number: usize, prefix: u64) -> &mut Table {
+        let (up, _) = self.up(number, prefix);
+        self.levels[number + 1].get_mut(&up).expect("a table has a parent")
+    }
+
+    /// Prefix of the parent and index within it.
+    fn up(&self, number: usize, prefix: u64) -> (u64, u32) {
+        let bits = self.geometry.levels[number + 1].table_shift - self.geometry.levels[number].table_shift;
+        // CAST: an index has at most 31 bits.
+        (prefix >> bits, (prefix & ((1 << bits) - 1)) as u32)
+    }
+
+    fn parent_entry(&self, space: SpaceId, number: usize, prefix: u64, entry: Pte) -> Operation {
+        let (up, index) = self.up(number, prefix);
+        Operation::UpdatePageTable {
+            space,
+            level: number as u32 + 1, // CAST: at most six levels.
+            table: self.levels[number + 1][&up].address,
+            start_index: index,
+            count: 1,
+            first: entry,
+            repeat: false,
+            initial: false,
+            first_va: self.first_va(number, prefix),
+        }
+    }
+
+    /// All entries of a new table become invalid.
+    fn fresh(&self, space: SpaceId, number: usize, prefix: u64) -> Operation {
+        let level = self.geometry.levels[number];
+        Operation::UpdatePageTable {
+            space,
+            level: number as u32, // CAST: at most six levels.
+            table: self.levels[number][&prefix].address,
+            start_index: 0,
+            count: 1 << (level.table_shift - level.entry_shift),
+            first: Pte::INVALID,
+            repeat: true,
+            initial: true,
+            first_va: self.first_va(number, prefix),
+        }
+    }
+
+    fn first_va(&self, number: usize, prefix: u64) -> GpuVa {
+        GpuVa((prefix << self.geometry.levels[number].table_shift) * PAGE_BYTES)
+    }
+}

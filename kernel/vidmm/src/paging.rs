@@ -1,0 +1,284 @@
+//! Paging work as values: what is to be done with memory, after which fence points, and why. It performs nothing:
+//! whoever owns the paging ring turns each [`Operation`] into a driver call and queues the work.
+
+use std::collections::BTreeMap;
+
+use ddi::{KmdAllocation, Pte};
+use wddm_types::{FencePoint, GpuVa, PageRun, PhysicalAddress, SegmentId};
+
+use crate::slab::{AllocationId, SpaceId};
+
+/// One piece of paging work. Works enter the adapter's one paging ring in the order in which VidMm returned them.
+#[must_use = "the logical state has already moved on; dropped work makes the hardware differ from it"]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work<F> {
+    /// 1, 2, 3 … in the order of return. When the work with this number has completed on the hardware, say so with
+    /// [`VidMm::completed`](crate::VidMm::completed). 0 for immediate work.
+    pub serial: u64,
+    /// The work concerns the paging process's tables only: the CPU executes it now, it does not enter the ring
+    /// (memory §4.7).
+    pub immediate: bool,
+    /// To be reached before the first operation starts.
+    pub after: Vec<FencePoint<F>>,
+    /// System pages that the CPU fills with the clear pattern before the work is queued: nobody wrote them yet, and
+    /// the GPU is about to see them (memory §3.3: FILL never goes to an aperture).
+    pub clear: Vec<PageRun>,
+    /// In this order.
+    pub operations: Vec<Operation>,
+    /// What moved, for events: one entry per allocation and kind.
+    pub moves: Vec<Move>,
+}
+
+/// Which way a transfer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// System memory to segment.
+    In,
+    /// Segment to system memory.
+    Out,
+}
+
+/// A paging operation (memory §3.3), owned; one to one with a driver's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Copies between the backing store and a segment.
+    Transfer {
+        /// Whose content.
+        allocation: KmdAllocation,
+        /// Byte offset of the range within the allocation.
+        allocation_offset: u64,
+        /// Bytes of the range.
+        size_bytes: u64,
+        /// The segment.
+        segment: SegmentId,
+        /// GPU address (base + offset) of the range's first byte; `allocation_offset` is already in it, because
+        /// scattered content has no common origin.
+        address: u64,
+        /// System pages of the range: they begin at its first byte (MdlOffset 0).
+        backing: Vec<PageRun>,
+        /// Which way.
+        direction: Direction,
+    },
+    /// Fills a range of a segment with a pattern.
+    Fill {
+        /// Whose content.
+        allocation: KmdAllocation,
+        /// Byte offset of the range within the allocation.
+        allocation_offset: u64,
+        /// Bytes of the range.
+        size_bytes: u64,
+        /// The pattern.
+        pattern: u32,
+        /// The segment.
+        segment: SegmentId,
+        /// GPU address of the range's first byte.
+        address: u64,
+    },
+    /// Redirects aperture pages to system pages.
+    MapAperture {
+        /// `None` for the kernel's own pages.
+        allocation: Option<KmdAllocation>,
+        /// The aperture.
+        segment: SegmentId,
+        /// First aperture page.
+        offset_in_pages: u64,
+        /// The system pages; as many aperture pages.
+        backing: Vec<PageRun>,
+    },
+    /// Redirects aperture pages to the dummy page.
+    UnmapAperture {
+        /// `None` for the kernel's own pages.
+        allocation: Option<KmdAllocation>,
+        /// The aperture.
+        segment: SegmentId,
+        /// First aperture page.
+        offset_in_pages: u64,
+        /// How many.
+        number_of_pages: u64,
+        /// System physical address of the dummy page.
+        dummy_page: u64,
+    },
+    /// Writes entries of one page table.
+    UpdatePageTable {
+        /// Whose.
+        space: SpaceId,
+        /// Level of the table, leaf 0.
+        level: u32,
+        /// The table.
+        table: PhysicalAddress,
+        /// First entry.
+        start_index: u32,
+        /// How many.
+        count: u32,
+        /// The first entry; each next one names the next 4-KB page unless `repeat`.
+        first: Pte,
+        /// All entries are `first`.
+        repeat: bool,
+        /// First write into a fresh table.
+        initial: bool,
+        /// Address that the first entry translates.
+        first_va: GpuVa,
+    },
+    /// Forgets translations from `start` to `end`, both inclusive; both 0: of the whole space.
+    FlushTlb {
+        /// Whose.
+        space: SpaceId,
+        /// Its root.
+        root: PhysicalAddress,
+        /// First address.
+        start: GpuVa,
+        /// Last address.
+        end: GpuVa,
+    },
+}
+
+/// How content moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MoveKind {
+    /// Copied from the backing store into a segment.
+    PageIn,
+    /// Copied from a segment to the backing store.
+    PageOut,
+    /// Dropped: the backing store has it, or nobody ever wrote it, or its owner is gone.
+    Discard,
+    /// Initialised: it never had content.
+    Fill,
+}
+
+/// Why content moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// Its device asked for it.
+    MakeResident,
+    /// Room was needed.
+    Pressure {
+        /// For this allocation.
+        for_allocation: AllocationId,
+    },
+    /// An evict that was not lazy.
+    Evict,
+    /// A lock needed it in system memory.
+    Lock,
+    /// It was destroyed.
+    Destroy,
+}
+
+/// One allocation's content moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Whose; stale when the cause is Destroy.
+    pub allocation: AllocationId,
+    /// The driver's handle of it.
+    pub kmd_allocation: KmdAllocation,
+    /// How many bytes.
+    pub bytes: u64,
+    /// How.
+    pub kind: MoveKind,
+    /// Why.
+    pub cause: Cause,
+    /// Into or out of which segment.
+    pub segment: SegmentId,
+}
+
+/// Adds fence points to a list: of two points of one fence the later stays.
+pub(crate) fn merge_points<F: Copy + Eq>(into: &mut Vec<FencePoint<F>>, points: &[FencePoint<F>]) {
+    for point in points {
+        match into.iter_mut().find(|known| known.fence == point.fence) {
+            Some(known) => known.value = known.value.max(point.value),
+            None => into.push(*point),
+        }
+    }
+}
+
+/// A work under construction. Its four sections keep the order of memory §8.3: content out and entries invalid, TLB,
+/// content in, entries valid, TLB.
+#[derive(Debug)]
+pub(crate) struct Batch<F> {
+    pub serial: u64,
+    pub after: Vec<FencePoint<F>>,
+    pub clear: Vec<PageRun>,
+    /// Copies out.
+    pub out: Vec<Operation>,
+    /// Entries made invalid, and aperture pages unmapped.
+    pub invalidations: Vec<Operation>,
+    /// Copies in and fills.
+    pub content: Vec<Operation>,
+    /// Entries made valid.
+    pub entries: Vec<Operation>,
+    /// First and last address per space with entries made invalid.
+    pub stale: BTreeMap<SpaceId, Hull>,
+    /// First and last address per space with entries made valid.
+    pub fresh: BTreeMap<SpaceId, Hull>,
+    moves: Vec<Move>,
+}
+
+/// An address range of a space that a TLB flush has to cover.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hull {
+    pub root: PhysicalAddress,
+    pub first: GpuVa,
+    pub last: GpuVa,
+}
+
+impl Hull {
+    /// Widens the hull of `space` in `hulls`.
+    pub fn note(hulls: &mut BTreeMap<SpaceId, Hull>, space: SpaceId, hull: Hull) {
+        let known = hulls.entry(space).or_insert(hull);
+        known.first = known.first.min(hull.first);
+        known.last = known.last.max(hull.last);
+    }
+}
+
+impl<F: Copy + Eq> Batch<F> {
+    pub fn new(serial: u64) -> Self {
+        Batch {
+            serial,
+            after: Vec::new(),
+            clear: Vec::new(),
+            out: Vec::new(),
+            invalidations: Vec::new(),
+            content: Vec::new(),
+            entries: Vec::new(),
+            stale: BTreeMap::new(),
+            fresh: BTreeMap::new(),
+            moves: Vec::new(),
+        }
+    }
+
+    /// Notes a move; bytes of one allocation, kind and cause add up.
+    pub fn moved(&mut self, step: Move) {
+        let like = |known: &&mut Move| {
+            known.allocation == step.allocation && known.kind == step.kind && known.cause == step.cause
+        };
+        // One allocation is handled at a time, so its entry is among the last few.
+        match self.moves.iter_mut().rev().take(4).find(like) {
+            Some(known) => known.bytes += step.bytes,
+            None => self.moves.push(step),
+        }
+    }
+
+    /// The finished work; `None` when there is nothing to do. `flush_fresh`: the TLB may remember invalid entries.
+    pub fn finish(mut self, flush_fresh: bool) -> Option<Work<F>> {
+        let mut operations = std::mem::take(&mut self.out);
+        operations.append(&mut self.invalidations);
+        operations.extend(flushes(&self.stale));
+        operations.append(&mut self.content);
+        operations.append(&mut self.entries);
+        if flush_fresh {
+            operations.extend(flushes(&self.fresh));
+        }
+        let nothing = operations.is_empty() && self.after.is_empty() && self.clear.is_empty() && self.moves.is_empty();
+        (!nothing).then_some(Work {
+            serial: self.serial,
+            immediate: false,
+            after: self.after,
+            clear: self.clear,
+            operations,
+            moves: self.moves,
+        })
+    }
+}
+
+fn flushes(hulls: &BTreeMap<SpaceId, Hull>) -> impl Iterator<Item = Operation> + '_ {
+    hulls.iter().map(|(&space, hull)| Operation::FlushTlb { space, root: hull.root, start: hull.first, end: hull.last })
+}

@@ -1,0 +1,294 @@
+//! MakeResident and Evict (memory §5.1 to §5.3): counts per device, placement, commit.
+//!
+//! MakeResident first plans, changing nothing: for each allocation that misses pages, the first candidate segment
+//! (memory §8.1) whose free and victim pages hold what is missing beside what is planned already. Only a whole plan
+//! is carried out, so a failure leaves every count and page as it was. An aperture as candidate means system memory
+//! (memory §1.6): the content stays where it is, only entries are written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ddi::KmdAllocation;
+use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
+
+use crate::allocation::Placement;
+use crate::extent::{Extent, Extents};
+use crate::paging::{Batch, Cause, Direction, Move, MoveKind, Operation, Work, merge_points};
+use crate::plan::{Place, Plan};
+use crate::slab::{AllocationId, DeviceId};
+use crate::vidmm::VidMm;
+
+/// Why MakeResident failed; no count changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MakeResidentError {
+    /// Scarcity (`STATUS_NO_MEMORY`): this many bytes are to be evicted before a retry can succeed. When the request
+    /// can never fit, the size of the request (memory §10.1 row 11).
+    #[error("{bytes_to_trim} bytes are to be evicted first")]
+    OutOfMemory {
+        /// `NumBytesToTrim`.
+        bytes_to_trim: u64,
+    },
+    /// The allocation is locked and supports no aperture: it may not enter a memory segment (memory §6.3). Retry
+    /// after the unlock.
+    #[error("a locked allocation may not enter a memory segment")]
+    Locked {
+        /// Which.
+        allocation: AllocationId,
+    },
+}
+
+/// `D3DDDICB_EVICT` flags (memory §5.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EvictFlags {
+    /// Keep the content in place until its room is needed. Counts only where the count reaches 0.
+    pub only_if_necessary: bool,
+    /// The GPU did not write since the content was made resident.
+    pub not_written_to: bool,
+}
+
+/// Why Evict was refused; nothing changed for the whole call (memory §9.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EvictError {
+    /// The device's count would go below zero.
+    #[error("an allocation is evicted more often than it was made resident")]
+    BelowZero {
+        /// Whose.
+        allocation: AllocationId,
+    },
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Adds allocations to a device's list, one count per occurrence, and brings in what is missing. All or nothing
+    /// (memory §5.2). `None`: everything was resident.
+    ///
+    /// # Errors
+    /// See [`MakeResidentError`].
+    pub fn make_resident(
+        &mut self,
+        device: DeviceId,
+        list: &[AllocationId],
+    ) -> Result<Option<Work<F>>, MakeResidentError> {
+        let plan = self.plan(list)?;
+        let counts = &mut self.devices[device].counts;
+        // spec: memory §10.1 row 13, once per occurrence
+        for &id in list {
+            *counts.entry(id).or_insert(0) += 1;
+            self.allocations[id].count += 1;
+        }
+        for &id in list {
+            self.spare(id);
+        }
+        let mut batch = Batch::new(self.serial + 1);
+        self.carry_out(plan, &mut batch);
+        Ok(self.finish(batch, false))
+    }
+
+    /// Takes allocations off a device's list, one count per occurrence (memory §5.3). `last_use`: points after which
+    /// nothing queued before this call uses them; kept, and waited for by the work that takes their pages.
+    ///
+    /// # Errors
+    /// See [`EvictError`].
+    pub fn evict(
+        &mut self,
+        device: DeviceId,
+        list: &[AllocationId],
+        flags: EvictFlags,
+        last_use: &[FencePoint<F>],
+    ) -> Result<Option<Work<F>>, EvictError> {
+        self.check_counts(device, list)?;
+        let mut batch = Batch::new(self.serial + 1);
+        for &id in list {
+            let counts = &mut self.devices[device].counts;
+            let count = counts.get_mut(&id).expect("the counts were checked");
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&id);
+            }
+            let allocation = &mut self.allocations[id];
+            allocation.count -= 1;
+            merge_points(&mut allocation.last_use, last_use);
+            // spec: memory §8.3, what is clean: any interval that may have written makes everything dirty
+            if !flags.not_written_to
+                && let Placement::Memory(_, extents) = &mut allocation.placement
+            {
+                extents.make_dirty();
+            }
+            if allocation.count == 0 {
+                self.left_all_lists(id, flags, &mut batch);
+            }
+        }
+        Ok(self.finish(batch, false))
+    }
+
+    /// How often a device's list names an allocation.
+    pub fn count(&self, device: DeviceId, allocation: AllocationId) -> u64 {
+        self.devices[device].counts.get(&allocation).copied().unwrap_or(0)
+    }
+
+    fn check_counts(&self, device: DeviceId, list: &[AllocationId]) -> Result<(), EvictError> {
+        let mut wanted: BTreeMap<AllocationId, u64> = BTreeMap::new();
+        for &allocation in list {
+            let wanted = wanted.entry(allocation).or_insert(0);
+            *wanted += 1;
+            if *wanted > self.count(device, allocation) {
+                return Err(EvictError::BelowZero { allocation });
+            }
+        }
+        Ok(())
+    }
+
+    fn left_all_lists(&mut self, id: AllocationId, flags: EvictFlags, batch: &mut Batch<F>) {
+        let allocation = &self.allocations[id];
+        let lazily = match &allocation.placement {
+            Placement::None => unreachable!("what is on a list is resident"),
+            Placement::Memory(..) => flags.only_if_necessary,
+            // Content in system memory gives up no room by staying. What would rather be in a memory segment leaves,
+            // so that its next MakeResident places it anew; so does what occupies the aperture.
+            Placement::System(aperture) => {
+                let only_system = allocation.info.supported_segments.iter().all(|s| self.segment(s).is_aperture());
+                flags.only_if_necessary && only_system && aperture.is_none()
+            }
+        };
+        if lazily {
+            self.become_victim(id);
+        } else {
+            self.withdraw(id, Cause::Evict, batch);
+        }
+    }
+
+    fn carry_out(&mut self, plan: Plan, batch: &mut Batch<F>) {
+        for (id, whole_for) in plan.whole_victims {
+            let pages = self.allocations[id].resident_pages();
+            self.take_end(id, pages, Cause::Pressure { for_allocation: whole_for }, batch);
+        }
+        // Contiguous runs first: the plan found them free, and scattered content must not take a page of them.
+        for &(id, place) in &plan.places {
+            if let Place::Memory(segment, Some(run)) = place {
+                self.segment_mut(segment).pool.take_exact(run);
+                self.commit(id, segment, vec![run], batch);
+            }
+        }
+        for &(id, place) in &plan.places {
+            match place {
+                Place::Memory(_, Some(_)) => {}
+                Place::Memory(segment, None) => {
+                    let elsewhere = matches!(self.allocations[id].placement, Placement::Memory(s, _) if s != segment);
+                    if elsewhere {
+                        self.withdraw(id, Cause::Pressure { for_allocation: id }, batch);
+                    }
+                    let allocation = &self.allocations[id];
+                    let pages = allocation.pages - allocation.resident_pages();
+                    self.make_room(segment, pages, id, batch);
+                    let frames = self.segment_mut(segment).pool.take_scattered(pages).expect("room was made");
+                    self.commit(id, segment, frames, batch);
+                }
+                Place::System(aperture) => {
+                    self.withdraw(id, Cause::Pressure { for_allocation: id }, batch);
+                    self.enter_system(id, aperture, batch);
+                }
+            }
+        }
+    }
+
+    /// Brings the missing pages of an allocation into frames that it now owns (memory §8.3, commit).
+    fn commit(&mut self, id: AllocationId, segment: SegmentId, frames: Vec<PageRun>, batch: &mut Batch<F>) {
+        let writer = self.writer();
+        let pattern = self.policy.clear_pattern;
+        let allocation = &mut self.allocations[id];
+        if matches!(allocation.placement, Placement::None) {
+            allocation.placement = Placement::Memory(segment, Extents::default());
+        }
+        let Placement::Memory(present, extents) = &mut allocation.placement else {
+            unreachable!("content enters one memory segment")
+        };
+        assert_eq!(*present, segment, "an allocation is in one segment");
+        let missing = extents.missing(allocation.pages);
+        let added = pair(&missing, &frames);
+        extents.add(&added);
+        allocation.last_work = batch.serial;
+        let address_of =
+            |frame: u64| self.segments[usize::from(segment.0) - 1].descriptor.base_address + frame * PAGE_BYTES;
+        for extent in &added {
+            for (first, count, valid) in allocation.valid.split(extent.page, extent.count) {
+                let address = address_of(extent.frame + (first - extent.page));
+                let what = (allocation.info.allocation, first * PAGE_BYTES, count * PAGE_BYTES, segment, address);
+                let backing = if valid { allocation.backing_of(first, count) } else { Vec::new() };
+                batch.content.push(bring(what, backing, pattern));
+                batch.moved(Move {
+                    allocation: id,
+                    kmd_allocation: allocation.info.allocation,
+                    bytes: count * PAGE_BYTES,
+                    kind: if valid { MoveKind::PageIn } else { MoveKind::Fill },
+                    cause: Cause::MakeResident,
+                    segment,
+                });
+            }
+        }
+        for (first, count) in missing {
+            writer.show(&self.spaces, &self.allocations[id], id, None, first, count, batch);
+        }
+    }
+
+    /// Lets the GPU reach an allocation in its system pages.
+    fn enter_system(&mut self, id: AllocationId, aperture: Option<PageRun>, batch: &mut Batch<F>) {
+        let writer = self.writer();
+        let allocation = &mut self.allocations[id];
+        allocation.placement = Placement::System(aperture);
+        allocation.last_work = batch.serial;
+        for (first, count, valid) in allocation.valid.split(0, allocation.pages) {
+            if !valid {
+                batch.clear.extend(allocation.backing_of(first, count));
+            }
+        }
+        let pages = allocation.pages;
+        allocation.valid.insert(0, pages);
+        if let Some(run) = aperture {
+            let place = self.segments.iter_mut().find(|segment| segment.is_aperture()).expect("there is an aperture");
+            place.pool.take_exact(run);
+            batch.content.push(Operation::MapAperture {
+                allocation: Some(allocation.info.allocation),
+                segment: place.id,
+                offset_in_pages: run.first,
+                backing: allocation.backing.clone(),
+            });
+        }
+        writer.show(&self.spaces, &self.allocations[id], id, None, 0, pages, batch);
+    }
+}
+
+/// The first occurrences of a list.
+pub(crate) fn unique(list: &[AllocationId]) -> Vec<AllocationId> {
+    let mut seen = BTreeSet::new();
+    list.iter().copied().filter(|&id| seen.insert(id)).collect()
+}
+
+/// Gives missing page ranges their frames.
+fn pair(missing: &[(u64, u64)], frames: &[PageRun]) -> Vec<Extent> {
+    let mut frames = frames.iter().copied();
+    let mut run = PageRun { first: 0, count: Pages::ZERO };
+    let mut extents = Vec::new();
+    for &(first, count) in missing {
+        let (mut page, end) = (first, first + count);
+        while page < end {
+            if run.count.is_zero() {
+                run = frames.next().expect("there is a frame for each missing page");
+            }
+            let pages = run.count.0.min(end - page);
+            extents.push(Extent { page, frame: run.first, count: pages, dirty: false });
+            run = PageRun { first: run.first + pages, count: Pages(run.count.0 - pages) };
+            page += pages;
+        }
+    }
+    assert!(run.count.is_zero() && frames.next().is_none(), "there is a missing page for each frame");
+    extents
+}
+
+/// Copies content in, or fills where there is none.
+fn bring(what: (KmdAllocation, u64, u64, SegmentId, u64), backing: Vec<PageRun>, pattern: u32) -> Operation {
+    let (allocation, allocation_offset, size_bytes, segment, address) = what;
+    if backing.is_empty() {
+        // spec: memory §3.3 operation 1, the first commit of content that does not exist
+        return Operation::Fill { allocation, allocation_offset, size_bytes, pattern, segment, address };
+    }
+    let direction = Direction::In;
+    Operation::Transfer { allocation, allocation_offset, size_bytes, segment, address, backing, direction }
+}

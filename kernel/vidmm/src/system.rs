@@ -1,0 +1,96 @@
+//! System pages: those of the kernel itself (fence words, rings, paging buffers), their way through the aperture, and
+//! those of dead allocations on their way back to the pool. Called by whoever owns the paging ring.
+
+use wddm_types::{PAGE_BYTES, PageRun, Pages, PhysicalAddress};
+
+use crate::paging::Operation;
+use crate::segment::Segment;
+use crate::vidmm::VidMm;
+
+/// The aperture has no room (scarcity).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no room left in the aperture")]
+pub struct ApertureFull;
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// The hardware has completed the work with this serial, and with it every earlier one: the ring keeps order.
+    pub fn completed(&mut self, serial: u64) {
+        assert!(serial <= self.serial, "only returned work completes");
+        self.completed = self.completed.max(serial);
+        while self.retiring.front().is_some_and(|(last, _)| *last <= self.completed) {
+            let (_, runs) = self.retiring.pop_front().expect("it was just looked at");
+            for run in runs {
+                self.system.give(run);
+            }
+        }
+    }
+
+    /// Serial of the last completed work.
+    pub fn completed_serial(&self) -> u64 {
+        self.completed
+    }
+
+    /// Consecutive system pages for the kernel itself; `None`: scarcity.
+    pub fn allocate_system(&mut self, pages: u64) -> Option<PageRun> {
+        if pages == 0 { None } else { self.system.take_contiguous(pages, 1, false) }
+    }
+
+    /// Gives pages of [`VidMm::allocate_system`] back. The caller knows that nothing uses them any more.
+    pub fn free_system(&mut self, run: PageRun) {
+        self.system.give(run);
+    }
+
+    /// System pages that nobody owns.
+    pub fn free_system_pages(&self) -> Pages {
+        Pages(self.system.free_pages())
+    }
+
+    /// Shows system pages of the kernel through the aperture, for paging buffers (memory §1.11).
+    ///
+    /// # Errors
+    /// Scarcity: the aperture has no run of that size left.
+    pub fn aperture_map_system(&mut self, pages: PageRun) -> Result<(PhysicalAddress, Operation), ApertureFull> {
+        let aperture = self.aperture_mut();
+        let run = (!pages.count.is_zero()).then(|| aperture.pool.take_contiguous(pages.count.0, 1, false)).flatten();
+        let run = run.ok_or(ApertureFull)?;
+        let segment = aperture.id;
+        let operation =
+            Operation::MapAperture { allocation: None, segment, offset_in_pages: run.first, backing: vec![pages] };
+        Ok((PhysicalAddress { segment, offset: run.first * PAGE_BYTES }, operation))
+    }
+
+    /// Takes pages out of the aperture that [`VidMm::aperture_map_system`] put there.
+    pub fn aperture_unmap_system(&mut self, at: PhysicalAddress, count: Pages) -> Operation {
+        let dummy_page = self.dummy_page_address();
+        let aperture = self.aperture_mut();
+        assert_eq!(at.segment, aperture.id, "the address lies in the aperture");
+        let first = at.offset / PAGE_BYTES;
+        aperture.pool.give(PageRun { first, count });
+        Operation::UnmapAperture {
+            allocation: None,
+            segment: at.segment,
+            offset_in_pages: first,
+            number_of_pages: count.0,
+            dummy_page,
+        }
+    }
+
+    /// System physical address of the page that unmapped aperture pages show (memory §3.4, operation 6).
+    pub fn dummy_page_address(&self) -> u64 {
+        self.dummy_page.first * PAGE_BYTES
+    }
+
+    fn aperture_mut(&mut self) -> &mut Segment {
+        self.segments.iter_mut().find(|segment| segment.is_aperture()).expect("there is exactly one aperture")
+    }
+
+    /// Keeps the pages of a dead allocation until the ring is past work `last`.
+    pub(crate) fn retire(&mut self, last: u64, runs: Vec<PageRun>) {
+        if last <= self.completed {
+            runs.into_iter().for_each(|run| self.system.give(run));
+            return;
+        }
+        let at = self.retiring.partition_point(|(serial, _)| *serial <= last);
+        self.retiring.insert(at, (last, runs));
+    }
+}

@@ -1,0 +1,42 @@
+//! Frames for page tables: a reserve in a segment, or system pages. It knows nothing of what a table says. Called by
+//! `page_table`.
+
+use wddm_types::{PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
+
+use crate::pool::FramePool;
+
+/// The reserve for page tables is used up (scarcity).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no room left for page tables")]
+pub struct OutOfTables;
+
+/// Where the tables of one kind of space come from. Offsets within the segment start at the pool's first page.
+#[derive(Debug)]
+pub(crate) struct TableFrames {
+    segment: SegmentId,
+    pool: FramePool,
+}
+
+impl TableFrames {
+    /// Tables in `reserve`, pages of `segment` (0: system pages).
+    pub fn new(segment: SegmentId, reserve: PageRun) -> Self {
+        TableFrames { segment, pool: FramePool::new(reserve) }
+    }
+
+    /// Room for one table.
+    pub fn take(&mut self, pages: u64, alignment_pages: u64) -> Option<PhysicalAddress> {
+        let run = self.pool.take_contiguous(pages, alignment_pages, false)?;
+        Some(PhysicalAddress { segment: self.segment, offset: run.first * PAGE_BYTES })
+    }
+
+    /// The room of one table back.
+    pub fn give(&mut self, table: PhysicalAddress, pages: u64) {
+        assert_eq!(table.segment, self.segment, "a table goes back to where it came from");
+        self.pool.give(PageRun { first: table.offset / PAGE_BYTES, count: Pages(pages) });
+    }
+
+    /// Bytes of tables that exist.
+    pub fn used_bytes(&self) -> u64 {
+        Pages(self.pool.capacity_pages() - self.pool.free_pages()).bytes()
+    }
+}

@@ -1,0 +1,146 @@
+//! The services of memory §4.8 at their edges.
+
+use ddi::PteFlags;
+use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress};
+
+use super::world::*;
+use crate::{AllocationId, MapError, MapRequest, Operation, SpaceKind, Target};
+
+/// Pages below which entry 0 of the root translates, with the tables of [`adapter`].
+const FIRST: u64 = 1 << 10;
+
+fn request(allocation: AllocationId, pages: u64) -> MapRequest {
+    MapRequest {
+        target: Target::Allocation { allocation, offset_pages: Pages(0) },
+        size_pages: Pages(pages),
+        base: None,
+        minimum: GpuVa::NULL,
+        maximum: GpuVa::NULL,
+        writable: true,
+    }
+}
+
+fn at(page: u64) -> GpuVa {
+    GpuVa(page * PAGE_BYTES)
+}
+
+#[test]
+fn wrong_requests_are_refused_and_change_nothing() {
+    // spec: memory §4.3, §4.6, §4.8, §9.3, §10.4 item 28
+    let (mut mm, space, device) = with_device(64);
+    let a = create(&mut mm, device, 8, &[VRAM]);
+    let good = request(a, 8);
+    let (base, _) = mm.map_gpu_va(space, MapRequest { base: Some(at(FIRST + 4)), ..good }).expect("free");
+    let tables = mm.table_bytes(SpaceKind::Process);
+    let system = |count| Target::SystemPages(PageRun { first: 1, count: Pages(count) });
+    let rows = [
+        ("no page", request(a, 0), MapError::Misaligned),
+        ("beyond the end", request(a, 9), MapError::BeyondAllocation),
+        ("sizes differ", MapRequest { target: system(7), ..good }, MapError::BeyondAllocation),
+        ("no page boundary", MapRequest { base: Some(GpuVa(FIRST * PAGE_BYTES + 1)), ..good }, MapError::Misaligned),
+        ("first root entry", MapRequest { base: Some(at(FIRST - 1)), ..good }, MapError::OutsideSpace),
+        ("behind the end", MapRequest { base: Some(at((1 << 16) - 7)), ..good }, MapError::OutsideSpace),
+        ("not canonical", MapRequest { base: Some(GpuVa(1 << 40)), ..good }, MapError::OutsideSpace),
+        ("taken", MapRequest { base: Some(base), ..good }, MapError::ConflictingAddresses),
+        ("taken in part", MapRequest { base: Some(at(FIRST)), ..good }, MapError::ConflictingAddresses),
+        ("no room", MapRequest { minimum: at(FIRST), maximum: at(FIRST + 16), ..good }, MapError::NoRoom),
+        ("minimum", MapRequest { minimum: GpuVa(1), ..good }, MapError::Misaligned),
+    ];
+    for (name, request, error) in rows {
+        assert_eq!(mm.map_gpu_va(space, request), Err(error), "{name}");
+    }
+    let frees = [
+        ("nothing", at(FIRST + 4), 0, MapError::Misaligned),
+        ("more than is mapped", at(FIRST + 4), 9 * PAGE_BYTES, MapError::NotMapped),
+        ("before it", at(FIRST + 3), PAGE_BYTES, MapError::NotMapped),
+    ];
+    for (name, base, bytes, error) in frees {
+        assert_eq!(mm.free_gpu_va(space, base, bytes), Err(error), "{name}");
+    }
+    assert_eq!(mm.table_bytes(SpaceKind::Process), tables);
+}
+
+#[test]
+fn vidmm_chooses_the_lowest_aligned_address() {
+    // spec: memory §4.5, §4.8
+    let (mut mm, space, device) = with_device(64);
+    let a = create(&mut mm, device, 8, &[VRAM]);
+    let places: Vec<u64> =
+        (0..3).map(|_| mm.map_gpu_va(space, request(a, 8)).expect("room").0.0 / PAGE_BYTES).collect();
+    assert_eq!(places, [FIRST, FIRST + 16, FIRST + 32]);
+    mm.free_gpu_va(space, at(FIRST + 16), 8 * PAGE_BYTES).expect("mapped");
+    assert_eq!(mm.map_gpu_va(space, request(a, 8)).expect("room").0, at(FIRST + 16), "reusable at return");
+    let bounded = MapRequest { minimum: at(FIRST + 100), maximum: at(FIRST + 120), ..request(a, 8) };
+    assert_eq!(mm.map_gpu_va(space, bounded).expect("room").0, at(FIRST + 112));
+}
+
+#[test]
+fn an_address_and_its_sign_extension_are_one() {
+    // spec: memory §4.3. 28 bits of address.
+    let (mut mm, space, device) = with_device(64);
+    let a = create(&mut mm, device, 8, &[VRAM]);
+    let high = GpuVa(u64::MAX << 27);
+    let (base, _) = mm.map_gpu_va(space, MapRequest { base: Some(high), ..request(a, 8) }).expect("free");
+    assert_eq!(base, GpuVa(1 << 27));
+    let again = MapRequest { base: Some(GpuVa(1 << 27)), ..request(a, 8) };
+    assert_eq!(mm.map_gpu_va(space, again), Err(MapError::ConflictingAddresses));
+    assert!(mm.free_gpu_va(space, high, 8 * PAGE_BYTES).is_ok());
+}
+
+#[test]
+fn entries_say_place_and_protection() {
+    // spec: memory §4.4: the offset does not contain the segment's base
+    let (mut mm, space, device) = with_device(64);
+    let a = create(&mut mm, device, 2, &[VRAM]);
+    mm.make_resident(device, &[a]).expect("it fits");
+    let (_, work) = mm.map_gpu_va(space, MapRequest { writable: false, ..request(a, 2) }).expect("room");
+    let work = work.expect("tables and entries");
+    let Some(Operation::UpdatePageTable { level: 0, count: 2, first, initial: false, .. }) =
+        work.operations.iter().nth_back(1)
+    else {
+        panic!("{:?}", work.operations);
+    };
+    assert_eq!(first.address, PhysicalAddress { segment: VRAM, offset: 0 });
+    assert_eq!(first.flags, PteFlags::VALID | PteFlags::READ_ONLY);
+}
+
+#[test]
+fn the_paging_process_is_written_by_the_cpu_with_frames_of_its_own() {
+    // spec: memory §4.7
+    let (mut mm, _, device) = with_device(64);
+    let a = create(&mut mm, device, 8, &[VRAM]);
+    let (paging, _) = mm.create_space(SpaceKind::Paging).expect("tables");
+    assert_eq!(mm.map_gpu_va(paging, request(a, 8)), Err(MapError::AllocationInPagingSpace));
+    let run = mm.allocate_system(3).expect("free");
+    let pages = MapRequest { target: Target::SystemPages(run), ..request(a, 3) };
+    let (base, work) = mm.map_gpu_va(paging, pages).expect("room");
+    let work = work.expect("entries");
+    assert!(work.immediate && work.serial == 0);
+    assert_eq!(mm.table_bytes(SpaceKind::Paging), 3 * PAGE_BYTES, "a root and two tables");
+    assert!(mm.free_gpu_va(paging, base, 3 * PAGE_BYTES).expect("mapped").expect("entries").immediate);
+    let work = mm.make_resident(device, &[a]).expect("room").expect("a fill");
+    assert_eq!(work.serial, 1, "immediate works are not counted");
+}
+
+#[test]
+fn a_partly_freed_mapping_keeps_the_rest() {
+    let (mut mm, space, device) = with_device(64);
+    let mut machine = Machine::default();
+    let a = create(&mut mm, device, 30, &[VRAM]);
+    let (base, _) = mm.map_gpu_va(space, request(a, 30)).expect("room");
+    mm.free_gpu_va(space, base.offset(10 * PAGE_BYTES), 10 * PAGE_BYTES).expect("mapped");
+    machine.queue(mm.make_resident(device, &[a]).expect("room"));
+    let shown: u32 = machine.ring[0]
+        .operations
+        .iter()
+        .filter_map(|o| match o {
+            Operation::UpdatePageTable { level: 0, count, .. } => Some(*count),
+            _ => None,
+        })
+        .sum();
+    assert_eq!(shown, 20);
+    // seed: M14
+    assert!(machine.ring[0].operations.iter().any(|o| matches!(o, Operation::Fill { address: VRAM_BASE, .. })));
+    assert!(mm.destroy_allocation(a, &[]).is_some());
+    assert_eq!(mm.table_bytes(SpaceKind::Process), PAGE_BYTES, "its addresses go with it");
+}

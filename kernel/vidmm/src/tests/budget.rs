@@ -1,0 +1,95 @@
+//! Usage numbers, devices that end, and the size of a large step.
+
+use ddi::SegmentFlags;
+use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
+
+use super::world::*;
+use crate::{AllocationId, EvictFlags, MapRequest, Policy, SegmentGroup, SpaceKind, Target, VidMm};
+
+const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
+
+#[test]
+fn usage_is_per_process_and_group() {
+    // spec: memory §5.5, §10.1 row 7
+    let (mut mm, space, one) = with_device(64);
+    let two = mm.create_device(space);
+    let a = create(&mut mm, one, 10, &[VRAM]);
+    let b = create(&mut mm, one, 7, &[APERTURE]);
+    mm.make_resident(one, &[a, b]).expect("they fit");
+    mm.make_resident(two, &[a]).expect("there already");
+    let usage = |mm: &Mm, group| mm.video_memory_info(space, group).current_usage_bytes / PAGE_BYTES;
+    assert_eq!((usage(&mm, SegmentGroup::Local), usage(&mm, SegmentGroup::NonLocal)), (10, 7));
+    assert_eq!(mm.video_memory_info(space, SegmentGroup::Local).budget_bytes, 64 * PAGE_BYTES);
+    mm.evict(one, &[a], LAZY, &[]).expect("counted");
+    assert_eq!(usage(&mm, SegmentGroup::Local), 10, "the other device still holds it");
+}
+
+#[test]
+fn the_list_of_a_dead_device_is_evicted_lazily() {
+    let (mut mm, space, one) = with_device(64);
+    let two = mm.create_device(space);
+    let a = create(&mut mm, one, 64, &[VRAM]);
+    let b = create(&mut mm, one, 10, &[VRAM]);
+    mm.make_resident(two, &[a]).expect("it fits");
+    assert!(mm.make_resident(one, &[b]).is_err());
+    mm.destroy_device(two, &[point(4, 2)]);
+    let work = mm.make_resident(one, &[b]).expect("a is a victim").expect("it moves");
+    assert_eq!(work.after, [point(4, 2)]);
+    assert_eq!(work.moves[0].kind, crate::MoveKind::PageOut);
+}
+
+/// A step of 3,500 operations over 900 tensors of together four times the memory, in 4-KB pages: operations stay few
+/// because content stays in long runs.
+#[test]
+fn a_large_step_stays_in_long_runs() {
+    const GB: u64 = 1 << 18; // pages
+    const TABLES: u64 = 1 << 17;
+    let bits = [9, 9, 9, 9];
+    let policy =
+        Policy { page_table_reserve: Pages(TABLES), ..Policy::new(PageRun { first: 0, count: Pages(512 * GB) }) };
+    let mut vram = vram_descriptor(0, SegmentFlags::empty());
+    vram.size_bytes = (48 * GB + TABLES) * PAGE_BYTES;
+    let mut mm: Mm = VidMm::new(policy, &[vram, aperture_descriptor(64)], mmu(&bits), &levels(&bits)).expect("rules");
+    let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
+    let device = mm.create_device(space);
+    let mut random = 12345u64;
+    let mut next = move |below: u64| {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (random >> 33) % below
+    };
+    let tensors: Vec<(AllocationId, u64)> = (0..900)
+        .map(|_| {
+            let pages = 1 + next(GB / 2);
+            let allocation = create(&mut mm, device, pages, &[VRAM]);
+            let request = MapRequest {
+                target: Target::Allocation { allocation, offset_pages: Pages(0) },
+                size_pages: Pages(pages),
+                base: None,
+                minimum: GpuVa::NULL,
+                maximum: GpuVa::NULL,
+                writable: true,
+            };
+            mm.map_gpu_va(space, request).expect("room");
+            (allocation, pages)
+        })
+        .collect();
+    let (mut operations, mut copies, mut moved, mut touched) = (0, 0, 0u64, 0u64);
+    for step in 0..3500u64 {
+        // Forward and back again with some disorder, as a training step goes.
+        let at = if step % 1800 < 900 { step % 900 } else { 899 - step % 900 };
+        let list: Vec<AllocationId> = [at, (at + 1) % 900, next(900)].map(|i| tensors[i as usize].0).into();
+        touched += list.iter().map(|&id| mm.allocation_bytes(id)).sum::<u64>();
+        if let Some(work) = mm.make_resident(device, &list).expect("victims suffice") {
+            operations += work.operations.len();
+            copies += work.operations.iter().filter(|o| matches!(o, crate::Operation::Transfer { .. })).count() as u64;
+            let moves = work.moves.iter().filter(|m| m.kind != crate::MoveKind::Discard);
+            moved += moves.map(|m| m.bytes).sum::<u64>();
+            mm.completed(work.serial);
+        }
+        let flags = EvictFlags { not_written_to: step % 3 != 0, ..LAZY };
+        mm.evict(device, &list, flags, &[point(0, step)]).expect("counted");
+    }
+    println!("touched {} GB, moved {} GB, {operations} operations, {copies} copies", touched >> 30, moved >> 30);
+    assert!(moved > 100 << 30, "the step does not fit and must move content");
+    assert!(copies * (1 << 20) < moved, "a copy moves a megabyte on average at least");
+}

@@ -1,0 +1,405 @@
+//! Random calls against a naive model of contents: no content is ever lost or shown to another, counts are right, a
+//! failure changes nothing, every frame has at most one owner.
+
+use std::collections::BTreeMap;
+
+use ddi::{AllocationFlags, SegmentFlags};
+use proptest::prelude::*;
+use wddm_types::{GpuVa, PAGE_BYTES, Pages, SegmentId};
+
+use super::world::*;
+use crate::allocation::Placement;
+use crate::{
+    AllocationId, DeviceId, EvictError, EvictFlags, LockError, MakeResidentError, MapRequest, SpaceKind, Target,
+};
+
+const BITS: [u32; 3] = [5, 5, 6];
+const VRAM_PAGES: u64 = 96;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Create { pages: u64, kind: u8, device: usize },
+    Map { which: usize, offset: u64 },
+    MakeResident { device: usize, list: Vec<usize> },
+    Write { which: usize },
+    Evict { device: usize, list: Vec<usize>, lazily: bool, claim_clean: bool },
+    Lock { which: usize },
+    Unlock { which: usize },
+    Destroy { which: usize },
+    Complete { works: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let list = || prop::collection::vec(0usize..32, 1..5);
+    prop_oneof![
+        2 => (prop_oneof![1u64..4, 1u64..60], 0u8..8, 0usize..2).prop_map(|(pages, kind, device)| Step::Create { pages, kind, device }),
+        1 => (0usize..32, 0u64..20).prop_map(|(which, offset)| Step::Map { which, offset }),
+        6 => (0usize..2, list()).prop_map(|(device, list)| Step::MakeResident { device, list }),
+        4 => (0usize..32).prop_map(|which| Step::Write { which }),
+        5 => (0usize..2, list(), prop::bool::weighted(0.8), any::<bool>())
+            .prop_map(|(device, list, lazily, claim_clean)| Step::Evict { device, list, lazily, claim_clean }),
+        1 => (0usize..32).prop_map(|which| Step::Lock { which }),
+        1 => (0usize..32).prop_map(|which| Step::Unlock { which }),
+        1 => (0usize..32).prop_map(|which| Step::Destroy { which }),
+        2 => (0usize..4).prop_map(|works| Step::Complete { works }),
+    ]
+}
+
+/// What the model knows of one allocation.
+struct Known {
+    id: AllocationId,
+    va: GpuVa,
+    /// A second mapping, of the pages from here on.
+    second: (GpuVa, u64),
+    content: Vec<u64>,
+    counts: [u64; 2],
+    wrote: [bool; 2],
+    locks: u32,
+    /// Only system memory, or physically accessed: for the rules of failure.
+    aperture: bool,
+}
+
+struct Model {
+    mm: Mm,
+    machine: Machine,
+    devices: [DeviceId; 2],
+    known: Vec<Known>,
+    stamp: u64,
+}
+
+impl Model {
+    fn new(flags: SegmentFlags) -> Self {
+        let mut mm = adapter_of_two(VRAM_PAGES, flags);
+        let mut machine = Machine::default();
+        let devices = [(); 2].map(|()| {
+            let (space, made) = mm.create_space(SpaceKind::Process).expect("tables");
+            machine.carry_out(&made);
+            mm.create_device(space)
+        });
+        Model { mm, machine, devices, known: Vec::new(), stamp: 0 }
+    }
+
+    fn pick(&self, which: usize) -> Option<usize> {
+        (!self.known.is_empty()).then(|| which % self.known.len())
+    }
+
+    /// The next allocation, from this one on, that the device's list holds.
+    fn pick_held(&self, which: usize, device: usize) -> Option<usize> {
+        let count = self.known.len();
+        (0..count).map(|step| (which + step) % count).find(|&which| self.known[which].counts[device] > 0)
+    }
+
+    fn ids(&self, list: &[usize]) -> Vec<usize> {
+        list.iter().filter_map(|&which| self.pick(which)).collect()
+    }
+
+    fn map(&mut self, which: usize, offset: u64, pages: u64) -> GpuVa {
+        let id = self.known[which].id;
+        let space = self.mm.devices[self.mm.allocations[id].owner].space;
+        let target = Target::Allocation { allocation: id, offset_pages: Pages(offset) };
+        let request = MapRequest {
+            target,
+            size_pages: Pages(pages),
+            base: None,
+            minimum: GpuVa::NULL,
+            maximum: GpuVa::NULL,
+            writable: true,
+        };
+        let (va, work) = self.mm.map_gpu_va(space, request).expect("there is room");
+        self.machine.queue(work);
+        va
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Create { pages, kind, device } => self.create(pages, kind, device),
+            Step::Map { which, offset } => {
+                let Some(which) = self.pick(which) else { return };
+                let pages = self.known[which].content.len() as u64;
+                let offset = offset.min(pages - 1);
+                // The address space is small; a second mapping goes again at once when it is not for looking at.
+                let va = self.map(which, offset, pages - offset);
+                self.look(which, va, offset);
+                let space = self.mm.devices[self.mm.allocations[self.known[which].id].owner].space;
+                let work = self.mm.free_gpu_va(space, va, (pages - offset) * PAGE_BYTES).expect("it is mapped");
+                self.machine.queue(work);
+            }
+            Step::MakeResident { device, list } => self.make_resident(device, &list),
+            Step::Write { which } => self.write(which),
+            Step::Evict { device, list, lazily, claim_clean } => self.evict(device, &list, lazily, claim_clean),
+            Step::Lock { which } => self.lock(which),
+            Step::Unlock { which } => {
+                let Some(which) = self.pick(which) else { return };
+                let known = &mut self.known[which];
+                let result = self.mm.unlock(known.id);
+                assert_eq!(result, if known.locks > 0 { Ok(()) } else { Err(LockError::NotLocked) });
+                known.locks = known.locks.saturating_sub(1);
+            }
+            Step::Destroy { which } => {
+                let Some(which) = self.pick(which) else { return };
+                let known = self.known.swap_remove(which);
+                let work = self.mm.destroy_allocation(known.id, &[]);
+                self.machine.queue(work);
+            }
+            Step::Complete { works } => {
+                let serial = self.machine.ring.iter().take(works).next_back().map_or(0, |work| work.serial);
+                self.machine.run_to(&mut self.mm, serial);
+            }
+        }
+        self.check();
+    }
+
+    fn create(&mut self, pages: u64, kind: u8, device: usize) {
+        let segments: &[SegmentId] = match kind {
+            0 => &[APERTURE],
+            1 | 2 => &[VRAM],
+            6 => &[VRAM, EXTRA],
+            7 => &[EXTRA, VRAM, APERTURE],
+            _ => &[VRAM, APERTURE],
+        };
+        let mut info = info(pages, segments);
+        info.alignment_bytes = 65536;
+        if kind == 2 || kind == 5 {
+            info.size_bytes = pages.min(30) * PAGE_BYTES;
+            info.flags = AllocationFlags::ACCESSED_PHYSICALLY;
+        }
+        if self.known.len() >= 24 {
+            return;
+        }
+        let id = self.mm.create_allocation(self.devices[device], info).expect("it fits");
+        let clear = self.mm.pages_to_clear(id).to_vec();
+        self.machine.clear(&clear);
+        let pages = self.mm.allocation_bytes(id) / PAGE_BYTES;
+        let aperture = segments.contains(&APERTURE);
+        let content = vec![0; pages as usize];
+        self.known.push(Known {
+            id,
+            va: GpuVa::NULL,
+            second: (GpuVa::NULL, 0),
+            content,
+            counts: [0; 2],
+            wrote: [false; 2],
+            locks: 0,
+            aperture,
+        });
+        let which = self.known.len() - 1;
+        self.known[which].va = self.map(which, 0, pages);
+        let from = pages / 3;
+        self.known[which].second = (self.map(which, from, pages - from), from);
+    }
+
+    fn make_resident(&mut self, device: usize, list: &[usize]) {
+        let list = self.ids(list);
+        let ids: Vec<AllocationId> = list.iter().map(|&which| self.known[which].id).collect();
+        let before: Vec<String> = self.placements();
+        match self.mm.make_resident(self.devices[device], &ids) {
+            Ok(work) => {
+                self.machine.queue(work);
+                for &which in &list {
+                    self.known[which].counts[device] += 1;
+                    assert!(self.mm.is_resident(self.known[which].id), "all is resident after success");
+                }
+                for &which in &list {
+                    self.look_at_both(which);
+                }
+            }
+            Err(error) => {
+                assert_eq!(before, self.placements(), "a failure changes nothing");
+                let needed: u64 = self.known.iter().map(|k| k.content.len() as u64).sum();
+                match error {
+                    MakeResidentError::OutOfMemory { bytes_to_trim } => {
+                        assert!(bytes_to_trim > 0 && bytes_to_trim <= needed * PAGE_BYTES);
+                        let scattered = |&&which: &&usize| !self.mm.allocations[self.known[which].id].contiguous();
+                        let only_vram = list.iter().filter(scattered).any(|&which| !self.known[which].aperture);
+                        let contiguous = list.iter().any(|which| !scattered(&which));
+                        assert!(only_vram || contiguous, "system memory always has room");
+                    }
+                    MakeResidentError::Locked { allocation } => assert!(self.mm.is_locked(allocation)),
+                }
+            }
+        }
+    }
+
+    /// The GPU writes all of an allocation, through its addresses, if a device holds it.
+    fn write(&mut self, which: usize) {
+        let Some(which) = self.pick_held(which, 0).or_else(|| self.pick_held(which, 1)) else { return };
+        let device = if self.known[which].counts[0] > 0 { 0 } else { 1 };
+        self.machine.run(&mut self.mm);
+        let (id, va) = (self.known[which].id, self.known[which].va);
+        let root = self.mm.root(self.mm.devices[self.mm.allocations[id].owner].space);
+        for page in 0..self.known[which].content.len() {
+            self.stamp += 1;
+            let entry = self.machine.walk(root, &BITS, va.offset(page as u64 * PAGE_BYTES)).expect("resident: valid");
+            let place = (entry.address.segment, entry.address.offset / PAGE_BYTES);
+            self.machine.memory.insert(place, self.stamp);
+            self.known[which].content[page] = self.stamp;
+        }
+        self.known[which].wrote[device] = true;
+    }
+
+    fn evict(&mut self, device: usize, list: &[usize], lazily: bool, claim_clean: bool) {
+        // Mostly what can be evicted, sometimes what cannot.
+        let held = |&which: &usize| if which < 28 { self.pick_held(which, device) } else { self.pick(which) };
+        let list: Vec<usize> = list.iter().filter_map(held).collect();
+        let mut left: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut below = false;
+        for &which in &list {
+            let left = left.entry(which).or_insert(self.known[which].counts[device]);
+            below |= *left == 0;
+            *left = left.saturating_sub(1);
+        }
+        let not_written_to = claim_clean && !list.iter().any(|&which| self.known[which].wrote[device]);
+        let flags = EvictFlags { only_if_necessary: lazily, not_written_to };
+        let ids: Vec<AllocationId> = list.iter().map(|&which| self.known[which].id).collect();
+        let before = self.placements();
+        match self.mm.evict(self.devices[device], &ids, flags, &[point(device as u8, self.stamp)]) {
+            Ok(work) => {
+                assert!(!below);
+                self.machine.queue(work);
+                for (which, left) in left {
+                    self.known[which].counts[device] = left;
+                    self.known[which].wrote[device] &= left > 0;
+                }
+            }
+            Err(EvictError::BelowZero { .. }) => {
+                assert!(below);
+                assert_eq!(before, self.placements(), "a failure changes nothing");
+            }
+        }
+    }
+
+    /// The CPU reads and writes all of an allocation through a lock.
+    fn lock(&mut self, which: usize) {
+        let Some(which) = self.pick(which) else { return };
+        let id = self.known[which].id;
+        let plan = match self.mm.lock(id) {
+            Ok(plan) => plan,
+            Err(error) => {
+                assert!(matches!(error, LockError::NotSupported | LockError::CantLock), "{error}");
+                assert!(self.known[which].counts.iter().sum::<u64>() > 0);
+                return;
+            }
+        };
+        self.machine.queue(plan.work);
+        if let Some(serial) = plan.wait_for {
+            self.machine.run_to(&mut self.mm, serial);
+        }
+        self.machine.clear(&plan.clear);
+        let pages: Vec<u64> = plan.backing.iter().flat_map(|run| run.first..run.end()).collect();
+        let seen: Vec<u64> = pages.iter().map(|&page| self.machine.read(SegmentId::SYSTEM, page)).collect();
+        assert_eq!(seen, self.known[which].content, "the CPU sees the content");
+        for (position, page) in pages.into_iter().enumerate() {
+            self.stamp += 1;
+            self.machine.memory.insert((SegmentId::SYSTEM, page), self.stamp);
+            self.known[which].content[position] = self.stamp;
+        }
+        self.known[which].locks += 1;
+    }
+
+    /// The GPU reads a mapping: valid exactly where resident, and the content is right.
+    fn look(&mut self, which: usize, va: GpuVa, offset: u64) {
+        self.machine.run(&mut self.mm);
+        let id = self.known[which].id;
+        let root = self.mm.root(self.mm.devices[self.mm.allocations[id].owner].space);
+        let held = self.known[which].counts.iter().sum::<u64>() > 0;
+        for (page, &content) in self.known[which].content.iter().enumerate().skip(offset as usize) {
+            let entry = self.machine.walk(root, &BITS, va.offset((page as u64 - offset) * PAGE_BYTES));
+            let resident = match &self.mm.allocations[id].placement {
+                Placement::None => false,
+                Placement::Memory(_, extents) => {
+                    extents.iter().any(|e| (e.page..e.page + e.count).contains(&(page as u64)))
+                }
+                Placement::System(_) => true,
+            };
+            assert_eq!(entry.is_some(), resident, "an entry is valid exactly while its page is resident");
+            assert!(resident || !held, "what is on a list is resident");
+            if let Some(entry) = entry {
+                let seen = self.machine.read(entry.address.segment, entry.address.offset / PAGE_BYTES);
+                assert_eq!(seen, content, "page {page} of {id:?}");
+            }
+        }
+    }
+
+    fn look_at_both(&mut self, which: usize) {
+        let (va, (second, from)) = (self.known[which].va, self.known[which].second);
+        self.look(which, va, 0);
+        self.look(which, second, from);
+    }
+
+    fn placements(&self) -> Vec<String> {
+        let state = |known: &Known| {
+            let allocation = &self.mm.allocations[known.id];
+            format!("{:?} {} {:?}", allocation.placement, allocation.count, allocation.lazy_since)
+        };
+        self.known.iter().map(state).collect()
+    }
+
+    /// Every frame has at most one owner; free and owned make the capacity; victims and counts are right.
+    fn check(&self) {
+        let mm = &self.mm;
+        for segment in mm.segments() {
+            let (mut owned, mut lazy) = (BTreeMap::new(), 0);
+            for known in &self.known {
+                let allocation = &mm.allocations[known.id];
+                let runs: Vec<(u64, u64)> = match &allocation.placement {
+                    Placement::Memory(id, extents) if *id == segment.id => {
+                        lazy += if allocation.lazy_since.is_some() { extents.pages() } else { 0 };
+                        extents.iter().map(|e| (e.frame, e.count)).collect()
+                    }
+                    Placement::System(Some(run)) if segment.is_aperture() => vec![(run.first, run.count.0)],
+                    _ => Vec::new(),
+                };
+                for frame in runs.iter().flat_map(|&(first, count)| first..first + count) {
+                    assert!(owned.insert(frame, known.id).is_none(), "a frame has one owner");
+                    assert!(frame < segment.pool.capacity_pages());
+                }
+            }
+            assert_eq!(owned.len() as u64 + segment.pool.free_pages(), segment.pool.capacity_pages());
+            assert_eq!(lazy, segment.lazy_pages);
+        }
+        for known in &self.known {
+            for (device, &count) in known.counts.iter().enumerate() {
+                assert_eq!(mm.count(self.devices[device], known.id), count);
+            }
+            assert!(mm.is_resident(known.id) || known.counts == [0, 0]);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    // seed: R06
+    // seed: R07
+    // spec: memory §5.1, §5.2, §5.3, §8.3
+    #[test]
+    fn no_content_is_lost(large in any::<bool>(), steps in prop::collection::vec(step(), 1..120)) {
+        let flags = if large { SegmentFlags::USE_64KB_PAGES } else { SegmentFlags::empty() };
+        let mut model = Model::new(flags);
+        // Twice what fits, so that pressure is the rule.
+        for (pages, kind) in [(30, 1), (23, 4), (37, 6), (18, 1), (41, 7), (29, 3)] {
+            model.create(pages, kind, (pages % 2) as usize);
+        }
+        for step in steps {
+            model.step(step);
+        }
+        for which in 0..model.known.len() {
+            model.look_at_both(which);
+        }
+        while let Some(known) = model.known.pop() {
+            let work = model.mm.destroy_allocation(known.id, &[]);
+            model.machine.queue(work);
+        }
+        model.machine.run(&mut model.mm);
+        for device in model.devices {
+            let space = model.mm.devices[device].space;
+            model.mm.destroy_device(device, &[]);
+            let work = model.mm.destroy_space(space);
+            model.machine.queue(work);
+        }
+        model.machine.run(&mut model.mm);
+        prop_assert_eq!(model.mm.free_system_pages(), Pages(100_000 - 1));
+        prop_assert_eq!(model.mm.resident_bytes(VRAM), 0);
+        prop_assert_eq!(model.mm.table_bytes(SpaceKind::Process), 0);
+    }
+}

@@ -1,0 +1,233 @@
+//! What the tests stand on: descriptions of small adapters, and a naive machine that carries out paging work on
+//! memory of one number per page.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use ddi::{
+    AllocationFlags, AllocationInfo, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PRIORITY_NORMAL, PageTableLevelDesc,
+    PageTableUpdateMode, Pte, PteFlags, SegmentDescriptor4, SegmentFlags, SegmentPreference,
+};
+use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId, SegmentSet};
+
+use crate::{AllocationId, DeviceId, Direction, Operation, Policy, SpaceId, SpaceKind, VidMm, Work};
+
+pub type Mm = VidMm<u8>;
+pub const VRAM: SegmentId = SegmentId(1);
+pub const APERTURE: SegmentId = SegmentId(2);
+pub const EXTRA: SegmentId = SegmentId(3);
+pub const VRAM_BASE: u64 = 1 << 32;
+pub const EXTRA_BASE: u64 = 2 << 32;
+pub const APERTURE_BASE: u64 = 1 << 40;
+pub const RESERVE: u64 = 512;
+/// What memory holds before anybody wrote it.
+pub const GARBAGE: u64 = u64::MAX;
+
+pub fn vram_descriptor(pages: u64, flags: SegmentFlags) -> SegmentDescriptor4 {
+    let size_bytes = (pages + RESERVE) * PAGE_BYTES;
+    SegmentDescriptor4 {
+        flags,
+        base_address: VRAM_BASE,
+        size_bytes,
+        commit_limit_bytes: size_bytes,
+        ..Default::default()
+    }
+}
+
+pub fn aperture_descriptor(pages: u64) -> SegmentDescriptor4 {
+    SegmentDescriptor4 {
+        flags: SegmentFlags::APERTURE,
+        base_address: APERTURE_BASE,
+        size_bytes: pages * PAGE_BYTES,
+        commit_limit_bytes: pages * PAGE_BYTES,
+        ..Default::default()
+    }
+}
+
+pub fn mmu(index_bits: &[u32]) -> GpuMmuCaps {
+    GpuMmuCaps {
+        flags: GpuMmuFlags::READ_ONLY_MEMORY_SUPPORTED,
+        update_mode: PageTableUpdateMode::GpuPhysical,
+        virtual_address_bits: 12 + index_bits.iter().sum::<u32>(),
+        page_table_levels: index_bits.len() as u32,
+    }
+}
+
+pub fn levels(index_bits: &[u32]) -> Vec<PageTableLevelDesc> {
+    let level = |&index_bits: &u32| PageTableLevelDesc {
+        index_bits,
+        segment: VRAM,
+        paging_process_segment: VRAM,
+        size_bytes: 4096,
+        alignment_bytes: 4096,
+    };
+    index_bits.iter().map(level).collect()
+}
+
+pub fn policy() -> Policy {
+    Policy {
+        page_table_reserve: Pages(RESERVE),
+        paging_table_reserve: Pages(64),
+        ..Policy::new(PageRun { first: 1000, count: Pages(100_000) })
+    }
+}
+
+/// An adapter of `pages` pages of video memory and an aperture of 64 pages, with small tables.
+pub fn adapter(pages: u64, flags: SegmentFlags) -> Mm {
+    let bits = [5, 5, 6];
+    VidMm::new(policy(), &[vram_descriptor(pages, flags), aperture_descriptor(64)], mmu(&bits), &levels(&bits))
+        .expect("the description keeps the rules")
+}
+
+/// The same with a second memory segment of 32 pages, number 3.
+pub fn adapter_of_two(pages: u64, flags: SegmentFlags) -> Mm {
+    let bits = [5, 5, 6];
+    let extra = SegmentDescriptor4 {
+        flags,
+        base_address: EXTRA_BASE,
+        size_bytes: 32 * PAGE_BYTES,
+        commit_limit_bytes: 32 * PAGE_BYTES,
+        ..Default::default()
+    };
+    let descriptors = [vram_descriptor(pages, flags), aperture_descriptor(64), extra];
+    VidMm::new(policy(), &descriptors, mmu(&bits), &levels(&bits)).expect("the description keeps the rules")
+}
+
+/// The first with a space and a device.
+pub fn with_device(pages: u64) -> (Mm, SpaceId, DeviceId) {
+    let mut mm = adapter(pages, SegmentFlags::empty());
+    let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
+    let device = mm.create_device(space);
+    (mm, space, device)
+}
+
+pub fn set(ids: &[SegmentId]) -> SegmentSet {
+    ids.iter().fold(SegmentSet::NONE, |set, &id| set.with(SegmentSet::only(id)))
+}
+
+pub fn info(pages: u64, segments: &[SegmentId]) -> AllocationInfo {
+    let mut preferred = [SegmentId::SYSTEM; 5];
+    preferred[0] = segments[0];
+    AllocationInfo {
+        alignment_bytes: 0,
+        size_bytes: pages * PAGE_BYTES,
+        preferred_segment: SegmentPreference(preferred),
+        supported_segments: set(segments),
+        eviction_segments: SegmentSet::NONE,
+        allocation: KmdAllocation(pages),
+        flags: AllocationFlags::empty(),
+        priority: PRIORITY_NORMAL,
+    }
+}
+
+pub fn create(mm: &mut Mm, device: DeviceId, pages: u64, segments: &[SegmentId]) -> AllocationId {
+    mm.create_allocation(device, info(pages, segments)).expect("it fits")
+}
+
+pub fn point(fence: u8, value: u64) -> FencePoint<u8> {
+    FencePoint { fence, value }
+}
+
+/// Page within a memory segment of a GPU address.
+fn page_in(segment: SegmentId, address: u64) -> u64 {
+    let start = if segment == VRAM { VRAM_BASE } else { EXTRA_BASE };
+    (address - start) / PAGE_BYTES
+}
+
+/// What memory does: pages of numbers, tables of entries, and the ring of works not yet carried out.
+#[derive(Default)]
+pub struct Machine {
+    pub ring: VecDeque<Work<u8>>,
+    /// Pages by segment and page number; segment 0 is system memory.
+    pub memory: BTreeMap<(SegmentId, u64), u64>,
+    pub entries: BTreeMap<(PhysicalAddress, u32), Pte>,
+}
+
+impl Machine {
+    pub fn read(&self, segment: SegmentId, page: u64) -> u64 {
+        self.memory.get(&(segment, page)).copied().unwrap_or(GARBAGE)
+    }
+
+    pub fn clear(&mut self, runs: &[PageRun]) {
+        for page in runs.iter().flat_map(|run| run.first..run.end()) {
+            self.memory.insert((SegmentId::SYSTEM, page), 0);
+        }
+    }
+
+    /// Queues a work as its owner must: the CPU's part first.
+    pub fn queue(&mut self, work: Option<Work<u8>>) {
+        let Some(work) = work else { return };
+        self.clear(&work.clear);
+        if work.immediate {
+            self.carry_out(&work.operations);
+        } else {
+            self.ring.push_back(work);
+        }
+    }
+
+    /// Carries out the ring up to this serial.
+    pub fn run_to(&mut self, mm: &mut Mm, serial: u64) {
+        while self.ring.front().is_some_and(|work| work.serial <= serial) {
+            let work = self.ring.pop_front().expect("it was just looked at");
+            self.carry_out(&work.operations);
+            mm.completed(work.serial);
+        }
+    }
+
+    pub fn run(&mut self, mm: &mut Mm) {
+        self.run_to(mm, u64::MAX);
+    }
+
+    pub fn carry_out(&mut self, operations: &[Operation]) {
+        for operation in operations {
+            match operation {
+                Operation::Transfer { size_bytes, segment, address, backing, direction, .. } => {
+                    let first = page_in(*segment, *address);
+                    let pages: u64 = backing.iter().map(|run| run.count.0).sum();
+                    assert_eq!(pages * PAGE_BYTES, *size_bytes);
+                    for (page, system) in (first..).zip(backing.iter().flat_map(|run| run.first..run.end())) {
+                        let (from, to) = match direction {
+                            Direction::In => ((SegmentId::SYSTEM, system), (*segment, page)),
+                            Direction::Out => ((*segment, page), (SegmentId::SYSTEM, system)),
+                        };
+                        let value = self.read(from.0, from.1);
+                        self.memory.insert(to, value);
+                    }
+                }
+                Operation::Fill { size_bytes, segment, address, pattern, .. } => {
+                    let first = page_in(*segment, *address);
+                    for page in first..first + size_bytes / PAGE_BYTES {
+                        self.memory.insert((*segment, page), u64::from(*pattern));
+                    }
+                }
+                Operation::UpdatePageTable { table, start_index, count, first, repeat, .. } => {
+                    for index in 0..*count {
+                        let mut entry = *first;
+                        if !repeat {
+                            entry.address.offset += u64::from(index) * PAGE_BYTES;
+                        }
+                        self.entries.insert((*table, start_index + index), entry);
+                    }
+                }
+                Operation::MapAperture { .. } | Operation::UnmapAperture { .. } | Operation::FlushTlb { .. } => {}
+            }
+        }
+    }
+
+    /// Walks the tables from `root`; `bits` are the index bits, leaf first.
+    pub fn walk(&self, root: PhysicalAddress, bits: &[u32], address: GpuVa) -> Option<Pte> {
+        let mut table = root;
+        for level in (0..bits.len()).rev() {
+            let shift = 12 + bits[..level].iter().sum::<u32>();
+            let index = (address.0 >> shift) as u32 & ((1 << bits[level]) - 1);
+            let entry = *self.entries.get(&(table, index)).expect("a table is initialised before it is linked");
+            if !entry.flags.contains(PteFlags::VALID) {
+                return None;
+            }
+            if level == 0 {
+                return Some(entry);
+            }
+            table = entry.address;
+        }
+        unreachable!("there are levels")
+    }
+}

@@ -1,0 +1,336 @@
+//! The memory manager of one adapter: its state, the life of spaces, devices and allocations.
+//! Moving content is `residency`, `victim` and `lock`; addresses are `mapping`; system pages
+//! are `system`.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use ddi::{AllocationInfo, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PageTableLevelDesc, SegmentDescriptor4};
+use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId, SegmentSet};
+
+use crate::allocation::{self, Allocation, AllocationError, Placement};
+use crate::extent::PageSet;
+use crate::page_table::{Geometry, PageTable};
+use crate::paging::{Batch, Cause, Operation, Work, merge_points};
+use crate::policy::Policy;
+use crate::pool::FramePool;
+use crate::segment::{self, Segment, SegmentError};
+use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
+use crate::space::{Space, SpaceKind};
+use crate::tables::{OutOfTables, TableFrames};
+
+/// One adapter's video memory. `F` names fences; VidMm only carries it.
+#[derive(Debug)]
+pub struct VidMm<F> {
+    pub(crate) policy: Policy,
+    pub(crate) mmu: GpuMmuCaps,
+    pub(crate) geometry: Geometry,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) table_frames: TableSources,
+    pub(crate) spaces: Slab<SpaceId, Space>,
+    pub(crate) devices: Slab<DeviceId, Device>,
+    pub(crate) allocations: Slab<AllocationId, Allocation<F>>,
+    /// Time: counts evicts that took a count to 0.
+    pub(crate) tick: u64,
+    /// Serial of the last work returned, and of the last one known to be complete.
+    pub(crate) serial: u64,
+    pub(crate) completed: u64,
+    pub(crate) system: FramePool,
+    pub(crate) dummy_page: PageRun,
+    /// System pages of dead allocations, each with the work after which nobody writes them.
+    pub(crate) retiring: VecDeque<(u64, Vec<PageRun>)>,
+}
+
+/// A device: its residency requirement list (memory §5.1).
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub space: SpaceId,
+    /// Counts above 0.
+    pub counts: BTreeMap<AllocationId, u64>,
+}
+
+/// Where tables come from, by kind of space.
+#[derive(Debug)]
+pub(crate) struct TableSources {
+    process: TableFrames,
+    paging: TableFrames,
+}
+
+impl TableSources {
+    /// Those of a kind.
+    pub fn of(&mut self, kind: SpaceKind) -> &mut TableFrames {
+        match kind {
+            SpaceKind::Process => &mut self.process,
+            SpaceKind::Paging => &mut self.paging,
+        }
+    }
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Takes over an adapter's memory as its driver described it. `levels[0]` is the leaf.
+    ///
+    /// # Errors
+    /// The rule that the description breaks (memory §1.13); adapter start fails.
+    pub fn new(
+        policy: Policy,
+        descriptors: &[SegmentDescriptor4],
+        mmu: GpuMmuCaps,
+        levels: &[PageTableLevelDesc],
+    ) -> Result<Self, SegmentError> {
+        segment::check_segments(descriptors)?;
+        segment::check_levels(&policy, descriptors, &mmu, levels)?;
+        let mut system = FramePool::new(policy.system_pages);
+        let dummy_page = system.take_contiguous(1, 1, false).ok_or(SegmentError::NoSystemPage)?;
+        let table_frames = table_sources(&policy, descriptors, &levels[0], &mut system)?;
+        Ok(VidMm {
+            policy,
+            mmu,
+            geometry: Geometry::new(levels),
+            segments: segment::open(&policy, descriptors, &levels[0]),
+            table_frames,
+            spaces: Slab::new(),
+            devices: Slab::new(),
+            allocations: Slab::new(),
+            tick: 0,
+            serial: 0,
+            completed: 0,
+            system,
+            dummy_page,
+            retiring: VecDeque::new(),
+        })
+    }
+
+    /// The segments, number 1 first.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Bytes that content has in a segment now, lazily evicted content included; of an aperture, bytes mapped.
+    pub fn resident_bytes(&self, segment: SegmentId) -> u64 {
+        self.segment(segment).resident_bytes()
+    }
+
+    /// Bytes that content can have in a segment: without the page-table reserve; of an aperture the commit limit.
+    pub fn capacity_bytes(&self, segment: SegmentId) -> u64 {
+        self.segment(segment).capacity_bytes()
+    }
+
+    /// Makes an address space. The operations initialise its root: in the ring for a process, by the CPU at once for
+    /// the paging process (memory §4.7).
+    ///
+    /// # Errors
+    /// Scarcity: the page-table reserve is used up.
+    pub fn create_space(&mut self, kind: SpaceKind) -> Result<(SpaceId, Vec<Operation>), OutOfTables> {
+        let table = PageTable::new(&self.geometry, self.table_frames.of(kind))?;
+        // spec: memory §4.6, entry 0 of the root stays invalid always
+        let first = self.geometry.root_entry_pages();
+        let space = self.spaces.insert(Space::new(kind, table, first, self.geometry.space_pages()));
+        Ok((space, vec![self.spaces[space].table.initialize(space)]))
+    }
+
+    /// Where the root of a space is (`DxgkDdiSetRootPageTable`).
+    pub fn root(&self, space: SpaceId) -> PhysicalAddress {
+        self.spaces[space].table.root()
+    }
+
+    /// Ends a space without devices; its mappings and tables go. The work makes the translations forgotten, and the
+    /// entries invalid where the driver asks for that (ExplicitPageTableInvalidation). The id in its operations is
+    /// stale at return.
+    pub fn destroy_space(&mut self, space: SpaceId) -> Option<Work<F>> {
+        assert!(self.devices.iter().all(|(_, device)| device.space != space), "devices go before their space");
+        let mut batch = Batch::new(self.serial + 1);
+        let explicit = self.mmu.flags.contains(GpuMmuFlags::EXPLICIT_PAGE_TABLE_INVALIDATION);
+        let ranges: Vec<PageRun> = self.spaces[space]
+            .mapped
+            .iter()
+            .map(|(&first, mapping)| PageRun { first, count: Pages(mapping.pages) })
+            .collect();
+        for run in ranges {
+            self.unmap(space, run, &mut batch);
+        }
+        let gone = self.spaces.remove(space);
+        // Without the explicit rule a flush of the whole space says everything that the entries would say.
+        if !explicit {
+            batch.invalidations.clear();
+        }
+        let used = !batch.stale.is_empty();
+        batch.stale.clear();
+        if used {
+            let whole = Operation::FlushTlb { space, root: gone.table.root(), start: GpuVa::NULL, end: GpuVa::NULL };
+            batch.invalidations.push(whole);
+        }
+        let kind = gone.kind;
+        gone.table.destroy(self.table_frames.of(kind));
+        self.finish(batch, kind == SpaceKind::Paging)
+    }
+
+    /// Makes a device in a process's space.
+    pub fn create_device(&mut self, space: SpaceId) -> DeviceId {
+        assert_eq!(self.spaces[space].kind, SpaceKind::Process, "devices belong to processes");
+        self.devices.insert(Device { space, counts: BTreeMap::new() })
+    }
+
+    /// Ends a device that owns no allocation any more. What its list still held is evicted lazily, as if it had been
+    /// written until `last_use`.
+    pub fn destroy_device(&mut self, device: DeviceId, last_use: &[FencePoint<F>]) {
+        let owned = self.allocations.iter().any(|(_, allocation)| allocation.owner == device);
+        assert!(!owned, "allocations go before their device");
+        let gone = self.devices.remove(device);
+        for (id, count) in gone.counts {
+            self.release(id, count, last_use);
+        }
+    }
+
+    /// Makes an allocation, not resident (S0, memory §10.1 row 8), with its backing store.
+    ///
+    /// # Errors
+    /// See [`AllocationError`].
+    pub fn create_allocation(
+        &mut self,
+        owner: DeviceId,
+        info: AllocationInfo,
+    ) -> Result<AllocationId, AllocationError> {
+        let _ = &self.devices[owner];
+        let info = self.with_system_alias(info);
+        let pages = allocation::check(&info, &self.segments)?;
+        let backing = self.system.take_scattered(pages).ok_or(AllocationError::NoBackingStore)?;
+        let system_only = info.supported_segments.iter().all(|id| self.segment(id).is_aperture());
+        let valid = if system_only { PageSet::all(pages) } else { PageSet::default() };
+        Ok(self.allocations.insert(Allocation {
+            owner,
+            info,
+            pages,
+            backing,
+            valid,
+            placement: Placement::None,
+            count: 0,
+            lazy_since: None,
+            last_use: Vec::new(),
+            mappings: Default::default(),
+            locks: 0,
+            last_work: 0,
+        }))
+    }
+
+    /// The backing pages that are to hold the clear pattern before anybody uses a new allocation: all of them when it
+    /// can only live in system memory, else none (a first commit fills the segment instead, memory §3.3).
+    pub fn pages_to_clear(&self, allocation: AllocationId) -> &[PageRun] {
+        let allocation = &self.allocations[allocation];
+        let system_only = allocation.info.supported_segments.iter().all(|id| self.segment(id).is_aperture());
+        if system_only { &allocation.backing } else { &[] }
+    }
+
+    /// Bytes of an allocation, rounded to the pages of its segments.
+    pub fn allocation_bytes(&self, allocation: AllocationId) -> u64 {
+        self.allocations[allocation].bytes()
+    }
+
+    /// The driver's handle of an allocation.
+    pub fn kmd_handle(&self, allocation: AllocationId) -> KmdAllocation {
+        self.allocations[allocation].info.allocation
+    }
+
+    /// The system pages of an allocation, in order.
+    pub fn backing(&self, allocation: AllocationId) -> &[PageRun] {
+        &self.allocations[allocation].backing
+    }
+
+    /// Whether all of an allocation is where the GPU reaches it.
+    pub fn is_resident(&self, allocation: AllocationId) -> bool {
+        let allocation = &self.allocations[allocation];
+        match &allocation.placement {
+            Placement::None => false,
+            Placement::Memory(_, extents) => extents.pages() == allocation.pages,
+            Placement::System(_) => true,
+        }
+    }
+
+    /// Ends an allocation: its addresses are unmapped (memory §6.2), its content dropped, a lock on it undone (§10.1
+    /// row 27). `after`: its last use; the work waits for it. The backing store returns to the pool when the ring is
+    /// past every work that touched it ([`VidMm::completed`]).
+    pub fn destroy_allocation(&mut self, allocation: AllocationId, after: &[FencePoint<F>]) -> Option<Work<F>> {
+        let mut batch = Batch::new(self.serial + 1);
+        let spaces: Vec<(SpaceId, u64)> = self.allocations[allocation].mappings.iter().copied().collect();
+        for (space, first) in spaces {
+            let count = Pages(self.spaces[space].mapped[&first].pages);
+            self.unmap(space, PageRun { first, count }, &mut batch);
+        }
+        for counts in self.devices.iter_mut().map(|device| &mut device.counts) {
+            counts.remove(&allocation);
+        }
+        let reachable = !matches!(self.allocations[allocation].placement, Placement::None);
+        if reachable {
+            merge_points(&mut self.allocations[allocation].last_use, after);
+            self.withdraw(allocation, Cause::Destroy, &mut batch);
+        } else if !batch.invalidations.is_empty() {
+            merge_points(&mut batch.after, after);
+        }
+        let gone = self.allocations.remove(allocation);
+        let work = self.finish(batch, false);
+        let last = work.as_ref().map_or(gone.last_work, |work| work.serial);
+        self.retire(last, gone.backing);
+        work
+    }
+
+    /// Bytes of page tables that exist for spaces of a kind.
+    pub fn table_bytes(&mut self, kind: SpaceKind) -> u64 {
+        self.table_frames.of(kind).used_bytes()
+    }
+
+    pub(crate) fn segment(&self, id: SegmentId) -> &Segment {
+        &self.segments[usize::from(id.0) - 1]
+    }
+
+    pub(crate) fn segment_mut(&mut self, id: SegmentId) -> &mut Segment {
+        &mut self.segments[usize::from(id.0) - 1]
+    }
+
+    /// The number behind the last segment means system memory in sets and preferences; the documented way to say that
+    /// is the aperture's number (memory §10.2).
+    fn with_system_alias(&self, mut info: AllocationInfo) -> AllocationInfo {
+        // CAST: at most 31 segments.
+        let alias = SegmentId(self.segments.len() as u8 + 1);
+        let aperture = self.segments.iter().find(|segment| segment.is_aperture()).expect("there is an aperture").id;
+        if info.supported_segments.contains(alias) {
+            info.supported_segments.0 &= !(1 << (alias.0 - 1));
+            info.supported_segments = info.supported_segments.with(SegmentSet::only(aperture));
+        }
+        for preferred in info.preferred_segment.0.iter_mut().filter(|id| **id == alias) {
+            *preferred = aperture;
+        }
+        info
+    }
+
+    pub(crate) fn finish(&mut self, batch: Batch<F>, immediate: bool) -> Option<Work<F>> {
+        let flush_fresh = !self.mmu.flags.contains(GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED);
+        let work = batch.finish(flush_fresh)?;
+        if immediate {
+            return Some(Work { serial: 0, immediate, ..work });
+        }
+        self.serial += 1;
+        assert_eq!(work.serial, self.serial, "works are numbered in the order of return");
+        Some(work)
+    }
+}
+
+/// Cuts the page-table reserves: the end of the page-table segment, or system pages.
+fn table_sources(
+    policy: &Policy,
+    descriptors: &[SegmentDescriptor4],
+    leaf: &PageTableLevelDesc,
+    system: &mut FramePool,
+) -> Result<TableSources, SegmentError> {
+    let mut source = |id: SegmentId, count: Pages, behind: Pages| {
+        let reserve = if id.is_system() {
+            system.take_contiguous(count.0.max(1), 1, true).ok_or(SegmentError::Reserve)?
+        } else {
+            let end = descriptors[usize::from(id.0) - 1].size_bytes / PAGE_BYTES;
+            PageRun { first: end - behind.0 - count.0, count }
+        };
+        Ok(TableFrames::new(id, reserve))
+    };
+    let paging = policy.paging_table_reserve;
+    Ok(TableSources {
+        process: source(leaf.segment, policy.page_table_reserve - paging, paging)?,
+        paging: source(leaf.paging_process_segment, paging, Pages::ZERO)?,
+    })
+}

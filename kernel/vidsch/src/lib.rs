@@ -1,0 +1,33 @@
+//! VidSch, the GPU scheduler: contexts' hardware queues on nodes, and the software packets that are held on them until
+//! their turn comes.
+//!
+//! A kernel-mode queue is a FIFO of [`Packet`]s: waits, signals, works. It blocks as a whole on a wait; queues are
+//! independent of each other (sync §4.1). VidSch says what is due ([`VidSch::next`] returns a [`Step`]) and is told what
+//! has become of it. It knows no driver, no fence's value and no memory: `dxgkrnl`, its only caller, carries a step out
+//! by asking `gpu_fence` who waits, or the miniport to start the work.
+//!
+//! # The law
+//! - The order of a queue is never changed, and nothing is started past a wait that is not over (sync §3.8).
+//! - A signal comes out when every work before it on its queue has completed, and nothing behind it comes out sooner.
+//! - A wait is handed out once, when it reaches the head, also while earlier work still runs. The caller owes one
+//!   [`VidSch::waited`] for it, at once if it holds already.
+//! - What is never started comes back, in order, from [`VidSch::fail`] or [`VidSch::destroy_queue`].
+//!
+//! # What it does not do
+//! Which queue runs is the hardware scheduler's choice (sync §4.1, stage 1): every queue feeds the driver on its own.
+//! There is no priority, preemption or timeout detection here. A queue for user-mode submission exists so that it
+//! has a node and a state; its work goes by doorbell and is not seen here, and packets on it are refused.
+//!
+//! # Blame
+//! [`SubmitError`] says whose fault a refusal is. A [`QueueId`] of a destroyed queue, a `waited` that nobody asked for,
+//! and more completions than starts are bugs of the kernel and panic. A driver's claim of completion is an allegation:
+//! whoever calls [`VidSch::completed`] has measured it against [`VidSch::in_flight`].
+
+mod lifecycle;
+mod packet;
+mod queue;
+mod scheduler;
+
+pub use lifecycle::QueueState;
+pub use packet::{Packet, QueueKind, Step, SubmitError};
+pub use scheduler::{Limits, PACKETS_PER_QUEUE_MAX, QueueId, VidSch};

@@ -1,0 +1,70 @@
+//! What goes into a queue, what comes out, and why something may not go in. Plain values, shared by `queue` and
+//! `scheduler`. `P` is the caller's description of a work, `F` its name of a fence; both are given back unread.
+
+use wddm_types::{Blame, FencePoint};
+
+/// How work reaches a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueueKind {
+    /// The kernel submits each command buffer (`DxgkDdiSubmitCommandToHwQueue`).
+    Kernel,
+    /// `D3DDDI_CREATEHWQUEUEFLAGS.UserModeSubmission`: by doorbell. Packets are refused (sync §2.5).
+    User,
+}
+
+/// One entry of a kernel-mode queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Packet<P, F> {
+    /// Hold everything behind until all of these are reached (sync §3.8).
+    Wait(Vec<FencePoint<F>>),
+    /// Signal these once all work before has completed (sync §3.7).
+    Signal(Vec<FencePoint<F>>),
+    /// Start this on the engine.
+    Work(P),
+}
+
+/// What is due on a queue.
+#[must_use = "a step that is not carried out stops its queue"]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step<P, F> {
+    /// Wait for all of these, then say [`waited`](crate::VidSch::waited).
+    Wait(Vec<FencePoint<F>>),
+    /// Signal these now, from the CPU.
+    Signal(Vec<FencePoint<F>>),
+    /// Hand this to the driver now; say [`completed`](crate::VidSch::completed) when the engine has finished it.
+    Start(P),
+}
+
+/// Why a packet was refused. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SubmitError {
+    /// The queue submits by doorbell (sync §5: INVALID_PARAMETER).
+    UserQueue,
+    /// The queue holds as many packets as it may: retry once some have started.
+    TooMany,
+    /// The queue has failed.
+    Stopped,
+}
+
+impl SubmitError {
+    /// Whose fault it is.
+    pub const fn blame(self) -> Blame {
+        match self {
+            SubmitError::UserQueue => Blame::Caller,
+            SubmitError::TooMany => Blame::Scarcity,
+            SubmitError::Stopped => Blame::Driver,
+        }
+    }
+}
+
+impl std::fmt::Display for SubmitError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            SubmitError::UserQueue => "the queue takes work by doorbell only",
+            SubmitError::TooMany => "the queue holds as many packets as it may",
+            SubmitError::Stopped => "the queue has failed and takes nothing more",
+        })
+    }
+}
+
+impl std::error::Error for SubmitError {}

@@ -1,0 +1,175 @@
+//! All queues of one adapter by id. What a queue does is in `queue`; who may call is said in the crate's law.
+
+use std::collections::BTreeMap;
+
+use wddm_types::NodeId;
+
+use crate::lifecycle::{Event, QueueState};
+use crate::packet::{Packet, QueueKind, Step, SubmitError};
+use crate::queue::Queue;
+
+#[cfg(test)]
+mod order;
+#[cfg(test)]
+mod tests;
+
+/// How many packets a queue holds before it refuses more, unless [`Limits`] say otherwise. Policy, not specification: far
+/// above what a client has ahead of its engine, far below what would let one client fill the kernel's memory.
+pub const PACKETS_PER_QUEUE_MAX: usize = 4096;
+
+/// The scheduler's named limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Packets held on one queue; what is in flight does not count.
+    pub packets_per_queue: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { packets_per_queue: PACKETS_PER_QUEUE_MAX }
+    }
+}
+
+/// A queue of one [`VidSch`]: a serial number, in order of creation. It is never used again, so that an id which outlived
+/// its queue names nothing rather than the next one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct QueueId(u64);
+
+/// The queues of one adapter. `P`: a work, `F`: a fence, as the caller names them.
+pub struct VidSch<P, F> {
+    limits: Limits,
+    queues: BTreeMap<QueueId, Queue<P, F>>,
+    created: u64,
+}
+
+impl<P, F: Copy + Ord> VidSch<P, F> {
+    /// No queue.
+    pub fn new(limits: Limits) -> Self {
+        VidSch { limits, queues: BTreeMap::new(), created: 0 }
+    }
+
+    /// A queue on `node`, ready. At most `in_flight_max` works are started and not completed at any time; 0 means
+    /// unlimited (`DXGK_NODEMETADATA_FLAGS.MaxInFlightHwQueueBuffers`).
+    // spec: sync §2.9
+    pub fn create_queue(&mut self, node: NodeId, kind: QueueKind, in_flight_max: u32) -> QueueId {
+        let id = QueueId(self.created);
+        self.created += 1;
+        self.queues.insert(id, Queue::new(node, kind, in_flight_max));
+        id
+    }
+
+    /// Forgets the queue, whatever its state, and returns in order what never came out. A wait that was handed out is the
+    /// caller's to cancel.
+    ///
+    /// # Panics
+    /// Here and in every method that takes a queue: if the queue was destroyed.
+    pub fn destroy_queue(&mut self, queue: QueueId) -> Vec<Packet<P, F>> {
+        self.queues.remove(&queue).unwrap_or_else(|| stale(queue)).into_packets()
+    }
+
+    /// Puts a packet at the queue's end. A suspended queue takes it, too.
+    ///
+    /// # Errors
+    /// See [`SubmitError`]; the packet is dropped, the queue unchanged.
+    // spec: sync §2.5, §5
+    pub fn submit(&mut self, queue: QueueId, packet: Packet<P, F>) -> Result<(), SubmitError> {
+        let packets_max = self.limits.packets_per_queue;
+        self.queue_mut(queue).submit(packet, packets_max)
+    }
+
+    /// What is due now on this queue. Call until `None`, after each call here that can have made something due:
+    /// `submit`, `waited`, `completed`, `resume`.
+    // spec: sync §3.7, §3.8, §4.1
+    pub fn next(&mut self, queue: QueueId) -> Option<Step<P, F>> {
+        self.queue_mut(queue).next()
+    }
+
+    /// The wait that [`next`](Self::next) returned is over. Ignored on a failed queue.
+    ///
+    /// # Panics
+    /// If the queue does not wait.
+    pub fn waited(&mut self, queue: QueueId) {
+        self.queue_mut(queue).happens(Event::Waited);
+    }
+
+    /// The oldest `works` works in flight have finished on the engine.
+    ///
+    /// # Panics
+    /// If fewer were in flight and the queue has not failed.
+    pub fn completed(&mut self, queue: QueueId, works: u32) {
+        self.queue_mut(queue).completed(works);
+    }
+
+    /// Nothing more comes out until [`resume`](Self::resume). No change if suspended already.
+    // spec: sync §4.1
+    pub fn suspend(&mut self, queue: QueueId) {
+        self.queue_mut(queue).happens(Event::Suspend);
+    }
+
+    /// Ends a suspension. No change if there is none.
+    pub fn resume(&mut self, queue: QueueId) {
+        self.queue_mut(queue).happens(Event::Resume);
+    }
+
+    /// The queue's device is in error: nothing more comes out or goes in. Returns in order what was held; what is in
+    /// flight stays so until it completes or is [lost](Self::lose_in_flight).
+    pub fn fail(&mut self, queue: QueueId) -> Vec<Packet<P, F>> {
+        self.queue_mut(queue).fail()
+    }
+
+    /// The engine was reset under a failed queue: its work in flight will never complete. Returns how much it was.
+    ///
+    /// # Panics
+    /// If the queue has not failed: an innocent queue loses nothing.
+    pub fn lose_in_flight(&mut self, queue: QueueId) -> u32 {
+        self.queue_mut(queue).lose_in_flight()
+    }
+
+    /// Where the queue is in its life.
+    pub fn state(&self, queue: QueueId) -> QueueState {
+        self.queue(queue).state
+    }
+
+    /// Whether nothing is held, in flight or waited for. Of a [`QueueKind::User`] queue VidSch sees nothing: its
+    /// progress fence tells (sync §3.11).
+    pub fn is_idle(&self, queue: QueueId) -> bool {
+        self.queue(queue).is_idle()
+    }
+
+    /// The node that the queue was created on.
+    pub fn node(&self, queue: QueueId) -> NodeId {
+        self.queue(queue).node
+    }
+
+    /// How work reaches the queue.
+    pub fn kind(&self, queue: QueueId) -> QueueKind {
+        self.queue(queue).kind
+    }
+
+    /// How many works were started and have not completed.
+    pub fn in_flight(&self, queue: QueueId) -> u32 {
+        self.queue(queue).in_flight
+    }
+
+    /// How many packets have not come out.
+    pub fn held(&self, queue: QueueId) -> usize {
+        self.queue(queue).held()
+    }
+
+    /// The queues of a node, oldest first.
+    pub fn queues_on(&self, node: NodeId) -> impl Iterator<Item = QueueId> {
+        self.queues.iter().filter(move |(_, queue)| queue.node == node).map(|(id, _)| *id)
+    }
+
+    fn queue(&self, id: QueueId) -> &Queue<P, F> {
+        self.queues.get(&id).unwrap_or_else(|| stale(id))
+    }
+
+    fn queue_mut(&mut self, id: QueueId) -> &mut Queue<P, F> {
+        self.queues.get_mut(&id).unwrap_or_else(|| stale(id))
+    }
+}
+
+fn stale(id: QueueId) -> ! {
+    panic!("{id:?} names a queue that was destroyed: the kernel kept an id longer than its object")
+}

@@ -1,0 +1,199 @@
+//! Random histories of two queues: the order of a queue is never changed, nothing starts past a wait that is not over,
+//! a signal never overtakes work, nothing is lost and nothing comes out twice.
+
+use proptest::prelude::*;
+use wddm_types::FencePoint;
+
+use super::*;
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Wait,
+    Signal,
+    Work,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Submit(What),
+    Next,
+    Waited,
+    Completed(u32),
+    Suspend,
+    Resume,
+    Fail,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let what = prop_oneof![2 => Just(What::Wait), 2 => Just(What::Signal), 5 => Just(What::Work)];
+    prop_oneof![
+        40 => what.prop_map(Op::Submit),
+        60 => Just(Op::Next),
+        20 => Just(Op::Waited),
+        30 => (1..4u32).prop_map(Op::Completed),
+        4 => Just(Op::Suspend),
+        8 => Just(Op::Resume),
+        1 => Just(Op::Fail),
+    ]
+}
+
+/// What is known of one queue without looking inside. Packets bear consecutive numbers.
+struct Watched {
+    queue: QueueId,
+    in_flight_max: u32,
+    submitted: Vec<What>,
+    /// How many came out; because the order is kept, also the number of the next.
+    out: usize,
+    in_flight: u32,
+    waiting: bool,
+    suspended: bool,
+    failed: bool,
+}
+
+impl Watched {
+    fn new(vidsch: &mut VidSch<usize, ()>, in_flight_max: u32) -> Self {
+        Watched {
+            queue: vidsch.create_queue(NodeId(0), QueueKind::Kernel, in_flight_max),
+            in_flight_max,
+            submitted: Vec::new(),
+            out: 0,
+            in_flight: 0,
+            waiting: false,
+            suspended: false,
+            failed: false,
+        }
+    }
+
+    fn apply(&mut self, vidsch: &mut VidSch<usize, ()>, op: Op) {
+        let queue = self.queue;
+        match op {
+            Op::Submit(what) => {
+                let result = vidsch.submit(queue, packet(what, self.submitted.len()));
+                assert_eq!(result, if self.failed { Err(SubmitError::Stopped) } else { Ok(()) });
+                if !self.failed {
+                    self.submitted.push(what);
+                }
+            }
+            Op::Next => {
+                let step = vidsch.next(queue);
+                self.came_out(step);
+            }
+            Op::Waited if self.waiting => {
+                vidsch.waited(queue);
+                self.waiting = false;
+            }
+            Op::Waited => {}
+            Op::Completed(works) => {
+                let works = works.min(self.in_flight);
+                vidsch.completed(queue, works);
+                self.in_flight -= works;
+            }
+            Op::Suspend => {
+                vidsch.suspend(queue);
+                self.suspended = true;
+            }
+            Op::Resume => {
+                vidsch.resume(queue);
+                self.suspended = false;
+            }
+            Op::Fail => {
+                let held = vidsch.fail(queue);
+                self.given_back(&held);
+                self.failed = true;
+            }
+        }
+        assert_eq!(vidsch.in_flight(queue), self.in_flight);
+        assert_eq!(vidsch.held(queue), self.submitted.len() - self.out);
+    }
+
+    fn came_out(&mut self, step: Option<Step<usize, ()>>) {
+        let stopped = self.waiting || self.suspended || self.failed;
+        let Some(step) = step else {
+            let due = match self.submitted.get(self.out) {
+                None => false,
+                Some(What::Wait) => true,
+                Some(What::Signal) => self.in_flight == 0,
+                Some(What::Work) => self.in_flight_max == 0 || self.in_flight < self.in_flight_max,
+            };
+            return assert!(stopped || !due, "packet {} is due and does not come out", self.out);
+        };
+        assert!(!stopped, "{step:?} came out of a queue that waits, is suspended or has failed");
+        assert_eq!(step, expected_step(self.submitted[self.out], self.out));
+        self.out += 1;
+        match step {
+            Step::Wait(_) => self.waiting = true,
+            Step::Signal(_) => assert_eq!(self.in_flight, 0, "a signal overtook work"),
+            Step::Start(_) => {
+                self.in_flight += 1;
+                assert!(self.in_flight_max == 0 || self.in_flight <= self.in_flight_max);
+            }
+        }
+    }
+
+    /// What never came out is exactly the rest of what was submitted, in order.
+    fn given_back(&mut self, held: &[Packet<usize, ()>]) {
+        let rest = self.submitted.iter().zip(0..).skip(self.out);
+        assert_eq!(held, rest.map(|(what, number)| packet(*what, number)).collect::<Vec<_>>());
+        self.out = self.submitted.len();
+    }
+
+    /// Lets everything end: then everything comes out.
+    fn drain(mut self, vidsch: &mut VidSch<usize, ()>) {
+        self.apply(vidsch, Op::Resume);
+        while self.out < self.submitted.len() {
+            let before = self.out;
+            for op in [Op::Waited, Op::Completed(u32::MAX), Op::Next] {
+                self.apply(vidsch, op);
+            }
+            assert_eq!(self.out, before + 1, "the queue is stuck");
+        }
+        for op in [Op::Waited, Op::Completed(u32::MAX)] {
+            self.apply(vidsch, op);
+        }
+        assert!(vidsch.is_idle(self.queue));
+    }
+}
+
+fn points(number: usize) -> Vec<FencePoint<()>> {
+    vec![FencePoint { fence: (), value: number as u64 }]
+}
+
+fn packet(what: What, number: usize) -> Packet<usize, ()> {
+    match what {
+        What::Wait => Packet::Wait(points(number)),
+        What::Signal => Packet::Signal(points(number)),
+        What::Work => Packet::Work(number),
+    }
+}
+
+fn expected_step(what: What, number: usize) -> Step<usize, ()> {
+    match what {
+        What::Wait => Step::Wait(points(number)),
+        What::Signal => Step::Signal(points(number)),
+        What::Work => Step::Start(number),
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_history_keeps_the_order_and_loses_nothing(
+        in_flight_max in 0..4u32,
+        ops in prop::collection::vec((any::<bool>(), op()), 1..200),
+        destroyed in any::<bool>(),
+    ) {
+        // spec: sync §3.7, §3.8, §4.1
+        let mut vidsch = VidSch::new(Limits::default());
+        let mut first = Watched::new(&mut vidsch, in_flight_max);
+        let mut second = Watched::new(&mut vidsch, 0);
+        for (which, op) in ops {
+            if which { &mut first } else { &mut second }.apply(&mut vidsch, op);
+        }
+        second.drain(&mut vidsch);
+        if destroyed {
+            let held = vidsch.destroy_queue(first.queue);
+            first.given_back(&held);
+        } else {
+            first.drain(&mut vidsch);
+        }
+    }
+}
