@@ -1,0 +1,113 @@
+//! The seam between a driver and its device: registers, memory behind the bus, doorbells, interrupt pins.
+//!
+//! # Law of this boundary
+//! - The device trusts nothing that comes over it: any register may be written with any value at any time, any memory may
+//!   hold any bytes. It answers with a fault record, never with a panic.
+//! - A register access is complete when it returns. Accesses may come from any thread; a driver that selects and then
+//!   writes (queue registers) serialises itself.
+//! - An interrupt pin is asserted from the device's own thread, or from within a register access. Whoever receives it may
+//!   not call back into the device from there: it notes the fact and returns.
+//! - Nothing here knows of allocations, processes or fences: those are words of the driver model, above.
+
+use std::sync::Arc;
+
+use shared_words::Memory;
+
+/// A device as its driver reaches it over the bus.
+pub trait DevicePort: Send + Sync {
+    /// Reads a 64-bit register. Unknown offsets read 0.
+    fn read_register(&self, offset: u32) -> u64;
+
+    /// Writes a 64-bit register. Unknown and read-only offsets ignore it.
+    fn write_register(&self, offset: u32, value: u64);
+
+    /// The device's local memory, whole, as a resized BAR shows it.
+    fn local_memory(&self) -> &Arc<Memory>;
+
+    /// The doorbell page(s): doorbell `n` at byte `n × 64` ([`shared_words::doorbell`]).
+    fn doorbell_page(&self) -> &Arc<Memory>;
+
+    /// Somebody rang doorbell `index` and found the engine asleep. A device in silicon sees the store itself; one in
+    /// software is told by whoever read the sleeping flag.
+    fn doorbell_rung(&self, index: u32);
+}
+
+/// Where a device's interrupt pin ends. Level-triggered: asserted while the device holds a record.
+pub trait InterruptPin: Send + Sync {
+    /// The pin has gone up. May be called again while it is up.
+    fn assert(&self);
+}
+
+/// A device that runs by being told the time instead of by itself: the same device, in virtual time.
+pub trait Clocked: Send + Sync {
+    /// When the device will next do something by itself, in nanoseconds; `None` when it has nothing to do.
+    fn next_event(&self) -> Option<u64>;
+
+    /// Lets the device do everything that it does up to and including `now`.
+    fn tick(&self, now: u64);
+}
+
+/// What a logic analyser clipped to the device sees. For traces; the device works the same without.
+pub trait Probe: Send + Sync {
+    /// At device time `at_ns` this happened.
+    fn observe(&self, at_ns: u64, what: Observation);
+}
+
+/// One thing seen at the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Observation {
+    /// An engine began a command that takes time (not waits, signals, branches).
+    Begin {
+        /// Engine number.
+        engine: u32,
+        /// Queue number.
+        queue: u32,
+        /// The command's kind.
+        kind: &'static str,
+        /// Bytes it moves or touches.
+        bytes: u64,
+    },
+    /// The engine finished it.
+    End {
+        /// Engine number.
+        engine: u32,
+        /// Queue number.
+        queue: u32,
+    },
+    /// A signal command stored a value.
+    Signal {
+        /// Queue number.
+        queue: u32,
+        /// Bus address of the word.
+        bus: u64,
+        /// The value.
+        value: u64,
+        /// Whether it interrupted.
+        interrupt: bool,
+    },
+    /// A wait command did not find its value.
+    WaitBegin {
+        /// Queue number.
+        queue: u32,
+        /// Bus address of the word.
+        bus: u64,
+        /// The value wanted.
+        value: u64,
+    },
+    /// A wait goes on: at once, or after [`Observation::WaitBegin`].
+    WaitEnd {
+        /// Queue number.
+        queue: u32,
+        /// Bus address of the word.
+        bus: u64,
+        /// The value wanted.
+        value: u64,
+    },
+    /// A queue faulted.
+    Fault {
+        /// Queue number.
+        queue: u32,
+        /// Virtual address.
+        va: u64,
+    },
+}

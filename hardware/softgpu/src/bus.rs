@@ -1,0 +1,175 @@
+//! The bus: which memory a bus address names. Every address from outside is checked here, once, before memory is touched.
+//! It translates no virtual addresses ([`crate::mmu`] does) and keeps nothing but the memories and the place of the
+//! aperture table. Called by the MMU, by physical commands and by the CMP.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use shared_words::Memory;
+use softgpu_spec::bus::{APERTURE_BASE, PAGE_BYTES, Place, SYSTEM_BASE, aperture_entry, place};
+use softgpu_spec::page_table::ADDRESS;
+use softgpu_spec::register::fault;
+
+/// Memory that exists, or the page of zeros. The aperture is no site: it leads to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Site {
+    /// Byte of local memory.
+    Local(u64),
+    /// Byte of system memory.
+    System(u64),
+    /// Reads 0, drops writes.
+    Zero,
+}
+
+impl Site {
+    /// The bus address without the detour through the aperture. All ones for the page of zeros.
+    pub(crate) fn bus(self) -> u64 {
+        match self {
+            Site::Local(offset) => offset,
+            Site::System(offset) => SYSTEM_BASE + offset,
+            Site::Zero => u64::MAX,
+        }
+    }
+
+    pub(crate) fn plus(self, bytes: u64) -> Site {
+        match self {
+            Site::Local(offset) => Site::Local(offset + bytes),
+            Site::System(offset) => Site::System(offset + bytes),
+            Site::Zero => Site::Zero,
+        }
+    }
+}
+
+/// Bytes that lie in one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) site: Site,
+    pub(crate) bytes: u64,
+}
+
+/// Why an access failed: what a fault record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Virtual address, or bus address of a physical access.
+    pub(crate) address: u64,
+    /// One of [`softgpu_spec::register::fault`].
+    pub(crate) cause: u64,
+    /// Level of the page table that said so.
+    pub(crate) level: u32,
+}
+
+/// What reads of the page of zeros see, and where writes to it go.
+static ZERO: AtomicU64 = AtomicU64::new(0);
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) struct Bus {
+    pub(crate) local: Arc<Memory>,
+    pub(crate) system: Arc<Memory>,
+    aperture_bytes: u64,
+    /// Byte offset of the aperture table; any number, checked at each use.
+    aperture_table: AtomicU64,
+}
+
+impl Bus {
+    pub(crate) fn new(local: Arc<Memory>, system: Arc<Memory>, aperture_bytes: u64) -> Bus {
+        let aperture_bytes = aperture_bytes.min(SYSTEM_BASE - APERTURE_BASE) / PAGE_BYTES * PAGE_BYTES;
+        Bus { local, system, aperture_bytes, aperture_table: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn aperture_bytes(&self) -> u64 {
+        self.aperture_bytes
+    }
+
+    pub(crate) fn aperture_table(&self) -> u64 {
+        self.aperture_table.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_aperture_table(&self, offset: u64) {
+        self.aperture_table.store(offset, Ordering::Relaxed);
+    }
+
+    /// Where a bus address leads.
+    #[inline]
+    pub(crate) fn site(&self, bus: u64) -> Result<Site, Fault> {
+        let refused = |cause| Fault { address: bus, cause, level: 0 };
+        match place(bus) {
+            Place::Local(offset) if offset < self.local.bytes() => Ok(Site::Local(offset)),
+            Place::System(offset) if offset < self.system.bytes() => Ok(Site::System(offset)),
+            Place::Aperture(offset) if offset < self.aperture_bytes => self.redirected(offset).map_err(refused),
+            _ => Err(refused(fault::BAD_ADDRESS)),
+        }
+    }
+
+    /// The longest piece from `bus` on, `bytes` at most.
+    pub(crate) fn run(&self, bus: u64, bytes: u64) -> Result<Run, Fault> {
+        let site = self.site(bus)?;
+        let bytes = match (site, place(bus)) {
+            (_, Place::Aperture(offset)) => self.aperture_run(offset, site, bytes),
+            (Site::Local(offset), _) => bytes.min(self.local.bytes() - offset),
+            (Site::System(offset), _) => bytes.min(self.system.bytes() - offset),
+            (Site::Zero, _) => bytes,
+        };
+        Ok(Run { site, bytes })
+    }
+
+    /// The word at an aligned site, for loads.
+    #[inline]
+    pub(crate) fn read_word(&self, site: Site) -> &AtomicU64 {
+        match site {
+            Site::Local(offset) => self.local.word(offset),
+            Site::System(offset) => self.system.word(offset),
+            Site::Zero => &ZERO,
+        }
+    }
+
+    /// The word at an aligned site, for stores.
+    #[inline]
+    pub(crate) fn write_word(&self, site: Site) -> &AtomicU64 {
+        match site {
+            Site::Zero => &DROPPED,
+            other => self.read_word(other),
+        }
+    }
+
+    /// Memory and offset of a site; nothing for the page of zeros.
+    pub(crate) fn memory(&self, site: Site) -> Option<(&Memory, u64)> {
+        match site {
+            Site::Local(offset) => Some((&self.local, offset)),
+            Site::System(offset) => Some((&self.system, offset)),
+            Site::Zero => None,
+        }
+    }
+
+    /// The words of `count` aperture entries from `first`, if such entries exist: their offset in local memory.
+    pub(crate) fn aperture_entries(&self, first: u64, count: u64) -> Option<u64> {
+        let end = first.checked_add(count)?;
+        if end > self.aperture_bytes / PAGE_BYTES {
+            return None;
+        }
+        let offset = self.aperture_table().checked_add(first * 8)?;
+        (offset.is_multiple_of(8) && self.local.contains(offset, count * 8)).then_some(offset)
+    }
+
+    /// Follows the aperture table for one byte.
+    fn redirected(&self, offset: u64) -> Result<Site, u64> {
+        let entry = self.aperture_entries(offset / PAGE_BYTES, 1).ok_or(fault::BAD_ADDRESS)?;
+        let entry = self.local.word(entry).load(Ordering::Acquire);
+        if entry & aperture_entry::VALID == 0 {
+            return Err(fault::NOT_PRESENT);
+        }
+        let system = (entry & ADDRESS) + offset % PAGE_BYTES;
+        if system < self.system.bytes() { Ok(Site::System(system)) } else { Err(fault::BAD_ADDRESS) }
+    }
+
+    /// How far the aperture leads to consecutive system pages.
+    fn aperture_run(&self, offset: u64, site: Site, bytes: u64) -> u64 {
+        let mut length = PAGE_BYTES - offset % PAGE_BYTES;
+        while length < bytes
+            && offset + length < self.aperture_bytes
+            && self.redirected(offset + length) == Ok(site.plus(length))
+        {
+            length += PAGE_BYTES;
+        }
+        length.min(bytes)
+    }
+}

@@ -1,0 +1,41 @@
+//! The device's time. Virtual until its threads first run: then the last tick's. Real from then on: nanoseconds that go
+//! on from the virtual ones. Read by timestamps, logs, probes and the TIMESTAMP register.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+pub(crate) struct Clock {
+    /// Virtual time; owned by whoever ticks. The base of real time.
+    ticked: AtomicU64,
+    started: OnceLock<Instant>,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Clock {
+        Clock { ticked: AtomicU64::new(0), started: OnceLock::new() }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        let ticked = self.ticked.load(Ordering::Relaxed);
+        match self.started.get() {
+            // CAST: 584 years of nanoseconds fit.
+            Some(started) => ticked.saturating_add(started.elapsed().as_nanos() as u64),
+            None => ticked,
+        }
+    }
+
+    /// Moves virtual time forward; never back.
+    pub(crate) fn set(&self, now: u64) {
+        self.ticked.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// Real time from here on.
+    pub(crate) fn start(&self) {
+        self.started.get_or_init(Instant::now);
+    }
+
+    pub(crate) fn is_real(&self) -> bool {
+        self.started.get().is_some()
+    }
+}

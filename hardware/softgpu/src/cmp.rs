@@ -1,0 +1,134 @@
+//! The context management processor: the table of parked queues, and the commands that a driver gives it.
+//!
+//! A queue that waits costs nothing once it is in the table. Whoever changes a word asks one question, whether anybody is
+//! parked at all (`parked`), and looks into the table only then. That question and the table's entry are the two sides of a
+//! store-and-load race: the signaller stores the value and then loads the count, the waiter stores the count and then
+//! loads the value, each with a full barrier between.
+//!
+//! Lock order: an engine's state, then this table, then an engine's wake-up token. Called by engines and registers.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use shared_words::{HardwareBarrier, Word, fence};
+use softgpu_spec::register::{cmp, cmp_result, queue_state, record};
+
+use crate::bus::Site;
+use crate::device::SoftGpu;
+use crate::interrupt::Record;
+use crate::lock;
+use crate::mmu::{Access, Flush, Target, translate};
+
+#[derive(Default)]
+pub(crate) struct Cmp {
+    /// How many queues are parked. Stored under the table's lock, loaded by every signal.
+    parked: AtomicU64,
+    table: Mutex<Vec<Parked>>,
+    /// What the registers hold.
+    pub(crate) root: AtomicU64,
+    pub(crate) arguments: [AtomicU64; 3],
+    pub(crate) result: AtomicU64,
+    /// Interrupts raised by PUBLISH_MONITORED.
+    pub(crate) publish_raised: AtomicU64,
+}
+
+#[derive(Clone, Copy)]
+struct Parked {
+    site: Site,
+    wanted: u64,
+    queue: u32,
+}
+
+impl SoftGpu {
+    /// Parks a queue until the word reaches `wanted`. False if it has: the queue goes on.
+    // spec: sync §3.8
+    pub(crate) fn park(&self, queue: u32, target: Target<'_>, wanted: u64) -> bool {
+        let state = &self.queues[queue as usize].state;
+        let mut table = lock(&self.cmp.table);
+        table.push(Parked { site: target.site, wanted, queue });
+        state.store(queue_state::PARKED, Ordering::Release);
+        if fence::may_park::<HardwareBarrier>(&target.word, &self.cmp.parked, table.len() as u64, wanted) {
+            return true;
+        }
+        table.pop();
+        Word::store(&self.cmp.parked, table.len() as u64);
+        state.store(queue_state::READY, Ordering::Release);
+        false
+    }
+
+    /// After a store to `site` and a full barrier: unparks whom the value satisfies.
+    #[inline]
+    pub(crate) fn unpark_after_store(&self, site: Site) {
+        if Word::load(&self.cmp.parked) != 0 {
+            self.unpark(Some(site));
+        }
+    }
+
+    /// Takes a queue out of the table, for whatever reason it is in.
+    pub(crate) fn forget_parked(&self, queue: u32) {
+        let mut table = lock(&self.cmp.table);
+        table.retain(|parked| parked.queue != queue);
+        Word::store(&self.cmp.parked, table.len() as u64);
+    }
+
+    /// Carries out a command of the CMP.
+    pub(crate) fn cmp_command(&self, command: u64) {
+        let argument = |index: usize| self.cmp.arguments[index].load(Ordering::Relaxed);
+        let done = match command {
+            cmp::PUBLISH_MONITORED => self.publish_monitored(argument(0), argument(1), argument(2)),
+            cmp::RESCAN if argument(0) == 0 => {
+                self.unpark(None);
+                Some(())
+            }
+            cmp::RESCAN => self.cmp_word(argument(0), Access::Read).map(|target| self.unpark(Some(target.site))),
+            cmp::FLUSH_TLB => {
+                self.flush(Flush { root: argument(0), first: argument(1), last: argument(2) });
+                Some(())
+            }
+            _ => None,
+        };
+        let result = if done.is_some() { cmp_result::DONE } else { cmp_result::FAULT };
+        self.cmp.result.store(result, Ordering::Release);
+    }
+
+    /// Stores the monitored value and asks whether the current one has passed it.
+    // spec: sync §3.9
+    fn publish_monitored(&self, current_va: u64, monitored_va: u64, value: u64) -> Option<()> {
+        let current = self.cmp_word(current_va, Access::Read)?;
+        let monitored = self.cmp_word(monitored_va, Access::Write)?;
+        if fence::publish_monitored::<HardwareBarrier>(&current.word, &monitored.word, value) {
+            self.cmp.publish_raised.fetch_add(1, Ordering::Relaxed);
+            let passed = Word::load(current.word);
+            self.interrupts.raise(Record { kind: record::MONITORED, fields: [current_va, passed, 0] });
+        }
+        Some(())
+    }
+
+    /// A word of the CMP's own space.
+    fn cmp_word(&self, va: u64, access: Access) -> Option<Target<'_>> {
+        if !va.is_multiple_of(8) {
+            return None;
+        }
+        let site = translate(&self.bus, self.cmp.root.load(Ordering::Relaxed), va, access).ok()?;
+        let word = match access {
+            Access::Read => self.bus.read_word(site),
+            Access::Write => self.bus.write_word(site),
+        };
+        Some(Target { site, word })
+    }
+
+    /// Unparks the queues whose value has come, those at `site` or all, in the order in which they were parked.
+    fn unpark(&self, site: Option<Site>) {
+        let mut table = lock(&self.cmp.table);
+        table.retain(|parked| {
+            let meant = site.is_none_or(|site| site == parked.site);
+            if !meant || Word::load(self.bus.read_word(parked.site)) < parked.wanted {
+                return true;
+            }
+            self.queues[parked.queue as usize].state.store(queue_state::READY, Ordering::Release);
+            self.wake(parked.queue);
+            false
+        });
+        Word::store(&self.cmp.parked, table.len() as u64);
+    }
+}

@@ -1,0 +1,31 @@
+//! What a device is built with: sizes, whether bulk content is real, the cost model. Not what a driver programs: that is
+//! registers. Called by whoever powers a device on.
+
+use crate::timing::Timing;
+
+/// The parts list of one device.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Bytes of local memory (rounded up to a page).
+    pub local_bytes: u64,
+    /// Bytes of the aperture, a multiple of 4096 (rounded down to it).
+    pub aperture_bytes: u64,
+    /// Whether bulk content exists.
+    pub data: DataMode,
+    /// What commands cost in virtual time.
+    pub timing: Timing,
+    /// How often a thread looks again before it gives up: at the word of a wait before the queue is parked, at an empty
+    /// ring before the engine sleeps. 0 never polls. Virtual time never polls.
+    pub poll_spins: u32,
+}
+
+/// Whether bulk content is moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataMode {
+    /// Every byte is.
+    Stored,
+    /// Copies, fills and kernels move nothing: they are translated page by page, fault where they would, and take their
+    /// time. Page-table and aperture writes, signals, waits, timestamps, logs and ring fetches stay real, so that a
+    /// device of any size runs in the memory of its page tables.
+    Modelled,
+}

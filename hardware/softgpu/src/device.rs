@@ -1,0 +1,123 @@
+//! The device as a whole: its parts, and the way from one part to another. What registers do is [`crate::registers`]'s, how
+//! time passes [`crate::ticking`]'s and [`crate::threads`]'s.
+
+use std::sync::{Arc, Mutex};
+
+use device_port::{InterruptPin, Observation, Probe};
+use shared_words::{Memory, MemoryError, doorbell};
+use softgpu_spec::{QUEUE_COUNT, engine};
+
+use crate::bus::{Bus, Site};
+use crate::clock::Clock;
+use crate::cmp::Cmp;
+use crate::config::{Config, DataMode};
+use crate::engine::{EngineFace, Flight};
+use crate::interrupt::Interrupts;
+use crate::mmu::Flush;
+use crate::queue::QueueFace;
+use crate::registers::Selected;
+
+/// A software GPU.
+pub struct SoftGpu {
+    pub(crate) config: Config,
+    pub(crate) bus: Bus,
+    pub(crate) doorbells: Arc<Memory>,
+    pub(crate) engines: [EngineFace; engine::COUNT as usize],
+    pub(crate) queues: Vec<QueueFace>,
+    pub(crate) cmp: Cmp,
+    pub(crate) interrupts: Interrupts,
+    pub(crate) clock: Clock,
+    pub(crate) selected: Mutex<Selected>,
+    pub(crate) probe: Option<Arc<dyn Probe>>,
+}
+
+impl SoftGpu {
+    /// Powers a device on, connected to system memory and an interrupt pin. It runs when its threads do
+    /// ([`SoftGpu::run_threads`]), or when it is told the time ([`device_port::Clocked`]).
+    ///
+    /// # Errors
+    /// When there are no addresses left for its local memory.
+    pub fn new(
+        config: Config,
+        system: Arc<Memory>,
+        pin: Arc<dyn InterruptPin>,
+        probe: Option<Arc<dyn Probe>>,
+    ) -> Result<Arc<SoftGpu>, MemoryError> {
+        let local = Memory::reserve(config.local_bytes)?;
+        let doorbells = Memory::reserve(u64::from(QUEUE_COUNT) * doorbell::DOORBELL_BYTES)?;
+        Ok(Arc::new(SoftGpu {
+            config,
+            bus: Bus::new(local, system, config.aperture_bytes),
+            doorbells,
+            engines: [EngineFace::new(), EngineFace::new()],
+            queues: (0..QUEUE_COUNT).map(|_| QueueFace::new()).collect(),
+            cmp: Cmp::default(),
+            interrupts: Interrupts::new(pin),
+            clock: Clock::new(),
+            selected: Mutex::default(),
+            probe,
+        }))
+    }
+
+    /// Device time in nanoseconds.
+    pub fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    pub(crate) fn is_virtual(&self) -> bool {
+        !self.clock.is_real()
+    }
+
+    /// Whether bulk content exists.
+    pub(crate) fn stores_content(&self) -> bool {
+        self.config.data == DataMode::Stored
+    }
+
+    /// How often an engine looks at an empty ring before it sleeps.
+    pub(crate) fn patience(&self) -> u32 {
+        if self.is_virtual() { 0 } else { self.config.poll_spins }
+    }
+
+    /// A queue has become worth looking at.
+    pub(crate) fn wake(&self, queue: u32) {
+        let number = self.queues[queue as usize].engine.load(std::sync::atomic::Ordering::Acquire) as usize;
+        let face = &self.engines[number];
+        face.wake(queue);
+        self.due_after(face, self.config.timing.unpark_ns);
+    }
+
+    /// Forgets translations in every engine. The caller holds no engine's state.
+    pub(crate) fn flush(&self, flush: Flush) {
+        for face in &self.engines {
+            face.ask(|state| state.mmu.flush(flush));
+        }
+    }
+
+    pub(crate) fn trace(&self, what: impl FnOnce() -> Observation) {
+        if let Some(probe) = &self.probe {
+            probe.observe(self.now(), what());
+        }
+    }
+
+    pub(crate) fn trace_end(&self, engine: usize, queue: u32, flight: Option<Flight>) {
+        if flight.is_some_and(|flight| flight.traced) {
+            // CAST: engines are counted in ones.
+            self.trace(|| Observation::End { engine: engine as u32, queue });
+        }
+    }
+
+    pub(crate) fn trace_fault(&self, queue: u32, va: u64) {
+        self.trace(|| Observation::Fault { queue, va });
+    }
+
+    pub(crate) fn trace_wait(&self, begin: bool, queue: u32, site: Site, value: u64) {
+        self.trace(|| {
+            let bus = site.bus();
+            if begin {
+                Observation::WaitBegin { queue, bus, value }
+            } else {
+                Observation::WaitEnd { queue, bus, value }
+            }
+        });
+    }
+}

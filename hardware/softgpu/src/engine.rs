@@ -1,0 +1,357 @@
+//! An engine: which of its queues runs next, and one command of it, from fetch to retirement. The same code runs in both
+//! kinds of time: a thread calls [`EngineState::step`] in a loop ([`crate::threads`]), a tick calls [`EngineState::begin`]
+//! and, when the command's time is over, [`EngineState::perform`] ([`crate::ticking`]).
+//!
+//! The state is owned by whoever holds its lock: the engine's thread for as long as nobody asks, else a register access
+//! that has asked ([`EngineFace::ask`]). So the path from command to command takes no lock.
+//!
+//! ```text
+//! queue:  (woken) ──► active ──► empty for `patience` looks ──► asleep: the doorbell's second word says so
+//!            ▲           │ wait unsatisfied: parked by the CMP ─┐ fault: out until enabled again
+//!            └───────────┴────────── ring, unpark, enable ◄─────┘
+//! ```
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Condvar, Mutex};
+
+use softgpu_spec::register::{queue_state, record};
+use softgpu_spec::{Command, QUEUE_COUNT};
+
+use crate::active::Active;
+use crate::bus::Fault;
+use crate::counters::Counters;
+use crate::device::SoftGpu;
+use crate::execute::{Execution, Outcome};
+use crate::interrupt::Record;
+use crate::lock;
+use crate::mmu::{Flush, Mmu};
+use crate::queue::{QueueRun, QueueSetup};
+use crate::ring::Scratch;
+
+/// The side of an engine that others reach.
+#[repr(align(128))]
+pub(crate) struct EngineFace {
+    /// How many parties want the state's lock. The engine looks before each command and lets go.
+    asks: AtomicU32,
+    /// There may be bits in `woken`.
+    news: AtomicU32,
+    /// Queues that have become worth looking at.
+    woken: [AtomicU64; 4],
+    /// The engine's thread sleeps, or is about to.
+    sleeping: AtomicU32,
+    token: Mutex<bool>,
+    rise: Condvar,
+    /// Virtual time: when the engine next does something. All ones: never by itself.
+    pub(crate) due: AtomicU64,
+    pub(crate) counters: Counters,
+    pub(crate) state: Mutex<EngineState>,
+}
+
+impl EngineFace {
+    pub(crate) fn new() -> EngineFace {
+        EngineFace {
+            asks: AtomicU32::new(0),
+            news: AtomicU32::new(0),
+            woken: [const { AtomicU64::new(0) }; 4],
+            sleeping: AtomicU32::new(0),
+            token: Mutex::new(false),
+            rise: Condvar::new(),
+            due: AtomicU64::new(u64::MAX),
+            counters: Counters::default(),
+            state: Mutex::new(EngineState::new()),
+        }
+    }
+
+    /// Whether the engine must stop what it does for a moment.
+    #[inline]
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asks.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether a queue was woken since the engine last looked.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.news.load(Ordering::Acquire) != 0
+    }
+
+    /// Does something with the state while the engine executes nothing.
+    pub(crate) fn ask<R>(&self, act: impl FnOnce(&mut EngineState) -> R) -> R {
+        self.asks.fetch_add(1, Ordering::SeqCst);
+        let result = act(&mut lock(&self.state));
+        self.asks.fetch_sub(1, Ordering::SeqCst);
+        result
+    }
+
+    /// Notes that a queue is worth looking at and wakes the engine's thread.
+    pub(crate) fn wake(&self, queue: u32) {
+        self.woken[queue as usize / 64].fetch_or(1 << (queue % 64), Ordering::Release);
+        self.rouse();
+    }
+
+    /// Wakes the engine's thread.
+    pub(crate) fn rouse(&self) {
+        self.news.store(1, Ordering::Release);
+        fence(Ordering::SeqCst);
+        if self.sleeping.load(Ordering::Acquire) != 0 {
+            *lock(&self.token) = true;
+            self.rise.notify_one();
+        }
+    }
+
+    /// Sleeps until roused. Says first that it sleeps and then looks for news, as [`EngineFace::rouse`] gives news first
+    /// and then looks for sleepers: no wake-up is lost.
+    pub(crate) fn sleep(&self) {
+        self.sleeping.store(1, Ordering::Release);
+        fence(Ordering::SeqCst);
+        if !self.has_news() {
+            let mut token = lock(&self.token);
+            while !*token {
+                token = self.rise.wait(token).unwrap_or_else(std::sync::PoisonError::into_inner);
+            }
+            *token = false;
+        }
+        self.sleeping.store(0, Ordering::Release);
+    }
+}
+
+/// The command under way.
+pub(crate) struct Flight {
+    /// Whose it is.
+    pub(crate) queue: usize,
+    /// Its length.
+    pub(crate) words: usize,
+    /// Bytes or elements done.
+    pub(crate) progress: u64,
+    /// What a checksum has summed.
+    pub(crate) sum: u64,
+    /// Virtual time: when it began.
+    pub(crate) begun: u64,
+    /// Virtual time: when it ends.
+    pub(crate) end: u64,
+    /// A trace has been told of its begin.
+    pub(crate) traced: bool,
+}
+
+/// What a step did.
+pub(crate) enum Step {
+    /// A command, or part of one, or it looked for one.
+    Went,
+    /// Nothing, and every queue sleeps.
+    Idle,
+    /// A command that asks every engine to forget translations; not yet done.
+    Flush(Flush),
+}
+
+/// The side of an engine that one party owns at a time.
+pub(crate) struct EngineState {
+    pub(crate) enabled: bool,
+    pub(crate) mmu: Mmu,
+    pub(crate) queues: Vec<Option<QueueRun>>,
+    pub(crate) flight: Option<Flight>,
+    scratch: Box<Scratch>,
+    active: Active,
+    /// The queue that executed last.
+    last: usize,
+    /// How many queues have a parked wait at their head.
+    pub(crate) waiting: u32,
+    /// Since when nothing but waits was left, in device time.
+    pub(crate) starved_since: Option<u64>,
+}
+
+impl EngineState {
+    fn new() -> EngineState {
+        EngineState {
+            enabled: false,
+            mmu: Mmu::new(),
+            queues: (0..QUEUE_COUNT).map(|_| None).collect(),
+            flight: None,
+            scratch: Box::new([0; softgpu_spec::command::WORDS_MAX]),
+            active: Active::default(),
+            last: 0,
+            waiting: 0,
+            starved_since: None,
+        }
+    }
+
+    /// Takes a queue over.
+    pub(crate) fn attach(&mut self, number: u32, setup: QueueSetup) {
+        self.queues[number as usize] = Some(QueueRun::new(number, setup));
+    }
+
+    /// Lets a queue go. A command under way is finished first, or left where it is if `abandon`; a wait just ends.
+    pub(crate) fn detach(&mut self, gpu: &SoftGpu, engine: usize, number: u32, abandon: bool) -> Option<Flush> {
+        let mut flush = None;
+        if self.flight.as_ref().is_some_and(|flight| flight.queue == number as usize) {
+            let waits = matches!(Command::decode(&self.scratch[..]), Ok((Command::Wait { .. }, _)));
+            while !abandon && !waits && self.flight.is_some() {
+                if let Step::Flush(wanted) = self.perform(gpu, engine) {
+                    flush = Some(wanted);
+                }
+            }
+            self.flight = None;
+        }
+        if let Some(queue) = self.queues[number as usize].take() {
+            self.waiting -= u32::from(queue.parked);
+        }
+        self.active.remove(number as usize);
+        gpu.forget_parked(number);
+        flush
+    }
+
+    /// One command of one queue, or a part of a long one.
+    #[inline]
+    pub(crate) fn step(&mut self, gpu: &SoftGpu, engine: usize) -> Step {
+        if self.flight.is_none() && !self.begin(gpu, engine) {
+            if self.active.is_empty() {
+                return Step::Idle;
+            }
+            std::hint::spin_loop();
+            return Step::Went;
+        }
+        self.perform(gpu, engine)
+    }
+
+    /// Chooses a queue and fetches its next command. False when there is none.
+    #[inline]
+    pub(crate) fn begin(&mut self, gpu: &SoftGpu, engine: usize) -> bool {
+        while let Some(at) = self.pick(gpu, engine) {
+            self.end_starvation(gpu, engine);
+            let queue = self.queues[at].as_mut().expect("an active queue is attached");
+            match queue.fetch(&gpu.bus, &mut self.mmu, &mut self.scratch) {
+                Ok(words) => {
+                    self.flight =
+                        Some(Flight { queue: at, words, progress: 0, sum: 0, begun: 0, end: 0, traced: false });
+                    if gpu.is_virtual() || gpu.probe.is_some() {
+                        self.announce(gpu, engine);
+                    }
+                    return true;
+                }
+                Err(fault) => self.fault(gpu, at, fault),
+            }
+        }
+        self.begin_starvation(gpu);
+        false
+    }
+
+    /// Executes the command under way, or a part of it, and retires it.
+    #[inline]
+    pub(crate) fn perform(&mut self, gpu: &SoftGpu, engine: usize) -> Step {
+        let flight = self.flight.as_mut().expect("a command under way");
+        let at = flight.queue;
+        let queue = self.queues[at].as_mut().expect("its queue is attached");
+        let decoded = Command::decode(&self.scratch[..flight.words]);
+        let alone = self.active.is_only(at);
+        let face = &gpu.engines[engine];
+        let mut execution =
+            Execution { gpu, face, mmu: &mut self.mmu, queue, flight, alone, waiting: &mut self.waiting };
+        let outcome = execution.execute(decoded);
+        match outcome {
+            Ok(Outcome::Done) => {
+                self.retire(gpu, engine);
+                Step::Went
+            }
+            Ok(Outcome::Flush(flush)) => {
+                self.retire(gpu, engine);
+                Step::Flush(flush)
+            }
+            Ok(Outcome::Nested) => {
+                self.flight = None;
+                Step::Went
+            }
+            Ok(Outcome::Again) => Step::Went,
+            Ok(Outcome::Parked) => {
+                self.flight = None;
+                self.active.remove(at);
+                Step::Went
+            }
+            Err(fault) => {
+                gpu.trace_end(engine, at as u32, self.flight.take());
+                self.fault(gpu, at, fault);
+                Step::Went
+            }
+        }
+    }
+
+    /// The words of the command under way.
+    pub(crate) fn command_words(&self) -> &[u64] {
+        &self.scratch[..self.flight.as_ref().map_or(0, |flight| flight.words)]
+    }
+
+    /// The next queue in turn that has a command.
+    #[inline]
+    fn pick(&mut self, gpu: &SoftGpu, engine: usize) -> Option<usize> {
+        if !self.enabled {
+            return None;
+        }
+        if gpu.engines[engine].has_news() {
+            self.take_news(gpu, engine);
+        }
+        let patience = gpu.patience();
+        let mut at = self.last;
+        for _ in 0..self.active.len() {
+            at = self.active.next_after(at)?;
+            let Some(queue) = self.queues[at].as_mut() else {
+                self.active.remove(at);
+                continue;
+            };
+            if queue.has_work(&gpu.doorbells) {
+                self.last = at;
+                return Some(at);
+            }
+            if queue.may_sleep(&gpu.doorbells, patience) {
+                self.active.remove(at);
+            }
+        }
+        None
+    }
+
+    /// Makes the woken queues active, those that can run.
+    fn take_news(&mut self, gpu: &SoftGpu, engine: usize) {
+        let face = &gpu.engines[engine];
+        face.news.swap(0, Ordering::AcqRel);
+        for (group, word) in face.woken.iter().enumerate() {
+            let mut bits = word.swap(0, Ordering::AcqRel);
+            while bits != 0 {
+                let at = group * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if self.queues[at].is_some() && gpu.queues[at].state() == queue_state::READY {
+                    self.active.insert(at);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn retire(&mut self, gpu: &SoftGpu, engine: usize) {
+        let flight = self.flight.take().expect("a command under way");
+        let queue = self.queues[flight.queue].as_mut().expect("its queue is attached");
+        if queue.retire(flight.words as u64) {
+            gpu.queues[flight.queue].read_pointer.store(queue.read, Ordering::Release);
+        }
+        if flight.traced {
+            gpu.trace_end(engine, flight.queue as u32, Some(flight));
+        }
+    }
+
+    /// Stops a queue and reports why.
+    fn fault(&mut self, gpu: &SoftGpu, at: usize, fault: Fault) {
+        self.active.remove(at);
+        gpu.queues[at].state.store(queue_state::FAULTED, Ordering::Release);
+        gpu.trace_fault(at as u32, fault.address);
+        let cause = fault.cause | u64::from(fault.level) << 8;
+        gpu.interrupts.raise(Record { kind: record::FAULT, fields: [at as u64, fault.address, cause] });
+    }
+
+    fn begin_starvation(&mut self, gpu: &SoftGpu) {
+        if self.waiting != 0 && self.starved_since.is_none() {
+            self.starved_since = Some(gpu.now());
+        }
+    }
+
+    #[inline]
+    fn end_starvation(&mut self, gpu: &SoftGpu, engine: usize) {
+        if let Some(since) = self.starved_since.take() {
+            gpu.engines[engine].counters.wait_ns.add(gpu.now().saturating_sub(since));
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Commands: what each does. One command at a time, on behalf of the engine that holds it; long ones give way between
+//! pieces when somebody asks for the engine.
+
+use std::time::Instant;
+
+use device_port::Observation;
+use shared_words::{HardwareBarrier, Word, fence, log};
+use softgpu_spec::bus::aperture_entry;
+use softgpu_spec::page_table::TABLE_BYTES;
+use softgpu_spec::register::{fault, record};
+use softgpu_spec::{Command, DecodeError, LogSlot};
+
+use crate::bus::Fault;
+use crate::device::SoftGpu;
+use crate::engine::{EngineFace, Flight};
+use crate::interrupt::Record;
+use crate::mmu::{Access, Flush, Mmu, Target};
+use crate::queue::QueueRun;
+use crate::ring::Nested;
+
+/// What came of a command.
+pub(crate) enum Outcome {
+    /// It is done.
+    Done,
+    /// It is done when every engine has forgotten these translations.
+    Flush(Flush),
+    /// The queue goes on in a nested buffer.
+    Nested,
+    /// There is more of it to do.
+    Again,
+    /// The queue waits and is parked.
+    Parked,
+}
+
+/// One command under execution.
+pub(crate) struct Execution<'a> {
+    pub(crate) gpu: &'a SoftGpu,
+    pub(crate) face: &'a EngineFace,
+    pub(crate) mmu: &'a mut Mmu,
+    pub(crate) queue: &'a mut QueueRun,
+    pub(crate) flight: &'a mut Flight,
+    /// No other queue of the engine is active.
+    pub(crate) alone: bool,
+    pub(crate) waiting: &'a mut u32,
+}
+
+impl<'a> Execution<'a> {
+    /// Executes a decoded command, or a piece of it.
+    #[inline]
+    pub(crate) fn execute(&mut self, decoded: Result<(Command<'_>, usize), DecodeError>) -> Result<Outcome, Fault> {
+        let Ok((command, _)) = decoded else {
+            return Err(self.refused(fault::BAD_COMMAND));
+        };
+        if command.is_privileged() && !self.queue.privileged {
+            return Err(self.refused(fault::PRIVILEGE));
+        }
+        match command {
+            Command::Nop => Ok(Outcome::Done),
+            Command::Wait { va, value, log } => self.wait(va, value, log),
+            Command::Signal { current_va, monitored_va, value, log } => {
+                self.signal(current_va, monitored_va, value, log)
+            }
+            Command::Branch { va, words } => self.branch(va, words),
+            Command::Timestamp { va } => {
+                let target = self.word(va, Access::Write)?;
+                Word::store(target.word, self.gpu.now());
+                Ok(Outcome::Done)
+            }
+            Command::WriteEntries { table, first, entries } => {
+                let word = self.table_entry(table, first)?;
+                entries
+                    .iter()
+                    .zip(0..)
+                    .for_each(|(entry, index)| Word::store(self.gpu.bus.local.word(word + index * 8), *entry));
+                self.face.counters.entries_written.add(entries.len() as u64);
+                Ok(Outcome::Done)
+            }
+            Command::WriteEntryRun { table, first, count, entry, step } => {
+                let word = self.table_entry(table, first)?;
+                for index in 0..u64::from(count) {
+                    Word::store(
+                        self.gpu.bus.local.word(word + index * 8),
+                        entry.wrapping_add(step.wrapping_mul(index)),
+                    );
+                }
+                self.face.counters.entries_written.add(u64::from(count));
+                Ok(Outcome::Done)
+            }
+            Command::MapAperture { first, count, system_address, step } => {
+                self.map_aperture(first, count, system_address, step)
+            }
+            Command::FlushTlb { root, first_va, last_va } => {
+                Ok(Outcome::Flush(Flush { root, first: first_va, last: last_va }))
+            }
+            bulk => {
+                let started = (!self.gpu.is_virtual()).then(Instant::now);
+                let outcome = self.bulk(&bulk);
+                if let Some(started) = started {
+                    // CAST: 2^64 nanoseconds are 584 years.
+                    self.face.counters.busy_ns.add(started.elapsed().as_nanos() as u64);
+                }
+                outcome
+            }
+        }
+    }
+
+    /// Goes on when the value is there; polls for a while if nobody else wants the engine, then parks.
+    // spec: sync §3.8
+    #[inline]
+    fn wait(&mut self, va: u64, value: u64, log: Option<LogSlot>) -> Result<Outcome, Fault> {
+        let target = self.word(va, Access::Read)?;
+        if self.queue.parked {
+            // It was parked here, and whoever made the queue ready has seen the value.
+            self.queue.parked = false;
+            *self.waiting -= 1;
+            return self.wait_over(target, value, log);
+        }
+        self.face.counters.waits.add(1);
+        if Word::load(target.word) >= value {
+            return self.wait_over(target, value, log);
+        }
+        self.face.counters.waits_unsatisfied.add(1);
+        if log.is_some() {
+            self.queue.observed = Some(self.gpu.now());
+        }
+        self.gpu.trace_wait(true, self.queue.number, target.site, value);
+        if self.alone && !self.gpu.is_virtual() && self.poll(target, value) {
+            return self.wait_over(target, value, log);
+        }
+        // The count rises before the queue is parked: a signal that unparks it at once finds it counted.
+        self.queue.parked = true;
+        *self.waiting += 1;
+        if self.gpu.park(self.queue.number, target, value) {
+            self.face.counters.waits_parked.add(1);
+            return Ok(Outcome::Parked);
+        }
+        self.queue.parked = false;
+        *self.waiting -= 1;
+        self.wait_over(target, value, log)
+    }
+
+    /// Looks at the word as often as the device's patience allows, unless the engine is wanted.
+    #[inline]
+    fn poll(&self, target: Target<'_>, value: u64) -> bool {
+        for _ in 0..self.gpu.config.poll_spins {
+            if Word::load(target.word) >= value {
+                return true;
+            }
+            if self.face.is_asked() || self.face.has_news() {
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    #[inline]
+    fn wait_over(&mut self, target: Target<'_>, value: u64, slot: Option<LogSlot>) -> Result<Outcome, Fault> {
+        if let Some(slot) = slot {
+            let observed = self.queue.observed.take().unwrap_or(0);
+            let words = self.log_words(slot)?;
+            write_log(&words, value, slot, log::WAIT_UNBLOCKED, observed, self.gpu.now());
+        }
+        self.gpu.trace_wait(false, self.queue.number, target.site, value);
+        Ok(Outcome::Done)
+    }
+
+    /// Value, log, barrier, question, in this order.
+    // spec: sync §3.7, sync §3.14
+    #[inline]
+    fn signal(
+        &mut self,
+        current_va: u64,
+        monitored_va: u64,
+        value: u64,
+        slot: Option<LogSlot>,
+    ) -> Result<Outcome, Fault> {
+        let current = self.word(current_va, Access::Write)?;
+        let monitored = self.word(monitored_va, Access::Read)?;
+        let interrupt = match slot {
+            None => fence::signal::<HardwareBarrier>(&current.word, &monitored.word, value, || ()),
+            Some(slot) => {
+                let words = self.log_words(slot)?;
+                let now = self.gpu.now();
+                let write = || write_log(&words, value, slot, log::SIGNAL_EXECUTED, 0, now);
+                fence::signal::<HardwareBarrier>(&current.word, &monitored.word, value, write)
+            }
+        };
+        self.face.counters.signals.add(1);
+        self.gpu.trace(|| Observation::Signal { queue: self.queue.number, bus: current.site.bus(), value, interrupt });
+        if interrupt {
+            self.face.counters.interrupts_raised.add(1);
+            self.gpu
+                .interrupts
+                .raise(Record { kind: record::FENCE, fields: [u64::from(self.queue.number), current_va, value] });
+        }
+        self.gpu.unpark_after_store(current.site);
+        Ok(Outcome::Done)
+    }
+
+    fn branch(&mut self, va: u64, words: u32) -> Result<Outcome, Fault> {
+        if self.queue.nested.is_some() {
+            return Err(self.refused(fault::BAD_COMMAND));
+        }
+        if words == 0 {
+            return Ok(Outcome::Done);
+        }
+        let branch_words = self.flight.words as u64;
+        self.queue.nested = Some(Nested { va, words: u64::from(words), done: 0, branch_words });
+        Ok(Outcome::Nested)
+    }
+
+    fn map_aperture(&self, first: u64, count: u64, system_address: u64, step: u64) -> Result<Outcome, Fault> {
+        let Some(entries) = self.gpu.bus.aperture_entries(first, count) else {
+            return Err(self.refused(fault::BAD_ADDRESS));
+        };
+        for index in 0..count {
+            let page = system_address.wrapping_add(step.wrapping_mul(index));
+            Word::store(self.gpu.bus.local.word(entries + index * 8), aperture_entry::to(page));
+        }
+        self.face.counters.entries_written.add(count);
+        Ok(Outcome::Done)
+    }
+
+    /// The word at which a table's entries from `first` begin; the command's decoding has checked that they fit the table.
+    fn table_entry(&self, table: u64, first: u32) -> Result<u64, Fault> {
+        if !table.is_multiple_of(TABLE_BYTES) || !self.gpu.bus.local.contains(table, TABLE_BYTES) {
+            return Err(Fault { address: table, cause: fault::BAD_ADDRESS, level: 0 });
+        }
+        Ok(table + u64::from(first) * 8)
+    }
+
+    /// The 64-bit word at a virtual address of the queue's space.
+    #[inline]
+    fn word(&mut self, va: u64, access: Access) -> Result<Target<'a>, Fault> {
+        self.mmu.word(&self.gpu.bus, self.queue.root, va, access)
+    }
+
+    /// The words of a log slot, found before anything is stored.
+    fn log_words(&mut self, slot: LogSlot) -> Result<[Target<'a>; 5], Fault> {
+        let entry = |offset: u64| slot.entry_va.wrapping_add(offset);
+        Ok([
+            self.word(entry(log::entry::FENCE_VALUE), Access::Write)?,
+            self.word(entry(log::entry::HANDLE_AND_OPERATION), Access::Write)?,
+            self.word(entry(log::entry::OBSERVED), Access::Write)?,
+            self.word(entry(log::entry::END), Access::Write)?,
+            self.word(slot.position_va, Access::Write)?,
+        ])
+    }
+
+    /// A fault of the command itself.
+    pub(crate) fn refused(&self, cause: u64) -> Fault {
+        Fault { address: self.queue.head(), cause, level: 0 }
+    }
+}
+
+/// Writes an entry and then the position word, by single 64-bit stores.
+fn write_log(words: &[Target<'_>; 5], value: u64, slot: LogSlot, operation: u32, observed: u64, end: u64) {
+    let [fence_value, handle, observed_word, end_word, position] = words;
+    Word::store(fence_value.word, value);
+    Word::store(handle.word, u64::from(slot.handle) | u64::from(operation) << 32);
+    Word::store(observed_word.word, observed);
+    Word::store(end_word.word, end);
+    Word::store(position.word, slot.position);
+}

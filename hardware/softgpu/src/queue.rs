@@ -1,0 +1,136 @@
+//! A hardware queue: what everybody sees of it ([`QueueFace`]), and what only its engine holds while it runs
+//! ([`QueueRun`]). Which queue runs next is the engine's decision; reading its commands is [`crate::ring`]'s.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use shared_words::{HardwareBarrier, Memory, Word, doorbell};
+use softgpu_spec::register::{queue_flags, queue_state};
+
+use crate::ring::{Nested, Window};
+
+/// The side of a queue that registers, the CMP and doorbells reach.
+pub(crate) struct QueueFace {
+    /// One of [`queue_state`]. DISABLED and back: registers, under the engine's lock. PARKED and back: under the CMP's
+    /// lock. FAULTED: the engine.
+    pub(crate) state: AtomicU64,
+    /// Bytes of the ring consumed; owned by the engine.
+    pub(crate) read_pointer: AtomicU64,
+    /// The engine that the queue was enabled on.
+    pub(crate) engine: AtomicU32,
+}
+
+impl QueueFace {
+    pub(crate) fn new() -> QueueFace {
+        QueueFace {
+            state: AtomicU64::new(queue_state::DISABLED),
+            read_pointer: AtomicU64::new(0),
+            engine: AtomicU32::new(0),
+        }
+    }
+
+    pub(crate) fn state(&self) -> u64 {
+        self.state.load(Ordering::Acquire)
+    }
+}
+
+/// What the queue registers say when the queue is enabled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct QueueSetup {
+    pub(crate) engine: u64,
+    pub(crate) root: u64,
+    pub(crate) ring: u64,
+    pub(crate) ring_bytes: u64,
+    pub(crate) flags: u64,
+}
+
+/// The side of a queue that its engine owns.
+pub(crate) struct QueueRun {
+    pub(crate) number: u32,
+    pub(crate) root: u64,
+    pub(crate) ring: u64,
+    pub(crate) ring_bytes: u64,
+    pub(crate) privileged: bool,
+    /// The ring's address is a bus address.
+    pub(crate) ring_physical: bool,
+    /// Bytes of the ring consumed.
+    pub(crate) read: u64,
+    /// The doorbell when last looked at.
+    pub(crate) write: u64,
+    /// The nested buffer that is being executed.
+    pub(crate) nested: Option<Nested>,
+    pub(crate) ring_window: Window,
+    pub(crate) nested_window: Window,
+    /// The doorbell says that the engine does not look at it.
+    asleep: bool,
+    /// How often in a row there was nothing to do.
+    drained: u32,
+    /// The wait at the head was parked. When the queue is READY again the wait is over.
+    pub(crate) parked: bool,
+    /// When the wait at the head was first found unsatisfied, if anybody wants to know.
+    pub(crate) observed: Option<u64>,
+}
+
+impl QueueRun {
+    pub(crate) fn new(number: u32, setup: QueueSetup) -> QueueRun {
+        QueueRun {
+            number,
+            root: setup.root,
+            ring: setup.ring,
+            ring_bytes: setup.ring_bytes,
+            privileged: setup.flags & queue_flags::PRIVILEGED != 0,
+            ring_physical: setup.flags & queue_flags::RING_PHYSICAL != 0,
+            read: 0,
+            write: 0,
+            nested: None,
+            ring_window: Window::CLOSED,
+            nested_window: Window::CLOSED,
+            asleep: false,
+            drained: 0,
+            parked: false,
+            observed: None,
+        }
+    }
+
+    /// Whether there is a command to execute.
+    #[inline]
+    pub(crate) fn has_work(&mut self, doorbells: &Memory) -> bool {
+        if self.nested.is_none() && self.write == self.read {
+            self.write = Word::load(self.value_word(doorbells));
+            if self.write == self.read {
+                return false;
+            }
+        }
+        self.drained = 0;
+        if self.asleep {
+            doorbell::awake(self.asleep_word(doorbells));
+            self.asleep = false;
+        }
+        true
+    }
+
+    /// There was nothing to do. After more than `patience` times in a row the doorbell is told that nobody looks, and the
+    /// answer is true, unless it was rung meanwhile.
+    // spec: sync §3.17
+    pub(crate) fn may_sleep(&mut self, doorbells: &Memory, patience: u32) -> bool {
+        self.drained = self.drained.saturating_add(1);
+        if self.drained <= patience {
+            return false;
+        }
+        self.asleep =
+            doorbell::may_sleep::<HardwareBarrier>(self.value_word(doorbells), self.asleep_word(doorbells), self.read);
+        self.asleep
+    }
+
+    fn value_word<'a>(&self, doorbells: &'a Memory) -> &'a AtomicU64 {
+        doorbells.word(doorbell_offset(self.number) + doorbell::VALUE_OFFSET)
+    }
+
+    fn asleep_word<'a>(&self, doorbells: &'a Memory) -> &'a AtomicU64 {
+        doorbells.word(doorbell_offset(self.number) + doorbell::ASLEEP_OFFSET)
+    }
+}
+
+/// Byte offset of a queue's doorbell in the doorbell page.
+pub(crate) fn doorbell_offset(queue: u32) -> u64 {
+    u64::from(queue) * doorbell::DOORBELL_BYTES
+}

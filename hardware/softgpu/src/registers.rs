@@ -1,0 +1,216 @@
+//! Registers: what reading and writing them does. Any number may be written at any time; what makes no sense is a fault of
+//! the queue it was written for, or is ignored.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use device_port::DevicePort;
+use shared_words::{Memory, Word, doorbell};
+use softgpu_spec::register::{self, counter, queue_control, queue_state, record};
+use softgpu_spec::{QUEUE_COUNT, engine};
+
+use crate::counters::Counters;
+use crate::device::SoftGpu;
+use crate::interrupt::Record;
+use crate::lock;
+use crate::queue::{QueueSetup, doorbell_offset};
+
+/// The queue registers: which queue they address, and what was written for each.
+pub(crate) struct Selected {
+    queue: u32,
+    setups: Vec<QueueSetup>,
+}
+
+impl Default for Selected {
+    fn default() -> Self {
+        Selected { queue: 0, setups: vec![QueueSetup::default(); QUEUE_COUNT as usize] }
+    }
+}
+
+impl DevicePort for SoftGpu {
+    fn read_register(&self, offset: u32) -> u64 {
+        match offset {
+            register::ID => register::ID_VALUE,
+            register::LOCAL_BYTES => self.bus.local.bytes(),
+            register::APERTURE_BYTES => self.bus.aperture_bytes(),
+            register::TIMESTAMP => self.now(),
+            register::APERTURE_TABLE => self.bus.aperture_table(),
+            register::ENGINE_ENABLE => u64::from(self.engines[0].ask(|state| state.enabled)),
+            register::QUEUE_SELECT..=register::QUEUE_READ_POINTER => self.read_queue(offset),
+            register::CMP_ROOT => self.cmp.root.load(Ordering::Relaxed),
+            register::CMP_RESULT => self.cmp.result.load(Ordering::Acquire),
+            register::INTERRUPT_POP => self.interrupts.pop(),
+            register::RECORD_0 => self.interrupts.field(0),
+            register::RECORD_1 => self.interrupts.field(1),
+            register::RECORD_2 => self.interrupts.field(2),
+            _ => self.read_counter(offset),
+        }
+    }
+
+    fn write_register(&self, offset: u32, value: u64) {
+        match offset {
+            register::APERTURE_TABLE => self.bus.set_aperture_table(value),
+            register::ENGINE_ENABLE => self.enable_engines(value != 0),
+            register::QUEUE_SELECT..=register::QUEUE_FLAGS => self.write_queue(offset, value),
+            register::QUEUE_CONTROL => self.control_queue(value),
+            register::CMP_ARGUMENT_0 => self.cmp.arguments[0].store(value, Ordering::Relaxed),
+            register::CMP_ARGUMENT_1 => self.cmp.arguments[1].store(value, Ordering::Relaxed),
+            register::CMP_ARGUMENT_2 => self.cmp.arguments[2].store(value, Ordering::Relaxed),
+            register::CMP_ROOT => self.cmp.root.store(value, Ordering::Relaxed),
+            register::CMP_COMMAND => self.cmp_command(value),
+            _ => {}
+        }
+    }
+
+    fn local_memory(&self) -> &Arc<Memory> {
+        &self.bus.local
+    }
+
+    fn doorbell_page(&self) -> &Arc<Memory> {
+        &self.doorbells
+    }
+
+    fn doorbell_rung(&self, index: u32) {
+        if index < QUEUE_COUNT {
+            let number = self.queues[index as usize].engine.load(Ordering::Acquire) as usize;
+            self.engines[number].wake(index);
+            self.due_after(&self.engines[number], 0);
+        }
+    }
+}
+
+impl SoftGpu {
+    fn enable_engines(&self, enabled: bool) {
+        for face in &self.engines {
+            face.ask(|state| state.enabled = enabled);
+            face.rouse();
+            self.due_after(face, 0);
+        }
+    }
+
+    fn read_queue(&self, offset: u32) -> u64 {
+        let selected = lock(&self.selected);
+        let setup = &selected.setups[selected.queue as usize];
+        let face = &self.queues[selected.queue as usize];
+        match offset {
+            register::QUEUE_SELECT => u64::from(selected.queue),
+            register::QUEUE_ENGINE => setup.engine,
+            register::QUEUE_ROOT => setup.root,
+            register::QUEUE_RING => setup.ring,
+            register::QUEUE_RING_BYTES => setup.ring_bytes,
+            register::QUEUE_FLAGS => setup.flags,
+            register::QUEUE_CONTROL => face.state(),
+            register::QUEUE_READ_POINTER => face.read_pointer.load(Ordering::Acquire),
+            _ => 0,
+        }
+    }
+
+    fn write_queue(&self, offset: u32, value: u64) {
+        let mut selected = lock(&self.selected);
+        if offset == register::QUEUE_SELECT {
+            // A queue that there is not cannot be selected: the selection stays.
+            if let Ok(queue) = u32::try_from(value)
+                && queue < QUEUE_COUNT
+            {
+                selected.queue = queue;
+            }
+            return;
+        }
+        let queue = selected.queue as usize;
+        let setup = &mut selected.setups[queue];
+        match offset {
+            register::QUEUE_ENGINE => setup.engine = value,
+            register::QUEUE_ROOT => setup.root = value,
+            register::QUEUE_RING => setup.ring = value,
+            register::QUEUE_RING_BYTES => setup.ring_bytes = value,
+            register::QUEUE_FLAGS => setup.flags = value,
+            _ => {}
+        }
+    }
+
+    fn control_queue(&self, control: u64) {
+        let selected = lock(&self.selected);
+        let (queue, setup) = (selected.queue, selected.setups[selected.queue as usize]);
+        match control {
+            queue_control::ENABLE => {
+                self.disable(queue);
+                self.enable(queue, setup);
+            }
+            queue_control::DISABLE => self.disable(queue),
+            _ => {}
+        }
+    }
+
+    /// Lets a queue run from the start of its ring.
+    fn enable(&self, queue: u32, setup: QueueSetup) {
+        let face = &self.queues[queue as usize];
+        let sound = setup.engine < u64::from(engine::COUNT)
+            && setup.ring_bytes.is_power_of_two()
+            && setup.ring_bytes >= 4096
+            && setup.ring.is_multiple_of(8);
+        if !sound {
+            face.state.store(queue_state::FAULTED, Ordering::Release);
+            let fields = [u64::from(queue), setup.ring, register::fault::BAD_ADDRESS];
+            self.interrupts.raise(Record { kind: record::FAULT, fields });
+            return;
+        }
+        let offset = doorbell_offset(queue);
+        Word::store(self.doorbells.word(offset + doorbell::VALUE_OFFSET), 0);
+        Word::store(self.doorbells.word(offset + doorbell::ASLEEP_OFFSET), 0);
+        face.read_pointer.store(0, Ordering::Release);
+        // CAST: below the engine count.
+        face.engine.store(setup.engine as u32, Ordering::Release);
+        self.engines[setup.engine as usize].ask(|state| {
+            state.attach(queue, setup);
+            face.state.store(queue_state::READY, Ordering::Release);
+        });
+        self.engines[setup.engine as usize].wake(queue);
+        self.due_after(&self.engines[setup.engine as usize], 0);
+    }
+
+    /// Forgets a queue; when this returns no engine executes for it.
+    fn disable(&self, queue: u32) {
+        let face = &self.queues[queue as usize];
+        if face.state() == queue_state::DISABLED {
+            return;
+        }
+        let number = face.engine.load(Ordering::Acquire) as usize;
+        let flush = self.engines[number].ask(|state| {
+            let flush = state.detach(self, number, queue, self.is_virtual());
+            face.state.store(queue_state::DISABLED, Ordering::Release);
+            flush
+        });
+        if let Some(flush) = flush {
+            self.flush(flush);
+        }
+        self.due_after(&self.engines[number], 0);
+    }
+
+    fn read_counter(&self, offset: u32) -> u64 {
+        let sum = |pick: fn(&Counters) -> u64| self.engines.iter().map(|face| pick(&face.counters)).sum();
+        match offset {
+            counter::SIGNALS => sum(|counters| counters.signals.get()),
+            counter::INTERRUPTS_RAISED => sum(|counters| counters.interrupts_raised.get()),
+            counter::INTERRUPTS_SUPPRESSED => sum(|counters| counters.signals.get() - counters.interrupts_raised.get()),
+            counter::WAITS => sum(|counters| counters.waits.get()),
+            counter::WAITS_UNSATISFIED => sum(|counters| counters.waits_unsatisfied.get()),
+            counter::WAITS_PARKED => sum(|counters| counters.waits_parked.get()),
+            counter::COPY_BYTES => sum(|counters| counters.copy_bytes.get()),
+            counter::PUBLISH_RAISED => self.cmp.publish_raised.load(Ordering::Relaxed),
+            counter::ENTRIES_WRITTEN => sum(|counters| counters.entries_written.get()),
+            _ => self.read_engine_time(offset),
+        }
+    }
+
+    fn read_engine_time(&self, offset: u32) -> u64 {
+        let nth =
+            |base: u32| offset.checked_sub(base).filter(|past| past.is_multiple_of(8)).map(|past| (past / 8) as usize);
+        let busy = nth(counter::ENGINE_BUSY_NS).and_then(|engine| self.engines.get(engine));
+        let wait = nth(counter::ENGINE_WAIT_NS).and_then(|engine| self.engines.get(engine));
+        match (busy, wait) {
+            (Some(face), _) => face.counters.busy_ns.get(),
+            (_, Some(face)) => face.counters.wait_ns.get(),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Fetching commands: from the ring, over its end, and from nested buffers. A page of the ring is translated once and then
+//! read directly ([`Window`]); every word is read once, so that what was checked is what is executed. Called by the engine.
+
+use shared_words::Word;
+use softgpu_spec::Command;
+use softgpu_spec::bus::PAGE_BYTES;
+use softgpu_spec::command::WORDS_MAX;
+use softgpu_spec::register::fault;
+
+use crate::bus::{Bus, Fault, Site};
+use crate::mmu::{Access, Mmu};
+use crate::queue::QueueRun;
+
+/// A nested buffer, and how far it has been executed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nested {
+    /// Where it lies.
+    pub(crate) va: u64,
+    /// Its length.
+    pub(crate) words: u64,
+    /// Words executed.
+    pub(crate) done: u64,
+    /// Length in words of the Branch that leads to it, still at the head of the ring.
+    pub(crate) branch_words: u64,
+}
+
+/// One translated page.
+#[derive(Clone, Copy)]
+pub(crate) struct Window {
+    page: u64,
+    generation: u64,
+    site: Site,
+}
+
+impl Window {
+    /// No page has this number.
+    pub(crate) const CLOSED: Window = Window { page: u64::MAX, generation: 0, site: Site::Zero };
+}
+
+/// A command's words.
+pub(crate) type Scratch = [u64; WORDS_MAX];
+
+impl QueueRun {
+    /// Copies the words of the command at the head into `scratch`. Returns how many.
+    pub(crate) fn fetch(&mut self, bus: &Bus, mmu: &mut Mmu, scratch: &mut Scratch) -> Result<usize, Fault> {
+        let available = self.available()?;
+        let head = self.address(0);
+        let bad = |_| Fault { address: head, cause: fault::BAD_COMMAND, level: 0 };
+        scratch[0] = self.word(bus, mmu, head)?;
+        let length = Command::length(scratch[0]).map_err(bad)?;
+        if length as u64 > available {
+            return Err(Fault { address: head, cause: fault::BAD_COMMAND, level: 0 });
+        }
+        for (index, place) in scratch[..length].iter_mut().enumerate().skip(1) {
+            *place = self.word(bus, mmu, self.address(index as u64))?;
+        }
+        Ok(length)
+    }
+
+    /// The command of `words` words at the head is done. True when that moved the read pointer.
+    #[inline]
+    pub(crate) fn retire(&mut self, words: u64) -> bool {
+        let consumed = match &mut self.nested {
+            None => words,
+            Some(nested) => {
+                nested.done += words;
+                if nested.done < nested.words {
+                    return false;
+                }
+                nested.branch_words
+            }
+        };
+        self.nested = None;
+        self.read += consumed * 8;
+        true
+    }
+
+    /// The address of the command at the head: what a fault of the command itself names.
+    pub(crate) fn head(&self) -> u64 {
+        self.address(0)
+    }
+
+    /// The address of the word `index` words behind the head.
+    #[inline]
+    fn address(&self, index: u64) -> u64 {
+        match &self.nested {
+            Some(nested) => nested.va.wrapping_add((nested.done + index) * 8),
+            None => self.ring.wrapping_add((self.read + index * 8) & (self.ring_bytes - 1)),
+        }
+    }
+
+    /// How many words there are to read. A write pointer that no producer could have reached is a fault.
+    fn available(&self) -> Result<u64, Fault> {
+        if let Some(nested) = &self.nested {
+            return Ok(nested.words - nested.done);
+        }
+        let bytes = self.write.wrapping_sub(self.read);
+        if bytes > self.ring_bytes || !bytes.is_multiple_of(8) {
+            return Err(Fault { address: self.address(0), cause: fault::BAD_COMMAND, level: 0 });
+        }
+        Ok(bytes / 8)
+    }
+
+    #[inline]
+    fn word(&mut self, bus: &Bus, mmu: &mut Mmu, address: u64) -> Result<u64, Fault> {
+        let physical = self.ring_physical && self.nested.is_none();
+        let window = if self.nested.is_some() { &mut self.nested_window } else { &mut self.ring_window };
+        if window.page != address / PAGE_BYTES || window.generation != mmu.generation() {
+            if !address.is_multiple_of(8) {
+                return Err(Fault { address, cause: fault::BAD_ADDRESS, level: 0 });
+            }
+            let start = address - address % PAGE_BYTES;
+            let found = if physical { bus.site(start) } else { mmu.site(bus, self.root, start, Access::Read) };
+            let site = found.map_err(|fault| Fault { address, ..fault })?;
+            *window = Window { page: address / PAGE_BYTES, generation: mmu.generation(), site };
+        }
+        Ok(Word::load(bus.read_word(window.site.plus(address % PAGE_BYTES))))
+    }
+}

@@ -1,0 +1,160 @@
+//! Virtual time: the device does what is due when it is told the time. A command's effects come at its end.
+
+use std::sync::atomic::Ordering;
+
+use device_port::{Clocked, Observation};
+use softgpu_spec::Command;
+
+use crate::bus::Site;
+use crate::device::SoftGpu;
+use crate::engine::{EngineFace, EngineState, Step};
+use crate::lock;
+use crate::mmu::{Access, Flush};
+use crate::timing::Path;
+
+/// An engine that does nothing by itself.
+const NEVER: u64 = u64::MAX;
+
+impl Clocked for SoftGpu {
+    fn next_event(&self) -> Option<u64> {
+        self.engines.iter().map(|face| face.due.load(Ordering::Acquire)).min().filter(|due| *due != NEVER)
+    }
+
+    fn tick(&self, now: u64) {
+        loop {
+            // The earliest engine first; equal times in the order of their numbers.
+            let due = |number: &usize| self.engines[*number].due.load(Ordering::Acquire);
+            let next =
+                (0..self.engines.len()).min_by_key(|number| (due(number), *number)).filter(|number| due(number) <= now);
+            let Some(engine) = next else { break };
+            self.clock.set(due(&engine));
+            if let Some(flush) = self.advance(engine) {
+                self.flush(flush);
+            }
+        }
+        self.clock.set(now);
+    }
+}
+
+impl SoftGpu {
+    /// Ends the command that is due on an engine, and begins its next one.
+    fn advance(&self, engine: usize) -> Option<Flush> {
+        let face = &self.engines[engine];
+        let mut state = lock(&face.state);
+        let mut flush = None;
+        if let Some(flight) = &state.flight {
+            let spent = flight.end - flight.begun;
+            while state.flight.is_some() {
+                if let Step::Flush(wanted) = state.perform(self, engine) {
+                    flush = Some(wanted);
+                }
+            }
+            face.counters.busy_ns.add(spent);
+        }
+        // A flush is to be seen by the next command: it begins when that is done, at the same time.
+        let due = match flush {
+            Some(_) => self.now(),
+            None if state.begin(self, engine) => state.flight.as_ref().map_or(NEVER, |flight| flight.end),
+            None => NEVER,
+        };
+        // News that came while the engine looked are looked at once more.
+        face.due.store(if due == NEVER && face.has_news() { self.now() } else { due }, Ordering::Release);
+        flush
+    }
+
+    /// An idle engine has something to do `delay_ns` from now; a busy one looks when its command ends.
+    pub(crate) fn due_after(&self, face: &EngineFace, delay_ns: u64) {
+        if self.is_virtual() {
+            let then = self.now().saturating_add(delay_ns);
+            // Relaxed update is enough: virtual time has one thread.
+            if face.due.load(Ordering::Acquire) > then && !face.ask(|state| state.flight.is_some()) {
+                face.due.store(then, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl EngineState {
+    /// Tells the command that begins: how long it takes in virtual time, and a trace of it.
+    pub(crate) fn announce(&mut self, gpu: &SoftGpu, engine: usize) {
+        let Some(flight) = &self.flight else { return };
+        let (at, words) = (flight.queue, flight.words);
+        let Ok((command, _)) = Command::decode(&self.command_words()[..words]) else {
+            let now = gpu.now();
+            if let Some(flight) = &mut self.flight {
+                (flight.begun, flight.end) = (now, now);
+            }
+            return;
+        };
+        let (kind, bytes, operands) = shape(&command);
+        let duration = if gpu.is_virtual() {
+            let root = self.queues[at].as_ref().map_or(0, |queue| queue.root);
+            let local = |operand: &Operand| match operand {
+                Operand::None => true,
+                Operand::Virtual(va) => !matches!(self.mmu_site(gpu, root, *va), Some(Site::System(_))),
+                Operand::Bus(bus) => !matches!(gpu.bus.site(*bus), Ok(Site::System(_))),
+            };
+            let command = self.decoded_again(words);
+            let path = if operands.iter().all(local) { Path::Local } else { Path::Bus };
+            command.map_or(0, |command| gpu.config.timing.duration(&command, path))
+        } else {
+            0
+        };
+        let now = gpu.now();
+        if let Some(flight) = &mut self.flight {
+            (flight.begun, flight.end, flight.traced) = (now, now.saturating_add(duration), kind.is_some());
+        }
+        if let Some(kind) = kind {
+            // CAST: engines and queues are counted in ones.
+            gpu.trace(|| Observation::Begin { engine: engine as u32, queue: at as u32, kind, bytes });
+        }
+    }
+
+    fn decoded_again(&self, words: usize) -> Option<Command<'_>> {
+        Command::decode(&self.command_words()[..words]).ok().map(|(command, _)| command)
+    }
+
+    /// Where an operand begins; nothing if that faults, which the command itself will find.
+    fn mmu_site(&self, gpu: &SoftGpu, root: u64, va: u64) -> Option<Site> {
+        crate::mmu::translate(&gpu.bus, root, va, Access::Read).ok()
+    }
+}
+
+enum Operand {
+    None,
+    Virtual(u64),
+    Bus(u64),
+}
+
+/// What a trace calls a command that takes time, how many bytes it concerns, and where its operands begin.
+fn shape(command: &Command<'_>) -> (Option<&'static str>, u64, [Operand; 2]) {
+    use Operand::{Bus, None as Nothing, Virtual};
+    match *command {
+        Command::Copy { source_va, target_va, bytes } => {
+            (Some("copy"), bytes, [Virtual(source_va), Virtual(target_va)])
+        }
+        Command::Fill { va, bytes, .. } => (Some("fill"), bytes, [Virtual(va), Nothing]),
+        Command::Touch { va, bytes, .. } => (Some("touch"), bytes, [Virtual(va), Nothing]),
+        Command::Pattern { va, bytes, .. } => (Some("pattern"), bytes, [Virtual(va), Nothing]),
+        Command::Check { va, bytes, .. } => (Some("check"), bytes, [Virtual(va), Nothing]),
+        Command::Checksum { va, bytes, .. } => (Some("checksum"), bytes, [Virtual(va), Nothing]),
+        Command::Saxpy { x_va, y_va, elements, .. } => {
+            (Some("saxpy"), elements.saturating_mul(4), [Virtual(x_va), Virtual(y_va)])
+        }
+        Command::CopyPhysical { source_bus, target_bus, bytes } => {
+            (Some("page copy"), bytes, [Bus(source_bus), Bus(target_bus)])
+        }
+        Command::FillPhysical { target_bus, bytes, .. } => (Some("page fill"), bytes, [Bus(target_bus), Nothing]),
+        Command::WriteEntries { entries, .. } => {
+            (Some("page-table update"), entries.len() as u64 * 8, [Nothing, Nothing])
+        }
+        Command::WriteEntryRun { count, .. } => (Some("page-table update"), u64::from(count) * 8, [Nothing, Nothing]),
+        Command::MapAperture { count, .. } => (Some("aperture update"), count.saturating_mul(8), [Nothing, Nothing]),
+        Command::FlushTlb { .. } => (Some("TLB flush"), 0, [Nothing, Nothing]),
+        Command::Nop
+        | Command::Wait { .. }
+        | Command::Signal { .. }
+        | Command::Branch { .. }
+        | Command::Timestamp { .. } => (None, 0, [Nothing, Nothing]),
+    }
+}

@@ -1,0 +1,139 @@
+//! The cost model: how long a command takes in virtual time. Integers only. It is stated, not measured: real time runs as
+//! fast as the machine does and never asks here. Called by the engine when it begins a command in virtual time.
+//!
+//! | command | nanoseconds |
+//! |---|---|
+//! | Nop, Branch, Timestamp, FlushTlb | `command_ns` |
+//! | Wait | `command_ns + wait_ns`; parked, it goes on `unpark_ns` after the signal |
+//! | Signal | `command_ns + signal_ns` |
+//! | Copy, CopyPhysical, Fill, FillPhysical | `command_ns + copy_latency_ns + bytes ÷ rate`, rate `local_copy_bytes_per_us` when every end is local memory, else `copy_bytes_per_us` |
+//! | Touch, Pattern, Check, Checksum, Saxpy | `command_ns + launch_ns + bytes ÷ rate`, rate `compute_bytes_per_us`, and no more than `copy_bytes_per_us` when an operand is not local |
+//! | WriteEntries, WriteEntryRun, MapAperture | `command_ns + entries × entry_ps ÷ 1000` |
+//!
+//! Divisions round up. Where a range begins decides whether it is local. Touch with write, Copy and Saxpy count the bytes
+//! of their range once: the rates are those of ranges, not of the memory's wires.
+
+use softgpu_spec::Command;
+
+/// The numbers of the cost model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Fetching and decoding any command.
+    pub command_ns: u64,
+    /// Starting a compute kernel.
+    pub launch_ns: u64,
+    /// What a kernel reads or writes in a microsecond.
+    pub compute_bytes_per_us: u64,
+    /// What a copy or fill moves in a microsecond when system memory is one end.
+    pub copy_bytes_per_us: u64,
+    /// What a copy or fill moves in a microsecond inside local memory.
+    pub local_copy_bytes_per_us: u64,
+    /// Starting a copy or fill.
+    pub copy_latency_ns: u64,
+    /// Storing a value and deciding about the interrupt.
+    pub signal_ns: u64,
+    /// Looking at a value.
+    pub wait_ns: u64,
+    /// From the signal until a parked queue executes its next command.
+    pub unpark_ns: u64,
+    /// Picoseconds for one page-table or aperture entry.
+    pub entry_ps: u64,
+}
+
+impl Default for Timing {
+    /// A device of the middle class: 1 TB/s of local memory, a bus of 25 GB/s.
+    fn default() -> Timing {
+        Timing {
+            command_ns: 50,
+            launch_ns: 2_000,
+            compute_bytes_per_us: 1_000_000,
+            copy_bytes_per_us: 25_000,
+            local_copy_bytes_per_us: 400_000,
+            copy_latency_ns: 1_000,
+            signal_ns: 100,
+            wait_ns: 100,
+            unpark_ns: 500,
+            entry_ps: 500,
+        }
+    }
+}
+
+/// Which wires a command's data uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// Local memory only.
+    Local,
+    /// The bus to system memory.
+    Bus,
+}
+
+impl Timing {
+    /// How long `command` takes, in nanoseconds. `path` matters only to commands that move bulk content.
+    pub fn duration(&self, command: &Command<'_>, path: Path) -> u64 {
+        let copy = |bytes: u64| {
+            let rate = match path {
+                Path::Local => self.local_copy_bytes_per_us,
+                Path::Bus => self.copy_bytes_per_us,
+            };
+            self.copy_latency_ns.saturating_add(span(bytes, rate))
+        };
+        let kernel = |bytes: u64| {
+            let rate = match path {
+                Path::Local => self.compute_bytes_per_us,
+                Path::Bus => self.compute_bytes_per_us.min(self.copy_bytes_per_us),
+            };
+            self.launch_ns.saturating_add(span(bytes, rate))
+        };
+        let entries = |count: u64| count.saturating_mul(self.entry_ps).div_ceil(1000);
+        let work = match *command {
+            Command::Nop | Command::Branch { .. } | Command::Timestamp { .. } | Command::FlushTlb { .. } => 0,
+            Command::Wait { .. } => self.wait_ns,
+            Command::Signal { .. } => self.signal_ns,
+            Command::Copy { bytes, .. }
+            | Command::CopyPhysical { bytes, .. }
+            | Command::Fill { bytes, .. }
+            | Command::FillPhysical { bytes, .. } => copy(bytes),
+            Command::Touch { bytes, .. }
+            | Command::Pattern { bytes, .. }
+            | Command::Check { bytes, .. }
+            | Command::Checksum { bytes, .. } => kernel(bytes),
+            Command::Saxpy { elements, .. } => kernel(elements.saturating_mul(4)),
+            Command::WriteEntries { entries: list, .. } => entries(list.len() as u64),
+            Command::WriteEntryRun { count, .. } => entries(u64::from(count)),
+            Command::MapAperture { count, .. } => entries(count),
+        };
+        self.command_ns.saturating_add(work)
+    }
+}
+
+/// Nanoseconds for `bytes` at a rate, rounded up. A rate of 0 counts as 1, so that nothing takes no end.
+fn span(bytes: u64, bytes_per_us: u64) -> u64 {
+    let ns = (u128::from(bytes) * 1000).div_ceil(u128::from(bytes_per_us.max(1)));
+    u64::try_from(ns).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_above_is_what_is_charged() {
+        let timing = Timing::default();
+        let copy = Command::Copy { source_va: 0, target_va: 0, bytes: 1 << 20 };
+        assert_eq!(timing.duration(&copy, Path::Bus), 50 + 1_000 + 41_944, "1 MiB at 25 GB/s, rounded up");
+        assert_eq!(timing.duration(&copy, Path::Local), 50 + 1_000 + 2_622);
+        let touch = Command::Touch { va: 0, bytes: 1_000_000, write: false };
+        assert_eq!(timing.duration(&touch, Path::Local), 50 + 2_000 + 1_000);
+        assert_eq!(timing.duration(&touch, Path::Bus), 50 + 2_000 + 40_000);
+        assert_eq!(timing.duration(&Command::Wait { va: 0, value: 1, log: None }, Path::Local), 150);
+        let run = Command::WriteEntryRun { table: 0, first: 0, count: 3, entry: 0, step: 0 };
+        assert_eq!(timing.duration(&run, Path::Local), 52, "1500 ps are 2 ns");
+    }
+
+    #[test]
+    fn absurd_sizes_and_rates_end() {
+        let timing = Timing { copy_bytes_per_us: 0, ..Timing::default() };
+        let copy = Command::Copy { source_va: 0, target_va: 0, bytes: u64::MAX & !7 };
+        assert_eq!(timing.duration(&copy, Path::Bus), u64::MAX);
+    }
+}
