@@ -1,0 +1,70 @@
+//! An opened adapter.
+
+use std::sync::Arc;
+
+use kmt_calls::{AdapterInfo, Call, Refusal, Reply, VideoMemoryInfo};
+use kmt_link::Link;
+use wddm_types::{Luid, RawHandle};
+
+use crate::{Owned, expect_reply};
+
+/// An opened adapter (`D3DKMTOpenAdapterFromLuid`).
+pub struct Adapter {
+    owned: Owned,
+    luid: Luid,
+}
+
+impl Adapter {
+    /// Opens the adapter with this LUID.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn open(link: Arc<dyn Link>, luid: Luid) -> Result<Adapter, Refusal> {
+        let handle = expect_reply!(link.call(Call::OpenAdapterFromLuid { luid })?, Reply::Handle(handle) => handle);
+        let owned = Owned { link, handle, destroy: |adapter| Call::CloseAdapter { adapter } };
+        Ok(Adapter { owned, luid })
+    }
+
+    /// Opens the kernel's first adapter.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn open_first(link: Arc<dyn Link>) -> Result<Adapter, Refusal> {
+        let adapters = crate::enum_adapters(link.as_ref())?;
+        let luid = adapters.first().map_or(Luid(0), |(luid, _)| *luid);
+        Adapter::open(link, luid)
+    }
+
+    /// Segments, nodes, capabilities (`D3DKMTQueryAdapterInfo`).
+    ///
+    /// # Errors
+    /// When the adapter has gone.
+    pub fn info(&self) -> Result<AdapterInfo, Refusal> {
+        let call = Call::QueryAdapterInfo { adapter: self.handle() };
+        Ok(expect_reply!(self.link().call(call)?, Reply::AdapterInfo(info) => info))
+    }
+
+    /// Budget and usage of a budget group (`D3DKMTQueryVideoMemoryInfo`).
+    ///
+    /// # Errors
+    /// When the adapter has gone.
+    pub fn video_memory_info(&self, local: bool) -> Result<VideoMemoryInfo, Refusal> {
+        let call = Call::QueryVideoMemoryInfo { adapter: self.handle(), local };
+        Ok(expect_reply!(self.link().call(call)?, Reply::VideoMemoryInfo(info) => info))
+    }
+
+    /// Its LUID.
+    pub fn luid(&self) -> Luid {
+        self.luid
+    }
+
+    /// Its handle.
+    pub fn handle(&self) -> RawHandle {
+        self.owned.handle
+    }
+
+    /// The way to the kernel.
+    pub fn link(&self) -> &Arc<dyn Link> {
+        &self.owned.link
+    }
+}

@@ -1,0 +1,64 @@
+//! Allocations and locks on them.
+
+use std::sync::Arc;
+
+use kmt_calls::{Call, Refusal, Reply};
+use kmt_link::{Link, MappedBytes};
+use wddm_types::RawHandle;
+
+use crate::expect_reply;
+
+/// An allocation. Dropping it destroys it behind the commands queued before (memory §6.2).
+pub struct Allocation {
+    link: Arc<dyn Link>,
+    device: RawHandle,
+    handle: RawHandle,
+}
+
+impl Allocation {
+    pub(crate) fn new(link: Arc<dyn Link>, device: RawHandle, handle: RawHandle) -> Allocation {
+        Allocation { link, device, handle }
+    }
+
+    /// `D3DKMTLock2`. The lock ends when the value is dropped. It synchronises with nothing.
+    ///
+    /// # Errors
+    /// When the allocation cannot be locked where it is.
+    pub fn lock(self: &Arc<Self>) -> Result<Lock, Refusal> {
+        let call = Call::Lock2 { device: self.device, allocation: self.handle, flags: 0 };
+        let mapped = expect_reply!(self.link.call(call)?, Reply::Mapped(mapped) => mapped);
+        Ok(Lock { allocation: Arc::clone(self), bytes: MappedBytes::new(self.link.as_ref(), mapped) })
+    }
+
+    /// Its handle.
+    pub fn handle(&self) -> RawHandle {
+        self.handle
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        // Refused only when the device has gone before: then the allocation has too.
+        let _ = self.link.call(Call::DestroyAllocation { device: self.device, allocations: vec![self.handle] });
+    }
+}
+
+/// A locked allocation's bytes.
+pub struct Lock {
+    allocation: Arc<Allocation>,
+    bytes: MappedBytes,
+}
+
+impl std::ops::Deref for Lock {
+    type Target = MappedBytes;
+    fn deref(&self) -> &MappedBytes {
+        &self.bytes
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let call = Call::Unlock2 { device: self.allocation.device, allocation: self.allocation.handle };
+        let _ = self.allocation.link.call(call);
+    }
+}

@@ -1,0 +1,201 @@
+//! A device and its paging queue.
+
+use std::sync::Arc;
+
+use kmt_calls::{
+    AllocationRequest, Call, DeviceState, EvictFlags, MakeResidentFlags, NativeFenceRequest, Refusal, Reply, Residency,
+    WaitFlags,
+};
+use kmt_link::Link;
+use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
+
+use crate::allocation::Allocation;
+use crate::fence::Fence;
+use crate::queue::HwContext;
+use crate::{Adapter, Owned, expect_reply};
+
+/// A device (`D3DKMTCreateDevice`): the owner of allocations, contexts and a residency list.
+pub struct Device {
+    owned: Owned,
+    luid: Luid,
+}
+
+impl Device {
+    /// Creates a device on an adapter.
+    ///
+    /// # Errors
+    /// When memory is short or the adapter has gone.
+    pub fn create(adapter: &Adapter) -> Result<Device, Refusal> {
+        let link = Arc::clone(adapter.link());
+        let call = Call::CreateDevice { adapter: adapter.handle() };
+        let handle = expect_reply!(link.call(call)?, Reply::Handle(handle) => handle);
+        Ok(Device {
+            owned: Owned { link, handle, destroy: |device| Call::DestroyDevice { device } },
+            luid: adapter.luid(),
+        })
+    }
+
+    /// `D3DKMTGetDeviceState`.
+    ///
+    /// # Errors
+    /// When the handle is dead.
+    pub fn state(&self) -> Result<DeviceState, Refusal> {
+        let call = Call::GetDeviceState { device: self.handle() };
+        Ok(expect_reply!(self.link().call(call)?, Reply::DeviceState(state) => state))
+    }
+
+    /// `D3DKMTCreatePagingQueue`.
+    ///
+    /// # Errors
+    /// When memory is short or the device is in error.
+    pub fn create_paging_queue(&self) -> Result<PagingQueue, Refusal> {
+        let call = Call::CreatePagingQueue { device: self.handle() };
+        let created = expect_reply!(self.link().call(call)?, Reply::PagingQueue(created) => created);
+        let link = Arc::clone(self.link());
+        let fence = Fence::borrowed(Arc::clone(&link), created.fence);
+        let owned = Owned { link, handle: created.queue, destroy: |queue| Call::DestroyPagingQueue { queue } };
+        Ok(PagingQueue { owned, fence })
+    }
+
+    /// `D3DKMTCreateAllocation2` for one allocation.
+    ///
+    /// # Errors
+    /// When the driver refuses the private data or memory is short.
+    pub fn create_allocation(&self, private_data: Vec<u8>) -> Result<Arc<Allocation>, Refusal> {
+        let call =
+            Call::CreateAllocation { device: self.handle(), allocations: vec![AllocationRequest { private_data }] };
+        let handles = expect_reply!(self.link().call(call)?, Reply::Handles(handles) => handles);
+        Ok(Arc::new(Allocation::new(Arc::clone(self.link()), self.handle(), handles[0])))
+    }
+
+    /// `D3DKMTEvict`. Returns the bytes over budget.
+    ///
+    /// # Errors
+    /// When a count would fall below zero: nothing has changed.
+    pub fn evict(&self, allocations: Vec<RawHandle>, flags: EvictFlags) -> Result<u64, Refusal> {
+        let call = Call::Evict { device: self.handle(), allocations, flags };
+        Ok(expect_reply!(self.link().call(call)?, Reply::BytesToTrim(bytes) => bytes))
+    }
+
+    /// `D3DKMTFreeGpuVirtualAddress`.
+    ///
+    /// # Errors
+    /// When the range is none of the process's.
+    pub fn free_gpu_va(&self, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
+        self.link().call(Call::FreeGpuVirtualAddress { device: self.handle(), base, size_bytes }).map(drop)
+    }
+
+    /// `D3DKMTCreateHwContext`.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub fn create_context(&self, node: NodeId) -> Result<HwContext, Refusal> {
+        let call = Call::CreateHwContext { device: self.handle(), node, private_data: Vec::new() };
+        let handle = expect_reply!(self.link().call(call)?, Reply::Handle(handle) => handle);
+        Ok(HwContext::new(Arc::clone(self.link()), handle, self.luid))
+    }
+
+    /// `D3DKMTCreateNativeFence`.
+    ///
+    /// # Errors
+    /// As the request's rules say (sync §3.2).
+    pub fn create_native_fence(&self, request: NativeFenceRequest) -> Result<Fence, Refusal> {
+        let call = Call::CreateNativeFence { device: self.handle(), request };
+        let created = expect_reply!(self.link().call(call)?, Reply::Fence(created) => created);
+        Ok(Fence::owned(Arc::clone(self.link()), created))
+    }
+
+    /// Blocks until all the fences have reached their values (`D3DKMTWaitForSynchronizationObjectFromCpu`).
+    ///
+    /// # Errors
+    /// When a handle is wrong, or the device is lost while waiting.
+    pub fn wait(&self, points: &[(&Fence, u64)]) -> Result<(), Refusal> {
+        let points = points.iter().map(|(fence, value)| (fence.handle(), *value)).collect();
+        let call =
+            Call::WaitForSynchronizationObjectFromCpu { device: self.handle(), points, flags: WaitFlags::empty() };
+        self.link().call(call).map(drop)
+    }
+
+    /// Signals a fence from the CPU (`D3DKMTSignalSynchronizationObjectFromCpu`).
+    ///
+    /// # Errors
+    /// When the value is lower than the current one.
+    pub fn signal(&self, fence: &Fence, value: u64) -> Result<(), Refusal> {
+        let call =
+            Call::SignalSynchronizationObjectFromCpu { device: self.handle(), points: vec![(fence.handle(), value)] };
+        self.link().call(call).map(drop)
+    }
+
+    /// Its handle.
+    pub fn handle(&self) -> RawHandle {
+        self.owned.handle
+    }
+
+    /// The way to the kernel.
+    pub fn link(&self) -> &Arc<dyn Link> {
+        &self.owned.link
+    }
+}
+
+/// A paging queue with its fence: its requests complete in order on the GPU.
+pub struct PagingQueue {
+    owned: Owned,
+    fence: Fence,
+}
+
+impl PagingQueue {
+    /// `D3DKMTMakeResident`. Pending: let the GPU wait for the value of [`PagingQueue::fence`] before it uses them.
+    ///
+    /// # Errors
+    /// `NO_MEMORY` with the bytes to trim: no count has changed.
+    pub fn make_resident(&self, allocations: Vec<RawHandle>, flags: MakeResidentFlags) -> Result<Residency, Refusal> {
+        let call = Call::MakeResident { paging_queue: self.handle(), allocations, flags };
+        Ok(expect_reply!(self.owned.link.call(call)?, Reply::Residency(residency) => residency))
+    }
+
+    /// `D3DKMTMapGpuVirtualAddress` of a whole allocation at an address of the kernel's choice. Returns the address and the
+    /// paging-fence value from which it may be used (0: now).
+    ///
+    /// # Errors
+    /// When no room is left.
+    pub fn map(&self, allocation: &Allocation, size_in_pages: u64, write: bool) -> Result<(GpuVa, u64), Refusal> {
+        self.map_at(allocation, GpuVa::NULL, 0, size_in_pages, write)
+    }
+
+    /// `D3DKMTMapGpuVirtualAddress` of a part, at `base` exactly unless that is NULL.
+    ///
+    /// # Errors
+    /// When the range is taken or no room is left.
+    pub fn map_at(
+        &self,
+        allocation: &Allocation,
+        base: GpuVa,
+        offset_in_pages: u64,
+        size_in_pages: u64,
+        write: bool,
+    ) -> Result<(GpuVa, u64), Refusal> {
+        let call = Call::MapGpuVirtualAddress {
+            paging_queue: self.handle(),
+            allocation: allocation.handle(),
+            base,
+            minimum: GpuVa::NULL,
+            maximum: GpuVa::NULL,
+            offset_in_pages,
+            size_in_pages,
+            write,
+        };
+        Ok(
+            expect_reply!(self.owned.link.call(call)?, Reply::MappedVa { va, paging_fence_value } => (va, paging_fence_value)),
+        )
+    }
+
+    /// The paging fence.
+    pub fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
+    /// Its handle.
+    pub fn handle(&self) -> RawHandle {
+        self.owned.handle
+    }
+}

@@ -1,0 +1,67 @@
+//! The safe Rust client of D3DKMT: what a user-mode driver or runtime links.
+//!
+//! Objects are values that own their handle; dropping one destroys it. Everything that the C interface does by pointer is
+//! a method's argument or result here. Data goes past the kernel: fence values are loads ([`Fence::current`]), work is
+//! published by a doorbell ([`UserQueue`]), locked memory is read and written in place ([`Lock`]).
+//!
+//! # The law of this room
+//! Nothing is checked here that the kernel checks: a wrong argument goes to the kernel and comes back as its
+//! [`Refusal`]. Nothing is cached that the kernel may change.
+
+mod adapter;
+mod allocation;
+mod device;
+mod fence;
+mod queue;
+
+pub use adapter::Adapter;
+pub use allocation::{Allocation, Lock};
+pub use device::{Device, PagingQueue};
+pub use fence::Fence;
+pub use kmt_calls::{
+    AdapterInfo, AllocationRequest, DeviceState, EvictFlags, FenceFlags, MakeResidentFlags, NativeFenceRequest,
+    Refusal, Residency, SegmentInfo, VideoMemoryInfo,
+};
+pub use queue::{HwContext, KernelQueue, UserQueue};
+
+use std::sync::Arc;
+
+use kmt_calls::{Call, Reply};
+use kmt_link::Link;
+use wddm_types::RawHandle;
+
+/// A handle that destroys its object when dropped.
+struct Owned {
+    link: Arc<dyn Link>,
+    handle: RawHandle,
+    destroy: fn(RawHandle) -> Call,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // A refusal here means that the object is gone already (its device died first): there is nothing left to do.
+        let _ = self.link.call((self.destroy)(self.handle));
+    }
+}
+
+/// Takes the expected arm of a reply.
+///
+/// # Panics
+/// When the kernel answers a call with another call's reply: a fault of ours, never of the caller.
+macro_rules! expect_reply {
+    ($reply:expr, $pattern:pat => $value:expr) => {
+        match $reply {
+            $pattern => $value,
+            other => panic!("the kernel answered with {other:?}"),
+        }
+    };
+}
+use expect_reply;
+
+/// The adapters that a kernel has, with their names.
+///
+/// # Errors
+/// When the kernel has gone.
+pub fn enum_adapters(link: &dyn Link) -> Result<Vec<(wddm_types::Luid, String)>, Refusal> {
+    Ok(expect_reply!(link.call(Call::EnumAdapters)?, Reply::Adapters(adapters) => adapters))
+}

@@ -1,0 +1,142 @@
+//! Contexts and hardware queues: submission by the kernel, or by ring and doorbell.
+
+use std::sync::Arc;
+
+use kmt_calls::{Call, QueueFlags, Refusal, Reply};
+use kmt_link::{Doorbell, Link};
+use wddm_types::{GpuVa, Luid, NtStatus, RawHandle};
+
+use crate::allocation::Allocation;
+use crate::fence::Fence;
+use crate::{Owned, expect_reply};
+
+/// A hardware context (`D3DKMTCreateHwContext`).
+pub struct HwContext {
+    owned: Owned,
+    luid: Luid,
+}
+
+impl HwContext {
+    pub(crate) fn new(link: Arc<dyn Link>, handle: RawHandle, luid: Luid) -> HwContext {
+        HwContext { owned: Owned { link, handle, destroy: |context| Call::DestroyHwContext { context } }, luid }
+    }
+
+    /// A queue that the kernel submits to.
+    ///
+    /// # Errors
+    /// When the device is in error or out of queues.
+    pub fn create_kernel_queue(&self) -> Result<KernelQueue, Refusal> {
+        let (owned, progress) = self.create_queue(QueueFlags::empty())?;
+        Ok(KernelQueue { owned, progress })
+    }
+
+    /// A queue that this process feeds itself: its ring is the allocation `ring`, mapped at `ring_va` and resident.
+    ///
+    /// # Errors
+    /// When the node has no user-mode submission, or the ring is no ring.
+    pub fn create_user_queue(&self, ring: &Allocation, ring_va: GpuVa) -> Result<UserQueue, Refusal> {
+        let (owned, progress) = self.create_queue(QueueFlags::USER_MODE_SUBMISSION)?;
+        let link = Arc::clone(&self.owned.link);
+        let call = Call::CreateDoorbell { queue: owned.handle, ring: ring.handle(), ring_va };
+        let created = expect_reply!(link.call(call)?, Reply::Doorbell(created) => created);
+        let destroy = |doorbell| Call::DestroyDoorbell { doorbell };
+        let doorbell_handle = Owned { link: Arc::clone(&link), handle: created.doorbell, destroy };
+        let connect = Call::ConnectDoorbell { doorbell: created.doorbell };
+        let offset = expect_reply!(link.call(connect)?, Reply::DoorbellOffset { offset, .. } => offset);
+        let doorbell = Doorbell::new(link, self.luid, offset, created.last_queued).ok_or(Refusal {
+            status: NtStatus::DEVICE_REMOVED,
+            blame: wddm_types::Blame::Driver,
+            reason: "the adapter's doorbell page is gone".into(),
+            bytes_to_trim: 0,
+        })?;
+        Ok(UserQueue { doorbell, progress, offset, _doorbell_handle: doorbell_handle, owned })
+    }
+
+    fn create_queue(&self, flags: QueueFlags) -> Result<(Owned, Fence), Refusal> {
+        let link = Arc::clone(&self.owned.link);
+        let call = Call::CreateHwQueue { context: self.owned.handle, flags };
+        let created = expect_reply!(link.call(call)?, Reply::HwQueue(created) => created);
+        let progress = Fence::borrowed(Arc::clone(&link), created.progress);
+        Ok((Owned { link, handle: created.queue, destroy: |queue| Call::DestroyHwQueue { queue } }, progress))
+    }
+}
+
+/// A hardware queue with kernel-mode submission.
+pub struct KernelQueue {
+    owned: Owned,
+    progress: Fence,
+}
+
+impl KernelQueue {
+    /// `D3DKMTSubmitCommandToHwQueue`: runs the buffer, then the progress fence has `progress_value`.
+    ///
+    /// # Errors
+    /// When the value does not rise or the device is in error.
+    pub fn submit(&self, buffer: GpuVa, buffer_bytes: u32, progress_value: u64) -> Result<(), Refusal> {
+        let call = Call::SubmitCommandToHwQueue { queue: self.owned.handle, progress_value, buffer, buffer_bytes };
+        self.owned.link.call(call).map(drop)
+    }
+
+    /// What is submitted later starts only when the fence has the value.
+    ///
+    /// # Errors
+    /// When the handle is wrong.
+    pub fn submit_wait(&self, fence: &Fence, value: u64) -> Result<(), Refusal> {
+        let call =
+            Call::SubmitWaitForSyncObjectsToHwQueue { queue: self.owned.handle, points: vec![(fence.handle(), value)] };
+        self.owned.link.call(call).map(drop)
+    }
+
+    /// The fence gets the value when everything submitted before has finished.
+    ///
+    /// # Errors
+    /// When the handle is wrong.
+    pub fn submit_signal(&self, fence: &Fence, value: u64) -> Result<(), Refusal> {
+        let call =
+            Call::SubmitSignalSyncObjectsToHwQueue { queue: self.owned.handle, points: vec![(fence.handle(), value)] };
+        self.owned.link.call(call).map(drop)
+    }
+
+    /// The progress fence.
+    pub fn progress(&self) -> &Fence {
+        &self.progress
+    }
+
+    /// Its handle.
+    pub fn handle(&self) -> RawHandle {
+        self.owned.handle
+    }
+}
+
+/// A hardware queue with user-mode submission: its owner writes the ring and rings the doorbell.
+pub struct UserQueue {
+    doorbell: Doorbell,
+    progress: Fence,
+    offset: u64,
+    // Dropped before the queue: the order in which the kernel wants them to go.
+    _doorbell_handle: Owned,
+    owned: Owned,
+}
+
+impl UserQueue {
+    /// Publishes ring content up to `write_pointer`; the last of it brings the progress fence to `last_queued_value`.
+    pub fn ring(&self, last_queued_value: u64, write_pointer: u64) {
+        self.doorbell.ring(last_queued_value, write_pointer);
+    }
+
+    /// The progress fence.
+    pub fn progress(&self) -> &Fence {
+        &self.progress
+    }
+
+    /// The queue's number on its device, as a logic analyser shows it.
+    pub fn device_queue(&self) -> u32 {
+        // CAST: a doorbell page holds far fewer than 2^32 doorbells.
+        (self.offset / shared_words::doorbell::DOORBELL_BYTES) as u32
+    }
+
+    /// Its handle.
+    pub fn handle(&self) -> RawHandle {
+        self.owned.handle
+    }
+}

@@ -1,0 +1,42 @@
+//! Carries calls from a client to a kernel, and turns the addresses in answers into mappings.
+//!
+//! # The law of this boundary
+//! A link speaks for one process: whoever holds it is that process. It adds no meaning to a call and checks nothing; the
+//! kernel does. It owns the mapping of shared memory: a client gets read-only words where the specification grants reading,
+//! and never an address of its own making. A blocking call blocks the calling thread, nothing else.
+
+mod mapping;
+
+pub use mapping::{Doorbell, MappedBytes};
+
+use std::sync::Arc;
+
+use kmt_calls::{Call, Refusal, Reply};
+use shared_words::{Memory, ReadOnlyWord};
+use wddm_types::{Luid, WordAddress};
+
+/// A way to a kernel, for one process.
+pub trait Link: Send + Sync {
+    /// Makes a call and waits for its answer.
+    ///
+    /// # Errors
+    /// What the kernel answers when it refuses; `DEVICE_REMOVED` when the kernel has gone.
+    fn call(&self, call: Call) -> Result<Reply, Refusal>;
+
+    /// System memory as this process reaches it.
+    fn system_memory(&self) -> &Arc<Memory>;
+
+    /// The doorbell page of an adapter, or `None` if there is no such adapter.
+    fn doorbell_page(&self, adapter: Luid) -> Option<Arc<Memory>>;
+
+    /// Doorbell `index` was rung while its engine slept.
+    fn doorbell_rung(&self, adapter: Luid, index: u32);
+
+    /// The kernel's clock in nanoseconds: real or virtual.
+    fn now_ns(&self) -> u64;
+}
+
+/// A word that this process may read.
+pub fn read_only(link: &dyn Link, address: WordAddress) -> ReadOnlyWord {
+    ReadOnlyWord::new(Arc::clone(link.system_memory()), address.0)
+}
