@@ -1,0 +1,175 @@
+//! The driver as a value: what it knows, its processes and devices, and the trait `Miniport`, which hands each call to the
+//! file that is about it.
+
+use std::sync::Arc;
+
+use ddi::{
+    AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, Doorbells, DriverStatus, FeatureId, FeatureSupport,
+    GpuVirtualAddressing, HardwareQueues, Host, KmdAllocation, KmdDevice, KmdProcess, Miniport, NativeFences,
+    NodeMetadata, Notify, PagingStatus, QuerySegment4,
+};
+use device_port::DevicePort;
+use shared_words::Memory;
+use softgpu_spec::private_data::AllocationRequest;
+use wddm_types::NodeId;
+
+use crate::config::KmdConfig;
+use crate::doorbells::Doorbell;
+use crate::fences::FenceTable;
+use crate::handles::Handles;
+use crate::interrupts::Gathered;
+use crate::queues::{Context, QueueTable};
+use crate::segments::Geometry;
+use crate::start::Negotiated;
+
+/// The nodes: number, name. A node's number is its engine's (`softgpu_spec::engine`).
+const NODES: [&str; softgpu_spec::engine::COUNT as usize] = ["compute", "copy"];
+
+/// The miniport of one software GPU.
+pub struct SoftGpuKmd {
+    pub(crate) port: Arc<dyn DevicePort>,
+    /// System memory as the CPU reaches it: the driver's own rings, and transfers that the CPU does.
+    pub(crate) system: Arc<Memory>,
+    pub(crate) config: KmdConfig,
+    /// `None` until the device is started.
+    pub(crate) geometry: Option<Geometry>,
+    pub(crate) negotiated: Negotiated,
+    pub(crate) processes: Handles<Process>,
+    pub(crate) devices: Handles<Device>,
+    pub(crate) allocations: Handles<AllocationRequest>,
+    pub(crate) contexts: Handles<Context>,
+    pub(crate) queues: QueueTable,
+    pub(crate) doorbells: Handles<Doorbell>,
+    pub(crate) fences: FenceTable,
+    /// Interrupt records taken from the device and not yet reported.
+    pub(crate) gathered: Gathered,
+}
+
+/// A process, from `create_process` on.
+#[derive(Debug)]
+pub(crate) struct Process {
+    devices: u32,
+}
+
+/// A device of a process.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) process: KmdProcess,
+    /// The kernel's own, for paging.
+    pub(crate) system: bool,
+    pub(crate) contexts: u32,
+}
+
+impl SoftGpuKmd {
+    /// A driver for the device behind `port`. `system` is system memory, by system physical address. Nothing is touched
+    /// before `start_device`.
+    pub fn new(port: Arc<dyn DevicePort>, system: Arc<Memory>, config: KmdConfig) -> SoftGpuKmd {
+        SoftGpuKmd {
+            port,
+            system,
+            config,
+            geometry: None,
+            negotiated: Negotiated::default(),
+            processes: Handles::default(),
+            devices: Handles::default(),
+            allocations: Handles::default(),
+            contexts: Handles::default(),
+            queues: QueueTable::default(),
+            doorbells: Handles::default(),
+            fences: FenceTable::default(),
+            gathered: Gathered::default(),
+        }
+    }
+}
+
+impl Miniport for SoftGpuKmd {
+    fn start_device(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
+        self.start(host)
+    }
+
+    fn stop_device(&mut self, host: &mut dyn Host) {
+        self.stop(host);
+    }
+
+    fn query_feature_support(
+        &mut self,
+        feature: FeatureId,
+        _allow_experimental: bool,
+    ) -> Result<FeatureSupport, DriverStatus> {
+        crate::start::feature_support(feature)
+    }
+
+    fn adapter_caps(&self) -> AdapterCaps {
+        AdapterCaps {
+            // spec: sync §3.1: only when the feature is enabled
+            native_gpu_fence: self.negotiated.native_fence.is_some(),
+            optimized_native_fence_interrupt: false,
+            no_64_bit_atomics: false,
+            paging_node: softgpu_spec::engine::COPY as u16,
+        }
+    }
+
+    fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
+        self.describe_segments(query)
+    }
+
+    fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
+        let name = NODES.get(usize::from(node.0))?;
+        Some(NodeMetadata { name, user_mode_submission: true, max_in_flight_buffers: self.config.max_in_flight })
+    }
+
+    fn create_process(&mut self, _system: bool) -> Result<KmdProcess, DriverStatus> {
+        Ok(KmdProcess(self.processes.insert(Process { devices: 0 })))
+    }
+
+    fn destroy_process(&mut self, process: KmdProcess) {
+        let process = self.processes.remove(process.0, "process");
+        assert_eq!(process.devices, 0, "a process outlives its devices");
+    }
+
+    fn create_device(&mut self, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
+        let process =
+            self.processes.get_mut(create.process.0).ok_or(DriverStatus::InvalidParameter("no such process"))?;
+        process.devices += 1;
+        Ok(KmdDevice(self.devices.insert(Device { process: create.process, system: create.system, contexts: 0 })))
+    }
+
+    fn destroy_device(&mut self, device: KmdDevice) {
+        let device = self.devices.remove(device.0, "device");
+        assert_eq!(device.contexts, 0, "a device outlives its contexts");
+        let process = self.processes.get_mut(device.process.0).expect("a process outlives its devices");
+        process.devices -= 1;
+    }
+
+    fn create_allocation(&mut self, create: &mut CreateAllocation<'_>) -> Result<(), DriverStatus> {
+        self.place_allocation(create)
+    }
+
+    fn destroy_allocation(&mut self, allocation: KmdAllocation) {
+        self.allocations.remove(allocation.0, "allocation");
+    }
+
+    fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
+        self.build_paging(build)
+    }
+
+    fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool {
+        self.report_interrupts(notify)
+    }
+
+    fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
+        Some(self)
+    }
+
+    fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
+        Some(self)
+    }
+
+    fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
+        Some(self)
+    }
+
+    fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
+        Some(self)
+    }
+}

@@ -1,0 +1,215 @@
+//! A device for the tests: it records what is written to its registers and holds real memory. It executes no queue and
+//! translates no address; interrupt records are put in by the test.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use ddi::{
+    CreateDevice, CreateHwContext, FeatureId, FeatureState, Host, Interrupt, KmdContext, KmdDevice, KmdProcess,
+    Miniport, NativeFenceOsCaps, Notify, OsContext, OsGlobalFence, PageFault,
+};
+use device_port::DevicePort;
+use shared_words::Memory;
+use softgpu_spec::register::{self, queue_control, queue_state};
+use wddm_types::{NodeId, PageRun, Pages};
+
+use crate::config::KmdConfig;
+use crate::driver::SoftGpuKmd;
+
+pub(crate) const LOCAL_BYTES: u64 = 16 << 20;
+pub(crate) const APERTURE_BYTES: u64 = 1 << 20;
+pub(crate) const SYSTEM_BYTES: u64 = 16 << 20;
+
+#[derive(Default)]
+struct Inside {
+    registers: BTreeMap<u32, u64>,
+    queues: BTreeMap<u64, u64>,
+    records: VecDeque<[u64; 4]>,
+    fields: [u64; 3],
+    writes: Vec<(u32, u64)>,
+    rung: Vec<u32>,
+    read_pointer: u64,
+}
+
+pub(crate) struct FakePort {
+    inside: Mutex<Inside>,
+    local: Arc<Memory>,
+    doorbells: Arc<Memory>,
+}
+
+impl FakePort {
+    pub(crate) fn set(&self, offset: u32, value: u64) {
+        self.inside.lock().unwrap().registers.insert(offset, value);
+    }
+    pub(crate) fn record(&self, kind: u64, fields: [u64; 3]) {
+        self.inside.lock().unwrap().records.push_back([kind, fields[0], fields[1], fields[2]]);
+    }
+    /// The register writes since the last call.
+    pub(crate) fn writes(&self) -> Vec<(u32, u64)> {
+        std::mem::take(&mut self.inside.lock().unwrap().writes)
+    }
+    pub(crate) fn rung(&self) -> Vec<u32> {
+        std::mem::take(&mut self.inside.lock().unwrap().rung)
+    }
+    pub(crate) fn set_queue(&self, index: u64, state: u64) {
+        self.inside.lock().unwrap().queues.insert(index, state);
+    }
+    pub(crate) fn queue(&self, index: u64) -> u64 {
+        *self.inside.lock().unwrap().queues.get(&index).unwrap_or(&queue_state::DISABLED)
+    }
+    /// Where the driver says that the aperture table lies.
+    pub(crate) fn local_table(&self) -> u64 {
+        self.inside.lock().unwrap().registers[&register::APERTURE_TABLE]
+    }
+    pub(crate) fn local_memory_word(&self, offset: u64) -> &AtomicU64 {
+        self.local.word(offset)
+    }
+    pub(crate) fn set_read_pointer(&self, bytes: u64) {
+        self.inside.lock().unwrap().read_pointer = bytes;
+    }
+}
+
+impl DevicePort for FakePort {
+    fn read_register(&self, offset: u32) -> u64 {
+        let mut inside = self.inside.lock().unwrap();
+        match offset {
+            register::INTERRUPT_POP => {
+                let [kind, fields @ ..] = inside.records.pop_front().unwrap_or_default();
+                inside.fields = fields;
+                kind
+            }
+            register::RECORD_0 => inside.fields[0],
+            register::RECORD_1 => inside.fields[1],
+            register::RECORD_2 => inside.fields[2],
+            register::QUEUE_CONTROL => {
+                let selected = inside.registers[&register::QUEUE_SELECT];
+                *inside.queues.get(&selected).unwrap_or(&queue_state::DISABLED)
+            }
+            register::QUEUE_READ_POINTER => inside.read_pointer,
+            _ => *inside.registers.get(&offset).unwrap_or(&0),
+        }
+    }
+
+    fn write_register(&self, offset: u32, value: u64) {
+        let mut inside = self.inside.lock().unwrap();
+        inside.writes.push((offset, value));
+        if offset == register::QUEUE_CONTROL {
+            let selected = inside.registers[&register::QUEUE_SELECT];
+            let state = if value == queue_control::ENABLE { queue_state::READY } else { queue_state::DISABLED };
+            inside.queues.insert(selected, state);
+        } else {
+            inside.registers.insert(offset, value);
+        }
+    }
+
+    fn local_memory(&self) -> &Arc<Memory> {
+        &self.local
+    }
+    fn doorbell_page(&self) -> &Arc<Memory> {
+        &self.doorbells
+    }
+    fn doorbell_rung(&self, index: u32) {
+        self.inside.lock().unwrap().rung.push(index);
+    }
+}
+
+/// A kernel that lends what the test wants.
+pub(crate) struct FakeHost {
+    pub(crate) enabled: bool,
+    pub(crate) os_caps: Option<NativeFenceOsCaps>,
+    /// Versions for which the caps were asked.
+    pub(crate) asked: Vec<u16>,
+    pub(crate) lent: Vec<PageRun>,
+    pub(crate) next_page: u64,
+}
+
+impl Default for FakeHost {
+    fn default() -> FakeHost {
+        FakeHost {
+            enabled: true,
+            os_caps: Some(NativeFenceOsCaps::default()),
+            asked: Vec::new(),
+            lent: Vec::new(),
+            next_page: 64,
+        }
+    }
+}
+
+impl Host for FakeHost {
+    fn is_feature_enabled(&mut self, feature: FeatureId) -> FeatureState {
+        let enabled = self.enabled && feature == FeatureId::NATIVE_FENCE;
+        FeatureState {
+            version: u16::from(enabled),
+            enabled,
+            known: true,
+            supported_by_driver: true,
+            supported_on_current_config: true,
+        }
+    }
+    fn native_fence_os_caps(&mut self, version: u16) -> Option<NativeFenceOsCaps> {
+        self.asked.push(version);
+        self.os_caps
+    }
+    fn allocate_contiguous(&mut self, pages: u64) -> Option<PageRun> {
+        let run = PageRun { first: self.next_page, count: Pages(pages) };
+        self.next_page += pages;
+        self.lent.push(run);
+        Some(run)
+    }
+    fn free_contiguous(&mut self, run: PageRun) {
+        let at = self.lent.iter().position(|lent| *lent == run).expect("lent before");
+        self.lent.remove(at);
+    }
+}
+
+/// What an interrupt routine said.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Said {
+    Fences(u16, Option<Vec<OsGlobalFence>>),
+    Fault(PageFault),
+}
+
+#[derive(Default)]
+pub(crate) struct FakeNotify(pub(crate) Vec<Said>);
+
+impl Notify for FakeNotify {
+    fn interrupt(&mut self, interrupt: Interrupt<'_>) {
+        self.0.push(match interrupt {
+            Interrupt::NativeFenceSignaled { node, fences, .. } => Said::Fences(node.0, fences.map(<[_]>::to_vec)),
+            Interrupt::HwQueuePageFaulted(fault) => Said::Fault(fault),
+        });
+    }
+}
+
+/// A driver and its device, not started.
+pub(crate) fn stopped(config: KmdConfig) -> (SoftGpuKmd, Arc<FakePort>) {
+    let port = Arc::new(FakePort {
+        inside: Mutex::new(Inside::default()),
+        local: Memory::reserve(LOCAL_BYTES).unwrap(),
+        doorbells: Memory::reserve(u64::from(softgpu_spec::QUEUE_COUNT) * 64).unwrap(),
+    });
+    port.set(register::ID, register::ID_VALUE);
+    port.set(register::LOCAL_BYTES, LOCAL_BYTES);
+    port.set(register::APERTURE_BYTES, APERTURE_BYTES);
+    let as_port: Arc<dyn DevicePort> = port.clone();
+    (SoftGpuKmd::new(as_port, Memory::reserve(SYSTEM_BYTES).unwrap(), config), port)
+}
+
+/// A started driver.
+pub(crate) fn started() -> (SoftGpuKmd, Arc<FakePort>, FakeHost) {
+    let (mut kmd, port) = stopped(KmdConfig::default());
+    let mut host = FakeHost::default();
+    kmd.start_device(&mut host).unwrap();
+    port.writes();
+    (kmd, port, host)
+}
+
+/// A process with a device and a context on a node.
+pub(crate) fn context(kmd: &mut SoftGpuKmd, node: u16, system: bool) -> (KmdProcess, KmdDevice, KmdContext) {
+    let process = kmd.create_process(system).unwrap();
+    let device = kmd.create_device(CreateDevice { process, system }).unwrap();
+    let create = CreateHwContext { device, context: OsContext(1), node: NodeId(node), system, private_data: &[] };
+    let context = kmd.hardware_queues().unwrap().create_hw_context(create).unwrap();
+    (process, device, context)
+}

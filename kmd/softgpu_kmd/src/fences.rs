@@ -1,0 +1,166 @@
+//! Native fences (sync §2.6): handles on two levels, and the two updates that go through the context management processor.
+//!
+//! A fence is created once on an adapter and opened by each process; interrupts name words by address, so the opens are
+//! also found by (process, address of CurrentValue), and fences by their address in the CMP's space.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{Ordering, fence};
+
+use ddi::{
+    CreateNativeFence, CurrentUpdate, DriverStatus, FenceType, KmdGlobalFence, KmdLocalFence, KmdProcess,
+    MonitoredUpdate, NativeFenceCaps, NativeFences, OpenNativeFence, OsGlobalFence, UpdateCurrentFlags,
+};
+use shared_words::Word;
+use shared_words::doorbell::DOORBELL_BYTES;
+use softgpu_spec::register::{cmp, cmp_result};
+use wddm_types::GpuVa;
+
+use crate::driver::SoftGpuKmd;
+use crate::handles::Handles;
+
+/// A fence on the adapter.
+#[derive(Debug)]
+struct Global {
+    /// What interrupts report.
+    os: OsGlobalFence,
+    current_system_va: GpuVa,
+    monitored_system_va: GpuVa,
+    opens: u32,
+}
+
+/// A process's open of it.
+#[derive(Debug)]
+struct Local {
+    global: KmdGlobalFence,
+    process: KmdProcess,
+    current_va: GpuVa,
+}
+
+/// All fences.
+#[derive(Debug, Default)]
+pub(crate) struct FenceTable {
+    globals: Handles<Global>,
+    locals: Handles<Local>,
+    /// By (process, CurrentValue, local handle): a process may open a fence twice at the same address (sync §3.3).
+    by_va: BTreeMap<(KmdProcess, u64, u64), KmdGlobalFence>,
+    by_system_va: BTreeMap<u64, KmdGlobalFence>,
+}
+
+impl FenceTable {
+    pub(crate) fn exists(&self, fence: KmdGlobalFence) -> bool {
+        self.globals.get(fence.0).is_some()
+    }
+
+    /// The kernel's handle.
+    pub(crate) fn os(&self, fence: KmdGlobalFence) -> Option<OsGlobalFence> {
+        self.globals.get(fence.0).map(|global| global.os)
+    }
+
+    /// The fence whose CurrentValue a process sees at `va`.
+    pub(crate) fn in_process(&self, process: KmdProcess, va: u64) -> Option<OsGlobalFence> {
+        let (_, fence) = self.by_va.range((process, va, 0)..=(process, va, u64::MAX)).next()?;
+        self.os(*fence)
+    }
+
+    /// The fence whose CurrentValue the CMP sees at `va`.
+    pub(crate) fn in_system(&self, va: u64) -> Option<OsGlobalFence> {
+        self.os(*self.by_system_va.get(&va)?)
+    }
+}
+
+const NO_FENCE: DriverStatus = DriverStatus::InvalidParameter("no such native fence");
+
+impl NativeFences for SoftGpuKmd {
+    fn caps(&self) -> NativeFenceCaps {
+        // A cache line each: two fences' monitored values are never written by two cores into one line.
+        NativeFenceCaps { monitored_value_stride: DOORBELL_BYTES as u32, map_to_gpu_system_process: true }
+    }
+
+    fn create(&mut self, create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
+        let feature = self.negotiated.native_fence.ok_or(DriverStatus::NotSupported("native fences are off"))?;
+        if create.fence_type == FenceType::IntraGpu && !feature.os_caps.intra_gpu_fence_type {
+            return Err(DriverStatus::InvalidParameter("the kernel allows no INTRA_GPU fences"));
+        }
+        if create.current_system_va.is_null() || create.monitored_system_va.is_null() {
+            return Err(DriverStatus::InvalidParameter("the caps ask for both words in the paging process"));
+        }
+        if self.fences.by_system_va.contains_key(&create.current_system_va.0) {
+            return Err(DriverStatus::InvalidParameter("another fence has this CurrentValue"));
+        }
+        let global = KmdGlobalFence(self.fences.globals.insert(Global {
+            os: create.fence,
+            current_system_va: create.current_system_va,
+            monitored_system_va: create.monitored_system_va,
+            opens: 0,
+        }));
+        self.fences.by_system_va.insert(create.current_system_va.0, global);
+        Ok(global)
+    }
+
+    // spec: sync §3.4: after the last close; the handle is never named again
+    fn destroy(&mut self, fence: KmdGlobalFence) {
+        self.gather();
+        let global = self.fences.globals.remove(fence.0, "native fence");
+        assert_eq!(global.opens, 0, "a fence is destroyed after its last close");
+        self.fences.by_system_va.remove(&global.current_system_va.0);
+        self.gathered.forget_fence(global.os);
+    }
+
+    fn open(&mut self, open: &mut OpenNativeFence<'_>) -> Result<KmdLocalFence, DriverStatus> {
+        let process = self.devices.get(open.device.0).ok_or(DriverStatus::InvalidParameter("no such device"))?.process;
+        let global = self.fences.globals.get_mut(open.global.0).ok_or(NO_FENCE)?;
+        global.opens += 1;
+        let local = Local { global: open.global, process, current_va: open.current_va };
+        let handle = self.fences.locals.insert(local);
+        self.fences.by_va.insert((process, open.current_va.0, handle), open.global);
+        Ok(KmdLocalFence(handle))
+    }
+
+    fn close(&mut self, fence: KmdLocalFence) {
+        // A record that names the address is translated while the address still means this fence.
+        self.gather();
+        let local = self.fences.locals.remove(fence.0, "open of a native fence");
+        self.fences.by_va.remove(&(local.process, local.current_va.0, fence.0));
+        self.fences.globals.get_mut(local.global.0).expect("a fence outlives its opens").opens -= 1;
+    }
+
+    /// The CMP stores the value, puts the barrier against its engines and looks at CurrentValue. The lent word is the one
+    /// that it stores; writing it from here could not give the guarantee.
+    // spec: sync §3.9
+    fn update_monitored_values(&mut self, updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus> {
+        for update in updates {
+            let global = self.fences.globals.get(update.fence.0).ok_or(NO_FENCE)?;
+            let arguments = [global.current_system_va.0, global.monitored_system_va.0, update.value];
+            if self.cmp_command(cmp::PUBLISH_MONITORED, arguments) != cmp_result::DONE {
+                return Err(DriverStatus::Unsuccessful("the CMP has no translation of a fence's words"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Store, barrier, kick. The device knows no fence that is always signalled (sync §3.16): the largest value stands for
+    /// it, which every wait passes.
+    // spec: sync §3.6, sync §3.16
+    fn update_current_values(
+        &mut self,
+        updates: &[CurrentUpdate<'_>],
+        flags: UpdateCurrentFlags,
+    ) -> Result<(), DriverStatus> {
+        for update in updates {
+            let global = self.fences.globals.get(update.fence.0).ok_or(NO_FENCE)?;
+            if !flags.contains(UpdateCurrentFlags::NOTIFICATION_ONLY) {
+                let value = if flags.contains(UpdateCurrentFlags::ALWAYS_SIGNALED) { u64::MAX } else { update.value };
+                Word::store(update.current, value);
+            }
+            fence(Ordering::SeqCst);
+            if self.cmp_command(cmp::RESCAN, [global.current_system_va.0, 0, 0]) != cmp_result::DONE {
+                // Without a translation the CMP does nothing; 0 makes it look at every parked wait.
+                self.cmp_command(cmp::RESCAN, [0; 3]);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

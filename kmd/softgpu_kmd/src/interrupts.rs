@@ -1,0 +1,160 @@
+//! Interrupt records into reports (sync §2.8, §3.10).
+//!
+//! Records name queues by number and words by address; both can be given anew. So whoever is about to change what a number
+//! or an address means (a close, a destroy) first takes the records that are there ([`SoftGpuKmd::gather`]); they wait,
+//! translated, for the next routine. That one comes: the pin has been up since the record.
+//!
+//! What cannot be told exactly is reported as "any fence" (the NULL array): never a lost wake-up.
+
+use std::collections::BTreeMap;
+
+use ddi::{Interrupt, InterruptFlags, KmdQueue, Notify, OsGlobalFence, PageFault};
+use softgpu_spec::register::{self, fault, queue_state, record};
+use wddm_types::NodeId;
+
+use crate::driver::SoftGpuKmd;
+use crate::queues::State;
+
+/// The CMP belongs to no engine; its reports, and those of lost records, bear this node.
+const CMP_NODE: NodeId = NodeId(0);
+
+/// What records have said so far.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    signals: BTreeMap<NodeId, Signals>,
+    faults: Vec<PageFault>,
+}
+
+/// The fences of a node.
+#[derive(Debug, Default)]
+struct Signals {
+    fences: Vec<OsGlobalFence>,
+    /// Some record named no fence that is known: any may have been signalled.
+    any: bool,
+}
+
+impl Gathered {
+    fn signal(&mut self, node: NodeId, fence: Option<OsGlobalFence>) {
+        let signals = self.signals.entry(node).or_default();
+        match fence {
+            Some(fence) if !signals.fences.contains(&fence) => signals.fences.push(fence),
+            Some(_) => {}
+            None => signals.any = true,
+        }
+    }
+
+    /// A destroyed fence is never named.
+    // spec: sync §3.10
+    pub(crate) fn forget_fence(&mut self, fence: OsGlobalFence) {
+        for signals in self.signals.values_mut() {
+            signals.fences.retain(|named| *named != fence);
+        }
+    }
+
+    /// Nor is a destroyed queue.
+    pub(crate) fn forget_queue(&mut self, queue: KmdQueue) {
+        self.faults.retain(|fault| fault.queue != queue);
+    }
+}
+
+impl SoftGpuKmd {
+    // spec: sync §3.10
+    pub(crate) fn report_interrupts(&mut self, notify: &mut dyn Notify) -> bool {
+        self.gather();
+        let gathered = std::mem::take(&mut self.gathered);
+        let ours = !gathered.signals.is_empty() || !gathered.faults.is_empty();
+        for (node, signals) in &gathered.signals {
+            if signals.fences.is_empty() && !signals.any {
+                continue; // all of them were destroyed meanwhile
+            }
+            let fences = if signals.any { None } else { Some(&signals.fences[..]) };
+            notify.interrupt(Interrupt::NativeFenceSignaled {
+                node: *node,
+                fences,
+                queues: &[],
+                flags: InterruptFlags::empty(),
+            });
+        }
+        for fault in gathered.faults {
+            notify.interrupt(Interrupt::HwQueuePageFaulted(fault));
+        }
+        ours
+    }
+
+    /// Takes every record that the device holds.
+    pub(crate) fn gather(&mut self) {
+        loop {
+            let kind = self.port.read_register(register::INTERRUPT_POP);
+            if kind == record::NONE {
+                return;
+            }
+            let field =
+                [register::RECORD_0, register::RECORD_1, register::RECORD_2].map(|at| self.port.read_register(at));
+            match kind {
+                record::FENCE => self.gather_fence(field[0], field[1]),
+                record::MONITORED => self.gathered.signal(CMP_NODE, self.fences.in_system(field[0])),
+                record::FAULT => self.gather_fault(field[0], field[1], field[2]),
+                // A record of a kind that this driver does not know is one that says too little.
+                _ => self.gather_overflow(),
+            }
+        }
+    }
+
+    fn gather_fence(&mut self, index: u64, current_va: u64) {
+        let Some((_, queue)) = self.queues.at(index) else {
+            return self.gathered.signal(CMP_NODE, None);
+        };
+        let node = queue.node;
+        let fence = if queue.progress.current_va.0 == current_va {
+            self.fences.os(queue.progress.fence)
+        } else {
+            let context = self.contexts.get(queue.context.0).expect("a context outlives its queues");
+            let device = self.devices.get(context.device.0).expect("a device outlives its contexts");
+            self.fences.in_process(device.process, current_va)
+        };
+        self.gathered.signal(node, fence);
+    }
+
+    // spec: sync §2.8, memory §5.8
+    fn gather_fault(&mut self, index: u64, virtual_address: u64, cause: u64) {
+        // A queue that is gone was disabled before, and nobody asks any more.
+        let Some((handle, queue)) = self.queues.at(index) else { return };
+        if queue.fault_reported {
+            return;
+        }
+        let node = queue.node;
+        self.queues.handles.get_mut(handle.0).expect("found above").fault_reported = true;
+        let level = cause >> 8;
+        let cause = cause & 0xff;
+        self.gathered.faults.push(PageFault {
+            queue: handle,
+            node,
+            virtual_address,
+            write: cause == fault::READ_ONLY,
+            // CAST: a level is below 4; a device that says otherwise is reported as it says, cut.
+            level: level as u32,
+            invalid_instruction: matches!(cause, fault::BAD_COMMAND | fault::PRIVILEGE),
+        });
+    }
+
+    /// Records were lost: any fence may have been signalled, and queues that stand still are asked why.
+    fn gather_overflow(&mut self) {
+        self.gathered.signal(CMP_NODE, None);
+        let enabled: Vec<_> = self
+            .queues
+            .handles
+            .iter()
+            .filter(|(_, queue)| queue.state == State::Enabled)
+            .map(|(_, queue)| queue.index)
+            .collect();
+        for index in enabled {
+            self.port.write_register(register::QUEUE_SELECT, u64::from(index));
+            if self.port.read_register(register::QUEUE_CONTROL) == queue_state::FAULTED {
+                self.gather_fault(u64::from(index), 0, 0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

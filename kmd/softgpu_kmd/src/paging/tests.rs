@@ -1,0 +1,358 @@
+//! Paging operations: the commands, the resumption, the immediate forms.
+
+use ddi::{
+    BuildPagingBuffer, KmdProcess, Mdl, Miniport, PageTableUpdateMode, PagingOp, PagingStatus, Pte, PteFlags,
+    TransferEnd, TransferFlags,
+};
+use device_port::DevicePort;
+use shared_words::Word;
+use softgpu_spec::bus::{APERTURE_BASE, SYSTEM_BASE, aperture_entry};
+use softgpu_spec::{Command, page_table, register};
+use wddm_types::{GpuVa, PageRun, Pages, PhysicalAddress, SegmentId};
+
+use crate::driver::SoftGpuKmd;
+use crate::fake_port::started;
+use crate::segments::{APERTURE, LOCAL};
+
+const RUNS: [PageRun; 4] = [run(10, 2), run(20, 1), run(30, 5), run(50, 4)];
+
+const fn run(first: u64, count: u64) -> PageRun {
+    PageRun { first, count: Pages(count) }
+}
+
+fn transfer(
+    source: TransferEnd<'static>,
+    destination: TransferEnd<'static>,
+    transfer_offset: u64,
+    mdl_offset: u64,
+    pages: u64,
+) -> PagingOp<'static> {
+    let flags = TransferFlags::TRANSFER_START | TransferFlags::TRANSFER_END;
+    PagingOp::Transfer {
+        allocation: None,
+        transfer_offset,
+        size_bytes: pages * 4096,
+        source,
+        destination,
+        flags,
+        mdl_offset,
+    }
+}
+
+fn mdl() -> TransferEnd<'static> {
+    TransferEnd::Mdl(Mdl { runs: &RUNS })
+}
+
+fn local(address: u64) -> TransferEnd<'static> {
+    TransferEnd::Segment { segment: LOCAL, address }
+}
+
+fn table_update(first: Pte, count: u32, repeat: bool) -> PagingOp<'static> {
+    PagingOp::UpdatePageTable {
+        level: 0,
+        table: PhysicalAddress { segment: LOCAL, offset: 0x3000 },
+        start_index: 5,
+        count,
+        first,
+        repeat,
+        initial: false,
+        process: KmdProcess(1),
+        mode: PageTableUpdateMode::GpuPhysical,
+        first_va: GpuVa(0x5000),
+    }
+}
+
+fn pte(flags: PteFlags, segment: SegmentId, offset: u64) -> Pte {
+    Pte { flags: flags | PteFlags::VALID, address: PhysicalAddress { segment, offset } }
+}
+
+/// Builds with buffers of `words` words until it is done; the words of all of them.
+fn build(kmd: &mut SoftGpuKmd, operation: PagingOp<'_>, words: usize) -> Result<Vec<u64>, PagingStatus> {
+    let (mut all, mut multipass) = (Vec::new(), 0);
+    for _ in 0..1000 {
+        let mut buffer = vec![0xdead; words];
+        let mut build = BuildPagingBuffer {
+            buffer: &mut buffer,
+            written: 0,
+            operation,
+            multipass_offset: multipass,
+            buffer_va: GpuVa(0x1000),
+            immediate: false,
+        };
+        let result = kmd.build_paging_buffer(&mut build);
+        let written = build.written;
+        multipass = build.multipass_offset;
+        all.extend_from_slice(&buffer[..written]);
+        assert!(buffer[written..].iter().all(|word| *word == 0xdead), "nothing behind what was written");
+        match result {
+            Err(PagingStatus::InsufficientDmaBuffer) if written > 0 => {}
+            Err(status) => return Err(status),
+            Ok(()) => return Ok(all),
+        }
+    }
+    panic!("no end");
+}
+
+fn commands(kmd: &mut SoftGpuKmd, operation: PagingOp<'_>) -> Vec<Command<'static>> {
+    let words = build(kmd, operation, 4096).unwrap();
+    let (mut rest, mut commands) = (&words[..], Vec::new());
+    while !rest.is_empty() {
+        let (command, length) = Command::decode(rest).unwrap();
+        commands.push(match command {
+            Command::CopyPhysical { source_bus, target_bus, bytes } => {
+                Command::CopyPhysical { source_bus, target_bus, bytes }
+            }
+            Command::FillPhysical { target_bus, bytes, pattern } => {
+                Command::FillPhysical { target_bus, bytes, pattern }
+            }
+            Command::WriteEntryRun { table, first, count, entry, step } => {
+                Command::WriteEntryRun { table, first, count, entry, step }
+            }
+            Command::MapAperture { first, count, system_address, step } => {
+                Command::MapAperture { first, count, system_address, step }
+            }
+            Command::FlushTlb { root, first_va, last_va } => Command::FlushTlb { root, first_va, last_va },
+            Command::Signal { current_va, monitored_va, value, log } => {
+                Command::Signal { current_va, monitored_va, value, log }
+            }
+            other => panic!("no paging command: {other:?}"),
+        });
+        rest = &rest[length..];
+    }
+    commands
+}
+
+fn copy(source_bus: u64, target_bus: u64, pages: u64) -> Command<'static> {
+    Command::CopyPhysical { source_bus, target_bus, bytes: pages * 4096 }
+}
+
+#[test]
+fn a_segment_end_is_moved_by_transfer_offset_an_mdl_by_mdl_offset() {
+    // spec: memory §3.4, memory §10.2
+    let (mut kmd, _, _) = started();
+    let system = |page: u64| SYSTEM_BASE + page * 4096;
+    let got = commands(&mut kmd, transfer(mdl(), local(0x10_0000), 0x4000, 1, 6));
+    assert_eq!(got, [copy(system(11), 0x10_4000, 1), copy(system(20), 0x10_5000, 1), copy(system(30), 0x10_6000, 4)]);
+    let got = commands(&mut kmd, transfer(local(0x10_0000), mdl(), 0, 3, 6));
+    assert_eq!(got, [copy(0x10_0000, system(30), 5), copy(0x10_5000, system(50), 1)]);
+    let got = commands(&mut kmd, transfer(local(0x10_0000), local(0x20_0000), 0x1000, 9, 2));
+    assert_eq!(got, [copy(0x10_1000, 0x20_1000, 2)], "both segment ends move");
+    assert_eq!(commands(&mut kmd, transfer(mdl(), local(0), 0, 99, 0)), [], "after a reset there is nothing to copy");
+}
+
+#[test]
+fn each_operation_becomes_its_command() {
+    // spec: memory §3.3, memory §3.4
+    let (mut kmd, _, _) = started();
+    let fill = PagingOp::Fill { allocation: None, size_bytes: 8192, pattern: 7, segment: LOCAL, address: 0x8000 };
+    assert_eq!(commands(&mut kmd, fill), [Command::FillPhysical { target_bus: 0x8000, bytes: 8192, pattern: 7 }]);
+    let map = PagingOp::MapApertureSegment {
+        allocation: None,
+        segment: APERTURE,
+        offset_in_pages: 100,
+        number_of_pages: 3,
+        mdl: Mdl { runs: &RUNS },
+        mdl_offset: 1,
+        cache_coherent: true,
+    };
+    let mapped =
+        |first, count, page: u64| Command::MapAperture { first, count, system_address: page * 4096, step: 4096 };
+    assert_eq!(commands(&mut kmd, map), [mapped(100, 1, 11), mapped(101, 1, 20), mapped(102, 1, 30)]);
+    // spec: memory §10.4 test 15
+    let unmap = PagingOp::UnmapApertureSegment {
+        allocation: None,
+        segment: APERTURE,
+        offset_in_pages: 100,
+        number_of_pages: 3,
+        dummy_page: 0x9000,
+    };
+    assert_eq!(
+        commands(&mut kmd, unmap),
+        [Command::MapAperture { first: 100, count: 3, system_address: 0x9000, step: 0 }]
+    );
+    let flush = PagingOp::FlushTlb {
+        root: PhysicalAddress { segment: LOCAL, offset: 0x7000 },
+        process: KmdProcess(1),
+        start: GpuVa(0),
+        end: GpuVa(0),
+    };
+    assert_eq!(commands(&mut kmd, flush), [Command::FlushTlb { root: 0x7000, first_va: 0, last_va: 0 }]);
+    let signal = PagingOp::SignalMonitoredFence { current: GpuVa(0x100), monitored: GpuVa(0x200), value: 9 };
+    assert_eq!(
+        commands(&mut kmd, signal),
+        [Command::Signal { current_va: 0x100, monitored_va: 0x200, value: 9, log: None }]
+    );
+}
+
+#[test]
+fn entries_have_the_bits_of_the_data_sheet() {
+    // spec: memory §4.4
+    let (mut kmd, _, _) = started();
+    let (none, system) = (PteFlags::empty(), SegmentId::SYSTEM);
+    for (first, repeat, entry, step) in [
+        (pte(none, LOCAL, 0x6000), false, 0x6000 | page_table::VALID, 4096),
+        (pte(PteFlags::READ_ONLY, LOCAL, 0x6000), true, 0x6000 | page_table::VALID | page_table::READ_ONLY, 0),
+        (
+            pte(PteFlags::CACHE_COHERENT, system, 0x6000),
+            false,
+            (SYSTEM_BASE + 0x6000) | page_table::VALID | page_table::COHERENT,
+            4096,
+        ),
+        (pte(none, APERTURE, 0x6000), false, (APERTURE_BASE + 0x6000) | page_table::VALID, 4096),
+        (pte(PteFlags::ZERO, system, 0), false, page_table::VALID | page_table::ZERO, 0),
+        (Pte::INVALID, false, 0, 0),
+    ] {
+        let got = commands(&mut kmd, table_update(first, 7, repeat));
+        assert_eq!(got, [Command::WriteEntryRun { table: 0x3000, first: 5, count: 7, entry, step }]);
+    }
+}
+
+#[test]
+fn small_buffers_give_the_same_commands_as_one_big_buffer() {
+    // spec: memory §3.2, memory §10.4 test 16
+    let (mut kmd, _, _) = started();
+    let map = PagingOp::MapApertureSegment {
+        allocation: None,
+        segment: APERTURE,
+        offset_in_pages: 0,
+        number_of_pages: 11,
+        mdl: Mdl { runs: &RUNS },
+        mdl_offset: 1,
+        cache_coherent: false,
+    };
+    for operation in [
+        transfer(mdl(), local(0x10_0000), 0x4000, 0, 12),
+        transfer(local(0x10_0000), mdl(), 0, 1, 10),
+        map,
+        table_update(Pte::INVALID, 3, true),
+    ] {
+        let whole = build(&mut kmd, operation, 4096).unwrap();
+        for words in 5..=whole.len() + 2 {
+            assert_eq!(build(&mut kmd, operation, words).unwrap(), whole, "{words} words: {operation:?}");
+        }
+        assert_eq!(
+            build(&mut kmd, operation, 3),
+            Err(PagingStatus::InsufficientDmaBuffer),
+            "no progress is said, not hidden"
+        );
+    }
+}
+
+#[test]
+fn operations_outside_of_memory_are_fatal() {
+    let (mut kmd, _, _) = started();
+    let end = kmd.geometry.unwrap().segment_bytes;
+    let map = |first, count| PagingOp::MapApertureSegment {
+        allocation: None,
+        segment: APERTURE,
+        offset_in_pages: first,
+        number_of_pages: count,
+        mdl: Mdl { runs: &RUNS },
+        mdl_offset: 0,
+        cache_coherent: false,
+    };
+    for operation in [
+        transfer(mdl(), local(end), 0, 0, 1),
+        transfer(mdl(), local(0), end, 0, 1),
+        transfer(mdl(), local(0), 0, 0, 13),
+        transfer(mdl(), local(0), 0, u64::MAX, 1),
+        PagingOp::Fill { allocation: None, size_bytes: 12, pattern: 0, segment: LOCAL, address: 0 },
+        PagingOp::Fill { allocation: None, size_bytes: 8, pattern: 0, segment: SegmentId(9), address: 0 },
+        map(255, 2),
+        map(u64::MAX, 1),
+        map(0, 13),
+        table_update(pte(PteFlags::NO_EXECUTE, LOCAL, 0), 1, false),
+        table_update(pte(PteFlags::empty(), LOCAL, end), 1, false),
+        table_update(pte(PteFlags::empty(), LOCAL, 8), 1, false),
+        table_update(Pte::INVALID, 508, false),
+        PagingOp::SignalMonitoredFence { current: GpuVa(8), monitored: GpuVa::NULL, value: 1 },
+    ] {
+        assert!(matches!(build(&mut kmd, operation, 4096), Err(PagingStatus::Fatal(_))), "{operation:?}");
+    }
+}
+
+fn now(kmd: &mut SoftGpuKmd, operation: PagingOp<'_>) -> Result<(), PagingStatus> {
+    let mut build = BuildPagingBuffer {
+        buffer: &mut [],
+        written: 0,
+        operation,
+        multipass_offset: 0,
+        buffer_va: GpuVa::NULL,
+        immediate: true,
+    };
+    kmd.build_paging_buffer(&mut build)
+}
+
+#[test]
+fn the_cpu_does_the_same_at_once() {
+    // spec: memory §3.4
+    let (mut kmd, port, _) = started();
+    let table = port.local_table();
+    let word = |offset: u64| Word::load(port.local_memory_word(offset));
+    now(&mut kmd, table_update(pte(PteFlags::empty(), LOCAL, 0x6000), 2, false)).unwrap();
+    assert_eq!(
+        [word(0x3000 + 4 * 8), word(0x3000 + 5 * 8), word(0x3000 + 6 * 8), word(0x3000 + 7 * 8)],
+        [0, 0x6001, 0x7001, 0]
+    );
+    let map = PagingOp::MapApertureSegment {
+        allocation: None,
+        segment: APERTURE,
+        offset_in_pages: 4,
+        number_of_pages: 3,
+        mdl: Mdl { runs: &RUNS },
+        mdl_offset: 1,
+        cache_coherent: false,
+    };
+    now(&mut kmd, map).unwrap();
+    assert_eq!([4, 5, 6].map(|page| word(table + page * 8)), [11, 20, 30].map(|page| aperture_entry::to(page * 4096)));
+
+    port.local_memory().fill(0x10_0000, 12 * 4096, 0xabcd_0123);
+    now(&mut kmd, transfer(local(0x10_0000), mdl(), 0, 0, 12)).unwrap();
+    for page in [10, 11, 20, 30, 34, 50, 53] {
+        assert_eq!(Word::load(kmd.system.word(page * 4096 + 4088)), 0xabcd_0123_abcd_0123, "page {page}");
+    }
+    assert_eq!([12, 19, 21, 35, 54].map(|page| Word::load(kmd.system.word(page * 4096))), [0; 5]);
+    now(
+        &mut kmd,
+        PagingOp::Fill {
+            allocation: None,
+            size_bytes: 8192,
+            pattern: 9,
+            segment: APERTURE,
+            address: APERTURE_BASE + 4 * 4096,
+        },
+    )
+    .unwrap();
+    assert_eq!(
+        [11, 20, 30].map(|page| Word::load(kmd.system.word(page * 4096)) as u32),
+        [9, 9, 0xabcd_0123],
+        "through the aperture"
+    );
+
+    let unmap = PagingOp::UnmapApertureSegment {
+        allocation: None,
+        segment: APERTURE,
+        offset_in_pages: 4,
+        number_of_pages: 3,
+        dummy_page: 0x9000,
+    };
+    now(&mut kmd, unmap).unwrap();
+    assert_eq!([4, 5, 6].map(|page| word(table + page * 8)), [aperture_entry::to(0x9000); 3], "access stays enabled");
+
+    port.writes();
+    let flush = PagingOp::FlushTlb {
+        root: PhysicalAddress { segment: LOCAL, offset: 0x7000 },
+        process: KmdProcess(1),
+        start: GpuVa(1),
+        end: GpuVa(2),
+    };
+    now(&mut kmd, flush).unwrap();
+    let arguments = [(register::CMP_ARGUMENT_0, 0x7000), (register::CMP_ARGUMENT_1, 1), (register::CMP_ARGUMENT_2, 2)];
+    assert_eq!(port.writes(), [&arguments[..], &[(register::CMP_COMMAND, register::cmp::FLUSH_TLB)]].concat());
+    let unmapped =
+        PagingOp::Fill { allocation: None, size_bytes: 8, pattern: 0, segment: APERTURE, address: APERTURE_BASE };
+    assert!(now(&mut kmd, unmapped).is_err(), "an aperture page that points to nothing");
+    assert!(
+        now(&mut kmd, PagingOp::SignalMonitoredFence { current: GpuVa(8), monitored: GpuVa(16), value: 1 }).is_err()
+    );
+}

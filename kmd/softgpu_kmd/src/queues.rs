@@ -1,0 +1,336 @@
+//! Hardware contexts and hardware queues (sync §2.5), and the rings of kernel-mode queues.
+//!
+//! ```text
+//! create ─► Prepared ──(root, ring known: ENABLE)──► Enabled ──(fault, stop_hw_queue: DISABLE)──► Stopped
+//!              ▲                                        │
+//!              └────────(its doorbell is destroyed: DISABLE)
+//! ```
+//! A kernel-mode queue has a ring of the driver's own, reached by bus address; it is enabled as soon as its context has a
+//! root page table. A user-mode queue's ring is the process's; it is enabled when its doorbell is first connected
+//! (`doorbells`). ENABLE starts the device at read pointer 0, so a queue is never disabled and enabled again over the same
+//! ring: its content would run twice.
+
+use ddi::{
+    CreateHwContext, CreateHwQueue, DriverStatus, HardwareQueues, Host, HwQueueFlags, KmdContext, KmdDevice,
+    KmdDoorbell, KmdQueue, ProgressFence, SubmitCommandToHwQueue,
+};
+use shared_words::doorbell::{ASLEEP_OFFSET, DOORBELL_BYTES, VALUE_OFFSET};
+use shared_words::{HardwareBarrier, Word, doorbell};
+use softgpu_spec::register::{self, queue_control, queue_flags, queue_state};
+use softgpu_spec::{Command, QUEUE_COUNT, bus};
+use wddm_types::{GpuVa, NodeId, PageRun};
+
+use crate::driver::SoftGpuKmd;
+use crate::handles::Handles;
+
+/// Most words of one submission in a kernel-mode ring: a branch and a signal.
+const SUBMISSION_WORDS: usize = 6;
+/// The same in bytes.
+pub(crate) const SUBMISSION_BYTES: u64 = SUBMISSION_WORDS as u64 * 8;
+
+/// A hardware context.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) device: KmdDevice,
+    node: NodeId,
+    system: bool,
+    /// Offset in local memory of the root page table.
+    root: Option<u64>,
+    queues: u32,
+}
+
+/// Where a queue is in its life; the drawing is above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The device does not know it.
+    Prepared,
+    /// The device executes it.
+    Enabled,
+    /// It will never run again.
+    Stopped,
+}
+
+/// Whose the ring is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ring {
+    /// The driver's: system pages, and bytes written so far and seen as read.
+    Kernel { run: PageRun, written: u64, read: u64 },
+    /// The process's, once there is a doorbell.
+    User(Option<UserRing>),
+}
+
+/// A ring in a process's space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UserRing {
+    pub(crate) doorbell: KmdDoorbell,
+    pub(crate) va: GpuVa,
+    pub(crate) bytes: u64,
+}
+
+/// A hardware queue.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    /// The device's number of it, and of its doorbell.
+    pub(crate) index: u32,
+    pub(crate) context: KmdContext,
+    pub(crate) node: NodeId,
+    pub(crate) state: State,
+    pub(crate) ring: Ring,
+    pub(crate) progress: ProgressFence,
+    /// Its fault has been reported: a queue faults once.
+    pub(crate) fault_reported: bool,
+}
+
+/// The queues, by handle and by the device's number.
+#[derive(Debug, Default)]
+pub(crate) struct QueueTable {
+    pub(crate) handles: Handles<Queue>,
+    by_index: Vec<Option<KmdQueue>>,
+}
+
+impl QueueTable {
+    /// The queue that the device calls `index`.
+    pub(crate) fn at(&self, index: u64) -> Option<(KmdQueue, &Queue)> {
+        let handle = (*self.by_index.get(usize::try_from(index).ok()?)?)?;
+        self.handles.get(handle.0).map(|queue| (handle, queue))
+    }
+
+    /// The driver's own rings.
+    pub(crate) fn rings(&self) -> Vec<PageRun> {
+        let kernel = |queue: &Queue| if let Ring::Kernel { run, .. } = queue.ring { Some(run) } else { None };
+        self.handles.iter().filter_map(|(_, queue)| kernel(queue)).collect()
+    }
+
+    fn free_index(&mut self) -> Option<u32> {
+        self.by_index.resize(QUEUE_COUNT as usize, None);
+        // CAST: at most QUEUE_COUNT.
+        self.by_index.iter().position(Option::is_none).map(|index| index as u32)
+    }
+
+    fn insert(&mut self, queue: Queue) -> KmdQueue {
+        let index = queue.index as usize;
+        let handle = KmdQueue(self.handles.insert(queue));
+        self.by_index[index] = Some(handle);
+        handle
+    }
+
+    fn remove(&mut self, handle: KmdQueue) -> Queue {
+        let queue = self.handles.remove(handle.0, "hardware queue");
+        self.by_index[queue.index as usize] = None;
+        queue
+    }
+}
+
+const NO_QUEUE: DriverStatus = DriverStatus::InvalidParameter("no such hardware queue");
+
+impl HardwareQueues for SoftGpuKmd {
+    fn create_hw_context(&mut self, create: CreateHwContext<'_>) -> Result<KmdContext, DriverStatus> {
+        if u32::from(create.node.0) >= softgpu_spec::engine::COUNT {
+            return Err(DriverStatus::InvalidParameter("no such node"));
+        }
+        let device = self.devices.get_mut(create.device.0).ok_or(DriverStatus::InvalidParameter("no such device"))?;
+        if create.system != device.system {
+            return Err(DriverStatus::InvalidParameter("a system context belongs to the system device, and only that"));
+        }
+        device.contexts += 1;
+        let context =
+            Context { device: create.device, node: create.node, system: create.system, root: None, queues: 0 };
+        Ok(KmdContext(self.contexts.insert(context)))
+    }
+
+    fn destroy_hw_context(&mut self, context: KmdContext) {
+        let context = self.contexts.remove(context.0, "hardware context");
+        assert_eq!(context.queues, 0, "a context outlives its queues");
+        self.devices.get_mut(context.device.0).expect("a device outlives its contexts").contexts -= 1;
+    }
+
+    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue) -> Result<KmdQueue, DriverStatus> {
+        let context =
+            self.contexts.get(create.context.0).ok_or(DriverStatus::InvalidParameter("no such hardware context"))?;
+        let (node, system) = (context.node, context.system);
+        let user = create.flags.contains(HwQueueFlags::USER_MODE_SUBMISSION);
+        if user && system {
+            return Err(DriverStatus::InvalidParameter("a system context's queues take work from the kernel only"));
+        }
+        if !self.fences.exists(create.progress.fence) {
+            return Err(DriverStatus::InvalidParameter("the progress fence does not exist"));
+        }
+        let index = self.queues.free_index().ok_or(DriverStatus::NoMemory("every hardware queue is taken"))?;
+        let ring = if user { Ring::User(None) } else { self.kernel_ring(host)? };
+        let queue = Queue {
+            index,
+            context: create.context,
+            node,
+            state: State::Prepared,
+            ring,
+            progress: create.progress,
+            fault_reported: false,
+        };
+        let handle = self.queues.insert(queue);
+        self.contexts.get_mut(create.context.0).expect("looked up above").queues += 1;
+        let has_root = self.contexts.get(create.context.0).is_some_and(|context| context.root.is_some());
+        if !user
+            && has_root
+            && let Err(status) = self.enable(handle)
+        {
+            self.destroy_hw_queue(host, handle);
+            return Err(status);
+        }
+        Ok(handle)
+    }
+
+    fn destroy_hw_queue(&mut self, host: &mut dyn Host, queue: KmdQueue) {
+        // What it has raised so far is translated while its number still means it.
+        if let Some(index) = self.queues.handles.get(queue.0).map(|queue| queue.index) {
+            self.disable_index(index);
+            self.gather();
+            self.gathered.forget_queue(queue);
+        }
+        let queue = self.queues.remove(queue);
+        match queue.ring {
+            Ring::Kernel { run, .. } => host.free_contiguous(run),
+            Ring::User(ring) => assert!(ring.is_none(), "a queue outlives its doorbell"),
+        }
+        self.contexts.get_mut(queue.context.0).expect("a context outlives its queues").queues -= 1;
+    }
+
+    fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus> {
+        let queue = self.queues.handles.get(submit.queue.0).ok_or(NO_QUEUE)?;
+        match (queue.state, queue.ring) {
+            (State::Enabled, Ring::Kernel { .. }) => {}
+            (_, Ring::User(_)) => {
+                return Err(DriverStatus::InvalidParameter("a user-mode queue takes no work from the kernel"));
+            }
+            (State::Prepared, _) => return Err(DriverStatus::Unsuccessful("the queue's context has no page table")),
+            (State::Stopped, _) => return Err(DriverStatus::Unsuccessful("the queue is stopped")),
+        }
+        if !submit.buffer_bytes.is_multiple_of(8) {
+            return Err(DriverStatus::InvalidParameter("a command buffer is made of 64-bit words"));
+        }
+        if submit.paging && !self.contexts.get(queue.context.0).is_some_and(|context| context.system) {
+            return Err(DriverStatus::InvalidParameter("paging buffers run in the system context"));
+        }
+        let mut words = Vec::with_capacity(SUBMISSION_WORDS);
+        if submit.buffer_bytes > 0 {
+            Command::Branch { va: submit.buffer.0, words: submit.buffer_bytes / 8 }.encode(&mut words);
+        }
+        let (current_va, monitored_va) = (queue.progress.current_va.0, queue.progress.monitored_va.0);
+        Command::Signal { current_va, monitored_va, value: submit.progress_value, log: None }.encode(&mut words);
+        self.append(submit.queue, &words);
+        Ok(())
+    }
+
+    fn stop_hw_queue(&mut self, queue: KmdQueue) {
+        let queue = self.queues.handles.get_mut(queue.0).expect("the kernel stops a queue that there is");
+        queue.state = State::Stopped;
+        let index = queue.index;
+        self.disable_index(index);
+    }
+}
+
+impl SoftGpuKmd {
+    /// A context's root. Moving it under an enabled queue would need the ring's state to survive a DISABLE, which the data
+    /// sheet does not give: VidMm keeps roots in their place while queues are enabled.
+    pub(crate) fn set_root(&mut self, handle: KmdContext, root: u64) {
+        let context = self.contexts.get_mut(handle.0).expect("the kernel names a context that there is");
+        if context.root == Some(root) {
+            return;
+        }
+        let of_context = |queue: &Queue| queue.context == handle;
+        let enabled = self.queues.handles.iter().any(|(_, queue)| of_context(queue) && queue.state == State::Enabled);
+        assert!(!enabled, "a root page table moved under an enabled queue");
+        context.root = Some(root);
+        if context.system {
+            self.port.write_register(register::CMP_ROOT, root);
+        }
+        let waiting = |queue: &Queue| {
+            of_context(queue) && queue.state == State::Prepared && matches!(queue.ring, Ring::Kernel { .. })
+        };
+        let waiting: Vec<_> = self
+            .queues
+            .handles
+            .iter()
+            .filter(|(_, queue)| waiting(queue))
+            .map(|(handle, _)| KmdQueue(handle))
+            .collect();
+        for queue in waiting {
+            // A device that refuses leaves the queue prepared, and the first submission says so.
+            let _ = self.enable(queue);
+        }
+    }
+
+    /// Hands a queue to the device. Its ring and its root are known, or it is an error.
+    pub(crate) fn enable(&mut self, handle: KmdQueue) -> Result<(), DriverStatus> {
+        let queue = self.queues.handles.get(handle.0).ok_or(NO_QUEUE)?;
+        let context = self.contexts.get(queue.context.0).expect("a context outlives its queues");
+        let root = context.root.ok_or(DriverStatus::Unsuccessful("the queue's context has no page table"))?;
+        let (ring, bytes, mut flags) = match queue.ring {
+            Ring::Kernel { run, .. } => {
+                (bus::SYSTEM_BASE + run.first * bus::PAGE_BYTES, self.config.ring_bytes, queue_flags::RING_PHYSICAL)
+            }
+            Ring::User(Some(ring)) => (ring.va.0, ring.bytes, 0),
+            Ring::User(None) => return Err(DriverStatus::InvalidParameter("a user-mode queue without a doorbell")),
+        };
+        if context.system {
+            flags |= queue_flags::PRIVILEGED;
+        }
+        // The device starts at read pointer 0, so the write pointer starts there too, whoever rang this doorbell before.
+        Word::store(self.port.doorbell_page().word(u64::from(queue.index) * DOORBELL_BYTES + VALUE_OFFSET), 0);
+        self.port.write_register(register::QUEUE_SELECT, u64::from(queue.index));
+        self.port.write_register(register::QUEUE_ENGINE, u64::from(queue.node.0));
+        self.port.write_register(register::QUEUE_ROOT, root);
+        self.port.write_register(register::QUEUE_RING, ring);
+        self.port.write_register(register::QUEUE_RING_BYTES, bytes);
+        self.port.write_register(register::QUEUE_FLAGS, flags);
+        self.port.write_register(register::QUEUE_CONTROL, queue_control::ENABLE);
+        if self.port.read_register(register::QUEUE_CONTROL) == queue_state::DISABLED {
+            return Err(DriverStatus::Unsuccessful("the device did not take the queue"));
+        }
+        self.queues.handles.get_mut(handle.0).expect("looked up above").state = State::Enabled;
+        Ok(())
+    }
+
+    /// The device forgets a queue; when this returns it executes nothing for it.
+    pub(crate) fn disable_index(&self, index: u32) {
+        self.port.write_register(register::QUEUE_SELECT, u64::from(index));
+        self.port.write_register(register::QUEUE_CONTROL, queue_control::DISABLE);
+    }
+
+    fn kernel_ring(&self, host: &mut dyn Host) -> Result<Ring, DriverStatus> {
+        let pages = self.config.ring_bytes / bus::PAGE_BYTES;
+        let run = host.allocate_contiguous(pages).ok_or(DriverStatus::NoMemory("a ring"))?;
+        assert!(
+            run.count.0 >= pages && self.system.contains(run.first * bus::PAGE_BYTES, self.config.ring_bytes),
+            "contiguous memory lies in system memory"
+        );
+        Ok(Ring::Kernel { run, written: 0, read: 0 })
+    }
+
+    /// Appends words to a kernel-mode ring and rings.
+    fn append(&mut self, handle: KmdQueue, words: &[u64]) {
+        let ring_bytes = self.config.ring_bytes;
+        let queue = self.queues.handles.get_mut(handle.0).expect("checked by the caller");
+        let index = queue.index;
+        let Ring::Kernel { run, written, read } = &mut queue.ring else { unreachable!("checked by the caller") };
+        let end = *written + words.len() as u64 * 8;
+        if end - *read > ring_bytes {
+            self.port.write_register(register::QUEUE_SELECT, u64::from(index));
+            *read = self.port.read_register(register::QUEUE_READ_POINTER);
+            assert!(end - *read <= ring_bytes, "the kernel keeps to MaxInFlightHwQueueBuffers, so the ring has room");
+        }
+        let base = run.first * bus::PAGE_BYTES;
+        for (offset, word) in (*written..).step_by(8).zip(words) {
+            Word::store(self.system.word(base + offset % ring_bytes), *word);
+        }
+        *written = end;
+        let page = self.port.doorbell_page();
+        let at = u64::from(index) * DOORBELL_BYTES;
+        // spec: sync §3.17
+        if doorbell::ring::<HardwareBarrier>(page.word(at + VALUE_OFFSET), page.word(at + ASLEEP_OFFSET), end) {
+            self.port.doorbell_rung(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

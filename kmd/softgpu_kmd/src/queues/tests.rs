@@ -1,0 +1,204 @@
+//! Queues, kernel-mode rings, doorbells.
+
+use ddi::{
+    CreateDoorbell, CreateHwQueue, DriverStatus, HwQueueFlags, KmdContext, KmdQueue, Miniport, OsDoorbell, OsQueue,
+    ProgressFence, SubmitCommandToHwQueue,
+};
+use device_port::DevicePort;
+use shared_words::Word;
+use softgpu_spec::register::{self, queue_control, queue_flags, queue_state};
+use softgpu_spec::{Command, QUEUE_COUNT, bus, page_table};
+use wddm_types::{GpuVa, PhysicalAddress};
+
+use crate::driver::SoftGpuKmd;
+use crate::fake_port::{FakeHost, context, started};
+use crate::fences::tests::fence;
+use crate::segments::LOCAL;
+
+fn set_root(kmd: &mut SoftGpuKmd, context: KmdContext, offset: u64) {
+    kmd.gpu_va().unwrap().set_root_page_table(context, PhysicalAddress { segment: LOCAL, offset }, page_table::ENTRIES);
+}
+
+fn create(
+    kmd: &mut SoftGpuKmd,
+    host: &mut FakeHost,
+    context: KmdContext,
+    flags: HwQueueFlags,
+) -> Result<KmdQueue, DriverStatus> {
+    let number = kmd.fences.globals_created() + 1;
+    let progress = ProgressFence { fence: fence(kmd, number), current_va: GpuVa(0x1000), monitored_va: GpuVa(0x2000) };
+    kmd.hardware_queues().unwrap().create_hw_queue(host, CreateHwQueue { context, queue: OsQueue(1), flags, progress })
+}
+
+fn submit(kmd: &mut SoftGpuKmd, queue: KmdQueue, value: u64, bytes: u32) -> Result<(), DriverStatus> {
+    let submit = SubmitCommandToHwQueue {
+        queue,
+        progress_value: value,
+        buffer: GpuVa(0x9000),
+        buffer_bytes: bytes,
+        paging: false,
+    };
+    kmd.hardware_queues().unwrap().submit_command_to_hw_queue(submit)
+}
+
+#[test]
+fn a_system_queue_is_enabled_with_its_root_and_privilege() {
+    // spec: sync §2.5
+    let (mut kmd, port, mut host) = started();
+    let (_, _, context) = context(&mut kmd, 1, true);
+    set_root(&mut kmd, context, 0x5000);
+    assert_eq!(port.writes(), [(register::CMP_ROOT, 0x5000)]);
+    let queue = create(&mut kmd, &mut host, context, HwQueueFlags::empty()).unwrap();
+    let ring = bus::SYSTEM_BASE + host.lent[0].first * 4096;
+    let flags = queue_flags::PRIVILEGED | queue_flags::RING_PHYSICAL;
+    let expected = [
+        (register::QUEUE_SELECT, 0),
+        (register::QUEUE_ENGINE, 1),
+        (register::QUEUE_ROOT, 0x5000),
+        (register::QUEUE_RING, ring),
+        (register::QUEUE_RING_BYTES, kmd.config.ring_bytes),
+        (register::QUEUE_FLAGS, flags),
+        (register::QUEUE_CONTROL, queue_control::ENABLE),
+    ];
+    assert_eq!(port.writes(), expected);
+    set_root(&mut kmd, context, 0x5000);
+    assert_eq!(port.writes(), [], "the same root again changes nothing");
+    kmd.hardware_queues().unwrap().destroy_hw_queue(&mut host, queue);
+    assert_eq!((port.queue(0), host.lent.len()), (queue_state::DISABLED, 0), "disabled, the ring given back");
+}
+
+#[test]
+fn a_queue_created_before_its_root_runs_when_the_root_comes() {
+    let (mut kmd, port, mut host) = started();
+    let (_, _, context) = context(&mut kmd, 0, false);
+    let queue = create(&mut kmd, &mut host, context, HwQueueFlags::empty()).unwrap();
+    assert!(matches!(submit(&mut kmd, queue, 1, 64), Err(DriverStatus::Unsuccessful(_))));
+    set_root(&mut kmd, context, 0x5000);
+    assert_eq!(port.queue(0), queue_state::READY);
+    assert!(port.writes().contains(&(register::QUEUE_FLAGS, queue_flags::RING_PHYSICAL)), "no privilege");
+    submit(&mut kmd, queue, 1, 64).unwrap();
+}
+
+#[test]
+#[should_panic(expected = "so the ring has room")]
+fn a_ring_is_never_overrun() {
+    let (mut kmd, _, mut host) = started();
+    let (_, _, context) = context(&mut kmd, 0, false);
+    set_root(&mut kmd, context, 0x5000);
+    let queue = create(&mut kmd, &mut host, context, HwQueueFlags::empty()).unwrap();
+    for value in 1..=kmd.config.ring_bytes / 48 + 1 {
+        submit(&mut kmd, queue, value, 64).unwrap();
+    }
+}
+
+#[test]
+#[should_panic(expected = "moved under an enabled queue")]
+fn a_root_does_not_move_under_an_enabled_queue() {
+    let (mut kmd, _, mut host) = started();
+    let (_, _, context) = context(&mut kmd, 0, false);
+    set_root(&mut kmd, context, 0x5000);
+    create(&mut kmd, &mut host, context, HwQueueFlags::empty()).unwrap();
+    set_root(&mut kmd, context, 0x6000);
+}
+
+#[test]
+fn submissions_are_branch_and_signal_and_wrap_over_the_rings_end() {
+    let (mut kmd, port, mut host) = started();
+    let (_, _, context) = context(&mut kmd, 0, false);
+    set_root(&mut kmd, context, 0x5000);
+    let queue = create(&mut kmd, &mut host, context, HwQueueFlags::empty()).unwrap();
+    let (base, bytes) = (host.lent[0].first * 4096, kmd.config.ring_bytes);
+    let (mut at, mut written) = (0, 0);
+    for value in 1..=2 * bytes / 48 + 3 {
+        port.set_read_pointer(at);
+        submit(&mut kmd, queue, value, 64).unwrap();
+        written += 48;
+        assert_eq!(Word::load(port.doorbell_page().word(0)), written, "the write pointer only rises");
+        let words: Vec<_> = (0..6).map(|index| Word::load(kmd.system.word(base + (at + index * 8) % bytes))).collect();
+        assert_eq!(Command::decode(&words).unwrap(), (Command::Branch { va: 0x9000, words: 8 }, 2));
+        let signal = Command::Signal { current_va: 0x1000, monitored_va: 0x2000, value, log: None };
+        assert_eq!(Command::decode(&words[2..]).unwrap(), (signal, 4));
+        at = written;
+    }
+    assert_eq!(port.rung(), [0u32; 0], "an engine that is awake sees the store");
+    Word::store(port.doorbell_page().word(8), 1);
+    submit(&mut kmd, queue, 1 << 40, 0).unwrap();
+    assert_eq!(port.rung(), [0], "one that sleeps is told");
+    assert_eq!(Word::load(port.doorbell_page().word(0)), written + 32, "an empty buffer is a signal only");
+    assert!(matches!(submit(&mut kmd, queue, 1, 4), Err(DriverStatus::InvalidParameter(_))));
+}
+
+#[test]
+fn a_stopped_queue_stays_stopped() {
+    let (mut kmd, port, mut host) = started();
+    let (_, _, context) = context(&mut kmd, 0, false);
+    set_root(&mut kmd, context, 0x5000);
+    let queue = create(&mut kmd, &mut host, context, HwQueueFlags::empty()).unwrap();
+    let other = create(&mut kmd, &mut host, context, HwQueueFlags::empty()).unwrap();
+    kmd.hardware_queues().unwrap().stop_hw_queue(queue);
+    assert_eq!((port.queue(0), port.queue(1)), (queue_state::DISABLED, queue_state::READY), "the other goes on");
+    assert!(matches!(submit(&mut kmd, queue, 1, 64), Err(DriverStatus::Unsuccessful(_))));
+    submit(&mut kmd, other, 1, 64).unwrap();
+    kmd.stop_device(&mut host);
+    assert_eq!((port.queue(1), host.lent.len()), (queue_state::DISABLED, 0));
+}
+
+#[test]
+fn queue_numbers_end_and_come_back() {
+    let (mut kmd, _, mut host) = started();
+    host.next_page = 0;
+    let (_, _, context) = context(&mut kmd, 0, false);
+    let user = HwQueueFlags::USER_MODE_SUBMISSION;
+    let queues: Vec<_> = (0..QUEUE_COUNT).map(|_| create(&mut kmd, &mut host, context, user).unwrap()).collect();
+    assert!(matches!(create(&mut kmd, &mut host, context, user), Err(DriverStatus::NoMemory(_))));
+    kmd.hardware_queues().unwrap().destroy_hw_queue(&mut host, queues[7]);
+    let again = create(&mut kmd, &mut host, context, user).unwrap();
+    assert_eq!(kmd.queues.at(7).unwrap().0, again, "the number is free again, the handle is new");
+    assert_ne!(again, queues[7]);
+}
+
+#[test]
+fn a_doorbell_enables_at_its_first_connect_and_disables_when_destroyed() {
+    // spec: sync §3.17, sync §2.9
+    let (mut kmd, port, mut host) = started();
+    let (_, _, context) = context(&mut kmd, 0, false);
+    set_root(&mut kmd, context, 0x5000);
+    let queue = create(&mut kmd, &mut host, context, HwQueueFlags::USER_MODE_SUBMISSION).unwrap();
+    assert!(host.lent.is_empty(), "the ring is the process's");
+    assert!(
+        matches!(submit(&mut kmd, queue, 1, 64), Err(DriverStatus::InvalidParameter(_))),
+        "no work from the kernel"
+    );
+    let doorbells = |kmd: &mut SoftGpuKmd, ring, ring_bytes| {
+        kmd.doorbells().unwrap().create_doorbell(CreateDoorbell {
+            queue,
+            doorbell: OsDoorbell(1),
+            ring: GpuVa(ring),
+            ring_bytes,
+        })
+    };
+    for (ring, bytes) in [(0, 4096), (0x4008, 4096), (0x4000, 2048), (0x4000, 5000)] {
+        assert!(doorbells(&mut kmd, ring, bytes).is_err());
+    }
+    port.writes();
+    let doorbell = doorbells(&mut kmd, 0x4000, 8192).unwrap();
+    assert!(doorbells(&mut kmd, 0x4000, 8192).is_err(), "one doorbell a queue");
+    assert_eq!((port.writes(), port.queue(0)), (vec![], queue_state::DISABLED), "data only, no physical doorbell");
+    Word::store(port.doorbell_page().word(0), 77);
+    let connected = kmd.doorbells().unwrap().connect_doorbell(doorbell).unwrap();
+    assert_eq!((connected.offset, port.queue(0)), (0, queue_state::READY));
+    let writes = port.writes();
+    assert!(writes.contains(&(register::QUEUE_RING, 0x4000)) && writes.contains(&(register::QUEUE_FLAGS, 0)));
+    assert_eq!(Word::load(port.doorbell_page().word(0)), 0, "what was rung before is not this ring's");
+
+    Word::store(port.doorbell_page().word(0), 64);
+    kmd.doorbells().unwrap().disconnect_doorbell(doorbell);
+    assert_eq!(port.queue(0), queue_state::READY, "what was rung still runs");
+    kmd.doorbells().unwrap().connect_doorbell(doorbell).unwrap();
+    assert_eq!((port.writes(), Word::load(port.doorbell_page().word(0))), (vec![], 64), "nothing runs twice");
+    kmd.doorbells().unwrap().notify_work_submission(queue);
+    assert_eq!(port.rung(), [0]);
+    kmd.doorbells().unwrap().destroy_doorbell(doorbell);
+    assert_eq!(port.queue(0), queue_state::DISABLED);
+    kmd.hardware_queues().unwrap().destroy_hw_queue(&mut host, queue);
+}

@@ -1,0 +1,105 @@
+//! Finding the device, asking for features, starting and stopping (sync §3.1). Called at adapter start and stop only.
+
+use ddi::{DriverStatus, FeatureId, FeatureSupport, Host, NativeFenceOsCaps};
+use shared_words::Memory;
+use softgpu_spec::bus::PAGE_BYTES;
+use softgpu_spec::{QUEUE_COUNT, register};
+
+use crate::driver::SoftGpuKmd;
+use crate::segments::Geometry;
+
+/// What start has agreed on with the kernel.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Negotiated {
+    /// Native fences: `None` is off.
+    pub(crate) native_fence: Option<NativeFenceFeature>,
+}
+
+/// Feature NATIVE_FENCE as negotiated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NativeFenceFeature {
+    /// What the kernel allows.
+    pub(crate) os_caps: NativeFenceOsCaps,
+}
+
+/// The one version of each feature that this driver has.
+const FEATURE_VERSION: u16 = 1;
+
+/// What the driver says of a feature.
+// spec: sync §3.1 step 3
+pub(crate) fn feature_support(feature: FeatureId) -> Result<FeatureSupport, DriverStatus> {
+    match feature {
+        FeatureId::HWSCH | FeatureId::USER_MODE_SUBMISSION | FeatureId::NATIVE_FENCE => Ok(FeatureSupport {
+            min_version: FEATURE_VERSION,
+            max_version: FEATURE_VERSION,
+            supported_by_driver: true,
+            supported_on_current_config: true,
+        }),
+        _ => Err(DriverStatus::InvalidParameter("an unknown feature")),
+    }
+}
+
+impl SoftGpuKmd {
+    pub(crate) fn start(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
+        assert!(self.geometry.is_none(), "a device is stopped before it is started again");
+        self.config.check()?;
+        if self.port.read_register(register::ID) != register::ID_VALUE {
+            return Err(DriverStatus::NotSupported("the device is no software GPU"));
+        }
+        let geometry = Geometry::read(self.port.as_ref(), &self.config)?;
+        self.negotiated = negotiate(host);
+        self.port.write_register(register::ENGINE_ENABLE, 0);
+        for index in 0..QUEUE_COUNT {
+            self.disable_index(index);
+        }
+        // Every aperture page points to nothing, until VidMm maps it.
+        clear_table(self.port.local_memory(), &geometry);
+        self.port.write_register(register::APERTURE_TABLE, geometry.table);
+        self.port.write_register(register::ENGINE_ENABLE, 1);
+        self.geometry = Some(geometry);
+        Ok(())
+    }
+
+    /// The device touches no memory afterwards: its engines stand, no queue is known to it.
+    pub(crate) fn stop(&mut self, host: &mut dyn Host) {
+        self.port.write_register(register::ENGINE_ENABLE, 0);
+        for index in 0..QUEUE_COUNT {
+            self.disable_index(index);
+        }
+        while self.port.read_register(register::INTERRUPT_POP) != register::record::NONE {}
+        for run in self.queues.rings() {
+            host.free_contiguous(run);
+        }
+        self.queues = Default::default();
+        self.doorbells.clear();
+        self.contexts.clear();
+        self.devices.clear();
+        self.processes.clear();
+        self.allocations.clear();
+        self.fences = Default::default();
+        self.gathered = Default::default();
+        self.negotiated = Negotiated::default();
+        self.geometry = None;
+    }
+}
+
+/// Clears the aperture table. Reads before it writes: what was never touched costs no memory.
+fn clear_table(local: &Memory, geometry: &Geometry) {
+    for page in 0..geometry.table_bytes().div_ceil(PAGE_BYTES) {
+        let offset = geometry.table + page * PAGE_BYTES;
+        let words = (geometry.table_bytes() - page * PAGE_BYTES).min(PAGE_BYTES) / 8;
+        if local.scan_words(offset, words, |_, word| word == 0).is_some() {
+            local.fill(offset, words * 8, 0);
+        }
+    }
+}
+
+/// Asks for native fences. Whatever does not come out right is off.
+// spec: sync §3.1 steps 5 and 6
+fn negotiate(host: &mut dyn Host) -> Negotiated {
+    let state = host.is_feature_enabled(FeatureId::NATIVE_FENCE);
+    if !state.enabled || state.version != FEATURE_VERSION {
+        return Negotiated::default();
+    }
+    Negotiated { native_fence: host.native_fence_os_caps(state.version).map(|os_caps| NativeFenceFeature { os_caps }) }
+}

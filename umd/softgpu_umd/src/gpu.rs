@@ -1,0 +1,135 @@
+//! An opened adapter with one device, and the surfaces on it.
+
+use std::sync::Arc;
+
+use d3dkmt::{Adapter, Allocation, Device, Lock, MakeResidentFlags, PagingQueue, Refusal, Residency};
+use kmt_link::Link;
+use softgpu_spec::private_data::{AllocationRequest, Kind};
+use wddm_types::{GpuVa, Pages};
+
+/// Why the driver could not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum UmdError {
+    /// The kernel refused.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// The adapter lacks something that this driver needs.
+    #[error("the adapter has no {0}")]
+    Lacks(&'static str),
+    /// A submission is larger than its stream can ever hold.
+    #[error("a submission of {words} words does not fit a stream of {limit}")]
+    TooLarge {
+        /// Words of the submission.
+        words: usize,
+        /// Words that fit.
+        limit: usize,
+    },
+}
+
+/// An opened adapter with a device and its paging queue.
+pub struct Gpu {
+    // Dropped in this order: the kernel wants the queue to go before its device, the device before the adapter.
+    paging: PagingQueue,
+    device: Device,
+    adapter: Adapter,
+}
+
+/// An allocation with a GPU virtual address.
+pub struct Surface {
+    allocation: Arc<Allocation>,
+    va: GpuVa,
+    bytes: u64,
+    /// Paging-fence value from which the address may be used.
+    mapped_at: u64,
+}
+
+impl Gpu {
+    /// Opens the kernel's first adapter.
+    ///
+    /// # Errors
+    /// When there is none, or it lacks user-mode submission.
+    pub fn open(link: Arc<dyn Link>) -> Result<Gpu, UmdError> {
+        let adapter = Adapter::open_first(link)?;
+        let info = adapter.info()?;
+        if !info.user_mode_submission || !info.native_gpu_fence {
+            return Err(UmdError::Lacks("user-mode submission with native fences"));
+        }
+        let device = Device::create(&adapter)?;
+        let paging = device.create_paging_queue()?;
+        Ok(Gpu { paging, device, adapter })
+    }
+
+    /// Makes an allocation and maps it, read/write. It is not resident.
+    ///
+    /// # Errors
+    /// When memory or addresses are short.
+    pub fn create_surface(&self, kind: Kind, bytes: u64) -> Result<Surface, UmdError> {
+        let cpu_visible = kind == Kind::System;
+        let request =
+            AllocationRequest { kind, cpu_visible, cached: false, accessed_physically: false, size_bytes: bytes };
+        let allocation = self.device.create_allocation(request.encode().to_vec())?;
+        let (va, mapped_at) = self.paging.map(&allocation, Pages::holding(bytes).0, true)?;
+        Ok(Surface { allocation, va, bytes, mapped_at })
+    }
+
+    /// Makes a surface resident for good and waits until it is: rings, command memory, results.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn pin(&self, surface: &Surface) -> Result<(), UmdError> {
+        let flags = MakeResidentFlags::empty();
+        let value = match self.paging.make_resident(vec![surface.allocation.handle()], flags)? {
+            Residency::Resident => surface.mapped_at,
+            Residency::Pending { paging_fence_value } => paging_fence_value.max(surface.mapped_at),
+        };
+        if self.paging.fence().current() < value {
+            self.device.wait(&[(self.paging.fence(), value)])?;
+        }
+        Ok(())
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The paging queue.
+    pub fn paging(&self) -> &PagingQueue {
+        &self.paging
+    }
+
+    /// The adapter.
+    pub fn adapter(&self) -> &Adapter {
+        &self.adapter
+    }
+}
+
+impl Surface {
+    /// Its GPU virtual address.
+    pub fn va(&self) -> GpuVa {
+        self.va
+    }
+
+    /// Its size as asked for.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Paging-fence value from which the address may be used; making it resident waits for it too.
+    pub fn mapped_at(&self) -> u64 {
+        self.mapped_at
+    }
+
+    /// The allocation.
+    pub fn allocation(&self) -> &Arc<Allocation> {
+        &self.allocation
+    }
+
+    /// Locks it for the CPU.
+    ///
+    /// # Errors
+    /// When it lies where the CPU does not reach.
+    pub fn lock(&self) -> Result<Lock, UmdError> {
+        Ok(self.allocation.lock()?)
+    }
+}

@@ -1,0 +1,18 @@
+//! The user-mode driver of the software GPU: turns work into command buffers for its data sheet.
+//!
+//! It is what a runtime links besides the client: [`Gpu`] opens an adapter and makes [`Surface`]s (allocations with a GPU
+//! virtual address); a [`Stream`] is a compute or copy queue with user-mode submission, fed with [`Commands`]. Order is
+//! kept by native fences: a submission waits on the GPU for fence values, and its own completion is the stream's progress
+//! value. The CPU waits only when the ring is full, or when it is asked to.
+//!
+//! It does not decide what is resident when: that is its caller's policy.
+
+mod commands;
+mod gpu;
+mod stream;
+
+pub use commands::Commands;
+pub use gpu::{Gpu, Surface, UmdError};
+pub use softgpu_spec::pattern;
+pub use softgpu_spec::private_data::Kind as SurfaceKind;
+pub use stream::{GpuWait, Stream, StreamConfig};

@@ -1,0 +1,221 @@
+//! A hardware queue with user-mode submission.
+//!
+//! A submission's commands go to *command memory*; the ring gets the waits, a branch to them, and the signal of the
+//! progress fence (sync §3.11). Both memories are rings whose room comes back when the progress fence says that the
+//! hardware has got past it. The values in the ring rise by one a submission.
+
+use std::collections::VecDeque;
+
+use d3dkmt::{Fence, HwContext, Lock, UserQueue};
+use softgpu_spec::Command;
+use softgpu_spec::private_data::Kind;
+use wddm_types::{GpuVa, NodeId};
+
+use crate::commands::Commands;
+use crate::gpu::{Gpu, Surface, UmdError};
+
+/// A fence value to be waited for on the GPU.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuWait {
+    /// CurrentValue's address in this process.
+    pub current: GpuVa,
+    /// The value.
+    pub value: u64,
+}
+
+/// Sizes of a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamConfig {
+    /// Bytes of the ring, a power of two from 4096.
+    pub ring_bytes: u64,
+    /// Bytes of command memory, a power of two from 4096.
+    pub command_bytes: u64,
+    /// Submissions that may be unfinished at once; when they are, half of them are waited for.
+    pub in_flight_max: usize,
+}
+
+impl Default for StreamConfig {
+    fn default() -> Self {
+        StreamConfig { ring_bytes: 64 << 10, command_bytes: 1 << 20, in_flight_max: 64 }
+    }
+}
+
+/// A hardware queue that this process feeds.
+pub struct Stream {
+    // The queue goes before the context, and both before the memory that the hardware reads.
+    queue: UserQueue,
+    _context: HwContext,
+    ring: RingMemory,
+    commands: RingMemory,
+    in_flight: VecDeque<InFlight>,
+    config: StreamConfig,
+    last_value: u64,
+    scratch: Vec<u64>,
+}
+
+struct InFlight {
+    value: u64,
+    ring_end: u64,
+    commands_end: u64,
+}
+
+/// System memory used as a ring: positions only rise.
+struct RingMemory {
+    lock: Lock,
+    surface: Surface,
+    written: u64,
+    freed: u64,
+}
+
+impl Stream {
+    /// A stream on a node.
+    ///
+    /// # Errors
+    /// When memory is short or the node has no user-mode submission.
+    pub fn create(gpu: &Gpu, node: NodeId, config: StreamConfig) -> Result<Stream, UmdError> {
+        let ring = RingMemory::create(gpu, config.ring_bytes)?;
+        let commands = RingMemory::create(gpu, config.command_bytes)?;
+        let context = gpu.device().create_context(node)?;
+        let queue = context.create_user_queue(ring.surface.allocation(), ring.surface.va())?;
+        Ok(Stream {
+            queue,
+            _context: context,
+            ring,
+            commands,
+            in_flight: VecDeque::new(),
+            config,
+            last_value: 0,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Submits commands behind waits; returns the progress value that they complete. Blocks only when the stream is full.
+    ///
+    /// # Errors
+    /// When the submission is larger than the stream, or the device is lost while the stream is full.
+    pub fn submit(&mut self, gpu: &Gpu, waits: &[GpuWait], commands: &Commands) -> Result<u64, UmdError> {
+        let body = commands.words();
+        let limit = (self.config.command_bytes / 8) as usize;
+        let value = self.last_value + 1;
+        self.scratch.clear();
+        for wait in waits {
+            Command::Wait { va: wait.current.0, value: wait.value, log: None }.encode(&mut self.scratch);
+        }
+        let branch_at = self.scratch.len();
+        Command::Branch { va: 0, words: 0 }.encode(&mut self.scratch);
+        let progress = self.queue.progress();
+        let signal = Command::Signal {
+            current_va: progress.current_va().0,
+            monitored_va: progress.monitored_va().0,
+            value,
+            log: None,
+        };
+        signal.encode(&mut self.scratch);
+        let ring_bytes = self.scratch.len() as u64 * 8;
+        if body.len() > limit || ring_bytes > self.config.ring_bytes {
+            return Err(UmdError::TooLarge { words: body.len().max(self.scratch.len()), limit });
+        }
+        self.make_room(gpu, ring_bytes, body.len() as u64 * 8)?;
+        let va = self.commands.put_whole(body);
+        let mut branch = Vec::with_capacity(2);
+        // CAST: command memory is far below 2^32 words.
+        Command::Branch { va: va.0, words: body.len() as u32 }.encode(&mut branch);
+        self.scratch[branch_at..branch_at + branch.len()].copy_from_slice(&branch);
+        self.ring.put_wrapping(&self.scratch);
+        self.last_value = value;
+        self.in_flight.push_back(InFlight { value, ring_end: self.ring.written, commands_end: self.commands.written });
+        self.queue.ring(value, self.ring.written);
+        Ok(value)
+    }
+
+    /// Waits on the CPU until the stream has got to a value.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    pub fn wait(&mut self, gpu: &Gpu, value: u64) -> Result<(), UmdError> {
+        if self.queue.progress().current() < value {
+            gpu.device().wait(&[(self.queue.progress(), value)])?;
+        }
+        self.reap();
+        Ok(())
+    }
+
+    /// The last value submitted.
+    pub fn last_value(&self) -> u64 {
+        self.last_value
+    }
+
+    /// The progress fence.
+    pub fn progress(&self) -> &Fence {
+        self.queue.progress()
+    }
+
+    /// The queue's number on its device.
+    pub fn device_queue(&self) -> u32 {
+        self.queue.device_queue()
+    }
+
+    /// Waits until there is room; takes back half of what is unfinished at once, so that the CPU is woken seldom.
+    fn make_room(&mut self, gpu: &Gpu, ring_bytes: u64, command_bytes: u64) -> Result<(), UmdError> {
+        self.reap();
+        loop {
+            let full = self.in_flight.len() >= self.config.in_flight_max
+                || !self.ring.has_room(ring_bytes)
+                || !self.commands.has_room(self.commands.needed_whole(command_bytes));
+            if !full {
+                return Ok(());
+            }
+            let middle = self.in_flight.len() / 2;
+            // PANIC: a submission fits an empty stream (checked), so a full one has something unfinished.
+            let value = self.in_flight[middle].value;
+            self.wait(gpu, value)?;
+        }
+    }
+
+    fn reap(&mut self) {
+        let reached = self.queue.progress().current();
+        while self.in_flight.front().is_some_and(|oldest| oldest.value <= reached) {
+            let done = self.in_flight.pop_front().expect("just seen");
+            self.ring.freed = done.ring_end;
+            self.commands.freed = done.commands_end;
+        }
+    }
+}
+
+impl RingMemory {
+    fn create(gpu: &Gpu, bytes: u64) -> Result<RingMemory, UmdError> {
+        let surface = gpu.create_surface(Kind::System, bytes)?;
+        gpu.pin(&surface)?;
+        let lock = surface.lock()?;
+        Ok(RingMemory { lock, surface, written: 0, freed: 0 })
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        self.written + bytes - self.freed <= self.surface.bytes()
+    }
+
+    /// Bytes that a piece takes which may not wrap: itself and what it skips at the ring's end.
+    fn needed_whole(&self, bytes: u64) -> u64 {
+        let at = self.written % self.surface.bytes();
+        if at + bytes > self.surface.bytes() { bytes + self.surface.bytes() - at } else { bytes }
+    }
+
+    fn put_whole(&mut self, words: &[u64]) -> GpuVa {
+        let bytes = words.len() as u64 * 8;
+        self.written += self.needed_whole(bytes) - bytes;
+        let at = self.written % self.surface.bytes();
+        self.lock.write_words(at, words);
+        self.written += bytes;
+        self.surface.va().offset(at)
+    }
+
+    fn put_wrapping(&mut self, words: &[u64]) {
+        let size = self.surface.bytes();
+        let at = self.written % size;
+        let before_end = ((size - at) / 8) as usize;
+        let (head, tail) = words.split_at(before_end.min(words.len()));
+        self.lock.write_words(at, head);
+        self.lock.write_words(0, tail);
+        self.written += words.len() as u64 * 8;
+    }
+}
