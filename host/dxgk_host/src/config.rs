@@ -1,0 +1,71 @@
+//! What a host is built with.
+
+use std::sync::Arc;
+
+use ddi::Miniport;
+use device_port::{DevicePort, Probe};
+use events::Tracer;
+
+use crate::profile::Profile;
+
+/// How time passes and whether bytes exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Threads and the computer's clock; every byte is stored.
+    Real,
+    /// Virtual time; `stored` says whether content exists or is only timed.
+    Virtual {
+        /// Content exists.
+        stored: bool,
+    },
+}
+
+/// Puts something between kernel and driver: a recorder, a checker, a driver that lies.
+pub type WrapMiniport = Box<dyn FnOnce(Box<dyn Miniport>) -> Box<dyn Miniport>>;
+/// Puts something between driver and device: hardware that misbehaves.
+pub type WrapPort = Box<dyn FnOnce(Arc<dyn DevicePort>) -> Arc<dyn DevicePort>>;
+
+/// What a host is built with. Sizes in bytes.
+pub struct HostConfig {
+    /// The adapter.
+    pub profile: Profile,
+    /// Video memory that allocations can have.
+    pub vram_bytes: u64,
+    /// Video memory for page tables, beside it.
+    pub page_table_bytes: u64,
+    /// System memory for backing stores.
+    pub system_bytes: u64,
+    /// Time and content.
+    pub mode: Mode,
+    /// Who listens to the kernel's events.
+    pub tracer: Box<dyn Tracer + Send>,
+    /// What is clipped to the device.
+    pub probe: Option<Arc<dyn Probe>>,
+    /// Between kernel and driver.
+    pub wrap_miniport: Option<WrapMiniport>,
+    /// Between driver and device.
+    pub wrap_port: Option<WrapPort>,
+}
+
+impl HostConfig {
+    /// An adapter of this profile with its own memory size, nobody listening.
+    pub fn new(profile: &Profile, mode: Mode) -> HostConfig {
+        HostConfig {
+            profile: *profile,
+            vram_bytes: profile.vram_bytes,
+            page_table_bytes: page_table_bytes(profile.vram_bytes),
+            system_bytes: 2 * profile.vram_bytes,
+            mode,
+            tracer: Box::new(events::Silence),
+            probe: None,
+            wrap_miniport: None,
+            wrap_port: None,
+        }
+    }
+}
+
+/// Enough for the page tables of `mapped_bytes` of addresses: 8 bytes for each 4-KB page, twice that for addresses that
+/// are not packed, and room for many small allocations.
+pub fn page_table_bytes(mapped_bytes: u64) -> u64 {
+    (16 << 20) + (mapped_bytes / 256).next_multiple_of(65536)
+}

@@ -1,0 +1,399 @@
+//! The host itself: the machine under its lock, the device, and how a call gets its answer.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use ddi::Miniport;
+use device_port::{Clocked, DevicePort, InterruptPin};
+use dxgkrnl::{AdapterConfig, AdapterCounters, Answer, Cx, Effect, Machine, StartError, Token};
+use events::Tracer;
+use kmt_calls::{Call, Refusal, Reply};
+use shared_words::{Memory, MemoryError};
+use softgpu::{Config as DeviceConfig, DataMode, Running, SoftGpu};
+use softgpu_kmd::{KmdConfig, SoftGpuKmd};
+use wddm_types::{AdapterIndex, Blame, Luid, NtStatus, PAGE_BYTES, PageRun, Pages, ProcessId};
+
+use crate::config::{HostConfig, Mode};
+use crate::time::Clock;
+
+/// System pages for the kernel itself: fence words, rings of kernel-mode queues, paging buffers.
+const KERNEL_BYTES: u64 = 64 << 20;
+/// Bytes of a paging buffer.
+const PAGING_BUFFER_BYTES: u32 = 64 << 10;
+/// Paging buffers in flight at most.
+const PAGING_BUFFERS: u32 = 64;
+/// How often a device thread looks again before it gives up.
+const POLL_SPINS: u32 = 2_000;
+/// The adapter of this host.
+const LUID: Luid = Luid(0x0001_0000);
+const ADAPTER: AdapterIndex = AdapterIndex(0);
+
+/// Why a host does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// No address space for the memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The adapter did not start.
+    #[error(transparent)]
+    Adapter(#[from] StartError),
+    /// A size that no adapter can have.
+    #[error("{0}")]
+    Size(String),
+}
+
+/// A call that has not been answered yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending(Token);
+
+/// A kernel with one adapter in this process.
+pub struct Host {
+    state: Mutex<State>,
+    answered: Condvar,
+    line: Arc<Line>,
+    device: Arc<SoftGpu>,
+    system: Arc<Memory>,
+    mode: Mode,
+    call_ns: u64,
+    threads: Mutex<Option<Threads>>,
+}
+
+struct State {
+    machine: Machine,
+    tracer: Box<dyn Tracer + Send>,
+    clock: Clock,
+    answers: BTreeMap<Token, Result<Reply, Refusal>>,
+}
+
+struct Threads {
+    running: Running,
+    dispatcher: JoinHandle<()>,
+}
+
+impl Host {
+    /// Powers the device on and starts its driver under a fresh kernel.
+    ///
+    /// # Errors
+    /// See [`HostError`].
+    pub fn start(config: HostConfig) -> Result<Arc<Host>, HostError> {
+        let page = config.profile.segment_page_bytes;
+        let vram = config.vram_bytes / page * page;
+        if vram == 0 {
+            return Err(HostError::Size(format!(
+                "{} bytes of video memory are less than one page of {page} bytes",
+                config.vram_bytes
+            )));
+        }
+        let tables = config.page_table_bytes.next_multiple_of(page);
+        // The driver keeps its aperture table at the end of local memory, beside what it reports.
+        let aperture_table = (config.profile.aperture_bytes / PAGE_BYTES * 8).next_multiple_of(page);
+        let system_bytes = config.system_bytes.next_multiple_of(PAGE_BYTES);
+        let total = [vram, tables, aperture_table].iter().try_fold(0u64, |sum, part| sum.checked_add(*part));
+        let (Some(local_bytes), Some(system_total)) = (total, system_bytes.checked_add(KERNEL_BYTES)) else {
+            return Err(HostError::Size("the memory sizes together exceed 64 bits".into()));
+        };
+        let system = Memory::reserve(system_total)?;
+        let (clock, data) = match config.mode {
+            Mode::Real => (Clock::Real(Instant::now()), DataMode::Stored),
+            Mode::Virtual { stored: true } => (Clock::Virtual(0), DataMode::Stored),
+            Mode::Virtual { stored: false } => (Clock::Virtual(0), DataMode::Modelled),
+        };
+        let line = Arc::new(Line::default());
+        let device_config = DeviceConfig {
+            local_bytes,
+            aperture_bytes: config.profile.aperture_bytes,
+            data,
+            timing: config.profile.timing,
+            poll_spins: POLL_SPINS,
+        };
+        let pin = Arc::clone(&line) as Arc<dyn InterruptPin>;
+        let device = SoftGpu::new(device_config, Arc::clone(&system), pin, config.probe)?;
+        // The engines run before the driver starts: real hardware does not wait for its driver either.
+        let running = matches!(config.mode, Mode::Real).then(|| device.run_threads());
+        let port = Arc::clone(&device) as Arc<dyn DevicePort>;
+        let port = match config.wrap_port {
+            Some(wrap) => wrap(port),
+            None => port,
+        };
+        let kmd_config =
+            KmdConfig { segment_page_bytes: page, paging_buffer_bytes: PAGING_BUFFER_BYTES, ..KmdConfig::default() };
+        let miniport = Box::new(SoftGpuKmd::new(port, Arc::clone(&system), kmd_config)) as Box<dyn Miniport>;
+        let miniport = match config.wrap_miniport {
+            Some(wrap) => wrap(miniport),
+            None => miniport,
+        };
+        let mut state = State {
+            machine: Machine::new(Arc::clone(&system)),
+            tracer: config.tracer,
+            clock,
+            answers: BTreeMap::new(),
+        };
+        let kernel_pages = KERNEL_BYTES / PAGE_BYTES;
+        let adapter = AdapterConfig {
+            name: config.profile.name.to_owned(),
+            luid: LUID,
+            kernel_pages: PageRun { first: 0, count: Pages(kernel_pages) },
+            system_pages: PageRun { first: kernel_pages, count: Pages(system_bytes / PAGE_BYTES) },
+            page_table_reserve: Pages(tables / PAGE_BYTES),
+            paging_buffers: PAGING_BUFFERS,
+            clear_pages: data == DataMode::Stored,
+            switched_off: Vec::new(),
+        };
+        state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;
+        let host = Arc::new(Host {
+            state: Mutex::new(state),
+            answered: Condvar::new(),
+            line,
+            device,
+            system,
+            mode: config.mode,
+            call_ns: config.profile.call_ns,
+            threads: Mutex::new(None),
+        });
+        if let Some(running) = running {
+            let dispatcher = spawn_dispatcher(Arc::downgrade(&host), Arc::clone(&host.line));
+            *lock(&host.threads) = Some(Threads { running, dispatcher });
+        }
+        Ok(host)
+    }
+
+    /// A process came.
+    pub fn process_created(&self) -> ProcessId {
+        lock(&self.state).turn(Machine::process_created)
+    }
+
+    /// A process went.
+    pub fn process_died(&self, process: ProcessId) {
+        lock(&self.state).turn(|machine, cx| machine.process_died(cx, process));
+        self.answered.notify_all();
+    }
+
+    /// Makes a call and waits for its answer: on this thread in real time, by letting virtual time pass otherwise.
+    ///
+    /// # Errors
+    /// What the kernel answers. In virtual time also when nothing will ever happen any more.
+    pub fn call(&self, process: ProcessId, call: Call) -> Result<Reply, Refusal> {
+        match self.begin_call(process, call) {
+            Ok(result) => result,
+            Err(pending) => self.finish(pending),
+        }
+    }
+
+    /// Makes a call; an answer that comes later is named by [`Pending`]. For programs that run several processes by
+    /// themselves, as a simulator does.
+    ///
+    /// # Errors
+    /// The pending call: it is not a failure.
+    pub fn begin_call(&self, process: ProcessId, call: Call) -> Result<Result<Reply, Refusal>, Pending> {
+        let mut state = lock(&self.state);
+        let answer = state.turn(|machine, cx| machine.call(cx, process, call));
+        if matches!(self.mode, Mode::Virtual { .. }) {
+            let until = state.clock.now_ns() + self.call_ns;
+            self.run_until(&mut state, until);
+        } else if !state.answers.is_empty() {
+            self.answered.notify_all();
+        }
+        match answer {
+            Answer::Done(result) => Ok(result),
+            Answer::Later(token) => state.answers.remove(&token).map_or(Err(Pending(token)), Ok),
+        }
+    }
+
+    /// Takes the answer of a pending call, if it has come.
+    pub fn take_answer(&self, pending: Pending) -> Option<Result<Reply, Refusal>> {
+        lock(&self.state).answers.remove(&pending.0)
+    }
+
+    /// Virtual time: lets the next thing happen. False when there is none: nothing will ever happen by itself.
+    pub fn step(&self) -> bool {
+        self.step_locked(&mut lock(&self.state))
+    }
+
+    /// The kernel's clock.
+    pub fn now_ns(&self) -> u64 {
+        lock(&self.state).clock.now_ns()
+    }
+
+    /// Reads one of the device's registers, such as a performance counter.
+    pub fn device_register(&self, offset: u32) -> u64 {
+        self.device.read_register(offset)
+    }
+
+    /// What the kernel has counted.
+    pub fn counters(&self) -> AdapterCounters {
+        lock(&self.state).machine.counters(ADAPTER).unwrap_or_default()
+    }
+
+    /// The adapter's LUID.
+    pub fn luid(&self) -> Luid {
+        LUID
+    }
+
+    /// System memory.
+    pub fn system_memory(&self) -> &Arc<Memory> {
+        &self.system
+    }
+
+    /// The doorbell page of an adapter.
+    pub fn doorbell_page(&self, adapter: Luid) -> Option<Arc<Memory>> {
+        (adapter == LUID).then(|| Arc::clone(self.device.doorbell_page()))
+    }
+
+    /// A doorbell was rung while its engine slept.
+    pub fn doorbell_rung(&self, adapter: Luid, index: u32) {
+        if adapter == LUID {
+            self.device.doorbell_rung(index);
+        }
+    }
+
+    fn finish(&self, pending: Pending) -> Result<Reply, Refusal> {
+        let mut state = lock(&self.state);
+        loop {
+            if let Some(result) = state.answers.remove(&pending.0) {
+                return result;
+            }
+            match self.mode {
+                Mode::Real => state = self.answered.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Mode::Virtual { .. } => {
+                    if !self.step_locked(&mut state) {
+                        return Err(Refusal {
+                            status: NtStatus::TIMEOUT,
+                            blame: Blame::Caller,
+                            reason: "virtual time stands still: nothing is left that could end this wait".into(),
+                            bytes_to_trim: 0,
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets the device run up to a time, and the kernel see its interrupts when they come.
+    fn run_until(&self, state: &mut State, until_ns: u64) {
+        self.dispatch(state);
+        while let Some(next) = self.device.next_event().filter(|next| *next <= until_ns) {
+            state.clock.advance_to(next.max(state.clock.now_ns()));
+            self.device.tick(state.clock.now_ns());
+            self.dispatch(state);
+        }
+        state.clock.advance_to(until_ns.max(state.clock.now_ns()));
+    }
+
+    fn step_locked(&self, state: &mut State) -> bool {
+        if self.dispatch(state) {
+            return true;
+        }
+        let Some(next) = self.device.next_event() else { return false };
+        state.clock.advance_to(next.max(state.clock.now_ns()));
+        self.device.tick(state.clock.now_ns());
+        self.dispatch(state);
+        true
+    }
+
+    /// Carries an interrupt to the kernel, if the line is up.
+    fn dispatch(&self, state: &mut State) -> bool {
+        let mut any = false;
+        while self.line.take() {
+            any = true;
+            state.turn(|machine, cx| machine.interrupt_raised(cx, ADAPTER));
+        }
+        any
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let threads = lock(&self.threads).take();
+        if let Some(Threads { running, dispatcher }) = threads {
+            self.line.close();
+            drop(running);
+            // The dispatcher itself may be the one that drops the host last: it then ends by itself.
+            if dispatcher.thread().id() != std::thread::current().id() {
+                // A dispatcher that panicked has said so on standard error already.
+                let _ = dispatcher.join();
+            }
+        }
+    }
+}
+
+impl State {
+    /// One turn of the machine: lends it time, tracer and effects, then performs the effects.
+    fn turn<R>(&mut self, turn: impl FnOnce(&mut Machine, &mut Cx<'_>) -> R) -> R {
+        let mut effects = Vec::new();
+        let mut cx = Cx { now_ns: self.clock.now_ns(), effects: &mut effects, tracer: self.tracer.as_mut() };
+        let result = turn(&mut self.machine, &mut cx);
+        for effect in effects {
+            match effect {
+                Effect::Answer { token, result } => {
+                    self.answers.insert(token, result);
+                }
+            }
+        }
+        result
+    }
+}
+
+/// The interrupt line between device and dispatcher.
+#[derive(Default)]
+struct Line {
+    raised: AtomicBool,
+    closed: AtomicBool,
+    sleeping: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Line {
+    fn take(&self) -> bool {
+        self.raised.swap(false, Ordering::AcqRel)
+    }
+
+    fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let _guard = lock(&self.sleeping);
+        self.changed.notify_all();
+    }
+
+    /// Blocks until the line is up; false when it is closed.
+    fn wait(&self) -> bool {
+        let mut guard = lock(&self.sleeping);
+        loop {
+            if self.closed.load(Ordering::Acquire) {
+                return false;
+            }
+            if self.raised.load(Ordering::Acquire) {
+                return true;
+            }
+            guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl InterruptPin for Line {
+    fn assert(&self) {
+        // The flag is set before the mutex is taken, and the dispatcher looks at it under the mutex before it sleeps.
+        if !self.raised.swap(true, Ordering::AcqRel) {
+            let _guard = lock(&self.sleeping);
+            self.changed.notify_one();
+        }
+    }
+}
+
+fn spawn_dispatcher(host: Weak<Host>, line: Arc<Line>) -> JoinHandle<()> {
+    let run = move || {
+        while line.wait() {
+            let Some(host) = host.upgrade() else { return };
+            host.dispatch(&mut lock(&host.state));
+            host.answered.notify_all();
+        }
+    };
+    std::thread::Builder::new().name("dxgk dispatcher".into()).spawn(run).expect("the system gives a thread")
+}
+
+/// A thread that panicked under the lock has left the machine between two events of ours, never between two words of
+/// shared memory; the panic itself is reported by that thread. Others go on.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

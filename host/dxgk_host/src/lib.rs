@@ -1,0 +1,23 @@
+//! Runs a kernel with its devices in this process: threads, time, memory.
+//!
+//! A [`Host`] is a machine (`dxgkrnl`), a software GPU with its driver, and the system memory that they share. In **real
+//! time** the device's engines are threads, a dispatcher thread carries interrupts to the kernel, and a call blocks its
+//! caller. In **virtual time** there are no threads: a call that must wait lets the device run by being told the time, so
+//! the same kernel, driver and device give the same events for the same calls, every time.
+//!
+//! # The law of this room
+//! - One lock: the machine's. A call takes it on its caller's thread; an interrupt on the dispatcher's. Nothing is called
+//!   back under it but the driver and the tracer.
+//! - The kernel's clock never runs backwards: it is read under the lock.
+//! - Effects are performed before the lock is given up, in order.
+
+mod config;
+mod host;
+mod link;
+mod profile;
+mod time;
+
+pub use config::{HostConfig, Mode, WrapMiniport, WrapPort, page_table_bytes};
+pub use host::{Host, HostError, Pending};
+pub use link::ProcessLink;
+pub use profile::{PROFILES, Profile};

@@ -1,0 +1,57 @@
+//! A process's way to the kernel of this host.
+
+use std::sync::Arc;
+
+use kmt_calls::{Call, Refusal, Reply};
+use kmt_link::Link;
+use shared_words::Memory;
+use wddm_types::{Luid, ProcessId};
+
+use crate::host::Host;
+
+/// A process of this program as the kernel sees it. Dropping it is the process's death.
+pub struct ProcessLink {
+    host: Arc<Host>,
+    process: ProcessId,
+}
+
+impl ProcessLink {
+    /// A new process.
+    pub fn new(host: Arc<Host>) -> Arc<ProcessLink> {
+        let process = host.process_created();
+        Arc::new(ProcessLink { host, process })
+    }
+
+    /// The process's id.
+    pub fn process(&self) -> ProcessId {
+        self.process
+    }
+}
+
+impl Link for ProcessLink {
+    fn call(&self, call: Call) -> Result<Reply, Refusal> {
+        self.host.call(self.process, call)
+    }
+
+    fn system_memory(&self) -> &Arc<Memory> {
+        self.host.system_memory()
+    }
+
+    fn doorbell_page(&self, adapter: Luid) -> Option<Arc<Memory>> {
+        self.host.doorbell_page(adapter)
+    }
+
+    fn doorbell_rung(&self, adapter: Luid, index: u32) {
+        self.host.doorbell_rung(adapter, index);
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.host.now_ns()
+    }
+}
+
+impl Drop for ProcessLink {
+    fn drop(&mut self) {
+        self.host.process_died(self.process);
+    }
+}
