@@ -1,0 +1,53 @@
+//! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci`.
+//!
+//! A rule that nobody checks is a wish. This program reads manifests, sources and fact sheets and says where one of them
+//! is broken, with file and line. It is no build system and changes nothing: it looks, and for `ci` it starts cargo.
+//! People call it by the alias in `.cargo/config.toml`; `.ci/run` calls `ci`.
+//!
+//! - [`arrows`]: who may depend on whom
+//! - [`tidy`]: what a file may look like
+//! - [`spec`]: which section of the fact sheets is cited where, which acceptance row has a test
+//! - [`ci`]: everything in order
+
+mod arrows;
+mod ci;
+mod report;
+mod rust_text;
+mod spec;
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  arrows                      check every dependency between crates against the law of the storeys
+  tidy                        check sizes, names, file heads, waived lints, unsafe blocks, room READMEs
+  spec [--strict] [--quiet]   check citations of the fact sheets, list what nobody cites and which rows have no test
+  ci                          all of it, then clippy, tests and the longer runs";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match command(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(reason) => {
+            eprintln!("xtask: {reason}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs one command; whether the house is in order, or why that could not be found out.
+fn command(arguments: &[String]) -> Result<bool, String> {
+    let (name, options) = arguments.split_first().ok_or(USAGE)?;
+    let house = tree::House::here()?;
+    match (name.as_str(), options) {
+        ("arrows", []) => Ok(arrows::run(&house)?.print()),
+        ("tidy", []) => Ok(tidy::run(&house)?.print()),
+        ("spec", options) => Ok(spec::run(&house, spec::Options::parse(options)?)?.print()),
+        ("ci", []) => Ok(ci::run(&house)),
+        _ => Err(USAGE.to_string()),
+    }
+}

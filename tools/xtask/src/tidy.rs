@@ -1,0 +1,77 @@
+//! What a file may look like: its size, its head, its name, what it waives, what it says about unsafe blocks.
+//!
+//! The rules are those of the project's style; each is a function from a file to findings, in one of the modules below.
+//! Layout is not judged here, `cargo fmt` does that, nor anything that the compiler or clippy already denies.
+
+mod manifest;
+mod names;
+mod plan;
+mod rust_file;
+mod size;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use crate::report::{Finding, Report};
+use crate::rust_text;
+use crate::tree::House;
+
+/// The longest that a room's README may be.
+const ROOM_README_LINES_MAX: usize = 10;
+
+/// Checks every file of the house.
+pub fn run(house: &House) -> Result<Report, String> {
+    let texts = house.texts()?;
+    let mut report = Report::default();
+    for (path, text) in &texts {
+        check(path, text, &mut report);
+        if path.ends_with(".md") {
+            report.faults.extend(plan::check_links(path, text, |target| house.has(target.trim_start_matches('/'))));
+        }
+    }
+    report.faults.extend(size::excepted_nothing(|path| house.has(path)));
+    let root = house.read("Cargo.toml")?;
+    let members = plan::members(&root);
+    report.faults.extend(plan::check(&house.read(plan::PAGE).unwrap_or_default(), &members));
+    for room in rooms(&members) {
+        let readme = format!("{room}/README.md");
+        report.faults.extend(room_readme(&readme, house.read(&readme).ok().as_deref()));
+    }
+    report.summary =
+        format!("tidy: {} files, {} warnings, {} faults", texts.len(), report.warnings.len(), report.faults.len());
+    Ok(report)
+}
+
+/// Checks one file by its path and text.
+fn check(path: &str, text: &str, report: &mut Report) {
+    report.faults.extend(words::check(path, text));
+    report.faults.extend(names::check_path(path));
+    if path == "Cargo.toml" {
+        report.faults.extend(manifest::check(path, text));
+    }
+    if path.ends_with(".rs") {
+        let lines = rust_text::split(text);
+        size::check(path, lines.len(), report);
+        report.faults.extend(names::check_modules(path, &lines));
+        report.faults.extend(rust_file::check(path, text, &lines));
+    }
+}
+
+/// The rooms: the first folders of the members.
+fn rooms<'a>(members: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+    members.iter().filter_map(|member| member.split_once('/')).map(|(room, _)| room).collect()
+}
+
+fn room_readme(path: &str, text: Option<&str>) -> Option<Finding> {
+    match text.map(|text| text.lines().count()) {
+        None => Some(Finding::new(path, 0, "the room has no README.md")),
+        Some(0) => Some(Finding::new(path, 0, "the room's README is empty")),
+        Some(lines) if lines > ROOM_README_LINES_MAX => {
+            Some(Finding::new(path, lines, format!("a room's README has at most {ROOM_README_LINES_MAX} lines")))
+        }
+        Some(_) => None,
+    }
+}
