@@ -106,7 +106,7 @@ impl Adapter {
         if work.is_some() {
             self.queue_work(cx, process, None, work, Vec::new());
         }
-        self.release_fence_slabs(cx, on_adapter.fences);
+        self.release_fence_slabs(on_adapter.fences);
         on_adapter.user_words.release(&mut self.pages);
         on_adapter.status_words.release(&mut self.pages);
         self.defer_space(on_adapter.space, on_adapter.kmd);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use d3dkmt::{Adapter, Allocation, Device, Lock, MakeResidentFlags, PagingQueue, Refusal, Residency};
+use d3dkmt::{Adapter, Allocation, Device, DeviceState, Lock, MakeResidentFlags, PagingQueue, Refusal, Residency};
 use kmt_link::Link;
 use softgpu_spec::private_data::{AllocationRequest, Kind};
 use wddm_types::{GpuVa, Pages};
@@ -16,6 +16,9 @@ pub enum UmdError {
     /// The adapter lacks something that this driver needs.
     #[error("the adapter has no {0}")]
     Lacks(&'static str),
+    /// The device is in error; what was submitted is not done.
+    #[error("the device is lost: {0:?}")]
+    Lost(DeviceState),
     /// A submission is larger than its stream can ever hold.
     #[error("a submission of {words} words does not fit a stream of {limit}")]
     TooLarge {

@@ -136,6 +136,10 @@ impl Stream {
         if self.queue.progress().current() < value {
             gpu.device().wait(&[(self.queue.progress(), value)])?;
         }
+        if self.queue.progress().current() == u64::MAX {
+            // The kernel's word for a device that is lost: no submission ever gets that far.
+            return Err(UmdError::Lost(gpu.device().state()?));
+        }
         self.reap();
         Ok(())
     }

@@ -123,18 +123,21 @@ impl Adapter {
 
     pub(super) fn give_back_slot(&mut self, slot: FenceSlot) {
         // A process that has gone has given its slabs back whole.
-        if let Some(process) = self.processes.get_mut(&slot.owner) {
-            process.fences[slot.slab].free.push(slot.index);
+        let Some(process) = self.processes.get_mut(&slot.owner) else { return };
+        // Nor does one that has come again since own the slab: its pages tell, for they are not given out again before this.
+        let Some(slab) = process.fences.get_mut(slot.slab) else { return };
+        if slab.current.first * PAGE_BYTES + u64::from(slot.index) * WORD_STRIDE == slot.current.0 {
+            slab.free.push(slot.index);
         }
     }
 
     /// Gives the slabs of a process back that has gone: their system mappings are freed, and the pages when the paging ring
     /// has got past every use of them.
-    pub fn release_fence_slabs(&mut self, cx: &mut Cx<'_>, slabs: Vec<FenceSlab>) {
-        let system_space = self.processes[&ProcessId::SYSTEM].space;
+    pub fn release_fence_slabs(&mut self, slabs: Vec<FenceSlab>) {
         for slab in slabs {
+            // Works that are still to come signal fences of the process by these addresses.
             for va in [slab.system_current_va, slab.system_monitored_va] {
-                self.unmap_pages(cx, system_space, va, Pages(1));
+                self.defer_system_mapping(va);
             }
             self.defer_pages(slab.current);
             self.defer_pages(slab.monitored);

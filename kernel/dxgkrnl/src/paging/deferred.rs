@@ -4,7 +4,7 @@
 use gpu_fence::WaitMode;
 use kmt_calls::Reply;
 use vidmm::SpaceId;
-use wddm_types::PageRun;
+use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
@@ -12,6 +12,7 @@ use crate::machine::{Answer, Cx, Effect, Token};
 /// One thing that waits for the ring.
 pub(super) enum Deferred {
     Pages(PageRun),
+    SystemMapping(GpuVa),
     Space(SpaceId),
     Process(ddi::KmdProcess),
     Fence(u64),
@@ -33,6 +34,11 @@ impl Adapter {
     /// Gives the kernel's pages back when the ring has got past everything queued so far.
     pub fn defer_pages(&mut self, run: PageRun) {
         self.defer(Deferred::Pages(run));
+    }
+
+    /// Takes a page of fence words out of the paging process when the ring has got past everything queued so far.
+    pub fn defer_system_mapping(&mut self, va: GpuVa) {
+        self.defer(Deferred::SystemMapping(va));
     }
 
     /// Forgets an address space and the driver's process when the ring has got past everything queued so far.
@@ -65,6 +71,10 @@ impl Adapter {
             let (_, deferred) = self.ring.deferred.pop_front().expect("just seen");
             match deferred {
                 Deferred::Pages(run) => self.pages.give_back(run),
+                Deferred::SystemMapping(va) => {
+                    let space = self.processes[&ProcessId::SYSTEM].space;
+                    self.unmap_pages(cx, space, va, Pages(1));
+                }
                 Deferred::Space(space) => drop(self.spaces.remove(&space)),
                 Deferred::Process(process) => self.miniport.destroy_process(process),
                 Deferred::Fence(fence) => self.destroy_fence(cx, fence),
