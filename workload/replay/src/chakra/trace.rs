@@ -1,0 +1,325 @@
+//! The text of an execution trace as nodes and tensors, and the tree that the nodes form.
+//!
+//! A tensor in the text is `[tensor id, storage id, offset, elements, bytes per element, device]`. Type, shape and
+//! (from schema 1.1.1) strides stand beside it in lists of the same nesting. Traces place these lists in one of two
+//! ways, and both are read: `inputs: {values, shapes, types, strides}` (every schema with "chakra" in its name), or flat
+//! fields `inputs`, `input_shapes`, `input_types` beside `parent` and `op_schema`. Nothing is interpreted here
+//! beyond a tensor's reach in bytes. Called by `chakra`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::Fault;
+
+/// A node of the trace, reduced to what the import needs.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "RawNode")]
+pub(super) struct Node {
+    /// Unique; rises in the order in which nodes began.
+    pub id: u64,
+    /// The enclosing node's id; the trace's root names itself or nobody.
+    pub parent: u64,
+    /// Such as `aten::mm`.
+    pub name: String,
+    /// An operator of the dispatcher: it has a schema. Ranges and autograd functions have none.
+    pub is_operator: bool,
+    /// The schema says that the operator writes an argument.
+    pub declares_write: bool,
+    /// Tensors taken.
+    pub inputs: Vec<Tensor>,
+    /// Tensors returned.
+    pub outputs: Vec<Tensor>,
+}
+
+/// A tensor of a node.
+#[derive(Debug)]
+pub(super) struct Tensor {
+    /// The storage's id as in the trace: an address, reused after death.
+    pub storage: u64,
+    /// Bytes from the storage's begin to the end of the furthest element.
+    pub bytes: u64,
+    /// Where it stands.
+    pub device: Device,
+    /// An input that the operator's schema declares as written.
+    pub written: bool,
+}
+
+/// Where a tensor stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Device {
+    /// `cpu`.
+    Host,
+    /// No bytes exist.
+    Meta,
+    /// Anything else, such as `cuda:0`.
+    Accelerator(String),
+}
+
+/// Parses the text and brings the nodes into the order of their ids.
+pub(super) fn parse(text: &[u8]) -> Result<Vec<Node>, Fault> {
+    #[derive(Deserialize)]
+    struct Document {
+        nodes: Vec<Node>,
+    }
+    let Document { mut nodes } = serde_json::from_slice(text).map_err(|e| Fault::from_json(&e))?;
+    nodes.sort_by_key(|node| node.id);
+    Ok(nodes)
+}
+
+/// Who encloses whom, by index into the nodes.
+pub(super) struct Tree {
+    /// The enclosing node; always of smaller index. `None` for roots.
+    pub parents: Vec<Option<usize>>,
+    /// The last index inside the node; its own if it encloses nobody. Traces of several threads interleave, so not
+    /// everything between is inside.
+    pub ends: Vec<usize>,
+}
+
+impl Tree {
+    /// Builds the tree of nodes that are sorted by id. A parent that the trace does not contain makes a root.
+    ///
+    /// # Errors
+    /// Two nodes of one id; a parent that began later than its child (only so can circles arise).
+    pub fn new(nodes: &[Node]) -> Result<Tree, Fault> {
+        if let Some(pair) = nodes.windows(2).find(|pair| pair[0].id == pair[1].id) {
+            return Err(Fault::NodeTwice { node: pair[0].id });
+        }
+        let indices: BTreeMap<u64, usize> = nodes.iter().enumerate().map(|(index, node)| (node.id, index)).collect();
+        let mut parents = Vec::with_capacity(nodes.len());
+        for (index, node) in nodes.iter().enumerate() {
+            let parent = indices.get(&node.parent).copied().filter(|&parent| parent != index);
+            if parent.is_some_and(|parent| parent > index) {
+                return Err(Fault::YoungerParent { node: node.id, parent: node.parent });
+            }
+            parents.push(parent);
+        }
+        let mut ends: Vec<usize> = (0..nodes.len()).collect();
+        for index in (0..nodes.len()).rev() {
+            if let Some(parent) = parents[index] {
+                ends[parent] = ends[parent].max(ends[index]);
+            }
+        }
+        Ok(Tree { parents, ends })
+    }
+}
+
+/// A node as the text has it. Every field that only one of the two layouts has is optional.
+#[derive(Deserialize)]
+struct RawNode {
+    id: u64,
+    name: String,
+    ctrl_deps: Option<u64>,
+    parent: Option<u64>,
+    inputs: Value,
+    input_shapes: Option<Value>,
+    input_types: Option<Value>,
+    outputs: Value,
+    output_shapes: Option<Value>,
+    output_types: Option<Value>,
+    op_schema: Option<String>,
+    #[serde(default)]
+    attrs: Vec<RawAttribute>,
+}
+
+#[derive(Deserialize)]
+struct RawAttribute {
+    name: String,
+    #[serde(default)]
+    value: Value,
+}
+
+impl TryFrom<RawNode> for Node {
+    /// Words only: the JSON parser adds the place.
+    type Error = String;
+
+    fn try_from(raw: RawNode) -> Result<Node, String> {
+        let node = |what: &str| format!("node {} ({}): {what}", raw.id, raw.name);
+        let attribute = raw.attrs.iter().find(|attribute| attribute.name == "op_schema");
+        let schema = attribute.and_then(|found| found.value.as_str()).or(raw.op_schema.as_deref()).unwrap_or("");
+        let parent = raw.ctrl_deps.or(raw.parent).ok_or_else(|| node("neither \"ctrl_deps\" nor \"parent\""))?;
+        let writes = written_arguments(schema);
+        let inputs = Lists::of(&raw.inputs, raw.input_shapes.as_ref(), raw.input_types.as_ref());
+        let inputs = inputs.and_then(|lists| lists.tensors(&writes)).map_err(|e| node(&format!("inputs: {e}")))?;
+        let outputs = Lists::of(&raw.outputs, raw.output_shapes.as_ref(), raw.output_types.as_ref());
+        let outputs = outputs.and_then(|lists| lists.tensors(&[])).map_err(|e| node(&format!("outputs: {e}")))?;
+        let (is_operator, declares_write) = (!schema.is_empty(), writes.contains(&true));
+        Ok(Node { id: raw.id, parent, name: raw.name, is_operator, declares_write, inputs, outputs })
+    }
+}
+
+/// The parallel lists of one side of a node, whichever layout they came from.
+struct Lists<'a> {
+    values: &'a [Value],
+    types: &'a [Value],
+    shapes: &'a [Value],
+    strides: &'a [Value],
+}
+
+impl<'a> Lists<'a> {
+    fn of(side: &'a Value, shapes: Option<&'a Value>, types: Option<&'a Value>) -> Result<Lists<'a>, String> {
+        let list = |value: Option<&'a Value>, what: &str| match value {
+            Some(Value::Array(list)) => Ok(list.as_slice()),
+            Some(other) => Err(format!("{what} is not a list but {}", short(other))),
+            None => Err(format!("no {what}")),
+        };
+        let lists = match side {
+            Value::Object(side) => Lists {
+                values: list(side.get("values"), "\"values\"")?,
+                types: list(side.get("types"), "\"types\"")?,
+                shapes: list(side.get("shapes"), "\"shapes\"")?,
+                strides: side.get("strides").map_or(Ok(&[][..]), |strides| list(Some(strides), "\"strides\""))?,
+            },
+            flat => Lists {
+                values: list(Some(flat), "this")?,
+                types: list(types, "list of types")?,
+                shapes: list(shapes, "list of shapes")?,
+                strides: &[],
+            },
+        };
+        if lists.types.len() != lists.values.len() {
+            return Err(format!("{} values, but {} types", lists.values.len(), lists.types.len()));
+        }
+        Ok(lists)
+    }
+
+    /// All tensors of the side, those in lists too. `writes` says of each argument whether it is written.
+    fn tensors(&self, writes: &[bool]) -> Result<Vec<Tensor>, String> {
+        let mut tensors = Vec::new();
+        for (at, (value, kind)) in self.values.iter().zip(self.types).enumerate() {
+            if kind.as_str().is_some_and(|kind| kind.contains("Tensor")) {
+                let written = writes.get(at).copied().unwrap_or(false);
+                collect(value, self.shapes.get(at), self.strides.get(at), written, &mut tensors)?;
+            }
+        }
+        Ok(tensors)
+    }
+}
+
+/// Walks a value and the lists beside it in step, down to single tensors.
+fn collect(
+    value: &Value,
+    shape: Option<&Value>,
+    strides: Option<&Value>,
+    written: bool,
+    to: &mut Vec<Tensor>,
+) -> Result<(), String> {
+    let Value::Array(parts) = value else { return Ok(()) }; // an absent optional tensor is a text
+    let is_tensor = parts.first().is_some_and(Value::is_number) && parts.last().is_some_and(Value::is_string);
+    if !is_tensor {
+        for (at, part) in parts.iter().enumerate() {
+            let (shape, strides) = (shape.and_then(|list| list.get(at)), strides.and_then(|list| list.get(at)));
+            collect(part, shape, strides, written, to)?;
+        }
+        return Ok(());
+    }
+    let [_, storage, offset, elements, element_bytes, Value::String(device)] = &parts[..] else {
+        return Err(format!("a tensor has six parts, found {}", short(value)));
+    };
+    let number = |part: &Value, what: &str| {
+        part.as_u64().ok_or_else(|| format!("{what} is {}, a whole number from 0 is needed", short(part)))
+    };
+    number(&parts[0], "a tensor's id")?;
+    let storage = number(storage, "a storage's id")?;
+    let sizes = [number(offset, "offset")?, number(elements, "elements")?, number(element_bytes, "bytes per element")?];
+    let bytes = reach(sizes, shape, strides).ok_or_else(|| format!("{} reaches beyond 2^64 bytes", short(value)))?;
+    let device = match device.as_str() {
+        "" => return Ok(()), // an undefined tensor has no storage
+        "cpu" => Device::Host,
+        "meta" => Device::Meta,
+        other => Device::Accelerator(other.to_owned()),
+    };
+    to.push(Tensor { storage, bytes, device, written });
+    Ok(())
+}
+
+/// Trap 2: bytes from the storage's begin to the end of the furthest element. Without strides a tensor is taken as
+/// dense. `None` if the number does not fit.
+fn reach([offset, elements, element_bytes]: [u64; 3], shape: Option<&Value>, strides: Option<&Value>) -> Option<u64> {
+    if elements == 0 {
+        return Some(0);
+    }
+    let numbers = |list: Option<&Value>| -> Option<Vec<u64>> { list?.as_array()?.iter().map(Value::as_u64).collect() };
+    let end = match (numbers(shape), numbers(strides)) {
+        (Some(shape), Some(strides)) if shape.len() == strides.len() => {
+            let far = |end: u64, (&count, &stride): (&u64, &u64)| end.checked_add(count.checked_sub(1)?.checked_mul(stride)?);
+            shape.iter().zip(&strides).try_fold(offset.checked_add(1)?, far)?
+        }
+        _ => offset.checked_add(elements)?,
+    };
+    end.checked_mul(element_bytes)
+}
+
+/// Which arguments an operator's schema declares as written: `aten::add_.Tensor(Tensor(a!) self, Tensor other, *, …)`.
+/// The star that opens the keyword arguments takes no place among the values.
+fn written_arguments(schema: &str) -> Vec<bool> {
+    let Some(open) = schema.find('(') else { return Vec::new() };
+    let (mut depth, mut writes, mut argument) = (0usize, Vec::new(), String::new());
+    let mut end_argument = |argument: &mut String| {
+        if !matches!(argument.trim(), "" | "*") {
+            writes.push(argument.contains('!'));
+        }
+        argument.clear();
+    };
+    for letter in schema[open + 1..].chars() {
+        match letter {
+            ')' if depth == 0 => break,
+            ',' if depth == 0 => {
+                end_argument(&mut argument);
+                continue;
+            }
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        argument.push(letter);
+    }
+    end_argument(&mut argument);
+    writes
+}
+
+/// A value's text, shortened for a message.
+fn short(value: &Value) -> String {
+    const LETTERS_MAX: usize = 60;
+    let text = value.to_string();
+    if text.chars().count() <= LETTERS_MAX {
+        return text;
+    }
+    text.chars().take(LETTERS_MAX).chain("...".chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn reach_follows_strides() {
+        let reach_of = |sizes, shape: Value, strides: Value| reach(sizes, Some(&shape), Some(&strides));
+        assert_eq!(reach_of([0, 12, 4], json!([3, 4]), json!([4, 1])), Some(48), "dense");
+        assert_eq!(reach_of([5, 12, 4], json!([3, 4]), json!([1, 0])), Some((5 + 3) * 4), "expanded: stride 0");
+        assert_eq!(reach_of([0, 6, 2], json!([3, 2]), json!([10, 1])), Some(22 * 2), "a slice with gaps");
+        assert_eq!(reach_of([7, 0, 4], json!([0]), json!([1])), Some(0), "empty");
+        assert_eq!(reach_of([1, 1, 8], json!([]), json!([])), Some(16), "a scalar in a larger storage");
+        assert_eq!(reach([5, 12, 4], Some(&json!([3, 4])), None), Some(17 * 4), "no strides");
+        assert_eq!(reach_of([u64::MAX, 12, 4], json!([3, 4]), json!([4, 1])), None);
+        assert_eq!(reach([1 << 62, 1, 4], None, None), None);
+    }
+
+    #[test]
+    fn written_arguments_are_those_with_a_mark() {
+        assert_eq!(written_arguments("aten::mm(Tensor self, Tensor mat2) -> Tensor"), [false, false]);
+        assert_eq!(
+            written_arguments("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"),
+            [true, false, false]
+        );
+        assert_eq!(
+            written_arguments("f(Tensor x, int[2] pad=[0, 0], *, Tensor(a!)[] out) -> ()"),
+            [false, false, true]
+        );
+        assert_eq!(written_arguments("aten::new() -> Tensor(a!)"), [false; 0]);
+        assert_eq!(written_arguments("no parentheses"), [false; 0]);
+    }
+
+}

@@ -1,0 +1,253 @@
+//! Drives a client with a workload: storages become allocations, operations become command buffers.
+//!
+//! For each operation, in order: its storages are made resident, a command buffer is submitted that waits *on the GPU* for
+//! the paging fence, reads what the operation reads and writes what it writes, and its storages are evicted again, lazily
+//! and saying what was not written. The CPU runs ahead as far as the stream lets it; it waits only when that is full, and at
+//! the end of each step.
+//!
+//! With content, what an operation writes is a function of (storage, generation, offset), and what it reads is compared
+//! with that, every word, by the GPU itself: a page that comes back wrong from any number of evictions is found at the
+//! operation that reads it.
+//!
+//! It knows no kernel and no host: it is handed a link.
+
+mod content;
+mod error;
+mod storages;
+
+pub use content::Mismatch;
+pub use error::DriveError;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
+use kmt_link::Link;
+use softgpu_umd::{Commands, Gpu, GpuWait, Stream, StreamConfig};
+use wddm_types::{NodeId, WordAddress};
+
+use crate::drive::content::{Content, Report};
+use crate::drive::storages::Storages;
+use crate::steps::{StepEvent, StorageId};
+use crate::workload::Workload;
+
+/// The node that computes.
+const COMPUTE: NodeId = NodeId(0);
+
+/// How a workload is driven.
+#[derive(Clone, Copy, Debug)]
+pub struct DriveOptions {
+    /// Steps to replay, at least 1.
+    pub steps: u32,
+    /// Whether content exists, and whether it is checked.
+    pub content: ContentMode,
+    /// Changes the content, so that two runs do not share it.
+    pub seed: u64,
+}
+
+/// Whether bytes are real.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentMode {
+    /// No content: operations touch memory.
+    Timed,
+    /// Operations write content; nobody checks it.
+    Written,
+    /// Operations write content and check what they read.
+    Verified,
+}
+
+/// Told about a run as it goes on.
+pub trait Observer {
+    /// `done` of `total` operations are submitted.
+    fn progress(&mut self, done: u64, total: u64);
+    /// A step is complete on the GPU; the kernel's clock says `now_ns`.
+    fn step_done(&mut self, step: u32, now_ns: u64);
+}
+
+/// What a run did.
+#[derive(Clone, Debug)]
+pub struct Driven {
+    /// Operations completed.
+    pub ops: u64,
+    /// Steps completed.
+    pub steps: u32,
+    /// Kernel time from the first operation to the end of the last.
+    pub elapsed_ns: u64,
+    /// Kernel time at the first operation.
+    pub started_ns: u64,
+    /// The first content mismatch.
+    pub mismatch: Option<Mismatch>,
+    /// The run was cut short by its caller.
+    pub interrupted: bool,
+    /// CurrentValue of the compute queue's progress fence: value i + 1 completes operation i.
+    pub progress: WordAddress,
+    /// The compute queue's number on its device.
+    pub device_queue: u32,
+}
+
+/// Replays a workload through a link. `cancel` ends it after the operation at hand.
+///
+/// # Errors
+/// See [`DriveError`]: an operation that does not fit, a refused call, a lost device.
+pub fn drive(
+    workload: &Workload, link: Arc<dyn Link>, options: DriveOptions, observer: &mut dyn Observer, cancel: &AtomicBool,
+) -> Result<Driven, DriveError> {
+    let gpu = Gpu::open(Arc::clone(&link))?;
+    let stream = Stream::create(&gpu, COMPUTE, StreamConfig::default())?;
+    let report = Report::create(&gpu)?;
+    let content = Content::new(options);
+    let storages = Storages::new(workload.storages());
+    let mut driver = Driver { workload, link, options, gpu, stream, report, content, storages, commands: Commands::new(), ops: 0 };
+    driver.run(observer, cancel)
+}
+
+struct Driver<'a> {
+    workload: &'a Workload,
+    link: Arc<dyn Link>,
+    options: DriveOptions,
+    // Dropped in this order: work before memory, memory before the device.
+    stream: Stream,
+    storages: Storages,
+    report: Report,
+    gpu: Gpu,
+    content: Content,
+    commands: Commands,
+    ops: u64,
+}
+
+impl Driver<'_> {
+    fn run(&mut self, observer: &mut dyn Observer, cancel: &AtomicBool) -> Result<Driven, DriveError> {
+        let total = self.workload.ops() as u64 * u64::from(self.options.steps);
+        self.create_persistent()?;
+        let started_ns = self.link.now_ns();
+        let (mut steps, mut interrupted) = (0, false);
+        let workload = self.workload;
+        for event in workload.steps(self.options.steps) {
+            let op_step = match &event {
+                StepEvent::Op { step, .. } => Some(*step),
+                StepEvent::Death(_) => None,
+            };
+            if op_step.is_some_and(|step| step > steps) {
+                self.finish_step(steps, observer)?;
+                steps += 1;
+            }
+            if cancel.load(Ordering::Relaxed) || self.report.found() {
+                interrupted = cancel.load(Ordering::Relaxed);
+                break;
+            }
+            match event {
+                StepEvent::Op { step, op_index, name, reads, writes } => {
+                    self.op(step, op_index, name, &reads, &writes)?;
+                    observer.progress(self.ops, total);
+                }
+                StepEvent::Death(storage) => self.storages.drop_storage(storage),
+            }
+        }
+        let last = self.stream.last_value();
+        self.stream.wait(&self.gpu, last)?;
+        if self.ops == total {
+            observer.step_done(steps, self.link.now_ns());
+            steps += 1;
+        }
+        Ok(Driven {
+            ops: self.ops,
+            steps,
+            elapsed_ns: self.link.now_ns() - started_ns,
+            started_ns,
+            mismatch: self.report.read(self.workload),
+            interrupted,
+            progress: self.stream.progress().address(),
+            device_queue: self.stream.device_queue(),
+        })
+    }
+
+    fn finish_step(&mut self, step: u32, observer: &mut dyn Observer) -> Result<(), DriveError> {
+        let last = self.stream.last_value();
+        self.stream.wait(&self.gpu, last)?;
+        observer.step_done(step, self.link.now_ns());
+        Ok(())
+    }
+
+    /// What is alive before the first step: its content comes from the CPU.
+    fn create_persistent(&mut self) -> Result<(), DriveError> {
+        for (index, storage) in self.workload.storages().iter().enumerate() {
+            if storage.persistent && storage.bytes > 0 {
+                // CAST: a workload has fewer than 2^32 storages.
+                let id = StorageId { step: 0, storage: index as u32 };
+                let surface = self.storages.get_or_create(&self.gpu, id)?;
+                let lock = surface.lock()?;
+                self.content.write_by_cpu(id, &lock, storage.bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, step: u32, op_index: u32, name: u32, reads: &[StorageId], writes: &[StorageId]) -> Result<(), DriveError> {
+        let set = union(reads, writes);
+        let wait = self.make_resident(step, op_index, name, &set)?;
+        self.commands.clear();
+        for id in reads {
+            let surface = self.storages.get(*id);
+            self.content.read(&mut self.commands, *id, surface, &self.report, self.ops);
+        }
+        for id in writes {
+            let surface = self.storages.get(*id);
+            self.content.write(&mut self.commands, *id, surface);
+        }
+        let paging = self.gpu.paging().fence().current_va();
+        let waits: Vec<GpuWait> = wait.map(|value| GpuWait { current: paging, value }).into_iter().collect();
+        self.stream.submit(&self.gpu, &waits, &self.commands)?;
+        self.evict(&set, writes)?;
+        self.ops += 1;
+        Ok(())
+    }
+
+    /// Makes the operation's storages resident; returns the paging-fence value that the GPU waits for.
+    fn make_resident(&mut self, step: u32, op_index: u32, name: u32, set: &[StorageId]) -> Result<Option<u64>, DriveError> {
+        if set.is_empty() {
+            // An operation on storages of no bytes: nothing to make resident, but it is an operation all the same.
+            return Ok(None);
+        }
+        let mut handles = Vec::with_capacity(set.len());
+        let mut mapped_at = 0;
+        for id in set {
+            let surface = self.storages.get_or_create(&self.gpu, *id)?;
+            handles.push(surface.allocation().handle());
+            mapped_at = mapped_at.max(surface.mapped_at());
+        }
+        match self.gpu.paging().make_resident(handles, MakeResidentFlags::empty()) {
+            Ok(Residency::Resident) => Ok(None),
+            // The value stands behind the mappings of the same paging queue: it covers them.
+            Ok(Residency::Pending { paging_fence_value }) => Ok(Some(paging_fence_value.max(mapped_at))),
+            Err(refusal) if refusal.bytes_to_trim > 0 => Err(DriveError::DoesNotFit {
+                op: self.workload.op_names()[name as usize].clone(),
+                step,
+                op_index,
+                needed_bytes: set.iter().map(|id| self.storages.bytes(*id)).sum(),
+                missing_bytes: refusal.bytes_to_trim,
+            }),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    /// Takes the storages off the residency list, in ascending order, and says which were not written. They leave video
+    /// memory only when room is needed.
+    fn evict(&mut self, set: &[StorageId], writes: &[StorageId]) -> Result<(), DriveError> {
+        let written = |id: &StorageId| writes.binary_search(id).is_ok();
+        for run in set.chunk_by(|a, b| written(a) == written(b)) {
+            let handles = run.iter().map(|id| self.storages.get(*id).allocation().handle()).collect();
+            let mut flags = EvictFlags::EVICT_ONLY_IF_NECESSARY;
+            flags.set(EvictFlags::NOT_WRITTEN_TO, !written(&run[0]));
+            self.gpu.device().evict(handles, flags)?;
+        }
+        Ok(())
+    }
+}
+
+/// Both lists in one, ascending, each once.
+fn union(reads: &[StorageId], writes: &[StorageId]) -> Vec<StorageId> {
+    let mut set: Vec<StorageId> = reads.iter().chain(writes).copied().collect();
+    set.sort_unstable();
+    set.dedup();
+    set
+}

@@ -1,0 +1,139 @@
+//! What storages hold: a function of (run, storage, generation, offset). A generation begins with each write.
+
+use std::collections::BTreeMap;
+
+use d3dkmt::Lock;
+use softgpu_umd::{Commands, Gpu, Surface, SurfaceKind, pattern};
+use wddm_types::GpuVa;
+
+use crate::drive::error::DriveError;
+use crate::drive::{ContentMode, DriveOptions};
+use crate::steps::StorageId;
+use crate::workload::Workload;
+
+/// Bits of a check's tag for the storage; the operation stands above.
+const STORAGE_BITS: u32 = 32;
+
+/// A word that was not what it should have been.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// The operation that read it: its number over all steps.
+    pub op: u64,
+    /// Index of the storage in the workload.
+    pub storage: u32,
+    /// Byte offset in the storage.
+    pub offset: u64,
+    /// The word found.
+    pub found: u64,
+    /// The word expected.
+    pub expected: u64,
+    /// Bytes of the storage, for people.
+    pub storage_bytes: u64,
+}
+
+impl std::fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "operation {} read {:#018x} instead of {:#018x} at byte {} of storage {} ({} bytes)",
+            self.op, self.found, self.expected, self.offset, self.storage, self.storage_bytes
+        )
+    }
+}
+
+/// The generations of all storages that have content.
+pub struct Content {
+    mode: ContentMode,
+    seed: u64,
+    generations: BTreeMap<StorageId, u64>,
+}
+
+impl Content {
+    /// Nothing has content yet.
+    pub fn new(options: DriveOptions) -> Content {
+        Content { mode: options.content, seed: options.seed, generations: BTreeMap::new() }
+    }
+
+    /// First content, from the CPU. Without content only the lock itself counts: the kernel takes the allocation as written.
+    pub fn write_by_cpu(&mut self, id: StorageId, lock: &Lock, bytes: u64) {
+        if self.mode != ContentMode::Timed {
+            let seed = self.next_generation(id);
+            lock.fill_words(0, bytes.next_multiple_of(8) / 8, |index| pattern::word(seed, index * 8));
+        }
+    }
+
+    /// Commands of an operation that reads.
+    pub fn read(&self, commands: &mut Commands, id: StorageId, surface: &Surface, report: &Report, op: u64) {
+        match self.generations.get(&id) {
+            Some(generation) if self.mode == ContentMode::Verified => {
+                let tag = op << STORAGE_BITS | u64::from(id.storage);
+                commands.check(surface.va(), surface.bytes(), self.seed_of(id, *generation), report.va(), tag);
+            }
+            // What nobody wrote yet has no content to be compared with.
+            _ => drop(commands.touch(surface.va(), surface.bytes(), false)),
+        }
+    }
+
+    /// Commands of an operation that writes.
+    pub fn write(&mut self, commands: &mut Commands, id: StorageId, surface: &Surface) {
+        if self.mode == ContentMode::Timed {
+            commands.touch(surface.va(), surface.bytes(), true);
+            return;
+        }
+        let seed = self.next_generation(id);
+        commands.pattern(surface.va(), surface.bytes(), seed);
+    }
+
+    fn next_generation(&mut self, id: StorageId) -> u64 {
+        let generation = self.generations.entry(id).or_default();
+        *generation += 1;
+        let generation = *generation;
+        self.seed_of(id, generation)
+    }
+
+    fn seed_of(&self, id: StorageId, generation: u64) -> u64 {
+        pattern::seed(self.seed << 40 ^ u64::from(id.step) << STORAGE_BITS | u64::from(id.storage), generation)
+    }
+}
+
+/// The memory in which the GPU reports the first mismatch.
+pub struct Report {
+    lock: Lock,
+    surface: Surface,
+}
+
+impl Report {
+    /// An empty report.
+    pub fn create(gpu: &Gpu) -> Result<Report, DriveError> {
+        let surface = gpu.create_surface(SurfaceKind::System, pattern::report::WORDS * 8)?;
+        gpu.pin(&surface)?;
+        let lock = surface.lock()?;
+        Ok(Report { lock, surface })
+    }
+
+    /// Where the GPU writes it.
+    pub fn va(&self) -> GpuVa {
+        self.surface.va()
+    }
+
+    /// Whether a mismatch has been reported.
+    pub fn found(&self) -> bool {
+        self.lock.read_word(pattern::report::TAG * 8) != 0
+    }
+
+    /// The mismatch, once the GPU has finished.
+    pub fn read(&self, workload: &Workload) -> Option<Mismatch> {
+        let word = |index: u64| self.lock.read_word(index * 8);
+        let tag = word(pattern::report::TAG).checked_sub(1)?;
+        // CAST: the low half of the tag is the storage's index.
+        let storage = tag as u32;
+        Some(Mismatch {
+            op: tag >> STORAGE_BITS,
+            storage,
+            offset: word(pattern::report::OFFSET),
+            found: word(pattern::report::FOUND),
+            expected: word(pattern::report::EXPECTED),
+            storage_bytes: workload.storages().get(storage as usize).map_or(0, |storage| storage.bytes),
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! Parser of the residency reference string, `residency-reference-string/1`: one recorded step, exact.
+//!
+//! JSON: `storages` is a list of `[bytes, alive before the step]`, `op_names` a list of texts, `events` in order
+//! either `[name index, [storages read], [storages written]]` or `[-1, [storage]]`, the death of a storage. `model` is
+//! the workload's name if present; other fields are ignored. Kinds and ranges of numbers are checked here, with line
+//! and column; what the numbers mean is checked by [`Workload::new`], with the event. Called by `source`.
+
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+
+use crate::{Event, Fault, SourceKind, Storage, Workload};
+
+/// What the field `format` of such a file holds.
+pub(crate) const FORMAT: &str = "residency-reference-string/1";
+
+/// Parses the expanded text of a file that [`FORMAT`] marks.
+pub(crate) fn parse(name: &str, text: &[u8]) -> Result<Workload, Fault> {
+    let document: Document = serde_json::from_slice(text).map_err(|e| Fault::from_json(&e))?;
+    let storages = document
+        .storages
+        .into_iter()
+        .map(|(bytes, Flag(persistent))| Storage { bytes, persistent })
+        .collect();
+    let events = document.events.into_iter().map(|Row(event)| event).collect();
+    let name = document.model.unwrap_or_else(|| name.to_owned());
+    Workload::new(name, SourceKind::ReferenceString, storages, document.op_names, events)
+}
+
+#[derive(serde::Deserialize)]
+struct Document {
+    model: Option<String>,
+    op_names: Vec<String>,
+    storages: Vec<(u64, Flag)>,
+    events: Vec<Row>,
+}
+
+/// 0 or 1, as the recorder writes it, or a JSON truth value.
+struct Flag(bool);
+
+/// One element of `events`.
+struct Row(Event);
+
+impl<'de> Deserialize<'de> for Flag {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Flag, D::Error> {
+        struct FlagVisitor;
+        impl Visitor<'_> for FlagVisitor {
+            type Value = Flag;
+            fn expecting(&self, to: &mut fmt::Formatter) -> fmt::Result {
+                to.write_str("0 or 1 (alive before the step)")
+            }
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Flag, E> {
+                Ok(Flag(value))
+            }
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Flag, E> {
+                match value {
+                    0 | 1 => Ok(Flag(value == 1)),
+                    _ => Err(E::invalid_value(de::Unexpected::Unsigned(value), &self)),
+                }
+            }
+        }
+        from.deserialize_any(FlagVisitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for Row {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Row, D::Error> {
+        struct RowVisitor;
+        impl<'de> Visitor<'de> for RowVisitor {
+            type Value = Row;
+            fn expecting(&self, to: &mut fmt::Formatter) -> fmt::Result {
+                to.write_str("[name index, [storages read], [storages written]] or [-1, [storage]]")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut row: A) -> Result<Row, A::Error> {
+                let first: i64 = row.next_element()?.ok_or_else(|| de::Error::invalid_length(0, &self))?;
+                let lengths = |n| de::Error::invalid_length(n, &RowVisitor);
+                let event = if first == -1 {
+                    let [storage]: [u32; 1] = row.next_element()?.ok_or_else(|| lengths(1))?;
+                    Event::Death(storage)
+                } else {
+                    let name = u32::try_from(first)
+                        .map_err(|_| de::Error::invalid_value(de::Unexpected::Signed(first), &self))?;
+                    let reads = row.next_element()?.ok_or_else(|| lengths(1))?;
+                    let writes = row.next_element()?.ok_or_else(|| lengths(2))?;
+                    Event::Op { name, reads, writes }
+                };
+                Ok(Row(event))
+            }
+        }
+        from.deserialize_seq(RowVisitor)
+    }
+}
