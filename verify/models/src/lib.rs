@@ -1,0 +1,34 @@
+//! Complete models of the shared-memory protocols.
+//!
+//! The functions of [`shared_words`] are generic over the word and over the barrier. Here the very same functions run on
+//! words and barriers of the model checker loom, which tries every interleaving of the threads and every value that the
+//! memory model lets a load return. There is no bound on preemptions: what [`Explored`] counts is all there is.
+//!
+//! Each model asks one question: *is there an execution in which somebody sleeps although what it waits for has come?*
+//! Each takes the barriers of its two sides as type arguments. With [`Full`] on both sides the answer is no; with
+//! [`Removed`] on either side it is yes, and a test demands that it is found: a model that cannot fail proves nothing.
+//!
+//! | model | question | rows |
+//! |---|---|---|
+//! | [`fence::signal_against_publish`] | a signaller that still sees the old MonitoredValue | sync §3.9, race one |
+//! | [`fence::chain_against_waiters`] | two signallers in a chain while two waiters are registered one after the other | sync §3.9, race two |
+//! | [`fence::any_of_two`] | two signallers of two fences, one waiter for any of them | sync §3.5, sync §3.9 |
+//! | [`park::signal_against_park`] | a hardware queue parks while its value comes | sync §3.8 |
+//! | [`park::one_barrier_for_both`] | the signaller's one barrier serves the CPU's waiter and the parked queue | sync §3.8, sync §3.9 |
+//! | [`doorbell::ring_against_sleep`] | an engine falls asleep while its doorbell rings | sync §3.17 |
+//! | [`doorbell::two_rings_against_sleep`] | as above, with a first ring that is seen and a second that is not | sync §3.17 |
+//!
+//! # What is not here
+//! The asymmetric form (a compiler barrier on the frequent side, a process-wide barrier on the rare one) is **not used** by
+//! this project: both sides put the processor's full barrier. loom could not express the asymmetric form either. Values that the mapped
+//! memory holds and loom does not (huge addresses, the operating system's futex) are the hosts' tests' business.
+//! Whether the processor of the day really reorders is asked by the litmus of the bench.
+
+pub mod doorbell;
+mod explore;
+pub mod fence;
+pub mod park;
+mod word;
+
+pub use explore::Explored;
+pub use word::{Full, Removed};
