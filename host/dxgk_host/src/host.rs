@@ -198,7 +198,7 @@ impl Host {
         }
         match answer {
             Answer::Done(result) => Ok(result),
-            Answer::Later(token) => state.answers.remove(&token).map_or(Err(Pending(token)), Ok),
+            Answer::Later(token) => state.answers.remove(&token).ok_or(Pending(token)),
         }
     }
 

@@ -57,7 +57,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "bench, smoke",
         action: Action::Cargo(&["run", "--release", "--quiet", "-p", "openwddm", "--", "bench", "--smoke"]),
-        needs: "tools/openwddm/src/bench.rs",
+        needs: "verify/bench/src/suite.rs",
     },
     Step {
         name: "default run",
@@ -70,6 +70,7 @@ const STEPS: &[Step] = &[
             "--",
             "run",
             "examples/gpt.cpu.rrs.json.gz",
+            "--verify",
         ]),
         needs: "tools/openwddm/src/run.rs",
     },

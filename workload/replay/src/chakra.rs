@@ -105,9 +105,7 @@ fn assemble(
         let set = |keys: &BTreeSet<StorageKey>| keys.iter().map(|key| index[key]).collect();
         let name = *names.entry(unit.name).or_insert(next);
         events.push(Event::Op { name, reads: set(&unit.reads), writes: set(&unit.writes) });
-        let ends = |key: &StorageKey| {
-            last_use[key] == at && !key.older_than_the_trace() && !gradients.contains(key)
-        };
+        let ends = |key: &StorageKey| last_use[key] == at && !key.older_than_the_trace() && !gradients.contains(key);
         let dead: BTreeSet<StorageKey> = unit.all().filter(ends).collect();
         events.extend(dead.iter().map(|key| Event::Death(index[key])));
     }

@@ -90,14 +90,19 @@ pub struct Driven {
 /// # Errors
 /// See [`DriveError`]: an operation that does not fit, a refused call, a lost device.
 pub fn drive(
-    workload: &Workload, link: Arc<dyn Link>, options: DriveOptions, observer: &mut dyn Observer, cancel: &AtomicBool,
+    workload: &Workload,
+    link: Arc<dyn Link>,
+    options: DriveOptions,
+    observer: &mut dyn Observer,
+    cancel: &AtomicBool,
 ) -> Result<Driven, DriveError> {
     let gpu = Gpu::open(Arc::clone(&link))?;
     let stream = Stream::create(&gpu, COMPUTE, StreamConfig::default())?;
     let report = Report::create(&gpu)?;
     let content = Content::new(options);
     let storages = Storages::new(workload.storages());
-    let mut driver = Driver { workload, link, options, gpu, stream, report, content, storages, commands: Commands::new(), ops: 0 };
+    let mut driver =
+        Driver { workload, link, options, gpu, stream, report, content, storages, commands: Commands::new(), ops: 0 };
     driver.run(observer, cancel)
 }
 
@@ -182,7 +187,14 @@ impl Driver<'_> {
         Ok(())
     }
 
-    fn op(&mut self, step: u32, op_index: u32, name: u32, reads: &[StorageId], writes: &[StorageId]) -> Result<(), DriveError> {
+    fn op(
+        &mut self,
+        step: u32,
+        op_index: u32,
+        name: u32,
+        reads: &[StorageId],
+        writes: &[StorageId],
+    ) -> Result<(), DriveError> {
         let set = union(reads, writes);
         let wait = self.make_resident(step, op_index, name, &set)?;
         self.commands.clear();
@@ -203,7 +215,13 @@ impl Driver<'_> {
     }
 
     /// Makes the operation's storages resident; returns the paging-fence value that the GPU waits for.
-    fn make_resident(&mut self, step: u32, op_index: u32, name: u32, set: &[StorageId]) -> Result<Option<u64>, DriveError> {
+    fn make_resident(
+        &mut self,
+        step: u32,
+        op_index: u32,
+        name: u32,
+        set: &[StorageId],
+    ) -> Result<Option<u64>, DriveError> {
         if set.is_empty() {
             // An operation on storages of no bytes: nothing to make resident, but it is an operation all the same.
             return Ok(None);

@@ -34,7 +34,9 @@ pub enum ReferenceError {
     #[error("pages of 0 bytes; give the page size of the memory, such as 4096 or 65536")]
     PageOfNoSize,
     /// An operation needs more pages together than the memory has.
-    #[error("operation {op_index} needs {needed} pages of {page_bytes} bytes together, the memory has {capacity}; give it more memory")]
+    #[error(
+        "operation {op_index} needs {needed} pages of {page_bytes} bytes together, the memory has {capacity}; give it more memory"
+    )]
     TooSmall {
         /// The operation within its step.
         op_index: u32,

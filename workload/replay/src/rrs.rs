@@ -17,11 +17,8 @@ pub(crate) const FORMAT: &str = "residency-reference-string/1";
 /// Parses the expanded text of a file that [`FORMAT`] marks.
 pub(crate) fn parse(name: &str, text: &[u8]) -> Result<Workload, Fault> {
     let document: Document = serde_json::from_slice(text).map_err(|e| Fault::from_json(&e))?;
-    let storages = document
-        .storages
-        .into_iter()
-        .map(|(bytes, Flag(persistent))| Storage { bytes, persistent })
-        .collect();
+    let storages =
+        document.storages.into_iter().map(|(bytes, Flag(persistent))| Storage { bytes, persistent }).collect();
     let events = document.events.into_iter().map(|Row(event)| event).collect();
     let name = document.model.unwrap_or_else(|| name.to_owned());
     Workload::new(name, SourceKind::ReferenceString, storages, document.op_names, events)
@@ -75,7 +72,8 @@ impl<'de> Deserialize<'de> for Row {
                 let first: i64 = row.next_element()?.ok_or_else(|| de::Error::invalid_length(0, &self))?;
                 let lengths = |n| de::Error::invalid_length(n, &RowVisitor);
                 let event = if first == -1 {
-                    let [storage]: [u32; 1] = row.next_element()?.ok_or_else(|| lengths(1))?;
+                    let dead: Vec<u32> = row.next_element()?.ok_or_else(|| lengths(1))?;
+                    let [storage] = dead[..] else { return Err(lengths(dead.len())) };
                     Event::Death(storage)
                 } else {
                     let name = u32::try_from(first)
@@ -84,7 +82,10 @@ impl<'de> Deserialize<'de> for Row {
                     let writes = row.next_element()?.ok_or_else(|| lengths(2))?;
                     Event::Op { name, reads, writes }
                 };
-                Ok(Row(event))
+                match row.next_element::<de::IgnoredAny>()? {
+                    None => Ok(Row(event)),
+                    Some(_) => Err(de::Error::custom("an event with too many parts")),
+                }
             }
         }
         from.deserialize_seq(RowVisitor)

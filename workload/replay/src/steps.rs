@@ -119,8 +119,7 @@ mod tests {
     fn every_lifetime_has_its_identity() {
         let storages = [(1, true), (2, true), (4, false), (8, false), (0, false)]
             .map(|(bytes, persistent)| Storage { bytes, persistent });
-        let events =
-            vec![op(&[0, 1], &[2]), Event::Death(1), op(&[2], &[3, 4]), Event::Death(4), Event::Death(2)];
+        let events = vec![op(&[0, 1], &[2]), Event::Death(1), op(&[2], &[3, 4]), Event::Death(4), Event::Death(2)];
         let names = vec!["op".to_owned()];
         let w = Workload::new("w".into(), SourceKind::ReferenceString, storages.to_vec(), names, events).unwrap();
         use Lifetime::*;

@@ -6,16 +6,17 @@ use replay::{Event, Moved, ReferenceError, SourceKind, Storage, Workload, lru_by
 
 const PAGE: u64 = 4096;
 
-/// At 0.6 of the peak, 2 steps, pages of 4096 bytes. The last two columns are an older, byte-granular simulation of the
-/// same rule; the sums must agree within 2 %. The difference: sizes are rounded up to pages here, and there a
-/// storage that was dirty in part counted as dirty as a whole.
+/// At 0.6 of the peak, 2 steps, pages of 4096 bytes. The last column is an older, byte-granular simulation of the same
+/// rule, in and out; the sums must agree within 2 %. They differ by +1.18 %, +1.62 %, -0.00 % and +0.01 %, because here
+/// sizes are rounded up to pages, partly dirty storages page out their dirty pages only, and storages of one operation
+/// leave in the order of their identity (numbering them by first use instead makes the first row +1.47 %).
 #[test]
 fn recordings_move_what_the_byte_granular_simulation_says() {
     let rows = [
-        ("../../examples/gpt.cpu.rrs.json.gz", [0, 0], [227_214_590, 135_151_562]),
-        ("tests/data/res.cpu.rrs.json.gz", [0, 0], [343_425_271, 210_331_275]),
-        ("tests/data/gpt2m.meta.rrs.json.gz", [0, 0], [30_771_939_744, 25_218_714_016]),
-        ("tests/data/gpt2xl-infer.meta.rrs.json.gz", [0, 0], [13_105_384_448, 0]),
+        ("../../examples/gpt.cpu.rrs.json.gz", [230_240_256, 136_404_992], [227_214_590, 135_151_562]),
+        ("tests/data/res.cpu.rrs.json.gz", [348_770_304, 213_929_984], [343_425_271, 210_331_275]),
+        ("tests/data/gpt2m.meta.rrs.json.gz", [30_771_957_760, 25_217_818_624], [30_771_939_744, 25_218_714_016]),
+        ("tests/data/gpt2xl-infer.meta.rrs.json.gz", [13_106_847_744, 0], [13_105_384_448, 0]),
     ];
     for (file, [paged_in, paged_out], theirs) in rows {
         let workload = Workload::open(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
@@ -88,19 +89,18 @@ fn death_drops_without_moving() {
 fn sizes_are_rounded_up_and_the_capacity_down() {
     let bytes = |bytes, capacity| {
         let storages = vec![Storage { bytes, persistent: true }];
-        let w = Workload::new("t".into(), SourceKind::ReferenceString, storages, vec!["op".into()], vec![op(&[0], &[])]);
+        let w =
+            Workload::new("t".into(), SourceKind::ReferenceString, storages, vec!["op".into()], vec![op(&[0], &[])]);
         lru_bytes(&w.unwrap(), 1, capacity, PAGE)
     };
     assert_eq!(bytes(1, PAGE).unwrap().paged_in, PAGE);
     assert_eq!(bytes(PAGE + 1, 2 * PAGE).unwrap().paged_in, 2 * PAGE);
     let too_small = ReferenceError::TooSmall { op_index: 0, needed: 2, capacity: 1, page_bytes: PAGE };
     assert_eq!(bytes(PAGE + 1, 2 * PAGE - 1), Err(too_small));
-    assert_eq!(bytes(u64::MAX, u64::MAX), Err(ReferenceError::TooSmall {
-        op_index: 0,
-        needed: 1 << 52,
-        capacity: (1 << 52) - 1,
-        page_bytes: PAGE,
-    }));
+    assert_eq!(
+        bytes(u64::MAX, u64::MAX),
+        Err(ReferenceError::TooSmall { op_index: 0, needed: 1 << 52, capacity: (1 << 52) - 1, page_bytes: PAGE })
+    );
 }
 
 #[test]

@@ -1,16 +1,14 @@
 //! Whose fault it is, and who pays: wrong arguments, foreign handles, faults of the GPU, dead processes.
 
-mod world;
-
 use std::sync::Arc;
 
+use crate::world::{MIB, VIRTUAL, client, host};
 use d3dkmt::{DeviceState, EvictFlags, MakeResidentFlags};
 use dxgk_host::Mode;
 use kmt_calls::Call;
 use kmt_link::Link;
 use softgpu_umd::{Commands, SurfaceKind, UmdError};
 use wddm_types::{GpuVa, NtStatus, RawHandle};
-use world::{MIB, VIRTUAL, client, host};
 
 #[test]
 fn a_wrong_address_faults_its_own_device_only() {

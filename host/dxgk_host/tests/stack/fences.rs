@@ -1,18 +1,16 @@
 //! Native fences through the whole stack: signals, waits, the conditional interrupt.
 
-mod world;
-
 use std::sync::Arc;
 
+use crate::world::{Client, MIB, VIRTUAL, client, host};
 use d3dkmt::NativeFenceRequest;
 use dxgk_host::{Host, Mode};
 use kmt_calls::{Call, WaitFlags};
+use softgpu_spec::register::counter;
 use softgpu_umd::Commands;
-use world::{Client, MIB, VIRTUAL, client, host};
 
-const RAISED: u32 = softgpu_counter::INTERRUPTS_RAISED;
-const SUPPRESSED: u32 = softgpu_counter::INTERRUPTS_SUPPRESSED;
-use softgpu_spec::register::counter as softgpu_counter;
+const RAISED: u32 = counter::INTERRUPTS_RAISED;
+const SUPPRESSED: u32 = counter::INTERRUPTS_SUPPRESSED;
 
 fn signal_batch(client: &mut Client, fence: &d3dkmt::Fence, values: std::ops::RangeInclusive<u64>) {
     let mut commands = Commands::new();

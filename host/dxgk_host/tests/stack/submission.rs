@@ -1,11 +1,9 @@
 //! A client's work from its ring to its results, in both kinds of time.
 
-mod world;
-
+use crate::world::{MIB, VIRTUAL, client, host};
 use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
 use dxgk_host::Mode;
 use softgpu_umd::{Commands, GpuWait, SurfaceKind, pattern};
-use world::{MIB, VIRTUAL, client, host};
 
 #[test]
 fn what_the_gpu_writes_the_cpu_reads() {

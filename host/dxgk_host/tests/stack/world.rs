@@ -1,5 +1,4 @@
 //! A host with a client process or two, for the tests of this folder.
-#![allow(dead_code)] // each test file uses its own part of it
 
 use std::sync::Arc;
 

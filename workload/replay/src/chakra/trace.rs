@@ -243,7 +243,8 @@ fn reach([offset, elements, element_bytes]: [u64; 3], shape: Option<&Value>, str
     let numbers = |list: Option<&Value>| -> Option<Vec<u64>> { list?.as_array()?.iter().map(Value::as_u64).collect() };
     let end = match (numbers(shape), numbers(strides)) {
         (Some(shape), Some(strides)) if shape.len() == strides.len() => {
-            let far = |end: u64, (&count, &stride): (&u64, &u64)| end.checked_add(count.checked_sub(1)?.checked_mul(stride)?);
+            let far =
+                |end: u64, (&count, &stride): (&u64, &u64)| end.checked_add(count.checked_sub(1)?.checked_mul(stride)?);
             shape.iter().zip(&strides).try_fold(offset.checked_add(1)?, far)?
         }
         _ => offset.checked_add(elements)?,
@@ -321,5 +322,4 @@ mod tests {
         assert_eq!(written_arguments("aten::new() -> Tensor(a!)"), [false; 0]);
         assert_eq!(written_arguments("no parentheses"), [false; 0]);
     }
-
 }

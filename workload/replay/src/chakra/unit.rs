@@ -46,8 +46,20 @@ const ACCUMULATE_GRADIENT: &str = "torch::autograd::AccumulateGrad";
 
 /// Operators that allocate or change only a tensor's description, though their schema declares a write or a result.
 const DESCRIPTION_ONLY: [&str; 14] = [
-    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "resize_as_", "set_",
-    "as_strided_", "detach_", "transpose_", "t_", "squeeze_", "unsqueeze_",
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+    "resize_",
+    "resize_as_",
+    "set_",
+    "as_strided_",
+    "detach_",
+    "transpose_",
+    "t_",
+    "squeeze_",
+    "unsqueeze_",
 ];
 
 /// Finds the units in the order in which they began, and the storages that become parameters' gradients. Storages
@@ -91,8 +103,7 @@ struct Touches {
 
 impl Touches {
     fn of(index: usize, node: &Node, generations: &Generations, bytes: &BTreeMap<StorageKey, u64>) -> Touches {
-        let mut touches =
-            Touches { taken: BTreeSet::new(), returned: BTreeSet::new(), written: BTreeSet::new() };
+        let mut touches = Touches { taken: BTreeSet::new(), returned: BTreeSet::new(), written: BTreeSet::new() };
         for tensor in &node.inputs {
             let key = generations.taken(index, tensor.storage);
             if bytes.contains_key(&key) {

@@ -58,7 +58,7 @@ impl Content {
     pub fn write_by_cpu(&mut self, id: StorageId, lock: &Lock, bytes: u64) {
         if self.mode != ContentMode::Timed {
             let seed = self.next_generation(id);
-            lock.fill_words(0, bytes.next_multiple_of(8) / 8, |index| pattern::word(seed, index * 8));
+            lock.fill_words(0, bytes.div_ceil(8), |index| pattern::word(seed, index * 8));
         }
     }
 

@@ -7,7 +7,9 @@ use softgpu_umd::UmdError;
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
     /// An operation's storages do not fit video memory together.
-    #[error("operation {op_index} of step {step} ({op}) needs {needed_bytes} bytes at once; {missing_bytes} bytes too many for the video memory")]
+    #[error(
+        "operation {op_index} of step {step} ({op}) needs {needed_bytes} bytes at once; {missing_bytes} bytes too many for the video memory"
+    )]
     DoesNotFit {
         /// Its name.
         op: String,

@@ -1,0 +1,6 @@
+//! The whole stack in one process: client, kernel, driver, device, in both kinds of time.
+
+mod blame;
+mod fences;
+mod submission;
+mod world;
