@@ -43,7 +43,6 @@ fn exact_recordings_have_their_published_measures() {
 
 /// The derived workload against the exact recording of the same step. 2 % is the aim for the peak; the numbers are
 /// asserted exactly, so that a change of a rule shows.
-// seed: replay of execution traces, peak within 5 %
 #[test]
 fn derived_peaks_come_within_two_percent() {
     let rows = [

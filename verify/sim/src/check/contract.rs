@@ -1,0 +1,264 @@
+//! Which handles of the driver are alive, and whether the kernel respects it: created before used, opened before closed,
+//! closed before destroyed, destroyed once, nothing before start or after stop.
+
+use std::collections::BTreeMap;
+
+use ddi::{KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdProcess, KmdQueue};
+
+/// A rule that was broken, in words.
+pub type Broken = String;
+
+/// What the driver holds for the kernel.
+#[derive(Debug, Default)]
+pub struct Contract {
+    started: bool,
+    processes: BTreeMap<KmdProcess, bool>,
+    devices: BTreeMap<KmdDevice, KmdProcess>,
+    contexts: BTreeMap<KmdContext, KmdDevice>,
+    queues: BTreeMap<KmdQueue, Queue>,
+    doorbells: BTreeMap<KmdDoorbell, Bell>,
+    allocations: BTreeMap<KmdAllocation, ()>,
+    globals: BTreeMap<KmdGlobalFence, u32>,
+    locals: BTreeMap<KmdLocalFence, KmdGlobalFence>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    context: KmdContext,
+    stopped: bool,
+    last_value: u64,
+}
+
+#[derive(Debug)]
+struct Bell {
+    queue: KmdQueue,
+    connected: bool,
+}
+
+/// What the driver still holds, without the kernel's own: the paging process with its device, context, queue, fences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Processes.
+    pub processes: usize,
+    /// Devices.
+    pub devices: usize,
+    /// Contexts.
+    pub contexts: usize,
+    /// Queues.
+    pub queues: usize,
+    /// Doorbells.
+    pub doorbells: usize,
+    /// Allocations.
+    pub allocations: usize,
+    /// Fences.
+    pub fences: usize,
+    /// Opens of fences.
+    pub opens: usize,
+}
+
+impl Contract {
+    /// What is held now.
+    pub fn held(&self) -> Held {
+        Held {
+            processes: self.processes.len(),
+            devices: self.devices.len(),
+            contexts: self.contexts.len(),
+            queues: self.queues.len(),
+            doorbells: self.doorbells.len(),
+            allocations: self.allocations.len(),
+            fences: self.globals.len(),
+            opens: self.locals.len(),
+        }
+    }
+
+    /// The device has started, or is about to stop.
+    pub fn started(&mut self, started: bool) -> Result<(), Broken> {
+        if self.started == started {
+            return Err(format!("started {started} twice"));
+        }
+        self.started = started;
+        Ok(())
+    }
+
+    /// Paging operations come only between start and stop.
+    pub fn running(&self) -> Result<(), Broken> {
+        if self.started { Ok(()) } else { Err("a paging operation while the device is not started".into()) }
+    }
+
+    /// Whether a process is the paging process.
+    pub fn is_system(&self, process: KmdProcess) -> bool {
+        self.processes.get(&process).copied().unwrap_or(false)
+    }
+
+    /// A process that exists.
+    pub fn process(&self, process: KmdProcess) -> Result<(), Broken> {
+        if self.processes.contains_key(&process) { Ok(()) } else { Err(format!("{process:?} is not alive")) }
+    }
+
+    /// An allocation that exists.
+    pub fn allocation(&self, allocation: KmdAllocation) -> Result<(), Broken> {
+        if self.allocations.contains_key(&allocation) { Ok(()) } else { Err(format!("{allocation:?} is not alive")) }
+    }
+
+    /// Whether contexts of this process exist.
+    pub fn has_contexts(&self, process: KmdProcess) -> bool {
+        self.contexts.values().any(|device| self.devices.get(device) == Some(&process))
+    }
+
+    /// A process was made.
+    pub fn create_process(&mut self, process: KmdProcess, system: bool) -> Result<(), Broken> {
+        fresh(self.processes.insert(process, system).is_none(), &process)
+    }
+
+    /// A process goes: its devices are gone.
+    pub fn destroy_process(&mut self, process: KmdProcess) -> Result<(), Broken> {
+        once(self.processes.remove(&process).is_some(), &process)?;
+        none(self.devices.values().any(|of| *of == process), &process, "devices")
+    }
+
+    /// A device was made.
+    pub fn create_device(&mut self, device: KmdDevice, process: KmdProcess) -> Result<(), Broken> {
+        self.process(process)?;
+        fresh(self.devices.insert(device, process).is_none(), &device)
+    }
+
+    /// A device goes: its contexts are gone.
+    pub fn destroy_device(&mut self, device: KmdDevice) -> Result<(), Broken> {
+        once(self.devices.remove(&device).is_some(), &device)?;
+        none(self.contexts.values().any(|of| *of == device), &device, "contexts")
+    }
+
+    /// A context was made.
+    pub fn create_context(&mut self, context: KmdContext, device: KmdDevice) -> Result<(), Broken> {
+        once(self.devices.contains_key(&device), &device)?;
+        fresh(self.contexts.insert(context, device).is_none(), &context)
+    }
+
+    /// A context goes: its queues are gone.
+    pub fn destroy_context(&mut self, context: KmdContext) -> Result<(), Broken> {
+        once(self.contexts.remove(&context).is_some(), &context)?;
+        none(self.queues.values().any(|of| of.context == context), &context, "queues")
+    }
+
+    /// A queue was made, on a progress fence that is open.
+    pub fn create_queue(
+        &mut self,
+        queue: KmdQueue,
+        context: KmdContext,
+        progress: KmdGlobalFence,
+    ) -> Result<(), Broken> {
+        once(self.contexts.contains_key(&context), &context)?;
+        self.live_fence(progress)?;
+        fresh(self.queues.insert(queue, Queue { context, stopped: false, last_value: 0 }).is_none(), &queue)
+    }
+
+    /// A queue goes: its doorbell is gone.
+    pub fn destroy_queue(&mut self, queue: KmdQueue) -> Result<(), Broken> {
+        once(self.queues.remove(&queue).is_some(), &queue)?;
+        none(self.doorbells.values().any(|of| of.queue == queue), &queue, "doorbells")
+    }
+
+    /// A queue is stopped for good.
+    pub fn stop_queue(&mut self, queue: KmdQueue) -> Result<(), Broken> {
+        let found = self.queues.get_mut(&queue).ok_or_else(|| format!("{queue:?} is not alive"))?;
+        found.stopped = true;
+        Ok(())
+    }
+
+    /// A buffer is submitted: the queue runs, and its values rise.
+    pub fn submit(&mut self, queue: KmdQueue, value: u64) -> Result<(), Broken> {
+        let found = self.queues.get_mut(&queue).ok_or_else(|| format!("{queue:?} is not alive"))?;
+        if found.stopped {
+            return Err(format!("a buffer for {queue:?}, which was stopped"));
+        }
+        if value <= found.last_value {
+            return Err(format!("progress value {value} after {} on {queue:?}", found.last_value));
+        }
+        found.last_value = value;
+        Ok(())
+    }
+
+    /// A doorbell was made.
+    pub fn create_doorbell(&mut self, doorbell: KmdDoorbell, queue: KmdQueue) -> Result<(), Broken> {
+        once(self.queues.contains_key(&queue), &queue)?;
+        fresh(self.doorbells.insert(doorbell, Bell { queue, connected: false }).is_none(), &doorbell)
+    }
+
+    /// A doorbell is connected or disconnected.
+    pub fn connect(&mut self, doorbell: KmdDoorbell, connected: bool) -> Result<(), Broken> {
+        let bell = self.doorbells.get_mut(&doorbell).ok_or_else(|| format!("{doorbell:?} is not alive"))?;
+        if !connected && !bell.connected {
+            return Err(format!("{doorbell:?} is disconnected without a connect"));
+        }
+        bell.connected = connected;
+        Ok(())
+    }
+
+    /// A doorbell goes, disconnected.
+    pub fn destroy_doorbell(&mut self, doorbell: KmdDoorbell) -> Result<(), Broken> {
+        let bell = self.doorbells.remove(&doorbell).ok_or_else(|| format!("{doorbell:?} is destroyed twice"))?;
+        none(bell.connected, &doorbell, "a connection")
+    }
+
+    /// A queue that is named in a notification.
+    pub fn notify(&self, queue: KmdQueue) -> Result<(), Broken> {
+        once(self.queues.contains_key(&queue), &queue)
+    }
+
+    /// An allocation was made.
+    pub fn create_allocation(&mut self, allocation: KmdAllocation) -> Result<(), Broken> {
+        fresh(self.allocations.insert(allocation, ()).is_none(), &allocation)
+    }
+
+    /// An allocation goes.
+    pub fn destroy_allocation(&mut self, allocation: KmdAllocation) -> Result<(), Broken> {
+        once(self.allocations.remove(&allocation).is_some(), &allocation)
+    }
+
+    /// A fence was made.
+    pub fn create_fence(&mut self, fence: KmdGlobalFence) -> Result<(), Broken> {
+        fresh(self.globals.insert(fence, 0).is_none(), &fence)
+    }
+
+    /// A fence was opened.
+    // spec: sync §3.2
+    pub fn open_fence(&mut self, local: KmdLocalFence, global: KmdGlobalFence) -> Result<(), Broken> {
+        *self.globals.get_mut(&global).ok_or_else(|| format!("an open of {global:?}, which is not alive"))? += 1;
+        fresh(self.locals.insert(local, global).is_none(), &local)
+    }
+
+    /// An open is closed.
+    pub fn close_fence(&mut self, local: KmdLocalFence) -> Result<(), Broken> {
+        let global = self.locals.remove(&local).ok_or_else(|| format!("{local:?} is closed twice"))?;
+        *self.globals.get_mut(&global).ok_or_else(|| format!("{global:?} was destroyed before its close"))? -= 1;
+        Ok(())
+    }
+
+    /// A fence goes: every open is closed.
+    // spec: sync §3.4
+    pub fn destroy_fence(&mut self, fence: KmdGlobalFence) -> Result<(), Broken> {
+        let opens = self.globals.remove(&fence).ok_or_else(|| format!("{fence:?} is destroyed twice"))?;
+        none(opens != 0, &fence, "opens")
+    }
+
+    /// A fence that an update names is alive and open.
+    pub fn live_fence(&self, fence: KmdGlobalFence) -> Result<(), Broken> {
+        match self.globals.get(&fence) {
+            Some(opens) if *opens > 0 => Ok(()),
+            Some(_) => Err(format!("{fence:?} is named while nobody has it open")),
+            None => Err(format!("{fence:?} is named after its destruction")),
+        }
+    }
+}
+
+fn fresh(fresh: bool, what: &dyn std::fmt::Debug) -> Result<(), Broken> {
+    if fresh { Ok(()) } else { Err(format!("{what:?} was given out twice")) }
+}
+
+fn once(alive: bool, what: &dyn std::fmt::Debug) -> Result<(), Broken> {
+    if alive { Ok(()) } else { Err(format!("{what:?} is not alive")) }
+}
+
+fn none(some: bool, what: &dyn std::fmt::Debug, left: &str) -> Result<(), Broken> {
+    if some { Err(format!("{what:?} goes while it has {left}")) } else { Ok(()) }
+}

@@ -1,0 +1,49 @@
+//! The whole world from one seed: processes, kernel, driver and device in virtual time, with every byte stored and very
+//! little memory, so that everything is always being moved.
+//!
+//! [`run`] makes the world of a seed: an adapter of one of two profiles with 256 KiB to 4 MiB of video memory, and two to
+//! four processes that create, map, make resident, evict, lock, submit to rings and to the kernel, signal and wait on
+//! fences of every kind, destroy things in the middle, make calls that must be refused, and die in the middle. Between
+//! their calls the hardware runs for a number of steps that the seed decides. The same seed gives the same events at the
+//! same times, in every build: their hash says so.
+//!
+//! # What is checked, all the time
+//! | checker | rule |
+//! |---|---|
+//! | frames | content enters a frame only when no entry and no TLB leads there; entries name only what is their process's |
+//! | residency | no device of a process that behaves is ever lost |
+//! | content | every check that a command buffer makes, every checksum, everything that the CPU reads back |
+//! | fences | words never go back; nobody is woken early; nobody is forgotten; MonitoredValues cover every wait |
+//! | paging order | paging work is queued, submitted and completed in one order |
+//! | answers | what behaves is refused only for scarcity; what does not is refused and changes nothing |
+//! | liveness | the world comes to its end, and everybody who waits is answered |
+//! | ddi contract | handles of the driver live from create to destroy; at the end it holds nothing of the dead |
+//!
+//! [`Sabotage`] breaks something on purpose, so that each checker is seen to fail.
+
+mod check;
+mod process;
+mod random;
+mod report;
+mod sabotage;
+mod watch;
+mod world;
+
+pub use report::{Report, Violation};
+pub use sabotage::Sabotage;
+
+/// Runs the world of a seed to its end.
+///
+/// # Errors
+/// The first rule that was broken, with its seed.
+pub fn run(seed: u64) -> Result<Report, Box<Violation>> {
+    world::run(seed, Sabotage::None)
+}
+
+/// Runs the world of a seed with something broken.
+///
+/// # Errors
+/// The first rule that was broken: what is wanted here.
+pub fn run_sabotaged(seed: u64, sabotage: Sabotage) -> Result<Report, Box<Violation>> {
+    world::run(seed, sabotage)
+}

@@ -1,0 +1,170 @@
+//! A synthetic process: a small state machine that makes one call at a time and keeps a model of what it owns, what its
+//! memory holds and what the GPU still does for it. Whatever the kernel and the GPU then say is compared with the model.
+//!
+//! A process works through a plan of [`Op`]s; when it is empty, [`plan`] draws the next action. Beside its one call it has
+//! waits that run in the background, as threads of a real process would, and it keeps its promises: a value that the GPU
+//! or somebody waits for on a fence that the CPU signals is signalled in the end, even while the process itself is blocked.
+
+mod answer;
+mod issue;
+mod model;
+mod plan;
+mod submission;
+
+pub use issue::{Issue, Op, Point};
+pub use model::Phase;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use dxgk_host::{Host, Pending, ProcessLink};
+use kmt_calls::Call;
+use kmt_link::Link;
+use shared_words::Word;
+use wddm_types::{Luid, ProcessId, RawHandle};
+
+use crate::random::Random;
+use model::{Fence, Owner, PagingQueue, Queue, Sum, Surface};
+
+/// A call that has not been answered yet.
+pub struct Blocked {
+    pending: Pending,
+    op: Op,
+    /// The number that a fence made by this call has.
+    fence: u64,
+}
+
+/// A process.
+pub struct Process {
+    /// Its number in the kernel.
+    pub id: ProcessId,
+    /// Where it stands.
+    pub phase: Phase,
+    /// It gave the GPU something that it may not: its device will be lost.
+    pub guilty: bool,
+    /// Its call that has not been answered.
+    pub blocked: Option<Blocked>,
+    link: Option<Arc<ProcessLink>>,
+    random: Random,
+    hostile: bool,
+    steps_left: u64,
+    lives_left: u64,
+    luid: Luid,
+    adapter: RawHandle,
+    device: RawHandle,
+    paging: Option<PagingQueue>,
+    queues: Vec<Queue>,
+    surfaces: Vec<Option<Surface>>,
+    fences: Vec<Option<Fence>>,
+    report: Option<usize>,
+    sums: Vec<Sum>,
+    dead_handles: Vec<RawHandle>,
+    next_seed: u64,
+    plan: VecDeque<Op>,
+}
+
+impl Process {
+    /// A process on a host, that will do about `steps` things.
+    pub fn new(host: &Arc<Host>, mut random: Random, steps: u64, hostile: bool) -> Process {
+        let link = ProcessLink::new(Arc::clone(host));
+        let lives_left = random.below(3);
+        let next_seed = random.next() << 16;
+        let mut process = Process {
+            id: link.process(),
+            phase: Phase::Setup,
+            guilty: false,
+            blocked: None,
+            link: Some(link),
+            random,
+            hostile,
+            steps_left: steps,
+            lives_left,
+            luid: host.luid(),
+            adapter: RawHandle::NONE,
+            device: RawHandle::NONE,
+            paging: None,
+            queues: Vec::new(),
+            surfaces: Vec::new(),
+            fences: Vec::new(),
+            report: None,
+            sums: Vec::new(),
+            dead_handles: Vec::new(),
+            next_seed,
+            plan: VecDeque::from([Op::Open(host.luid())]),
+        };
+        process.plan_setup();
+        process
+    }
+
+    /// What it does next. `None`: it waits for an answer, or is dead.
+    pub fn next(&mut self) -> Option<Op> {
+        if self.blocked.is_some() || self.phase == Phase::Dead {
+            return None;
+        }
+        if self.plan.is_empty() {
+            self.choose();
+        }
+        self.plan.pop_front()
+    }
+
+    /// Its call waits for an answer.
+    pub fn block(&mut self, pending: Pending, op: Op, fence: u64) {
+        assert!(self.blocked.is_none(), "a process makes one call at a time");
+        self.blocked = Some(Blocked { pending, op, fence });
+    }
+
+    /// Its call was answered: the operation, and the number of the fence that it made.
+    pub fn unblock(&mut self) -> (Op, u64) {
+        let blocked = self.blocked.take().expect("it was blocked");
+        (blocked.op, blocked.fence)
+    }
+
+    /// The call that waits.
+    pub fn pending(&self) -> Option<Pending> {
+        self.blocked.as_ref().map(|blocked| blocked.pending)
+    }
+
+    /// What it is blocked in, for people.
+    pub fn blocked_in(&self) -> String {
+        self.blocked.as_ref().map_or_else(String::new, |blocked| format!("{:?}", blocked.op))
+    }
+
+    /// A signal from the CPU that it owes somebody.
+    pub fn promise(&self) -> Option<Call> {
+        let link = self.link.as_ref()?;
+        let owed = self.fences.iter().flatten().find(|fence| {
+            fence.owner == Owner::Cpu && Word::load(link.system_memory().word(fence.made.current.0)) < fence.promised
+        })?;
+        Some(Call::SignalSynchronizationObjectFromCpu {
+            device: self.device,
+            points: vec![(owed.made.fence, owed.promised)],
+        })
+    }
+
+    /// Dies: the kernel cleans up.
+    pub fn die(&mut self) {
+        self.phase = Phase::Dead;
+        self.blocked = None;
+        self.plan.clear();
+        for queue in &mut self.queues {
+            queue.doorbell = None;
+        }
+        self.link = None;
+    }
+
+    fn link(&self) -> &Arc<ProcessLink> {
+        self.link.as_ref().expect("a process that acts is alive")
+    }
+
+    fn read(&self, word: wddm_types::WordAddress) -> u64 {
+        Word::load(self.link().system_memory().word(word.0))
+    }
+
+    fn surface(&self, slot: usize) -> &Surface {
+        self.surfaces[slot].as_ref().expect("the plan names surfaces that there are")
+    }
+
+    fn surface_mut(&mut self, slot: usize) -> &mut Surface {
+        self.surfaces[slot].as_mut().expect("the plan names surfaces that there are")
+    }
+}

@@ -1,0 +1,348 @@
+//! From an operation of the plan to the call that it makes.
+
+use kmt_calls::{AllocationRequest, Call, EvictFlags, MakeResidentFlags, NativeFenceRequest, QueueFlags, WaitFlags};
+use softgpu_spec::private_data::AllocationRequest as PrivateData;
+use wddm_types::{GpuVa, Luid, NodeId, Pages, RawHandle};
+
+use crate::process::Process;
+use crate::process::model::{Content, Owner, Phase, Wish};
+use crate::process::submission::Job;
+
+/// A fence and a value that are waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    /// The handle.
+    pub handle: RawHandle,
+    /// The kernel's number of the fence.
+    pub number: u64,
+    /// The value.
+    pub value: u64,
+}
+
+/// One thing that a process does.
+#[derive(Clone, Debug)]
+pub enum Op {
+    Open(Luid),
+    Device,
+    PagingQueue,
+    DestroyPagingQueue,
+    Create {
+        slot: usize,
+        wish: Wish,
+        pinned: bool,
+    },
+    Map {
+        slot: usize,
+        second: bool,
+    },
+    FreeSecond {
+        slot: usize,
+    },
+    Resident {
+        slots: Vec<usize>,
+        tries: u32,
+    },
+    AwaitPaging {
+        slots: Vec<usize>,
+    },
+    Evict {
+        slots: Vec<usize>,
+        lazily: bool,
+    },
+    Lock {
+        slot: usize,
+    },
+    CpuWork {
+        slot: usize,
+    },
+    Unlock {
+        slot: usize,
+    },
+    Destroy {
+        slot: usize,
+    },
+    Context {
+        queue: usize,
+    },
+    Queue {
+        queue: usize,
+    },
+    Doorbell {
+        queue: usize,
+    },
+    Connect {
+        queue: usize,
+    },
+    DestroyQueue {
+        queue: usize,
+    },
+    Submit(Job),
+    KernelWait {
+        queue: usize,
+        points: Vec<Point>,
+    },
+    KernelCommand {
+        queue: usize,
+        value: u64,
+        buffer: GpuVa,
+        bytes: u32,
+    },
+    KernelSignal {
+        queue: usize,
+        points: Vec<Point>,
+    },
+    Fence {
+        slot: usize,
+        owner: Owner,
+    },
+    SignalCpu {
+        fence: usize,
+    },
+    DestroyFence {
+        fence: usize,
+    },
+    /// Blocks the process until a queue has got to a value, at most its last.
+    AwaitQueue {
+        queue: usize,
+        value: u64,
+    },
+    /// Waits in the background.
+    Background {
+        points: Vec<Point>,
+        any: bool,
+    },
+    /// Must be refused, and change nothing.
+    Hostile {
+        call: Box<Call>,
+        why: &'static str,
+    },
+    /// Must be refused because the device is lost.
+    Doomed {
+        call: Box<Call>,
+    },
+    State,
+    QueryMemory,
+    DestroyDevice,
+    Die,
+}
+
+/// What an operation comes to.
+pub enum Issue {
+    /// This call.
+    Call(Call),
+    /// This call waits for points, of which all or any are enough; in the background or not.
+    Wait {
+        /// The call.
+        call: Call,
+        /// The points.
+        points: Vec<Point>,
+        /// Any is enough.
+        any: bool,
+        /// The process goes on meanwhile.
+        background: bool,
+    },
+    /// No call: it was done.
+    Done,
+    /// The end of the process.
+    Die,
+}
+
+impl Process {
+    /// What an operation comes to now.
+    ///
+    /// # Errors
+    /// What the model contradicts.
+    pub fn issue(&mut self, op: &Op) -> Result<Issue, String> {
+        let device = self.device;
+        let call = match op {
+            Op::Open(luid) => Call::OpenAdapterFromLuid { luid: *luid },
+            Op::Device => Call::CreateDevice { adapter: self.adapter },
+            Op::PagingQueue => Call::CreatePagingQueue { device },
+            Op::DestroyPagingQueue => Call::DestroyPagingQueue { queue: self.paging_handle() },
+            Op::Create { wish, .. } => create(device, *wish),
+            Op::Map { slot, .. } => {
+                let surface = self.surface(*slot);
+                Call::MapGpuVirtualAddress {
+                    paging_queue: self.paging_handle(),
+                    allocation: surface.handle,
+                    base: GpuVa::NULL,
+                    minimum: GpuVa::NULL,
+                    maximum: GpuVa::NULL,
+                    offset_in_pages: 0,
+                    size_in_pages: Pages::holding(surface.wish.bytes).0,
+                    write: true,
+                }
+            }
+            Op::FreeSecond { slot } => {
+                let surface = self.surface_mut(*slot);
+                let Some(mapping) = surface.second.take() else { return Ok(Issue::Done) };
+                Call::FreeGpuVirtualAddress {
+                    device,
+                    base: mapping.va,
+                    size_bytes: Pages::holding(surface.wish.bytes).bytes(),
+                }
+            }
+            Op::Resident { slots, .. } => {
+                let flags = MakeResidentFlags::empty();
+                Call::MakeResident { paging_queue: self.paging_handle(), allocations: self.handles(slots), flags }
+            }
+            Op::AwaitPaging { slots } => return Ok(self.await_paging(slots)),
+            Op::Evict { slots, lazily } => {
+                let mut flags = EvictFlags::empty();
+                flags.set(EvictFlags::EVICT_ONLY_IF_NECESSARY, *lazily);
+                let untouched = slots.iter().all(|slot| !self.surface(*slot).written);
+                flags.set(EvictFlags::NOT_WRITTEN_TO, untouched);
+                Call::Evict { device, allocations: self.handles(slots), flags }
+            }
+            Op::Lock { slot } => Call::Lock2 { device, allocation: self.surface(*slot).handle, flags: 0 },
+            Op::CpuWork { slot } => return self.cpu_work(*slot).map(|()| Issue::Done),
+            Op::Unlock { slot } => {
+                self.surface_mut(*slot).lock = None;
+                Call::Unlock2 { device, allocation: self.surface(*slot).handle }
+            }
+            Op::Destroy { slot } => Call::DestroyAllocation { device, allocations: self.handles(&[*slot]) },
+            Op::Submit(job) => return Ok(self.submit(job)),
+            Op::SignalCpu { fence } => match self.fences[*fence] {
+                Some(made) if self.read(made.made.current) < made.promised => {
+                    Call::SignalSynchronizationObjectFromCpu { device, points: vec![(made.made.fence, made.promised)] }
+                }
+                _ => return Ok(Issue::Done),
+            },
+            Op::Fence { .. } => Call::CreateNativeFence { device, request: NativeFenceRequest::default() },
+            Op::DestroyFence { fence } => match self.fences[*fence] {
+                Some(made) => Call::DestroySynchronizationObject { fence: made.made.fence },
+                None => return Ok(Issue::Done),
+            },
+            Op::AwaitQueue { queue, value } => return Ok(self.await_queue(*queue, *value)),
+            Op::Background { points, any } => return Ok(self.wait(points.clone(), *any, true)),
+            Op::Hostile { call, .. } | Op::Doomed { call } => (**call).clone(),
+            Op::State => Call::GetDeviceState { device },
+            Op::QueryMemory => Call::QueryVideoMemoryInfo { adapter: self.adapter, local: true },
+            Op::DestroyDevice => Call::DestroyDevice { device },
+            Op::Die => return Ok(Issue::Die),
+            queue_op => self.queue_call(queue_op),
+        };
+        Ok(Issue::Call(call))
+    }
+
+    fn queue_call(&mut self, op: &Op) -> Call {
+        match op {
+            Op::Context { queue } => {
+                let node = NodeId(self.queues[*queue].node);
+                Call::CreateHwContext { device: self.device, node, private_data: Vec::new() }
+            }
+            Op::Queue { queue } => {
+                let queue = &self.queues[*queue];
+                let flags = if queue.user { QueueFlags::USER_MODE_SUBMISSION } else { QueueFlags::empty() };
+                Call::CreateHwQueue { context: queue.context, flags }
+            }
+            Op::Doorbell { queue } => {
+                let ring = self.surface(self.queues[*queue].memory);
+                let ring_va = ring.va.expect("a ring is mapped").va;
+                Call::CreateDoorbell { queue: self.queues[*queue].handle, ring: ring.handle, ring_va }
+            }
+            Op::Connect { queue } => Call::ConnectDoorbell { doorbell: self.queues[*queue].doorbell_handle },
+            Op::DestroyQueue { queue } => {
+                let reached = self.queues[*queue].progress.map_or(0, |progress| self.read(progress.made.current));
+                self.queues[*queue].reached = reached;
+                Call::DestroyHwQueue { queue: self.queues[*queue].handle }
+            }
+            Op::KernelWait { queue, points } => {
+                Call::SubmitWaitForSyncObjectsToHwQueue { queue: self.queues[*queue].handle, points: plain(points) }
+            }
+            Op::KernelCommand { queue, value, buffer, bytes } => {
+                let queue = self.queues[*queue].handle;
+                Call::SubmitCommandToHwQueue { queue, progress_value: *value, buffer: *buffer, buffer_bytes: *bytes }
+            }
+            Op::KernelSignal { queue, points } => {
+                Call::SubmitSignalSyncObjectsToHwQueue { queue: self.queues[*queue].handle, points: plain(points) }
+            }
+            other => unreachable!("{other:?} is handled before"),
+        }
+    }
+
+    fn handles(&self, slots: &[usize]) -> Vec<RawHandle> {
+        slots.iter().map(|slot| self.surface(*slot).handle).collect()
+    }
+
+    pub(super) fn paging_handle(&self) -> RawHandle {
+        self.paging.expect("set up").handle
+    }
+
+    fn await_paging(&self, slots: &[usize]) -> Issue {
+        let paging = self.paging.expect("set up");
+        let value = slots.iter().map(|slot| self.ready_at(*slot)).max().unwrap_or(0);
+        if self.read(paging.fence.made.current) >= value {
+            return Issue::Done;
+        }
+        let point = Point { handle: paging.fence.made.fence, number: paging.fence.number, value };
+        self.wait(vec![point], false, false)
+    }
+
+    /// The paging-fence value from which a surface may be used at all its addresses.
+    pub(super) fn ready_at(&self, slot: usize) -> u64 {
+        let surface = self.surface(slot);
+        let mapped = [surface.va, surface.second].into_iter().flatten().map(|mapping| mapping.at);
+        mapped.fold(surface.resident_at, u64::max)
+    }
+
+    fn await_queue(&self, queue: usize, value: u64) -> Issue {
+        let Some(progress) = self.queues[queue].progress else { return Issue::Done };
+        let value = value.min(self.queues[queue].last_value);
+        if value == 0 || !self.guilty && self.read(progress.made.current) >= value {
+            return Issue::Done;
+        }
+        self.wait(vec![Point { handle: progress.made.fence, number: progress.number, value }], false, false)
+    }
+
+    fn wait(&self, points: Vec<Point>, any: bool, background: bool) -> Issue {
+        let flags = if any { WaitFlags::WAIT_ANY } else { WaitFlags::empty() };
+        let call = Call::WaitForSynchronizationObjectFromCpu { device: self.device, points: plain(&points), flags };
+        Issue::Wait { call, points, any, background }
+    }
+
+    /// The CPU looks at a locked surface, and may write it.
+    fn cpu_work(&mut self, slot: usize) -> Result<(), String> {
+        let write = self.random.chance(50);
+        self.next_seed += 1;
+        let seed = self.next_seed;
+        let id = self.id.0;
+        let surface = self.surface_mut(slot);
+        let Some(lock) = &surface.lock else { return Ok(()) };
+        for offset in (0..surface.wish.bytes / 8 * 8).step_by(8 * 61) {
+            let found = lock.read_word(offset);
+            if let Some(expected) = surface.content.word(offset)
+                && found != expected
+            {
+                return Err(format!(
+                    "process {id}, surface {slot} at {offset:#x}: the CPU reads {found:#x}, {:?} is {expected:#x}",
+                    surface.content
+                ));
+            }
+        }
+        if write {
+            lock.fill_words(0, surface.wish.bytes / 8, |index| softgpu_spec::pattern::word(seed, index * 8));
+            surface.content = Content::Seed(seed);
+        }
+        Ok(())
+    }
+
+    pub(super) fn working(&self) -> bool {
+        self.phase == Phase::Working
+    }
+}
+
+fn plain(points: &[Point]) -> Vec<(RawHandle, u64)> {
+    points.iter().map(|point| (point.handle, point.value)).collect()
+}
+
+fn create(device: RawHandle, wish: Wish) -> Call {
+    let data = PrivateData {
+        kind: wish.kind,
+        cpu_visible: wish.visible,
+        cached: false,
+        accessed_physically: wish.physical,
+        size_bytes: wish.bytes,
+    };
+    Call::CreateAllocation { device, allocations: vec![AllocationRequest { private_data: data.encode().to_vec() }] }
+}

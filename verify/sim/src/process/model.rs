@@ -1,0 +1,167 @@
+//! What a process believes: its surfaces and what they hold, its queues, its fences.
+
+use std::collections::VecDeque;
+
+use kmt_calls::CreatedFence;
+use kmt_link::{Doorbell, MappedBytes};
+use softgpu_spec::private_data::Kind;
+use wddm_types::{GpuVa, RawHandle};
+
+/// Queues of one process at most.
+pub const QUEUES_MAX: usize = 3;
+
+/// Where a process stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Opens, makes queues.
+    Setup,
+    /// Works.
+    Working,
+    /// Its device is lost, or it has enough: it gives back.
+    Ending,
+    /// Gone.
+    Dead,
+}
+
+/// What a surface holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Nobody wrote it.
+    Zero,
+    /// The pattern of a seed.
+    Seed(u64),
+    /// A 32-bit pattern.
+    Filled(u32),
+    /// A queue was destroyed while it wrote.
+    Unknown,
+}
+
+/// What an allocation is asked to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    pub kind: Kind,
+    pub bytes: u64,
+    pub visible: bool,
+    pub physical: bool,
+}
+
+/// An allocation with its addresses.
+#[derive(Debug)]
+pub struct Surface {
+    pub handle: RawHandle,
+    pub wish: Wish,
+    pub va: Option<Mapping>,
+    pub second: Option<Mapping>,
+    /// How often it stands on the device's list.
+    pub count: u32,
+    /// Paging-fence value from which the GPU may use it.
+    pub resident_at: u64,
+    /// The GPU was told to write it since its count left 0.
+    pub written: bool,
+    pub content: Content,
+    /// The last submission of each queue that uses it.
+    pub uses: [u64; QUEUES_MAX],
+    pub lock: Option<MappedBytes>,
+    /// It is a ring, command memory or the report: no work is done on it.
+    pub pinned: bool,
+}
+
+/// An address of a surface.
+#[derive(Clone, Copy, Debug)]
+pub struct Mapping {
+    pub va: GpuVa,
+    /// Paging-fence value from which it leads somewhere.
+    pub at: u64,
+    /// Uses up to these submissions.
+    pub uses: [u64; QUEUES_MAX],
+}
+
+/// A fence as its maker knows it, with the kernel's own number.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    pub made: CreatedFence,
+    pub number: u64,
+}
+
+/// The paging queue.
+#[derive(Clone, Copy, Debug)]
+pub struct PagingQueue {
+    pub handle: RawHandle,
+    pub fence: Known,
+}
+
+/// A hardware queue.
+pub struct Queue {
+    pub user: bool,
+    pub node: u16,
+    /// Slot of the ring, or of command memory.
+    pub memory: usize,
+    pub context: RawHandle,
+    pub handle: RawHandle,
+    pub progress: Option<Known>,
+    /// How far it had got when it was destroyed.
+    pub reached: u64,
+    pub doorbell_handle: RawHandle,
+    pub last_queued: wddm_types::WordAddress,
+    pub doorbell: Option<Doorbell>,
+    pub last_value: u64,
+    pub written: u64,
+    pub freed: u64,
+    /// Unfinished submissions: value, end in the memory.
+    pub in_flight: VecDeque<(u64, u64)>,
+}
+
+/// Who brings a fence forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    Cpu,
+    Queue(usize),
+}
+
+/// A native fence.
+#[derive(Clone, Copy, Debug)]
+pub struct Fence {
+    pub made: CreatedFence,
+    pub number: u64,
+    pub owner: Owner,
+    /// The highest value that somebody was promised.
+    pub promised: u64,
+    /// The highest value that a queue was told to signal.
+    pub signalled: u64,
+    /// Submissions of each queue that wait for it or signal it.
+    pub uses: [u64; QUEUES_MAX],
+}
+
+/// A checksum that the GPU will have written when a queue has got that far.
+#[derive(Clone, Copy, Debug)]
+pub struct Sum {
+    pub place: u64,
+    pub queue: usize,
+    pub value: u64,
+    pub expected: u64,
+    pub slot: usize,
+}
+
+impl Content {
+    /// The wrapping sum of all its words; `None` where the pattern check says more.
+    pub fn checksum(self, bytes: u64) -> Option<u64> {
+        match self {
+            Content::Zero => Some(0),
+            Content::Filled(pattern) => {
+                let word = u64::from(pattern) | u64::from(pattern) << 32;
+                Some(word.wrapping_mul(bytes / 8))
+            }
+            Content::Seed(_) | Content::Unknown => None,
+        }
+    }
+
+    /// The word at an offset.
+    pub fn word(self, offset: u64) -> Option<u64> {
+        match self {
+            Content::Zero => Some(0),
+            Content::Filled(pattern) => Some(u64::from(pattern) | u64::from(pattern) << 32),
+            Content::Seed(seed) => Some(softgpu_spec::pattern::word(seed, offset)),
+            Content::Unknown => None,
+        }
+    }
+}

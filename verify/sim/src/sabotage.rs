@@ -1,0 +1,70 @@
+//! Worlds that are broken on purpose, to see that a checker notices: a checker that cannot fail is worth nothing.
+//! [`Sabotage`] names what is broken; the drivers' part is done by the watching decorator, the device's part here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use device_port::DevicePort;
+use shared_words::Memory;
+use softgpu_spec::register;
+
+/// What is broken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sabotage {
+    /// Nothing.
+    #[default]
+    None,
+    /// Every third fence record that the device holds is never given to the driver.
+    LostInterrupts,
+    /// The driver forgets TLB flushes.
+    DriverSkipsFlush,
+    /// The driver forgets copies out of a segment.
+    DriverSkipsPageOut,
+    /// The driver forgets to fill new memory.
+    DriverSkipsFill,
+    /// The driver does not store MonitoredValues.
+    DriverIgnoresMonitored,
+    /// The kernel forgets TLB flushes: neither checkers nor driver see them.
+    KernelSkipsFlush,
+    /// The kernel forgets that frames were left: entries stay valid.
+    KernelSkipsInvalidation,
+}
+
+/// A device port that swallows every third fence record.
+pub struct DeafPort {
+    inner: Arc<dyn DevicePort>,
+    records: AtomicU64,
+}
+
+impl DeafPort {
+    /// Between the driver and this device.
+    pub fn new(inner: Arc<dyn DevicePort>) -> DeafPort {
+        DeafPort { inner, records: AtomicU64::new(0) }
+    }
+}
+
+impl DevicePort for DeafPort {
+    fn read_register(&self, offset: u32) -> u64 {
+        let value = self.inner.read_register(offset);
+        let swallowed = offset == register::INTERRUPT_POP
+            && value == register::record::FENCE
+            && self.records.fetch_add(1, Ordering::Relaxed) % 3 == 2;
+        if swallowed { self.read_register(offset) } else { value }
+    }
+
+    fn write_register(&self, offset: u32, value: u64) {
+        self.inner.write_register(offset, value);
+    }
+
+    fn local_memory(&self) -> &Arc<Memory> {
+        self.inner.local_memory()
+    }
+
+    fn doorbell_page(&self) -> &Arc<Memory> {
+        self.inner.doorbell_page()
+    }
+
+    fn doorbell_rung(&self, index: u32) {
+        self.inner.doorbell_rung(index);
+    }
+}

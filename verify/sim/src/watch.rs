@@ -1,0 +1,343 @@
+//! A decorator around any miniport that shows every call to the checkers before or after it goes on, and, in a sabotaged
+//! world, leaves some out. It never changes what a call answers.
+
+use ddi::{
+    AdapterCaps, BuildPagingBuffer, ConnectedDoorbell, CreateAllocation, CreateDevice, CreateDoorbell, CreateHwContext,
+    CreateHwQueue, CreateNativeFence, CurrentUpdate, Doorbells, DriverStatus, FeatureId, FeatureSupport, GpuMmuCaps,
+    GpuVirtualAddressing, HardwareQueues, Host, KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence,
+    KmdLocalFence, KmdProcess, KmdQueue, Miniport, MonitoredUpdate, NativeFenceCaps, NativeFences, NodeMetadata,
+    Notify, OpenNativeFence, PageTableLevelDesc, PagingOp, PagingStatus, PteFlags, QuerySegment4,
+    SubmitCommandToHwQueue, TransferEnd, UpdateCurrentFlags,
+};
+use shared_words::Word;
+use wddm_types::{NodeId, PhysicalAddress};
+
+use crate::check::contract::Broken;
+use crate::check::{Ledger, Shared, shared};
+use crate::sabotage::Sabotage;
+
+const CONTRACT: &str = "ddi contract";
+const FRAMES: &str = "frames";
+const FENCES: &str = "fences";
+
+/// The decorator.
+pub struct Watched {
+    inner: Box<dyn Miniport>,
+    ledger: Shared,
+    sabotage: Sabotage,
+    /// Facets are reached through `&mut`, their capabilities are asked for through `&`: what they said is kept.
+    mmu: (GpuMmuCaps, Vec<PageTableLevelDesc>),
+    fences: NativeFenceCaps,
+}
+
+impl Watched {
+    /// Around this driver.
+    pub fn new(inner: Box<dyn Miniport>, ledger: Shared, sabotage: Sabotage) -> Watched {
+        Watched { inner, ledger, sabotage, mmu: Default::default(), fences: NativeFenceCaps::default() }
+    }
+
+    fn see(&self, checker: &'static str, check: impl FnOnce(&mut Ledger) -> Result<(), Broken>) {
+        let mut ledger = shared(&self.ledger);
+        let outcome = check(&mut ledger);
+        ledger.check(checker, outcome);
+    }
+
+    fn queues(&mut self) -> &mut dyn HardwareQueues {
+        self.inner.hardware_queues().expect("the facet was there when the kernel asked")
+    }
+
+    fn native(&mut self) -> &mut dyn NativeFences {
+        self.inner.native_fences().expect("the facet was there when the kernel asked")
+    }
+
+    fn bells(&mut self) -> &mut dyn Doorbells {
+        self.inner.doorbells().expect("the facet was there when the kernel asked")
+    }
+
+    /// Whether a sabotaged driver leaves this operation out.
+    fn driver_skips(&self, operation: &PagingOp<'_>) -> bool {
+        match (self.sabotage, operation) {
+            (Sabotage::DriverSkipsFlush, PagingOp::FlushTlb { .. })
+            | (Sabotage::DriverSkipsFill, PagingOp::Fill { .. }) => true,
+            (Sabotage::DriverSkipsPageOut, PagingOp::Transfer { destination, .. }) => {
+                matches!(destination, TransferEnd::Mdl(_))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a sabotaged kernel never asked for this operation.
+    fn kernel_skips(&self, operation: &PagingOp<'_>) -> bool {
+        match (self.sabotage, operation) {
+            (Sabotage::KernelSkipsFlush, PagingOp::FlushTlb { .. }) => true,
+            (Sabotage::KernelSkipsInvalidation, PagingOp::UpdatePageTable { level: 0, first, initial: false, .. }) => {
+                !first.flags.contains(PteFlags::VALID)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Miniport for Watched {
+    fn start_device(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
+        self.see(CONTRACT, |ledger| ledger.contract.started(true));
+        self.inner.start_device(host)
+    }
+
+    fn stop_device(&mut self, host: &mut dyn Host) {
+        self.see(CONTRACT, |ledger| ledger.contract.started(false));
+        self.inner.stop_device(host);
+    }
+
+    fn query_feature_support(
+        &mut self,
+        feature: FeatureId,
+        allow_experimental: bool,
+    ) -> Result<FeatureSupport, DriverStatus> {
+        self.inner.query_feature_support(feature, allow_experimental)
+    }
+
+    fn adapter_caps(&self) -> AdapterCaps {
+        self.inner.adapter_caps()
+    }
+
+    fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
+        let result = self.inner.query_segment4(query);
+        if let Some(descriptors) = query.descriptors.as_deref() {
+            shared(&self.ledger).frames.segments(descriptors);
+        }
+        result
+    }
+
+    fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
+        self.inner.node_metadata(node)
+    }
+
+    fn create_process(&mut self, system: bool) -> Result<KmdProcess, DriverStatus> {
+        let process = self.inner.create_process(system)?;
+        self.see(CONTRACT, |ledger| ledger.contract.create_process(process, system));
+        Ok(process)
+    }
+
+    fn destroy_process(&mut self, process: KmdProcess) {
+        self.see(CONTRACT, |ledger| ledger.contract.destroy_process(process));
+        self.see(FRAMES, |ledger| ledger.frames.process_gone(process));
+        self.inner.destroy_process(process);
+    }
+
+    fn create_device(&mut self, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
+        let device = self.inner.create_device(create)?;
+        self.see(CONTRACT, |ledger| {
+            ledger.device_asked(create.process);
+            ledger.contract.create_device(device, create.process)
+        });
+        Ok(device)
+    }
+
+    fn destroy_device(&mut self, device: KmdDevice) {
+        self.see(CONTRACT, |ledger| ledger.contract.destroy_device(device));
+        self.inner.destroy_device(device);
+    }
+
+    fn create_allocation(&mut self, create: &mut CreateAllocation<'_>) -> Result<(), DriverStatus> {
+        self.inner.create_allocation(create)?;
+        let allocation = create.info.allocation;
+        self.see(CONTRACT, |ledger| {
+            ledger.allocation_asked(allocation);
+            ledger.contract.create_allocation(allocation)
+        });
+        Ok(())
+    }
+
+    fn destroy_allocation(&mut self, allocation: KmdAllocation) {
+        self.see(CONTRACT, |ledger| ledger.contract.destroy_allocation(allocation));
+        self.see(FRAMES, |ledger| ledger.frames.allocation_gone(allocation));
+        self.inner.destroy_allocation(allocation);
+    }
+
+    fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
+        self.see(CONTRACT, |ledger| ledger.contract.running());
+        if self.kernel_skips(&build.operation) {
+            return Ok(());
+        }
+        let result = if self.driver_skips(&build.operation) { Ok(()) } else { self.inner.build_paging_buffer(build) };
+        // A part of an operation changes nothing for the checkers: the whole of it stands in the ring before anything that
+        // is built later.
+        if result.is_ok() {
+            let operation = build.operation;
+            self.see(FRAMES, |ledger| {
+                let Ledger { frames, contract, .. } = ledger;
+                frames.operation(&operation, contract)
+            });
+        }
+        result
+    }
+
+    fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool {
+        self.inner.interrupt_routine(notify)
+    }
+
+    fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
+        let facet = self.inner.gpu_va()?;
+        let caps = facet.gpu_mmu_caps();
+        self.mmu = (caps, (0..caps.page_table_levels).map(|level| facet.page_table_level(level)).collect());
+        Some(self)
+    }
+
+    fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
+        self.inner.hardware_queues()?;
+        Some(self)
+    }
+
+    fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
+        self.fences = self.inner.native_fences()?.caps();
+        Some(self)
+    }
+
+    fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
+        self.inner.doorbells()?;
+        Some(self)
+    }
+}
+
+impl GpuVirtualAddressing for Watched {
+    fn gpu_mmu_caps(&self) -> GpuMmuCaps {
+        self.mmu.0
+    }
+
+    fn page_table_level(&self, level: u32) -> PageTableLevelDesc {
+        self.mmu.1[level as usize]
+    }
+
+    fn set_root_page_table(&mut self, context: KmdContext, root: PhysicalAddress, entries: u32) {
+        self.inner
+            .gpu_va()
+            .expect("the facet was there when the kernel asked")
+            .set_root_page_table(context, root, entries);
+    }
+}
+
+impl HardwareQueues for Watched {
+    fn create_hw_context(&mut self, create: CreateHwContext<'_>) -> Result<KmdContext, DriverStatus> {
+        let device = create.device;
+        let context = self.queues().create_hw_context(create)?;
+        self.see(CONTRACT, |ledger| ledger.contract.create_context(context, device));
+        Ok(context)
+    }
+
+    fn destroy_hw_context(&mut self, context: KmdContext) {
+        self.see(CONTRACT, |ledger| ledger.contract.destroy_context(context));
+        self.queues().destroy_hw_context(context);
+    }
+
+    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue) -> Result<KmdQueue, DriverStatus> {
+        let queue = self.queues().create_hw_queue(host, create)?;
+        self.see(CONTRACT, |ledger| ledger.contract.create_queue(queue, create.context, create.progress.fence));
+        Ok(queue)
+    }
+
+    fn destroy_hw_queue(&mut self, host: &mut dyn Host, queue: KmdQueue) {
+        self.see(CONTRACT, |ledger| ledger.contract.destroy_queue(queue));
+        self.queues().destroy_hw_queue(host, queue);
+    }
+
+    fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus> {
+        self.see(CONTRACT, |ledger| ledger.contract.submit(submit.queue, submit.progress_value));
+        self.queues().submit_command_to_hw_queue(submit)
+    }
+
+    fn stop_hw_queue(&mut self, queue: KmdQueue) {
+        self.see(CONTRACT, |ledger| ledger.contract.stop_queue(queue));
+        self.queues().stop_hw_queue(queue);
+    }
+}
+
+impl NativeFences for Watched {
+    fn caps(&self) -> NativeFenceCaps {
+        self.fences
+    }
+
+    fn create(&mut self, create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
+        let fence = self.native().create(create)?;
+        self.see(CONTRACT, |ledger| ledger.contract.create_fence(fence));
+        Ok(fence)
+    }
+
+    fn destroy(&mut self, fence: KmdGlobalFence) {
+        self.see(CONTRACT, |ledger| ledger.contract.destroy_fence(fence));
+        self.native().destroy(fence);
+    }
+
+    fn open(&mut self, open: &mut OpenNativeFence<'_>) -> Result<KmdLocalFence, DriverStatus> {
+        let local = self.native().open(open)?;
+        self.see(CONTRACT, |ledger| ledger.contract.open_fence(local, open.global));
+        Ok(local)
+    }
+
+    fn close(&mut self, fence: KmdLocalFence) {
+        self.see(CONTRACT, |ledger| ledger.contract.close_fence(fence));
+        self.native().close(fence);
+    }
+
+    fn update_monitored_values(&mut self, updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus> {
+        for update in updates {
+            self.see(CONTRACT, |ledger| ledger.contract.live_fence(update.fence));
+        }
+        if self.sabotage != Sabotage::DriverIgnoresMonitored {
+            self.native().update_monitored_values(updates)?;
+        }
+        // spec: sync §3.9
+        for update in updates {
+            let stored = Word::load(update.monitored);
+            let kept = stored == update.value;
+            self.see(FENCES, |_| {
+                if kept {
+                    Ok(())
+                } else {
+                    Err(format!("MonitoredValue {} was to be stored, {stored} is there", update.value))
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn update_current_values(
+        &mut self,
+        updates: &[CurrentUpdate<'_>],
+        flags: UpdateCurrentFlags,
+    ) -> Result<(), DriverStatus> {
+        for update in updates {
+            self.see(CONTRACT, |ledger| ledger.contract.live_fence(update.fence));
+        }
+        self.native().update_current_values(updates, flags)
+    }
+}
+
+impl Doorbells for Watched {
+    fn create_doorbell(&mut self, create: CreateDoorbell) -> Result<KmdDoorbell, DriverStatus> {
+        let doorbell = self.bells().create_doorbell(create)?;
+        self.see(CONTRACT, |ledger| ledger.contract.create_doorbell(doorbell, create.queue));
+        Ok(doorbell)
+    }
+
+    fn connect_doorbell(&mut self, doorbell: KmdDoorbell) -> Result<ConnectedDoorbell, DriverStatus> {
+        let connected = self.bells().connect_doorbell(doorbell)?;
+        self.see(CONTRACT, |ledger| ledger.contract.connect(doorbell, true));
+        Ok(connected)
+    }
+
+    fn disconnect_doorbell(&mut self, doorbell: KmdDoorbell) {
+        self.see(CONTRACT, |ledger| ledger.contract.connect(doorbell, false));
+        self.bells().disconnect_doorbell(doorbell);
+    }
+
+    fn destroy_doorbell(&mut self, doorbell: KmdDoorbell) {
+        self.see(CONTRACT, |ledger| ledger.contract.destroy_doorbell(doorbell));
+        self.bells().destroy_doorbell(doorbell);
+    }
+
+    fn notify_work_submission(&mut self, queue: KmdQueue) {
+        self.see(CONTRACT, |ledger| ledger.contract.notify(queue));
+        self.bells().notify_work_submission(queue);
+    }
+}

@@ -1,0 +1,390 @@
+//! The whole world: one host in virtual time, some processes, the checkers, and the one stream of chance that decides who
+//! goes next and how long the hardware runs in between.
+
+use std::sync::Arc;
+
+use ddi::Miniport;
+use device_port::DevicePort;
+use dxgk_host::{Host, HostConfig, Mode, Pending, Profile};
+use kmt_calls::{Call, Refusal, Reply};
+use wddm_types::ProcessId;
+
+use crate::check::contract::Held;
+use crate::check::ledger::Listener;
+use crate::check::{Shared, shared};
+use crate::process::{Issue, Op, Phase, Point, Process};
+use crate::random::Random;
+use crate::report::{Report, Violation};
+use crate::sabotage::{DeafPort, Sabotage};
+use crate::watch::Watched;
+
+const MIB: u64 = 1 << 20;
+/// Turns after which a world that has not come to its end never will.
+const TURNS_MAX: u64 = 100_000;
+/// Turns that a reached wait may stay unanswered: interrupts are carried to the kernel within one.
+const LATE_TURNS: u64 = 200;
+/// Steps in which the hardware comes to rest when nobody calls any more.
+const DRAIN_STEPS_MAX: u64 = 1_000_000;
+
+/// Runs the world of a seed to its end.
+///
+/// # Errors
+/// The first rule that was broken.
+pub fn run(seed: u64, sabotage: Sabotage) -> Result<Report, Box<Violation>> {
+    let ledger = Shared::default();
+    let result = World::new(seed, sabotage, &ledger).and_then(World::run);
+    result.map_err(|(checker, place)| {
+        let last_events = shared(&ledger).last_events();
+        Box::new(Violation { seed, checker, place, last_events })
+    })
+}
+
+type Broken = (&'static str, String);
+
+struct World {
+    seed: u64,
+    host: Arc<Host>,
+    ledger: Shared,
+    random: Random,
+    processes: Vec<Process>,
+    waits: Vec<Wait>,
+    turns: u64,
+    calls: u64,
+}
+
+/// A wait that is under way.
+struct Wait {
+    process: usize,
+    pending: Pending,
+    points: Vec<Point>,
+    any: bool,
+    /// The process's own call; else in the background.
+    main: bool,
+    /// The device was given up while it waited.
+    relaxed: bool,
+    /// The turn in which it was first seen to be satisfied.
+    reached_at: Option<u64>,
+}
+
+impl World {
+    fn new(seed: u64, sabotage: Sabotage, ledger: &Shared) -> Result<World, Broken> {
+        let mut random = Random::new(seed);
+        let name = *random.pick(&["discrete-4k", "discrete-64k"]);
+        let profile = Profile::named(name).ok_or(("start", format!("no profile {name}")))?;
+        let mut config = HostConfig::new(profile, Mode::Virtual { stored: true });
+        config.vram_bytes = (256 << 10) << random.below(4);
+        config.page_table_bytes = 16 * MIB;
+        config.system_bytes = (4 + random.below(5)) * MIB;
+        config.tracer = Box::new(Listener(Arc::clone(ledger)));
+        let watched = Arc::clone(ledger);
+        config.wrap_miniport =
+            Some(Box::new(move |inner| Box::new(Watched::new(inner, watched, sabotage)) as Box<dyn Miniport>));
+        if sabotage == Sabotage::LostInterrupts {
+            config.wrap_port = Some(Box::new(|inner| Arc::new(DeafPort::new(inner)) as Arc<dyn DevicePort>));
+        }
+        // Everything that entries may name lies below this: the kernel's own pages and the backing stores.
+        shared(ledger).frames.system_bytes(config.system_bytes + 64 * MIB);
+        let host = Host::start(config).map_err(|error| ("start", error.to_string()))?;
+        let count = 2 + random.index(3);
+        let processes = (0..count)
+            .map(|_| {
+                let (own, steps) = (random.split(), 60 + random.below(160));
+                let hostile = random.chance(35);
+                Process::new(&host, own, steps, hostile)
+            })
+            .collect();
+        let ledger = Arc::clone(ledger);
+        Ok(World { seed, host, ledger, random, processes, waits: Vec::new(), turns: 0, calls: 0 })
+    }
+
+    fn run(mut self) -> Result<Report, Broken> {
+        while self.processes.iter().any(|process| process.phase != Phase::Dead) {
+            self.turns += 1;
+            if self.turns > TURNS_MAX {
+                return Err(("liveness", format!("no end after {TURNS_MAX} turns; {}", self.who_waits())));
+            }
+            if self.random.chance(60) {
+                let who = self.random.index(self.processes.len());
+                self.turn(who)?;
+            } else {
+                self.let_hardware_run()?;
+            }
+            self.look()?;
+        }
+        self.finish()
+    }
+
+    /// One process does one thing, if it can.
+    fn turn(&mut self, who: usize) -> Result<(), Broken> {
+        let Some(op) = self.processes[who].next() else {
+            // Blocked: another of its threads may keep a promise.
+            return if self.random.chance(10) { self.keep_promise(who).map(drop) } else { Ok(()) };
+        };
+        let id = self.processes[who].id;
+        let issue = self.processes[who].issue(&op).map_err(|place| ("content", place))?;
+        match issue {
+            Issue::Done => Ok(()),
+            Issue::Die => {
+                self.processes[who].die();
+                self.waits.retain(|wait| wait.process != who);
+                Ok(())
+            }
+            Issue::Call(call) => {
+                if matches!(op, Op::DestroyDevice) {
+                    self.waits.iter_mut().filter(|wait| wait.process == who).for_each(|wait| wait.relaxed = true);
+                }
+                let answer = self.begin(id, call);
+                let fence = shared(&self.ledger).fences.last_created();
+                match answer {
+                    Ok(result) => self.processes[who].answered(op, result, fence).map_err(|place| ("answers", place)),
+                    Err(pending) => {
+                        self.processes[who].block(pending, op, fence);
+                        Ok(())
+                    }
+                }
+            }
+            Issue::Wait { call, points, any, background } => match self.begin(id, call) {
+                Ok(result) => self.wait_over(who, &points, any, !background, self.processes[who].guilty, result),
+                Err(pending) => {
+                    let main = !background;
+                    self.waits.push(Wait {
+                        process: who,
+                        pending,
+                        points,
+                        any,
+                        main,
+                        relaxed: false,
+                        reached_at: None,
+                    });
+                    if main {
+                        self.processes[who].block(pending, op, 0);
+                    }
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    fn begin(&mut self, process: ProcessId, call: Call) -> Result<Result<Reply, Refusal>, Pending> {
+        self.calls += 1;
+        self.host.begin_call(process, call)
+    }
+
+    fn keep_promise(&mut self, who: usize) -> Result<bool, Broken> {
+        let Some(call) = self.processes[who].promise() else { return Ok(false) };
+        match self.begin(self.processes[who].id, call) {
+            Ok(Ok(Reply::Done)) => Ok(true),
+            Ok(Err(_)) if self.processes[who].guilty => Ok(true),
+            other => Err(("answers", format!("a signal from the CPU answered {other:?}"))),
+        }
+    }
+
+    /// Lets some things happen in the hardware; when none is left, sees to it that somebody can go on.
+    fn let_hardware_run(&mut self) -> Result<(), Broken> {
+        for _ in 0..=self.random.below(8) {
+            if self.host.step() {
+                continue;
+            }
+            self.look()?;
+            if let Some(wait) = self.waits.iter().find(|wait| self.satisfied(wait)) {
+                return Err(("fences", format!("a waiter was lost: {}", self.describe(wait))));
+            }
+            let able = |process: &Process| process.phase != Phase::Dead && process.blocked.is_none();
+            if self.processes.iter().any(able) {
+                return Ok(());
+            }
+            for who in 0..self.processes.len() {
+                if self.keep_promise(who)? {
+                    return Ok(());
+                }
+            }
+            if self.processes.iter().any(|process| process.phase != Phase::Dead) {
+                return Err(("liveness", format!("nothing will ever happen; {}", self.who_waits())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes answers, then lets every checker look.
+    fn look(&mut self) -> Result<(), Broken> {
+        let broken = {
+            let mut ledger = shared(&self.ledger);
+            let outcome = ledger.fences.look(self.host.system_memory());
+            ledger.check("fences", outcome);
+            let lost = ledger.take_lost();
+            let innocent = |id: u32| self.processes.iter().any(|process| process.id.0 == id && !process.guilty);
+            if let Some((process, reason)) = lost.iter().find(|(process, _)| innocent(*process)) {
+                ledger.check("residency", Err(format!("process {process} lost its device without guilt: {reason}")));
+            }
+            ledger.broken().cloned()
+        };
+        if let Some(broken) = broken {
+            return Err(broken);
+        }
+        self.take_answers()?;
+        for process in &mut self.processes {
+            process.verify().map_err(|place| ("content", place))?;
+        }
+        self.look_at_waits()
+    }
+
+    fn take_answers(&mut self) -> Result<(), Broken> {
+        for who in 0..self.processes.len() {
+            let Some(pending) = self.processes[who].pending() else { continue };
+            let Some(result) = self.host.take_answer(pending) else { continue };
+            let (op, fence) = self.processes[who].unblock();
+            match self.waits.iter().position(|wait| wait.pending == pending) {
+                Some(at) => {
+                    let wait = self.waits.swap_remove(at);
+                    let relaxed = wait.relaxed || self.processes[who].guilty;
+                    self.wait_over(who, &wait.points, wait.any, true, relaxed, result)?;
+                }
+                None => self.processes[who].answered(op, result, fence).map_err(|place| ("answers", place))?,
+            }
+        }
+        let mut at = 0;
+        while at < self.waits.len() {
+            let answered = if self.waits[at].main { None } else { self.host.take_answer(self.waits[at].pending) };
+            let Some(result) = answered else {
+                at += 1;
+                continue;
+            };
+            let wait = self.waits.swap_remove(at);
+            let relaxed = wait.relaxed || self.processes[wait.process].guilty;
+            self.wait_over(wait.process, &wait.points, wait.any, false, relaxed, result)?;
+        }
+        Ok(())
+    }
+
+    /// A wait was answered: not before its time, and with an error only where the device was given up or lost.
+    // spec: sync §3.5
+    fn wait_over(
+        &mut self,
+        who: usize,
+        points: &[Point],
+        any: bool,
+        main: bool,
+        relaxed: bool,
+        result: Result<Reply, Refusal>,
+    ) -> Result<(), Broken> {
+        if result.is_ok() {
+            // A call lets the hardware run: the words are looked at again before they are judged.
+            let mut ledger = shared(&self.ledger);
+            let outcome = ledger.fences.look(self.host.system_memory());
+            ledger.check("fences", outcome);
+            drop(ledger);
+            if !self.reached(points, any) {
+                return Err((
+                    "fences",
+                    format!("process {} was woken early: {points:?}, any: {any}", self.processes[who].id.0),
+                ));
+            }
+        }
+        if main && (self.processes[who].guilty || !relaxed) {
+            return self.processes[who].wait_over(result).map_err(|place| ("answers", place));
+        }
+        match result {
+            Ok(Reply::Done) => Ok(()),
+            Err(_) if relaxed => Ok(()),
+            other => Err(("answers", format!("a wait in the background of an innocent process answered {other:?}"))),
+        }
+    }
+
+    /// Every wait that is not reached is covered by MonitoredValues; none that is reached stays unanswered.
+    // spec: sync §3.9
+    fn look_at_waits(&mut self) -> Result<(), Broken> {
+        for at in 0..self.waits.len() {
+            if self.satisfied(&self.waits[at]) {
+                let since = *self.waits[at].reached_at.get_or_insert(self.turns);
+                if self.turns - since > LATE_TURNS {
+                    return Err(("fences", format!("a waiter was lost: {}", self.describe(&self.waits[at]))));
+                }
+                continue;
+            }
+            let ledger = shared(&self.ledger);
+            for point in &self.waits[at].points {
+                if ledger.fences.current(point.number).is_some_and(|current| current < point.value) {
+                    ledger.fences.covers(point.number, point.value).map_err(|place| ("fences", place))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn satisfied(&self, wait: &Wait) -> bool {
+        self.reached(&wait.points, wait.any)
+    }
+
+    /// Whether the words say that a wait is over. A fence that has gone holds nobody.
+    fn reached(&self, points: &[Point], any: bool) -> bool {
+        let ledger = shared(&self.ledger);
+        let reached = |point: &Point| ledger.fences.current(point.number).is_none_or(|current| current >= point.value);
+        if any { points.iter().any(reached) } else { points.iter().all(reached) }
+    }
+
+    fn describe(&self, wait: &Wait) -> String {
+        let ledger = shared(&self.ledger);
+        let now: Vec<_> = wait.points.iter().map(|point| (ledger.fences.current(point.number), point)).collect();
+        format!("process {}, any: {}, current values and points {now:?}", self.processes[wait.process].id.0, wait.any)
+    }
+
+    fn who_waits(&self) -> String {
+        let blocked = self.processes.iter().filter(|process| process.blocked.is_some());
+        blocked
+            .map(|process| format!("process {} in {}", process.id.0, process.blocked_in()))
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
+
+    /// Everybody is dead: the hardware comes to rest, and the kernel and its driver hold nothing of them.
+    fn finish(mut self) -> Result<Report, Broken> {
+        self.drain()?;
+        // A newcomer's device is there when the ring has got past everything older, so that what was put off has been done.
+        let newcomer = self.host.process_created();
+        let opened = self.host.call(newcomer, Call::OpenAdapterFromLuid { luid: self.host.luid() });
+        let Ok(Reply::Handle(adapter)) = opened else {
+            return Err(("answers", format!("a newcomer's open answered {opened:?}")));
+        };
+        let device = self.host.call(newcomer, Call::CreateDevice { adapter });
+        if !matches!(device, Ok(Reply::Handle(_))) {
+            return Err(("liveness", format!("a newcomer's device answered {device:?}")));
+        }
+        self.drain()?;
+        self.look()?;
+        let ledger = shared(&self.ledger);
+        // The paging process with its device, context, queue and progress fence, and the newcomer's process and device.
+        let expected = Held {
+            processes: 2,
+            devices: 2,
+            contexts: 1,
+            queues: 1,
+            doorbells: 0,
+            allocations: 0,
+            fences: 1,
+            opens: 1,
+        };
+        let held = ledger.contract.held();
+        if held != expected {
+            return Err(("ddi contract", format!("at the end the driver holds {held:?}, expected {expected:?}")));
+        }
+        if ledger.resident_bytes() != 0 {
+            return Err(("frames", format!("{} bytes stay resident for nobody", ledger.resident_bytes())));
+        }
+        if !ledger.paging.idle() {
+            return Err(("liveness", "paging work was never completed".into()));
+        }
+        let (trace_hash, events) = ledger.trace();
+        let seen = ledger.seen().clone();
+        let (seed, turns, calls, virtual_ns) = (self.seed, self.turns, self.calls, self.host.now_ns());
+        Ok(Report { seed, trace_hash, events, calls, turns, virtual_ns, seen })
+    }
+
+    fn drain(&mut self) -> Result<(), Broken> {
+        for _ in 0..DRAIN_STEPS_MAX {
+            if !self.host.step() {
+                return Ok(());
+            }
+        }
+        Err(("liveness", "the hardware never comes to rest although everybody is dead".into()))
+    }
+}

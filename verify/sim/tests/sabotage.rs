@@ -1,0 +1,68 @@
+//! Each checker is seen to fail: something is broken on purpose, and some of the first seeds must notice.
+
+use sim::{Sabotage, Violation, run_sabotaged};
+
+/// Seeds until one notices.
+const SEEDS: u64 = 20;
+
+/// The violations that the first seeds find.
+fn found(sabotage: Sabotage) -> Vec<Violation> {
+    let found: Vec<Violation> =
+        (1..=SEEDS).filter_map(|seed| run_sabotaged(seed, sabotage).err()).map(|found| *found).collect();
+    assert!(!found.is_empty(), "{sabotage:?} goes unnoticed in {SEEDS} worlds");
+    for violation in &found {
+        eprintln!("{sabotage:?}: seed {}: {}: {}", violation.seed, violation.checker, violation.place);
+    }
+    found
+}
+
+fn assert_found_by(sabotage: Sabotage, checkers: &[&str]) {
+    let found = found(sabotage);
+    assert!(
+        found.iter().any(|violation| checkers.contains(&violation.checker)),
+        "{sabotage:?} is noticed, but not by {checkers:?}: {found:#?}"
+    );
+}
+
+#[test]
+fn lost_interrupts_are_noticed() {
+    // spec: sync §3.10
+    assert_found_by(Sabotage::LostInterrupts, &["fences", "liveness"]);
+}
+
+#[test]
+fn monitored_values_that_are_not_stored_are_noticed() {
+    // spec: sync §3.9
+    assert_found_by(Sabotage::DriverIgnoresMonitored, &["fences"]);
+}
+
+#[test]
+fn a_tlb_that_is_not_flushed_is_noticed_by_who_runs_through_it() {
+    // spec: memory §3.4
+    // This device's TLB serves rings and fence words; bulk commands walk the tables. So it is rings that go wrong.
+    assert_found_by(Sabotage::DriverSkipsFlush, &["content", "residency", "liveness"]);
+}
+
+#[test]
+fn content_that_is_not_copied_out_is_noticed() {
+    // spec: memory §8.3
+    assert_found_by(Sabotage::DriverSkipsPageOut, &["content"]);
+}
+
+#[test]
+fn memory_that_is_not_cleared_is_noticed() {
+    // spec: memory §3.3
+    assert_found_by(Sabotage::DriverSkipsFill, &["content"]);
+}
+
+#[test]
+fn a_kernel_that_does_not_flush_is_noticed_by_frames() {
+    // spec: memory §8.3
+    assert_found_by(Sabotage::KernelSkipsFlush, &["frames"]);
+}
+
+#[test]
+fn a_kernel_that_leaves_entries_valid_is_noticed_by_frames() {
+    // spec: memory §8.3
+    assert_found_by(Sabotage::KernelSkipsInvalidation, &["frames"]);
+}
