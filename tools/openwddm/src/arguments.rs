@@ -1,0 +1,185 @@
+//! The command line's words and what they mean. It judges words only; files are judged by `output` and the run.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::error::RunError;
+use crate::run::{RunOptions, Workload};
+use crate::size::MemorySize;
+
+/// An open WDDM graphics kernel in user space. Without arguments: replays a bundled training step of a small GPT with
+/// 60 % of the memory it needs, checks every byte, and writes a trace and a report into `out`.
+#[derive(Debug, Parser)]
+#[command(name = "openwddm", version, after_help = EXIT_CODES)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Replay a recorded workload against a memory size and say what moved, why, and who waited.
+    Run(RunArguments),
+    /// List the adapter profiles.
+    Adapters,
+    /// Measure this build against peers and limits of this machine.
+    Bench(BenchArguments),
+}
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub struct BenchArguments {
+    /// Few rounds: shows in seconds that everything runs
+    #[arg(long)]
+    pub smoke: bool,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// Recorded workload, plain or gzipped JSON [default: the bundled GPT training step]
+    pub workload: Option<PathBuf>,
+    /// Video memory: bytes, a number with KiB … TiB or KB … TB, or a percentage of the workload's peak
+    #[arg(long, value_name = "SIZE|PERCENT", default_value = "60%", allow_hyphen_values = true)]
+    pub vram: MemorySize,
+    /// Adapter profile; `openwddm adapters` lists them
+    #[arg(long, value_name = "PROFILE")]
+    pub adapter: Option<String>,
+    /// How many steps to replay
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = steps, allow_hyphen_values = true)]
+    pub steps: u32,
+    /// Count time instead of spending it: no bytes are stored, so any memory size fits
+    #[arg(long)]
+    pub virtual_time: bool,
+    /// How victims are chosen
+    #[arg(long, value_enum, default_value_t = Policy::Lru)]
+    pub policy: Policy,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Fill every storage with known bytes and check them before each use
+    #[arg(long)]
+    pub verify: bool,
+    /// Write a Perfetto trace
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Write a report: one HTML file that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Write the numbers as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// How victims are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Policy {
+    /// The least recently used first.
+    Lru,
+}
+
+/// Steps that one run may have: what a progress value can number with room to spare.
+pub const STEPS_MAX: u32 = 1_000_000;
+
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 bytes did not match or the kernel failed; 2 bad input; 130 ended by Ctrl-C, \
+                          with what was reached until then.";
+
+impl RunArguments {
+    /// What the run shall do.
+    ///
+    /// # Errors
+    /// [`RunError::Argument`] when two arguments exclude each other.
+    pub fn options(self) -> Result<RunOptions, RunError> {
+        if self.verify && self.virtual_time {
+            return Err(RunError::Argument {
+                argument: "--verify --virtual-time".to_string(),
+                problem: "in virtual time no bytes are stored, so there are none to check".to_string(),
+                remedy: "leave out one of the two".to_string(),
+            });
+        }
+        Ok(RunOptions {
+            workload: self.workload.map_or(Workload::Bundled, Workload::File),
+            vram: self.vram,
+            adapter: self.adapter,
+            steps: self.steps,
+            virtual_time: self.virtual_time,
+            policy: self.policy,
+            seed: self.seed,
+            verify: self.verify,
+            recorded: self.trace.is_some() || self.report.is_some(),
+            trace: self.trace,
+            report: self.report,
+            json: self.json,
+        })
+    }
+}
+
+/// What a run without any arguments does.
+pub fn default_run() -> RunOptions {
+    RunOptions {
+        workload: Workload::Bundled,
+        vram: MemorySize::OfPeak { millionths: 600_000 },
+        adapter: None,
+        steps: 2,
+        virtual_time: false,
+        policy: Policy::Lru,
+        seed: 0,
+        verify: true,
+        recorded: true,
+        trace: Some(PathBuf::from("out/openwddm-trace.perfetto-trace")),
+        report: Some(PathBuf::from("out/openwddm-report.html")),
+        json: None,
+    }
+}
+
+fn steps(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(steps @ 1..=STEPS_MAX) => Ok(steps),
+        _ => Err(format!("give a whole number from 1 to {STEPS_MAX}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(words: &[&str]) -> Result<RunArguments, String> {
+        let words = ["openwddm", "run"].iter().chain(words);
+        match Arguments::try_parse_from(words) {
+            Ok(Arguments { command: Some(Command::Run(run)) }) => Ok(run),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_the_bundled_workload_at_sixty_percent() {
+        let options = run(&[]).unwrap().options().unwrap();
+        assert_eq!(options.workload, Workload::Bundled);
+        assert_eq!((options.vram, options.steps, options.seed), (default_run().vram, 2, 0));
+        assert!(!options.verify && !options.virtual_time && !options.recorded);
+    }
+
+    #[test]
+    fn a_refusal_names_argument_value_and_remedy() {
+        for value in ["0", "-5", "NaN", "5Gi", "99999999999TiB", "-60%"] {
+            let message = run(&["--vram", value]).unwrap_err();
+            assert!(message.contains("--vram") && message.contains(value) && message.contains("60%"), "{message}");
+        }
+        for value in ["0", "-1", "1000001", "two"] {
+            let message = run(&["--steps", value]).unwrap_err();
+            assert!(message.contains("--steps") && message.contains(value) && message.contains("1000000"), "{message}");
+        }
+        assert!(run(&["--policy", "fifo"]).unwrap_err().contains("lru"));
+    }
+
+    #[test]
+    fn nothing_can_be_verified_in_virtual_time() {
+        let error = run(&["--verify", "--virtual-time"]).unwrap().options().unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("--verify") && error.to_string().contains("leave out"));
+    }
+}

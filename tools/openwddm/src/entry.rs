@@ -1,0 +1,54 @@
+//! From the command line to a command, and from its end to an exit code. `main` calls it.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Parser;
+
+use crate::arguments::{Arguments, Command, default_run};
+use crate::error::RunError;
+use crate::progress::Progress;
+use crate::run;
+use crate::run_command;
+
+/// Exit code after Ctrl-C.
+pub const INTERRUPTED: u8 = 130;
+
+/// Does what the command line says.
+pub fn enter() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.command {
+        None => run_command::prepare_default_folder().and_then(|()| run_here(default_run())),
+        Some(Command::Run(run)) => run.options().and_then(run_here),
+        Some(Command::Adapters) => run::adapters().map(print_lines),
+        Some(Command::Bench(bench)) => run::measure(bench.smoke).map(|()| 0),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn run_here(options: run::RunOptions) -> Result<u8, RunError> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    let raised = cancel.clone();
+    // The first Ctrl-C asks for an end with what was reached; the second ends at once.
+    let set = ctrlc::set_handler(move || {
+        if raised.swap(true, Ordering::SeqCst) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    });
+    if let Err(error) = set {
+        eprintln!("note: Ctrl-C will end the run without a result: {error}");
+    }
+    run_command::run(&options, &Progress::on_stderr(), &cancel, &mut std::io::stdout())
+}
+
+fn print_lines(lines: Vec<String>) -> u8 {
+    lines.iter().for_each(|line| println!("{line}"));
+    0
+}

@@ -1,0 +1,37 @@
+//! The command line: reads arguments, has a workload run, writes what happened.
+//!
+//! A run leaves an [`outcome::Outcome`]: numbers and a recording. Everything else here turns one into something that people
+//! look at: a table on the terminal, a JSON file, a Perfetto trace, a report that needs nothing but a browser. Trace and
+//! report draw the same [`timeline::Timeline`], so they cannot disagree about what happened.
+//!
+//! ```text
+//! main → entry → arguments            words become options, or a refusal
+//!          │
+//!          └→ run_command → output    places for files, judged before the run
+//!                 │       → run       the seam to the kernel; → progress while it works
+//!                 │       → table     the terminal
+//!                 └→ timeline → perfetto, report
+//! ```
+//! It is a library so that examples and tests reach it; it promises nothing to anybody but the binary.
+
+pub mod arguments;
+pub mod entry;
+pub mod error;
+pub mod outcome;
+pub mod output;
+pub mod perfetto;
+pub mod progress;
+pub mod report;
+pub mod run;
+pub mod run_command;
+pub mod size;
+pub mod table;
+pub mod timeline;
+pub mod units;
+
+// The generator of test outcomes calls this library by its name, from here as from outside.
+#[cfg(test)]
+extern crate self as openwddm;
+#[cfg(test)]
+#[path = "../tests/synthetic/mod.rs"]
+mod synthetic;

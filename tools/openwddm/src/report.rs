@@ -1,0 +1,103 @@
+//! The report: one HTML file that needs nothing but a browser, and no network.
+//!
+//! The page is fixed text; what a run has to tell is one block of JSON in it. The script builds everything from that block
+//! with text nodes only, and the page's own policy forbids it to fetch anything, so a name from a workload file can
+//! neither break the page nor run. `data` chooses and counts, `thin` merges what is too much to draw and says so.
+//! Called by `run_command`.
+
+mod data;
+mod movers;
+mod thin;
+
+use crate::outcome::Outcome;
+use crate::timeline::Timeline;
+
+/// The whole file.
+pub fn page(outcome: &Outcome, timeline: &Timeline) -> String {
+    let data = data::Data::of(outcome, timeline);
+    let json = serde_json::to_string(&data).expect("numbers and texts are always JSON");
+    let parts = [
+        ("{{style}}", include_str!("report/page.css").to_string()),
+        ("{{data}}", harmless(&json)),
+        ("{{chart}}", include_str!("report/chart.js").to_string()),
+        ("{{script}}", include_str!("report/page.js").to_string()),
+    ];
+    fill(include_str!("report/page.html"), &parts)
+}
+
+/// JSON that cannot end the block it stands in: no tag can begin in it. The two separators are line ends to old scripts.
+fn harmless(json: &str) -> String {
+    let dangerous =
+        [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
+    dangerous.iter().fold(json.to_string(), |json, (sign, escape)| json.replace(*sign, escape))
+}
+
+/// Puts each part at its place, once, in the order of the page; what is put in is never looked at again.
+fn fill(page: &str, parts: &[(&str, String)]) -> String {
+    let mut text = String::new();
+    let mut rest = page;
+    for (place, part) in parts {
+        let (before, after) = rest.split_once(place).expect("the page has a place for each part, in order");
+        text.push_str(before);
+        text.push_str(part);
+        rest = after;
+    }
+    text.push_str(rest);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic;
+
+    fn page_of(steps: u32, operations: u32) -> String {
+        let outcome = synthetic::outcome(steps, operations);
+        page(&outcome, &Timeline::of(&outcome.recording))
+    }
+
+    fn data(page: &str) -> serde_json::Value {
+        let begin = page.split_once("<script type=\"application/json\" id=\"data\">").expect("the data block").1;
+        serde_json::from_str(begin.split_once("</script>").expect("its end").0).expect("JSON")
+    }
+
+    #[test]
+    fn names_cannot_leave_the_data_block() {
+        let page = page_of(1, 20);
+        assert!(!page.contains("</script> gpt") && !page.contains("<b>&\""));
+        assert_eq!(data(&page)["summary"]["workload"], "synthetic </script> gpt");
+        assert_eq!(page.matches("</script>").count(), 3);
+    }
+
+    #[test]
+    fn nothing_is_fetched_and_no_markup_is_made_from_data() {
+        let page = page_of(1, 20);
+        let code = page.split_once("<script type=\"application/json\"").expect("the data block").0.to_string()
+            + include_str!("report/page.js")
+            + include_str!("report/chart.js");
+        for word in
+            ["http://", "https://", "innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "src="]
+        {
+            let code = code.replace("http://www.w3.org/2000/svg", "");
+            assert!(!code.contains(word), "{word}");
+        }
+        assert!(page.contains("default-src 'none'"));
+    }
+
+    #[test]
+    fn a_long_run_stays_small_and_says_what_was_merged() {
+        let page = page_of(30, 1500);
+        assert!(page.len() < 5_000_000, "{} bytes", page.len());
+        let data = data(&page);
+        let (shown, total) = (data["timeline"]["shown"].as_u64().unwrap(), data["timeline"]["total"].as_u64().unwrap());
+        assert!(shown <= 20_000 && shown < total);
+        assert!(data["timeline"]["merged_ns"].as_u64().unwrap() > 0);
+    }
+
+    #[test]
+    fn a_short_run_is_shown_whole() {
+        let data = data(&page_of(1, 30));
+        assert_eq!(data["timeline"]["shown"], data["timeline"]["total"]);
+        assert_eq!(data["timeline"]["merged_ns"], 0);
+    }
+}

@@ -1,0 +1,188 @@
+//! What the page is given: the numbers, the marks of the timeline, the curves, the lists.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::movers::Movers;
+use super::thin::{self, Mark};
+use crate::outcome::{Outcome, Summary};
+use crate::timeline::{Note, Slice, SliceKind, Timeline, TrackKind};
+
+/// Everything that the page shows. Times are nanoseconds from the beginning of the recording.
+#[derive(Debug, Serialize)]
+pub struct Data<'a> {
+    summary: &'a Summary,
+    profile: &'a str,
+    interrupted: bool,
+    dropped: u64,
+    limit_bytes: u64,
+    timeline: Marks<'a>,
+    resident: Vec<Curve>,
+    movers: Movers,
+}
+
+/// The timeline, as rows of marks.
+#[derive(Debug, Serialize)]
+struct Marks<'a> {
+    length_ns: u64,
+    names: &'a [String],
+    rows: Vec<Row>,
+    /// When each step's first operation began.
+    steps: Vec<(u64, u64)>,
+    /// Marks that stand for the slices.
+    shown: u64,
+    /// Slices there are.
+    total: u64,
+    /// Slices within a stretch of this length may have become one mark; 0: every slice is shown.
+    merged_ns: u64,
+}
+
+/// One row: a track.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    kind: &'static str,
+    /// By kind of slice: begin, length, name, bytes; for several slices as one also count and busy time.
+    marks: BTreeMap<&'static str, Vec<Vec<u64>>>,
+}
+
+/// Resident bytes of a segment over time.
+#[derive(Debug, Serialize)]
+struct Curve {
+    segment: u8,
+    points: Vec<(u64, u64)>,
+    points_total: usize,
+}
+
+const MARKS_MAX: usize = 16_000;
+const CURVE_POINTS_MAX: usize = 2_400;
+const STEPS_MAX: usize = 400;
+
+impl<'a> Data<'a> {
+    /// Chooses and counts.
+    pub fn of(outcome: &'a Outcome, timeline: &'a Timeline) -> Data<'a> {
+        Data {
+            summary: &outcome.summary,
+            profile: &outcome.profile,
+            interrupted: outcome.interrupted,
+            dropped: outcome.recording.dropped,
+            limit_bytes: outcome.recording.vram_bytes,
+            timeline: marks(timeline),
+            resident: curves(timeline),
+            movers: Movers::of(&outcome.recording.events, timeline.begin_ns),
+        }
+    }
+}
+
+fn marks(timeline: &Timeline) -> Marks<'_> {
+    let mut lists: BTreeMap<(usize, SliceKind), Vec<Mark>> = BTreeMap::new();
+    for slice in &timeline.slices {
+        let (begin, end) = (slice.begin_ns - timeline.begin_ns, slice.end_ns - timeline.begin_ns);
+        lists.entry((slice.track, slice.kind)).or_default().push(Mark::one(begin, end, slice.name, bytes(slice)));
+    }
+    let (keys, mut lists): (Vec<_>, Vec<_>) = lists.into_iter().unzip();
+    let merged_ns = thin::merge(&mut lists, MARKS_MAX);
+    let shown = lists.iter().map(|list| list.len() as u64).sum();
+    let mut rows: BTreeMap<usize, Row> = BTreeMap::new();
+    for (index, track) in timeline.tracks.iter().enumerate() {
+        let has_slices = keys.iter().any(|(track, _)| *track == index);
+        // An idle engine is worth seeing; a queue without operations and waits has nothing that its engine does not show.
+        if has_slices || track.kind == TrackKind::Engine {
+            let row = Row { name: track.name.clone(), kind: row_kind(track.kind), marks: BTreeMap::new() };
+            rows.insert(index, row);
+        }
+    }
+    for ((track, kind), list) in keys.into_iter().zip(lists) {
+        let list = list.into_iter().map(encoded).collect();
+        rows.get_mut(&track).expect("a row for each track with slices").marks.insert(mark_kind(kind), list);
+    }
+    Marks {
+        length_ns: timeline.end_ns - timeline.begin_ns,
+        names: timeline.names.all(),
+        rows: rows.into_values().collect(),
+        steps: steps(timeline),
+        shown,
+        total: timeline.slices.len() as u64,
+        merged_ns,
+    }
+}
+
+fn encoded(mark: Mark) -> Vec<u64> {
+    let mut numbers = vec![mark.begin_ns, mark.end_ns - mark.begin_ns, u64::from(mark.name), mark.bytes];
+    if mark.count > 1 {
+        numbers.extend([mark.count, mark.busy_ns]);
+    }
+    numbers
+}
+
+fn bytes(slice: &Slice) -> u64 {
+    let of_note = |note: &Note| match note {
+        Note::Number("bytes" | "in bytes" | "out bytes", bytes) => *bytes,
+        _ => 0,
+    };
+    slice.notes.iter().map(of_note).fold(0, u64::saturating_add)
+}
+
+fn steps(timeline: &Timeline) -> Vec<(u64, u64)> {
+    let mut steps: BTreeMap<u64, u64> = BTreeMap::new();
+    for slice in timeline.slices.iter().filter(|slice| slice.kind == SliceKind::Operation) {
+        let step = slice.notes.iter().find_map(|note| match note {
+            Note::Number("step", step) => Some(*step),
+            _ => None,
+        });
+        if let Some(step) = step {
+            steps.entry(step).or_insert(slice.begin_ns - timeline.begin_ns);
+        }
+    }
+    steps.into_iter().take(STEPS_MAX).collect()
+}
+
+fn curves(timeline: &Timeline) -> Vec<Curve> {
+    let segments = timeline.counters.iter().filter_map(|counter| Some((counter.segment?, counter)));
+    let segments = segments.map(|(segment, counter)| {
+        let points: Vec<_> = counter.points.iter().map(|(at, _, bytes)| (at - timeline.begin_ns, *bytes)).collect();
+        let points_total = points.len();
+        Curve { segment, points: thin::curve(&points, CURVE_POINTS_MAX), points_total }
+    });
+    segments.collect()
+}
+
+fn row_kind(kind: TrackKind) -> &'static str {
+    match kind {
+        TrackKind::Engine => "engine",
+        TrackKind::Queue => "queue",
+        TrackKind::Paging => "paging",
+        TrackKind::CpuWaits => "cpu",
+        TrackKind::CpuSignals | TrackKind::Moves | TrackKind::Kernel => "other",
+    }
+}
+
+fn mark_kind(kind: SliceKind) -> &'static str {
+    match kind {
+        SliceKind::Command => "command",
+        SliceKind::Operation => "operation",
+        SliceKind::Wait => "wait",
+        SliceKind::Paging => "paging",
+        SliceKind::CpuWait => "cpu",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_count_what_the_timeline_holds() {
+        let outcome = crate::synthetic::outcome(2, 40);
+        let timeline = Timeline::of(&outcome.recording);
+        let data = Data::of(&outcome, &timeline);
+        assert_eq!(data.timeline.total, timeline.slices.len() as u64);
+        let drawn: usize = data.timeline.rows.iter().flat_map(|row| row.marks.values()).map(Vec::len).sum();
+        assert_eq!(drawn as u64, data.timeline.total);
+        assert_eq!(data.timeline.steps.len(), 2);
+        assert_eq!(data.resident.len(), 1);
+        let longest = data.timeline.rows.iter().flat_map(|row| row.marks.values().flatten()).map(|m| m[0] + m[1]).max();
+        assert!(longest.is_some_and(|end| end <= data.timeline.length_ns));
+    }
+}

@@ -1,0 +1,163 @@
+'use strict';
+// Builds the page from the data block. Text goes in as text, never as markup.
+
+const data = JSON.parse(document.getElementById('data').textContent);
+const s = data.summary;
+const at = (id) => document.getElementById(id);
+
+function element(kind, className, ...children) {
+  const node = document.createElement(kind);
+  if (className) node.className = className;
+  node.append(...children);
+  return node;
+}
+
+function headline() {
+  const ran = s.ideal_ns && s.elapsed_ns ? `ran at ${units.percent(s.ideal_ns, s.elapsed_ns)} of its ideal speed` : 'ran';
+  at('headline').textContent = `${s.workload} ${ran} in ${units.percent(s.vram_bytes, s.peak_bytes)} of the memory it needs`;
+  at('what').textContent = `${units.grouped(s.ops)} operations in ${s.steps} ${s.steps === 1 ? 'step' : 'steps'} on ${s.adapter} (${data.profile}), ${s.time} time, policy ${s.policy}`;
+  document.title = `openwddm: ${s.workload}`;
+  const warn = (text) => at('warnings').append(element('span', 'warning', text));
+  if (data.interrupted) warn('The run was interrupted. Everything here is what was reached until then.');
+  if (s.verify !== 'ok' && s.verify !== 'off') warn('Contents did not match: ' + s.verify);
+  if (data.dropped) warn(`${units.grouped(data.dropped)} records were left out because the recording reached its limit. Timeline and lists are incomplete; the headline numbers are not.`);
+  for (const node of at('warnings').children) node.style.display = 'block';
+}
+
+function card(name, value, more, parts) {
+  const node = element('div', 'card', element('div', 'name', name), value instanceof Node ? value : element('div', 'value', value), element('div', 'more', more));
+  if (parts) {
+    const meter = element('div', 'meter');
+    for (const [share, colourName] of parts) {
+      const part = element('span');
+      part.style.width = Math.max(0, Math.min(100, share * 100)) + '%';
+      part.style.background = `var(--${colourName})`;
+      meter.append(part);
+    }
+    node.append(meter);
+  }
+  at('cards').append(node);
+}
+
+function cards() {
+  const share = (part, whole) => (whole > 0 ? part / whole : 0);
+  const signals = s.interrupts_raised + s.interrupts_suppressed;
+  card('Video memory', units.bytes(s.vram_bytes), `${units.percent(s.vram_bytes, s.peak_bytes)} of the peak, ${units.bytes(s.peak_bytes)}`, [[share(s.vram_bytes, s.peak_bytes), 'accent']]);
+  card('Paged in', units.bytes(s.paged_in_bytes), `${units.grouped(s.paged_in_bytes)} bytes`);
+  card('Paged out', units.bytes(s.paged_out_bytes), `and ${units.bytes(s.discarded_bytes)} discarded without a copy`);
+  card('Stalled on paging', units.time(s.stall_ns), `${units.percent(s.stall_ns, s.elapsed_ns)} of ${units.time(s.elapsed_ns)}`, [[share(s.stall_ns, s.elapsed_ns), 'wait']]);
+  card('Interrupts suppressed', units.percent(s.interrupts_suppressed, signals), `${units.grouped(s.interrupts_raised)} raised, ${units.grouped(s.interrupts_suppressed)} not needed`, [[share(s.interrupts_suppressed, signals), 'good']]);
+  const verdict = { ok: ['Verified', 'good', 'every byte as it should be'], off: ['Not checked', '', s.time === 'virtual' ? 'virtual time stores no bytes' : 'run with --verify to check every byte'] }[s.verify] || ['Mismatch', 'bad', s.verify];
+  card('Contents', element('div', 'value ' + verdict[1], verdict[0]), verdict[2]);
+}
+
+function legend(id, entries) {
+  for (const [name, colourName] of entries) {
+    const patch = element('i');
+    patch.style.background = colourName.startsWith('--') ? `var(${colourName})` : colourName;
+    at(id).append(element('span', '', patch, name));
+  }
+}
+
+function timeline() {
+  const chart = new Chart(at('timeline'), at('tip'), at('range'), data);
+  at('closer').onclick = () => chart.zoom(.5);
+  at('farther').onclick = () => chart.zoom(2);
+  at('all').onclick = () => chart.show(0, chart.length);
+  legend('legend', [['operation or command (shade by name)', 'hsl(150 36% 48%)'], ['waits for a fence', '--wait'], ['page in', '--in'], ['page out, or both', '--out'], ['fill and map', '--discard'], ['CPU wait', '--cpu']]);
+  const t = data.timeline;
+  const notes = [];
+  if (t.merged_ns) notes.push(`${units.grouped(t.total)} slices are drawn as ${units.grouped(t.shown)} marks: neighbours within ${units.time(t.merged_ns)} became one mark, paler the less of it was busy. The trace file has every slice.`);
+  for (const curve of data.resident) if (curve.points.length < curve.points_total) notes.push(`The curve of segment ${curve.segment} keeps ${units.grouped(curve.points.length)} of ${units.grouped(curve.points_total)} points, among them every stretch's lowest and highest.`);
+  at('thinned').textContent = notes.join(' ');
+}
+
+function drawing(kind, attributes, text) {
+  const node = document.createElementNS('http://www.w3.org/2000/svg', kind);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+
+const STEP_BARS_MAX = 80;
+
+function steps() {
+  let list = s.per_step;
+  if (!list.length) { at('steps').append(element('p', 'quiet', 'No step was completed.')); return; }
+  const group = Math.ceil(list.length / STEP_BARS_MAX);
+  const fields = ['paged_in_bytes', 'paged_out_bytes', 'discarded_bytes'];
+  const bars = [];
+  for (let i = 0; i < list.length; i += group) {
+    const part = list.slice(i, i + group);
+    bars.push({ from: part[0].step, to: part[part.length - 1].step, values: fields.map((f) => part.reduce((sum, step) => sum + step[f], 0) / part.length) });
+  }
+  const phone = innerWidth < 700;
+  const wide = phone ? 420 : 1100, high = 210, left = 72, bottom = 24, top = 10;
+  const most = Math.max(1, ...bars.flatMap((bar) => bar.values));
+  const svg = drawing('svg', { viewBox: `0 0 ${wide} ${high}`, role: 'img', 'aria-label': 'Paged bytes per step' });
+  for (let i = 0; i <= 4; i++) {
+    const y = top + (high - top - bottom) * (1 - i / 4);
+    svg.append(drawing('line', { x1: left, x2: wide, y1: y, y2: y, stroke: 'var(--line)' }));
+    svg.append(drawing('text', { x: left - 8, y: y + 4, 'text-anchor': 'end' }, units.bytes(Math.round(most * i / 4))));
+  }
+  const cell = (wide - left) / bars.length, bar = Math.min(56, cell * .8 / 3);
+  bars.forEach((entry, index) => {
+    const middle = left + cell * (index + .5);
+    entry.values.forEach((value, field) => {
+      const tall = (high - top - bottom) * value / most;
+      const rect = drawing('rect', { x: middle + (field - 1.5) * bar, y: high - bottom - tall, width: Math.max(.6, bar - (bar > 4 ? 2 : 0)), height: tall, rx: bar > 8 ? 2 : 0, fill: `var(--${['in', 'out', 'discard'][field]})` });
+      rect.append(drawing('title', {}, `${['paged in', 'paged out', 'discarded'][field]}: ${units.bytes(Math.round(value))}`));
+      svg.append(rect);
+    });
+    const every = Math.ceil(bars.length / (phone ? 6 : 16));
+    if (index % every === 0) svg.append(drawing('text', { x: middle, y: high - 7, 'text-anchor': 'middle' }, entry.from === entry.to ? `step ${entry.from}` : `${entry.from}–${entry.to}`));
+  });
+  at('steps').append(svg);
+  if (group > 1) at('steps').append(element('p', 'quiet', `Each group of bars is the mean of ${group} steps.`));
+  legend('steps-legend', [['paged in', '--in'], ['paged out', '--out'], ['discarded', '--discard']]);
+}
+
+const ROWS_FIRST = 15;
+
+// A table; `columns` are [title, is it a number, row → text]. Long ones open on demand.
+function table(id, columns, rows, empty) {
+  if (!rows.length) { at(id).append(element('p', 'quiet', empty)); return; }
+  const cells = (kind, texts) => element('tr', '', ...texts.map((text, i) => element(kind, columns[i][1] ? 'n' : '', text)));
+  const body = element('tbody');
+  const add = (from, to) => { for (const row of rows.slice(from, to)) body.append(cells('td', columns.map((column) => column[2](row)))); };
+  add(0, ROWS_FIRST);
+  const head = columns.some((column) => column[0]) ? [element('thead', '', cells('th', columns.map((column) => column[0])))] : [];
+  at(id).append(element('table', '', ...head, body));
+  if (rows.length > ROWS_FIRST) {
+    const button = element('button', 'more-rows', `Show ${units.grouped(rows.length - ROWS_FIRST)} more`);
+    button.type = 'button';
+    button.onclick = () => { add(ROWS_FIRST, rows.length); button.remove(); };
+    at(id).append(button);
+  }
+}
+
+function tables() {
+  const m = data.movers;
+  const bytes = (field) => (row) => (row[field] ? units.bytes(row[field]) : '–');
+  const times = (field) => (row) => units.grouped(row[field]);
+  table('causes', [['how', false, (r) => r.how], ['why', false, (r) => r.why], ['bytes', true, bytes('bytes')], ['times', true, times('times')]], m.causes, 'Nothing moved.');
+  const pairs = [['fence signals', s.fence_signals], ['GPU waits', s.gpu_waits], ['CPU waits', s.cpu_waits], ['interrupts raised', s.interrupts_raised], ['interrupts suppressed', s.interrupts_suppressed], ['dispatches that released a wait', s.interrupt_dispatches_releasing]];
+  table('fences', [['', false, (r) => r[0]], ['', true, (r) => units.grouped(r[1])]], pairs, '');
+  table('movers', [['allocation', false, (r) => '#' + r.allocation], ['size', true, bytes('size_bytes')], ['paged in', true, bytes('in_bytes')], ['paged out', true, bytes('out_bytes')], ['discarded', true, bytes('discarded_bytes')], ['times in', true, times('times_in')], ['times out', true, times('times_out')]], m.allocations, 'No allocation moved after its first commit: everything fits.');
+  const cut = (shown, total, what) => (shown < total ? `${units.grouped(shown)} of ${units.grouped(total)} ${what}, the largest.` : `${units.grouped(total)} ${what}.`);
+  at('movers-note').textContent = cut(m.allocations.length, m.allocations_total, 'allocations that moved after their first commit');
+  at('evictions-note').textContent = cut(m.evictions.length, m.evictions_total, 'evictions, in order of time');
+  const who = (allocation, process) => '#' + allocation + (process === null ? '' : ` (process ${process})`);
+  table('evictions', [['at', true, (r) => units.time(r.at_ns)], ['victim: who gave', false, (r) => who(r.victim, r.victim_process)], ['asker: who asked', false, (r) => (r.asker === null ? 'its owner' : who(r.asker, r.asker_process))], ['bytes', true, bytes('bytes')], ['how', false, (r) => r.how], ['cause', false, (r) => r.why]], m.evictions, 'Nothing was evicted.');
+  const exact = (n) => `${units.bytes(n)} (${units.grouped(n)} bytes)`;
+  const run = [['workload', s.workload], ['adapter', `${s.adapter} (${data.profile})`], ['time', s.time], ['policy', s.policy], ['seed', String(s.seed)], ['steps, operations', `${units.grouped(s.steps)}, ${units.grouped(s.ops)}`], ['peak', exact(s.peak_bytes)], ['video memory', exact(s.vram_bytes)], ['paged in', exact(s.paged_in_bytes)], ['paged out', exact(s.paged_out_bytes)], ['discarded', exact(s.discarded_bytes)], ['filled at first commit', exact(s.filled_bytes)], ['elapsed', units.time(s.elapsed_ns)], ['ideal', units.time(s.ideal_ns)], ['stalled', units.time(s.stall_ns)], ['trace hash', s.trace_hash]];
+  table('run', [['', false, (r) => r[0]], ['', false, (r) => r[1]]], run, '');
+  const rest = at('run').querySelector('button');
+  if (rest) rest.click();
+}
+
+headline();
+cards();
+timeline();
+steps();
+tables();

@@ -1,0 +1,256 @@
+//! Listens to the kernel and to the device while a run goes on: sums always, the records themselves if somebody wants them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use device_port::{Observation, Probe};
+use dxgk_host::Host;
+use dxgkrnl::AdapterCounters;
+use events::{Cause, Event, Move, TraceHash, Tracer};
+use replay::Driven;
+use softgpu_spec::bus::SYSTEM_BASE;
+use softgpu_spec::engine;
+use softgpu_spec::register::counter;
+
+use crate::outcome::{OpTrack, QueueLabel, Recording, StepSummary, Summary};
+
+/// Most records of each kind that are kept; more are counted.
+const RECORDS_MAX: usize = 4_000_000;
+/// The device queue that the kernel makes first: its own, for paging.
+const PAGING_QUEUE: u32 = 0;
+
+/// What is listened to.
+pub struct Recorder {
+    keeps_records: bool,
+    state: Mutex<State>,
+}
+
+/// The kernel's way to the recorder.
+pub struct Listener(pub Arc<Recorder>);
+
+#[derive(Default)]
+struct State {
+    events: Vec<(u64, Event)>,
+    observations: Vec<(u64, Observation)>,
+    dropped: u64,
+    hash: TraceHash,
+    sums: Sums,
+    step_begin: Sums,
+    step_began_ns: u64,
+    stall_began_ns: u64,
+    per_step: Vec<StepSummary>,
+    before: Device,
+    kernel_before: AdapterCounters,
+}
+
+#[derive(Clone, Default)]
+struct Sums {
+    moved: BTreeMap<Move, u64>,
+    by_cause: BTreeMap<(Move, &'static str), u64>,
+}
+
+/// Readings of the device's counters.
+#[derive(Clone, Copy, Default)]
+struct Device {
+    signals: u64,
+    waits: u64,
+    raised: u64,
+    suppressed: u64,
+    busy_ns: u64,
+    wait_ns: u64,
+}
+
+/// What was counted in a run.
+pub struct Numbers {
+    sums: Sums,
+    device: Device,
+    kernel: AdapterCounters,
+    per_step: Vec<StepSummary>,
+    hash: TraceHash,
+}
+
+impl Recorder {
+    /// Nothing heard yet.
+    pub fn new(keeps_records: bool) -> Arc<Recorder> {
+        Arc::new(Recorder { keeps_records, state: Mutex::default() })
+    }
+
+    /// The run begins: what the counters say now is not the run's.
+    pub fn begin(&self, host: &Host) {
+        // The host is asked before the recorder's lock is taken: the host's own is taken before the recorder's.
+        let (device, kernel) = (Device::read(host), host.counters());
+        let mut state = self.state();
+        state.before = device;
+        state.kernel_before = kernel;
+        state.stall_began_ns = state.before.wait_ns;
+    }
+
+    /// A step has ended at `now_ns`.
+    pub fn end_step(&self, host: &Host, now_ns: u64) {
+        let wait_ns = Device::read(host).wait_ns;
+        let mut state = self.state();
+        let bytes = |how: Move| state.sums.bytes(how) - state.step_begin.bytes(how);
+        let step = StepSummary {
+            step: state.per_step.len() as u64,
+            paged_in_bytes: bytes(Move::PageIn),
+            paged_out_bytes: bytes(Move::PageOut),
+            discarded_bytes: bytes(Move::Discard),
+            elapsed_ns: now_ns.saturating_sub(state.step_began_ns),
+            stall_ns: wait_ns - state.stall_began_ns,
+        };
+        state.per_step.push(step);
+        state.step_begin = state.sums.clone();
+        state.step_began_ns = now_ns;
+        state.stall_began_ns = wait_ns;
+    }
+
+    /// What was counted until now.
+    pub fn numbers(&self, host: &Host, driven: &Driven) -> Numbers {
+        let (now, kernel) = (Device::read(host), host.counters());
+        let state = self.state();
+        let mut per_step = state.per_step.clone();
+        if let Some(first) = per_step.first_mut() {
+            // The first step's clock began before its first operation.
+            first.elapsed_ns = first.elapsed_ns.saturating_sub(driven.started_ns);
+        }
+        let before = state.kernel_before;
+        Numbers {
+            sums: state.sums.clone(),
+            device: now.since(state.before),
+            kernel: AdapterCounters {
+                cpu_waits: kernel.cpu_waits - before.cpu_waits,
+                cpu_signals: kernel.cpu_signals - before.cpu_signals,
+                interrupt_dispatches: kernel.interrupt_dispatches - before.interrupt_dispatches,
+                dispatches_releasing: kernel.dispatches_releasing - before.dispatches_releasing,
+            },
+            per_step,
+            hash: state.hash,
+        }
+    }
+
+    /// The records, with what is needed to read them.
+    pub fn take(&self, workload: &replay::Workload, driven: &Driven, vram_bytes: u64) -> Recording {
+        let mut state = self.state();
+        let (mut names, mut steps) = (Vec::new(), Vec::new());
+        for event in workload.steps(driven.steps.max(1)) {
+            if let replay::StepEvent::Op { step, name, .. } = event {
+                names.push(workload.op_names()[name as usize].clone());
+                steps.push(step);
+            }
+        }
+        let queue = |device_queue, label: &str, engine| QueueLabel { device_queue, label: label.to_owned(), engine };
+        Recording {
+            events: std::mem::take(&mut state.events),
+            observations: std::mem::take(&mut state.observations),
+            queues: vec![
+                queue(PAGING_QUEUE, "paging", engine::COPY),
+                queue(driven.device_queue, "compute", engine::COMPUTE),
+            ],
+            ops: OpTrack {
+                device_queue: driven.device_queue,
+                progress_bus: SYSTEM_BASE + driven.progress.0,
+                names,
+                steps,
+            },
+            vram_bytes,
+            dropped: state.dropped,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tracer for Listener {
+    fn event(&mut self, now_ns: u64, event: &Event) {
+        let mut state = self.0.state();
+        state.hash.event(now_ns, event);
+        // What died in video memory did not leave it for want of room.
+        if let Event::Moved { bytes, how, why, .. } = event
+            && *why != Cause::Destroy
+        {
+            *state.sums.moved.entry(*how).or_default() += bytes;
+            *state.sums.by_cause.entry((*how, why.name())).or_default() += bytes;
+        }
+        if self.0.keeps_records {
+            if state.events.len() < RECORDS_MAX {
+                state.events.push((now_ns, event.clone()));
+            } else {
+                state.dropped += 1;
+            }
+        }
+    }
+}
+
+impl Probe for Recorder {
+    fn observe(&self, at_ns: u64, what: Observation) {
+        let mut state = self.state();
+        if state.observations.len() < RECORDS_MAX {
+            state.observations.push((at_ns, what));
+        } else {
+            state.dropped += 1;
+        }
+    }
+}
+
+impl Sums {
+    fn bytes(&self, how: Move) -> u64 {
+        self.moved.get(&how).copied().unwrap_or(0)
+    }
+
+    fn causes(&self, how: Move) -> BTreeMap<String, u64> {
+        let of = self.by_cause.iter().filter(|((kind, _), _)| *kind == how);
+        of.map(|((_, cause), bytes)| ((*cause).to_owned(), *bytes)).collect()
+    }
+}
+
+impl Device {
+    fn read(host: &Host) -> Device {
+        let compute = 8 * engine::COMPUTE;
+        Device {
+            signals: host.device_register(counter::SIGNALS),
+            waits: host.device_register(counter::WAITS),
+            raised: host.device_register(counter::INTERRUPTS_RAISED) + host.device_register(counter::PUBLISH_RAISED),
+            suppressed: host.device_register(counter::INTERRUPTS_SUPPRESSED),
+            busy_ns: host.device_register(counter::ENGINE_BUSY_NS + compute),
+            wait_ns: host.device_register(counter::ENGINE_WAIT_NS + compute),
+        }
+    }
+
+    fn since(self, before: Device) -> Device {
+        Device {
+            signals: self.signals - before.signals,
+            waits: self.waits - before.waits,
+            raised: self.raised - before.raised,
+            suppressed: self.suppressed - before.suppressed,
+            busy_ns: self.busy_ns - before.busy_ns,
+            wait_ns: self.wait_ns - before.wait_ns,
+        }
+    }
+}
+
+impl Numbers {
+    /// The fields of a summary that were counted; the others are left empty.
+    pub fn into_summary(self) -> Summary {
+        Summary {
+            paged_in_bytes: self.sums.bytes(Move::PageIn),
+            paged_out_bytes: self.sums.bytes(Move::PageOut),
+            discarded_bytes: self.sums.bytes(Move::Discard),
+            filled_bytes: self.sums.bytes(Move::Fill),
+            page_in_by_cause: self.sums.causes(Move::PageIn),
+            page_out_by_cause: self.sums.causes(Move::PageOut),
+            per_step: self.per_step,
+            ideal_ns: self.device.busy_ns,
+            stall_ns: self.device.wait_ns,
+            fence_signals: self.device.signals + self.kernel.cpu_signals,
+            gpu_waits: self.device.waits,
+            cpu_waits: self.kernel.cpu_waits,
+            interrupts_raised: self.device.raised,
+            interrupts_suppressed: self.device.suppressed,
+            interrupt_dispatches_releasing: self.kernel.dispatches_releasing,
+            trace_hash: format!("{:016x}", self.hash.value()),
+            ..Summary::default()
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The command `run`: places are judged, the workload runs, the outcome is written and told.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use crate::entry::INTERRUPTED;
+use crate::error::RunError;
+use crate::outcome::Outcome;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::run::{self, RunOptions, Workload};
+use crate::timeline::Timeline;
+use crate::{perfetto, report, table};
+
+/// The folder that the default run writes into, beside whoever starts it.
+const DEFAULT_FOLDER: &str = "out";
+
+/// Makes the folder of the default run.
+///
+/// # Errors
+/// [`RunError::File`].
+pub fn prepare_default_folder() -> Result<(), RunError> {
+    std::fs::create_dir_all(DEFAULT_FOLDER).map_err(|error| RunError::File {
+        role: "output folder".to_string(),
+        path: DEFAULT_FOLDER.into(),
+        problem: format!("cannot be created: {error}"),
+        remedy: "start it in a folder that you may write to, or name the files: openwddm run --trace FILE".to_string(),
+    })
+}
+
+/// Runs and writes; the exit code.
+///
+/// # Errors
+/// [`RunError`]: input, output and the run itself.
+pub fn run(
+    options: &RunOptions,
+    progress: &Progress,
+    cancel: &AtomicBool,
+    sink: &mut dyn Write,
+) -> Result<u8, RunError> {
+    let outputs = Outputs::check(options)?;
+    let outcome = run::execute(options, progress, cancel);
+    progress.finish();
+    let outcome = outcome?;
+    outputs.write(&outcome)?;
+    // A terminal that went away is no fault of the run, whose files are written.
+    let _ = sink.write_all(table::table(&outcome, &outputs.files()).as_bytes());
+    Ok(exit_code(&outcome))
+}
+
+fn exit_code(outcome: &Outcome) -> u8 {
+    match outcome.summary.verify.as_str() {
+        "ok" | "off" if outcome.interrupted => INTERRUPTED,
+        "ok" | "off" => 0,
+        _ => 1,
+    }
+}
+
+struct Outputs {
+    trace: Option<Output>,
+    report: Option<Output>,
+    json: Option<Output>,
+}
+
+impl Outputs {
+    fn check(options: &RunOptions) -> Result<Outputs, RunError> {
+        let named = [("--trace", &options.trace), ("--report", &options.report), ("--json", &options.json)];
+        for (at, (role, path)) in named.iter().enumerate() {
+            let Some(path) = path else { continue };
+            if named[..at].iter().any(|(_, other)| other.as_ref() == Some(path)) {
+                return Err(clash(
+                    role,
+                    path,
+                    "another output has the same name",
+                    "give each output a name of its own",
+                ));
+            }
+            if matches!(&options.workload, Workload::File(workload) if workload == path) {
+                return Err(clash(role, path, "this is the workload itself", "name another file"));
+            }
+        }
+        let [trace, report, json] =
+            named.map(|(role, path)| path.as_ref().map(|path| Output::check(role, path)).transpose());
+        Ok(Outputs { trace: trace?, report: report?, json: json? })
+    }
+
+    fn write(&self, outcome: &Outcome) -> Result<(), RunError> {
+        if let Some(json) = &self.json {
+            json.write(|sink| {
+                serde_json::to_writer_pretty(&mut *sink, &outcome.summary)?;
+                sink.write_all(b"\n")
+            })?;
+        }
+        if self.trace.is_none() && self.report.is_none() {
+            return Ok(());
+        }
+        let timeline = Timeline::of(&outcome.recording);
+        if let Some(trace) = &self.trace {
+            let title = format!("openwddm: {}", outcome.summary.workload);
+            trace.write(|sink| perfetto::write(&timeline, &title, sink))?;
+        }
+        if let Some(report) = &self.report {
+            report.write(|sink| sink.write_all(report::page(outcome, &timeline).as_bytes()))?;
+        }
+        Ok(())
+    }
+
+    fn files(&self) -> Vec<(&'static str, &Path)> {
+        let named = [("trace", &self.trace), ("report", &self.report), ("numbers", &self.json)];
+        named.into_iter().filter_map(|(name, output)| output.as_ref().map(|output| (name, output.path()))).collect()
+    }
+}
+
+fn clash(role: &str, path: &Path, problem: &str, remedy: &str) -> RunError {
+    let (role, path) = (role.to_string(), path.to_path_buf());
+    RunError::File { role, path, problem: problem.to_string(), remedy: remedy.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::arguments::default_run;
+
+    #[test]
+    fn all_files_are_written_and_parse() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| Some(folder.path().join(name));
+        let options = RunOptions { trace: at("t"), report: at("r.html"), json: at("j"), ..default_run() };
+        let outputs = Outputs::check(&options).unwrap();
+        let outcome = crate::synthetic::outcome(2, 30);
+        outputs.write(&outcome).unwrap();
+        assert_eq!(outputs.files().len(), 3);
+        let json: serde_json::Value = serde_json::from_slice(&fs::read(folder.path().join("j")).unwrap()).unwrap();
+        assert_eq!(json["ops"], 60);
+        assert!(fs::read_to_string(folder.path().join("r.html")).unwrap().starts_with("<!doctype html>"));
+        assert!(fs::metadata(folder.path().join("t")).unwrap().len() > 1000);
+    }
+
+    #[test]
+    fn outputs_may_not_fall_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let same = Some(folder.path().join("same"));
+        let twice = RunOptions { trace: same.clone(), report: same.clone(), ..default_run() };
+        assert!(Outputs::check(&twice).err().unwrap().to_string().contains("a name of its own"));
+        let workload = Workload::File(folder.path().join("same"));
+        let onto = RunOptions { workload, trace: same, report: None, ..default_run() };
+        assert!(Outputs::check(&onto).err().unwrap().to_string().contains("the workload itself"));
+    }
+
+    #[test]
+    fn the_exit_code_tells_how_it_ended() {
+        let mut outcome = crate::synthetic::outcome(1, 5);
+        assert_eq!(exit_code(&outcome), 0);
+        outcome.interrupted = true;
+        assert_eq!(exit_code(&outcome), 130);
+        outcome.summary.verify = "storage 7: byte 0 is 1, expected 2".to_string();
+        assert_eq!(exit_code(&outcome), 1);
+    }
+}

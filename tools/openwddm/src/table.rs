@@ -1,0 +1,167 @@
+//! The table on the terminal after a run: every number that answers "what moved, why, who waited".
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use crate::outcome::{Outcome, Summary};
+use crate::units::{bytes, bytes_exact, duration, grouped, percent};
+
+/// The whole table, lines ended.
+pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
+    let summary = &outcome.summary;
+    let mut rows = Rows::default();
+    memory_rows(&mut rows, summary);
+    time_rows(&mut rows, summary);
+    fence_rows(&mut rows, summary);
+    rows.gap();
+    rows.add("contents", verify_words(&summary.verify));
+    rows.add("trace hash", summary.trace_hash.clone());
+    if outcome.recording.dropped > 0 {
+        rows.add(
+            "recording",
+            format!("{} records left out: its limit was reached", grouped(outcome.recording.dropped)),
+        );
+    }
+    for (name, path) in files {
+        rows.add(name, path.display().to_string());
+    }
+    let ended = if outcome.interrupted { " (interrupted: what was reached until then)" } else { "" };
+    format!("{}{ended}\n{}", head(outcome), rows.text())
+}
+
+/// One line: what ran on what.
+fn head(outcome: &Outcome) -> String {
+    let summary = &outcome.summary;
+    format!(
+        "{}: {} operations in {} {} on {} ({}), {} time, policy {}, seed {}",
+        printable(&summary.workload),
+        grouped(summary.ops),
+        summary.steps,
+        if summary.steps == 1 { "step" } else { "steps" },
+        printable(&summary.adapter),
+        outcome.profile,
+        summary.time,
+        summary.policy,
+        summary.seed
+    )
+}
+
+fn memory_rows(rows: &mut Rows, summary: &Summary) {
+    rows.add("peak of the workload", bytes_exact(summary.peak_bytes));
+    let share = percent(summary.vram_bytes, summary.peak_bytes);
+    rows.add("video memory", format!("{}, {share} of the peak", bytes_exact(summary.vram_bytes)));
+    rows.gap();
+    rows.add("paged in", bytes_exact(summary.paged_in_bytes));
+    rows.causes(&summary.page_in_by_cause);
+    rows.add("paged out", bytes_exact(summary.paged_out_bytes));
+    rows.causes(&summary.page_out_by_cause);
+    rows.add("discarded", format!("{}, nothing to copy", bytes_exact(summary.discarded_bytes)));
+    rows.add("filled", format!("{}, first commit", bytes_exact(summary.filled_bytes)));
+    rows.gap();
+}
+
+fn time_rows(rows: &mut Rows, summary: &Summary) {
+    rows.add("elapsed", duration(summary.elapsed_ns));
+    let share = percent(summary.stall_ns, summary.elapsed_ns);
+    rows.add("stalled on paging", format!("{}, {share} of the time", duration(summary.stall_ns)));
+    let share = percent(summary.ideal_ns, summary.elapsed_ns);
+    rows.add("without paging", format!("{}, so it ran at {share} of the ideal", duration(summary.ideal_ns)));
+    rows.gap();
+}
+
+fn fence_rows(rows: &mut Rows, summary: &Summary) {
+    rows.add("fence signals", grouped(summary.fence_signals));
+    rows.add("GPU waits", grouped(summary.gpu_waits));
+    rows.add("CPU waits", grouped(summary.cpu_waits));
+    let releasing = grouped(summary.interrupt_dispatches_releasing);
+    rows.add(
+        "interrupts raised",
+        format!("{}, {releasing} dispatches released a wait", grouped(summary.interrupts_raised)),
+    );
+    rows.add("interrupts suppressed", format!("{}, nobody waited", grouped(summary.interrupts_suppressed)));
+}
+
+fn verify_words(verify: &str) -> String {
+    match verify {
+        "ok" => "verified: every byte as it should be".to_string(),
+        "off" => "not verified (--verify checks them)".to_string(),
+        fault => format!("MISMATCH: {}", printable(fault)),
+    }
+}
+
+/// Names come from files; what would steer a terminal is shown, not obeyed.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[derive(Default)]
+struct Rows {
+    rows: Vec<(String, String)>,
+}
+
+impl Rows {
+    fn add(&mut self, name: &str, value: String) {
+        self.rows.push((name.to_string(), value));
+    }
+
+    fn gap(&mut self) {
+        self.add("", String::new());
+    }
+
+    fn causes(&mut self, causes: &BTreeMap<String, u64>) {
+        let mut causes: Vec<_> = causes.iter().filter(|(_, bytes)| **bytes > 0).collect();
+        causes.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+        for (cause, count) in causes {
+            self.add(&format!("  {cause}"), bytes(*count));
+        }
+    }
+
+    fn text(&self) -> String {
+        let width = self.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        let mut text = String::new();
+        for (name, value) in &self.rows {
+            let line = format!("  {name:width$}  {value}");
+            writeln!(text, "{}", line.trim_end()).expect("a string takes everything");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_tells_everything() {
+        let mut outcome = crate::synthetic::outcome(2, 40);
+        outcome.summary.paged_in_bytes = 3 << 29;
+        outcome.summary.workload = "evil\x1b[2J".to_string();
+        outcome.recording.dropped = 12_000;
+        let text = table(&outcome, &[("trace", Path::new("out/t"))]);
+        for part in [
+            "80 operations in 2 steps",
+            "paged in               1.50 GiB (1,610,612,736 bytes)",
+            "60.0 % of the peak",
+            "make resident",
+            "pressure",
+            "interrupts suppressed",
+            "12,000 records left out",
+            "verified: every byte",
+            "out/t",
+        ] {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
+        }
+        assert!(!text.contains('\x1b'));
+        assert!(text.lines().all(|line| line == line.trim_end()));
+    }
+
+    #[test]
+    fn an_interrupted_or_wrong_run_says_so() {
+        let mut outcome = crate::synthetic::outcome(1, 4);
+        outcome.interrupted = true;
+        outcome.summary.verify = "storage 3 differs".to_string();
+        let text = table(&outcome, &[]);
+        assert!(text.contains("interrupted") && text.contains("MISMATCH: storage 3 differs"));
+    }
+}

@@ -1,0 +1,188 @@
+//! The recording as something to draw: tracks, slices, instants, arrows, counters.
+//!
+//! Kernel events and device observations are two streams of small facts; whoever draws wants to know what lasted from when
+//! to when and what released whom. [`Timeline::of`] answers that once, and both the Perfetto writer and the report draw
+//! from the answer. It invents nothing: what a truncated recording leaves open is closed at its end and marked as cut.
+//!
+//! Order: every begin, end, instant and counter value carries a serial number in the order in which the recording tells
+//! them. Times may be equal (virtual time moves in jumps), serial numbers never are; so slices of one track always nest and
+//! a signal always precedes the wait that it releases.
+
+mod build;
+mod fences;
+mod lanes;
+
+use std::collections::BTreeMap;
+
+use crate::outcome::Recording;
+
+/// A recording, ready to be drawn.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    /// First instant of the recording.
+    pub begin_ns: u64,
+    /// Last instant of the recording.
+    pub end_ns: u64,
+    /// Tracks, in the order in which they are shown.
+    pub tracks: Vec<Track>,
+    /// Slices, in order of their beginning.
+    pub slices: Vec<Slice>,
+    /// Instants, in order.
+    pub instants: Vec<Instant>,
+    /// Arrows from a signal to what it released.
+    pub flows: Vec<Flow>,
+    /// Counters.
+    pub counters: Vec<Counter>,
+    /// Names of slices and instants.
+    pub names: Names,
+}
+
+impl Timeline {
+    /// What happened, ready to be drawn.
+    pub fn of(recording: &Recording) -> Timeline {
+        build::build(recording)
+    }
+}
+
+/// A line on which slices and instants lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Track {
+    /// What it shows.
+    pub kind: TrackKind,
+    /// Its name; tracks with equal kind and name are lanes of one.
+    pub name: String,
+}
+
+/// What a track shows. The order is the order of drawing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TrackKind {
+    /// Commands of an engine of the device.
+    Engine,
+    /// Operations and waits of a hardware queue.
+    Queue,
+    /// Paging work of a paging queue.
+    Paging,
+    /// Waits of the CPU.
+    CpuWaits,
+    /// Signals by the CPU.
+    CpuSignals,
+    /// Memory that moved.
+    Moves,
+    /// Refusals, faults, interrupts.
+    Kernel,
+}
+
+/// Something that lasted.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    /// Index of the track.
+    pub track: usize,
+    /// Index of the name.
+    pub name: u32,
+    /// What it is.
+    pub kind: SliceKind,
+    /// When it began.
+    pub begin_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// Serial number of the beginning.
+    pub opened: u64,
+    /// Serial number of the end.
+    pub closed: u64,
+    /// The recording ended before it did.
+    pub cut: bool,
+    /// What else is known.
+    pub notes: Vec<Note>,
+}
+
+/// What a slice is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SliceKind {
+    /// A command on an engine.
+    Command,
+    /// An operation of the workload.
+    Operation,
+    /// A GPU wait.
+    Wait,
+    /// Paging work.
+    Paging,
+    /// A CPU wait.
+    CpuWait,
+}
+
+/// Something that happened at once.
+#[derive(Clone, Debug)]
+pub struct Instant {
+    /// Index of the track.
+    pub track: usize,
+    /// Index of the name.
+    pub name: u32,
+    /// When.
+    pub at_ns: u64,
+    /// Serial number.
+    pub serial: u64,
+    /// What else is known.
+    pub notes: Vec<Note>,
+}
+
+/// An arrow between two instants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Index of the signal's instant.
+    pub from: usize,
+    /// Index of the instant at which a wait went on.
+    pub to: usize,
+}
+
+/// A value that changes.
+#[derive(Clone, Debug)]
+pub struct Counter {
+    /// Its name.
+    pub name: String,
+    /// The segment whose resident bytes it counts.
+    pub segment: Option<u8>,
+    /// Time, serial number, bytes from then on.
+    pub points: Vec<(u64, u64, u64)>,
+}
+
+/// A detail of a slice or an instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A number.
+    Number(&'static str, u64),
+    /// A text.
+    Text(&'static str, String),
+}
+
+/// Names, each stored once.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    texts: Vec<String>,
+    numbers: BTreeMap<String, u32>,
+}
+
+impl Names {
+    /// The number of a name.
+    pub fn number(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        let number = u32::try_from(self.texts.len()).expect("fewer names than 2^32");
+        self.texts.push(text.to_string());
+        self.numbers.insert(text.to_string(), number);
+        number
+    }
+
+    /// The name with this number.
+    pub fn text(&self, number: u32) -> &str {
+        &self.texts[number as usize]
+    }
+
+    /// All names, by number.
+    pub fn all(&self) -> &[String] {
+        &self.texts
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,353 @@
+//! Builds the timeline: one pass over both streams in order of time.
+
+mod paging;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use device_port::Observation;
+use events::{Event, Move};
+
+use self::paging::Paging;
+use super::fences::Fences;
+use super::lanes::Lanes;
+use super::{Counter, Flow, Instant, Names, Note, Slice, SliceKind, Timeline, TrackKind};
+use crate::outcome::Recording;
+
+/// Draws the recording.
+pub fn build(recording: &Recording) -> Timeline {
+    let facts = in_order(recording);
+    let mut builder = Builder::new(recording);
+    builder.begin_ns = facts.first().map_or(0, |fact| fact.0);
+    for (at_ns, fact) in facts {
+        builder.now_ns = at_ns;
+        match fact {
+            Fact::Event(event) => builder.event(event),
+            Fact::Observation(what) => builder.observation(*what),
+        }
+    }
+    builder.finish()
+}
+
+enum Fact<'a> {
+    Event(&'a Event),
+    Observation(&'a Observation),
+}
+
+/// Both streams as one. At equal times: what the CPU did to fences, then what the device did, then what the kernel made
+/// of it; so that a cause precedes its effect.
+fn in_order(recording: &Recording) -> Vec<(u64, Fact<'_>)> {
+    let rank = |fact: &Fact<'_>| match fact {
+        Fact::Event(Event::FenceCreated { .. } | Event::FenceSignaledFromCpu { .. }) => 0,
+        Fact::Observation(_) => 1,
+        Fact::Event(_) => 2,
+    };
+    let events = recording.events.iter().map(|(at, event)| (*at, Fact::Event(event)));
+    let observations = recording.observations.iter().map(|(at, what)| (*at, Fact::Observation(what)));
+    let mut facts: Vec<_> = events.chain(observations).collect();
+    facts.sort_by_key(|(at, fact)| (*at, rank(fact)));
+    facts
+}
+
+struct Builder<'a> {
+    recording: &'a Recording,
+    begin_ns: u64,
+    now_ns: u64,
+    serial: u64,
+    lanes: Lanes,
+    fences: Fences,
+    names: Names,
+    slices: Vec<Slice>,
+    instants: Vec<Instant>,
+    flows: Vec<Flow>,
+    counters: BTreeMap<String, Counter>,
+    /// Progress value of the operation that ended last.
+    progress: u64,
+    operation: Option<usize>,
+    commands: BTreeMap<u32, usize>,
+    waits: BTreeMap<u32, usize>,
+    paging: BTreeMap<u64, VecDeque<Paging>>,
+    cpu_waits: BTreeMap<u64, (u64, u64, usize)>,
+    moved: [u64; 4],
+}
+
+impl<'a> Builder<'a> {
+    fn new(recording: &'a Recording) -> Builder<'a> {
+        let mut builder = Builder {
+            recording,
+            begin_ns: 0,
+            now_ns: 0,
+            serial: 0,
+            lanes: Lanes::default(),
+            fences: Fences::of(&recording.events),
+            names: Names::default(),
+            slices: Vec::new(),
+            instants: Vec::new(),
+            flows: Vec::new(),
+            counters: BTreeMap::new(),
+            progress: 0,
+            operation: None,
+            commands: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            paging: BTreeMap::new(),
+            cpu_waits: BTreeMap::new(),
+            moved: [0; 4],
+        };
+        for queue in &recording.queues {
+            builder.engine_track(queue.engine);
+            builder.queue_track(queue.device_queue);
+        }
+        builder
+    }
+
+    fn observation(&mut self, what: Observation) {
+        match what {
+            Observation::Begin { engine, queue, kind, bytes } => {
+                self.operation_goes_on(queue);
+                self.end_command(engine);
+                let track = self.engine_track(engine);
+                let notes = vec![Note::Number("bytes", bytes), Note::Text("queue", self.queue_name(queue))];
+                let slice = self.open(track, SliceKind::Command, kind, notes);
+                self.commands.insert(engine, slice);
+            }
+            Observation::End { engine, .. } => self.end_command(engine),
+            Observation::Signal { queue, bus, value, interrupt } => self.signal(queue, bus, value, interrupt),
+            Observation::WaitBegin { queue, bus, value } => {
+                self.end_wait(queue);
+                let track = self.queue_track(queue);
+                let slice = self.open(track, SliceKind::Wait, "wait fence", fence_notes(bus, value));
+                self.waits.insert(queue, slice);
+            }
+            Observation::WaitEnd { queue, bus, value } => {
+                let name = if self.end_wait(queue) { "fence reached" } else { "fence passed" };
+                let track = self.queue_track(queue);
+                self.released(track, name, bus, value);
+                self.operation_goes_on(queue);
+            }
+            Observation::Fault { queue, va } => {
+                let track = self.queue_track(queue);
+                self.instant(track, "fault", vec![Note::Number("va", va)]);
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::FenceCreated { fence, .. } => {
+                if let Some(word) = self.fences.word(*fence) {
+                    self.fences.forget(word);
+                }
+            }
+            Event::FenceSignaledFromCpu { fence, value } => {
+                let track = self.lanes.track(TrackKind::CpuSignals, 0, || "CPU signals".to_string());
+                let notes = vec![Note::Number("fence", *fence), Note::Number("value", *value)];
+                let instant = self.instant(track, "signal from CPU", notes);
+                if let Some(word) = self.fences.word(*fence) {
+                    self.fences.signalled(word, *value, instant);
+                    self.paging_reached(word, *value);
+                }
+            }
+            Event::CpuWaitBegan { wait, fence, value, .. } => {
+                let track = self.lanes.take(TrackKind::CpuWaits, 0, || "CPU waits".to_string());
+                let notes = vec![Note::Number("fence", *fence), Note::Number("value", *value)];
+                let slice = self.open(track, SliceKind::CpuWait, "CPU wait", notes);
+                self.cpu_waits.insert(*wait, (*fence, *value, slice));
+            }
+            Event::CpuWaitEnded { wait, .. } => {
+                if let Some((fence, value, slice)) = self.cpu_waits.remove(wait) {
+                    self.close(slice);
+                    let track = self.slices[slice].track;
+                    self.lanes.release(track);
+                    if let Some(word) = self.fences.word(fence) {
+                        self.released(track, "CPU wait released", word, value);
+                    }
+                }
+            }
+            Event::PagingQueued { .. } => self.paging_queued(event),
+            Event::PagingCompleted { work } => self.paging_completed(*work),
+            Event::Moved { .. } => self.memory_moved(event),
+            Event::ResidentBytes { segment, bytes } => {
+                self.count(format!("resident in segment {segment}"), Some(*segment), *bytes);
+            }
+            _ => self.remarkable(event),
+        }
+    }
+
+    /// A signal ends the operation whose progress it is, and paging work, and later perhaps a wait.
+    fn signal(&mut self, queue: u32, bus: u64, value: u64, interrupt: bool) {
+        let track = self.queue_track(queue);
+        let of_operation = queue == self.recording.ops.device_queue && bus == self.recording.ops.progress_bus;
+        if of_operation {
+            self.end_wait(queue);
+            self.operation_goes_on(queue);
+        }
+        let mut notes = fence_notes(bus, value);
+        notes.push(Note::Text("interrupt", if interrupt { "raised" } else { "not needed" }.to_string()));
+        let instant = self.instant(track, "signal", notes);
+        self.fences.signalled(bus, value, instant);
+        if let Some(slice) = self.operation.take_if(|_| of_operation) {
+            self.slices[slice].name = self.operation_name(value);
+            self.slices[slice].notes = self.operation_notes(value);
+            self.close(slice);
+            self.progress = value;
+        }
+        self.paging_reached(bus, value);
+    }
+
+    /// A sign of life from the operations' queue: if no operation is under way, the next one has begun.
+    fn operation_goes_on(&mut self, queue: u32) {
+        if queue == self.recording.ops.device_queue && !self.recording.ops.names.is_empty() && self.operation.is_none()
+        {
+            let track = self.queue_track(queue);
+            let value = self.progress.saturating_add(1);
+            let (name, notes) = (self.operation_name(value), self.operation_notes(value));
+            let slice = self.open(track, SliceKind::Operation, "", notes);
+            self.slices[slice].name = name;
+            self.operation = Some(slice);
+        }
+    }
+
+    fn operation_name(&mut self, value: u64) -> u32 {
+        let known = usize::try_from(value).ok().and_then(|value| value.checked_sub(1));
+        match known.and_then(|index| self.recording.ops.names.get(index)) {
+            Some(name) => self.names.number(name),
+            None => self.names.number(&format!("operation {value}")),
+        }
+    }
+
+    fn operation_notes(&self, value: u64) -> Vec<Note> {
+        let index = usize::try_from(value).ok().and_then(|value| value.checked_sub(1));
+        let step = index.and_then(|index| self.recording.ops.steps.get(index));
+        let step = step.map(|step| Note::Number("step", u64::from(*step)));
+        std::iter::once(Note::Number("progress value", value)).chain(step).collect()
+    }
+
+    fn memory_moved(&mut self, event: &Event) {
+        let Event::Moved { work, process, allocation, segment, bytes, how, why } = event else { return };
+        let track = self.lanes.track(TrackKind::Moves, 0, || "memory that moved".to_string());
+        let mut notes = vec![
+            Note::Number("allocation", *allocation),
+            Note::Number("bytes", *bytes),
+            Note::Text("cause", why.name().to_string()),
+            Note::Number("segment", u64::from(*segment)),
+            Note::Number("work", *work),
+            Note::Number("process", u64::from(*process)),
+        ];
+        if let events::Cause::Pressure { for_allocation } = why {
+            notes.push(Note::Number("victim", *allocation));
+            notes.push(Note::Number("made room for", *for_allocation));
+        }
+        self.instant(track, how.name(), notes);
+        let sum = &mut self.moved[*how as usize];
+        *sum = sum.saturating_add(*bytes);
+        let sum = *sum;
+        match how {
+            Move::PageIn => self.count("paged in".to_string(), None, sum),
+            Move::PageOut => self.count("paged out".to_string(), None, sum),
+            Move::Discard | Move::Fill => {}
+        }
+    }
+
+    /// What does not happen in a run where all is well, and interrupts.
+    fn remarkable(&mut self, event: &Event) {
+        let notes = match event {
+            Event::MakeResidentRefused { bytes_to_trim, .. } => vec![Note::Number("bytes to trim", *bytes_to_trim)],
+            Event::DeviceInError { reason, .. } | Event::AdapterStopped { reason, .. } => {
+                vec![Note::Text("reason", reason.clone())]
+            }
+            Event::CallRefused { call, reason, .. } => {
+                vec![Note::Text("call", call.clone()), Note::Text("reason", reason.clone())]
+            }
+            Event::QueueFaulted { queue, va, .. } => vec![Note::Number("queue", *queue), Note::Number("va", *va)],
+            Event::FenceInterrupt { released, .. } => vec![Note::Number("released", u64::from(*released))],
+            _ => return,
+        };
+        let track = self.lanes.track(TrackKind::Kernel, 0, || "kernel".to_string());
+        self.instant(track, event.name(), notes);
+    }
+
+    fn released(&mut self, track: usize, name: &str, word: u64, value: u64) {
+        let from = self.fences.releasing(word, value);
+        let to = self.instant(track, name, fence_notes(word, value));
+        self.flows.extend(from.map(|from| Flow { from, to }));
+    }
+
+    fn end_command(&mut self, engine: u32) {
+        if let Some(slice) = self.commands.remove(&engine) {
+            self.close(slice);
+        }
+    }
+
+    fn end_wait(&mut self, queue: u32) -> bool {
+        let ended = self.waits.remove(&queue);
+        ended.inspect(|slice| self.close(*slice)).is_some()
+    }
+
+    fn queue_name(&self, queue: u32) -> String {
+        let known = self.recording.queues.iter().find(|label| label.device_queue == queue);
+        known.map_or_else(|| format!("queue {queue}"), |label| format!("queue {queue}: {}", label.label))
+    }
+
+    fn queue_track(&mut self, queue: u32) -> usize {
+        let name = self.queue_name(queue);
+        self.lanes.track(TrackKind::Queue, u64::from(queue), || name)
+    }
+
+    fn engine_track(&mut self, engine: u32) -> usize {
+        self.lanes.track(TrackKind::Engine, u64::from(engine), || format!("engine {engine}"))
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    fn open(&mut self, track: usize, kind: SliceKind, name: &str, notes: Vec<Note>) -> usize {
+        let (opened, name, at) = (self.tick(), self.names.number(name), self.now_ns);
+        self.slices.push(Slice { track, name, kind, begin_ns: at, end_ns: at, opened, closed: 0, cut: false, notes });
+        self.slices.len() - 1
+    }
+
+    fn close(&mut self, slice: usize) {
+        let closed = self.tick();
+        (self.slices[slice].end_ns, self.slices[slice].closed) = (self.now_ns, closed);
+    }
+
+    fn instant(&mut self, track: usize, name: &str, notes: Vec<Note>) -> usize {
+        let (serial, name) = (self.tick(), self.names.number(name));
+        self.instants.push(Instant { track, name, at_ns: self.now_ns, serial, notes });
+        self.instants.len() - 1
+    }
+
+    fn count(&mut self, name: String, segment: Option<u8>, value: u64) {
+        let point = (self.now_ns, self.tick(), value);
+        let new = |name: &String| Counter { name: name.clone(), segment, points: Vec::new() };
+        self.counters.entry(name).or_insert_with_key(new).points.push(point);
+    }
+
+    fn finish(mut self) -> Timeline {
+        // What began last ends first, so that cut slices nest like all others.
+        for slice in (0..self.slices.len()).rev() {
+            if self.slices[slice].closed == 0 {
+                self.slices[slice].cut = true;
+                self.close(slice);
+            }
+        }
+        let (tracks, places) = self.lanes.sorted();
+        self.slices.iter_mut().for_each(|slice| slice.track = places[slice.track]);
+        self.instants.iter_mut().for_each(|instant| instant.track = places[instant.track]);
+        Timeline {
+            begin_ns: self.begin_ns,
+            end_ns: self.now_ns,
+            tracks,
+            slices: self.slices,
+            instants: self.instants,
+            flows: self.flows,
+            counters: self.counters.into_values().collect(),
+            names: self.names,
+        }
+    }
+}
+
+fn fence_notes(bus: u64, value: u64) -> Vec<Note> {
+    vec![Note::Text("word", format!("{bus:#x}")), Note::Number("value", value)]
+}

@@ -1,0 +1,118 @@
+//! The hop: from the signal on one engine to the wait on the other. Two rings are filled beforehand, one with
+//! signal-then-wait, the other with wait-then-signal; nobody else takes part: no kernel, no driver, no interrupt. The device
+//! itself takes the times. Called by the suite.
+
+use softgpu_spec::register::counter;
+use softgpu_spec::{Command, LogSlot, engine};
+
+use crate::machine::NoHalt;
+use crate::pingpong::{futex_wake_ns, line_one_way_ns};
+use crate::report::{BenchError, Goal, Row};
+use crate::rig::{Rig, log_slot, word_va};
+use crate::statistic::{median, median_ratio};
+
+/// Hops there and back that are timed in a batch.
+const PAIRS: u64 = 4_000;
+/// Pairs before them: both engines run, translations are in place.
+const WARM_PAIRS: u64 = 100;
+/// How often an engine looks before it parks or sleeps: longer than the other's start takes, short enough that both sleep
+/// when it is the limit's turn.
+const POLL_SPINS: u32 = 20_000;
+/// At most this many times the limit.
+const LINES_GOAL: f64 = 5.0;
+/// At least this many times as fast as waking a sleeper whose processor has halted.
+const HALTED_GOAL: f64 = 20.0;
+/// The same when an idle processor polls.
+const POLLING_GOAL: f64 = 10.0;
+
+const COMPUTE_QUEUE: u32 = 0;
+const COPY_QUEUE: u32 = 1;
+const THERE: u64 = word_va(0);
+const BACK: u64 = word_va(2);
+const BEGUN: u64 = word_va(4);
+const ENDED: u64 = word_va(5);
+
+/// Measures hops against cache lines and against the operating system's wake-up. Expects that the idle exit is not held
+/// by the caller; holds it for its last row.
+pub(crate) fn rows(pair: [usize; 2], batches: usize, wakes: u32) -> Result<Vec<Row>, BenchError> {
+    let mut rig = Rig::start(4096, POLL_SPINS, pair)?;
+    rig.enable(COMPUTE_QUEUE, engine::COMPUTE);
+    rig.enable(COPY_QUEUE, engine::COPY);
+    let mut rows = Vec::new();
+    let mut plain_hop = 0.0;
+    for (logs, name) in [(false, "engine to engine hop, logs off"), (true, "engine to engine hop, logs on")] {
+        fill(&rig, logs);
+        batch(&mut rig)?;
+        let (mut hops, mut lines) = (Vec::new(), Vec::new());
+        for _ in 0..batches {
+            hops.push(batch(&mut rig)?);
+            lines.push(line_one_way_ns(pair, 1, PAIRS));
+        }
+        let ratio = Some(median_ratio(&hops, &lines));
+        let (hop, line) = (median(hops), median(lines));
+        if !logs {
+            plain_hop = hop;
+        }
+        let peer = format!("cache line {line:.1} ns");
+        rows.push(Row {
+            measure: name.into(),
+            ours: format!("{hop:.1} ns"),
+            peer,
+            ratio,
+            goal: Goal::AtMost(LINES_GOAL),
+        });
+    }
+    let raised = rig.interrupts();
+    rows.push(Row {
+        measure: "interrupts of engines that wait for each other".into(),
+        ours: format!("{raised} interrupts"),
+        peer: format!("of {} signals", rig.counter(counter::SIGNALS)),
+        ratio: None,
+        goal: Goal::Zero { counted: raised },
+    });
+    drop(rig);
+    let woken = |name: &str, goal: f64| {
+        let wake = futex_wake_ns(pair, wakes);
+        let (ours, peer) = (format!("{plain_hop:.1} ns"), format!("futex wake {wake:.0} ns"));
+        Row { measure: name.into(), ours, peer, ratio: Some(wake / plain_hop), goal: Goal::AtLeast(goal) }
+    };
+    rows.push(woken("hop, times faster than waking a halted sleeper", HALTED_GOAL));
+    let polling = "hop, times faster than waking an idle one, idle exit held";
+    rows.push(match NoHalt::hold() {
+        Ok(_held) => woken(polling, POLLING_GOAL),
+        Err(reason) => Row::absent(polling, &reason),
+    });
+    Ok(rows)
+}
+
+/// One turn of both rings: nanoseconds a hop.
+fn batch(rig: &mut Rig) -> Result<f64, BenchError> {
+    rig.clear_fence(THERE);
+    rig.clear_fence(BACK);
+    rig.turn(COPY_QUEUE);
+    rig.turn(COMPUTE_QUEUE);
+    rig.wait_idle(COMPUTE_QUEUE)?;
+    rig.wait_idle(COPY_QUEUE)?;
+    let at = |va: u64| shared_words::Word::load(rig.word(va));
+    Ok(at(ENDED).saturating_sub(at(BEGUN)) as f64 / (2 * PAIRS) as f64)
+}
+
+/// Fills the rings. The content is the same for every batch: the fences start from 0 each time.
+fn fill(rig: &Rig, logs: bool) {
+    let slot = |queue: u32, index: u64| -> Option<LogSlot> { logs.then(|| log_slot(queue, index)) };
+    let signal = |va: u64, value: u64, log| Command::Signal { current_va: va, monitored_va: va + 128, value, log };
+    let wait = |va: u64, value: u64, log| Command::Wait { va, value, log };
+    let (mut compute, mut copy) = (Vec::new(), Vec::new());
+    for value in 1..=WARM_PAIRS + PAIRS {
+        compute.push(signal(THERE, value, slot(COMPUTE_QUEUE, 2 * value)));
+        compute.push(wait(BACK, value, slot(COMPUTE_QUEUE, 2 * value + 1)));
+        if value == WARM_PAIRS {
+            compute.push(Command::Timestamp { va: BEGUN });
+        }
+        copy.push(wait(THERE, value, slot(COPY_QUEUE, 2 * value)));
+        copy.push(signal(BACK, value, slot(COPY_QUEUE, 2 * value + 1)));
+    }
+    compute.push(Command::Timestamp { va: ENDED });
+    rig.fill(COMPUTE_QUEUE, &compute);
+    rig.fill(COPY_QUEUE, &copy);
+}

@@ -1,0 +1,39 @@
+//! Ratios against peers and limits, each measured in the same run.
+//!
+//! A number of nanoseconds says something about a machine on a day. What is printed here is a **ratio**: ours against the
+//! limit that the same two processors have at the same moment, or against the best other way to do the same thing with the
+//! same warm memory. Goals are judged and printed, never asserted; only counts that the protocols promise (no lost
+//! wake-up, no interrupt) make a run fail.
+//!
+//! | module | measures |
+//! |---|---|
+//! | `litmus` | lost wake-ups of the fence race, with the barriers and without |
+//! | `pingpong` | the limit: how long a cache line takes from one processor to the other; and a futex wake of a sleeper |
+//! | `hop` | from a signal on one engine to the wait on the other, and back |
+//! | `signals` | signals that nobody waits for: their price, and the interrupts that they must not raise |
+//! | `copies` | physical copies of the copy engine against the best memory copy |
+//!
+//! `machine` knows the processors and the idle exit, `rig` programs the software GPU straight through its registers, with
+//! no kernel and no driver, `statistic` has the medians, `report` the table.
+//!
+//! # Rules of measuring
+//! Memory is touched before it is timed. What is compared alternates, batch by batch, and each pair gives one ratio; the
+//! median of the ratios counts. Tails are not judged: on a virtual machine the host takes a processor away whenever it likes. The
+//! placement label ("together", "apart") says how far the two processors were from each other; compare only equal labels.
+//!
+//! It is no test of correctness and no profiler. Called by the command line.
+
+mod copies;
+mod hop;
+mod litmus;
+mod machine;
+mod pingpong;
+mod report;
+mod rig;
+mod signals;
+mod statistic;
+mod suite;
+
+pub use machine::{IdleExit, Machine, Placement};
+pub use report::{BenchError, BenchReport, Goal, Row, Verdict};
+pub use suite::{BenchOptions, run};

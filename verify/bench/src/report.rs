@@ -1,0 +1,181 @@
+//! The table: what was measured, against what, and how it is judged. It measures nothing. Filled by the suite, read by the
+//! command line.
+
+use std::io::Write;
+
+use shared_words::MemoryError;
+
+use crate::machine::Machine;
+
+/// Why a run gave no report, or a report that shows a broken promise.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The caller's output took no more.
+    #[error("the report could not be written: {0}")]
+    Output(#[from] std::io::Error),
+    /// No memory for the buffers.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The device did not do what its data sheet says.
+    #[error("the software GPU: {0}")]
+    Device(String),
+    /// A count that has to be zero was not.
+    #[error("broken promise: {measure} counted {counted}, and must count 0")]
+    Broken {
+        /// Which row.
+        measure: String,
+        /// What it counted.
+        counted: u64,
+    },
+}
+
+/// What a row is judged by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Goal {
+    /// Printed for its own sake.
+    None,
+    /// The ratio is at most this.
+    AtMost(f64),
+    /// The ratio is at least this.
+    AtLeast(f64),
+    /// The count is exactly zero.
+    Zero {
+        /// What was counted.
+        counted: u64,
+    },
+}
+
+/// How a row came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not judged: no goal, or nothing to measure it with.
+    Printed,
+    /// The goal is reached.
+    Reached,
+    /// It is not.
+    Missed,
+    /// A count that has to be zero is not: the run fails.
+    Broken,
+}
+
+/// One line of the table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What was measured.
+    pub measure: String,
+    /// Ours, with its unit.
+    pub ours: String,
+    /// The peer or limit of the same run, with its unit.
+    pub peer: String,
+    /// What is judged.
+    pub ratio: Option<f64>,
+    /// By what.
+    pub goal: Goal,
+}
+
+impl Row {
+    /// The row of a measure that this machine does not allow, with the reason.
+    pub(crate) fn absent(measure: &str, reason: &str) -> Row {
+        Row { measure: measure.into(), ours: "not measured".into(), peer: reason.into(), ratio: None, goal: Goal::None }
+    }
+
+    /// How it came out.
+    pub fn verdict(&self) -> Verdict {
+        let judged = |reached: bool| if reached { Verdict::Reached } else { Verdict::Missed };
+        match (self.goal, self.ratio) {
+            (Goal::Zero { counted: 0 }, _) => Verdict::Reached,
+            (Goal::Zero { .. }, _) => Verdict::Broken,
+            (Goal::AtMost(limit), Some(ratio)) => judged(ratio <= limit),
+            (Goal::AtLeast(limit), Some(ratio)) => judged(ratio >= limit),
+            _ => Verdict::Printed,
+        }
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let goal = match self.goal {
+            Goal::None => "-".into(),
+            Goal::AtMost(limit) => format!("<= {limit:.2}"),
+            Goal::AtLeast(limit) => format!(">= {limit:.2}"),
+            Goal::Zero { .. } => "exactly 0".into(),
+        };
+        let verdict = match self.verdict() {
+            Verdict::Printed => "-",
+            Verdict::Reached => "reached",
+            Verdict::Missed => "missed",
+            Verdict::Broken => "BROKEN",
+        };
+        let ratio = self.ratio.map_or("-".into(), |ratio| format!("{ratio:.2}"));
+        [self.measure.clone(), self.ours.clone(), self.peer.clone(), ratio, goal, verdict.into()]
+    }
+}
+
+/// All of a run.
+#[derive(Clone, Debug)]
+pub struct BenchReport {
+    /// Where it ran.
+    pub machine: Machine,
+    /// What came out.
+    pub rows: Vec<Row>,
+}
+
+impl BenchReport {
+    /// Prints the machine line and the table.
+    ///
+    /// # Errors
+    /// When `out` takes no more.
+    pub fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        writeln!(out, "{}", self.machine)?;
+        let head = ["measure", "ours", "peer or limit", "ratio", "goal", "verdict"].map(String::from);
+        let lines: Vec<_> = std::iter::once(head).chain(self.rows.iter().map(Row::cells)).collect();
+        let widths: [usize; 6] =
+            std::array::from_fn(|column| lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0));
+        for cells in &lines {
+            let line: Vec<_> = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+            writeln!(out, "{}", line.join("  ").trim_end())?;
+        }
+        Ok(())
+    }
+
+    /// The first count that had to be zero and was not.
+    pub(crate) fn broken(&self) -> Option<BenchError> {
+        self.rows.iter().find_map(|row| match row.goal {
+            Goal::Zero { counted } if counted != 0 => {
+                Some(BenchError::Broken { measure: row.measure.clone(), counted })
+            }
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(ratio: Option<f64>, goal: Goal) -> Row {
+        Row { measure: "hop".into(), ours: "80 ns".into(), peer: "20 ns".into(), ratio, goal }
+    }
+
+    #[test]
+    fn verdicts_are_what_the_goal_says() {
+        for (ratio, goal, verdict) in [
+            (Some(5.0), Goal::AtMost(5.0), Verdict::Reached),
+            (Some(5.1), Goal::AtMost(5.0), Verdict::Missed),
+            (Some(0.79), Goal::AtLeast(0.8), Verdict::Missed),
+            (Some(0.8), Goal::AtLeast(0.8), Verdict::Reached),
+            (None, Goal::AtLeast(0.8), Verdict::Printed),
+            (Some(1.0), Goal::None, Verdict::Printed),
+            (None, Goal::Zero { counted: 0 }, Verdict::Reached),
+            (None, Goal::Zero { counted: 1 }, Verdict::Broken),
+        ] {
+            assert_eq!(row(ratio, goal).verdict(), verdict, "{ratio:?} {goal:?}");
+        }
+    }
+
+    #[test]
+    fn a_broken_promise_is_an_error_and_a_missed_goal_is_none() {
+        let report = |rows| BenchReport { machine: Machine::unknown(), rows };
+        assert!(report(vec![row(Some(9.0), Goal::AtMost(5.0))]).broken().is_none());
+        let broken = report(vec![row(None, Goal::Zero { counted: 3 })]).broken();
+        assert!(matches!(broken, Some(BenchError::Broken { counted: 3, .. })));
+    }
+}

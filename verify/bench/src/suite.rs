@@ -1,0 +1,88 @@
+//! The order of the measures, and how much of each a run makes. Called by the command line.
+
+use std::io::Write;
+
+use crate::machine::{IdleExit, Machine, NoHalt};
+use crate::report::{BenchError, BenchReport, Row};
+use crate::{copies, hop, litmus, signals};
+
+/// What a run is to do.
+#[derive(Clone, Copy, Debug)]
+pub struct BenchOptions {
+    /// Few rounds: shows that everything runs, in seconds. Its ratios are rough.
+    pub smoke: bool,
+    /// Hold the idle exit where that is allowed, so that waking a processor does not drown what is measured. (The rows that
+    /// compare with a wake-up say for themselves how they were taken.)
+    pub hold_idle_exit: bool,
+}
+
+impl Default for BenchOptions {
+    fn default() -> Self {
+        BenchOptions { smoke: false, hold_idle_exit: true }
+    }
+}
+
+/// How much of each measure.
+struct Amounts {
+    races: u64,
+    hop_batches: usize,
+    wakes: u32,
+    signals: u64,
+    copy_batches: usize,
+}
+
+const FULL: Amounts =
+    Amounts { races: 5_000_000, hop_batches: 101, wakes: 1_001, signals: 10_000_000, copy_batches: 15 };
+const SMOKE: Amounts = Amounts { races: 100_000, hop_batches: 5, wakes: 51, signals: 100_000, copy_batches: 2 };
+
+/// Measures everything and prints the table.
+///
+/// # Errors
+/// When the output or the memory fails, the device does not do what its data sheet says, or a count that the protocols
+/// promise to be zero is not. A missed goal is no error: the report says so.
+pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, BenchError> {
+    let amounts = if options.smoke { SMOKE } else { FULL };
+    let asked = if options.hold_idle_exit { NoHalt::hold() } else { Err("not asked for".into()) };
+    let (held, idle_exit) = match asked {
+        Ok(held) => (Some(held), IdleExit::Held),
+        Err(reason) => (None, IdleExit::NotHeld(reason)),
+    };
+    let machine = Machine::look(idle_exit);
+    let mut rows = Vec::new();
+    match machine.pair {
+        None => rows.push(Row::absent("everything", "needs two processors")),
+        Some(pair) => {
+            rows.extend(litmus::rows(pair, amounts.races));
+            rows.extend(signals::rows(pair, amounts.signals)?);
+            rows.extend(copies::rows(pair, amounts.copy_batches)?);
+            // The last measure wakes sleepers whose processor has halted, and so the request ends here.
+            drop(held);
+            rows.extend(hop::rows(pair, amounts.hop_batches, amounts.wakes)?);
+        }
+    }
+    let report = BenchReport { machine, rows };
+    report.write(out)?;
+    match report.broken() {
+        Some(broken) => Err(broken),
+        None => Ok(report),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Verdict;
+
+    #[test]
+    fn the_smoke_run_goes_through_and_breaks_no_promise() {
+        // seed: N06, N07, N27
+        // spec: sync §3.9, sync §3.19
+        let mut out = Vec::new();
+        let options = BenchOptions { smoke: true, ..BenchOptions::default() };
+        let report = run(&options, &mut out).expect("the smoke run goes through");
+        let text = String::from_utf8(out).expect("the table is text");
+        assert!(text.starts_with("machine: "), "{text}");
+        assert!(text.lines().count() == report.rows.len() + 2, "{text}");
+        assert!(report.rows.iter().all(|row| row.verdict() != Verdict::Broken), "{text}");
+    }
+}
