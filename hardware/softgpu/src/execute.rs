@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use device_port::Observation;
 use shared_words::{HardwareBarrier, Word, fence, log};
-use softgpu_spec::bus::aperture_entry;
+use softgpu_spec::bus::{PAGE_BYTES, aperture_entry};
 use softgpu_spec::page_table::TABLE_BYTES;
 use softgpu_spec::register::{fault, record};
 use softgpu_spec::{Command, DecodeError, LogSlot};
@@ -17,6 +17,9 @@ use crate::interrupt::Record;
 use crate::mmu::{Access, Flush, Mmu, Target};
 use crate::queue::QueueRun;
 use crate::ring::Nested;
+
+/// Looks at a waited word that follow each other without a pause.
+const EAGER_LOOKS: u32 = 256;
 
 /// What came of a command.
 pub(crate) enum Outcome {
@@ -142,14 +145,17 @@ impl<'a> Execution<'a> {
     /// Looks at the word as often as the device's patience allows, unless the engine is wanted.
     #[inline]
     fn poll(&self, target: Target<'_>, value: u64) -> bool {
-        for _ in 0..self.gpu.config.poll_spins {
+        for turn in 0..self.gpu.config.poll_spins {
             if Word::load(target.word) >= value {
                 return true;
             }
             if self.face.is_asked() || self.face.has_news() {
                 return false;
             }
-            std::hint::spin_loop();
+            // A pause costs as much as a cache line's way on some processors: the first looks do without.
+            if turn >= EAGER_LOOKS {
+                std::hint::spin_loop();
+            }
         }
         false
     }
@@ -181,8 +187,8 @@ impl<'a> Execution<'a> {
             None => fence::signal::<HardwareBarrier>(&current.word, &monitored.word, value, || ()),
             Some(slot) => {
                 let words = self.log_words(slot)?;
-                let now = self.gpu.now();
-                let write = || write_log(&words, value, slot, log::SIGNAL_EXECUTED, 0, now);
+                // The clock is read when the value is stored: that is when the operation completes, and nobody waits for it.
+                let write = || write_log(&words, value, slot, log::SIGNAL_EXECUTED, 0, self.gpu.now());
                 fence::signal::<HardwareBarrier>(&current.word, &monitored.word, value, write)
             }
         };
@@ -236,15 +242,24 @@ impl<'a> Execution<'a> {
         self.mmu.word(&self.gpu.bus, self.queue.root, va, access)
     }
 
-    /// The words of a log slot, found before anything is stored.
+    /// The words of a log slot, found before anything is stored. An entry inside one page is translated once.
     fn log_words(&mut self, slot: LogSlot) -> Result<[Target<'a>; 5], Fault> {
-        let entry = |offset: u64| slot.entry_va.wrapping_add(offset);
+        let position = self.word(slot.position_va, Access::Write)?;
+        let first = self.word(slot.entry_va, Access::Write)?;
+        let one_page = slot.entry_va % PAGE_BYTES + log::ENTRY_BYTES <= PAGE_BYTES;
+        let mut entry = |offset: u64| {
+            if one_page {
+                let site = first.site.plus(offset);
+                return Ok(Target { site, word: self.gpu.bus.write_word(site) });
+            }
+            self.mmu.word(&self.gpu.bus, self.queue.root, slot.entry_va.wrapping_add(offset), Access::Write)
+        };
         Ok([
-            self.word(entry(log::entry::FENCE_VALUE), Access::Write)?,
-            self.word(entry(log::entry::HANDLE_AND_OPERATION), Access::Write)?,
-            self.word(entry(log::entry::OBSERVED), Access::Write)?,
-            self.word(entry(log::entry::END), Access::Write)?,
-            self.word(slot.position_va, Access::Write)?,
+            entry(log::entry::FENCE_VALUE)?,
+            entry(log::entry::HANDLE_AND_OPERATION)?,
+            entry(log::entry::OBSERVED)?,
+            entry(log::entry::END)?,
+            position,
         ])
     }
 

@@ -18,7 +18,7 @@ use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
 use crate::driver_host::KernelPages;
 use crate::features::Features;
 use crate::machine::{Cx, Effect, Token};
-use crate::object::{Allocation, Context, Device, Doorbell, Fence, PagingQueue, ProcessOnAdapter, Queue, Store};
+use crate::object::{Allocation, Context, Device, Doorbell, Dying, Fence, PagingQueue, ProcessOnAdapter, Queue, Store};
 use crate::paging::PagingRing;
 use crate::refusal::removed;
 
@@ -111,6 +111,7 @@ pub struct Adapter {
     pub allocations: Store<Allocation>,
     pub allocation_numbers: BTreeMap<vidmm::AllocationId, u64>,
     pub fences: Store<Fence>,
+    pub dying: VecDeque<Dying>,
     pub ring: PagingRing,
     pub due: VecDeque<Waiter>,
     pub stopped: Option<String>,
@@ -121,6 +122,7 @@ impl Adapter {
     /// Carries out what is due until nothing is.
     pub fn settle(&mut self, cx: &mut Cx<'_>) {
         self.reap_paging(cx);
+        self.bury_dead(cx);
         self.pump_paging(cx);
         while let Some(waiter) = self.due.pop_front() {
             match waiter {

@@ -78,6 +78,7 @@ impl Adapter {
         for context in contexts {
             self.destroy_context(cx, context);
         }
+        self.bury_dead_of(cx, number);
         let fences: Vec<u64> = self.devices[number].fences.iter().copied().collect();
         for fence in fences {
             self.destroy_fence(cx, fence);

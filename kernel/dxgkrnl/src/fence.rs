@@ -197,12 +197,14 @@ impl Adapter {
         let mode = if flags.contains(WaitFlags::WAIT_ANY) { WaitMode::Any } else { WaitMode::All };
         let first = points[0];
         let points: Vec<_> = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
-        if self.begin_wait(cx, &points, mode, Waiter::Answer { token, device }) {
+        let Some(updates) = self.register_wait(&points, mode, Waiter::Answer { token, device }) else {
             return Ok(Answer::Done(Ok(Reply::Done)));
-        }
+        };
         self.counters.cpu_waits += 1;
         let process = self.devices[device].process.0;
         cx.emit(Event::CpuWaitBegan { process, wait: token.0, fence: first.0, value: first.1 });
+        // What this publishes may find the value there already: the wait ends in this turn then.
+        self.publish(cx, updates);
         Ok(Answer::Later(token))
     }
 
@@ -214,14 +216,27 @@ impl Adapter {
         mode: WaitMode,
         waiter: Waiter,
     ) -> bool {
-        let (memory, fences, numbers) = (&self.memory, &self.fences, &self.fence_numbers);
-        let mut current = |fence: FenceId| Word::load(memory.word(fences[numbers[&fence]].slot.current.0));
-        match self.waits.wait(points, mode, &mut current, waiter) {
-            WaitOutcome::Satisfied(_) => true,
-            WaitOutcome::Pending { updates, .. } => {
+        match self.register_wait(points, mode, waiter) {
+            None => true,
+            Some(updates) => {
                 self.publish(cx, updates);
                 false
             }
+        }
+    }
+
+    /// Registers a wait and says what is to be published for it; `None` when it is satisfied at once.
+    fn register_wait(
+        &mut self,
+        points: &[FencePoint<FenceId>],
+        mode: WaitMode,
+        waiter: Waiter,
+    ) -> Option<Vec<MonitoredUpdate>> {
+        let (memory, fences, numbers) = (&self.memory, &self.fences, &self.fence_numbers);
+        let mut current = |fence: FenceId| Word::load(memory.word(fences[numbers[&fence]].slot.current.0));
+        match self.waits.wait(points, mode, &mut current, waiter) {
+            WaitOutcome::Satisfied(_) => None,
+            WaitOutcome::Pending { updates, .. } => Some(updates),
         }
     }
 

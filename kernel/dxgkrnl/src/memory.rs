@@ -11,7 +11,7 @@ use wddm_types::{Blame, FencePoint, GpuVa, NtStatus, PAGE_BYTES, Pages};
 
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Token};
-use crate::object::{Allocation, PagingQueue};
+use crate::object::{Allocation, Dying, PagingQueue};
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, refuse};
 
 /// Most allocations in one call.
@@ -101,17 +101,54 @@ impl Adapter {
         }
     }
 
-    /// `D3DKMTDestroyAllocation2` with flags 0: everything queued before may touch it; it goes behind that.
+    /// `D3DKMTDestroyAllocation2` with flags 0: everything queued before may touch it; it goes when that is done.
     // spec: memory §6.2
     pub fn destroy_allocation(&mut self, cx: &mut Cx<'_>, number: u64, after: &[FencePoint<FenceId>]) {
         let allocation = self.allocations.remove(number).expect("an allocation is destroyed once");
-        let process = self.devices[allocation.device].process;
-        self.devices[allocation.device].allocations.remove(&number);
-        let work = self.vidmm.destroy_allocation(allocation.vidmm, after);
-        // The driver's own destroy stands behind every operation that may still name the allocation.
-        self.queue_work(cx, process, None, work, vec![allocation.kmd]);
-        self.allocation_numbers.remove(&allocation.vidmm);
+        let device = allocation.device;
+        let process = self.devices[device].process;
+        self.devices[device].allocations.remove(&number);
         cx.emit(Event::AllocationDestroyed { allocation: number });
+        let live = self.live_points(after.to_vec());
+        let after = self.unreached(live);
+        let dying = Dying { device, process, vidmm: allocation.vidmm, kmd: allocation.kmd, after };
+        if dying.after.is_empty() {
+            self.bury(cx, dying);
+        } else {
+            self.vidmm.doom_allocation(dying.vidmm, &dying.after);
+            self.dying.push_back(dying);
+        }
+    }
+
+    /// Ends the destroyed allocations whose last use is over.
+    pub fn bury_dead(&mut self, cx: &mut Cx<'_>) {
+        self.bury_where(cx, |adapter, dying| {
+            let live = adapter.live_points(dying.after.clone());
+            adapter.unreached(live).is_empty()
+        });
+    }
+
+    /// Ends the destroyed allocations of a device whose queues have stopped.
+    pub fn bury_dead_of(&mut self, cx: &mut Cx<'_>, device: u64) {
+        self.bury_where(cx, |_, dying| dying.device == device);
+    }
+
+    fn bury_where(&mut self, cx: &mut Cx<'_>, over: impl Fn(&Adapter, &Dying) -> bool) {
+        for _ in 0..self.dying.len() {
+            let dying = self.dying.pop_front().expect("counted");
+            if over(self, &dying) {
+                self.bury(cx, dying);
+            } else {
+                self.dying.push_back(dying);
+            }
+        }
+    }
+
+    fn bury(&mut self, cx: &mut Cx<'_>, dying: Dying) {
+        let work = self.vidmm.destroy_allocation(dying.vidmm, &[]);
+        // The driver's own destroy stands behind every operation that may still name the allocation.
+        self.queue_work(cx, dying.process, None, work, vec![dying.kmd]);
+        self.allocation_numbers.remove(&dying.vidmm);
     }
 
     /// `D3DKMTMakeResident`.

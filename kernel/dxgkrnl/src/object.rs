@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use ddi::{KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdProcess, KmdQueue};
 use gpu_fence::FenceId;
 use kmt_calls::DeviceState;
-use wddm_types::{NodeId, ProcessId, WordAddress};
+use wddm_types::{FencePoint, NodeId, ProcessId, WordAddress};
 
 use crate::fence::FenceSlot;
 use crate::handle::HandleTable;
@@ -185,6 +185,16 @@ pub struct Allocation {
     pub device: u64,
     pub vidmm: vidmm::AllocationId,
     pub kmd: KmdAllocation,
+}
+
+/// A destroyed allocation that queued work may still use.
+pub struct Dying {
+    pub device: u64,
+    pub process: ProcessId,
+    pub vidmm: vidmm::AllocationId,
+    pub kmd: KmdAllocation,
+    /// Its last use.
+    pub after: Vec<FencePoint<FenceId>>,
 }
 
 /// A native fence on this adapter.

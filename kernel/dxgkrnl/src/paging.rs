@@ -351,7 +351,7 @@ impl Adapter {
     }
 
     /// Points whose fences have not reached them.
-    fn unreached(&self, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
+    pub fn unreached(&self, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
         let reached = |point: &FencePoint<FenceId>| self.current_value(self.fence_numbers[&point.fence]) >= point.value;
         points.into_iter().filter(|point| !reached(point)).collect()
     }

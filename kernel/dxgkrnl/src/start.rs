@@ -141,6 +141,7 @@ impl Adapter {
             allocations: Store::default(),
             allocation_numbers: BTreeMap::new(),
             fences: Store::default(),
+            dying: VecDeque::new(),
             ring: PagingRing::new(device, context),
             due: VecDeque::new(),
             stopped: None,

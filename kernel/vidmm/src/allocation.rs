@@ -70,6 +70,8 @@ pub(crate) struct Allocation<F> {
     pub count: u64,
     /// Time of the evict that took the count to 0, while pages are still in a memory segment.
     pub lazy_since: Option<u64>,
+    /// Destroyed by its owner, and kept until its last use is over: its pages are the first to go, uncopied.
+    pub doomed: bool,
     /// Last uses that no work has waited for yet.
     pub last_use: Vec<FencePoint<F>>,
     /// Where it is mapped: space and first page.

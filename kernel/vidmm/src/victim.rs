@@ -61,6 +61,8 @@ impl<F: Copy + Eq> VidMm<F> {
         };
         let segment = *segment;
         let place = &mut self.segments[usize::from(segment.0) - 1];
+        // What its owner has destroyed leaves as if it were destroyed now, whoever needs the room.
+        let cause = if allocation.doomed { Cause::Destroy } else { cause };
         let taken = extents.take_end(pages);
         let empty = extents.pages() == 0;
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
@@ -151,13 +153,18 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Puts content without a count at the end of the victims' order.
     pub(crate) fn become_victim(&mut self, id: AllocationId) {
         self.tick += 1;
+        self.become_victim_at(id, self.tick);
+    }
+
+    /// Puts content without a count into the victims' order at `tick`.
+    pub(crate) fn become_victim_at(&mut self, id: AllocationId, tick: u64) {
         let allocation = &mut self.allocations[id];
         assert!(allocation.count == 0 && allocation.lazy_since.is_none(), "it has just left the last list");
         if let Placement::Memory(segment, extents) = &allocation.placement {
             let place = &mut self.segments[usize::from(segment.0) - 1];
-            place.lazy.insert(self.tick, id);
+            place.lazy.insert(tick, id);
             place.lazy_pages += extents.pages();
-            allocation.lazy_since = Some(self.tick);
+            allocation.lazy_since = Some(tick);
         }
     }
 

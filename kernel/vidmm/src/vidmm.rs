@@ -31,6 +31,8 @@ pub struct VidMm<F> {
     pub(crate) allocations: Slab<AllocationId, Allocation<F>>,
     /// Time: counts evicts that took a count to 0.
     pub(crate) tick: u64,
+    /// Counts the doomed: they stand before all other victims.
+    pub(crate) doomed_tick: u64,
     /// Serial of the last work returned, and of the last one known to be complete.
     pub(crate) serial: u64,
     pub(crate) completed: u64,
@@ -65,6 +67,9 @@ impl TableSources {
     }
 }
 
+/// Ticks below this order the doomed among themselves.
+const DOOMED_TICKS: u64 = 1 << 40;
+
 impl<F: Copy + Eq> VidMm<F> {
     /// Takes over an adapter's memory as its driver described it. `levels[0]` is the leaf.
     ///
@@ -90,7 +95,8 @@ impl<F: Copy + Eq> VidMm<F> {
             spaces: Slab::new(),
             devices: Slab::new(),
             allocations: Slab::new(),
-            tick: 0,
+            tick: DOOMED_TICKS,
+            doomed_tick: 0,
             serial: 0,
             completed: 0,
             system,
@@ -204,6 +210,7 @@ impl<F: Copy + Eq> VidMm<F> {
             placement: Placement::None,
             count: 0,
             lazy_since: None,
+            doomed: false,
             last_use: Vec::new(),
             mappings: Default::default(),
             locks: 0,
@@ -242,6 +249,25 @@ impl<F: Copy + Eq> VidMm<F> {
             Placement::Memory(_, extents) => extents.pages() == allocation.pages,
             Placement::System(_) => true,
         }
+    }
+
+    /// The owner has destroyed an allocation that queued work may still use (memory §8.5, S8). It is on no list any more,
+    /// its pages count as room: whoever needs them takes them first, uncopied, behind `after`. When its last use is over,
+    /// [`VidMm::destroy_allocation`] ends it. So a destruction holds up nobody who has room, and nobody is evicted for
+    /// the sake of the dead.
+    // spec: memory §6.2, memory §8.5
+    pub fn doom_allocation(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
+        for counts in self.devices.iter_mut().map(|device| &mut device.counts) {
+            counts.remove(&id);
+        }
+        self.spare(id);
+        self.doomed_tick += 1;
+        let allocation = &mut self.allocations[id];
+        assert!(!allocation.doomed, "an allocation is destroyed once");
+        allocation.doomed = true;
+        allocation.count = 0;
+        merge_points(&mut allocation.last_use, after);
+        self.become_victim_at(id, self.doomed_tick);
     }
 
     /// Ends an allocation: its addresses are unmapped (memory §6.2), its content dropped, a lock on it undone (§10.1

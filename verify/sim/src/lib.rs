@@ -17,6 +17,7 @@
 //! | paging order | paging work is queued, submitted and completed in one order |
 //! | answers | what behaves is refused only for scarcity; what does not is refused and changes nothing |
 //! | liveness | the world comes to its end, and everybody who waits is answered |
+//! | assertion | nothing in kernel, driver or device panics |
 //! | ddi contract | handles of the driver live from create to destroy; at the end it holds nothing of the dead |
 //!
 //! [`Sabotage`] breaks something on purpose, so that each checker is seen to fail.

@@ -32,7 +32,10 @@ const DRAIN_STEPS_MAX: u64 = 1_000_000;
 /// The first rule that was broken.
 pub fn run(seed: u64, sabotage: Sabotage) -> Result<Report, Box<Violation>> {
     let ledger = Shared::default();
-    let result = World::new(seed, sabotage, &ledger).and_then(World::run);
+    // An assertion of the kernel, the driver or the device is a finding like any other: it needs its seed.
+    let world = || World::new(seed, sabotage, &ledger).and_then(World::run);
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(world))
+        .unwrap_or_else(|_| Err(("assertion", "a panic, reported on standard error".into())));
     result.map_err(|(checker, place)| {
         let last_events = shared(&ledger).last_events();
         Box::new(Violation { seed, checker, place, last_events })

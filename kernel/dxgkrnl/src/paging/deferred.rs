@@ -99,8 +99,10 @@ impl Adapter {
         let answer_value = answer.and_then(|wanted| {
             self.ring.submitted.iter().find(|work| work.number >= wanted).map(|work| work.progress_value)
         });
-        let buffer_value =
-            (!self.ring.building.is_empty()).then(|| self.ring.buffers[self.ring.next_buffer].busy_until);
+        // Half of the buffers at once: the hardware has the other half to go on with, and the CPU is woken seldom.
+        let count = self.ring.buffers.len();
+        let middle = (self.ring.next_buffer + (count - 1) / 2) % count;
+        let buffer_value = (!self.ring.building.is_empty()).then(|| self.ring.buffers[middle].busy_until);
         let Some(value) = [answer_value, buffer_value].into_iter().flatten().min() else { return };
         let point = [self.point(progress, value)];
         if self.begin_wait(cx, &point, WaitMode::All, Waiter::Ring { packet: false }) {
