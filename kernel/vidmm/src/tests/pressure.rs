@@ -52,6 +52,31 @@ fn victims_of_one_call_go_in_list_order_and_a_use_in_between_saves() {
     assert_eq!(moves(&work), [(a, Discard, 16), (b, Discard, 1), (e, Fill, 17)]);
 }
 
+/// What its owner destroyed while it was in use: room for whoever needs it, before any victim, uncopied, behind its last use.
+#[test]
+fn the_doomed_go_first_and_nobody_else_for_them() {
+    // spec: memory §6.2, §8.2, §8.5 S8
+    use MoveKind::{Discard, Fill, PageOut};
+    let (mut mm, _, device) = with_device(64);
+    let [a, b, c] = [20, 20, 20].map(|pages| create(&mut mm, device, pages, &[VRAM]));
+    let d = create(&mut mm, device, 30, &[VRAM]);
+    mm.make_resident(device, &[a, b, c]).expect("they fit");
+    mm.evict(device, &[a], LAZY, &[]).expect("counted");
+    mm.doom_allocation(b, &[point(4, 9)]);
+    mm.doom_allocation(c, &[point(4, 7)]);
+    let work = mm.make_resident(device, &[d]).expect("the doomed suffice");
+    assert_eq!(moves(&work), [(b, Discard, 20), (c, Discard, 6), (d, Fill, 30)]);
+    let work = work.expect("it moves");
+    assert_eq!(work.moves[0].cause, Cause::Destroy);
+    assert_eq!(work.after, [point(4, 9)], "one wait for the later of the two uses of one fence");
+    let rest = mm.destroy_allocation(c, &[]).expect("it still had pages");
+    assert_eq!((moves(&Some(rest)), mm.resident_bytes(VRAM)), (vec![(c, Discard, 14)], 50 * PAGE_BYTES));
+    assert!(mm.destroy_allocation(b, &[]).is_none_or(|work| work.moves.is_empty()), "nothing of it was left");
+    let e = create(&mut mm, device, 30, &[VRAM]);
+    let work = mm.make_resident(device, &[e]).expect("the lazy one is a victim now");
+    assert_eq!(moves(&work), [(a, PageOut, 16), (e, Fill, 30)]);
+}
+
 #[test]
 fn a_fence_point_is_waited_for_once() {
     let (mut mm, _, device) = with_device(64);
