@@ -55,7 +55,7 @@ fn victims_of_one_call_go_in_list_order_and_a_use_in_between_saves() {
 /// What its owner destroyed while it was in use: room for whoever needs it, before any victim, uncopied, behind its last use.
 #[test]
 fn the_doomed_go_first_and_nobody_else_for_them() {
-    // spec: memory §6.2, §8.2, §8.5 S8
+    // spec: memory §6.2, §8.2, §8.5
     use MoveKind::{Discard, Fill, PageOut};
     let (mut mm, _, device) = with_device(64);
     let [a, b, c] = [20, 20, 20].map(|pages| create(&mut mm, device, pages, &[VRAM]));
