@@ -112,6 +112,11 @@ impl<'a> Execution<'a> {
     #[inline]
     fn wait(&mut self, va: u64, value: u64, log: Option<LogSlot>) -> Result<Outcome, Fault> {
         let target = self.word(va, Access::Read)?;
+        // The log's words are found before the wait, so that nothing but stores lies between the value and what follows.
+        let log = match log {
+            Some(slot) => Some((slot, self.log_words(slot)?)),
+            None => None,
+        };
         if self.queue.parked {
             // It was parked here, and whoever made the queue ready has seen the value.
             self.queue.parked = false;
@@ -161,10 +166,14 @@ impl<'a> Execution<'a> {
     }
 
     #[inline]
-    fn wait_over(&mut self, target: Target<'_>, value: u64, slot: Option<LogSlot>) -> Result<Outcome, Fault> {
-        if let Some(slot) = slot {
+    fn wait_over(
+        &mut self,
+        target: Target<'_>,
+        value: u64,
+        log: Option<(LogSlot, [Target<'_>; 5])>,
+    ) -> Result<Outcome, Fault> {
+        if let Some((slot, words)) = log {
             let observed = self.queue.observed.take().unwrap_or(0);
-            let words = self.log_words(slot)?;
             write_log(&words, value, slot, log::WAIT_UNBLOCKED, observed, self.gpu.now());
         }
         self.gpu.trace_wait(false, self.queue.number, target.site, value);
