@@ -192,13 +192,18 @@ impl<'a> Execution<'a> {
     ) -> Result<Outcome, Fault> {
         let current = self.word(current_va, Access::Write)?;
         let monitored = self.word(monitored_va, Access::Read)?;
+        let mut logged = Ok(());
         let interrupt = match slot {
             None => fence::signal::<HardwareBarrier>(&current.word, &monitored.word, value, || ()),
             Some(slot) => {
-                let words = self.log_words(slot)?;
-                // The clock is read when the value is stored: that is when the operation completes, and nobody waits for it.
-                let write = || write_log(&words, value, slot, log::SIGNAL_EXECUTED, 0, self.gpu.now());
-                fence::signal::<HardwareBarrier>(&current.word, &monitored.word, value, write)
+                // Who waits for the value does not wait for its log: the log's words are found, and the clock is read, when
+                // the value is stored. A log that is not there is a fault all the same, of this queue alone.
+                let (gpu, write) = (self.gpu, &mut logged);
+                fence::signal::<HardwareBarrier>(&current.word, &monitored.word, value, || {
+                    *write = self
+                        .log_words(slot)
+                        .map(|words| write_log(&words, value, slot, log::SIGNAL_EXECUTED, 0, gpu.now()));
+                })
             }
         };
         self.face.counters.signals.add(1);
@@ -210,7 +215,8 @@ impl<'a> Execution<'a> {
                 .raise(Record { kind: record::FENCE, fields: [u64::from(self.queue.number), current_va, value] });
         }
         self.gpu.unpark_after_store(current.site);
-        Ok(Outcome::Done)
+        // Whoever waits has been told, log or no log.
+        logged.map(|()| Outcome::Done)
     }
 
     fn branch(&mut self, va: u64, words: u32) -> Result<Outcome, Fault> {
