@@ -3,7 +3,7 @@
 use wddm_types::NodeId;
 
 use crate::fence::OsGlobalFence;
-use crate::queue::KmdQueue;
+use crate::queue::{KmdQueue, OsContext};
 
 bitflags::bitflags! {
     /// `DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS` (sync §2.8).
@@ -27,6 +27,13 @@ pub enum Interrupt<'a> {
         queues: &'a [KmdQueue],
         /// Flags.
         flags: InterruptFlags,
+    },
+    /// 17, `DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED`: no engine executes for the context any more (sync §4.1).
+    SuspendContextCompleted {
+        /// The *kernel's* handle.
+        context: OsContext,
+        /// The value that `suspend_context` was given.
+        suspend_fence: u64,
     },
     /// 12, `DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED`.
     HwQueuePageFaulted(PageFault),

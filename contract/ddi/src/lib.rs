@@ -43,6 +43,6 @@ pub use paging::{BuildPagingBuffer, Mdl, PagingOp, PagingStatus, TransferEnd, Tr
 pub use queue::{
     ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, HwQueueFlags, KmdContext,
     KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, OsContext, OsDoorbell, OsQueue, ProgressFence,
-    SubmitCommandToHwQueue,
+    SubmitCommandToHwQueue, SuspendStatus,
 };
 pub use segment::{PagingBufferInfo, QuerySegment4, SegmentDescriptor4, SegmentFlags};

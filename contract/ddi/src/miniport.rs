@@ -15,7 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::paging::{BuildPagingBuffer, PagingStatus};
 use crate::queue::{
     ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, KmdContext, KmdDevice,
-    KmdDoorbell, KmdProcess, KmdQueue, SubmitCommandToHwQueue,
+    KmdDoorbell, KmdProcess, KmdQueue, SubmitCommandToHwQueue, SuspendStatus,
 };
 use crate::segment::QuerySegment4;
 
@@ -161,6 +161,16 @@ pub trait HardwareQueues {
     /// # Errors
     /// Any status puts the device in error.
     fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiSuspendContext`: the context's queues leave the run list; their rings stay as they are and may be filled on.
+    /// Answered by [`Interrupt::SuspendContextCompleted`] with this `suspend_fence`, unless nothing executes at return.
+    ///
+    /// # Errors
+    /// Any status stops the adapter.
+    fn suspend_context(&mut self, context: KmdContext, suspend_fence: u64) -> Result<SuspendStatus, DriverStatus>;
+
+    /// `DxgkDdiResumeContext`: its queues go on where they were. Must succeed.
+    fn resume_context(&mut self, context: KmdContext);
 
     /// `DxgkDdiResetHwEngine` narrowed to one queue after a fault: the queue is stopped and stays stopped, all others go
     /// on. Must succeed.

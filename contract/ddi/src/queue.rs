@@ -113,6 +113,15 @@ pub struct SubmitCommandToHwQueue {
     pub paging: bool,
 }
 
+/// What `DxgkDdiSuspendContext` answers (sync §4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SuspendStatus {
+    /// `STATUS_SUCCESS`: nothing executes for the context.
+    Suspended,
+    /// `STATUS_PENDING`: an interrupt will say so.
+    Pending,
+}
+
 /// `DXGKARG_CREATEDOORBELL` (sync §2.9).
 #[derive(Clone, Copy, Debug)]
 pub struct CreateDoorbell {

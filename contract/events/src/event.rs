@@ -95,6 +95,10 @@ events! {
     DeviceCreated = 5 { process: u32, device: u64 }
     /// A device went into error: `state` as D3DKMT_DEVICEEXECUTION_*.
     DeviceInError = 6 { device: u64, state: u32, reason: String }
+    /// A device's contexts are taken off the hardware: 1 residency, 2 page-table change, 4 power (bits).
+    DeviceSuspended = 7 { device: u64, reasons: u32 }
+    /// They run again.
+    DeviceResumed = 8 { device: u64 }
     /// An allocation was created.
     AllocationCreated = 10 { device: u64, allocation: u64, size_bytes: u64 }
     /// An allocation was destroyed.

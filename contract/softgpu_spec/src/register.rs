@@ -46,6 +46,11 @@ pub mod queue_control {
     pub const ENABLE: u64 = 1;
     /// Forget the queue. When the write returns no engine executes for it any more.
     pub const DISABLE: u64 = 2;
+    /// Stop executing for the queue and keep its place in the ring. When the write returns no engine executes for it; a
+    /// [`super::record::SUSPENDED`] says so too. A command under way is finished first; a wait is left and found again.
+    pub const SUSPEND: u64 = 3;
+    /// Go on with a suspended queue where it was, under the root that QUEUE_ROOT names now. Nothing on any other.
+    pub const RESUME: u64 = 4;
 }
 
 /// Values read from [`QUEUE_CONTROL`].
@@ -58,6 +63,8 @@ pub mod queue_state {
     pub const PARKED: u64 = 2;
     /// Stopped by a fault.
     pub const FAULTED: u64 = 3;
+    /// Set aside by SUSPEND.
+    pub const SUSPENDED: u64 = 4;
 }
 
 /// w: arguments of the next CMP command.
@@ -123,6 +130,8 @@ pub mod record {
     pub const FAULT: u64 = 3;
     /// Records were lost.
     pub const OVERFLOW: u64 = 4;
+    /// No engine executes for a queue any more, as SUSPEND asked. Field: queue.
+    pub const SUSPENDED: u64 = 5;
 }
 
 /// Causes of a fault.

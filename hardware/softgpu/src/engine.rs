@@ -11,6 +11,7 @@
 //!            └───────────┴────────── ring, unpark, enable ◄─────┘
 //! ```
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Condvar, Mutex};
 
@@ -147,6 +148,8 @@ pub(crate) struct EngineState {
     pub(crate) enabled: bool,
     pub(crate) mmu: Mmu,
     pub(crate) queues: Vec<Option<QueueRun>>,
+    /// Suspended queues, by number.
+    shelf: BTreeMap<u32, QueueRun>,
     pub(crate) flight: Option<Flight>,
     scratch: Box<Scratch>,
     active: Active,
@@ -164,6 +167,7 @@ impl EngineState {
             enabled: false,
             mmu: Mmu::new(),
             queues: (0..QUEUE_COUNT).map(|_| None).collect(),
+            shelf: BTreeMap::new(),
             flight: None,
             scratch: Box::new([0; softgpu_spec::command::WORDS_MAX]),
             active: Active::default(),
@@ -180,6 +184,36 @@ impl EngineState {
 
     /// Lets a queue go. A command under way is finished first, or left where it is if `abandon`; a wait just ends.
     pub(crate) fn detach(&mut self, gpu: &SoftGpu, engine: usize, number: u32, abandon: bool) -> Option<Flush> {
+        self.shelf.remove(&number);
+        let (flush, _) = self.take_out(gpu, engine, number, abandon);
+        flush
+    }
+
+    /// Sets a queue aside with its place in its ring.
+    pub(crate) fn shelve(&mut self, gpu: &SoftGpu, engine: usize, number: u32, abandon: bool) -> Option<Flush> {
+        let (flush, queue) = self.take_out(gpu, engine, number, abandon);
+        if let Some(mut queue) = queue {
+            queue.set_aside();
+            self.shelf.insert(number, queue);
+        }
+        flush
+    }
+
+    /// Takes a queue from the shelf again.
+    pub(crate) fn unshelve(&mut self, number: u32, root: u64) {
+        if let Some(mut queue) = self.shelf.remove(&number) {
+            queue.root = root;
+            self.queues[number as usize] = Some(queue);
+        }
+    }
+
+    fn take_out(
+        &mut self,
+        gpu: &SoftGpu,
+        engine: usize,
+        number: u32,
+        abandon: bool,
+    ) -> (Option<Flush>, Option<QueueRun>) {
         let mut flush = None;
         if self.flight.as_ref().is_some_and(|flight| flight.queue == number as usize) {
             let waits = matches!(Command::decode(&self.scratch[..]), Ok((Command::Wait { .. }, _)));
@@ -190,12 +224,11 @@ impl EngineState {
             }
             self.flight = None;
         }
-        if let Some(queue) = self.queues[number as usize].take() {
-            self.waiting -= u32::from(queue.parked);
-        }
+        let queue = self.queues[number as usize].take();
+        self.waiting -= queue.as_ref().map_or(0, |queue| u32::from(queue.parked));
         self.active.remove(number as usize);
         gpu.forget_parked(number);
-        flush
+        (flush, queue)
     }
 
     /// One command of one queue, or a part of a long one.

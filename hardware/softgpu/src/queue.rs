@@ -91,6 +91,15 @@ impl QueueRun {
         }
     }
 
+    /// The queue is set aside at the command that it has reached. A wait there is asked again when it goes on, and what
+    /// its ring's addresses mean may have changed by then.
+    pub(crate) fn set_aside(&mut self) {
+        self.ring_window = Window::CLOSED;
+        self.nested_window = Window::CLOSED;
+        self.parked = false;
+        self.observed = None;
+    }
+
     /// Whether there is a command to execute.
     #[inline]
     pub(crate) fn has_work(&mut self, doorbells: &Memory) -> bool {

@@ -137,6 +137,8 @@ impl SoftGpu {
                 self.enable(queue, setup);
             }
             queue_control::DISABLE => self.disable(queue),
+            queue_control::SUSPEND => self.suspend(queue),
+            queue_control::RESUME => self.resume(queue, setup.root),
             _ => {}
         }
     }
@@ -183,6 +185,41 @@ impl SoftGpu {
         if let Some(flush) = flush {
             self.flush(flush);
         }
+        self.due_after(&self.engines[number], 0);
+    }
+
+    /// Sets a queue aside; when this returns no engine executes for it. One that does not run needs no setting aside.
+    fn suspend(&self, queue: u32) {
+        let face = &self.queues[queue as usize];
+        let number = face.engine.load(Ordering::Acquire) as usize;
+        let flush = self.engines[number].ask(|state| {
+            let runs = matches!(face.state(), queue_state::READY | queue_state::PARKED);
+            let flush = if runs { state.shelve(self, number, queue, self.is_virtual()) } else { None };
+            // A command that was finished first may have faulted.
+            if runs && face.state() != queue_state::FAULTED {
+                face.state.store(queue_state::SUSPENDED, Ordering::Release);
+            }
+            flush
+        });
+        if let Some(flush) = flush {
+            self.flush(flush);
+        }
+        self.due_after(&self.engines[number], 0);
+        self.interrupts.raise(Record { kind: record::SUSPENDED, fields: [u64::from(queue), 0, 0] });
+    }
+
+    /// Goes on with a queue that was set aside.
+    fn resume(&self, queue: u32, root: u64) {
+        let face = &self.queues[queue as usize];
+        if face.state() != queue_state::SUSPENDED {
+            return;
+        }
+        let number = face.engine.load(Ordering::Acquire) as usize;
+        self.engines[number].ask(|state| {
+            state.unshelve(queue, root);
+            face.state.store(queue_state::READY, Ordering::Release);
+        });
+        self.engines[number].wake(queue);
         self.due_after(&self.engines[number], 0);
     }
 

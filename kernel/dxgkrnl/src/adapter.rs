@@ -21,6 +21,7 @@ use crate::machine::{Cx, Effect, Token};
 use crate::object::{Allocation, Context, Device, Doorbell, Dying, Fence, PagingQueue, ProcessOnAdapter, Queue, Store};
 use crate::paging::PagingRing;
 use crate::refusal::removed;
+use crate::suspension::Suspensions;
 
 /// How an adapter is set up. Sizes are in the units that their types say.
 #[derive(Clone, Debug)]
@@ -113,6 +114,7 @@ pub struct Adapter {
     pub fences: Store<Fence>,
     pub dying: VecDeque<Dying>,
     pub ring: PagingRing,
+    pub suspensions: Suspensions,
     pub due: VecDeque<Waiter>,
     pub stopped: Option<String>,
     pub counters: AdapterCounters,

@@ -12,6 +12,7 @@ use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::{Device, ProcessOnAdapter};
 use crate::refusal::{from_driver, no_memory, removed};
+use crate::suspension::SuspendReasons;
 use crate::word_page::WordPages;
 
 impl Adapter {
@@ -37,6 +38,7 @@ impl Adapter {
             vidmm,
             kmd,
             state: DeviceState::Active,
+            suspended: SuspendReasons::empty(),
             contexts: BTreeSet::new(),
             paging_queues: BTreeSet::new(),
             allocations: BTreeSet::new(),
@@ -153,6 +155,7 @@ impl Adapter {
         for fence in fences {
             self.signal_always(cx, fence);
         }
+        self.forget_suspension_of(cx, number);
     }
 
     /// Refuses what a device in error may not do (memory §8.6).

@@ -1,6 +1,6 @@
 //! The interrupt path: the driver's routine says what happened, then the kernel acts (sync §3.10, memory §5.8).
 
-use ddi::{Interrupt, KmdQueue, Notify, OsGlobalFence, PageFault};
+use ddi::{Interrupt, KmdQueue, Notify, OsContext, OsGlobalFence, PageFault};
 use events::Event;
 use kmt_calls::DeviceState;
 
@@ -16,6 +16,7 @@ struct Reported {
     fences: Vec<Vec<OsGlobalFence>>,
     any: u32,
     faults: Vec<PageFault>,
+    suspended: Vec<(OsContext, u64)>,
     unsupported: bool,
 }
 
@@ -31,6 +32,9 @@ impl Notify for Reported {
                 }
             }
             Interrupt::HwQueuePageFaulted(fault) => self.faults.push(fault),
+            Interrupt::SuspendContextCompleted { context, suspend_fence } => {
+                self.suspended.push((context, suspend_fence));
+            }
         }
     }
 }
@@ -60,6 +64,9 @@ impl Adapter {
         }
         for _ in 0..reported.any {
             self.any_fence_signaled(cx);
+        }
+        for (context, suspend_fence) in reported.suspended {
+            self.context_suspended(cx, context.0, suspend_fence);
         }
         for fault in reported.faults {
             self.queue_faulted(cx, fault);

@@ -30,6 +30,7 @@ mod paging;
 mod queue;
 mod refusal;
 mod start;
+mod suspension;
 mod word_page;
 
 pub use adapter::{AdapterConfig, AdapterCounters};

@@ -9,6 +9,7 @@ use wddm_types::{FencePoint, NodeId, ProcessId, WordAddress};
 
 use crate::fence::FenceSlot;
 use crate::handle::HandleTable;
+use crate::suspension::SuspendReasons;
 use crate::word_page::WordPages;
 
 /// A process as the whole kernel knows it.
@@ -125,6 +126,8 @@ pub struct Device {
     pub vidmm: vidmm::DeviceId,
     pub kmd: KmdDevice,
     pub state: DeviceState,
+    /// Why its contexts stand still; none: they run.
+    pub suspended: SuspendReasons,
     pub contexts: BTreeSet<u64>,
     pub paging_queues: BTreeSet<u64>,
     pub allocations: BTreeSet<u64>,

@@ -48,6 +48,7 @@ impl Adapter {
         addressing.set_root_page_table(kmd, root, entries);
         assert_eq!(self.contexts.insert(Context { device, kmd, node, queues: BTreeSet::new() }), number);
         self.devices[device].contexts.insert(number);
+        self.suspend_newcomer(number).map_err(from_driver)?;
         Ok(number)
     }
 
@@ -60,6 +61,7 @@ impl Adapter {
         let context = self.contexts.remove(number).expect("a context is destroyed once");
         self.devices[context.device].contexts.remove(&number);
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_context(context.kmd);
+        self.forget_suspension(cx, number);
     }
 
     /// `D3DKMTCreateHwQueue` with its native progress fence.
@@ -122,6 +124,9 @@ impl Adapter {
         };
         assert_eq!(self.queues.insert(queue), number);
         self.contexts[context].queues.insert(number);
+        if !self.devices[device].suspended.is_empty() {
+            self.vidsch.suspend(vidsch);
+        }
         cx.emit(Event::QueueCreated { queue: number, node: node.0, user_mode, process: process.0, fence: progress });
         Ok(number)
     }
@@ -317,7 +322,7 @@ impl Adapter {
 
     /// Starts what is due on a kernel-mode queue.
     // spec: sync §3.8, sync §4.1
-    fn pump_queue(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn pump_queue(&mut self, cx: &mut Cx<'_>, number: u64) {
         self.reap_queue(number);
         while self.stopped.is_none() {
             let vidsch = self.queues[number].vidsch;

@@ -20,6 +20,7 @@ use crate::features::Features;
 use crate::machine::Cx;
 use crate::object::{ProcessOnAdapter, Store};
 use crate::paging::PagingRing;
+use crate::suspension::Suspensions;
 use crate::word_page::WordPages;
 
 /// Most packets that a queue may hold back.
@@ -143,6 +144,7 @@ impl Adapter {
             fences: Store::default(),
             dying: VecDeque::new(),
             ring: PagingRing::new(device, context),
+            suspensions: Suspensions::default(),
             due: VecDeque::new(),
             stopped: None,
             counters: AdapterCounters::default(),

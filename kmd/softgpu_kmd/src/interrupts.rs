@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use ddi::{Interrupt, InterruptFlags, KmdQueue, Notify, OsGlobalFence, PageFault};
+use ddi::{Interrupt, InterruptFlags, KmdQueue, Notify, OsContext, OsGlobalFence, PageFault};
 use softgpu_spec::register::{self, fault, queue_state, record};
 use wddm_types::NodeId;
 
@@ -23,6 +23,8 @@ const CMP_NODE: NodeId = NodeId(0);
 pub(crate) struct Gathered {
     signals: BTreeMap<NodeId, Signals>,
     faults: Vec<PageFault>,
+    /// Contexts that stand still, with the kernel's value for that.
+    suspended: Vec<(OsContext, u64)>,
 }
 
 /// The fences of a node.
@@ -41,6 +43,11 @@ impl Gathered {
             Some(_) => {}
             None => signals.any = true,
         }
+    }
+
+    /// A context stands still.
+    pub(crate) fn suspended(&mut self, context: OsContext, suspend_fence: u64) {
+        self.suspended.push((context, suspend_fence));
     }
 
     /// A destroyed fence is never named.
@@ -62,7 +69,7 @@ impl SoftGpuKmd {
     pub(crate) fn report_interrupts(&mut self, notify: &mut dyn Notify) -> bool {
         self.gather();
         let gathered = std::mem::take(&mut self.gathered);
-        let ours = !gathered.signals.is_empty() || !gathered.faults.is_empty();
+        let ours = !gathered.signals.is_empty() || !gathered.faults.is_empty() || !gathered.suspended.is_empty();
         for (node, signals) in &gathered.signals {
             if signals.fences.is_empty() && !signals.any {
                 continue; // all of them were destroyed meanwhile
@@ -74,6 +81,9 @@ impl SoftGpuKmd {
                 queues: &[],
                 flags: InterruptFlags::empty(),
             });
+        }
+        for (context, suspend_fence) in gathered.suspended {
+            notify.interrupt(Interrupt::SuspendContextCompleted { context, suspend_fence });
         }
         for fault in gathered.faults {
             notify.interrupt(Interrupt::HwQueuePageFaulted(fault));
@@ -94,6 +104,7 @@ impl SoftGpuKmd {
                 record::FENCE => self.gather_fence(field[0], field[1]),
                 record::MONITORED => self.gathered.signal(CMP_NODE, self.fences.in_system(field[0])),
                 record::FAULT => self.gather_fault(field[0], field[1], field[2]),
+                record::SUSPENDED => self.gather_suspended(field[0]),
                 // A record of a kind that this driver does not know is one that says too little.
                 _ => self.gather_overflow(),
             }
@@ -137,6 +148,12 @@ impl SoftGpuKmd {
         });
     }
 
+    fn gather_suspended(&mut self, index: u64) {
+        if let Some((handle, _)) = self.queues.at(index) {
+            self.acknowledged(handle);
+        }
+    }
+
     /// Records were lost: any fence may have been signalled, and queues that stand still are asked why.
     fn gather_overflow(&mut self) {
         self.gathered.signal(CMP_NODE, None);
@@ -152,6 +169,8 @@ impl SoftGpuKmd {
             if self.port.read_register(register::QUEUE_CONTROL) == queue_state::FAULTED {
                 self.gather_fault(u64::from(index), 0, 0);
             }
+            // The write that asked for a suspension has returned, so nothing executes.
+            self.gather_suspended(u64::from(index));
         }
     }
 }

@@ -12,7 +12,7 @@
 
 use ddi::{
     CreateHwContext, CreateHwQueue, DriverStatus, HardwareQueues, Host, HwQueueFlags, KmdContext, KmdDevice,
-    KmdDoorbell, KmdQueue, ProgressFence, SubmitCommandToHwQueue,
+    KmdDoorbell, KmdQueue, OsContext, ProgressFence, SubmitCommandToHwQueue, SuspendStatus,
 };
 use shared_words::doorbell::{ASLEEP_OFFSET, DOORBELL_BYTES, VALUE_OFFSET};
 use shared_words::{HardwareBarrier, Word, doorbell};
@@ -37,6 +37,10 @@ pub(crate) struct Context {
     /// Offset in local memory of the root page table.
     root: Option<u64>,
     queues: u32,
+    /// The kernel's handle.
+    pub(crate) os: OsContext,
+    /// Off the run list; with the kernel's value for it as long as the device has not acknowledged it.
+    pub(crate) suspended: Option<Option<u64>>,
 }
 
 /// Where a queue is in its life; the drawing is above.
@@ -79,6 +83,8 @@ pub(crate) struct Queue {
     pub(crate) progress: ProgressFence,
     /// Its fault has been reported: a queue faults once.
     pub(crate) fault_reported: bool,
+    /// The device has been told to suspend it and has not acknowledged it.
+    pub(crate) suspending: bool,
 }
 
 /// The queues, by handle and by the device's number.
@@ -133,8 +139,15 @@ impl HardwareQueues for SoftGpuKmd {
             return Err(DriverStatus::InvalidParameter("a system context belongs to the system device, and only that"));
         }
         device.contexts += 1;
-        let context =
-            Context { device: create.device, node: create.node, system: create.system, root: None, queues: 0 };
+        let context = Context {
+            device: create.device,
+            node: create.node,
+            system: create.system,
+            root: None,
+            queues: 0,
+            os: create.context,
+            suspended: None,
+        };
         Ok(KmdContext(self.contexts.insert(context)))
     }
 
@@ -165,6 +178,7 @@ impl HardwareQueues for SoftGpuKmd {
             ring,
             progress: create.progress,
             fault_reported: false,
+            suspending: false,
         };
         let handle = self.queues.insert(queue);
         self.contexts.get_mut(create.context.0).expect("looked up above").queues += 1;
@@ -185,6 +199,7 @@ impl HardwareQueues for SoftGpuKmd {
             self.disable_index(index);
             self.gather();
             self.gathered.forget_queue(queue);
+            self.acknowledged(queue);
         }
         let queue = self.queues.remove(queue);
         match queue.ring {
@@ -220,17 +235,71 @@ impl HardwareQueues for SoftGpuKmd {
         Ok(())
     }
 
-    fn stop_hw_queue(&mut self, queue: KmdQueue) {
-        let queue = self.queues.handles.get_mut(queue.0).expect("the kernel stops a queue that there is");
+    // spec: sync §4.1
+    fn suspend_context(&mut self, handle: KmdContext, suspend_fence: u64) -> Result<SuspendStatus, DriverStatus> {
+        let context =
+            self.contexts.get_mut(handle.0).ok_or(DriverStatus::InvalidParameter("no such hardware context"))?;
+        match context.suspended {
+            Some(None) => return Ok(SuspendStatus::Suspended),
+            // The latest value is the one to acknowledge.
+            Some(Some(_)) => {
+                context.suspended = Some(Some(suspend_fence));
+                return Ok(SuspendStatus::Pending);
+            }
+            None => context.suspended = Some(None),
+        }
+        let running: Vec<(u64, u32)> = self
+            .queues
+            .handles
+            .iter()
+            .filter(|(_, queue)| queue.context == handle && queue.state == State::Enabled)
+            .map(|(number, queue)| (number, queue.index))
+            .collect();
+        for &(number, index) in &running {
+            self.queues.handles.get_mut(number).expect("just listed").suspending = true;
+            self.suspend_index(index);
+        }
+        if running.is_empty() {
+            return Ok(SuspendStatus::Suspended);
+        }
+        self.contexts.get_mut(handle.0).expect("looked up above").suspended = Some(Some(suspend_fence));
+        Ok(SuspendStatus::Pending)
+    }
+
+    fn resume_context(&mut self, handle: KmdContext) {
+        // Acknowledgements of the suspension that ends here are taken before the next one can begin.
+        self.gather();
+        let context = self.contexts.get_mut(handle.0).expect("the kernel names a context that there is");
+        context.suspended = None;
+        let root = context.root;
+        let of_context = |queue: &Queue| queue.context == handle && queue.state == State::Enabled;
+        let indices: Vec<(u64, u32)> = self
+            .queues
+            .handles
+            .iter()
+            .filter(|(_, queue)| of_context(queue))
+            .map(|(number, queue)| (number, queue.index))
+            .collect();
+        for (number, index) in indices {
+            self.queues.handles.get_mut(number).expect("just listed").suspending = false;
+            self.port.write_register(register::QUEUE_SELECT, u64::from(index));
+            self.port.write_register(register::QUEUE_ROOT, root.expect("an enabled queue has a root"));
+            self.port.write_register(register::QUEUE_CONTROL, queue_control::RESUME);
+        }
+    }
+
+    fn stop_hw_queue(&mut self, handle: KmdQueue) {
+        let queue = self.queues.handles.get_mut(handle.0).expect("the kernel stops a queue that there is");
         queue.state = State::Stopped;
         let index = queue.index;
         self.disable_index(index);
+        self.acknowledged(handle);
     }
 }
 
 impl SoftGpuKmd {
-    /// A context's root. Moving it under an enabled queue would need the ring's state to survive a DISABLE, which the data
-    /// sheet does not give: VidMm keeps roots in their place while queues are enabled.
+    /// A context's root. It may move while no queue of the context is enabled, or while the context is suspended: its
+    /// queues go on under the new one.
     pub(crate) fn set_root(&mut self, handle: KmdContext, root: u64) {
         let context = self.contexts.get_mut(handle.0).expect("the kernel names a context that there is");
         if context.root == Some(root) {
@@ -238,7 +307,7 @@ impl SoftGpuKmd {
         }
         let of_context = |queue: &Queue| queue.context == handle;
         let enabled = self.queues.handles.iter().any(|(_, queue)| of_context(queue) && queue.state == State::Enabled);
-        assert!(!enabled, "a root page table moved under an enabled queue");
+        assert!(!enabled || context.suspended.is_some(), "a root page table moved under a queue that runs");
         context.root = Some(root);
         if context.system {
             self.port.write_register(register::CMP_ROOT, root);
@@ -287,7 +356,36 @@ impl SoftGpuKmd {
             return Err(DriverStatus::Unsuccessful("the device did not take the queue"));
         }
         self.queues.handles.get_mut(handle.0).expect("looked up above").state = State::Enabled;
+        let queue = self.queues.handles.get(handle.0).expect("looked up above");
+        // A queue that comes to a suspended context stands still like the others; its ring is still empty.
+        if self.contexts.get(queue.context.0).is_some_and(|context| context.suspended.is_some()) {
+            self.suspend_index(queue.index);
+        }
         Ok(())
+    }
+
+    fn suspend_index(&self, index: u32) {
+        self.port.write_register(register::QUEUE_SELECT, u64::from(index));
+        self.port.write_register(register::QUEUE_CONTROL, queue_control::SUSPEND);
+    }
+
+    /// The device executes nothing for a queue any more; when that holds for all of its context, the kernel is told.
+    // spec: sync §4.1
+    pub(crate) fn acknowledged(&mut self, handle: KmdQueue) {
+        let Some(queue) = self.queues.handles.get_mut(handle.0) else { return };
+        if !std::mem::replace(&mut queue.suspending, false) {
+            return;
+        }
+        let owner = queue.context;
+        if self.queues.handles.iter().any(|(_, queue)| queue.context == owner && queue.suspending) {
+            return;
+        }
+        let context = self.contexts.get_mut(owner.0).expect("a context outlives its queues");
+        if let Some(Some(suspend_fence)) = context.suspended {
+            context.suspended = Some(None);
+            let os = context.os;
+            self.gathered.suspended(os, suspend_fence);
+        }
     }
 
     /// The device forgets a queue; when this returns it executes nothing for it.

@@ -7,7 +7,7 @@ use ddi::{
     GpuVirtualAddressing, HardwareQueues, Host, KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence,
     KmdLocalFence, KmdProcess, KmdQueue, Miniport, MonitoredUpdate, NativeFenceCaps, NativeFences, NodeMetadata,
     Notify, OpenNativeFence, PageTableLevelDesc, PagingOp, PagingStatus, PteFlags, QuerySegment4,
-    SubmitCommandToHwQueue, TransferEnd, UpdateCurrentFlags,
+    SubmitCommandToHwQueue, SuspendStatus, TransferEnd, UpdateCurrentFlags,
 };
 use shared_words::Word;
 use wddm_types::{NodeId, PhysicalAddress};
@@ -244,6 +244,14 @@ impl HardwareQueues for Watched {
     fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus> {
         self.see(CONTRACT, |ledger| ledger.contract.submit(submit.queue, submit.progress_value));
         self.queues().submit_command_to_hw_queue(submit)
+    }
+
+    fn suspend_context(&mut self, context: KmdContext, suspend_fence: u64) -> Result<SuspendStatus, DriverStatus> {
+        self.queues().suspend_context(context, suspend_fence)
+    }
+
+    fn resume_context(&mut self, context: KmdContext) {
+        self.queues().resume_context(context);
     }
 
     fn stop_hw_queue(&mut self, queue: KmdQueue) {

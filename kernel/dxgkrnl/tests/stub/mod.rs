@@ -194,6 +194,10 @@ impl HardwareQueues for Stub {
     fn submit_command_to_hw_queue(&mut self, _submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus> {
         Ok(())
     }
+    fn suspend_context(&mut self, _context: KmdContext, _suspend_fence: u64) -> Result<SuspendStatus, DriverStatus> {
+        Ok(SuspendStatus::Suspended)
+    }
+    fn resume_context(&mut self, _context: KmdContext) {}
     fn stop_hw_queue(&mut self, _queue: KmdQueue) {}
 }
 

@@ -1,0 +1,190 @@
+//! Devices that stand still: all contexts of a device leave the hardware and come back (sync §4.1, memory §8.6). Whoever
+//! needs a device to stand still (memory it loses, page tables that change, power) says why, and gets a point of the
+//! kernel's own fence after which nothing executes for it. Whether a device must stand still is decided elsewhere.
+//!
+//! Suspensions are numbered; the fence has the number up to which all of them are acknowledged. So paging work that stands
+//! behind a suspension waits for it like for any other point, and the ring stays one queue.
+//!
+//! ```text
+//!           suspend_device                all contexts acknowledged
+//! running ────────────────▶ suspending ───────────────────────────▶ standing still
+//!    ▲                                                                    │
+//!    └────────────────────────── resume_device (last reason gone) ◄───────┘
+//! ```
+
+use std::collections::{BTreeSet, VecDeque};
+
+use ddi::{DriverStatus, SuspendStatus};
+use events::Event;
+use gpu_fence::FenceId;
+use kmt_calls::DeviceState;
+use wddm_types::{FencePoint, ProcessId};
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+
+bitflags::bitflags! {
+    /// Why a device stands still. It runs again when the last reason is gone.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct SuspendReasons: u32 {
+        /// Its list cannot be resident beside others' (memory §8.2).
+        const RESIDENCY = 1 << 0;
+        /// Page tables of its process change under it (memory §4.5, §4.6).
+        const PAGE_TABLES = 1 << 1;
+        /// The adapter loses power (memory §8.4).
+        const POWER = 1 << 2;
+    }
+}
+
+/// The suspensions of one adapter.
+#[derive(Default)]
+pub struct Suspensions {
+    /// The kernel's own fence; 0 until the first suspension.
+    fence: u64,
+    issued: u64,
+    /// Those not acknowledged, oldest first.
+    pending: VecDeque<Suspension>,
+}
+
+struct Suspension {
+    number: u64,
+    device: u64,
+    /// Contexts whose acknowledgement is still to come.
+    contexts: BTreeSet<u64>,
+}
+
+impl Adapter {
+    /// Takes a device's contexts off the hardware. Answers with the point after which nothing executes for it; `None`
+    /// when that holds now. What it is given to do meanwhile is kept.
+    // spec: sync §4.1, memory §8.6
+    pub fn suspend_device(
+        &mut self,
+        cx: &mut Cx<'_>,
+        number: u64,
+        reason: SuspendReasons,
+    ) -> Option<FencePoint<FenceId>> {
+        let device = &mut self.devices[number];
+        let stood_still = !device.suspended.is_empty();
+        device.suspended |= reason;
+        if stood_still || device.state != DeviceState::Active || self.stopped.is_some() {
+            let pending = self.suspensions.pending.iter().rev().find(|pending| pending.device == number);
+            return pending.map(|pending| pending.number).map(|value| self.point(self.suspensions.fence, value));
+        }
+        let reasons = device.suspended.bits();
+        if self.suspensions.fence == 0 {
+            match self.create_fence(cx, None, ProcessId::SYSTEM, 0) {
+                Ok(fence) => self.suspensions.fence = fence,
+                Err(refusal) => {
+                    self.stop(cx, format!("no fence for suspensions: {}", refusal.reason));
+                    return None;
+                }
+            }
+        }
+        let device = &self.devices[number];
+        let contexts: Vec<u64> = device.contexts.iter().copied().collect();
+        cx.emit(Event::DeviceSuspended { device: number, reasons });
+        self.suspensions.issued += 1;
+        let value = self.suspensions.issued;
+        let mut waiting = BTreeSet::new();
+        for context in contexts {
+            for queue in self.contexts[context].queues.clone() {
+                self.vidsch.suspend(self.queues[queue].vidsch);
+            }
+            let kmd = self.contexts[context].kmd;
+            let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+            match hardware.suspend_context(kmd, value) {
+                Ok(SuspendStatus::Suspended) => {}
+                Ok(SuspendStatus::Pending) => {
+                    waiting.insert(context);
+                }
+                Err(status) => {
+                    self.stop(cx, format!("SuspendContext failed: {status}"));
+                    return None;
+                }
+            }
+        }
+        self.suspensions.pending.push_back(Suspension { number: value, device: number, contexts: waiting });
+        self.advance_suspensions(cx);
+        let reached = self.suspensions.pending.iter().all(|pending| pending.number != value);
+        (!reached).then(|| self.point(self.suspensions.fence, value))
+    }
+
+    /// Takes a reason away; with the last one the contexts go on. Paging work that needed the device to stand still must
+    /// have completed.
+    pub fn resume_device(&mut self, cx: &mut Cx<'_>, number: u64, reason: SuspendReasons) {
+        let Some(device) = self.devices.get_mut(number) else { return };
+        let stood_still = !device.suspended.is_empty();
+        device.suspended.remove(reason);
+        let running = self.devices[number].state == DeviceState::Active && self.stopped.is_none();
+        if !stood_still || !self.devices[number].suspended.is_empty() || !running {
+            return;
+        }
+        cx.emit(Event::DeviceResumed { device: number });
+        self.forget_suspension_of(cx, number);
+        for context in self.devices[number].contexts.clone() {
+            let kmd = self.contexts[context].kmd;
+            self.miniport.hardware_queues().expect("checked at adapter start").resume_context(kmd);
+            for queue in self.contexts[context].queues.clone() {
+                self.vidsch.resume(self.queues[queue].vidsch);
+                self.pump_queue(cx, queue);
+            }
+        }
+    }
+
+    /// Whether nothing executes for a device now.
+    pub fn stands_still(&self, device: u64) -> bool {
+        !self.devices[device].suspended.is_empty()
+            && self.suspensions.pending.iter().all(|pending| pending.device != device)
+    }
+
+    /// A context that is created on a device that stands still does so too.
+    pub fn suspend_newcomer(&mut self, context: u64) -> Result<(), DriverStatus> {
+        if self.devices[self.contexts[context].device].suspended.is_empty() {
+            return Ok(());
+        }
+        let kmd = self.contexts[context].kmd;
+        let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+        // It has no queue yet, so there is nothing to wait for.
+        hardware.suspend_context(kmd, self.suspensions.issued).map(|_| ())
+    }
+
+    /// The driver acknowledges.
+    // spec: sync §4.1
+    pub fn context_suspended(&mut self, cx: &mut Cx<'_>, context: u64, suspend_fence: u64) {
+        if suspend_fence > self.suspensions.issued {
+            // Bug check 0x119, parameter 0x11.
+            self.stop(cx, format!("suspension {suspend_fence} was acknowledged and never asked for"));
+            return;
+        }
+        if let Some(pending) = self.suspensions.pending.iter_mut().find(|pending| pending.number == suspend_fence) {
+            pending.contexts.remove(&context);
+        }
+        self.advance_suspensions(cx);
+    }
+
+    /// A context has gone: nobody waits for it any more.
+    pub fn forget_suspension(&mut self, cx: &mut Cx<'_>, context: u64) {
+        for pending in &mut self.suspensions.pending {
+            pending.contexts.remove(&context);
+        }
+        self.advance_suspensions(cx);
+    }
+
+    /// A device is lost or goes on: nobody waits for its contexts any more.
+    pub fn forget_suspension_of(&mut self, cx: &mut Cx<'_>, device: u64) {
+        for pending in self.suspensions.pending.iter_mut().filter(|pending| pending.device == device) {
+            pending.contexts.clear();
+        }
+        self.advance_suspensions(cx);
+    }
+
+    fn advance_suspensions(&mut self, cx: &mut Cx<'_>) {
+        let mut reached = None;
+        while self.suspensions.pending.front().is_some_and(|pending| pending.contexts.is_empty()) {
+            reached = self.suspensions.pending.pop_front().map(|pending| pending.number);
+        }
+        if let Some(value) = reached {
+            self.signal_fence(cx, self.suspensions.fence, value);
+        }
+    }
+}
