@@ -11,7 +11,7 @@ use ddi::{
 };
 use device_port::DevicePort;
 use shared_words::Memory;
-use softgpu_spec::register::{self, queue_control, queue_state};
+use softgpu_spec::register::{self, queue_control, queue_state, record};
 use wddm_types::{NodeId, PageRun, Pages};
 
 use crate::config::KmdConfig;
@@ -96,8 +96,15 @@ impl DevicePort for FakePort {
         inside.writes.push((offset, value));
         if offset == register::QUEUE_CONTROL {
             let selected = inside.registers[&register::QUEUE_SELECT];
-            let state = if value == queue_control::ENABLE { queue_state::READY } else { queue_state::DISABLED };
+            let state = match value {
+                queue_control::ENABLE | queue_control::RESUME => queue_state::READY,
+                queue_control::SUSPEND => queue_state::SUSPENDED,
+                _ => queue_state::DISABLED,
+            };
             inside.queues.insert(selected, state);
+            if value == queue_control::SUSPEND {
+                inside.records.push_back([record::SUSPENDED, selected, 0, 0]);
+            }
         } else {
             inside.registers.insert(offset, value);
         }
@@ -168,6 +175,7 @@ impl Host for FakeHost {
 pub(crate) enum Said {
     Fences(u16, Option<Vec<OsGlobalFence>>),
     Fault(PageFault),
+    Suspended(OsContext, u64),
 }
 
 #[derive(Default)]
@@ -178,6 +186,7 @@ impl Notify for FakeNotify {
         self.0.push(match interrupt {
             Interrupt::NativeFenceSignaled { node, fences, .. } => Said::Fences(node.0, fences.map(<[_]>::to_vec)),
             Interrupt::HwQueuePageFaulted(fault) => Said::Fault(fault),
+            Interrupt::SuspendContextCompleted { context, suspend_fence } => Said::Suspended(context, suspend_fence),
         });
     }
 }

@@ -1,8 +1,8 @@
 //! Queues, kernel-mode rings, doorbells.
 
 use ddi::{
-    CreateDoorbell, CreateHwQueue, DriverStatus, HwQueueFlags, KmdContext, KmdQueue, Miniport, OsDoorbell, OsQueue,
-    ProgressFence, SubmitCommandToHwQueue,
+    CreateDoorbell, CreateHwQueue, DriverStatus, HwQueueFlags, KmdContext, KmdQueue, Miniport, OsContext, OsDoorbell,
+    OsQueue, ProgressFence, SubmitCommandToHwQueue, SuspendStatus,
 };
 use device_port::DevicePort;
 use shared_words::Word;
@@ -11,7 +11,7 @@ use softgpu_spec::{Command, QUEUE_COUNT, bus, page_table};
 use wddm_types::{GpuVa, PhysicalAddress};
 
 use crate::driver::SoftGpuKmd;
-use crate::fake_port::{FakeHost, context, started};
+use crate::fake_port::{FakeHost, FakeNotify, Said, context, started};
 use crate::fences::tests::fence;
 use crate::segments::LOCAL;
 
@@ -201,4 +201,50 @@ fn a_doorbell_enables_at_its_first_connect_and_disables_when_destroyed() {
     kmd.doorbells().unwrap().destroy_doorbell(doorbell);
     assert_eq!(port.queue(0), queue_state::DISABLED);
     kmd.hardware_queues().unwrap().destroy_hw_queue(&mut host, queue);
+}
+
+#[test]
+fn a_suspended_context_is_acknowledged_once_all_its_queues_stand_still() {
+    // spec: sync §4.1
+    let (mut kmd, port, mut host) = started();
+    let (_, _, context) = context(&mut kmd, 1, true);
+    set_root(&mut kmd, context, 0x5000);
+    for _ in 0..2 {
+        create(&mut kmd, &mut host, context, HwQueueFlags::empty()).unwrap();
+    }
+    let hardware = kmd.hardware_queues().unwrap();
+    assert_eq!(hardware.suspend_context(context, 7), Ok(SuspendStatus::Pending));
+    assert_eq!([port.queue(0), port.queue(1)], [queue_state::SUSPENDED; 2]);
+    let mut notify = FakeNotify::default();
+    assert!(kmd.interrupt_routine(&mut notify));
+    assert_eq!(notify.0, [Said::Suspended(OsContext(1), 7)]);
+    let hardware = kmd.hardware_queues().unwrap();
+    assert_eq!(hardware.suspend_context(context, 8), Ok(SuspendStatus::Suspended), "it stands still already");
+    // Its root may move now, and its queues go on under the new one.
+    set_root(&mut kmd, context, 0x6000);
+    port.writes();
+    kmd.hardware_queues().unwrap().resume_context(context);
+    assert_eq!([port.queue(0), port.queue(1)], [queue_state::READY; 2]);
+    let roots: Vec<_> = port.writes().into_iter().filter(|(at, _)| *at == register::QUEUE_ROOT).collect();
+    assert_eq!(roots, [(register::QUEUE_ROOT, 0x6000); 2]);
+}
+
+#[test]
+fn an_acknowledgement_that_comes_late_is_not_taken_for_the_next_one() {
+    // spec: sync §4.1
+    let (mut kmd, port, mut host) = started();
+    let (_, _, context) = context(&mut kmd, 1, true);
+    set_root(&mut kmd, context, 0x5000);
+    let queue = create(&mut kmd, &mut host, context, HwQueueFlags::empty()).unwrap();
+    let hardware = kmd.hardware_queues().unwrap();
+    assert_eq!(hardware.suspend_context(context, 1), Ok(SuspendStatus::Pending));
+    hardware.resume_context(context);
+    assert_eq!(hardware.suspend_context(context, 2), Ok(SuspendStatus::Pending));
+    // The queue goes while its record is under way: nothing is left to wait for.
+    hardware.destroy_hw_queue(&mut host, queue);
+    let mut notify = FakeNotify::default();
+    kmd.interrupt_routine(&mut notify);
+    let last = notify.0.last().cloned();
+    assert_eq!(last, Some(Said::Suspended(OsContext(1), 2)));
+    assert_eq!(port.queue(0), queue_state::DISABLED);
 }
