@@ -92,8 +92,8 @@ fn a_ring_is_never_overrun() {
 }
 
 #[test]
-#[should_panic(expected = "moved under an enabled queue")]
-fn a_root_does_not_move_under_an_enabled_queue() {
+#[should_panic(expected = "moved under a queue that runs")]
+fn a_root_does_not_move_under_a_queue_that_runs() {
     let (mut kmd, _, mut host) = started();
     let (_, _, context) = context(&mut kmd, 0, false);
     set_root(&mut kmd, context, 0x5000);
