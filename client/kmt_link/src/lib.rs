@@ -11,7 +11,7 @@ pub use mapping::{Doorbell, MappedBytes};
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, Refusal, Reply};
+use kmt_calls::{Call, Notification, Refusal, Reply};
 use shared_words::{Memory, ReadOnlyWord};
 use wddm_types::{Luid, WordAddress};
 
@@ -31,6 +31,12 @@ pub trait Link: Send + Sync {
 
     /// Doorbell `index` was rung while its engine slept.
     fn doorbell_rung(&self, adapter: Luid, index: u32);
+
+    /// Takes the oldest thing that the kernel has told this process by itself, if there is any.
+    fn take_notification(&self) -> Option<Notification>;
+
+    /// The same, waiting for one to come; `None` when none will come any more.
+    fn wait_notification(&self) -> Option<Notification>;
 
     /// The kernel's clock in nanoseconds: real or virtual.
     fn now_ns(&self) -> u64;

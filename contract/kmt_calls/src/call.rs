@@ -114,6 +114,55 @@ pub enum Call {
         /// Flags.
         flags: EvictFlags,
     },
+    /// `D3DKMTOfferAllocations` → `Done`: their content may be thrown away once what was submitted before is over.
+    OfferAllocations {
+        /// The device.
+        device: RawHandle,
+        /// The allocations.
+        allocations: Vec<RawHandle>,
+        /// `D3DKMT_OFFER_PRIORITY`: 1 LOW, 2 NORMAL, 3 HIGH, 4 AUTO.
+        priority: u32,
+        /// Flags.
+        flags: OfferFlags,
+    },
+    /// `D3DKMTReclaimAllocations2` → `Reclaimed`.
+    ReclaimAllocations2 {
+        /// The paging queue whose fence tells when the GPU may use them again.
+        paging_queue: RawHandle,
+        /// The allocations.
+        allocations: Vec<RawHandle>,
+    },
+    /// `D3DKMTRegisterTrimNotification` → `Handle`: trims of this device are told from now on.
+    RegisterTrimNotification {
+        /// The device.
+        device: RawHandle,
+    },
+    /// `D3DKMTRegisterBudgetChangeNotification` → `Handle`.
+    RegisterBudgetChangeNotification {
+        /// The device.
+        device: RawHandle,
+    },
+    /// `D3DKMTUnregisterTrimNotification`, `D3DKMTUnregisterBudgetChangeNotification`.
+    UnregisterNotification {
+        /// The registration.
+        registration: RawHandle,
+    },
+    /// `D3DKMTChangeVideoMemoryReservation`.
+    ChangeVideoMemoryReservation {
+        /// The adapter.
+        adapter: RawHandle,
+        /// Local group, else non-local.
+        local: bool,
+        /// At most what is available for reservation.
+        reservation_bytes: u64,
+    },
+    /// `D3DKMTSetProcessSchedulingPriorityClass` of the calling process: whose memory goes first under pressure.
+    SetProcessSchedulingPriorityClass {
+        /// The adapter.
+        adapter: RawHandle,
+        /// 0 IDLE, 1 BELOW_NORMAL, 2 NORMAL, 3 ABOVE_NORMAL, 4 HIGH, 5 REALTIME.
+        class: u32,
+    },
     /// `D3DKMTLock2` → `Mapped`.
     Lock2 {
         /// The device.
@@ -255,6 +304,13 @@ impl Call {
             Call::FreeGpuVirtualAddress { .. } => "FreeGpuVirtualAddress",
             Call::MakeResident { .. } => "MakeResident",
             Call::Evict { .. } => "Evict",
+            Call::OfferAllocations { .. } => "OfferAllocations",
+            Call::ReclaimAllocations2 { .. } => "ReclaimAllocations2",
+            Call::RegisterTrimNotification { .. } => "RegisterTrimNotification",
+            Call::RegisterBudgetChangeNotification { .. } => "RegisterBudgetChangeNotification",
+            Call::UnregisterNotification { .. } => "UnregisterNotification",
+            Call::ChangeVideoMemoryReservation { .. } => "ChangeVideoMemoryReservation",
+            Call::SetProcessSchedulingPriorityClass { .. } => "SetProcessSchedulingPriorityClass",
             Call::Lock2 { .. } => "Lock2",
             Call::Unlock2 { .. } => "Unlock2",
             Call::CreateHwContext { .. } => "CreateHwContext",
@@ -336,6 +392,17 @@ bitflags::bitflags! {
         const EVICT_ONLY_IF_NECESSARY = 1 << 0;
         /// The GPU did not write since made resident.
         const NOT_WRITTEN_TO = 1 << 1;
+        /// Unknown bits are kept, so that they can be refused.
+        const _ = !0;
+    }
+
+    /// `D3DKMT_OFFER_FLAGS` (memory §5.9).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct OfferFlags: u32 {
+        /// Without waiting for what was submitted before.
+        const OFFER_IMMEDIATELY = 1 << 0;
+        /// The backing store may go too.
+        const ALLOW_DECOMMIT = 1 << 1;
         /// Unknown bits are kept, so that they can be refused.
         const _ = !0;
     }

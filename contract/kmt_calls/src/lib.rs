@@ -9,12 +9,15 @@
 //! It is not the C interface: names and layouts of the `D3DKMT_*` structures are another crate's.
 
 mod call;
+mod notification;
 mod reply;
 
 pub use call::{
-    AllocationRequest, Call, EvictFlags, FenceFlags, MakeResidentFlags, NativeFenceRequest, QueueFlags, WaitFlags,
+    AllocationRequest, Call, EvictFlags, FenceFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags, QueueFlags,
+    WaitFlags,
 };
+pub use notification::{Notification, NotificationKind, TrimFlags};
 pub use reply::{
-    AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, Mapped, Refusal,
-    Reply, Residency, SegmentInfo, VideoMemoryInfo,
+    AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, Mapped, ReclaimResult,
+    Refusal, Reply, Residency, SegmentInfo, VideoMemoryInfo,
 };

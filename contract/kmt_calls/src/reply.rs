@@ -36,6 +36,13 @@ pub enum Reply {
     Residency(Residency),
     /// Of Evict: bytes over budget, 0 = within.
     BytesToTrim(u64),
+    /// Of ReclaimAllocations2, in request order; the value as in `MappedVa`.
+    Reclaimed {
+        /// What is left of each.
+        results: Vec<ReclaimResult>,
+        /// Value of the paging fence; 0 = already complete.
+        paging_fence_value: u64,
+    },
     /// Memory that the caller may touch.
     Mapped(Mapped),
     /// A hardware queue.
@@ -111,6 +118,21 @@ pub struct VideoMemoryInfo {
     pub budget_bytes: u64,
     /// Usage in bytes.
     pub current_usage_bytes: u64,
+    /// What the process has reserved.
+    pub current_reservation_bytes: u64,
+    /// What it could reserve at most.
+    pub available_for_reservation_bytes: u64,
+}
+
+/// `D3DDDI_RECLAIM_RESULT` (memory §5.9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReclaimResult {
+    /// 0: the content is as it was.
+    Ok,
+    /// 1: the content is gone, the memory is there.
+    Discarded,
+    /// 2: there was no memory for it; it stays offered.
+    NotCommitted,
 }
 
 /// `D3DKMT_DEVICEEXECUTION_*` (memory §5.8).

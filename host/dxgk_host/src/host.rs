@@ -1,16 +1,16 @@
 //! The host itself: the machine under its lock, the device, and how a call gets its answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ddi::Miniport;
 use device_port::{Clocked, DevicePort, InterruptPin};
 use dxgkrnl::{AdapterConfig, AdapterCounters, Answer, Cx, Effect, Machine, StartError, Token};
 use events::Tracer;
-use kmt_calls::{Call, Refusal, Reply};
+use kmt_calls::{Call, Notification, Refusal, Reply};
 use shared_words::{Memory, MemoryError};
 use softgpu::{Config as DeviceConfig, DataMode, Running, SoftGpu};
 use softgpu_kmd::{KmdConfig, SoftGpuKmd};
@@ -25,6 +25,10 @@ const KERNEL_BYTES: u64 = 64 << 20;
 const PAGING_BUFFER_BYTES: u32 = 64 << 10;
 /// Paging buffers in flight at most.
 const PAGING_BUFFERS: u32 = 64;
+/// Most notifications that wait for one process.
+const NOTIFICATIONS_MAX: usize = 1024;
+/// Timers in a row without effect after which virtual time stands still.
+const IDLE_TIMERS_MAX: u32 = 10_000;
 /// How often a device thread looks again before it gives up.
 const POLL_SPINS: u32 = 2_000;
 /// The adapter of this host.
@@ -66,6 +70,11 @@ struct State {
     tracer: Box<dyn Tracer + Send>,
     clock: Clock,
     answers: BTreeMap<Token, Result<Reply, Refusal>>,
+    /// What processes have been told and not taken yet.
+    notifications: BTreeMap<ProcessId, VecDeque<Notification>>,
+    /// When the kernel wants its timer.
+    timer_ns: Option<u64>,
+    line: Arc<Line>,
 }
 
 struct Threads {
@@ -130,6 +139,9 @@ impl Host {
             tracer: config.tracer,
             clock,
             answers: BTreeMap::new(),
+            notifications: BTreeMap::new(),
+            timer_ns: None,
+            line: Arc::clone(&line),
         };
         let kernel_pages = KERNEL_BYTES / PAGE_BYTES;
         let adapter = AdapterConfig {
@@ -167,7 +179,10 @@ impl Host {
 
     /// A process went.
     pub fn process_died(&self, process: ProcessId) {
-        lock(&self.state).turn(|machine, cx| machine.process_died(cx, process));
+        let mut state = lock(&self.state);
+        state.turn(|machine, cx| machine.process_died(cx, process));
+        state.notifications.remove(&process);
+        drop(state);
         self.answered.notify_all();
     }
 
@@ -193,7 +208,7 @@ impl Host {
         if matches!(self.mode, Mode::Virtual { .. }) {
             let until = state.clock.now_ns() + self.call_ns;
             self.run_until(&mut state, until);
-        } else if !state.answers.is_empty() {
+        } else if !state.answers.is_empty() || !state.notifications.is_empty() {
             self.answered.notify_all();
         }
         match answer {
@@ -205,6 +220,27 @@ impl Host {
     /// Takes the answer of a pending call, if it has come.
     pub fn take_answer(&self, pending: Pending) -> Option<Result<Reply, Refusal>> {
         lock(&self.state).answers.remove(&pending.0)
+    }
+
+    /// Takes the oldest thing that the kernel has told a process by itself.
+    pub fn take_notification(&self, process: ProcessId) -> Option<Notification> {
+        lock(&self.state).notifications.get_mut(&process)?.pop_front()
+    }
+
+    /// The same, waiting for one to come: on this thread in real time, by letting virtual time pass otherwise. `None` when
+    /// virtual time stands still.
+    pub fn wait_notification(&self, process: ProcessId) -> Option<Notification> {
+        let mut state = lock(&self.state);
+        loop {
+            if let Some(notification) = state.notifications.get_mut(&process).and_then(VecDeque::pop_front) {
+                return Some(notification);
+            }
+            match self.mode {
+                Mode::Real => state = self.answered.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Mode::Virtual { .. } if self.step_locked(&mut state) => {}
+                Mode::Virtual { .. } => return None,
+            }
+        }
     }
 
     /// Virtual time: lets the next thing happen. False when there is none: nothing will ever happen by itself.
@@ -274,10 +310,8 @@ impl Host {
     /// Lets the device run up to a time, and the kernel see its interrupts when they come.
     fn run_until(&self, state: &mut State, until_ns: u64) {
         self.dispatch(state);
-        while let Some(next) = self.device.next_event().filter(|next| *next <= until_ns) {
-            state.clock.advance_to(next.max(state.clock.now_ns()));
-            self.device.tick(state.clock.now_ns());
-            self.dispatch(state);
+        while let Some((next, by_device)) = self.next_event(state).filter(|(next, _)| *next <= until_ns) {
+            self.happen(state, next, by_device);
         }
         state.clock.advance_to(until_ns.max(state.clock.now_ns()));
     }
@@ -286,11 +320,36 @@ impl Host {
         if self.dispatch(state) {
             return true;
         }
-        let Some(next) = self.device.next_event() else { return false };
+        // The kernel's timer alone can go on for ever: after so many turns in which the device had nothing to do, nothing
+        // will come of it.
+        for _ in 0..IDLE_TIMERS_MAX {
+            let Some((next, by_device)) = self.next_event(state) else { return false };
+            let told = state.answers.len() + state.notifications.values().map(VecDeque::len).sum::<usize>();
+            self.happen(state, next, by_device);
+            let now_told = state.answers.len() + state.notifications.values().map(VecDeque::len).sum::<usize>();
+            if by_device || told != now_told {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The next thing that happens by itself in virtual time, and whether it is the device's; else it is the timer's.
+    fn next_event(&self, state: &State) -> Option<(u64, bool)> {
+        let device = self.device.next_event().map(|next| (next, true));
+        let timer = state.timer_ns.map(|next| (next, false));
+        [device, timer].into_iter().flatten().min_by_key(|(next, by_device)| (*next, !by_device))
+    }
+
+    fn happen(&self, state: &mut State, next: u64, by_device: bool) {
         state.clock.advance_to(next.max(state.clock.now_ns()));
-        self.device.tick(state.clock.now_ns());
+        if by_device {
+            self.device.tick(state.clock.now_ns());
+        } else {
+            state.timer_ns = None;
+            state.turn(|machine, cx| machine.timer(cx));
+        }
         self.dispatch(state);
-        true
     }
 
     /// Carries an interrupt to the kernel, if the line is up.
@@ -301,6 +360,19 @@ impl Host {
             state.turn(|machine, cx| machine.interrupt_raised(cx, ADAPTER));
         }
         any
+    }
+
+    /// Real time: calls the kernel's timer if its time has come. How long it is to the next one.
+    fn run_timer(&self, state: &mut State) -> Option<Duration> {
+        while let Some(at_ns) = state.timer_ns {
+            let left = at_ns.saturating_sub(state.clock.now_ns());
+            if left > 0 {
+                return Some(Duration::from_nanos(left));
+            }
+            state.timer_ns = None;
+            state.turn(|machine, cx| machine.timer(cx));
+        }
+        None
     }
 }
 
@@ -330,6 +402,18 @@ impl State {
                 Effect::Answer { token, result } => {
                     self.answers.insert(token, result);
                 }
+                Effect::Notify { process, notification } => {
+                    let told = self.notifications.entry(process).or_default();
+                    // A process that does not listen forgets what it was told first.
+                    if told.len() == NOTIFICATIONS_MAX {
+                        told.pop_front();
+                    }
+                    told.push_back(notification);
+                }
+                Effect::ArmTimer { at_ns } => {
+                    self.timer_ns = at_ns;
+                    self.line.rearm();
+                }
             }
         }
         result
@@ -341,6 +425,8 @@ impl State {
 struct Line {
     raised: AtomicBool,
     closed: AtomicBool,
+    /// The timer's time has changed.
+    rearmed: AtomicBool,
     sleeping: Mutex<()>,
     changed: Condvar,
 }
@@ -356,17 +442,33 @@ impl Line {
         self.changed.notify_all();
     }
 
-    /// Blocks until the line is up; false when it is closed.
-    fn wait(&self) -> bool {
+    fn rearm(&self) {
+        self.rearmed.store(true, Ordering::Release);
+        let _guard = lock(&self.sleeping);
+        self.changed.notify_one();
+    }
+
+    /// Blocks until the line is up, the timer is armed anew, or this time has passed; false when the line is closed.
+    fn wait(&self, longest: Option<Duration>) -> bool {
         let mut guard = lock(&self.sleeping);
         loop {
             if self.closed.load(Ordering::Acquire) {
                 return false;
             }
-            if self.raised.load(Ordering::Acquire) {
+            if self.raised.load(Ordering::Acquire) || self.rearmed.swap(false, Ordering::AcqRel) {
                 return true;
             }
-            guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
+            match longest {
+                None => guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
+                Some(longest) => {
+                    let waited = self.changed.wait_timeout(guard, longest);
+                    let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+                    guard = woken;
+                    if timeout.timed_out() {
+                        return !self.closed.load(Ordering::Acquire);
+                    }
+                }
+            }
         }
     }
 }
@@ -383,9 +485,13 @@ impl InterruptPin for Line {
 
 fn spawn_dispatcher(host: Weak<Host>, line: Arc<Line>) -> JoinHandle<()> {
     let run = move || {
-        while line.wait() {
+        let mut longest = None;
+        while line.wait(longest) {
             let Some(host) = host.upgrade() else { return };
-            host.dispatch(&mut lock(&host.state));
+            let mut state = lock(&host.state);
+            host.dispatch(&mut state);
+            longest = host.run_timer(&mut state);
+            drop(state);
             host.answered.notify_all();
         }
     };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, Refusal, Reply};
+use kmt_calls::{Call, Notification, Refusal, Reply};
 use kmt_link::Link;
 use shared_words::Memory;
 use wddm_types::{Luid, ProcessId};
@@ -43,6 +43,14 @@ impl Link for ProcessLink {
 
     fn doorbell_rung(&self, adapter: Luid, index: u32) {
         self.host.doorbell_rung(adapter, index);
+    }
+
+    fn take_notification(&self) -> Option<Notification> {
+        self.host.take_notification(self.process)
+    }
+
+    fn wait_notification(&self) -> Option<Notification> {
+        self.host.wait_notification(self.process)
     }
 
     fn now_ns(&self) -> u64 {

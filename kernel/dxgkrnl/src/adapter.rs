@@ -18,7 +18,9 @@ use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
 use crate::driver_host::KernelPages;
 use crate::features::Features;
 use crate::machine::{Cx, Effect, Token};
-use crate::object::{Allocation, Context, Device, Doorbell, Dying, Fence, PagingQueue, ProcessOnAdapter, Queue, Store};
+use crate::object::{
+    Allocation, Context, Device, Doorbell, Dying, Fence, PagingQueue, ProcessOnAdapter, Queue, Registration, Store,
+};
 use crate::paging::PagingRing;
 use crate::refusal::removed;
 use crate::suspension::Suspensions;
@@ -113,6 +115,7 @@ pub struct Adapter {
     pub allocation_numbers: BTreeMap<vidmm::AllocationId, u64>,
     pub fences: Store<Fence>,
     pub dying: VecDeque<Dying>,
+    pub registrations: Store<Registration>,
     pub ring: PagingRing,
     pub suspensions: Suspensions,
     pub due: VecDeque<Waiter>,

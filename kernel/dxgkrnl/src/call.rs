@@ -3,6 +3,7 @@
 //! Every handle is an allegation. One that is unknown, stale, of another process or of another kind is
 //! `INVALID_PARAMETER` (memory §9.3), and nothing has changed.
 
+mod residency;
 mod resolve;
 
 use events::Event;
@@ -198,21 +199,6 @@ impl Turn<'_> {
                 self.adapters[index as usize].free_gpu_va(cx, device, base, size_bytes)?;
                 done(Reply::Done)
             }
-            Call::MakeResident { paging_queue, allocations, flags } => {
-                let (index, queue) = self.paging_queue(paging_queue)?;
-                self.alive(index, self.adapters[index as usize].paging_queues[queue].device, touched)?;
-                let list = self.allocations(index, &allocations)?;
-                self.adapters[index as usize]
-                    .make_resident(cx, queue, &list, flags)
-                    .and_then(|residency| done(Reply::Residency(residency)))
-            }
-            Call::Evict { device, allocations, flags } => {
-                let (index, device) = self.live_device(device, touched)?;
-                let list = self.allocations(index, &allocations)?;
-                self.adapters[index as usize]
-                    .evict(cx, device, &list, flags)
-                    .and_then(|bytes| done(Reply::BytesToTrim(bytes)))
-            }
             Call::Lock2 { device, allocation, flags } => {
                 let (index, device) = self.live_device(device, touched)?;
                 // spec: memory §6.3
@@ -230,7 +216,7 @@ impl Turn<'_> {
                 self.adapters[index as usize].unlock(allocation)?;
                 done(Reply::Done)
             }
-            call => self.on_queue(cx, call, touched),
+            call => self.on_residency(cx, call, touched),
         }
     }
 
@@ -414,6 +400,7 @@ impl Turn<'_> {
             Object::Queue(on, number) => on == index && adapter.queues.get(number).is_none(),
             Object::Doorbell(on, number) => on == index && adapter.doorbells.get(number).is_none(),
             Object::Fence(on, number) => on == index && adapter.fence_gone(number),
+            Object::Registration(on, number) => on == index && adapter.registrations.get(number).is_none(),
         });
     }
 }

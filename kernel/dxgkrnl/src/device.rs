@@ -93,6 +93,7 @@ impl Adapter {
         for queue in paging_queues {
             self.destroy_paging_queue(queue);
         }
+        self.unregister_all(number);
         let device = self.devices.remove(number).expect("a device is destroyed once");
         self.vidmm.destroy_device(device.vidmm, &[]);
         self.miniport.destroy_device(device.kmd);

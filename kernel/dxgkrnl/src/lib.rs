@@ -29,6 +29,7 @@ mod object;
 mod paging;
 mod queue;
 mod refusal;
+mod residency;
 mod start;
 mod suspension;
 mod word_page;

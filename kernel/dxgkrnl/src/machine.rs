@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ddi::Miniport;
 use events::{Event, Tracer};
-use kmt_calls::{Call, Refusal, Reply};
+use kmt_calls::{Call, Notification, Refusal, Reply};
 use shared_words::Memory;
 use wddm_types::{AdapterIndex, Luid, ProcessId};
 
@@ -33,7 +33,7 @@ impl Cx<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
-/// What the outside must do. There is one kind so far: the rest is done through the driver and on shared words.
+/// What the outside must do. The rest is done through the driver and on shared words.
 #[must_use = "an effect that is not performed leaves a caller waiting for ever"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -43,6 +43,18 @@ pub enum Effect {
         token: Token,
         /// How.
         result: Result<Reply, Refusal>,
+    },
+    /// A process that registered for it is told something; it takes it when it likes.
+    Notify {
+        /// Whom.
+        process: ProcessId,
+        /// What.
+        notification: Notification,
+    },
+    /// [`Machine::timer`] is to be called at this time, and at no earlier one that was named before; `None`: never.
+    ArmTimer {
+        /// Nanoseconds of [`Cx::now_ns`].
+        at_ns: Option<u64>,
     },
 }
 
@@ -63,12 +75,21 @@ pub struct Machine {
     pub(crate) processes: BTreeMap<ProcessId, Process>,
     next_process: u32,
     next_token: u64,
+    /// When the timer is armed for.
+    armed: Option<u64>,
 }
 
 impl Machine {
     /// A kernel without adapters over this system memory.
     pub fn new(memory: Arc<Memory>) -> Machine {
-        Machine { memory, adapters: Vec::new(), processes: BTreeMap::new(), next_process: 1, next_token: 1 }
+        Machine {
+            memory,
+            adapters: Vec::new(),
+            processes: BTreeMap::new(),
+            next_process: 1,
+            next_token: 1,
+            armed: None,
+        }
     }
 
     /// Starts an adapter under its driver (sync §3.1, memory §1).
@@ -108,13 +129,16 @@ impl Machine {
             adapter.settle(cx);
         }
         cx.emit(Event::ProcessDied { process: id.0 });
+        self.arm_timer(cx);
     }
 
     /// A call from a process.
     pub fn call(&mut self, cx: &mut Cx<'_>, from: ProcessId, call: Call) -> Answer {
         let token = Token(self.next_token);
         self.next_token += 1;
-        crate::call::dispatch(self, cx, from, token, call)
+        let answer = crate::call::dispatch(self, cx, from, token, call);
+        self.arm_timer(cx);
+        answer
     }
 
     /// An adapter's interrupt line went up.
@@ -122,6 +146,26 @@ impl Machine {
         if let Some(adapter) = self.adapters.get_mut(adapter.0 as usize) {
             adapter.interrupt_raised(cx);
             adapter.settle(cx);
+        }
+        self.arm_timer(cx);
+    }
+
+    /// The time that [`Effect::ArmTimer`] named has come. Calling it too early, or once too often, does no harm.
+    pub fn timer(&mut self, cx: &mut Cx<'_>) {
+        self.armed = None;
+        for adapter in &mut self.adapters {
+            adapter.timer(cx);
+            adapter.settle(cx);
+        }
+        self.arm_timer(cx);
+    }
+
+    /// Asks for the next call of the timer, when it is another one than before.
+    fn arm_timer(&mut self, cx: &mut Cx<'_>) {
+        let next = self.adapters.iter().filter_map(Adapter::deadline_ns).min();
+        if next != self.armed {
+            self.armed = next;
+            cx.effects.push(Effect::ArmTimer { at_ns: next });
         }
     }
 

@@ -312,6 +312,7 @@ impl Adapter {
         VideoMemoryInfo {
             budget_bytes: group().map(vidmm::Segment::capacity_bytes).sum(),
             current_usage_bytes: group().map(vidmm::Segment::resident_bytes).sum(),
+            ..VideoMemoryInfo::default()
         }
     }
 

@@ -38,6 +38,8 @@ pub enum Object {
     Doorbell(u32, u64),
     /// A fence.
     Fence(u32, u64),
+    /// A registration for notifications.
+    Registration(u32, u64),
 }
 
 /// Objects of one kind by number. Numbers are never used twice, so that a trace names each for ever.
@@ -188,6 +190,23 @@ pub struct Allocation {
     pub device: u64,
     pub vidmm: vidmm::AllocationId,
     pub kmd: KmdAllocation,
+}
+
+/// What a registration is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegistrationKind {
+    /// Trims of the device.
+    Trim,
+    /// Changes of the process's budgets.
+    Budget,
+}
+
+/// A registration for notifications (memory §5.4, §5.5).
+pub struct Registration {
+    pub device: u64,
+    pub kind: RegistrationKind,
+    /// The name that its process knows it by.
+    pub handle: wddm_types::RawHandle,
 }
 
 /// A destroyed allocation that queued work may still use.

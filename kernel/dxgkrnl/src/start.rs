@@ -143,6 +143,7 @@ impl Adapter {
             allocation_numbers: BTreeMap::new(),
             fences: Store::default(),
             dying: VecDeque::new(),
+            registrations: Store::default(),
             ring: PagingRing::new(device, context),
             suspensions: Suspensions::default(),
             due: VecDeque::new(),

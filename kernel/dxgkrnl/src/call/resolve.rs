@@ -62,6 +62,13 @@ impl Turn<'_> {
         }
     }
 
+    pub(super) fn registration(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+        match self.process.handles.get(handle) {
+            Some(Object::Registration(adapter, number)) => Ok((*adapter, *number)),
+            _ => Err(wrong_handle("registration", handle)),
+        }
+    }
+
     pub(super) fn doorbell(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Doorbell(adapter, number)) => Ok((*adapter, *number)),

@@ -1,0 +1,45 @@
+//! What the kernel tells a process by itself: the callbacks of the C interface as values (memory §5.4, §5.5). A process
+//! that registered for them takes them from its link; nobody is called back.
+
+use wddm_types::RawHandle;
+
+/// A callback that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notification {
+    /// The registration that it belongs to.
+    pub registration: RawHandle,
+    /// What is said.
+    pub kind: NotificationKind,
+}
+
+/// What a callback says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotificationKind {
+    /// `D3DKMT_TRIMNOTIFICATION`: the user-mode driver gives memory back.
+    Trim {
+        /// What is asked.
+        flags: TrimFlags,
+        /// With TRIM_TO_BUDGET: at least so many bytes.
+        bytes_to_trim: u64,
+    },
+    /// The budget of a group has changed.
+    BudgetChanged {
+        /// Local group, else non-local.
+        local: bool,
+        /// The budget now.
+        budget_bytes: u64,
+    },
+}
+
+bitflags::bitflags! {
+    /// `D3DDDI_TRIMRESIDENCYSET_FLAGS` (memory §5.4).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct TrimFlags: u32 {
+        /// Evict what was last used before the last periodic trim; then the last periodic trim is now.
+        const PERIODIC_TRIM = 1 << 0;
+        /// Only move the last periodic trim to now; never with the bit before.
+        const RESTART_PERIODIC_TRIM = 1 << 1;
+        /// Evict at least the bytes asked for.
+        const TRIM_TO_BUDGET = 1 << 2;
+    }
+}

@@ -1,0 +1,64 @@
+//! Calls about what must be resident, what may go, and what a process is told of it (memory §5).
+
+use kmt_calls::{Call, Refusal, Reply};
+
+use crate::call::{Turn, done};
+use crate::machine::{Answer, Cx};
+use crate::object::{Object, RegistrationKind};
+
+impl Turn<'_> {
+    pub(super) fn on_residency(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: Call,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        match call {
+            Call::MakeResident { paging_queue, allocations, flags } => {
+                let (index, queue) = self.paging_queue(paging_queue)?;
+                self.alive(index, self.adapters[index as usize].paging_queues[queue].device, touched)?;
+                let list = self.allocations(index, &allocations)?;
+                self.adapters[index as usize]
+                    .make_resident(cx, queue, &list, flags)
+                    .and_then(|residency| done(Reply::Residency(residency)))
+            }
+            Call::Evict { device, allocations, flags } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let list = self.allocations(index, &allocations)?;
+                self.adapters[index as usize]
+                    .evict(cx, device, &list, flags)
+                    .and_then(|bytes| done(Reply::BytesToTrim(bytes)))
+            }
+            Call::RegisterTrimNotification { device } => self.register(device, RegistrationKind::Trim, touched),
+            Call::RegisterBudgetChangeNotification { device } => {
+                self.register(device, RegistrationKind::Budget, touched)
+            }
+            Call::UnregisterNotification { registration } => {
+                let (index, number) = self.registration(registration)?;
+                self.adapters[index as usize].registrations.remove(number);
+                self.process.handles.remove(registration);
+                done(Reply::Done)
+            }
+            Call::OfferAllocations { .. }
+            | Call::ReclaimAllocations2 { .. }
+            | Call::ChangeVideoMemoryReservation { .. }
+            | Call::SetProcessSchedulingPriorityClass { .. } => {
+                Err(crate::refusal::not_supported("offers, reservations and priorities of processes are not built"))
+            }
+            call => self.on_queue(cx, call, touched),
+        }
+    }
+
+    fn register(
+        &mut self,
+        device: wddm_types::RawHandle,
+        kind: RegistrationKind,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        let (index, device) = self.live_device(device, touched)?;
+        let number = self.adapters[index as usize].registrations.next_number();
+        let handle = self.name(Object::Registration(index, number))?;
+        self.adapters[index as usize].register(device, kind, handle);
+        done(Reply::Handle(handle))
+    }
+}
