@@ -78,6 +78,11 @@ pub struct AdapterCaps {
     pub no_64_bit_atomics: bool,
     /// Node that runs paging buffers (`PagingNodeIndex`).
     pub paging_node: u16,
+    /// The driver pages by GPU virtual address: content is moved by operations 8 and 9 instead of 0 and 1 (memory §3.3).
+    /// Only with the GPU-VA facet.
+    pub paging_by_gpu_va: bool,
+    /// `MapAperture2Supported` (memory §1.14): operation 17 instead of 5.
+    pub map_aperture2_supported: bool,
 }
 
 /// `DXGK_NODEMETADATA` (sync §2.9).

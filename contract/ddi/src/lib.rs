@@ -25,6 +25,7 @@ mod miniport;
 mod paging;
 mod queue;
 mod segment;
+mod transfer;
 
 pub use adapter::{
     AdapterCaps, DriverStatus, FeatureId, FeatureState, FeatureSupport, NativeFenceOsCaps, NodeMetadata,
@@ -39,10 +40,14 @@ pub use fence::{
 pub use gpu_va::{GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags};
 pub use interrupt::{Interrupt, InterruptFlags, PageFault};
 pub use miniport::{Doorbells, GpuVirtualAddressing, HardwareQueues, Host, Miniport, NativeFences, Notify};
-pub use paging::{BuildPagingBuffer, Mdl, PagingOp, PagingStatus, TransferEnd, TransferFlags};
+pub use paging::{BuildPagingBuffer, PagingOp, PagingStatus};
 pub use queue::{
     ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, HwQueueFlags, KmdContext,
     KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, OsContext, OsDoorbell, OsQueue, ProgressFence,
     SubmitCommandToHwQueue, SuspendStatus,
 };
 pub use segment::{PagingBufferInfo, QuerySegment4, SegmentDescriptor4, SegmentFlags};
+pub use transfer::{
+    Adl, AllocNotice, CopyEntries, FenceResidency, Mdl, TransferEnd, TransferFlags, VirtualDirection,
+    VirtualTransferFlags,
+};

@@ -1,47 +1,19 @@
 //! `DxgkDdiBuildPagingBuffer`: what VidMm asks a driver to do with memory (memory §3).
 
-use wddm_types::{GpuVa, PageRun, PhysicalAddress, SegmentId};
+use wddm_types::{GpuVa, PhysicalAddress, SegmentId};
 
 use crate::allocation::KmdAllocation;
 use crate::gpu_va::{PageTableUpdateMode, Pte};
-use crate::queue::KmdProcess;
+use crate::queue::{KmdContext, KmdDevice, KmdProcess};
+use crate::transfer::{
+    Adl, AllocNotice, CopyEntries, FenceResidency, Mdl, TransferEnd, TransferFlags, VirtualDirection,
+    VirtualTransferFlags,
+};
 
-/// A list of system pages (MDL) as runs of consecutive pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mdl<'a> {
-    /// The pages in order.
-    pub runs: &'a [PageRun],
-}
-
-/// One end of a transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TransferEnd<'a> {
-    /// In a segment: `SegmentAddress`, the GPU address (base + offset) of the allocation's pages; the driver adds
-    /// TransferOffset (memory §10.2).
-    Segment {
-        /// Which.
-        segment: SegmentId,
-        /// GPU address.
-        address: u64,
-    },
-    /// In system memory: the pages from `mdl_offset` of the operation on.
-    Mdl(Mdl<'a>),
-}
-
-bitflags::bitflags! {
-    /// Flags of a transfer (memory §3.4).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct TransferFlags: u32 {
-        /// The allocation is known to be idle.
-        const ALLOCATION_IS_IDLE = 1 << 2;
-        /// First sub-transfer.
-        const TRANSFER_START = 1 << 3;
-        /// Last sub-transfer.
-        const TRANSFER_END = 1 << 4;
-    }
-}
-
-/// `DXGK_BUILDPAGINGBUFFER_OPERATION` with its arguments (memory §3.3, §3.4).
+/// `DXGK_BUILDPAGINGBUFFER_OPERATION` with its arguments (memory §3.3, §3.4). The numbers are the operations'.
+///
+/// 19 (MAP_MMU), 20 (UNMAP_MMU) and 21 (NOTIFY_RESIDENCY2) are not here: only a header declares them, and nobody says what
+/// they mean (memory §10.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagingOp<'a> {
     /// 0: copies between system memory and a segment, or between segments.
@@ -74,8 +46,35 @@ pub enum PagingOp<'a> {
         /// GPU address.
         address: u64,
     },
-    /// 5: redirects aperture pages to system pages.
+    /// 2: the allocation leaves this place without being copied.
+    DiscardContent {
+        /// Whose content.
+        allocation: KmdAllocation,
+        /// The allocation is known to be idle.
+        allocation_is_idle: bool,
+        /// Which segment.
+        segment: SegmentId,
+        /// GPU address.
+        address: u64,
+    },
+    /// 3: reads 1 to 8 bytes for coherency; the value does not matter.
+    ReadPhysical {
+        /// Which segment.
+        segment: SegmentId,
+        /// GPU address.
+        address: u64,
+    },
+    /// 4: writes 1 to 8 bytes for coherency; the value does not matter.
+    WritePhysical {
+        /// Which segment.
+        segment: SegmentId,
+        /// GPU address.
+        address: u64,
+    },
+    /// 5: redirects aperture pages to system pages: page `offset_in_pages + i` to MDL page `mdl_offset + i`.
     MapApertureSegment {
+        /// Whose allocation it is; the kernel chooses if it is shared. `None` for a primary or a DMA buffer.
+        device: Option<KmdDevice>,
         /// `None` for a DMA buffer.
         allocation: Option<KmdAllocation>,
         /// The aperture.
@@ -93,6 +92,8 @@ pub enum PagingOp<'a> {
     },
     /// 6: redirects aperture pages to the dummy page, access left enabled.
     UnmapApertureSegment {
+        /// As in the map.
+        device: Option<KmdDevice>,
         /// `None` for a DMA buffer.
         allocation: Option<KmdAllocation>,
         /// The aperture.
@@ -104,8 +105,92 @@ pub enum PagingOp<'a> {
         /// System physical address of the dummy page.
         dummy_page: u64,
     },
+    /// 7: as 0, for an allocation locked with UseAlternateVA: the bytes in system memory stand in the order in which the
+    /// CPU saw them.
+    SpecialLockTransfer {
+        /// Whose content.
+        allocation: KmdAllocation,
+        /// As in a transfer.
+        transfer_offset: u64,
+        /// Bytes.
+        size_bytes: u64,
+        /// From.
+        source: TransferEnd<'a>,
+        /// To.
+        destination: TransferEnd<'a>,
+        /// Flags.
+        flags: TransferFlags,
+        /// First page of the MDL for this sub-transfer.
+        mdl_offset: u64,
+        /// The range through which the CPU sees it.
+        swizzling_range: u32,
+        /// What the driver said when the range was acquired.
+        swizzling_range_data: u32,
+    },
+    /// 8: copies by addresses of the paging process.
+    VirtualTransfer {
+        /// Whose content.
+        allocation: KmdAllocation,
+        /// Where the range lies in the allocation; *not* to be added to the addresses.
+        allocation_offset: u64,
+        /// Bytes.
+        size_bytes: u64,
+        /// From.
+        source: GpuVa,
+        /// To.
+        destination: GpuVa,
+        /// Address of the source's page table; NULL without `SourcePageTableVaInTransfer`.
+        source_page_table: GpuVa,
+        /// Address of the destination's.
+        destination_page_table: GpuVa,
+        /// Which way.
+        direction: VirtualDirection,
+        /// Page sizes.
+        flags: VirtualTransferFlags,
+    },
+    /// 9: fills by an address of the paging process.
+    VirtualFill {
+        /// Whose content.
+        allocation: KmdAllocation,
+        /// Where the range lies in the allocation; *not* to be added to the address.
+        allocation_offset: u64,
+        /// Bytes.
+        size_bytes: u64,
+        /// The 32-bit pattern.
+        pattern: u32,
+        /// Where.
+        destination: GpuVa,
+    },
+    /// 10: first content of a context allocation, kept by the kernel afterwards.
+    InitContextResource {
+        /// The driver's own handle of it.
+        allocation: KmdAllocation,
+        /// Where it is.
+        destination: TransferEnd<'a>,
+        /// System physical address at which the CPU writes it, for all its life: only if it was created CpuVisible and
+        /// Protected, for aperture segments only.
+        cpu_address: Option<u64>,
+        /// Its address in the paging process; NULL if it has none.
+        va: GpuVa,
+    },
     /// 11: writes page-table entries.
     UpdatePageTable {
+        /// The allocation behind the entries; `None` for tables and the kernel's own pages.
+        allocation: Option<KmdAllocation>,
+        /// Offset in it of the first page; pages follow one another in the allocation.
+        allocation_offset: u64,
+        /// From MapGpuVirtualAddress; 0 for levels above the leaf.
+        driver_protection: u64,
+        /// The table is about to be evicted (`NotifyEviction`).
+        notify_eviction: bool,
+        /// The leaf table's entries stand for 64 KB each.
+        use_64kb_pages: bool,
+        /// The pages hold native fences.
+        native_fence: bool,
+        /// First entry of the 64-KB table (`pPageTableEntries64KB`), only with DualPteSupported.
+        first_64kb: Option<Pte>,
+        /// Address of the table in the paging process, in mode GPU_VIRTUAL; else NULL.
+        table_va: GpuVa,
         /// Level, leaf = 0.
         level: u32,
         /// The table.
@@ -138,6 +223,30 @@ pub enum PagingOp<'a> {
         /// Last address.
         end: GpuVa,
     },
+    /// 13: a driver asked for its context allocation to be changed (`DxgkCbUpdateContextAllocation`).
+    UpdateContextAllocation {
+        /// The allocation, mapped in the paging process for this operation.
+        va: GpuVa,
+        /// Its bytes.
+        size_bytes: u64,
+        /// What the driver gave, unread.
+        private_data: &'a [u8],
+    },
+    /// 14: copies entries from table to table (tiles on a companion context).
+    CopyPageTableEntries {
+        /// What.
+        ranges: &'a [CopyEntries],
+    },
+    /// 15: an ExplicitResidencyNotification allocation came or goes; once per change. It came: its fills and transfers
+    /// are built, the GPU may not have finished them. It goes: before the outgoing transfer.
+    NotifyResidency {
+        /// Which.
+        allocation: KmdAllocation,
+        /// Where it is; (0, 0) when it goes.
+        address: PhysicalAddress,
+        /// Whether it came.
+        resident: bool,
+    },
     /// 16: puts a signal of a fence into the buffer.
     SignalMonitoredFence {
         /// CurrentValue in the paging process.
@@ -147,6 +256,88 @@ pub enum PagingOp<'a> {
         /// The value.
         value: u64,
     },
+    /// 17: as 5 with a list of device pages, for drivers with `MapAperture2Supported`.
+    MapApertureSegment2 {
+        /// As in operation 5.
+        device: Option<KmdDevice>,
+        /// `None` for a DMA buffer.
+        allocation: Option<KmdAllocation>,
+        /// The aperture.
+        segment: SegmentId,
+        /// First aperture page.
+        offset_in_pages: u64,
+        /// How many.
+        number_of_pages: u64,
+        /// The pages.
+        adl: Adl<'a>,
+        /// First page of it.
+        adl_offset: u64,
+        /// Cacheable pages into a coherent aperture.
+        cache_coherent: bool,
+        /// System physical address at which the CPU sees the first page, for allocations with `MapApertureCpuVisible`;
+        /// valid until the unmap.
+        cpu_visible_address: Option<u64>,
+    },
+    /// 18: storage of native fences moved.
+    NotifyFenceResidency {
+        /// Which, and where they are now.
+        fences: &'a [FenceResidency],
+    },
+    /// 22: an allocation with NotifyEviction or NotifyIoMmuUnmap is about to go, range by range.
+    NotifyAlloc {
+        /// Which.
+        allocation: KmdAllocation,
+        /// Whose address space; `None` for an eviction.
+        process: Option<KmdProcess>,
+        /// Why.
+        notice: AllocNotice,
+        /// Offset of the range in the allocation.
+        offset_bytes: u64,
+        /// Bytes of the range.
+        size_bytes: u64,
+        /// GPU address of the range: mapped for this buffer only.
+        va: GpuVa,
+    },
+}
+
+impl PagingOp<'_> {
+    /// `DXGK_BUILDPAGINGBUFFER_OPERATION` as a number.
+    pub fn number(&self) -> u32 {
+        match self {
+            PagingOp::Transfer { .. } => 0,
+            PagingOp::Fill { .. } => 1,
+            PagingOp::DiscardContent { .. } => 2,
+            PagingOp::ReadPhysical { .. } => 3,
+            PagingOp::WritePhysical { .. } => 4,
+            PagingOp::MapApertureSegment { .. } => 5,
+            PagingOp::UnmapApertureSegment { .. } => 6,
+            PagingOp::SpecialLockTransfer { .. } => 7,
+            PagingOp::VirtualTransfer { .. } => 8,
+            PagingOp::VirtualFill { .. } => 9,
+            PagingOp::InitContextResource { .. } => 10,
+            PagingOp::UpdatePageTable { .. } => 11,
+            PagingOp::FlushTlb { .. } => 12,
+            PagingOp::UpdateContextAllocation { .. } => 13,
+            PagingOp::CopyPageTableEntries { .. } => 14,
+            PagingOp::NotifyResidency { .. } => 15,
+            PagingOp::SignalMonitoredFence { .. } => 16,
+            PagingOp::MapApertureSegment2 { .. } => 17,
+            PagingOp::NotifyFenceResidency { .. } => 18,
+            PagingOp::NotifyAlloc { .. } => 22,
+        }
+    }
+
+    /// Whether the driver may answer ALLOCATION_BUSY, and whether it was told already that the allocation is idle
+    /// (memory §3.2).
+    pub fn may_be_busy(&self) -> Option<bool> {
+        match self {
+            PagingOp::Transfer { flags, .. } | PagingOp::SpecialLockTransfer { flags, .. } => {
+                Some(flags.contains(TransferFlags::ALLOCATION_IS_IDLE))
+            }
+            PagingOp::DiscardContent { allocation_is_idle, .. } => Some(*allocation_is_idle),
+            _ => None,
+        }
+    }
 }
 
 /// `DXGKARG_BUILDPAGINGBUFFER` (memory §3.1).
@@ -164,6 +355,10 @@ pub struct BuildPagingBuffer<'a> {
     pub buffer_va: GpuVa,
     /// Do it now by the CPU; there is no buffer (`pDmaBuffer` NULL).
     pub immediate: bool,
+    /// The paging context (`hSystemContext`).
+    pub system_context: KmdContext,
+    /// Bytes from the start of the paging buffer to `buffer` (`DmaBufferWriteOffset`).
+    pub write_offset: u32,
 }
 
 /// What a driver may answer besides success (memory §3.2). Anything else stops the adapter.

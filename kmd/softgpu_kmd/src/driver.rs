@@ -106,6 +106,7 @@ impl Miniport for SoftGpuKmd {
             optimized_native_fence_interrupt: false,
             no_64_bit_atomics: false,
             paging_node: softgpu_spec::engine::COPY as u16,
+            ..AdapterCaps::default()
         }
     }
 

@@ -137,6 +137,20 @@ impl<'a> Pieces<'a> {
                 let root = geometry.table_offset(root).ok_or(OUTSIDE)?;
                 Ok(Pieces::One(Some(Command::FlushTlb { root, first_va: start.0, last_va: end.0 })))
             }
+            // spec: memory §3.3, what the driver did not ask for must not come
+            PagingOp::DiscardContent { .. } => Ok(Pieces::One(None)),
+            PagingOp::ReadPhysical { .. }
+            | PagingOp::WritePhysical { .. }
+            | PagingOp::SpecialLockTransfer { .. }
+            | PagingOp::VirtualTransfer { .. }
+            | PagingOp::VirtualFill { .. }
+            | PagingOp::InitContextResource { .. }
+            | PagingOp::UpdateContextAllocation { .. }
+            | PagingOp::CopyPageTableEntries { .. }
+            | PagingOp::NotifyResidency { .. }
+            | PagingOp::MapApertureSegment2 { .. }
+            | PagingOp::NotifyFenceResidency { .. }
+            | PagingOp::NotifyAlloc { .. } => Err(Fatal("an operation that the driver did not ask for")),
             PagingOp::SignalMonitoredFence { current, monitored, value } => {
                 if monitored.is_null() {
                     return Err(Fatal("the device signals native fences only: a signal needs a MonitoredValue"));

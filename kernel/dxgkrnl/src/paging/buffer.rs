@@ -22,6 +22,8 @@ impl Adapter {
                 multipass_offset: 0,
                 buffer_va: GpuVa::NULL,
                 immediate: true,
+                system_context: self.ring.context,
+                write_offset: 0,
             };
             self.miniport.build_paging_buffer(&mut build).map_err(|_| ())?;
         }
@@ -74,6 +76,9 @@ impl Adapter {
                 multipass_offset: before,
                 buffer_va: va.offset(used as u64 * 8),
                 immediate: false,
+                system_context: self.ring.context,
+                // CAST: a paging buffer is far below 4 GiB.
+                write_offset: (used * 8) as u32,
             };
             let result = self.miniport.build_paging_buffer(&mut build);
             let (written, multipass) = (build.written, build.multipass_offset);
@@ -176,6 +181,7 @@ fn as_paging_op<'a>(
             address: *address,
         },
         Operation::MapAperture { allocation, segment, offset_in_pages, backing } => PagingOp::MapApertureSegment {
+            device: None,
             allocation: *allocation,
             segment: *segment,
             offset_in_pages: *offset_in_pages,
@@ -186,6 +192,7 @@ fn as_paging_op<'a>(
         },
         Operation::UnmapAperture { allocation, segment, offset_in_pages, number_of_pages, dummy_page } => {
             PagingOp::UnmapApertureSegment {
+                device: None,
                 allocation: *allocation,
                 segment: *segment,
                 offset_in_pages: *offset_in_pages,
@@ -195,6 +202,14 @@ fn as_paging_op<'a>(
         }
         Operation::UpdatePageTable { space, level, table, start_index, count, first, repeat, initial, first_va } => {
             PagingOp::UpdatePageTable {
+                allocation: None,
+                allocation_offset: 0,
+                driver_protection: 0,
+                notify_eviction: false,
+                use_64kb_pages: false,
+                native_fence: false,
+                first_64kb: None,
+                table_va: GpuVa::NULL,
                 level: *level,
                 table: *table,
                 start_index: *start_index,

@@ -108,6 +108,7 @@ impl Miniport for Stub {
             optimized_native_fence_interrupt: self.answers.optimized_cap,
             no_64_bit_atomics: self.answers.no_64_bit_atomics,
             paging_node: self.answers.paging_node,
+            ..Default::default()
         }
     }
     fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {

@@ -49,6 +49,14 @@ fn local(address: u64) -> TransferEnd<'static> {
 
 fn table_update(first: Pte, count: u32, repeat: bool) -> PagingOp<'static> {
     PagingOp::UpdatePageTable {
+        allocation: None,
+        allocation_offset: 0,
+        driver_protection: 0,
+        notify_eviction: false,
+        use_64kb_pages: false,
+        native_fence: false,
+        first_64kb: None,
+        table_va: GpuVa::NULL,
         level: 0,
         table: PhysicalAddress { segment: LOCAL, offset: 0x3000 },
         start_index: 5,
@@ -78,6 +86,8 @@ fn build(kmd: &mut SoftGpuKmd, operation: PagingOp<'_>, words: usize) -> Result<
             multipass_offset: multipass,
             buffer_va: GpuVa(0x1000),
             immediate: false,
+            system_context: ddi::KmdContext(0),
+            write_offset: 0,
         };
         let result = kmd.build_paging_buffer(&mut build);
         let written = build.written;
@@ -147,6 +157,7 @@ fn each_operation_becomes_its_command() {
     let fill = PagingOp::Fill { allocation: None, size_bytes: 8192, pattern: 7, segment: LOCAL, address: 0x8000 };
     assert_eq!(commands(&mut kmd, fill), [Command::FillPhysical { target_bus: 0x8000, bytes: 8192, pattern: 7 }]);
     let map = PagingOp::MapApertureSegment {
+        device: None,
         allocation: None,
         segment: APERTURE,
         offset_in_pages: 100,
@@ -160,6 +171,7 @@ fn each_operation_becomes_its_command() {
     assert_eq!(commands(&mut kmd, map), [mapped(100, 1, 11), mapped(101, 1, 20), mapped(102, 1, 30)]);
     // spec: memory §10.4 test 15
     let unmap = PagingOp::UnmapApertureSegment {
+        device: None,
         allocation: None,
         segment: APERTURE,
         offset_in_pages: 100,
@@ -212,6 +224,7 @@ fn small_buffers_give_the_same_commands_as_one_big_buffer() {
     // spec: memory §3.2, memory §10.4 test 16
     let (mut kmd, _, _) = started();
     let map = PagingOp::MapApertureSegment {
+        device: None,
         allocation: None,
         segment: APERTURE,
         offset_in_pages: 0,
@@ -243,6 +256,7 @@ fn operations_outside_of_memory_are_fatal() {
     let (mut kmd, _, _) = started();
     let end = kmd.geometry.unwrap().segment_bytes;
     let map = |first, count| PagingOp::MapApertureSegment {
+        device: None,
         allocation: None,
         segment: APERTURE,
         offset_in_pages: first,
@@ -279,6 +293,8 @@ fn now(kmd: &mut SoftGpuKmd, operation: PagingOp<'_>) -> Result<(), PagingStatus
         multipass_offset: 0,
         buffer_va: GpuVa::NULL,
         immediate: true,
+        system_context: ddi::KmdContext(0),
+        write_offset: 0,
     };
     kmd.build_paging_buffer(&mut build)
 }
@@ -295,6 +311,7 @@ fn the_cpu_does_the_same_at_once() {
         [0, 0x6001, 0x7001, 0]
     );
     let map = PagingOp::MapApertureSegment {
+        device: None,
         allocation: None,
         segment: APERTURE,
         offset_in_pages: 4,
@@ -330,6 +347,7 @@ fn the_cpu_does_the_same_at_once() {
     );
 
     let unmap = PagingOp::UnmapApertureSegment {
+        device: None,
         allocation: None,
         segment: APERTURE,
         offset_in_pages: 4,

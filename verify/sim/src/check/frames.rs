@@ -80,6 +80,7 @@ impl Frames {
     /// One operation, in ring order.
     pub fn operation(&mut self, operation: &PagingOp<'_>, contract: &Contract) -> Result<(), Broken> {
         match *operation {
+            PagingOp::SpecialLockTransfer { .. } => Err("no allocation is locked through an alternate address".into()),
             PagingOp::Transfer { allocation, transfer_offset, size_bytes, source, destination, mdl_offset, .. } => {
                 let Some(allocation) = allocation else { return Ok(()) };
                 contract.allocation(allocation)?;
@@ -100,7 +101,8 @@ impl Frames {
                 let frames = self.frames(segment, address, size_bytes)?;
                 self.enter(allocation, frames)
             }
-            PagingOp::MapApertureSegment { segment, offset_in_pages, number_of_pages, .. } => {
+            PagingOp::MapApertureSegment { segment, offset_in_pages, number_of_pages, .. }
+            | PagingOp::MapApertureSegment2 { segment, offset_in_pages, number_of_pages, .. } => {
                 self.frames(segment, self.base(segment)? + offset_in_pages * PAGE_BYTES, number_of_pages * PAGE_BYTES)?;
                 for page in offset_in_pages..offset_in_pages + number_of_pages {
                     if !self.aperture.insert(page) {
@@ -155,7 +157,19 @@ impl Frames {
                 links.retain(|(parent, _), _| tables.contains_key(parent));
                 Ok(())
             }
-            PagingOp::SignalMonitoredFence { .. } => Ok(()),
+            PagingOp::DiscardContent { allocation, .. }
+            | PagingOp::VirtualTransfer { allocation, .. }
+            | PagingOp::VirtualFill { allocation, .. }
+            | PagingOp::NotifyResidency { allocation, .. }
+            | PagingOp::NotifyAlloc { allocation, .. }
+            | PagingOp::InitContextResource { allocation, .. } => contract.allocation(allocation),
+            PagingOp::ReadPhysical { segment, address } | PagingOp::WritePhysical { segment, address } => {
+                self.frames(segment, address / PAGE_BYTES * PAGE_BYTES, PAGE_BYTES).map(drop)
+            }
+            PagingOp::SignalMonitoredFence { .. }
+            | PagingOp::UpdateContextAllocation { .. }
+            | PagingOp::CopyPageTableEntries { .. }
+            | PagingOp::NotifyFenceResidency { .. } => Ok(()),
         }
     }
 
