@@ -186,6 +186,16 @@ impl Host {
         self.answered.notify_all();
     }
 
+    /// How much a process's memory is protected: `D3DKMT_SCHEDULINGPRIORITYCLASS`, 0 IDLE to 5 REALTIME.
+    pub fn set_process_priority(&self, process: ProcessId, class: u32) {
+        lock(&self.state).turn(|machine, cx| machine.set_process_priority(cx, process, class));
+    }
+
+    /// The most video memory that a process's residency lists may hold; `None`: no limit of its own.
+    pub fn set_process_budget(&self, process: ProcessId, bytes: Option<u64>) {
+        lock(&self.state).turn(|machine, cx| machine.set_process_budget(cx, process, bytes));
+    }
+
     /// Makes a call and waits for its answer: on this thread in real time, by letting virtual time pass otherwise.
     ///
     /// # Errors

@@ -11,12 +11,14 @@
 //! - The kernel's clock never runs backwards: it is read under the lock.
 //! - Effects are performed before the lock is given up, in order.
 
+mod conductor;
 mod config;
 mod host;
 mod link;
 mod profile;
 mod time;
 
+pub use conductor::Conductor;
 pub use config::{HostConfig, Mode, WrapMiniport, WrapPort, page_table_bytes};
 pub use host::{Host, HostError, Pending};
 pub use link::ProcessLink;

@@ -10,7 +10,7 @@ use shared_words::Memory;
 use wddm_types::{AdapterIndex, Luid, ProcessId};
 
 use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
-use crate::object::Process;
+use crate::object::{CLASS_MAX, Process, Terms};
 use crate::start::StartError;
 
 /// What the machine is lent for one turn.
@@ -139,6 +139,28 @@ impl Machine {
         let answer = crate::call::dispatch(self, cx, from, token, call);
         self.arm_timer(cx);
         answer
+    }
+
+    /// How much a process's memory is protected against others' (`D3DKMT_SCHEDULINGPRIORITYCLASS`, 0 IDLE to 5 REALTIME;
+    /// more counts as 5). Unknown processes are ignored.
+    pub fn set_process_priority(&mut self, cx: &mut Cx<'_>, id: ProcessId, class: u32) {
+        self.change_terms(cx, id, |terms| terms.class = class.min(CLASS_MAX));
+    }
+
+    /// The most local memory that a process's lists may hold, whatever else there is; `None`: no limit of its own.
+    pub fn set_process_budget(&mut self, cx: &mut Cx<'_>, id: ProcessId, bytes: Option<u64>) {
+        self.change_terms(cx, id, |terms| terms.budget_bytes = bytes);
+    }
+
+    fn change_terms(&mut self, cx: &mut Cx<'_>, id: ProcessId, change: impl FnOnce(&mut Terms)) {
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        change(&mut process.terms);
+        let terms = process.terms;
+        for adapter in &mut self.adapters {
+            adapter.apply_terms(id, terms);
+            adapter.settle(cx);
+        }
+        self.arm_timer(cx);
     }
 
     /// An adapter's interrupt line went up.

@@ -17,7 +17,29 @@ use crate::word_page::WordPages;
 pub struct Process {
     /// Its handles.
     pub handles: HandleTable<Object>,
+    /// On which terms it shares memory.
+    pub terms: Terms,
 }
+
+/// On which terms a process shares an adapter's memory (memory §5.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// `D3DKMT_SCHEDULINGPRIORITYCLASS`: 0 IDLE to 5 REALTIME.
+    pub class: u32,
+    /// Most bytes of local memory, if an administrator said so.
+    pub budget_bytes: Option<u64>,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Terms { class: NORMAL_CLASS, budget_bytes: None }
+    }
+}
+
+/// `NORMAL`.
+const NORMAL_CLASS: u32 = 2;
+/// `REALTIME`, the highest.
+pub const CLASS_MAX: u32 = 5;
 
 /// What a handle names: an adapter's index and the object's number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 //! decided in `vidmm`.
 
 use kmt_calls::{Notification, NotificationKind};
-use wddm_types::RawHandle;
+use wddm_types::{ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::machine::{Cx, Effect};
-use crate::object::{Registration, RegistrationKind};
+use crate::object::{Registration, RegistrationKind, Terms};
 
 impl Adapter {
     /// A process wants to be told.
@@ -30,6 +30,11 @@ impl Adapter {
             let notification = Notification { registration: known.handle, kind: what };
             cx.effects.push(Effect::Notify { process, notification });
         }
+    }
+
+    /// A process shares memory on these terms.
+    pub fn apply_terms(&mut self, process: ProcessId, terms: Terms) {
+        let _ = (process, terms);
     }
 
     /// When [`Adapter::timer`] is to be called next.

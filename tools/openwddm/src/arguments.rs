@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::error::RunError;
-use crate::run::{RunOptions, Workload};
+use crate::run::{RunOptions, Share, Terms, Workload};
 use crate::size::MemorySize;
 
 /// An open WDDM graphics kernel in user space. Without arguments: replays a bundled training step of a small GPT with
@@ -40,8 +40,10 @@ pub struct BenchArguments {
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// Recorded workload, plain or gzipped JSON [default: the bundled GPT training step]
-    pub workload: Option<PathBuf>,
+    /// Recorded workloads, plain or gzipped JSON; several share the adapter, each in a process of its own
+    /// [default: the bundled GPT training step]
+    #[arg(value_name = "FILE[,priority=CLASS][,budget=SIZE]")]
+    pub workloads: Vec<Share>,
     /// Video memory: bytes, a number with KiB … TiB or KB … TB, or a percentage of the workload's peak
     #[arg(long, value_name = "SIZE|PERCENT", default_value = "60%", allow_hyphen_values = true)]
     pub vram: MemorySize,
@@ -72,6 +74,9 @@ pub struct RunArguments {
     /// Write the numbers as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write every move of memory with cause, requester and owner: one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub demotions: Option<PathBuf>,
 }
 
 /// How victims are chosen.
@@ -100,8 +105,13 @@ impl RunArguments {
                 remedy: "leave out one of the two".to_string(),
             });
         }
+        let bundled = Share { workload: Workload::Bundled, terms: Terms::default() };
+        let mut shares = self.workloads.into_iter();
+        let first = shares.next().unwrap_or(bundled);
         Ok(RunOptions {
-            workload: self.workload.map_or(Workload::Bundled, Workload::File),
+            workload: first.workload,
+            terms: first.terms,
+            others: shares.collect(),
             vram: self.vram,
             adapter: self.adapter,
             steps: self.steps,
@@ -113,6 +123,7 @@ impl RunArguments {
             trace: self.trace,
             report: self.report,
             json: self.json,
+            demotions: self.demotions,
         })
     }
 }
@@ -121,6 +132,8 @@ impl RunArguments {
 pub fn default_run() -> RunOptions {
     RunOptions {
         workload: Workload::Bundled,
+        terms: Terms::default(),
+        others: Vec::new(),
         vram: MemorySize::OfPeak { millionths: 600_000 },
         adapter: None,
         steps: 2,
@@ -132,6 +145,7 @@ pub fn default_run() -> RunOptions {
         trace: Some(PathBuf::from("out/openwddm-trace.perfetto-trace")),
         report: Some(PathBuf::from("out/openwddm-report.html")),
         json: None,
+        demotions: None,
     }
 }
 

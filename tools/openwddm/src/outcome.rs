@@ -77,6 +77,78 @@ pub struct Summary {
     pub seed: u64,
     /// Hash of the whole event stream, in hexadecimal digits.
     pub trace_hash: String,
+    /// With several workloads: what each process did; else empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessSummary>,
+    /// Bytes that left video memory for want of room, by whose they were and who needed the room; largest first.
+    pub displaced: Vec<Displaced>,
+}
+
+/// What one of several processes did.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ProcessSummary {
+    /// Its number in traces.
+    pub process: u32,
+    /// Name of its workload.
+    pub workload: String,
+    /// Its priority class.
+    pub priority: &'static str,
+    /// Most bytes that it was allowed to have resident, if anybody said so.
+    pub budget_bytes: Option<u64>,
+    /// Operations submitted.
+    pub ops: u64,
+    /// Steps done.
+    pub steps: u64,
+    /// Most bytes alive at once.
+    pub peak_bytes: u64,
+    /// Of its own memory, copied into video memory.
+    pub paged_in_bytes: u64,
+    /// Of its own memory, copied out.
+    pub paged_out_bytes: u64,
+    /// Of its own memory, left without a copy.
+    pub discarded_bytes: u64,
+    /// From its first submission to its last completion.
+    pub elapsed_ns: u64,
+    /// As in [`Summary`].
+    pub verify: String,
+}
+
+/// One process's memory that made room for another's, or for its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Displaced {
+    /// Whose memory it was.
+    pub victim: u32,
+    /// Who needed the room.
+    pub requester: u32,
+    /// How much.
+    pub bytes: u64,
+}
+
+/// One line of the demotion log: some of an allocation's memory moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Demotion {
+    /// When the kernel decided it.
+    pub decided_ns: u64,
+    /// When the hardware had done it; `None` if the run ended before.
+    pub completed_ns: Option<u64>,
+    /// Number of the paging work.
+    pub work: u64,
+    /// `page in`, `page out`, `discard`, `fill`.
+    pub how: &'static str,
+    /// `make resident`, `pressure`, `evict`, `lock`, `destroy`, and others as they come.
+    pub cause: &'static str,
+    /// With `pressure`: the allocation that needed the room.
+    pub for_allocation: Option<u64>,
+    /// The process on whose behalf it was.
+    pub requester: u32,
+    /// The process whose memory it was.
+    pub owner: u32,
+    /// The allocation.
+    pub allocation: u64,
+    /// The segment.
+    pub segment: u8,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 /// The numbers of one step.
@@ -105,8 +177,10 @@ pub struct Recording {
     pub observations: Vec<(u64, device_port::Observation)>,
     /// What the device's queues are for.
     pub queues: Vec<QueueLabel>,
-    /// Which operation each progress value stands for.
-    pub ops: OpTrack,
+    /// Which operation each progress value stands for, one a process.
+    pub ops: Vec<OpTrack>,
+    /// Every move of memory, if somebody wants the log.
+    pub demotions: Vec<Demotion>,
     /// Video memory that the workload was given, in bytes.
     pub vram_bytes: u64,
     /// Records left out because a limit was reached.

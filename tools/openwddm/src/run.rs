@@ -2,21 +2,26 @@
 //!
 //! It reads the workload and drives it; it writes no file and prints nothing. `run_command` calls it.
 
+mod displaced;
+mod play;
 mod recorder;
 mod setup;
+mod share;
+
+pub use share::{Priority, Share, Terms};
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use dxgk_host::{Host, PROFILES, ProcessLink, Profile};
-use kmt_link::Link;
-use replay::{DriveError, DriveOptions, Driven, Observer, drive};
+use dxgk_host::{Host, PROFILES, Profile};
+use events::Move;
+use replay::{DriveError, DriveOptions, Observer};
 
 use crate::arguments::Policy;
 use crate::error::RunError;
-use crate::outcome::{Outcome, Summary};
+use crate::outcome::{Outcome, ProcessSummary, Summary};
 use crate::progress::Progress;
+use crate::run::play::{Played, play};
 use crate::run::recorder::{Numbers, Recorder};
 use crate::run::setup::Setup;
 use crate::size::MemorySize;
@@ -38,6 +43,10 @@ pub enum Workload {
 pub struct RunOptions {
     /// What to replay.
     pub workload: Workload,
+    /// On which terms it shares the adapter.
+    pub terms: Terms,
+    /// What else is replayed at the same time, each in a process of its own.
+    pub others: Vec<Share>,
     /// How much video memory.
     pub vram: MemorySize,
     /// Adapter profile; `None` for the usual one.
@@ -60,6 +69,8 @@ pub struct RunOptions {
     pub report: Option<PathBuf>,
     /// Where the numbers go.
     pub json: Option<PathBuf>,
+    /// Where the demotion log goes.
+    pub demotions: Option<PathBuf>,
 }
 
 /// Runs the workload until its end, or until `cancel` is set, and says what happened.
@@ -67,21 +78,32 @@ pub struct RunOptions {
 /// # Errors
 /// [`RunError::File`] and [`RunError::Argument`] for input that cannot be used, [`RunError::Kernel`] when the run fails.
 pub fn execute(options: &RunOptions, progress: &Progress, cancel: &AtomicBool) -> Result<Outcome, RunError> {
-    let workload = open(&options.workload)?;
-    let setup = Setup::judge(options, &workload)?;
-    let recorder = Recorder::new(options.recorded);
+    let mut workloads = vec![(open(&options.workload)?, options.terms)];
+    for other in &options.others {
+        workloads.push((open(&other.workload)?, other.terms));
+    }
+    let setup = Setup::judge(options, &workloads)?;
+    let recorder = Recorder::new(options.recorded, options.demotions.is_some());
     let host = setup.start_host(options, &recorder)?;
-    let link = ProcessLink::new(Arc::clone(&host));
-    let mut observer = Steps { recorder: &recorder, host: &host, progress, begun: false, what: workload.name() };
+    let what = title(&workloads);
+    let total = workloads.iter().map(|(workload, _)| workload.ops() as u64 * u64::from(options.steps)).sum();
+    let observer =
+        Watcher { recorder: &recorder, host: &host, progress, single: workloads.len() == 1, done: AtomicU64::new(0) };
+    progress.begin(&what, total);
     let drive_options = DriveOptions { steps: options.steps, content: setup.content(options), seed: options.seed };
     recorder.begin(&host);
-    let driven =
-        drive(&workload, Arc::clone(&link) as Arc<dyn Link>, drive_options, &mut observer, cancel).map_err(failed)?;
-    let numbers = recorder.numbers(&host, &driven);
-    drop(link);
-    let summary = summary(options, &setup, &workload, &driven, numbers);
-    let recording = recorder.take(&workload, &driven, setup.vram_bytes);
-    Ok(Outcome { summary, recording, profile: setup.profile.name.to_owned(), interrupted: driven.interrupted })
+    let played = play(&host, &workloads, drive_options, options.virtual_time, &observer, cancel).map_err(failed)?;
+    let numbers = recorder.numbers(&host, &played[0].driven);
+    let summary = summary(options, &setup, &workloads, &played, numbers, &recorder);
+    let recording = recorder.take(&workloads, &played, setup.vram_bytes);
+    let interrupted = played.iter().any(|played| played.driven.interrupted);
+    Ok(Outcome { summary, recording, profile: setup.profile.name.to_owned(), interrupted })
+}
+
+/// The workloads' names as one.
+fn title(workloads: &[(replay::Workload, Terms)]) -> String {
+    let names: Vec<&str> = workloads.iter().map(|(workload, _)| workload.name()).collect();
+    names.join(" + ")
 }
 
 /// The adapter profiles, one line each: name, what it is.
@@ -121,24 +143,25 @@ fn open(workload: &Workload) -> Result<replay::Workload, RunError> {
 }
 
 /// Who tells the recorder where a step ends, and the terminal how far the run is.
-struct Steps<'a> {
+struct Watcher<'a> {
     recorder: &'a Recorder,
     host: &'a Host,
     progress: &'a Progress,
-    begun: bool,
-    what: &'a str,
+    /// Only one workload runs: then steps are the run's.
+    single: bool,
+    done: AtomicU64,
 }
 
-impl Observer for Steps<'_> {
-    fn progress(&mut self, done: u64, total: u64) {
-        if !std::mem::replace(&mut self.begun, true) {
-            self.progress.begin(self.what, total);
-        }
+impl Observer for &Watcher<'_> {
+    fn progress(&mut self, _done: u64, _total: u64) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         self.progress.advance(done);
     }
 
     fn step_done(&mut self, _step: u32, now_ns: u64) {
-        self.recorder.end_step(self.host, now_ns);
+        if self.single {
+            self.recorder.end_step(self.host, now_ns);
+        }
     }
 }
 
@@ -161,29 +184,57 @@ fn failed(error: DriveError) -> RunError {
 fn summary(
     options: &RunOptions,
     setup: &Setup,
-    workload: &replay::Workload,
-    driven: &Driven,
+    workloads: &[(replay::Workload, Terms)],
+    played: &[Played],
     numbers: Numbers,
+    recorder: &Recorder,
 ) -> Summary {
-    let verify = match (&driven.mismatch, options.verify) {
+    let verdict = |played: &Played| match (&played.driven.mismatch, options.verify) {
         (Some(mismatch), _) => mismatch.to_string(),
         (None, true) => "ok".to_owned(),
         (None, false) => "off".to_owned(),
     };
+    let wrong = played.iter().find(|played| played.driven.mismatch.is_some());
+    let started_ns = played.iter().map(|played| played.driven.started_ns).min().unwrap_or(0);
+    let ended_ns = played.iter().map(|played| played.driven.started_ns + played.driven.elapsed_ns).max().unwrap_or(0);
+    let process = |((workload, terms), played): (&(replay::Workload, Terms), &Played)| {
+        let peak_bytes = workload.peak_bytes(options.steps);
+        let bytes = |how| recorder.moved_bytes(played.process.0, how);
+        ProcessSummary {
+            process: played.process.0,
+            workload: workload.name().to_owned(),
+            priority: terms.priority.name(),
+            budget_bytes: terms.budget.map(|budget| budget.bytes(peak_bytes)),
+            ops: played.driven.ops,
+            steps: u64::from(played.driven.steps),
+            peak_bytes,
+            paged_in_bytes: bytes(Move::PageIn),
+            paged_out_bytes: bytes(Move::PageOut),
+            discarded_bytes: bytes(Move::Discard),
+            elapsed_ns: played.driven.elapsed_ns,
+            verify: verdict(played),
+        }
+    };
+    let processes = match played {
+        [_] => Vec::new(),
+        _ => workloads.iter().zip(played).map(process).collect(),
+    };
     Summary {
-        workload: workload.name().to_owned(),
+        workload: title(workloads),
         adapter: setup.profile.name.to_owned(),
-        ops: driven.ops,
-        steps: u64::from(driven.steps),
+        ops: played.iter().map(|played| played.driven.ops).sum(),
+        steps: played.iter().map(|played| u64::from(played.driven.steps)).max().unwrap_or(0),
         peak_bytes: setup.peak_bytes,
         vram_bytes: setup.vram_bytes,
-        verify,
+        verify: verdict(wrong.unwrap_or(&played[0])),
         time: if options.virtual_time { "virtual" } else { "real" }.to_owned(),
         policy: match options.policy {
             Policy::Lru => "lru".to_owned(),
         },
         seed: options.seed,
-        elapsed_ns: driven.elapsed_ns,
+        elapsed_ns: ended_ns - started_ns,
+        processes,
+        displaced: recorder.displaced(),
         ..numbers.into_summary()
     }
 }

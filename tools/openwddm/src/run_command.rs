@@ -61,11 +61,18 @@ struct Outputs {
     trace: Option<Output>,
     report: Option<Output>,
     json: Option<Output>,
+    demotions: Option<Output>,
 }
 
 impl Outputs {
     fn check(options: &RunOptions) -> Result<Outputs, RunError> {
-        let named = [("--trace", &options.trace), ("--report", &options.report), ("--json", &options.json)];
+        let named = [
+            ("--trace", &options.trace),
+            ("--report", &options.report),
+            ("--json", &options.json),
+            ("--demotions", &options.demotions),
+        ];
+        let read = || std::iter::once(&options.workload).chain(options.others.iter().map(|other| &other.workload));
         for (at, (role, path)) in named.iter().enumerate() {
             let Some(path) = path else { continue };
             if named[..at].iter().any(|(_, other)| other.as_ref() == Some(path)) {
@@ -76,13 +83,13 @@ impl Outputs {
                     "give each output a name of its own",
                 ));
             }
-            if matches!(&options.workload, Workload::File(workload) if workload == path) {
+            if read().any(|read| matches!(read, Workload::File(workload) if workload == path)) {
                 return Err(clash(role, path, "this is the workload itself", "name another file"));
             }
         }
-        let [trace, report, json] =
+        let [trace, report, json, demotions] =
             named.map(|(role, path)| path.as_ref().map(|path| Output::check(role, path)).transpose());
-        Ok(Outputs { trace: trace?, report: report?, json: json? })
+        Ok(Outputs { trace: trace?, report: report?, json: json?, demotions: demotions? })
     }
 
     fn write(&self, outcome: &Outcome) -> Result<(), RunError> {
@@ -90,6 +97,15 @@ impl Outputs {
             json.write(|sink| {
                 serde_json::to_writer_pretty(&mut *sink, &outcome.summary)?;
                 sink.write_all(b"\n")
+            })?;
+        }
+        if let Some(demotions) = &self.demotions {
+            demotions.write(|sink| {
+                for demotion in &outcome.recording.demotions {
+                    serde_json::to_writer(&mut *sink, demotion)?;
+                    sink.write_all(b"\n")?;
+                }
+                Ok(())
             })?;
         }
         if self.trace.is_none() && self.report.is_none() {
@@ -107,7 +123,8 @@ impl Outputs {
     }
 
     fn files(&self) -> Vec<(&'static str, &Path)> {
-        let named = [("trace", &self.trace), ("report", &self.report), ("numbers", &self.json)];
+        let named =
+            [("trace", &self.trace), ("report", &self.report), ("numbers", &self.json), ("demotions", &self.demotions)];
         named.into_iter().filter_map(|(name, output)| output.as_ref().map(|output| (name, output.path()))).collect()
     }
 }

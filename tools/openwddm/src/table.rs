@@ -14,6 +14,7 @@ pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
     memory_rows(&mut rows, summary);
     time_rows(&mut rows, summary);
     fence_rows(&mut rows, summary);
+    process_rows(&mut rows, summary);
     rows.gap();
     rows.add("contents", verify_words(&summary.verify));
     rows.add("trace hash", summary.trace_hash.clone());
@@ -80,6 +81,40 @@ fn fence_rows(rows: &mut Rows, summary: &Summary) {
         format!("{}, {releasing} dispatches released a wait", grouped(summary.interrupts_raised)),
     );
     rows.add("interrupts suppressed", format!("{}, nobody waited", grouped(summary.interrupts_suppressed)));
+}
+
+/// With several processes: what each did, and who displaced whom.
+fn process_rows(rows: &mut Rows, summary: &Summary) {
+    if summary.processes.is_empty() {
+        return;
+    }
+    rows.gap();
+    for process in &summary.processes {
+        let budget = process.budget_bytes.map_or(String::new(), |budget| format!(", budget {}", bytes(budget)));
+        let name = format!("process {}", process.process);
+        rows.add(&name, format!("{}, priority {}{budget}", printable(&process.workload), process.priority));
+        rows.add(
+            "",
+            format!(
+                "{} operations in {}; in {}, out {}, discarded {} of {}",
+                grouped(process.ops),
+                duration(process.elapsed_ns),
+                bytes(process.paged_in_bytes),
+                bytes(process.paged_out_bytes),
+                bytes(process.discarded_bytes),
+                bytes(process.peak_bytes)
+            ),
+        );
+    }
+    rows.gap();
+    for displaced in &summary.displaced {
+        let whom = if displaced.victim == displaced.requester {
+            format!("process {} made room for itself", displaced.victim)
+        } else {
+            format!("process {} made room for process {}", displaced.victim, displaced.requester)
+        };
+        rows.add("displaced", format!("{}: {whom}", bytes(displaced.bytes)));
+    }
 }
 
 fn verify_words(verify: &str) -> String {

@@ -12,7 +12,10 @@ use softgpu_spec::bus::SYSTEM_BASE;
 use softgpu_spec::engine;
 use softgpu_spec::register::counter;
 
-use crate::outcome::{OpTrack, QueueLabel, Recording, StepSummary, Summary};
+use crate::outcome::{Displaced, OpTrack, QueueLabel, Recording, StepSummary, Summary};
+use crate::run::displaced::Displacements;
+use crate::run::play::Played;
+use crate::run::share::Terms;
 
 /// Most records of each kind that are kept; more are counted.
 const RECORDS_MAX: usize = 4_000_000;
@@ -41,6 +44,7 @@ struct State {
     per_step: Vec<StepSummary>,
     before: Device,
     kernel_before: AdapterCounters,
+    displacements: Displacements,
 }
 
 #[derive(Clone, Default)]
@@ -70,9 +74,10 @@ pub struct Numbers {
 }
 
 impl Recorder {
-    /// Nothing heard yet.
-    pub fn new(keeps_records: bool) -> Arc<Recorder> {
-        Arc::new(Recorder { keeps_records, state: Mutex::default() })
+    /// Nothing heard yet; whether the records, and the moves of memory one by one, are kept.
+    pub fn new(keeps_records: bool, keeps_demotions: bool) -> Arc<Recorder> {
+        let state = State { displacements: Displacements::new(keeps_demotions), ..State::default() };
+        Arc::new(Recorder { keeps_records, state: Mutex::new(state) })
     }
 
     /// The run begins: what the counters say now is not the run's.
@@ -129,32 +134,38 @@ impl Recorder {
     }
 
     /// The records, with what is needed to read them.
-    pub fn take(&self, workload: &replay::Workload, driven: &Driven, vram_bytes: u64) -> Recording {
+    pub fn take(&self, workloads: &[(replay::Workload, Terms)], played: &[Played], vram_bytes: u64) -> Recording {
         let mut state = self.state();
-        let (mut names, mut steps) = (Vec::new(), Vec::new());
-        for event in workload.steps(driven.steps.max(1)) {
-            if let replay::StepEvent::Op { step, name, .. } = event {
-                names.push(workload.op_names()[name as usize].clone());
-                steps.push(step);
-            }
-        }
         let queue = |device_queue, label: &str, engine| QueueLabel { device_queue, label: label.to_owned(), engine };
+        let mut queues = vec![queue(PAGING_QUEUE, "paging", engine::COPY)];
+        let mut ops = Vec::new();
+        for ((workload, _), played) in workloads.iter().zip(played) {
+            let label = match played.process.0 {
+                _ if workloads.len() == 1 => "compute".to_owned(),
+                process => format!("compute of process {process}, {}", workload.name()),
+            };
+            queues.push(queue(played.driven.device_queue, &label, engine::COMPUTE));
+            ops.push(op_track(workload, &played.driven));
+        }
         Recording {
             events: std::mem::take(&mut state.events),
             observations: std::mem::take(&mut state.observations),
-            queues: vec![
-                queue(PAGING_QUEUE, "paging", engine::COPY),
-                queue(driven.device_queue, "compute", engine::COMPUTE),
-            ],
-            ops: OpTrack {
-                device_queue: driven.device_queue,
-                progress_bus: SYSTEM_BASE + driven.progress.0,
-                names,
-                steps,
-            },
+            queues,
+            ops,
+            demotions: state.displacements.take_list(),
             vram_bytes,
-            dropped: state.dropped,
+            dropped: state.dropped + state.displacements.dropped,
         }
+    }
+
+    /// Bytes of a process's own memory that moved in this way.
+    pub fn moved_bytes(&self, process: u32, how: Move) -> u64 {
+        self.state().displacements.moved_bytes(process, how)
+    }
+
+    /// Who displaced whom.
+    pub fn displaced(&self) -> Vec<Displaced> {
+        self.state().displacements.displaced()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -162,10 +173,23 @@ impl Recorder {
     }
 }
 
+fn op_track(workload: &replay::Workload, driven: &Driven) -> OpTrack {
+    let (mut names, mut steps) = (Vec::new(), Vec::new());
+    for event in workload.steps(driven.steps.max(1)) {
+        if let replay::StepEvent::Op { step, name, .. } = event {
+            names.push(workload.op_names()[name as usize].clone());
+            steps.push(step);
+        }
+    }
+    let progress_bus = SYSTEM_BASE + driven.progress.0;
+    OpTrack { device_queue: driven.device_queue, progress_bus, names, steps }
+}
+
 impl Tracer for Listener {
     fn event(&mut self, now_ns: u64, event: &Event) {
         let mut state = self.0.state();
         state.hash.event(now_ns, event);
+        state.displacements.event(now_ns, event);
         // What died in video memory did not leave it for want of room.
         if let Event::Moved { bytes, how, why, .. } = event
             && *why != Cause::Destroy

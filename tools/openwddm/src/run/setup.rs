@@ -7,8 +7,8 @@ use dxgk_host::{Host, HostConfig, Mode, PROFILES, Profile, page_table_bytes};
 use replay::ContentMode;
 
 use crate::error::RunError;
-use crate::run::RunOptions;
 use crate::run::recorder::{Listener, Recorder};
+use crate::run::{RunOptions, Terms};
 
 /// System memory beside the workload's own: rings, command memory, reports.
 const SYSTEM_EXTRA_BYTES: u64 = 256 << 20;
@@ -23,6 +23,8 @@ pub struct Setup {
     pub vram_bytes: u64,
     /// Bytes of addresses and backing stores that can be in use at once.
     mapped_bytes: u64,
+    /// How many processes there will be.
+    processes: u64,
 }
 
 impl Setup {
@@ -30,15 +32,16 @@ impl Setup {
     ///
     /// # Errors
     /// An unknown profile, too little video memory for one page or for the largest operation.
-    pub fn judge(options: &RunOptions, workload: &replay::Workload) -> Result<Setup, RunError> {
+    pub fn judge(options: &RunOptions, workloads: &[(replay::Workload, Terms)]) -> Result<Setup, RunError> {
         let profile = match &options.adapter {
             None => &PROFILES[0],
             Some(name) => Profile::named(name).ok_or_else(|| unknown_profile(name))?,
         };
         let page = profile.segment_page_bytes;
-        let peak_bytes = workload.peak_bytes(options.steps);
+        let each = || workloads.iter().map(|(workload, _)| workload);
+        let peak_bytes = each().map(|workload| workload.peak_bytes(options.steps)).fold(0, u64::saturating_add);
         let vram_bytes = options.vram.bytes(peak_bytes) / page * page;
-        let largest = largest_op_pages(workload, page);
+        let largest = each().map(|workload| largest_op_pages(workload, page)).max().unwrap_or(0);
         if vram_bytes < largest {
             return Err(RunError::Argument {
                 argument: format!("--vram {}", options.vram.bytes(peak_bytes)),
@@ -49,9 +52,11 @@ impl Setup {
             });
         }
         // Each storage is rounded up to a page; while the CPU runs ahead of the GPU, dead storages linger for a while.
-        let rounding = (workload.storages().len() as u64).saturating_mul(65536);
+        let storages: usize = each().map(|workload| workload.storages().len()).sum();
+        let rounding = (storages as u64).saturating_mul(65536);
         let mapped_bytes = peak_bytes.saturating_mul(2).saturating_add(rounding);
-        Ok(Setup { profile, peak_bytes, vram_bytes, mapped_bytes })
+        let processes = workloads.len() as u64;
+        Ok(Setup { profile, peak_bytes, vram_bytes, mapped_bytes, processes })
     }
 
     /// Whether bytes are written and checked.
@@ -73,7 +78,7 @@ impl Setup {
         let config = HostConfig {
             vram_bytes: self.vram_bytes,
             page_table_bytes: page_table_bytes(self.mapped_bytes),
-            system_bytes: self.mapped_bytes.saturating_add(SYSTEM_EXTRA_BYTES),
+            system_bytes: self.mapped_bytes.saturating_add(SYSTEM_EXTRA_BYTES.saturating_mul(self.processes)),
             tracer: Box::new(Listener(Arc::clone(recorder))),
             probe,
             ..HostConfig::new(self.profile, mode)

@@ -60,9 +60,8 @@ struct Builder<'a> {
     instants: Vec<Instant>,
     flows: Vec<Flow>,
     counters: BTreeMap<String, Counter>,
-    /// Progress value of the operation that ended last.
-    progress: u64,
-    operation: Option<usize>,
+    /// For each of the recording's op tracks: progress value of the operation that ended last, and the one under way.
+    operations: Vec<(u64, Option<usize>)>,
     commands: BTreeMap<u32, usize>,
     waits: BTreeMap<u32, usize>,
     paging: BTreeMap<u64, VecDeque<Paging>>,
@@ -84,8 +83,7 @@ impl<'a> Builder<'a> {
             instants: Vec::new(),
             flows: Vec::new(),
             counters: BTreeMap::new(),
-            progress: 0,
-            operation: None,
+            operations: vec![(0, None); recording.ops.len()],
             commands: BTreeMap::new(),
             waits: BTreeMap::new(),
             paging: BTreeMap::new(),
@@ -175,8 +173,8 @@ impl<'a> Builder<'a> {
     /// A signal ends the operation whose progress it is, and paging work, and later perhaps a wait.
     fn signal(&mut self, queue: u32, bus: u64, value: u64, interrupt: bool) {
         let track = self.queue_track(queue);
-        let of_operation = queue == self.recording.ops.device_queue && bus == self.recording.ops.progress_bus;
-        if of_operation {
+        let of_operation = self.op_track(queue).filter(|at| bus == self.recording.ops[*at].progress_bus);
+        if of_operation.is_some() {
             self.end_wait(queue);
             self.operation_goes_on(queue);
         }
@@ -184,39 +182,46 @@ impl<'a> Builder<'a> {
         notes.push(Note::Text("interrupt", if interrupt { "raised" } else { "not needed" }.to_string()));
         let instant = self.instant(track, "signal", notes);
         self.fences.signalled(bus, value, instant);
-        if let Some(slice) = self.operation.take_if(|_| of_operation) {
-            self.slices[slice].name = self.operation_name(value);
-            self.slices[slice].notes = self.operation_notes(value);
+        if let Some(at) = of_operation
+            && let Some(slice) = self.operations[at].1.take()
+        {
+            self.slices[slice].name = self.operation_name(at, value);
+            self.slices[slice].notes = self.operation_notes(at, value);
             self.close(slice);
-            self.progress = value;
+            self.operations[at].0 = value;
         }
         self.paging_reached(bus, value);
     }
 
     /// A sign of life from the operations' queue: if no operation is under way, the next one has begun.
     fn operation_goes_on(&mut self, queue: u32) {
-        if queue == self.recording.ops.device_queue && !self.recording.ops.names.is_empty() && self.operation.is_none()
-        {
+        let Some(at) = self.op_track(queue) else { return };
+        if !self.recording.ops[at].names.is_empty() && self.operations[at].1.is_none() {
             let track = self.queue_track(queue);
-            let value = self.progress.saturating_add(1);
-            let (name, notes) = (self.operation_name(value), self.operation_notes(value));
+            let value = self.operations[at].0.saturating_add(1);
+            let (name, notes) = (self.operation_name(at, value), self.operation_notes(at, value));
             let slice = self.open(track, SliceKind::Operation, "", notes);
             self.slices[slice].name = name;
-            self.operation = Some(slice);
+            self.operations[at].1 = Some(slice);
         }
     }
 
-    fn operation_name(&mut self, value: u64) -> u32 {
+    /// Which op track a queue carries.
+    fn op_track(&self, queue: u32) -> Option<usize> {
+        self.recording.ops.iter().position(|track| track.device_queue == queue)
+    }
+
+    fn operation_name(&mut self, at: usize, value: u64) -> u32 {
         let known = usize::try_from(value).ok().and_then(|value| value.checked_sub(1));
-        match known.and_then(|index| self.recording.ops.names.get(index)) {
+        match known.and_then(|index| self.recording.ops[at].names.get(index)) {
             Some(name) => self.names.number(name),
             None => self.names.number(&format!("operation {value}")),
         }
     }
 
-    fn operation_notes(&self, value: u64) -> Vec<Note> {
+    fn operation_notes(&self, at: usize, value: u64) -> Vec<Note> {
         let index = usize::try_from(value).ok().and_then(|value| value.checked_sub(1));
-        let step = index.and_then(|index| self.recording.ops.steps.get(index));
+        let step = index.and_then(|index| self.recording.ops[at].steps.get(index));
         let step = step.map(|step| Note::Number("step", u64::from(*step)));
         std::iter::once(Note::Number("progress value", value)).chain(step).collect()
     }

@@ -11,7 +11,7 @@ fn recording() -> Recording {
     let names = vec!["mm".to_string(), "add".to_string()];
     Recording {
         queues: vec![QueueLabel { device_queue: 2, label: "compute".to_string(), engine: 0 }],
-        ops: OpTrack { device_queue: 2, progress_bus: 64, names, steps: vec![0, 0] },
+        ops: vec![OpTrack { device_queue: 2, progress_bus: 64, names, steps: vec![0, 0] }],
         ..Recording::default()
     }
 }
@@ -141,7 +141,7 @@ fn a_whole_run_has_every_operation_and_its_sums() {
     let timeline = Timeline::of(&outcome.recording);
     let operations = slices(&timeline, SliceKind::Operation);
     let names: Vec<&str> = operations.iter().map(|(name, ..)| *name).collect();
-    assert_eq!(names, outcome.recording.ops.names);
+    assert_eq!(names, outcome.recording.ops[0].names);
     assert!(timeline.slices.iter().all(|slice| !slice.cut && slice.begin_ns <= slice.end_ns));
     let last = |name: &str| {
         let counter = timeline.counters.iter().find(|counter| counter.name == name);

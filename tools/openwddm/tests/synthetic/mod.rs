@@ -60,7 +60,7 @@ impl World {
             work: 0,
             progress: 0,
             random,
-            recording: Recording::default(),
+            recording: Recording { ops: vec![OpTrack::default()], ..Recording::default() },
             summary: Summary { peak_bytes: peak, ..Summary::default() },
             step: StepSummary::default(),
         }
@@ -104,8 +104,8 @@ impl World {
 
     fn operation(&mut self, step: u32, op: u32, ops: u32) {
         let name = ["aten.mm.default", "aten.add.Tensor", "aten.gelu.default", "aten.bmm.default", "<b>&\"'"];
-        self.recording.ops.names.push(name[op as usize % name.len()].to_string());
-        self.recording.ops.steps.push(step);
+        self.recording.ops[0].names.push(name[op as usize % name.len()].to_string());
+        self.recording.ops[0].steps.push(step);
         // There and back again, like a forward and a backward pass.
         let count = self.sizes.len() as u64;
         let place = u64::from(op.min(ops - 1 - op)) * count * 2 / u64::from(ops);
@@ -209,8 +209,8 @@ impl World {
             QueueLabel { device_queue: COMPUTE, label: "compute".to_string(), engine: 0 },
             QueueLabel { device_queue: PAGING, label: "paging".to_string(), engine: 1 },
         ];
-        let (names, step_of) = (self.recording.ops.names.clone(), self.recording.ops.steps.clone());
-        self.recording.ops = OpTrack { device_queue: COMPUTE, progress_bus: PROGRESS, names, steps: step_of };
+        let track = &mut self.recording.ops[0];
+        (track.device_queue, track.progress_bus) = (COMPUTE, PROGRESS);
         self.recording.vram_bytes = self.limit;
         let summary = Summary {
             workload: "synthetic </script> gpt".to_string(),
