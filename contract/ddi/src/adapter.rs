@@ -1,4 +1,8 @@
-//! Adapter-wide capabilities and feature negotiation (sync §2.10, §3.1).
+//! Statuses, feature negotiation and nodes of an adapter (sync §2.10, §3.1). Capabilities are in `caps`.
+
+mod caps;
+
+pub use caps::{AdapterCaps, DdiVersion, DriverModel, VidMmCaps};
 
 /// Why a driver refuses; the statuses that the contract allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,24 +69,6 @@ pub struct NativeFenceOsCaps {
     pub optimized_default_fence_type: bool,
     /// INTRA_GPU fences may be created.
     pub intra_gpu_fence_type: bool,
-}
-
-/// `DXGK_DRIVERCAPS` and `DXGK_VIDSCHCAPS` bits that no facet can tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AdapterCaps {
-    /// `NativeGpuFence`: the driver wants native fences. Legal only with the feature enabled and the facet there.
-    pub native_gpu_fence: bool,
-    /// `OptimizedNativeFenceSignaledInterrupt`.
-    pub optimized_native_fence_interrupt: bool,
-    /// `No64BitAtomics`.
-    pub no_64_bit_atomics: bool,
-    /// Node that runs paging buffers (`PagingNodeIndex`).
-    pub paging_node: u16,
-    /// The driver pages by GPU virtual address: content is moved by operations 8 and 9 instead of 0 and 1 (memory §3.3).
-    /// Only with the GPU-VA facet.
-    pub paging_by_gpu_va: bool,
-    /// `MapAperture2Supported` (memory §1.14): operation 17 instead of 5.
-    pub map_aperture2_supported: bool,
 }
 
 /// `DXGK_NODEMETADATA` (sync §2.9).

@@ -28,7 +28,8 @@ mod segment;
 mod transfer;
 
 pub use adapter::{
-    AdapterCaps, DriverStatus, FeatureId, FeatureState, FeatureSupport, NativeFenceOsCaps, NodeMetadata,
+    AdapterCaps, DdiVersion, DriverModel, DriverStatus, FeatureId, FeatureState, FeatureSupport, NativeFenceOsCaps,
+    NodeMetadata, VidMmCaps,
 };
 pub use allocation::{
     AllocationFlags, AllocationInfo, CreateAllocation, KmdAllocation, PRIORITY_NORMAL, SegmentPreference,
@@ -46,7 +47,11 @@ pub use queue::{
     KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, OsContext, OsDoorbell, OsQueue, ProgressFence,
     SubmitCommandToHwQueue, SuspendStatus,
 };
-pub use segment::{PagingBufferInfo, QuerySegment4, SegmentDescriptor4, SegmentFlags};
+pub use segment::{
+    CpuAccess, CpuHostAperture, DESCRIPTOR4_BYTES, DescriptorArray, MemoryRange, PagingBufferInfo, QueryMemoryRanges,
+    QuerySegment, QuerySegment3, QuerySegment4, QuerySegmentIn, SegmentDescriptor, SegmentDescriptor3,
+    SegmentDescriptor4, SegmentFlags, StrideError,
+};
 pub use transfer::{
     Adl, AllocNotice, CopyEntries, FenceResidency, Mdl, TransferEnd, TransferFlags, VirtualDirection,
     VirtualTransferFlags,

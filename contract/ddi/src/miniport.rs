@@ -17,7 +17,7 @@ use crate::queue::{
     ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, KmdContext, KmdDevice,
     KmdDoorbell, KmdProcess, KmdQueue, SubmitCommandToHwQueue, SuspendStatus,
 };
-use crate::segment::QuerySegment4;
+use crate::segment::{QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4};
 
 /// What the kernel lends a driver during a call.
 pub trait Host {
@@ -66,11 +66,47 @@ pub trait Miniport: Send {
     /// `QueryAdapterInfo(DRIVERCAPS)`; after `start_device`.
     fn adapter_caps(&self) -> AdapterCaps;
 
-    /// `QueryAdapterInfo(QUERYSEGMENT4)`, twice (memory §1.3).
+    /// `QueryAdapterInfo(QUERYSEGMENT)`, twice (memory §1.3). Asked of WDDM 1.0 and 1.1 drivers only.
     ///
     /// # Errors
     /// Any status fails the adapter's start.
-    fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus>;
+    fn query_segment(&self, _query: &mut QuerySegment<'_>) -> Result<(), DriverStatus> {
+        Err(DriverStatus::NotSupported("QUERYSEGMENT"))
+    }
+
+    /// `QueryAdapterInfo(QUERYSEGMENT3)`, twice (memory §1.3). Asked of WDDM 1.2 and 1.3 drivers only.
+    ///
+    /// # Errors
+    /// Any status fails the adapter's start.
+    fn query_segment3(&self, _query: &mut QuerySegment3<'_>) -> Result<(), DriverStatus> {
+        Err(DriverStatus::NotSupported("QUERYSEGMENT3"))
+    }
+
+    /// `QueryAdapterInfo(QUERYSEGMENT4)`, twice (memory §1.3). Asked of WDDM 2 drivers only.
+    ///
+    /// # Errors
+    /// Any status fails the adapter's start.
+    fn query_segment4(&self, _query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
+        Err(DriverStatus::NotSupported("QUERYSEGMENT4"))
+    }
+
+    /// `QueryAdapterInfo(SEGMENTMEMORYSTATE)`: the invalid ranges of a segment whose descriptor announced some (memory
+    /// §1.4). VidMm gives them to nobody, ever.
+    ///
+    /// # Errors
+    /// Any status fails the adapter's start.
+    fn segment_memory_state(&self, _query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
+        Err(DriverStatus::NotSupported("SEGMENTMEMORYSTATE"))
+    }
+
+    /// `QueryAdapterInfo(UEFIFRAMEBUFFERRANGES)`: what the firmware's frame buffer occupies (memory §1.4), announced in the
+    /// same way.
+    ///
+    /// # Errors
+    /// Any status fails the adapter's start.
+    fn uefi_frame_buffer_ranges(&self, _query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
+        Err(DriverStatus::NotSupported("UEFIFRAMEBUFFERRANGES"))
+    }
 
     /// `DxgkDdiGetNodeMetadata`, for node 0, 1, … until `None`.
     fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata>;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ddi::{
-    CreateDevice, CreateHwContext, DriverStatus, FeatureId, GpuMmuCaps, Miniport, OsContext, PageTableLevelDesc,
-    PagingBufferInfo, QuerySegment4, SegmentDescriptor4, SegmentFlags,
+    CreateDevice, CreateHwContext, DESCRIPTOR4_BYTES, DescriptorArray, DriverStatus, FeatureId, GpuMmuCaps, Miniport,
+    OsContext, PageTableLevelDesc, PagingBufferInfo, QuerySegment4, SegmentDescriptor4, SegmentFlags,
 };
 use events::Event;
 use gpu_fence::Fences;
@@ -262,15 +262,18 @@ fn query_segments(miniport: &dyn Miniport) -> Result<(Vec<SegmentDescriptor4>, P
     if first.count == 0 || first.count > u32::from(SegmentId::MAX.0) {
         return Err(StartError::Rule("a driver reports 1 to 31 segments"));
     }
-    let mut descriptors = vec![SegmentDescriptor4::default(); first.count as usize];
+    let mut bytes = vec![0; first.count as usize * DESCRIPTOR4_BYTES];
+    let array = DescriptorArray::new(&mut bytes, DESCRIPTOR4_BYTES).expect("the stride is a descriptor's length");
     let mut second = QuerySegment4 {
         physical_adapter: 0,
         count: first.count,
-        descriptors: Some(&mut descriptors),
+        descriptors: Some(array),
         paging_buffer: PagingBufferInfo::default(),
     };
     miniport.query_segment4(&mut second)?;
     let (count, paging_buffer) = (second.count, second.paging_buffer);
+    let descriptors: Vec<_> =
+        second.descriptors.iter().flat_map(|array| (0..).map_while(|index| array.get(index))).collect();
     if count != first.count {
         return Err(StartError::Rule("both QUERYSEGMENT4 calls tell the same number of segments"));
     }

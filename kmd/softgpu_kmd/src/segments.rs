@@ -1,7 +1,7 @@
 //! Where things are: local memory, the aperture table behind it, the aperture; the segment query (memory §1); and
 //! the way from a segment's address to a bus address. Used by every file that programs the device.
 
-use ddi::{DriverStatus, PagingBufferInfo, QuerySegment4, SegmentDescriptor4, SegmentFlags};
+use ddi::{CpuAccess, DriverStatus, PagingBufferInfo, QuerySegment4, SegmentDescriptor4, SegmentFlags};
 use device_port::DevicePort;
 use softgpu_spec::{bus, register};
 use wddm_types::{PhysicalAddress, SegmentId};
@@ -107,15 +107,15 @@ impl SoftGpuKmd {
     pub(crate) fn describe_segments(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
         let geometry = self.geometry.ok_or(DriverStatus::Unsuccessful("the device is not started"))?;
         let segments = [self.local_segment(&geometry), aperture_segment(&geometry)];
-        let Some(descriptors) = query.descriptors.as_deref_mut() else {
+        let Some(descriptors) = &mut query.descriptors else {
             // CAST: two.
             query.count = segments.len() as u32;
             return Ok(());
         };
-        if query.count as usize != segments.len() || descriptors.len() < segments.len() {
+        // spec: memory §1.3: elements are written through the array's stride
+        if query.count as usize != segments.len() || !descriptors.put_all(&segments) {
             return Err(DriverStatus::InvalidParameter("the count of the first call is the count of the second"));
         }
-        descriptors[..segments.len()].copy_from_slice(&segments);
         // spec: memory §1.11: an aperture
         query.paging_buffer =
             PagingBufferInfo { segment: APERTURE, size_bytes: self.config.paging_buffer_bytes, private_data_bytes: 0 };
@@ -132,7 +132,8 @@ impl SoftGpuKmd {
             base_address: bus::LOCAL_BASE,
             size_bytes: geometry.segment_bytes,
             commit_limit_bytes: geometry.segment_bytes,
-            cpu_translated_address: bus::LOCAL_BASE,
+            cpu: CpuAccess::Translated(if self.config.cpu_visible { bus::LOCAL_BASE } else { 0 }),
+            ..SegmentDescriptor4::default()
         }
     }
 }
@@ -147,7 +148,7 @@ fn aperture_segment(geometry: &Geometry) -> SegmentDescriptor4 {
         base_address: bus::APERTURE_BASE,
         size_bytes: geometry.aperture_bytes,
         commit_limit_bytes: geometry.aperture_bytes,
-        cpu_translated_address: 0,
+        ..SegmentDescriptor4::default()
     }
 }
 

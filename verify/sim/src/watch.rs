@@ -6,8 +6,8 @@ use ddi::{
     CreateHwQueue, CreateNativeFence, CurrentUpdate, Doorbells, DriverStatus, FeatureId, FeatureSupport, GpuMmuCaps,
     GpuVirtualAddressing, HardwareQueues, Host, KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence,
     KmdLocalFence, KmdProcess, KmdQueue, Miniport, MonitoredUpdate, NativeFenceCaps, NativeFences, NodeMetadata,
-    Notify, OpenNativeFence, PageTableLevelDesc, PagingOp, PagingStatus, PteFlags, QuerySegment4,
-    SubmitCommandToHwQueue, SuspendStatus, TransferEnd, UpdateCurrentFlags,
+    Notify, OpenNativeFence, PageTableLevelDesc, PagingOp, PagingStatus, PteFlags, QueryMemoryRanges, QuerySegment,
+    QuerySegment3, QuerySegment4, SubmitCommandToHwQueue, SuspendStatus, TransferEnd, UpdateCurrentFlags,
 };
 use shared_words::Word;
 use wddm_types::{NodeId, PhysicalAddress};
@@ -103,10 +103,27 @@ impl Miniport for Watched {
 
     fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
         let result = self.inner.query_segment4(query);
-        if let Some(descriptors) = query.descriptors.as_deref() {
-            shared(&self.ledger).frames.segments(descriptors);
+        if let Some(descriptors) = &query.descriptors {
+            let all: Vec<_> = (0..descriptors.len()).filter_map(|index| descriptors.get(index)).collect();
+            shared(&self.ledger).frames.segments(&all);
         }
         result
+    }
+
+    fn query_segment(&self, query: &mut QuerySegment<'_>) -> Result<(), DriverStatus> {
+        self.inner.query_segment(query)
+    }
+
+    fn query_segment3(&self, query: &mut QuerySegment3<'_>) -> Result<(), DriverStatus> {
+        self.inner.query_segment3(query)
+    }
+
+    fn segment_memory_state(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
+        self.inner.segment_memory_state(query)
+    }
+
+    fn uefi_frame_buffer_ranges(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
+        self.inner.uefi_frame_buffer_ranges(query)
     }
 
     fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {

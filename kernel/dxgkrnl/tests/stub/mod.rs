@@ -120,7 +120,7 @@ impl Miniport for Stub {
                 }
             }
             Some(descriptors) => {
-                descriptors.copy_from_slice(&self.answers.segments);
+                assert!(descriptors.put_all(&self.answers.segments));
                 query.paging_buffer = self.answers.paging_buffer;
                 query.count = self.answers.second_count.unwrap_or(query.count);
             }

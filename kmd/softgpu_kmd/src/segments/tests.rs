@@ -1,6 +1,6 @@
 //! Start, features and the segment query.
 
-use ddi::{FeatureId, Miniport, PagingBufferInfo, QuerySegment4, SegmentDescriptor4, SegmentFlags};
+use ddi::{DESCRIPTOR4_BYTES, DescriptorArray, FeatureId, Miniport, PagingBufferInfo, QuerySegment4, SegmentFlags};
 use shared_words::Word;
 use softgpu_spec::{bus, register};
 use wddm_types::SegmentId;
@@ -8,6 +8,9 @@ use wddm_types::SegmentId;
 use super::{APERTURE, LOCAL};
 use crate::config::KmdConfig;
 use crate::fake_port::{APERTURE_BYTES, FakeHost, LOCAL_BYTES, started, stopped};
+
+/// Longer than a descriptor, so that a driver that indexes instead of striding is seen.
+const STRIDE: usize = 128;
 
 const POISON: PagingBufferInfo =
     PagingBufferInfo { segment: SegmentId(0x55), size_bytes: 0x5555_5555, private_data_bytes: 0x5555_5555 };
@@ -21,15 +24,16 @@ fn the_first_call_tells_the_count_and_nothing_else_the_second_fills_everything()
     kmd.query_segment4(&mut first).unwrap();
     assert_eq!((first.count, first.paging_buffer, first.descriptors.is_none()), (2, POISON, true));
 
-    let poison = SegmentDescriptor4 { base_address: 0x5555, size_bytes: 0x5555, ..Default::default() };
-    let mut descriptors = [poison; 3];
-    let mut second =
-        QuerySegment4 { physical_adapter: 0, count: 2, descriptors: Some(&mut descriptors), paging_buffer: POISON };
+    let mut bytes = [0x55; 3 * STRIDE];
+    let array = DescriptorArray::new(&mut bytes, STRIDE).unwrap();
+    let mut second = QuerySegment4 { physical_adapter: 0, count: 2, descriptors: Some(array), paging_buffer: POISON };
     kmd.query_segment4(&mut second).unwrap();
     assert_eq!(second.paging_buffer.segment, APERTURE);
     assert_eq!(second.paging_buffer.size_bytes, KmdConfig::default().paging_buffer_bytes);
-    assert_eq!(descriptors[2], poison, "behind the last descriptor nothing is written");
-    let [local, aperture, _] = descriptors;
+    let [local, aperture] = [0, 1].map(|index| second.descriptors.as_ref().unwrap().get(index).unwrap());
+    let between = |element: &[u8]| element[DESCRIPTOR4_BYTES..].iter().all(|&byte| byte == 0x55);
+    assert!(bytes.chunks_exact(STRIDE).all(between), "between descriptors nothing is written");
+    assert!(bytes[2 * STRIDE..].iter().all(|&byte| byte == 0x55), "behind the last descriptor nothing is written");
     assert!(
         local
             .flags
@@ -55,12 +59,13 @@ fn small_pages_and_a_hidden_local_memory_are_reported_as_configured() {
     // spec: memory §1.5
     let (mut kmd, _) = stopped(KmdConfig { segment_page_bytes: 4096, cpu_visible: false, ..KmdConfig::default() });
     kmd.start_device(&mut FakeHost::default()).unwrap();
-    let mut descriptors = [SegmentDescriptor4::default(); 2];
-    let mut query =
-        QuerySegment4 { physical_adapter: 0, count: 2, descriptors: Some(&mut descriptors), paging_buffer: POISON };
+    let mut bytes = [0; 2 * STRIDE];
+    let array = DescriptorArray::new(&mut bytes, STRIDE).unwrap();
+    let mut query = QuerySegment4 { physical_adapter: 0, count: 2, descriptors: Some(array), paging_buffer: POISON };
     kmd.query_segment4(&mut query).unwrap();
-    assert!(!descriptors[0].flags.intersects(SegmentFlags::USE_64KB_PAGES | SegmentFlags::CPU_VISIBLE));
-    assert_eq!(descriptors[0].size_bytes, LOCAL_BYTES - 4096, "a table of half a page takes a page");
+    let local = query.descriptors.unwrap().get(0).unwrap();
+    assert!(!local.flags.intersects(SegmentFlags::USE_64KB_PAGES | SegmentFlags::CPU_VISIBLE));
+    assert_eq!(local.size_bytes, LOCAL_BYTES - 4096, "a table of half a page takes a page");
 }
 
 #[test]
