@@ -80,12 +80,10 @@ impl<'a> Execution<'a> {
             }
             Command::WriteEntryRun { table, first, count, entry, step } => {
                 let word = self.table_entry(table, first)?;
-                for index in 0..u64::from(count) {
-                    Word::store(
-                        self.gpu.bus.local.word(word + index * 8),
-                        entry.wrapping_add(step.wrapping_mul(index)),
-                    );
-                }
+                let entry_at = |index: u64| entry.wrapping_add(step.wrapping_mul(index));
+                // Stored as bulk content: walkers of other engines may load an entry meanwhile, and get the old or the new one,
+                // because an aligned word is written whole however wide the processor's stores are.
+                self.gpu.bus.local.store_words(word, u64::from(count), entry_at);
                 self.face.counters.entries_written.add(u64::from(count));
                 Ok(Outcome::Done)
             }

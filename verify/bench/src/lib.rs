@@ -12,6 +12,8 @@
 //! | `hop` | from a signal on one engine to the wait on the other, and back |
 //! | `signals` | signals that nobody waits for: their price, and the interrupts that they must not raise |
 //! | `copies` | physical copies of the copy engine against the best memory copy |
+//! | `page_tables` | page-table updates of contiguous ranges against plain stores |
+//! | `residency` | MakeResident and Evict against a null system call, and how they grow |
 //!
 //! `machine` knows the processors and the idle exit, `rig` programs the software GPU straight through its registers, with
 //! no kernel and no driver, `statistic` has the medians, `report` the table.
@@ -27,8 +29,10 @@ mod copies;
 mod hop;
 mod litmus;
 mod machine;
+mod page_tables;
 mod pingpong;
 mod report;
+mod residency;
 mod rig;
 mod signals;
 mod statistic;

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::machine::{IdleExit, Machine, NoHalt};
 use crate::report::{BenchError, BenchReport, Row};
-use crate::{copies, hop, litmus, signals};
+use crate::{copies, hop, litmus, page_tables, residency, signals};
 
 /// What a run is to do.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +55,8 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
             rows.extend(litmus::rows(pair, amounts.races));
             rows.extend(signals::rows(pair, amounts.signals)?);
             rows.extend(copies::rows(pair, amounts.copy_batches)?);
+            rows.extend(page_tables::rows(pair, amounts.copy_batches)?);
+            rows.extend(residency::rows(pair, amounts.copy_batches, options.smoke)?);
             // The last measure wakes sleepers whose processor has halted, and so the request ends here.
             drop(held);
             rows.extend(hop::rows(pair, amounts.hop_batches, amounts.wakes)?);
