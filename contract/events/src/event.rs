@@ -16,6 +16,12 @@ pub enum Cause {
     Lock,
     /// It was destroyed.
     Destroy,
+    /// Its device has its turn again after a suspension.
+    Resume,
+    /// An offer of it was taken back.
+    Reclaim,
+    /// Nothing needed it yet: the copy engine had nothing else to do.
+    Ahead,
 }
 
 impl Cause {
@@ -27,6 +33,9 @@ impl Cause {
             Cause::Evict => "evict",
             Cause::Lock => "lock",
             Cause::Destroy => "destroy",
+            Cause::Resume => "resume",
+            Cause::Reclaim => "reclaim",
+            Cause::Ahead => "ahead",
         }
     }
 }

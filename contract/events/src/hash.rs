@@ -77,6 +77,9 @@ impl Feed for Cause {
             Cause::Evict => (2, 0),
             Cause::Lock => (3, 0),
             Cause::Destroy => (4, 0),
+            Cause::Resume => (5, 0),
+            Cause::Reclaim => (6, 0),
+            Cause::Ahead => (7, 0),
         };
         hash.number(code);
         hash.number(who);

@@ -370,6 +370,7 @@ fn from_make_resident(error: &MakeResidentError) -> Refusal {
         MakeResidentError::OutOfMemory { .. } => no_memory(error.to_string()),
         // The specification would keep the call pending until the unlock; that is not built.
         MakeResidentError::Locked { .. } => not_supported(error.to_string()),
+        MakeResidentError::Offered { .. } => invalid(error.to_string()),
     }
 }
 

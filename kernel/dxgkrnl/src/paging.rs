@@ -369,6 +369,9 @@ impl Adapter {
             vidmm::Cause::Evict => Cause::Evict,
             vidmm::Cause::Lock => Cause::Lock,
             vidmm::Cause::Destroy => Cause::Destroy,
+            vidmm::Cause::Resume => Cause::Resume,
+            vidmm::Cause::Reclaim => Cause::Reclaim,
+            vidmm::Cause::Ahead => Cause::Ahead,
         }
     }
 }
@@ -387,6 +390,7 @@ fn empty_work() -> Work<FenceId> {
     Work {
         serial: 0,
         immediate: false,
+        suspends: Vec::new(),
         after: Vec::new(),
         clear: Vec::new(),
         operations: Vec::new(),

@@ -6,9 +6,13 @@ use std::collections::BTreeSet;
 use ddi::{AllocationFlags, AllocationInfo, SegmentFlags};
 use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
 
+use crate::budget::ProcessPriority;
 use crate::extent::{Extents, PageSet};
+use crate::offer::Offer;
+use crate::rank::Standing;
 use crate::segment::Segment;
 use crate::slab::{DeviceId, SpaceId};
+use crate::usage::SegmentGroup;
 
 /// Why an allocation is not created. The driver's description or the caller's wish is to blame; `NoBackingStore` is
 /// scarcity.
@@ -70,8 +74,19 @@ pub(crate) struct Allocation<F> {
     pub count: u64,
     /// Time of the evict that took the count to 0, while pages are still in a memory segment.
     pub lazy_since: Option<u64>,
-    /// Destroyed by its owner, and kept until its last use is over: its pages are the first to go, uncopied.
-    pub doomed: bool,
+    /// Destroyed by its owner at this time, and kept until its last use is over: its pages are the first to go, uncopied.
+    pub doomed: Option<u64>,
+    /// Devices whose lists name it.
+    pub holders: BTreeSet<DeviceId>,
+    /// The protection of the processes that list it.
+    pub band: ProcessPriority,
+    /// What it counts for in its segment.
+    pub standing: Option<Standing>,
+    /// Displays and queued updates that need it where it is.
+    pub pins: u32,
+    pub offer: Option<Offer>,
+    /// The group in which its bytes count for the processes that list it.
+    pub charged: Option<SegmentGroup>,
     /// Last uses that no work has waited for yet.
     pub last_use: Vec<FencePoint<F>>,
     /// Where it is mapped: space and first page.

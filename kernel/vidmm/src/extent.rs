@@ -83,6 +83,32 @@ impl Extents {
         taken
     }
 
+    /// Makes up to `pages` dirty pages from the start clean; answers which.
+    pub fn clean_first(&mut self, pages: u64) -> Vec<Extent> {
+        let mut cleaned = Vec::new();
+        let mut left = pages;
+        self.pages = 0;
+        for extent in std::mem::take(&mut self.list) {
+            let count = if extent.dirty { extent.count.min(left) } else { 0 };
+            if count > 0 {
+                let done = Extent { count, ..extent };
+                cleaned.push(done);
+                self.push(Extent { dirty: false, ..done });
+                left -= count;
+            }
+            if count < extent.count {
+                let rest = Extent {
+                    page: extent.page + count,
+                    frame: extent.frame + count,
+                    count: extent.count - count,
+                    dirty: extent.dirty,
+                };
+                self.push(rest);
+            }
+        }
+        cleaned
+    }
+
     /// Says that everything here may have been written.
     pub fn make_dirty(&mut self) {
         if self.list.iter().all(|extent| extent.dirty) {

@@ -19,41 +19,54 @@
 //!
 //! # Modules
 //! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
-//! `plan`, `victim` content in and out; `lock` the CPU's view; `mapping`, `entry`, `space`, `page_table`, `tables` addresses;
+//! `plan`, `rank`, `victim` content in and out; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `offer` and
+//! `pin` what may go and what must stay; `idle` work done ahead; `lock` the CPU's view; `mapping`, `entry`, `space`, `page_table`, `tables` addresses;
 //! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work; `usage` numbers; `policy` every free choice.
 
 mod allocation;
+mod budget;
 mod entry;
 mod extent;
+mod idle;
 mod lock;
 mod mapping;
+mod offer;
 mod page_table;
 mod paging;
+mod pin;
 mod plan;
 mod policy;
 mod pool;
+mod rank;
 mod residency;
 mod segment;
 mod slab;
 mod space;
+mod suspend;
 mod system;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod trim;
 mod usage;
 mod victim;
 mod vidmm;
 
 pub use allocation::AllocationError;
+pub use budget::{BudgetChange, ProcessPriority, ReservationError};
 pub use lock::{LockError, LockPlan};
 pub use mapping::{MapError, MapRequest, Target};
+pub use offer::{OfferError, OfferFlags, OfferPriority, ReclaimError, ReclaimResult, Reclaimed};
 pub use paging::{Cause, Direction, Move, MoveKind, Operation, Work};
+pub use pin::{PinError, PriorityError};
 pub use policy::Policy;
-pub use residency::{EvictError, EvictFlags, MakeResidentError};
+pub use residency::{EvictError, EvictFlags, MakeResidentError, MakeResidentFlags};
 pub use segment::{Segment, SegmentError};
 pub use slab::{AllocationId, DeviceId, SpaceId};
 pub use space::SpaceKind;
+pub use suspend::Turn;
 pub use system::ApertureFull;
 pub use tables::OutOfTables;
+pub use trim::{TrimFlags, TrimRequest};
 pub use usage::{SegmentGroup, VideoMemoryInfo};
 pub use vidmm::VidMm;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ddi::{KmdAllocation, Pte};
 use wddm_types::{FencePoint, GpuVa, PageRun, PhysicalAddress, SegmentId};
 
-use crate::slab::{AllocationId, SpaceId};
+use crate::slab::{AllocationId, DeviceId, SpaceId};
 
 /// One piece of paging work. Works enter the adapter's one paging ring in the order in which VidMm returned them.
 #[must_use = "the logical state has already moved on; dropped work makes the hardware differ from it"]
@@ -18,6 +18,10 @@ pub struct Work<F> {
     /// The work concerns the paging process's tables only: the CPU executes it now, it does not enter the ring
     /// (memory §4.7).
     pub immediate: bool,
+    /// Devices that are suspended for this work: their contexts are stopped, and idle before the first operation starts.
+    /// They run again when [`VidMm::next_to_resume`](crate::VidMm::next_to_resume) has named them and the work of
+    /// [`VidMm::resume`](crate::VidMm::resume) is done.
+    pub suspends: Vec<DeviceId>,
     /// To be reached before the first operation starts.
     pub after: Vec<FencePoint<F>>,
     /// System pages that the CPU fills with the clear pattern before the work is queued: nobody wrote them yet, and
@@ -161,6 +165,12 @@ pub enum Cause {
     Lock,
     /// It was destroyed.
     Destroy,
+    /// Its device has its turn again.
+    Resume,
+    /// An offer of it was taken back.
+    Reclaim,
+    /// Nothing needed it yet: the copy engine had nothing else to do.
+    Ahead,
 }
 
 /// One allocation's content moved.
@@ -195,6 +205,7 @@ pub(crate) fn merge_points<F: Copy + Eq>(into: &mut Vec<FencePoint<F>>, points: 
 #[derive(Debug)]
 pub(crate) struct Batch<F> {
     pub serial: u64,
+    pub suspends: Vec<DeviceId>,
     pub after: Vec<FencePoint<F>>,
     pub clear: Vec<PageRun>,
     /// Copies out.
@@ -233,6 +244,7 @@ impl<F: Copy + Eq> Batch<F> {
     pub fn new(serial: u64) -> Self {
         Batch {
             serial,
+            suspends: Vec::new(),
             after: Vec::new(),
             clear: Vec::new(),
             out: Vec::new(),
@@ -267,10 +279,15 @@ impl<F: Copy + Eq> Batch<F> {
         if flush_fresh {
             operations.extend(flushes(&self.fresh));
         }
-        let nothing = operations.is_empty() && self.after.is_empty() && self.clear.is_empty() && self.moves.is_empty();
+        let nothing = operations.is_empty()
+            && self.suspends.is_empty()
+            && self.after.is_empty()
+            && self.clear.is_empty()
+            && self.moves.is_empty();
         (!nothing).then_some(Work {
             serial: self.serial,
             immediate: false,
+            suspends: self.suspends,
             after: self.after,
             clear: self.clear,
             operations,

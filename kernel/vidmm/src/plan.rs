@@ -1,16 +1,25 @@
-//! Where the content of one MakeResident goes, found without changing anything. Called by `residency`.
+//! Where the content of one call goes and who loses for it, found without changing anything. Called by `residency`,
+//! `offer` and `suspend`.
 //!
 //! Scattered content is planned by counting pages. Contiguous content (memory §1.6) needs a run: the plan tries it on a
-//! copy of the pool, giving back whole victims in their order until one fits.
+//! copy of the pool, giving back whole victims in their order until one fits. Content that nobody needs is counted as
+//! room at once; if that is not enough, devices that stand lower are suspended one after the other, as few as do.
+//!
+//! A list is first placed in its own order. Only if that fails is a better packing looked for: the least free first,
+//! then a bounded search. So no request is refused that a perfect packer would grant with all victims gone, as far as
+//! the search goes.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod search;
+mod state;
+mod suspects;
 
-use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
+use std::collections::BTreeSet;
 
-use crate::allocation::Placement;
-use crate::pool::FramePool;
+use wddm_types::{PageRun, Pages, SegmentId};
+
+use crate::plan::state::{Refused, State};
 use crate::residency::{MakeResidentError, unique};
-use crate::slab::AllocationId;
+use crate::slab::{AllocationId, DeviceId};
 use crate::vidmm::VidMm;
 
 /// Where one allocation goes.
@@ -22,164 +31,251 @@ pub(crate) enum Place {
     System(Option<PageRun>),
 }
 
-/// What MakeResident will do.
-#[derive(Debug, Default)]
+/// What a call will do.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
+    /// Devices to be suspended first.
+    pub suspends: Vec<DeviceId>,
     /// Victims that lose everything for a contiguous run, with the allocation that needs it.
     pub whole_victims: Vec<(AllocationId, AllocationId)>,
     /// Allocations that miss pages.
     pub places: Vec<(AllocationId, Place)>,
 }
 
-/// What a segment can still give.
-#[derive(Debug)]
-struct Room {
-    /// Free pages and victims' pages, less what is planned.
-    pages: u64,
-    /// A copy of the pool with contiguous content placed, made when first needed.
-    trial: Option<FramePool>,
-    /// Victims that the trial has given back.
-    given: BTreeSet<AllocationId>,
+/// Whose lists may be broken for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// Nobody's.
+    Nobody,
+    /// Those of lower protection; among equals those of idle devices and of processes over their budgets.
+    Ranked,
+    /// Those of lower protection, and of equals that have run for a quantum.
+    Turn,
+    /// Those of lower or equal protection (MustSucceed).
+    Any,
+}
+
+/// Which budget binds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// The current one.
+    Current,
+    /// Only the cap (CantTrimFurther).
+    Maximum,
+    /// None: what is on the list is counted already.
+    None,
+}
+
+/// Who asks, and how far it may go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub device: DeviceId,
+    pub takes: Takes,
+    pub limit: Limit,
+}
+
+/// What stays the same while one call is planned.
+pub(crate) struct Planner<'a, F> {
+    mm: &'a VidMm<F>,
+    claim: Claim,
+    /// The list, each allocation once.
+    list: Vec<AllocationId>,
+    wanted: BTreeSet<AllocationId>,
+    /// As if nobody else had anything here.
+    alone: bool,
 }
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Plans a MakeResident of `list`.
-    pub(crate) fn plan(&self, list: &[AllocationId]) -> Result<Plan, MakeResidentError> {
+    /// Plans to make `list` resident for a device.
+    pub(crate) fn plan(&self, claim: Claim, list: &[AllocationId]) -> Result<Plan, MakeResidentError> {
+        Planner::new(self, claim, list, false).run()
+    }
+
+    /// The budget's answer, and whether the device's whole list with these would fit if it were alone; nothing is
+    /// placed. For a suspended device: it gets its room with its next turn, so there has to be one.
+    pub(crate) fn plan_alone(&self, claim: Claim, list: &[AllocationId]) -> Result<Plan, MakeResidentError> {
+        Planner::new(self, claim, list, false).afford_all()?;
+        let listed = self.list_of(claim.device);
+        let all: Vec<AllocationId> =
+            listed.into_iter().filter(|id| self.allocations[*id].offer.is_none()).chain(list.iter().copied()).collect();
+        Planner::new(self, Claim { limit: Limit::None, ..claim }, &all, true).run()?;
+        Ok(Plan::default())
+    }
+}
+
+impl<'a, F: Copy + Eq> Planner<'a, F> {
+    fn new(mm: &'a VidMm<F>, claim: Claim, list: &[AllocationId], alone: bool) -> Self {
         let list = unique(list);
-        let mut rooms: BTreeMap<SegmentId, Room> = self.segments.iter().map(|s| (s.id, self.room(s.id))).collect();
-        for &id in &list {
-            let allocation = &self.allocations[id];
-            if allocation.lazy_since.is_some()
-                && let Placement::Memory(segment, extents) = &allocation.placement
-            {
-                // What is being made resident is no victim.
-                rooms.get_mut(segment).expect("the segment exists").pages -= extents.pages();
-            }
+        let wanted = list.iter().copied().collect();
+        Planner { mm, claim, list, wanted, alone }
+    }
+
+    fn run(&self) -> Result<Plan, MakeResidentError> {
+        if self.nothing_to_do() {
+            return Ok(Plan::default());
         }
-        let mut plan = Plan::default();
-        for (position, &id) in list.iter().enumerate() {
-            if self.is_resident(id) {
+        let mut state = State::new(self);
+        let refused = match self.place_all(&mut state, &self.list) {
+            Ok(()) => return Ok(self.finished(state)),
+            Err(refused) => refused,
+        };
+        if let Some(packed) = self.pack_better() {
+            return Ok(self.finished(packed));
+        }
+        Err(self.refusal(refused, &state))
+    }
+
+    /// Whether all of it is resident and charged to the process already: the usual case.
+    fn nothing_to_do(&self) -> bool {
+        let space = self.mm.devices[self.claim.device].space;
+        let settled = |id: &AllocationId| {
+            self.mm.is_resident(*id) && (self.claim.limit == Limit::None || self.mm.process_holds(space, *id))
+        };
+        !self.alone && self.list.iter().all(settled)
+    }
+
+    /// Whether an allocation has everything that it needs.
+    fn is_settled(&self, id: AllocationId) -> bool {
+        !self.alone && self.mm.is_resident(id)
+    }
+
+    /// Places allocations in this order.
+    fn place_all(&self, state: &mut State, order: &[AllocationId]) -> Result<(), Refused> {
+        for (position, &id) in order.iter().enumerate() {
+            if self.stays(state, id) {
                 continue;
             }
-            let place = self.place(id, &list, &mut rooms, &mut plan)?;
-            match place {
-                Some(place) => plan.places.push((id, place)),
-                None => return Err(self.out_of_memory(&list, position, &rooms)),
+            let mut locked = false;
+            let mut over_budget = false;
+            let candidates = self.candidates(id);
+            let placed = candidates.into_iter().find_map(|candidate| {
+                match self.try_place(state, id, candidate) {
+                    Ok(place) => return Some(place),
+                    Err(state::NoPlace::Locked) => locked = true,
+                    Err(state::NoPlace::Budget) => over_budget = true,
+                    Err(state::NoPlace::Room) => {}
+                }
+                None
+            });
+            match placed {
+                Some(place) => state.plan.places.push((id, place)),
+                None if locked => return Err(Refused::Locked(id)),
+                None if over_budget => return Err(Refused::Budget { position }),
+                None => return Err(Refused::Room { position }),
             }
         }
-        Ok(plan)
+        Ok(())
     }
 
-    fn room(&self, id: SegmentId) -> Room {
-        let segment = self.segment(id);
-        Room { pages: segment.pool.free_pages() + segment.lazy_pages, trial: None, given: BTreeSet::new() }
+    /// Whether an allocation is where it is to be and may stay there. Content that is there anyway, because somebody
+    /// lists it, takes no room; what nobody lists counts against the budget, and may have to move out of its group.
+    fn stays(&self, state: &mut State, id: AllocationId) -> bool {
+        if !self.is_settled(id) {
+            return false;
+        }
+        let group = self.mm.group_of_placement(id).expect("it is resident");
+        let growth = self.growth(id, group);
+        let stays = self.mm.allocations[id].count > 0 || state.affords(self, group, growth);
+        if stays {
+            state.spend(group, growth);
+        }
+        stays
     }
 
-    fn place(
-        &self,
-        id: AllocationId,
-        list: &[AllocationId],
-        rooms: &mut BTreeMap<SegmentId, Room>,
-        plan: &mut Plan,
-    ) -> Result<Option<Place>, MakeResidentError> {
-        let allocation = &self.allocations[id];
-        let mut refused = false;
-        // What lies partly in a segment is completed there if it can be (memory §10.4 item 26).
-        let present = match &allocation.placement {
-            Placement::Memory(segment, _) => Some(*segment),
-            Placement::None | Placement::System(_) => None,
-        };
+    /// Only the budget's part: whether the list may grow by all of these.
+    fn afford_all(&self) -> Result<(), MakeResidentError> {
+        let mut state = State::new(self);
+        for (position, &id) in self.list.iter().enumerate() {
+            let affordable = self.candidates(id).into_iter().find(|&candidate| {
+                let group = self.mm.group_of(candidate);
+                state.affords(self, group, self.growth(id, group))
+            });
+            match affordable {
+                Some(candidate) => {
+                    let group = self.mm.group_of(candidate);
+                    state.spend(group, self.growth(id, group));
+                }
+                None => return Err(self.refusal(Refused::Budget { position }, &state)),
+            }
+        }
+        Ok(())
+    }
+
+    /// By how many bytes a process's need in a group grows when an allocation goes there.
+    fn growth(&self, id: AllocationId, group: crate::usage::SegmentGroup) -> u64 {
+        let space = self.mm.devices[self.claim.device].space;
+        let allocation = &self.mm.allocations[id];
+        let counted = allocation.charged == Some(group) && self.mm.process_holds(space, id);
+        if counted { 0 } else { allocation.bytes() }
+    }
+
+    /// Where an allocation may go. What lies partly in a segment is completed there if it can be (memory §10.4 item 26).
+    fn candidates(&self, id: AllocationId) -> Vec<SegmentId> {
+        let allocation = &self.mm.allocations[id];
+        let present = self.present(id);
         let others = allocation.candidates().filter(|candidate| Some(*candidate) != present);
-        for candidate in present.into_iter().chain(others) {
-            let room = rooms.get_mut(&candidate).expect("supported segments exist");
-            if self.segment(candidate).is_aperture() {
-                if !allocation.contiguous() {
-                    return Ok(Some(Place::System(None)));
-                }
-                if let Some(run) = self.contiguous(id, candidate, list, room, plan) {
-                    return Ok(Some(Place::System(Some(run))));
-                }
-            } else if allocation.locks > 0 {
-                // spec: memory §6.3, not committed to a memory segment while locked
-                refused = true;
-            } else if allocation.contiguous() {
-                if let Some(run) = self.contiguous(id, candidate, list, room, plan) {
-                    return Ok(Some(Place::Memory(candidate, Some(run))));
-                }
-            } else {
-                let here = if Some(candidate) == present { allocation.resident_pages() } else { 0 };
-                let missing = allocation.pages - here;
-                if missing <= room.pages {
-                    room.pages -= missing;
-                    return Ok(Some(Place::Memory(candidate, None)));
-                }
-            }
-        }
-        if refused { Err(MakeResidentError::Locked { allocation: id }) } else { Ok(None) }
+        present.into_iter().chain(others).collect()
     }
 
-    /// A run for contiguous content, with the victims that it costs.
-    fn contiguous(
-        &self,
-        id: AllocationId,
-        candidate: SegmentId,
-        list: &[AllocationId],
-        room: &mut Room,
-        plan: &mut Plan,
-    ) -> Option<PageRun> {
-        let allocation = &self.allocations[id];
-        let segment = self.segment(candidate);
-        if allocation.pages > room.pages {
-            return None;
-        }
-        let page = segment.page_bytes() / PAGE_BYTES;
-        let alignment = (allocation.info.alignment_bytes / PAGE_BYTES).max(page);
-        let from_end = allocation.info.flags.contains(ddi::AllocationFlags::FROM_END_OF_SEGMENT);
-        let mut trial = room.trial.clone().unwrap_or_else(|| segment.pool.clone());
-        let mut given = Vec::new();
-        let spared = |victim: &&AllocationId| !list.contains(victim) && !room.given.contains(victim);
-        let mut victims = segment.lazy.values().filter(spared);
-        loop {
-            if let Some(run) = trial.take_contiguous(allocation.pages, alignment, from_end) {
-                room.pages -= allocation.pages;
-                room.trial = Some(trial);
-                room.given.extend(&given);
-                plan.whole_victims.extend(given.into_iter().map(|victim| (victim, id)));
-                return Some(run);
-            }
-            let &victim = victims.next()?;
-            let Placement::Memory(_, extents) = &self.allocations[victim].placement else {
-                unreachable!("victims have pages in a memory segment")
-            };
-            extents.iter().for_each(|e| trial.give(PageRun { first: e.frame, count: Pages(e.count) }));
-            given.push(victim);
+    /// The memory segment that has a part of an allocation.
+    fn present(&self, id: AllocationId) -> Option<SegmentId> {
+        match &self.mm.allocations[id].placement {
+            crate::allocation::Placement::Memory(segment, _) if !self.alone => Some(*segment),
+            _ => None,
         }
     }
 
-    /// The bytes that are missing in the largest segment that the failing allocation supports (memory §10.1 row 11),
-    /// the rest of the list counted where it would go there too.
-    fn out_of_memory(
-        &self,
-        list: &[AllocationId],
-        position: usize,
-        rooms: &BTreeMap<SegmentId, Room>,
-    ) -> MakeResidentError {
-        let failing = &self.allocations[list[position]];
-        let usable = failing.candidates().max_by_key(|id| (self.capacity_bytes(*id), std::cmp::Reverse(*id)));
-        let segment = usable.expect("a supported segment");
-        let missing = |id: &AllocationId| {
-            let allocation = &self.allocations[*id];
-            let first = allocation.candidates().next();
-            let counts = first == Some(segment) && !self.is_resident(*id);
-            if counts { allocation.pages - allocation.resident_pages() } else { 0 }
+    fn finished(&self, mut state: State) -> Plan {
+        self.spare_superfluous(&mut state);
+        state.plan.suspends = state.suspended.iter().map(|suspect| suspect.device).collect();
+        state.plan
+    }
+
+    fn refusal(&self, refused: Refused, state: &State) -> MakeResidentError {
+        let bytes_to_trim = match refused {
+            Refused::Locked(allocation) => return MakeResidentError::Locked { allocation },
+            Refused::Budget { position } => self.overshoot(position, state),
+            Refused::Room { position } => self.missing_bytes(position, state),
         };
-        let own = failing.pages - failing.resident_pages();
-        let behind: u64 = list[position + 1..].iter().map(missing).sum();
+        MakeResidentError::OutOfMemory { bytes_to_trim }
+    }
+
+    /// By how many bytes the list would exceed the budget, the rest of the list counted where it would go there too.
+    // spec: memory §5.2
+    fn overshoot(&self, position: usize, state: &State) -> u64 {
+        let group = |id: AllocationId| {
+            let first = self.candidates(id)[0];
+            self.mm.group_of_placement(id).unwrap_or_else(|| self.mm.group_of(first))
+        };
+        let failing = group(self.list[position]);
+        let behind = self.list[position..].iter().filter(|id| group(**id) == failing);
+        let wanted: u64 = behind.map(|&id| self.growth(id, failing)).sum();
+        let left = state.left_bytes(failing);
+        // The spent part of the list may have been larger than the failing rest.
+        wanted.saturating_sub(left).max(1)
+    }
+
+    /// The bytes that are missing in the largest segment that the failing allocation supports, the rest of the list
+    /// counted where it would go there too.
+    // spec: memory §10.1 row 11
+    fn missing_bytes(&self, position: usize, state: &State) -> u64 {
+        let mm = self.mm;
+        let failing = &mm.allocations[self.list[position]];
+        let usable = failing.candidates().max_by_key(|id| (mm.capacity_bytes(*id), std::cmp::Reverse(*id)));
+        let segment = usable.expect("a supported segment");
+        let here = |id: AllocationId| if self.alone { 0 } else { mm.allocations[id].resident_pages() };
+        let missing = |id: &AllocationId| {
+            let allocation = &mm.allocations[*id];
+            let first = allocation.candidates().next();
+            let counts = first == Some(segment) && !self.is_settled(*id);
+            if counts { allocation.pages - here(*id) } else { 0 }
+        };
+        let own = failing.pages - here(self.list[position]);
+        let behind: u64 = self.list[position + 1..].iter().map(missing).sum();
         // Contiguous content can fail though pages enough are free: then its own size is a step forward.
-        let shortage = (own + behind).checked_sub(rooms[&segment].pages).filter(|&pages| pages > 0).unwrap_or(own);
-        let request: u64 = list.iter().map(|id| self.allocations[*id].pages).sum();
-        let never = request > self.segment(segment).pool.capacity_pages();
-        let pages = if never { request } else { shortage };
-        MakeResidentError::OutOfMemory { bytes_to_trim: Pages(pages).bytes() }
+        let shortage = (own + behind).checked_sub(state.pages(segment)).filter(|&pages| pages > 0).unwrap_or(own);
+        let request: u64 = self.list.iter().map(|id| mm.allocations[*id].pages).sum();
+        let never = request > mm.segment(segment).pool.capacity_pages();
+        Pages(if never { request } else { shortage }).bytes()
     }
 }

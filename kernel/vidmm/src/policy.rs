@@ -4,7 +4,8 @@
 //! Choices that are code, not numbers, and where they live:
 //! - the backing store stays committed while content lies in a memory segment (memory §8.3 lets VidMm free it): this
 //!   is what makes the eviction of a clean range free of copies (`residency`);
-//! - victims are the lazily evicted allocations in the order of their last evict (memory §8.2) (`victim`);
+//! - the order of victims (memory §8.2) (`rank`), the budget formula (memory §5.5) (`budget`), the order in which devices
+//!   take turns (memory §8.6) (`suspend`);
 //! - a victim loses pages from its end, only as many as are needed (memory §8.3, partial residency) (`victim`);
 //! - content that sits in system memory for lack of room is placed anew at the next MakeResident from count 0, instead
 //!   of being promoted in the background (memory §8.1 step 4) (`residency`);
@@ -32,6 +33,23 @@ pub struct Policy {
     pub va_alignment_bytes: u64,
     /// Most locks outstanding on one allocation (memory §9.3).
     pub lock_count_max: u32,
+    /// Room may be made by suspending devices that rank lower (memory §8.2). If not, whoever has its list keeps it, and
+    /// who comes later is refused.
+    pub suspend_others: bool,
+    /// How long a device keeps the room that it had from others, and how long what it lost stays away.
+    pub residency_quantum_ns: u64,
+    /// Time between periodic trims, while there is pressure (memory §5.4).
+    pub trim_period_ns: u64,
+    /// Time between two requests to one process to trim to its budget (memory §5.4).
+    pub trim_retry_ns: u64,
+    /// The part of a group in percent that all processes together may reserve (memory §5.5).
+    pub reservable_percent: u64,
+    /// A budget is told anew when it has changed by more than the group's size shifted right by this (memory §5.5).
+    pub budget_step_shift: u32,
+    /// Steps of the search for a packing of a list that failed in its own order.
+    pub plan_search_steps: u32,
+    /// Dirty lazily evicted content is copied out while the copy engine is idle.
+    pub write_back_ahead: bool,
 }
 
 impl Policy {
@@ -45,6 +63,14 @@ impl Policy {
             va_start: GpuVa(0),
             va_alignment_bytes: 65536,
             lock_count_max: u32::MAX,
+            suspend_others: false,
+            residency_quantum_ns: 20_000_000,
+            trim_period_ns: 1_000_000_000,
+            trim_retry_ns: 100_000_000,
+            reservable_percent: 50,
+            budget_step_shift: 6,
+            plan_search_steps: 256,
+            write_back_ahead: false,
         }
     }
 }

@@ -13,7 +13,7 @@ use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
 use crate::allocation::Placement;
 use crate::extent::{Extent, Extents};
 use crate::paging::{Batch, Cause, Direction, Move, MoveKind, Operation, Work, merge_points};
-use crate::plan::{Place, Plan};
+use crate::plan::{Claim, Limit, Place, Plan, Takes};
 use crate::slab::{AllocationId, DeviceId};
 use crate::vidmm::VidMm;
 
@@ -34,6 +34,22 @@ pub enum MakeResidentError {
         /// Which.
         allocation: AllocationId,
     },
+    /// The allocation is offered: it is to be reclaimed first (memory §5.9). The caller is to blame.
+    #[error("an offered allocation is to be reclaimed first")]
+    Offered {
+        /// Which.
+        allocation: AllocationId,
+    },
+}
+
+/// `D3DDDI_MAKERESIDENT` flags (memory §5.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MakeResidentFlags {
+    /// The caller has nothing left to trim: the current budget may be exceeded, not the maximum.
+    pub cant_trim_further: bool,
+    /// The device is lost if this fails, so whoever is not better protected may be suspended for it. Counts only with
+    /// `cant_trim_further`.
+    pub must_succeed: bool,
 }
 
 /// `D3DDDICB_EVICT` flags (memory §5.3).
@@ -57,8 +73,7 @@ pub enum EvictError {
 }
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Adds allocations to a device's list, one count per occurrence, and brings in what is missing. All or nothing
-    /// (memory §5.2). `None`: everything was resident.
+    /// Adds allocations to a device's list within its process's budget; see [`VidMm::make_resident_with`].
     ///
     /// # Errors
     /// See [`MakeResidentError`].
@@ -67,19 +82,55 @@ impl<F: Copy + Eq> VidMm<F> {
         device: DeviceId,
         list: &[AllocationId],
     ) -> Result<Option<Work<F>>, MakeResidentError> {
-        let plan = self.plan(list)?;
-        let counts = &mut self.devices[device].counts;
-        // spec: memory §10.1 row 13, once per occurrence
-        for &id in list {
-            *counts.entry(id).or_insert(0) += 1;
-            self.allocations[id].count += 1;
+        self.make_resident_with(device, list, MakeResidentFlags::default())
+    }
+
+    /// Adds allocations to a device's list, one count per occurrence, and brings in what is missing. All or nothing
+    /// (memory §5.2). `None`: everything was resident, or the device is suspended: then the content comes with
+    /// [`VidMm::resume`], before any of its contexts runs.
+    ///
+    /// # Errors
+    /// See [`MakeResidentError`].
+    // spec: memory §5.2
+    pub fn make_resident_with(
+        &mut self,
+        device: DeviceId,
+        list: &[AllocationId],
+        flags: MakeResidentFlags,
+    ) -> Result<Option<Work<F>>, MakeResidentError> {
+        if let Some(&allocation) = list.iter().find(|id| self.allocations[**id].offer.is_some()) {
+            return Err(MakeResidentError::Offered { allocation });
         }
+        let (takes, limit) = match (flags.cant_trim_further, flags.must_succeed) {
+            (false, _) => (Takes::Ranked, Limit::Current),
+            (true, false) => (Takes::Ranked, Limit::Maximum),
+            (true, true) => (Takes::Any, Limit::Maximum),
+        };
+        let claim = Claim { device, takes, limit };
+        let waits = self.devices[device].suspended.is_some();
+        let plan = if waits { self.plan_alone(claim, list) } else { self.plan(claim, list) };
+        let mut plan = plan.inspect_err(|_| self.pressure = true)?;
         for &id in list {
-            self.spare(id);
+            self.count_up(device, id);
         }
         let mut batch = Batch::new(self.serial + 1);
-        self.carry_out(plan, &mut batch);
+        self.begin(&mut plan, device, &mut batch);
+        self.carry_out(plan, Cause::MakeResident, &mut batch);
         Ok(self.finish(batch, false))
+    }
+
+    // spec: memory §5.1, memory §10.1 row 13
+    fn count_up(&mut self, device: DeviceId, id: AllocationId) {
+        let count = self.devices[device].counts.entry(id).or_insert(0);
+        *count += 1;
+        let first = *count == 1;
+        let allocation = &mut self.allocations[id];
+        allocation.count += 1;
+        allocation.lazy_since = None;
+        if first {
+            self.add_holder(id, device);
+            self.rerank(id);
+        }
     }
 
     /// Takes allocations off a device's list, one count per occurrence (memory §5.3). `last_use`: points after which
@@ -100,8 +151,10 @@ impl<F: Copy + Eq> VidMm<F> {
             let counts = &mut self.devices[device].counts;
             let count = counts.get_mut(&id).expect("the counts were checked");
             *count -= 1;
-            if *count == 0 {
+            let left_list = *count == 0;
+            if left_list {
                 counts.remove(&id);
+                self.remove_holder(id, device);
             }
             let allocation = &mut self.allocations[id];
             allocation.count -= 1;
@@ -114,6 +167,8 @@ impl<F: Copy + Eq> VidMm<F> {
             }
             if allocation.count == 0 {
                 self.left_all_lists(id, flags, &mut batch);
+            } else if left_list {
+                self.rerank(id);
             }
         }
         Ok(self.finish(batch, false))
@@ -139,7 +194,10 @@ impl<F: Copy + Eq> VidMm<F> {
     fn left_all_lists(&mut self, id: AllocationId, flags: EvictFlags, batch: &mut Batch<F>) {
         let allocation = &self.allocations[id];
         let lazily = match &allocation.placement {
-            Placement::None => unreachable!("what is on a list is resident"),
+            // It was taken while its devices were suspended.
+            Placement::None => return,
+            // What is displayed stays; what is offered is to be thrown away, not copied out.
+            _ if allocation.pins > 0 || allocation.offer.is_some() => true,
             Placement::Memory(..) => flags.only_if_necessary,
             // Content in system memory gives up no room by staying. What would rather be in a memory segment leaves,
             // so that its next MakeResident places it anew; so does what occupies the aperture.
@@ -155,7 +213,8 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
-    fn carry_out(&mut self, plan: Plan, batch: &mut Batch<F>) {
+    /// Does what was planned; nothing can fail any more.
+    pub(crate) fn carry_out(&mut self, plan: Plan, cause: Cause, batch: &mut Batch<F>) {
         for (id, whole_for) in plan.whole_victims {
             let pages = self.allocations[id].resident_pages();
             self.take_end(id, pages, Cause::Pressure { for_allocation: whole_for }, batch);
@@ -164,7 +223,7 @@ impl<F: Copy + Eq> VidMm<F> {
         for &(id, place) in &plan.places {
             if let Place::Memory(segment, Some(run)) = place {
                 self.segment_mut(segment).pool.take_exact(run);
-                self.commit(id, segment, vec![run], batch);
+                self.commit(id, segment, vec![run], cause, batch);
             }
         }
         for &(id, place) in &plan.places {
@@ -179,7 +238,7 @@ impl<F: Copy + Eq> VidMm<F> {
                     let pages = allocation.pages - allocation.resident_pages();
                     self.make_room(segment, pages, id, batch);
                     let frames = self.segment_mut(segment).pool.take_scattered(pages).expect("room was made");
-                    self.commit(id, segment, frames, batch);
+                    self.commit(id, segment, frames, cause, batch);
                 }
                 Place::System(aperture) => {
                     self.withdraw(id, Cause::Pressure { for_allocation: id }, batch);
@@ -190,7 +249,14 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Brings the missing pages of an allocation into frames that it now owns (memory §8.3, commit).
-    fn commit(&mut self, id: AllocationId, segment: SegmentId, frames: Vec<PageRun>, batch: &mut Batch<F>) {
+    fn commit(
+        &mut self,
+        id: AllocationId,
+        segment: SegmentId,
+        frames: Vec<PageRun>,
+        cause: Cause,
+        batch: &mut Batch<F>,
+    ) {
         let writer = self.writer();
         let pattern = self.policy.clear_pattern;
         let allocation = &mut self.allocations[id];
@@ -218,7 +284,7 @@ impl<F: Copy + Eq> VidMm<F> {
                     kmd_allocation: allocation.info.allocation,
                     bytes: count * PAGE_BYTES,
                     kind: if valid { MoveKind::PageIn } else { MoveKind::Fill },
-                    cause: Cause::MakeResident,
+                    cause,
                     segment,
                 });
             }
@@ -226,6 +292,8 @@ impl<F: Copy + Eq> VidMm<F> {
         for (first, count) in missing {
             writer.show(&self.spaces, &self.allocations[id], id, None, first, count, batch);
         }
+        self.charge(id, Some(self.group_of(segment)));
+        self.rerank(id);
     }
 
     /// Lets the GPU reach an allocation in its system pages.
@@ -252,6 +320,7 @@ impl<F: Copy + Eq> VidMm<F> {
             });
         }
         writer.show(&self.spaces, &self.allocations[id], id, None, 0, pages, batch);
+        self.charge(id, Some(self.system_group()));
     }
 }
 

@@ -1,14 +1,12 @@
 //! The segments of one adapter: what the driver described, checked, with the frames of each. It does not place
 //! anything: `residency` does. Called when an adapter starts.
 
-use std::collections::BTreeMap;
-
 use ddi::{GpuMmuCaps, PageTableLevelDesc, PageTableUpdateMode, SegmentDescriptor4, SegmentFlags};
 use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::policy::Policy;
 use crate::pool::FramePool;
-use crate::slab::AllocationId;
+use crate::rank::Victims;
 
 /// Why an adapter with these descriptors does not start. The driver is to blame, except where the text says that
 /// something is not built.
@@ -67,10 +65,8 @@ pub struct Segment {
     /// What the driver said.
     pub descriptor: SegmentDescriptor4,
     pub(crate) pool: FramePool,
-    /// Lazily evicted allocations that still have pages here, by the time of the evict: the victims, first one first.
-    pub(crate) lazy: BTreeMap<u64, AllocationId>,
-    /// Pages of those.
-    pub(crate) lazy_pages: u64,
+    /// Who has pages here, and who loses them first.
+    pub(crate) victims: Victims,
 }
 
 impl Segment {
@@ -107,7 +103,7 @@ pub(crate) fn open(policy: &Policy, descriptors: &[SegmentDescriptor4], leaf: &P
             descriptor.size_bytes
         };
         let pool = FramePool::new(PageRun { first: 0, count: Pages(bytes / PAGE_BYTES) });
-        Segment { id, descriptor: *descriptor, pool, lazy: BTreeMap::new(), lazy_pages: 0 }
+        Segment { id, descriptor: *descriptor, pool, victims: Victims::default() }
     };
     descriptors.iter().enumerate().map(segment).collect()
 }

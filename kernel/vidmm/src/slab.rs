@@ -75,11 +75,6 @@ impl<K: Key, T> Slab<K, T> {
         entry.1.take().expect("a stale id")
     }
 
-    /// The values, to be changed, in the order of their slots.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.slots.iter_mut().filter_map(|(_, value)| value.as_mut())
-    }
-
     /// The values in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = (K, &T)> {
         self.slots.iter().enumerate().filter_map(|(slot, (generation, value))| {

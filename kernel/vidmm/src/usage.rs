@@ -1,17 +1,14 @@
-//! How much memory a process uses, by budget group (memory §5.5). Numbers only: budgets are not imposed.
-
-use std::collections::BTreeSet;
+//! How much memory a process uses and may use, by budget group (memory §5.5), as numbers. Who divides is `budget`.
 
 use ddi::SegmentFlags;
 use wddm_types::SegmentId;
 
-use crate::allocation::Placement;
 use crate::segment::Segment;
-use crate::slab::{AllocationId, SpaceId};
+use crate::slab::SpaceId;
 use crate::vidmm::VidMm;
 
 /// `MemorySegmentGroup` of D3DKMT_QUERYVIDEOMEMORYINFO.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SegmentGroup {
     /// LOCAL 0.
     Local,
@@ -19,34 +16,43 @@ pub enum SegmentGroup {
     NonLocal,
 }
 
-/// Bytes of one group.
+/// D3DKMT_QUERYVIDEOMEMORYINFO: bytes of one process in one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VideoMemoryInfo {
-    /// Budget; as long as none is imposed, all that the group's segments hold.
+    /// What the process may keep on its lists.
     pub budget_bytes: u64,
-    /// What the lists of the process's devices hold there, each allocation once (memory §10.1 row 7).
+    /// What the lists of the process's devices require there, each allocation once (memory §10.1 row 7); what a
+    /// suspended device lost meanwhile included.
     pub current_usage_bytes: u64,
+    /// What it has reserved.
+    pub current_reservation_bytes: u64,
+    /// What it may reserve, this reservation included.
+    pub available_for_reservation_bytes: u64,
 }
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Usage of the process whose space this is.
+    /// Usage and budget of the process whose space this is.
+    // spec: memory §5.5
     pub fn video_memory_info(&self, space: SpaceId, group: SegmentGroup) -> VideoMemoryInfo {
-        let devices = self.devices.iter().filter(|(_, device)| device.space == space);
-        let held: BTreeSet<AllocationId> = devices.flat_map(|(_, device)| device.counts.keys().copied()).collect();
-        let in_group = |id: &&AllocationId| match &self.allocations[**id].placement {
-            Placement::None => false,
-            Placement::Memory(segment, _) => self.group_of(*segment) == group,
-            Placement::System(_) => group == SegmentGroup::NonLocal,
-        };
-        let counted = |segment: &&Segment| self.group_of(segment.id) == group;
         VideoMemoryInfo {
-            budget_bytes: self.segments.iter().filter(counted).map(Segment::capacity_bytes).sum(),
-            current_usage_bytes: held.iter().filter(in_group).map(|id| self.allocation_bytes(*id)).sum(),
+            budget_bytes: self.budget_bytes(space, group),
+            current_usage_bytes: self.need(space, group),
+            current_reservation_bytes: self.processes[&space].groups[group as usize].reservation,
+            available_for_reservation_bytes: self.available_for_reservation(space, group),
         }
     }
 
+    /// Bytes that a group can hold. Content in system memory needs no room of the aperture that names it, so there the
+    /// measure is the system memory itself.
+    pub(crate) fn group_bytes(&self, group: SegmentGroup) -> u64 {
+        let of = |segment: &Segment| {
+            if segment.is_aperture() { self.policy.system_pages.count.bytes() } else { segment.capacity_bytes() }
+        };
+        self.segments.iter().filter(|segment| self.group_of(segment.id) == group).map(of).sum()
+    }
+
     /// The group that a segment's flags name; without a name memory is local and the aperture is not.
-    fn group_of(&self, segment: SegmentId) -> SegmentGroup {
+    pub(crate) fn group_of(&self, segment: SegmentId) -> SegmentGroup {
         let segment = self.segment(segment);
         let flags = segment.descriptor.flags;
         let named_local = flags.contains(SegmentFlags::LOCAL_BUDGET_GROUP);
@@ -56,5 +62,11 @@ impl<F: Copy + Eq> VidMm<F> {
         } else {
             SegmentGroup::Local
         }
+    }
+
+    /// The group of content in system memory.
+    pub(crate) fn system_group(&self) -> SegmentGroup {
+        let aperture = self.segments.iter().find(|segment| segment.is_aperture());
+        aperture.map_or(SegmentGroup::NonLocal, |aperture| self.group_of(aperture.id))
     }
 }

@@ -1,9 +1,9 @@
 //! Taking content out of segments: of victims under pressure, of evicted, locked and destroyed allocations.
 //!
-//! The victims are the allocations that are on no device's list but still have pages in a segment (lazily evicted,
-//! memory §8.2), in the order of the evicts that took their counts to 0. A victim loses pages from its end, only as
-//! many as are needed. A dirty page is copied out; a clean one is dropped, because its backing store still has the
-//! content, and so is one that nobody ever wrote (memory §8.3).
+//! Who is a victim, and in which order, says `rank`. A victim loses pages from its end, only as many as are needed. A
+//! dirty page is copied out; a clean one is dropped, because its backing store still has the content, and so is one that
+//! nobody ever wrote (memory §8.3). What is on a list may be being written, so it counts as dirty. Offered content goes
+//! as a whole and uncopied (memory §5.9).
 //!
 //! | page is | backing store valid | action |
 //! |---|---|---|
@@ -14,6 +14,7 @@
 use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::allocation::Placement;
+use crate::extent::PageSet;
 use crate::paging::{Batch, Cause, Direction, Move, MoveKind, Operation, merge_points};
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
@@ -29,10 +30,11 @@ impl<F: Copy + Eq> VidMm<F> {
     ) {
         while self.segment(segment).pool.free_pages() < pages {
             let shortage = pages - self.segment(segment).pool.free_pages();
-            let (_, &victim) = self.segment(segment).lazy.first_key_value().expect("the victims suffice");
+            let (_, victim) = self.segment(segment).victims.first().expect("the victims suffice");
             let allocation = &self.allocations[victim];
             let resident = allocation.resident_pages();
-            let taken = if allocation.all_or_nothing() { resident } else { shortage.min(resident) };
+            let whole = allocation.all_or_nothing() || allocation.offer.is_some();
+            let taken = if whole { resident } else { shortage.min(resident) };
             self.take_end(victim, taken, Cause::Pressure { for_allocation }, batch);
         }
     }
@@ -62,14 +64,21 @@ impl<F: Copy + Eq> VidMm<F> {
         let segment = *segment;
         let place = &mut self.segments[usize::from(segment.0) - 1];
         // What its owner has destroyed leaves as if it were destroyed now, whoever needs the room.
-        let cause = if allocation.doomed { Cause::Destroy } else { cause };
+        let cause = if allocation.doomed.is_some() { Cause::Destroy } else { cause };
+        // spec: memory §5.9, what is offered is thrown away
+        let offer = allocation.offer.as_mut().filter(|_| matches!(cause, Cause::Pressure { .. }));
+        let lost = offer.is_some();
+        if let Some(offer) = offer {
+            offer.discarded = true;
+        }
+        let listed = allocation.count > 0;
         let taken = extents.take_end(pages);
         let empty = extents.pages() == 0;
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         for extent in taken {
             // Nobody will read what is destroyed.
-            let copied = extent.dirty && cause != Cause::Destroy;
+            let copied = (extent.dirty || listed) && cause != Cause::Destroy && !lost;
             if copied {
                 let backing = allocation.backing_of(extent.page, extent.count);
                 batch.out.push(Operation::Transfer {
@@ -98,19 +107,21 @@ impl<F: Copy + Eq> VidMm<F> {
             }
         }
         allocation.last_work = batch.serial;
-        if let Some(since) = allocation.lazy_since {
-            place.lazy_pages -= pages;
-            if empty {
-                place.lazy.remove(&since);
-                allocation.lazy_since = None;
-            }
+        if lost {
+            allocation.valid = PageSet::default();
         }
         if empty {
+            allocation.lazy_since = None;
             allocation.placement = Placement::None;
         }
         for (first, count) in ranges {
             writer.hide(&self.spaces, &self.allocations[id], first, count, batch);
         }
+        if listed {
+            self.note_loss(id);
+        }
+        self.pressure |= matches!(cause, Cause::Pressure { .. });
+        self.rerank(id);
     }
 
     /// Takes content in system memory off the GPU: entries invalid, aperture pages unmapped, nothing copied
@@ -147,37 +158,19 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         if allocation.count == 0 {
             self.become_victim(id);
+        } else {
+            self.rerank(id);
         }
     }
 
     /// Puts content without a count at the end of the victims' order.
     pub(crate) fn become_victim(&mut self, id: AllocationId) {
         self.tick += 1;
-        self.become_victim_at(id, self.tick);
-    }
-
-    /// Puts content without a count into the victims' order at `tick`.
-    pub(crate) fn become_victim_at(&mut self, id: AllocationId, tick: u64) {
         let allocation = &mut self.allocations[id];
         assert!(allocation.count == 0 && allocation.lazy_since.is_none(), "it has just left the last list");
-        if let Placement::Memory(segment, extents) = &allocation.placement {
-            let place = &mut self.segments[usize::from(segment.0) - 1];
-            place.lazy.insert(tick, id);
-            place.lazy_pages += extents.pages();
-            allocation.lazy_since = Some(tick);
+        if matches!(allocation.placement, Placement::Memory(..)) {
+            allocation.lazy_since = Some(self.tick);
         }
-    }
-
-    /// Takes content off the victims' order.
-    pub(crate) fn spare(&mut self, id: AllocationId) {
-        let allocation = &mut self.allocations[id];
-        if let Some(since) = allocation.lazy_since.take() {
-            let Placement::Memory(segment, extents) = &allocation.placement else {
-                unreachable!("victims have pages in a memory segment")
-            };
-            let place = &mut self.segments[usize::from(segment.0) - 1];
-            place.lazy.remove(&since);
-            place.lazy_pages -= extents.pages();
-        }
+        self.rerank(id);
     }
 }

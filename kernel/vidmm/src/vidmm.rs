@@ -2,13 +2,15 @@
 //! Moving content is `residency`, `victim` and `lock`; addresses are `mapping`; system pages
 //! are `system`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ddi::{AllocationInfo, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PageTableLevelDesc, SegmentDescriptor4};
 use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId, SegmentSet};
 
 use crate::allocation::{self, Allocation, AllocationError, Placement};
+use crate::budget::{Process, Processes};
 use crate::extent::PageSet;
+use crate::offer::OfferPriority;
 use crate::page_table::{Geometry, PageTable};
 use crate::paging::{Batch, Cause, Operation, Work, merge_points};
 use crate::policy::Policy;
@@ -16,6 +18,7 @@ use crate::pool::FramePool;
 use crate::segment::{self, Segment, SegmentError};
 use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
 use crate::space::{Space, SpaceKind};
+use crate::suspend::Suspension;
 use crate::tables::{OutOfTables, TableFrames};
 
 /// One adapter's video memory. `F` names fences; VidMm only carries it.
@@ -29,10 +32,17 @@ pub struct VidMm<F> {
     pub(crate) spaces: Slab<SpaceId, Space>,
     pub(crate) devices: Slab<DeviceId, Device>,
     pub(crate) allocations: Slab<AllocationId, Allocation<F>>,
-    /// Time: counts evicts that took a count to 0.
+    pub(crate) processes: Processes,
+    /// Order of evicts, offers, suspensions.
     pub(crate) tick: u64,
-    /// Counts the doomed: they stand before all other victims.
-    pub(crate) doomed_tick: u64,
+    /// Suspended devices by the time of their suspension.
+    pub(crate) waiting: BTreeMap<u64, DeviceId>,
+    /// Offered content whose backing store may go, by priority and time.
+    pub(crate) decommittable: BTreeSet<(OfferPriority, u64, AllocationId)>,
+    pub(crate) now_ns: u64,
+    /// Something had to make room, or was refused, since the last periodic trim.
+    pub(crate) pressure: bool,
+    pub(crate) last_periodic_ns: u64,
     /// Serial of the last work returned, and of the last one known to be complete.
     pub(crate) serial: u64,
     pub(crate) completed: u64,
@@ -48,6 +58,15 @@ pub(crate) struct Device {
     pub space: SpaceId,
     /// Counts above 0.
     pub counts: BTreeMap<AllocationId, u64>,
+    /// Allocations that it owns.
+    pub owned: BTreeSet<AllocationId>,
+    pub suspended: Option<Suspension>,
+    /// When its present turn began.
+    pub active_since_ns: u64,
+    /// Since which tick it has nothing to run.
+    pub idle_since: Option<u64>,
+    /// Its next periodic trim is a restart.
+    pub restart_trim: bool,
 }
 
 /// Where tables come from, by kind of space.
@@ -66,9 +85,6 @@ impl TableSources {
         }
     }
 }
-
-/// Ticks below this order the doomed among themselves.
-const DOOMED_TICKS: u64 = 1 << 40;
 
 impl<F: Copy + Eq> VidMm<F> {
     /// Takes over an adapter's memory as its driver described it. `levels[0]` is the leaf.
@@ -95,8 +111,13 @@ impl<F: Copy + Eq> VidMm<F> {
             spaces: Slab::new(),
             devices: Slab::new(),
             allocations: Slab::new(),
-            tick: DOOMED_TICKS,
-            doomed_tick: 0,
+            processes: Processes::new(),
+            tick: 0,
+            waiting: BTreeMap::new(),
+            decommittable: BTreeSet::new(),
+            now_ns: 0,
+            pressure: false,
+            last_periodic_ns: 0,
             serial: 0,
             completed: 0,
             system,
@@ -130,6 +151,9 @@ impl<F: Copy + Eq> VidMm<F> {
         // spec: memory §4.6, entry 0 of the root stays invalid always
         let first = self.geometry.root_entry_pages();
         let space = self.spaces.insert(Space::new(kind, table, first, self.geometry.space_pages()));
+        if kind == SpaceKind::Process {
+            self.processes.insert(space, Process::default());
+        }
         Ok((space, vec![self.spaces[space].table.initialize(space)]))
     }
 
@@ -142,7 +166,8 @@ impl<F: Copy + Eq> VidMm<F> {
     /// entries invalid where the driver asks for that (ExplicitPageTableInvalidation). The id in its operations is
     /// stale at return.
     pub fn destroy_space(&mut self, space: SpaceId) -> Option<Work<F>> {
-        assert!(self.devices.iter().all(|(_, device)| device.space != space), "devices go before their space");
+        let process = self.processes.remove(&space);
+        assert!(process.is_none_or(|process| process.devices.is_empty()), "devices go before their space");
         let mut batch = Batch::new(self.serial + 1);
         let explicit = self.mmu.flags.contains(GpuMmuFlags::EXPLICIT_PAGE_TABLE_INVALIDATION);
         let ranges: Vec<PageRun> = self.spaces[space]
@@ -172,18 +197,30 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Makes a device in a process's space.
     pub fn create_device(&mut self, space: SpaceId) -> DeviceId {
         assert_eq!(self.spaces[space].kind, SpaceKind::Process, "devices belong to processes");
-        self.devices.insert(Device { space, counts: BTreeMap::new() })
+        let device = self.devices.insert(Device {
+            space,
+            counts: BTreeMap::new(),
+            owned: BTreeSet::new(),
+            suspended: None,
+            active_since_ns: self.now_ns,
+            idle_since: None,
+            restart_trim: false,
+        });
+        self.process_mut(space).devices.push(device);
+        device
     }
 
     /// Ends a device that owns no allocation any more. What its list still held is evicted lazily, as if it had been
     /// written until `last_use`.
     pub fn destroy_device(&mut self, device: DeviceId, last_use: &[FencePoint<F>]) {
-        let owned = self.allocations.iter().any(|(_, allocation)| allocation.owner == device);
-        assert!(!owned, "allocations go before their device");
-        let gone = self.devices.remove(device);
-        for (id, count) in gone.counts {
+        assert!(self.devices[device].owned.is_empty(), "allocations go before their device");
+        self.leave_line(device);
+        for (id, count) in std::mem::take(&mut self.devices[device].counts) {
+            self.remove_holder(id, device);
             self.release(id, count, last_use);
         }
+        let gone = self.devices.remove(device);
+        self.process_mut(gone.space).devices.retain(|known| *known != device);
     }
 
     /// Makes an allocation, not resident (S0, memory §10.1 row 8), with its backing store.
@@ -198,10 +235,11 @@ impl<F: Copy + Eq> VidMm<F> {
         let _ = &self.devices[owner];
         let info = self.with_system_alias(info);
         let pages = allocation::check(&info, &self.segments)?;
+        self.decommit_for(pages);
         let backing = self.system.take_scattered(pages).ok_or(AllocationError::NoBackingStore)?;
         let system_only = info.supported_segments.iter().all(|id| self.segment(id).is_aperture());
         let valid = if system_only { PageSet::all(pages) } else { PageSet::default() };
-        Ok(self.allocations.insert(Allocation {
+        let id = self.allocations.insert(Allocation {
             owner,
             info,
             pages,
@@ -210,12 +248,20 @@ impl<F: Copy + Eq> VidMm<F> {
             placement: Placement::None,
             count: 0,
             lazy_since: None,
-            doomed: false,
+            doomed: None,
+            holders: BTreeSet::new(),
+            band: self.band_of(owner),
+            standing: None,
+            pins: 0,
+            offer: None,
+            charged: None,
             last_use: Vec::new(),
             mappings: Default::default(),
             locks: 0,
             last_work: 0,
-        }))
+        });
+        self.devices[owner].owned.insert(id);
+        Ok(id)
     }
 
     /// The backing pages that are to hold the clear pattern before anybody uses a new allocation: all of them when it
@@ -257,17 +303,26 @@ impl<F: Copy + Eq> VidMm<F> {
     /// the sake of the dead.
     // spec: memory §6.2, memory §8.5
     pub fn doom_allocation(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
-        for counts in self.devices.iter_mut().map(|device| &mut device.counts) {
-            counts.remove(&id);
-        }
-        self.spare(id);
-        self.doomed_tick += 1;
+        self.leave_lists(id);
+        self.tick += 1;
         let allocation = &mut self.allocations[id];
-        assert!(!allocation.doomed, "an allocation is destroyed once");
-        allocation.doomed = true;
-        allocation.count = 0;
+        assert!(allocation.doomed.is_none(), "an allocation is destroyed once");
+        allocation.doomed = Some(self.tick);
         merge_points(&mut allocation.last_use, after);
-        self.become_victim_at(id, self.doomed_tick);
+        self.rerank(id);
+    }
+
+    /// Takes an allocation off every list.
+    fn leave_lists(&mut self, id: AllocationId) {
+        let holders: Vec<DeviceId> = self.allocations[id].holders.iter().copied().collect();
+        for device in holders {
+            self.devices[device].counts.remove(&id);
+            self.remove_holder(id, device);
+        }
+        let allocation = &mut self.allocations[id];
+        allocation.count = 0;
+        allocation.lazy_since = None;
+        self.rerank(id);
     }
 
     /// Ends an allocation: its addresses are unmapped (memory §6.2), its content dropped, a lock on it undone (§10.1
@@ -280,9 +335,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let count = Pages(self.spaces[space].mapped[&first].pages);
             self.unmap(space, PageRun { first, count }, &mut batch);
         }
-        for counts in self.devices.iter_mut().map(|device| &mut device.counts) {
-            counts.remove(&allocation);
-        }
+        self.leave_lists(allocation);
         let reachable = !matches!(self.allocations[allocation].placement, Placement::None);
         if reachable {
             merge_points(&mut self.allocations[allocation].last_use, after);
@@ -291,6 +344,10 @@ impl<F: Copy + Eq> VidMm<F> {
             merge_points(&mut batch.after, after);
         }
         let gone = self.allocations.remove(allocation);
+        self.devices[gone.owner].owned.remove(&allocation);
+        if let Some(offer) = gone.offer {
+            self.decommittable.remove(&(offer.priority, offer.time, allocation));
+        }
         let work = self.finish(batch, false);
         let last = work.as_ref().map_or(gone.last_work, |work| work.serial);
         self.retire(last, gone.backing);

@@ -215,6 +215,7 @@ impl Model {
                         assert!(only_vram || contiguous, "system memory always has room");
                     }
                     MakeResidentError::Locked { allocation } => assert!(self.mm.is_locked(allocation)),
+                    MakeResidentError::Offered { .. } => unreachable!("nothing is offered here"),
                 }
             }
         }
@@ -355,7 +356,7 @@ impl Model {
                 }
             }
             assert_eq!(owned.len() as u64 + segment.pool.free_pages(), segment.pool.capacity_pages());
-            assert_eq!(lazy, segment.lazy_pages);
+            assert_eq!(lazy, segment.victims.pages_up_to(crate::rank::TIERS - 1));
         }
         for known in &self.known {
             for (device, &count) in known.counts.iter().enumerate() {

@@ -1,0 +1,319 @@
+//! Budgets: what a process may keep on its lists, per group of segments (memory §5.5). The size formula is policy: no
+//! document gives one (memory §10.3). Called by the kernel for the process's own calls, and by `plan`.
+//!
+//! The formula. A process's *need* is what the lists of its devices require, each allocation once. Its budget is what it
+//! could have if it wanted everything and all others wanted what they need now: processes of a higher protection are
+//! served first; among equals the room is divided evenly, and what one does not need goes to the others; those below do
+//! not count. Nobody gets less than its reservation. So whoever is alone has everything, and if all keep to their
+//! budgets all have room at once.
+
+use std::collections::BTreeMap;
+
+use wddm_types::PAGE_BYTES;
+
+use crate::allocation::Placement;
+use crate::slab::{AllocationId, DeviceId, SpaceId};
+use crate::usage::SegmentGroup;
+use crate::vidmm::VidMm;
+
+/// Protection of a process's memory: while a lower one holds a byte, a higher one loses none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProcessPriority {
+    /// Gives way to everybody.
+    Background,
+    /// The usual.
+    #[default]
+    Normal,
+    /// In the foreground.
+    Foreground,
+}
+
+/// A budget that is not what its process was told last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BudgetChange {
+    /// The process.
+    pub space: SpaceId,
+    /// Which group.
+    pub group: SegmentGroup,
+    /// The new budget in bytes.
+    pub budget_bytes: u64,
+}
+
+/// A reservation above what is left to reserve (`STATUS_INVALID_PARAMETER`); nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{available_bytes} bytes are available for reservation")]
+pub struct ReservationError {
+    /// `AvailableForReservation`.
+    pub available_bytes: u64,
+}
+
+/// One process on this adapter.
+#[derive(Debug, Default)]
+pub(crate) struct Process {
+    pub priority: ProcessPriority,
+    /// Devices that it has.
+    pub devices: Vec<DeviceId>,
+    pub groups: [Group; 2],
+    /// When it was asked to trim last.
+    pub asked_ns: Option<u64>,
+}
+
+/// One process in one group; bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Group {
+    pub cap: Option<u64>,
+    pub reservation: u64,
+    pub need: u64,
+    pub told: Option<u64>,
+}
+
+/// What a process needs, for the division.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    need: u64,
+    /// Need within the reservation.
+    sure: u64,
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Says how well a process's memory is protected. Its content on and off lists changes rank at once.
+    pub fn set_process_priority(&mut self, space: SpaceId, priority: ProcessPriority) {
+        self.process_mut(space).priority = priority;
+        let devices = self.processes[&space].devices.clone();
+        for device in devices {
+            let touched: Vec<AllocationId> =
+                self.devices[device].counts.keys().chain(&self.devices[device].owned).copied().collect();
+            for id in touched {
+                self.reband(id);
+                self.rerank(id);
+            }
+        }
+    }
+
+    /// Caps a process's budget; `None` lifts the cap. Not even CantTrimFurther goes beyond it.
+    pub fn set_budget(&mut self, space: SpaceId, group: SegmentGroup, cap: Option<u64>) {
+        self.process_mut(space).groups[group as usize].cap = cap;
+    }
+
+    /// `D3DKMTChangeVideoMemoryReservation`: a hint for the minimum working set, in bytes.
+    ///
+    /// # Errors
+    /// More than is available for reservation.
+    // spec: memory §5.5
+    pub fn change_reservation(
+        &mut self,
+        space: SpaceId,
+        group: SegmentGroup,
+        bytes: u64,
+    ) -> Result<(), ReservationError> {
+        let available_bytes = self.available_for_reservation(space, group);
+        if bytes > available_bytes {
+            return Err(ReservationError { available_bytes });
+        }
+        self.process_mut(space).groups[group as usize].reservation = bytes;
+        Ok(())
+    }
+
+    /// The budgets that changed since the last call, by more than the policy's step.
+    pub fn budget_changes(&mut self) -> Vec<BudgetChange> {
+        let spaces: Vec<SpaceId> = self.processes.keys().copied().collect();
+        let mut changes = Vec::new();
+        for space in spaces {
+            for group in [SegmentGroup::Local, SegmentGroup::NonLocal] {
+                let budget_bytes = self.budget_bytes(space, group);
+                let step = self.group_bytes(group) >> self.policy.budget_step_shift;
+                let told = &mut self.process_mut(space).groups[group as usize].told;
+                // Nobody is told what it starts with: it asks.
+                let before = told.unwrap_or(budget_bytes);
+                if before.abs_diff(budget_bytes) > step {
+                    changes.push(BudgetChange { space, group, budget_bytes });
+                    *told = Some(budget_bytes);
+                } else {
+                    *told = Some(before);
+                }
+            }
+        }
+        changes
+    }
+
+    /// Bytes by which a process's lists exceed its budgets: `NumBytesToTrim` of Evict and of the trim callback.
+    // spec: memory §5.3, memory §5.4
+    pub fn bytes_over_budget(&self, space: SpaceId) -> u64 {
+        let over = |group| self.need(space, group).saturating_sub(self.budget_bytes(space, group));
+        over(SegmentGroup::Local) + over(SegmentGroup::NonLocal)
+    }
+
+    /// The space of a device's process.
+    pub fn space_of(&self, device: DeviceId) -> SpaceId {
+        self.devices[device].space
+    }
+
+    /// What a process may keep on its lists now.
+    pub(crate) fn budget_bytes(&self, space: SpaceId, group: SegmentGroup) -> u64 {
+        self.budget_beside(space, group, None)
+    }
+
+    /// The same, if another process needed so many bytes more.
+    // spec: memory §5.5
+    pub(crate) fn budget_beside(&self, space: SpaceId, group: SegmentGroup, more: Option<(SpaceId, u64)>) -> u64 {
+        let me = &self.processes[&space];
+        let mine = me.groups[group as usize];
+        let mut left = self.group_bytes(group);
+        let mut equals = Vec::new();
+        for (&other, process) in self.processes.iter().filter(|(other, _)| **other != space) {
+            let theirs = process.groups[group as usize];
+            let extra = more.filter(|(asking, _)| *asking == other).map_or(0, |(_, bytes)| bytes);
+            let need = (theirs.need + extra).min(theirs.cap.unwrap_or(u64::MAX));
+            match process.priority.cmp(&me.priority) {
+                std::cmp::Ordering::Greater => left = left.saturating_sub(need),
+                std::cmp::Ordering::Equal => equals.push(Share { need, sure: need.min(theirs.reservation) }),
+                std::cmp::Ordering::Less => {}
+            }
+        }
+        let share = level(left, equals) / PAGE_BYTES * PAGE_BYTES;
+        share.max(mine.reservation).min(self.budget_max_bytes(space, group))
+    }
+
+    /// What even CantTrimFurther does not exceed.
+    pub(crate) fn budget_max_bytes(&self, space: SpaceId, group: SegmentGroup) -> u64 {
+        let cap = self.processes[&space].groups[group as usize].cap;
+        self.group_bytes(group).min(cap.unwrap_or(u64::MAX))
+    }
+
+    /// Bytes of a process's lists in a group.
+    pub(crate) fn need(&self, space: SpaceId, group: SegmentGroup) -> u64 {
+        self.processes[&space].groups[group as usize].need
+    }
+
+    /// What a process may reserve: the policy's part of the group, less what others have reserved.
+    pub(crate) fn available_for_reservation(&self, space: SpaceId, group: SegmentGroup) -> u64 {
+        let others = self.processes.iter().filter(|(other, _)| **other != space);
+        let taken: u64 = others.map(|(_, process)| process.groups[group as usize].reservation).sum();
+        // Divided first: a capacity in bytes times 100 could leave 64 bits.
+        let part = self.group_bytes(group) / 100 * self.policy.reservable_percent;
+        (part / PAGE_BYTES * PAGE_BYTES).saturating_sub(taken)
+    }
+
+    /// Whether a process's lists exceed a budget, if another process needed so many bytes more.
+    pub(crate) fn is_over_budget(&self, space: SpaceId, group: SegmentGroup, more: Option<(SpaceId, u64)>) -> bool {
+        self.need(space, group) > self.budget_beside(space, group, more)
+    }
+
+    pub(crate) fn process_mut(&mut self, space: SpaceId) -> &mut Process {
+        self.processes.get_mut(&space).expect("a space of a process")
+    }
+
+    /// Puts a device on an allocation's list of holders.
+    pub(crate) fn add_holder(&mut self, id: AllocationId, device: DeviceId) {
+        let space = self.devices[device].space;
+        if !self.process_holds(space, id) {
+            self.count_need(id, space, true);
+        }
+        assert!(self.allocations[id].holders.insert(device), "a device holds once");
+        self.reband(id);
+    }
+
+    /// Takes a device off it.
+    pub(crate) fn remove_holder(&mut self, id: AllocationId, device: DeviceId) {
+        let space = self.devices[device].space;
+        assert!(self.allocations[id].holders.remove(&device), "it was a holder");
+        if !self.process_holds(space, id) {
+            self.count_need(id, space, false);
+        }
+        self.reband(id);
+    }
+
+    /// Charges an allocation's bytes to the processes that list it, in the group where it now is; `None`: to nobody.
+    pub(crate) fn charge(&mut self, id: AllocationId, group: Option<SegmentGroup>) {
+        if self.allocations[id].charged == group {
+            return;
+        }
+        let spaces = self.holding_spaces(id);
+        for &space in &spaces {
+            self.count_need(id, space, false);
+        }
+        self.allocations[id].charged = group;
+        for &space in &spaces {
+            self.count_need(id, space, true);
+        }
+    }
+
+    /// The group in which an allocation lies now.
+    pub(crate) fn group_of_placement(&self, id: AllocationId) -> Option<SegmentGroup> {
+        match &self.allocations[id].placement {
+            Placement::None => None,
+            Placement::Memory(segment, _) => Some(self.group_of(*segment)),
+            Placement::System(_) => Some(self.system_group()),
+        }
+    }
+
+    /// Whether a device of this process lists the allocation.
+    pub(crate) fn process_holds(&self, space: SpaceId, id: AllocationId) -> bool {
+        self.allocations[id].holders.iter().any(|device| self.devices[*device].space == space)
+    }
+
+    fn holding_spaces(&self, id: AllocationId) -> Vec<SpaceId> {
+        let mut spaces: Vec<SpaceId> =
+            self.allocations[id].holders.iter().map(|device| self.devices[*device].space).collect();
+        spaces.sort_unstable();
+        spaces.dedup();
+        spaces
+    }
+
+    // spec: memory §10.1 row 7
+    fn count_need(&mut self, id: AllocationId, space: SpaceId, add: bool) {
+        let allocation = &self.allocations[id];
+        let (bytes, charged) = (allocation.bytes(), allocation.charged);
+        let Some(group) = charged else { return };
+        let need = &mut self.process_mut(space).groups[group as usize].need;
+        *need = if add { *need + bytes } else { *need - bytes };
+    }
+}
+
+/// The even share of one that wants everything beside these.
+fn level(total: u64, mut others: Vec<Share>) -> u64 {
+    // Who is content with little leaves more to the others, so the least needs are served first.
+    others.sort_unstable_by_key(|share| share.need);
+    let mut left = total;
+    let mut at = 0;
+    loop {
+        let share = left / (others.len() - at + 1) as u64;
+        if others.get(at).is_some_and(|least| least.need <= share) {
+            left -= others[at].need;
+            at += 1;
+            continue;
+        }
+        // What is reserved and needed beyond an even share is served before the rest is divided.
+        match others[at..].iter().position(|other| other.sure > share) {
+            Some(position) => {
+                let reserved = others.remove(at + position);
+                left = left.saturating_sub(reserved.sure);
+            }
+            None => return share,
+        }
+    }
+}
+
+/// The processes by their spaces.
+pub(crate) type Processes = BTreeMap<SpaceId, Process>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_is_even_and_what_is_not_needed_goes_round() {
+        let share = |total, needs: &[(u64, u64)]| {
+            level(total, needs.iter().map(|&(need, sure)| Share { need, sure }).collect())
+        };
+        assert_eq!(share(100, &[]), 100);
+        assert_eq!(share(100, &[(0, 0), (0, 0)]), 100);
+        assert_eq!(share(100, &[(30, 0)]), 70);
+        assert_eq!(share(100, &[(90, 0)]), 50);
+        assert_eq!(share(90, &[(10, 0), (500, 0)]), 40);
+        // One has reserved more than an even share.
+        assert_eq!(share(100, &[(80, 80)]), 20);
+        assert_eq!(share(100, &[(80, 80), (80, 0)]), 10);
+        assert_eq!(share(100, &[(200, 200)]), 0);
+    }
+}

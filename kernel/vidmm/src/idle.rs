@@ -1,0 +1,85 @@
+//! Work for an idle copy engine: what will have to be done under pressure, done ahead (policy). Called by the kernel
+//! when the paging ring is empty.
+//!
+//! Writing back ahead: lazily evicted content that may be newer than its backing store is copied out and stays in
+//! place, clean; its eviction is then a discard. It moves bytes that might never have had to move, so it is off by
+//! default.
+
+use wddm_types::PAGE_BYTES;
+
+use crate::allocation::Placement;
+use crate::paging::{Batch, Cause, Direction, Move, MoveKind, Operation, Work, merge_points};
+use crate::rank::TIERS;
+use crate::slab::AllocationId;
+use crate::vidmm::VidMm;
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Up to `max_pages` pages of work that can be done ahead; `None`: there is none.
+    pub fn idle_work(&mut self, max_pages: u64) -> Option<Work<F>> {
+        let mut batch = Batch::new(self.serial + 1);
+        if self.policy.write_back_ahead {
+            self.write_back_ahead(max_pages, &mut batch);
+        }
+        self.finish(batch, false)
+    }
+
+    /// Copies out what will be evicted first, whole extents at a time.
+    fn write_back_ahead(&mut self, max_pages: u64, batch: &mut Batch<F>) {
+        let mut left = max_pages;
+        let next: Vec<AllocationId> = self
+            .segments
+            .iter()
+            .flat_map(|segment| segment.victims.up_to(TIERS - 1))
+            .filter(|&id| self.worth_writing(id))
+            .take(usize::try_from(max_pages.min(1 << 16)).expect("bounded"))
+            .collect();
+        for id in next {
+            if left == 0 {
+                return;
+            }
+            left -= self.write_back(id, left, batch);
+        }
+    }
+
+    fn worth_writing(&self, id: AllocationId) -> bool {
+        let allocation = &self.allocations[id];
+        let lazy = allocation.count == 0 && allocation.doomed.is_none() && allocation.offer.is_none();
+        lazy && matches!(&allocation.placement, Placement::Memory(_, extents) if extents.iter().any(|e| e.dirty))
+    }
+
+    /// Copies dirty pages of one allocation out; answers how many.
+    fn write_back(&mut self, id: AllocationId, max_pages: u64, batch: &mut Batch<F>) -> u64 {
+        let allocation = &mut self.allocations[id];
+        let Placement::Memory(segment, extents) = &mut allocation.placement else {
+            unreachable!("victims have pages in a memory segment")
+        };
+        let segment = *segment;
+        let base = self.segments[usize::from(segment.0) - 1].descriptor.base_address;
+        let cleaned = extents.clean_first(max_pages);
+        merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
+        allocation.last_work = batch.serial;
+        let mut pages = 0;
+        for extent in cleaned {
+            batch.out.push(Operation::Transfer {
+                allocation: allocation.info.allocation,
+                allocation_offset: extent.page * PAGE_BYTES,
+                size_bytes: extent.count * PAGE_BYTES,
+                segment,
+                address: base + extent.frame * PAGE_BYTES,
+                backing: allocation.backing_of(extent.page, extent.count),
+                direction: Direction::Out,
+            });
+            allocation.valid.insert(extent.page, extent.count);
+            batch.moved(Move {
+                allocation: id,
+                kmd_allocation: allocation.info.allocation,
+                bytes: extent.count * PAGE_BYTES,
+                kind: MoveKind::PageOut,
+                cause: Cause::Ahead,
+                segment,
+            });
+            pages += extent.count;
+        }
+        pages
+    }
+}

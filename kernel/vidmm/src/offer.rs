@@ -1,0 +1,253 @@
+//! Offer and Reclaim (memory §5.9, §8.5): content that its process can do without, and its return. Called by the
+//! kernel.
+//!
+//! Offered content stays where it is and is the first to go, LOW before NORMAL before HIGH, whoever needs the room and
+//! whatever lists name it. It is never copied out: what is taken is lost as a whole. Until it is reclaimed nobody may
+//! lock it or make it resident.
+
+use std::collections::BTreeSet;
+
+use wddm_types::FencePoint;
+
+use crate::extent::PageSet;
+use crate::paging::{Batch, Cause, Work, merge_points};
+use crate::plan::{Claim, Takes};
+use crate::residency::MakeResidentError;
+use crate::slab::{AllocationId, DeviceId};
+use crate::vidmm::VidMm;
+
+/// `D3DKMT_OFFER_PRIORITY`, without NONE (allocation lists only).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OfferPriority {
+    /// 1: worthless, discarded first.
+    Low,
+    /// 2.
+    Normal,
+    /// 3: discarded last.
+    High,
+    /// 4: from the allocation's eviction priority.
+    Auto,
+}
+
+/// `D3DKMT_OFFER_FLAGS`. OfferImmediately says nothing to this machine: an offer always counts at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OfferFlags {
+    /// The backing store may be given up as well; Reclaim may then answer NotCommitted.
+    pub allow_decommit: bool,
+}
+
+/// An offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    /// Never AUTO.
+    pub priority: OfferPriority,
+    pub time: u64,
+    pub allow_decommit: bool,
+    /// The content is gone (S7).
+    pub discarded: bool,
+}
+
+impl Offer {
+    /// Its tier in the order of victims.
+    pub fn tier(&self) -> usize {
+        match self.priority {
+            OfferPriority::Low => 1,
+            OfferPriority::Normal | OfferPriority::Auto => 2,
+            OfferPriority::High => 3,
+        }
+    }
+}
+
+/// Why an offer was refused; nothing changed for the whole call. The caller is to blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OfferError {
+    /// It is offered already.
+    #[error("it is offered already")]
+    Offered {
+        /// Which.
+        allocation: AllocationId,
+    },
+    /// It is locked: the CPU is using it.
+    #[error("it is locked")]
+    Locked {
+        /// Which.
+        allocation: AllocationId,
+    },
+    /// It is pinned: the display or a queued update is using it.
+    #[error("it is pinned")]
+    Pinned {
+        /// Which.
+        allocation: AllocationId,
+    },
+}
+
+/// `D3DDDI_RECLAIM_RESULT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReclaimResult {
+    /// 0: the content is as it was.
+    Ok,
+    /// 1: the content is lost.
+    Discarded,
+    /// 2: the content is lost and there is no memory for a new backing store; it stays offered.
+    NotCommitted,
+}
+
+/// What Reclaim gave back.
+#[must_use = "it may hold work"]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reclaimed<F> {
+    /// One per entry of the list.
+    pub results: Vec<ReclaimResult>,
+    /// Brings what is on the residency list back in. The GPU waits for it; Lock2 need not.
+    pub work: Option<Work<F>>,
+}
+
+/// Why Reclaim was refused; nothing changed for the whole call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReclaimError {
+    /// It is not offered (the caller).
+    #[error("it is not offered")]
+    NotOffered {
+        /// Which.
+        allocation: AllocationId,
+    },
+    /// It is on the residency list and does not fit any more (scarcity).
+    #[error("what is on the residency list does not fit: {bytes_to_trim} bytes are to be evicted first")]
+    OutOfMemory {
+        /// As from MakeResident.
+        bytes_to_trim: u64,
+    },
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Offers allocations. `last_use`: points after which nothing queued before uses them; a discard waits for them.
+    ///
+    /// # Errors
+    /// See [`OfferError`].
+    // spec: memory §5.9
+    pub fn offer(
+        &mut self,
+        list: &[AllocationId],
+        priority: OfferPriority,
+        flags: OfferFlags,
+        last_use: &[FencePoint<F>],
+    ) -> Result<(), OfferError> {
+        let mut seen = BTreeSet::new();
+        for &allocation in list {
+            let known = &self.allocations[allocation];
+            if known.offer.is_some() || !seen.insert(allocation) {
+                return Err(OfferError::Offered { allocation });
+            }
+            if known.locks > 0 {
+                return Err(OfferError::Locked { allocation });
+            }
+            if known.pins > 0 {
+                return Err(OfferError::Pinned { allocation });
+            }
+        }
+        for &id in list {
+            self.tick += 1;
+            let allocation = &mut self.allocations[id];
+            let priority = match priority {
+                OfferPriority::Auto => of_eviction_priority(allocation.info.priority),
+                named => named,
+            };
+            let time = self.tick;
+            allocation.offer = Some(Offer { priority, time, allow_decommit: flags.allow_decommit, discarded: false });
+            merge_points(&mut allocation.last_use, last_use);
+            if flags.allow_decommit {
+                self.decommittable.insert((priority, time, id));
+            }
+            // What is offered weighs on no budget.
+            self.charge(id, None);
+            self.rerank(id);
+        }
+        Ok(())
+    }
+
+    /// Takes offers back. What is on a list of the device comes back in; a new backing store is there at once.
+    ///
+    /// # Errors
+    /// See [`ReclaimError`].
+    // spec: memory §5.9
+    pub fn reclaim(&mut self, device: DeviceId, list: &[AllocationId]) -> Result<Reclaimed<F>, ReclaimError> {
+        let mut seen = BTreeSet::new();
+        for &allocation in list {
+            if self.allocations[allocation].offer.is_none() || !seen.insert(allocation) {
+                return Err(ReclaimError::NotOffered { allocation });
+            }
+        }
+        let listed: Vec<AllocationId> =
+            list.iter().copied().filter(|&id| !self.allocations[id].holders.is_empty()).collect();
+        let claim = Claim { device, takes: Takes::Ranked, limit: crate::plan::Limit::Maximum };
+        let waits = self.devices[device].suspended.is_some();
+        let plan = if waits { self.plan_alone(claim, &listed) } else { self.plan(claim, &listed) };
+        let mut plan = plan.map_err(|error| match error {
+            MakeResidentError::OutOfMemory { bytes_to_trim } => ReclaimError::OutOfMemory { bytes_to_trim },
+            MakeResidentError::Locked { .. } | MakeResidentError::Offered { .. } => {
+                unreachable!("what is offered is not locked, and Reclaim is what takes an offer back")
+            }
+        })?;
+        let results: Vec<ReclaimResult> = list.iter().map(|&id| self.take_back(id)).collect();
+        // What got no backing store stays offered, so nothing comes in for it.
+        plan.places.retain(|(id, _)| self.allocations[*id].offer.is_none());
+        let mut batch = Batch::new(self.serial + 1);
+        self.begin(&mut plan, device, &mut batch);
+        for &id in list {
+            let group = self.group_of_placement(id);
+            if self.allocations[id].offer.is_none() {
+                self.charge(id, group);
+            }
+            self.rerank(id);
+        }
+        self.carry_out(plan, Cause::Reclaim, &mut batch);
+        Ok(Reclaimed { results, work: self.finish(batch, false) })
+    }
+
+    /// Whether an allocation is offered, and if so whether its content is lost.
+    pub fn offered(&self, id: AllocationId) -> Option<bool> {
+        self.allocations[id].offer.map(|offer| offer.discarded)
+    }
+
+    fn take_back(&mut self, id: AllocationId) -> ReclaimResult {
+        let offer = self.allocations[id].offer.expect("the list was checked");
+        if self.allocations[id].backing.is_empty() {
+            let pages = self.allocations[id].pages;
+            match self.system.take_scattered(pages) {
+                Some(backing) => self.allocations[id].backing = backing,
+                None => return ReclaimResult::NotCommitted,
+            }
+        }
+        self.allocations[id].offer = None;
+        self.decommittable.remove(&(offer.priority, offer.time, id));
+        if offer.discarded { ReclaimResult::Discarded } else { ReclaimResult::Ok }
+    }
+
+    /// Gives up backing stores of offered content, LOW first, until this many system pages are free. Only such as no
+    /// queued work touches: others would not come free in time.
+    pub(crate) fn decommit_for(&mut self, pages: u64) {
+        let offered: Vec<AllocationId> = self.decommittable.iter().map(|&(_, _, id)| id).collect();
+        for id in offered {
+            if self.system.free_pages() >= pages {
+                return;
+            }
+            let allocation = &mut self.allocations[id];
+            let still = matches!(allocation.placement, crate::allocation::Placement::None);
+            if !still || allocation.last_work > self.completed || allocation.backing.is_empty() {
+                continue;
+            }
+            allocation.valid = PageSet::default();
+            let runs = std::mem::take(&mut allocation.backing);
+            allocation.offer.as_mut().expect("only what is offered is in the list").discarded = true;
+            runs.into_iter().for_each(|run| self.system.give(run));
+        }
+    }
+}
+
+fn of_eviction_priority(priority: u32) -> OfferPriority {
+    match priority {
+        0..ddi::PRIORITY_NORMAL => OfferPriority::Low,
+        ddi::PRIORITY_NORMAL => OfferPriority::Normal,
+        _ => OfferPriority::High,
+    }
+}

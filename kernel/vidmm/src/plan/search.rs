@@ -1,0 +1,58 @@
+//! A better packing for a list that failed in its own order. Called by `plan`.
+//!
+//! Scattered content with one memory segment to go to has nothing to choose, and contiguous content alone neither. With
+//! a choice, the order decides: those with the fewest segments first, contiguous before scattered, large before small.
+//! If that fails too, all assignments are tried, up to the policy's number of steps.
+
+use crate::plan::Planner;
+use crate::plan::state::State;
+use crate::slab::AllocationId;
+
+impl<F: Copy + Eq> Planner<'_, F> {
+    /// A state in which all of the list has its place, if one is found.
+    pub(super) fn pack_better(&self) -> Option<State> {
+        if !self.has_choice() {
+            return None;
+        }
+        let mut order = self.list.clone();
+        order.sort_by_key(|&id| {
+            let allocation = &self.mm.allocations[id];
+            let segments = self.candidates(id).len();
+            (segments, !allocation.contiguous(), std::cmp::Reverse(allocation.pages))
+        });
+        let mut state = State::new(self);
+        if self.place_all(&mut state, &order).is_ok() {
+            return Some(state);
+        }
+        let mut start = State::new(self);
+        self.suspend_all(&mut start);
+        let mut steps = self.mm.policy.plan_search_steps;
+        self.search(start, &order, &mut steps)
+    }
+
+    /// Tries every place of the first, then of the rest.
+    fn search(&self, state: State, order: &[AllocationId], steps: &mut u32) -> Option<State> {
+        let Some((&id, rest)) = order.split_first() else { return Some(state) };
+        let mut state = state;
+        if self.stays(&mut state, id) {
+            return self.search(state, rest, steps);
+        }
+        for candidate in self.candidates(id) {
+            *steps = steps.checked_sub(1)?;
+            let mut next = state.clone();
+            if let Ok(place) = self.try_place(&mut next, id, candidate) {
+                next.plan.places.push((id, place));
+                if let Some(found) = self.search(next, rest, steps) {
+                    return Some(found);
+                }
+            }
+        }
+        None
+    }
+
+    fn has_choice(&self) -> bool {
+        let open: Vec<&AllocationId> = self.list.iter().filter(|id| !self.is_settled(**id)).collect();
+        let chooses = |id: &AllocationId| self.candidates(*id).len() > 1 || self.mm.allocations[*id].contiguous();
+        open.len() > 1 && open.into_iter().any(chooses)
+    }
+}

@@ -1,0 +1,271 @@
+//! What a plan in the making has spent: pages per segment, bytes of budget, suspended devices. Called by `plan`.
+
+use std::collections::BTreeSet;
+
+use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
+
+use crate::allocation::Placement;
+use crate::budget::ProcessPriority;
+use crate::plan::suspects::Suspect;
+use crate::plan::{Limit, Place, Plan, Planner};
+use crate::pool::FramePool;
+use crate::rank::{lazy_tier, suspended_tier};
+use crate::slab::{AllocationId, DeviceId};
+use crate::usage::SegmentGroup;
+use crate::vidmm::VidMm;
+
+/// Why a list is not placed; the position is that of the allocation that failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Refused {
+    Locked(AllocationId),
+    Budget { position: usize },
+    Room { position: usize },
+}
+
+/// Why one allocation does not go into one segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NoPlace {
+    Locked,
+    Budget,
+    Room,
+}
+
+/// What a segment can still give.
+#[derive(Clone, Debug)]
+struct Room {
+    /// Free pages and victims' pages, less what is planned.
+    pages: u64,
+    /// The last tier of victims that may be taken.
+    tier: usize,
+    /// A copy of the pool with contiguous content placed, made when first needed.
+    trial: Option<FramePool>,
+    /// Victims that the trial has given back.
+    given: BTreeSet<AllocationId>,
+}
+
+/// A plan in the making.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    rooms: Vec<Room>,
+    /// Bytes of budget left by group, once asked for.
+    left: [Option<u64>; 2],
+    spent: [u64; 2],
+    pub suspended: Vec<Suspect>,
+    /// Devices not suspended yet that may be, once asked for; the last one first.
+    pub suspects: Option<Vec<DeviceId>>,
+    pub plan: Plan,
+}
+
+impl State {
+    pub fn new<F: Copy + Eq>(planner: &Planner<'_, F>) -> Self {
+        let rooms = planner.mm.segments().iter().map(|segment| planner.room(segment.id)).collect();
+        State { rooms, left: [None; 2], spent: [0; 2], suspended: Vec::new(), suspects: None, plan: Plan::default() }
+    }
+
+    /// Pages that a segment can still give.
+    pub fn pages(&self, segment: SegmentId) -> u64 {
+        self.rooms[index(segment)].pages
+    }
+
+    /// More pages in a segment, or fewer again.
+    pub fn add_pages(&mut self, suspect: &Suspect) {
+        for (room, pages) in self.rooms.iter_mut().zip(&suspect.freed) {
+            room.pages += pages;
+        }
+    }
+
+    /// Gives up a suspended device again.
+    pub fn remove_pages(&mut self, suspect: &Suspect) {
+        for (room, pages) in self.rooms.iter_mut().zip(&suspect.freed) {
+            room.pages -= pages;
+        }
+    }
+
+    /// Whether the plan stands without these pages.
+    pub fn can_spare(&self, suspect: &Suspect) -> bool {
+        let enough = self.rooms.iter().zip(&suspect.freed).all(|(room, pages)| room.pages >= *pages);
+        let used = |id: &AllocationId| self.rooms.iter().any(|room| room.given.contains(id));
+        enough && !suspect.content.iter().any(used)
+    }
+
+    /// Whether the budget bears so many bytes more.
+    pub fn affords<F: Copy + Eq>(&mut self, planner: &Planner<'_, F>, group: SegmentGroup, bytes: u64) -> bool {
+        if bytes == 0 {
+            return true;
+        }
+        let left = self.left[group as usize].get_or_insert_with(|| planner.budget_left(group));
+        self.spent[group as usize].saturating_add(bytes) <= *left
+    }
+
+    /// Counts them.
+    pub fn spend(&mut self, group: SegmentGroup, bytes: u64) {
+        self.spent[group as usize] += bytes;
+    }
+
+    /// Bytes of budget that are left.
+    pub fn left_bytes(&self, group: SegmentGroup) -> u64 {
+        self.left[group as usize].unwrap_or(0).saturating_sub(self.spent[group as usize])
+    }
+}
+
+impl<F: Copy + Eq> Planner<'_, F> {
+    fn room(&self, id: SegmentId) -> Room {
+        let segment = self.mm.segment(id);
+        let (trial, given) = (None, BTreeSet::new());
+        if self.alone {
+            return Room { pages: segment.pool.capacity_pages(), tier: 0, trial, given };
+        }
+        let standing = |id: &AllocationId| self.mm.allocations[*id].standing.filter(|s| s.segment == segment.id);
+        let wanted: Vec<_> = self.list.iter().filter_map(standing).collect();
+        let tier = self.last_tier(segment.id, !wanted.is_empty());
+        // What is being made resident is no victim.
+        let own = wanted.iter().filter(|standing| standing.rank.is_some_and(|rank| rank.tier <= tier));
+        let own: u64 = own.map(|standing| standing.pages).sum();
+        Room { pages: segment.pool.free_pages() + segment.victims.pages_up_to(tier) - own, tier, trial, given }
+    }
+
+    /// How far up the victims' order the claimant may go: to its own protection; and to what those above it do not list,
+    /// once nobody below them holds a page. A protected process loses no byte while a lower one holds any.
+    fn last_tier(&self, segment: SegmentId, keeps_pages: bool) -> usize {
+        let victims = &self.mm.segment(segment).victims;
+        let band = self.mm.band_of(self.claim.device);
+        let mut tier = suspended_tier(band);
+        let (mut held, mut taken) = (0, 0);
+        for below in [ProcessPriority::Background, ProcessPriority::Normal] {
+            held += victims.held(below);
+            taken += victims.pages_of(lazy_tier(below)) + victims.pages_of(suspended_tier(below));
+            let above = if below == ProcessPriority::Background {
+                ProcessPriority::Normal
+            } else {
+                ProcessPriority::Foreground
+            };
+            if above > band {
+                if keeps_pages || held > taken {
+                    return tier;
+                }
+                tier = lazy_tier(above);
+            }
+        }
+        tier
+    }
+
+    fn budget_left(&self, group: SegmentGroup) -> u64 {
+        let space = self.mm.devices[self.claim.device].space;
+        let limit = match self.claim.limit {
+            Limit::None => return u64::MAX,
+            Limit::Current => self.mm.budget_bytes(space, group),
+            Limit::Maximum => self.mm.budget_max_bytes(space, group),
+        };
+        // A budget of everything says nothing that the segments do not say more exactly.
+        if limit >= self.mm.group_bytes(group) {
+            return u64::MAX;
+        }
+        limit.saturating_sub(self.mm.need(space, group))
+    }
+
+    /// Puts one allocation into one segment, if it has room or can be given some.
+    pub(super) fn try_place(
+        &self,
+        state: &mut State,
+        id: AllocationId,
+        candidate: SegmentId,
+    ) -> Result<Place, NoPlace> {
+        let allocation = &self.mm.allocations[id];
+        let aperture = self.mm.segment(candidate).is_aperture();
+        // spec: memory §6.3, not committed to a memory segment while locked
+        if !aperture && allocation.locks > 0 {
+            return Err(NoPlace::Locked);
+        }
+        let group = self.mm.group_of(candidate);
+        let growth = self.growth(id, group);
+        if !state.affords(self, group, growth) {
+            return Err(NoPlace::Budget);
+        }
+        let place = if allocation.contiguous() {
+            let run = self.contiguous_or_suspend(state, id, candidate).ok_or(NoPlace::Room)?;
+            if aperture { Place::System(Some(run)) } else { Place::Memory(candidate, Some(run)) }
+        } else if aperture {
+            Place::System(None)
+        } else {
+            let here = if self.present(id) == Some(candidate) { allocation.resident_pages() } else { 0 };
+            let missing = allocation.pages - here;
+            if !self.provide(state, candidate, missing) {
+                return Err(NoPlace::Room);
+            }
+            state.rooms[index(candidate)].pages -= missing;
+            Place::Memory(candidate, None)
+        };
+        state.spend(group, growth);
+        Ok(place)
+    }
+
+    fn contiguous_or_suspend(&self, state: &mut State, id: AllocationId, candidate: SegmentId) -> Option<PageRun> {
+        let before = state.suspended.len();
+        loop {
+            if let Some(run) = self.contiguous(state, id, candidate) {
+                return Some(run);
+            }
+            if !self.suspend_next(state, candidate) {
+                self.give_up(state, before);
+                return None;
+            }
+        }
+    }
+
+    /// A run for contiguous content, with the victims that it costs.
+    fn contiguous(&self, state: &mut State, id: AllocationId, candidate: SegmentId) -> Option<PageRun> {
+        let allocation = &self.mm.allocations[id];
+        let segment = self.mm.segment(candidate);
+        let room = &mut state.rooms[index(candidate)];
+        if allocation.pages > room.pages {
+            return None;
+        }
+        let page = segment.page_bytes() / PAGE_BYTES;
+        let alignment = (allocation.info.alignment_bytes / PAGE_BYTES).max(page);
+        let from_end = allocation.info.flags.contains(ddi::AllocationFlags::FROM_END_OF_SEGMENT);
+        let fresh = || {
+            if self.alone {
+                FramePool::new(PageRun { first: 0, count: Pages(segment.pool.capacity_pages()) })
+            } else {
+                segment.pool.clone()
+            }
+        };
+        let mut trial = room.trial.clone().unwrap_or_else(fresh);
+        let mut given = Vec::new();
+        let suspended = state.suspended.iter().flat_map(|suspect| suspect.content.iter().copied());
+        let ranked = segment.victims.up_to(room.tier).filter(|_| !self.alone);
+        let spared = |victim: &AllocationId| !self.wanted.contains(victim) && !room.given.contains(victim);
+        let mut victims = ranked.chain(suspended).filter(spared);
+        loop {
+            if let Some(run) = trial.take_contiguous(allocation.pages, alignment, from_end) {
+                room.pages -= allocation.pages;
+                room.trial = Some(trial);
+                room.given.extend(&given);
+                state.plan.whole_victims.extend(given.into_iter().map(|victim| (victim, id)));
+                return Some(run);
+            }
+            let victim = victims.next()?;
+            let frames = frames_in(self.mm, victim, candidate);
+            if frames.is_empty() {
+                continue;
+            }
+            frames.into_iter().for_each(|run| trial.give(run));
+            given.push(victim);
+        }
+    }
+}
+
+/// The frames of an allocation in a segment.
+fn frames_in<F>(mm: &VidMm<F>, id: AllocationId, segment: SegmentId) -> Vec<PageRun> {
+    match &mm.allocations[id].placement {
+        Placement::Memory(present, extents) if *present == segment => {
+            extents.iter().map(|e| PageRun { first: e.frame, count: Pages(e.count) }).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Position of a segment among the rooms.
+fn index(segment: SegmentId) -> usize {
+    usize::from(segment.0) - 1
+}

@@ -1,0 +1,179 @@
+//! Devices that may be suspended for somebody's room: in which order, what each would free, and which need not have
+//! been. Called by `plan`.
+
+use wddm_types::SegmentId;
+
+use crate::allocation::Placement;
+use crate::budget::ProcessPriority;
+use crate::plan::state::State;
+use crate::plan::{Planner, Takes};
+use crate::slab::{AllocationId, DeviceId};
+use crate::usage::SegmentGroup;
+use crate::vidmm::VidMm;
+
+/// A device that a plan suspends.
+#[derive(Clone, Debug)]
+pub(super) struct Suspect {
+    pub device: DeviceId,
+    /// Pages that come free, by segment.
+    pub freed: Vec<u64>,
+    /// Whose pages.
+    pub content: Vec<AllocationId>,
+    /// Some of it comes free only together with devices suspended before.
+    pub entangled: bool,
+}
+
+/// Place of a device among those to be suspended: the least first (memory §8.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Order {
+    band: ProcessPriority,
+    standing: Standing,
+    /// How long it is idle, or how long it runs.
+    since: u64,
+    device: DeviceId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    Idle,
+    OverBudget,
+    Within,
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// The protection of a device's process.
+    pub(crate) fn band_of(&self, device: DeviceId) -> ProcessPriority {
+        self.processes[&self.devices[device].space].priority
+    }
+}
+
+impl<F: Copy + Eq> Planner<'_, F> {
+    /// Suspends devices until a segment can give `pages`; if it never can, none.
+    pub(super) fn provide(&self, state: &mut State, segment: SegmentId, pages: u64) -> bool {
+        let before = state.suspended.len();
+        while state.pages(segment) < pages {
+            if !self.suspend_next(state, segment) {
+                self.give_up(state, before);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Suspends the next device that has something in a segment.
+    pub(super) fn suspend_next(&self, state: &mut State, segment: SegmentId) -> bool {
+        if self.alone || self.claim.takes == Takes::Nobody || !self.mm.policy.suspend_others {
+            return false;
+        }
+        let mut left = state.suspects.take().unwrap_or_else(|| self.suspects());
+        // Behind the next one that helps, in reversed order.
+        let found = (0..left.len()).rev().find_map(|position| {
+            let suspect = self.suspect(state, left[position]);
+            (suspect.freed[usize::from(segment.0) - 1] > 0).then_some((position, suspect))
+        });
+        let Some((position, suspect)) = found else {
+            state.suspects = Some(left);
+            return false;
+        };
+        left.remove(position);
+        state.suspects = Some(left);
+        state.add_pages(&suspect);
+        state.suspended.push(suspect);
+        true
+    }
+
+    /// Suspends everybody who may be.
+    pub(super) fn suspend_all(&self, state: &mut State) {
+        let segments: Vec<SegmentId> = self.mm.segments().iter().map(|segment| segment.id).collect();
+        for segment in segments {
+            while self.suspend_next(state, segment) {}
+        }
+    }
+
+    /// Takes back the suspensions after the first `count`.
+    pub(super) fn give_up(&self, state: &mut State, count: usize) {
+        while state.suspended.len() > count {
+            let suspect = state.suspended.pop().expect("just counted");
+            state.remove_pages(&suspect);
+            state.suspects.get_or_insert_default().push(suspect.device);
+        }
+    }
+
+    /// Takes back the suspensions without which the plan stands, the highest ranked first.
+    pub(super) fn spare_superfluous(&self, state: &mut State) {
+        for position in (0..state.suspended.len()).rev() {
+            let suspect = state.suspended[position].clone();
+            let later_need_it = state.suspended[position + 1..].iter().any(|later| later.entangled);
+            if !later_need_it && state.can_spare(&suspect) {
+                state.remove_pages(&suspect);
+                state.suspended.remove(position);
+            }
+        }
+    }
+
+    /// Who may be suspended, the last one first.
+    // spec: memory §8.2
+    fn suspects(&self) -> Vec<DeviceId> {
+        let more = self.list.iter().map(|id| self.growth(*id, SegmentGroup::Local)).sum();
+        let more = Some((self.mm.devices[self.claim.device].space, more));
+        let mut orders: Vec<Order> = self
+            .mm
+            .devices
+            .iter()
+            .filter(|(device, known)| {
+                *device != self.claim.device && known.suspended.is_none() && !known.counts.is_empty()
+            })
+            .filter_map(|(device, _)| self.order_of(device, more))
+            .collect();
+        orders.sort_unstable();
+        orders.into_iter().rev().map(|order| order.device).collect()
+    }
+
+    fn order_of(&self, device: DeviceId, more: Option<(crate::slab::SpaceId, u64)>) -> Option<Order> {
+        let known = &self.mm.devices[device];
+        let (band, own) = (self.mm.band_of(device), self.mm.band_of(self.claim.device));
+        let over = || {
+            [SegmentGroup::Local, SegmentGroup::NonLocal]
+                .into_iter()
+                .any(|group| self.mm.is_over_budget(known.space, group, more))
+        };
+        let (standing, since) = match known.idle_since {
+            Some(since) => (Standing::Idle, since),
+            None if over() => (Standing::OverBudget, known.active_since_ns),
+            None => (Standing::Within, known.active_since_ns),
+        };
+        let run_enough = self.mm.now_ns >= known.active_since_ns.saturating_add(self.mm.policy.residency_quantum_ns);
+        let allowed = band < own
+            || band == own
+                && match self.claim.takes {
+                    Takes::Nobody => false,
+                    Takes::Ranked => standing < Standing::Within,
+                    Takes::Turn => standing == Standing::Idle || run_enough,
+                    Takes::Any => true,
+                };
+        allowed.then_some(Order { band, standing, since, device })
+    }
+
+    /// What suspending a device would free, beside those suspended already.
+    fn suspect(&self, state: &State, device: DeviceId) -> Suspect {
+        let mut freed = vec![0; self.mm.segments().len()];
+        let (mut content, mut entangled) = (Vec::new(), false);
+        let stands = |holder: &DeviceId| {
+            *holder == device
+                || self.mm.devices[*holder].suspended.is_some()
+                || state.suspended.iter().any(|suspect| suspect.device == *holder)
+        };
+        for &id in self.mm.devices[device].counts.keys() {
+            let allocation = &self.mm.allocations[id];
+            let victim = allocation.standing.is_some_and(|standing| standing.rank.is_some());
+            let Placement::Memory(segment, extents) = &allocation.placement else { continue };
+            if victim || allocation.pins > 0 || self.wanted.contains(&id) || !allocation.holders.iter().all(stands) {
+                continue;
+            }
+            entangled |= allocation.holders.len() > 1;
+            freed[usize::from(segment.0) - 1] += extents.pages();
+            content.push(id);
+        }
+        Suspect { device, freed, content, entangled }
+    }
+}

@@ -1,0 +1,170 @@
+//! The order in which content loses its place, and how much of it there is at each step (memory §8.2). It moves
+//! nothing: `plan` counts with it, `victim` takes from it.
+//!
+//! Everything with pages in a memory segment has a *standing* there: the protection of its process, and a rank if it
+//! can be taken. The standing is derived from the allocation alone, by [`VidMm::rerank`], after whatever changed it.
+//!
+//! | tier | what |
+//! |---|---|
+//! | 0 | destroyed by its owner, last use pending |
+//! | 1, 2, 3 | offered LOW, NORMAL, HIGH |
+//! | 4 + 2 b | on no list (lazily evicted), of a process with protection b |
+//! | 5 + 2 b | only on lists of suspended devices, protection b |
+//! | none | on the list of an active device, or pinned |
+//!
+//! Within a tier: lower priority first, then the earlier. With equal priorities the lazily evicted are an exact LRU. Of
+//! suspended devices the one suspended last loses first: it is the last to have its turn.
+
+use std::collections::BTreeSet;
+
+use wddm_types::SegmentId;
+
+use crate::allocation::{Allocation, Placement};
+use crate::budget::ProcessPriority;
+use crate::slab::AllocationId;
+use crate::vidmm::VidMm;
+
+/// How many degrees of protection there are.
+pub(crate) const BANDS: usize = 3;
+/// How many tiers.
+pub(crate) const TIERS: usize = 4 + 2 * BANDS;
+
+/// Place in the order of victims: the least goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    pub tier: usize,
+    /// Eviction priority of the allocation (memory §2.3).
+    pub priority: u32,
+    pub time: u64,
+}
+
+/// The tier of the lazily evicted of a protection.
+pub(crate) const fn lazy_tier(band: ProcessPriority) -> usize {
+    4 + 2 * band as usize
+}
+
+/// The tier of suspended devices' content of a protection.
+pub(crate) const fn suspended_tier(band: ProcessPriority) -> usize {
+    5 + 2 * band as usize
+}
+
+/// What an allocation counts for in its segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub segment: SegmentId,
+    pub band: ProcessPriority,
+    pub pages: u64,
+    pub rank: Option<Rank>,
+}
+
+impl Standing {
+    /// Whether the pages still are worth something to a process.
+    fn counts_for_band(&self) -> bool {
+        self.rank.is_none_or(|rank| rank.tier >= lazy_tier(ProcessPriority::Background))
+    }
+}
+
+/// The standings of one segment.
+#[derive(Debug, Default)]
+pub(crate) struct Victims {
+    order: BTreeSet<(Rank, AllocationId)>,
+    pages: [u64; TIERS],
+    held: [u64; BANDS],
+}
+
+impl Victims {
+    /// The victim to be taken next.
+    pub fn first(&self) -> Option<(Rank, AllocationId)> {
+        self.order.first().copied()
+    }
+
+    /// The victims up to and including a tier, in order.
+    pub fn up_to(&self, tier: usize) -> impl Iterator<Item = AllocationId> + '_ {
+        self.order.iter().take_while(move |(rank, _)| rank.tier <= tier).map(|&(_, id)| id)
+    }
+
+    /// Pages of victims up to and including a tier.
+    pub fn pages_up_to(&self, tier: usize) -> u64 {
+        self.pages[..=tier].iter().sum()
+    }
+
+    /// Pages of one tier.
+    pub fn pages_of(&self, tier: usize) -> u64 {
+        self.pages[tier]
+    }
+
+    /// Pages that processes of a protection have here, victims or not; the destroyed and the offered do not count.
+    pub fn held(&self, band: ProcessPriority) -> u64 {
+        self.held[band as usize]
+    }
+
+    fn add(&mut self, id: AllocationId, standing: Standing) {
+        if let Some(rank) = standing.rank {
+            assert!(self.order.insert((rank, id)), "a victim stands in the order once");
+            self.pages[rank.tier] += standing.pages;
+        }
+        if standing.counts_for_band() {
+            self.held[standing.band as usize] += standing.pages;
+        }
+    }
+
+    fn remove(&mut self, id: AllocationId, standing: Standing) {
+        if let Some(rank) = standing.rank {
+            assert!(self.order.remove(&(rank, id)), "a victim stands in the order");
+            self.pages[rank.tier] -= standing.pages;
+        }
+        if standing.counts_for_band() {
+            self.held[standing.band as usize] -= standing.pages;
+        }
+    }
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Derives an allocation's standing anew. To be called after every change of where it is, who lists it, or of what
+    /// its rank depends on.
+    pub(crate) fn rerank(&mut self, id: AllocationId) {
+        let new = self.standing(&self.allocations[id]);
+        let old = std::mem::replace(&mut self.allocations[id].standing, new);
+        if old == new {
+            return;
+        }
+        if let Some(old) = old {
+            self.segment_mut(old.segment).victims.remove(id, old);
+        }
+        if let Some(new) = new {
+            self.segment_mut(new.segment).victims.add(id, new);
+        }
+    }
+
+    // spec: memory §8.2
+    fn standing(&self, allocation: &Allocation<F>) -> Option<Standing> {
+        let Placement::Memory(segment, extents) = &allocation.placement else { return None };
+        let priority = allocation.info.priority;
+        let band = allocation.band;
+        let suspended_at = |tick: u64| u64::MAX - tick;
+        let rank = if allocation.pins > 0 {
+            None
+        } else if let Some(time) = allocation.doomed {
+            Some(Rank { tier: 0, priority: 0, time })
+        } else if let Some(offer) = allocation.offer {
+            Some(Rank { tier: offer.tier(), priority: 0, time: offer.time })
+        } else if allocation.count == 0 {
+            allocation.lazy_since.map(|time| Rank { tier: lazy_tier(band), priority, time })
+        } else {
+            let ticks = allocation.holders.iter().map(|device| self.devices[*device].suspended.map(|s| s.tick));
+            // The holder that was suspended first has its turn first.
+            let first = ticks.min().flatten();
+            first.map(|tick| Rank { tier: suspended_tier(band), priority, time: suspended_at(tick) })
+        };
+        Some(Standing { segment: *segment, band, pages: extents.pages(), rank })
+    }
+
+    /// Derives an allocation's protection anew: the highest of the processes that list it; if none does, its owner's.
+    pub(crate) fn reband(&mut self, id: AllocationId) {
+        let allocation = &self.allocations[id];
+        let of = |device| self.processes[&self.devices[device].space].priority;
+        let highest = allocation.holders.iter().map(|device| of(*device)).max();
+        let band = highest.unwrap_or_else(|| of(allocation.owner));
+        self.allocations[id].band = band;
+    }
+}

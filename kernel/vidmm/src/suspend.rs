@@ -1,0 +1,167 @@
+//! Devices whose lists cannot all be resident at once take turns (memory §8.2, §8.6). This machine decides who stands
+//! and who runs; the kernel stops and starts the contexts.
+//!
+//! A device is suspended by a work that needs its room ([`Work::suspends`]): the kernel stops its contexts, waits until
+//! they are idle, then starts the work. From then on its content is a victim, taken page by page as others need it. It
+//! comes back when there is room for all of its list beside the others; if there never is, it has its turn: the longest
+//! waiting first, at the cost of those that have run for a quantum. What was taken comes back no earlier than a quantum
+//! after, so switching costs a bounded part of the time; and the line is first in, first out, so nobody waits for ever.
+
+use crate::paging::{Batch, Cause, Work};
+use crate::plan::{Claim, Limit, Takes};
+use crate::residency::MakeResidentError;
+use crate::slab::{AllocationId, DeviceId};
+use crate::vidmm::VidMm;
+
+/// A suspension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Suspension {
+    /// Place in the line.
+    pub tick: u64,
+    /// Not to be resumed before, because content was taken lately.
+    pub not_before_ns: Option<u64>,
+}
+
+/// Who is to be resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// This one, now: call [`VidMm::resume`].
+    Resume(DeviceId),
+    /// Nobody yet; ask again at this time, and whenever memory came free.
+    At(u64),
+    /// Nobody waits, or whoever waits needs memory that only its holders can give up. Ask again when some came free.
+    Nobody,
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Whether the contexts of a device must stand still because its list is not resident.
+    pub fn is_suspended(&self, device: DeviceId) -> bool {
+        self.devices[device].suspended.is_some()
+    }
+
+    /// Whether a device has nothing to run. Content of idle devices goes before that of busy ones, and an idle
+    /// suspended device does not stand in line. Devices start busy.
+    pub fn set_device_idle(&mut self, device: DeviceId, idle: bool) {
+        if idle == self.devices[device].idle_since.is_some() {
+            return;
+        }
+        self.tick += 1;
+        self.devices[device].idle_since = idle.then_some(self.tick);
+    }
+
+    /// The time, for quanta. It only rises; calls that take a time set it too.
+    pub fn set_time(&mut self, now_ns: u64) {
+        self.now_ns = self.now_ns.max(now_ns);
+    }
+
+    /// Whose turn it is.
+    // spec: memory §8.6
+    pub fn next_to_resume(&mut self, now_ns: u64) -> Turn {
+        self.set_time(now_ns);
+        let mut again: Option<u64> = None;
+        let mut sooner = |at: u64| again = Some(again.map_or(at, |known| known.min(at)));
+        let mut first = true;
+        for &device in self.waiting.values() {
+            let known = &self.devices[device];
+            if known.idle_since.is_some() {
+                continue;
+            }
+            let not_before = known.suspended.and_then(|s| s.not_before_ns).unwrap_or(0);
+            if not_before > self.now_ns {
+                sooner(not_before);
+                first = false;
+                continue;
+            }
+            if self.plan_of_return(device, Takes::Nobody).is_ok() {
+                return Turn::Resume(device);
+            }
+            // Only the first in line may cost others their place; who comes later would take it from the first.
+            if first {
+                if self.plan_of_return(device, Takes::Turn).is_ok() {
+                    return Turn::Resume(device);
+                }
+                if let Some(at) = self.next_quantum_end(device) {
+                    sooner(at);
+                }
+            }
+            first = false;
+        }
+        again.map_or(Turn::Nobody, Turn::At)
+    }
+
+    /// Brings a suspended device's whole list back. When the work is done (at once if `None`), its contexts may run.
+    ///
+    /// # Errors
+    /// It does not fit now. Nothing changed.
+    // spec: memory §5.1
+    pub fn resume(&mut self, device: DeviceId) -> Result<Option<Work<F>>, MakeResidentError> {
+        assert!(self.is_suspended(device), "only a suspended device is resumed");
+        let mut plan =
+            self.plan_of_return(device, Takes::Nobody).or_else(|_| self.plan_of_return(device, Takes::Turn))?;
+        let suspension = self.devices[device].suspended.take().expect("just seen");
+        self.waiting.remove(&suspension.tick);
+        self.devices[device].active_since_ns = self.now_ns;
+        self.devices[device].restart_trim = true;
+        let mut batch = Batch::new(self.serial + 1);
+        for id in self.list_of(device) {
+            self.rerank(id);
+        }
+        self.begin(&mut plan, device, &mut batch);
+        self.carry_out(plan, Cause::Resume, &mut batch);
+        Ok(self.finish(batch, false))
+    }
+
+    /// Suspends the devices of a plan, so that their content can be taken.
+    pub(crate) fn begin(&mut self, plan: &mut crate::plan::Plan, for_device: DeviceId, batch: &mut Batch<F>) {
+        for device in std::mem::take(&mut plan.suspends) {
+            self.tick += 1;
+            let tick = self.tick;
+            assert!(self.devices[device].suspended.is_none(), "a device is suspended once");
+            self.devices[device].suspended = Some(Suspension { tick, not_before_ns: None });
+            self.waiting.insert(tick, device);
+            for id in self.list_of(device) {
+                self.rerank(id);
+            }
+            batch.suspends.push(device);
+            // Whoever displaced somebody has run for nothing yet.
+            self.devices[for_device].active_since_ns = self.now_ns;
+        }
+    }
+
+    /// Content of an allocation was taken: whoever lists it does not get it back within a quantum.
+    pub(crate) fn note_loss(&mut self, id: AllocationId) {
+        let not_before = self.now_ns.saturating_add(self.policy.residency_quantum_ns);
+        for device in &self.allocations[id].holders {
+            if let Some(suspension) = &mut self.devices[*device].suspended {
+                suspension.not_before_ns = Some(not_before);
+            }
+        }
+    }
+
+    /// Forgets a device that ends.
+    pub(crate) fn leave_line(&mut self, device: DeviceId) {
+        if let Some(suspension) = self.devices[device].suspended.take() {
+            self.waiting.remove(&suspension.tick);
+        }
+    }
+
+    pub(crate) fn list_of(&self, device: DeviceId) -> Vec<AllocationId> {
+        self.devices[device].counts.keys().copied().collect()
+    }
+
+    fn plan_of_return(&self, device: DeviceId, takes: Takes) -> Result<crate::plan::Plan, MakeResidentError> {
+        let offered = |id: &AllocationId| self.allocations[*id].offer.is_some();
+        let list: Vec<AllocationId> = self.devices[device].counts.keys().copied().filter(|id| !offered(id)).collect();
+        self.plan(Claim { device, takes, limit: Limit::None }, &list)
+    }
+
+    /// When the next of those that a turn could displace has run for a quantum.
+    fn next_quantum_end(&self, device: DeviceId) -> Option<u64> {
+        let band = self.band_of(device);
+        let ends = self.devices.iter().filter(|(other, known)| {
+            *other != device && known.suspended.is_none() && !known.counts.is_empty() && self.band_of(*other) <= band
+        });
+        let ends = ends.map(|(_, known)| known.active_since_ns.saturating_add(self.policy.residency_quantum_ns));
+        ends.filter(|&end| end > self.now_ns).min()
+    }
+}

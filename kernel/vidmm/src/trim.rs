@@ -1,0 +1,117 @@
+//! TrimResidency: whom to ask to shrink, and when (memory §5.4). It only asks; the client answers with Evict. Called by
+//! the kernel from its timer. The cadence is policy: no document gives one (memory §10.3).
+//!
+//! - TrimToBudget goes to the devices of a process over its budget, those with the longest lists first, and again after
+//!   a pause while it stays over.
+//! - PeriodicTrim goes to every device with a list, once per period in which something had to make room. Without
+//!   pressure nobody is asked for anything.
+//! - RestartPeriodicTrim goes, instead of the next PeriodicTrim, to a device that was suspended meanwhile: what it had
+//!   not used for lack of a turn is not to be taken for unused.
+
+use crate::slab::{DeviceId, SpaceId};
+use crate::usage::SegmentGroup;
+use crate::vidmm::VidMm;
+
+/// `D3DDDI_TRIMRESIDENCYSET_FLAGS`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrimFlags {
+    /// Evict what was not used since the last periodic trim.
+    pub periodic: bool,
+    /// Only note the time of a periodic trim; never with `periodic`.
+    pub restart_periodic: bool,
+    /// Evict at least the bytes.
+    pub to_budget: bool,
+}
+
+/// One callback to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrimRequest {
+    /// To whom.
+    pub device: DeviceId,
+    /// What is asked.
+    pub flags: TrimFlags,
+    /// `NumBytesToTrim`; 0 without `to_budget`.
+    pub bytes: u64,
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// The trim callbacks that are due.
+    // spec: memory §5.4
+    pub fn trim_requests(&mut self, now_ns: u64) -> Vec<TrimRequest> {
+        self.set_time(now_ns);
+        let mut requests = self.budget_trims();
+        if self.pressure && self.now_ns >= self.last_periodic_ns.saturating_add(self.policy.trim_period_ns) {
+            self.pressure = false;
+            self.last_periodic_ns = self.now_ns;
+            let devices: Vec<DeviceId> = self.devices.iter().map(|(device, _)| device).collect();
+            for device in devices {
+                self.periodic_trim(device, &mut requests);
+            }
+        }
+        requests
+    }
+
+    /// Whether a trim may become due without another call: whether the kernel's timer is needed.
+    pub fn trim_pending(&self) -> bool {
+        self.pressure || self.processes.keys().any(|space| self.bytes_over_budget(*space) > 0)
+    }
+
+    fn periodic_trim(&mut self, device: DeviceId, requests: &mut Vec<TrimRequest>) {
+        let known = &mut self.devices[device];
+        if known.suspended.is_some() || known.counts.is_empty() {
+            return;
+        }
+        let restart = std::mem::take(&mut known.restart_trim);
+        let flags = TrimFlags { periodic: !restart, restart_periodic: restart, to_budget: false };
+        match requests.iter_mut().find(|request| request.device == device) {
+            Some(request) => {
+                request.flags = TrimFlags { to_budget: true, ..flags };
+            }
+            None => requests.push(TrimRequest { device, flags, bytes: 0 }),
+        }
+    }
+
+    fn budget_trims(&mut self) -> Vec<TrimRequest> {
+        let spaces: Vec<SpaceId> = self.processes.keys().copied().collect();
+        let mut requests = Vec::new();
+        for space in spaces {
+            let over = self.bytes_over_budget(space);
+            let asked = self.processes[&space].asked_ns;
+            if over == 0 {
+                self.process_mut(space).asked_ns = None;
+                continue;
+            }
+            if asked.is_some_and(|at| self.now_ns < at.saturating_add(self.policy.trim_retry_ns)) {
+                continue;
+            }
+            self.process_mut(space).asked_ns = Some(self.now_ns);
+            self.ask(space, over, &mut requests);
+        }
+        requests
+    }
+
+    /// Spreads what a process is to trim over its devices.
+    fn ask(&self, space: SpaceId, over: u64, requests: &mut Vec<TrimRequest>) {
+        let length = |device: DeviceId| self.listed_bytes(device);
+        let mut devices: Vec<DeviceId> = self.processes[&space].devices.clone();
+        devices.sort_by_key(|&device| (std::cmp::Reverse(length(device)), device));
+        let mut left = over;
+        for device in devices {
+            let bytes = left.min(length(device));
+            if bytes == 0 {
+                break;
+            }
+            let flags = TrimFlags { to_budget: true, ..TrimFlags::default() };
+            requests.push(TrimRequest { device, flags, bytes });
+            left -= bytes;
+        }
+    }
+
+    /// Bytes on a device's list that count for a budget.
+    fn listed_bytes(&self, device: DeviceId) -> u64 {
+        let charged = |id: &&crate::AllocationId| {
+            matches!(self.allocations[**id].charged, Some(SegmentGroup::Local | SegmentGroup::NonLocal))
+        };
+        self.devices[device].counts.keys().filter(charged).map(|id| self.allocation_bytes(*id)).sum()
+    }
+}
