@@ -389,6 +389,8 @@ fn from_lock(error: &LockError) -> Refusal {
         LockError::TooManyReferences => {
             refuse(NtStatus::GRAPHICS_TOO_MANY_REFERENCES, Blame::Scarcity, error.to_string())
         }
+        LockError::Offered => refuse(NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE, Blame::Caller, error.to_string()),
+        LockError::ContentLost => refuse(NtStatus::GRAPHICS_ALLOCATION_CONTENT_LOST, Blame::Caller, error.to_string()),
         LockError::NotLocked => invalid(error.to_string()),
     }
 }

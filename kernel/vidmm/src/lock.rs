@@ -34,6 +34,12 @@ pub enum LockError {
     /// Too many locks are outstanding.
     #[error("too many locks")]
     TooManyReferences,
+    /// It is offered: it is to be reclaimed first (memory §5.9).
+    #[error("an offered allocation is to be reclaimed first")]
+    Offered,
+    /// It is offered, and its content is lost already.
+    #[error("the content of an offered allocation is lost")]
+    ContentLost,
     /// Unlock without a lock.
     #[error("it is not locked")]
     NotLocked,
@@ -45,6 +51,12 @@ impl<F: Copy + Eq> VidMm<F> {
     /// # Errors
     /// See [`LockError`].
     pub fn lock(&mut self, id: AllocationId) -> Result<LockPlan<F>, LockError> {
+        // spec: memory §5.9, memory §9.3
+        match self.offered(id) {
+            Some(true) => return Err(LockError::ContentLost),
+            Some(false) => return Err(LockError::Offered),
+            None => {}
+        }
         let allocation = &self.allocations[id];
         if allocation.locks >= self.policy.lock_count_max {
             return Err(LockError::TooManyReferences);

@@ -14,6 +14,7 @@ use crate::paging::{Batch, Cause, Work, merge_points};
 use crate::plan::{Claim, Takes};
 use crate::residency::MakeResidentError;
 use crate::slab::{AllocationId, DeviceId};
+use crate::suspend::Postponed;
 use crate::vidmm::VidMm;
 
 /// `D3DKMT_OFFER_PRIORITY`, without NONE (allocation lists only).
@@ -120,13 +121,14 @@ pub enum ReclaimError {
 }
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Offers allocations. `last_use`: points after which nothing queued before uses them; a discard waits for them.
+    /// Offers allocations for a device. `last_use`: points after which nothing queued before uses them; a discard waits for them.
     ///
     /// # Errors
     /// See [`OfferError`].
     // spec: memory §5.9
     pub fn offer(
         &mut self,
+        device: DeviceId,
         list: &[AllocationId],
         priority: OfferPriority,
         flags: OfferFlags,
@@ -145,6 +147,10 @@ impl<F: Copy + Eq> VidMm<F> {
                 return Err(OfferError::Pinned { allocation });
             }
         }
+        let postponed = self.must_postpone(device, last_use);
+        if !postponed {
+            merge_points(&mut self.devices[device].last_uses, last_use);
+        }
         for &id in list {
             self.tick += 1;
             let allocation = &mut self.allocations[id];
@@ -154,7 +160,12 @@ impl<F: Copy + Eq> VidMm<F> {
             };
             let time = self.tick;
             allocation.offer = Some(Offer { priority, time, allow_decommit: flags.allow_decommit, discarded: false });
-            merge_points(&mut allocation.last_use, last_use);
+            if postponed {
+                let step = Postponed::LastUse { id, last_use: last_use.to_vec() };
+                self.devices[device].postponed.push(step);
+            } else {
+                merge_points(&mut allocation.last_use, last_use);
+            }
             if flags.allow_decommit {
                 self.decommittable.insert((priority, time, id));
             }

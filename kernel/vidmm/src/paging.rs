@@ -18,7 +18,8 @@ pub struct Work<F> {
     /// The work concerns the paging process's tables only: the CPU executes it now, it does not enter the ring
     /// (memory §4.7).
     pub immediate: bool,
-    /// Devices that are suspended for this work: their contexts are stopped, and idle before the first operation starts.
+    /// Devices that are suspended for this work: once the points of `after` are reached (their queues run until then),
+    /// their contexts are stopped, and idle before the first operation starts.
     /// They run again when [`VidMm::next_to_resume`](crate::VidMm::next_to_resume) has named them and the work of
     /// [`VidMm::resume`](crate::VidMm::resume) is done.
     pub suspends: Vec<DeviceId>,

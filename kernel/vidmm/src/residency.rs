@@ -15,6 +15,7 @@ use crate::extent::{Extent, Extents};
 use crate::paging::{Batch, Cause, Direction, Move, MoveKind, Operation, Work, merge_points};
 use crate::plan::{Claim, Limit, Place, Plan, Takes};
 use crate::slab::{AllocationId, DeviceId};
+use crate::suspend::Postponed;
 use crate::vidmm::VidMm;
 
 /// Why MakeResident failed; no count changed.
@@ -146,7 +147,26 @@ impl<F: Copy + Eq> VidMm<F> {
         last_use: &[FencePoint<F>],
     ) -> Result<Option<Work<F>>, EvictError> {
         self.check_counts(device, list)?;
+        if self.must_postpone(device, last_use) {
+            let step = |&id: &AllocationId| Postponed::Evict { id, flags, last_use: last_use.to_vec() };
+            self.devices[device].postponed.extend(list.iter().map(step));
+            return Ok(None);
+        }
+        merge_points(&mut self.devices[device].last_uses, last_use);
         let mut batch = Batch::new(self.serial + 1);
+        self.count_down(device, list, flags, last_use, Some(&mut batch));
+        Ok(self.finish(batch, false))
+    }
+
+    /// Lowers counts that were checked. Without a batch nothing leaves its place.
+    pub(crate) fn count_down(
+        &mut self,
+        device: DeviceId,
+        list: &[AllocationId],
+        flags: EvictFlags,
+        last_use: &[FencePoint<F>],
+        mut batch: Option<&mut Batch<F>>,
+    ) {
         for &id in list {
             let counts = &mut self.devices[device].counts;
             let count = counts.get_mut(&id).expect("the counts were checked");
@@ -166,17 +186,19 @@ impl<F: Copy + Eq> VidMm<F> {
                 extents.make_dirty();
             }
             if allocation.count == 0 {
-                self.left_all_lists(id, flags, &mut batch);
+                self.left_all_lists(id, flags, batch.as_deref_mut());
             } else if left_list {
                 self.rerank(id);
             }
         }
-        Ok(self.finish(batch, false))
     }
 
     /// How often a device's list names an allocation.
     pub fn count(&self, device: DeviceId, allocation: AllocationId) -> u64 {
-        self.devices[device].counts.get(&allocation).copied().unwrap_or(0)
+        let known = &self.devices[device];
+        let evicted = |step: &&Postponed<F>| matches!(step, Postponed::Evict { id, .. } if *id == allocation);
+        let postponed = known.postponed.iter().filter(evicted).count() as u64;
+        known.counts.get(&allocation).copied().unwrap_or(0) - postponed
     }
 
     fn check_counts(&self, device: DeviceId, list: &[AllocationId]) -> Result<(), EvictError> {
@@ -191,7 +213,7 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(())
     }
 
-    fn left_all_lists(&mut self, id: AllocationId, flags: EvictFlags, batch: &mut Batch<F>) {
+    fn left_all_lists(&mut self, id: AllocationId, flags: EvictFlags, batch: Option<&mut Batch<F>>) {
         let allocation = &self.allocations[id];
         let lazily = match &allocation.placement {
             // It was taken while its devices were suspended.
@@ -206,10 +228,9 @@ impl<F: Copy + Eq> VidMm<F> {
                 flags.only_if_necessary && only_system && aperture.is_none()
             }
         };
-        if lazily {
-            self.become_victim(id);
-        } else {
-            self.withdraw(id, Cause::Evict, batch);
+        match batch {
+            Some(batch) if !lazily => self.withdraw(id, Cause::Evict, batch),
+            _ => self.become_victim(id),
         }
     }
 

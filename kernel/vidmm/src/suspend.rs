@@ -6,10 +6,17 @@
 //! comes back when there is room for all of its list beside the others; if there never is, it has its turn: the longest
 //! waiting first, at the cost of those that have run for a quantum. What was taken comes back no earlier than a quantum
 //! after, so switching costs a bounded part of the time; and the line is first in, first out, so nobody waits for ever.
+//!
+//! A suspended device has queued work that does not run. Nothing may wait for that: the ring would stand still for ever.
+//! So a device is suspended only after the last uses that it has named ([`Work::after`] comes before
+//! [`Work::suspends`]), and what it evicts or destroys while suspended keeps its place in the list until its next turn,
+//! because the queued work still needs it.
 
-use crate::paging::{Batch, Cause, Work};
+use wddm_types::FencePoint;
+
+use crate::paging::{Batch, Cause, Work, merge_points};
 use crate::plan::{Claim, Limit, Takes};
-use crate::residency::MakeResidentError;
+use crate::residency::{EvictFlags, MakeResidentError};
 use crate::slab::{AllocationId, DeviceId};
 use crate::vidmm::VidMm;
 
@@ -20,6 +27,26 @@ pub(crate) struct Suspension {
     pub tick: u64,
     /// Not to be resumed before, because content was taken lately.
     pub not_before_ns: Option<u64>,
+}
+
+/// Something that a suspended device asked for while its queued work stands still.
+#[derive(Clone, Debug)]
+pub(crate) enum Postponed<F> {
+    /// Evict.
+    Evict { id: AllocationId, flags: EvictFlags, last_use: Vec<FencePoint<F>> },
+    /// Destruction.
+    Doom { id: AllocationId, after: Vec<FencePoint<F>> },
+    /// An offer counts at once; its last use comes with the turn.
+    LastUse { id: AllocationId, last_use: Vec<FencePoint<F>> },
+}
+
+impl<F> Postponed<F> {
+    /// What it concerns.
+    pub fn allocation(&self) -> AllocationId {
+        match self {
+            Postponed::Evict { id, .. } | Postponed::Doom { id, .. } | Postponed::LastUse { id, .. } => *id,
+        }
+    }
 }
 
 /// Who is to be resumed.
@@ -108,7 +135,35 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         self.begin(&mut plan, device, &mut batch);
         self.carry_out(plan, Cause::Resume, &mut batch);
-        Ok(self.finish(batch, false))
+        let work = self.finish(batch, false);
+        self.do_postponed(device);
+        Ok(work)
+    }
+
+    /// Whether these last uses belong to work that stands still.
+    pub(crate) fn must_postpone(&self, device: DeviceId, last_use: &[FencePoint<F>]) -> bool {
+        self.is_suspended(device) && !last_use.is_empty()
+    }
+
+    /// Does what had to wait for the turn. Nothing leaves its place by it: a removal would wait for work that runs only
+    /// after the turn's own paging work.
+    fn do_postponed(&mut self, device: DeviceId) {
+        for step in std::mem::take(&mut self.devices[device].postponed) {
+            match step {
+                Postponed::Evict { id, flags, last_use } => {
+                    merge_points(&mut self.devices[device].last_uses, &last_use);
+                    self.count_down(device, &[id], flags, &last_use, None);
+                }
+                Postponed::Doom { id, after } => {
+                    merge_points(&mut self.devices[device].last_uses, &after);
+                    self.doom(id, &after);
+                }
+                Postponed::LastUse { id, last_use } => {
+                    merge_points(&mut self.devices[device].last_uses, &last_use);
+                    merge_points(&mut self.allocations[id].last_use, &last_use);
+                }
+            }
+        }
     }
 
     /// Suspends the devices of a plan, so that their content can be taken.
@@ -123,6 +178,8 @@ impl<F: Copy + Eq> VidMm<F> {
                 self.rerank(id);
             }
             batch.suspends.push(device);
+            let known = &mut self.devices[device];
+            merge_points(&mut batch.after, &std::mem::take(&mut known.last_uses));
             // Whoever displaced somebody has run for nothing yet.
             self.devices[for_device].active_since_ns = self.now_ns;
         }

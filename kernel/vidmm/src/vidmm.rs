@@ -18,7 +18,7 @@ use crate::pool::FramePool;
 use crate::segment::{self, Segment, SegmentError};
 use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
 use crate::space::{Space, SpaceKind};
-use crate::suspend::Suspension;
+use crate::suspend::{Postponed, Suspension};
 use crate::tables::{OutOfTables, TableFrames};
 
 /// One adapter's video memory. `F` names fences; VidMm only carries it.
@@ -30,7 +30,7 @@ pub struct VidMm<F> {
     pub(crate) segments: Vec<Segment>,
     pub(crate) table_frames: TableSources,
     pub(crate) spaces: Slab<SpaceId, Space>,
-    pub(crate) devices: Slab<DeviceId, Device>,
+    pub(crate) devices: Slab<DeviceId, Device<F>>,
     pub(crate) allocations: Slab<AllocationId, Allocation<F>>,
     pub(crate) processes: Processes,
     /// Order of evicts, offers, suspensions.
@@ -54,7 +54,7 @@ pub struct VidMm<F> {
 
 /// A device: its residency requirement list (memory §5.1).
 #[derive(Debug)]
-pub(crate) struct Device {
+pub(crate) struct Device<F> {
     pub space: SpaceId,
     /// Counts above 0.
     pub counts: BTreeMap<AllocationId, u64>,
@@ -67,6 +67,10 @@ pub(crate) struct Device {
     pub idle_since: Option<u64>,
     /// Its next periodic trim is a restart.
     pub restart_trim: bool,
+    /// The last uses that its calls named: what it does not list any more may be in use up to these.
+    pub last_uses: Vec<FencePoint<F>>,
+    /// What it asked for while suspended and what has to wait for its next turn.
+    pub postponed: Vec<Postponed<F>>,
 }
 
 /// Where tables come from, by kind of space.
@@ -205,6 +209,8 @@ impl<F: Copy + Eq> VidMm<F> {
             active_since_ns: self.now_ns,
             idle_since: None,
             restart_trim: false,
+            last_uses: Vec::new(),
+            postponed: Vec::new(),
         });
         self.process_mut(space).devices.push(device);
         device
@@ -303,6 +309,16 @@ impl<F: Copy + Eq> VidMm<F> {
     /// the sake of the dead.
     // spec: memory §6.2, memory §8.5
     pub fn doom_allocation(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
+        let owner = self.allocations[id].owner;
+        if self.must_postpone(owner, after) {
+            self.devices[owner].postponed.push(Postponed::Doom { id, after: after.to_vec() });
+            return;
+        }
+        merge_points(&mut self.devices[owner].last_uses, after);
+        self.doom(id, after);
+    }
+
+    pub(crate) fn doom(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
         self.leave_lists(id);
         self.tick += 1;
         let allocation = &mut self.allocations[id];
@@ -317,6 +333,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let holders: Vec<DeviceId> = self.allocations[id].holders.iter().copied().collect();
         for device in holders {
             self.devices[device].counts.remove(&id);
+            self.devices[device].postponed.retain(|step| step.allocation() != id);
             self.remove_holder(id, device);
         }
         let allocation = &mut self.allocations[id];
@@ -345,6 +362,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let gone = self.allocations.remove(allocation);
         self.devices[gone.owner].owned.remove(&allocation);
+        self.devices[gone.owner].postponed.retain(|step| step.allocation() != allocation);
         if let Some(offer) = gone.offer {
             self.decommittable.remove(&(offer.priority, offer.time, allocation));
         }
