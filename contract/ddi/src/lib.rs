@@ -32,7 +32,12 @@ pub use adapter::{
     NodeMetadata, VidMmCaps,
 };
 pub use allocation::{
-    AllocationFlags, AllocationInfo, CreateAllocation, KmdAllocation, PRIORITY_NORMAL, SegmentPreference,
+    AllocationFlags, AllocationFlags2, AllocationInfo, AllocationUsageHint, CreateAllocation, CreateAllocationFlags,
+    DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdOpenAllocation, KmdResource, NewAllocation,
+    OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData, PRIORITY_HIGH, PRIORITY_LOW,
+    PRIORITY_MAXIMUM, PRIORITY_MINIMUM, PRIORITY_NORMAL, PreferredBank, PreferredSegment, SegmentBankPreference,
+    SegmentPreference, StandardAllocationDriverData, StandardAllocationType, UpdateAllocationProperty,
+    UpdateAllocationPropertyFlags, UpdateAllocationPropertyMask, UsageHintFlags,
 };
 pub use fence::{
     CreateNativeFence, CurrentUpdate, FenceType, KmdGlobalFence, KmdLocalFence, MonitoredUpdate, NativeFenceCaps,

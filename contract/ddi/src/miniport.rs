@@ -5,7 +5,10 @@ use wddm_types::{NodeId, PageRun, PhysicalAddress};
 use crate::adapter::{
     AdapterCaps, DriverStatus, FeatureId, FeatureState, FeatureSupport, NativeFenceOsCaps, NodeMetadata,
 };
-use crate::allocation::{CreateAllocation, KmdAllocation};
+use crate::allocation::{
+    CreateAllocation, DestroyAllocation, KmdOpenAllocation, OpenAllocation, StandardAllocationDriverData,
+    UpdateAllocationProperty,
+};
 use crate::fence::{
     CreateNativeFence, CurrentUpdate, KmdGlobalFence, KmdLocalFence, MonitoredUpdate, NativeFenceCaps, OpenNativeFence,
     UpdateCurrentFlags,
@@ -129,14 +132,39 @@ pub trait Miniport: Send {
     /// `DxgkDdiDestroyDevice`. Its contexts are gone already.
     fn destroy_device(&mut self, device: KmdDevice);
 
-    /// `DxgkDdiCreateAllocation`, level 0; adapter-scoped (memory §2.7).
+    /// `DxgkDdiCreateAllocation`, level 0; adapter-scoped: what the driver keeps must not point at a device (memory §2.7).
     ///
     /// # Errors
-    /// `InvalidParameter` (private data), `NoMemory`.
-    fn create_allocation(&mut self, create: &mut CreateAllocation<'_>) -> Result<(), DriverStatus>;
+    /// `InvalidParameter` (private data), `NoMemory`. Then nothing of the call exists.
+    fn create_allocation(&mut self, create: &mut CreateAllocation<'_, '_>) -> Result<(), DriverStatus>;
 
-    /// `DxgkDdiDestroyAllocation`.
-    fn destroy_allocation(&mut self, allocation: KmdAllocation);
+    /// `DxgkDdiOpenAllocation`, level 0; device-scoped. It follows a creation, and stands alone when another device opens a
+    /// shared resource (memory §2.7).
+    ///
+    /// # Errors
+    /// `InvalidParameter`, `NoMemory`. Then none of the call's allocations is open; after a creation the kernel destroys them.
+    fn open_allocation(&mut self, open: &mut OpenAllocation<'_, '_>) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiCloseAllocation`, level 0: once for each open, all allocations of a resource together. Must succeed.
+    fn close_allocation(&mut self, device: KmdDevice, open: &[KmdOpenAllocation]);
+
+    /// `DxgkDdiDestroyAllocation`, after the last close, with nothing in flight that names them. Must succeed.
+    fn destroy_allocation(&mut self, destroy: &mut DestroyAllocation<'_>);
+
+    /// `DxgkDdiValidateUpdateAllocationProperty` (memory §2.8): asked before the kernel changes anything.
+    ///
+    /// # Errors
+    /// The change is refused with this status.
+    fn validate_update_allocation_property(&mut self, update: UpdateAllocationProperty) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiGetStandardAllocationDriverData` (memory §2.7), twice.
+    ///
+    /// # Errors
+    /// `NotSupported` for a kind that the device has no use for.
+    fn standard_allocation_driver_data(
+        &mut self,
+        query: &mut StandardAllocationDriverData<'_>,
+    ) -> Result<(), DriverStatus>;
 
     /// `DxgkDdiBuildPagingBuffer`, level 1 (memory §3).
     ///

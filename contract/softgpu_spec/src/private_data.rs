@@ -6,14 +6,18 @@
 //! | offset | bytes | what |
 //! |---|---|---|
 //! | 0 | 4 | [`MAGIC`] |
-//! | 4 | 2 | [`VERSION`] |
+//! | 4 | 2 | [`VERSION`], or [`VERSION_DETAILED`] with [`Details`] behind |
 //! | 6 | 1 | kind: 1 local, 2 system, 3 local, else system |
 //! | 7 | 1 | 0 |
 //! | 8 | 4 | flags: 1 CPU-visible, 2 cached, 4 accessed physically |
-//! | 12 | 4 | 0 |
+//! | 12 | 4 | 0; the kernel-mode driver answers with the alignment here when the allocation is opened first |
 //! | 16 | 8 | size in bytes |
 //!
 //! The bytes come from a process and are an allegation: [`AllocationRequest::decode`] checks each of them.
+
+mod details;
+
+pub use details::{Details, VERSION_DETAILED};
 
 /// "SGAL" in ASCII, as a little-endian number.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"SGAL");
@@ -54,13 +58,13 @@ pub struct AllocationRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// Another length.
-    #[error("the private data have {0} bytes, not 24")]
+    #[error("the private data have {0} bytes, not 24 (72 with details)")]
     Length(usize),
     /// Another magic number.
     #[error("the private data begin with {0:#010x}, which no driver of this device writes")]
     Magic(u32),
     /// Another version.
-    #[error("the private data have version {0}, this driver knows version 1")]
+    #[error("the private data have version {0}, this driver knows versions 1 and 2")]
     Version(u16),
     /// No such kind.
     #[error("kind {0} does not exist")]
@@ -101,7 +105,37 @@ impl AllocationRequest {
         bytes
     }
 
-    /// Reads what a process has written.
+    /// The bytes of version 2: the request, and what it wants beyond the usual.
+    pub fn encode_with(&self, details: &Details) -> [u8; BYTES + details::BYTES] {
+        let mut bytes = [0; BYTES + details::BYTES];
+        bytes[..BYTES].copy_from_slice(&self.encode());
+        bytes[4..6].copy_from_slice(&VERSION_DETAILED.to_le_bytes());
+        bytes[BYTES..].copy_from_slice(&details.encode());
+        bytes
+    }
+
+    /// Reads what a process has written, in either version.
+    ///
+    /// # Errors
+    /// The first rule that the bytes break.
+    pub fn decode_with_details(bytes: &[u8]) -> Result<(AllocationRequest, Option<Details>), RequestError> {
+        let Some((request, details)) = bytes.split_first_chunk::<BYTES>() else {
+            return Err(RequestError::Length(bytes.len()));
+        };
+        if details.is_empty() {
+            return Ok((AllocationRequest::decode(request)?, None));
+        }
+        let details: &[u8; details::BYTES] = details.try_into().map_err(|_| RequestError::Length(bytes.len()))?;
+        let version = u16::from_le_bytes([request[4], request[5]]);
+        if version != VERSION_DETAILED {
+            return Err(RequestError::Version(version));
+        }
+        let mut first = *request;
+        first[4..6].copy_from_slice(&VERSION.to_le_bytes());
+        Ok((AllocationRequest::decode(&first)?, Some(Details::decode(details))))
+    }
+
+    /// Reads what a process has written, without details.
     ///
     /// # Errors
     /// The first rule that the bytes break.
@@ -143,6 +177,22 @@ impl AllocationRequest {
     }
 }
 
+/// The kernel-mode driver's answer in the private data of an allocation that is opened for the first time. Bytes that are
+/// too short were refused before.
+pub fn grant_alignment(bytes: &mut [u8], alignment_bytes: u64) {
+    // CAST: alignments of this driver are pages of 4 KB or 64 KB; a larger one is told as "unknown".
+    let told = u32::try_from(alignment_bytes).unwrap_or(0);
+    if let Some(field) = bytes.get_mut(12..16) {
+        field.copy_from_slice(&told.to_le_bytes());
+    }
+}
+
+/// What [`grant_alignment`] wrote; `None` for bytes that are too short.
+pub fn granted_alignment(bytes: &[u8]) -> Option<u32> {
+    let field = bytes.get(12..16)?;
+    Some(u32::from_le_bytes([field[0], field[1], field[2], field[3]]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +219,21 @@ mod tests {
                 assert_eq!(AllocationRequest::decode(&request.encode()), Ok(request));
             }
         }
+    }
+
+    #[test]
+    fn details_stand_behind_the_request() {
+        let details = Details { flags: 0x20, priority: 7, alignment_bytes: 1 << 16, ..Details::default() };
+        let bytes = REQUEST.encode_with(&details);
+        assert_eq!(AllocationRequest::decode_with_details(&bytes), Ok((REQUEST, Some(details))));
+        assert_eq!(AllocationRequest::decode_with_details(&REQUEST.encode()), Ok((REQUEST, None)));
+        for length in (0..bytes.len()).filter(|length| *length != BYTES) {
+            let result = AllocationRequest::decode_with_details(&bytes[..length]);
+            assert_eq!(result, Err(RequestError::Length(length)), "{length}");
+        }
+        let mut wrong = bytes;
+        wrong[4] = 1;
+        assert_eq!(AllocationRequest::decode_with_details(&wrong), Err(RequestError::Version(1)));
     }
 
     #[test]

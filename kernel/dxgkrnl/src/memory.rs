@@ -1,6 +1,9 @@
 //! Calls about memory: allocations, addresses, residency, locks (memory §2, §4.8, §5, §6).
 
-use ddi::CreateAllocation;
+use ddi::{
+    CreateAllocation, CreateAllocationFlags, DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdResource,
+    NewAllocation,
+};
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::{
@@ -77,9 +80,16 @@ impl Adapter {
                 request.private_data.len()
             )));
         }
-        let mut create = CreateAllocation { private_data: &request.private_data, info: ddi::AllocationInfo::default() };
+        let mut new = [NewAllocation::new(&request.private_data)];
+        let mut create = CreateAllocation {
+            private_data: &[],
+            allocations: &mut new,
+            resource: KmdResource::default(),
+            flags: CreateAllocationFlags::empty(),
+        };
         self.miniport.create_allocation(&mut create).map_err(from_driver)?;
-        let (info, kmd) = (create.info, create.info.allocation);
+        let info = new[0].info;
+        let kmd = info.allocation;
         let owner = self.devices[device].vidmm;
         match self.vidmm.create_allocation(owner, info) {
             Ok(vidmm) => {
@@ -95,7 +105,7 @@ impl Adapter {
                 Ok(number)
             }
             Err(error) => {
-                self.miniport.destroy_allocation(kmd);
+                destroy_in_driver(self, kmd);
                 Err(from_allocation(&error))
             }
         }
@@ -352,6 +362,15 @@ impl Adapter {
             })
             .collect()
     }
+}
+
+/// The driver's own destroy, when nothing names the allocation any more.
+pub fn destroy_in_driver(adapter: &mut Adapter, allocation: KmdAllocation) {
+    adapter.miniport.destroy_allocation(&mut DestroyAllocation {
+        allocations: &[allocation],
+        resource: KmdResource::default(),
+        flags: DestroyAllocationFlags::empty(),
+    });
 }
 
 // The memory manager's errors as statuses.

@@ -127,10 +127,9 @@ impl<F> Allocation<F> {
 
     /// The segments in the order of memory §8.1 step 1.
     pub fn candidates(&self) -> impl Iterator<Item = SegmentId> + '_ {
-        let preferred = self.info.preferred_segment.0;
-        let named = preferred.into_iter().take_while(|id| !id.is_system());
+        let preferred = self.info.preferred_segment;
         let others = self.info.supported_segments.iter();
-        named.chain(others.filter(move |id| !preferred.iter().take_while(|id| !id.is_system()).any(|p| p == id)))
+        preferred.segments().chain(others.filter(move |id| !preferred.segments().any(|named| named == *id)))
     }
 }
 
@@ -215,7 +214,7 @@ fn check_sets(info: &AllocationInfo, segments: &[Segment]) -> Result<(), Allocat
     for id in info.supported_segments.iter() {
         find(id)?;
     }
-    for id in info.preferred_segment.0.into_iter().take_while(|id| !id.is_system()) {
+    for id in info.preferred_segment.segments() {
         if !info.supported_segments.contains(id) {
             return Err(AllocationError::PreferredNotSupported(id));
         }

@@ -395,9 +395,7 @@ impl<F: Copy + Eq> VidMm<F> {
             info.supported_segments.0 &= !(1 << (alias.0 - 1));
             info.supported_segments = info.supported_segments.with(SegmentSet::only(aperture));
         }
-        for preferred in info.preferred_segment.0.iter_mut().filter(|id| **id == alias) {
-            *preferred = aperture;
-        }
+        info.preferred_segment = info.preferred_segment.map(|id| if id == alias { aperture } else { id });
         info
     }
 

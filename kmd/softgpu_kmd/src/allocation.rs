@@ -1,19 +1,61 @@
-//! From the user-mode driver's private data to a placement (memory §2). The bytes are untrusted; everything else about an
-//! allocation is VidMm's.
+//! From the user-mode driver's private data to a placement (memory §2), and the driver's side of opening, closing and
+//! destroying. The bytes are untrusted; everything else about an allocation is VidMm's.
 
 use ddi::{
-    AllocationFlags, AllocationInfo, CreateAllocation, DriverStatus, KmdAllocation, PRIORITY_NORMAL, SegmentPreference,
+    AllocationFlags, AllocationFlags2, AllocationInfo, CreateAllocation, CreateAllocationFlags, DestroyAllocation,
+    DestroyAllocationFlags, DriverStatus, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdResource, OpenAllocation,
+    OpenPrivateData, PRIORITY_NORMAL, SegmentBankPreference, SegmentPreference, StandardAllocationDriverData,
+    StandardAllocationType, UpdateAllocationProperty, UpdateAllocationPropertyMask,
 };
-use softgpu_spec::private_data::{AllocationRequest, Kind, RequestError};
+use softgpu_spec::private_data::{self, AllocationRequest, Details, Kind, RequestError};
 use wddm_types::{SegmentId, SegmentSet};
 
 use crate::driver::SoftGpuKmd;
 use crate::segments::{APERTURE, LOCAL};
 
+/// What the driver keeps about an allocation: nothing of a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allocation {
+    /// What user mode gets told when it is opened for the first time.
+    pub(crate) alignment_bytes: u64,
+    /// Where the driver lets it live.
+    pub(crate) supported: SegmentSet,
+}
+
+/// An allocation as a device has it open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opened {
+    device: KmdDevice,
+}
+
 impl SoftGpuKmd {
+    // spec: memory §2.7
+    pub(crate) fn place_allocations(&mut self, create: &mut CreateAllocation<'_, '_>) -> Result<(), DriverStatus> {
+        // The call's own blob has no meaning for this device.
+        let mut made = Vec::with_capacity(create.allocations.len());
+        for new in create.allocations.iter_mut() {
+            match self.place_allocation(new.private_data) {
+                Ok(info) => {
+                    made.push(info.allocation);
+                    new.info = info;
+                }
+                Err(status) => {
+                    for made in made {
+                        self.allocations.remove(made.0, "allocation");
+                    }
+                    return Err(status);
+                }
+            }
+        }
+        if create.flags.contains(CreateAllocationFlags::RESOURCE) && create.resource == KmdResource::default() {
+            create.resource = KmdResource(self.resources.insert(()));
+        }
+        Ok(())
+    }
+
     // spec: memory §2.1
-    pub(crate) fn place_allocation(&mut self, create: &mut CreateAllocation<'_>) -> Result<(), DriverStatus> {
-        let request = AllocationRequest::decode(create.private_data).map_err(refuse)?;
+    fn place_allocation(&mut self, private_data: &[u8]) -> Result<AllocationInfo, DriverStatus> {
+        let (request, details) = AllocationRequest::decode_with_details(private_data).map_err(refuse)?;
         let (preferred, supported) = placement(request.kind);
         // spec: memory §1.5: 64-KB pages oblige every allocation that supports the segment
         let alignment_bytes = if supported.contains(LOCAL) { self.config.segment_page_bytes } else { 0 };
@@ -21,30 +63,131 @@ impl SoftGpuKmd {
         flags.set(AllocationFlags::CPU_VISIBLE, request.cpu_visible);
         flags.set(AllocationFlags::CACHED, request.cached);
         flags.set(AllocationFlags::ACCESSED_PHYSICALLY, request.accessed_physically);
-        create.info = AllocationInfo {
+        let info = AllocationInfo {
             alignment_bytes,
             size_bytes: request.size_bytes,
             preferred_segment: preferred,
+            read_segments: supported,
             supported_segments: supported,
-            eviction_segments: SegmentSet::NONE,
-            allocation: KmdAllocation(self.allocations.insert(request)),
             flags,
             priority: PRIORITY_NORMAL,
+            ..AllocationInfo::default()
         };
+        let mut info = detailed(info, details)?;
+        let kept = Allocation { alignment_bytes: info.alignment_bytes, supported: info.supported_segments };
+        info.allocation = KmdAllocation(self.allocations.insert(kept));
+        Ok(info)
+    }
+
+    // spec: memory §2.7
+    pub(crate) fn open_allocations(&mut self, open: &mut OpenAllocation<'_, '_>) -> Result<(), DriverStatus> {
+        for opened in open.allocations.iter_mut() {
+            let known = self.allocations.get(opened.allocation.0).expect("the kernel opens what it created");
+            if let OpenPrivateData::Create(bytes) = &mut opened.private_data {
+                private_data::grant_alignment(bytes, known.alignment_bytes);
+            }
+            opened.open = KmdOpenAllocation(self.opened.insert(Opened { device: open.device }));
+        }
+        Ok(())
+    }
+
+    // spec: memory §2.7
+    pub(crate) fn close_allocations(&mut self, device: KmdDevice, open: &[KmdOpenAllocation]) {
+        for handle in open {
+            let opened = self.opened.remove(handle.0, "open allocation");
+            assert_eq!(opened.device, device, "a device closes what it opened");
+        }
+    }
+
+    // spec: memory §2.7
+    pub(crate) fn destroy_allocations(&mut self, destroy: &mut DestroyAllocation<'_>) {
+        for allocation in destroy.allocations {
+            self.allocations.remove(allocation.0, "allocation");
+        }
+        if destroy.flags.contains(DestroyAllocationFlags::DESTROY_RESOURCE) && destroy.resource.0 != 0 {
+            self.resources.remove(destroy.resource.0, "resource");
+        }
+    }
+
+    // spec: memory §2.8
+    pub(crate) fn validate_update(&mut self, update: UpdateAllocationProperty) -> Result<(), DriverStatus> {
+        let known = self.allocations.get(update.allocation.0).expect("the kernel asks about what it created");
+        let (local, aperture) = (SegmentSet::only(LOCAL), SegmentSet::only(APERTURE));
+        let changes_set = update.mask.contains(UpdateAllocationPropertyMask::SUPPORTED_SEGMENT_SET);
+        if changes_set && update.supported_segments.0 & !local.with(aperture).0 != 0 {
+            return Err(DriverStatus::InvalidParameter("a segment that this device does not have"));
+        }
+        // Its alignment was chosen when it was created.
+        let page_bytes = self.config.segment_page_bytes;
+        if changes_set && update.supported_segments.contains(LOCAL) && known.alignment_bytes % page_bytes != 0 {
+            return Err(DriverStatus::InvalidParameter(
+                "made for system memory, its alignment does not suit local memory",
+            ));
+        }
+        if !changes_set && known.supported.is_empty() {
+            return Err(DriverStatus::InvalidParameter("an allocation without segments"));
+        }
         Ok(())
     }
 }
 
+/// `GetStandardAllocationDriverData`: what the kernel creates by itself lives in system memory, where the CPU reads it.
+// spec: memory §2.7
+pub(crate) fn standard_allocation(query: &mut StandardAllocationDriverData<'_>) -> Result<(), DriverStatus> {
+    match query.kind {
+        StandardAllocationType::Shadow | StandardAllocationType::Staging | StandardAllocationType::FenceStorage => {}
+        StandardAllocationType::SharedPrimary | StandardAllocationType::Gdi | StandardAllocationType::VirtualGpu => {
+            return Err(DriverStatus::NotSupported("this device has no display and no virtual functions"));
+        }
+    }
+    let request = AllocationRequest {
+        kind: Kind::System,
+        cpu_visible: true,
+        cached: true,
+        accessed_physically: false,
+        size_bytes: query.size_bytes,
+    };
+    let bytes = request.encode();
+    match &mut query.buffers {
+        None => (query.allocation_bytes, query.resource_bytes) = (bytes.len() as u32, 0),
+        Some((allocation, _)) if allocation.len() == bytes.len() => allocation.copy_from_slice(&bytes),
+        Some(_) => return Err(DriverStatus::InvalidParameter("a buffer of another size than the driver asked for")),
+    }
+    Ok(())
+}
+
+/// What the user-mode driver wants beyond the usual. It is passed on as it is: VidMm knows the rules.
+fn detailed(mut info: AllocationInfo, details: Option<Details>) -> Result<AllocationInfo, DriverStatus> {
+    let Some(details) = details else { return Ok(info) };
+    info.flags |= AllocationFlags::from_bits_retain(details.flags);
+    info.flags2 = AllocationFlags2::from_bits_retain(details.flags2);
+    if details.preferred_segment != 0 {
+        info.preferred_segment = SegmentPreference::from_bits(details.preferred_segment)
+            .ok_or(DriverStatus::InvalidParameter("private data: reserved bits of an order of preference"))?;
+    }
+    if details.supported_segments != 0 {
+        info.supported_segments = SegmentSet(details.supported_segments);
+        info.read_segments = info.supported_segments;
+    }
+    info.hinted_bank = SegmentBankPreference::from_bits(details.hinted_bank);
+    info.eviction_segments = SegmentSet(details.eviction_segments);
+    if details.priority != 0 {
+        info.priority = details.priority;
+    }
+    info.pitch_aligned_size_bytes = details.pitch_aligned_size_bytes;
+    info.alignment_bytes = info.alignment_bytes.max(details.alignment_bytes);
+    Ok(info)
+}
+
 /// Plain system memory is asked for by naming the aperture (memory §1.6).
 fn placement(kind: Kind) -> (SegmentPreference, SegmentSet) {
-    let none = SegmentId::SYSTEM;
+    let of = |ids: &[SegmentId]| {
+        (SegmentPreference::of(ids), ids.iter().fold(SegmentSet::NONE, |set, id| set.with(SegmentSet::only(*id))))
+    };
     match kind {
-        Kind::Local => (SegmentPreference([LOCAL, none, none, none, none]), SegmentSet::only(LOCAL)),
-        Kind::System => (SegmentPreference([APERTURE, none, none, none, none]), SegmentSet::only(APERTURE)),
-        Kind::LocalThenSystem => (
-            SegmentPreference([LOCAL, APERTURE, none, none, none]),
-            SegmentSet::only(LOCAL).with(SegmentSet::only(APERTURE)),
-        ),
+        Kind::Local => of(&[LOCAL]),
+        Kind::System => of(&[APERTURE]),
+        Kind::LocalThenSystem => of(&[LOCAL, APERTURE]),
     }
 }
 

@@ -4,15 +4,16 @@
 use std::sync::Arc;
 
 use ddi::{
-    AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, Doorbells, DriverStatus, FeatureId, FeatureSupport,
-    GpuVirtualAddressing, HardwareQueues, Host, KmdAllocation, KmdDevice, KmdProcess, Miniport, NativeFences,
-    NodeMetadata, Notify, PagingStatus, QuerySegment4,
+    AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, DestroyAllocation, Doorbells, DriverStatus,
+    FeatureId, FeatureSupport, GpuVirtualAddressing, HardwareQueues, Host, KmdDevice, KmdOpenAllocation, KmdProcess,
+    Miniport, NativeFences, NodeMetadata, Notify, OpenAllocation, PagingStatus, QuerySegment4,
+    StandardAllocationDriverData, UpdateAllocationProperty,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
-use softgpu_spec::private_data::AllocationRequest;
 use wddm_types::NodeId;
 
+use crate::allocation::{Allocation, Opened};
 use crate::config::KmdConfig;
 use crate::doorbells::Doorbell;
 use crate::fences::FenceTable;
@@ -36,7 +37,9 @@ pub struct SoftGpuKmd {
     pub(crate) negotiated: Negotiated,
     pub(crate) processes: Handles<Process>,
     pub(crate) devices: Handles<Device>,
-    pub(crate) allocations: Handles<AllocationRequest>,
+    pub(crate) allocations: Handles<Allocation>,
+    pub(crate) opened: Handles<Opened>,
+    pub(crate) resources: Handles<()>,
     pub(crate) contexts: Handles<Context>,
     pub(crate) queues: QueueTable,
     pub(crate) doorbells: Handles<Doorbell>,
@@ -73,6 +76,8 @@ impl SoftGpuKmd {
             processes: Handles::default(),
             devices: Handles::default(),
             allocations: Handles::default(),
+            opened: Handles::default(),
+            resources: Handles::default(),
             contexts: Handles::default(),
             queues: QueueTable::default(),
             doorbells: Handles::default(),
@@ -142,12 +147,31 @@ impl Miniport for SoftGpuKmd {
         process.devices -= 1;
     }
 
-    fn create_allocation(&mut self, create: &mut CreateAllocation<'_>) -> Result<(), DriverStatus> {
-        self.place_allocation(create)
+    fn create_allocation(&mut self, create: &mut CreateAllocation<'_, '_>) -> Result<(), DriverStatus> {
+        self.place_allocations(create)
     }
 
-    fn destroy_allocation(&mut self, allocation: KmdAllocation) {
-        self.allocations.remove(allocation.0, "allocation");
+    fn open_allocation(&mut self, open: &mut OpenAllocation<'_, '_>) -> Result<(), DriverStatus> {
+        self.open_allocations(open)
+    }
+
+    fn close_allocation(&mut self, device: KmdDevice, open: &[KmdOpenAllocation]) {
+        self.close_allocations(device, open);
+    }
+
+    fn destroy_allocation(&mut self, destroy: &mut DestroyAllocation<'_>) {
+        self.destroy_allocations(destroy);
+    }
+
+    fn validate_update_allocation_property(&mut self, update: UpdateAllocationProperty) -> Result<(), DriverStatus> {
+        self.validate_update(update)
+    }
+
+    fn standard_allocation_driver_data(
+        &mut self,
+        query: &mut StandardAllocationDriverData<'_>,
+    ) -> Result<(), DriverStatus> {
+        crate::allocation::standard_allocation(query)
     }
 
     fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {

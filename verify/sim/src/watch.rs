@@ -3,11 +3,12 @@
 
 use ddi::{
     AdapterCaps, BuildPagingBuffer, ConnectedDoorbell, CreateAllocation, CreateDevice, CreateDoorbell, CreateHwContext,
-    CreateHwQueue, CreateNativeFence, CurrentUpdate, Doorbells, DriverStatus, FeatureId, FeatureSupport, GpuMmuCaps,
-    GpuVirtualAddressing, HardwareQueues, Host, KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence,
-    KmdLocalFence, KmdProcess, KmdQueue, Miniport, MonitoredUpdate, NativeFenceCaps, NativeFences, NodeMetadata,
-    Notify, OpenNativeFence, PageTableLevelDesc, PagingOp, PagingStatus, PteFlags, QueryMemoryRanges, QuerySegment,
-    QuerySegment3, QuerySegment4, SubmitCommandToHwQueue, SuspendStatus, TransferEnd, UpdateCurrentFlags,
+    CreateHwQueue, CreateNativeFence, CurrentUpdate, DestroyAllocation, Doorbells, DriverStatus, FeatureId,
+    FeatureSupport, GpuMmuCaps, GpuVirtualAddressing, HardwareQueues, Host, KmdContext, KmdDevice, KmdDoorbell,
+    KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess, KmdQueue, Miniport, MonitoredUpdate, NativeFenceCaps,
+    NativeFences, NodeMetadata, Notify, OpenAllocation, OpenNativeFence, PageTableLevelDesc, PagingOp, PagingStatus,
+    PteFlags, QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData,
+    SubmitCommandToHwQueue, SuspendStatus, TransferEnd, UpdateAllocationProperty, UpdateCurrentFlags,
 };
 use shared_words::Word;
 use wddm_types::{NodeId, PhysicalAddress};
@@ -156,20 +157,50 @@ impl Miniport for Watched {
         self.inner.destroy_device(device);
     }
 
-    fn create_allocation(&mut self, create: &mut CreateAllocation<'_>) -> Result<(), DriverStatus> {
+    fn create_allocation(&mut self, create: &mut CreateAllocation<'_, '_>) -> Result<(), DriverStatus> {
         self.inner.create_allocation(create)?;
-        let allocation = create.info.allocation;
-        self.see(CONTRACT, |ledger| {
-            ledger.allocation_asked(allocation);
-            ledger.contract.create_allocation(allocation)
-        });
+        for created in create.allocations.iter() {
+            let allocation = created.info.allocation;
+            self.see(CONTRACT, |ledger| {
+                ledger.allocation_asked(allocation);
+                ledger.contract.create_allocation(allocation)
+            });
+        }
         Ok(())
     }
 
-    fn destroy_allocation(&mut self, allocation: KmdAllocation) {
-        self.see(CONTRACT, |ledger| ledger.contract.destroy_allocation(allocation));
-        self.see(FRAMES, |ledger| ledger.frames.allocation_gone(allocation));
-        self.inner.destroy_allocation(allocation);
+    fn open_allocation(&mut self, open: &mut OpenAllocation<'_, '_>) -> Result<(), DriverStatus> {
+        self.inner.open_allocation(open)?;
+        for opened in open.allocations.iter() {
+            self.see(CONTRACT, |ledger| ledger.contract.open_allocation(opened.open, opened.allocation, open.device));
+        }
+        Ok(())
+    }
+
+    fn close_allocation(&mut self, device: KmdDevice, open: &[KmdOpenAllocation]) {
+        for &open in open {
+            self.see(CONTRACT, |ledger| ledger.contract.close_allocation(open, device));
+        }
+        self.inner.close_allocation(device, open);
+    }
+
+    fn destroy_allocation(&mut self, destroy: &mut DestroyAllocation<'_>) {
+        for &allocation in destroy.allocations {
+            self.see(CONTRACT, |ledger| ledger.contract.destroy_allocation(allocation));
+            self.see(FRAMES, |ledger| ledger.frames.allocation_gone(allocation));
+        }
+        self.inner.destroy_allocation(destroy);
+    }
+
+    fn validate_update_allocation_property(&mut self, update: UpdateAllocationProperty) -> Result<(), DriverStatus> {
+        self.inner.validate_update_allocation_property(update)
+    }
+
+    fn standard_allocation_driver_data(
+        &mut self,
+        query: &mut StandardAllocationDriverData<'_>,
+    ) -> Result<(), DriverStatus> {
+        self.inner.standard_allocation_driver_data(query)
     }
 
     fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {

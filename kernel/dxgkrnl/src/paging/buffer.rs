@@ -112,7 +112,7 @@ impl Adapter {
             let progress_value = self.ring.progress_value;
             self.ring.submitted.push_back(Submitted { progress_value, number, serial: work.serial });
             for allocation in work.destroys {
-                self.miniport.destroy_allocation(allocation);
+                crate::memory::destroy_in_driver(self, allocation);
             }
         }
         Ok(())

@@ -138,10 +138,23 @@ impl Miniport for Stub {
         Ok(KmdDevice(self.number()))
     }
     fn destroy_device(&mut self, _device: KmdDevice) {}
-    fn create_allocation(&mut self, _create: &mut CreateAllocation<'_>) -> Result<(), DriverStatus> {
+    fn create_allocation(&mut self, _create: &mut CreateAllocation<'_, '_>) -> Result<(), DriverStatus> {
         Err(DriverStatus::NotSupported("the stub has no memory"))
     }
-    fn destroy_allocation(&mut self, _allocation: KmdAllocation) {}
+    fn open_allocation(&mut self, _open: &mut OpenAllocation<'_, '_>) -> Result<(), DriverStatus> {
+        Err(DriverStatus::NotSupported("a stub"))
+    }
+    fn close_allocation(&mut self, _device: KmdDevice, _open: &[KmdOpenAllocation]) {}
+    fn destroy_allocation(&mut self, _destroy: &mut DestroyAllocation<'_>) {}
+    fn validate_update_allocation_property(&mut self, _update: UpdateAllocationProperty) -> Result<(), DriverStatus> {
+        Err(DriverStatus::NotSupported("a stub"))
+    }
+    fn standard_allocation_driver_data(
+        &mut self,
+        _query: &mut StandardAllocationDriverData<'_>,
+    ) -> Result<(), DriverStatus> {
+        Err(DriverStatus::NotSupported("a stub"))
+    }
     fn build_paging_buffer(&mut self, _build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
         Ok(())
     }

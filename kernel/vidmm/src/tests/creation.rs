@@ -48,7 +48,7 @@ fn descriptions_that_break_a_rule_are_refused() {
         ),
         (
             "preferred, not supported",
-            |i| i.preferred_segment.0[1] = APERTURE,
+            |i| i.preferred_segment = ddi::SegmentPreference::of(&[VRAM, APERTURE]),
             AllocationError::PreferredNotSupported(APERTURE),
         ),
         ("evicted through memory", |i| i.eviction_segments = set(&[VRAM]), AllocationError::EvictionNotAperture(VRAM)),

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use ddi::{
-    AllocationFlags, AllocationInfo, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PRIORITY_NORMAL, PageTableLevelDesc,
-    PageTableUpdateMode, Pte, PteFlags, SegmentDescriptor4, SegmentFlags, SegmentPreference,
+    AllocationInfo, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PRIORITY_NORMAL, PageTableLevelDesc, PageTableUpdateMode,
+    Pte, PteFlags, SegmentDescriptor4, SegmentFlags, SegmentPreference,
 };
 use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId, SegmentSet};
 
@@ -105,17 +105,13 @@ pub fn set(ids: &[SegmentId]) -> SegmentSet {
 }
 
 pub fn info(pages: u64, segments: &[SegmentId]) -> AllocationInfo {
-    let mut preferred = [SegmentId::SYSTEM; 5];
-    preferred[0] = segments[0];
     AllocationInfo {
-        alignment_bytes: 0,
         size_bytes: pages * PAGE_BYTES,
-        preferred_segment: SegmentPreference(preferred),
+        preferred_segment: SegmentPreference::of(&segments[..1]),
         supported_segments: set(segments),
-        eviction_segments: SegmentSet::NONE,
         allocation: KmdAllocation(pages),
-        flags: AllocationFlags::empty(),
         priority: PRIORITY_NORMAL,
+        ..AllocationInfo::default()
     }
 }
 

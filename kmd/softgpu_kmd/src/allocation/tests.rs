@@ -1,6 +1,9 @@
 //! Placement, and private data that no honest user-mode driver writes.
 
-use ddi::{AllocationFlags, AllocationInfo, CreateAllocation, DriverStatus, Miniport, PRIORITY_NORMAL};
+use ddi::{
+    AllocationFlags, AllocationInfo, CreateAllocation, CreateAllocationFlags, DestroyAllocation,
+    DestroyAllocationFlags, DriverStatus, KmdAllocation, KmdResource, Miniport, NewAllocation, PRIORITY_NORMAL,
+};
 use softgpu_spec::private_data::{AllocationRequest, Kind};
 use wddm_types::SegmentSet;
 
@@ -9,8 +12,23 @@ use crate::driver::SoftGpuKmd;
 use crate::fake_port::started;
 
 fn create(kmd: &mut SoftGpuKmd, private_data: &[u8]) -> Result<AllocationInfo, DriverStatus> {
-    let mut create = CreateAllocation { private_data, info: AllocationInfo::default() };
-    kmd.create_allocation(&mut create).map(|()| create.info)
+    let mut allocations = [NewAllocation::new(private_data)];
+    let mut create = CreateAllocation {
+        private_data: &[],
+        allocations: &mut allocations,
+        resource: KmdResource::default(),
+        flags: CreateAllocationFlags::empty(),
+    };
+    kmd.create_allocation(&mut create)?;
+    Ok(allocations[0].info)
+}
+
+fn destroy(kmd: &mut SoftGpuKmd, allocation: KmdAllocation) {
+    kmd.destroy_allocation(&mut DestroyAllocation {
+        allocations: &[allocation],
+        resource: KmdResource::default(),
+        flags: DestroyAllocationFlags::empty(),
+    });
 }
 
 #[test]
@@ -27,14 +45,14 @@ fn the_kind_decides_the_segments() {
             AllocationRequest { kind, cpu_visible: true, cached: true, accessed_physically: false, size_bytes: 12345 };
         let info = create(&mut kmd, &request.encode()).unwrap();
         assert_eq!(
-            (info.supported_segments, info.preferred_segment.0[0], info.alignment_bytes),
+            (info.supported_segments, info.preferred_segment.first().unwrap().segment, info.alignment_bytes),
             (set, first, alignment)
         );
-        assert!(info.preferred_segment.0.iter().filter(|id| !id.is_system()).all(|id| set.contains(*id)));
+        assert!(info.preferred_segment.segments().all(|id| set.contains(id)));
         assert_eq!((info.size_bytes, info.priority), (12345, PRIORITY_NORMAL));
         assert_eq!(info.flags, AllocationFlags::CPU_VISIBLE | AllocationFlags::CACHED);
         assert!(info.eviction_segments.is_empty());
-        kmd.destroy_allocation(info.allocation);
+        destroy(&mut kmd, info.allocation);
     }
 }
 
@@ -60,12 +78,12 @@ fn hostile_private_data_are_refused_and_leave_nothing() {
             // Whatever it answers, it does not panic, and it never answers a size of 0.
             if let Ok(info) = create(&mut kmd, &bytes) {
                 assert_ne!(info.size_bytes, 0);
-                kmd.destroy_allocation(info.allocation);
+                destroy(&mut kmd, info.allocation);
             }
         }
     }
     let before = kmd.allocations.iter().count();
     assert!(create(&mut kmd, &[0xff; 4096]).is_err());
     assert_eq!(kmd.allocations.iter().count(), before);
-    kmd.destroy_allocation(first);
+    destroy(&mut kmd, first);
 }

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use ddi::{KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdProcess, KmdQueue};
+use ddi::{
+    KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess,
+    KmdQueue,
+};
 
 /// A rule that was broken, in words.
 pub type Broken = String;
@@ -17,7 +20,9 @@ pub struct Contract {
     contexts: BTreeMap<KmdContext, KmdDevice>,
     queues: BTreeMap<KmdQueue, Queue>,
     doorbells: BTreeMap<KmdDoorbell, Bell>,
-    allocations: BTreeMap<KmdAllocation, ()>,
+    /// With how often each is open.
+    allocations: BTreeMap<KmdAllocation, u32>,
+    opened: BTreeMap<KmdOpenAllocation, (KmdAllocation, KmdDevice)>,
     globals: BTreeMap<KmdGlobalFence, u32>,
     locals: BTreeMap<KmdLocalFence, KmdGlobalFence>,
 }
@@ -125,7 +130,8 @@ impl Contract {
     /// A device goes: its contexts are gone.
     pub fn destroy_device(&mut self, device: KmdDevice) -> Result<(), Broken> {
         once(self.devices.remove(&device).is_some(), &device)?;
-        none(self.contexts.values().any(|of| *of == device), &device, "contexts")
+        none(self.contexts.values().any(|of| *of == device), &device, "contexts")?;
+        none(self.opened.values().any(|(_, of)| *of == device), &device, "open allocations")
     }
 
     /// A context was made.
@@ -207,12 +213,36 @@ impl Contract {
 
     /// An allocation was made.
     pub fn create_allocation(&mut self, allocation: KmdAllocation) -> Result<(), Broken> {
-        fresh(self.allocations.insert(allocation, ()).is_none(), &allocation)
+        fresh(self.allocations.insert(allocation, 0).is_none(), &allocation)
     }
 
-    /// An allocation goes.
+    /// A device opened an allocation.
+    // spec: memory §2.7
+    pub fn open_allocation(
+        &mut self,
+        open: KmdOpenAllocation,
+        allocation: KmdAllocation,
+        device: KmdDevice,
+    ) -> Result<(), Broken> {
+        once(self.devices.contains_key(&device), &device)?;
+        *self.allocations.get_mut(&allocation).ok_or_else(|| format!("an open of {allocation:?}, which is gone"))? += 1;
+        fresh(self.opened.insert(open, (allocation, device)).is_none(), &open)
+    }
+
+    /// An open is closed, by the device that opened it.
+    // spec: memory §2.7
+    pub fn close_allocation(&mut self, open: KmdOpenAllocation, device: KmdDevice) -> Result<(), Broken> {
+        let (allocation, of) = self.opened.remove(&open).ok_or_else(|| format!("{open:?} is closed twice"))?;
+        none(of != device, &open, "another device")?;
+        *self.allocations.get_mut(&allocation).ok_or_else(|| format!("{allocation:?} went before its close"))? -= 1;
+        Ok(())
+    }
+
+    /// An allocation goes: nobody has it open.
+    // spec: memory §2.7
     pub fn destroy_allocation(&mut self, allocation: KmdAllocation) -> Result<(), Broken> {
-        once(self.allocations.remove(&allocation).is_some(), &allocation)
+        let opens = self.allocations.remove(&allocation).ok_or_else(|| format!("{allocation:?} is not alive"))?;
+        none(opens != 0, &allocation, "opens")
     }
 
     /// A fence was made.
