@@ -61,7 +61,7 @@ pub use paging::{Cause, Direction, Move, MoveKind, Operation, Work};
 pub use pin::{PinError, PriorityError};
 pub use policy::Policy;
 pub use residency::{EvictError, EvictFlags, MakeResidentError, MakeResidentFlags};
-pub use segment::{Segment, SegmentError};
+pub use segment::{BankTable, MemoryLayout, MemoryTotals, Segment, SegmentDescription, SegmentError};
 pub use slab::{AllocationId, DeviceId, SpaceId};
 pub use space::SpaceKind;
 pub use suspend::Turn;

@@ -82,6 +82,53 @@ impl FramePool {
         Some(run(at, pages))
     }
 
+    /// The same within a window: from its start, or from its end when `from_end`. Banks and directions of a preference
+    /// ask for this (memory §2.4, §2.5).
+    #[must_use]
+    pub fn take_contiguous_within(
+        &mut self,
+        window: PageRun,
+        pages: u64,
+        alignment: u64,
+        from_end: bool,
+    ) -> Option<PageRun> {
+        assert!(pages > 0 && alignment.is_power_of_two(), "a run has pages and its alignment is a power of two");
+        let fit = |(first, count): (u64, u64)| {
+            let (low, high) = (first.max(window.first), (first + count).min(window.end()));
+            let last = high.checked_sub(pages)?;
+            let at = if from_end { last / alignment * alignment } else { low.next_multiple_of(alignment) };
+            (low <= at && at <= last).then_some((first, count, at))
+        };
+        let (first, count, at) = self.pieces(window, from_end).into_iter().find_map(fit)?;
+        self.cut(first, count, at, pages);
+        Some(run(at, pages))
+    }
+
+    /// Takes at most `pages` pages within a window, those nearest to its start, or to its end when `from_end`. What it
+    /// took, in that order; fewer when fewer are free there.
+    #[must_use]
+    pub fn take_scattered_within(&mut self, window: PageRun, pages: u64, from_end: bool) -> Vec<PageRun> {
+        let (mut runs, mut left) = (Vec::new(), pages);
+        for (first, count) in self.pieces(window, from_end) {
+            let (low, high) = (first.max(window.first), (first + count).min(window.end()));
+            let taken = left.min(high - low);
+            if taken == 0 {
+                break;
+            }
+            let at = if from_end { high - taken } else { low };
+            self.cut(first, count, at, taken);
+            runs.push(run(at, taken));
+            left -= taken;
+        }
+        runs
+    }
+
+    /// Takes free pages out of the pool for ever: it is smaller by them.
+    pub fn exclude(&mut self, wanted: PageRun) {
+        self.take_exact(wanted);
+        self.capacity -= wanted.count.0;
+    }
+
     /// Takes exactly these pages, which are free.
     pub fn take_exact(&mut self, wanted: PageRun) {
         let (&first, &count) = self.by_address.range(..=wanted.first).next_back().expect("the pages are free");
@@ -112,6 +159,18 @@ impl FramePool {
         assert!(self.free <= self.capacity, "no more is free than there is");
     }
 
+    /// The free runs that have a page in the window, in the order of their addresses, or backwards.
+    fn pieces(&self, window: PageRun, backwards: bool) -> Vec<(u64, u64)> {
+        let before =
+            self.by_address.range(..window.first).next_back().filter(|(first, count)| **first + **count > window.first);
+        let inside = self.by_address.range(window.first..window.end());
+        let mut pieces: Vec<_> = before.into_iter().chain(inside).map(|(&first, &count)| (first, count)).collect();
+        if backwards {
+            pieces.reverse();
+        }
+        pieces
+    }
+
     fn cut(&mut self, first: u64, count: u64, at: u64, pages: u64) {
         self.remove(first, count);
         if at > first {
@@ -136,4 +195,44 @@ impl FramePool {
 
 fn run(first: u64, count: u64) -> PageRun {
     PageRun { first, count: Pages(count) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pages 0 to 99, of which 10..20 and 50..60 are taken.
+    fn holed() -> FramePool {
+        let mut pool = FramePool::new(run(0, 100));
+        pool.take_exact(run(10, 10));
+        pool.take_exact(run(50, 10));
+        pool
+    }
+
+    #[test]
+    fn a_window_confines_what_is_taken() {
+        // spec: memory §2.5
+        let window = run(5, 60);
+        assert_eq!(holed().take_contiguous_within(window, 5, 1, false), Some(run(5, 5)));
+        assert_eq!(holed().take_contiguous_within(window, 5, 8, false), Some(run(24, 5)));
+        assert_eq!(holed().take_contiguous_within(window, 5, 1, true), Some(run(60, 5)));
+        assert_eq!(holed().take_contiguous_within(window, 6, 8, true), Some(run(40, 6)));
+        assert_eq!(holed().take_contiguous_within(window, 31, 1, false), None);
+        assert_eq!(holed().take_scattered_within(window, 12, false), [run(5, 5), run(20, 7)]);
+        assert_eq!(holed().take_scattered_within(window, 12, true), [run(60, 5), run(43, 7)]);
+        let mut pool = holed();
+        assert_eq!(pool.take_scattered_within(window, 1000, false), [run(5, 5), run(20, 30), run(60, 5)]);
+        assert_eq!(pool.free_pages(), 40);
+        assert!(pool.take_scattered_within(window, 1, false).is_empty());
+    }
+
+    #[test]
+    fn excluded_pages_are_gone_for_ever() {
+        // spec: memory §1.4
+        let mut pool = FramePool::new(run(0, 10));
+        pool.exclude(run(3, 2));
+        assert_eq!((pool.capacity_pages(), pool.free_pages()), (8, 8));
+        assert_eq!(pool.take_scattered(8).expect("eight are free").len(), 2);
+        assert_eq!(pool.take_scattered(1), None);
+    }
 }

@@ -331,7 +331,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let pages = allocation.pages;
         allocation.valid.insert(0, pages);
         if let Some(run) = aperture {
-            let place = self.segments.iter_mut().find(|segment| segment.is_aperture()).expect("there is an aperture");
+            let place =
+                self.segments.iter_mut().find(|segment| segment.is_aperture()).expect("it lies behind an aperture");
             place.pool.take_exact(run);
             batch.content.push(Operation::MapAperture {
                 allocation: Some(allocation.info.allocation),

@@ -81,7 +81,10 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     fn aperture_mut(&mut self) -> &mut Segment {
-        self.segments.iter_mut().find(|segment| segment.is_aperture()).expect("there is exactly one aperture")
+        self.segments
+            .iter_mut()
+            .find(|segment| segment.is_aperture())
+            .expect("an aperture, or system memory for want of one")
     }
 
     /// Keeps the pages of a dead allocation until the ring is past work `last`.

@@ -14,13 +14,24 @@ pub struct OutOfTables;
 #[derive(Debug)]
 pub(crate) struct TableFrames {
     segment: SegmentId,
+    reserve: PageRun,
     pool: FramePool,
 }
 
 impl TableFrames {
     /// Tables in `reserve`, pages of `segment` (0: system pages).
     pub fn new(segment: SegmentId, reserve: PageRun) -> Self {
-        TableFrames { segment, pool: FramePool::new(reserve) }
+        TableFrames { segment, reserve, pool: FramePool::new(reserve) }
+    }
+
+    /// Takes pages that nobody may have out of the reserve for ever, as far as they lie in it.
+    // spec: memory §1.4
+    pub fn exclude(&mut self, invalid: PageRun) {
+        let first = invalid.first.max(self.reserve.first);
+        let end = invalid.end().min(self.reserve.end());
+        if first < end {
+            self.pool.exclude(PageRun { first, count: Pages(end - first) });
+        }
     }
 
     /// Room for one table.

@@ -135,7 +135,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let (pages, kmd_allocation) = (allocation.pages, allocation.info.allocation);
         self.writer().hide(&self.spaces, &self.allocations[id], 0, pages, batch);
         if let Some(run) = aperture {
-            let place = self.segments.iter_mut().find(|segment| segment.is_aperture()).expect("there is an aperture");
+            let place =
+                self.segments.iter_mut().find(|segment| segment.is_aperture()).expect("it lies behind an aperture");
             place.pool.give(run);
             batch.invalidations.push(Operation::UnmapAperture {
                 allocation: Some(kmd_allocation),

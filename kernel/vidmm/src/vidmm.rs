@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use ddi::{AllocationInfo, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PageTableLevelDesc, SegmentDescriptor4};
+use ddi::{AllocationInfo, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PageTableLevelDesc};
 use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId, SegmentSet};
 
 use crate::allocation::{self, Allocation, AllocationError, Placement};
@@ -15,7 +15,7 @@ use crate::page_table::{Geometry, PageTable};
 use crate::paging::{Batch, Cause, Operation, Work, merge_points};
 use crate::policy::Policy;
 use crate::pool::FramePool;
-use crate::segment::{self, Segment, SegmentError};
+use crate::segment::{self, MemoryLayout, MemoryTotals, Segment, SegmentDescription, SegmentError};
 use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
 use crate::space::{Space, SpaceKind};
 use crate::suspend::{Postponed, Suspension};
@@ -27,7 +27,10 @@ pub struct VidMm<F> {
     pub(crate) policy: Policy,
     pub(crate) mmu: GpuMmuCaps,
     pub(crate) geometry: Geometry,
+    /// The driver's segments, and system memory behind them where no aperture stands for it.
     pub(crate) segments: Vec<Segment>,
+    driver_segments: usize,
+    totals: MemoryTotals,
     pub(crate) table_frames: TableSources,
     pub(crate) spaces: Slab<SpaceId, Space>,
     pub(crate) devices: Slab<DeviceId, Device<F>>,
@@ -97,20 +100,23 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The rule that the description breaks (memory §1.13); adapter start fails.
     pub fn new(
         policy: Policy,
-        descriptors: &[SegmentDescriptor4],
+        layout: impl Into<MemoryLayout>,
         mmu: GpuMmuCaps,
         levels: &[PageTableLevelDesc],
     ) -> Result<Self, SegmentError> {
-        segment::check_segments(descriptors)?;
-        segment::check_levels(&policy, descriptors, &mmu, levels)?;
+        let layout: MemoryLayout = layout.into();
+        segment::check_segments(&layout)?;
+        segment::check_levels(&policy, &layout.segments, &mmu, levels)?;
         let mut system = FramePool::new(policy.system_pages);
         let dummy_page = system.take_contiguous(1, 1, false).ok_or(SegmentError::NoSystemPage)?;
-        let table_frames = table_sources(&policy, descriptors, &levels[0], &mut system)?;
+        let table_frames = table_sources(&policy, &layout.segments, &levels[0], &mut system)?;
         Ok(VidMm {
             policy,
             mmu,
             geometry: Geometry::new(levels),
-            segments: segment::open(&policy, descriptors, &levels[0]),
+            segments: segment::open(&policy, &layout, &levels[0]),
+            driver_segments: layout.segments.len(),
+            totals: MemoryTotals::of(&layout, policy.system_pages.count.bytes()),
             table_frames,
             spaces: Slab::new(),
             devices: Slab::new(),
@@ -130,9 +136,15 @@ impl<F: Copy + Eq> VidMm<F> {
         })
     }
 
-    /// The segments, number 1 first.
+    /// The driver's segments, number 1 first.
+    // spec: memory §1.1
     pub fn segments(&self) -> &[Segment] {
-        &self.segments
+        &self.segments[..self.driver_segments]
+    }
+
+    /// The memory of the adapter as a whole.
+    pub fn totals(&self) -> MemoryTotals {
+        self.totals
     }
 
     /// Bytes that content has in a segment now, lazily evicted content included; of an aperture, bytes mapped.
@@ -389,8 +401,13 @@ impl<F: Copy + Eq> VidMm<F> {
     /// is the aperture's number (memory §10.2).
     fn with_system_alias(&self, mut info: AllocationInfo) -> AllocationInfo {
         // CAST: at most 31 segments.
-        let alias = SegmentId(self.segments.len() as u8 + 1);
-        let aperture = self.segments.iter().find(|segment| segment.is_aperture()).expect("there is an aperture").id;
+        let alias = SegmentId(self.driver_segments as u8 + 1);
+        let aperture = self
+            .segments
+            .iter()
+            .find(|segment| segment.is_aperture())
+            .expect("an aperture, or system memory for want of one")
+            .id;
         if info.supported_segments.contains(alias) {
             info.supported_segments.0 &= !(1 << (alias.0 - 1));
             info.supported_segments = info.supported_segments.with(SegmentSet::only(aperture));
@@ -414,7 +431,7 @@ impl<F: Copy + Eq> VidMm<F> {
 /// Cuts the page-table reserves: the end of the page-table segment, or system pages.
 fn table_sources(
     policy: &Policy,
-    descriptors: &[SegmentDescriptor4],
+    segments: &[SegmentDescription],
     leaf: &PageTableLevelDesc,
     system: &mut FramePool,
 ) -> Result<TableSources, SegmentError> {
@@ -422,10 +439,14 @@ fn table_sources(
         let reserve = if id.is_system() {
             system.take_contiguous(count.0.max(1), 1, true).ok_or(SegmentError::Reserve)?
         } else {
-            let end = descriptors[usize::from(id.0) - 1].size_bytes / PAGE_BYTES;
+            let end = segments[usize::from(id.0) - 1].size_bytes / PAGE_BYTES;
             PageRun { first: end - behind.0 - count.0, count }
         };
-        Ok(TableFrames::new(id, reserve))
+        let mut frames = TableFrames::new(id, reserve);
+        if !id.is_system() {
+            segments[usize::from(id.0) - 1].invalid_runs().for_each(|run| frames.exclude(run));
+        }
+        Ok(frames)
     };
     let paging = policy.paging_table_reserve;
     Ok(TableSources {

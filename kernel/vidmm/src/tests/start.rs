@@ -23,7 +23,6 @@ fn descriptors_that_break_a_rule_fail_adapter_start() {
     // spec: memory §1.5, §1.6, §1.9, §1.10, §1.13
     use SegmentFlags as F;
     let rows: &[(&str, Change, SegmentError)] = &[
-        ("no aperture", |d, _, _, _| d.truncate(1), SegmentError::ApertureCount(0)),
         (
             "two apertures",
             |d, _, _, _| d.push(SegmentDescriptor4 { base_address: 1 << 50, ..d[1] }),

@@ -1,0 +1,148 @@
+//! What a driver said of its memory, in whichever form: one description for each segment. Conversion from the three
+//! descriptors happens here and nowhere else. Nothing is checked here.
+
+use ddi::{
+    CpuAccess, DriverModel, MemoryRange, SegmentDescriptor, SegmentDescriptor3, SegmentDescriptor4, SegmentFlags,
+};
+use wddm_types::{PAGE_BYTES, PageRun, Pages};
+
+/// One segment as its driver described it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SegmentDescription {
+    /// What it is.
+    pub flags: SegmentFlags,
+    /// GPU-view base: GPU address = base + offset.
+    pub base_address: u64,
+    /// Bytes.
+    pub size_bytes: u64,
+    /// Apertures: most bytes mapped at once.
+    pub commit_limit_bytes: u64,
+    /// Last byte that survives a hibernate that preserves a part (memory §1.10).
+    pub system_memory_end_address: u64,
+    /// How the CPU reaches it.
+    pub cpu: CpuAccess,
+    /// The form of the descriptor has a bank table (descriptors 1 and 3).
+    pub can_have_banks: bool,
+    /// `NbOfBanks`.
+    pub bank_count: u32,
+    /// End offsets of the banks.
+    pub bank_ends: Vec<u64>,
+    /// Ranges that nobody may have, of all kinds.
+    pub invalid_ranges: Vec<MemoryRange>,
+    /// Start of the video-protected region, in bytes.
+    pub protected_offset: u64,
+    /// Bytes of that region.
+    pub protected_bytes: u64,
+    /// Alignment of both; 0: none.
+    pub protected_alignment: u32,
+}
+
+impl SegmentDescription {
+    /// Whether it only redirects to system pages.
+    pub fn is_aperture(&self) -> bool {
+        self.flags.contains(SegmentFlags::APERTURE)
+    }
+
+    /// Bytes of its page: 4 KB, or 64 KB of a memory segment that says so (memory §1.5).
+    pub fn page_bytes(&self) -> u64 {
+        let large = self.flags.contains(SegmentFlags::USE_64KB_PAGES) && !self.is_aperture();
+        if large { 16 * PAGE_BYTES } else { PAGE_BYTES }
+    }
+
+    /// The invalid ranges in pages.
+    pub fn invalid_runs(&self) -> impl Iterator<Item = PageRun> + '_ {
+        self.invalid_ranges.iter().map(|range| PageRun {
+            first: range.segment_offset / PAGE_BYTES,
+            count: Pages(range.size_bytes / PAGE_BYTES),
+        })
+    }
+}
+
+impl From<&SegmentDescriptor4> for SegmentDescription {
+    fn from(d: &SegmentDescriptor4) -> Self {
+        SegmentDescription {
+            flags: d.flags,
+            base_address: d.base_address,
+            size_bytes: d.size_bytes,
+            commit_limit_bytes: d.commit_limit_bytes,
+            system_memory_end_address: d.system_memory_end_address,
+            cpu: d.cpu,
+            can_have_banks: false,
+            bank_count: 0,
+            bank_ends: Vec::new(),
+            invalid_ranges: Vec::new(),
+            protected_offset: d.vpr_range_start_offset,
+            protected_bytes: d.vpr_range_size,
+            protected_alignment: d.vpr_alignment,
+        }
+    }
+}
+
+impl From<&SegmentDescriptor3> for SegmentDescription {
+    fn from(d: &SegmentDescriptor3) -> Self {
+        SegmentDescription {
+            flags: d.flags,
+            base_address: d.base_address,
+            size_bytes: d.size_bytes,
+            commit_limit_bytes: d.commit_limit_bytes,
+            system_memory_end_address: d.system_memory_end_address,
+            cpu: CpuAccess::Translated(d.cpu_translated_address),
+            can_have_banks: true,
+            bank_count: d.bank_count,
+            bank_ends: d.bank_ends.clone(),
+            ..SegmentDescription::default()
+        }
+    }
+}
+
+impl From<&SegmentDescriptor> for SegmentDescription {
+    fn from(d: &SegmentDescriptor) -> Self {
+        SegmentDescription {
+            flags: d.flags,
+            base_address: d.base_address,
+            size_bytes: d.size_bytes,
+            commit_limit_bytes: d.commit_limit_bytes,
+            cpu: CpuAccess::Translated(d.cpu_translated_address),
+            can_have_banks: true,
+            bank_count: d.bank_count,
+            bank_ends: d.bank_ends.clone(),
+            ..SegmentDescription::default()
+        }
+    }
+}
+
+/// All that a driver said of its memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryLayout {
+    /// The generation whose rules count.
+    pub model: DriverModel,
+    /// `ApertureSegmentCommitLimit` of the adapter (memory §1.12).
+    pub aperture_commit_limit_bytes: u64,
+    /// The segments, number 1 first.
+    pub segments: Vec<SegmentDescription>,
+}
+
+impl MemoryLayout {
+    /// A layout without a limit over all apertures.
+    pub fn new(model: DriverModel, segments: Vec<SegmentDescription>) -> MemoryLayout {
+        MemoryLayout { model, aperture_commit_limit_bytes: u64::MAX, segments }
+    }
+}
+
+impl From<&[SegmentDescriptor4]> for MemoryLayout {
+    fn from(descriptors: &[SegmentDescriptor4]) -> Self {
+        MemoryLayout::new(DriverModel::Wddm2, descriptors.iter().map(Into::into).collect())
+    }
+}
+
+impl<const N: usize> From<&[SegmentDescriptor4; N]> for MemoryLayout {
+    fn from(descriptors: &[SegmentDescriptor4; N]) -> Self {
+        MemoryLayout::from(descriptors.as_slice())
+    }
+}
+
+impl From<&Vec<SegmentDescriptor4>> for MemoryLayout {
+    fn from(descriptors: &Vec<SegmentDescriptor4>) -> Self {
+        MemoryLayout::from(descriptors.as_slice())
+    }
+}

@@ -1,0 +1,80 @@
+//! The rules of page-table levels (memory §4.2, §4.3): how many, how wide, where the tables live. A broken one fails
+//! adapter start.
+
+use ddi::{GpuMmuCaps, PageTableLevelDesc, PageTableUpdateMode};
+use wddm_types::PAGE_BYTES;
+
+use super::description::SegmentDescription;
+use super::error::SegmentError;
+use crate::policy::Policy;
+
+/// Rules of the page-table levels (memory §4.2, §4.3).
+pub(crate) fn check_levels(
+    policy: &Policy,
+    segments: &[SegmentDescription],
+    mmu: &GpuMmuCaps,
+    levels: &[PageTableLevelDesc],
+) -> Result<(), SegmentError> {
+    if !(2..=6).contains(&mmu.page_table_levels) || levels.len() != mmu.page_table_levels as usize {
+        return Err(SegmentError::LevelCount(mmu.page_table_levels));
+    }
+    if mmu.update_mode != PageTableUpdateMode::GpuPhysical {
+        return Err(SegmentError::UpdateMode);
+    }
+    for (number, level) in (0u32..).zip(levels) {
+        check_level(number, level, segments)?;
+        let same =
+            level.segment == levels[0].segment && level.paging_process_segment == levels[0].paging_process_segment;
+        if !same {
+            return Err(SegmentError::TableSegmentsDiffer(number));
+        }
+    }
+    let bits: u32 = levels.iter().map(|level| level.index_bits).sum();
+    if bits + 12 != mmu.virtual_address_bits || mmu.virtual_address_bits > 63 {
+        return Err(SegmentError::IndexBits(mmu.page_table_levels - 1));
+    }
+    if policy.paging_table_reserve >= policy.page_table_reserve {
+        return Err(SegmentError::Reserve);
+    }
+    let both = [levels[0].segment, levels[0].paging_process_segment];
+    let apart = both.iter().all(|id| !id.is_system()) && both[0] != both[1];
+    if apart {
+        return Err(SegmentError::TableSegmentsDiffer(0));
+    }
+    if let Some(id) = both.into_iter().find(|id| !id.is_system()) {
+        let descriptor = &segments[usize::from(id.0) - 1];
+        let reserve = policy.page_table_reserve.bytes();
+        let whole = reserve.is_multiple_of(descriptor.page_bytes());
+        if reserve >= descriptor.size_bytes || !whole {
+            return Err(SegmentError::Reserve);
+        }
+    }
+    Ok(())
+}
+
+fn check_level(number: u32, level: &PageTableLevelDesc, segments: &[SegmentDescription]) -> Result<(), SegmentError> {
+    match level.index_bits {
+        0 => return Err(SegmentError::ResizableRoot(number)),
+        1..=31 => {}
+        _ => return Err(SegmentError::IndexBits(number)),
+    }
+    let size = u64::from(level.size_bytes);
+    let alignment = u64::from(level.alignment_bytes);
+    if size == 0 || !size.is_multiple_of(PAGE_BYTES) || alignment > 1 && !alignment.is_power_of_two() {
+        return Err(SegmentError::TableSize(number));
+    }
+    for id in [level.segment, level.paging_process_segment] {
+        if id.is_system() {
+            // spec: memory §4.3, a table in system memory is at most 4 KB
+            if size > PAGE_BYTES {
+                return Err(SegmentError::TableSize(number));
+            }
+            continue;
+        }
+        let memory = segments.get(usize::from(id.0) - 1).is_some_and(|descriptor| !descriptor.is_aperture());
+        if !memory {
+            return Err(SegmentError::TableSegment(number));
+        }
+    }
+    Ok(())
+}
