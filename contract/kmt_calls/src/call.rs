@@ -285,6 +285,25 @@ pub enum Call {
 }
 
 impl Call {
+    /// Whether the call gives the adapter's copy engine work to do, so that it may have to wait until there is less.
+    pub const fn moves_memory(&self) -> bool {
+        matches!(
+            self,
+            Call::CreateDevice { .. }
+                | Call::CreatePagingQueue { .. }
+                | Call::CreateAllocation { .. }
+                | Call::MapGpuVirtualAddress { .. }
+                | Call::FreeGpuVirtualAddress { .. }
+                | Call::MakeResident { .. }
+                | Call::Evict { .. }
+                | Call::OfferAllocations { .. }
+                | Call::ReclaimAllocations2 { .. }
+                | Call::Lock2 { .. }
+                | Call::CreateHwQueue { .. }
+                | Call::CreateNativeFence { .. }
+        )
+    }
+
     /// The name of the `D3DKMT` function, without its prefix.
     pub const fn name(&self) -> &'static str {
         match self {

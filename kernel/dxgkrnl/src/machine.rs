@@ -1,6 +1,6 @@
 //! The machine's door: who calls, what time it is, what comes out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ddi::Miniport;
@@ -68,6 +68,10 @@ pub enum Answer {
     Later(Token),
 }
 
+/// Paging works outstanding on an adapter above which calls that move memory wait. Policy: far above what a client that
+/// waits for its work has ahead of the copy engine, far below what would fill the kernel's memory.
+const PAGING_WORKS_MAX: u64 = 8192;
+
 /// One graphics kernel.
 pub struct Machine {
     pub(crate) memory: Arc<Memory>,
@@ -77,6 +81,8 @@ pub struct Machine {
     next_token: u64,
     /// When the timer is armed for.
     armed: Option<u64>,
+    /// Calls that wait until an adapter has less paging work outstanding, oldest first.
+    blocked: VecDeque<(ProcessId, Token, Call)>,
 }
 
 impl Machine {
@@ -89,6 +95,7 @@ impl Machine {
             next_process: 1,
             next_token: 1,
             armed: None,
+            blocked: VecDeque::new(),
         }
     }
 
@@ -129,15 +136,21 @@ impl Machine {
             adapter.settle(cx);
         }
         cx.emit(Event::ProcessDied { process: id.0 });
-        self.arm_timer(cx);
+        self.blocked.retain(|(process, ..)| *process != id);
+        self.after_turn(cx);
     }
 
     /// A call from a process.
     pub fn call(&mut self, cx: &mut Cx<'_>, from: ProcessId, call: Call) -> Answer {
         let token = Token(self.next_token);
         self.next_token += 1;
+        // A process that asks faster than memory moves waits for memory, not for the kernel's own memory to run out.
+        if call.moves_memory() && self.outstanding() > PAGING_WORKS_MAX {
+            self.blocked.push_back((from, token, call));
+            return Answer::Later(token);
+        }
         let answer = crate::call::dispatch(self, cx, from, token, call);
-        self.arm_timer(cx);
+        self.after_turn(cx);
         answer
     }
 
@@ -160,7 +173,7 @@ impl Machine {
             adapter.apply_terms(id, terms);
             adapter.settle(cx);
         }
-        self.arm_timer(cx);
+        self.after_turn(cx);
     }
 
     /// An adapter's interrupt line went up.
@@ -169,7 +182,7 @@ impl Machine {
             adapter.interrupt_raised(cx);
             adapter.settle(cx);
         }
-        self.arm_timer(cx);
+        self.after_turn(cx);
     }
 
     /// The time that [`Effect::ArmTimer`] named has come. Calling it too early, or once too often, does no harm.
@@ -178,6 +191,24 @@ impl Machine {
         for adapter in &mut self.adapters {
             adapter.timer(cx);
             adapter.settle(cx);
+        }
+        self.after_turn(cx);
+    }
+
+    /// Works that adapters have not carried out, on the one that has most.
+    fn outstanding(&self) -> u64 {
+        let running = self.adapters.iter().filter(|adapter| adapter.stopped.is_none());
+        running.map(|adapter| adapter.ring.outstanding()).max().unwrap_or(0)
+    }
+
+    /// Lets blocked calls go on, and arms the timer.
+    fn after_turn(&mut self, cx: &mut Cx<'_>) {
+        while self.outstanding() <= PAGING_WORKS_MAX / 2
+            && let Some((from, token, call)) = self.blocked.pop_front()
+        {
+            if let Answer::Done(result) = crate::call::dispatch(self, cx, from, token, call) {
+                cx.effects.push(Effect::Answer { token, result });
+            }
         }
         self.arm_timer(cx);
     }

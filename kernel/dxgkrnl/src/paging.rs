@@ -131,6 +131,11 @@ impl PagingRing {
     pub fn queued(&self) -> u64 {
         self.last_queued
     }
+
+    /// Works that the hardware has not got past.
+    pub fn outstanding(&self) -> u64 {
+        self.last_queued - self.last_done
+    }
 }
 
 impl Adapter {
@@ -154,7 +159,7 @@ impl Adapter {
         let mut host = crate::driver_host::DriverHost { features: &self.features, pages: &mut self.pages };
         let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
         let kmd = hardware.create_hw_queue(&mut host, create)?;
-        let vidsch = self.vidsch.create_queue(node, QueueKind::Kernel, 0);
+        let vidsch = self.vidsch.create_queue(node, QueueKind::System, 0);
         self.ring.queue = Some(RingQueue { kmd, vidsch, progress });
         let in_flight = u32::from(self.nodes[usize::from(node.0)].max_in_flight_buffers);
         let count = if in_flight == 0 { self.config.paging_buffers } else { self.config.paging_buffers.min(in_flight) };
@@ -249,7 +254,7 @@ impl Adapter {
         let vidsch = self.ring.queue.as_ref().expect("the ring runs").vidsch;
         self.ring.held.push_back(queued);
         if !after.is_empty() {
-            // PANIC: the ring's queue is the kernel's own; its limit is above what callers can have outstanding.
+            // PANIC: the ring's queue is the kernel's own, which refuses nothing as long as it has not failed.
             self.vidsch
                 .submit(vidsch, Packet::Wait(after))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));

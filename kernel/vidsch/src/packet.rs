@@ -8,6 +8,8 @@ use wddm_types::{Blame, FencePoint};
 pub enum QueueKind {
     /// The kernel submits each command buffer (`DxgkDdiSubmitCommandToHwQueue`).
     Kernel,
+    /// The kernel's own: like the first, and never refused. Whoever feeds it keeps it short by other means.
+    System,
     /// `D3DDDI_CREATEHWQUEUEFLAGS.UserModeSubmission`: by doorbell. Packets are refused (sync §2.5).
     User,
 }

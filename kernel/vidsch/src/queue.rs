@@ -32,7 +32,7 @@ impl<P, F> Queue<P, F> {
         if self.state == QueueState::Failed {
             return Err(SubmitError::Stopped);
         }
-        if self.packets.len() >= packets_max {
+        if self.kind != QueueKind::System && self.packets.len() >= packets_max {
             return Err(SubmitError::TooMany);
         }
         self.packets.push_back(packet);

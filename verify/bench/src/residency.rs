@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use d3dkmt::{EvictFlags, MakeResidentFlags};
-use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink};
+use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink, page_table_bytes};
 use kmt_link::Link;
 use softgpu_spec::private_data::Kind;
 use softgpu_umd::{Gpu, Surface};
@@ -24,6 +24,8 @@ const SYSTEM_CALLS_MAX: f64 = 20.0;
 const ROUNDS: u32 = 2_000;
 /// Handles of the largest process.
 const MANY: usize = 1_000_000;
+/// Bytes of each.
+const BYTES: u64 = 65536;
 /// What the small one has.
 const FEW: usize = 1_000;
 /// Twice the logarithm of the number of allocations, times what a cache miss more per level costs.
@@ -32,7 +34,7 @@ const GROWTH_MAX: f64 = 4.0;
 /// Both rows.
 pub(crate) fn rows(pair: [usize; 2], batches: usize, smoke: bool) -> Result<Vec<Row>, BenchError> {
     pin_here(pair[0]);
-    let many = if smoke { MANY / 50 } else { MANY };
+    let many = if smoke { MANY / 5 } else { MANY };
     let few = Process::start(FEW)?;
     let large = Process::start(many)?;
     let (mut small_ns, mut large_ns, mut null_ns) = (Vec::new(), Vec::new(), Vec::new());
@@ -74,10 +76,10 @@ struct Process {
 
 impl Process {
     fn start(allocations: usize) -> Result<Process, BenchError> {
-        let bytes = (allocations as u64 + 1024) * 4096;
+        let bytes = (allocations as u64 + 1024) * BYTES;
         let config = HostConfig {
             vram_bytes: 2 * bytes,
-            page_table_bytes: (64 << 20) + allocations as u64 * 64,
+            page_table_bytes: page_table_bytes(2 * bytes),
             system_bytes: 2 * bytes + (64 << 20),
             ..HostConfig::new(&PROFILES[0], Mode::Virtual { stored: false })
         };
@@ -87,7 +89,7 @@ impl Process {
         let failed = |error: softgpu_umd::UmdError| BenchError::Device(error.to_string());
         let mut surfaces = Vec::with_capacity(allocations);
         for _ in 0..allocations {
-            surfaces.push(gpu.create_surface(Kind::Local, 4096).map_err(failed)?);
+            surfaces.push(gpu.create_surface(Kind::Local, BYTES).map_err(failed)?);
         }
         for surface in &surfaces {
             gpu.pin(surface).map_err(failed)?;
