@@ -11,6 +11,7 @@
 mod buffer;
 mod deferred;
 mod mapping;
+mod operation;
 
 use std::collections::VecDeque;
 
@@ -26,6 +27,7 @@ use wddm_types::{FencePoint, GpuVa, NodeId, PAGE_BYTES, PageRun, Pages, ProcessI
 
 use crate::adapter::{Adapter, Payload, Waiter};
 use crate::machine::Cx;
+use crate::paging::buffer::Progress;
 use crate::paging::deferred::Deferred;
 use crate::start::StartError;
 
@@ -47,6 +49,8 @@ pub struct PagingRing {
     last_done: u64,
     last_paging_queue: u64,
     progress_value: u64,
+    /// Nothing is built before the ring's progress reaches this: an allocation is to come to rest.
+    hold_until: u64,
     /// The scheduler holds the ring behind a wait packet.
     waiting_packet: bool,
     /// A wait for the ring's own progress is registered.
@@ -78,7 +82,7 @@ struct QueuedWork {
     /// The memory manager's number of it; 0 for the kernel's own.
     serial: u64,
     operations: VecDeque<Operation>,
-    multipass: u64,
+    progress: Progress,
     /// Paging queue and the value of its fence that the work completes.
     completes: Option<(u64, u64)>,
     destroys: Vec<KmdAllocation>,
@@ -101,6 +105,7 @@ impl PagingRing {
             last_done: 0,
             last_paging_queue: 0,
             progress_value: 0,
+            hold_until: 0,
             waiting_packet: false,
             waiting_progress: false,
         }
@@ -110,6 +115,11 @@ impl PagingRing {
     pub fn abandon(&mut self) {
         self.building.clear();
         self.held.clear();
+    }
+
+    /// The progress at which the next buffer may be built.
+    fn next_value(&self) -> u64 {
+        self.buffers[self.next_buffer].busy_until.max(self.hold_until)
     }
 
     /// The driver's handle of the paging queue.
@@ -247,7 +257,7 @@ impl Adapter {
             number,
             serial: work.serial,
             operations: work.operations.into(),
-            multipass: 0,
+            progress: Progress::default(),
             completes,
             destroys,
         };

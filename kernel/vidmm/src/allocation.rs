@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 
 use ddi::{AllocationFlags, AllocationInfo, SegmentFlags};
-use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
+use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
 use crate::budget::ProcessPriority;
 use crate::extent::{Extents, PageSet};
 use crate::offer::Offer;
+use crate::operation::Operation;
 use crate::rank::Standing;
 use crate::segment::Segment;
 use crate::slab::{DeviceId, SpaceId};
@@ -107,6 +108,21 @@ impl<F> Allocation<F> {
         self.info.flags.contains(AllocationFlags::ACCESSED_PHYSICALLY)
     }
 
+    /// The notice that it goes, if its driver wants one.
+    // spec: memory §3.4, operation 15
+    pub fn goes(&self) -> Option<Operation> {
+        let wanted = self.info.flags.contains(AllocationFlags::EXPLICIT_RESIDENCY_NOTIFICATION);
+        let address = PhysicalAddress { segment: SegmentId::SYSTEM, offset: 0 };
+        wanted.then_some(Operation::NotifyResidency { allocation: self.info.allocation, address, resident: false })
+    }
+
+    /// The notice that it came to these frames, if its driver wants one. It is accessed physically: there is no part.
+    pub fn came(&self, segment: SegmentId, first: u64) -> Option<Operation> {
+        let wanted = self.info.flags.contains(AllocationFlags::EXPLICIT_RESIDENCY_NOTIFICATION);
+        let address = PhysicalAddress { segment, offset: first * PAGE_BYTES };
+        wanted.then_some(Operation::NotifyResidency { allocation: self.info.allocation, address, resident: true })
+    }
+
     /// Bytes, rounded to pages.
     pub fn bytes(&self) -> u64 {
         Pages(self.pages).bytes()
@@ -198,9 +214,6 @@ fn check_flags(flags: AllocationFlags) -> Result<(), AllocationError> {
     }
     if flags.contains(F::PERMANENT_SYS_MEM) {
         return Err(AllocationError::NotBuilt("PermanentSysMem"));
-    }
-    if flags.contains(F::EXPLICIT_RESIDENCY_NOTIFICATION) {
-        return Err(AllocationError::NotBuilt("NOTIFY_RESIDENCY"));
     }
     Ok(())
 }

@@ -66,7 +66,9 @@ impl<F: Copy + Eq> VidMm<F> {
                 size_bytes: extent.count * PAGE_BYTES,
                 segment,
                 address: base + extent.frame * PAGE_BYTES,
+                contiguous: allocation.contiguous(),
                 backing: allocation.backing_of(extent.page, extent.count),
+                through: None,
                 direction: Direction::Out,
             });
             allocation.valid.insert(extent.page, extent.count);

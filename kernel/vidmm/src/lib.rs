@@ -21,7 +21,7 @@
 //! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
 //! `plan`, `rank`, `victim` content in and out; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `offer` and
 //! `pin` what may go and what must stay; `idle` work done ahead; `lock` the CPU's view; `mapping`, `entry`, `space`, `page_table`, `tables` addresses;
-//! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work; `usage` numbers; `policy` every free choice.
+//! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does; `usage` numbers; `policy` every free choice.
 
 mod allocation;
 mod budget;
@@ -31,6 +31,7 @@ mod idle;
 mod lock;
 mod mapping;
 mod offer;
+mod operation;
 mod page_table;
 mod paging;
 mod pin;
@@ -57,7 +58,8 @@ pub use budget::{BudgetChange, ProcessPriority, ReservationError};
 pub use lock::{LockError, LockPlan};
 pub use mapping::{MapError, MapRequest, Target};
 pub use offer::{OfferError, OfferFlags, OfferPriority, ReclaimError, ReclaimResult, Reclaimed};
-pub use paging::{Cause, Direction, Move, MoveKind, Operation, Work};
+pub use operation::{Direction, Operation, Part};
+pub use paging::{Cause, Move, MoveKind, Work};
 pub use pin::{PinError, PriorityError};
 pub use policy::Policy;
 pub use residency::{EvictError, EvictFlags, MakeResidentError, MakeResidentFlags};

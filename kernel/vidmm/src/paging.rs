@@ -1,11 +1,13 @@
 //! Paging work as values: what is to be done with memory, after which fence points, and why. It performs nothing:
-//! whoever owns the paging ring turns each [`Operation`] into a driver call and queues the work.
+//! whoever owns the paging ring turns each [`Operation`] into a driver call and queues the work. Operations themselves
+//! are `operation`.
 
 use std::collections::BTreeMap;
 
-use ddi::{KmdAllocation, Pte};
+use ddi::KmdAllocation;
 use wddm_types::{FencePoint, GpuVa, PageRun, PhysicalAddress, SegmentId};
 
+pub(crate) use crate::operation::{Direction, Operation};
 use crate::slab::{AllocationId, DeviceId, SpaceId};
 
 /// One piece of paging work. Works enter the adapter's one paging ring in the order in which VidMm returned them.
@@ -32,109 +34,6 @@ pub struct Work<F> {
     pub operations: Vec<Operation>,
     /// What moved, for events: one entry per allocation and kind.
     pub moves: Vec<Move>,
-}
-
-/// Which way a transfer goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// System memory to segment.
-    In,
-    /// Segment to system memory.
-    Out,
-}
-
-/// A paging operation (memory §3.3), owned; one to one with a driver's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// Copies between the backing store and a segment.
-    Transfer {
-        /// Whose content.
-        allocation: KmdAllocation,
-        /// Byte offset of the range within the allocation.
-        allocation_offset: u64,
-        /// Bytes of the range.
-        size_bytes: u64,
-        /// The segment.
-        segment: SegmentId,
-        /// GPU address (base + offset) of the range's first byte; `allocation_offset` is already in it, because
-        /// scattered content has no common origin.
-        address: u64,
-        /// System pages of the range: they begin at its first byte (MdlOffset 0).
-        backing: Vec<PageRun>,
-        /// Which way.
-        direction: Direction,
-    },
-    /// Fills a range of a segment with a pattern.
-    Fill {
-        /// Whose content.
-        allocation: KmdAllocation,
-        /// Byte offset of the range within the allocation.
-        allocation_offset: u64,
-        /// Bytes of the range.
-        size_bytes: u64,
-        /// The pattern.
-        pattern: u32,
-        /// The segment.
-        segment: SegmentId,
-        /// GPU address of the range's first byte.
-        address: u64,
-    },
-    /// Redirects aperture pages to system pages.
-    MapAperture {
-        /// `None` for the kernel's own pages.
-        allocation: Option<KmdAllocation>,
-        /// The aperture.
-        segment: SegmentId,
-        /// First aperture page.
-        offset_in_pages: u64,
-        /// The system pages; as many aperture pages.
-        backing: Vec<PageRun>,
-    },
-    /// Redirects aperture pages to the dummy page.
-    UnmapAperture {
-        /// `None` for the kernel's own pages.
-        allocation: Option<KmdAllocation>,
-        /// The aperture.
-        segment: SegmentId,
-        /// First aperture page.
-        offset_in_pages: u64,
-        /// How many.
-        number_of_pages: u64,
-        /// System physical address of the dummy page.
-        dummy_page: u64,
-    },
-    /// Writes entries of one page table.
-    UpdatePageTable {
-        /// Whose.
-        space: SpaceId,
-        /// Level of the table, leaf 0.
-        level: u32,
-        /// The table.
-        table: PhysicalAddress,
-        /// First entry.
-        start_index: u32,
-        /// How many.
-        count: u32,
-        /// The first entry; each next one names the next 4-KB page unless `repeat`.
-        first: Pte,
-        /// All entries are `first`.
-        repeat: bool,
-        /// First write into a fresh table.
-        initial: bool,
-        /// Address that the first entry translates.
-        first_va: GpuVa,
-    },
-    /// Forgets translations from `start` to `end`, both inclusive; both 0: of the whole space.
-    FlushTlb {
-        /// Whose.
-        space: SpaceId,
-        /// Its root.
-        root: PhysicalAddress,
-        /// First address.
-        start: GpuVa,
-        /// Last address.
-        end: GpuVa,
-    },
 }
 
 /// How content moved.
@@ -201,20 +100,24 @@ pub(crate) fn merge_points<F: Copy + Eq>(into: &mut Vec<FencePoint<F>>, points: 
     }
 }
 
-/// A work under construction. Its four sections keep the order of memory §8.3: content out and entries invalid, TLB,
-/// content in, entries valid, TLB.
+/// A work under construction. Its sections keep the order of memory §8.3: drivers told, content out, entries invalid,
+/// TLB; content in, drivers told, entries valid, TLB.
 #[derive(Debug)]
 pub(crate) struct Batch<F> {
     pub serial: u64,
     pub suspends: Vec<DeviceId>,
     pub after: Vec<FencePoint<F>>,
     pub clear: Vec<PageRun>,
+    /// Notices to the driver of what is about to leave.
+    pub leaving: Vec<Operation>,
     /// Copies out.
     pub out: Vec<Operation>,
     /// Entries made invalid, and aperture pages unmapped.
     pub invalidations: Vec<Operation>,
     /// Copies in and fills.
     pub content: Vec<Operation>,
+    /// Notices to the driver of what has come.
+    pub arrived: Vec<Operation>,
     /// Entries made valid.
     pub entries: Vec<Operation>,
     /// First and last address per space with entries made invalid.
@@ -248,9 +151,11 @@ impl<F: Copy + Eq> Batch<F> {
             suspends: Vec::new(),
             after: Vec::new(),
             clear: Vec::new(),
+            leaving: Vec::new(),
             out: Vec::new(),
             invalidations: Vec::new(),
             content: Vec::new(),
+            arrived: Vec::new(),
             entries: Vec::new(),
             stale: BTreeMap::new(),
             fresh: BTreeMap::new(),
@@ -272,10 +177,12 @@ impl<F: Copy + Eq> Batch<F> {
 
     /// The finished work; `None` when there is nothing to do. `flush_fresh`: the TLB may remember invalid entries.
     pub fn finish(mut self, flush_fresh: bool) -> Option<Work<F>> {
-        let mut operations = std::mem::take(&mut self.out);
+        let mut operations = std::mem::take(&mut self.leaving);
+        operations.append(&mut self.out);
         operations.append(&mut self.invalidations);
         operations.extend(flushes(&self.stale));
         operations.append(&mut self.content);
+        operations.append(&mut self.arrived);
         operations.append(&mut self.entries);
         if flush_fresh {
             operations.extend(flushes(&self.fresh));

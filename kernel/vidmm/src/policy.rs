@@ -50,6 +50,9 @@ pub struct Policy {
     pub plan_search_steps: u32,
     /// Dirty lazily evicted content is copied out while the copy engine is idle.
     pub write_back_ahead: bool,
+    /// Most that one sub-transfer moves (memory §3.2): a longer transfer is cut, so that no single command keeps the
+    /// copy engine for longer than some milliseconds. Not 0.
+    pub transfer_pages_max: Pages,
 }
 
 impl Policy {
@@ -71,6 +74,7 @@ impl Policy {
             budget_step_shift: 6,
             plan_search_steps: 256,
             write_back_ahead: false,
+            transfer_pages_max: Pages(65536),
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::paging::{Batch, Cause, Direction, Move, MoveKind, Operation, Work, me
 use crate::plan::{Claim, Limit, Place, Plan, Takes};
 use crate::slab::{AllocationId, DeviceId};
 use crate::suspend::Postponed;
+use crate::victim::cache_coherent;
 use crate::vidmm::VidMm;
 
 /// Why MakeResident failed; no count changed.
@@ -297,9 +298,10 @@ impl<F: Copy + Eq> VidMm<F> {
         for extent in &added {
             for (first, count, valid) in allocation.valid.split(extent.page, extent.count) {
                 let address = address_of(extent.frame + (first - extent.page));
+                let contiguous = allocation.contiguous();
                 let what = (allocation.info.allocation, first * PAGE_BYTES, count * PAGE_BYTES, segment, address);
                 let backing = if valid { allocation.backing_of(first, count) } else { Vec::new() };
-                batch.content.push(bring(what, backing, pattern));
+                batch.content.push(bring(what, contiguous, backing, pattern));
                 batch.moved(Move {
                     allocation: id,
                     kmd_allocation: allocation.info.allocation,
@@ -310,6 +312,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 });
             }
         }
+        batch.arrived.extend(added.first().and_then(|extent| allocation.came(segment, extent.frame)));
         for (first, count) in missing {
             writer.show(&self.spaces, &self.allocations[id], id, None, first, count, batch);
         }
@@ -334,11 +337,14 @@ impl<F: Copy + Eq> VidMm<F> {
             let place =
                 self.segments.iter_mut().find(|segment| segment.is_aperture()).expect("it lies behind an aperture");
             place.pool.take_exact(run);
+            batch.arrived.extend(allocation.came(place.id, run.first));
             batch.content.push(Operation::MapAperture {
+                device: Some(allocation.owner),
                 allocation: Some(allocation.info.allocation),
                 segment: place.id,
                 offset_in_pages: run.first,
                 backing: allocation.backing.clone(),
+                cache_coherent: cache_coherent(place, &allocation.info),
             });
         }
         writer.show(&self.spaces, &self.allocations[id], id, None, 0, pages, batch);
@@ -374,12 +380,28 @@ fn pair(missing: &[(u64, u64)], frames: &[PageRun]) -> Vec<Extent> {
 }
 
 /// Copies content in, or fills where there is none.
-fn bring(what: (KmdAllocation, u64, u64, SegmentId, u64), backing: Vec<PageRun>, pattern: u32) -> Operation {
+fn bring(
+    what: (KmdAllocation, u64, u64, SegmentId, u64),
+    contiguous: bool,
+    backing: Vec<PageRun>,
+    pattern: u32,
+) -> Operation {
     let (allocation, allocation_offset, size_bytes, segment, address) = what;
     if backing.is_empty() {
         // spec: memory §3.3 operation 1, the first commit of content that does not exist
         return Operation::Fill { allocation, allocation_offset, size_bytes, pattern, segment, address };
     }
     let direction = Direction::In;
-    Operation::Transfer { allocation, allocation_offset, size_bytes, segment, address, backing, direction }
+    let through = None;
+    Operation::Transfer {
+        allocation,
+        allocation_offset,
+        size_bytes,
+        segment,
+        address,
+        contiguous,
+        backing,
+        through,
+        direction,
+    }
 }

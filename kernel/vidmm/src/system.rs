@@ -30,6 +30,11 @@ impl<F: Copy + Eq> VidMm<F> {
         self.completed
     }
 
+    /// Most that one sub-transfer moves ([`Policy::transfer_pages_max`](crate::Policy::transfer_pages_max)).
+    pub fn transfer_pages_max(&self) -> Pages {
+        self.policy.transfer_pages_max
+    }
+
     /// Consecutive system pages for the kernel itself; `None`: scarcity.
     pub fn allocate_system(&mut self, pages: u64) -> Option<PageRun> {
         if pages == 0 { None } else { self.system.take_contiguous(pages, 1, false) }
@@ -54,8 +59,15 @@ impl<F: Copy + Eq> VidMm<F> {
         let run = (!pages.count.is_zero()).then(|| aperture.pool.take_contiguous(pages.count.0, 1, false)).flatten();
         let run = run.ok_or(ApertureFull)?;
         let segment = aperture.id;
-        let operation =
-            Operation::MapAperture { allocation: None, segment, offset_in_pages: run.first, backing: vec![pages] };
+        // The kernel writes them write-combined (memory §1.11), and such pages are never mapped coherently.
+        let operation = Operation::MapAperture {
+            device: None,
+            allocation: None,
+            segment,
+            offset_in_pages: run.first,
+            backing: vec![pages],
+            cache_coherent: false,
+        };
         Ok((PhysicalAddress { segment, offset: run.first * PAGE_BYTES }, operation))
     }
 
@@ -67,6 +79,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let first = at.offset / PAGE_BYTES;
         aperture.pool.give(PageRun { first, count });
         Operation::UnmapAperture {
+            device: None,
             allocation: None,
             segment: at.segment,
             offset_in_pages: first,

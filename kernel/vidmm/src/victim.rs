@@ -11,11 +11,13 @@
 //! | clean | yes | dropped |
 //! | clean | no (filled, never written) | dropped; the next commit fills again |
 
+use ddi::{AllocationFlags, AllocationInfo, SegmentFlags};
 use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
 
-use crate::allocation::Placement;
-use crate::extent::PageSet;
+use crate::allocation::{Allocation, Placement};
+use crate::extent::{Extent, PageSet};
 use crate::paging::{Batch, Cause, Direction, Move, MoveKind, Operation, merge_points};
+use crate::segment::Segment;
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
 
@@ -57,12 +59,14 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Takes the last `pages` resident pages of an allocation out of its memory segment.
     pub(crate) fn take_end(&mut self, id: AllocationId, pages: u64, cause: Cause, batch: &mut Batch<F>) {
         let writer = self.writer();
+        let dummy_page = self.dummy_page_address();
         let allocation = &mut self.allocations[id];
+        let goes = allocation.goes();
         let Placement::Memory(segment, extents) = &mut allocation.placement else {
             unreachable!("only content of a memory segment has pages there")
         };
         let segment = *segment;
-        let place = &mut self.segments[usize::from(segment.0) - 1];
+        let index = usize::from(segment.0) - 1;
         // What its owner has destroyed leaves as if it were destroyed now, whoever needs the room.
         let cause = if allocation.doomed.is_some() { Cause::Destroy } else { cause };
         // spec: memory §5.9, what is offered is thrown away
@@ -75,22 +79,19 @@ impl<F: Copy + Eq> VidMm<F> {
         let taken = extents.take_end(pages);
         let empty = extents.pages() == 0;
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
+        batch.leaving.extend(goes);
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         for extent in taken {
             // Nobody will read what is destroyed.
             let copied = (extent.dirty || listed) && cause != Cause::Destroy && !lost;
+            let address = self.segments[index].descriptor.base_address + extent.frame * PAGE_BYTES;
             if copied {
-                let backing = allocation.backing_of(extent.page, extent.count);
-                batch.out.push(Operation::Transfer {
-                    allocation: allocation.info.allocation,
-                    allocation_offset: extent.page * PAGE_BYTES,
-                    size_bytes: extent.count * PAGE_BYTES,
-                    segment,
-                    address: place.descriptor.base_address + extent.frame * PAGE_BYTES,
-                    backing,
-                    direction: Direction::Out,
-                });
+                copy_out(&mut self.segments, allocation, &extent, (segment, address), dummy_page, batch);
                 allocation.valid.insert(extent.page, extent.count);
+            } else if cause != Cause::Destroy {
+                // spec: memory §3.3, operation 2
+                let allocation = allocation.info.allocation;
+                batch.out.push(Operation::Discard { allocation, segment, address });
             }
             batch.moved(Move {
                 allocation: id,
@@ -100,7 +101,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 cause,
                 segment,
             });
-            place.pool.give(PageRun { first: extent.frame, count: Pages(extent.count) });
+            self.segments[index].pool.give(PageRun { first: extent.frame, count: Pages(extent.count) });
             match ranges.last_mut() {
                 Some((first, count)) if *first + *count == extent.page => *count += extent.count,
                 _ => ranges.push((extent.page, extent.count)),
@@ -130,15 +131,18 @@ impl<F: Copy + Eq> VidMm<F> {
         let dummy_page = self.dummy_page_address();
         let allocation = &mut self.allocations[id];
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
+        batch.leaving.extend(allocation.goes());
         allocation.placement = Placement::None;
         allocation.last_work = batch.serial;
         let (pages, kmd_allocation) = (allocation.pages, allocation.info.allocation);
+        let device = Some(allocation.owner);
         self.writer().hide(&self.spaces, &self.allocations[id], 0, pages, batch);
         if let Some(run) = aperture {
             let place =
                 self.segments.iter_mut().find(|segment| segment.is_aperture()).expect("it lies behind an aperture");
             place.pool.give(run);
             batch.invalidations.push(Operation::UnmapAperture {
+                device,
                 allocation: Some(kmd_allocation),
                 segment: place.id,
                 offset_in_pages: run.first,
@@ -174,4 +178,66 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         self.rerank(id);
     }
+}
+
+/// Copies a dirty range to its backing store: through an aperture that it may be evicted through, so that both ends lie
+/// in GPU space; by the page list where there is none or none with room, because an eviction must not fail for that.
+// spec: memory §8.3
+fn copy_out<F>(
+    segments: &mut [Segment],
+    allocation: &Allocation<F>,
+    extent: &Extent,
+    from: (SegmentId, u64),
+    dummy_page: u64,
+    batch: &mut Batch<F>,
+) {
+    let backing = allocation.backing_of(extent.page, extent.count);
+    let window = allocation.info.eviction_segments.iter().find_map(|id| {
+        let run = segments[usize::from(id.0) - 1].pool.take_contiguous(extent.count, 1, false)?;
+        Some((id, run))
+    });
+    let (kmd_allocation, device) = (allocation.info.allocation, Some(allocation.owner));
+    let mut through = None;
+    if let Some((id, run)) = window {
+        let aperture = &mut segments[usize::from(id.0) - 1];
+        // Only for this copy: whoever uses these pages next stands behind it in the ring.
+        aperture.pool.give(run);
+        through = Some((id, aperture.descriptor.base_address + run.first * PAGE_BYTES));
+        batch.out.push(Operation::MapAperture {
+            device,
+            allocation: Some(kmd_allocation),
+            segment: id,
+            offset_in_pages: run.first,
+            backing: backing.clone(),
+            cache_coherent: cache_coherent(aperture, &allocation.info),
+        });
+    }
+    batch.out.push(Operation::Transfer {
+        allocation: kmd_allocation,
+        allocation_offset: extent.page * PAGE_BYTES,
+        size_bytes: extent.count * PAGE_BYTES,
+        segment: from.0,
+        address: from.1,
+        contiguous: allocation.contiguous(),
+        backing,
+        through,
+        direction: Direction::Out,
+    });
+    if let Some((id, run)) = window {
+        batch.out.push(Operation::UnmapAperture {
+            device,
+            allocation: Some(kmd_allocation),
+            segment: id,
+            offset_in_pages: run.first,
+            number_of_pages: run.count.0,
+            dummy_page,
+        });
+    }
+}
+
+/// Whether pages of an allocation are mapped cache-coherently: cacheable ones into an aperture that can, never
+/// write-combined ones.
+// spec: memory §3.4 operation 5, §1.5 bit 4
+pub(crate) fn cache_coherent(aperture: &Segment, info: &AllocationInfo) -> bool {
+    info.flags.contains(AllocationFlags::CACHED) && aperture.descriptor.flags.contains(SegmentFlags::CACHE_COHERENT)
 }

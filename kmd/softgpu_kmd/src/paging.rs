@@ -137,8 +137,9 @@ impl<'a> Pieces<'a> {
                 let root = geometry.table_offset(root).ok_or(OUTSIDE)?;
                 Ok(Pieces::One(Some(Command::FlushTlb { root, first_va: start.0, last_va: end.0 })))
             }
-            // spec: memory §3.3, what the driver did not ask for must not come
-            PagingOp::DiscardContent { .. } => Ok(Pieces::One(None)),
+            // The device keeps nothing beside the frames themselves: there is nothing to throw away and nothing to note.
+            PagingOp::DiscardContent { .. } | PagingOp::NotifyResidency { .. } => Ok(Pieces::One(None)),
+            // What the driver did not ask for must not come.
             PagingOp::ReadPhysical { .. }
             | PagingOp::WritePhysical { .. }
             | PagingOp::SpecialLockTransfer { .. }
@@ -147,7 +148,6 @@ impl<'a> Pieces<'a> {
             | PagingOp::InitContextResource { .. }
             | PagingOp::UpdateContextAllocation { .. }
             | PagingOp::CopyPageTableEntries { .. }
-            | PagingOp::NotifyResidency { .. }
             | PagingOp::MapApertureSegment2 { .. }
             | PagingOp::NotifyFenceResidency { .. }
             | PagingOp::NotifyAlloc { .. } => Err(Fatal("an operation that the driver did not ask for")),

@@ -3,5 +3,7 @@
 mod blame;
 mod congestion;
 mod fences;
+mod paging;
+mod stubborn;
 mod submission;
 mod world;

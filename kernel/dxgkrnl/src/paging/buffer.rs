@@ -1,20 +1,49 @@
 //! Paging buffers: the memory manager's operations become the driver's, packed until a buffer is full (memory §3).
 
-use ddi::{BuildPagingBuffer, Mdl, PagingOp, PagingStatus, SubmitCommandToHwQueue, TransferEnd, TransferFlags};
+use ddi::{BuildPagingBuffer, PageTableUpdateMode, PagingOp, PagingStatus, SubmitCommandToHwQueue};
 use events::Event;
-use vidmm::{Operation, SpaceId};
+use vidmm::{Operation, Part};
 use wddm_types::GpuVa;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::paging::Submitted;
+use crate::paging::operation::{Asked, Names, as_paging_op};
+use crate::paging::{QueuedWork, Submitted};
+
+/// Most calls of the driver for one part of an operation: one that never comes to an end would keep the ring for ever.
+const PASSES_MAX: u32 = 1 << 16;
+
+/// How far the operation at a work's head has got.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    /// Bytes in sub-transfers that are built.
+    done_bytes: u64,
+    /// The driver's MultipassOffset within the sub-transfer.
+    multipass: u64,
+    /// Calls for this sub-transfer.
+    passes: u32,
+    /// The driver said that the allocation is busy; it has been waited for.
+    idle: bool,
+}
+
+/// How a paging buffer came to its end.
+enum Filled {
+    /// The work is built.
+    Whole,
+    /// The driver needs another buffer.
+    Full,
+    /// The allocation is to come to rest first.
+    Busy,
+}
 
 impl Adapter {
     /// Executes operations at once by the CPU: tables of the paging process, aperture entries of paging buffers.
     // spec: memory §3.4 (paging-process tables)
     pub fn execute_now(&mut self, operations: Vec<Operation>) -> Result<(), ()> {
         for operation in &operations {
-            let operation = as_paging_op(operation, &self.spaces, ddi::PageTableUpdateMode::CpuVirtual);
+            let asked = Asked { part: operation.part(0, wddm_types::Pages(u64::MAX >> 12)), idle: true };
+            let names = Names { spaces: &self.spaces, devices: &self.devices };
+            let operation = as_paging_op(operation, &names, PageTableUpdateMode::CpuVirtual, asked);
             let mut build = BuildPagingBuffer {
                 buffer: &mut [],
                 written: 0,
@@ -34,7 +63,7 @@ impl Adapter {
         while self.stopped.is_none() && !self.ring.building.is_empty() {
             let progress = self.ring.queue.as_ref().expect("the ring runs").progress;
             let reached = self.current_value(progress);
-            if self.ring.buffers[self.ring.next_buffer].busy_until > reached {
+            if self.ring.next_value() > reached {
                 return;
             }
             if let Err(reason) = self.build_one_buffer(cx) {
@@ -44,78 +73,103 @@ impl Adapter {
     }
 
     /// Fills the next buffer from the oldest work and submits it.
-    // spec: memory §3.2
+    // spec: memory §3.1, memory §3.2
     fn build_one_buffer(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let buffer = &self.ring.buffers[self.ring.next_buffer];
         let (va, address) = (buffer.va, buffer.address);
         let mut words = vec![0u64; buffer.words];
         let mut used = 0;
-        let signal = self.ring.building[0].completes.map(|(queue, value)| {
-            let slot = &self.fences[self.paging_queues[queue].fence].slot;
-            PagingOp::SignalMonitoredFence {
-                current: slot.system_current_va,
-                monitored: slot.system_monitored_va,
-                value,
-            }
-        });
-        let work = self.ring.building.front_mut().expect("a work to build");
-        let number = work.number;
-        let full = loop {
-            let (operation, last) = match (work.operations.front(), signal) {
-                (Some(operation), _) => {
-                    (as_paging_op(operation, &self.spaces, ddi::PageTableUpdateMode::GpuPhysical), false)
-                }
-                (None, Some(signal)) => (signal, true),
-                (None, None) => break false,
-            };
-            let before = work.multipass;
-            let mut build = BuildPagingBuffer {
-                buffer: &mut words[used..],
-                written: 0,
-                operation,
-                multipass_offset: before,
-                buffer_va: va.offset(used as u64 * 8),
-                immediate: false,
-                system_context: self.ring.context,
-                // CAST: a paging buffer is far below 4 GiB.
-                write_offset: (used * 8) as u32,
-            };
-            let result = self.miniport.build_paging_buffer(&mut build);
-            let (written, multipass) = (build.written, build.multipass_offset);
-            if written > words.len() - used {
-                return Err("the driver wrote past its paging buffer".into());
-            }
-            used += written;
-            match result {
-                Ok(()) if last => break false,
-                Ok(()) => {
-                    work.multipass = 0;
-                    work.operations.pop_front();
-                }
-                Err(PagingStatus::InsufficientDmaBuffer) if used == 0 && multipass == before => {
-                    return Err("the driver asked for a new paging buffer on an empty one".into());
-                }
-                Err(PagingStatus::InsufficientDmaBuffer) => {
-                    work.multipass = multipass;
-                    break true;
-                }
-                Err(PagingStatus::AllocationBusy) => {
-                    return Err("the driver answered ALLOCATION_BUSY, which this operation does not allow".into());
-                }
-                Err(PagingStatus::Fatal(reason)) => return Err(format!("BuildPagingBuffer failed: {reason}")),
+        let filled = loop {
+            if let Some(filled) = self.build_one_call(&mut words, &mut used, va)? {
+                break filled;
             }
         };
-        self.memory.store_words(address, used as u64, |index| words[index as usize]);
-        self.submit_buffer(cx, number, used, va)?;
-        if !full {
-            let work = self.ring.building.pop_front().expect("the work just built");
-            let progress_value = self.ring.progress_value;
-            self.ring.submitted.push_back(Submitted { progress_value, number, serial: work.serial });
-            for allocation in work.destroys {
-                crate::memory::destroy_in_driver(self, allocation);
+        let number = self.ring.building[0].number;
+        // A buffer that only marks the end of a work is submitted too: its progress value completes the work.
+        if used > 0 || matches!(filled, Filled::Whole) {
+            self.memory.store_words(address, used as u64, |index| words[index as usize]);
+            self.submit_buffer(cx, number, used, va)?;
+        }
+        match filled {
+            Filled::Full => {}
+            // Nothing of the adapter's other work refers to the allocation any more: the work has waited for that before
+            // it was built. What is left is the paging work before it.
+            Filled::Busy => self.ring.hold_until = self.ring.progress_value,
+            Filled::Whole => {
+                let work = self.ring.building.pop_front().expect("the work just built");
+                let progress_value = self.ring.progress_value;
+                self.ring.submitted.push_back(Submitted { progress_value, number, serial: work.serial });
+                for allocation in work.destroys {
+                    crate::memory::destroy_in_driver(self, allocation);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Asks the driver once: for the part of the oldest work that comes next, or for the signal behind its last one.
+    // spec: memory §3.2
+    fn build_one_call(&mut self, words: &mut [u64], used: &mut usize, va: GpuVa) -> Result<Option<Filled>, String> {
+        let work = self.ring.building.front_mut().expect("a work to build");
+        let names = Names { spaces: &self.spaces, devices: &self.devices };
+        let before = work.progress;
+        let part = work.operations.front().map(|head| head.part(before.done_bytes, self.vidmm.transfer_pages_max()));
+        let operation = match (work.operations.front(), part) {
+            (Some(head), Some(part)) => {
+                as_paging_op(head, &names, PageTableUpdateMode::GpuPhysical, Asked { part, idle: before.idle })
+            }
+            _ => match work.completes {
+                Some((queue, value)) => {
+                    let slot = &self.fences[self.paging_queues[queue].fence].slot;
+                    let (current, monitored) = (slot.system_current_va, slot.system_monitored_va);
+                    PagingOp::SignalMonitoredFence { current, monitored, value }
+                }
+                None => return Ok(Some(Filled::Whole)),
+            },
+        };
+        let may_be_busy = operation.may_be_busy();
+        let mut build = BuildPagingBuffer {
+            buffer: &mut words[*used..],
+            written: 0,
+            operation,
+            multipass_offset: before.multipass,
+            buffer_va: va.offset(*used as u64 * 8),
+            immediate: false,
+            system_context: self.ring.context,
+            // CAST: a paging buffer is far below 4 GiB.
+            write_offset: (*used * 8) as u32,
+        };
+        let result = self.miniport.build_paging_buffer(&mut build);
+        let (written, multipass) = (build.written, build.multipass_offset);
+        if written > words.len() - *used {
+            return Err("the driver wrote past its paging buffer".into());
+        }
+        let fresh = *used == 0;
+        *used += written;
+        match result {
+            Ok(()) => Ok(work.advance(part)),
+            Err(PagingStatus::InsufficientDmaBuffer) if fresh && written == 0 => {
+                Err("the driver asked for a new paging buffer on an empty one".into())
+            }
+            Err(PagingStatus::InsufficientDmaBuffer) if before.passes == PASSES_MAX => {
+                Err("the driver never comes to the end of a paging operation".into())
+            }
+            Err(PagingStatus::InsufficientDmaBuffer) => {
+                work.progress.multipass = multipass;
+                work.progress.passes += 1;
+                Ok(Some(Filled::Full))
+            }
+            Err(PagingStatus::AllocationBusy) => match may_be_busy {
+                Some(false) => {
+                    work.progress.multipass = multipass;
+                    work.progress.idle = true;
+                    Ok(Some(Filled::Busy))
+                }
+                Some(true) => Err("the driver answered ALLOCATION_BUSY for an allocation that is idle".into()),
+                None => Err("the driver answered ALLOCATION_BUSY, which this operation does not allow".into()),
+            },
+            Err(PagingStatus::Fatal(reason)) => Err(format!("BuildPagingBuffer failed: {reason}")),
+        }
     }
 
     fn submit_buffer(&mut self, cx: &mut Cx<'_>, number: u64, used: usize, va: GpuVa) -> Result<(), String> {
@@ -143,87 +197,17 @@ impl Adapter {
     }
 }
 
-/// The memory manager's operation as the driver's.
-fn as_paging_op<'a>(
-    operation: &'a Operation,
-    spaces: &std::collections::BTreeMap<SpaceId, ddi::KmdProcess>,
-    mode: ddi::PageTableUpdateMode,
-) -> PagingOp<'a> {
-    // PANIC: a space leaves the table only after the ring has got past every operation on it.
-    let process = |space: &SpaceId| spaces[space];
-    match operation {
-        Operation::Transfer { allocation, size_bytes, segment, address, backing, direction, .. } => {
-            // A page run of a scattered allocation is a transfer of its own: TransferOffset 0 from the run's own address.
-            let (here, there) = (
-                TransferEnd::Segment { segment: *segment, address: *address },
-                TransferEnd::Mdl(Mdl { runs: backing }),
-            );
-            let (source, destination) = match direction {
-                vidmm::Direction::In => (there, here),
-                vidmm::Direction::Out => (here, there),
-            };
-            let flags = TransferFlags::TRANSFER_START | TransferFlags::TRANSFER_END;
-            PagingOp::Transfer {
-                allocation: Some(*allocation),
-                transfer_offset: 0,
-                size_bytes: *size_bytes,
-                source,
-                destination,
-                flags,
-                mdl_offset: 0,
-            }
+impl QueuedWork {
+    /// The driver has built a part, or the signal behind the last operation (`None`). Answers when that was all.
+    fn advance(&mut self, part: Option<Part>) -> Option<Filled> {
+        let Some(part) = part else { return Some(Filled::Whole) };
+        if part.last {
+            self.operations.pop_front();
+            self.progress = Progress::default();
+        } else {
+            let Progress { done_bytes, idle, .. } = self.progress;
+            self.progress = Progress { done_bytes: done_bytes + part.size_bytes, idle, ..Progress::default() };
         }
-        Operation::Fill { allocation, size_bytes, pattern, segment, address, .. } => PagingOp::Fill {
-            allocation: Some(*allocation),
-            size_bytes: *size_bytes,
-            pattern: *pattern,
-            segment: *segment,
-            address: *address,
-        },
-        Operation::MapAperture { allocation, segment, offset_in_pages, backing } => PagingOp::MapApertureSegment {
-            device: None,
-            allocation: *allocation,
-            segment: *segment,
-            offset_in_pages: *offset_in_pages,
-            number_of_pages: backing.iter().map(|run| run.count.0).sum(),
-            mdl: Mdl { runs: backing },
-            mdl_offset: 0,
-            cache_coherent: true,
-        },
-        Operation::UnmapAperture { allocation, segment, offset_in_pages, number_of_pages, dummy_page } => {
-            PagingOp::UnmapApertureSegment {
-                device: None,
-                allocation: *allocation,
-                segment: *segment,
-                offset_in_pages: *offset_in_pages,
-                number_of_pages: *number_of_pages,
-                dummy_page: *dummy_page,
-            }
-        }
-        Operation::UpdatePageTable { space, level, table, start_index, count, first, repeat, initial, first_va } => {
-            PagingOp::UpdatePageTable {
-                allocation: None,
-                allocation_offset: 0,
-                driver_protection: 0,
-                notify_eviction: false,
-                use_64kb_pages: false,
-                native_fence: false,
-                first_64kb: None,
-                table_va: GpuVa::NULL,
-                level: *level,
-                table: *table,
-                start_index: *start_index,
-                count: *count,
-                first: *first,
-                repeat: *repeat,
-                initial: *initial,
-                process: process(space),
-                mode,
-                first_va: *first_va,
-            }
-        }
-        Operation::FlushTlb { space, root, start, end } => {
-            PagingOp::FlushTlb { root: *root, process: process(space), start: *start, end: *end }
-        }
+        None
     }
 }

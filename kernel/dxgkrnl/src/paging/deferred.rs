@@ -102,7 +102,8 @@ impl Adapter {
         // Half of the buffers at once: the hardware has the other half to go on with, and the CPU is woken seldom.
         let count = self.ring.buffers.len();
         let middle = (self.ring.next_buffer + (count - 1) / 2) % count;
-        let buffer_value = (!self.ring.building.is_empty()).then(|| self.ring.buffers[middle].busy_until);
+        let buffer_value =
+            (!self.ring.building.is_empty()).then(|| self.ring.buffers[middle].busy_until.max(self.ring.hold_until));
         let Some(value) = [answer_value, buffer_value].into_iter().flatten().min() else { return };
         let point = [self.point(progress, value)];
         if self.begin_wait(cx, &point, WaitMode::All, Waiter::Ring { packet: false }) {

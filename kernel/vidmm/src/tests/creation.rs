@@ -135,7 +135,7 @@ fn kernel_pages_pass_through_the_aperture() {
     let pages = mm.allocate_system(3).expect("free");
     let (at, operation) = mm.aperture_map_system(pages).expect("the aperture has room");
     assert_eq!(at.segment, APERTURE);
-    let crate::Operation::MapAperture { allocation: None, segment: APERTURE, offset_in_pages, backing } = operation
+    let crate::Operation::MapAperture { allocation: None, segment: APERTURE, offset_in_pages, backing, .. } = operation
     else {
         panic!("{operation:?}");
     };

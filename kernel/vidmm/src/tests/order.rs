@@ -10,6 +10,9 @@ fn tag(operation: &Operation) -> &'static str {
     match operation {
         Operation::Transfer { direction: Direction::Out, .. } => "out",
         Operation::Transfer { direction: Direction::In, .. } => "in",
+        Operation::Discard { .. } => "discard",
+        Operation::NotifyResidency { resident: true, .. } => "came",
+        Operation::NotifyResidency { resident: false, .. } => "goes",
         Operation::Fill { .. } => "fill",
         Operation::UpdatePageTable { first, .. } if first.flags.is_empty() => "invalid",
         Operation::UpdatePageTable { .. } => "valid",

@@ -204,7 +204,11 @@ impl Machine {
                         self.entries.insert((*table, start_index + index), entry);
                     }
                 }
-                Operation::MapAperture { .. } | Operation::UnmapAperture { .. } | Operation::FlushTlb { .. } => {}
+                Operation::MapAperture { .. }
+                | Operation::UnmapAperture { .. }
+                | Operation::Discard { .. }
+                | Operation::NotifyResidency { .. }
+                | Operation::FlushTlb { .. } => {}
             }
         }
     }

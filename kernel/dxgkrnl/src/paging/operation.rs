@@ -1,0 +1,154 @@
+//! The memory manager's operations as the driver's (memory §3.4). The only file that knows both.
+
+use std::collections::BTreeMap;
+
+use ddi::{KmdDevice, KmdProcess, Mdl, PageTableUpdateMode, PagingOp, TransferEnd, TransferFlags};
+use vidmm::{DeviceId, Direction, Operation, Part, SpaceId};
+use wddm_types::{GpuVa, PAGE_BYTES};
+
+use crate::object::{Device, Store};
+
+/// The driver's handles of what operations name.
+pub(super) struct Names<'a> {
+    pub spaces: &'a BTreeMap<SpaceId, KmdProcess>,
+    pub devices: &'a Store<Device>,
+}
+
+impl Names<'_> {
+    /// A device; `None` when it is gone already and only its memory is still under way.
+    fn device(&self, id: Option<DeviceId>) -> Option<KmdDevice> {
+        let id = id?;
+        self.devices.iter().find(|(_, device)| device.vidmm == id).map(|(_, device)| device.kmd)
+    }
+}
+
+/// Which part of an operation the driver is asked for, and what it is told of the allocation.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub part: Part,
+    /// The driver said that the allocation is busy, and it has been waited for.
+    pub idle: bool,
+}
+
+/// The memory manager's operation as the driver's.
+pub(super) fn as_paging_op<'a>(
+    operation: &'a Operation,
+    names: &Names<'_>,
+    mode: PageTableUpdateMode,
+    asked: Asked,
+) -> PagingOp<'a> {
+    // PANIC: a space leaves the table only after the ring has got past every operation on it.
+    let process = |space: &SpaceId| names.spaces[space];
+    match operation {
+        Operation::Transfer { .. } => transfer(operation, asked),
+        Operation::Fill { allocation, size_bytes, pattern, segment, address, .. } => PagingOp::Fill {
+            allocation: Some(*allocation),
+            size_bytes: *size_bytes,
+            pattern: *pattern,
+            segment: *segment,
+            address: *address,
+        },
+        Operation::Discard { allocation, segment, address } => PagingOp::DiscardContent {
+            allocation: *allocation,
+            allocation_is_idle: asked.idle,
+            segment: *segment,
+            address: *address,
+        },
+        Operation::NotifyResidency { allocation, address, resident } => {
+            PagingOp::NotifyResidency { allocation: *allocation, address: *address, resident: *resident }
+        }
+        Operation::MapAperture { device, allocation, segment, offset_in_pages, backing, cache_coherent } => {
+            PagingOp::MapApertureSegment {
+                device: names.device(*device),
+                allocation: *allocation,
+                segment: *segment,
+                offset_in_pages: *offset_in_pages,
+                number_of_pages: backing.iter().map(|run| run.count.0).sum(),
+                mdl: Mdl { runs: backing },
+                mdl_offset: 0,
+                cache_coherent: *cache_coherent,
+            }
+        }
+        Operation::UnmapAperture { device, allocation, segment, offset_in_pages, number_of_pages, dummy_page } => {
+            PagingOp::UnmapApertureSegment {
+                device: names.device(*device),
+                allocation: *allocation,
+                segment: *segment,
+                offset_in_pages: *offset_in_pages,
+                number_of_pages: *number_of_pages,
+                dummy_page: *dummy_page,
+            }
+        }
+        Operation::UpdatePageTable { space, level, table, start_index, count, first, repeat, initial, first_va } => {
+            PagingOp::UpdatePageTable {
+                allocation: None,
+                allocation_offset: 0,
+                driver_protection: 0,
+                notify_eviction: false,
+                use_64kb_pages: false,
+                native_fence: false,
+                first_64kb: None,
+                table_va: GpuVa::NULL,
+                level: *level,
+                table: *table,
+                start_index: *start_index,
+                count: *count,
+                first: *first,
+                repeat: *repeat,
+                initial: *initial,
+                process: process(space),
+                mode,
+                first_va: *first_va,
+            }
+        }
+        Operation::FlushTlb { space, root, start, end } => {
+            PagingOp::FlushTlb { root: *root, process: process(space), start: *start, end: *end }
+        }
+    }
+}
+
+/// One sub-transfer. SegmentAddress is the origin of the allocation where it has one, and the driver adds TransferOffset
+/// (memory §10.2); a run of a scattered allocation has no origin but its own, and TransferOffset counts from there.
+// spec: memory §3.2, memory §3.4
+fn transfer(operation: &Operation, asked: Asked) -> PagingOp<'_> {
+    let Operation::Transfer {
+        allocation,
+        allocation_offset,
+        segment,
+        address,
+        contiguous,
+        backing,
+        through,
+        direction,
+        ..
+    } = operation
+    else {
+        unreachable!("asked for transfers only")
+    };
+    let part = asked.part;
+    // Through an aperture both ends get TransferOffset, and the window has no room before the range.
+    let before = if *contiguous && through.is_none() { *allocation_offset } else { 0 };
+    let here = TransferEnd::Segment { segment: *segment, address: address - before };
+    let there = match through {
+        None => TransferEnd::Mdl(Mdl { runs: backing }),
+        Some((aperture, shown_at)) => TransferEnd::Segment { segment: *aperture, address: *shown_at },
+    };
+    let (source, destination) = match direction {
+        Direction::In => (there, here),
+        Direction::Out => (here, there),
+    };
+    let mut flags = TransferFlags::empty();
+    flags.set(TransferFlags::TRANSFER_START, part.first);
+    flags.set(TransferFlags::TRANSFER_END, part.last);
+    flags.set(TransferFlags::ALLOCATION_IS_IDLE, asked.idle);
+    PagingOp::Transfer {
+        allocation: Some(*allocation),
+        transfer_offset: before + part.offset_bytes,
+        size_bytes: part.size_bytes,
+        source,
+        destination,
+        flags,
+        // The page list begins at the operation's first byte.
+        mdl_offset: part.offset_bytes / PAGE_BYTES,
+    }
+}

@@ -1,0 +1,210 @@
+//! Paging operations as values: one to one with a driver's (memory §3.3), but owned, and whole. What a driver is asked in
+//! one call may be a part of one ([`Operation::part`]). Made by `residency`, `victim`, `mapping`, `system`; carried out by
+//! whoever owns the paging ring.
+
+use ddi::{KmdAllocation, Pte};
+use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
+
+use crate::slab::{DeviceId, SpaceId};
+
+/// Which way a transfer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// System memory to segment.
+    In,
+    /// Segment to system memory.
+    Out,
+}
+
+/// A paging operation (memory §3.3), owned; one to one with a driver's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Copies between the backing store and a segment.
+    Transfer {
+        /// Whose content.
+        allocation: KmdAllocation,
+        /// Byte offset of the range within the allocation.
+        allocation_offset: u64,
+        /// Bytes of the range.
+        size_bytes: u64,
+        /// The segment.
+        segment: SegmentId,
+        /// GPU address (base + offset) of the range's first byte; `allocation_offset` is already in it, because
+        /// scattered content has no common origin.
+        address: u64,
+        /// The allocation lies in one run of the segment: then it has an origin, `address - allocation_offset`.
+        contiguous: bool,
+        /// System pages of the range: they begin at its first byte (MdlOffset 0).
+        backing: Vec<PageRun>,
+        /// Aperture and GPU address that show those pages for this transfer: both ends are in GPU space (memory §8.3).
+        through: Option<(SegmentId, u64)>,
+        /// Which way.
+        direction: Direction,
+    },
+    /// Fills a range of a segment with a pattern.
+    Fill {
+        /// Whose content.
+        allocation: KmdAllocation,
+        /// Byte offset of the range within the allocation.
+        allocation_offset: u64,
+        /// Bytes of the range.
+        size_bytes: u64,
+        /// The pattern.
+        pattern: u32,
+        /// The segment.
+        segment: SegmentId,
+        /// GPU address of the range's first byte.
+        address: u64,
+    },
+    /// A range leaves its place without being copied (DISCARD_CONTENT).
+    Discard {
+        /// Whose content.
+        allocation: KmdAllocation,
+        /// The segment.
+        segment: SegmentId,
+        /// GPU address of the range's first byte.
+        address: u64,
+    },
+    /// Redirects aperture pages to system pages.
+    MapAperture {
+        /// Whose.
+        device: Option<DeviceId>,
+        /// `None` for the kernel's own pages.
+        allocation: Option<KmdAllocation>,
+        /// The aperture.
+        segment: SegmentId,
+        /// First aperture page.
+        offset_in_pages: u64,
+        /// The system pages; as many aperture pages.
+        backing: Vec<PageRun>,
+        /// Cacheable pages go into a coherent aperture.
+        cache_coherent: bool,
+    },
+    /// Redirects aperture pages to the dummy page.
+    UnmapAperture {
+        /// Whose.
+        device: Option<DeviceId>,
+        /// `None` for the kernel's own pages.
+        allocation: Option<KmdAllocation>,
+        /// The aperture.
+        segment: SegmentId,
+        /// First aperture page.
+        offset_in_pages: u64,
+        /// How many.
+        number_of_pages: u64,
+        /// System physical address of the dummy page.
+        dummy_page: u64,
+    },
+    /// Tells the driver that an allocation with ExplicitResidencyNotification came or goes.
+    NotifyResidency {
+        /// Which.
+        allocation: KmdAllocation,
+        /// Where it is; (0, 0) when it goes.
+        address: PhysicalAddress,
+        /// It came.
+        resident: bool,
+    },
+    /// Writes entries of one page table.
+    UpdatePageTable {
+        /// Whose.
+        space: SpaceId,
+        /// Level of the table, leaf 0.
+        level: u32,
+        /// The table.
+        table: PhysicalAddress,
+        /// First entry.
+        start_index: u32,
+        /// How many.
+        count: u32,
+        /// The first entry; each next one names the next 4-KB page unless `repeat`.
+        first: Pte,
+        /// All entries are `first`.
+        repeat: bool,
+        /// First write into a fresh table.
+        initial: bool,
+        /// Address that the first entry translates.
+        first_va: GpuVa,
+    },
+    /// Forgets translations from `start` to `end`, both inclusive; both 0: of the whole space.
+    FlushTlb {
+        /// Whose.
+        space: SpaceId,
+        /// Its root.
+        root: PhysicalAddress,
+        /// First address.
+        start: GpuVa,
+        /// Last address.
+        end: GpuVa,
+    },
+}
+
+/// What a driver is asked in one call: a sub-transfer, or all of an operation that is not cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Bytes of the operation before this part. In pages it is the MDL's offset.
+    pub offset_bytes: u64,
+    /// Bytes of the part.
+    pub size_bytes: u64,
+    /// It is the first (TransferStart).
+    pub first: bool,
+    /// It is the last (TransferEnd).
+    pub last: bool,
+}
+
+impl Operation {
+    /// The part that follows the first `done_bytes` of the operation, at most `pages_max` long. Only content is cut;
+    /// everything else is one part, and so is a transfer of nothing.
+    // spec: memory §3.2
+    pub fn part(&self, done_bytes: u64, pages_max: Pages) -> Part {
+        let size = match self {
+            Operation::Transfer { size_bytes, .. } | Operation::Fill { size_bytes, .. } => *size_bytes,
+            _ => 0,
+        };
+        let cut = matches!(self, Operation::Transfer { .. });
+        let left = size.checked_sub(done_bytes).expect("no more is done than there is");
+        let most = pages_max.bytes().max(PAGE_BYTES);
+        let size_bytes = if cut { left.min(most) } else { left };
+        Part { offset_bytes: done_bytes, size_bytes, first: done_bytes == 0, last: size_bytes == left }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transfer(pages: u64) -> Operation {
+        Operation::Transfer {
+            allocation: KmdAllocation(1),
+            allocation_offset: 0,
+            size_bytes: pages * PAGE_BYTES,
+            segment: SegmentId(1),
+            address: 0,
+            contiguous: true,
+            backing: Vec::new(),
+            through: None,
+            direction: Direction::In,
+        }
+    }
+
+    /// Parts as pages: offset, size, first, last.
+    fn parts(operation: &Operation, pages_max: u64) -> Vec<(u64, u64, bool, bool)> {
+        let (mut done, mut parts) = (0, Vec::new());
+        loop {
+            let part = operation.part(done, Pages(pages_max));
+            parts.push((part.offset_bytes / PAGE_BYTES, part.size_bytes / PAGE_BYTES, part.first, part.last));
+            done += part.size_bytes;
+            if part.last {
+                return parts;
+            }
+        }
+    }
+
+    #[test]
+    fn a_transfer_is_cut_and_starts_and_ends_once() {
+        // spec: memory §3.2
+        assert_eq!(parts(&transfer(7), 3), [(0, 3, true, false), (3, 3, false, false), (6, 1, false, true)]);
+        assert_eq!(parts(&transfer(6), 3), [(0, 3, true, false), (3, 3, false, true)]);
+        assert_eq!(parts(&transfer(3), 3), [(0, 3, true, true)], "a one-shot transfer has both");
+        assert_eq!(parts(&transfer(0), 3), [(0, 0, true, true)], "nothing is one transfer too");
+    }
+}
