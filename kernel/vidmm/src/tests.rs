@@ -3,6 +3,7 @@
 mod addresses;
 mod budget;
 mod creation;
+mod leaving;
 mod locking;
 mod model;
 mod order;

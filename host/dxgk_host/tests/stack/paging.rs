@@ -4,15 +4,21 @@
 use std::sync::Arc;
 
 use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
-use ddi::{BuildPagingBuffer, Miniport, PagingOp, PagingStatus};
-use dxgk_host::{Host, ProcessLink};
+use ddi::{
+    AllocationFlags, AllocationInfo, BuildPagingBuffer, KmdAllocation, Miniport, PagingOp, PagingStatus, TransferEnd,
+    TransferFlags,
+};
+use dxgk_host::{Host, Mode, ProcessLink};
 use kmt_calls::Refusal;
 use kmt_link::Link;
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind, UmdError, pattern};
-use wddm_types::{NodeId, NtStatus};
+use wddm_types::{NodeId, NtStatus, SegmentId, SegmentSet};
 
-use crate::stubborn::{Shared, Whims, host_with};
+use crate::stubborn::{Shared, Whims, host_in, host_with};
 use crate::world::{Client, MIB, client};
+
+const LOCAL: SegmentId = SegmentId(1);
+const APERTURE: SegmentId = SegmentId(2);
 
 /// Moves three surfaces in and out of room for two, and compares their content each time.
 fn exercise(host: &Arc<Host>, kind: SurfaceKind, bytes: u64) -> Result<(), UmdError> {
@@ -169,4 +175,85 @@ fn any_other_failure_stops_the_adapter_and_nothing_else() {
     assert_stopped(exercise(&host, SurfaceKind::Local, MIB), "out of ideas");
     // Whoever still waits or calls is answered.
     assert_stopped(exercise(&host, SurfaceKind::Local, MIB), "out of ideas");
+}
+
+/// A transfer that is longer than the kernel's limit comes in parts: offsets count up, the first starts, the last ends.
+#[test]
+fn a_long_transfer_is_cut() {
+    // spec: memory §3.2
+    let said: Shared<(u64, u64, bool, bool)> = Arc::default();
+    let parts = Arc::clone(&said);
+    let build = move |driver: &mut dyn Miniport, build: &mut BuildPagingBuffer<'_>| {
+        if let PagingOp::Transfer { transfer_offset, size_bytes, flags, mdl_offset, .. } = build.operation {
+            assert_eq!(mdl_offset, transfer_offset / 4096, "the page list goes on where the segment does");
+            let (start, end) =
+                (flags.contains(TransferFlags::TRANSFER_START), flags.contains(TransferFlags::TRANSFER_END));
+            parts.lock().unwrap().push((transfer_offset / MIB, size_bytes / MIB, start, end));
+        }
+        driver.build_paging_buffer(build)
+    };
+    // Bytes are only timed here.
+    let host =
+        host_in(Mode::Virtual { stored: false }, 1024 * MIB, Whims { build: Box::new(build), ..Whims::default() });
+    let client = client(&host);
+    let surface = client.gpu.create_surface(SurfaceKind::Local, 600 * MIB).expect("a surface");
+    arrive(&client, &surface).expect("room");
+    leave(&client, &surface, EvictFlags::empty()).expect("it is on the list");
+    arrive(&client, &surface).expect("room");
+    let one_way = [(0, 256, true, false), (256, 256, false, false), (512, 88, false, true)];
+    assert_eq!(*said.lock().unwrap(), [one_way, one_way].concat());
+}
+
+#[test]
+fn content_leaves_through_the_aperture_that_its_driver_names() {
+    // spec: memory §8.3, memory §2.1
+    // seed: M24
+    let said: Shared<&'static str> = Arc::default();
+    let seen = Arc::clone(&said);
+    let build = move |driver: &mut dyn Miniport, build: &mut BuildPagingBuffer<'_>| {
+        let what = match build.operation {
+            PagingOp::MapApertureSegment { allocation: Some(_), .. } => Some("map"),
+            PagingOp::UnmapApertureSegment { allocation: Some(_), .. } => Some("unmap"),
+            PagingOp::Transfer {
+                source: TransferEnd::Segment { segment: LOCAL, .. },
+                destination: TransferEnd::Segment { segment: APERTURE, .. },
+                ..
+            } => Some("copy"),
+            PagingOp::Transfer { destination: TransferEnd::Mdl(_), .. } => Some("copy by the page list"),
+            _ => None,
+        };
+        seen.lock().unwrap().extend(what);
+        driver.build_paging_buffer(build)
+    };
+    let describe = |info: &mut AllocationInfo| info.eviction_segments = SegmentSet::only(APERTURE);
+    let whims = Whims { build: Box::new(build), describe: Box::new(describe), ..Whims::default() };
+    exercise(&host_with(2 * MIB, whims), SurfaceKind::Local, MIB).expect("it works");
+    let seen = said.lock().unwrap();
+    assert!(seen.len() >= 15 && seen.chunks(3).all(|step| step == ["map", "copy", "unmap"]), "{seen:?}");
+}
+
+#[test]
+fn a_driver_is_told_when_its_allocations_come_and_go() {
+    // spec: memory §3.4
+    let said: Shared<(KmdAllocation, bool)> = Arc::default();
+    let seen = Arc::clone(&said);
+    let build = move |driver: &mut dyn Miniport, build: &mut BuildPagingBuffer<'_>| {
+        if let PagingOp::NotifyResidency { allocation, address, resident } = build.operation {
+            assert_eq!(resident, address.segment == LOCAL);
+            seen.lock().unwrap().push((allocation, resident));
+        }
+        driver.build_paging_buffer(build)
+    };
+    let describe = |info: &mut AllocationInfo| {
+        if info.supported_segments.contains(LOCAL) {
+            info.flags |= AllocationFlags::ACCESSED_PHYSICALLY | AllocationFlags::EXPLICIT_RESIDENCY_NOTIFICATION;
+        }
+    };
+    let whims = Whims { build: Box::new(build), describe: Box::new(describe), ..Whims::default() };
+    exercise(&host_with(2 * MIB, whims), SurfaceKind::Local, MIB).expect("it works");
+    let mut here = std::collections::BTreeSet::new();
+    for &(allocation, resident) in said.lock().unwrap().iter() {
+        assert!(if resident { here.insert(allocation) } else { here.remove(&allocation) }, "each change once");
+    }
+    assert!(said.lock().unwrap().len() > 15);
 }

@@ -1,0 +1,132 @@
+//! How content leaves and what the driver is told: through an aperture, uncopied, by notices.
+
+use ddi::{AllocationFlags, SegmentFlags};
+use wddm_types::{PAGE_BYTES, PhysicalAddress, SegmentId};
+
+use super::world::*;
+use crate::{AllocationId, DeviceId, EvictFlags, Operation, SpaceKind, VidMm};
+
+const NOW: EvictFlags = EvictFlags { only_if_necessary: false, not_written_to: false };
+const UNWRITTEN: EvictFlags = EvictFlags { only_if_necessary: false, not_written_to: true };
+
+/// An adapter with an aperture of `aperture_pages`, coherent or not.
+fn world(aperture_pages: u64, coherent: bool) -> (Mm, DeviceId) {
+    let bits = [5, 5, 6];
+    let mut aperture = aperture_descriptor(aperture_pages);
+    aperture.flags.set(SegmentFlags::CACHE_COHERENT, coherent);
+    let descriptors = [vram_descriptor(64, SegmentFlags::empty()), aperture];
+    let mut mm: Mm = VidMm::new(policy(), &descriptors, mmu(&bits), &levels(&bits)).expect("rules are kept");
+    let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
+    let device = mm.create_device(space);
+    (mm, device)
+}
+
+fn described(mm: &mut Mm, device: DeviceId, describe: impl FnOnce(&mut ddi::AllocationInfo)) -> AllocationId {
+    let mut info = info(16, &[VRAM]);
+    describe(&mut info);
+    mm.create_allocation(device, info).expect("the rules are kept")
+}
+
+/// The operations of one way in and one out.
+fn in_and_out(mm: &mut Mm, device: DeviceId, id: AllocationId, flags: EvictFlags) -> [Vec<Operation>; 2] {
+    let came = mm.make_resident(device, &[id]).expect("room").expect("it moves").operations;
+    let went = mm.evict(device, &[id], flags, &[]).expect("counted").expect("it moves").operations;
+    [came, went]
+}
+
+#[test]
+fn an_eviction_goes_through_an_aperture_that_the_driver_names() {
+    // spec: memory §8.3, memory §2.1
+    let (mut mm, device) = world(64, true);
+    let id = described(&mut mm, device, |info| info.eviction_segments = set(&[APERTURE]));
+    let [_, went] = in_and_out(&mut mm, device, id, NOW);
+    let [
+        Operation::MapAperture { offset_in_pages, backing, device: Some(owner), .. },
+        Operation::Transfer { through: Some((APERTURE, at)), size_bytes, .. },
+        Operation::UnmapAperture { offset_in_pages: unmapped, number_of_pages: 16, dummy_page, .. },
+    ] = &went[..]
+    else {
+        panic!("map, copy, unmap: {went:?}")
+    };
+    assert_eq!((*owner, unmapped), (device, offset_in_pages));
+    assert_eq!(*at, APERTURE_BASE + offset_in_pages * PAGE_BYTES);
+    assert_eq!((backing.iter().map(|run| run.count.0).sum::<u64>(), *size_bytes), (16, 16 * PAGE_BYTES));
+    assert_eq!(*dummy_page, mm.dummy_page_address());
+    assert_eq!(mm.resident_bytes(APERTURE), 0, "the aperture is taken only for the copy");
+}
+
+#[test]
+fn a_full_aperture_does_not_fail_an_eviction() {
+    // spec: memory §8.3, memory §2.1
+    let (mut mm, device) = world(8, true);
+    let id = described(&mut mm, device, |info| info.eviction_segments = set(&[APERTURE]));
+    let [_, went] = in_and_out(&mut mm, device, id, NOW);
+    assert!(matches!(&went[..], [Operation::Transfer { through: None, .. }]), "by the page list: {went:?}");
+}
+
+#[test]
+fn what_leaves_uncopied_is_announced_and_what_dies_is_not() {
+    // spec: memory §3.3, memory §8.3
+    let (mut mm, device) = world(64, true);
+    let id = described(&mut mm, device, |_| ());
+    let [_, went] = in_and_out(&mut mm, device, id, UNWRITTEN);
+    assert!(matches!(&went[..], [Operation::Discard { segment: VRAM, address: VRAM_BASE, .. }]), "{went:?}");
+    mm.make_resident(device, &[id]).expect("room");
+    let work = mm.destroy_allocation(id, &[]);
+    assert!(work.is_none_or(|work| work.operations.is_empty()), "its driver is told of the end itself");
+}
+
+#[test]
+fn only_cacheable_pages_in_a_coherent_aperture_are_mapped_coherently() {
+    // seed: M07
+    // spec: memory §3.4, memory §1.5
+    let cached = AllocationFlags::CPU_VISIBLE | AllocationFlags::CACHED;
+    for (flags, coherent, expected) in [
+        (cached, true, true),
+        (cached, false, false),
+        (AllocationFlags::CPU_VISIBLE, true, false),
+        (AllocationFlags::empty(), true, false),
+    ] {
+        let (mut mm, device) = world(64, coherent);
+        let id = described(&mut mm, device, |info| {
+            info.flags = flags | AllocationFlags::ACCESSED_PHYSICALLY;
+            info.supported_segments = set(&[APERTURE]);
+            info.preferred_segment = super::world::info(1, &[APERTURE]).preferred_segment;
+        });
+        let [came, went] = in_and_out(&mut mm, device, id, NOW);
+        // A commit to an aperture maps the backing pages and copies nothing; the way back unmaps them.
+        let [Operation::MapAperture { cache_coherent, .. }] = &came[..] else { panic!("one map: {came:?}") };
+        assert!(matches!(&went[..], [Operation::UnmapAperture { .. }]), "one unmap: {went:?}");
+        assert_eq!(*cache_coherent, expected, "{flags:?} in an aperture that is coherent: {coherent}");
+    }
+    let (mut mm, _) = world(64, true);
+    let run = mm.allocate_system(1).expect("a page");
+    let (_, map) = mm.aperture_map_system(run).expect("room");
+    assert!(matches!(map, Operation::MapAperture { cache_coherent: false, .. }), "the kernel's own are write-combined");
+}
+
+#[test]
+fn a_driver_that_wants_to_know_is_told_once_in_the_right_place() {
+    // spec: memory §3.4
+    let (mut mm, device) = world(64, true);
+    let wanted = AllocationFlags::ACCESSED_PHYSICALLY | AllocationFlags::EXPLICIT_RESIDENCY_NOTIFICATION;
+    let id = described(&mut mm, device, |info| info.flags = wanted);
+    let nowhere = PhysicalAddress { segment: SegmentId::SYSTEM, offset: 0 };
+    let here = PhysicalAddress { segment: VRAM, offset: 0 };
+    for _ in 0..2 {
+        let [came, went] = in_and_out(&mut mm, device, id, NOW);
+        assert!(matches!(&came[0], Operation::Fill { .. } | Operation::Transfer { .. }), "content first: {came:?}");
+        assert!(matches!(&came[1..], [Operation::NotifyResidency { address, resident: true, .. }] if *address == here));
+        assert!(
+            matches!(&went[0], Operation::NotifyResidency { address, resident: false, .. } if *address == nowhere),
+            "before the copy: {went:?}"
+        );
+        assert!(matches!(&went[1..], [Operation::Transfer { .. }]));
+    }
+    // Counting twice changes nothing about where it is.
+    mm.make_resident(device, &[id, id]).expect("room");
+    assert!(mm.evict(device, &[id], NOW, &[]).expect("counted").is_none());
+    // The dead go too.
+    let work = mm.destroy_allocation(id, &[]).expect("it was there");
+    assert!(matches!(&work.operations[..], [Operation::NotifyResidency { resident: false, .. }]));
+}
