@@ -1,18 +1,21 @@
 //! Adapter start: features, capabilities, segments, the paging process (sync §3.1, memory §1.3, §4.7).
 
+mod caps;
+mod segments;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ddi::{
-    CreateDevice, CreateHwContext, DESCRIPTOR4_BYTES, DescriptorArray, DriverStatus, FeatureId, GpuMmuCaps, Miniport,
-    OsContext, PageTableLevelDesc, PagingBufferInfo, QuerySegment4, SegmentDescriptor4, SegmentFlags,
+    CreateDevice, CreateHwContext, DriverStatus, FeatureId, GpuMmuCaps, Miniport, OsContext, PageTableLevelDesc,
+    PagingBufferInfo,
 };
 use events::Event;
 use gpu_fence::Fences;
 use shared_words::Memory;
-use vidmm::{Policy, SpaceKind, VidMm};
+use vidmm::{MemoryLayout, Policy, SpaceKind, VidMm};
 use vidsch::{Limits, VidSch};
-use wddm_types::{AdapterIndex, NodeId, ProcessId, SegmentId};
+use wddm_types::{AdapterIndex, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
 use crate::driver_host::{DriverHost, KernelPages};
@@ -63,7 +66,7 @@ impl Adapter {
         let features = Features::negotiate(miniport.as_mut(), &config.switched_off);
         let mut pages = KernelPages::new(config.kernel_pages);
         miniport.start_device(&mut DriverHost { features: &features, pages: &mut pages })?;
-        match describe(miniport.as_mut(), &features) {
+        match describe(miniport.as_mut(), &features, memory.bytes()) {
             Ok(description) => Adapter::build(cx, index, memory, miniport, config, features, pages, description),
             Err(error) => {
                 miniport.stop_device(&mut DriverHost { features: &features, pages: &mut pages });
@@ -85,7 +88,7 @@ impl Adapter {
     ) -> Result<Adapter, StartError> {
         let policy = Policy { page_table_reserve: config.page_table_reserve, ..Policy::new(config.system_pages) };
         let built = (|| {
-            let mut vidmm = VidMm::new(policy, &description.segments, description.mmu, &description.levels)?;
+            let mut vidmm = VidMm::new(policy, description.layout, description.mmu, &description.levels)?;
             let (space, tables) = vidmm
                 .create_space(SpaceKind::Paging)
                 .map_err(|_| StartError::Memory("page tables of the paging process"))?;
@@ -191,20 +194,21 @@ const NO_GPU_VA: &str = "an adapter without GPU virtual addresses (patch-mode en
 struct Description {
     nodes: Vec<ddi::NodeMetadata>,
     paging_node: NodeId,
-    segments: Vec<SegmentDescriptor4>,
+    layout: MemoryLayout,
     paging_buffer: PagingBufferInfo,
     mmu: GpuMmuCaps,
     levels: Vec<PageTableLevelDesc>,
 }
 
-fn describe(miniport: &mut dyn Miniport, features: &Features) -> Result<Description, StartError> {
+fn describe(miniport: &mut dyn Miniport, features: &Features, system_bytes: u64) -> Result<Description, StartError> {
+    caps::check(miniport, system_bytes)?;
     check_fences(miniport, features)?;
     let nodes: Vec<_> = (0..NODES_MAX).map_while(|node| miniport.node_metadata(NodeId(node))).collect();
     let paging_node = NodeId(miniport.adapter_caps().paging_node);
     if usize::from(paging_node.0) >= nodes.len() {
         return Err(StartError::Rule("PagingNodeIndex names a node that there is"));
     }
-    let (segments, paging_buffer) = query_segments(miniport)?;
+    let (layout, paging_buffer) = segments::query(miniport, &miniport.adapter_caps())?;
     let addressing = miniport.gpu_va().ok_or(StartError::NotSupported(NO_GPU_VA))?;
     let mmu = addressing.gpu_mmu_caps();
     // spec: memory §0 (levels), §4.3
@@ -212,7 +216,7 @@ fn describe(miniport: &mut dyn Miniport, features: &Features) -> Result<Descript
         return Err(StartError::Rule("PageTableLevelCount is 2 to 6"));
     }
     let levels = (0..mmu.page_table_levels).map(|level| addressing.page_table_level(level)).collect();
-    Ok(Description { nodes, paging_node, segments, paging_buffer, mmu, levels })
+    Ok(Description { nodes, paging_node, layout, paging_buffer, mmu, levels })
 }
 
 /// The rules of native fences at adapter start.
@@ -247,45 +251,4 @@ fn check_fences(miniport: &mut dyn Miniport, features: &Features) -> Result<(), 
         return Err(StartError::NotSupported("native fences without MapToGpuSystemProcess"));
     }
     Ok(())
-}
-
-/// Asks twice: first for the count alone, then for the descriptors.
-// spec: memory §1.3, memory §1.11
-fn query_segments(miniport: &dyn Miniport) -> Result<(Vec<SegmentDescriptor4>, PagingBufferInfo), StartError> {
-    let poison =
-        PagingBufferInfo { segment: SegmentId(0x55), size_bytes: 0x5555_5555, private_data_bytes: 0x5555_5555 };
-    let mut first = QuerySegment4 { physical_adapter: 0, count: 0, descriptors: None, paging_buffer: poison };
-    miniport.query_segment4(&mut first)?;
-    if first.paging_buffer != poison || first.descriptors.is_some() {
-        return Err(StartError::Rule("the first QUERYSEGMENT4 call writes only NbSegment"));
-    }
-    if first.count == 0 || first.count > u32::from(SegmentId::MAX.0) {
-        return Err(StartError::Rule("a driver reports 1 to 31 segments"));
-    }
-    let mut bytes = vec![0; first.count as usize * DESCRIPTOR4_BYTES];
-    let array = DescriptorArray::new(&mut bytes, DESCRIPTOR4_BYTES).expect("the stride is a descriptor's length");
-    let mut second = QuerySegment4 {
-        physical_adapter: 0,
-        count: first.count,
-        descriptors: Some(array),
-        paging_buffer: PagingBufferInfo::default(),
-    };
-    miniport.query_segment4(&mut second)?;
-    let (count, paging_buffer) = (second.count, second.paging_buffer);
-    let descriptors: Vec<_> =
-        second.descriptors.iter().flat_map(|array| (0..).map_while(|index| array.get(index))).collect();
-    if count != first.count {
-        return Err(StartError::Rule("both QUERYSEGMENT4 calls tell the same number of segments"));
-    }
-    let segment = paging_buffer.segment;
-    let aperture = |id: SegmentId| {
-        descriptors.get(usize::from(id.0) - 1).is_some_and(|found| found.flags.contains(SegmentFlags::APERTURE))
-    };
-    if !segment.is_system() && !aperture(segment) {
-        return Err(StartError::Rule("PagingBufferSegmentId is an aperture segment or 0"));
-    }
-    if paging_buffer.size_bytes == 0 || !paging_buffer.size_bytes.is_multiple_of(4096) {
-        return Err(StartError::Rule("PagingBufferSize is a multiple of the host page"));
-    }
-    Ok((descriptors, paging_buffer))
 }

@@ -1,5 +1,6 @@
 //! What a driver may not say at adapter start, rule by rule; and what it is told.
 
+mod rules;
 mod stub;
 
 use std::sync::{Arc, Mutex};

@@ -19,6 +19,15 @@ pub struct Answers {
     pub paging_buffer: PagingBufferInfo,
     pub levels: u32,
     pub paging_node: u16,
+    /// Everything else that it says of itself.
+    pub caps: AdapterCaps,
+    /// What a driver of the first generation answers.
+    pub segments3: Vec<SegmentDescriptor3>,
+    /// What a driver of its first versions answers.
+    pub segments1: Vec<SegmentDescriptor>,
+    pub invalid_ranges: Vec<MemoryRange>,
+    pub uefi_ranges: Vec<MemoryRange>,
+    pub has_gpu_va: bool,
 }
 
 impl Default for Answers {
@@ -45,6 +54,12 @@ impl Default for Answers {
             paging_buffer: PagingBufferInfo { segment: SegmentId(2), size_bytes: 65536, private_data_bytes: 0 },
             levels: 4,
             paging_node: 0,
+            caps: AdapterCaps::default(),
+            segments3: vec![],
+            segments1: vec![],
+            invalid_ranges: vec![],
+            uefi_ranges: vec![],
+            has_gpu_va: true,
         }
     }
 }
@@ -64,6 +79,10 @@ pub struct Seen {
     pub native_enabled: Option<FeatureState>,
     pub os_caps: Option<NativeFenceOsCaps>,
     pub fence_calls: u32,
+    /// Segment queries by name, with whether the descriptors were there and what came in.
+    pub segment_queries: Vec<(&'static str, bool, QuerySegmentIn)>,
+    /// Ranges asked for: kind, segment, how many.
+    pub range_queries: Vec<(&'static str, SegmentId, usize)>,
 }
 
 impl Stub {
@@ -75,6 +94,22 @@ impl Stub {
     fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
+    }
+
+    fn asked(&self, name: &'static str, filled: bool, input: QuerySegmentIn) {
+        self.seen.lock().unwrap().segment_queries.push((name, filled, input));
+    }
+
+    fn first_call(&self, segments: usize, count: &mut u32, paging_buffer: &mut PagingBufferInfo) {
+        *count = segments as u32;
+        if self.answers.first_call_writes_more {
+            *paging_buffer = self.answers.paging_buffer;
+        }
+    }
+
+    fn second_call(&self, count: &mut u32, paging_buffer: &mut PagingBufferInfo) {
+        *paging_buffer = self.answers.paging_buffer;
+        *count = self.answers.second_count.unwrap_or(*count);
     }
 }
 
@@ -108,23 +143,53 @@ impl Miniport for Stub {
             optimized_native_fence_interrupt: self.answers.optimized_cap,
             no_64_bit_atomics: self.answers.no_64_bit_atomics,
             paging_node: self.answers.paging_node,
-            ..Default::default()
+            ..self.answers.caps
         }
     }
-    fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
+    fn query_segment(&self, query: &mut QuerySegment<'_>) -> Result<(), DriverStatus> {
+        self.asked("QUERYSEGMENT", query.descriptors.is_some(), query.input);
         match &mut query.descriptors {
-            None => {
-                query.count = self.answers.segments.len() as u32;
-                if self.answers.first_call_writes_more {
-                    query.paging_buffer = self.answers.paging_buffer;
-                }
-            }
+            None => self.first_call(self.answers.segments1.len(), &mut query.count, &mut query.paging_buffer),
             Some(descriptors) => {
-                assert!(descriptors.put_all(&self.answers.segments));
-                query.paging_buffer = self.answers.paging_buffer;
-                query.count = self.answers.second_count.unwrap_or(query.count);
+                descriptors.clone_from_slice(&self.answers.segments1);
+                self.second_call(&mut query.count, &mut query.paging_buffer);
             }
         }
+        Ok(())
+    }
+    fn query_segment3(&self, query: &mut QuerySegment3<'_>) -> Result<(), DriverStatus> {
+        self.asked("QUERYSEGMENT3", query.descriptors.is_some(), query.input);
+        match &mut query.descriptors {
+            None => self.first_call(self.answers.segments3.len(), &mut query.count, &mut query.paging_buffer),
+            Some(descriptors) => {
+                descriptors.clone_from_slice(&self.answers.segments3);
+                self.second_call(&mut query.count, &mut query.paging_buffer);
+            }
+        }
+        Ok(())
+    }
+    fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
+        self.asked("QUERYSEGMENT4", query.descriptors.is_some(), QuerySegmentIn::default());
+        match &mut query.descriptors {
+            None => self.first_call(self.answers.segments.len(), &mut query.count, &mut query.paging_buffer),
+            Some(descriptors) => {
+                assert!(descriptors.stride() > DESCRIPTOR4_BYTES, "a driver must not count on the stride");
+                assert!(descriptors.put_all(&self.answers.segments));
+                self.second_call(&mut query.count, &mut query.paging_buffer);
+            }
+        }
+        Ok(())
+    }
+    fn segment_memory_state(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
+        let mut seen = self.seen.lock().unwrap();
+        seen.range_queries.push(("SEGMENTMEMORYSTATE", query.segment, query.ranges.len()));
+        query.ranges.copy_from_slice(&self.answers.invalid_ranges);
+        Ok(())
+    }
+    fn uefi_frame_buffer_ranges(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
+        let mut seen = self.seen.lock().unwrap();
+        seen.range_queries.push(("UEFIFRAMEBUFFERRANGES", query.segment, query.ranges.len()));
+        query.ranges.copy_from_slice(&self.answers.uefi_ranges);
         Ok(())
     }
     fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
@@ -162,7 +227,7 @@ impl Miniport for Stub {
         false
     }
     fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
-        Some(self)
+        self.answers.has_gpu_va.then_some(self as &mut dyn GpuVirtualAddressing)
     }
     fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
         Some(self)

@@ -6,6 +6,9 @@ use ddi::{
 };
 use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
+use super::check::check_segments;
+use super::error::SegmentError;
+
 /// One segment as its driver described it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentDescription {
@@ -126,6 +129,14 @@ impl MemoryLayout {
     /// A layout without a limit over all apertures.
     pub fn new(model: DriverModel, segments: Vec<SegmentDescription>) -> MemoryLayout {
         MemoryLayout { model, aperture_commit_limit_bytes: u64::MAX, segments }
+    }
+
+    /// The rules of all segments.
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    pub fn check(&self) -> Result<(), SegmentError> {
+        check_segments(self)
     }
 }
 

@@ -1,0 +1,66 @@
+//! The rules of a driver's capability bits at adapter start: they agree with its version, with each other and with its
+//! facets (memory §1.13, §1.14). A lie fails the start.
+
+use ddi::{AdapterCaps, DriverModel, Miniport, VidMmCaps};
+
+use super::StartError;
+
+/// The memory manager's capabilities as far as the driver says them, with those that its facets tell.
+pub fn memory_caps(miniport: &mut dyn Miniport) -> VidMmCaps {
+    let caps = miniport.adapter_caps();
+    let mut memory = caps.memory;
+    if miniport.gpu_va().is_some() {
+        memory |= VidMmCaps::VIRTUAL_ADDRESSING_SUPPORTED | VidMmCaps::GPU_MMU_SUPPORTED;
+    }
+    memory.set(
+        VidMmCaps::MAP_APERTURE2_SUPPORTED,
+        memory.contains(VidMmCaps::MAP_APERTURE2_SUPPORTED) || caps.map_aperture2_supported,
+    );
+    memory
+}
+
+/// All rules. `system_bytes`: the system memory of this computer.
+// spec: memory §1.13, memory §1.14, memory §10.2
+pub fn check(miniport: &mut dyn Miniport, system_bytes: u64) -> Result<(), StartError> {
+    use VidMmCaps as C;
+    let caps: AdapterCaps = miniport.adapter_caps();
+    let told = caps.memory;
+    let memory = memory_caps(miniport);
+    let addresses = miniport.gpu_va().is_some();
+    let needs = |bit: C, needed: C| !told.contains(bit) || memory.contains(needed);
+    let rules = [
+        (caps.ddi_version.model() == caps.driver_model, "the driver's version belongs to its generation"),
+        (caps.driver_model == DriverModel::Wddm2 || !addresses, "GPU virtual addresses are WDDM 2"),
+        (!told.contains(C::GPU_MMU_SUPPORTED) || addresses, "GpuMmuSupported needs the entry points of GPU addresses"),
+        (
+            !memory.contains(C::VIRTUAL_ADDRESSING_SUPPORTED)
+                || memory.intersects(C::GPU_MMU_SUPPORTED | C::IO_MMU_SUPPORTED),
+            "VirtualAddressingSupported needs GpuMmuSupported or IoMmuSupported",
+        ),
+        (
+            !memory.contains(C::GPU_MMU_SUPPORTED | C::IO_MMU_SUPPORTED),
+            "GpuMmuSupported and IoMmuSupported exclude each other",
+        ),
+        (
+            !memory.intersects(C::DEDICATED_PAGING_ENGINE | C::PAGING_ENGINE_CAN_SWIZZLE),
+            "DedicatedPagingEngine and PagingEngineCanSwizzle are 0",
+        ),
+        (
+            needs(C::CROSS_ADAPTER_RESOURCE_TEXTURE, C::CROSS_ADAPTER_RESOURCE),
+            "CrossAdapterResourceTexture needs CrossAdapterResource",
+        ),
+        (
+            needs(C::CROSS_ADAPTER_RESOURCE_SCANOUT, C::CROSS_ADAPTER_RESOURCE | C::CROSS_ADAPTER_RESOURCE_TEXTURE),
+            "CrossAdapterResourceScanout needs CrossAdapterResource and CrossAdapterResourceTexture",
+        ),
+        (VidMmCaps::all().contains(told), "reserved bits of the memory capabilities are 0"),
+        (
+            caps.highest_acceptable_address >= system_bytes.saturating_sub(1),
+            "HighestAcceptableAddress is not below the computer's memory",
+        ),
+    ];
+    match rules.iter().find(|(kept, _)| !kept) {
+        Some((_, rule)) => Err(StartError::Rule(rule)),
+        None => Ok(()),
+    }
+}
