@@ -3,7 +3,8 @@
 //!
 //! Scattered content is planned by counting pages. Contiguous content (memory §1.6) needs a run: the plan tries it on a
 //! copy of the pool, giving back whole victims in their order until one fits. Content that nobody needs is counted as
-//! room at once; if that is not enough, devices that stand lower are suspended one after the other, as few as do.
+//! room at once; if that is not enough, devices that stand lower are suspended one after the other, as few as do. What a
+//! process of lower protection has, on lists or not, goes before anything of a higher one.
 //!
 //! A list is first placed in its own order. Only if that fails is a better packing looked for: the least free first,
 //! then a bounded search. So no request is refused that a perfect packer would grant with all victims gone, as far as
@@ -45,8 +46,8 @@ pub(crate) struct Plan {
 /// Whose lists may be broken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// Nobody's.
-    Nobody,
+    /// Those of lower protection only.
+    Lower,
     /// Those of lower protection; among equals those of idle devices and of processes over their budgets.
     Ranked,
     /// Those of lower protection, and of equals that have run for a quantum.

@@ -99,7 +99,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 first = false;
                 continue;
             }
-            if self.plan_of_return(device, Takes::Nobody).is_ok() {
+            if self.plan_of_return(device, Takes::Lower).is_ok() {
                 return Turn::Resume(device);
             }
             // Only the first in line may cost others their place; who comes later would take it from the first.
@@ -124,7 +124,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn resume(&mut self, device: DeviceId) -> Result<Option<Work<F>>, MakeResidentError> {
         assert!(self.is_suspended(device), "only a suspended device is resumed");
         let mut plan =
-            self.plan_of_return(device, Takes::Nobody).or_else(|_| self.plan_of_return(device, Takes::Turn))?;
+            self.plan_of_return(device, Takes::Lower).or_else(|_| self.plan_of_return(device, Takes::Turn))?;
         let suspension = self.devices[device].suspended.take().expect("just seen");
         self.waiting.remove(&suspension.tick);
         self.devices[device].active_since_ns = self.now_ns;

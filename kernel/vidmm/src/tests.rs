@@ -1,13 +1,21 @@
 //! Tests of the whole manager: rules as tables, and random calls whose work a naive machine carries out.
 
 mod addresses;
+mod ahead;
 mod budget;
 mod creation;
 mod leaving;
+mod failures;
 mod locking;
 mod model;
+mod offering;
 mod order;
+mod packing;
 mod pressure;
+mod protection;
+mod shares;
 mod start;
+mod trimming;
+mod turns;
 mod walk;
 mod world;

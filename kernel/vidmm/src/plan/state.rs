@@ -9,7 +9,7 @@ use crate::budget::ProcessPriority;
 use crate::plan::suspects::Suspect;
 use crate::plan::{Limit, Place, Plan, Planner};
 use crate::pool::FramePool;
-use crate::rank::{lazy_tier, suspended_tier};
+use crate::rank::{BANDS, lazy_tier, suspended_tier};
 use crate::slab::{AllocationId, DeviceId};
 use crate::usage::SegmentGroup;
 use crate::vidmm::VidMm;
@@ -35,6 +35,10 @@ pub(super) enum NoPlace {
 struct Room {
     /// Free pages and victims' pages, less what is planned.
     pages: u64,
+    /// Pages that are planned.
+    used: u64,
+    /// Free pages and those of victims up to each protection.
+    below: [u64; BANDS],
     /// The last tier of victims that may be taken.
     tier: usize,
     /// A copy of the pool with contiguous content placed, made when first needed.
@@ -65,6 +69,21 @@ impl State {
     /// Pages that a segment can still give.
     pub fn pages(&self, segment: SegmentId) -> u64 {
         self.rooms[index(segment)].pages
+    }
+
+    /// Plans pages of a segment.
+    fn take_pages(&mut self, segment: SegmentId, pages: u64) {
+        let room = &mut self.rooms[index(segment)];
+        room.pages -= pages;
+        room.used += pages;
+    }
+
+    /// Whether so many pages more cannot come from processes up to this protection, as far as they are suspended.
+    pub fn reaches_above(&self, segment: SegmentId, band: ProcessPriority, more: u64) -> bool {
+        let room = &self.rooms[index(segment)];
+        let freed = self.suspended.iter().filter(|suspect| suspect.band <= band);
+        let freed: u64 = freed.map(|suspect| suspect.freed[index(segment)]).sum();
+        room.used + more > room.below[band as usize] + freed
     }
 
     /// More pages in a segment, or fewer again.
@@ -113,15 +132,20 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let segment = self.mm.segment(id);
         let (trial, given) = (None, BTreeSet::new());
         if self.alone {
-            return Room { pages: segment.pool.capacity_pages(), tier: 0, trial, given };
+            let pages = segment.pool.capacity_pages();
+            return Room { pages, used: 0, below: [pages; BANDS], tier: 0, trial, given };
         }
         let standing = |id: &AllocationId| self.mm.allocations[*id].standing.filter(|s| s.segment == segment.id);
         let wanted: Vec<_> = self.list.iter().filter_map(standing).collect();
         let tier = self.last_tier(segment.id, !wanted.is_empty());
         // What is being made resident is no victim.
-        let own = wanted.iter().filter(|standing| standing.rank.is_some_and(|rank| rank.tier <= tier));
-        let own: u64 = own.map(|standing| standing.pages).sum();
-        Room { pages: segment.pool.free_pages() + segment.victims.pages_up_to(tier) - own, tier, trial, given }
+        let up_to = |tier: usize| {
+            let own = wanted.iter().filter(|standing| standing.rank.is_some_and(|rank| rank.tier <= tier));
+            let own: u64 = own.map(|standing| standing.pages).sum();
+            segment.pool.free_pages() + segment.victims.pages_up_to(tier) - own
+        };
+        let below = [ProcessPriority::Background, ProcessPriority::Normal, ProcessPriority::Foreground];
+        Room { pages: up_to(tier), used: 0, below: below.map(|band| up_to(suspended_tier(band))), tier, trial, given }
     }
 
     /// How far up the victims' order the claimant may go: to its own protection; and to what those above it do not list,
@@ -192,28 +216,38 @@ impl<F: Copy + Eq> Planner<'_, F> {
             if !self.provide(state, candidate, missing) {
                 return Err(NoPlace::Room);
             }
-            state.rooms[index(candidate)].pages -= missing;
+            state.take_pages(candidate, missing);
             Place::Memory(candidate, None)
         };
         state.spend(group, growth);
         Ok(place)
     }
 
+    /// Step by step: victims of the lowest protection, devices of it, and so on upwards.
     fn contiguous_or_suspend(&self, state: &mut State, id: AllocationId, candidate: SegmentId) -> Option<PageRun> {
         let before = state.suspended.len();
-        loop {
-            if let Some(run) = self.contiguous(state, id, candidate) {
-                return Some(run);
+        let own = self.mm.band_of(self.claim.device);
+        for band in [ProcessPriority::Background, ProcessPriority::Normal, ProcessPriority::Foreground] {
+            let last = band >= own;
+            let tier = if last { state.rooms[index(candidate)].tier } else { suspended_tier(band) };
+            loop {
+                if let Some(run) = self.contiguous(state, id, candidate, tier) {
+                    return Some(run);
+                }
+                if !self.suspend_next(state, candidate, band) {
+                    break;
+                }
             }
-            if !self.suspend_next(state, candidate) {
-                self.give_up(state, before);
-                return None;
+            if last {
+                break;
             }
         }
+        self.give_up(state, before);
+        None
     }
 
     /// A run for contiguous content, with the victims that it costs.
-    fn contiguous(&self, state: &mut State, id: AllocationId, candidate: SegmentId) -> Option<PageRun> {
+    fn contiguous(&self, state: &mut State, id: AllocationId, candidate: SegmentId, tier: usize) -> Option<PageRun> {
         let allocation = &self.mm.allocations[id];
         let segment = self.mm.segment(candidate);
         let room = &mut state.rooms[index(candidate)];
@@ -233,12 +267,13 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let mut trial = room.trial.clone().unwrap_or_else(fresh);
         let mut given = Vec::new();
         let suspended = state.suspended.iter().flat_map(|suspect| suspect.content.iter().copied());
-        let ranked = segment.victims.up_to(room.tier).filter(|_| !self.alone);
+        let ranked = segment.victims.up_to(tier).filter(|_| !self.alone);
         let spared = |victim: &AllocationId| !self.wanted.contains(victim) && !room.given.contains(victim);
         let mut victims = ranked.chain(suspended).filter(spared);
         loop {
             if let Some(run) = trial.take_contiguous(allocation.pages, alignment, from_end) {
                 room.pages -= allocation.pages;
+                room.used += allocation.pages;
                 room.trial = Some(trial);
                 room.given.extend(&given);
                 state.plan.whole_victims.extend(given.into_iter().map(|victim| (victim, id)));

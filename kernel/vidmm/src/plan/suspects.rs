@@ -15,12 +15,20 @@ use crate::vidmm::VidMm;
 #[derive(Clone, Debug)]
 pub(super) struct Suspect {
     pub device: DeviceId,
+    pub band: ProcessPriority,
     /// Pages that come free, by segment.
     pub freed: Vec<u64>,
     /// Whose pages.
     pub content: Vec<AllocationId>,
     /// Some of it comes free only together with devices suspended before.
     pub entangled: bool,
+}
+
+impl Suspect {
+    /// Whether pages of a segment come free.
+    fn frees(&self, segment: SegmentId) -> bool {
+        self.freed[usize::from(segment.0) - 1] > 0
+    }
 }
 
 /// Place of a device among those to be suspended: the least first (memory §8.2).
@@ -51,8 +59,13 @@ impl<F: Copy + Eq> Planner<'_, F> {
     /// Suspends devices until a segment can give `pages`; if it never can, none.
     pub(super) fn provide(&self, state: &mut State, segment: SegmentId, pages: u64) -> bool {
         let before = state.suspended.len();
+        let own = self.mm.band_of(self.claim.device);
+        // What lower ones list goes before what higher ones do not.
+        for band in [ProcessPriority::Background, ProcessPriority::Normal].into_iter().filter(|band| *band < own) {
+            while state.reaches_above(segment, band, pages) && self.suspend_next(state, segment, band) {}
+        }
         while state.pages(segment) < pages {
-            if !self.suspend_next(state, segment) {
+            if !self.suspend_next(state, segment, own) {
                 self.give_up(state, before);
                 return false;
             }
@@ -60,16 +73,22 @@ impl<F: Copy + Eq> Planner<'_, F> {
         true
     }
 
-    /// Suspends the next device that has something in a segment.
-    pub(super) fn suspend_next(&self, state: &mut State, segment: SegmentId) -> bool {
-        if self.alone || self.claim.takes == Takes::Nobody || !self.mm.policy.suspend_others {
+    /// Suspends the next device up to a protection that has something in a segment.
+    pub(super) fn suspend_next(&self, state: &mut State, segment: SegmentId, highest: ProcessPriority) -> bool {
+        let victims = &self.mm.segment(segment).victims;
+        let any = [ProcessPriority::Background, ProcessPriority::Normal, ProcessPriority::Foreground];
+        let some = any.into_iter().any(|band| band <= highest && victims.held(band) > 0);
+        if self.alone || !some || !self.mm.policy.suspend_others {
             return false;
         }
         let mut left = state.suspects.take().unwrap_or_else(|| self.suspects());
         // Behind the next one that helps, in reversed order.
         let found = (0..left.len()).rev().find_map(|position| {
+            if self.mm.band_of(left[position]) > highest {
+                return None;
+            }
             let suspect = self.suspect(state, left[position]);
-            (suspect.freed[usize::from(segment.0) - 1] > 0).then_some((position, suspect))
+            suspect.frees(segment).then_some((position, suspect))
         });
         let Some((position, suspect)) = found else {
             state.suspects = Some(left);
@@ -86,7 +105,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     pub(super) fn suspend_all(&self, state: &mut State) {
         let segments: Vec<SegmentId> = self.mm.segments().iter().map(|segment| segment.id).collect();
         for segment in segments {
-            while self.suspend_next(state, segment) {}
+            while self.suspend_next(state, segment, ProcessPriority::Foreground) {}
         }
     }
 
@@ -104,9 +123,19 @@ impl<F: Copy + Eq> Planner<'_, F> {
         for position in (0..state.suspended.len()).rev() {
             let suspect = state.suspended[position].clone();
             let later_need_it = state.suspended[position + 1..].iter().any(|later| later.entangled);
-            if !later_need_it && state.can_spare(&suspect) {
-                state.remove_pages(&suspect);
-                state.suspended.remove(position);
+            if later_need_it || !state.can_spare(&suspect) {
+                continue;
+            }
+            let removed = state.suspended.remove(position);
+            let own = self.mm.band_of(self.claim.device);
+            // Sparing it must not cost a higher one anything.
+            let protects = removed.band < own
+                && (self.mm.segments().iter())
+                    .any(|segment| state.reaches_above(segment.id, removed.band, 0) && removed.frees(segment.id));
+            if protects {
+                state.suspended.insert(position, removed);
+            } else {
+                state.remove_pages(&removed);
             }
         }
     }
@@ -146,7 +175,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let allowed = band < own
             || band == own
                 && match self.claim.takes {
-                    Takes::Nobody => false,
+                    Takes::Lower => false,
                     Takes::Ranked => standing < Standing::Within,
                     Takes::Turn => standing == Standing::Idle || run_enough,
                     Takes::Any => true,
@@ -174,6 +203,6 @@ impl<F: Copy + Eq> Planner<'_, F> {
             freed[usize::from(segment.0) - 1] += extents.pages();
             content.push(id);
         }
-        Suspect { device, freed, content, entangled }
+        Suspect { device, band: self.mm.band_of(device), freed, content, entangled }
     }
 }

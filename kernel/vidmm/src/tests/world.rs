@@ -100,6 +100,17 @@ pub fn with_device(pages: u64) -> (Mm, SpaceId, DeviceId) {
     (mm, space, device)
 }
 
+/// The first with processes of one device each, whose lists may be broken for others.
+pub fn with_processes<const N: usize>(pages: u64) -> (Mm, [(SpaceId, DeviceId); N]) {
+    let mut mm = adapter(pages, SegmentFlags::empty());
+    mm.policy.suspend_others = true;
+    let processes = [(); N].map(|()| {
+        let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
+        (space, mm.create_device(space))
+    });
+    (mm, processes)
+}
+
 pub fn set(ids: &[SegmentId]) -> SegmentSet {
     ids.iter().fold(SegmentSet::NONE, |set, &id| set.with(SegmentSet::only(id)))
 }

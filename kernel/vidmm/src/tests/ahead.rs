@@ -1,0 +1,29 @@
+//! Work done ahead while the copy engine is idle.
+
+use wddm_types::PAGE_BYTES;
+
+use super::world::*;
+use crate::{Cause, EvictFlags, MoveKind};
+
+const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
+
+#[test]
+fn dirty_content_is_written_back_ahead_and_its_eviction_is_free() {
+    // spec: memory §8.3
+    let (mut mm, _, device) = with_device(64);
+    let [a, b, c] = [20, 20, 40].map(|n| create(&mut mm, device, n, &[VRAM]));
+    mm.make_resident(device, &[a, b]).expect("room");
+    mm.evict(device, &[b, a], LAZY, &[point(1, 3)]).expect("counted");
+    assert_eq!(mm.idle_work(1000), None, "off by default: it moves bytes that might never have had to");
+    mm.policy.write_back_ahead = true;
+    let work = mm.idle_work(25).expect("40 pages are dirty");
+    let moved: Vec<_> = work.moves.iter().map(|m| (m.allocation, m.kind, m.bytes / PAGE_BYTES, m.cause)).collect();
+    assert_eq!(moved, [(b, MoveKind::PageOut, 20, Cause::Ahead), (a, MoveKind::PageOut, 5, Cause::Ahead)]);
+    assert_eq!(work.after, [point(1, 3)], "after its last use");
+    assert!(mm.is_resident(a) && mm.is_resident(b), "it stays in place");
+    assert_eq!(mm.idle_work(1000).expect("the rest").moves[0].bytes, 15 * PAGE_BYTES);
+    assert_eq!(mm.idle_work(1000), None);
+    let work = mm.make_resident(device, &[c]).expect("victims suffice").expect("it moves");
+    assert!(work.moves.iter().all(|m| m.kind != MoveKind::PageOut), "clean: dropped");
+    assert_eq!(work.after, [], "its last use is past");
+}

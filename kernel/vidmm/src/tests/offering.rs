@@ -1,0 +1,116 @@
+//! Offer and Reclaim (memory §5.9).
+
+use wddm_types::PAGE_BYTES;
+
+use super::world::*;
+use crate::{
+    Cause, EvictFlags, LockError, MakeResidentError, MoveKind, OfferError, OfferFlags, OfferPriority, Policy,
+    ReclaimError, ReclaimResult,
+};
+
+const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
+const KEEP: OfferFlags = OfferFlags { allow_decommit: false };
+
+#[test]
+fn pressure_discards_low_before_high_uncopied_and_reclaim_says_so() {
+    // spec: memory §5.9, §10.4 item 24
+    let (mut mm, _, device) = with_device(64);
+    let [high, low, kept, x] = [16, 16, 16, 30].map(|n| create(&mut mm, device, n, &[VRAM]));
+    mm.make_resident(device, &[high, low, kept]).expect("room");
+    mm.evict(device, &[kept], LAZY, &[]).expect("counted");
+    mm.offer(device, &[high], OfferPriority::High, KEEP, &[point(1, 7)]).expect("not offered");
+    mm.offer(device, &[low], OfferPriority::Low, KEEP, &[]).expect("not offered");
+    let work = mm.make_resident(device, &[x]).expect("offers make room").expect("it moves");
+    let lost: Vec<_> = work.moves.iter().filter(|m| m.kind != MoveKind::Fill).collect();
+    assert_eq!(lost.len(), 1, "16 pages were free, and the lowest offer suffices");
+    assert_eq!((lost[0].allocation, lost[0].kind, lost[0].bytes), (low, MoveKind::Discard, 16 * PAGE_BYTES));
+    assert_eq!(lost[0].cause, Cause::Pressure { for_allocation: x });
+    assert_eq!((mm.offered(low), mm.offered(high), mm.offered(kept)), (Some(true), Some(false), None));
+    // Both are on the list still; what is lost comes back empty.
+    mm.evict(device, &[x], LAZY, &[]).expect("counted");
+    let back = mm.reclaim(device, &[high, low]).expect("both were offered");
+    assert_eq!(back.results, [ReclaimResult::Ok, ReclaimResult::Discarded]);
+    let work = back.work.expect("it comes back in");
+    assert!(work.moves.iter().any(|m| (m.allocation, m.kind, m.cause) == (low, MoveKind::Fill, Cause::Reclaim)));
+    assert!(mm.is_resident(low) && mm.is_resident(high) && mm.offered(low).is_none());
+}
+
+#[test]
+fn the_lock_right_after_reclaim_needs_no_fence() {
+    // spec: memory §5.9, §10.4 item 24
+    let (mut mm, _, device) = with_device(64);
+    let [a, b] = [40, 40].map(|n| create(&mut mm, device, n, &[VRAM]));
+    mm.make_resident(device, &[a]).expect("room");
+    mm.evict(device, &[a], LAZY, &[]).expect("counted");
+    mm.offer(device, &[a], OfferPriority::Normal, KEEP, &[]).expect("not offered");
+    assert_eq!(mm.lock(a), Err(LockError::Offered));
+    let work = mm.make_resident(device, &[b]).expect("the offer makes room").expect("it moves");
+    assert_eq!(mm.lock(a), Err(LockError::ContentLost));
+    mm.completed(work.serial);
+    let back = mm.reclaim(device, &[a]).expect("it was offered");
+    assert_eq!((back.results, back.work), (vec![ReclaimResult::Discarded], None), "it is on no list");
+    let plan = mm.lock(a).expect("the backing store is there");
+    assert_eq!((plan.wait_for, plan.clear), (None, mm.backing(a).to_vec()), "nobody sees what was there before");
+}
+
+#[test]
+fn what_is_offered_is_neither_made_resident_nor_offered_again() {
+    // spec: memory §5.9
+    let (mut mm, _, device) = with_device(64);
+    let [a, b, c, d] = [8; 4].map(|n| create(&mut mm, device, n, &[VRAM]));
+    mm.offer(device, &[a], OfferPriority::Auto, KEEP, &[]).expect("not offered");
+    assert_eq!(mm.make_resident(device, &[b, a]), Err(MakeResidentError::Offered { allocation: a }));
+    assert_eq!(mm.count(device, b), 0, "nothing changed");
+    let again = OfferError::Offered { allocation: a };
+    assert_eq!(mm.offer(device, &[b, a], OfferPriority::Low, KEEP, &[]), Err(again));
+    let twice = OfferError::Offered { allocation: b };
+    assert_eq!(mm.offer(device, &[b, b], OfferPriority::Low, KEEP, &[]), Err(twice));
+    let _ = mm.lock(c).expect("nothing against it");
+    let locked = OfferError::Locked { allocation: c };
+    assert_eq!(mm.offer(device, &[b, c], OfferPriority::Low, KEEP, &[]), Err(locked));
+    mm.make_resident(device, &[d]).expect("room");
+    mm.pin(d).expect("resident");
+    let pinned = OfferError::Pinned { allocation: d };
+    assert_eq!(mm.offer(device, &[b, d], OfferPriority::Low, KEEP, &[]), Err(pinned));
+    assert_eq!(mm.offered(b), None, "nothing changed");
+    assert_eq!(mm.reclaim(device, &[a, b]), Err(ReclaimError::NotOffered { allocation: b }));
+    assert_eq!(mm.offered(a), Some(false), "nothing changed");
+}
+
+#[test]
+fn a_listed_offer_that_does_not_fit_any_more_is_not_reclaimed() {
+    let (mut mm, _, device) = with_device(64);
+    let [a, b] = [40, 40].map(|n| create(&mut mm, device, n, &[VRAM]));
+    mm.make_resident(device, &[a]).expect("room");
+    mm.offer(device, &[a], OfferPriority::Normal, KEEP, &[]).expect("not offered");
+    mm.make_resident(device, &[b]).expect("the offer makes room");
+    let error = ReclaimError::OutOfMemory { bytes_to_trim: 16 * PAGE_BYTES };
+    assert_eq!(mm.reclaim(device, &[a]), Err(error));
+    assert_eq!(mm.offered(a), Some(true), "nothing changed");
+    mm.evict(device, &[b], LAZY, &[]).expect("counted");
+    assert_eq!(mm.reclaim(device, &[a]).expect("room").results, [ReclaimResult::Discarded]);
+}
+
+#[test]
+fn a_backing_store_may_go_if_its_owner_allows_it() {
+    // spec: memory §5.9, §8.5
+    use wddm_types::{PageRun, Pages};
+    let bits = [5, 5, 6];
+    let policy = Policy { system_pages: PageRun { first: 0, count: Pages(101) }, ..policy() };
+    let descriptors = [vram_descriptor(64, Default::default()), aperture_descriptor(64)];
+    let mut mm = Mm::new(policy, &descriptors, mmu(&bits), &levels(&bits)).expect("rules are kept");
+    let (space, _) = mm.create_space(crate::SpaceKind::Process).expect("tables");
+    let device = mm.create_device(space);
+    let [a, b] = [40, 40].map(|n| create(&mut mm, device, n, &[VRAM]));
+    mm.offer(device, &[a], OfferPriority::Low, OfferFlags { allow_decommit: true }, &[]).expect("not offered");
+    mm.offer(device, &[b], OfferPriority::Low, KEEP, &[]).expect("not offered");
+    assert!(mm.create_allocation(device, info(61, &[VRAM])).is_err(), "20 are free, 40 may go");
+    let c = create(&mut mm, device, 60, &[VRAM]);
+    assert_eq!((mm.offered(a), mm.offered(b)), (Some(true), Some(false)));
+    let back = mm.reclaim(device, &[a, b]).expect("both were offered");
+    assert_eq!(back.results, [ReclaimResult::NotCommitted, ReclaimResult::Ok]);
+    assert_eq!(mm.offered(a), Some(true), "it stays offered");
+    let _ = mm.destroy_allocation(c, &[]);
+    assert_eq!(mm.reclaim(device, &[a]).expect("offered").results, [ReclaimResult::Discarded]);
+    assert_eq!(mm.backing(a).iter().map(|run| run.count.0).sum::<u64>(), 40);
+}

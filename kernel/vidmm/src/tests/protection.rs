@@ -1,0 +1,141 @@
+//! The order in which content loses its place, and what protects it (memory §8.2, §2.3).
+
+use wddm_types::PAGE_BYTES;
+
+use super::world::*;
+use crate::{
+    AllocationId, EvictFlags, MakeResidentError, MoveKind, OfferFlags, OfferPriority, PinError, PriorityError,
+    ProcessPriority, SegmentGroup, Work,
+};
+
+const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
+const NOW: EvictFlags = EvictFlags { only_if_necessary: false, not_written_to: false };
+
+/// Who lost pages by a work, in order.
+fn losers(work: &Option<Work<u8>>) -> Vec<(AllocationId, u64)> {
+    let left = |kind| matches!(kind, MoveKind::PageOut | MoveKind::Discard);
+    let moves = work.iter().flat_map(|work| work.moves.iter());
+    moves.filter(|m| left(m.kind)).map(|m| (m.allocation, m.bytes / PAGE_BYTES)).collect()
+}
+
+#[test]
+fn the_whole_order_from_the_doomed_to_the_pinned() {
+    // spec: memory §8.2
+    let (mut mm, [(low, background), (_, normal), (high, asking)]) = with_processes::<3>(64);
+    mm.set_process_priority(low, ProcessPriority::Background);
+    mm.set_process_priority(high, ProcessPriority::Foreground);
+    let [doomed, worthless, dear, lazy, cheap, shown, listed] = [6; 7].map(|n| create(&mut mm, normal, n, &[VRAM]));
+    let [low_lazy, low_listed] = [6; 2].map(|n| create(&mut mm, background, n, &[VRAM]));
+    mm.make_resident(normal, &[doomed, worthless, dear, lazy, cheap, shown, listed]).expect("room");
+    mm.make_resident(background, &[low_lazy, low_listed]).expect("room");
+    mm.pin(shown).expect("it is resident");
+    mm.evict(normal, &[lazy, cheap, shown], LAZY, &[]).expect("counted");
+    mm.evict(background, &[low_lazy], LAZY, &[]).expect("counted");
+    mm.set_allocation_priority(&[(cheap, 0x5000_0000)]).expect("not 0");
+    mm.offer(normal, &[dear], OfferPriority::High, OfferFlags::default(), &[]).expect("not offered");
+    mm.offer(normal, &[worthless], OfferPriority::Low, OfferFlags::default(), &[]).expect("not offered");
+    mm.doom_allocation(doomed, &[]);
+    let mut take = |pages: u64| {
+        let wanted = create(&mut mm, asking, pages, &[VRAM]);
+        let work = mm.make_resident(asking, &[wanted]).expect("victims suffice");
+        (losers(&work), work.map_or(Vec::new(), |work| work.suspends))
+    };
+    assert_eq!(take(10), (vec![], vec![]), "10 pages were free");
+    assert_eq!(take(6).0, [(doomed, 6)]);
+    assert_eq!(take(12).0, [(worthless, 6), (dear, 6)]);
+    assert_eq!(take(6).0, [(low_lazy, 6)], "the lower process first");
+    assert_eq!(take(6), (vec![(low_listed, 6)], vec![background]), "even what it lists");
+    assert_eq!(take(12).0, [(cheap, 6), (lazy, 6)], "then the lower priority, whenever it was evicted");
+    assert_eq!(take(6), (vec![(listed, 6)], vec![normal]));
+    let last = create(&mut mm, asking, 1, &[VRAM]);
+    assert!(mm.make_resident(asking, &[last]).is_err(), "what is pinned stays");
+    mm.unpin(shown);
+    assert_eq!(losers(&mm.make_resident(asking, &[last]).expect("a victim now")), [(shown, 1)]);
+}
+
+#[test]
+fn a_protected_process_loses_no_byte_while_a_lower_one_holds_any() {
+    // spec: memory §8.2
+    let (mut mm, [(space, game), (_, other)]) = with_processes::<2>(64);
+    mm.set_process_priority(space, ProcessPriority::Foreground);
+    let cache = [16; 3].map(|n| create(&mut mm, game, n, &[VRAM]));
+    mm.make_resident(game, &cache).expect("room");
+    mm.evict(game, &cache, LAZY, &[]).expect("counted");
+    // The lower one has nothing yet: it may have what nobody lists.
+    let [a, b] = [20, 10].map(|n| create(&mut mm, other, n, &[VRAM]));
+    let work = mm.make_resident(other, &[a]).expect("4 of them come from the cache");
+    assert_eq!(losers(&work), [(cache[0], 4)]);
+    // Now it holds something, so the rest of the cache is out of its reach.
+    let error = MakeResidentError::OutOfMemory { bytes_to_trim: 10 * PAGE_BYTES };
+    assert_eq!(mm.make_resident(other, &[b]), Err(error));
+    mm.evict(other, &[a], LAZY, &[]).expect("counted");
+    assert_eq!(losers(&mm.make_resident(other, &[b]).expect("its own cache")), [(a, 10)]);
+    // The protected one takes everything that the lower one has before a byte of its own goes.
+    let all = create(&mut mm, game, 20, &[VRAM]);
+    let work = mm.make_resident(game, &[all]).expect("the lower one gives way");
+    assert_eq!(losers(&work), [(a, 10), (b, 10)]);
+    assert_eq!(work.expect("it moves").suspends, [other]);
+}
+
+#[test]
+fn protection_changes_rank_at_once() {
+    let (mut mm, [(one, a), (two, b), (_, asking)]) = with_processes::<3>(64);
+    let [x, y] = [(a, 32), (b, 32)].map(|(device, n)| create(&mut mm, device, n, &[VRAM]));
+    mm.make_resident(a, &[x]).expect("room");
+    mm.make_resident(b, &[y]).expect("room");
+    mm.evict(a, &[x], LAZY, &[]).expect("counted");
+    mm.evict(b, &[y], LAZY, &[]).expect("counted");
+    mm.set_process_priority(two, ProcessPriority::Background);
+    let wanted = [8; 2].map(|n| create(&mut mm, asking, n, &[VRAM]));
+    assert_eq!(losers(&mm.make_resident(asking, &wanted[..1]).expect("room")), [(y, 8)]);
+    mm.set_process_priority(two, ProcessPriority::Normal);
+    mm.set_process_priority(one, ProcessPriority::Normal);
+    assert_eq!(losers(&mm.make_resident(asking, &wanted[1..]).expect("room")), [(x, 8)], "x left its list first");
+}
+
+#[test]
+fn a_priority_of_zero_is_refused_and_changes_nothing() {
+    // spec: memory §2.1, §2.3
+    let (mut mm, _, device) = with_device(64);
+    let [a, b] = [8; 2].map(|n| create(&mut mm, device, n, &[VRAM]));
+    assert_eq!(mm.set_allocation_priority(&[(a, 0xA000_0000), (b, 0)]), Err(PriorityError));
+    assert_eq!(mm.allocation_priority(a), ddi::PRIORITY_NORMAL);
+    mm.set_allocation_priority(&[(a, ddi::PRIORITY_NORMAL + 1)]).expect("any value between is allowed");
+    assert_eq!(mm.allocation_priority(a), ddi::PRIORITY_NORMAL + 1);
+}
+
+#[test]
+fn a_pin_outlasts_evict_and_counts() {
+    // spec: memory §8.2
+    let (mut mm, _, device) = with_device(64);
+    let [shown, rest] = [24, 60].map(|n| create(&mut mm, device, n, &[VRAM]));
+    assert_eq!(mm.pin(shown), Err(PinError::NotResident));
+    mm.make_resident(device, &[shown]).expect("room");
+    mm.pin(shown).expect("resident");
+    mm.pin(shown).expect("resident");
+    assert_eq!(mm.evict(device, &[shown], NOW, &[]), Ok(None), "it is on the screen");
+    assert!(mm.make_resident(device, &[rest]).is_err());
+    mm.unpin(shown);
+    assert!(mm.is_pinned(shown) && mm.make_resident(device, &[rest]).is_err());
+    mm.unpin(shown);
+    assert_eq!(losers(&mm.make_resident(device, &[rest]).expect("a victim now")), [(shown, 20)]);
+    assert_eq!(mm.pin(shown), Err(PinError::NotResident), "a part of it is gone");
+}
+
+#[test]
+fn every_kind_of_content_comes_from_the_same_segments_and_is_shared_out_fairly() {
+    // seed: M19
+    // spec: memory §1.1, §5.5
+    let (mut mm, processes) = with_processes::<4>(64);
+    // Vertices, textures, targets and shaders: to the kernel all are allocations.
+    let wants = processes.map(|(_, device)| [4, 8, 16, 2].map(|n| create(&mut mm, device, n, &[VRAM, APERTURE])));
+    for ((_, device), list) in processes.iter().zip(&wants) {
+        for &id in list {
+            mm.make_resident(*device, &[id]).expect("system memory takes the rest");
+        }
+    }
+    for (space, _) in processes {
+        let info = mm.video_memory_info(space, SegmentGroup::Local);
+        assert!(info.budget_bytes >= 16 * PAGE_BYTES, "nobody's budget is less than an even share");
+    }
+}
