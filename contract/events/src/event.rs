@@ -132,6 +132,14 @@ events! {
     GpuVaMapped = 20 { process: u32, va: u64, size_bytes: u64, allocation: u64 }
     /// A GPU VA range was freed.
     GpuVaFreed = 21 { process: u32, va: u64, size_bytes: u64 }
+    /// Allocations were offered: their content may be thrown away.
+    Offered = 24 { device: u64, count: u32 }
+    /// They were taken back; `lost` of them had lost their content.
+    Reclaimed = 25 { device: u64, count: u32, lost: u32 }
+    /// A device was asked to give memory back: flags as D3DDDI_TRIMRESIDENCYSET_FLAGS.
+    TrimRequested = 26 { device: u64, flags: u32, bytes: u64 }
+    /// A process's budget in a group has changed.
+    BudgetChanged = 27 { process: u32, local: bool, bytes: u64 }
     /// A hardware queue was created; `hardware_queue` is its number on the device.
     QueueCreated = 30 { queue: u64, node: u16, user_mode: bool, process: u32, fence: u64 }
     /// A hardware queue was destroyed.

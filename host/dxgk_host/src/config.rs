@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ddi::Miniport;
 use device_port::{DevicePort, Probe};
+use dxgkrnl::MemoryPolicy;
 use events::Tracer;
 
 use crate::profile::Profile;
@@ -37,6 +38,8 @@ pub struct HostConfig {
     pub system_bytes: u64,
     /// Time and content.
     pub mode: Mode,
+    /// What the memory manager may do besides the usual.
+    pub memory_policy: MemoryPolicy,
     /// Who listens to the kernel's events.
     pub tracer: Box<dyn Tracer + Send>,
     /// What is clipped to the device.
@@ -56,6 +59,7 @@ impl HostConfig {
             page_table_bytes: page_table_bytes(profile.vram_bytes),
             system_bytes: 2 * profile.vram_bytes,
             mode,
+            memory_policy: MemoryPolicy::default(),
             tracer: Box::new(events::Silence),
             probe: None,
             wrap_miniport: None,

@@ -152,6 +152,7 @@ impl Host {
             page_table_reserve: Pages(tables / PAGE_BYTES),
             paging_buffers: PAGING_BUFFERS,
             clear_pages: data == DataMode::Stored,
+            memory_policy: config.memory_policy,
             switched_off: Vec::new(),
         };
         state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;

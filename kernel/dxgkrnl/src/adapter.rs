@@ -11,7 +11,7 @@ use events::Event;
 use gpu_fence::{FenceId, Fences};
 use kmt_calls::{Refusal, Reply};
 use shared_words::Memory;
-use vidmm::{SpaceId, VidMm};
+use vidmm::{DeviceId, SpaceId, VidMm};
 use vidsch::VidSch;
 use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
 
@@ -24,6 +24,7 @@ use crate::object::{
 use crate::paging::PagingRing;
 use crate::refusal::removed;
 use crate::suspension::Suspensions;
+use crate::turns::Turns;
 
 /// How an adapter is set up. Sizes are in the units that their types say.
 #[derive(Clone, Debug)]
@@ -42,8 +43,25 @@ pub struct AdapterConfig {
     pub paging_buffers: u32,
     /// Clear system pages before an owner sees them. Off only where no bytes are stored.
     pub clear_pages: bool,
+    /// What the memory manager may do besides the usual.
+    pub memory_policy: MemoryPolicy,
     /// Features that the kernel's side turns off.
     pub switched_off: Vec<FeatureId>,
+}
+
+/// Choices that the specification leaves open and that a host may make otherwise; the rest of them stand in `vidmm`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryPolicy {
+    /// Devices whose lists do not fit beside each other take turns; else whoever comes later is refused.
+    pub suspend_others: bool,
+    /// While the copy engine is idle, what will be evicted first is copied out ahead.
+    pub write_back_ahead: bool,
+}
+
+impl Default for MemoryPolicy {
+    fn default() -> Self {
+        MemoryPolicy { suspend_others: true, write_back_ahead: false }
+    }
 }
 
 /// What an adapter has counted since its start.
@@ -76,16 +94,26 @@ pub enum Waiter {
         packet: bool,
     },
     /// Lets the paging ring go on.
-    Ring {
-        /// The wait packet at its head is over.
-        packet: bool,
-    },
+    Ring(RingWait),
+}
+
+/// What the paging ring waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingWait {
+    /// The wait packet at its head.
+    Packet,
+    /// Devices that are to stand still before the work at its head.
+    Suspension,
+    /// Its own progress: a buffer to be filled again, an answer.
+    Progress,
 }
 
 /// What a scheduler packet carries.
 pub enum Payload {
     /// Paging work by its number.
     Paging(u64),
+    /// Before the next paging work these devices are to stand still.
+    Suspend(Vec<DeviceId>),
     /// A command buffer.
     Command(ddi::SubmitCommandToHwQueue),
 }
@@ -118,6 +146,7 @@ pub struct Adapter {
     pub registrations: Store<Registration>,
     pub ring: PagingRing,
     pub suspensions: Suspensions,
+    pub turns: Turns,
     pub due: VecDeque<Waiter>,
     pub stopped: Option<String>,
     pub counters: AdapterCounters,
@@ -128,6 +157,7 @@ impl Adapter {
     pub fn settle(&mut self, cx: &mut Cx<'_>) {
         self.reap_paging(cx);
         self.bury_dead(cx);
+        self.take_turns(cx);
         self.pump_paging(cx);
         while let Some(waiter) = self.due.pop_front() {
             match waiter {
@@ -139,7 +169,7 @@ impl Adapter {
                     cx.effects.push(Effect::Answer { token, result });
                 }
                 Waiter::Queue { queue, packet } => self.queue_released(cx, queue, packet),
-                Waiter::Ring { packet } => self.ring_released(cx, packet),
+                Waiter::Ring(wait) => self.ring_released(cx, wait),
             }
             self.reap_paging(cx);
             self.pump_paging(cx);

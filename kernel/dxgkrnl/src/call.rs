@@ -98,7 +98,7 @@ impl Turn<'_> {
             }
             Call::QueryVideoMemoryInfo { adapter, local } => {
                 let index = self.adapter(adapter)?;
-                done(Reply::VideoMemoryInfo(self.adapters[index as usize].video_memory_info(local)))
+                done(Reply::VideoMemoryInfo(self.adapters[index as usize].video_memory_info(self.from, local)))
             }
             Call::CreateDevice { adapter } => {
                 let index = self.adapter(adapter)?;
@@ -124,6 +124,7 @@ impl Turn<'_> {
         let adapter = &mut self.adapters[index as usize];
         adapter.running()?;
         let number = adapter.create_device(cx, self.from)?;
+        adapter.apply_terms(self.from, self.process.terms);
         match self.process.handles.insert(Object::Device(index, number)) {
             // Its address space and fence words are there when the paging ring has got past their tables.
             Some(handle) => Ok(self.adapters[index as usize].after_ring(cx, self.token, Reply::Handle(handle))),

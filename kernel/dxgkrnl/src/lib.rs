@@ -25,6 +25,7 @@ mod handle;
 mod interrupt;
 mod machine;
 mod memory;
+mod notification;
 mod object;
 mod paging;
 mod queue;
@@ -32,8 +33,9 @@ mod refusal;
 mod residency;
 mod start;
 mod suspension;
+mod turns;
 mod word_page;
 
-pub use adapter::{AdapterConfig, AdapterCounters};
+pub use adapter::{AdapterConfig, AdapterCounters, MemoryPolicy};
 pub use machine::{Answer, Cx, Effect, Machine, Token};
 pub use start::StartError;

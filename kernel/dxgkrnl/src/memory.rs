@@ -6,10 +6,8 @@ use ddi::{
 };
 use events::Event;
 use gpu_fence::FenceId;
-use kmt_calls::{
-    AllocationRequest, DeviceState, EvictFlags, MakeResidentFlags, Mapped, Refusal, Reply, Residency, VideoMemoryInfo,
-};
-use vidmm::{AllocationError, LockError, MakeResidentError, MapError, MapRequest, Target};
+use kmt_calls::{AllocationRequest, Mapped, Refusal, Reply};
+use vidmm::{AllocationError, LockError, MapError, MapRequest, Target};
 use wddm_types::{Blame, FencePoint, GpuVa, NtStatus, PAGE_BYTES, Pages};
 
 use crate::adapter::Adapter;
@@ -161,81 +159,6 @@ impl Adapter {
         self.allocation_numbers.remove(&dying.vidmm);
     }
 
-    /// `D3DKMTMakeResident`.
-    // spec: memory §5.2
-    pub fn make_resident(
-        &mut self,
-        cx: &mut Cx<'_>,
-        paging_queue: u64,
-        list: &[u64],
-        flags: MakeResidentFlags,
-    ) -> Result<Residency, Refusal> {
-        let known = MakeResidentFlags::CANT_TRIM_FURTHER | MakeResidentFlags::MUST_SUCCEED;
-        if !known.contains(flags) || flags == MakeResidentFlags::MUST_SUCCEED {
-            return Err(invalid(format!(
-                "MakeResident flags {:#x}: MustSucceed only with CantTrimFurther, no others",
-                flags.bits()
-            )));
-        }
-        let device = self.paging_queues[paging_queue].device;
-        let process = self.devices[device].process;
-        let allocations = self.vidmm_list(device, list)?;
-        let owner = self.devices[device].vidmm;
-        // CAST: bounded by LIST_MAX.
-        let count = list.len() as u32;
-        match self.vidmm.make_resident(owner, &allocations) {
-            Ok(Some(work)) => {
-                let paging_fence_value = self.queue_work(cx, process, Some(paging_queue), Some(work), Vec::new());
-                cx.emit(Event::MakeResident { device, count, paging_fence_value });
-                Ok(Residency::Pending { paging_fence_value })
-            }
-            Ok(None) => {
-                let pending = self.paging_value_now(cx, process, paging_queue);
-                cx.emit(Event::MakeResident { device, count, paging_fence_value: pending.unwrap_or(0) });
-                Ok(pending.map_or(Residency::Resident, |paging_fence_value| Residency::Pending { paging_fence_value }))
-            }
-            Err(MakeResidentError::OutOfMemory { bytes_to_trim }) => {
-                cx.emit(Event::MakeResidentRefused { device, bytes_to_trim });
-                if flags.contains(MakeResidentFlags::MUST_SUCCEED) {
-                    self.fail_device(
-                        cx,
-                        device,
-                        DeviceState::ErrorOutOfMemory,
-                        "MakeResident with MustSucceed found no room".into(),
-                    );
-                }
-                let mut refusal = no_memory("the allocations do not fit beside what is resident");
-                refusal.bytes_to_trim = bytes_to_trim;
-                Err(refusal)
-            }
-            Err(error) => Err(from_make_resident(&error)),
-        }
-    }
-
-    /// `D3DKMTEvict`. Physical removal stands behind everything that the device's queues were given before.
-    // spec: memory §5.3, memory §10.1
-    pub fn evict(&mut self, cx: &mut Cx<'_>, device: u64, list: &[u64], flags: EvictFlags) -> Result<u64, Refusal> {
-        let known = EvictFlags::EVICT_ONLY_IF_NECESSARY | EvictFlags::NOT_WRITTEN_TO;
-        if !known.contains(flags) {
-            return Err(invalid(format!("Evict flags {:#x} are reserved", flags.difference(known).bits())));
-        }
-        let allocations = self.vidmm_list(device, list)?;
-        let last_use = self.queued_work(device)?;
-        let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
-        let not_written = flags.contains(EvictFlags::NOT_WRITTEN_TO);
-        let how = vidmm::EvictFlags {
-            only_if_necessary: flags.contains(EvictFlags::EVICT_ONLY_IF_NECESSARY),
-            not_written_to: not_written,
-        };
-        let work = self.vidmm.evict(owner, &allocations, how, &last_use).map_err(|error| invalid(error.to_string()))?;
-        // CAST: bounded by LIST_MAX.
-        cx.emit(Event::Evict { device, count: list.len() as u32, not_written });
-        if work.is_some() {
-            self.queue_work(cx, process, None, work, Vec::new());
-        }
-        Ok(0)
-    }
-
     /// `D3DKMTMapGpuVirtualAddress`.
     // spec: memory §4.8
     #[allow(clippy::too_many_arguments)] // the members of D3DDDI_MAPGPUVIRTUALADDRESS
@@ -315,17 +238,6 @@ impl Adapter {
         self.vidmm.unlock(self.allocations[number].vidmm).map_err(|error| invalid(error.to_string()))
     }
 
-    /// `D3DKMTQueryVideoMemoryInfo`: the budget is the group's whole size, as long as nobody divides it.
-    // spec: memory §5.5
-    pub fn video_memory_info(&self, local: bool) -> VideoMemoryInfo {
-        let group = || self.vidmm.segments().iter().filter(|segment| segment.is_aperture() != local);
-        VideoMemoryInfo {
-            budget_bytes: group().map(vidmm::Segment::capacity_bytes).sum(),
-            current_usage_bytes: group().map(vidmm::Segment::resident_bytes).sum(),
-            ..VideoMemoryInfo::default()
-        }
-    }
-
     /// What the device's queues have been given and not finished: the last use of anything that it evicts now.
     // spec: sync §3.11
     pub fn queued_work(&self, device: u64) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
@@ -346,7 +258,7 @@ impl Adapter {
         Ok(points)
     }
 
-    fn vidmm_list(&self, device: u64, list: &[u64]) -> Result<Vec<vidmm::AllocationId>, Refusal> {
+    pub fn vidmm_list(&self, device: u64, list: &[u64]) -> Result<Vec<vidmm::AllocationId>, Refusal> {
         if list.is_empty() || list.len() > LIST_MAX {
             return Err(invalid(format!("a list has 1 to {LIST_MAX} allocations, not {}", list.len())));
         }
@@ -381,15 +293,6 @@ fn from_allocation(error: &AllocationError) -> Refusal {
         AllocationError::NoBackingStore => no_memory(error.to_string()),
         AllocationError::NotBuilt(_) => not_supported(error.to_string()),
         _ => invalid(error.to_string()),
-    }
-}
-
-fn from_make_resident(error: &MakeResidentError) -> Refusal {
-    match error {
-        MakeResidentError::OutOfMemory { .. } => no_memory(error.to_string()),
-        // The specification would keep the call pending until the unlock; that is not built.
-        MakeResidentError::Locked { .. } => not_supported(error.to_string()),
-        MakeResidentError::Offered { .. } => invalid(error.to_string()),
     }
 }
 

@@ -25,7 +25,7 @@ use vidmm::{Operation, Work};
 use vidsch::{Packet, QueueKind, Step};
 use wddm_types::{FencePoint, GpuVa, NodeId, PAGE_BYTES, PageRun, Pages, ProcessId};
 
-use crate::adapter::{Adapter, Payload, Waiter};
+use crate::adapter::{Adapter, Payload, RingWait, Waiter};
 use crate::machine::Cx;
 use crate::paging::buffer::Progress;
 use crate::paging::deferred::Deferred;
@@ -53,6 +53,8 @@ pub struct PagingRing {
     hold_until: u64,
     /// The scheduler holds the ring behind a wait packet.
     waiting_packet: bool,
+    /// Devices are to stand still before the work at its head.
+    waiting_suspension: bool,
     /// A wait for the ring's own progress is registered.
     waiting_progress: bool,
 }
@@ -107,6 +109,7 @@ impl PagingRing {
             progress_value: 0,
             hold_until: 0,
             waiting_packet: false,
+            waiting_suspension: false,
             waiting_progress: false,
         }
     }
@@ -269,6 +272,11 @@ impl Adapter {
                 .submit(vidsch, Packet::Wait(after))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
+        if !work.suspends.is_empty() {
+            self.vidsch
+                .submit(vidsch, Packet::Work(Payload::Suspend(work.suspends)))
+                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+        }
         self.vidsch
             .submit(vidsch, Packet::Work(Payload::Paging(number)))
             .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
@@ -308,11 +316,12 @@ impl Adapter {
     pub fn pump_paging(&mut self, cx: &mut Cx<'_>) {
         let Some(queue) = &self.ring.queue else { return };
         let vidsch = queue.vidsch;
-        while self.stopped.is_none() && !self.ring.waiting_packet {
+        while self.stopped.is_none() && !self.ring.waiting_packet && !self.ring.waiting_suspension {
             match self.vidsch.next(vidsch) {
                 Some(Step::Wait(points)) => {
                     let points = self.live_points(points);
-                    if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, Waiter::Ring { packet: true }) {
+                    if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, Waiter::Ring(RingWait::Packet))
+                    {
                         self.vidsch.waited(vidsch);
                     } else {
                         self.ring.waiting_packet = true;
@@ -322,6 +331,14 @@ impl Adapter {
                     let work = self.ring.held.pop_front().expect("started works are held in order");
                     assert_eq!(work.number, number, "the scheduler keeps the order of paging work");
                     self.ring.building.push_back(work);
+                }
+                Some(Step::Start(Payload::Suspend(devices))) => {
+                    self.vidsch.completed(vidsch, 1);
+                    let points = self.suspend_for_residency(cx, &devices);
+                    let waiter = Waiter::Ring(RingWait::Suspension);
+                    if !points.is_empty() && !self.begin_wait(cx, &points, WaitMode::All, waiter) {
+                        self.ring.waiting_suspension = true;
+                    }
                 }
                 Some(Step::Start(Payload::Command(_)) | Step::Signal(_)) => {
                     unreachable!("the paging queue carries paging work only")
@@ -335,14 +352,16 @@ impl Adapter {
     }
 
     /// A wait of the ring is over.
-    pub fn ring_released(&mut self, cx: &mut Cx<'_>, packet: bool) {
-        if packet {
-            self.ring.waiting_packet = false;
-            if let Some(queue) = &self.ring.queue {
-                self.vidsch.waited(queue.vidsch);
+    pub fn ring_released(&mut self, cx: &mut Cx<'_>, wait: RingWait) {
+        match wait {
+            RingWait::Packet => {
+                self.ring.waiting_packet = false;
+                if let Some(queue) = &self.ring.queue {
+                    self.vidsch.waited(queue.vidsch);
+                }
             }
-        } else {
-            self.ring.waiting_progress = false;
+            RingWait::Suspension => self.ring.waiting_suspension = false,
+            RingWait::Progress => self.ring.waiting_progress = false,
         }
         self.pump_paging(cx);
     }

@@ -341,7 +341,9 @@ impl Adapter {
                     }
                 }
                 Some(Step::Start(Payload::Command(submit))) => self.start_command(cx, number, submit),
-                Some(Step::Start(Payload::Paging(_))) => unreachable!("paging work goes to the paging queue"),
+                Some(Step::Start(Payload::Paging(_) | Payload::Suspend(_))) => {
+                    unreachable!("paging work goes to the paging queue")
+                }
                 Some(Step::Signal(points)) => {
                     for point in self.live_points(points) {
                         let fence = self.fence_numbers[&point.fence];

@@ -1,47 +1,207 @@
-//! The memory manager's wishes carried to processes and devices: notifications, time (memory §5.4, §5.5). What to wish is
-//! decided in `vidmm`.
+//! Calls about what must be resident and what may go: MakeResident, Evict, Offer, Reclaim, budgets (memory §5). Placement
+//! and victims are `vidmm`'s; this file turns handles into its lists, its work into paging work, its errors into statuses.
 
-use kmt_calls::{Notification, NotificationKind};
-use wddm_types::{ProcessId, RawHandle};
+use events::Event;
+use kmt_calls::{
+    DeviceState, EvictFlags, MakeResidentFlags, OfferFlags, ReclaimResult, Refusal, Residency, VideoMemoryInfo,
+};
+use vidmm::{MakeResidentError, OfferPriority, ReclaimError, SegmentGroup, Work};
+use wddm_types::{NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::machine::{Cx, Effect};
-use crate::object::{Registration, RegistrationKind, Terms};
+use crate::machine::Cx;
+use crate::refusal::{invalid, no_memory, not_supported, refuse};
 
 impl Adapter {
-    /// A process wants to be told.
-    pub fn register(&mut self, device: u64, kind: RegistrationKind, handle: RawHandle) {
-        self.registrations.insert(Registration { device, kind, handle });
-    }
-
-    /// A device goes: nobody is told of it any more.
-    pub fn unregister_all(&mut self, device: u64) {
-        let gone: Vec<u64> =
-            self.registrations.iter().filter(|(_, known)| known.device == device).map(|(number, _)| number).collect();
-        for number in gone {
-            self.registrations.remove(number);
+    /// `D3DKMTMakeResident`.
+    // spec: memory §5.2
+    pub fn make_resident(
+        &mut self,
+        cx: &mut Cx<'_>,
+        paging_queue: u64,
+        list: &[u64],
+        flags: MakeResidentFlags,
+    ) -> Result<Residency, Refusal> {
+        let known = MakeResidentFlags::CANT_TRIM_FURTHER | MakeResidentFlags::MUST_SUCCEED;
+        if !known.contains(flags) || flags == MakeResidentFlags::MUST_SUCCEED {
+            return Err(invalid(format!(
+                "MakeResident flags {:#x}: MustSucceed only with CantTrimFurther, no others",
+                flags.bits()
+            )));
         }
-    }
-
-    /// Tells whoever registered for this kind on a device.
-    pub fn notify(&self, cx: &mut Cx<'_>, device: u64, kind: RegistrationKind, what: NotificationKind) {
+        let device = self.paging_queues[paging_queue].device;
         let process = self.devices[device].process;
-        for (_, known) in self.registrations.iter().filter(|(_, known)| known.device == device && known.kind == kind) {
-            let notification = Notification { registration: known.handle, kind: what };
-            cx.effects.push(Effect::Notify { process, notification });
+        let allocations = self.vidmm_list(device, list)?;
+        let owner = self.devices[device].vidmm;
+        let how = vidmm::MakeResidentFlags {
+            cant_trim_further: flags.contains(MakeResidentFlags::CANT_TRIM_FURTHER),
+            must_succeed: flags.contains(MakeResidentFlags::MUST_SUCCEED),
+        };
+        let mut made = self.vidmm.make_resident_with(owner, &allocations, how);
+        if matches!(made, Err(MakeResidentError::OutOfMemory { .. })) && self.note_idle_devices() {
+            // Whoever has nothing to run gives way before anybody is refused (memory §10.1 row 10).
+            made = self.vidmm.make_resident_with(owner, &allocations, how);
+        }
+        // CAST: bounded by LIST_MAX.
+        let count = list.len() as u32;
+        match made {
+            Ok(work) => {
+                let paging_fence_value = self.paging_value_of(cx, process, paging_queue, work);
+                cx.emit(Event::MakeResident { device, count, paging_fence_value });
+                Ok(match paging_fence_value {
+                    0 => Residency::Resident,
+                    paging_fence_value => Residency::Pending { paging_fence_value },
+                })
+            }
+            Err(MakeResidentError::OutOfMemory { bytes_to_trim }) => {
+                cx.emit(Event::MakeResidentRefused { device, bytes_to_trim });
+                if flags.contains(MakeResidentFlags::MUST_SUCCEED) {
+                    self.fail_device(
+                        cx,
+                        device,
+                        DeviceState::ErrorOutOfMemory,
+                        "MakeResident with MustSucceed found no room".into(),
+                    );
+                }
+                Err(out_of_memory(bytes_to_trim))
+            }
+            // The specification would keep the call pending until the unlock; that is not built.
+            Err(error @ MakeResidentError::Locked { .. }) => Err(not_supported(error.to_string())),
+            Err(error @ MakeResidentError::Offered { .. }) => Err(invalid(error.to_string())),
         }
     }
 
-    /// A process shares memory on these terms.
-    pub fn apply_terms(&mut self, process: ProcessId, terms: Terms) {
-        let _ = (process, terms);
+    /// `D3DKMTEvict`. Physical removal stands behind everything that the device's queues were given before.
+    // spec: memory §5.3, memory §10.1
+    pub fn evict(&mut self, cx: &mut Cx<'_>, device: u64, list: &[u64], flags: EvictFlags) -> Result<u64, Refusal> {
+        let known = EvictFlags::EVICT_ONLY_IF_NECESSARY | EvictFlags::NOT_WRITTEN_TO;
+        if !known.contains(flags) {
+            return Err(invalid(format!("Evict flags {:#x} are reserved", flags.difference(known).bits())));
+        }
+        let allocations = self.vidmm_list(device, list)?;
+        let last_use = self.queued_work(device)?;
+        let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
+        let not_written = flags.contains(EvictFlags::NOT_WRITTEN_TO);
+        let how = vidmm::EvictFlags {
+            only_if_necessary: flags.contains(EvictFlags::EVICT_ONLY_IF_NECESSARY),
+            not_written_to: not_written,
+        };
+        let work = self.vidmm.evict(owner, &allocations, how, &last_use).map_err(|error| invalid(error.to_string()))?;
+        // CAST: bounded by LIST_MAX.
+        cx.emit(Event::Evict { device, count: list.len() as u32, not_written });
+        if work.is_some() {
+            self.queue_work(cx, process, None, work, Vec::new());
+        }
+        Ok(self.vidmm.bytes_over_budget(self.vidmm.space_of(owner)))
     }
 
-    /// When [`Adapter::timer`] is to be called next.
-    pub fn deadline_ns(&self) -> Option<u64> {
-        None
+    /// `D3DKMTOfferAllocations`.
+    // spec: memory §5.9
+    pub fn offer(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        list: &[u64],
+        priority: u32,
+        flags: OfferFlags,
+    ) -> Result<(), Refusal> {
+        let known = OfferFlags::OFFER_IMMEDIATELY | OfferFlags::ALLOW_DECOMMIT;
+        if !known.contains(flags) {
+            return Err(invalid(format!("Offer flags {:#x} are reserved", flags.difference(known).bits())));
+        }
+        let priority = match priority {
+            1 => OfferPriority::Low,
+            2 => OfferPriority::Normal,
+            3 => OfferPriority::High,
+            4 => OfferPriority::Auto,
+            other => return Err(invalid(format!("offer priority {other}: 1 LOW, 2 NORMAL, 3 HIGH or 4 AUTO"))),
+        };
+        let allocations = self.vidmm_list(device, list)?;
+        let last_use = self.queued_work(device)?;
+        let how = vidmm::OfferFlags { allow_decommit: flags.contains(OfferFlags::ALLOW_DECOMMIT) };
+        let owner = self.devices[device].vidmm;
+        let offered = self.vidmm.offer(owner, &allocations, priority, how, &last_use);
+        offered.map_err(|error| invalid(error.to_string()))?;
+        // CAST: bounded by LIST_MAX.
+        cx.emit(Event::Offered { device, count: list.len() as u32 });
+        Ok(())
     }
 
-    /// Time has come for what is done by the clock.
-    pub fn timer(&mut self, _cx: &mut Cx<'_>) {}
+    /// `D3DKMTReclaimAllocations2`: the backing stores are there at return, the GPU waits for the value.
+    // spec: memory §5.9
+    pub fn reclaim(
+        &mut self,
+        cx: &mut Cx<'_>,
+        paging_queue: u64,
+        list: &[u64],
+    ) -> Result<(Vec<ReclaimResult>, u64), Refusal> {
+        let device = self.paging_queues[paging_queue].device;
+        let process = self.devices[device].process;
+        let allocations = self.vidmm_list(device, list)?;
+        let reclaimed = self.vidmm.reclaim(self.devices[device].vidmm, &allocations).map_err(|error| match error {
+            ReclaimError::NotOffered { .. } => invalid(error.to_string()),
+            ReclaimError::OutOfMemory { bytes_to_trim } => out_of_memory(bytes_to_trim),
+        })?;
+        let value = self.paging_value_of(cx, process, paging_queue, reclaimed.work);
+        let results = reclaimed.results.into_iter().map(|result| match result {
+            vidmm::ReclaimResult::Ok => ReclaimResult::Ok,
+            vidmm::ReclaimResult::Discarded => ReclaimResult::Discarded,
+            vidmm::ReclaimResult::NotCommitted => ReclaimResult::NotCommitted,
+        });
+        let results: Vec<ReclaimResult> = results.collect();
+        // CAST: bounded by LIST_MAX.
+        let lost = results.iter().filter(|result| **result != ReclaimResult::Ok).count() as u32;
+        cx.emit(Event::Reclaimed { device, count: list.len() as u32, lost });
+        Ok((results, value))
+    }
+
+    /// `D3DKMTQueryVideoMemoryInfo` of the calling process. One without a device here has nothing and could have all.
+    // spec: memory §5.5
+    pub fn video_memory_info(&self, process: ProcessId, local: bool) -> VideoMemoryInfo {
+        let group = if local { SegmentGroup::Local } else { SegmentGroup::NonLocal };
+        let Some(on_adapter) = self.processes.get(&process) else {
+            let counted = self.vidmm.segments().iter().filter(|segment| segment.is_aperture() != local);
+            let budget_bytes = counted.map(vidmm::Segment::capacity_bytes).sum();
+            return VideoMemoryInfo { budget_bytes, ..VideoMemoryInfo::default() };
+        };
+        let info = self.vidmm.video_memory_info(on_adapter.space, group);
+        VideoMemoryInfo {
+            budget_bytes: info.budget_bytes,
+            current_usage_bytes: info.current_usage_bytes,
+            current_reservation_bytes: info.current_reservation_bytes,
+            available_for_reservation_bytes: info.available_for_reservation_bytes,
+        }
+    }
+
+    /// `D3DKMTChangeVideoMemoryReservation`.
+    // spec: memory §5.5
+    pub fn change_reservation(&mut self, process: ProcessId, local: bool, bytes: u64) -> Result<(), Refusal> {
+        let group = if local { SegmentGroup::Local } else { SegmentGroup::NonLocal };
+        let on_adapter = self.processes.get(&process);
+        let on_adapter =
+            on_adapter.ok_or_else(|| invalid("a process without a device here has nothing to reserve for"))?;
+        self.vidmm
+            .change_reservation(on_adapter.space, group, bytes)
+            .map_err(|error| refuse(NtStatus::INVALID_PARAMETER, wddm_types::Blame::Caller, error.to_string()))
+    }
+
+    /// Queues work for a paging queue, if there is any; the value that says that everything so far is there, 0 for now.
+    fn paging_value_of(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        paging_queue: u64,
+        work: Option<Work<gpu_fence::FenceId>>,
+    ) -> u64 {
+        match work {
+            Some(work) => self.queue_work(cx, process, Some(paging_queue), Some(work), Vec::new()),
+            None => self.paging_value_now(cx, process, paging_queue).unwrap_or(0),
+        }
+    }
+}
+
+fn out_of_memory(bytes_to_trim: u64) -> Refusal {
+    let mut refusal = no_memory("the allocations do not fit beside what is resident, or not into the budget");
+    refusal.bytes_to_trim = bytes_to_trim;
+    refusal
 }

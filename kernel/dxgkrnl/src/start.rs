@@ -24,6 +24,7 @@ use crate::machine::Cx;
 use crate::object::{ProcessOnAdapter, Store};
 use crate::paging::PagingRing;
 use crate::suspension::Suspensions;
+use crate::turns::Turns;
 use crate::word_page::WordPages;
 
 /// Most packets that a queue may hold back.
@@ -86,7 +87,12 @@ impl Adapter {
         mut pages: KernelPages,
         description: Description,
     ) -> Result<Adapter, StartError> {
-        let policy = Policy { page_table_reserve: config.page_table_reserve, ..Policy::new(config.system_pages) };
+        let policy = Policy {
+            page_table_reserve: config.page_table_reserve,
+            suspend_others: config.memory_policy.suspend_others,
+            write_back_ahead: config.memory_policy.write_back_ahead,
+            ..Policy::new(config.system_pages)
+        };
         let built = (|| {
             let mut vidmm = VidMm::new(policy, description.layout, description.mmu, &description.levels)?;
             let (space, tables) = vidmm
@@ -149,6 +155,7 @@ impl Adapter {
             registrations: Store::default(),
             ring: PagingRing::new(device, context),
             suspensions: Suspensions::default(),
+            turns: Turns::default(),
             due: VecDeque::new(),
             stopped: None,
             counters: AdapterCounters::default(),

@@ -24,6 +24,7 @@ fn start(answers: Answers, switched_off: Vec<FeatureId>) -> (Result<(), StartErr
         page_table_reserve: Pages(1024),
         paging_buffers: 4,
         clear_pages: true,
+        memory_policy: dxgkrnl::MemoryPolicy::default(),
         switched_off,
     };
     let mut effects = Vec::new();

@@ -66,6 +66,11 @@ impl<F: Copy + Eq> VidMm<F> {
         self.devices[device].suspended.is_some()
     }
 
+    /// Whether any device stands still.
+    pub fn any_suspended(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Whether a device has nothing to run. Content of idle devices goes before that of busy ones, and an idle
     /// suspended device does not stand in line. Devices start busy.
     pub fn set_device_idle(&mut self, device: DeviceId, idle: bool) {

@@ -4,7 +4,8 @@ use kmt_calls::{Call, Refusal, Reply};
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
-use crate::object::{Object, RegistrationKind};
+use crate::object::{CLASS_MAX, Object, RegistrationKind};
+use crate::refusal::invalid;
 
 impl Turn<'_> {
     pub(super) fn on_residency(
@@ -39,11 +40,37 @@ impl Turn<'_> {
                 self.process.handles.remove(registration);
                 done(Reply::Done)
             }
-            Call::OfferAllocations { .. }
-            | Call::ReclaimAllocations2 { .. }
-            | Call::ChangeVideoMemoryReservation { .. }
-            | Call::SetProcessSchedulingPriorityClass { .. } => {
-                Err(crate::refusal::not_supported("offers, reservations and priorities of processes are not built"))
+            Call::OfferAllocations { device, allocations, priority, flags } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let list = self.allocations(index, &allocations)?;
+                self.adapters[index as usize].offer(cx, device, &list, priority, flags)?;
+                done(Reply::Done)
+            }
+            Call::ReclaimAllocations2 { paging_queue, allocations } => {
+                let (index, queue) = self.paging_queue(paging_queue)?;
+                self.alive(index, self.adapters[index as usize].paging_queues[queue].device, touched)?;
+                let list = self.allocations(index, &allocations)?;
+                let (results, paging_fence_value) = self.adapters[index as usize].reclaim(cx, queue, &list)?;
+                done(Reply::Reclaimed { results, paging_fence_value })
+            }
+            Call::ChangeVideoMemoryReservation { adapter, local, reservation_bytes } => {
+                let index = self.adapter(adapter)?;
+                *touched = Some(index);
+                self.adapters[index as usize].change_reservation(self.from, local, reservation_bytes)?;
+                done(Reply::Done)
+            }
+            Call::SetProcessSchedulingPriorityClass { adapter, class } => {
+                let index = self.adapter(adapter)?;
+                if class > CLASS_MAX {
+                    return Err(invalid(format!("priority class {class}: 0 IDLE to {CLASS_MAX} REALTIME")));
+                }
+                self.process.terms.class = class;
+                let terms = self.process.terms;
+                for adapter in self.adapters.iter_mut() {
+                    adapter.apply_terms(self.from, terms);
+                }
+                *touched = Some(index);
+                done(Reply::Done)
             }
             call => self.on_queue(cx, call, touched),
         }

@@ -6,8 +6,9 @@ use kmt_calls::Reply;
 use vidmm::SpaceId;
 use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
-use crate::adapter::{Adapter, Waiter};
+use crate::adapter::{Adapter, RingWait, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::suspension::SuspendReasons;
 
 /// One thing that waits for the ring.
 pub(super) enum Deferred {
@@ -17,6 +18,7 @@ pub(super) enum Deferred {
     Process(ddi::KmdProcess),
     Fence(u64),
     PagingQueue(u64),
+    Resume(u64),
     Answer(Token, Box<Reply>),
 }
 
@@ -59,6 +61,11 @@ impl Adapter {
         self.defer(Deferred::PagingQueue(queue));
     }
 
+    /// Lets a device run again when the ring has brought its content back.
+    pub fn defer_resume(&mut self, device: u64) {
+        self.defer(Deferred::Resume(device));
+    }
+
     fn defer(&mut self, what: Deferred) {
         self.ring.deferred.push_back((self.ring.last_queued, what));
     }
@@ -79,6 +86,7 @@ impl Adapter {
                 Deferred::Process(process) => self.miniport.destroy_process(process),
                 Deferred::Fence(fence) => self.destroy_fence(cx, fence),
                 Deferred::PagingQueue(queue) => drop(self.paging_queues.remove(queue)),
+                Deferred::Resume(device) => self.resume_device(cx, device, SuspendReasons::RESIDENCY),
                 Deferred::Answer(token, reply) => {
                     let result = self.running().map(|()| *reply);
                     cx.effects.push(Effect::Answer { token, result });
@@ -94,8 +102,12 @@ impl Adapter {
         }
         let Some(queue) = &self.ring.queue else { return };
         let progress = queue.progress;
-        let answer =
-            self.ring.deferred.iter().find(|(_, what)| matches!(what, Deferred::Answer(..))).map(|(number, _)| *number);
+        let answer = self
+            .ring
+            .deferred
+            .iter()
+            .find(|(_, what)| matches!(what, Deferred::Answer(..) | Deferred::Resume(_)))
+            .map(|(number, _)| *number);
         let answer_value = answer.and_then(|wanted| {
             self.ring.submitted.iter().find(|work| work.number >= wanted).map(|work| work.progress_value)
         });
@@ -106,8 +118,8 @@ impl Adapter {
             (!self.ring.building.is_empty()).then(|| self.ring.buffers[middle].busy_until.max(self.ring.hold_until));
         let Some(value) = [answer_value, buffer_value].into_iter().flatten().min() else { return };
         let point = [self.point(progress, value)];
-        if self.begin_wait(cx, &point, WaitMode::All, Waiter::Ring { packet: false }) {
-            self.due.push_back(Waiter::Ring { packet: false });
+        if self.begin_wait(cx, &point, WaitMode::All, Waiter::Ring(RingWait::Progress)) {
+            self.due.push_back(Waiter::Ring(RingWait::Progress));
         }
         self.ring.waiting_progress = true;
     }

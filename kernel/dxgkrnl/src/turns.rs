@@ -1,0 +1,181 @@
+//! What memory needs of time: devices that take turns because their lists do not fit together, trims, budgets that change,
+//! work ahead while the copy engine is idle (memory §5.4, §5.5, §8.2, §8.6). `vidmm` decides; this file asks it at the
+//! right moments and has it carried out.
+
+use events::Event;
+use kmt_calls::{NotificationKind, TrimFlags};
+use shared_words::Word;
+use vidmm::{DeviceId, ProcessPriority, SegmentGroup, Turn};
+use wddm_types::{Pages, ProcessId};
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::object::{RegistrationKind, Terms};
+use crate::suspension::SuspendReasons;
+
+/// How often it is looked whether something that no call or interrupt tells of has changed: a suspended device that was
+/// given work by doorbell, a process that is still over its budget.
+const LOOK_AGAIN_NS: u64 = 20_000_000;
+/// Most pages of one work ahead: what comes next waits no longer than for these.
+const AHEAD_MAX: Pages = Pages(4096);
+
+/// When what is to be looked at again.
+#[derive(Default)]
+pub struct Turns {
+    /// Whose turn it is.
+    resume_ns: Option<u64>,
+    /// Who is to trim.
+    trim_ns: Option<u64>,
+}
+
+impl Adapter {
+    /// A process shares memory on these terms.
+    // spec: memory §5.5
+    pub fn apply_terms(&mut self, process: ProcessId, terms: Terms) {
+        let Some(on_adapter) = self.processes.get(&process) else { return };
+        let space = on_adapter.space;
+        let priority = match terms.class {
+            0 | 1 => ProcessPriority::Background,
+            2 | 3 => ProcessPriority::Normal,
+            _ => ProcessPriority::Foreground,
+        };
+        self.vidmm.set_process_priority(space, priority);
+        self.vidmm.set_budget(space, SegmentGroup::Local, terms.budget_bytes);
+    }
+
+    /// When [`Adapter::timer`] is to be called next.
+    pub fn deadline_ns(&self) -> Option<u64> {
+        if self.stopped.is_some() {
+            return None;
+        }
+        [self.turns.resume_ns, self.turns.trim_ns].into_iter().flatten().min()
+    }
+
+    /// Time has come for what is done by the clock.
+    pub fn timer(&mut self, cx: &mut Cx<'_>) {
+        if self.stopped.is_none() {
+            self.ask_for_trims(cx);
+        }
+    }
+
+    /// Gives turns to suspended devices, tells of budgets, works ahead. After every turn of the machine.
+    pub fn take_turns(&mut self, cx: &mut Cx<'_>) {
+        if self.stopped.is_some() {
+            return;
+        }
+        self.turns.resume_ns = None;
+        while self.vidmm.any_suspended() {
+            self.note_idle_devices();
+            match self.vidmm.next_to_resume(cx.now_ns) {
+                Turn::Resume(device) => self.give_turn(cx, device),
+                Turn::At(then) => {
+                    self.turns.resume_ns = Some(then.min(cx.now_ns + LOOK_AGAIN_NS).max(cx.now_ns + 1));
+                    break;
+                }
+                Turn::Nobody => {
+                    self.turns.resume_ns = Some(cx.now_ns + LOOK_AGAIN_NS);
+                    break;
+                }
+            }
+        }
+        self.tell_budgets(cx);
+        self.arm_trims(cx);
+        if self.ring.is_idle()
+            && let Some(work) = self.vidmm.idle_work(AHEAD_MAX.0)
+        {
+            self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
+        }
+    }
+
+    /// Devices whose content a work needs stop; whoever is gone already needs no stopping. True when all stand still now.
+    pub fn suspend_for_residency(
+        &mut self,
+        cx: &mut Cx<'_>,
+        devices: &[DeviceId],
+    ) -> Vec<wddm_types::FencePoint<gpu_fence::FenceId>> {
+        let numbers: Vec<u64> = devices.iter().filter_map(|device| self.device_number(*device)).collect();
+        numbers.into_iter().filter_map(|number| self.suspend_device(cx, number, SuspendReasons::RESIDENCY)).collect()
+    }
+
+    /// Says which devices have nothing to run. True when one has become idle.
+    pub fn note_idle_devices(&mut self) -> bool {
+        let mut changed = false;
+        let devices: Vec<(u64, DeviceId)> =
+            self.devices.iter().map(|(number, device)| (number, device.vidmm)).collect();
+        for (number, vidmm) in devices {
+            let idle = self.has_nothing_to_run(number);
+            changed |= idle;
+            self.vidmm.set_device_idle(vidmm, idle);
+        }
+        changed
+    }
+
+    fn has_nothing_to_run(&self, device: u64) -> bool {
+        self.queues.iter().filter(|(_, queue)| queue.device == device).all(|(_, queue)| {
+            let last = match queue.doorbell.and_then(|doorbell| self.doorbells.get(doorbell)) {
+                Some(doorbell) => Word::load(self.memory.word(doorbell.last_queued.0)),
+                None => queue.last_submitted,
+            };
+            self.vidsch.held(queue.vidsch) == 0 && last <= self.current_value(queue.progress)
+        })
+    }
+
+    fn give_turn(&mut self, cx: &mut Cx<'_>, device: DeviceId) {
+        let Some(number) = self.device_number(device) else { unreachable!("a device that waits for its turn exists") };
+        let process = self.devices[number].process;
+        // PANIC: the plan was just made for the same state.
+        let work = self.vidmm.resume(device).expect("it fits, as was just found");
+        if work.is_some() {
+            self.queue_work(cx, process, None, work, Vec::new());
+        }
+        self.defer_resume(number);
+    }
+
+    /// Periodic trims and trims to the budget, to whoever listens.
+    // spec: memory §5.4
+    fn ask_for_trims(&mut self, cx: &mut Cx<'_>) {
+        for request in self.vidmm.trim_requests(cx.now_ns) {
+            let Some(number) = self.device_number(request.device) else { continue };
+            let mut flags = TrimFlags::empty();
+            flags.set(TrimFlags::PERIODIC_TRIM, request.flags.periodic);
+            flags.set(TrimFlags::RESTART_PERIODIC_TRIM, request.flags.restart_periodic);
+            flags.set(TrimFlags::TRIM_TO_BUDGET, request.flags.to_budget);
+            cx.emit(Event::TrimRequested { device: number, flags: flags.bits(), bytes: request.bytes });
+            let kind = NotificationKind::Trim { flags, bytes_to_trim: request.bytes };
+            self.notify(cx, number, RegistrationKind::Trim, kind);
+        }
+    }
+
+    /// Trims are asked for while somebody listens and there is a reason.
+    fn arm_trims(&mut self, cx: &mut Cx<'_>) {
+        let listens = self.registrations.iter().any(|(_, known)| known.kind == RegistrationKind::Trim);
+        if !listens || !self.vidmm.trim_pending() {
+            self.turns.trim_ns = None;
+        } else if self.turns.trim_ns.is_none_or(|at| at <= cx.now_ns) {
+            self.turns.trim_ns = Some(cx.now_ns + LOOK_AGAIN_NS);
+        }
+    }
+
+    // spec: memory §5.5
+    fn tell_budgets(&mut self, cx: &mut Cx<'_>) {
+        if !self.registrations.iter().any(|(_, known)| known.kind == RegistrationKind::Budget) {
+            return;
+        }
+        for change in self.vidmm.budget_changes() {
+            let local = change.group == SegmentGroup::Local;
+            let of_process = self.processes.iter().find(|(_, process)| process.space == change.space);
+            let Some((&process, _)) = of_process else { continue };
+            cx.emit(Event::BudgetChanged { process: process.0, local, bytes: change.budget_bytes });
+            let devices: Vec<u64> =
+                self.devices.iter().filter(|(_, device)| device.process == process).map(|(number, _)| number).collect();
+            for device in devices {
+                let kind = NotificationKind::BudgetChanged { local, budget_bytes: change.budget_bytes };
+                self.notify(cx, device, RegistrationKind::Budget, kind);
+            }
+        }
+    }
+
+    fn device_number(&self, device: DeviceId) -> Option<u64> {
+        self.devices.iter().find(|(_, known)| known.vidmm == device).map(|(number, _)| number)
+    }
+}
