@@ -53,6 +53,23 @@ impl Adapter {
         Ok(expect_reply!(self.link().call(call)?, Reply::VideoMemoryInfo(info) => info))
     }
 
+    /// `D3DKMTChangeVideoMemoryReservation`: the least that this process wants to keep of a budget group.
+    ///
+    /// # Errors
+    /// When it is more than is available for reservation, or the process has no device here.
+    pub fn change_reservation(&self, local: bool, reservation_bytes: u64) -> Result<(), Refusal> {
+        let call = Call::ChangeVideoMemoryReservation { adapter: self.handle(), local, reservation_bytes };
+        self.link().call(call).map(drop)
+    }
+
+    /// `D3DKMTSetProcessSchedulingPriorityClass` of this process: 0 IDLE to 5 REALTIME.
+    ///
+    /// # Errors
+    /// When there is no such class.
+    pub fn set_priority_class(&self, class: u32) -> Result<(), Refusal> {
+        self.link().call(Call::SetProcessSchedulingPriorityClass { adapter: self.handle(), class }).map(drop)
+    }
+
     /// Its LUID.
     pub fn luid(&self) -> Luid {
         self.luid

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kmt_calls::{
-    AllocationRequest, Call, DeviceState, EvictFlags, MakeResidentFlags, NativeFenceRequest, Refusal, Reply, Residency,
-    WaitFlags,
+    AllocationRequest, Call, DeviceState, EvictFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags, ReclaimResult,
+    Refusal, Reply, Residency, WaitFlags,
 };
 use kmt_link::Link;
 use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
@@ -77,6 +77,38 @@ impl Device {
         Ok(expect_reply!(self.link().call(call)?, Reply::BytesToTrim(bytes) => bytes))
     }
 
+    /// `D3DKMTOfferAllocations`: their content may be thrown away once what was submitted before is over. They may be neither
+    /// locked nor used until [`PagingQueue::reclaim`].
+    ///
+    /// # Errors
+    /// When one is offered, locked or pinned already, or the priority is none of 1 to 4: nothing has changed.
+    pub fn offer(&self, allocations: Vec<RawHandle>, priority: u32, flags: OfferFlags) -> Result<(), Refusal> {
+        self.link().call(Call::OfferAllocations { device: self.handle(), allocations, priority, flags }).map(drop)
+    }
+
+    /// `D3DKMTRegisterTrimNotification`: trims of this device come through the link's notifications as long as the
+    /// registration lives.
+    ///
+    /// # Errors
+    /// When the device is in error.
+    pub fn register_trim(&self) -> Result<Registration, Refusal> {
+        self.register(Call::RegisterTrimNotification { device: self.handle() })
+    }
+
+    /// `D3DKMTRegisterBudgetChangeNotification`: the same for the process's budgets.
+    ///
+    /// # Errors
+    /// When the device is in error.
+    pub fn register_budget_change(&self) -> Result<Registration, Refusal> {
+        self.register(Call::RegisterBudgetChangeNotification { device: self.handle() })
+    }
+
+    fn register(&self, call: Call) -> Result<Registration, Refusal> {
+        let handle = expect_reply!(self.link().call(call)?, Reply::Handle(handle) => handle);
+        let destroy = |registration| Call::UnregisterNotification { registration };
+        Ok(Registration { owned: Owned { link: Arc::clone(self.link()), handle, destroy } })
+    }
+
     /// `D3DKMTFreeGpuVirtualAddress`.
     ///
     /// # Errors
@@ -137,6 +169,18 @@ impl Device {
     }
 }
 
+/// A registration for notifications; dropping it ends it.
+pub struct Registration {
+    owned: Owned,
+}
+
+impl Registration {
+    /// The name that notifications bear.
+    pub fn handle(&self) -> RawHandle {
+        self.owned.handle
+    }
+}
+
 /// A paging queue with its fence: its requests complete in order on the GPU.
 pub struct PagingQueue {
     owned: Owned,
@@ -151,6 +195,18 @@ impl PagingQueue {
     pub fn make_resident(&self, allocations: Vec<RawHandle>, flags: MakeResidentFlags) -> Result<Residency, Refusal> {
         let call = Call::MakeResident { paging_queue: self.handle(), allocations, flags };
         Ok(expect_reply!(self.owned.link.call(call)?, Reply::Residency(residency) => residency))
+    }
+
+    /// `D3DKMTReclaimAllocations2`: what is left of each, and the paging-fence value from which the GPU may use them (0: now).
+    /// The CPU may lock them at once.
+    ///
+    /// # Errors
+    /// When one is not offered, or what is on the residency list does not fit any more: nothing has changed.
+    pub fn reclaim(&self, allocations: Vec<RawHandle>) -> Result<(Vec<ReclaimResult>, u64), Refusal> {
+        let call = Call::ReclaimAllocations2 { paging_queue: self.handle(), allocations };
+        Ok(
+            expect_reply!(self.owned.link.call(call)?, Reply::Reclaimed { results, paging_fence_value } => (results, paging_fence_value)),
+        )
     }
 
     /// `D3DKMTMapGpuVirtualAddress` of a whole allocation at an address of the kernel's choice. Returns the address and the

@@ -16,11 +16,12 @@ mod queue;
 
 pub use adapter::Adapter;
 pub use allocation::{Allocation, Lock};
-pub use device::{Device, PagingQueue};
+pub use device::{Device, PagingQueue, Registration};
 pub use fence::Fence;
 pub use kmt_calls::{
     AdapterInfo, AllocationRequest, DeviceState, EvictFlags, FenceFlags, MakeResidentFlags, NativeFenceRequest,
-    Refusal, Residency, SegmentInfo, VideoMemoryInfo,
+    Notification, NotificationKind, OfferFlags, ReclaimResult, Refusal, Residency, SegmentInfo, TrimFlags,
+    VideoMemoryInfo,
 };
 pub use queue::{HwContext, KernelQueue, UserQueue};
 

@@ -4,6 +4,7 @@ mod blame;
 mod congestion;
 mod fences;
 mod paging;
+mod residency;
 mod stubborn;
 mod submission;
 mod world;
