@@ -14,6 +14,7 @@ use crate::allocation::Placement;
 use crate::extent::{Extent, Extents};
 use crate::paging::{Batch, Cause, Direction, Move, MoveKind, Operation, Work, merge_points};
 use crate::plan::{Claim, Limit, Place, Plan, Takes};
+use crate::segment::Wish;
 use crate::slab::{AllocationId, DeviceId};
 use crate::suspend::Postponed;
 use crate::victim::cache_coherent;
@@ -259,7 +260,9 @@ impl<F: Copy + Eq> VidMm<F> {
                     let allocation = &self.allocations[id];
                     let pages = allocation.pages - allocation.resident_pages();
                     self.make_room(segment, pages, id, batch);
-                    let frames = self.segment_mut(segment).pool.take_scattered(pages).expect("room was made");
+                    let wish = Wish::of(&self.allocations[id].info, self.segment(segment));
+                    let pool = &mut self.segment_mut(segment).pool;
+                    let frames = wish.take_scattered(pool, pages).expect("room was made");
                     self.commit(id, segment, frames, cause, batch);
                 }
                 Place::System(aperture) => {

@@ -9,6 +9,7 @@ mod check;
 mod description;
 mod error;
 mod levels;
+mod placement;
 mod totals;
 
 use ddi::{CpuHostAperture, PageTableLevelDesc, SegmentFlags};
@@ -19,6 +20,7 @@ pub(crate) use check::check_segments;
 pub use description::{MemoryLayout, SegmentDescription};
 pub use error::SegmentError;
 pub(crate) use levels::check_levels;
+pub(crate) use placement::Wish;
 pub use totals::MemoryTotals;
 
 use crate::policy::Policy;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
+use wddm_types::{PageRun, Pages, SegmentId};
 
 use crate::allocation::Placement;
 use crate::budget::ProcessPriority;
@@ -10,6 +10,7 @@ use crate::plan::suspects::Suspect;
 use crate::plan::{Limit, Place, Plan, Planner};
 use crate::pool::FramePool;
 use crate::rank::{BANDS, lazy_tier, suspended_tier};
+use crate::segment::Wish;
 use crate::slab::{AllocationId, DeviceId};
 use crate::usage::SegmentGroup;
 use crate::vidmm::VidMm;
@@ -62,7 +63,7 @@ pub(super) struct State {
 
 impl State {
     pub fn new<F: Copy + Eq>(planner: &Planner<'_, F>) -> Self {
-        let rooms = planner.mm.segments().iter().map(|segment| planner.room(segment.id)).collect();
+        let rooms = planner.mm.segments.iter().map(|segment| planner.room(segment.id)).collect();
         State { rooms, left: [None; 2], spent: [0; 2], suspended: Vec::new(), suspects: None, plan: Plan::default() }
     }
 
@@ -254,9 +255,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         if allocation.pages > room.pages {
             return None;
         }
-        let page = segment.page_bytes() / PAGE_BYTES;
-        let alignment = (allocation.info.alignment_bytes / PAGE_BYTES).max(page);
-        let from_end = allocation.info.flags.contains(ddi::AllocationFlags::FROM_END_OF_SEGMENT);
+        let wish = Wish::of(&allocation.info, segment);
         let fresh = || {
             if self.alone {
                 FramePool::new(PageRun { first: 0, count: Pages(segment.pool.capacity_pages()) })
@@ -271,7 +270,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let spared = |victim: &AllocationId| !self.wanted.contains(victim) && !room.given.contains(victim);
         let mut victims = ranked.chain(suspended).filter(spared);
         loop {
-            if let Some(run) = trial.take_contiguous(allocation.pages, alignment, from_end) {
+            if let Some(run) = wish.take_contiguous(&mut trial, allocation.pages) {
                 room.pages -= allocation.pages;
                 room.used += allocation.pages;
                 room.trial = Some(trial);

@@ -103,7 +103,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
 
     /// Suspends everybody who may be.
     pub(super) fn suspend_all(&self, state: &mut State) {
-        let segments: Vec<SegmentId> = self.mm.segments().iter().map(|segment| segment.id).collect();
+        let segments: Vec<SegmentId> = self.mm.segments.iter().map(|segment| segment.id).collect();
         for segment in segments {
             while self.suspend_next(state, segment, ProcessPriority::Foreground) {}
         }
@@ -185,7 +185,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
 
     /// What suspending a device would free, beside those suspended already.
     fn suspect(&self, state: &State, device: DeviceId) -> Suspect {
-        let mut freed = vec![0; self.mm.segments().len()];
+        let mut freed = vec![0; self.mm.segments.len()];
         let (mut content, mut entangled) = (Vec::new(), false);
         let stands = |holder: &DeviceId| {
             *holder == device
