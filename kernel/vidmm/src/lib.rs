@@ -62,6 +62,7 @@ pub use operation::{Direction, Operation, Part};
 pub use paging::{Cause, Move, MoveKind, Work};
 pub use pin::{PinError, PriorityError};
 pub use policy::Policy;
+pub use pool::{FramePool, Movable, Relocation};
 pub use residency::{EvictError, EvictFlags, MakeResidentError, MakeResidentFlags};
 pub use segment::{BankTable, MemoryLayout, MemoryTotals, Segment, SegmentDescription, SegmentError};
 pub use slab::{AllocationId, DeviceId, SpaceId};

@@ -1,19 +1,54 @@
 //! Free frames of one segment, or of system memory: who has which pages. It knows runs of pages, not owners; it
 //! moves nothing. Called by `residency`, `tables` and the system-page calls.
 //!
-//! The idea: free runs are kept by address (to merge neighbours) and by size (to find the best fit). Scattered content
-//! takes the smallest run that holds it whole; when none does, the largest runs first, so that content comes in few
-//! extents. Time per call is logarithmic in the number of free runs for each run taken or given.
+//! The idea: a freed run merges with its neighbours at once, found by the pages where free runs begin and end; and every
+//! free run of up to 16 MiB stands in a bin of exactly its length, so that the best fit, the shortest run that holds a
+//! request, is found without a search. Both take constant time and memory that follows the number of free runs. Runs
+//! beyond 16 MiB share bins and are compared a few at a time; there the fit is good, not best, but no request is refused
+//! while a run holds it. Scattered content takes the shortest run that holds it whole; when none does, the longest
+//! runs first, so that content comes in few extents.
+//!
+//! | request | time |
+//! |---|---|
+//! | contiguous, any place; give | constant |
+//! | scattered | constant for each extent |
+//! | aligned | constant, if one of the first few runs that are long enough lies well; else the runs that are long enough |
+//! | from the end, within a window, exactly these pages | logarithmic in the free runs, for each run passed over |
+//!
+//! `bins` has the runs by length, `boundaries` by the pages where they begin and end, `order` by address; `directed` is what
+//! asks by address, `cleared` what is known to hold the clear pattern, `compaction` finds the moves that make a hole.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod bins;
+mod boundaries;
+mod cleared;
+mod compaction;
+mod directed;
+mod order;
+#[cfg(test)]
+mod tests;
 
 use wddm_types::{PageRun, Pages};
 
-/// A pool of frames, counted in 4-KB pages.
+use self::bins::Bins;
+use self::boundaries::Boundaries;
+use self::cleared::Cleared;
+use self::order::Order;
+
+pub use self::compaction::{Movable, Relocation};
+
+/// Runs that are tried for an alignment before one that is long enough for any alignment is asked for.
+const ALIGNED_LOOK: usize = 32;
+
+/// A pool of frames, counted in 4-KB pages. Public so that it can be measured by itself.
 #[derive(Clone, Debug)]
-pub(crate) struct FramePool {
-    by_address: BTreeMap<u64, u64>,
-    by_size: BTreeSet<(u64, u64)>,
+pub struct FramePool {
+    bins: Bins,
+    boundaries: Boundaries,
+    order: Order,
+    /// Kept from the first page on that is marked as cleared.
+    cleared: Option<Cleared>,
+    whole: PageRun,
+    excluded: Vec<PageRun>,
     free: u64,
     capacity: u64,
 }
@@ -21,12 +56,27 @@ pub(crate) struct FramePool {
 impl FramePool {
     /// A pool over `run`, all of it free.
     pub fn new(run: PageRun) -> Self {
-        let mut pool =
-            FramePool { by_address: BTreeMap::new(), by_size: BTreeSet::new(), free: 0, capacity: run.count.0 };
+        let mut pool = FramePool {
+            bins: Bins::new(),
+            boundaries: Boundaries::new(),
+            order: Order::default(),
+            cleared: None,
+            whole: run,
+            excluded: Vec::new(),
+            free: run.count.0,
+            capacity: run.count.0,
+        };
         if !run.count.is_zero() {
-            pool.insert(run.first, run.count.0);
+            pool.add(run.first, run.count.0);
         }
-        pool.free = run.count.0;
+        pool
+    }
+
+    /// The same pool as if nobody had taken anything. What was excluded stays so.
+    #[must_use]
+    pub fn emptied(&self) -> Self {
+        let mut pool = FramePool::new(self.whole);
+        self.excluded.iter().for_each(|run| pool.exclude(*run));
         pool
     }
 
@@ -44,20 +94,14 @@ impl FramePool {
     /// fewer are free.
     #[must_use]
     pub fn take_scattered(&mut self, pages: u64) -> Option<Vec<PageRun>> {
-        if pages > self.free {
-            return None;
-        }
-        let mut runs = Vec::new();
-        let mut left = pages;
-        while left > 0 {
-            let fit = self.by_size.range((left, 0)..).next().or_else(|| self.by_size.last()).copied();
-            let (count, first) = fit.expect("free pages are counted in the runs");
-            let taken = count.min(left);
-            self.cut(first, count, first, taken);
-            runs.push(run(first, taken));
-            left -= taken;
-        }
-        Some(runs)
+        self.scattered(pages, false)
+    }
+
+    /// The same for content that starts with the clear pattern: pages that hold it already are preferred where that
+    /// leaves no other holes behind.
+    #[must_use]
+    pub fn take_scattered_cleared(&mut self, pages: u64) -> Option<Vec<PageRun>> {
+        self.scattered(pages, self.cleared.is_some())
     }
 
     /// Takes one run of `pages` pages whose first page is a multiple of `alignment` pages; from the end of the pool
@@ -65,174 +109,203 @@ impl FramePool {
     #[must_use]
     pub fn take_contiguous(&mut self, pages: u64, alignment: u64, from_end: bool) -> Option<PageRun> {
         assert!(pages > 0 && alignment.is_power_of_two(), "a run has pages and its alignment is a power of two");
-        let fits = |first: u64, count: u64| {
-            let aligned = first.next_multiple_of(alignment);
-            (aligned + pages <= first + count).then_some(aligned)
-        };
-        let found = if from_end {
-            self.by_address.iter().rev().find_map(|(&first, &count)| {
-                let last = (first + count).checked_sub(pages)? / alignment * alignment;
-                (last >= first).then_some((first, count, last))
-            })
-        } else {
-            self.by_size.range((pages, 0)..).find_map(|&(count, first)| Some((first, count, fits(first, count)?)))
-        };
-        let (first, count, at) = found?;
-        self.cut(first, count, at, pages);
-        Some(run(at, pages))
-    }
-
-    /// The same within a window: from its start, or from its end when `from_end`. Banks and directions of a preference
-    /// ask for this (memory §2.4, §2.5).
-    #[must_use]
-    pub fn take_contiguous_within(
-        &mut self,
-        window: PageRun,
-        pages: u64,
-        alignment: u64,
-        from_end: bool,
-    ) -> Option<PageRun> {
-        assert!(pages > 0 && alignment.is_power_of_two(), "a run has pages and its alignment is a power of two");
-        let fit = |(first, count): (u64, u64)| {
-            let (low, high) = (first.max(window.first), (first + count).min(window.end()));
-            let last = high.checked_sub(pages)?;
-            let at = if from_end { last / alignment * alignment } else { low.next_multiple_of(alignment) };
-            (low <= at && at <= last).then_some((first, count, at))
-        };
-        let (first, count, at) = self.pieces(window, from_end).into_iter().find_map(fit)?;
-        self.cut(first, count, at, pages);
-        Some(run(at, pages))
-    }
-
-    /// Takes at most `pages` pages within a window, those nearest to its start, or to its end when `from_end`. What it
-    /// took, in that order; fewer when fewer are free there.
-    #[must_use]
-    pub fn take_scattered_within(&mut self, window: PageRun, pages: u64, from_end: bool) -> Vec<PageRun> {
-        let (mut runs, mut left) = (Vec::new(), pages);
-        for (first, count) in self.pieces(window, from_end) {
-            let (low, high) = (first.max(window.first), (first + count).min(window.end()));
-            let taken = left.min(high - low);
-            if taken == 0 {
-                break;
-            }
-            let at = if from_end { high - taken } else { low };
-            self.cut(first, count, at, taken);
-            runs.push(run(at, taken));
-            left -= taken;
+        if from_end {
+            return self.take_contiguous_within(self.whole, pages, alignment, true);
         }
-        runs
+        let (found, at) = self.fit(pages, alignment)?;
+        self.cut(found, at, pages);
+        Some(run(at, pages))
+    }
+
+    /// Takes exactly these pages, which are free.
+    pub fn take_exact(&mut self, wanted: PageRun) {
+        let starts_here = |found: &u32| self.bins.get(*found).first == wanted.first;
+        let found = self.boundaries.get(wanted.first).filter(starts_here).or_else(|| self.run_before(wanted.first));
+        let found = found.filter(|found| wanted.end() <= self.bins.get(*found).end()).expect("the pages are free");
+        self.cut(found, wanted.first, wanted.count.0);
     }
 
     /// Takes free pages out of the pool for ever: it is smaller by them.
     pub fn exclude(&mut self, wanted: PageRun) {
         self.take_exact(wanted);
         self.capacity -= wanted.count.0;
+        self.excluded.push(wanted);
     }
 
-    /// Takes exactly these pages, which are free.
-    pub fn take_exact(&mut self, wanted: PageRun) {
-        let (&first, &count) = self.by_address.range(..=wanted.first).next_back().expect("the pages are free");
-        assert!(wanted.end() <= first + count, "the pages are free");
-        self.cut(first, count, wanted.first, wanted.count.0);
-    }
-
-    /// Gives pages back; neighbours become one run.
+    /// Gives pages back, written; neighbours become one.
     pub fn give(&mut self, given: PageRun) {
-        let (mut first, mut count) = (given.first, given.count.0);
-        assert!(count > 0, "a run has pages");
-        if let Some((&before, &before_count)) = self.by_address.range(..first).next_back() {
-            assert!(before + before_count <= first, "a page is given back once");
-            if before + before_count == first {
-                self.remove(before, before_count);
-                (first, count) = (before, before_count + count);
+        let (first, count, end) = (given.first, given.count.0, given.end());
+        assert!(count > 0 && self.whole.first <= first && end <= self.whole.end(), "a run has pages of the pool");
+        let before = self.boundaries.get(first);
+        let behind = self.boundaries.get(end);
+        if let Some(before) = before {
+            assert_eq!(self.bins.get(before).end(), first, "a page is given back once");
+        }
+        if let Some(behind) = behind {
+            assert_eq!(self.bins.get(behind).first, end, "a page is given back once");
+        }
+        match (before, behind) {
+            (None, None) => self.add(first, count),
+            (Some(before), None) => {
+                let joined = self.bins.get(before);
+                self.boundaries.remove(first);
+                self.boundaries.set(end, before);
+                self.bins.resize(before, joined.first, joined.count + count);
+            }
+            (None, Some(behind)) => {
+                let joined = self.bins.get(behind);
+                self.boundaries.remove(end);
+                self.boundaries.set(first, behind);
+                self.bins.resize(behind, first, joined.count + count);
+                self.note(end);
+                self.note(first);
+            }
+            (Some(before), Some(behind)) => {
+                let (left, right) = (self.bins.get(before), self.bins.get(behind));
+                self.boundaries.remove(first);
+                self.boundaries.remove(end);
+                self.boundaries.set(right.end(), before);
+                self.bins.remove(behind);
+                self.bins.resize(before, left.first, left.count + count + right.count);
+                self.note(end);
             }
         }
-        if let Some((&after, &after_count)) = self.by_address.range(given.first..).next() {
-            assert!(given.end() <= after, "a page is given back once");
-            if given.end() == after {
-                self.remove(after, after_count);
-                count += after_count;
-            }
-        }
-        self.insert(first, count);
-        self.free += given.count.0;
+        self.free += count;
         assert!(self.free <= self.capacity, "no more is free than there is");
+        if let Some(cleared) = &mut self.cleared {
+            cleared.given(given);
+        }
     }
 
-    /// The free runs that have a page in the window, in the order of their addresses, or backwards.
-    fn pieces(&self, window: PageRun, backwards: bool) -> Vec<(u64, u64)> {
-        let before =
-            self.by_address.range(..window.first).next_back().filter(|(first, count)| **first + **count > window.first);
-        let inside = self.by_address.range(window.first..window.end());
-        let mut pieces: Vec<_> = before.into_iter().chain(inside).map(|(&first, &count)| (first, count)).collect();
-        if backwards {
-            pieces.reverse();
+    /// Free pages that do not hold the clear pattern, at most so many; `None` when all do.
+    pub fn uncleared(&self, max_pages: u64) -> Option<PageRun> {
+        match &self.cleared {
+            Some(cleared) => cleared.waiting(max_pages),
+            None => {
+                let free = self.bins.get(self.bins.longest()?);
+                Some(run(free.first, free.count.min(max_pages)))
+            }
         }
-        pieces
     }
 
-    fn cut(&mut self, first: u64, count: u64, at: u64, pages: u64) {
-        self.remove(first, count);
-        if at > first {
-            self.insert(first, at - first);
+    /// These pages, which are free, hold the clear pattern before anybody who takes them later can see them.
+    pub fn mark_cleared(&mut self, marked: PageRun) {
+        let free = self.bins.iter().map(|(_, free)| run(free.first, free.count));
+        self.cleared.get_or_insert_with(|| Cleared::new(free)).mark(marked);
+    }
+
+    /// A run in parts, each with whether it held the clear pattern when it was taken, or holds it, if it is free.
+    pub fn cleared_parts(&self, asked: PageRun) -> Vec<(PageRun, bool)> {
+        match &self.cleared {
+            Some(cleared) => cleared.parts(asked),
+            None => vec![(asked, false)],
         }
-        if at + pages < first + count {
-            self.insert(at + pages, first + count - at - pages);
+    }
+
+    fn scattered(&mut self, pages: u64, prefer_cleared: bool) -> Option<Vec<PageRun>> {
+        if pages > self.free {
+            return None;
+        }
+        let mut runs = Vec::with_capacity(1);
+        let mut left = pages;
+        while left > 0 {
+            let found = self.bins.best_fit(left).or_else(|| self.bins.longest()).expect("free pages are in runs");
+            let taken = self.bins.get(found).count.min(left);
+            let (found, at) =
+                if prefer_cleared { self.clearest(found, taken) } else { (found, self.bins.get(found).first) };
+            self.cut(found, at, taken);
+            runs.push(run(at, taken));
+            left -= taken;
+        }
+        Some(runs)
+    }
+
+    /// Of the runs that are as long as this one, and of their two ends, the place with the most cleared pages.
+    fn clearest(&self, found: u32, pages: u64) -> (u32, u64) {
+        let cleared = self.cleared.as_ref().expect("somebody clears");
+        let ends = |found: u32| [self.bins.get(found).first, self.bins.get(found).end() - pages].map(|at| (found, at));
+        let places = std::iter::once(found).chain(self.bins.fellows(found)).flat_map(ends);
+        let mut best = (found, self.bins.get(found).first);
+        let mut most = 0;
+        for (found, at) in places {
+            let count = cleared.count(run(at, pages));
+            if count > most {
+                (best, most) = ((found, at), count);
+            }
+        }
+        best
+    }
+
+    /// The run for a request, and where in it.
+    fn fit(&self, pages: u64, alignment: u64) -> Option<(u32, u64)> {
+        if alignment == 1 {
+            let found = self.bins.best_fit(pages)?;
+            return Some((found, self.bins.get(found).first));
+        }
+        let aligned = |found: u32| {
+            let free = self.bins.get(found);
+            let at = free.first.next_multiple_of(alignment);
+            (at + pages <= free.end()).then_some((found, at))
+        };
+        self.bins
+            .at_least(pages)
+            .take(ALIGNED_LOOK)
+            .find_map(aligned)
+            .or_else(|| aligned(self.bins.best_fit(pages.checked_add(alignment - 1)?)?))
+            .or_else(|| self.bins.at_least(pages).skip(ALIGNED_LOOK).find_map(aligned))
+    }
+
+    /// Takes pages out of a free run.
+    fn cut(&mut self, found: u32, at: u64, pages: u64) {
+        let free = self.bins.get(found);
+        let (before, behind) = (at - free.first, free.end() - (at + pages));
+        match (before > 0, behind > 0) {
+            (false, false) => {
+                self.boundaries.remove(free.first);
+                self.boundaries.remove(free.end());
+                self.bins.remove(found);
+                self.note(free.first);
+            }
+            (false, true) => {
+                self.boundaries.remove(free.first);
+                self.boundaries.set(at + pages, found);
+                self.bins.resize(found, at + pages, behind);
+                self.note(free.first);
+                self.note(at + pages);
+            }
+            (true, false) => {
+                self.boundaries.remove(free.end());
+                self.boundaries.set(at, found);
+                self.bins.resize(found, free.first, before);
+            }
+            (true, true) => {
+                self.boundaries.set(at, found);
+                self.bins.resize(found, free.first, before);
+                let rest = self.bins.add(at + pages, behind);
+                self.boundaries.set(at + pages, rest);
+                self.boundaries.set(free.end(), rest);
+                self.note(at + pages);
+            }
         }
         self.free -= pages;
+        if let Some(cleared) = &mut self.cleared {
+            cleared.taken(run(at, pages));
+        }
     }
 
-    fn insert(&mut self, first: u64, count: u64) {
-        self.by_address.insert(first, count);
-        self.by_size.insert((count, first));
+    fn add(&mut self, first: u64, count: u64) {
+        let added = self.bins.add(first, count);
+        self.boundaries.set(first, added);
+        self.boundaries.set(first + count, added);
+        self.note(first);
     }
 
-    fn remove(&mut self, first: u64, count: u64) {
-        assert_eq!(self.by_address.remove(&first), Some(count), "both orders name the same runs");
-        assert!(self.by_size.remove(&(count, first)), "both orders name the same runs");
+    #[inline]
+    fn note(&mut self, page: u64) {
+        self.order.note(page, self.bins.len());
     }
 }
 
 fn run(first: u64, count: u64) -> PageRun {
     PageRun { first, count: Pages(count) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Pages 0 to 99, of which 10..20 and 50..60 are taken.
-    fn holed() -> FramePool {
-        let mut pool = FramePool::new(run(0, 100));
-        pool.take_exact(run(10, 10));
-        pool.take_exact(run(50, 10));
-        pool
-    }
-
-    #[test]
-    fn a_window_confines_what_is_taken() {
-        // spec: memory §2.5
-        let window = run(5, 60);
-        assert_eq!(holed().take_contiguous_within(window, 5, 1, false), Some(run(5, 5)));
-        assert_eq!(holed().take_contiguous_within(window, 5, 8, false), Some(run(24, 5)));
-        assert_eq!(holed().take_contiguous_within(window, 5, 1, true), Some(run(60, 5)));
-        assert_eq!(holed().take_contiguous_within(window, 6, 8, true), Some(run(40, 6)));
-        assert_eq!(holed().take_contiguous_within(window, 31, 1, false), None);
-        assert_eq!(holed().take_scattered_within(window, 12, false), [run(5, 5), run(20, 7)]);
-        assert_eq!(holed().take_scattered_within(window, 12, true), [run(60, 5), run(43, 7)]);
-        let mut pool = holed();
-        assert_eq!(pool.take_scattered_within(window, 1000, false), [run(5, 5), run(20, 30), run(60, 5)]);
-        assert_eq!(pool.free_pages(), 40);
-        assert!(pool.take_scattered_within(window, 1, false).is_empty());
-    }
-
-    #[test]
-    fn excluded_pages_are_gone_for_ever() {
-        // spec: memory §1.4
-        let mut pool = FramePool::new(run(0, 10));
-        pool.exclude(run(3, 2));
-        assert_eq!((pool.capacity_pages(), pool.free_pages()), (8, 8));
-        assert_eq!(pool.take_scattered(8).expect("eight are free").len(), 2);
-        assert_eq!(pool.take_scattered(1), None);
-    }
 }

@@ -257,11 +257,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         }
         let wish = Wish::of(&allocation.info, segment);
         let fresh = || {
-            if self.alone {
-                FramePool::new(PageRun { first: 0, count: Pages(segment.pool.capacity_pages()) })
-            } else {
-                segment.pool.clone()
-            }
+            if self.alone { segment.pool.emptied() } else { segment.pool.clone() }
         };
         let mut trial = room.trial.clone().unwrap_or_else(fresh);
         let mut given = Vec::new();

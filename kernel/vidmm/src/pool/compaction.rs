@@ -1,0 +1,111 @@
+//! The moves that make a hole: for a contiguous request when pages enough are free and no hole holds it. It moves
+//! nothing, it answers with what to move where. Called by whoever plans placement.
+//!
+//! The idea: every stretch of pages that are free or movable is a place where the hole could be. Its best places begin or
+//! end where some run begins or ends. They are tried from the one that displaces the fewest pages on; a place counts
+//! when all that it displaces finds room among the free pages elsewhere. Nothing moves twice, and nothing moves to pages
+//! that another move leaves, so the moves can be done in any order.
+
+use wddm_types::PageRun;
+
+use super::{FramePool, run};
+
+/// Places that are tried in full before the search gives up.
+const TRIES: usize = 64;
+
+/// Content that may be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Movable {
+    /// Where it is now.
+    pub run: PageRun,
+    /// It has to stay one run, at a multiple of this many pages; `None`: any part may go anywhere.
+    pub alignment: Option<u64>,
+}
+
+/// One move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relocation {
+    /// Position of what moves in the list of what may.
+    pub movable: usize,
+    /// Pages that it leaves.
+    pub from: PageRun,
+    /// As many free pages where it goes.
+    pub to: PageRun,
+}
+
+impl FramePool {
+    /// The cheapest moves after which a run of `pages` pages at a multiple of `alignment` pages is free, and that run.
+    /// `None`: no place was found. What is neither free nor movable stays.
+    pub fn compaction(&self, pages: u64, alignment: u64, movable: &[Movable]) -> Option<(PageRun, Vec<Relocation>)> {
+        assert!(pages > 0 && alignment.is_power_of_two(), "a run has pages and its alignment is a power of two");
+        if pages > self.free_pages() {
+            return None;
+        }
+        let mut places: Vec<(u64, u64)> = self
+            .starts(pages, alignment, movable)
+            .into_iter()
+            .map(|first| (displaced(run(first, pages), movable).map(|(_, from)| from.count.0).sum(), first))
+            .collect();
+        places.sort_unstable();
+        places.into_iter().take(TRIES).find_map(|(_, first)| {
+            let hole = run(first, pages);
+            Some((hole, self.rehouse(hole, movable)?))
+        })
+    }
+
+    /// Where the hole could begin.
+    fn starts(&self, pages: u64, alignment: u64, movable: &[Movable]) -> Vec<u64> {
+        let free = self.bins.iter().map(|(_, free)| (free.first, free.end()));
+        let mut spans: Vec<_> = free.chain(movable.iter().map(|m| (m.run.first, m.run.end()))).collect();
+        spans.sort_unstable();
+        let mut starts = Vec::new();
+        for stretch in spans.chunk_by(|one, next| one.1 == next.0) {
+            let (low, high) = (stretch[0].0, stretch[stretch.len() - 1].1);
+            for &(first, end) in stretch {
+                let upwards = first.next_multiple_of(alignment);
+                let downwards = end.saturating_sub(pages) / alignment * alignment;
+                starts.extend([upwards, downwards].into_iter().filter(|&at| low <= at && at + pages <= high));
+            }
+        }
+        starts.sort_unstable();
+        starts.dedup();
+        starts
+    }
+
+    /// Where all goes that a hole displaces.
+    fn rehouse(&self, hole: PageRun, movable: &[Movable]) -> Option<Vec<Relocation>> {
+        let mut rest = self.clone();
+        for (_, free) in self.bins.iter() {
+            let (low, high) = (free.first.max(hole.first), free.end().min(hole.end()));
+            if low < high {
+                rest.take_exact(run(low, high - low));
+            }
+        }
+        let mut leaving: Vec<_> = displaced(hole, movable).collect();
+        // What must stay whole is the hardest to place, the longest first.
+        leaving.sort_by_key(|(at, from)| (movable[*at].alignment.is_none(), std::cmp::Reverse(from.count), *at));
+        let mut moves = Vec::new();
+        for (at, from) in leaving {
+            let targets = match movable[at].alignment {
+                Some(alignment) => vec![rest.take_contiguous(from.count.0, alignment, false)?],
+                None => rest.take_scattered(from.count.0)?,
+            };
+            let mut first = from.first;
+            for to in targets {
+                moves.push(Relocation { movable: at, from: run(first, to.count.0), to });
+                first += to.count.0;
+            }
+        }
+        Some(moves)
+    }
+}
+
+/// What has to leave a hole: the part that lies in it, or all of what has to stay whole.
+fn displaced(hole: PageRun, movable: &[Movable]) -> impl Iterator<Item = (usize, PageRun)> + '_ {
+    movable.iter().enumerate().filter_map(move |(at, candidate)| {
+        let from = candidate.run;
+        let (low, high) = (from.first.max(hole.first), from.end().min(hole.end()));
+        let part = if candidate.alignment.is_some() { from } else { run(low, high.saturating_sub(low)) };
+        (low < high).then_some((at, part))
+    })
+}

@@ -1,0 +1,45 @@
+//! Free runs by address, for requests that care where their pages lie. It is brought up to date when it is asked: until
+//! then only the pages where something began or ceased to begin are noted; and when these grow too many, the order is
+//! dropped and sorted anew at the next question. So who never asks pays next to nothing. Called by the pool.
+
+use std::collections::BTreeMap;
+
+use super::bins::Bins;
+use super::boundaries::Boundaries;
+
+/// Notes that are kept at least before the order is dropped.
+const NOTES_MIN: usize = 64;
+
+/// First pages to runs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Order {
+    known: Option<BTreeMap<u64, u32>>,
+    notes: Vec<u64>,
+}
+
+impl Order {
+    /// A run began here, or does no more.
+    #[inline]
+    pub fn note(&mut self, page: u64, runs: usize) {
+        if self.known.is_none() {
+            return;
+        }
+        self.notes.push(page);
+        if self.notes.len() > NOTES_MIN + runs / 2 {
+            self.known = None;
+            self.notes.clear();
+        }
+    }
+
+    /// The runs by address.
+    pub fn get(&mut self, bins: &Bins, boundaries: &Boundaries) -> &BTreeMap<u64, u32> {
+        let known = self.known.get_or_insert_with(|| bins.iter().map(|(run, free)| (free.first, run)).collect());
+        for page in self.notes.drain(..) {
+            match boundaries.get(page).filter(|run| bins.get(*run).first == page) {
+                Some(run) => known.insert(page, run),
+                None => known.remove(&page),
+            };
+        }
+        known
+    }
+}
