@@ -35,7 +35,7 @@ impl Random {
         for bit in (0..16).rev() {
             root = (root << 32).isqrt();
             if fraction >> bit & 1 == 1 {
-                bytes = bytes * root >> 32;
+                bytes = (bytes * root) >> 32;
             }
         }
         (bytes >> 32) as u64
