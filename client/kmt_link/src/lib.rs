@@ -5,13 +5,15 @@
 //! kernel does. It owns the mapping of shared memory: a client gets read-only words where the specification grants reading,
 //! and never an address of its own making. A blocking call blocks the calling thread, nothing else.
 
+mod cpu_mapping;
 mod mapping;
 
+pub use cpu_mapping::{CpuMapping, PassTime, Piece};
 pub use mapping::{Doorbell, MappedBytes};
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, Notification, Refusal, Reply};
+use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
 use shared_words::{Memory, ReadOnlyWord};
 use wddm_types::{Luid, WordAddress};
 
@@ -25,6 +27,9 @@ pub trait Link: Send + Sync {
 
     /// System memory as this process reaches it.
     fn system_memory(&self) -> &Arc<Memory>;
+
+    /// What a lock of this process shows; `None` when there is no such lock.
+    fn mapping(&self, mapping: MappingId) -> Option<Arc<CpuMapping>>;
 
     /// The doorbell page of an adapter, or `None` if there is no such adapter.
     fn doorbell_page(&self, adapter: Luid) -> Option<Arc<Memory>>;

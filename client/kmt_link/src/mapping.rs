@@ -3,27 +3,37 @@
 use std::sync::Arc;
 
 use kmt_calls::Mapped;
-use shared_words::{HardwareBarrier, Memory, Word, doorbell};
-use wddm_types::{Luid, PAGE_BYTES, WordAddress};
+use shared_words::{AddressRange, HardwareBarrier, Memory, Word, doorbell};
+use wddm_types::{Luid, WordAddress};
 
 use crate::Link;
+use crate::cpu_mapping::CpuMapping;
 
-/// Bytes of a locked allocation.
+/// Bytes of a locked allocation. They are the same bytes wherever the kernel moves them; a write that meets a move waits
+/// for its end.
 #[derive(Clone, Debug)]
 pub struct MappedBytes {
-    memory: Arc<Memory>,
-    mapped: Mapped,
+    mapping: Arc<CpuMapping>,
 }
 
 impl MappedBytes {
-    /// Maps what a lock answered.
+    /// What a lock answered.
+    ///
+    /// # Panics
+    /// When it is no lock of this process.
     pub fn new(link: &dyn Link, mapped: Mapped) -> MappedBytes {
-        MappedBytes { memory: Arc::clone(link.system_memory()), mapped }
+        MappedBytes { mapping: link.mapping(mapped.mapping).expect("a lock of this process") }
     }
 
     /// Size in bytes.
     pub fn size_bytes(&self) -> u64 {
-        self.mapped.size_bytes
+        self.mapping.size_bytes()
+    }
+
+    /// The addresses where the bytes stand as long as the lock lasts, if the host maps them. Else they are reached by the
+    /// other methods only.
+    pub fn addresses(&self) -> Option<&AddressRange> {
+        self.mapping.range()
     }
 
     /// Writes bytes.
@@ -31,8 +41,12 @@ impl MappedBytes {
     /// # Panics
     /// When the range lies outside the allocation.
     pub fn write(&self, offset: u64, from: &[u8]) {
-        self.pieces(offset, from.len() as u64, |address, at, length| {
-            self.memory.write(address, &from[at as usize..(at + length) as usize]);
+        self.check(offset, from.len() as u64);
+        if let Some(range) = self.mapping.range() {
+            return range.write(offset, from);
+        }
+        self.mapping.write(offset, from.len() as u64, |memory, address, at, length| {
+            memory.write(address, &from[at as usize..(at + length) as usize]);
         });
     }
 
@@ -42,8 +56,12 @@ impl MappedBytes {
     /// When the range lies outside the allocation.
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         let length = into.len() as u64;
-        self.pieces(offset, length, |address, at, length| {
-            self.memory.read(address, &mut into[at as usize..(at + length) as usize]);
+        self.check(offset, length);
+        if let Some(range) = self.mapping.range() {
+            return range.read(offset, into);
+        }
+        self.mapping.read(offset, length, |memory, address, at, length| {
+            memory.read(address, &mut into[at as usize..(at + length) as usize]);
         });
     }
 
@@ -55,13 +73,19 @@ impl MappedBytes {
         self.fill_words(offset, words.len() as u64, |index| words[index as usize]);
     }
 
-    /// Writes `count` 64-bit words, each computed from its index.
+    /// Writes `count` 64-bit words, each computed from its index. The computation calls no kernel: a move of these bytes
+    /// waits for it, and the kernel for the move.
     ///
     /// # Panics
     /// When the range lies outside the allocation or is not aligned to 8 bytes.
     pub fn fill_words(&self, offset: u64, count: u64, mut value: impl FnMut(u64) -> u64) {
-        self.pieces(offset, count * 8, |address, at, length| {
-            self.memory.store_words(address, length / 8, |index| value(at / 8 + index));
+        let length = count.checked_mul(8).expect("a range of words");
+        self.check(offset, length);
+        if let Some(range) = self.mapping.range() {
+            return range.store_words(offset, count, value);
+        }
+        self.mapping.write(offset, length, |memory, address, at, length| {
+            memory.store_words(address, length / 8, |index| value(at / 8 + index));
         });
     }
 
@@ -75,24 +99,10 @@ impl MappedBytes {
         u64::from_le_bytes(bytes)
     }
 
-    /// Calls `piece(system address, offset in the request, length)` for each physically consecutive part.
-    fn pieces(&self, offset: u64, length: u64, mut piece: impl FnMut(u64, u64, u64)) {
-        assert!(
-            offset.checked_add(length).is_some_and(|end| end <= self.mapped.size_bytes),
-            "{length} bytes at {offset} of a mapping of {}",
-            self.mapped.size_bytes
-        );
-        let (mut at, mut run_start) = (0, 0);
-        for run in &self.mapped.runs {
-            let run_end = run_start + run.count.bytes();
-            while at < length && offset + at < run_end {
-                let here = (run_end - offset - at).min(length - at);
-                piece(run.first * PAGE_BYTES + offset + at - run_start, at, here);
-                at += here;
-            }
-            run_start = run_end;
-        }
-        assert_eq!(at, length, "the runs of a mapping cover its size");
+    fn check(&self, offset: u64, length: u64) {
+        let size = self.size_bytes();
+        let inside = offset.checked_add(length).is_some_and(|end| end <= size);
+        assert!(inside, "{length} bytes at {offset} of a mapping of {size}");
     }
 }
 
@@ -130,17 +140,22 @@ impl Doorbell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wddm_types::{PageRun, Pages};
+    use crate::cpu_mapping::Piece;
 
     #[test]
-    fn bytes_cross_from_run_to_run() {
-        let memory = Memory::reserve(8 * PAGE_BYTES).unwrap();
-        let runs = vec![PageRun { first: 5, count: Pages(1) }, PageRun { first: 2, count: Pages(2) }];
-        let bytes = MappedBytes { memory: Arc::clone(&memory), mapped: Mapped { runs, size_bytes: 3 * PAGE_BYTES } };
-        bytes.fill_words(PAGE_BYTES - 16, 4, |index| 100 + index);
-        assert_eq!([bytes.read_word(PAGE_BYTES - 8), bytes.read_word(PAGE_BYTES)], [101, 102]);
+    fn bytes_cross_from_piece_to_piece() {
+        let (memory, other) = (Memory::reserve(8 * 4096).unwrap(), Memory::reserve(8 * 4096).unwrap());
+        let piece = |memory: &Arc<Memory>, page: u64, pages: u64| Piece {
+            memory: Arc::clone(memory),
+            offset: page * 4096,
+            bytes: pages * 4096,
+        };
+        let pieces = vec![piece(&memory, 5, 1), piece(&other, 2, 2)];
+        let bytes = MappedBytes { mapping: Arc::new(CpuMapping::new(3 * 4096, pieces, None)) };
+        bytes.fill_words(4096 - 16, 4, |index| 100 + index);
+        assert_eq!([bytes.read_word(4096 - 8), bytes.read_word(4096)], [101, 102]);
         let mut direct = [0; 8];
-        memory.read(2 * PAGE_BYTES, &mut direct);
-        assert_eq!(u64::from_le_bytes(direct), 102, "the second run begins at system page 2");
+        other.read(2 * 4096, &mut direct);
+        assert_eq!(u64::from_le_bytes(direct), 102, "the second piece begins at page 2 of the other memory");
     }
 }

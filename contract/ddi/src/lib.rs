@@ -18,6 +18,7 @@
 
 mod adapter;
 mod allocation;
+mod cpu_access;
 mod fence;
 mod gpu_va;
 mod interrupt;
@@ -38,6 +39,10 @@ pub use allocation::{
     PRIORITY_MAXIMUM, PRIORITY_MINIMUM, PRIORITY_NORMAL, PreferredBank, PreferredSegment, SegmentBankPreference,
     SegmentPreference, StandardAllocationDriverData, StandardAllocationType, UpdateAllocationProperty,
     UpdateAllocationPropertyFlags, UpdateAllocationPropertyMask, UsageHintFlags,
+};
+pub use cpu_access::{
+    AcquireSwizzlingRange, HostAperture, MapCpuHostAperture, ReleaseSwizzlingRange, Swizzling, SwizzlingError,
+    UnmapCpuHostAperture,
 };
 pub use fence::{
     CreateNativeFence, CurrentUpdate, FenceType, KmdGlobalFence, KmdLocalFence, MonitoredUpdate, NativeFenceCaps,

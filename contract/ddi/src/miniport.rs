@@ -9,6 +9,7 @@ use crate::allocation::{
     CreateAllocation, DestroyAllocation, KmdOpenAllocation, OpenAllocation, StandardAllocationDriverData,
     UpdateAllocationProperty,
 };
+use crate::cpu_access::{HostAperture, Swizzling};
 use crate::fence::{
     CreateNativeFence, CurrentUpdate, KmdGlobalFence, KmdLocalFence, MonitoredUpdate, NativeFenceCaps, OpenNativeFence,
     UpdateCurrentFlags,
@@ -186,6 +187,16 @@ pub trait Miniport: Send {
 
     /// User-mode submission.
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells>;
+
+    /// A CPU host aperture (`SupportsCpuHostAperture` of a segment).
+    fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {
+        None
+    }
+
+    /// Swizzling ranges; WDDM 1 drivers only.
+    fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
+        None
+    }
 }
 
 /// The GpuMmu model (memory §4).

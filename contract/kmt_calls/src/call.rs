@@ -163,6 +163,26 @@ pub enum Call {
         /// 0 IDLE, 1 BELOW_NORMAL, 2 NORMAL, 3 ABOVE_NORMAL, 4 HIGH, 5 REALTIME.
         class: u32,
     },
+    /// `D3DKMTLock`, the legacy lock → `Locked` (memory §6.5).
+    Lock {
+        /// The device.
+        device: RawHandle,
+        /// The allocation.
+        allocation: RawHandle,
+        /// For the driver's swizzling range.
+        private_driver_data: u32,
+        /// Pages wanted; empty with LOCK_ENTIRE.
+        pages: Vec<u32>,
+        /// Flags.
+        flags: LockFlags,
+    },
+    /// `D3DKMTUnlock`: one lock of each.
+    Unlock {
+        /// The device.
+        device: RawHandle,
+        /// The allocations.
+        allocations: Vec<RawHandle>,
+    },
     /// `D3DKMTLock2` → `Mapped`.
     Lock2 {
         /// The device.
@@ -330,6 +350,8 @@ impl Call {
             Call::UnregisterNotification { .. } => "UnregisterNotification",
             Call::ChangeVideoMemoryReservation { .. } => "ChangeVideoMemoryReservation",
             Call::SetProcessSchedulingPriorityClass { .. } => "SetProcessSchedulingPriorityClass",
+            Call::Lock { .. } => "Lock",
+            Call::Unlock { .. } => "Unlock",
             Call::Lock2 { .. } => "Lock2",
             Call::Unlock2 { .. } => "Unlock2",
             Call::CreateHwContext { .. } => "CreateHwContext",
@@ -411,6 +433,35 @@ bitflags::bitflags! {
         const EVICT_ONLY_IF_NECESSARY = 1 << 0;
         /// The GPU did not write since made resident.
         const NOT_WRITTEN_TO = 1 << 1;
+        /// Unknown bits are kept, so that they can be refused.
+        const _ = !0;
+    }
+
+    /// `D3DDDICB_LOCKFLAGS` (memory §6.5).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct LockFlags: u32 {
+        /// The CPU only reads.
+        const READ_ONLY = 1 << 0;
+        /// The CPU only writes.
+        const WRITE_ONLY = 1 << 1;
+        /// Fail when the GPU uses it.
+        const DONOT_WAIT = 1 << 2;
+        /// Skip the busy check.
+        const IGNORE_SYNC = 1 << 3;
+        /// The whole allocation: no page list.
+        const LOCK_ENTIRE = 1 << 4;
+        /// Fail when it had to be evicted for this.
+        const DONOT_EVICT = 1 << 5;
+        /// Through a swizzling range.
+        const ACQUIRE_APERTURE = 1 << 6;
+        /// Rename: the old content is not needed.
+        const DISCARD = 1 << 7;
+        /// With DISCARD: no unsubmitted buffer names any instance.
+        const NO_EXISTING_REFERENCE = 1 << 8;
+        /// At an address that the driver chooses.
+        const USE_ALTERNATE_VA = 1 << 9;
+        /// Wait for GPU writes only.
+        const IGNORE_READ_SYNC = 1 << 10;
         /// Unknown bits are kept, so that they can be refused.
         const _ = !0;
     }

@@ -13,11 +13,11 @@ mod notification;
 mod reply;
 
 pub use call::{
-    AllocationRequest, Call, EvictFlags, FenceFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags, QueueFlags,
-    WaitFlags,
+    AllocationRequest, Call, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags,
+    QueueFlags, WaitFlags,
 };
 pub use notification::{Notification, NotificationKind, TrimFlags};
 pub use reply::{
-    AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, Mapped, ReclaimResult,
-    Refusal, Reply, Residency, SegmentInfo, VideoMemoryInfo,
+    AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, Mapped, MappingId,
+    ReclaimResult, Refusal, Reply, Residency, SegmentInfo, VideoMemoryInfo,
 };

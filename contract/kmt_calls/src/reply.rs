@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use wddm_types::{Blame, GpuVa, Luid, NtStatus, PageRun, RawHandle, SegmentId, WordAddress};
+use wddm_types::{Blame, CpuRun, GpuVa, Luid, NtStatus, RawHandle, SegmentId, WordAddress};
 
 use crate::call::QueueFlags;
 
@@ -45,6 +45,13 @@ pub enum Reply {
     },
     /// Memory that the caller may touch.
     Mapped(Mapped),
+    /// Of the legacy Lock: the handle to use from now on (another one after a rename, memory §6.5) and the memory.
+    Locked {
+        /// Always to be read again.
+        allocation: RawHandle,
+        /// The memory.
+        mapped: Mapped,
+    },
     /// A hardware queue.
     HwQueue(CreatedHwQueue),
     /// A doorbell.
@@ -204,11 +211,18 @@ pub enum Residency {
     },
 }
 
-/// System memory that the caller may read and write, as runs of system pages in the order of the allocation's bytes.
+/// Names a locked allocation's place in its process: its address, which stays the same while the content moves
+/// (memory §6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MappingId(pub u64);
+
+/// What a lock gives its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
-    /// The pages.
-    pub runs: Vec<PageRun>,
+    /// The mapping, the same for all nested locks of an allocation.
+    pub mapping: MappingId,
+    /// Where the bytes lay when the lock was decided, in their order. They may move; the mapping follows.
+    pub runs: Vec<CpuRun>,
     /// Bytes.
     pub size_bytes: u64,
 }

@@ -11,11 +11,13 @@
 //!
 //! It is no transport, it parks no thread and wakes nobody: it says *whether* somebody must be woken.
 
+mod address_range;
 pub mod doorbell;
 pub mod fence;
 pub mod log;
 mod memory;
 mod word;
 
+pub use address_range::AddressRange;
 pub use memory::{Memory, MemoryError, ReadOnlyWord};
 pub use word::{Barrier, HardwareBarrier, Word};

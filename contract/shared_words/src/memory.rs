@@ -9,24 +9,26 @@
 //! break an invariant of the language's references; only the 64-bit words are referenced, and those are atomics.
 #![allow(unsafe_code)]
 
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::word::Word;
 
 /// Why memory could not be had.
 #[derive(Debug)]
 pub struct MemoryError {
-    bytes: u64,
-    source: rustix::io::Errno,
+    pub(crate) bytes: u64,
+    pub(crate) source: rustix::io::Errno,
 }
 
 impl std::fmt::Display for MemoryError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the operating system refused to reserve {} bytes of address space: {}", self.bytes, self.source)
+        write!(f, "the operating system refused {} bytes of memory or addresses: {}", self.bytes, self.source)
     }
 }
 
@@ -36,6 +38,8 @@ impl std::error::Error for MemoryError {}
 pub struct Memory {
     base: NonNull<u8>,
     bytes: u64,
+    /// The file behind it, if it can be mapped in several places.
+    file: Option<OwnedFd>,
 }
 
 // SAFETY: the pointer is to a mapping that lives as long as the value; every access goes through raw copies or atomics.
@@ -65,7 +69,30 @@ impl Memory {
         // SAFETY: the range is the mapping made above; advice changes no content.
         let _ = unsafe { rustix::mm::madvise(base, length, rustix::mm::Advice::LinuxHugepage) };
         let base = NonNull::new(base.cast::<u8>()).expect("a mapping is never at address 0");
-        Ok(Arc::new(Memory { base, bytes }))
+        Ok(Arc::new(Memory { base, bytes, file: None }))
+    }
+
+    /// The same as a memory file: its pages can be shown at other addresses too ([`crate::AddressRange`]). The first touch
+    /// of a page costs more than in [`Memory::reserve`].
+    ///
+    /// # Errors
+    /// When the operating system refuses the file or the address space.
+    pub fn reserve_file(bytes: u64) -> Result<Arc<Memory>, MemoryError> {
+        let bytes = bytes.max(1).next_multiple_of(4096);
+        let refused = |source| MemoryError { bytes, source };
+        let length = usize::try_from(bytes).map_err(|_| refused(rustix::io::Errno::NOMEM))?;
+        let file = memfd_create("openwddm", MemfdFlags::CLOEXEC).map_err(refused)?;
+        ftruncate(&file, bytes).map_err(refused)?;
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice, of a file that only this value can resize.
+        let mapped = unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags, &file, 0) };
+        let base = NonNull::new(mapped.map_err(refused)?.cast::<u8>()).expect("a mapping is never at address 0");
+        Ok(Arc::new(Memory { base, bytes, file: Some(file) }))
+    }
+
+    /// The file behind it, if it is a memory file.
+    pub(crate) fn file(&self) -> Option<&OwnedFd> {
+        self.file.as_ref()
     }
 
     /// Size in bytes.

@@ -5,11 +5,13 @@
 //! It is not the C layout of anything: the `D3DKMT_*` structs are another crate's.
 
 mod address;
+mod cpu;
 mod identity;
 mod size;
 mod status;
 
 pub use address::{GpuVa, PhysicalAddress, SegmentId, SegmentSet, SystemPage, WordAddress};
+pub use cpu::{CpuPlace, CpuRun};
 pub use identity::{AdapterIndex, EngineId, FencePoint, Luid, NodeId, ProcessId, RawHandle};
 pub use size::{PAGE_BYTES, PageRun, Pages};
 pub use status::{Blame, NtStatus};

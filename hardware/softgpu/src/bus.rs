@@ -88,6 +88,14 @@ impl Bus {
         self.aperture_table.store(offset, Ordering::Relaxed);
     }
 
+    /// Where the CPU gets to at a bus address: byte of local memory, and how many follow it.
+    pub(crate) fn seen_by_cpu(&self, bus: u64) -> Option<(u64, u64)> {
+        match place(bus) {
+            Place::Local(offset) if offset < self.local.bytes() => Some((offset, self.local.bytes() - offset)),
+            _ => None,
+        }
+    }
+
     /// Where a bus address leads.
     #[inline]
     pub(crate) fn site(&self, bus: u64) -> Result<Site, Fault> {

@@ -43,7 +43,24 @@ impl SoftGpu {
         pin: Arc<dyn InterruptPin>,
         probe: Option<Arc<dyn Probe>>,
     ) -> Result<Arc<SoftGpu>, MemoryError> {
-        let local = Memory::reserve(config.local_bytes)?;
+        SoftGpu::with_local(config, Memory::reserve(config.local_bytes)?, system, pin, probe)
+    }
+
+    /// The same with local memory from outside, such as a memory file that is mapped elsewhere too.
+    ///
+    /// # Errors
+    /// When there are no addresses left for its doorbells.
+    ///
+    /// # Panics
+    /// When the memory is smaller than the device's.
+    pub fn with_local(
+        config: Config,
+        local: Arc<Memory>,
+        system: Arc<Memory>,
+        pin: Arc<dyn InterruptPin>,
+        probe: Option<Arc<dyn Probe>>,
+    ) -> Result<Arc<SoftGpu>, MemoryError> {
+        assert!(local.bytes() >= config.local_bytes, "local memory is as large as the device says");
         let doorbells = Memory::reserve(u64::from(QUEUE_COUNT) * doorbell::DOORBELL_BYTES)?;
         Ok(Arc::new(SoftGpu {
             config,
@@ -57,6 +74,11 @@ impl SoftGpu {
             selected: Mutex::default(),
             probe,
         }))
+    }
+
+    /// Where the CPU gets to at a bus address of the device: byte of local memory, and how many follow it there.
+    pub fn cpu_window(&self, bus: u64) -> Option<(u64, u64)> {
+        self.bus.seen_by_cpu(bus)
     }
 
     /// Device time in nanoseconds.

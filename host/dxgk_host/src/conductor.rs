@@ -6,8 +6,8 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use kmt_calls::{Call, Notification, Refusal, Reply};
-use kmt_link::Link;
+use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
+use kmt_link::{CpuMapping, Link};
 use shared_words::Memory;
 use wddm_types::{Blame, Luid, NtStatus};
 
@@ -161,6 +161,10 @@ impl Link for ConductedLink {
 
     fn system_memory(&self) -> &Arc<Memory> {
         self.link.system_memory()
+    }
+
+    fn mapping(&self, mapping: MappingId) -> Option<Arc<CpuMapping>> {
+        self.link.mapping(mapping)
     }
 
     fn doorbell_page(&self, adapter: Luid) -> Option<Arc<Memory>> {

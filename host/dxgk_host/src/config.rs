@@ -36,6 +36,9 @@ pub struct HostConfig {
     pub page_table_bytes: u64,
     /// System memory for backing stores.
     pub system_bytes: u64,
+    /// Memory is made of memory files: locks have addresses that stay while content moves. Off, first touches are cheaper,
+    /// and a lock's bytes are reached through its methods only.
+    pub memory_files: bool,
     /// Time and content.
     pub mode: Mode,
     /// What the memory manager may do besides the usual.
@@ -58,6 +61,7 @@ impl HostConfig {
             vram_bytes: profile.vram_bytes,
             page_table_bytes: page_table_bytes(profile.vram_bytes),
             system_bytes: 2 * profile.vram_bytes,
+            memory_files: false,
             mode,
             memory_policy: MemoryPolicy::default(),
             tracer: Box::new(events::Silence),

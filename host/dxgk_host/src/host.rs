@@ -10,13 +10,15 @@ use ddi::Miniport;
 use device_port::{Clocked, DevicePort, InterruptPin};
 use dxgkrnl::{AdapterConfig, AdapterCounters, Answer, Cx, Effect, Machine, StartError, Token};
 use events::Tracer;
-use kmt_calls::{Call, Notification, Refusal, Reply};
+use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
+use kmt_link::CpuMapping;
 use shared_words::{Memory, MemoryError};
 use softgpu::{Config as DeviceConfig, DataMode, Running, SoftGpu};
 use softgpu_kmd::{KmdConfig, SoftGpuKmd};
 use wddm_types::{AdapterIndex, Blame, Luid, NtStatus, PAGE_BYTES, PageRun, Pages, ProcessId};
 
 use crate::config::{HostConfig, Mode};
+use crate::cpu_mapping::Views;
 use crate::time::Clock;
 
 /// System pages for the kernel itself: fence words, rings of kernel-mode queues, paging buffers.
@@ -75,6 +77,7 @@ struct State {
     /// When the kernel wants its timer.
     timer_ns: Option<u64>,
     line: Arc<Line>,
+    views: Views,
 }
 
 struct Threads {
@@ -104,7 +107,8 @@ impl Host {
         let (Some(local_bytes), Some(system_total)) = (total, system_bytes.checked_add(KERNEL_BYTES)) else {
             return Err(HostError::Size("the memory sizes together exceed 64 bits".into()));
         };
-        let system = Memory::reserve(system_total)?;
+        let reserve = if config.memory_files { Memory::reserve_file } else { Memory::reserve };
+        let system = reserve(system_total)?;
         let (clock, data) = match config.mode {
             Mode::Real => (Clock::Real(Instant::now()), DataMode::Stored),
             Mode::Virtual { stored: true } => (Clock::Virtual(0), DataMode::Stored),
@@ -119,7 +123,7 @@ impl Host {
             poll_spins: POLL_SPINS,
         };
         let pin = Arc::clone(&line) as Arc<dyn InterruptPin>;
-        let device = SoftGpu::new(device_config, Arc::clone(&system), pin, config.probe)?;
+        let device = SoftGpu::with_local(device_config, reserve(local_bytes)?, Arc::clone(&system), pin, config.probe)?;
         // The engines run before the driver starts: real hardware does not wait for its driver either.
         let running = matches!(config.mode, Mode::Real).then(|| device.run_threads());
         let port = Arc::clone(&device) as Arc<dyn DevicePort>;
@@ -142,6 +146,7 @@ impl Host {
             notifications: BTreeMap::new(),
             timer_ns: None,
             line: Arc::clone(&line),
+            views: Views::new(Arc::clone(&system), Arc::clone(&device), config.memory_files),
         };
         let kernel_pages = KERNEL_BYTES / PAGE_BYTES;
         let adapter = AdapterConfig {
@@ -166,6 +171,11 @@ impl Host {
             call_ns: config.profile.call_ns,
             threads: Mutex::new(None),
         });
+        if matches!(host.mode, Mode::Virtual { .. }) {
+            let weak = Arc::downgrade(&host);
+            let pass = move || weak.upgrade().is_some_and(|host| host.step());
+            lock(&host.state).views.pass_time_by(Arc::new(pass));
+        }
         if let Some(running) = running {
             let dispatcher = spawn_dispatcher(Arc::downgrade(&host), Arc::clone(&host.line));
             *lock(&host.threads) = Some(Threads { running, dispatcher });
@@ -282,6 +292,11 @@ impl Host {
     /// System memory.
     pub fn system_memory(&self) -> &Arc<Memory> {
         &self.system
+    }
+
+    /// What a lock of a process shows.
+    pub fn mapping(&self, process: ProcessId, mapping: MappingId) -> Option<Arc<CpuMapping>> {
+        lock(&self.state).views.of(process, mapping)
     }
 
     /// The doorbell page of an adapter.
@@ -408,8 +423,18 @@ impl State {
         let mut effects = Vec::new();
         let mut cx = Cx { now_ns: self.clock.now_ns(), effects: &mut effects, tracer: self.tracer.as_mut() };
         let result = turn(&mut self.machine, &mut cx);
-        for effect in effects {
+        let mut effects = VecDeque::from(effects);
+        while let Some(effect) = effects.pop_front() {
             match effect {
+                Effect::Mapping { mapping, change } => {
+                    if self.views.change(mapping, change) {
+                        let mut more = Vec::new();
+                        let mut cx =
+                            Cx { now_ns: self.clock.now_ns(), effects: &mut more, tracer: self.tracer.as_mut() };
+                        self.machine.mapping_changed(&mut cx, mapping);
+                        effects.extend(more);
+                    }
+                }
                 Effect::Answer { token, result } => {
                     self.answers.insert(token, result);
                 }

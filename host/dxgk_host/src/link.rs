@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, Notification, Refusal, Reply};
-use kmt_link::Link;
+use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
+use kmt_link::{CpuMapping, Link};
 use shared_words::Memory;
 use wddm_types::{Luid, ProcessId};
 
@@ -35,6 +35,10 @@ impl Link for ProcessLink {
 
     fn system_memory(&self) -> &Arc<Memory> {
         self.host.system_memory()
+    }
+
+    fn mapping(&self, mapping: MappingId) -> Option<Arc<CpuMapping>> {
+        self.host.mapping(self.process, mapping)
     }
 
     fn doorbell_page(&self, adapter: Luid) -> Option<Arc<Memory>> {

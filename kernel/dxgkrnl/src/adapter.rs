@@ -145,6 +145,7 @@ pub struct Adapter {
     pub dying: VecDeque<Dying>,
     pub registrations: Store<Registration>,
     pub ring: PagingRing,
+    pub cpu_mappings: crate::cpu_mapping::CpuMappings,
     pub suspensions: Suspensions,
     pub turns: Turns,
     pub due: VecDeque<Waiter>,
@@ -188,6 +189,7 @@ impl Adapter {
             let sampled = self.waits.always_signaled(fence);
             self.due.extend(sampled.released);
         }
+        self.release_mappings(cx);
         self.ring.abandon();
     }
 

@@ -3,6 +3,7 @@
 //! Every handle is an allegation. One that is unknown, stale, of another process or of another kind is
 //! `INVALID_PARAMETER` (memory §9.3), and nothing has changed.
 
+mod lock;
 mod residency;
 mod resolve;
 
@@ -200,24 +201,7 @@ impl Turn<'_> {
                 self.adapters[index as usize].free_gpu_va(cx, device, base, size_bytes)?;
                 done(Reply::Done)
             }
-            Call::Lock2 { device, allocation, flags } => {
-                let (index, device) = self.live_device(device, touched)?;
-                // spec: memory §6.3
-                if flags != 0 {
-                    return Err(invalid(format!("Lock2 flags {flags:#x}: all bits are reserved")));
-                }
-                let allocation = self.allocation_of(index, device, allocation)?;
-                self.adapters[index as usize].lock(cx, self.token, allocation)
-            }
-            Call::Unlock2 { device, allocation } => {
-                // Allowed on a device in error (memory §8.6).
-                let (index, device) = self.device(device)?;
-                *touched = Some(index);
-                let allocation = self.allocation_of(index, device, allocation)?;
-                self.adapters[index as usize].unlock(allocation)?;
-                done(Reply::Done)
-            }
-            call => self.on_residency(cx, call, touched),
+            call => self.on_lock(cx, call, touched),
         }
     }
 

@@ -39,6 +39,7 @@ impl Adapter {
             kmd,
             state: DeviceState::Active,
             suspended: SuspendReasons::empty(),
+            lock_moves: 0,
             contexts: BTreeSet::new(),
             paging_queues: BTreeSet::new(),
             allocations: BTreeSet::new(),

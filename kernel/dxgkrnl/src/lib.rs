@@ -17,12 +17,14 @@
 
 mod adapter;
 mod call;
+mod cpu_mapping;
 mod device;
 mod driver_host;
 mod features;
 mod fence;
 mod handle;
 mod interrupt;
+mod lock;
 mod machine;
 mod memory;
 mod notification;
@@ -37,5 +39,6 @@ mod turns;
 mod word_page;
 
 pub use adapter::{AdapterConfig, AdapterCounters, MemoryPolicy};
+pub use cpu_mapping::MappingChange;
 pub use machine::{Answer, Cx, Effect, Machine, Token};
 pub use start::StartError;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use ddi::Miniport;
 use events::{Event, Tracer};
-use kmt_calls::{Call, Notification, Refusal, Reply};
+use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
 use shared_words::Memory;
 use wddm_types::{AdapterIndex, Luid, ProcessId};
 
 use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
+use crate::cpu_mapping::{self, MappingChange};
 use crate::object::{CLASS_MAX, Process, Terms};
 use crate::start::StartError;
 
@@ -50,6 +51,13 @@ pub enum Effect {
         process: ProcessId,
         /// What.
         notification: Notification,
+    },
+    /// A process's view of a locked allocation changes.
+    Mapping {
+        /// Which.
+        mapping: MappingId,
+        /// What happens to it.
+        change: MappingChange,
     },
     /// [`Machine::timer`] is to be called at this time, and at no earlier one that was named before; `None`: never.
     ArmTimer {
@@ -183,6 +191,15 @@ impl Machine {
             adapter.settle(cx);
         }
         self.after_turn(cx);
+    }
+
+    /// A mapping is protected, or shows what it was told to ([`Effect::Mapping`]).
+    pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId) {
+        if let Some(adapter) = self.adapters.get_mut(cpu_mapping::adapter_of(mapping).0 as usize) {
+            adapter.mapping_changed(cx, mapping);
+            adapter.settle(cx);
+        }
+        self.arm_timer(cx);
     }
 
     /// The time that [`Effect::ArmTimer`] named has come. Calling it too early, or once too often, does no harm.

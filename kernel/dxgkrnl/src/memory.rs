@@ -1,4 +1,4 @@
-//! Calls about memory: allocations, addresses, residency, locks (memory §2, §4.8, §5, §6).
+//! Calls about memory: allocations, addresses, residency (memory §2, §4.8, §5, §6.2).
 
 use ddi::{
     CreateAllocation, CreateAllocationFlags, DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdResource,
@@ -6,12 +6,12 @@ use ddi::{
 };
 use events::Event;
 use gpu_fence::FenceId;
-use kmt_calls::{AllocationRequest, Mapped, Refusal, Reply};
-use vidmm::{AllocationError, LockError, MapError, MapRequest, Target};
+use kmt_calls::{AllocationRequest, Refusal};
+use vidmm::{AllocationError, MapError, MapRequest, Target};
 use wddm_types::{Blame, FencePoint, GpuVa, NtStatus, PAGE_BYTES, Pages};
 
 use crate::adapter::Adapter;
-use crate::machine::{Answer, Cx, Token};
+use crate::machine::Cx;
 use crate::object::{Allocation, Dying, PagingQueue};
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, refuse};
 
@@ -113,6 +113,8 @@ impl Adapter {
     // spec: memory §6.2
     pub fn destroy_allocation(&mut self, cx: &mut Cx<'_>, number: u64, after: &[FencePoint<FenceId>]) {
         let allocation = self.allocations.remove(number).expect("an allocation is destroyed once");
+        // spec: memory §10.1 row 27, the address of a locked one is gone at return
+        self.unmap_for_cpu(cx, allocation.vidmm);
         let device = allocation.device;
         let process = self.devices[device].process;
         self.devices[device].allocations.remove(&number);
@@ -214,30 +216,6 @@ impl Adapter {
         Ok(())
     }
 
-    /// `D3DKMTLock2`.
-    // spec: memory §6.3
-    pub fn lock(&mut self, cx: &mut Cx<'_>, token: Token, number: u64) -> Result<Answer, Refusal> {
-        let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
-        let plan = self.vidmm.lock(vidmm).map_err(|error| from_lock(&error))?;
-        self.clear_pages(&plan.clear);
-        let mapped = Mapped { runs: plan.backing, size_bytes: self.vidmm.allocation_bytes(vidmm) };
-        let process = self.devices[device].process;
-        if plan.work.is_some() {
-            self.queue_work(cx, process, None, plan.work, Vec::new());
-        }
-        self.reap_paging(cx);
-        // Copies that were queued before may still be under way into or out of these pages.
-        if plan.wait_for.is_none_or(|serial| serial <= self.vidmm.completed_serial()) {
-            return Ok(Answer::Done(Ok(Reply::Mapped(mapped))));
-        }
-        Ok(self.after_ring(cx, token, Reply::Mapped(mapped)))
-    }
-
-    /// `D3DKMTUnlock2`.
-    pub fn unlock(&mut self, number: u64) -> Result<(), Refusal> {
-        self.vidmm.unlock(self.allocations[number].vidmm).map_err(|error| invalid(error.to_string()))
-    }
-
     /// What the device's queues have been given and not finished: the last use of anything that it evicts now.
     // spec: sync §3.11
     pub fn queued_work(&self, device: u64) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
@@ -301,18 +279,5 @@ fn from_map(error: &MapError) -> Refusal {
         MapError::ConflictingAddresses => refuse(NtStatus::CONFLICTING_ADDRESSES, Blame::Caller, error.to_string()),
         MapError::NoRoom | MapError::OutOfTables => no_memory(error.to_string()),
         _ => invalid(error.to_string()),
-    }
-}
-
-fn from_lock(error: &LockError) -> Refusal {
-    match error {
-        LockError::NotSupported => not_supported(error.to_string()),
-        LockError::CantLock => refuse(NtStatus::GRAPHICS_CANT_LOCK_MEMORY, Blame::Caller, error.to_string()),
-        LockError::TooManyReferences => {
-            refuse(NtStatus::GRAPHICS_TOO_MANY_REFERENCES, Blame::Scarcity, error.to_string())
-        }
-        LockError::Offered => refuse(NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE, Blame::Caller, error.to_string()),
-        LockError::ContentLost => refuse(NtStatus::GRAPHICS_ALLOCATION_CONTENT_LOST, Blame::Caller, error.to_string()),
-        LockError::NotLocked => invalid(error.to_string()),
     }
 }

@@ -152,6 +152,8 @@ pub struct Device {
     pub state: DeviceState,
     /// Why its contexts stand still; none: they run.
     pub suspended: SuspendReasons,
+    /// Moves under way that locks need it to stand still for.
+    pub lock_moves: u32,
     pub contexts: BTreeSet<u64>,
     pub paging_queues: BTreeSet<u64>,
     pub allocations: BTreeSet<u64>,

@@ -12,6 +12,7 @@ mod buffer;
 mod deferred;
 mod mapping;
 mod operation;
+mod rotation;
 
 use std::collections::VecDeque;
 
@@ -57,6 +58,8 @@ pub struct PagingRing {
     waiting_suspension: bool,
     /// A wait for the ring's own progress is registered.
     waiting_progress: bool,
+    /// Locked content at the head.
+    stage: rotation::Stage,
 }
 
 struct RingQueue {
@@ -88,6 +91,8 @@ struct QueuedWork {
     /// Paging queue and the value of its fence that the work completes.
     completes: Option<(u64, u64)>,
     destroys: Vec<KmdAllocation>,
+    /// Locked content that it moves.
+    turns: Vec<rotation::Turn>,
 }
 
 impl PagingRing {
@@ -111,6 +116,7 @@ impl PagingRing {
             waiting_packet: false,
             waiting_suspension: false,
             waiting_progress: false,
+            stage: rotation::Stage::None,
         }
     }
 
@@ -211,6 +217,10 @@ impl Adapter {
     ) -> u64 {
         let work = work.unwrap_or_else(empty_work);
         self.clear_pages(&work.clear);
+        for pages in &work.unmap {
+            self.unmap_window(pages);
+        }
+        let turns = self.bind_rotations(work.rotations);
         self.ring.last_queued += 1;
         let number = self.ring.last_queued;
         let completes = paging_queue.map(|queue| {
@@ -263,6 +273,7 @@ impl Adapter {
             progress: Progress::default(),
             completes,
             destroys,
+            turns,
         };
         let vidsch = self.ring.queue.as_ref().expect("the ring runs").vidsch;
         self.ring.held.push_back(queued);
@@ -381,6 +392,7 @@ impl Adapter {
                 self.vidmm.completed(work.serial);
             }
             cx.emit(Event::PagingCompleted { work: work.number });
+            self.rotation_done(cx, work.number);
         }
     }
 
@@ -429,5 +441,7 @@ fn empty_work() -> Work<FenceId> {
         clear: Vec::new(),
         operations: Vec::new(),
         moves: Vec::new(),
+        rotations: Vec::new(),
+        unmap: Vec::new(),
     }
 }

@@ -154,6 +154,7 @@ impl Adapter {
             dying: VecDeque::new(),
             registrations: Store::default(),
             ring: PagingRing::new(device, context),
+            cpu_mappings: Default::default(),
             suspensions: Suspensions::default(),
             turns: Turns::default(),
             due: VecDeque::new(),

@@ -33,6 +33,8 @@ bitflags::bitflags! {
         const PAGE_TABLES = 1 << 1;
         /// The adapter loses power (memory §8.4).
         const POWER = 1 << 2;
+        /// A lock takes content of its list to system memory (memory §6.3).
+        const CPU_ACCESS = 1 << 3;
     }
 }
 

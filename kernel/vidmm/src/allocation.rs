@@ -8,6 +8,7 @@ use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, PhysicalAddress, Segmen
 
 use crate::budget::ProcessPriority;
 use crate::extent::{Extents, PageSet};
+use crate::lock::Locks;
 use crate::offer::Offer;
 use crate::operation::Operation;
 use crate::rank::Standing;
@@ -92,7 +93,7 @@ pub(crate) struct Allocation<F> {
     pub last_use: Vec<FencePoint<F>>,
     /// Where it is mapped: space and first page.
     pub mappings: BTreeSet<(SpaceId, u64)>,
-    pub locks: u32,
+    pub locks: Locks,
     /// Serial of the last work that touched its content or backing store.
     pub last_work: u64,
 }

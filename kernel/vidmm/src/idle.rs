@@ -44,6 +44,8 @@ impl<F: Copy + Eq> VidMm<F> {
     fn worth_writing(&self, id: AllocationId) -> bool {
         let allocation = &self.allocations[id];
         let lazy = allocation.count == 0 && allocation.doomed.is_none() && allocation.offer.is_none();
+        // The CPU writes what is locked: writing it back would have to be done again.
+        let lazy = lazy && allocation.locks.count == 0;
         lazy && matches!(&allocation.placement, Placement::Memory(_, extents) if extents.iter().any(|e| e.dirty))
     }
 

@@ -20,13 +20,14 @@
 //! # Modules
 //! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
 //! `plan`, `rank`, `victim` content in and out; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `offer` and
-//! `pin` what may go and what must stay; `idle` work done ahead; `lock` the CPU's view; `mapping`, `entry`, `space`, `page_table`, `tables` addresses;
+//! `pin` what may go and what must stay; `idle` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `entry`, `space`, `page_table`, `tables` addresses;
 //! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does; `usage` numbers; `policy` every free choice.
 
 mod allocation;
 mod budget;
 mod entry;
 mod extent;
+mod host_aperture;
 mod idle;
 mod lock;
 mod mapping;
@@ -55,11 +56,12 @@ mod vidmm;
 
 pub use allocation::AllocationError;
 pub use budget::{BudgetChange, ProcessPriority, ReservationError};
+pub use host_aperture::{WindowMap, WindowPages};
 pub use lock::{LockError, LockPlan};
 pub use mapping::{MapError, MapRequest, Target};
 pub use offer::{OfferError, OfferFlags, OfferPriority, ReclaimError, ReclaimResult, Reclaimed};
 pub use operation::{Direction, Operation, Part};
-pub use paging::{Cause, Move, MoveKind, Work};
+pub use paging::{Cause, Move, MoveKind, Rotation, Work};
 pub use pin::{PinError, PriorityError};
 pub use policy::Policy;
 pub use pool::{FramePool, Movable, Relocation};

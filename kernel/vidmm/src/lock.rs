@@ -1,36 +1,53 @@
-//! Lock2 and Unlock2 as far as they are built (memory §6.3): the CPU sees an allocation in its backing store. The host
-//! aperture, a CPU-visible memory segment, and moving what a device's list holds are not built and say so.
+//! Lock2 and Unlock2 (memory §6.3): where the CPU sees an allocation, and that it goes on seeing it while the content
+//! moves. What a lock does is the table of `rules`; here it is done.
+//!
+//! # A locked allocation moves
+//! Its address stays, the medium behind it changes. Any work that changes the medium of a locked allocation says so with a
+//! [`Rotation`]: before its first operation the CPU's mapping is write-protected, after its last one the new medium is
+//! shown. In between the CPU reads the old one, and whoever writes waits. So no write is lost, and the mover needs no
+//! help of the program. Where content is locked it is never taken for clean: the CPU writes and says so to nobody.
+//!
+//! What may not be in a memory segment while it is locked (cached, not CPU-visible, out of reach, or confined: locked
+//! while not resident with no aperture supported) is committed to system memory if it can, and not at all otherwise.
 
-use wddm_types::PageRun;
+pub(crate) mod rules;
 
-use crate::allocation::Placement;
-use crate::paging::{Batch, Cause, Work};
-use crate::slab::AllocationId;
+use ddi::{AllocationFlags, SegmentFlags};
+use wddm_types::{CpuPlace, CpuRun, FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
+
+use crate::allocation::{Allocation, Placement};
+use crate::host_aperture::{WindowMap, WindowPages};
+use crate::paging::{Batch, Cause, Rotation, Work, merge_points};
+use crate::slab::{AllocationId, DeviceId};
 use crate::vidmm::VidMm;
+use rules::{Medium, Ruling, Subject};
 
-/// How to give the CPU an allocation's content: carry out `work`, wait for `wait_for`, clear `clear`, show `backing`.
+/// How to give the CPU an allocation's content: map `window`, carry out `work`, wait for `wait_for`, clear `clear`,
+/// show `runs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockPlan<F> {
     /// Copies the content out; to be queued like any work.
     pub work: Option<Work<F>>,
-    /// The ring is to be past this work before the CPU looks: the last one that writes or reads the backing store.
+    /// The ring is to be past this work before the CPU looks: the last one that writes or reads the content.
     /// `None`: no need to wait.
     pub wait_for: Option<u64>,
     /// Pages that nobody wrote yet; the CPU fills them with the clear pattern.
     pub clear: Vec<PageRun>,
-    /// The pages to map, in order.
-    pub backing: Vec<PageRun>,
+    /// Pages of the host aperture that the driver is to map first. If it fails: [`VidMm::window_failed`].
+    pub window: Option<WindowMap>,
+    /// What to show, in order.
+    pub runs: Vec<CpuRun>,
 }
 
 /// Why a lock or unlock was refused; nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LockError {
-    /// It lies in a memory segment and a device's list holds it there.
-    #[error("locking what lies in a memory segment while it is on a residency list is not built")]
-    NotSupported,
-    /// Not CPU-visible, in a memory segment, and no aperture is supported (memory §6.3 row 9).
-    #[error("not CPU-visible, resident, and no aperture is supported")]
+    /// Rows 1, 6 and 9 of memory §6.3: it lies where the CPU does not reach and may not leave.
+    #[error("the CPU does not reach it where it lies, and no aperture is supported (memory §6.3)")]
     CantLock,
+    /// It would have to move, and is pinned.
+    #[error("it would have to move, and is pinned")]
+    Pinned,
     /// Too many locks are outstanding.
     #[error("too many locks")]
     TooManyReferences,
@@ -45,62 +62,347 @@ pub enum LockError {
     NotLocked,
 }
 
+/// Locks of one allocation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Locks {
+    pub count: u32,
+    /// Locked while not resident, with no aperture supported: not to be committed to a memory segment before the unlock.
+    confined: bool,
+    /// What the CPU is shown after all work returned so far.
+    runs: Vec<CpuRun>,
+}
+
 impl<F: Copy + Eq> VidMm<F> {
-    /// Locks an allocation. Locks nest; until the last unlock it does not enter a memory segment.
+    /// The devices whose lists hold an allocation that a lock would take out of its memory segment: nothing may execute
+    /// for them while that work is carried out. Empty: the lock moves nothing that a list holds.
+    ///
+    /// # Errors
+    /// As [`VidMm::lock`].
+    pub fn lock_disturbs(&self, id: AllocationId) -> Result<Vec<DeviceId>, LockError> {
+        let moves = self.lock_moves(id)?;
+        Ok(if moves { self.allocations[id].holders.iter().copied().collect() } else { Vec::new() })
+    }
+
+    /// Whether a lock would take content out of its memory segment.
+    ///
+    /// # Errors
+    /// As [`VidMm::lock`].
+    pub fn lock_moves(&self, id: AllocationId) -> Result<bool, LockError> {
+        let ruling = self.rule_for(id, true)?;
+        Ok(self.allocations[id].locks.count == 0 && ruling == Ruling::MoveOut)
+    }
+
+    /// Locks an allocation. Locks nest; the first decides, the others see the same. `standstill`: points after which
+    /// nothing executes for the devices of [`VidMm::lock_disturbs`].
     ///
     /// # Errors
     /// See [`LockError`].
-    pub fn lock(&mut self, id: AllocationId) -> Result<LockPlan<F>, LockError> {
-        // spec: memory §5.9, memory §9.3
-        match self.offered(id) {
-            Some(true) => return Err(LockError::ContentLost),
-            Some(false) => return Err(LockError::Offered),
-            None => {}
+    // spec: memory §6.3
+    pub fn lock(&mut self, id: AllocationId, standstill: &[FencePoint<F>]) -> Result<LockPlan<F>, LockError> {
+        if self.allocations[id].locks.count > 0 {
+            self.rule_for(id, true)?;
+            self.allocations[id].locks.count += 1;
+            return Ok(self.plan_of(id, None, None, Vec::new()));
         }
-        let allocation = &self.allocations[id];
-        if allocation.locks >= self.policy.lock_count_max {
-            return Err(LockError::TooManyReferences);
-        }
-        let in_memory = matches!(allocation.placement, Placement::Memory(..));
-        if in_memory && allocation.count > 0 {
-            let visible = allocation.info.flags.contains(ddi::AllocationFlags::CPU_VISIBLE);
-            let aperture = allocation.info.supported_segments.iter().any(|s| self.segment(s).is_aperture());
-            return Err(if visible || aperture { LockError::NotSupported } else { LockError::CantLock });
+        let mut ruling = self.rule_for(id, true)?;
+        let mut window = None;
+        if ruling == Ruling::Window {
+            match self.take_window(id) {
+                Some(map) => window = map,
+                None => ruling = self.rule_for(id, false)?,
+            }
         }
         let mut batch = Batch::new(self.serial + 1);
-        if in_memory {
-            self.withdraw(id, Cause::Lock, &mut batch);
+        match ruling {
+            Ruling::Refuse => return Err(LockError::CantLock),
+            Ruling::InPlace => {}
+            Ruling::Bar | Ruling::Window => {
+                let Placement::Memory(_, extents) = &mut self.allocations[id].placement else {
+                    unreachable!("these rows are about memory segments")
+                };
+                // From here on the CPU writes there, and says so to nobody.
+                extents.make_dirty();
+            }
+            Ruling::MoveOut => self.move_out(id, standstill, &mut batch)?,
         }
+        let confined = matches!(self.allocations[id].placement, Placement::None) && !self.supports_aperture(id);
         let work = self.finish(batch, false);
-        let completed = self.completed_serial();
-        let allocation = &mut self.allocations[id];
-        allocation.locks += 1;
-        let pieces = allocation.valid.split(0, allocation.pages);
-        let unwritten = pieces.iter().filter(|(_, _, valid)| !valid);
-        let clear = unwritten.flat_map(|&(first, count, _)| allocation.backing_of(first, count)).collect();
-        // From here on the CPU writes the backing store, and says so to nobody.
-        let pages = allocation.pages;
-        allocation.valid.insert(0, pages);
-        Ok(LockPlan {
-            work,
-            wait_for: Some(allocation.last_work).filter(|&serial| serial > completed),
-            clear,
-            backing: allocation.backing.clone(),
-        })
+        let clear = self.make_whole(id);
+        let runs = self.cpu_runs(id);
+        self.allocations[id].locks = Locks { count: 1, confined, runs };
+        Ok(self.plan_of(id, work, window, clear))
     }
 
-    /// Undoes one lock.
+    /// The driver did not map the window of the lock just planned: what the lock did is undone, and it is decided anew
+    /// without a window.
+    ///
+    /// # Errors
+    /// `CantLock`: the allocation is not locked.
+    // spec: memory §6.6, an error is "no address": row 6 of memory §6.3
+    pub fn window_failed(
+        &mut self,
+        id: AllocationId,
+        map: &WindowMap,
+        standstill: &[FencePoint<F>],
+    ) -> Result<LockPlan<F>, LockError> {
+        assert_eq!(self.allocations[id].locks.count, 1, "only a first lock maps a window");
+        self.allocations[id].locks = Locks::default();
+        let segment = map.segment;
+        if let Some(pages) = self.end_window(id) {
+            self.window_unmapped(&pages);
+        }
+        match self.rule_for(id, false)? {
+            Ruling::MoveOut => {}
+            ruling => unreachable!("row 6 says out or no, not {ruling:?} of segment {segment:?}"),
+        }
+        let mut batch = Batch::new(self.serial + 1);
+        self.move_out(id, standstill, &mut batch)?;
+        let work = self.finish(batch, false);
+        let clear = self.make_whole(id);
+        let runs = self.cpu_runs(id);
+        self.allocations[id].locks = Locks { count: 1, confined: false, runs };
+        Ok(self.plan_of(id, work, None, clear))
+    }
+
+    /// The driver has unmapped window pages that a [`Rotation`] named.
+    pub fn window_unmapped(&mut self, pages: &WindowPages) {
+        let window = self.host_apertures.get_mut(&pages.segment).expect("pages of a window");
+        window.unmapped(&pages.pages);
+    }
+
+    /// Undoes one lock. True: it was the last one.
     ///
     /// # Errors
     /// `NotLocked`.
-    pub fn unlock(&mut self, id: AllocationId) -> Result<(), LockError> {
+    pub fn unlock(&mut self, id: AllocationId) -> Result<bool, LockError> {
         let locks = &mut self.allocations[id].locks;
-        *locks = locks.checked_sub(1).ok_or(LockError::NotLocked)?;
-        Ok(())
+        locks.count = locks.count.checked_sub(1).ok_or(LockError::NotLocked)?;
+        if locks.count > 0 {
+            return Ok(false);
+        }
+        self.unlocked(id);
+        Ok(true)
     }
 
     /// Whether an allocation is locked.
     pub fn is_locked(&self, id: AllocationId) -> bool {
-        self.allocations[id].locks > 0
+        self.allocations[id].locks.count > 0
     }
+
+    /// Undoes every lock: the allocation is destroyed.
+    // spec: memory §10.1 row 27
+    pub(crate) fn unlock_all(&mut self, id: AllocationId) {
+        if self.allocations[id].locks.count > 0 {
+            self.unlocked(id);
+        }
+    }
+
+    /// Whether a locked allocation may enter a memory segment: only where the CPU sees it too.
+    // spec: memory §6.3, requirements
+    pub(crate) fn may_enter_locked(&self, id: AllocationId, segment: SegmentId) -> bool {
+        let allocation = &self.allocations[id];
+        let flags = allocation.info.flags;
+        flags.contains(AllocationFlags::CPU_VISIBLE)
+            && !flags.contains(AllocationFlags::CACHED)
+            && self.medium_of(segment) == Medium::Bar
+            && !allocation.locks.confined
+    }
+
+    /// The changes of medium that a batch means for the CPU.
+    pub(crate) fn rotations(&mut self, batch: &mut Batch<F>) -> Vec<Rotation> {
+        let mut rotations = Vec::new();
+        for id in std::mem::take(&mut batch.locked) {
+            let runs = self.cpu_runs(id);
+            let unmap = batch.unmap_locked.remove(&id);
+            if runs != self.allocations[id].locks.runs {
+                self.allocations[id].locks.runs.clone_from(&runs);
+                rotations.push(Rotation { allocation: id, runs, unmap });
+            } else {
+                assert!(unmap.is_none(), "content that leaves its window is seen elsewhere");
+            }
+        }
+        rotations
+    }
+
+    /// Ends the window of content that moves: at once when nobody sees it, with the rotation otherwise.
+    // spec: memory §6.6, the unmap precedes the reuse of the memory pages
+    pub(crate) fn leave_window(&mut self, id: AllocationId, batch: &mut Batch<F>) {
+        if self.allocations[id].locks.count > 0 {
+            batch.locked.insert(id);
+            if let Some(pages) = self.end_window(id) {
+                batch.unmap_locked.insert(id, pages);
+            }
+        } else if let Some(pages) = self.end_window(id) {
+            // Whoever takes the work unmaps these before anything else happens.
+            self.window_unmapped(&pages);
+            batch.unmap.push(pages);
+        }
+    }
+
+    fn rule_for(&self, id: AllocationId, window: bool) -> Result<Ruling, LockError> {
+        let allocation = &self.allocations[id];
+        if allocation.locks.count >= self.policy.lock_count_max {
+            return Err(LockError::TooManyReferences);
+        }
+        // spec: memory §6.3, memory §9.3
+        if let Some(discarded) = self.offered(id) {
+            return Err(if discarded { LockError::ContentLost } else { LockError::Offered });
+        }
+        let medium = match &allocation.placement {
+            Placement::None | Placement::System(_) => Medium::System,
+            Placement::Memory(segment, _) => self.medium_of(*segment),
+        };
+        let may_leave = allocation.count == 0 || self.supports_aperture(id);
+        let flags = allocation.info.flags;
+        let subject = Subject {
+            cpu_visible: flags.contains(AllocationFlags::CPU_VISIBLE),
+            cached: flags.contains(AllocationFlags::CACHED),
+            medium,
+            may_leave,
+        };
+        let (_, ruling) = rules::ruling(subject);
+        let ruling = if ruling == Ruling::Window && !window { rules::fallback(may_leave) } else { ruling };
+        match ruling {
+            Ruling::Refuse => Err(LockError::CantLock),
+            Ruling::MoveOut if allocation.pins > 0 => Err(LockError::Pinned),
+            ruling => Ok(ruling),
+        }
+    }
+
+    fn medium_of(&self, segment: SegmentId) -> Medium {
+        let flags = self.segment(segment).descriptor.flags;
+        if flags.contains(SegmentFlags::CPU_VISIBLE) {
+            Medium::Bar
+        } else if self.host_apertures.contains_key(&segment) {
+            Medium::Windowed
+        } else {
+            Medium::OutOfReach
+        }
+    }
+
+    fn supports_aperture(&self, id: AllocationId) -> bool {
+        self.allocations[id].info.supported_segments.iter().any(|segment| self.segment(segment).is_aperture())
+    }
+
+    /// Takes content out to system memory, where it stays within the GPU's reach if a list holds it.
+    // spec: memory §10.1 rows 21 and 22
+    fn move_out(
+        &mut self,
+        id: AllocationId,
+        standstill: &[FencePoint<F>],
+        batch: &mut Batch<F>,
+    ) -> Result<(), LockError> {
+        let allocation = &self.allocations[id];
+        let listed = allocation.count > 0;
+        let mut aperture = None;
+        if listed && allocation.contiguous() {
+            let alignment = (allocation.info.alignment_bytes / PAGE_BYTES).max(1);
+            let place = self.segments.iter().find(|segment| segment.is_aperture()).expect("there is an aperture");
+            let run = place.pool.clone().take_contiguous(allocation.pages, alignment, false);
+            aperture = Some(run.ok_or(LockError::CantLock)?);
+        }
+        merge_points(&mut self.allocations[id].last_use, standstill);
+        self.withdraw(id, Cause::Lock, batch);
+        if listed {
+            self.enter_system(id, aperture, batch);
+        }
+        Ok(())
+    }
+
+    fn take_window(&mut self, id: AllocationId) -> Option<Option<WindowMap>> {
+        let Placement::Memory(segment, extents) = &self.allocations[id].placement else {
+            unreachable!("a window shows a memory segment")
+        };
+        let window = self.host_apertures.get_mut(segment).expect("the segment has a window");
+        window.take(id, extents.iter(), self.policy.windows_kept_max)
+    }
+
+    /// Whether the CPU sees an allocation through a window: it leaves whole then.
+    pub(crate) fn is_windowed(&self, id: AllocationId) -> bool {
+        self.allocations[id].locks.count > 0 && self.host_apertures.values().any(|window| window.has(id))
+    }
+
+    fn end_window(&mut self, id: AllocationId) -> Option<WindowPages> {
+        self.host_apertures.values_mut().find_map(|window| window.end(id))
+    }
+
+    fn unlocked(&mut self, id: AllocationId) {
+        self.allocations[id].locks = Locks::default();
+        self.host_apertures.values_mut().for_each(|window| window.keep(id));
+    }
+
+    /// What the CPU is about to see in system memory and nobody wrote yet; it counts as written from now on.
+    fn make_whole(&mut self, id: AllocationId) -> Vec<PageRun> {
+        let allocation = &mut self.allocations[id];
+        let in_system = match &allocation.placement {
+            Placement::Memory(_, extents) => extents.missing(allocation.pages),
+            Placement::None | Placement::System(_) => vec![(0, allocation.pages)],
+        };
+        let mut clear = Vec::new();
+        for (first, count) in in_system {
+            for (first, count, valid) in allocation.valid.split(first, count) {
+                if !valid {
+                    clear.extend(allocation.backing_of(first, count));
+                }
+            }
+            allocation.valid.insert(first, count);
+        }
+        clear
+    }
+
+    fn plan_of(
+        &self,
+        id: AllocationId,
+        work: Option<Work<F>>,
+        window: Option<WindowMap>,
+        clear: Vec<PageRun>,
+    ) -> LockPlan<F> {
+        let allocation = &self.allocations[id];
+        let wait_for = Some(allocation.last_work).filter(|&serial| serial > self.completed);
+        LockPlan { work, wait_for, clear, window, runs: allocation.locks.runs.clone() }
+    }
+
+    /// Where the CPU sees an allocation that is locked, or is about to be.
+    // spec: memory §1.7, memory §6.6
+    fn cpu_runs(&self, id: AllocationId) -> Vec<CpuRun> {
+        let allocation = &self.allocations[id];
+        let Placement::Memory(segment, extents) = &allocation.placement else {
+            return merged(system_runs(allocation, 0, allocation.pages));
+        };
+        let descriptor = &self.segment(*segment).descriptor;
+        let base = descriptor.cpu.translated().unwrap_or(0) / PAGE_BYTES;
+        let window = self.host_apertures.get(segment).filter(|window| window.has(id));
+        let mut runs = Vec::new();
+        let mut next = 0;
+        for extent in extents.iter() {
+            runs.extend(system_runs(allocation, next, extent.page - next));
+            match window {
+                Some(window) => runs.extend(window.runs(id, extent)),
+                None => {
+                    assert!(descriptor.flags.contains(SegmentFlags::CPU_VISIBLE), "the locked are within reach");
+                    let run = PageRun { first: base + extent.frame, count: Pages(extent.count) };
+                    runs.push(CpuRun { place: CpuPlace::Bar, run });
+                }
+            }
+            next = extent.page + extent.count;
+        }
+        runs.extend(system_runs(allocation, next, allocation.pages - next));
+        merged(runs)
+    }
+}
+
+fn system_runs<F>(allocation: &Allocation<F>, first: u64, count: u64) -> Vec<CpuRun> {
+    if count == 0 { Vec::new() } else { allocation.backing_of(first, count).into_iter().map(CpuRun::system).collect() }
+}
+
+/// Neighbours become one.
+fn merged(runs: Vec<CpuRun>) -> Vec<CpuRun> {
+    let mut merged: Vec<CpuRun> = Vec::with_capacity(runs.len());
+    for run in runs {
+        match merged.last_mut() {
+            Some(last) if last.place == run.place && last.run.end() == run.run.first => last.run.count += run.run.count,
+            _ => merged.push(run),
+        }
+    }
+    merged
 }

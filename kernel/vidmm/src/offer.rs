@@ -140,7 +140,7 @@ impl<F: Copy + Eq> VidMm<F> {
             if known.offer.is_some() || !seen.insert(allocation) {
                 return Err(OfferError::Offered { allocation });
             }
-            if known.locks > 0 {
+            if known.locks.count > 0 {
                 return Err(OfferError::Locked { allocation });
             }
             if known.pins > 0 {

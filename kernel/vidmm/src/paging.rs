@@ -2,12 +2,13 @@
 //! whoever owns the paging ring turns each [`Operation`] into a driver call and queues the work. Operations themselves
 //! are `operation`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ddi::KmdAllocation;
-use wddm_types::{FencePoint, GpuVa, PageRun, PhysicalAddress, SegmentId};
+use wddm_types::{CpuRun, FencePoint, GpuVa, PageRun, PhysicalAddress, SegmentId};
 
 pub(crate) use crate::operation::{Direction, Operation};
+use crate::host_aperture::WindowPages;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
 
 /// One piece of paging work. Works enter the adapter's one paging ring in the order in which VidMm returned them.
@@ -34,6 +35,23 @@ pub struct Work<F> {
     pub operations: Vec<Operation>,
     /// What moved, for events: one entry per allocation and kind.
     pub moves: Vec<Move>,
+    /// Locked allocations that the CPU sees elsewhere afterwards (memory §6.3).
+    pub rotations: Vec<Rotation>,
+    /// Pages of host apertures that the driver is to unmap at once, before the work is queued (memory §6.6).
+    pub unmap: Vec<WindowPages>,
+}
+
+/// The medium behind a locked allocation changes (memory §6.3). Before the first operation of the work the CPU's mapping
+/// is write-protected; after the last one `runs` are shown instead, then `unmap` is unmapped and handed to
+/// [`VidMm::window_unmapped`](crate::VidMm::window_unmapped). No later work may touch memory before that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rotation {
+    /// Whose.
+    pub allocation: AllocationId,
+    /// What the CPU sees afterwards, all of it, in order.
+    pub runs: Vec<CpuRun>,
+    /// Pages of a host aperture that it does not see any more.
+    pub unmap: Option<WindowPages>,
 }
 
 /// How content moved.
@@ -125,6 +143,12 @@ pub(crate) struct Batch<F> {
     /// First and last address per space with entries made valid.
     pub fresh: BTreeMap<SpaceId, Hull>,
     moves: Vec<Move>,
+    /// Locked allocations that may be seen elsewhere afterwards.
+    pub locked: BTreeSet<AllocationId>,
+    /// Windows that the locked among them leave.
+    pub unmap_locked: BTreeMap<AllocationId, WindowPages>,
+    pub unmap: Vec<WindowPages>,
+    pub rotations: Vec<Rotation>,
 }
 
 /// An address range of a space that a TLB flush has to cover.
@@ -160,6 +184,10 @@ impl<F: Copy + Eq> Batch<F> {
             stale: BTreeMap::new(),
             fresh: BTreeMap::new(),
             moves: Vec::new(),
+            locked: BTreeSet::new(),
+            unmap_locked: BTreeMap::new(),
+            unmap: Vec::new(),
+            rotations: Vec::new(),
         }
     }
 
@@ -191,7 +219,9 @@ impl<F: Copy + Eq> Batch<F> {
             && self.suspends.is_empty()
             && self.after.is_empty()
             && self.clear.is_empty()
-            && self.moves.is_empty();
+            && self.moves.is_empty()
+            && self.rotations.is_empty()
+            && self.unmap.is_empty();
         (!nothing).then_some(Work {
             serial: self.serial,
             immediate: false,
@@ -200,6 +230,8 @@ impl<F: Copy + Eq> Batch<F> {
             clear: self.clear,
             operations,
             moves: self.moves,
+            rotations: self.rotations,
+            unmap: self.unmap,
         })
     }
 }

@@ -53,6 +53,8 @@ pub struct Policy {
     /// Most that one sub-transfer moves (memory §3.2): a longer transfer is cut, so that no single command keeps the
     /// copy engine for longer than some milliseconds. Not 0.
     pub transfer_pages_max: Pages,
+    /// Most windows of a CPU host aperture that are kept after the last unlock (memory §6.6).
+    pub windows_kept_max: usize,
 }
 
 impl Policy {
@@ -75,6 +77,7 @@ impl Policy {
             plan_search_steps: 256,
             write_back_ahead: false,
             transfer_pages_max: Pages(65536),
+            windows_kept_max: usize::MAX,
         }
     }
 }

@@ -284,6 +284,10 @@ impl<F: Copy + Eq> VidMm<F> {
     ) {
         let writer = self.writer();
         let pattern = self.policy.clear_pattern;
+        // A window that was kept shows the extents that there were.
+        if self.allocations[id].locks.count == 0 {
+            self.leave_window(id, batch);
+        }
         let allocation = &mut self.allocations[id];
         if matches!(allocation.placement, Placement::None) {
             allocation.placement = Placement::Memory(segment, Extents::default());
@@ -293,7 +297,12 @@ impl<F: Copy + Eq> VidMm<F> {
         };
         assert_eq!(*present, segment, "an allocation is in one segment");
         let missing = extents.missing(allocation.pages);
-        let added = pair(&missing, &frames);
+        let mut added = pair(&missing, &frames);
+        if allocation.locks.count > 0 {
+            // The CPU writes there, and says so to nobody.
+            added.iter_mut().for_each(|extent| extent.dirty = true);
+            batch.locked.insert(id);
+        }
         extents.add(&added);
         allocation.last_work = batch.serial;
         let address_of =
@@ -324,7 +333,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Lets the GPU reach an allocation in its system pages.
-    fn enter_system(&mut self, id: AllocationId, aperture: Option<PageRun>, batch: &mut Batch<F>) {
+    pub(crate) fn enter_system(&mut self, id: AllocationId, aperture: Option<PageRun>, batch: &mut Batch<F>) {
         let writer = self.writer();
         let allocation = &mut self.allocations[id];
         allocation.placement = Placement::System(aperture);

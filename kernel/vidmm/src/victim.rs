@@ -35,7 +35,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let (_, victim) = self.segment(segment).victims.first().expect("the victims suffice");
             let allocation = &self.allocations[victim];
             let resident = allocation.resident_pages();
-            let whole = allocation.all_or_nothing() || allocation.offer.is_some();
+            let whole = allocation.all_or_nothing() || allocation.offer.is_some() || self.is_windowed(victim);
             let taken = if whole { resident } else { shortage.min(resident) };
             self.take_end(victim, taken, Cause::Pressure { for_allocation }, batch);
         }
@@ -60,6 +60,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub(crate) fn take_end(&mut self, id: AllocationId, pages: u64, cause: Cause, batch: &mut Batch<F>) {
         let writer = self.writer();
         let dummy_page = self.dummy_page_address();
+        self.leave_window(id, batch);
         let allocation = &mut self.allocations[id];
         let goes = allocation.goes();
         let Placement::Memory(segment, extents) = &mut allocation.placement else {

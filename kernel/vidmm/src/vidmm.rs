@@ -10,6 +10,7 @@ use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress,
 use crate::allocation::{self, Allocation, AllocationError, Placement};
 use crate::budget::{Process, Processes};
 use crate::extent::PageSet;
+use crate::host_aperture::HostAperture;
 use crate::offer::OfferPriority;
 use crate::page_table::{Geometry, PageTable};
 use crate::paging::{Batch, Cause, Operation, Work, merge_points};
@@ -50,6 +51,8 @@ pub struct VidMm<F> {
     pub(crate) serial: u64,
     pub(crate) completed: u64,
     pub(crate) system: FramePool,
+    /// By memory segment.
+    pub(crate) host_apertures: BTreeMap<SegmentId, HostAperture>,
     pub(crate) dummy_page: PageRun,
     /// System pages of dead allocations, each with the work after which nobody writes them.
     pub(crate) retiring: VecDeque<(u64, Vec<PageRun>)>,
@@ -110,11 +113,13 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut system = FramePool::new(policy.system_pages);
         let dummy_page = system.take_contiguous(1, 1, false).ok_or(SegmentError::NoSystemPage)?;
         let table_frames = table_sources(&policy, &layout.segments, &levels[0], &mut system)?;
+        let segments = segment::open(&policy, &layout, &levels[0]);
         Ok(VidMm {
             policy,
             mmu,
             geometry: Geometry::new(levels),
-            segments: segment::open(&policy, &layout, &levels[0]),
+            host_apertures: crate::host_aperture::open(&segments),
+            segments,
             driver_segments: layout.segments.len(),
             totals: MemoryTotals::of(&layout, policy.system_pages.count.bytes()),
             table_frames,
@@ -275,7 +280,7 @@ impl<F: Copy + Eq> VidMm<F> {
             charged: None,
             last_use: Vec::new(),
             mappings: Default::default(),
-            locks: 0,
+            locks: Default::default(),
             last_work: 0,
         });
         self.devices[owner].owned.insert(id);
@@ -332,6 +337,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     pub(crate) fn doom(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
         self.leave_lists(id);
+        self.unlock_all(id);
         self.tick += 1;
         let allocation = &mut self.allocations[id];
         assert!(allocation.doomed.is_none(), "an allocation is destroyed once");
@@ -359,6 +365,8 @@ impl<F: Copy + Eq> VidMm<F> {
     /// past every work that touched it ([`VidMm::completed`]).
     pub fn destroy_allocation(&mut self, allocation: AllocationId, after: &[FencePoint<F>]) -> Option<Work<F>> {
         let mut batch = Batch::new(self.serial + 1);
+        self.unlock_all(allocation);
+        self.leave_window(allocation, &mut batch);
         let spaces: Vec<(SpaceId, u64)> = self.allocations[allocation].mappings.iter().copied().collect();
         for (space, first) in spaces {
             let count = Pages(self.spaces[space].mapped[&first].pages);
@@ -416,7 +424,8 @@ impl<F: Copy + Eq> VidMm<F> {
         info
     }
 
-    pub(crate) fn finish(&mut self, batch: Batch<F>, immediate: bool) -> Option<Work<F>> {
+    pub(crate) fn finish(&mut self, mut batch: Batch<F>, immediate: bool) -> Option<Work<F>> {
+        batch.rotations = self.rotations(&mut batch);
         let flush_fresh = !self.mmu.flags.contains(GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED);
         let work = batch.finish(flush_fresh)?;
         if immediate {

@@ -66,6 +66,9 @@ impl Adapter {
             if self.ring.next_value() > reached {
                 return;
             }
+            if !self.may_build(cx) {
+                return;
+            }
             if let Err(reason) = self.build_one_buffer(cx) {
                 self.stop(cx, reason);
             }
@@ -99,6 +102,7 @@ impl Adapter {
                 let work = self.ring.building.pop_front().expect("the work just built");
                 let progress_value = self.ring.progress_value;
                 self.ring.submitted.push_back(Submitted { progress_value, number, serial: work.serial });
+                self.rotation_submitted(number, work.turns);
                 for allocation in work.destroys {
                     crate::memory::destroy_in_driver(self, allocation);
                 }

@@ -20,6 +20,8 @@ pub(super) enum Deferred {
     PagingQueue(u64),
     Resume(u64),
     Answer(Token, Box<Reply>),
+    /// Devices that stood still for a lock.
+    LockMoved(Vec<u64>),
 }
 
 impl Adapter {
@@ -66,6 +68,11 @@ impl Adapter {
         self.defer(Deferred::Resume(device));
     }
 
+    /// Lets devices go on that stood still for a lock, when the ring has got past everything queued so far.
+    pub fn defer_lock_moved(&mut self, devices: Vec<u64>) {
+        self.defer(Deferred::LockMoved(devices));
+    }
+
     fn defer(&mut self, what: Deferred) {
         self.ring.deferred.push_back((self.ring.last_queued, what));
     }
@@ -87,6 +94,7 @@ impl Adapter {
                 Deferred::Fence(fence) => self.destroy_fence(cx, fence),
                 Deferred::PagingQueue(queue) => drop(self.paging_queues.remove(queue)),
                 Deferred::Resume(device) => self.resume_device(cx, device, SuspendReasons::RESIDENCY),
+                Deferred::LockMoved(devices) => self.lock_moved(cx, devices),
                 Deferred::Answer(token, reply) => {
                     let result = self.running().map(|()| *reply);
                     cx.effects.push(Effect::Answer { token, result });

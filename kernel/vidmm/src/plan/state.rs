@@ -198,7 +198,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let allocation = &self.mm.allocations[id];
         let aperture = self.mm.segment(candidate).is_aperture();
         // spec: memory §6.3, not committed to a memory segment while locked
-        if !aperture && allocation.locks > 0 {
+        if !aperture && allocation.locks.count > 0 && !self.mm.may_enter_locked(id, candidate) {
             return Err(NoPlace::Locked);
         }
         let group = self.mm.group_of(candidate);

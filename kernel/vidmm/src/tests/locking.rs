@@ -1,24 +1,53 @@
-//! Lock2 as far as it is built.
+//! Lock2: what is shown, what moves, what stays where it is.
 
-use wddm_types::PAGE_BYTES;
+use ddi::{AllocationFlags, SegmentFlags};
+use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages};
 
 use super::world::*;
-use crate::{Cause, EvictFlags, LockError, MakeResidentError};
+use crate::{AllocationId, Cause, DeviceId, EvictFlags, LockError, MakeResidentError, MoveKind, SpaceKind};
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
+const BAR: SegmentFlags = SegmentFlags::CPU_VISIBLE;
+const WINDOW: SegmentFlags = SegmentFlags::SUPPORTS_CPU_HOST_APERTURE;
+
+fn device_over(flags: SegmentFlags) -> (Mm, DeviceId) {
+    let mut mm = adapter(64, flags);
+    let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
+    let device = mm.create_device(space);
+    (mm, device)
+}
+
+fn visible(mm: &mut Mm, device: DeviceId, pages: u64, cached: bool) -> AllocationId {
+    let mut info = info(pages, &[VRAM, APERTURE]);
+    info.flags = AllocationFlags::CPU_VISIBLE;
+    info.flags.set(AllocationFlags::CACHED, cached);
+    mm.create_allocation(device, info).expect("it fits")
+}
+
+fn system(runs: &[PageRun]) -> Vec<CpuRun> {
+    runs.iter().copied().map(CpuRun::system).collect()
+}
+
+fn bar(frame: u64, count: u64) -> Vec<CpuRun> {
+    let run = PageRun { first: VRAM_BASE / PAGE_BYTES + frame, count: Pages(count) };
+    vec![CpuRun { place: CpuPlace::Bar, run }]
+}
 
 #[test]
-fn a_lock_shows_the_backing_store() {
-    // spec: memory §6.3 rows 2, 7, 8
+fn a_lock_of_what_is_not_resident_shows_the_backing_store() {
+    // spec: memory §6.3
+    // seed: M36
+    // seed: U17
     let (mut mm, _, device) = with_device(64);
     let a = create(&mut mm, device, 4, &[VRAM, APERTURE]);
-    let plan = mm.lock(a).expect("not resident");
-    assert_eq!((plan.work, plan.wait_for), (None, None));
-    assert_eq!(plan.clear, plan.backing, "nobody wrote it yet");
-    assert_eq!(plan.backing, mm.backing(a));
-    let nested = mm.lock(a).expect("locks nest");
+    let plan = mm.lock(a, &[]).expect("not resident");
+    assert_eq!((plan.work, plan.wait_for, plan.window), (None, None, None));
+    assert_eq!(plan.clear, mm.backing(a), "nobody wrote it yet");
+    assert_eq!(plan.runs, system(mm.backing(a)));
+    let nested = mm.lock(a, &[]).expect("locks nest");
     assert!(nested.clear.is_empty(), "the CPU may have written it");
-    assert_eq!((mm.unlock(a), mm.unlock(a), mm.unlock(a)), (Ok(()), Ok(()), Err(LockError::NotLocked)));
+    assert_eq!(nested.runs, plan.runs, "the same address");
+    assert_eq!((mm.unlock(a), mm.unlock(a), mm.unlock(a)), (Ok(false), Ok(true), Err(LockError::NotLocked)));
 }
 
 #[test]
@@ -27,33 +56,140 @@ fn leftovers_are_written_out_first() {
     let (mut mm, _, device) = with_device(64);
     let a = create(&mut mm, device, 4, &[VRAM, APERTURE]);
     mm.make_resident(device, &[a]).expect("it fits");
-    assert_eq!(mm.lock(a), Err(LockError::NotSupported));
     mm.evict(device, &[a], LAZY, &[point(1, 1)]).expect("counted");
-    let plan = mm.lock(a).expect("on no list");
+    assert_eq!(mm.lock_disturbs(a), Ok(Vec::new()));
+    let plan = mm.lock(a, &[]).expect("on no list");
     let work = plan.work.expect("a copy out");
     assert_eq!((work.moves[0].cause, work.moves[0].bytes), (Cause::Lock, 4 * PAGE_BYTES));
     assert_eq!((work.after, plan.wait_for), (vec![point(1, 1)], Some(work.serial)));
     assert_eq!(mm.resident_bytes(VRAM), 0);
     mm.unlock(a).expect("locked");
     mm.completed(work.serial);
-    assert_eq!(mm.lock(a).expect("not resident").wait_for, None);
+    assert_eq!(mm.lock(a, &[]).expect("not resident").wait_for, None);
+}
+
+#[test]
+fn what_a_list_holds_goes_to_system_memory_and_stays_within_the_gpus_reach() {
+    // spec: memory §6.3, memory §10.1
+    // seed: U13
+    // seed: U16
+    // seed: U18
+    for (flags, cached) in [(BAR, true), (SegmentFlags::empty(), false)] {
+        let (mut mm, device) = device_over(flags);
+        let a = visible(&mut mm, device, 4, cached);
+        mm.make_resident(device, &[a]).expect("it fits");
+        assert_eq!(mm.lock_disturbs(a), Ok(vec![device]), "its device stands still meanwhile");
+        let plan = mm.lock(a, &[point(7, 3)]).expect("it supports an aperture");
+        let work = plan.work.expect("a copy out");
+        assert_eq!(work.after, [point(7, 3)]);
+        let copied = (work.moves[0].kind, work.moves[0].cause, work.moves[0].bytes);
+        assert_eq!(copied, (MoveKind::PageOut, Cause::Lock, 4 * PAGE_BYTES), "the GPU may have written");
+        assert_eq!(plan.runs, system(mm.backing(a)));
+        assert!(mm.is_resident(a), "S4");
+        assert_eq!(mm.resident_bytes(VRAM), 0);
+        assert_eq!(mm.make_resident(device, &[a]), Ok(None), "it stays there until the unlock");
+        mm.unlock(a).expect("locked");
+    }
+}
+
+#[test]
+fn a_lock_behind_the_bar_moves_nothing_and_never_fails() {
+    // spec: memory §6.3, memory §1.7
+    // seed: M31
+    // seed: M32
+    // seed: U12
+    // seed: U14
+    let (mut mm, device) = device_over(BAR);
+    let a = visible(&mut mm, device, 4, false);
+    let commit = mm.make_resident(device, &[a]).expect("it fits").expect("it moves").serial;
+    let plan = mm.lock(a, &[]).expect("always");
+    assert_eq!((plan.work, plan.runs, plan.wait_for), (None, bar(0, 4), Some(commit)));
+    assert!(plan.clear.is_empty());
+    // What the CPU wrote is not thrown away, whatever the GPU did.
+    let clean = EvictFlags { not_written_to: true, ..EvictFlags::default() };
+    let work = mm.evict(device, &[a], clean, &[]).expect("counted").expect("a copy out");
+    assert_eq!(work.moves[0].kind, MoveKind::PageOut);
+    assert_eq!((work.rotations.len(), &work.rotations[0].runs), (1, &system(mm.backing(a))));
+    let work = mm.make_resident(device, &[a]).expect("room").expect("it moves");
+    assert_eq!((work.moves[0].kind, &work.rotations[0].runs), (MoveKind::PageIn, &bar(0, 4)));
+    assert_eq!(mm.lock(a, &[]).expect("nested").runs, bar(0, 4));
+}
+
+#[test]
+fn a_window_shows_what_the_bus_does_not() {
+    // spec: memory §6.6, memory §6.3
+    // seed: U15
+    // seed: U21
+    // seed: U22
+    // seed: U24
+    let (mut mm, device) = device_over(WINDOW);
+    let [a, b] = [20, 8].map(|pages| visible(&mut mm, device, pages, false));
+    mm.make_resident(device, &[a, b]).expect("they fit");
+    let plan = mm.lock(a, &[]).expect("a window");
+    let map = plan.window.expect("new");
+    assert_eq!((plan.work, map.window_pages.len(), map.memory_pages.len()), (None, 20, 20));
+    assert!(plan.runs.iter().all(|run| run.place == CpuPlace::HostAperture));
+    assert_eq!(mm.lock(a, &[]).expect("nested").window, None);
+    // The window has 24 pages: the second lock falls back to system memory.
+    let fallback = mm.lock(b, &[]).expect("it supports an aperture");
+    assert_eq!((fallback.window, fallback.work.expect("a copy out").moves[0].cause), (None, Cause::Lock));
+    // A locked one that is evicted leaves its window only when the CPU is shown another medium.
+    let work = mm.evict(device, &[a], EvictFlags::default(), &[]).expect("counted").expect("a copy out");
+    let left = work.rotations[0].unmap.clone().expect("its window");
+    assert_eq!((left.pages.len(), &work.rotations[0].runs), (20, &system(mm.backing(a))));
+    mm.window_unmapped(&left);
+}
+
+#[test]
+fn a_kept_window_goes_with_the_content() {
+    // spec: memory §6.6
+    let (mut mm, device) = device_over(WINDOW);
+    let a = visible(&mut mm, device, 4, false);
+    mm.make_resident(device, &[a]).expect("it fits");
+    mm.lock(a, &[]).expect("a window");
+    mm.unlock(a).expect("locked");
+    assert_eq!(mm.lock(a, &[]).expect("kept").window, None, "the driver is not called again");
+    mm.unlock(a).expect("locked");
+    let work = mm.evict(device, &[a], EvictFlags::default(), &[]).expect("counted").expect("a copy out");
+    assert_eq!((work.unmap.len(), work.unmap[0].pages.len(), work.rotations.len()), (1, 4, 0));
+}
+
+#[test]
+fn a_driver_that_maps_no_window_is_no_address() {
+    // spec: memory §6.6, memory §6.3
+    let (mut mm, device) = device_over(WINDOW);
+    let a = visible(&mut mm, device, 4, false);
+    mm.make_resident(device, &[a]).expect("it fits");
+    let map = mm.lock(a, &[]).expect("a window").window.expect("new");
+    let plan = mm.window_failed(a, &map, &[]).expect("an aperture is supported");
+    assert_eq!((plan.runs, mm.is_locked(a)), (system(mm.backing(a)), true));
+    let work = plan.work.expect("a copy out");
+    assert!(work.rotations.is_empty() && work.unmap.is_empty());
 }
 
 #[test]
 fn the_locked_stay_out_of_memory_segments() {
     // spec: memory §6.3 requirements, §10.1 row 22, §10.4 item 12
+    // seed: U19
     let (mut mm, _, device) = with_device(64);
     let a = create(&mut mm, device, 4, &[VRAM]);
     let b = create(&mut mm, device, 4, &[VRAM, APERTURE]);
-    mm.lock(a).expect("not resident");
-    mm.lock(b).expect("not resident");
+    mm.lock(a, &[]).expect("not resident");
+    mm.lock(b, &[]).expect("not resident");
     assert_eq!(mm.make_resident(device, &[b, a]), Err(MakeResidentError::Locked { allocation: a }));
     assert_eq!(mm.count(device, b), 0);
     mm.make_resident(device, &[b]).expect("system memory");
     assert_eq!(mm.resident_bytes(VRAM), 0);
     mm.unlock(a).expect("locked");
     let work = mm.make_resident(device, &[a]).expect("room").expect("it moves");
-    assert_eq!(work.moves[0].kind, crate::MoveKind::PageIn, "what the CPU wrote comes along");
+    assert_eq!(work.moves[0].kind, MoveKind::PageIn, "what the CPU wrote comes along");
+    // Locked while not resident without an aperture: not even behind the BAR.
+    let (mut mm, device) = device_over(BAR);
+    let mut only = info(4, &[VRAM]);
+    only.flags = AllocationFlags::CPU_VISIBLE;
+    let c = mm.create_allocation(device, only).expect("it fits");
+    mm.lock(c, &[]).expect("not resident");
+    assert_eq!(mm.make_resident(device, &[c]), Err(MakeResidentError::Locked { allocation: c }));
 }
 
 #[test]
@@ -62,9 +198,22 @@ fn resident_without_aperture_cannot_be_locked() {
     let (mut mm, _, device) = with_device(64);
     let a = create(&mut mm, device, 4, &[VRAM]);
     mm.make_resident(device, &[a]).expect("it fits");
-    assert_eq!(mm.lock(a), Err(LockError::CantLock));
+    assert_eq!(mm.lock(a, &[]), Err(LockError::CantLock));
+    assert!(mm.is_resident(a) && !mm.is_locked(a));
     // spec: memory §10.1 row 27, destroying the locked is no error
     let b = create(&mut mm, device, 4, &[VRAM]);
-    mm.lock(b).expect("not resident");
+    mm.lock(b, &[]).expect("not resident");
     assert!(mm.destroy_allocation(b, &[]).is_none());
+}
+
+#[test]
+fn locks_are_counted_up_to_a_limit() {
+    // spec: memory §9.3, memory §6.3
+    let (mut mm, _, device) = with_device(64);
+    mm.policy.lock_count_max = 2;
+    let a = create(&mut mm, device, 4, &[VRAM, APERTURE]);
+    mm.lock(a, &[]).expect("the first");
+    mm.lock(a, &[]).expect("the second");
+    assert_eq!(mm.lock(a, &[]), Err(LockError::TooManyReferences));
+    assert_eq!((mm.unlock(a), mm.unlock(a)), (Ok(false), Ok(true)));
 }

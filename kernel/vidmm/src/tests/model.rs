@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use ddi::{AllocationFlags, SegmentFlags};
 use proptest::prelude::*;
-use wddm_types::{GpuVa, PAGE_BYTES, Pages, SegmentId};
+use wddm_types::{CpuPlace, CpuRun, GpuVa, PAGE_BYTES, Pages, SegmentId};
 
 use super::world::*;
 use crate::allocation::Placement;
 use crate::{
     AllocationId, DeviceId, EvictError, EvictFlags, LockError, MakeResidentError, MapRequest, SpaceKind, Target,
+    WindowMap, WindowPages, Work,
 };
 
 const BITS: [u32; 3] = [5, 5, 6];
@@ -55,6 +56,8 @@ struct Known {
     counts: [u64; 2],
     wrote: [bool; 2],
     locks: u32,
+    /// Where the CPU sees it, while locked.
+    runs: Vec<CpuRun>,
     /// Only system memory, or physically accessed: for the rules of failure.
     aperture: bool,
 }
@@ -65,6 +68,9 @@ struct Model {
     devices: [DeviceId; 2],
     known: Vec<Known>,
     stamp: u64,
+    /// What the windows show, by bus page.
+    windows: BTreeMap<u64, (SegmentId, u64)>,
+    reach: SegmentFlags,
 }
 
 impl Model {
@@ -76,7 +82,72 @@ impl Model {
             machine.carry_out(&made);
             mm.create_device(space)
         });
-        Model { mm, machine, devices, known: Vec::new(), stamp: 0 }
+        let reach = flags & (SegmentFlags::CPU_VISIBLE | SegmentFlags::SUPPORTS_CPU_HOST_APERTURE);
+        Model { mm, machine, devices, known: Vec::new(), stamp: 0, windows: BTreeMap::new(), reach }
+    }
+
+    /// Takes a work over as its owner must.
+    fn queue(&mut self, work: Option<Work<u8>>) {
+        let Some(work) = work else { return };
+        work.unmap.iter().for_each(|pages| self.unmap(pages));
+        let rotations = work.rotations.clone();
+        self.machine.queue(Some(work));
+        for rotation in rotations {
+            self.machine.run(&mut self.mm);
+            let known = self.known.iter_mut().find(|known| known.id == rotation.allocation).expect("it is locked");
+            assert!(known.locks > 0, "only the locked are shown");
+            known.runs = rotation.runs;
+            if let Some(pages) = rotation.unmap {
+                self.unmap(&pages);
+                self.mm.window_unmapped(&pages);
+            }
+        }
+    }
+
+    fn unit(&self, segment: SegmentId) -> u64 {
+        self.mm.segment(segment).page_bytes() / PAGE_BYTES
+    }
+
+    fn unmap(&mut self, pages: &WindowPages) {
+        let unit = self.unit(pages.segment);
+        for bus in pages.pages.iter().flat_map(|&page| window_bus(pages.segment, page, unit)) {
+            assert!(self.windows.remove(&bus).is_some(), "only what is mapped is unmapped");
+        }
+    }
+
+    fn map_window(&mut self, map: &WindowMap) {
+        let unit = self.unit(map.segment);
+        self.unmap(&WindowPages { segment: map.segment, pages: map.unmap.clone() });
+        for (&window, &memory) in map.window_pages.iter().zip(&map.memory_pages) {
+            for (bus, page) in window_bus(map.segment, window, unit).zip(memory * unit..) {
+                assert!(self.windows.insert(bus, (map.segment, page)).is_none(), "a window page is mapped once");
+            }
+        }
+    }
+
+    /// The pages that the CPU sees.
+    fn seen(&self, runs: &[CpuRun]) -> Vec<(SegmentId, u64)> {
+        let pages = runs.iter().flat_map(|run| (run.run.first..run.run.end()).map(|page| (run.place, page)));
+        let place = |(place, page)| match place {
+            CpuPlace::System => (SegmentId::SYSTEM, page),
+            CpuPlace::Bar if page >= EXTRA_BASE / PAGE_BYTES => (EXTRA, page - EXTRA_BASE / PAGE_BYTES),
+            CpuPlace::Bar => (VRAM, page - VRAM_BASE / PAGE_BYTES),
+            CpuPlace::HostAperture => self.windows[&page],
+        };
+        pages.map(place).collect()
+    }
+
+    /// The CPU writes all of a locked allocation where it sees it.
+    fn write_by_cpu(&mut self, which: usize) {
+        self.machine.run(&mut self.mm);
+        let places = self.seen(&self.known[which].runs);
+        let seen: Vec<u64> = places.iter().map(|&(segment, page)| self.machine.read(segment, page)).collect();
+        assert_eq!(seen, self.known[which].content, "the CPU sees the content");
+        for (position, place) in places.into_iter().enumerate() {
+            self.stamp += 1;
+            self.machine.memory.insert(place, self.stamp);
+            self.known[which].content[position] = self.stamp;
+        }
     }
 
     fn pick(&self, which: usize) -> Option<usize> {
@@ -106,7 +177,7 @@ impl Model {
             writable: true,
         };
         let (va, work) = self.mm.map_gpu_va(space, request).expect("there is room");
-        self.machine.queue(work);
+        self.queue(work);
         va
     }
 
@@ -122,7 +193,7 @@ impl Model {
                 self.look(which, va, offset);
                 let space = self.mm.devices[self.mm.allocations[self.known[which].id].owner].space;
                 let work = self.mm.free_gpu_va(space, va, (pages - offset) * PAGE_BYTES).expect("it is mapped");
-                self.machine.queue(work);
+                self.queue(work);
             }
             Step::MakeResident { device, list } => self.make_resident(device, &list),
             Step::Write { which } => self.write(which),
@@ -132,14 +203,14 @@ impl Model {
                 let Some(which) = self.pick(which) else { return };
                 let known = &mut self.known[which];
                 let result = self.mm.unlock(known.id);
-                assert_eq!(result, if known.locks > 0 { Ok(()) } else { Err(LockError::NotLocked) });
+                assert_eq!(result, if known.locks > 0 { Ok(known.locks == 1) } else { Err(LockError::NotLocked) });
                 known.locks = known.locks.saturating_sub(1);
             }
             Step::Destroy { which } => {
                 let Some(which) = self.pick(which) else { return };
                 let known = self.known.swap_remove(which);
                 let work = self.mm.destroy_allocation(known.id, &[]);
-                self.machine.queue(work);
+                self.queue(work);
             }
             Step::Complete { works } => {
                 let serial = self.machine.ring.iter().take(works).next_back().map_or(0, |work| work.serial);
@@ -163,6 +234,9 @@ impl Model {
             info.size_bytes = pages.min(30) * PAGE_BYTES;
             info.flags = AllocationFlags::ACCESSED_PHYSICALLY;
         }
+        let within_reach = self.reach.contains(SegmentFlags::CPU_VISIBLE) || segments.contains(&APERTURE);
+        info.flags.set(AllocationFlags::CPU_VISIBLE, within_reach && kind != 4);
+        info.flags.set(AllocationFlags::CACHED, within_reach && kind == 3);
         if self.known.len() >= 24 {
             return;
         }
@@ -180,6 +254,7 @@ impl Model {
             counts: [0; 2],
             wrote: [false; 2],
             locks: 0,
+            runs: Vec::new(),
             aperture,
         });
         let which = self.known.len() - 1;
@@ -194,7 +269,7 @@ impl Model {
         let before: Vec<String> = self.placements();
         match self.mm.make_resident(self.devices[device], &ids) {
             Ok(work) => {
-                self.machine.queue(work);
+                self.queue(work);
                 for &which in &list {
                     self.known[which].counts[device] += 1;
                     assert!(self.mm.is_resident(self.known[which].id), "all is resident after success");
@@ -223,6 +298,9 @@ impl Model {
 
     /// The GPU writes all of an allocation, through its addresses, if a device holds it.
     fn write(&mut self, which: usize) {
+        if let Some(locked) = self.pick(which).filter(|&which| self.known[which].locks > 0) {
+            return self.write_by_cpu(locked);
+        }
         let Some(which) = self.pick_held(which, 0).or_else(|| self.pick_held(which, 1)) else { return };
         let device = if self.known[which].counts[0] > 0 { 0 } else { 1 };
         self.machine.run(&mut self.mm);
@@ -256,7 +334,7 @@ impl Model {
         match self.mm.evict(self.devices[device], &ids, flags, &[point(device as u8, self.stamp)]) {
             Ok(work) => {
                 assert!(!below);
-                self.machine.queue(work);
+                self.queue(work);
                 for (which, left) in left {
                     self.known[which].counts[device] = left;
                     self.known[which].wrote[device] &= left > 0;
@@ -273,28 +351,29 @@ impl Model {
     fn lock(&mut self, which: usize) {
         let Some(which) = self.pick(which) else { return };
         let id = self.known[which].id;
-        let plan = match self.mm.lock(id) {
+        let plan = match self.mm.lock(id, &[]) {
             Ok(plan) => plan,
             Err(error) => {
-                assert!(matches!(error, LockError::NotSupported | LockError::CantLock), "{error}");
+                assert_eq!(error, LockError::CantLock);
                 assert!(self.known[which].counts.iter().sum::<u64>() > 0);
                 return;
             }
         };
-        self.machine.queue(plan.work);
+        self.known[which].locks += 1;
+        self.machine.clear(&plan.clear);
+        if let Some(map) = &plan.window {
+            self.map_window(map);
+        }
+        self.queue(plan.work);
         if let Some(serial) = plan.wait_for {
             self.machine.run_to(&mut self.mm, serial);
         }
-        self.machine.clear(&plan.clear);
-        let pages: Vec<u64> = plan.backing.iter().flat_map(|run| run.first..run.end()).collect();
-        let seen: Vec<u64> = pages.iter().map(|&page| self.machine.read(SegmentId::SYSTEM, page)).collect();
-        assert_eq!(seen, self.known[which].content, "the CPU sees the content");
-        for (position, page) in pages.into_iter().enumerate() {
-            self.stamp += 1;
-            self.machine.memory.insert((SegmentId::SYSTEM, page), self.stamp);
-            self.known[which].content[position] = self.stamp;
+        if self.known[which].locks == 1 {
+            self.known[which].runs = plan.runs;
+        } else {
+            assert_eq!(self.known[which].runs, plan.runs, "nested locks see the same");
         }
-        self.known[which].locks += 1;
+        self.write_by_cpu(which);
     }
 
     /// The GPU reads a mapping: valid exactly where resident, and the content is right.
@@ -367,6 +446,12 @@ impl Model {
     }
 }
 
+/// The bus pages of a window page.
+fn window_bus(segment: SegmentId, page: u32, unit: u64) -> std::ops::Range<u64> {
+    let first = window_range(segment).physical_address / PAGE_BYTES + u64::from(page) * unit;
+    first..first + unit
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
@@ -374,8 +459,13 @@ proptest! {
     // seed: R07
     // spec: memory §5.1, §5.2, §5.3, §8.3
     #[test]
-    fn no_content_is_lost(large in any::<bool>(), steps in prop::collection::vec(step(), 1..120)) {
-        let flags = if large { SegmentFlags::USE_64KB_PAGES } else { SegmentFlags::empty() };
+    fn no_content_is_lost(large in any::<bool>(), reach in 0..3u8, steps in prop::collection::vec(step(), 1..120)) {
+        let mut flags = if large { SegmentFlags::USE_64KB_PAGES } else { SegmentFlags::empty() };
+        flags |= match reach {
+            0 => SegmentFlags::empty(),
+            1 => SegmentFlags::CPU_VISIBLE,
+            _ => SegmentFlags::SUPPORTS_CPU_HOST_APERTURE,
+        };
         let mut model = Model::new(flags);
         // Twice what fits, so that pressure is the rule.
         for (pages, kind) in [(30, 1), (23, 4), (37, 6), (18, 1), (41, 7), (29, 3)] {
@@ -389,14 +479,14 @@ proptest! {
         }
         while let Some(known) = model.known.pop() {
             let work = model.mm.destroy_allocation(known.id, &[]);
-            model.machine.queue(work);
+            model.queue(work);
         }
         model.machine.run(&mut model.mm);
         for device in model.devices {
             let space = model.mm.devices[device].space;
             model.mm.destroy_device(device, &[]);
             let work = model.mm.destroy_space(space);
-            model.machine.queue(work);
+            model.queue(work);
         }
         model.machine.run(&mut model.mm);
         prop_assert_eq!(model.mm.free_system_pages(), Pages(100_000 - 1));

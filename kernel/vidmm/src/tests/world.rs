@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use ddi::{
-    AllocationInfo, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PRIORITY_NORMAL, PageTableLevelDesc, PageTableUpdateMode,
-    Pte, PteFlags, SegmentDescriptor4, SegmentFlags, SegmentPreference,
+    AllocationInfo, CpuAccess, CpuHostAperture, GpuMmuCaps, GpuMmuFlags, KmdAllocation,
+    PRIORITY_NORMAL, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags, SegmentDescriptor4, SegmentFlags,
+    SegmentPreference,
 };
 use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId, SegmentSet};
 
@@ -22,6 +23,19 @@ pub const RESERVE: u64 = 512;
 /// What memory holds before anybody wrote it.
 pub const GARBAGE: u64 = u64::MAX;
 
+/// The window of a segment: 24 pages.
+pub fn window_range(segment: SegmentId) -> CpuHostAperture {
+    CpuHostAperture { physical_address: (8 + u64::from(segment.0)) << 41, size_in_pages: 24 }
+}
+
+fn cpu_access(flags: SegmentFlags, base: u64, segment: SegmentId) -> CpuAccess {
+    if flags.contains(SegmentFlags::SUPPORTS_CPU_HOST_APERTURE) {
+        CpuAccess::HostAperture(window_range(segment))
+    } else {
+        CpuAccess::Translated(base)
+    }
+}
+
 pub fn vram_descriptor(pages: u64, flags: SegmentFlags) -> SegmentDescriptor4 {
     let size_bytes = (pages + RESERVE) * PAGE_BYTES;
     SegmentDescriptor4 {
@@ -29,6 +43,7 @@ pub fn vram_descriptor(pages: u64, flags: SegmentFlags) -> SegmentDescriptor4 {
         base_address: VRAM_BASE,
         size_bytes,
         commit_limit_bytes: size_bytes,
+        cpu: cpu_access(flags, VRAM_BASE, VRAM),
         ..Default::default()
     }
 }
@@ -86,6 +101,7 @@ pub fn adapter_of_two(pages: u64, flags: SegmentFlags) -> Mm {
         base_address: EXTRA_BASE,
         size_bytes: 32 * PAGE_BYTES,
         commit_limit_bytes: 32 * PAGE_BYTES,
+        cpu: cpu_access(flags, EXTRA_BASE, EXTRA),
         ..Default::default()
     };
     let descriptors = [vram_descriptor(pages, flags), aperture_descriptor(64), extra];

@@ -1,0 +1,180 @@
+//! A locked allocation as its process sees it: bytes that stay where they are for the program while the kernel moves them
+//! (memory §6.3). Whoever owns the process's memory (a host in this program, a link to a daemon) makes the value and
+//! carries the kernel's changes into it; the program reads and writes through [`crate::MappedBytes`].
+//!
+//! Two forms, one behaviour:
+//! - **Pieces**: each access goes through a gate that names the memory behind. A move closes the gate to writes, waits for
+//!   the writes under way, and opens it over other pieces. It works over any memory and in virtual time, but gives no
+//!   pointer.
+//! - **A range of addresses** ([`AddressRange`]) into which memory files are mapped: the program has a pointer, and the
+//!   operating system holds its writes during a move.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+
+use shared_words::{AddressRange, Memory};
+
+/// Consecutive bytes of one memory.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// The memory.
+    pub memory: Arc<Memory>,
+    /// First byte in it.
+    pub offset: u64,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// Lets virtual time pass; false when nothing will happen any more.
+pub type PassTime = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// What a locked allocation shows.
+pub struct CpuMapping {
+    size_bytes: u64,
+    view: RwLock<View>,
+    /// Taken after a change of the view, so that nobody sleeps through it.
+    changes: Mutex<()>,
+    changed: Condvar,
+    pass_time: Option<PassTime>,
+    range: Option<AddressRange>,
+}
+
+struct View {
+    pieces: Vec<Piece>,
+    writable: bool,
+}
+
+impl CpuMapping {
+    /// A mapping of these pieces. `pass_time`: how a writer waits where time is virtual.
+    pub fn new(size_bytes: u64, pieces: Vec<Piece>, pass_time: Option<PassTime>) -> CpuMapping {
+        let view = RwLock::new(View { pieces, writable: true });
+        CpuMapping { size_bytes, view, changes: Mutex::new(()), changed: Condvar::new(), pass_time, range: None }
+    }
+
+    /// A mapping at a range of addresses, which already shows its first pieces.
+    pub fn at_addresses(size_bytes: u64, range: AddressRange) -> CpuMapping {
+        CpuMapping { range: Some(range), ..CpuMapping::new(size_bytes, Vec::new(), None) }
+    }
+
+    /// Size in bytes.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// The addresses, if it has any of its own.
+    pub fn range(&self) -> Option<&AddressRange> {
+        self.range.as_ref()
+    }
+
+    /// Lets no write through any more. When it returns, none is under way.
+    pub fn protect(&self) {
+        match &self.range {
+            Some(range) => range.protect(),
+            None => self.view.write().unwrap_or_else(PoisonError::into_inner).writable = false,
+        }
+    }
+
+    /// Shows other pieces and lets writes through.
+    pub fn show(&self, pieces: Vec<Piece>) {
+        if let Some(range) = &self.range {
+            let parts = pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes));
+            // PANIC: who waits in the mapping would wait for ever; there is nothing to go back to.
+            return range.show(parts).expect("mappings for a locked allocation that has moved");
+        }
+        *self.view.write().unwrap_or_else(PoisonError::into_inner) = View { pieces, writable: true };
+        let _guard = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        self.changed.notify_all();
+    }
+
+    /// The lock is gone: what is read or written from now on is nobody's.
+    pub fn end(&self) {
+        match &self.range {
+            Some(range) => range.end(),
+            None => {
+                let bytes = self.size_bytes;
+                // PANIC: address space for one allocation more.
+                let nobodys = Memory::reserve(bytes).expect("addresses for a dead mapping");
+                self.show(vec![Piece { memory: nobodys, offset: 0, bytes }]);
+            }
+        }
+    }
+
+    /// Calls `piece(memory, offset in it, offset in the request, length)` for each part of a range that is to be read.
+    pub(crate) fn read(&self, offset: u64, length: u64, piece: impl FnMut(&Memory, u64, u64, u64)) {
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        split(&view.pieces, offset, length, piece);
+    }
+
+    /// The same for a range that is to be written; waits while the content is being moved.
+    pub(crate) fn write(&self, offset: u64, length: u64, piece: impl FnMut(&Memory, u64, u64, u64)) {
+        loop {
+            let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+            if view.writable {
+                return split(&view.pieces, offset, length, piece);
+            }
+            drop(view);
+            self.wait();
+        }
+    }
+
+    fn wait(&self) {
+        if let Some(pass_time) = &self.pass_time {
+            assert!(pass_time(), "virtual time stands still in the middle of a move");
+            return;
+        }
+        let mut guard = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.view.read().unwrap_or_else(PoisonError::into_inner).writable {
+            guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl std::fmt::Debug for CpuMapping {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CpuMapping({} bytes)", self.size_bytes)
+    }
+}
+
+fn split(pieces: &[Piece], offset: u64, length: u64, mut piece: impl FnMut(&Memory, u64, u64, u64)) {
+    let (mut at, mut start) = (0, 0);
+    for here in pieces {
+        let end = start + here.bytes;
+        if at < length && offset + at < end {
+            let count = (end - offset - at).min(length - at);
+            piece(&here.memory, here.offset + offset + at - start, at, count);
+            at += count;
+        }
+        start = end;
+    }
+    assert_eq!(at, length, "the pieces of a mapping cover its size");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    // spec: memory §6.3
+    #[test]
+    fn a_writer_waits_while_the_content_moves_and_a_reader_does_not() {
+        let (old, new) = (Memory::reserve(4096).unwrap(), Memory::reserve(4096).unwrap());
+        let piece = |memory: &Arc<Memory>| vec![Piece { memory: Arc::clone(memory), offset: 0, bytes: 4096 }];
+        let mapping = CpuMapping::new(4096, piece(&old), None);
+        mapping.protect();
+        let wrote = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                mapping.write(8, 8, |memory, at, _, _| memory.write(at, &[7; 8]));
+                wrote.store(true, Ordering::SeqCst);
+            });
+            mapping.read(8, 8, |_, at, _, length| assert_eq!((at, length), (8, 8)));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!wrote.load(Ordering::SeqCst), "it waits");
+            mapping.show(piece(&new));
+        });
+        let mut bytes = [0; 8];
+        new.read(8, &mut bytes);
+        assert_eq!(bytes, [7; 8], "it wrote what is shown now");
+        old.read(8, &mut bytes);
+        assert_eq!(bytes, [0; 8]);
+    }
+}

@@ -1,0 +1,298 @@
+//! A range of addresses that shows memory files, and goes on showing the right ones while their content is moved from one
+//! to another: no store into it is ever lost (memory §6.3). Not a lock, and no word of it belongs to the mover: whoever
+//! moves content protects the range first, copies, and shows the new place. Called by whoever maps locks for a process.
+//!
+//! # How a store waits
+//! [`AddressRange::protect`] write-protects the range through a `userfaultfd`. A thread that stores then sleeps in the
+//! operating system until [`AddressRange::show`] has mapped other pages and woken it; it stores again, into those. Loads go
+//! on. Nobody reads the descriptor's messages and there is no signal handler: the kernel keeps the sleepers, `show` wakes
+//! all of them. Each page is replaced in one step, so no access ever finds a hole.
+//!
+//! Limits: a system call that writes into a protected page fails with EFAULT where the process may not handle faults of
+//! the kernel (`vm.unprivileged_userfaultfd`); and each run of consecutive pages takes one of the process's mappings.
+#![allow(unsafe_code)]
+
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+
+use rustix::ioctl::{Updater, ioctl, opcode};
+use rustix::mm::{MapFlags, ProtFlags, UserfaultfdFlags, mmap, mmap_anonymous, munmap, userfaultfd};
+
+use crate::memory::{Memory, MemoryError};
+
+/// A range of addresses of this process. It always shows something: zeros of its own until the first
+/// [`AddressRange::show`] and after [`AddressRange::end`].
+pub struct AddressRange {
+    base: NonNull<u8>,
+    bytes: u64,
+    faults: &'static OwnedFd,
+}
+
+// SAFETY: the range belongs to this value and is mapped as long as it lives; every access is a raw copy or an atomic.
+unsafe impl Send for AddressRange {}
+// SAFETY: as above; no method hands out a reference to plain bytes.
+unsafe impl Sync for AddressRange {}
+
+impl AddressRange {
+    /// Reserves addresses for `bytes`, rounded up to a page.
+    ///
+    /// # Errors
+    /// When there are no addresses, or the operating system does not hold stores (no `userfaultfd` with write protection
+    /// of shared memory): such a host gives no addresses.
+    pub fn reserve(bytes: u64) -> Result<AddressRange, MemoryError> {
+        let bytes = bytes.max(1).next_multiple_of(4096);
+        let faults = faults().map_err(|source| MemoryError { bytes, source })?;
+        let length = usize::try_from(bytes).map_err(|_| MemoryError { bytes, source: rustix::io::Errno::NOMEM })?;
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
+        let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), length, WRITABLE, MapFlags::PRIVATE | NO_RESERVE) };
+        let base = mapped.map_err(|source| MemoryError { bytes, source })?;
+        let base = NonNull::new(base.cast::<u8>()).expect("a mapping is never at address 0");
+        Ok(AddressRange { base, bytes, faults })
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The first address. What stands there is shared: a program may only touch it by volatile or atomic accesses.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Holds every store from now on. When it returns, no store is under way; loads go on.
+    ///
+    /// # Panics
+    /// When the operating system refuses, which is a defect of ours: the range is whole and shows files.
+    pub fn protect(&self) {
+        let range = self.whole();
+        let register = Register { range, mode: MODE_WRITE_PROTECT, ioctls: 0 };
+        self.control::<{ opcode::read_write::<Register>(GROUP, 0x00) }, _>(register).expect("the range shows files");
+        let protect = WriteProtect { range, mode: 1 };
+        self.control::<{ opcode::read_write::<WriteProtect>(GROUP, 0x06) }, _>(protect).expect("it is registered");
+    }
+
+    /// Shows these parts of memory files one after the other (memory, offset, bytes), and lets held stores go on there.
+    ///
+    /// # Errors
+    /// When the process has no mapping left for one more run; part of the range may show the new place already.
+    ///
+    /// # Panics
+    /// When the parts are not whole pages of memory files, or do not cover the range exactly.
+    pub fn show<'a>(&self, parts: impl Iterator<Item = (&'a Memory, u64, u64)>) -> Result<(), MemoryError> {
+        let mut at = 0;
+        for (memory, offset, bytes) in parts {
+            assert!(memory.contains(offset, bytes) && at + bytes <= self.bytes, "parts lie in memory and in the range");
+            assert!([at, offset, bytes].iter().all(|n| n.is_multiple_of(4096)), "parts are whole pages");
+            let file = memory.file().expect("an address range shows memory files");
+            // SAFETY: the target lies in the range that this value owns, and only atomics and raw copies refer to it; the
+            // old pages are replaced in one step.
+            let mapped =
+                unsafe { mmap(self.at(at).cast(), bytes as usize, WRITABLE, MapFlags::SHARED | FIXED, file, offset) };
+            mapped.map_err(|source| MemoryError { bytes, source })?;
+            at += bytes;
+        }
+        assert_eq!(at, self.bytes, "the parts cover the range");
+        self.wake();
+        Ok(())
+    }
+
+    /// Shows zeros of its own from now on; what is stored is nobody's.
+    pub fn end(&self) {
+        // SAFETY: as in `show`.
+        let mapped = unsafe {
+            mmap_anonymous(
+                self.base.as_ptr().cast(),
+                self.bytes as usize,
+                WRITABLE,
+                MapFlags::PRIVATE | FIXED | NO_RESERVE,
+            )
+        };
+        mapped.expect("one mapping in place of others");
+        self.wake();
+    }
+
+    /// The 64-bit word at `offset`.
+    ///
+    /// # Panics
+    /// When there is no such word.
+    pub fn word(&self, offset: u64) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && self.contains(offset, 8), "no word at {offset:#x} of {:#x}", self.bytes);
+        // SAFETY: in range and aligned; mapped as long as `self` lives; only used as an atomic or through raw copies.
+        unsafe { AtomicU64::from_ptr(self.at(offset).cast()) }
+    }
+
+    /// Copies bytes out.
+    ///
+    /// # Panics
+    /// When the range lies outside.
+    pub fn read(&self, offset: u64, into: &mut [u8]) {
+        assert!(self.contains(offset, into.len() as u64), "read outside the range");
+        // SAFETY: in range (checked); the destination is the caller's own.
+        unsafe { std::ptr::copy_nonoverlapping(self.at(offset), into.as_mut_ptr(), into.len()) }
+    }
+
+    /// Copies bytes in.
+    ///
+    /// # Panics
+    /// When the range lies outside.
+    pub fn write(&self, offset: u64, from: &[u8]) {
+        assert!(self.contains(offset, from.len() as u64), "write outside the range");
+        // SAFETY: in range (checked); nobody holds a reference to its plain bytes.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at(offset), from.len()) }
+    }
+
+    /// Stores `count` words from `offset`, each computed from its index.
+    ///
+    /// # Panics
+    /// When they lie outside or are not aligned to 8 bytes.
+    pub fn store_words(&self, offset: u64, count: u64, mut value: impl FnMut(u64) -> u64) {
+        assert!(offset.is_multiple_of(8) && self.contains(offset, count * 8), "words outside the range");
+        let words = self.at(offset).cast::<u64>();
+        for index in 0..count {
+            // SAFETY: in range and aligned (checked).
+            unsafe { words.add(index as usize).write_volatile(value(index)) }
+        }
+    }
+
+    fn contains(&self, offset: u64, length: u64) -> bool {
+        offset.checked_add(length).is_some_and(|end| end <= self.bytes)
+    }
+
+    fn at(&self, offset: u64) -> *mut u8 {
+        debug_assert!(offset <= self.bytes);
+        // SAFETY: callers have checked that `offset` is inside the range, which is one object.
+        unsafe { self.base.as_ptr().add(offset as usize) }
+    }
+
+    fn whole(&self) -> Range {
+        Range { start: self.base.as_ptr() as u64, length: self.bytes }
+    }
+
+    /// Wakes every thread that sleeps on a store into the range.
+    fn wake(&self) {
+        self.control::<{ opcode::read::<Range>(GROUP, 0x02) }, _>(self.whole()).expect("waking refuses nobody");
+    }
+
+    fn control<const OPCODE: rustix::ioctl::Opcode, T>(&self, mut argument: T) -> rustix::io::Result<()> {
+        // SAFETY: each opcode is used with the structure that the operating system declares for it, and names only the
+        // range that this value owns.
+        unsafe { ioctl(self.faults, Updater::<OPCODE, T>::new(&mut argument)) }
+    }
+}
+
+impl Drop for AddressRange {
+    fn drop(&mut self) {
+        self.end();
+        // SAFETY: the range is this value's, and nothing can refer to it any more.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes as usize) };
+    }
+}
+
+impl std::fmt::Debug for AddressRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AddressRange({} bytes at {:p})", self.bytes, self.base)
+    }
+}
+
+const WRITABLE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+const NO_RESERVE: MapFlags = MapFlags::NORESERVE;
+const FIXED: MapFlags = MapFlags::FIXED;
+
+/// The descriptor through which this process's stores are held, opened once.
+fn faults() -> Result<&'static OwnedFd, rustix::io::Errno> {
+    static FAULTS: OnceLock<Result<OwnedFd, rustix::io::Errno>> = OnceLock::new();
+    FAULTS.get_or_init(open).as_ref().map_err(|error| *error)
+}
+
+fn open() -> Result<OwnedFd, rustix::io::Errno> {
+    // SAFETY: nothing is registered with the descriptor yet.
+    let everything = unsafe { userfaultfd(UserfaultfdFlags::CLOEXEC) };
+    let user_mode = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::from_bits_retain(USER_MODE_ONLY);
+    // SAFETY: as above.
+    let descriptor = everything.or_else(|_| unsafe { userfaultfd(user_mode) })?;
+    let mut api = Api { api: 0xAA, features: FEATURE_WRITE_PROTECT | FEATURE_SHARED_MEMORY, ioctls: 0 };
+    // SAFETY: the opcode's own structure.
+    unsafe { ioctl(&descriptor, Updater::<{ opcode::read_write::<Api>(GROUP, 0x3F) }, Api>::new(&mut api)) }?;
+    Ok(descriptor)
+}
+
+// linux/userfaultfd.h
+const GROUP: u8 = 0xAA;
+const USER_MODE_ONLY: u32 = 1;
+const FEATURE_WRITE_PROTECT: u64 = 1 << 0;
+const FEATURE_SHARED_MEMORY: u64 = 1 << 12;
+const MODE_WRITE_PROTECT: u64 = 1 << 1;
+
+#[repr(C)]
+struct Api {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Range {
+    start: u64,
+    length: u64,
+}
+
+#[repr(C)]
+struct Register {
+    range: Range,
+    mode: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct WriteProtect {
+    range: Range,
+    mode: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    // spec: memory §6.3
+    // seed: M38
+    #[test]
+    fn no_store_is_lost_while_pages_change() {
+        const WORDS: u64 = 1024;
+        let memories = [4, 8].map(|pages| Memory::reserve_file(pages * 4096).expect("a memory file"));
+        let range = AddressRange::reserve(2 * 4096).expect("addresses");
+        range.show([(&*memories[0], 0, 8192)].into_iter()).expect("a mapping");
+        let stop = AtomicBool::new(false);
+        let counts: Vec<u64> = std::thread::scope(|scope| {
+            let store = |thread: u64| {
+                let (range, stop) = (&range, &stop);
+                scope.spawn(move || {
+                    let mut count = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        range.word((count * 7 + thread) % WORDS * 8).fetch_add(1, Ordering::Relaxed);
+                        count += 1;
+                    }
+                    count
+                })
+            };
+            let threads: Vec<_> = (0..3).map(store).collect();
+            for turn in 0..2000 {
+                let (from, to) = (&memories[turn % 2], &memories[(turn + 1) % 2]);
+                range.protect();
+                to.copy_from(0, from, 0, 8192);
+                // One page after the other, so that there is more than one step.
+                range.show([(&**to, 0, 4096), (&**to, 4096, 4096)].into_iter()).expect("mappings");
+            }
+            stop.store(true, Ordering::Relaxed);
+            threads.into_iter().map(|thread| thread.join().expect("a thread of ours")).collect()
+        });
+        let found: u64 = (0..WORDS).map(|word| range.word(word * 8).load(Ordering::Relaxed)).sum();
+        assert_eq!(found, counts.iter().sum::<u64>(), "every increment is there");
+        range.end();
+        assert_eq!(range.word(0).load(Ordering::Relaxed), 0, "nothing of it is seen any more");
+    }
+}

@@ -1,0 +1,31 @@
+//! Where the CPU finds bytes of an allocation: what a lock answers in (memory §6.3). Bus addresses are the CPU's view of
+//! an adapter; they say nothing about GPU addresses.
+
+use crate::size::PageRun;
+
+/// What the CPU touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CpuPlace {
+    /// System memory; pages are system pages.
+    System,
+    /// Local memory behind a resized BAR: `CpuTranslatedAddress` + offset (memory §1.7); pages are bus pages.
+    Bar,
+    /// A page of the CPU host aperture (memory §6.6); pages are bus pages.
+    HostAperture,
+}
+
+/// Consecutive pages of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CpuRun {
+    /// What they are.
+    pub place: CpuPlace,
+    /// Which, in 4-KB pages of that place.
+    pub run: PageRun,
+}
+
+impl CpuRun {
+    /// Consecutive pages of system memory.
+    pub const fn system(run: PageRun) -> CpuRun {
+        CpuRun { place: CpuPlace::System, run }
+    }
+}

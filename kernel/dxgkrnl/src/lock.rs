@@ -1,0 +1,188 @@
+//! Calls about the CPU's access to allocations: Lock2 and Unlock2, and their legacy forms (memory §6.3, §6.5). What a lock
+//! does is decided in `vidmm`; here handles become allocations, devices stand still, copies are queued, the process gets
+//! its mapping.
+
+use kmt_calls::{LockFlags, Mapped, Refusal, Reply};
+use vidmm::{AllocationId, LockError, LockPlan};
+use wddm_types::{Blame, NtStatus};
+
+use crate::adapter::Adapter;
+use crate::machine::{Answer, Cx, Token};
+use crate::refusal::{invalid, refuse};
+use crate::suspension::SuspendReasons;
+
+impl Adapter {
+    /// `D3DKMTLock2`.
+    // spec: memory §6.3
+    pub fn lock2(&mut self, cx: &mut Cx<'_>, token: Token, number: u64, flags: u32) -> Result<Answer, Refusal> {
+        // seed: M45
+        if flags != 0 {
+            return Err(invalid(format!("Lock2 flags {flags:#x}: all bits are reserved")));
+        }
+        let (mapped, wait_for) = self.lock(cx, number)?;
+        Ok(self.answer_lock(cx, token, wait_for, Reply::Mapped(mapped)))
+    }
+
+    /// `D3DKMTLock` for a WDDM 2 driver: Lock2 with what is left of the flags.
+    // spec: memory §6.5
+    pub fn lock_legacy(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        number: u64,
+        handle: wddm_types::RawHandle,
+        pages: &[u32],
+        flags: LockFlags,
+    ) -> Result<Answer, Refusal> {
+        check_legacy(flags, pages)?;
+        let size_pages = self.vidmm.allocation_bytes(self.allocations[number].vidmm) / wddm_types::PAGE_BYTES;
+        if pages.iter().any(|page| u64::from(*page) >= size_pages) {
+            return Err(invalid("a page beyond the end of the allocation"));
+        }
+        let moves = self.vidmm.lock_moves(self.allocations[number].vidmm).map_err(from_lock)?;
+        if moves && flags.contains(LockFlags::DONOT_EVICT) {
+            return Err(refuse(NtStatus::GRAPHICS_CANT_LOCK_MEMORY, Blame::Caller, "it had to be evicted"));
+        }
+        let (mapped, wait_for) = self.lock(cx, number)?;
+        Ok(self.answer_lock(cx, token, wait_for, Reply::Locked { allocation: handle, mapped }))
+    }
+
+    /// `D3DKMTUnlock2`.
+    pub fn unlock(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<(), Refusal> {
+        let vidmm = self.allocations[number].vidmm;
+        if self.vidmm.unlock(vidmm).map_err(from_lock)? {
+            self.unmap_for_cpu(cx, vidmm);
+        }
+        Ok(())
+    }
+
+    /// `D3DKMTUnlock`: one lock of each, all or none.
+    pub fn unlock_legacy(&mut self, cx: &mut Cx<'_>, numbers: &[u64]) -> Result<(), Refusal> {
+        let mut once = numbers.to_vec();
+        once.sort_unstable();
+        once.dedup();
+        let locked = |number: &u64| self.vidmm.is_locked(self.allocations[*number].vidmm);
+        if once.len() != numbers.len() || !numbers.iter().all(locked) {
+            return Err(invalid("an allocation of the list is not locked, or stands in it twice"));
+        }
+        numbers.iter().try_for_each(|&number| self.unlock(cx, number))
+    }
+
+    fn lock(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<(Mapped, Option<u64>), Refusal> {
+        let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
+        let process = self.devices[device].process;
+        let disturbed = self.stand_still_for(cx, vidmm).map_err(from_lock)?;
+        let points: Vec<_> = disturbed
+            .iter()
+            .filter_map(|&device| self.suspend_device(cx, device, SuspendReasons::CPU_ACCESS))
+            .collect();
+        let planned = self.vidmm.lock(vidmm, &points);
+        let planned = planned.and_then(|plan| self.window_of(vidmm, plan, &points));
+        let plan = match planned {
+            Ok(plan) => plan,
+            Err(error) => {
+                self.lock_moved(cx, disturbed);
+                return Err(from_lock(error));
+            }
+        };
+        self.clear_pages(&plan.clear);
+        let mapping = self.map_for_cpu(cx, process, vidmm, &plan.runs);
+        if plan.work.is_some() {
+            self.queue_work(cx, process, None, plan.work, Vec::new());
+        }
+        if !disturbed.is_empty() {
+            self.defer_lock_moved(disturbed);
+        }
+        let size_bytes = self.vidmm.allocation_bytes(vidmm);
+        Ok((Mapped { mapping, runs: plan.runs, size_bytes }, plan.wait_for))
+    }
+
+    /// Has the window of a plan mapped; if that fails, what the plan is without one.
+    fn window_of(
+        &mut self,
+        allocation: AllocationId,
+        plan: LockPlan<gpu_fence::FenceId>,
+        points: &[wddm_types::FencePoint<gpu_fence::FenceId>],
+    ) -> Result<LockPlan<gpu_fence::FenceId>, LockError> {
+        let Some(map) = &plan.window else { return Ok(plan) };
+        self.clear_pages(&plan.clear);
+        if self.map_window(allocation, map) {
+            return Ok(plan);
+        }
+        self.vidmm.window_failed(allocation, map, points)
+    }
+
+    /// The devices that are to stand still while a lock moves what their lists hold.
+    fn stand_still_for(&mut self, _cx: &mut Cx<'_>, allocation: AllocationId) -> Result<Vec<u64>, LockError> {
+        let disturbed = self.vidmm.lock_disturbs(allocation)?;
+        let number = |id| self.devices.iter().find(|(_, device)| device.vidmm == id).map(|(number, _)| number);
+        let numbers: Vec<u64> = disturbed.into_iter().filter_map(number).collect();
+        for &number in &numbers {
+            self.devices[number].lock_moves += 1;
+        }
+        Ok(numbers)
+    }
+
+    /// The move that a lock needed is over: its devices go on, unless another lock needs them still.
+    pub fn lock_moved(&mut self, cx: &mut Cx<'_>, devices: Vec<u64>) {
+        for number in devices {
+            let Some(device) = self.devices.get_mut(number) else { continue };
+            device.lock_moves -= 1;
+            if device.lock_moves == 0 {
+                self.resume_device(cx, number, SuspendReasons::CPU_ACCESS);
+            }
+        }
+    }
+
+    /// Answers when the copies that were queued before are over.
+    // spec: memory §10.1 row 20
+    fn answer_lock(&mut self, cx: &mut Cx<'_>, token: Token, wait_for: Option<u64>, reply: Reply) -> Answer {
+        self.reap_paging(cx);
+        if wait_for.is_none_or(|serial| serial <= self.vidmm.completed_serial()) {
+            return Answer::Done(Ok(reply));
+        }
+        self.after_ring(cx, token, reply)
+    }
+}
+
+/// The flags that a WDDM 2 driver's user mode may use.
+// spec: memory §6.5
+fn check_legacy(flags: LockFlags, pages: &[u32]) -> Result<(), Refusal> {
+    let gone = LockFlags::DISCARD
+        | LockFlags::NO_EXISTING_REFERENCE
+        | LockFlags::ACQUIRE_APERTURE
+        | LockFlags::USE_ALTERNATE_VA;
+    let kept = LockFlags::READ_ONLY
+        | LockFlags::WRITE_ONLY
+        | LockFlags::LOCK_ENTIRE
+        | LockFlags::DONOT_EVICT
+        | LockFlags::DONOT_WAIT
+        | LockFlags::IGNORE_SYNC
+        | LockFlags::IGNORE_READ_SYNC;
+    if flags.intersects(gone) {
+        return Err(invalid(format!("Lock flags {:#x} do not exist for a WDDM 2 driver", (flags & gone).bits())));
+    }
+    if !kept.contains(flags) {
+        return Err(invalid(format!("Lock flags {:#x} are reserved", flags.difference(kept).bits())));
+    }
+    if flags.contains(LockFlags::READ_ONLY | LockFlags::WRITE_ONLY) {
+        return Err(invalid("ReadOnly and WriteOnly exclude each other"));
+    }
+    if flags.contains(LockFlags::LOCK_ENTIRE) != pages.is_empty() {
+        return Err(invalid("a lock names its pages, or has LockEntire and names none"));
+    }
+    Ok(())
+}
+
+// spec: memory §9.3
+fn from_lock(error: LockError) -> Refusal {
+    let (status, blame) = match error {
+        LockError::CantLock => (NtStatus::GRAPHICS_CANT_LOCK_MEMORY, Blame::Caller),
+        LockError::Pinned => (NtStatus::GRAPHICS_CANT_EVICT_PINNED_ALLOCATION, Blame::Caller),
+        LockError::Offered => (NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE, Blame::Caller),
+        LockError::ContentLost => (NtStatus::GRAPHICS_ALLOCATION_CONTENT_LOST, Blame::Caller),
+        LockError::TooManyReferences => (NtStatus::GRAPHICS_TOO_MANY_REFERENCES, Blame::Scarcity),
+        LockError::NotLocked => (NtStatus::INVALID_PARAMETER, Blame::Caller),
+    };
+    refuse(status, blame, error.to_string())
+}

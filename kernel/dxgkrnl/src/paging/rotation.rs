@@ -1,0 +1,147 @@
+//! Works that move locked content: the ring stops around each of them (memory §6.3).
+//!
+//! ```text
+//! turn of the work ──▶ protecting ──▶ building ──▶ moving ──▶ showing ──▶ the ring goes on
+//!              CPU writes wait   outside says so   hardware done   outside says so, windows unmapped
+//! ```
+//! Nothing behind such a work is built before its end: the frames that it gave up are still to be read by the CPU until it
+//! is shown others.
+
+use std::collections::BTreeSet;
+
+use kmt_calls::MappingId;
+use vidmm::{Rotation, WindowPages};
+use wddm_types::CpuRun;
+
+use crate::adapter::Adapter;
+use crate::cpu_mapping::{MappingChange, tell};
+use crate::machine::Cx;
+
+/// A locked allocation's change of medium, bound to the mapping that it had when the work was decided.
+pub(super) struct Turn {
+    mapping: MappingId,
+    runs: Vec<CpuRun>,
+    unmap: Option<WindowPages>,
+}
+
+/// How far the work at the ring's head is.
+#[derive(Default)]
+pub(super) enum Stage {
+    /// No locked content is being moved.
+    #[default]
+    None,
+    /// These mappings are not protected yet.
+    Protecting(BTreeSet<MappingId>),
+    /// The work may be built.
+    Building,
+    /// The work with this number is with the hardware.
+    Moving(u64, Vec<Turn>),
+    /// These mappings do not show the new medium yet; then the windows go.
+    Showing(BTreeSet<MappingId>, Vec<WindowPages>),
+}
+
+impl Adapter {
+    /// Binds the changes of medium of a work that is being queued.
+    pub(super) fn bind_rotations(&self, rotations: Vec<Rotation>) -> Vec<Turn> {
+        let bind = |rotation: Rotation| {
+            let mapping = self.cpu_mappings.of(rotation.allocation)?;
+            Some(Turn { mapping, runs: rotation.runs, unmap: rotation.unmap })
+        };
+        rotations.into_iter().map(|rotation| bind(rotation).expect("what is locked is mapped")).collect()
+    }
+
+    /// Whether the work at the head may be built; asks for what is missing.
+    pub(super) fn may_build(&mut self, cx: &mut Cx<'_>) -> bool {
+        match &self.ring.stage {
+            Stage::Building => true,
+            Stage::Protecting(_) | Stage::Moving(..) | Stage::Showing(..) => false,
+            Stage::None => {
+                let turns = &self.ring.building[0].turns;
+                if turns.is_empty() {
+                    return true;
+                }
+                let alive = turns.iter().map(|turn| turn.mapping).filter(|m| self.cpu_mappings.is_alive(*m));
+                let mappings: BTreeSet<MappingId> = alive.collect();
+                for &mapping in &mappings {
+                    tell(cx, mapping, MappingChange::Protected);
+                }
+                let waits = !mappings.is_empty();
+                self.ring.stage = if waits { Stage::Protecting(mappings) } else { Stage::Building };
+                !waits
+            }
+        }
+    }
+
+    /// The last buffer of the work at the head is with the hardware.
+    pub(super) fn rotation_submitted(&mut self, number: u64, turns: Vec<Turn>) {
+        if !turns.is_empty() {
+            assert!(matches!(self.ring.stage, Stage::Building), "it was protected before it was built");
+            self.ring.stage = Stage::Moving(number, turns);
+        }
+    }
+
+    /// The hardware has finished a work.
+    pub(super) fn rotation_done(&mut self, cx: &mut Cx<'_>, number: u64) {
+        if !matches!(&self.ring.stage, Stage::Moving(moving, _) if *moving == number) {
+            return;
+        }
+        let Stage::Moving(_, turns) = std::mem::take(&mut self.ring.stage) else { unreachable!("just seen") };
+        let (mut mappings, mut windows) = (BTreeSet::new(), Vec::new());
+        for turn in turns {
+            windows.extend(turn.unmap);
+            if self.cpu_mappings.is_alive(turn.mapping) {
+                mappings.insert(turn.mapping);
+                tell(cx, turn.mapping, MappingChange::Shown(turn.runs));
+            }
+        }
+        self.ring.stage = Stage::Showing(mappings, windows);
+        self.advance_rotation();
+    }
+
+    /// A mapping has gone: nobody waits for it any more.
+    pub fn rotation_lost(&mut self, cx: &mut Cx<'_>, mapping: MappingId) {
+        if let Stage::Protecting(waiting) | Stage::Showing(waiting, _) = &mut self.ring.stage
+            && waiting.remove(&mapping)
+        {
+            self.advance_rotation();
+            self.pump_paging(cx);
+        }
+    }
+
+    /// The outside has done what it was told.
+    pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId) {
+        self.rotation_lost(cx, mapping);
+    }
+
+    /// The adapter has stopped: nobody is kept waiting in a mapping.
+    pub fn release_mappings(&mut self, cx: &mut Cx<'_>) {
+        let turns = match std::mem::take(&mut self.ring.stage) {
+            Stage::Protecting(waiting) => waiting,
+            Stage::Building => {
+                self.ring.building.iter().flat_map(|work| &work.turns).map(|turn| turn.mapping).collect()
+            }
+            Stage::Moving(_, turns) => turns.into_iter().map(|turn| turn.mapping).collect(),
+            Stage::None | Stage::Showing(..) => BTreeSet::new(),
+        };
+        for mapping in turns {
+            tell(cx, mapping, MappingChange::Gone);
+        }
+    }
+
+    fn advance_rotation(&mut self) {
+        match &self.ring.stage {
+            Stage::Protecting(waiting) if waiting.is_empty() => self.ring.stage = Stage::Building,
+            Stage::Showing(waiting, _) if waiting.is_empty() => {
+                let Stage::Showing(_, windows) = std::mem::take(&mut self.ring.stage) else {
+                    unreachable!("just seen")
+                };
+                for pages in windows {
+                    // spec: memory §6.6, nobody sees through it any more, and nothing has taken its memory pages
+                    self.unmap_window(&pages);
+                    self.vidmm.window_unmapped(&pages);
+                }
+            }
+            _ => {}
+        }
+    }
+}

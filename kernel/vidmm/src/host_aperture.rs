@@ -1,0 +1,230 @@
+//! Pages of a CPU host aperture: which window page shows which page of the segment (memory §6.6). Window pages of one
+//! allocation may be scattered, and so may its memory pages; whoever maps them for the CPU puts both together. It calls
+//! no driver: it says what to map and unmap. Called by `lock` and `victim`.
+//!
+//! A window is taken at the first lock and kept after the last unlock, because the next lock is likely to want it again.
+//! Kept ones are given up when others need pages, the one unlocked longest ago first, and when their content moves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ddi::SegmentFlags;
+use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages, SegmentId};
+
+use crate::extent::Extent;
+use crate::segment::Segment;
+use crate::slab::AllocationId;
+
+/// Window pages that are to be unmapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowPages {
+    /// The memory segment whose window it is.
+    pub segment: SegmentId,
+    /// The pages.
+    pub pages: Vec<u32>,
+}
+
+/// Window pages that are to be mapped: page `i` shows memory page `i`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowMap {
+    /// The memory segment whose window it is.
+    pub segment: SegmentId,
+    /// To be unmapped before: those of others that gave up theirs.
+    pub unmap: Vec<u32>,
+    /// The window's pages.
+    pub window_pages: Vec<u32>,
+    /// The segment's pages.
+    pub memory_pages: Vec<u64>,
+}
+
+/// The windows of the memory segments that have one.
+pub(crate) fn open(segments: &[Segment]) -> BTreeMap<SegmentId, HostAperture> {
+    let window = |segment: &Segment| {
+        let range = segment.descriptor.cpu.host_aperture()?;
+        let has = segment.descriptor.flags.contains(SegmentFlags::SUPPORTS_CPU_HOST_APERTURE) && range.size_in_pages > 0;
+        let open =
+            || HostAperture::new(segment.id, range.physical_address, range.size_in_pages, segment.page_bytes());
+        has.then(|| (segment.id, open()))
+    };
+    segments.iter().filter_map(window).collect()
+}
+
+/// The window of one segment.
+#[derive(Debug)]
+pub(crate) struct HostAperture {
+    segment: SegmentId,
+    /// 4-KB pages of a page of the segment.
+    unit: u64,
+    /// First bus page, in 4-KB pages.
+    base: u64,
+    free: BTreeSet<u32>,
+    windows: BTreeMap<AllocationId, Window>,
+    /// Windows that nobody has locked, by the time of the last unlock.
+    kept: BTreeMap<u64, AllocationId>,
+    tick: u64,
+}
+
+/// The window of one allocation.
+#[derive(Debug)]
+struct Window {
+    /// Window page by memory page.
+    pages: BTreeMap<u64, u32>,
+    kept_since: Option<u64>,
+}
+
+impl HostAperture {
+    /// The window as the driver described it: origin on the bus, pages of `page_bytes`.
+    pub fn new(segment: SegmentId, physical_address: u64, count: u32, page_bytes: u64) -> Self {
+        HostAperture {
+            segment,
+            unit: page_bytes / PAGE_BYTES,
+            base: physical_address / PAGE_BYTES,
+            free: (0..count).collect(),
+            windows: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            tick: 0,
+        }
+    }
+
+    /// Whether an allocation has a window.
+    pub fn has(&self, id: AllocationId) -> bool {
+        self.windows.contains_key(&id)
+    }
+
+    /// Shows extents of an allocation. `Some(None)`: its window was kept and shows them already. `None`: there are not
+    /// enough pages, even if every kept window went; nothing has changed.
+    // spec: memory §10.1 row 24, kept windows go before anybody is refused
+    pub fn take(
+        &mut self,
+        id: AllocationId,
+        extents: impl Iterator<Item = Extent>,
+        kept_max: usize,
+    ) -> Option<Option<WindowMap>> {
+        if let Some(window) = self.windows.get_mut(&id) {
+            if let Some(since) = window.kept_since.take() {
+                self.kept.remove(&since);
+            }
+            return Some(None);
+        }
+        let mut wanted = BTreeSet::new();
+        for extent in extents {
+            // spec: memory §6.6, a segment page holds more than a 4-KB range: round down and up
+            wanted.extend(extent.frame / self.unit..=(extent.frame + extent.count - 1) / self.unit);
+        }
+        let kept: usize = self.kept.values().map(|other| self.windows[other].pages.len()).sum();
+        if self.free.len() + kept < wanted.len() {
+            return None;
+        }
+        let mut unmap = Vec::new();
+        while self.free.len() < wanted.len() || self.kept.len() > kept_max {
+            let (_, other) = self.kept.pop_first().expect("kept pages were counted");
+            let gone = self.windows.remove(&other).expect("what is kept is a window");
+            self.free.extend(gone.pages.values());
+            unmap.extend(gone.pages.values());
+        }
+        let window_pages: Vec<u32> = self.free.iter().copied().take(wanted.len()).collect();
+        self.free.retain(|page| !window_pages.contains(page));
+        let memory_pages: Vec<u64> = wanted.into_iter().collect();
+        let pages = memory_pages.iter().copied().zip(window_pages.iter().copied()).collect();
+        self.windows.insert(id, Window { pages, kept_since: None });
+        Some(Some(WindowMap { segment: self.segment, unmap, window_pages, memory_pages }))
+    }
+
+    /// The last lock is gone: the window is kept until somebody needs its pages.
+    pub fn keep(&mut self, id: AllocationId) {
+        if let Some(window) = self.windows.get_mut(&id) {
+            self.tick += 1;
+            window.kept_since = Some(self.tick);
+            self.kept.insert(self.tick, id);
+        }
+    }
+
+    /// Ends an allocation's window. Its pages stay out of use until [`HostAperture::unmapped`].
+    pub fn end(&mut self, id: AllocationId) -> Option<WindowPages> {
+        let gone = self.windows.remove(&id)?;
+        if let Some(since) = gone.kept_since {
+            self.kept.remove(&since);
+        }
+        Some(WindowPages { segment: self.segment, pages: gone.pages.into_values().collect() })
+    }
+
+    /// The driver has unmapped these pages.
+    // spec: memory §6.6, never handed out before the unmap
+    pub fn unmapped(&mut self, pages: &[u32]) {
+        for &page in pages {
+            assert!(self.free.insert(page), "a window page is unmapped once");
+        }
+    }
+
+    /// Where the CPU sees an extent of an allocation with a window.
+    pub fn runs(&self, id: AllocationId, extent: Extent) -> Vec<CpuRun> {
+        let window = &self.windows[&id];
+        let (mut frame, end) = (extent.frame, extent.frame + extent.count);
+        let mut runs = Vec::new();
+        while frame < end {
+            let page = u64::from(window.pages[&(frame / self.unit)]);
+            let into = frame % self.unit;
+            let count = (self.unit - into).min(end - frame);
+            // spec: memory §6.6, the CPU address of a window page
+            let first = self.base + page * self.unit + into;
+            runs.push(CpuRun { place: CpuPlace::HostAperture, run: PageRun { first, count: Pages(count) } });
+            frame += count;
+        }
+        runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slab::Slab;
+
+    fn ids(count: usize) -> Vec<AllocationId> {
+        let mut slab = Slab::new();
+        (0..count).map(|_| slab.insert(())).collect()
+    }
+
+    fn extent(frame: u64, count: u64) -> [Extent; 1] {
+        [Extent { page: 0, frame, count, dirty: true }]
+    }
+
+    // spec: memory §6.6, memory §10.1
+    // seed: U22
+    // seed: U23
+    // seed: U24
+    #[test]
+    fn pages_are_scattered_kept_and_limited() {
+        let ids = ids(4);
+        let mut window = HostAperture::new(SegmentId(1), 1 << 45, 4, PAGE_BYTES);
+        let take = |window: &mut HostAperture, which: usize, frame, count| {
+            window.take(ids[which], extent(frame, count).into_iter(), usize::MAX)
+        };
+        let first = take(&mut window, 0, 10, 1).expect("room").expect("new");
+        assert_eq!((first.window_pages, first.memory_pages), (vec![0], vec![10]));
+        let second = take(&mut window, 1, 20, 2).expect("room").expect("new");
+        assert_eq!(second.window_pages, [1, 2]);
+        assert_eq!(take(&mut window, 2, 30, 2), None, "one page is left and nobody has unlocked");
+        window.keep(ids[0]);
+        let third = take(&mut window, 2, 30, 2).expect("a kept window goes").expect("new");
+        assert_eq!((third.unmap, third.window_pages), (vec![0], vec![0, 3]), "scattered");
+        let runs = window.runs(ids[2], extent(30, 2)[0]);
+        assert_eq!(runs.iter().map(|run| run.run.first - (1 << 33)).collect::<Vec<_>>(), [0, 3]);
+        window.keep(ids[1]);
+        assert_eq!(take(&mut window, 1, 20, 2), Some(None), "it was kept");
+        let gone = window.end(ids[1]).expect("a window");
+        assert_eq!(take(&mut window, 3, 40, 1), None, "not handed out before the unmap");
+        window.unmapped(&gone.pages);
+        assert!(take(&mut window, 3, 40, 1).is_some());
+    }
+
+    // spec: memory §6.6, 64-KB segment pages
+    #[test]
+    fn large_pages_round_outwards() {
+        let ids = ids(1);
+        let mut window = HostAperture::new(SegmentId(1), 0, 4, 65536);
+        let map = window.take(ids[0], extent(30, 4).into_iter(), usize::MAX).expect("room").expect("new");
+        assert_eq!(map.memory_pages, [1, 2], "frames 30 to 33 lie in two pages of 16 frames");
+        let runs = window.runs(ids[0], extent(30, 4)[0]);
+        let pages: Vec<_> = runs.iter().map(|run| (run.run.first, run.run.count.0)).collect();
+        assert_eq!(pages, [(14, 2), (16, 2)]);
+    }
+}
