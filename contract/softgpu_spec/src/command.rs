@@ -129,9 +129,9 @@ pub enum Command<'a> {
         /// The pattern.
         pattern: u32,
     },
-    /// Privileged: writes page-table entries `first…` of the table at local offset `table`, each given.
+    /// Privileged: writes page-table entries `first…` of the table at bus address `table`, each given.
     WriteEntries {
-        /// Byte offset of the table in local memory.
+        /// Bus address of the table.
         table: u64,
         /// First index.
         first: u32,
@@ -140,7 +140,7 @@ pub enum Command<'a> {
     },
     /// Privileged: writes `count` entries: `entry`, then `entry + step`, and so on.
     WriteEntryRun {
-        /// Byte offset of the table in local memory.
+        /// Bus address of the table.
         table: u64,
         /// First index.
         first: u32,

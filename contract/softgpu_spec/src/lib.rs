@@ -5,7 +5,7 @@
 //!
 //! # The machine in short
 //! One **copy engine** and one **compute engine** execute **hardware queues**. A queue is a ring of commands at a virtual
-//! address, an address space (the root of a page table in local memory) and a doorbell. A **context management processor**
+//! address, an address space (the root of a page table) and a doorbell. A **context management processor**
 //! (CMP) parks queues that wait for a value and unparks them when it comes, and decides about interrupts.
 //!
 //! # Bus addresses

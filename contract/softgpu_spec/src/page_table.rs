@@ -1,7 +1,8 @@
-//! Page tables: four levels of 512 entries of 64 bits, each table one 4-KB page of local memory.
+//! Page tables: four levels of 512 entries of 64 bits, each table one 4-KB page of local or system memory.
 //!
 //! A virtual address has 48 bits: 12 of offset, then 9 for each level from the leaf (level 0) up to the root (level 3).
-//! A leaf entry names the page; an entry above names the next lower table in local memory.
+//! A leaf entry names the page; an entry above names the next lower table. Tables are named by bus
+//! address; the aperture does not lead to them.
 
 /// Levels; the root is level 3.
 pub const LEVELS: u32 = 4;

@@ -19,7 +19,7 @@ pub const ENGINE_ENABLE: u32 = 0x028;
 pub const QUEUE_SELECT: u32 = 0x100;
 /// rw: engine number.
 pub const QUEUE_ENGINE: u32 = 0x108;
-/// rw: byte offset in local memory of the root page table.
+/// rw: bus address of the root page table.
 pub const QUEUE_ROOT: u32 = 0x110;
 /// rw: virtual address of the ring.
 pub const QUEUE_RING: u32 = 0x118;
@@ -76,7 +76,7 @@ pub const CMP_ARGUMENT_2: u32 = 0x210;
 /// w: a [`cmp`] command; it has been carried out when the write returns.
 pub const CMP_COMMAND: u32 = 0x218;
 
-/// rw: byte offset in local memory of the root page table of the CMP's own space.
+/// rw: bus address of the root page table of the CMP's own space.
 pub const CMP_ROOT: u32 = 0x220;
 /// r: [`cmp_result`] of the last CMP command.
 pub const CMP_RESULT: u32 = 0x228;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shared_words::Memory;
 use softgpu_spec::bus::{APERTURE_BASE, PAGE_BYTES, Place, SYSTEM_BASE, aperture_entry, place};
-use softgpu_spec::page_table::ADDRESS;
+use softgpu_spec::page_table::{ADDRESS, TABLE_BYTES};
 use softgpu_spec::register::fault;
 
 /// Memory that exists, or the page of zeros. The aperture is no site: it leads to one.
@@ -45,6 +45,14 @@ impl Site {
 pub(crate) struct Run {
     pub(crate) site: Site,
     pub(crate) bytes: u64,
+}
+
+/// A page table that exists.
+#[derive(Clone, Copy)]
+pub(crate) struct Table<'a> {
+    pub(crate) memory: &'a Memory,
+    /// Where in that memory.
+    pub(crate) offset: u64,
 }
 
 /// Why an access failed: what a fault record says.
@@ -94,6 +102,18 @@ impl Bus {
             Place::Local(offset) if offset < self.local.bytes() => Some((offset, self.local.bytes() - offset)),
             _ => None,
         }
+    }
+
+    /// The page table at a bus address: a whole one, in local or in system memory.
+    #[inline]
+    pub(crate) fn table(&self, bus: u64) -> Option<Table<'_>> {
+        let (memory, offset) = match place(bus) {
+            Place::Local(offset) => (&*self.local, offset),
+            Place::System(offset) => (&*self.system, offset),
+            Place::Aperture(_) => return None,
+        };
+        let whole = offset.is_multiple_of(TABLE_BYTES) && memory.contains(offset, TABLE_BYTES);
+        whole.then_some(Table { memory, offset })
     }
 
     /// Where a bus address leads.

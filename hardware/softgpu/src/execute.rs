@@ -4,9 +4,8 @@
 use std::time::Instant;
 
 use device_port::Observation;
-use shared_words::{HardwareBarrier, Word, fence, log};
+use shared_words::{HardwareBarrier, Memory, Word, fence, log};
 use softgpu_spec::bus::{PAGE_BYTES, aperture_entry};
-use softgpu_spec::page_table::TABLE_BYTES;
 use softgpu_spec::register::{fault, record};
 use softgpu_spec::{Command, DecodeError, LogSlot};
 
@@ -70,20 +69,17 @@ impl<'a> Execution<'a> {
                 Ok(Outcome::Done)
             }
             Command::WriteEntries { table, first, entries } => {
-                let word = self.table_entry(table, first)?;
-                entries
-                    .iter()
-                    .zip(0..)
-                    .for_each(|(entry, index)| Word::store(self.gpu.bus.local.word(word + index * 8), *entry));
+                let (memory, word) = self.table_entry(table, first)?;
+                entries.iter().zip(0..).for_each(|(entry, index)| Word::store(memory.word(word + index * 8), *entry));
                 self.face.counters.entries_written.add(entries.len() as u64);
                 Ok(Outcome::Done)
             }
             Command::WriteEntryRun { table, first, count, entry, step } => {
-                let word = self.table_entry(table, first)?;
+                let (memory, word) = self.table_entry(table, first)?;
                 let entry_at = |index: u64| entry.wrapping_add(step.wrapping_mul(index));
                 // Stored as bulk content: walkers of other engines may load an entry meanwhile, and get the old or the new one,
                 // because an aligned word is written whole however wide the processor's stores are.
-                self.gpu.bus.local.store_words(word, u64::from(count), entry_at);
+                memory.store_words(word, u64::from(count), entry_at);
                 self.face.counters.entries_written.add(u64::from(count));
                 Ok(Outcome::Done)
             }
@@ -242,11 +238,10 @@ impl<'a> Execution<'a> {
     }
 
     /// The word at which a table's entries from `first` begin; the command's decoding has checked that they fit the table.
-    fn table_entry(&self, table: u64, first: u32) -> Result<u64, Fault> {
-        if !table.is_multiple_of(TABLE_BYTES) || !self.gpu.bus.local.contains(table, TABLE_BYTES) {
-            return Err(Fault { address: table, cause: fault::BAD_ADDRESS, level: 0 });
-        }
-        Ok(table + u64::from(first) * 8)
+    fn table_entry(&self, table: u64, first: u32) -> Result<(&'a Memory, u64), Fault> {
+        let refused = Fault { address: table, cause: fault::BAD_ADDRESS, level: 0 };
+        let found = self.gpu.bus.table(table).ok_or(refused)?;
+        Ok((found.memory, found.offset + u64::from(first) * 8))
     }
 
     /// The 64-bit word at a virtual address of the queue's space.

@@ -1,14 +1,15 @@
-//! The page walk: from a root through local memory to a leaf entry, and along leaf tables for long ranges. Nothing in the
-//! tables is trusted: a table outside of local memory is a fault, not a panic. Called by the MMU, kernels and the CMP.
+//! The page walk: from a root through local or system memory to a leaf entry, and along leaf tables for long ranges.
+//! Nothing in the tables is trusted: a table outside of memory is a fault, not a panic. Called by the MMU, kernels and the
+//! CMP.
 
 use std::sync::atomic::Ordering;
 
-use softgpu_spec::bus::{PAGE_BYTES, Place, place};
-use softgpu_spec::page_table::{ADDRESS, ENTRIES, LEVELS, READ_ONLY, TABLE_BYTES, VA_BITS, VALID, ZERO, index};
+use softgpu_spec::bus::PAGE_BYTES;
+use softgpu_spec::page_table::{ADDRESS, ENTRIES, LEVELS, READ_ONLY, VA_BITS, VALID, ZERO, index};
 use softgpu_spec::register::fault;
 
 use super::{Access, leaf_site};
-use crate::bus::{Bus, Fault, Run, Site};
+use crate::bus::{Bus, Fault, Run, Site, Table};
 
 /// Where a virtual address leads, without a TLB.
 pub(crate) fn translate(bus: &Bus, root: u64, va: u64, access: Access) -> Result<Site, Fault> {
@@ -20,7 +21,7 @@ pub(crate) fn translate(bus: &Bus, root: u64, va: u64, access: Access) -> Result
 pub(crate) fn run(bus: &Bus, root: u64, va: u64, bytes: u64, write: bool) -> Result<Run, Fault> {
     let access = if write { Access::Write } else { Access::Read };
     let mut table = leaf_table(bus, root, va)?;
-    let leaf = leaf_in(bus, table, va)?;
+    let leaf = leaf_in(table, va)?;
     let site = leaf_site(bus, leaf, va, access)?;
     let mut length = PAGE_BYTES - va % PAGE_BYTES;
     while length < bytes {
@@ -33,7 +34,7 @@ pub(crate) fn run(bus: &Bus, root: u64, va: u64, bytes: u64, write: bool) -> Res
         }
         let at = u64::from(index(next, 0));
         let wanted = (bytes - length).div_ceil(PAGE_BYTES).min(u64::from(ENTRIES) - at);
-        let matched = matching(bus, table + at * 8, wanted, leaf, (va % PAGE_BYTES + length) / PAGE_BYTES, write);
+        let matched = matching(table, at * 8, wanted, leaf, (va % PAGE_BYTES + length) / PAGE_BYTES, write);
         length += matched * PAGE_BYTES;
         if matched < wanted {
             break;
@@ -49,51 +50,47 @@ pub(crate) fn run(bus: &Bus, root: u64, va: u64, bytes: u64, write: bool) -> Res
 
 /// The valid leaf entry for `va`.
 pub(super) fn leaf(bus: &Bus, root: u64, va: u64) -> Result<u64, Fault> {
-    leaf_in(bus, leaf_table(bus, root, va)?, va)
+    leaf_in(leaf_table(bus, root, va)?, va)
 }
 
-fn leaf_in(bus: &Bus, table: u64, va: u64) -> Result<u64, Fault> {
-    let leaf = bus.local.word(table + u64::from(index(va, 0)) * 8).load(Ordering::Acquire);
+fn leaf_in(table: Table<'_>, va: u64) -> Result<u64, Fault> {
+    let leaf = table.memory.word(table.offset + u64::from(index(va, 0)) * 8).load(Ordering::Acquire);
     if leaf & VALID == 0 {
         return Err(Fault { address: va, cause: fault::NOT_PRESENT, level: 0 });
     }
     Ok(leaf)
 }
 
-/// The byte offset of the leaf table for `va`: aligned, and inside local memory.
-fn leaf_table(bus: &Bus, root: u64, va: u64) -> Result<u64, Fault> {
+/// The leaf table for `va`: aligned, and inside memory.
+fn leaf_table(bus: &Bus, root: u64, va: u64) -> Result<Table<'_>, Fault> {
     let refused = |cause, level| Fault { address: va, cause, level };
     if va >> VA_BITS != 0 {
         return Err(refused(fault::NOT_PRESENT, LEVELS - 1));
     }
-    let mut table = root;
-    for level in (0..LEVELS).rev() {
-        if !table.is_multiple_of(TABLE_BYTES) || !bus.local.contains(table, TABLE_BYTES) {
-            return Err(refused(fault::BAD_ADDRESS, level));
-        }
-        if level == 0 {
-            break;
-        }
-        let entry = bus.local.word(table + u64::from(index(va, level)) * 8).load(Ordering::Acquire);
+    let mut address = root;
+    for level in (1..LEVELS).rev() {
+        let table = bus.table(address).ok_or(refused(fault::BAD_ADDRESS, level))?;
+        let entry = table.memory.word(table.offset + u64::from(index(va, level)) * 8).load(Ordering::Acquire);
         if entry & VALID == 0 {
             return Err(refused(fault::NOT_PRESENT, level));
         }
-        table = match place(entry & ADDRESS) {
-            Place::Local(offset) => offset,
-            _ => return Err(refused(fault::BAD_ADDRESS, level)),
-        };
+        address = entry & ADDRESS;
     }
-    Ok(table)
+    bus.table(address).ok_or(refused(fault::BAD_ADDRESS, 0))
 }
 
 /// How many of the `wanted` entries from `offset` go on where `leaf` began, `pages` pages further.
-fn matching(bus: &Bus, offset: u64, wanted: u64, leaf: u64, pages: u64, write: bool) -> u64 {
+fn matching(table: Table<'_>, offset: u64, wanted: u64, leaf: u64, pages: u64, write: bool) -> u64 {
     let stopped = if leaf & ZERO != 0 {
         let forbidden = if write { READ_ONLY } else { 0 };
-        bus.local.scan_words(offset, wanted, |_, entry| entry & (VALID | ZERO | forbidden) == VALID | ZERO)
+        table
+            .memory
+            .scan_words(table.offset + offset, wanted, |_, entry| entry & (VALID | ZERO | forbidden) == VALID | ZERO)
     } else {
         let expected = leaf.wrapping_add(pages * PAGE_BYTES);
-        bus.local.scan_words(offset, wanted, |at, entry| entry == expected.wrapping_add(at * PAGE_BYTES))
+        table
+            .memory
+            .scan_words(table.offset + offset, wanted, |at, entry| entry == expected.wrapping_add(at * PAGE_BYTES))
     };
     stopped.unwrap_or(wanted)
 }
