@@ -133,12 +133,6 @@ impl Adapter {
         }
     }
 
-    /// Whether nothing executes for a device now.
-    pub fn stands_still(&self, device: u64) -> bool {
-        !self.devices[device].suspended.is_empty()
-            && self.suspensions.pending.iter().all(|pending| pending.device != device)
-    }
-
     /// A context that is created on a device that stands still does so too.
     pub fn suspend_newcomer(&mut self, context: u64) -> Result<(), DriverStatus> {
         if self.devices[self.contexts[context].device].suspended.is_empty() {

@@ -82,8 +82,10 @@ pub struct RunArguments {
 /// How victims are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Policy {
-    /// The least recently used first.
+    /// The least recently used first: the driver keeps nothing on its list between operations, the kernel decides.
     Lru,
+    /// The driver keeps what it used on its list and gives back when the kernel refuses or asks.
+    Kept,
 }
 
 /// Steps that one run may have: what a progress value can number with room to spare.

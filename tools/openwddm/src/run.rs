@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use dxgk_host::{Host, PROFILES, Profile};
 use events::Move;
-use replay::{DriveError, DriveOptions, Observer};
+use replay::{DriveError, DriveOptions, Observer, ResidencyPolicy};
 
 use crate::arguments::Policy;
 use crate::error::RunError;
@@ -90,7 +90,12 @@ pub fn execute(options: &RunOptions, progress: &Progress, cancel: &AtomicBool) -
     let observer =
         Watcher { recorder: &recorder, host: &host, progress, single: workloads.len() == 1, done: AtomicU64::new(0) };
     progress.begin(&what, total);
-    let drive_options = DriveOptions { steps: options.steps, content: setup.content(options), seed: options.seed };
+    let residency = match options.policy {
+        Policy::Lru => ResidencyPolicy::PerOperation,
+        Policy::Kept => ResidencyPolicy::Kept,
+    };
+    let (steps, content, seed) = (options.steps, setup.content(options), options.seed);
+    let drive_options = DriveOptions { steps, content, seed, residency };
     recorder.begin(&host);
     let played = play(&host, &workloads, drive_options, options.virtual_time, &observer, cancel).map_err(failed)?;
     let numbers = recorder.numbers(&host, &played[0].driven);
@@ -230,6 +235,7 @@ fn summary(
         time: if options.virtual_time { "virtual" } else { "real" }.to_owned(),
         policy: match options.policy {
             Policy::Lru => "lru".to_owned(),
+            Policy::Kept => "kept".to_owned(),
         },
         seed: options.seed,
         elapsed_ns: ended_ns - started_ns,

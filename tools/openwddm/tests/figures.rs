@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use openwddm::arguments::default_run;
+use openwddm::arguments::{Policy, default_run};
 use openwddm::outcome::Outcome;
 use openwddm::progress::Progress;
-use openwddm::run::{RunOptions, Workload, execute};
+use openwddm::run::{Priority, RunOptions, Share, Terms, Workload, execute};
 
 fn data(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -114,4 +114,58 @@ fn a_recorded_execution_trace_runs_too() {
         assert_eq!(summary.verify, "ok", "{name}");
         assert!(summary.paged_out_bytes > 0, "{name}: 60 % of the peak is too little to keep everything");
     }
+}
+
+/// Two processes at 60 % of what both need: as long as the one in the background has anything left, the one in the
+/// foreground loses nothing, to the byte; and a run of several repeats exactly.
+#[test]
+fn the_foreground_loses_no_byte_while_the_background_has_any() {
+    // spec: memory §8.2, memory §5.5
+    // seed: M19
+    let share = |priority| Share {
+        workload: Workload::File(data("res.cpu.rrs.json.gz")),
+        terms: Terms { priority, ..Terms::default() },
+    };
+    for policy in [Policy::Lru, Policy::Kept] {
+        let terms = Terms { priority: Priority::High, ..Terms::default() };
+        let together =
+            RunOptions { policy, terms, others: vec![share(Priority::Idle)], ..options("gpt.cpu.rrs.json.gz") };
+        let first = run(&together).summary;
+        let lost =
+            |victim: u32| first.displaced.iter().filter(|one| one.victim == victim).map(|one| one.bytes).sum::<u64>();
+        let (foreground, background) = (first.processes[0].process, first.processes[1].process);
+        assert_eq!(lost(foreground), 0, "{policy:?}: {:?}", first.displaced);
+        assert!(lost(background) > 0, "{policy:?}: somebody gave way");
+        assert_eq!(run(&together).summary.trace_hash, first.trace_hash, "{policy:?}");
+        // Without protection both give way.
+        let equals = RunOptions { policy, others: vec![share(Priority::Normal)], ..options("gpt.cpu.rrs.json.gz") };
+        let equal = run(&equals).summary;
+        assert!(equal.displaced.iter().any(|one| one.victim == foreground), "{policy:?}: {:?}", equal.displaced);
+    }
+}
+
+/// The demotion log alone says what is resident: replayed, it ends where the kernel does.
+#[test]
+fn the_demotion_log_reproduces_the_residency() {
+    let logged =
+        RunOptions { demotions: Some(PathBuf::from("unused")), recorded: true, ..options("gpt.cpu.rrs.json.gz") };
+    let outcome = run(&logged);
+    let mut resident: std::collections::BTreeMap<(u64, u8), i128> = Default::default();
+    for demotion in &outcome.recording.demotions {
+        let bytes = i128::from(demotion.bytes);
+        let change = match demotion.how {
+            "page in" | "fill" => bytes,
+            "page out" | "discard" => -bytes,
+            other => panic!("{other}"),
+        };
+        let here = resident.entry((demotion.allocation, demotion.segment)).or_default();
+        *here += change;
+        assert!(*here >= 0, "{demotion:?} takes what is not there");
+    }
+    let at_end = outcome.recording.events.iter().rev().find_map(|(_, event)| match event {
+        events::Event::ResidentBytes { segment: 1, bytes } => Some(*bytes),
+        _ => None,
+    });
+    let sum: i128 = resident.iter().filter(|((_, segment), _)| *segment == 1).map(|(_, bytes)| bytes).sum();
+    assert_eq!(Some(sum), at_end.map(i128::from));
 }

@@ -5,14 +5,17 @@
 //! kept by native fences: a submission waits on the GPU for fence values, and its own completion is the stream's progress
 //! value. The CPU waits only when the ring is full, or when it is asked to.
 //!
-//! It does not decide what is resident when: that is its caller's policy.
+//! What is resident when is its caller's policy; [`ResidencyList`] is the usual one: what was used stays until the kernel
+//! asks for it back.
 
 mod commands;
 mod gpu;
+mod residency;
 mod stream;
 
 pub use commands::Commands;
 pub use gpu::{Gpu, Surface, UmdError};
+pub use residency::{MadeResident, ResidencyList, further};
 pub use softgpu_spec::pattern;
 pub use softgpu_spec::private_data::Kind as SurfaceKind;
 pub use stream::{GpuWait, Stream, StreamConfig};

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
 use kmt_link::Link;
-use softgpu_umd::{Commands, Gpu, GpuWait, Stream, StreamConfig};
+use softgpu_umd::{Commands, Gpu, GpuWait, ResidencyList, Stream, StreamConfig, UmdError};
 use wddm_types::{NodeId, WordAddress};
 
 use crate::drive::content::{Content, Report};
@@ -43,6 +43,18 @@ pub struct DriveOptions {
     pub content: ContentMode,
     /// Changes the content, so that two runs do not share it.
     pub seed: u64,
+    /// What stays on the residency list between operations.
+    pub residency: ResidencyPolicy,
+}
+
+/// What stays on the residency list between operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ResidencyPolicy {
+    /// Nothing: an operation's storages leave the list behind it, lazily. The kernel alone decides what goes.
+    #[default]
+    PerOperation,
+    /// Whatever was used, until the kernel refuses or asks for it back (TrimResidency): as most drivers do.
+    Kept,
 }
 
 /// Whether bytes are real.
@@ -101,8 +113,23 @@ pub fn drive(
     let report = Report::create(&gpu)?;
     let content = Content::new(options);
     let storages = Storages::new(workload.storages());
-    let mut driver =
-        Driver { workload, link, options, gpu, stream, report, content, storages, commands: Commands::new(), ops: 0 };
+    let kept = match options.residency {
+        ResidencyPolicy::PerOperation => None,
+        ResidencyPolicy::Kept => Some(ResidencyList::create(&gpu)?),
+    };
+    let mut driver = Driver {
+        workload,
+        link,
+        options,
+        gpu,
+        stream,
+        report,
+        content,
+        storages,
+        commands: Commands::new(),
+        kept,
+        ops: 0,
+    };
     driver.run(observer, cancel)
 }
 
@@ -117,6 +144,8 @@ struct Driver<'a> {
     gpu: Gpu,
     content: Content,
     commands: Commands,
+    /// With [`ResidencyPolicy::Kept`].
+    kept: Option<ResidencyList>,
     ops: u64,
 }
 
@@ -145,7 +174,12 @@ impl Driver<'_> {
                     self.op(step, op_index, name, &reads, &writes)?;
                     observer.progress(self.ops, total);
                 }
-                StepEvent::Death(storage) => self.storages.drop_storage(storage),
+                StepEvent::Death(storage) => {
+                    if let (Some(kept), Some(surface)) = (&mut self.kept, self.storages.find(storage)) {
+                        kept.forget(surface);
+                    }
+                    self.storages.drop_storage(storage);
+                }
             }
         }
         let last = self.stream.last_value();
@@ -196,7 +230,10 @@ impl Driver<'_> {
         writes: &[StorageId],
     ) -> Result<(), DriveError> {
         let set = union(reads, writes);
-        let wait = self.make_resident(step, op_index, name, &set)?;
+        let wait = match self.options.residency {
+            ResidencyPolicy::PerOperation => self.make_resident(step, op_index, name, &set)?,
+            ResidencyPolicy::Kept => self.keep_resident(step, op_index, name, &set, writes)?,
+        };
         self.commands.clear();
         for id in reads {
             let surface = self.storages.get(*id);
@@ -209,7 +246,9 @@ impl Driver<'_> {
         let paging = self.gpu.paging().fence().current_va();
         let waits: Vec<GpuWait> = wait.map(|value| GpuWait { current: paging, value }).into_iter().collect();
         self.stream.submit(&self.gpu, &waits, &self.commands)?;
-        self.evict(&set, writes)?;
+        if self.kept.is_none() {
+            self.evict(&set, writes)?;
+        }
         self.ops += 1;
         Ok(())
     }
@@ -233,18 +272,56 @@ impl Driver<'_> {
             handles.push(surface.allocation().handle());
             mapped_at = mapped_at.max(surface.mapped_at());
         }
-        match self.gpu.paging().make_resident(handles, MakeResidentFlags::empty()) {
-            Ok(Residency::Resident) => Ok(None),
-            // The value stands behind the mappings of the same paging queue: it covers them.
-            Ok(Residency::Pending { paging_fence_value }) => Ok(Some(paging_fence_value.max(mapped_at))),
-            Err(refusal) if refusal.bytes_to_trim > 0 => Err(DriveError::DoesNotFit {
-                op: self.workload.op_names()[name as usize].clone(),
-                step,
-                op_index,
-                needed_bytes: set.iter().map(|id| self.storages.bytes(*id)).sum(),
-                missing_bytes: refusal.bytes_to_trim,
-            }),
-            Err(refusal) => Err(refusal.into()),
+        let mut flags = MakeResidentFlags::empty();
+        loop {
+            match self.gpu.paging().make_resident(handles.clone(), flags) {
+                Ok(Residency::Resident) => return Ok(None),
+                // The value stands behind the mappings of the same paging queue: it covers them.
+                Ok(Residency::Pending { paging_fence_value }) => return Ok(Some(paging_fence_value.max(mapped_at))),
+                Err(refusal) if refusal.bytes_to_trim > 0 => {
+                    // Nothing of ours is on the list, so it is another process that holds the room.
+                    flags = match softgpu_umd::further(&self.gpu, flags, &refusal)? {
+                        Some(flags) => flags,
+                        None => return Err(self.does_not_fit(step, op_index, name, set, refusal.bytes_to_trim)),
+                    };
+                }
+                Err(refusal) => return Err(refusal.into()),
+            }
+        }
+    }
+
+    /// The same for a list that keeps what it has.
+    fn keep_resident(
+        &mut self,
+        step: u32,
+        op_index: u32,
+        name: u32,
+        set: &[StorageId],
+        writes: &[StorageId],
+    ) -> Result<Option<u64>, DriveError> {
+        for id in set {
+            self.storages.get_or_create(&self.gpu, *id)?;
+        }
+        let kept = self.kept.as_mut().expect("the policy says so");
+        kept.honour_trims(&self.gpu, self.stream.progress().current())?;
+        let surfaces: Vec<_> =
+            set.iter().map(|id| (self.storages.get(*id), writes.binary_search(id).is_ok())).collect();
+        match kept.use_surfaces(&self.gpu, &surfaces, self.stream.last_value() + 1) {
+            Ok(made) => Ok(made.wait_for),
+            Err(UmdError::Refused(refusal)) if refusal.bytes_to_trim > 0 => {
+                Err(self.does_not_fit(step, op_index, name, set, refusal.bytes_to_trim))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn does_not_fit(&self, step: u32, op_index: u32, name: u32, set: &[StorageId], missing_bytes: u64) -> DriveError {
+        DriveError::DoesNotFit {
+            op: self.workload.op_names()[name as usize].clone(),
+            step,
+            op_index,
+            needed_bytes: set.iter().map(|id| self.storages.bytes(*id)).sum(),
+            missing_bytes,
         }
     }
 

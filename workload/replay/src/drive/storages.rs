@@ -37,6 +37,11 @@ impl Storages {
         self.alive.get(&id).expect("an operation's storages have allocations")
     }
 
+    /// The allocation of a storage, if it has one.
+    pub fn find(&self, id: StorageId) -> Option<&Surface> {
+        self.alive.get(&id)
+    }
+
     /// The storage died: its allocation goes behind the work that may still use it.
     pub fn drop_storage(&mut self, id: StorageId) {
         self.alive.remove(&id);

@@ -1,0 +1,216 @@
+//! What a driver keeps on its residency list between submissions, and how it gives memory back: the retry loop of
+//! MakeResident and the three trims (memory §5.2, §5.4). It places nothing and knows no content; whoever submits says what
+//! a submission uses.
+//!
+//! The idea: what was used stays resident until somebody needs the room, because the next submission most often uses it
+//! again. Each entry remembers the progress value of its last use, so the list in order of these values is the order in
+//! which to give back. When the kernel refuses, the bytes it names are evicted and it is asked again; when nothing is left
+//! to evict, it is told so (CantTrimFurther), and at last that the device cannot go on otherwise (MustSucceed).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use d3dkmt::{EvictFlags, MakeResidentFlags, NotificationKind, Refusal, Registration, Residency, TrimFlags};
+use wddm_types::RawHandle;
+
+use crate::gpu::{Gpu, Surface, UmdError};
+
+/// The residency list of one device as its driver keeps it.
+pub struct ResidencyList {
+    entries: BTreeMap<RawHandle, Entry>,
+    /// By last use, oldest first.
+    order: BTreeSet<(u64, RawHandle)>,
+    /// Progress value at the last periodic trim.
+    last_periodic: u64,
+    registration: Registration,
+    /// Bytes given back because the kernel asked.
+    trimmed_bytes: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    last_use: u64,
+    bytes: u64,
+    /// The GPU may have written it since it was made resident.
+    written: bool,
+}
+
+/// How a list came to be resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MadeResident {
+    /// Paging-fence value that the GPU waits for; `None`: resident now.
+    pub wait_for: Option<u64>,
+}
+
+impl ResidencyList {
+    /// An empty list that hears the kernel's trims.
+    ///
+    /// # Errors
+    /// When the device is in error.
+    pub fn create(gpu: &Gpu) -> Result<ResidencyList, UmdError> {
+        let registration = gpu.device().register_trim()?;
+        Ok(ResidencyList {
+            entries: BTreeMap::new(),
+            order: BTreeSet::new(),
+            last_periodic: 0,
+            registration,
+            trimmed_bytes: 0,
+        })
+    }
+
+    /// Makes what a submission uses resident; `value` is the progress value that it will complete, `written` says which of
+    /// the surfaces it writes. What is on the list already costs nothing.
+    ///
+    /// # Errors
+    /// `NO_MEMORY` when it does not fit even alone.
+    // spec: memory §5.2
+    pub fn use_surfaces(
+        &mut self,
+        gpu: &Gpu,
+        surfaces: &[(&Surface, bool)],
+        value: u64,
+    ) -> Result<MadeResident, UmdError> {
+        let handle = |surface: &Surface| surface.allocation().handle();
+        let wanted: BTreeSet<RawHandle> = surfaces.iter().map(|(surface, _)| handle(surface)).collect();
+        let missing: Vec<RawHandle> =
+            wanted.iter().copied().filter(|handle| !self.entries.contains_key(handle)).collect();
+        let mut wait_for = surfaces.iter().map(|(surface, _)| surface.mapped_at()).max().filter(|value| *value > 0);
+        if !missing.is_empty()
+            && let Some(value) = self.make_resident(gpu, &missing, &wanted)?
+        {
+            wait_for = Some(wait_for.unwrap_or(0).max(value));
+        }
+        for (surface, written) in surfaces {
+            let known = self.entries.get(&handle(surface)).copied();
+            let before = known.is_some_and(|entry| entry.written);
+            if let Some(entry) = known {
+                self.order.remove(&(entry.last_use, handle(surface)));
+            }
+            let entry = Entry { last_use: value, bytes: surface.bytes(), written: before || *written };
+            self.entries.insert(handle(surface), entry);
+            self.order.insert((value, handle(surface)));
+        }
+        Ok(MadeResident { wait_for })
+    }
+
+    /// A surface is about to be destroyed: it leaves the list with it.
+    pub fn forget(&mut self, surface: &Surface) {
+        let handle = surface.allocation().handle();
+        if let Some(entry) = self.entries.remove(&handle) {
+            self.order.remove(&(entry.last_use, handle));
+        }
+    }
+
+    /// Does what the kernel has asked for since the last call. `completed`: the progress value that the GPU has reached.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    // spec: memory §5.4
+    pub fn honour_trims(&mut self, gpu: &Gpu, completed: u64) -> Result<(), UmdError> {
+        while let Some(told) = gpu.device().link().take_notification() {
+            let NotificationKind::Trim { flags, bytes_to_trim } = told.kind else { continue };
+            if told.registration != self.registration.handle() {
+                continue;
+            }
+            if flags.contains(TrimFlags::PERIODIC_TRIM) {
+                let unused: Vec<RawHandle> = self
+                    .order
+                    .iter()
+                    .take_while(|(last_use, _)| *last_use <= self.last_periodic)
+                    .map(|(_, handle)| *handle)
+                    .collect();
+                self.evict(gpu, &unused)?;
+            }
+            if flags.intersects(TrimFlags::PERIODIC_TRIM | TrimFlags::RESTART_PERIODIC_TRIM) {
+                self.last_periodic = completed;
+            }
+            if flags.contains(TrimFlags::TRIM_TO_BUDGET) {
+                self.trim(gpu, bytes_to_trim, &BTreeSet::new())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Surfaces on the list.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Bytes given back so far because the kernel asked or refused.
+    pub fn trimmed_bytes(&self) -> u64 {
+        self.trimmed_bytes
+    }
+
+    fn make_resident(
+        &mut self,
+        gpu: &Gpu,
+        missing: &[RawHandle],
+        wanted: &BTreeSet<RawHandle>,
+    ) -> Result<Option<u64>, UmdError> {
+        let mut flags = MakeResidentFlags::empty();
+        loop {
+            let refusal = match gpu.paging().make_resident(missing.to_vec(), flags) {
+                Ok(Residency::Resident) => return Ok(None),
+                Ok(Residency::Pending { paging_fence_value }) => return Ok(Some(paging_fence_value)),
+                Err(refusal) if refusal.bytes_to_trim > 0 => refusal,
+                Err(refusal) => return Err(refusal.into()),
+            };
+            if self.trim(gpu, refusal.bytes_to_trim, wanted)? > 0 {
+                continue;
+            }
+            flags = further(gpu, flags, &refusal)?.ok_or(refusal)?;
+        }
+    }
+
+    /// Evicts the longest unused, at least so many bytes if there are; how many it were.
+    fn trim(&mut self, gpu: &Gpu, bytes: u64, keep: &BTreeSet<RawHandle>) -> Result<u64, UmdError> {
+        let mut given = 0;
+        let mut victims = Vec::new();
+        for (_, handle) in self.order.iter().filter(|(_, handle)| !keep.contains(handle)) {
+            if given >= bytes {
+                break;
+            }
+            given += self.entries[handle].bytes;
+            victims.push(*handle);
+        }
+        self.evict(gpu, &victims)?;
+        Ok(given)
+    }
+
+    fn evict(&mut self, gpu: &Gpu, victims: &[RawHandle]) -> Result<(), UmdError> {
+        let (written, clean): (Vec<RawHandle>, Vec<RawHandle>) =
+            victims.iter().copied().partition(|handle| self.entries[handle].written);
+        for (list, not_written) in [(written, false), (clean, true)] {
+            if list.is_empty() {
+                continue;
+            }
+            let mut flags = EvictFlags::EVICT_ONLY_IF_NECESSARY;
+            flags.set(EvictFlags::NOT_WRITTEN_TO, not_written);
+            gpu.device().evict(list.clone(), flags)?;
+            for handle in list {
+                let entry = self.entries.remove(&handle).expect("it was on the list");
+                self.order.remove(&(entry.last_use, handle));
+                self.trimmed_bytes += entry.bytes;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The next harder way to ask, when there is nothing left to give back; `None`: there is none.
+// spec: memory §5.2
+pub fn further(gpu: &Gpu, flags: MakeResidentFlags, refusal: &Refusal) -> Result<Option<MakeResidentFlags>, UmdError> {
+    let cant_trim = MakeResidentFlags::CANT_TRIM_FURTHER;
+    if flags.is_empty() {
+        return Ok(Some(cant_trim));
+    }
+    // MustSucceed costs the device when it fails, so it is not said of what can never fit.
+    let segments = gpu.adapter().info()?.segments;
+    let largest = segments.iter().filter(|segment| !segment.aperture).map(|segment| segment.size_bytes).max();
+    let hopeful = flags == cant_trim && refusal.bytes_to_trim <= largest.unwrap_or(0);
+    Ok(hopeful.then_some(cant_trim | MakeResidentFlags::MUST_SUCCEED))
+}
