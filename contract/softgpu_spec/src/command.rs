@@ -60,6 +60,13 @@ pub enum Command<'a> {
         /// The pattern.
         pattern: u32,
     },
+    /// Stores the 64-bit words that follow, from `va` on.
+    Store {
+        /// From here on.
+        va: u64,
+        /// What.
+        words: &'a [u64],
+    },
     /// Kernel `touch`: reads every byte of the range, or reads and writes it back changed.
     Touch {
         /// From here on.
@@ -128,6 +135,14 @@ pub enum Command<'a> {
         bytes: u64,
         /// The pattern.
         pattern: u32,
+    },
+    /// Privileged: reads the 64-bit word at a bus address and throws it away; with `write` it writes back what it read.
+    /// Whatever the bus still holds for that address is carried out before.
+    TouchPhysical {
+        /// Which word.
+        bus: u64,
+        /// Whether it writes.
+        write: bool,
     },
     /// Privileged: writes page-table entries `first…` of the table at bus address `table`, each given.
     WriteEntries {
@@ -219,6 +234,7 @@ mod op {
     pub const TIMESTAMP: u8 = 0x04;
     pub const COPY: u8 = 0x10;
     pub const FILL: u8 = 0x11;
+    pub const STORE: u8 = 0x12;
     pub const TOUCH: u8 = 0x20;
     pub const PATTERN: u8 = 0x21;
     pub const CHECK: u8 = 0x22;
@@ -230,6 +246,7 @@ mod op {
     pub const WRITE_ENTRY_RUN: u8 = 0x83;
     pub const MAP_APERTURE: u8 = 0x84;
     pub const FLUSH_TLB: u8 = 0x85;
+    pub const TOUCH_PHYSICAL: u8 = 0x86;
 }
 
 /// The most words that one command can have.
@@ -247,6 +264,8 @@ impl<'a> Command<'a> {
             Command::Copy { .. } | Command::Pattern { .. } | Command::Checksum { .. } | Command::Saxpy { .. } => 4,
             Command::Fill { .. } | Command::Touch { .. } | Command::FillPhysical { .. } => 3,
             Command::Check { .. } => 6,
+            Command::Store { words, .. } => 2 + words.len(),
+            Command::TouchPhysical { .. } => 2,
             Command::CopyPhysical { .. } | Command::FlushTlb { .. } => 4,
             Command::WriteEntries { entries, .. } => 3 + entries.len(),
             Command::WriteEntryRun { .. } | Command::MapAperture { .. } => 5,
@@ -278,6 +297,11 @@ impl<'a> Command<'a> {
                 out.extend([head(op::COPY, 0), source_va, target_va, bytes])
             }
             Command::Fill { va, bytes, pattern } => out.extend([head(op::FILL, pattern), va, bytes]),
+            Command::Store { va, words } => {
+                out.extend([head(op::STORE, 0), va]);
+                out.extend_from_slice(words);
+            }
+            Command::TouchPhysical { bus, write } => out.extend([head(op::TOUCH_PHYSICAL, u32::from(write)), bus]),
             Command::Touch { va, bytes, write } => out.extend([head(op::TOUCH, u32::from(write)), va, bytes]),
             Command::Pattern { va, bytes, seed } => out.extend([head(op::PATTERN, 0), va, bytes, seed]),
             Command::Check { va, bytes, seed, report_va, tag } => {
@@ -378,6 +402,11 @@ impl<'a> Command<'a> {
                 need(3)?;
                 Command::Fill { va: body[1], bytes: eights(body[2])?, pattern: operand }
             }
+            op::STORE if length >= 3 => Command::Store { va: body[1], words: &body[2..] },
+            op::TOUCH_PHYSICAL => {
+                need(2)?;
+                Command::TouchPhysical { bus: body[1], write: operand != 0 }
+            }
             op::TOUCH => {
                 need(3)?;
                 Command::Touch { va: body[1], bytes: eights(body[2])?, write: operand != 0 }
@@ -442,7 +471,7 @@ impl<'a> Command<'a> {
                 need(4)?;
                 Command::FlushTlb { root: body[1], first_va: body[2], last_va: body[3] }
             }
-            op::WAIT | op::SIGNAL | op::WRITE_ENTRIES => {
+            op::WAIT | op::SIGNAL | op::STORE | op::WRITE_ENTRIES => {
                 return Err(DecodeError::Operand { opcode, rule: "the word count is wrong" });
             }
             other => return Err(DecodeError::Opcode(other)),
@@ -456,6 +485,7 @@ impl<'a> Command<'a> {
             self,
             Command::CopyPhysical { .. }
                 | Command::FillPhysical { .. }
+                | Command::TouchPhysical { .. }
                 | Command::WriteEntries { .. }
                 | Command::WriteEntryRun { .. }
                 | Command::MapAperture { .. }
@@ -483,6 +513,8 @@ mod tests {
             Command::Timestamp { va: 8 },
             Command::Copy { source_va: 1, target_va: 2, bytes: 8 },
             Command::Fill { va: 1, bytes: 16, pattern: 0xffff_0001 },
+            Command::Store { va: 8, words: &entries },
+            Command::TouchPhysical { bus: 8, write: true },
             Command::Touch { va: 1, bytes: 16, write: true },
             Command::Pattern { va: 1, bytes: 16, seed: 3 },
             Command::Check { va: 1, bytes: 16, seed: 3, report_va: 4, tag: 5 },

@@ -31,7 +31,14 @@ impl Execution<'_> {
     pub(crate) fn bulk(&mut self, command: &Command<'_>) -> Result<Outcome, Fault> {
         let space = Space::Virtual(self.queue.root);
         match *command {
-            Command::Copy { source_va, target_va, bytes } => self.copy(space, source_va, target_va, bytes),
+            Command::Copy { source_va, target_va, bytes } => {
+                let before = self.flight.progress;
+                let outcome = self.copy(space, source_va, target_va, bytes);
+                if self.queue.privileged {
+                    self.face.counters.copy_bytes.add(self.flight.progress - before);
+                }
+                outcome
+            }
             Command::CopyPhysical { source_bus, target_bus, bytes } => {
                 let before = self.flight.progress;
                 let outcome = self.copy(Space::Bus, source_bus, target_bus, bytes);

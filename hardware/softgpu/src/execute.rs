@@ -1,6 +1,7 @@
 //! Commands: what each does. One command at a time, on behalf of the engine that holds it; long ones give way between
 //! pieces when somebody asks for the engine.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use device_port::Observation;
@@ -68,6 +69,13 @@ impl<'a> Execution<'a> {
                 Word::store(target.word, self.gpu.now());
                 Ok(Outcome::Done)
             }
+            Command::Store { va, words } => {
+                for (index, value) in (0u64..).zip(words) {
+                    Word::store(self.word(va.wrapping_add(index * 8), Access::Write)?.word, *value);
+                }
+                Ok(Outcome::Done)
+            }
+            Command::TouchPhysical { bus, write } => self.touch_physical(bus, write),
             Command::WriteEntries { table, first, entries } => {
                 let (memory, word) = self.table_entry(table, first)?;
                 entries.iter().zip(0..).for_each(|(entry, index)| Word::store(memory.word(word + index * 8), *entry));
@@ -234,6 +242,20 @@ impl<'a> Execution<'a> {
             Word::store(self.gpu.bus.local.word(entries + index * 8), aperture_entry::to(page));
         }
         self.face.counters.entries_written.add(count);
+        Ok(Outcome::Done)
+    }
+
+    /// One word, for the bus's sake: the sequentially consistent access orders everything before it.
+    fn touch_physical(&self, bus: u64, write: bool) -> Result<Outcome, Fault> {
+        if !bus.is_multiple_of(8) {
+            return Err(Fault { address: bus, cause: fault::BAD_ADDRESS, level: 0 });
+        }
+        let site = self.gpu.bus.site(bus)?;
+        if write {
+            self.gpu.bus.write_word(site).fetch_or(0, Ordering::SeqCst);
+        } else {
+            std::hint::black_box(self.gpu.bus.read_word(site).load(Ordering::SeqCst));
+        }
         Ok(Outcome::Done)
     }
 

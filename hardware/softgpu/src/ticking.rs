@@ -152,6 +152,8 @@ fn shape(command: &Command<'_>) -> (Option<&'static str>, u64, [Operand; 2]) {
         Command::MapAperture { count, .. } => (Some("aperture update"), count.saturating_mul(8), [Nothing, Nothing]),
         Command::FlushTlb { .. } => (Some("TLB flush"), 0, [Nothing, Nothing]),
         Command::Nop
+        | Command::Store { .. }
+        | Command::TouchPhysical { .. }
         | Command::Wait { .. }
         | Command::Signal { .. }
         | Command::Branch { .. }

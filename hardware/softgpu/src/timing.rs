@@ -86,7 +86,12 @@ impl Timing {
         };
         let entries = |count: u64| count.saturating_mul(self.entry_ps).div_ceil(1000);
         let work = match *command {
-            Command::Nop | Command::Branch { .. } | Command::Timestamp { .. } | Command::FlushTlb { .. } => 0,
+            Command::Nop
+            | Command::Branch { .. }
+            | Command::Timestamp { .. }
+            | Command::FlushTlb { .. }
+            | Command::Store { .. }
+            | Command::TouchPhysical { .. } => 0,
             Command::Wait { .. } => self.wait_ns,
             Command::Signal { .. } => self.signal_ns,
             Command::Copy { bytes, .. }

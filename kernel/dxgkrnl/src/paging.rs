@@ -13,6 +13,7 @@ mod deferred;
 mod mapping;
 mod operation;
 mod rotation;
+mod scratch;
 
 use std::collections::VecDeque;
 
@@ -30,6 +31,7 @@ use crate::adapter::{Adapter, Payload, RingWait, Waiter};
 use crate::machine::Cx;
 use crate::paging::buffer::Progress;
 use crate::paging::deferred::Deferred;
+use crate::paging::scratch::Scratch;
 use crate::start::StartError;
 
 /// The paging ring of one adapter.
@@ -50,8 +52,12 @@ pub struct PagingRing {
     last_done: u64,
     last_paging_queue: u64,
     progress_value: u64,
-    /// Nothing is built before the ring's progress reaches this: an allocation is to come to rest.
+    /// Nothing is built before the ring's progress reaches this: an allocation is to come to rest, or the scratch area is
+    /// taken.
     hold_until: u64,
+    scratch: Scratch,
+    /// The driver takes aperture maps as device pages (`MapAperture2Supported`).
+    device_pages: bool,
     /// The scheduler holds the ring behind a wait packet.
     waiting_packet: bool,
     /// Devices are to stand still before the work at its head.
@@ -113,6 +119,8 @@ impl PagingRing {
             last_paging_queue: 0,
             progress_value: 0,
             hold_until: 0,
+            scratch: Scratch::default(),
+            device_pages: false,
             waiting_packet: false,
             waiting_suspension: false,
             waiting_progress: false,
@@ -161,6 +169,7 @@ impl Adapter {
     /// Creates the paging hardware queue and its buffers.
     // spec: memory §1.11, memory §4.7
     pub fn start_ring(&mut self, cx: &mut Cx<'_>, node: NodeId, info: PagingBufferInfo) -> Result<(), StartError> {
+        self.ring.device_pages = self.miniport.adapter_caps().map_aperture2_supported;
         let progress = self
             .create_fence(cx, None, ProcessId::SYSTEM, 0)
             .map_err(|_| StartError::Memory("the paging ring's fence"))?;
@@ -358,6 +367,7 @@ impl Adapter {
             }
         }
         self.build_buffers(cx);
+        self.clear_slots(cx);
         self.run_deferred(cx);
         self.watch_progress(cx);
     }

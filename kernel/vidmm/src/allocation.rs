@@ -151,7 +151,7 @@ impl<F> Allocation<F> {
 }
 
 /// The part of a page list that holds `count` pages from page `first` on.
-pub(crate) fn cut(runs: &[PageRun], first: u64, count: u64) -> Vec<PageRun> {
+pub fn cut(runs: &[PageRun], first: u64, count: u64) -> Vec<PageRun> {
     let (mut skip, mut left) = (first, count);
     let mut part = Vec::new();
     for run in runs {

@@ -21,7 +21,7 @@
 //! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
 //! `plan`, `rank`, `victim` content in and out; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `offer` and
 //! `pin` what may go and what must stay; `idle` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `entry`, `space`, `page_table`, `tables` addresses;
-//! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does; `usage` numbers; `policy` every free choice.
+//! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage` numbers; `policy` every free choice.
 
 mod allocation;
 mod budget;
@@ -41,6 +41,7 @@ mod policy;
 mod pool;
 mod rank;
 mod residency;
+mod scratch;
 mod segment;
 mod slab;
 mod space;
@@ -54,7 +55,7 @@ mod usage;
 mod victim;
 mod vidmm;
 
-pub use allocation::AllocationError;
+pub use allocation::{AllocationError, cut as cut_pages};
 pub use budget::{BudgetChange, ProcessPriority, ReservationError};
 pub use host_aperture::{WindowMap, WindowPages};
 pub use lock::{LockError, LockPlan};
@@ -66,6 +67,7 @@ pub use pin::{PinError, PriorityError};
 pub use policy::Policy;
 pub use pool::{FramePool, Movable, Relocation};
 pub use residency::{EvictError, EvictFlags, MakeResidentError, MakeResidentFlags};
+pub use scratch::ScratchSlot;
 pub use segment::{BankTable, MemoryLayout, MemoryTotals, Segment, SegmentDescription, SegmentError};
 pub use slab::{AllocationId, DeviceId, SpaceId};
 pub use space::SpaceKind;

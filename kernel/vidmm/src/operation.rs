@@ -79,6 +79,8 @@ pub enum Operation {
         backing: Vec<PageRun>,
         /// Cacheable pages go into a coherent aperture.
         cache_coherent: bool,
+        /// The driver wants to know where the CPU sees them (`MapApertureCpuVisible`): they are one run.
+        cpu_visible: bool,
     },
     /// Redirects aperture pages to the dummy page.
     UnmapAperture {
@@ -94,6 +96,15 @@ pub enum Operation {
         number_of_pages: u64,
         /// System physical address of the dummy page.
         dummy_page: u64,
+    },
+    /// Tells the driver that a range of an allocation with NotifyEviction is about to leave system memory.
+    NotifyEviction {
+        /// Which.
+        allocation: KmdAllocation,
+        /// Bytes.
+        size_bytes: u64,
+        /// Its system pages.
+        backing: Vec<PageRun>,
     },
     /// Tells the driver that an allocation with ExplicitResidencyNotification came or goes.
     NotifyResidency {
@@ -152,18 +163,19 @@ pub struct Part {
 }
 
 impl Operation {
-    /// The part that follows the first `done_bytes` of the operation, at most `pages_max` long. Only content is cut;
-    /// everything else is one part, and so is a transfer of nothing.
-    // spec: memory §3.2
-    pub fn part(&self, done_bytes: u64, pages_max: Pages) -> Part {
-        let size = match self {
-            Operation::Transfer { size_bytes, .. } | Operation::Fill { size_bytes, .. } => *size_bytes,
-            _ => 0,
+    /// The part that follows the first `done_bytes` of the operation. Transfers are cut at `transfer_max`; what is shown
+    /// in the scratch area is cut at a window of it besides. Everything else is one part, and so is a transfer of nothing.
+    // spec: memory §3.2, memory §4.7
+    pub fn part(&self, done_bytes: u64, transfer_max: Pages, window: Option<Pages>) -> Part {
+        let whole = Pages(u64::MAX / PAGE_BYTES);
+        let (size, most) = match self {
+            Operation::Transfer { size_bytes, .. } => (*size_bytes, transfer_max.min(window.unwrap_or(whole))),
+            Operation::Fill { size_bytes, .. } => (*size_bytes, window.unwrap_or(whole)),
+            Operation::NotifyEviction { size_bytes, .. } => (*size_bytes, window.unwrap_or(whole)),
+            _ => (0, whole),
         };
-        let cut = matches!(self, Operation::Transfer { .. });
         let left = size.checked_sub(done_bytes).expect("no more is done than there is");
-        let most = pages_max.bytes().max(PAGE_BYTES);
-        let size_bytes = if cut { left.min(most) } else { left };
+        let size_bytes = left.min(most.bytes().max(PAGE_BYTES));
         Part { offset_bytes: done_bytes, size_bytes, first: done_bytes == 0, last: size_bytes == left }
     }
 }
@@ -190,7 +202,7 @@ mod tests {
     fn parts(operation: &Operation, pages_max: u64) -> Vec<(u64, u64, bool, bool)> {
         let (mut done, mut parts) = (0, Vec::new());
         loop {
-            let part = operation.part(done, Pages(pages_max));
+            let part = operation.part(done, Pages(pages_max), None);
             parts.push((part.offset_bytes / PAGE_BYTES, part.size_bytes / PAGE_BYTES, part.first, part.last));
             done += part.size_bytes;
             if part.last {
@@ -206,5 +218,11 @@ mod tests {
         assert_eq!(parts(&transfer(6), 3), [(0, 3, true, false), (3, 3, false, true)]);
         assert_eq!(parts(&transfer(3), 3), [(0, 3, true, true)], "a one-shot transfer has both");
         assert_eq!(parts(&transfer(0), 3), [(0, 0, true, true)], "nothing is one transfer too");
+        let part = transfer(9).part(4 * PAGE_BYTES, Pages(3), Some(Pages(2)));
+        assert_eq!(
+            (part.size_bytes, part.first, part.last),
+            (2 * PAGE_BYTES, false, false),
+            "the smaller limit counts"
+        );
     }
 }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use ddi::KmdAllocation;
 use wddm_types::{CpuRun, FencePoint, GpuVa, PageRun, PhysicalAddress, SegmentId};
 
-pub(crate) use crate::operation::{Direction, Operation};
 use crate::host_aperture::WindowPages;
+pub(crate) use crate::operation::{Direction, Operation};
 use crate::slab::{AllocationId, DeviceId, SpaceId};
 
 /// One piece of paging work. Works enter the adapter's one paging ring in the order in which VidMm returned them.

@@ -55,6 +55,13 @@ pub struct Policy {
     pub transfer_pages_max: Pages,
     /// Most windows of a CPU host aperture that are kept after the last unlock (memory §6.6).
     pub windows_kept_max: usize,
+    /// The driver pages by GPU virtual address (memory §3.3): nothing is announced when it is dropped, and nothing goes
+    /// through an aperture, because both ends of a copy are addresses.
+    pub paging_by_gpu_va: bool,
+    /// Pages of one window of the paging process's scratch area (memory §4.7): the longest chunk of a copy by address.
+    pub scratch_window: Pages,
+    /// Slots of two windows each: so many chunks are under way at once.
+    pub scratch_slots: u32,
 }
 
 impl Policy {
@@ -78,6 +85,9 @@ impl Policy {
             write_back_ahead: false,
             transfer_pages_max: Pages(65536),
             windows_kept_max: usize::MAX,
+            paging_by_gpu_va: false,
+            scratch_window: Pages(512),
+            scratch_slots: 8,
         }
     }
 }

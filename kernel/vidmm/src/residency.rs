@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ddi::KmdAllocation;
+use ddi::{AllocationFlags, KmdAllocation};
 use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::allocation::Placement;
@@ -357,6 +357,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 offset_in_pages: run.first,
                 backing: allocation.backing.clone(),
                 cache_coherent: cache_coherent(place, &allocation.info),
+                cpu_visible: allocation.info.flags.contains(AllocationFlags::MAP_APERTURE_CPU_VISIBLE),
             });
         }
         writer.show(&self.spaces, &self.allocations[id], id, None, 0, pages, batch);

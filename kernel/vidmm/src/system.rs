@@ -67,6 +67,7 @@ impl<F: Copy + Eq> VidMm<F> {
             offset_in_pages: run.first,
             backing: vec![pages],
             cache_coherent: false,
+            cpu_visible: false,
         };
         Ok((PhysicalAddress { segment, offset: run.first * PAGE_BYTES }, operation))
     }

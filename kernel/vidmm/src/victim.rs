@@ -11,7 +11,7 @@
 //! | clean | yes | dropped |
 //! | clean | no (filled, never written) | dropped; the next commit fills again |
 
-use ddi::{AllocationFlags, AllocationInfo, SegmentFlags};
+use ddi::{AllocationFlags, AllocationFlags2, AllocationInfo, SegmentFlags};
 use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::allocation::{Allocation, Placement};
@@ -87,9 +87,10 @@ impl<F: Copy + Eq> VidMm<F> {
             let copied = (extent.dirty || listed) && cause != Cause::Destroy && !lost;
             let address = self.segments[index].descriptor.base_address + extent.frame * PAGE_BYTES;
             if copied {
-                copy_out(&mut self.segments, allocation, &extent, (segment, address), dummy_page, batch);
+                let through = !self.policy.paging_by_gpu_va;
+                copy_out(&mut self.segments, allocation, &extent, (segment, address), dummy_page, through, batch);
                 allocation.valid.insert(extent.page, extent.count);
-            } else if cause != Cause::Destroy {
+            } else if cause != Cause::Destroy && !self.policy.paging_by_gpu_va {
                 // spec: memory §3.3, operation 2
                 let allocation = allocation.info.allocation;
                 batch.out.push(Operation::Discard { allocation, segment, address });
@@ -133,6 +134,14 @@ impl<F: Copy + Eq> VidMm<F> {
         let allocation = &mut self.allocations[id];
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
         batch.leaving.extend(allocation.goes());
+        // spec: memory §3.4, operation 22: only what leaves an aperture or system memory
+        if allocation.info.flags2.contains(AllocationFlags2::NOTIFY_EVICTION) {
+            batch.leaving.push(Operation::NotifyEviction {
+                allocation: allocation.info.allocation,
+                size_bytes: allocation.bytes(),
+                backing: allocation.backing.clone(),
+            });
+        }
         allocation.placement = Placement::None;
         allocation.last_work = batch.serial;
         let (pages, kmd_allocation) = (allocation.pages, allocation.info.allocation);
@@ -190,10 +199,12 @@ fn copy_out<F>(
     extent: &Extent,
     from: (SegmentId, u64),
     dummy_page: u64,
+    may_go_through: bool,
     batch: &mut Batch<F>,
 ) {
     let backing = allocation.backing_of(extent.page, extent.count);
-    let window = allocation.info.eviction_segments.iter().find_map(|id| {
+    let mut apertures = allocation.info.eviction_segments.iter().filter(|_| may_go_through);
+    let window = apertures.find_map(|id| {
         let run = segments[usize::from(id.0) - 1].pool.take_contiguous(extent.count, 1, false)?;
         Some((id, run))
     });
@@ -211,6 +222,7 @@ fn copy_out<F>(
             offset_in_pages: run.first,
             backing: backing.clone(),
             cache_coherent: cache_coherent(aperture, &allocation.info),
+            cpu_visible: false,
         });
     }
     batch.out.push(Operation::Transfer {

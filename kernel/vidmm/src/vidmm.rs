@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use ddi::{AllocationInfo, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PageTableLevelDesc};
+use ddi::{AllocationFlags, AllocationInfo, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PageTableLevelDesc};
 use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId, SegmentSet};
 
 use crate::allocation::{self, Allocation, AllocationError, Placement};
@@ -259,7 +259,13 @@ impl<F: Copy + Eq> VidMm<F> {
         let info = self.with_system_alias(info);
         let pages = allocation::check(&info, &self.segments)?;
         self.decommit_for(pages);
-        let backing = self.system.take_scattered(pages).ok_or(AllocationError::NoBackingStore)?;
+        // What the CPU is to see at one address lies in one piece (memory §3.4, operation 17).
+        let backing = if info.flags.contains(AllocationFlags::MAP_APERTURE_CPU_VISIBLE) {
+            self.system.take_contiguous(pages, 1, false).map(|run| vec![run])
+        } else {
+            self.system.take_scattered(pages)
+        };
+        let backing = backing.ok_or(AllocationError::NoBackingStore)?;
         let system_only = info.supported_segments.iter().all(|id| self.segment(id).is_aperture());
         let valid = if system_only { PageSet::all(pages) } else { PageSet::default() };
         let id = self.allocations.insert(Allocation {

@@ -10,23 +10,32 @@
 //! | Transfer | `CopyPhysical`, one for each piece that is contiguous at both ends |
 //! | Fill | `FillPhysical` |
 //! | MapApertureSegment | `MapAperture`, one for each run of the MDL |
+//! | MapApertureSegment2 | the same for each run of consecutive pages of the ADL |
 //! | UnmapApertureSegment | `MapAperture` with step 0 to the dummy page |
+//! | ReadPhysical, WritePhysical | `TouchPhysical` |
+//! | VirtualTransfer, VirtualFill | `Copy`, `Fill` in the paging process's space |
+//! | CopyPageTableEntries | `Copy`, one for each range: the tables are mapped there |
+//! | UpdateContextAllocation | `Store`: the private data are an offset and the words that go there |
 //! | UpdatePageTable | `WriteEntryRun` |
 //! | FlushTlb | `FlushTlb` |
 //! | SignalMonitoredFence | `Signal` |
+//! | DiscardContent, NotifyResidency, NotifyFenceResidency, NotifyAlloc | none: the device keeps nothing beside the frames |
 //!
 //! The same commands are carried out by the CPU in `immediate` when there is no buffer.
 
-use ddi::{BuildPagingBuffer, Mdl, PageTableUpdateMode, PagingOp, PagingStatus, Pte, PteFlags, TransferEnd};
-use softgpu_spec::bus::{PAGE_BYTES, SYSTEM_BASE};
+use ddi::{BuildPagingBuffer, CopyEntries, PageTableUpdateMode, PagingOp, PagingStatus, Pte, PteFlags};
+use softgpu_spec::bus::PAGE_BYTES;
 use softgpu_spec::{Command, page_table};
-use wddm_types::{PageRun, PhysicalAddress};
+use wddm_types::PhysicalAddress;
 
 use crate::driver::SoftGpuKmd;
 use crate::gpu_va;
+use crate::paging::pages::{Cursor, End};
 use crate::segments::{APERTURE, Geometry};
 
 use PagingStatus::Fatal;
+
+mod pages;
 
 impl SoftGpuKmd {
     // spec: memory §3.1, memory §3.2
@@ -34,8 +43,8 @@ impl SoftGpuKmd {
         let geometry = self.geometry.ok_or(Fatal("the device is not started"))?;
         build.written = 0;
         let mut pieces = Pieces::new(&geometry, &build.operation, build.multipass_offset)?;
-        let mut words = Vec::new();
-        while let Some(command) = pieces.next()? {
+        let (mut words, mut inline) = (Vec::new(), Vec::new());
+        while let Some(command) = pieces.next(&mut inline)? {
             if build.immediate {
                 self.execute(&geometry, command)?;
                 continue;
@@ -60,33 +69,23 @@ enum Pieces<'a> {
     Copy { source: End<'a>, target: End<'a>, left: u64, done: u64 },
     /// Aperture pages from `first` on, to the pages of an MDL.
     Map { pages: Cursor<'a>, first: u64, left: u64, done: u64 },
+    /// Entries from table to table.
+    Entries { ranges: &'a [CopyEntries], done: u64 },
+    /// Words from an address on.
+    Store { va: u64, data: &'a [u8], done: u64 },
     /// One command, or none.
     One(Option<Command<'static>>),
 }
 
-/// An end of a copy, with the place reached.
-enum End<'a> {
-    /// Contiguous: the bus address.
-    Bus(u64),
-    /// System pages.
-    Mdl(Cursor<'a>),
-}
-
-/// A place in an MDL.
-struct Cursor<'a> {
-    runs: &'a [PageRun],
-    /// Bytes into the first of `runs`.
-    into: u64,
-}
+/// Words in one `Store`.
+const STORE_WORDS_MAX: usize = 64;
 
 impl<'a> Pieces<'a> {
     /// The pieces of an operation from `multipass` on.
     fn new(geometry: &Geometry, operation: &PagingOp<'a>, multipass: u64) -> Result<Pieces<'a>, PagingStatus> {
         match *operation {
             PagingOp::Transfer { transfer_offset, size_bytes, source, destination, mdl_offset, .. } => {
-                if !size_bytes.is_multiple_of(8) {
-                    return Err(Fatal("a transfer is made of 64-bit words"));
-                }
+                whole_words(size_bytes)?;
                 let end = |end| End::new(geometry, end, transfer_offset, mdl_offset, size_bytes);
                 // spec: memory §3.5: after a reset the size is 0, there is nothing to copy
                 let (mut source, mut target) =
@@ -97,9 +96,7 @@ impl<'a> Pieces<'a> {
                 Ok(Pieces::Copy { source, target, left, done: multipass })
             }
             PagingOp::Fill { size_bytes, pattern, segment, address, .. } => {
-                if !size_bytes.is_multiple_of(8) {
-                    return Err(Fatal("a fill is made of 64-bit words"));
-                }
+                whole_words(size_bytes)?;
                 let target_bus = geometry.bus_of_range(segment, address, size_bytes).ok_or(OUTSIDE)?;
                 Ok(Pieces::One((size_bytes > 0).then_some(Command::FillPhysical {
                     target_bus,
@@ -137,20 +134,38 @@ impl<'a> Pieces<'a> {
                 let root = geometry.table_offset(root).ok_or(OUTSIDE)?;
                 Ok(Pieces::One(Some(Command::FlushTlb { root, first_va: start.0, last_va: end.0 })))
             }
-            // The device keeps nothing beside the frames themselves: there is nothing to throw away and nothing to note.
-            PagingOp::DiscardContent { .. } | PagingOp::NotifyResidency { .. } => Ok(Pieces::One(None)),
-            // What the driver did not ask for must not come.
-            PagingOp::ReadPhysical { .. }
-            | PagingOp::WritePhysical { .. }
-            | PagingOp::SpecialLockTransfer { .. }
-            | PagingOp::VirtualTransfer { .. }
-            | PagingOp::VirtualFill { .. }
-            | PagingOp::InitContextResource { .. }
-            | PagingOp::UpdateContextAllocation { .. }
-            | PagingOp::CopyPageTableEntries { .. }
-            | PagingOp::MapApertureSegment2 { .. }
+            PagingOp::MapApertureSegment2 { segment, offset_in_pages, number_of_pages, adl, adl_offset, .. } => {
+                check_aperture(geometry, segment, offset_in_pages, number_of_pages)?;
+                let left =
+                    number_of_pages.checked_sub(multipass).ok_or(Fatal("the kernel changed a MultipassOffset"))?;
+                let mut pages = Cursor::device_pages(adl);
+                pages.advance_pages(adl_offset.checked_add(multipass).ok_or(OUTSIDE)?)?;
+                Ok(Pieces::Map { pages, first: offset_in_pages + multipass, left, done: multipass })
+            }
+            PagingOp::ReadPhysical { segment, address } => touch(geometry, segment, address, false),
+            PagingOp::WritePhysical { segment, address } => touch(geometry, segment, address, true),
+            PagingOp::VirtualTransfer { size_bytes, source, destination, .. } => {
+                whole_words(size_bytes)?;
+                let command = Command::Copy { source_va: source.0, target_va: destination.0, bytes: size_bytes };
+                Ok(Pieces::One((size_bytes > 0).then_some(command)))
+            }
+            PagingOp::VirtualFill { size_bytes, pattern, destination, .. } => {
+                whole_words(size_bytes)?;
+                let command = Command::Fill { va: destination.0, bytes: size_bytes, pattern };
+                Ok(Pieces::One((size_bytes > 0).then_some(command)))
+            }
+            PagingOp::CopyPageTableEntries { ranges } => Ok(Pieces::Entries { ranges, done: multipass }),
+            PagingOp::UpdateContextAllocation { va, size_bytes, private_data } => {
+                context_words(va, size_bytes, private_data, multipass)
+            }
+            // The device keeps nothing beside the frames themselves: there is nothing to throw away, to save or to note.
+            PagingOp::DiscardContent { .. }
+            | PagingOp::NotifyResidency { .. }
             | PagingOp::NotifyFenceResidency { .. }
-            | PagingOp::NotifyAlloc { .. } => Err(Fatal("an operation that the driver did not ask for")),
+            | PagingOp::NotifyAlloc { .. } => Ok(Pieces::One(None)),
+            PagingOp::InitContextResource { .. } => Err(Fatal("the driver has no context allocation")),
+            // Only for drivers with UseAlternateVA.
+            PagingOp::SpecialLockTransfer { .. } => Err(Fatal("an operation that the driver did not ask for")),
             PagingOp::SignalMonitoredFence { current, monitored, value } => {
                 if monitored.is_null() {
                     return Err(Fatal("the device signals native fences only: a signal needs a MonitoredValue"));
@@ -165,11 +180,29 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// The next command.
-    fn next(&mut self) -> Result<Option<Command<'static>>, PagingStatus> {
+    /// The next command; `words` is where inline data go.
+    fn next<'w>(&mut self, words: &'w mut Vec<u64>) -> Result<Option<Command<'w>>, PagingStatus> {
         match self {
             Pieces::One(command) => Ok(command.take()),
             Pieces::Copy { left: 0, .. } | Pieces::Map { left: 0, .. } => Ok(None),
+            Pieces::Entries { ranges, done } => {
+                let Some(range) = ranges.get(usize::try_from(*done).unwrap_or(usize::MAX)) else { return Ok(None) };
+                *done += 1;
+                entry_copy(range).map(Some)
+            }
+            Pieces::Store { va, data, done } => {
+                let left = &data[usize::try_from(*done).unwrap_or(usize::MAX).min(data.len())..];
+                let (part, _) = left.as_chunks::<8>();
+                let part = &part[..part.len().min(STORE_WORDS_MAX)];
+                if part.is_empty() {
+                    return Ok(None);
+                }
+                let at = *va + *done;
+                *done += part.len() as u64 * 8;
+                words.clear();
+                words.extend(part.iter().map(|bytes| u64::from_le_bytes(*bytes)));
+                Ok(Some(Command::Store { va: at, words }))
+            }
             Pieces::Copy { source, target, left, done } => {
                 let (source_bus, source_room) = source.here()?;
                 let (target_bus, target_room) = target.here()?;
@@ -196,82 +229,16 @@ impl<'a> Pieces<'a> {
     /// Where to resume.
     fn done(&self) -> u64 {
         match self {
-            Pieces::Copy { done, .. } | Pieces::Map { done, .. } => *done,
+            Pieces::Copy { done, .. }
+            | Pieces::Map { done, .. }
+            | Pieces::Entries { done, .. }
+            | Pieces::Store { done, .. } => *done,
             Pieces::One(_) => 0,
         }
     }
 }
 
 const OUTSIDE: PagingStatus = Fatal("an address outside its segment");
-const MDL_SHORT: PagingStatus = Fatal("the MDL has fewer pages than the operation");
-
-impl<'a> End<'a> {
-    /// The driver adds TransferOffset to a segment's address, never to an MDL, which is entered at MdlOffset.
-    // spec: memory §10.2
-    fn new(
-        geometry: &Geometry,
-        end: TransferEnd<'a>,
-        transfer_offset: u64,
-        mdl_offset: u64,
-        bytes: u64,
-    ) -> Result<End<'a>, PagingStatus> {
-        match end {
-            TransferEnd::Segment { segment, address } => {
-                let address = address.checked_add(transfer_offset).ok_or(OUTSIDE)?;
-                geometry.bus_of_range(segment, address, bytes).map(End::Bus).ok_or(OUTSIDE)
-            }
-            TransferEnd::Mdl(mdl) => Cursor::new(mdl, mdl_offset).map(End::Mdl),
-        }
-    }
-
-    /// Bus address here, and how many bytes go on from it without a gap.
-    fn here(&self) -> Result<(u64, u64), PagingStatus> {
-        match self {
-            End::Bus(bus) => Ok((*bus, u64::MAX)),
-            End::Mdl(cursor) => cursor.here().map(|(address, room)| (SYSTEM_BASE + address, room)),
-        }
-    }
-
-    fn advance(&mut self, bytes: u64) -> Result<(), PagingStatus> {
-        match self {
-            End::Bus(bus) => {
-                *bus += bytes;
-                Ok(())
-            }
-            End::Mdl(cursor) => cursor.advance(bytes),
-        }
-    }
-}
-
-impl<'a> Cursor<'a> {
-    fn new(mdl: Mdl<'a>, first_page: u64) -> Result<Cursor<'a>, PagingStatus> {
-        let mut cursor = Cursor { runs: mdl.runs, into: 0 };
-        cursor.advance(first_page.checked_mul(PAGE_BYTES).ok_or(MDL_SHORT)?)?;
-        Ok(cursor)
-    }
-
-    /// System address here, and the bytes left in this run.
-    fn here(&self) -> Result<(u64, u64), PagingStatus> {
-        let run = self.runs.first().ok_or(MDL_SHORT)?;
-        Ok((run.first * PAGE_BYTES + self.into, run.count.bytes() - self.into))
-    }
-
-    /// Goes on; to the very end is allowed, behind it is not.
-    fn advance(&mut self, bytes: u64) -> Result<(), PagingStatus> {
-        let mut left = bytes;
-        while let Some(run) = self.runs.first() {
-            let room = run.count.bytes() - self.into;
-            if left < room {
-                self.into += left;
-                return Ok(());
-            }
-            left -= room;
-            self.into = 0;
-            self.runs = &self.runs[1..];
-        }
-        if left == 0 { Ok(()) } else { Err(MDL_SHORT) }
-    }
-}
 
 fn check_aperture(
     geometry: &Geometry,
@@ -281,6 +248,48 @@ fn check_aperture(
 ) -> Result<(), PagingStatus> {
     let inside = segment == APERTURE && first.checked_add(count).is_some_and(|end| end <= geometry.aperture_pages());
     if inside { Ok(()) } else { Err(OUTSIDE) }
+}
+
+fn whole_words(bytes: u64) -> Result<(), PagingStatus> {
+    if bytes.is_multiple_of(8) { Ok(()) } else { Err(Fatal("content is made of 64-bit words")) }
+}
+
+/// 1 to 8 bytes at an address: the word that they are in.
+fn touch(
+    geometry: &Geometry,
+    segment: wddm_types::SegmentId,
+    address: u64,
+    write: bool,
+) -> Result<Pieces<'static>, PagingStatus> {
+    let bus = geometry.bus_of_range(segment, address / 8 * 8, 8).ok_or(OUTSIDE)?;
+    Ok(Pieces::One(Some(Command::TouchPhysical { bus, write })))
+}
+
+/// One range of entries: the tables lie in the queue's own space, so this is a copy of words.
+fn entry_copy(range: &CopyEntries) -> Result<Command<'static>, PagingStatus> {
+    let within = |start: u32| u64::from(start) + u64::from(range.count) <= u64::from(page_table::ENTRIES);
+    if !within(range.source_start) || !within(range.target_start) {
+        return Err(Fatal("entries beyond their table"));
+    }
+    let entry = |table: wddm_types::GpuVa, start: u32| table.0 + u64::from(start) * 8;
+    Ok(Command::Copy {
+        source_va: entry(range.source_table, range.source_start),
+        target_va: entry(range.target_table, range.target_start),
+        bytes: u64::from(range.count) * 8,
+    })
+}
+
+/// Words into a context allocation: the first of the driver's own private data says where, in bytes.
+fn context_words(va: wddm_types::GpuVa, size: u64, data: &[u8], multipass: u64) -> Result<Pieces<'_>, PagingStatus> {
+    let Some((offset, words)) = data.split_first_chunk::<8>() else {
+        return Err(Fatal("an update of a context allocation without an offset"));
+    };
+    let offset = u64::from_le_bytes(*offset);
+    let fits = offset.checked_add(words.len() as u64).is_some_and(|end| end <= size);
+    if !fits || !offset.is_multiple_of(8) || !words.len().is_multiple_of(8) {
+        return Err(Fatal("an update beyond its context allocation"));
+    }
+    Ok(Pieces::Store { va: va.0 + offset, data: words, done: multipass })
 }
 
 /// The entries of one update. Only entries that name pages count up; an invalid one has no page to count.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
 use ddi::{
-    AllocationFlags, AllocationInfo, BuildPagingBuffer, KmdAllocation, Miniport, PagingOp, PagingStatus, TransferEnd,
-    TransferFlags,
+    AdapterCaps, Adl, AllocNotice, AllocationFlags, AllocationFlags2, AllocationInfo, BuildPagingBuffer, KmdAllocation,
+    Miniport, PagingOp, PagingStatus, TransferEnd, TransferFlags, VirtualDirection,
 };
 use dxgk_host::{Host, Mode, ProcessLink};
 use kmt_calls::Refusal;
@@ -256,4 +256,104 @@ fn a_driver_is_told_when_its_allocations_come_and_go() {
         assert!(if resident { here.insert(allocation) } else { here.remove(&allocation) }, "each change once");
     }
     assert!(said.lock().unwrap().len() > 15);
+}
+
+/// A driver that pages by address gets no physical operation, and no chunk that is longer than its window.
+#[test]
+fn content_moves_by_address_when_the_driver_pages_so() {
+    // spec: memory §3.3, memory §4.7
+    let said: Shared<(u64, u64, VirtualDirection)> = Arc::default();
+    let seen = Arc::clone(&said);
+    let build = move |driver: &mut dyn Miniport, build: &mut BuildPagingBuffer<'_>| {
+        assert!(!matches!(build.operation.number(), 0..=2), "no physical move: {:?}", build.operation);
+        if let PagingOp::VirtualTransfer { allocation_offset, size_bytes, direction, source, destination, .. } =
+            build.operation
+        {
+            assert!(source.0.abs_diff(destination.0) >= size_bytes && size_bytes <= 2 * MIB);
+            seen.lock().unwrap().push((allocation_offset, size_bytes, direction));
+        }
+        driver.build_paging_buffer(build)
+    };
+    let caps = |caps: &mut AdapterCaps| caps.paging_by_gpu_va = true;
+    let whims = Whims { build: Box::new(build), caps: Box::new(caps), ..Whims::default() };
+    // Five chunks each way, of which the last is short.
+    let bytes = 9 * MIB;
+    exercise(&host_with(20 * MIB, whims), SurfaceKind::Local, bytes).expect("it works");
+    let seen = said.lock().unwrap();
+    assert!(seen.len() > 40);
+    for direction in [VirtualDirection::LocalToSystem, VirtualDirection::SystemToLocal] {
+        let moved = seen.iter().filter(|(_, _, way)| *way == direction).map(|(_, bytes, _)| bytes).sum::<u64>();
+        assert!(moved >= 30 * MIB, "{direction:?}: {moved}");
+    }
+    assert!(seen.iter().any(|(offset, bytes, _)| (*offset, *bytes) == (8 * MIB, MIB)), "{seen:?}");
+}
+
+#[test]
+fn an_aperture_is_mapped_by_device_pages_when_the_driver_understands_them() {
+    // spec: memory §3.3, memory §1.14
+    let said: Shared<(u64, bool, Option<u64>)> = Arc::default();
+    let seen = Arc::clone(&said);
+    let build = move |driver: &mut dyn Miniport, build: &mut BuildPagingBuffer<'_>| {
+        assert_ne!(build.operation.number(), 5, "the second form replaces the first");
+        if let PagingOp::MapApertureSegment2 {
+            allocation: Some(_), adl, number_of_pages, cpu_visible_address, ..
+        } = build.operation
+        {
+            assert_eq!(adl.page_count(), number_of_pages);
+            assert!(cpu_visible_address.is_none_or(|address| adl.page(0) == Some(address / 4096)));
+            let contiguous = matches!(adl, Adl::Contiguous(_));
+            seen.lock().unwrap().push((number_of_pages, contiguous, cpu_visible_address));
+        }
+        driver.build_paging_buffer(build)
+    };
+    let whims = Whims {
+        build: Box::new(build),
+        describe: Box::new(|info| {
+            if !info.supported_segments.contains(LOCAL) {
+                info.flags |= AllocationFlags::ACCESSED_PHYSICALLY;
+                info.flags.set(AllocationFlags::MAP_APERTURE_CPU_VISIBLE, info.size_bytes == 64 << 10);
+            }
+        }),
+        caps: Box::new(|caps| caps.map_aperture2_supported = true),
+    };
+    let host = host_with(2 * MIB, whims);
+    let mut client = client(&host);
+    let visible = client.pinned(SurfaceKind::System, 64 << 10);
+    let other = client.pinned(SurfaceKind::System, 32 << 10);
+    let (from, to) = (visible.va(), other.va());
+    client.run(|commands| {
+        commands.pattern(from, 32 << 10, 5).copy(from, to, 32 << 10);
+    });
+    assert_eq!(other.lock().expect("system memory").read_word(4096), pattern::word(5, 4096));
+    let seen = said.lock().unwrap();
+    assert!(seen.iter().any(|(pages, one, address)| (*pages, *one, address.is_some()) == (16, true, true)), "{seen:?}");
+    assert!(seen.iter().all(|(pages, _, address)| address.is_some() == (*pages == 16)), "{seen:?}");
+}
+
+#[test]
+fn a_driver_hears_of_an_eviction_from_system_memory_range_by_range() {
+    // spec: memory §3.4
+    let said: Shared<(u64, u64)> = Arc::default();
+    let seen = Arc::clone(&said);
+    let build = move |driver: &mut dyn Miniport, build: &mut BuildPagingBuffer<'_>| {
+        if let PagingOp::NotifyAlloc { process, notice, offset_bytes, size_bytes, va, .. } = build.operation {
+            assert_eq!((process, notice), (None, AllocNotice::Eviction));
+            assert!(!va.is_null());
+            seen.lock().unwrap().push((offset_bytes, size_bytes));
+        }
+        driver.build_paging_buffer(build)
+    };
+    let describe = |info: &mut AllocationInfo| info.flags2 |= AllocationFlags2::NOTIFY_EVICTION;
+    let whims = Whims { build: Box::new(build), describe: Box::new(describe), ..Whims::default() };
+    let host = host_with(8 * MIB, whims);
+    let client = client(&host);
+    let [system, local] = [SurfaceKind::System, SurfaceKind::Local]
+        .map(|kind| client.gpu.create_surface(kind, 5 * MIB).expect("a surface"));
+    for surface in [&system, &local] {
+        arrive(&client, surface).expect("room");
+        leave(&client, surface, EvictFlags::empty()).expect("it is on the list");
+        arrive(&client, surface).expect("room");
+    }
+    let once = [(0, 2 * MIB), (2 * MIB, 2 * MIB), (4 * MIB, MIB)];
+    assert_eq!(*said.lock().unwrap(), once, "what leaves a memory segment is not announced");
 }

@@ -3,11 +3,12 @@
 use ddi::{BuildPagingBuffer, PageTableUpdateMode, PagingOp, PagingStatus, SubmitCommandToHwQueue};
 use events::Event;
 use vidmm::{Operation, Part};
-use wddm_types::GpuVa;
+use wddm_types::{GpuVa, PAGE_BYTES, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::paging::operation::{Asked, Names, as_paging_op};
+use crate::paging::operation::{Asked, Names, as_paging_op, device_pages};
+use crate::paging::scratch::Borrowed;
 use crate::paging::{QueuedWork, Submitted};
 
 /// Most calls of the driver for one part of an operation: one that never comes to an end would keep the ring for ever.
@@ -24,6 +25,8 @@ pub(super) struct Progress {
     passes: u32,
     /// The driver said that the allocation is busy; it has been waited for.
     idle: bool,
+    /// Where the scratch area shows the part.
+    borrowed: Option<Borrowed>,
 }
 
 /// How a paging buffer came to its end.
@@ -32,8 +35,8 @@ enum Filled {
     Whole,
     /// The driver needs another buffer.
     Full,
-    /// The allocation is to come to rest first.
-    Busy,
+    /// The ring is to get on first: the allocation is busy, or the scratch area is taken.
+    Held,
 }
 
 impl Adapter {
@@ -41,7 +44,14 @@ impl Adapter {
     // spec: memory §3.4 (paging-process tables)
     pub fn execute_now(&mut self, operations: Vec<Operation>) -> Result<(), ()> {
         for operation in &operations {
-            let asked = Asked { part: operation.part(0, wddm_types::Pages(u64::MAX >> 12)), idle: true };
+            let whole = operation.part(0, Pages(u64::MAX / PAGE_BYTES), None);
+            let device_pages = device_pages(operation);
+            let asked = Asked {
+                part: whole,
+                idle: true,
+                windows: None,
+                device_pages: self.ring.device_pages.then_some(&device_pages),
+            };
             let names = Names { spaces: &self.spaces, devices: &self.devices };
             let operation = as_paging_op(operation, &names, PageTableUpdateMode::CpuVirtual, asked);
             let mut build = BuildPagingBuffer {
@@ -95,9 +105,7 @@ impl Adapter {
         }
         match filled {
             Filled::Full => {}
-            // Nothing of the adapter's other work refers to the allocation any more: the work has waited for that before
-            // it was built. What is left is the paging work before it.
-            Filled::Busy => self.ring.hold_until = self.ring.progress_value,
+            Filled::Held => {}
             Filled::Whole => {
                 let work = self.ring.building.pop_front().expect("the work just built");
                 let progress_value = self.ring.progress_value;
@@ -114,13 +122,29 @@ impl Adapter {
     /// Asks the driver once: for the part of the oldest work that comes next, or for the signal behind its last one.
     // spec: memory §3.2
     fn build_one_call(&mut self, words: &mut [u64], used: &mut usize, va: GpuVa) -> Result<Option<Filled>, String> {
-        let work = self.ring.building.front_mut().expect("a work to build");
+        let before = self.ring.building[0].progress;
+        let part = self.next_part();
+        let mut borrowed = before.borrowed;
+        if let (Some(part), None) = (part, borrowed)
+            && let Some(shown) = self.to_be_shown(&self.ring.building[0].operations[0], part)
+        {
+            borrowed = self.borrow_slot(&shown)?;
+            if borrowed.is_none() {
+                return Ok(Some(Filled::Held));
+            }
+            self.ring.building[0].progress.borrowed = borrowed;
+        }
+        let flush = borrowed
+            .filter(|borrowed| borrowed.flush)
+            .map(|borrowed| self.vidmm.scratch_flush(self.processes[&ProcessId::SYSTEM].space, borrowed.windows));
         let names = Names { spaces: &self.spaces, devices: &self.devices };
-        let before = work.progress;
-        let part = work.operations.front().map(|head| head.part(before.done_bytes, self.vidmm.transfer_pages_max()));
-        let operation = match (work.operations.front(), part) {
+        let work = &self.ring.building[0];
+        let pages = work.operations.front().filter(|_| self.ring.device_pages).map(device_pages);
+        let operation = match (flush.as_ref().or(work.operations.front()), part) {
             (Some(head), Some(part)) => {
-                as_paging_op(head, &names, PageTableUpdateMode::GpuPhysical, Asked { part, idle: before.idle })
+                let windows = borrowed.map(|borrowed| borrowed.windows);
+                let asked = Asked { part, idle: before.idle, windows, device_pages: pages.as_deref() };
+                as_paging_op(head, &names, PageTableUpdateMode::GpuPhysical, asked)
             }
             _ => match work.completes {
                 Some((queue, value)) => {
@@ -150,8 +174,20 @@ impl Adapter {
         }
         let fresh = *used == 0;
         *used += written;
+        let progress = &mut self.ring.building[0].progress;
         match result {
-            Ok(()) => Ok(work.advance(part)),
+            Ok(()) if flush.is_some() => {
+                progress.borrowed = borrowed.map(|borrowed| Borrowed { flush: false, ..borrowed });
+                (progress.multipass, progress.passes) = (0, 0);
+                Ok(None)
+            }
+            Ok(()) => {
+                if let Some(borrowed) = borrowed {
+                    // The buffer under construction is the next that is submitted.
+                    self.return_slot(borrowed, self.ring.progress_value + 1);
+                }
+                Ok(self.ring.building[0].advance(part))
+            }
             Err(PagingStatus::InsufficientDmaBuffer) if fresh && written == 0 => {
                 Err("the driver asked for a new paging buffer on an empty one".into())
             }
@@ -159,15 +195,18 @@ impl Adapter {
                 Err("the driver never comes to the end of a paging operation".into())
             }
             Err(PagingStatus::InsufficientDmaBuffer) => {
-                work.progress.multipass = multipass;
-                work.progress.passes += 1;
+                progress.multipass = multipass;
+                progress.passes += 1;
                 Ok(Some(Filled::Full))
             }
             Err(PagingStatus::AllocationBusy) => match may_be_busy {
                 Some(false) => {
-                    work.progress.multipass = multipass;
-                    work.progress.idle = true;
-                    Ok(Some(Filled::Busy))
+                    progress.multipass = multipass;
+                    progress.idle = true;
+                    // Nothing of the adapter's other work refers to the allocation any more: the work has waited for that
+                    // before it was built. What is left is the paging work before it.
+                    self.ring.hold_until = self.ring.progress_value + u64::from(*used > 0);
+                    Ok(Some(Filled::Held))
                 }
                 Some(true) => Err("the driver answered ALLOCATION_BUSY for an allocation that is idle".into()),
                 None => Err("the driver answered ALLOCATION_BUSY, which this operation does not allow".into()),
@@ -198,6 +237,17 @@ impl Adapter {
         // CAST: as above.
         cx.emit(Event::PagingSubmitted { work: number, progress_value: value, words: used as u32 });
         Ok(())
+    }
+}
+
+impl Adapter {
+    /// The part of the oldest work that comes next; `None` behind its last operation.
+    fn next_part(&self) -> Option<Part> {
+        let work = &self.ring.building[0];
+        let operation = work.operations.front()?;
+        let chunked = self.vidmm.pages_by_gpu_va() || matches!(operation, Operation::NotifyEviction { .. });
+        let window = chunked.then(|| self.vidmm.scratch_window());
+        Some(operation.part(work.progress.done_bytes, self.vidmm.transfer_pages_max(), window))
     }
 }
 

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ddi::{KmdDevice, KmdProcess, Mdl, PageTableUpdateMode, PagingOp, TransferEnd, TransferFlags};
-use vidmm::{DeviceId, Direction, Operation, Part, SpaceId};
+use ddi::{
+    Adl, AllocNotice, KmdDevice, KmdProcess, Mdl, PageTableUpdateMode, PagingOp, TransferEnd, TransferFlags,
+    VirtualDirection, VirtualTransferFlags,
+};
+use vidmm::{DeviceId, Direction, Operation, Part, ScratchSlot, SpaceId};
 use wddm_types::{GpuVa, PAGE_BYTES};
 
 use crate::object::{Device, Store};
@@ -24,10 +27,14 @@ impl Names<'_> {
 
 /// Which part of an operation the driver is asked for, and what it is told of the allocation.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct Asked<'a> {
     pub part: Part,
     /// The driver said that the allocation is busy, and it has been waited for.
     pub idle: bool,
+    /// Where the scratch area shows the part, if it is reached by address.
+    pub windows: Option<ScratchSlot>,
+    /// The driver takes aperture maps as device pages; these are the pages of a map that is not one run.
+    pub device_pages: Option<&'a [u64]>,
 }
 
 /// The memory manager's operation as the driver's.
@@ -35,18 +42,53 @@ pub(super) fn as_paging_op<'a>(
     operation: &'a Operation,
     names: &Names<'_>,
     mode: PageTableUpdateMode,
-    asked: Asked,
+    asked: Asked<'a>,
 ) -> PagingOp<'a> {
     // PANIC: a space leaves the table only after the ring has got past every operation on it.
     let process = |space: &SpaceId| names.spaces[space];
     match operation {
-        Operation::Transfer { .. } => transfer(operation, asked),
-        Operation::Fill { allocation, size_bytes, pattern, segment, address, .. } => PagingOp::Fill {
-            allocation: Some(*allocation),
-            size_bytes: *size_bytes,
-            pattern: *pattern,
-            segment: *segment,
-            address: *address,
+        Operation::Transfer { allocation, allocation_offset, direction, .. } => match asked.windows {
+            None => transfer(operation, asked),
+            Some(windows) => PagingOp::VirtualTransfer {
+                allocation: *allocation,
+                allocation_offset: allocation_offset + asked.part.offset_bytes,
+                size_bytes: asked.part.size_bytes,
+                source: windows.first,
+                destination: windows.second,
+                // SourcePageTableVaInTransfer is not offered.
+                source_page_table: GpuVa::NULL,
+                destination_page_table: GpuVa::NULL,
+                direction: match direction {
+                    Direction::In => VirtualDirection::SystemToLocal,
+                    Direction::Out => VirtualDirection::LocalToSystem,
+                },
+                // The scratch area is mapped by 4-KB pages.
+                flags: VirtualTransferFlags::empty(),
+            },
+        },
+        Operation::Fill { allocation, allocation_offset, pattern, segment, address, .. } => match asked.windows {
+            None => PagingOp::Fill {
+                allocation: Some(*allocation),
+                size_bytes: asked.part.size_bytes,
+                pattern: *pattern,
+                segment: *segment,
+                address: address + asked.part.offset_bytes,
+            },
+            Some(windows) => PagingOp::VirtualFill {
+                allocation: *allocation,
+                allocation_offset: allocation_offset + asked.part.offset_bytes,
+                size_bytes: asked.part.size_bytes,
+                pattern: *pattern,
+                destination: windows.first,
+            },
+        },
+        Operation::NotifyEviction { allocation, .. } => PagingOp::NotifyAlloc {
+            allocation: *allocation,
+            process: None,
+            notice: AllocNotice::Eviction,
+            offset_bytes: asked.part.offset_bytes,
+            size_bytes: asked.part.size_bytes,
+            va: asked.windows.map_or(GpuVa::NULL, |windows| windows.first),
         },
         Operation::Discard { allocation, segment, address } => PagingOp::DiscardContent {
             allocation: *allocation,
@@ -57,18 +99,7 @@ pub(super) fn as_paging_op<'a>(
         Operation::NotifyResidency { allocation, address, resident } => {
             PagingOp::NotifyResidency { allocation: *allocation, address: *address, resident: *resident }
         }
-        Operation::MapAperture { device, allocation, segment, offset_in_pages, backing, cache_coherent } => {
-            PagingOp::MapApertureSegment {
-                device: names.device(*device),
-                allocation: *allocation,
-                segment: *segment,
-                offset_in_pages: *offset_in_pages,
-                number_of_pages: backing.iter().map(|run| run.count.0).sum(),
-                mdl: Mdl { runs: backing },
-                mdl_offset: 0,
-                cache_coherent: *cache_coherent,
-            }
-        }
+        Operation::MapAperture { .. } => map_aperture(operation, names, asked),
         Operation::UnmapAperture { device, allocation, segment, offset_in_pages, number_of_pages, dummy_page } => {
             PagingOp::UnmapApertureSegment {
                 device: names.device(*device),
@@ -110,7 +141,7 @@ pub(super) fn as_paging_op<'a>(
 /// One sub-transfer. SegmentAddress is the origin of the allocation where it has one, and the driver adds TransferOffset
 /// (memory §10.2); a run of a scattered allocation has no origin but its own, and TransferOffset counts from there.
 // spec: memory §3.2, memory §3.4
-fn transfer(operation: &Operation, asked: Asked) -> PagingOp<'_> {
+fn transfer<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
     let Operation::Transfer {
         allocation,
         allocation_offset,
@@ -150,5 +181,55 @@ fn transfer(operation: &Operation, asked: Asked) -> PagingOp<'_> {
         flags,
         // The page list begins at the operation's first byte.
         mdl_offset: part.offset_bytes / PAGE_BYTES,
+    }
+}
+
+/// Operation 5, or 17 for a driver that understands it: the same pages as a list of device pages.
+// spec: memory §3.3, memory §3.4
+fn map_aperture<'a>(operation: &'a Operation, names: &Names<'_>, asked: Asked<'a>) -> PagingOp<'a> {
+    let Operation::MapAperture { device, allocation, segment, offset_in_pages, backing, cache_coherent, cpu_visible } =
+        operation
+    else {
+        unreachable!("asked for maps only")
+    };
+    let number_of_pages = backing.iter().map(|run| run.count.0).sum();
+    let (device, allocation, segment) = (names.device(*device), *allocation, *segment);
+    let (offset_in_pages, cache_coherent) = (*offset_in_pages, *cache_coherent);
+    let adl = match (asked.device_pages, backing.as_slice()) {
+        (None, _) => {
+            return PagingOp::MapApertureSegment {
+                device,
+                allocation,
+                segment,
+                offset_in_pages,
+                number_of_pages,
+                mdl: Mdl { runs: backing },
+                mdl_offset: 0,
+                cache_coherent,
+            };
+        }
+        (Some(_), [run]) => Adl::Contiguous(*run),
+        (Some(pages), _) => Adl::Pages(pages),
+    };
+    PagingOp::MapApertureSegment2 {
+        device,
+        allocation,
+        segment,
+        offset_in_pages,
+        number_of_pages,
+        adl,
+        adl_offset: 0,
+        cache_coherent,
+        cpu_visible_address: cpu_visible.then(|| backing[0].first * PAGE_BYTES),
+    }
+}
+
+/// The pages of a map as single numbers, for operation 17.
+pub(super) fn device_pages(operation: &Operation) -> Vec<u64> {
+    match operation {
+        Operation::MapAperture { backing, .. } if backing.len() > 1 => {
+            backing.iter().flat_map(|run| run.first..run.end()).collect()
+        }
+        _ => Vec::new(),
     }
 }

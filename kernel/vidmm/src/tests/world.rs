@@ -4,9 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use ddi::{
-    AllocationInfo, CpuAccess, CpuHostAperture, GpuMmuCaps, GpuMmuFlags, KmdAllocation,
-    PRIORITY_NORMAL, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags, SegmentDescriptor4, SegmentFlags,
-    SegmentPreference,
+    AllocationInfo, CpuAccess, CpuHostAperture, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PRIORITY_NORMAL,
+    PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags, SegmentDescriptor4, SegmentFlags, SegmentPreference,
 };
 use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId, SegmentSet};
 
@@ -235,6 +234,7 @@ impl Machine {
                 | Operation::UnmapAperture { .. }
                 | Operation::Discard { .. }
                 | Operation::NotifyResidency { .. }
+                | Operation::NotifyEviction { .. }
                 | Operation::FlushTlb { .. } => {}
             }
         }

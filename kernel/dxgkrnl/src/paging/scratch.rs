@@ -1,0 +1,141 @@
+//! The paging process's scratch area in use (memory §4.7): operations that reach content by address borrow a slot for one
+//! chunk, from the moment it is built until the ring is past it. Only the ring uses this.
+//!
+//! Entries are written by the CPU at once. Before a slot is used again its translations are forgotten by a flush in the
+//! ring, in front of the chunk.
+
+use vidmm::{Direction, Operation, Part, ScratchSlot};
+use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, SegmentId};
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+
+/// What one window shows.
+type Shown = Vec<(SegmentId, PageRun)>;
+
+/// The slots.
+#[derive(Default)]
+pub(super) struct Scratch {
+    slots: Vec<Slot>,
+    next: usize,
+}
+
+struct Slot {
+    windows: ScratchSlot,
+    /// Progress of the ring after which nothing uses it.
+    busy_until: u64,
+    /// Pages whose entries are valid, of each window.
+    shows: [Pages; 2],
+    /// Its addresses have led somewhere already.
+    used: bool,
+}
+
+/// A slot that the chunk under construction uses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Borrowed {
+    /// Which.
+    pub slot: usize,
+    /// Its windows.
+    pub windows: ScratchSlot,
+    /// Its translations are to be forgotten first.
+    pub flush: bool,
+}
+
+impl Adapter {
+    /// What an operation's part needs to see in the scratch area: first and second window. `None`: it needs none.
+    pub(super) fn to_be_shown(&self, operation: &Operation, part: Part) -> Option<[Shown; 2]> {
+        let (first, pages) = (part.offset_bytes / PAGE_BYTES, part.size_bytes / PAGE_BYTES);
+        let by_va = self.vidmm.pages_by_gpu_va();
+        let in_segment = |segment: SegmentId, address: u64| {
+            let page = self.vidmm.page_at(segment, address) + first;
+            vec![(segment, PageRun { first: page, count: Pages(pages) })]
+        };
+        let in_system = |backing: &[PageRun]| {
+            let runs = vidmm::cut_pages(backing, first, pages);
+            runs.into_iter().map(|run| (SegmentId::SYSTEM, run)).collect::<Vec<_>>()
+        };
+        match operation {
+            Operation::Transfer { segment, address, backing, direction, .. } if by_va && pages > 0 => {
+                let (here, there) = (in_segment(*segment, *address), in_system(backing));
+                Some(match direction {
+                    Direction::In => [there, here],
+                    Direction::Out => [here, there],
+                })
+            }
+            Operation::Fill { segment, address, .. } if by_va => Some([in_segment(*segment, *address), Vec::new()]),
+            Operation::NotifyEviction { backing, .. } => Some([in_system(backing), Vec::new()]),
+            _ => None,
+        }
+    }
+
+    /// Borrows a slot and makes it show this. `None`: none is free before the ring's progress has reached `hold_until`,
+    /// which is set.
+    pub(super) fn borrow_slot(&mut self, shown: &[Shown; 2]) -> Result<Option<Borrowed>, String> {
+        let space = self.processes[&ProcessId::SYSTEM].space;
+        if self.ring.scratch.slots.is_empty() {
+            let (windows, tables) = self.vidmm.create_scratch(space).map_err(|error| error.to_string())?;
+            self.write_now(tables)?;
+            let slot = |windows| Slot { windows, busy_until: 0, shows: [Pages::ZERO; 2], used: false };
+            self.ring.scratch.slots = windows.into_iter().map(slot).collect();
+        }
+        let index = self.ring.scratch.next;
+        let slot = &self.ring.scratch.slots[index];
+        let (windows, flush) = (slot.windows, slot.used);
+        if slot.busy_until > self.ring_progress() {
+            self.ring.hold_until = slot.busy_until;
+            return Ok(None);
+        }
+        self.clear_slot(index)?;
+        let mut shows = [Pages::ZERO; 2];
+        for (at, (window, pages)) in [windows.first, windows.second].into_iter().zip(shown).enumerate() {
+            shows[at] = Pages(pages.iter().map(|(_, run)| run.count.0).sum());
+            let entries = self.vidmm.scratch_entries(space, window, pages);
+            self.write_now(entries)?;
+        }
+        let scratch = &mut self.ring.scratch;
+        scratch.next = (index + 1) % scratch.slots.len();
+        let slot = &mut scratch.slots[index];
+        (slot.shows, slot.used, slot.busy_until) = (shows, true, u64::MAX);
+        Ok(Some(Borrowed { slot: index, windows, flush }))
+    }
+
+    /// The chunk is built: its slot is free when the ring has reached `progress_value`.
+    pub(super) fn return_slot(&mut self, borrowed: Borrowed, progress_value: u64) {
+        self.ring.scratch.slots[borrowed.slot].busy_until = progress_value;
+    }
+
+    /// What the ring is past leaves the scratch area: a stray access is seen.
+    // spec: memory §3.4 operation 22
+    pub(super) fn clear_slots(&mut self, cx: &mut Cx<'_>) {
+        let reached = self.ring_progress();
+        for index in 0..self.ring.scratch.slots.len() {
+            if self.ring.scratch.slots[index].busy_until <= reached
+                && self.stopped.is_none()
+                && let Err(reason) = self.clear_slot(index)
+            {
+                self.stop(cx, reason);
+            }
+        }
+    }
+
+    fn clear_slot(&mut self, index: usize) -> Result<(), String> {
+        let space = self.processes[&ProcessId::SYSTEM].space;
+        let slot = &mut self.ring.scratch.slots[index];
+        let windows: [(GpuVa, Pages); 2] = [(slot.windows.first, slot.shows[0]), (slot.windows.second, slot.shows[1])];
+        slot.shows = [Pages::ZERO; 2];
+        for (window, pages) in windows.into_iter().filter(|(_, pages)| !pages.is_zero()) {
+            let entries = self.vidmm.scratch_clear(space, window, pages);
+            self.write_now(entries)?;
+        }
+        Ok(())
+    }
+
+    /// Tables of the paging process: always by the CPU.
+    fn write_now(&mut self, operations: Vec<Operation>) -> Result<(), String> {
+        self.execute_now(operations).map_err(|()| "a page-table update of the paging process by the CPU failed".into())
+    }
+
+    fn ring_progress(&self) -> u64 {
+        self.ring.queue.as_ref().map_or(0, |queue| self.current_value(queue.progress))
+    }
+}
