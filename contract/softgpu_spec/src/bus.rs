@@ -4,6 +4,9 @@
 pub const LOCAL_BASE: u64 = 0;
 /// First bus address of the aperture.
 pub const APERTURE_BASE: u64 = 1 << 44;
+/// First bus address at which the CPU finds its window onto local memory, where the window does not cover all of it.
+/// Engines do not use it.
+pub const CPU_WINDOW_BASE: u64 = 1 << 45;
 /// First bus address of system memory: system physical address 0.
 pub const SYSTEM_BASE: u64 = 1 << 46;
 /// Bytes of a page of the aperture and of the page tables.

@@ -11,7 +11,7 @@ use softgpu_spec::private_data::{self, AllocationRequest, Details, Kind, Request
 use wddm_types::{SegmentId, SegmentSet};
 
 use crate::driver::SoftGpuKmd;
-use crate::segments::{APERTURE, LOCAL};
+use crate::segments::Geometry;
 
 /// What the driver keeps about an allocation: nothing of a device.
 #[derive(Clone, Copy, Debug)]
@@ -56,9 +56,11 @@ impl SoftGpuKmd {
     // spec: memory §2.1
     fn place_allocation(&mut self, private_data: &[u8]) -> Result<AllocationInfo, DriverStatus> {
         let (request, details) = AllocationRequest::decode_with_details(private_data).map_err(refuse)?;
-        let (preferred, supported) = placement(request.kind);
+        let geometry = self.geometry.ok_or(DriverStatus::Unsuccessful("the device is not started"))?;
+        let (preferred, supported) = placement(&geometry, request.kind);
         // spec: memory §1.5: 64-KB pages oblige every allocation that supports the segment
-        let alignment_bytes = if supported.contains(LOCAL) { self.config.segment_page_bytes } else { 0 };
+        let alignment_bytes =
+            if supported.0 & geometry.memory_segments().0 != 0 { self.config.segment_page_bytes } else { 0 };
         let mut flags = AllocationFlags::empty();
         flags.set(AllocationFlags::CPU_VISIBLE, request.cpu_visible);
         flags.set(AllocationFlags::CACHED, request.cached);
@@ -112,14 +114,15 @@ impl SoftGpuKmd {
     // spec: memory §2.8
     pub(crate) fn validate_update(&mut self, update: UpdateAllocationProperty) -> Result<(), DriverStatus> {
         let known = self.allocations.get(update.allocation.0).expect("the kernel asks about what it created");
-        let (local, aperture) = (SegmentSet::only(LOCAL), SegmentSet::only(APERTURE));
+        let geometry = self.geometry.ok_or(DriverStatus::Unsuccessful("the device is not started"))?;
+        let (local, system) = (geometry.memory_segments(), SegmentSet::only(geometry.system()));
         let changes_set = update.mask.contains(UpdateAllocationPropertyMask::SUPPORTED_SEGMENT_SET);
-        if changes_set && update.supported_segments.0 & !local.with(aperture).0 != 0 {
+        if changes_set && update.supported_segments.0 & !local.with(system).0 != 0 {
             return Err(DriverStatus::InvalidParameter("a segment that this device does not have"));
         }
         // Its alignment was chosen when it was created.
         let page_bytes = self.config.segment_page_bytes;
-        if changes_set && update.supported_segments.contains(LOCAL) && known.alignment_bytes % page_bytes != 0 {
+        if changes_set && update.supported_segments.0 & local.0 != 0 && known.alignment_bytes % page_bytes != 0 {
             return Err(DriverStatus::InvalidParameter(
                 "made for system memory, its alignment does not suit local memory",
             ));
@@ -179,16 +182,20 @@ fn detailed(mut info: AllocationInfo, details: Option<Details>) -> Result<Alloca
     Ok(info)
 }
 
-/// Plain system memory is asked for by naming the aperture (memory §1.6).
-fn placement(kind: Kind) -> (SegmentPreference, SegmentSet) {
+/// Plain system memory is asked for by naming the aperture (memory §1.6). A device without memory of its own has nothing
+/// else to give.
+fn placement(geometry: &Geometry, kind: Kind) -> (SegmentPreference, SegmentSet) {
     let of = |ids: &[SegmentId]| {
         (SegmentPreference::of(ids), ids.iter().fold(SegmentSet::NONE, |set, id| set.with(SegmentSet::only(*id))))
     };
-    match kind {
-        Kind::Local => of(&[LOCAL]),
-        Kind::System => of(&[APERTURE]),
-        Kind::LocalThenSystem => of(&[LOCAL, APERTURE]),
+    let mut order: Vec<SegmentId> = match kind {
+        Kind::Local | Kind::LocalThenSystem => geometry.memory_segments().iter().collect(),
+        Kind::System => Vec::new(),
+    };
+    if order.is_empty() || kind == Kind::LocalThenSystem {
+        order.push(geometry.system());
     }
+    of(&order)
 }
 
 fn refuse(error: RequestError) -> DriverStatus {

@@ -1,9 +1,30 @@
 //! What the host may choose about the driver. A wrong choice fails `start_device`, never panics.
 
-use ddi::DriverStatus;
+use ddi::{DriverModel, DriverStatus, SegmentFlags};
 use softgpu_spec::bus::PAGE_BYTES;
 
 use crate::queues::SUBMISSION_BYTES;
+use crate::segments::ENTRY_BYTES;
+
+/// How local memory is reported: which segments there are (memory §1.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// A memory segment, and the aperture.
+    #[default]
+    Memory,
+    /// Two memory segments, the second of this many bytes and placed behind a range that the driver keeps for itself
+    /// (memory §1.1), and the aperture between them in number.
+    TwoMemories {
+        /// Bytes of the second segment.
+        second_bytes: u64,
+        /// Bytes that no segment covers: the microcode's.
+        hidden_bytes: u64,
+    },
+    /// The aperture only: an integrated GPU. Its page tables lie in system memory, its local memory is hidden.
+    Aperture,
+    /// A memory segment only: a GPU that computes and never shows anything.
+    ComputeOnly,
+}
 
 /// Choices of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +39,17 @@ pub struct KmdConfig {
     pub max_in_flight: u16,
     /// Local memory is reported as `CPU_VISIBLE`: all of it is behind a resized BAR (memory §1.7).
     pub cpu_visible: bool,
+    /// Pages of a CPU host aperture, through which the CPU reaches local memory that is not `cpu_visible`; 0: there is none
+    /// (memory §6.6). A page is `segment_page_bytes`.
+    pub cpu_window_pages: u32,
+    /// Which segments are reported.
+    pub layout: Layout,
+    /// The generation of the contract that the driver speaks. The first one has no GPU virtual addresses.
+    pub driver_model: DriverModel,
+    /// `Wddm1`: so many banks of equal size divide the first memory segment; 0: none (memory §1.8).
+    pub banks: u8,
+    /// Power flags of the memory segments (memory §1.10); other flags are not looked at.
+    pub preserved: SegmentFlags,
     /// A connected doorbell is reported as `CONNECTED_NOTIFY_KMD` (sync §2.9): clients tell the kernel after each ring. Not
     /// needed by clients that look at the doorbell's second word and tell the kernel only when the engine sleeps.
     pub notify_after_ring: bool,
@@ -31,12 +63,32 @@ impl Default for KmdConfig {
             paging_buffer_bytes: 64 << 10,
             max_in_flight: 256,
             cpu_visible: true,
+            cpu_window_pages: 0,
+            layout: Layout::Memory,
+            driver_model: DriverModel::Wddm2,
+            banks: 0,
+            preserved: SegmentFlags::empty(),
             notify_after_ring: false,
         }
     }
 }
 
 impl KmdConfig {
+    /// Local memory of a device whose driver is to report `reported_bytes` of it: with what the driver keeps for itself. `None`
+    /// when that exceeds 64 bits.
+    pub fn local_bytes(&self, reported_bytes: u64, aperture_bytes: u64) -> Option<u64> {
+        let page = self.segment_page_bytes;
+        let table = (aperture_bytes / PAGE_BYTES).checked_mul(ENTRY_BYTES)?.checked_next_multiple_of(page)?;
+        let reported = if self.layout == Layout::Aperture { 0 } else { reported_bytes };
+        let hidden = match self.layout {
+            Layout::TwoMemories { hidden_bytes, .. } => hidden_bytes,
+            // Something for the start of local memory to be; no segment reports it.
+            Layout::Aperture => page,
+            Layout::Memory | Layout::ComputeOnly => 0,
+        };
+        reported.checked_add(hidden)?.checked_add(table)
+    }
+
     /// Checks the choices against each other.
     ///
     /// # Errors
@@ -52,6 +104,16 @@ impl KmdConfig {
                 self.paging_buffer_bytes > 0 && u64::from(self.paging_buffer_bytes).is_multiple_of(PAGE_BYTES),
                 "a paging buffer is whole pages",
             ),
+            (
+                self.cpu_window_pages == 0 || !self.cpu_visible,
+                "local memory is behind a resized BAR or behind a window, not both",
+            ),
+            (
+                self.cpu_window_pages == 0 || self.driver_model == DriverModel::Wddm2,
+                "the first generation has no CPU host aperture",
+            ),
+            (self.banks == 0 || self.driver_model == DriverModel::Wddm1, "only the first generation has banks"),
+            (self.banks <= 127, "a segment has 127 banks at most"),
             (self.max_in_flight > 0, "a ring has an end: the buffers in flight are limited"),
             // One more than the limit, because the engine moves its read pointer after it has signalled.
             (

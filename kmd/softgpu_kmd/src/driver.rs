@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use ddi::{
-    AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, DestroyAllocation, Doorbells, DriverStatus,
-    FeatureId, FeatureSupport, GpuVirtualAddressing, HardwareQueues, Host, KmdDevice, KmdOpenAllocation, KmdProcess,
-    Miniport, NativeFences, NodeMetadata, Notify, OpenAllocation, PagingStatus, QuerySegment4,
-    StandardAllocationDriverData, UpdateAllocationProperty,
+    AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, DdiVersion, DestroyAllocation, Doorbells,
+    DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuVirtualAddressing, HardwareQueues, Host, KmdDevice,
+    KmdOpenAllocation, KmdProcess, Miniport, NativeFences, NodeMetadata, Notify, OpenAllocation, PagingStatus,
+    QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData, UpdateAllocationProperty,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -110,6 +110,11 @@ impl Miniport for SoftGpuKmd {
             native_gpu_fence: self.negotiated.native_fence.is_some(),
             optimized_native_fence_interrupt: false,
             no_64_bit_atomics: false,
+            driver_model: self.config.driver_model,
+            ddi_version: match self.config.driver_model {
+                DriverModel::Wddm1 => DdiVersion::WDDM_1_3,
+                DriverModel::Wddm2 => DdiVersion::WDDM_3_0,
+            },
             paging_node: softgpu_spec::engine::COPY as u16,
             ..AdapterCaps::default()
         }
@@ -117,6 +122,14 @@ impl Miniport for SoftGpuKmd {
 
     fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
         self.describe_segments(query)
+    }
+
+    fn query_segment3(&self, query: &mut QuerySegment3<'_>) -> Result<(), DriverStatus> {
+        self.describe_segments3(query)
+    }
+
+    fn query_segment(&self, query: &mut QuerySegment<'_>) -> Result<(), DriverStatus> {
+        self.describe_segments1(query)
     }
 
     fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
@@ -183,7 +196,7 @@ impl Miniport for SoftGpuKmd {
     }
 
     fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
-        Some(self)
+        (self.config.driver_model == DriverModel::Wddm2).then_some(self as &mut dyn GpuVirtualAddressing)
     }
 
     fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {

@@ -5,10 +5,10 @@ use ddi::{
     GpuMmuCaps, GpuMmuFlags, GpuVirtualAddressing, KmdContext, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags,
 };
 use softgpu_spec::page_table;
-use wddm_types::PhysicalAddress;
+use wddm_types::{PhysicalAddress, SegmentId};
 
 use crate::driver::SoftGpuKmd;
-use crate::segments::{Geometry, LOCAL};
+use crate::segments::Geometry;
 
 impl GpuVirtualAddressing for SoftGpuKmd {
     // spec: memory §4.2
@@ -27,10 +27,12 @@ impl GpuVirtualAddressing for SoftGpuKmd {
     // spec: memory §4.3
     fn page_table_level(&self, level: u32) -> PageTableLevelDesc {
         assert!(level < page_table::LEVELS, "the kernel asks for the levels that there are");
+        // 0 where the device has no memory segment: tables in system memory
+        let tables = self.geometry.map_or(SegmentId::SYSTEM, |geometry| geometry.tables());
         PageTableLevelDesc {
             index_bits: page_table::INDEX_BITS,
-            segment: LOCAL,
-            paging_process_segment: LOCAL,
+            segment: tables,
+            paging_process_segment: tables,
             // CAST: a page.
             size_bytes: page_table::TABLE_BYTES as u32,
             alignment_bytes: page_table::TABLE_BYTES as u32,
@@ -40,7 +42,7 @@ impl GpuVirtualAddressing for SoftGpuKmd {
     fn set_root_page_table(&mut self, context: KmdContext, root: PhysicalAddress, entries: u32) {
         assert_eq!(entries, page_table::ENTRIES, "the root has a fixed size");
         let geometry = self.geometry.expect("contexts exist while the device runs");
-        let root = geometry.table_offset(root).expect("the root lies in the segment that its level names");
+        let root = geometry.table_address(root).expect("the root lies in the segment that its level names");
         self.set_root(context, root);
     }
 }

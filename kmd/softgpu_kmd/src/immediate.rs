@@ -16,8 +16,9 @@ impl SoftGpuKmd {
         let local = self.port.local_memory();
         match command {
             Command::WriteEntryRun { table, first, count, entry, step } => {
+                let (memory, at, _) = self.resolve(geometry, table)?;
                 for index in 0..u64::from(count) {
-                    Word::store(local.word(table + (u64::from(first) + index) * 8), entry + index * step);
+                    Word::store(memory.word(at + (u64::from(first) + index) * 8), entry + index * step);
                 }
             }
             Command::MapAperture { first, count, system_address, step } => {
@@ -84,8 +85,8 @@ impl SoftGpuKmd {
             }
         };
         match bus::place(address) {
-            Place::Local(offset) if offset < geometry.segment_bytes => {
-                Ok((&**self.port.local_memory(), offset, geometry.segment_bytes - offset))
+            Place::Local(offset) if offset < geometry.local_bytes => {
+                Ok((&**self.port.local_memory(), offset, geometry.local_bytes - offset))
             }
             Place::Aperture(offset) if offset < geometry.aperture_bytes => {
                 let entry = Word::load(self.port.local_memory().word(geometry.entry(offset / bus::PAGE_BYTES)));

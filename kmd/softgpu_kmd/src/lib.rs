@@ -44,5 +44,5 @@ mod queues;
 mod segments;
 mod start;
 
-pub use config::KmdConfig;
+pub use config::{KmdConfig, Layout};
 pub use driver::SoftGpuKmd;

@@ -31,7 +31,7 @@ use wddm_types::PhysicalAddress;
 use crate::driver::SoftGpuKmd;
 use crate::gpu_va;
 use crate::paging::pages::{Cursor, End};
-use crate::segments::{APERTURE, Geometry};
+use crate::segments::Geometry;
 
 use PagingStatus::Fatal;
 
@@ -131,7 +131,7 @@ impl<'a> Pieces<'a> {
                 entry_run(geometry, table, start_index, count, first, repeat).map(Pieces::One)
             }
             PagingOp::FlushTlb { root, start, end, .. } => {
-                let root = geometry.table_offset(root).ok_or(OUTSIDE)?;
+                let root = geometry.table_address(root).ok_or(OUTSIDE)?;
                 Ok(Pieces::One(Some(Command::FlushTlb { root, first_va: start.0, last_va: end.0 })))
             }
             PagingOp::MapApertureSegment2 { segment, offset_in_pages, number_of_pages, adl, adl_offset, .. } => {
@@ -246,7 +246,8 @@ fn check_aperture(
     first: u64,
     count: u64,
 ) -> Result<(), PagingStatus> {
-    let inside = segment == APERTURE && first.checked_add(count).is_some_and(|end| end <= geometry.aperture_pages());
+    let inside = geometry.aperture().is_some_and(|range| range.id == segment)
+        && first.checked_add(count).is_some_and(|end| end <= geometry.aperture_pages());
     if inside { Ok(()) } else { Err(OUTSIDE) }
 }
 
@@ -302,7 +303,7 @@ fn entry_run(
     first: Pte,
     repeat: bool,
 ) -> Result<Option<Command<'static>>, PagingStatus> {
-    let table = geometry.table_offset(table).ok_or(OUTSIDE)?;
+    let table = geometry.table_address(table).ok_or(OUTSIDE)?;
     if u64::from(start) + u64::from(count) > u64::from(page_table::ENTRIES) {
         return Err(Fatal("a page-table update beyond the table"));
     }

@@ -1,35 +1,45 @@
-//! Where things are: local memory, the aperture table behind it, the aperture; the segment query (memory §1); and
-//! the way from a segment's address to a bus address. Used by every file that programs the device.
+//! Where things are: local memory, the aperture table behind it, the aperture; and the way from a segment's address to a
+//! bus address. Used by every file that programs the device. What the driver says of it is in `describe`.
 
-use ddi::{CpuAccess, DriverStatus, PagingBufferInfo, QuerySegment4, SegmentDescriptor4, SegmentFlags};
+mod describe;
+
+use ddi::DriverStatus;
 use device_port::DevicePort;
 use softgpu_spec::{bus, register};
-use wddm_types::{PhysicalAddress, SegmentId};
+use wddm_types::{PhysicalAddress, SegmentId, SegmentSet};
 
-use crate::config::KmdConfig;
-use crate::driver::SoftGpuKmd;
-
-/// Local memory.
-pub(crate) const LOCAL: SegmentId = SegmentId(1);
-/// The aperture.
-pub(crate) const APERTURE: SegmentId = SegmentId(2);
+use crate::config::{KmdConfig, Layout};
 
 /// Most bytes of local memory that bus addresses leave room for.
 const LOCAL_BYTES_MAX: u64 = bus::APERTURE_BASE - bus::LOCAL_BASE;
 /// Most bytes of aperture.
-const APERTURE_BYTES_MAX: u64 = bus::SYSTEM_BASE - bus::APERTURE_BASE;
+const APERTURE_BYTES_MAX: u64 = bus::CPU_WINDOW_BASE - bus::APERTURE_BASE;
 /// Bytes of an entry of the aperture table.
-const ENTRY_BYTES: u64 = 8;
+pub(crate) const ENTRY_BYTES: u64 = 8;
+
+/// A part of the bus that is a segment. Its base address is its bus address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) id: SegmentId,
+    pub(crate) base: u64,
+    pub(crate) bytes: u64,
+}
 
 /// The device's memory, divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
-    /// Bytes of local memory that VidMm gets: from 0.
-    pub(crate) segment_bytes: u64,
+    /// Local memory before the aperture table, hidden ranges included.
+    pub(crate) local_bytes: u64,
     /// Where the aperture table lies: behind that, to the end.
     pub(crate) table: u64,
-    /// Bytes of the aperture.
+    /// Bytes of the aperture, reported or not.
     pub(crate) aperture_bytes: u64,
+    /// The memory segments.
+    memory: [Option<Range>; 2],
+    /// The aperture as a segment.
+    aperture: Option<Range>,
+    /// What names system memory in sets and preferences.
+    system: SegmentId,
 }
 
 impl Geometry {
@@ -52,7 +62,35 @@ impl Geometry {
         if table == 0 {
             return Err(DriverStatus::NotSupported("local memory is too small to hold the aperture table"));
         }
-        Ok(Geometry { segment_bytes: table, table, aperture_bytes })
+        divide(config.layout, config.segment_page_bytes, table, aperture_bytes)
+    }
+
+    /// The aperture as a segment.
+    pub(crate) fn aperture(&self) -> Option<Range> {
+        self.aperture
+    }
+
+    /// All segments in the order of their numbers.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = Range> {
+        let [first, second] = self.memory;
+        [first, self.aperture, second].into_iter().flatten()
+    }
+
+    /// The memory segments.
+    pub(crate) fn memory_segments(&self) -> SegmentSet {
+        self.memory.into_iter().flatten().fold(SegmentSet::NONE, |set, range| set.with(SegmentSet::only(range.id)))
+    }
+
+    /// What names system memory in sets and preferences: the aperture, or the number behind the last segment.
+    // spec: memory §1.6, memory §10.2
+    pub(crate) fn system(&self) -> SegmentId {
+        self.system
+    }
+
+    /// The segment of page tables; 0 is system memory.
+    // spec: memory §4.3
+    pub(crate) fn tables(&self) -> SegmentId {
+        self.memory[0].map_or(SegmentId::SYSTEM, |range| range.id)
     }
 
     /// Pages of the aperture.
@@ -71,15 +109,11 @@ impl Geometry {
     }
 
     /// The bus address of `bytes` bytes at a segment's GPU address (base + offset), or `None` when they are not all in the
-    /// segment. Both segments' bases are their bus addresses, so the check is all there is to it.
+    /// segment: what is hidden is reached by nobody. A segment's base is its bus address, so the check is all there is to it.
     pub(crate) fn bus_of_range(&self, segment: SegmentId, address: u64, bytes: u64) -> Option<u64> {
-        let (base, size) = match segment {
-            LOCAL => (bus::LOCAL_BASE, self.segment_bytes),
-            APERTURE => (bus::APERTURE_BASE, self.aperture_bytes),
-            _ => return None,
-        };
-        let offset = address.checked_sub(base)?;
-        (offset.checked_add(bytes)? <= size).then_some(address)
+        let range = self.segments().find(|range| range.id == segment)?;
+        let offset = address.checked_sub(range.base)?;
+        (offset.checked_add(bytes)? <= range.bytes).then_some(address)
     }
 
     /// The bus address of a page, as entries of page tables name it: an offset in a segment, or a system address.
@@ -87,70 +121,46 @@ impl Geometry {
         if !page.offset.is_multiple_of(bus::PAGE_BYTES) {
             return None;
         }
-        match page.segment {
-            SegmentId::SYSTEM => bus::SYSTEM_BASE.checked_add(page.offset),
-            LOCAL => self.bus_of_range(LOCAL, bus::LOCAL_BASE.checked_add(page.offset)?, bus::PAGE_BYTES),
-            APERTURE => self.bus_of_range(APERTURE, bus::APERTURE_BASE.checked_add(page.offset)?, bus::PAGE_BYTES),
-            _ => None,
+        if page.segment.is_system() {
+            return bus::SYSTEM_BASE.checked_add(page.offset);
         }
+        let range = self.segments().find(|range| range.id == page.segment)?;
+        self.bus_of_range(range.id, range.base.checked_add(page.offset)?, bus::PAGE_BYTES)
     }
 
-    /// The offset in local memory of a page table.
-    pub(crate) fn table_offset(&self, table: PhysicalAddress) -> Option<u64> {
-        if table.segment != LOCAL { None } else { self.bus_of_page(table).map(|bus| bus - bus::LOCAL_BASE) }
+    /// The bus address of a page table.
+    pub(crate) fn table_address(&self, table: PhysicalAddress) -> Option<u64> {
+        if table.segment != self.tables() { None } else { self.bus_of_page(table) }
     }
 }
 
-impl SoftGpuKmd {
-    /// The two-call query: the first call learns the count and nothing else.
-    // spec: memory §1.3
-    pub(crate) fn describe_segments(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
-        let geometry = self.geometry.ok_or(DriverStatus::Unsuccessful("the device is not started"))?;
-        let segments = [self.local_segment(&geometry), aperture_segment(&geometry)];
-        let Some(descriptors) = &mut query.descriptors else {
-            // CAST: two.
-            query.count = segments.len() as u32;
-            return Ok(());
-        };
-        // spec: memory §1.3: elements are written through the array's stride
-        if query.count as usize != segments.len() || !descriptors.put_all(&segments) {
-            return Err(DriverStatus::InvalidParameter("the count of the first call is the count of the second"));
+/// Numbers the segments and lays them over local memory, which ends at `end`.
+fn divide(layout: Layout, page: u64, end: u64, aperture_bytes: u64) -> Result<Geometry, DriverStatus> {
+    let range = |id, base, bytes| Some(Range { id: SegmentId(id), base, bytes });
+    let aperture = |id| range(id, bus::APERTURE_BASE, aperture_bytes);
+    let (memory, aperture, system) = match layout {
+        Layout::Memory => ([range(1, bus::LOCAL_BASE, end), None], aperture(2), 2),
+        Layout::ComputeOnly => ([range(1, bus::LOCAL_BASE, end), None], None, 2),
+        Layout::Aperture => ([None, None], aperture(1), 1),
+        Layout::TwoMemories { second_bytes, hidden_bytes } => {
+            let whole = second_bytes > 0 && second_bytes.is_multiple_of(page) && hidden_bytes.is_multiple_of(page);
+            let first = second_bytes.checked_add(hidden_bytes).and_then(|behind| end.checked_sub(behind));
+            let Some(first) = first.filter(|&first| whole && first > 0) else {
+                return Err(DriverStatus::InvalidParameter("two memory segments are whole pages of local memory"));
+            };
+            let second = range(3, bus::LOCAL_BASE + first + hidden_bytes, second_bytes);
+            ([range(1, bus::LOCAL_BASE, first), second], aperture(2), 2)
         }
-        // spec: memory §1.11: an aperture
-        query.paging_buffer =
-            PagingBufferInfo { segment: APERTURE, size_bytes: self.config.paging_buffer_bytes, private_data_bytes: 0 };
-        Ok(())
-    }
-
-    // spec: memory §1.5, memory §1.7
-    fn local_segment(&self, geometry: &Geometry) -> SegmentDescriptor4 {
-        let mut flags = SegmentFlags::APPLICATION_TARGET | SegmentFlags::LOCAL_BUDGET_GROUP;
-        flags.set(SegmentFlags::CPU_VISIBLE, self.config.cpu_visible);
-        flags.set(SegmentFlags::USE_64KB_PAGES, self.config.segment_page_bytes == 65536);
-        SegmentDescriptor4 {
-            flags,
-            base_address: bus::LOCAL_BASE,
-            size_bytes: geometry.segment_bytes,
-            commit_limit_bytes: geometry.segment_bytes,
-            cpu: CpuAccess::Translated(if self.config.cpu_visible { bus::LOCAL_BASE } else { 0 }),
-            ..SegmentDescriptor4::default()
-        }
-    }
+    };
+    Ok(Geometry { local_bytes: end, table: end, aperture_bytes, memory, aperture, system: SegmentId(system) })
 }
 
-// spec: memory §1.6
-fn aperture_segment(geometry: &Geometry) -> SegmentDescriptor4 {
-    SegmentDescriptor4 {
-        flags: SegmentFlags::APERTURE
-            | SegmentFlags::CACHE_COHERENT
-            | SegmentFlags::APPLICATION_TARGET
-            | SegmentFlags::NON_LOCAL_BUDGET_GROUP,
-        base_address: bus::APERTURE_BASE,
-        size_bytes: geometry.aperture_bytes,
-        commit_limit_bytes: geometry.aperture_bytes,
-        ..SegmentDescriptor4::default()
-    }
-}
+/// The number of local memory in the usual layout.
+#[cfg(test)]
+pub(crate) const LOCAL: SegmentId = SegmentId(1);
+/// The number of the aperture in the usual layout.
+#[cfg(test)]
+pub(crate) const APERTURE: SegmentId = SegmentId(2);
 
 #[cfg(test)]
 mod tests;

@@ -7,9 +7,9 @@ use ddi::{
 use softgpu_spec::private_data::{AllocationRequest, Kind};
 use wddm_types::SegmentSet;
 
-use super::{APERTURE, LOCAL};
 use crate::driver::SoftGpuKmd;
 use crate::fake_port::started;
+use crate::segments::{APERTURE, LOCAL};
 
 fn create(kmd: &mut SoftGpuKmd, private_data: &[u8]) -> Result<AllocationInfo, DriverStatus> {
     let mut allocations = [NewAllocation::new(private_data)];

@@ -254,7 +254,7 @@ fn small_buffers_give_the_same_commands_as_one_big_buffer() {
 #[test]
 fn operations_outside_of_memory_are_fatal() {
     let (mut kmd, _, _) = started();
-    let end = kmd.geometry.unwrap().segment_bytes;
+    let end = kmd.geometry.unwrap().local_bytes;
     let map = |first, count| PagingOp::MapApertureSegment {
         device: None,
         allocation: None,

@@ -1,12 +1,16 @@
 //! Start, features and the segment query.
 
-use ddi::{DESCRIPTOR4_BYTES, DescriptorArray, FeatureId, Miniport, PagingBufferInfo, QuerySegment4, SegmentFlags};
+use ddi::{
+    DESCRIPTOR4_BYTES, DescriptorArray, DriverModel, FeatureId, Miniport, PagingBufferInfo, QuerySegment,
+    QuerySegment3, QuerySegment4, QuerySegmentIn, SegmentDescriptor, SegmentDescriptor3, SegmentDescriptor4,
+    SegmentFlags,
+};
 use shared_words::Word;
 use softgpu_spec::{bus, register};
 use wddm_types::SegmentId;
 
 use super::{APERTURE, LOCAL};
-use crate::config::KmdConfig;
+use crate::config::{KmdConfig, Layout};
 use crate::fake_port::{APERTURE_BYTES, FakeHost, LOCAL_BYTES, started, stopped};
 
 /// Longer than a descriptor, so that a driver that indexes instead of striding is seen.
@@ -136,10 +140,111 @@ fn only_what_lies_in_a_segment_has_a_bus_address() {
     // spec: memory §10.4 test 28
     let (kmd, _, _) = started();
     let geometry = kmd.geometry.unwrap();
-    let end = geometry.segment_bytes;
+    let end = geometry.local_bytes;
     assert_eq!(geometry.bus_of_range(LOCAL, end - 4096, 4096), Some(end - 4096));
     assert_eq!(geometry.bus_of_range(LOCAL, end - 4096, 4104), None, "the aperture table");
     assert_eq!(geometry.bus_of_range(APERTURE, 0, 8), None, "a GPU address contains the base");
     assert_eq!(geometry.bus_of_range(SegmentId(3), 0, 8), None);
     assert_eq!(geometry.bus_of_range(LOCAL, u64::MAX, 8), None);
+}
+
+/// The segments that a driver with this configuration reports.
+fn reported(config: KmdConfig) -> Vec<SegmentDescriptor4> {
+    let (mut kmd, _) = stopped(config);
+    kmd.start_device(&mut FakeHost::default()).unwrap();
+    let mut first = QuerySegment4 { physical_adapter: 0, count: 0, descriptors: None, paging_buffer: POISON };
+    kmd.query_segment4(&mut first).unwrap();
+    let mut bytes = vec![0; first.count as usize * STRIDE];
+    let descriptors = Some(DescriptorArray::new(&mut bytes, STRIDE).unwrap());
+    let mut second = QuerySegment4 { physical_adapter: 0, count: first.count, descriptors, paging_buffer: POISON };
+    kmd.query_segment4(&mut second).unwrap();
+    let array = second.descriptors.unwrap();
+    (0..first.count as usize).map(|index| array.get(index).unwrap()).collect()
+}
+
+#[test]
+fn an_integrated_gpu_reports_an_aperture_only() {
+    // spec: memory §1.6, memory §4.3
+    let config = KmdConfig { layout: Layout::Aperture, ..KmdConfig::default() };
+    let segments = reported(config);
+    assert_eq!(segments.len(), 1);
+    assert!(segments[0].flags.contains(SegmentFlags::APERTURE));
+    let (mut kmd, _) = stopped(config);
+    kmd.start_device(&mut FakeHost::default()).unwrap();
+    assert!(kmd.gpu_va().unwrap().page_table_level(0).segment.is_system());
+}
+
+#[test]
+fn between_two_memory_segments_lies_what_the_driver_hides() {
+    // spec: memory §1.1, memory §1.4
+    // seed: M18 M20 M21
+    let layout = Layout::TwoMemories { second_bytes: 4 << 20, hidden_bytes: 1 << 20 };
+    let segments = reported(KmdConfig { layout, ..KmdConfig::default() });
+    let [first, aperture, second] = segments.as_slice() else { panic!("three segments: {segments:?}") };
+    assert!(aperture.flags.contains(SegmentFlags::APERTURE));
+    assert_eq!(second.base_address, first.base_address + first.size_bytes + (1 << 20));
+    assert_eq!(second.size_bytes, 4 << 20);
+    let (mut kmd, _) = stopped(KmdConfig { layout, ..KmdConfig::default() });
+    kmd.start_device(&mut FakeHost::default()).unwrap();
+    let geometry = kmd.geometry.unwrap();
+    let hidden = first.base_address + first.size_bytes;
+    assert_eq!(geometry.bus_of_range(LOCAL, hidden, 4096), None, "no address of a segment leads there");
+    assert_eq!(geometry.bus_of_range(LOCAL, hidden - 4096, 8192), None);
+    let page = |segment, offset| wddm_types::PhysicalAddress { segment: SegmentId(segment), offset };
+    assert_eq!(geometry.bus_of_page(page(1, first.size_bytes)), None);
+    assert_eq!(geometry.bus_of_page(page(3, 0)), Some(second.base_address));
+    assert_eq!(geometry.bus_of_page(page(3, second.size_bytes)), None, "nor behind the last");
+    for (second_bytes, hidden_bytes) in [(0, 0), (100, 0), (65536, 100), (1 << 40, 0), (u64::MAX, 65536)] {
+        let layout = Layout::TwoMemories { second_bytes, hidden_bytes };
+        let (mut kmd, _) = stopped(KmdConfig { layout, ..KmdConfig::default() });
+        assert!(kmd.start_device(&mut FakeHost::default()).is_err(), "{layout:?}");
+    }
+}
+
+#[test]
+fn a_small_bar_is_a_window() {
+    // spec: memory §1.4, memory §1.7
+    let config = KmdConfig { cpu_visible: false, cpu_window_pages: 16, ..KmdConfig::default() };
+    let local = reported(config)[0];
+    assert!(local.flags.contains(SegmentFlags::SUPPORTS_CPU_HOST_APERTURE));
+    assert!(!local.flags.contains(SegmentFlags::CPU_VISIBLE));
+    assert_eq!(local.cpu.host_aperture().unwrap().size_in_pages, 16);
+    let both = KmdConfig { cpu_visible: true, ..config };
+    assert!(stopped(both).0.start_device(&mut FakeHost::default()).is_err());
+    let large = reported(KmdConfig { cpu_window_pages: u32::MAX, ..config })[0];
+    let window = large.cpu.host_aperture().unwrap();
+    assert_eq!(u64::from(window.size_in_pages) * 65536, large.size_bytes, "no larger than what it shows");
+}
+
+#[test]
+fn the_first_generation_has_banks_and_its_own_query() {
+    // spec: memory §1.3, memory §1.8, memory §10.1
+    // seed: M28 M30
+    let config = KmdConfig { driver_model: DriverModel::Wddm1, banks: 4, ..KmdConfig::default() };
+    let (mut kmd, _) = stopped(config);
+    kmd.start_device(&mut FakeHost::default()).unwrap();
+    assert_eq!(kmd.adapter_caps().driver_model, DriverModel::Wddm1);
+    assert!(kmd.gpu_va().is_none());
+    let mut other = QuerySegment4 { physical_adapter: 0, count: 0, descriptors: None, paging_buffer: POISON };
+    assert!(kmd.query_segment4(&mut other).is_err(), "not with another generation's query");
+    let input = QuerySegmentIn::default();
+    let mut first = QuerySegment3 { input, count: 0, descriptors: None, paging_buffer: POISON };
+    kmd.query_segment3(&mut first).unwrap();
+    assert_eq!((first.count, first.paging_buffer), (2, POISON));
+    let mut descriptors = vec![SegmentDescriptor3::default(); 2];
+    let mut second = QuerySegment3 { input, count: 2, descriptors: Some(&mut descriptors), paging_buffer: POISON };
+    kmd.query_segment3(&mut second).unwrap();
+    assert_eq!(second.paging_buffer.segment, APERTURE);
+    let local = &descriptors[0];
+    assert!(local.flags.contains(SegmentFlags::USE_BANKING));
+    assert_eq!((local.bank_count, local.bank_ends.len()), (4, 3), "the last end is left out");
+    assert!(local.bank_ends.windows(2).all(|pair| pair[0] < pair[1]));
+    assert!(local.bank_ends.iter().all(|end| end.is_multiple_of(65536) && *end < local.size_bytes));
+    assert!(!descriptors[1].flags.contains(SegmentFlags::USE_BANKING));
+    let mut oldest = vec![SegmentDescriptor::default(); 2];
+    let mut second = QuerySegment { input, count: 2, descriptors: Some(&mut oldest), paging_buffer: POISON };
+    kmd.query_segment(&mut second).unwrap();
+    assert_eq!((oldest[0].flags, &oldest[0].bank_ends), (local.flags, &local.bank_ends));
+    let modern = KmdConfig { banks: 4, ..KmdConfig::default() };
+    assert!(stopped(modern).0.start_device(&mut FakeHost::default()).is_err(), "descriptor 4 has no banks");
 }
