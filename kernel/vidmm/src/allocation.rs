@@ -101,7 +101,7 @@ pub(crate) struct Allocation<F> {
 impl<F> Allocation<F> {
     /// Whether a partial eviction is forbidden (memory §8.3).
     pub fn all_or_nothing(&self) -> bool {
-        self.contiguous()
+        self.contiguous() || self.info.flags2.contains(ddi::AllocationFlags2::DISABLE_PARTIAL_RESIDENCY)
     }
 
     /// Whether it lies in one run of frames (memory §1.6).

@@ -130,7 +130,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
             let own = self.mm.band_of(self.claim.device);
             // Sparing it must not cost a higher one anything.
             let protects = removed.band < own
-                && (self.mm.segments().iter())
+                && (self.mm.segments.iter())
                     .any(|segment| state.reaches_above(segment.id, removed.band, 0) && removed.frees(segment.id));
             if protects {
                 state.suspended.insert(position, removed);

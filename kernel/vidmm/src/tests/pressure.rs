@@ -195,6 +195,20 @@ fn physically_accessed_content_is_contiguous_and_whole() {
 }
 
 #[test]
+fn content_without_partial_residency_leaves_as_a_whole() {
+    // spec: memory §8.3
+    let (mut mm, _, device) = with_device(64);
+    let mut whole = info(30, &[VRAM]);
+    whole.flags2 = ddi::AllocationFlags2::DISABLE_PARTIAL_RESIDENCY;
+    let whole = mm.create_allocation(device, whole).expect("rules are kept");
+    let [part, x] = [34, 1].map(|pages| create(&mut mm, device, pages, &[VRAM]));
+    mm.make_resident(device, &[whole, part]).expect("room");
+    mm.evict(device, &[whole, part], LAZY, &[]).expect("counted");
+    let work = mm.make_resident(device, &[x]).expect("victims suffice");
+    assert_eq!(moves(&work), [(whole, MoveKind::PageOut, 30), (x, MoveKind::Fill, 1)], "for one page");
+}
+
+#[test]
 fn what_cannot_be_completed_moves_to_the_next_segment() {
     // spec: memory §8.1
     let mut mm = adapter_of_two(64, SegmentFlags::empty());
