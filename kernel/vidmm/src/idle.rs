@@ -13,6 +13,9 @@ use crate::rank::TIERS;
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
 
+/// How many victims of a segment are looked at: what goes later can wait.
+const SCAN_MAX: usize = 4096;
+
 impl<F: Copy + Eq> VidMm<F> {
     /// Up to `max_pages` pages of work that can be done ahead; `None`: there is none.
     pub fn idle_work(&mut self, max_pages: u64) -> Option<Work<F>> {
@@ -29,9 +32,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let next: Vec<AllocationId> = self
             .segments
             .iter()
-            .flat_map(|segment| segment.victims.up_to(TIERS - 1))
+            .flat_map(|segment| segment.victims.up_to(TIERS - 1).take(SCAN_MAX))
+            .map(|(_, id)| id)
             .filter(|&id| self.worth_writing(id))
-            .take(usize::try_from(max_pages.min(1 << 16)).expect("bounded"))
             .collect();
         for id in next {
             if left == 0 {

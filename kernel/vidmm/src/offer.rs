@@ -11,7 +11,7 @@ use wddm_types::FencePoint;
 
 use crate::extent::PageSet;
 use crate::paging::{Batch, Cause, Work, merge_points};
-use crate::plan::{Claim, Takes};
+use crate::plan::{Claim, Limit, Plan, Takes};
 use crate::residency::MakeResidentError;
 use crate::slab::{AllocationId, DeviceId};
 use crate::suspend::Postponed;
@@ -188,11 +188,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 return Err(ReclaimError::NotOffered { allocation });
             }
         }
-        let listed: Vec<AllocationId> =
-            list.iter().copied().filter(|&id| !self.allocations[id].holders.is_empty()).collect();
-        let claim = Claim { device, takes: Takes::Ranked, limit: crate::plan::Limit::Maximum };
-        let waits = self.devices[device].suspended.is_some();
-        let plan = if waits { self.plan_alone(claim, &listed) } else { self.plan(claim, &listed) };
+        let plan = self.plan_of_reclaim(device, list);
         let mut plan = plan.map_err(|error| match error {
             MakeResidentError::OutOfMemory { bytes_to_trim } => ReclaimError::OutOfMemory { bytes_to_trim },
             MakeResidentError::Locked { .. } | MakeResidentError::Offered { .. } => {
@@ -218,6 +214,20 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Whether an allocation is offered, and if so whether its content is lost.
     pub fn offered(&self, id: AllocationId) -> Option<bool> {
         self.allocations[id].offer.map(|offer| offer.discarded)
+    }
+
+    /// What a running device lists has to be there at once. For a suspended one there has to be room with its turn.
+    fn plan_of_reclaim(&self, device: DeviceId, list: &[AllocationId]) -> Result<Plan, MakeResidentError> {
+        let claim = |device| Claim { device, takes: Takes::Ranked, limit: Limit::Maximum, for_holders: true };
+        if self.is_suspended(device) {
+            let listed = |id: &AllocationId| self.allocations[*id].holders.contains(&device);
+            let own: Vec<AllocationId> = list.iter().copied().filter(listed).collect();
+            self.plan_alone(claim(device), &own)?;
+        }
+        let runner = |id: &AllocationId| self.allocations[*id].holders.iter().find(|d| !self.is_suspended(**d));
+        let wanted: Vec<AllocationId> = list.iter().copied().filter(|id| runner(id).is_some()).collect();
+        let Some(&first) = wanted.first().and_then(|id| runner(id)) else { return Ok(Plan::default()) };
+        self.plan(claim(if self.is_suspended(device) { first } else { device }), &wanted)
     }
 
     fn take_back(&mut self, id: AllocationId) -> ReclaimResult {

@@ -73,6 +73,8 @@ pub(crate) struct Claim {
     pub device: DeviceId,
     pub takes: Takes,
     pub limit: Limit,
+    /// The content is wanted by whoever lists it already: none of those gives way.
+    pub for_holders: bool,
 }
 
 /// What stays the same while one call is planned.

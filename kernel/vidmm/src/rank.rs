@@ -78,9 +78,9 @@ impl Victims {
         self.order.first().copied()
     }
 
-    /// The victims up to and including a tier, in order.
-    pub fn up_to(&self, tier: usize) -> impl Iterator<Item = AllocationId> + '_ {
-        self.order.iter().take_while(move |(rank, _)| rank.tier <= tier).map(|&(_, id)| id)
+    /// The victims up to and including a tier, in order, each with its tier.
+    pub fn up_to(&self, tier: usize) -> impl Iterator<Item = (usize, AllocationId)> + '_ {
+        self.order.iter().take_while(move |(rank, _)| rank.tier <= tier).map(|&(rank, id)| (rank.tier, id))
     }
 
     /// Pages of victims up to and including a tier.

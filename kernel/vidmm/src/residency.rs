@@ -109,7 +109,7 @@ impl<F: Copy + Eq> VidMm<F> {
             (true, false) => (Takes::Ranked, Limit::Maximum),
             (true, true) => (Takes::Any, Limit::Maximum),
         };
-        let claim = Claim { device, takes, limit };
+        let claim = Claim { device, takes, limit, for_holders: false };
         let waits = self.devices[device].suspended.is_some();
         let plan = if waits { self.plan_alone(claim, list) } else { self.plan(claim, list) };
         let mut plan = plan.inspect_err(|_| self.pressure = true)?;

@@ -200,6 +200,13 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
+    /// An allocation ends: whatever was postponed for it is void.
+    pub(crate) fn forget_postponed(&mut self, id: AllocationId) {
+        for device in self.waiting.values() {
+            self.devices[*device].postponed.retain(|step| step.allocation() != id);
+        }
+    }
+
     /// Forgets a device that ends.
     pub(crate) fn leave_line(&mut self, device: DeviceId) {
         if let Some(suspension) = self.devices[device].suspended.take() {
@@ -214,7 +221,7 @@ impl<F: Copy + Eq> VidMm<F> {
     fn plan_of_return(&self, device: DeviceId, takes: Takes) -> Result<crate::plan::Plan, MakeResidentError> {
         let offered = |id: &AllocationId| self.allocations[*id].offer.is_some();
         let list: Vec<AllocationId> = self.devices[device].counts.keys().copied().filter(|id| !offered(id)).collect();
-        self.plan(Claim { device, takes, limit: Limit::None }, &list)
+        self.plan(Claim { device, takes, limit: Limit::None, for_holders: false }, &list)
     }
 
     /// When the next of those that a turn could displace has run for a quantum.

@@ -332,6 +332,8 @@ impl<F: Copy + Eq> VidMm<F> {
     /// the sake of the dead.
     // spec: memory §6.2, memory §8.5
     pub fn doom_allocation(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
+        // Its process sees it no more, whenever it goes.
+        self.unlock_all(id);
         let owner = self.allocations[id].owner;
         if self.must_postpone(owner, after) {
             self.devices[owner].postponed.push(Postponed::Doom { id, after: after.to_vec() });
@@ -343,7 +345,6 @@ impl<F: Copy + Eq> VidMm<F> {
 
     pub(crate) fn doom(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
         self.leave_lists(id);
-        self.unlock_all(id);
         self.tick += 1;
         let allocation = &mut self.allocations[id];
         assert!(allocation.doomed.is_none(), "an allocation is destroyed once");
@@ -354,10 +355,10 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Takes an allocation off every list.
     fn leave_lists(&mut self, id: AllocationId) {
+        self.forget_postponed(id);
         let holders: Vec<DeviceId> = self.allocations[id].holders.iter().copied().collect();
         for device in holders {
             self.devices[device].counts.remove(&id);
-            self.devices[device].postponed.retain(|step| step.allocation() != id);
             self.remove_holder(id, device);
         }
         let allocation = &mut self.allocations[id];
@@ -388,7 +389,6 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let gone = self.allocations.remove(allocation);
         self.devices[gone.owner].owned.remove(&allocation);
-        self.devices[gone.owner].postponed.retain(|step| step.allocation() != allocation);
         if let Some(offer) = gone.offer {
             self.decommittable.remove(&(offer.priority, offer.time, allocation));
         }

@@ -82,28 +82,28 @@ impl State {
     /// Whether so many pages more cannot come from processes up to this protection, as far as they are suspended.
     pub fn reaches_above(&self, segment: SegmentId, band: ProcessPriority, more: u64) -> bool {
         let room = &self.rooms[index(segment)];
-        let freed = self.suspended.iter().filter(|suspect| suspect.band <= band);
-        let freed: u64 = freed.map(|suspect| suspect.freed[index(segment)]).sum();
+        let freed = self.suspended.iter().flat_map(|suspect| &suspect.freed[index(segment)][..=band as usize]);
+        let freed: u64 = freed.sum();
         room.used + more > room.below[band as usize] + freed
     }
 
     /// More pages in a segment, or fewer again.
     pub fn add_pages(&mut self, suspect: &Suspect) {
         for (room, pages) in self.rooms.iter_mut().zip(&suspect.freed) {
-            room.pages += pages;
+            room.pages += pages.iter().sum::<u64>();
         }
     }
 
     /// Gives up a suspended device again.
     pub fn remove_pages(&mut self, suspect: &Suspect) {
         for (room, pages) in self.rooms.iter_mut().zip(&suspect.freed) {
-            room.pages -= pages;
+            room.pages -= pages.iter().sum::<u64>();
         }
     }
 
     /// Whether the plan stands without these pages.
     pub fn can_spare(&self, suspect: &Suspect) -> bool {
-        let enough = self.rooms.iter().zip(&suspect.freed).all(|(room, pages)| room.pages >= *pages);
+        let enough = self.rooms.iter().zip(&suspect.freed).all(|(room, pages)| room.pages >= pages.iter().sum());
         let used = |id: &AllocationId| self.rooms.iter().any(|room| room.given.contains(id));
         enough && !suspect.content.iter().any(used)
     }
@@ -198,7 +198,8 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let allocation = &self.mm.allocations[id];
         let aperture = self.mm.segment(candidate).is_aperture();
         // spec: memory §6.3, not committed to a memory segment while locked
-        if !aperture && allocation.locks.count > 0 && !self.mm.may_enter_locked(id, candidate) {
+        let barred = allocation.locks.count > 0 && !self.mm.may_enter_locked(id, candidate);
+        if !aperture && barred && !self.alone {
             return Err(NoPlace::Locked);
         }
         let group = self.mm.group_of(candidate);
@@ -261,10 +262,14 @@ impl<F: Copy + Eq> Planner<'_, F> {
         };
         let mut trial = room.trial.clone().unwrap_or_else(fresh);
         let mut given = Vec::new();
+        // What is about to be suspended goes behind what nobody needs, of the same protection.
         let suspended = state.suspended.iter().flat_map(|suspect| suspect.content.iter().copied());
         let ranked = segment.victims.up_to(tier).filter(|_| !self.alone);
+        let mut victims: Vec<(usize, AllocationId)> = ranked.collect();
+        victims.extend(suspended.map(|id| (suspended_tier(self.mm.allocations[id].band), id)));
+        victims.sort_by_key(|(tier, _)| *tier);
         let spared = |victim: &AllocationId| !self.wanted.contains(victim) && !room.given.contains(victim);
-        let mut victims = ranked.chain(suspended).filter(spared);
+        let mut victims = victims.into_iter().map(|(_, id)| id).filter(spared);
         loop {
             if let Some(run) = wish.take_contiguous(&mut trial, allocation.pages) {
                 room.pages -= allocation.pages;

@@ -7,6 +7,7 @@ use crate::allocation::Placement;
 use crate::budget::ProcessPriority;
 use crate::plan::state::State;
 use crate::plan::{Planner, Takes};
+use crate::rank::BANDS;
 use crate::slab::{AllocationId, DeviceId};
 use crate::usage::SegmentGroup;
 use crate::vidmm::VidMm;
@@ -16,8 +17,8 @@ use crate::vidmm::VidMm;
 pub(super) struct Suspect {
     pub device: DeviceId,
     pub band: ProcessPriority,
-    /// Pages that come free, by segment.
-    pub freed: Vec<u64>,
+    /// Pages that come free, by segment and the protection of the content: what it shares may be better protected.
+    pub freed: Vec<[u64; BANDS]>,
     /// Whose pages.
     pub content: Vec<AllocationId>,
     /// Some of it comes free only together with devices suspended before.
@@ -27,7 +28,7 @@ pub(super) struct Suspect {
 impl Suspect {
     /// Whether pages of a segment come free.
     fn frees(&self, segment: SegmentId) -> bool {
-        self.freed[usize::from(segment.0) - 1] > 0
+        self.freed[usize::from(segment.0) - 1].iter().any(|pages| *pages > 0)
     }
 }
 
@@ -152,10 +153,16 @@ impl<F: Copy + Eq> Planner<'_, F> {
             .filter(|(device, known)| {
                 *device != self.claim.device && known.suspended.is_none() && !known.counts.is_empty()
             })
+            .filter(|(device, _)| !self.claim.for_holders || !self.wants(*device))
             .filter_map(|(device, _)| self.order_of(device, more))
             .collect();
         orders.sort_unstable();
         orders.into_iter().rev().map(|order| order.device).collect()
+    }
+
+    /// Whether a device lists something of what is wanted.
+    fn wants(&self, device: DeviceId) -> bool {
+        self.list.iter().any(|id| self.mm.allocations[*id].holders.contains(&device))
     }
 
     fn order_of(&self, device: DeviceId, more: Option<(crate::slab::SpaceId, u64)>) -> Option<Order> {
@@ -185,7 +192,8 @@ impl<F: Copy + Eq> Planner<'_, F> {
 
     /// What suspending a device would free, beside those suspended already.
     fn suspect(&self, state: &State, device: DeviceId) -> Suspect {
-        let mut freed = vec![0; self.mm.segments.len()];
+        let mut freed = vec![[0; BANDS]; self.mm.segments.len()];
+        let own = self.mm.band_of(self.claim.device);
         let (mut content, mut entangled) = (Vec::new(), false);
         let stands = |holder: &DeviceId| {
             *holder == device
@@ -196,11 +204,12 @@ impl<F: Copy + Eq> Planner<'_, F> {
             let allocation = &self.mm.allocations[id];
             let victim = allocation.standing.is_some_and(|standing| standing.rank.is_some());
             let Placement::Memory(segment, extents) = &allocation.placement else { continue };
-            if victim || allocation.pins > 0 || self.wanted.contains(&id) || !allocation.holders.iter().all(stands) {
+            let takable = !victim && allocation.pins == 0 && allocation.band <= own;
+            if !takable || self.wanted.contains(&id) || !allocation.holders.iter().all(stands) {
                 continue;
             }
             entangled |= allocation.holders.len() > 1;
-            freed[usize::from(segment.0) - 1] += extents.pages();
+            freed[usize::from(segment.0) - 1][allocation.band as usize] += extents.pages();
             content.push(id);
         }
         Suspect { device, band: self.mm.band_of(device), freed, content, entangled }

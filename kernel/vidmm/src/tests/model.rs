@@ -1,5 +1,10 @@
 //! Random calls against a naive model of contents: no content is ever lost or shown to another, counts are right, a
-//! failure changes nothing, every frame has at most one owner.
+//! failure changes nothing, every frame has at most one owner; who loses stands in the naive order, who runs has all of
+//! its list, and a protected process loses nothing while a lower one holds anything.
+
+mod order;
+mod policy;
+mod soak;
 
 use std::collections::BTreeMap;
 
@@ -9,40 +14,125 @@ use wddm_types::{CpuPlace, CpuRun, GpuVa, PAGE_BYTES, Pages, SegmentId};
 
 use super::world::*;
 use crate::allocation::Placement;
+use crate::extent::Extent;
 use crate::{
-    AllocationId, DeviceId, EvictError, EvictFlags, LockError, MakeResidentError, MapRequest, SpaceKind, Target,
-    WindowMap, WindowPages, Work,
+    AllocationId, DeviceId, EvictError, EvictFlags, LockError, MakeResidentError, MakeResidentFlags, MapRequest,
+    ProcessPriority, SpaceId, SpaceKind, Target, WindowMap, WindowPages, Work,
 };
 
 const BITS: [u32; 3] = [5, 5, 6];
 const VRAM_PAGES: u64 = 96;
+const PROCESSES: usize = 3;
+const DEVICES: usize = 4;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Create { pages: u64, kind: u8, device: usize },
-    Map { which: usize, offset: u64 },
-    MakeResident { device: usize, list: Vec<usize> },
-    Write { which: usize },
-    Evict { device: usize, list: Vec<usize>, lazily: bool, claim_clean: bool },
-    Lock { which: usize },
-    Unlock { which: usize },
-    Destroy { which: usize },
-    Complete { works: usize },
+    Create {
+        pages: u64,
+        kind: u8,
+        device: usize,
+    },
+    Map {
+        which: usize,
+        offset: u64,
+    },
+    MakeResident {
+        device: usize,
+        list: Vec<usize>,
+        force: u8,
+    },
+    Write {
+        which: usize,
+    },
+    Evict {
+        device: usize,
+        list: Vec<usize>,
+        lazily: bool,
+        claim_clean: bool,
+    },
+    Lock {
+        which: usize,
+    },
+    Unlock {
+        which: usize,
+    },
+    Destroy {
+        which: usize,
+    },
+    Complete {
+        works: usize,
+    },
+    /// Destroyed while in use.
+    Doom {
+        which: usize,
+    },
+    Offer {
+        device: usize,
+        which: usize,
+        priority: u8,
+        decommit: bool,
+    },
+    Reclaim {
+        device: usize,
+        which: usize,
+    },
+    Pin {
+        which: usize,
+    },
+    Unpin {
+        which: usize,
+    },
+    Protect {
+        process: usize,
+        priority: u8,
+    },
+    Cap {
+        process: usize,
+        pages: u64,
+    },
+    Rank {
+        which: usize,
+        priority: u8,
+    },
+    Idle {
+        device: usize,
+        idle: bool,
+    },
+    /// Time passes, and whoever has its turn comes back.
+    Turn {
+        quarters: u64,
+    },
+    Ahead {
+        pages: u64,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let list = || prop::collection::vec(0usize..32, 1..5);
+    let which = || 0usize..32;
     prop_oneof![
-        2 => (prop_oneof![1u64..4, 1u64..60], 0u8..8, 0usize..2).prop_map(|(pages, kind, device)| Step::Create { pages, kind, device }),
+        2 => (prop_oneof![1u64..4, 1u64..60], 0u8..8, 0..DEVICES).prop_map(|(pages, kind, device)| Step::Create { pages, kind, device }),
         1 => (0usize..32, 0u64..20).prop_map(|(which, offset)| Step::Map { which, offset }),
-        6 => (0usize..2, list()).prop_map(|(device, list)| Step::MakeResident { device, list }),
+        6 => (0..DEVICES, list(), 0u8..3).prop_map(|(device, list, force)| Step::MakeResident { device, list, force }),
         4 => (0usize..32).prop_map(|which| Step::Write { which }),
-        5 => (0usize..2, list(), prop::bool::weighted(0.8), any::<bool>())
+        5 => (0..DEVICES, list(), prop::bool::weighted(0.8), any::<bool>())
             .prop_map(|(device, list, lazily, claim_clean)| Step::Evict { device, list, lazily, claim_clean }),
         1 => (0usize..32).prop_map(|which| Step::Lock { which }),
         1 => (0usize..32).prop_map(|which| Step::Unlock { which }),
         1 => (0usize..32).prop_map(|which| Step::Destroy { which }),
         2 => (0usize..4).prop_map(|works| Step::Complete { works }),
+        1 => which().prop_map(|which| Step::Doom { which }),
+        1 => (0..DEVICES, which(), 0u8..4, any::<bool>())
+            .prop_map(|(device, which, priority, decommit)| Step::Offer { device, which, priority, decommit }),
+        1 => (0..DEVICES, which()).prop_map(|(device, which)| Step::Reclaim { device, which }),
+        1 => which().prop_map(|which| Step::Pin { which }),
+        2 => which().prop_map(|which| Step::Unpin { which }),
+        1 => (0..PROCESSES, 0u8..3).prop_map(|(process, priority)| Step::Protect { process, priority }),
+        1 => (0..PROCESSES, 0u64..300).prop_map(|(process, pages)| Step::Cap { process, pages }),
+        1 => (which(), 0u8..3).prop_map(|(which, priority)| Step::Rank { which, priority }),
+        1 => (0..DEVICES, any::<bool>()).prop_map(|(device, idle)| Step::Idle { device, idle }),
+        4 => (0u64..5).prop_map(|quarters| Step::Turn { quarters }),
+        1 => (1u64..40).prop_map(|pages| Step::Ahead { pages }),
     ]
 }
 
@@ -53,11 +143,12 @@ struct Known {
     /// A second mapping, of the pages from here on.
     second: (GpuVa, u64),
     content: Vec<u64>,
-    counts: [u64; 2],
-    wrote: [bool; 2],
+    counts: [u64; DEVICES],
+    wrote: [bool; DEVICES],
     locks: u32,
     /// Where the CPU sees it, while locked.
     runs: Vec<CpuRun>,
+    pins: u32,
     /// Only system memory, or physically accessed: for the rules of failure.
     aperture: bool,
 }
@@ -65,8 +156,13 @@ struct Known {
 struct Model {
     mm: Mm,
     machine: Machine,
-    devices: [DeviceId; 2],
+    spaces: [SpaceId; PROCESSES],
+    /// Two of the first process, one of each other.
+    devices: [DeviceId; DEVICES],
     known: Vec<Known>,
+    /// Destroyed, last use pending.
+    doomed: Vec<AllocationId>,
+    now_ns: u64,
     stamp: u64,
     /// What the windows show, by bus page.
     windows: BTreeMap<u64, (SegmentId, u64)>,
@@ -77,13 +173,18 @@ impl Model {
     fn new(flags: SegmentFlags) -> Self {
         let mut mm = adapter_of_two(VRAM_PAGES, flags);
         let mut machine = Machine::default();
-        let devices = [(); 2].map(|()| {
+        mm.policy.suspend_others = true;
+        mm.policy.write_back_ahead = true;
+        let spaces = [(); PROCESSES].map(|()| {
             let (space, made) = mm.create_space(SpaceKind::Process).expect("tables");
             machine.carry_out(&made);
-            mm.create_device(space)
+            space
         });
         let reach = flags & (SegmentFlags::CPU_VISIBLE | SegmentFlags::SUPPORTS_CPU_HOST_APERTURE);
-        Model { mm, machine, devices, known: Vec::new(), stamp: 0, windows: BTreeMap::new(), reach }
+        let [one, two, three] = spaces;
+        let devices = [one, one, two, three].map(|space| mm.create_device(space));
+        let (known, doomed, windows) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Model { mm, machine, spaces, devices, known, doomed, now_ns: 0, stamp: 0, windows, reach }
     }
 
     /// Takes a work over as its owner must.
@@ -195,7 +296,7 @@ impl Model {
                 let work = self.mm.free_gpu_va(space, va, (pages - offset) * PAGE_BYTES).expect("it is mapped");
                 self.queue(work);
             }
-            Step::MakeResident { device, list } => self.make_resident(device, &list),
+            Step::MakeResident { device, list, force } => self.make_resident(device, &list, force),
             Step::Write { which } => self.write(which),
             Step::Evict { device, list, lazily, claim_clean } => self.evict(device, &list, lazily, claim_clean),
             Step::Lock { which } => self.lock(which),
@@ -216,6 +317,7 @@ impl Model {
                 let serial = self.machine.ring.iter().take(works).next_back().map_or(0, |work| work.serial);
                 self.machine.run_to(&mut self.mm, serial);
             }
+            other => self.policy_step(other),
         }
         self.check();
     }
@@ -251,10 +353,11 @@ impl Model {
             va: GpuVa::NULL,
             second: (GpuVa::NULL, 0),
             content,
-            counts: [0; 2],
-            wrote: [false; 2],
+            counts: [0; DEVICES],
+            wrote: [false; DEVICES],
             locks: 0,
             runs: Vec::new(),
+            pins: 0,
             aperture,
         });
         let which = self.known.len() - 1;
@@ -263,16 +366,20 @@ impl Model {
         self.known[which].second = (self.map(which, from, pages - from), from);
     }
 
-    fn make_resident(&mut self, device: usize, list: &[usize]) {
+    fn make_resident(&mut self, device: usize, list: &[usize], force: u8) {
         let list = self.ids(list);
         let ids: Vec<AllocationId> = list.iter().map(|&which| self.known[which].id).collect();
-        let before: Vec<String> = self.placements();
-        match self.mm.make_resident(self.devices[device], &ids) {
+        let before = self.placements();
+        let order = self.naive_order();
+        let flags = MakeResidentFlags { cant_trim_further: force > 0, must_succeed: force > 1 };
+        match self.mm.make_resident_with(self.devices[device], &ids, flags) {
             Ok(work) => {
+                self.check_losers(device, &ids, &order, work.as_ref());
                 self.queue(work);
                 for &which in &list {
                     self.known[which].counts[device] += 1;
-                    assert!(self.mm.is_resident(self.known[which].id), "all is resident after success");
+                    let waits = self.mm.is_suspended(self.devices[device]);
+                    assert!(waits || self.mm.is_resident(self.known[which].id), "all is resident after success");
                 }
                 for &which in &list {
                     self.look_at_both(which);
@@ -283,14 +390,18 @@ impl Model {
                 let needed: u64 = self.known.iter().map(|k| k.content.len() as u64).sum();
                 match error {
                     MakeResidentError::OutOfMemory { bytes_to_trim } => {
-                        assert!(bytes_to_trim > 0 && bytes_to_trim <= needed * PAGE_BYTES);
+                        assert!(bytes_to_trim > 0);
+                        if self.mm.is_suspended(self.devices[device]) {
+                            return;
+                        }
+                        assert!(bytes_to_trim <= needed * PAGE_BYTES);
                         let scattered = |&&which: &&usize| !self.mm.allocations[self.known[which].id].contiguous();
                         let only_vram = list.iter().filter(scattered).any(|&which| !self.known[which].aperture);
                         let contiguous = list.iter().any(|which| !scattered(&which));
                         assert!(only_vram || contiguous, "system memory always has room");
                     }
                     MakeResidentError::Locked { allocation } => assert!(self.mm.is_locked(allocation)),
-                    MakeResidentError::Offered { .. } => unreachable!("nothing is offered here"),
+                    MakeResidentError::Offered { allocation } => assert!(self.mm.offered(allocation).is_some()),
                 }
             }
         }
@@ -301,8 +412,12 @@ impl Model {
         if let Some(locked) = self.pick(which).filter(|&which| self.known[which].locks > 0) {
             return self.write_by_cpu(locked);
         }
-        let Some(which) = self.pick_held(which, 0).or_else(|| self.pick_held(which, 1)) else { return };
-        let device = if self.known[which].counts[0] > 0 { 0 } else { 1 };
+        let runs = |device: &usize| !self.mm.is_suspended(self.devices[*device]);
+        let held = (0..DEVICES).filter(runs).find_map(|device| Some((self.pick_held(which, device)?, device)));
+        let Some((which, device)) = held else { return };
+        if self.mm.offered(self.known[which].id).is_some() {
+            return;
+        }
         self.machine.run(&mut self.mm);
         let (id, va) = (self.known[which].id, self.known[which].va);
         let root = self.mm.root(self.mm.devices[self.mm.allocations[id].owner].space);
@@ -354,8 +469,11 @@ impl Model {
         let plan = match self.mm.lock(id, &[]) {
             Ok(plan) => plan,
             Err(error) => {
-                assert_eq!(error, LockError::CantLock);
-                assert!(self.known[which].counts.iter().sum::<u64>() > 0);
+                let offered = self.mm.offered(id).is_some();
+                assert_eq!(offered, matches!(error, LockError::Offered | LockError::ContentLost), "{error}");
+                let pinned = self.known[which].pins > 0;
+                assert!(pinned || error != LockError::Pinned);
+                assert!(offered || pinned || self.mm.allocations[id].count > 0);
                 return;
             }
         };
@@ -381,7 +499,9 @@ impl Model {
         self.machine.run(&mut self.mm);
         let id = self.known[which].id;
         let root = self.mm.root(self.mm.devices[self.mm.allocations[id].owner].space);
-        let held = self.known[which].counts.iter().sum::<u64>() > 0;
+        let lost = self.mm.offered(id) == Some(true);
+        let runs = |(device, &count): (usize, &u64)| count > 0 && !self.mm.is_suspended(self.devices[device]);
+        let held = self.mm.offered(id).is_none() && self.known[which].counts.iter().enumerate().any(runs);
         for (page, &content) in self.known[which].content.iter().enumerate().skip(offset as usize) {
             let entry = self.machine.walk(root, &BITS, va.offset((page as u64 - offset) * PAGE_BYTES));
             let resident = match &self.mm.allocations[id].placement {
@@ -395,7 +515,7 @@ impl Model {
             assert!(resident || !held, "what is on a list is resident");
             if let Some(entry) = entry {
                 let seen = self.machine.read(entry.address.segment, entry.address.offset / PAGE_BYTES);
-                assert_eq!(seen, content, "page {page} of {id:?}");
+                assert!(lost || seen == content, "page {page} of {id:?}");
             }
         }
     }
@@ -406,12 +526,40 @@ impl Model {
         self.look(which, second, from);
     }
 
-    fn placements(&self) -> Vec<String> {
+    /// What a failure must leave as it was.
+    fn placements(&self) -> Vec<(Vec<Extent>, bool, u64, Option<u64>)> {
         let state = |known: &Known| {
             let allocation = &self.mm.allocations[known.id];
-            format!("{:?} {} {:?}", allocation.placement, allocation.count, allocation.lazy_since)
+            let (extents, reachable) = match &allocation.placement {
+                Placement::None => (Vec::new(), false),
+                Placement::Memory(_, extents) => (extents.iter().collect(), true),
+                Placement::System(_) => (Vec::new(), true),
+            };
+            (extents, reachable, allocation.count, allocation.lazy_since)
         };
         self.known.iter().map(state).collect()
+    }
+
+    /// Everything goes, and nothing is left.
+    fn end(mut self) {
+        for id in std::mem::take(&mut self.known).iter().map(|known| known.id).chain(std::mem::take(&mut self.doomed)) {
+            let work = self.mm.destroy_allocation(id, &[]);
+            self.queue(work);
+        }
+        self.machine.run(&mut self.mm);
+        for device in self.devices {
+            self.mm.destroy_device(device, &[]);
+        }
+        for space in self.spaces {
+            let work = self.mm.destroy_space(space);
+            self.queue(work);
+        }
+        self.machine.run(&mut self.mm);
+        assert_eq!(self.mm.free_system_pages(), Pages(100_000 - 1));
+        assert_eq!(self.mm.resident_bytes(VRAM), 0);
+        assert_eq!(self.mm.table_bytes(SpaceKind::Process), 0);
+        let held = |band| self.mm.segment(VRAM).victims.held(band);
+        assert_eq!([held(ProcessPriority::Background), held(ProcessPriority::Normal)], [0, 0]);
     }
 
     /// Every frame has at most one owner; free and owned make the capacity; victims and counts are right.
@@ -419,29 +567,30 @@ impl Model {
         let mm = &self.mm;
         for segment in mm.segments() {
             let (mut owned, mut lazy) = (BTreeMap::new(), 0);
-            for known in &self.known {
-                let allocation = &mm.allocations[known.id];
+            for id in self.known.iter().map(|known| known.id).chain(self.doomed.iter().copied()) {
+                let allocation = &mm.allocations[id];
                 let runs: Vec<(u64, u64)> = match &allocation.placement {
                     Placement::Memory(id, extents) if *id == segment.id => {
-                        lazy += if allocation.lazy_since.is_some() { extents.pages() } else { 0 };
+                        lazy += if allocation.standing.is_some_and(|s| s.rank.is_some()) { extents.pages() } else { 0 };
                         extents.iter().map(|e| (e.frame, e.count)).collect()
                     }
                     Placement::System(Some(run)) if segment.is_aperture() => vec![(run.first, run.count.0)],
                     _ => Vec::new(),
                 };
                 for frame in runs.iter().flat_map(|&(first, count)| first..first + count) {
-                    assert!(owned.insert(frame, known.id).is_none(), "a frame has one owner");
+                    assert!(owned.insert(frame, id).is_none(), "a frame has one owner");
                     assert!(frame < segment.pool.capacity_pages());
                 }
             }
             assert_eq!(owned.len() as u64 + segment.pool.free_pages(), segment.pool.capacity_pages());
             assert_eq!(lazy, segment.victims.pages_up_to(crate::rank::TIERS - 1));
         }
+        self.check_turns();
+        self.check_needs();
         for known in &self.known {
             for (device, &count) in known.counts.iter().enumerate() {
                 assert_eq!(mm.count(self.devices[device], known.id), count);
             }
-            assert!(mm.is_resident(known.id) || known.counts == [0, 0]);
         }
     }
 }
@@ -477,20 +626,6 @@ proptest! {
         for which in 0..model.known.len() {
             model.look_at_both(which);
         }
-        while let Some(known) = model.known.pop() {
-            let work = model.mm.destroy_allocation(known.id, &[]);
-            model.queue(work);
-        }
-        model.machine.run(&mut model.mm);
-        for device in model.devices {
-            let space = model.mm.devices[device].space;
-            model.mm.destroy_device(device, &[]);
-            let work = model.mm.destroy_space(space);
-            model.queue(work);
-        }
-        model.machine.run(&mut model.mm);
-        prop_assert_eq!(model.mm.free_system_pages(), Pages(100_000 - 1));
-        prop_assert_eq!(model.mm.resident_bytes(VRAM), 0);
-        prop_assert_eq!(model.mm.table_bytes(SpaceKind::Process), 0);
+        model.end();
     }
 }

@@ -1,0 +1,130 @@
+//! The order of victims, the needs and the turns, found the naive way: by looking at everything.
+
+use std::collections::BTreeSet;
+
+use wddm_types::SegmentId;
+
+use super::{DEVICES, Model};
+use crate::allocation::Placement;
+use crate::{AllocationId, Cause, MoveKind, OfferPriority, ProcessPriority, SegmentGroup, Work};
+
+/// A victim: its segment, its place in the order.
+pub type Victim = (SegmentId, (usize, u32, u64), AllocationId);
+
+impl Model {
+    fn everything(&self) -> impl Iterator<Item = AllocationId> + '_ {
+        self.known.iter().map(|known| known.id).chain(self.doomed.iter().copied())
+    }
+
+    fn band_of(&self, id: AllocationId) -> ProcessPriority {
+        let allocation = &self.mm.allocations[id];
+        let of = |device| self.mm.processes[&self.mm.devices[device].space].priority;
+        let listed = self.mm.devices.iter().filter(|(_, device)| device.counts.contains_key(&id));
+        listed.map(|(device, _)| of(device)).max().unwrap_or_else(|| of(allocation.owner))
+    }
+
+    /// Everything that can be taken, in the order in which it is to go.
+    // spec: memory §8.2
+    pub fn naive_order(&self) -> Vec<Victim> {
+        let mut order: Vec<Victim> = self.everything().filter_map(|id| self.victim(id)).collect();
+        order.sort_unstable();
+        order
+    }
+
+    fn victim(&self, id: AllocationId) -> Option<Victim> {
+        let allocation = &self.mm.allocations[id];
+        let Placement::Memory(segment, _) = &allocation.placement else { return None };
+        if allocation.pins > 0 {
+            return None;
+        }
+        let band = self.band_of(id) as usize;
+        let holders = self.mm.devices.iter().filter(|(_, device)| device.counts.contains_key(&id));
+        let suspended: Option<Vec<u64>> = holders.map(|(_, device)| device.suspended.map(|s| s.tick)).collect();
+        let place = if let Some(time) = allocation.doomed {
+            (0, 0, time)
+        } else if let Some(offer) = allocation.offer {
+            let tier = match offer.priority {
+                OfferPriority::Low => 1,
+                OfferPriority::Normal => 2,
+                OfferPriority::High => 3,
+                OfferPriority::Auto => unreachable!("an offer is made with a priority"),
+            };
+            (tier, 0, offer.time)
+        } else if allocation.count == 0 {
+            (4 + 2 * band, allocation.info.priority, allocation.lazy_since.expect("it left its last list some time"))
+        } else {
+            let first = suspended?.into_iter().min().expect("somebody lists it");
+            (5 + 2 * band, allocation.info.priority, u64::MAX - first)
+        };
+        Some((*segment, place, id))
+    }
+
+    /// Who lost by a MakeResident stood first in the order, and nobody lost while somebody lower had anything left.
+    pub fn check_losers(&self, device: usize, wanted: &[AllocationId], order: &[Victim], work: Option<&Work<u8>>) {
+        let Some(work) = work else { return };
+        let left = |kind| matches!(kind, MoveKind::PageOut | MoveKind::Discard);
+        let lost = work.moves.iter().filter(|m| left(m.kind) && !wanted.contains(&m.allocation));
+        let mut losers: Vec<(SegmentId, AllocationId)> = Vec::new();
+        for step in lost {
+            assert!(matches!(step.cause, Cause::Pressure { .. } | Cause::Destroy));
+            if !losers.contains(&(step.segment, step.allocation)) {
+                losers.push((step.segment, step.allocation));
+            }
+        }
+        let contiguous = wanted.iter().any(|id| self.mm.allocations[*id].contiguous());
+        if !contiguous && work.suspends.is_empty() {
+            let segments: BTreeSet<SegmentId> = losers.iter().map(|(segment, _)| *segment).collect();
+            for segment in segments {
+                let first = order.iter().filter(|(s, _, id)| *s == segment && !wanted.contains(id)).map(|v| v.2);
+                let gone: Vec<AllocationId> = losers.iter().filter(|(s, _)| *s == segment).map(|l| l.1).collect();
+                assert_eq!(gone, first.take(gone.len()).collect::<Vec<_>>(), "who stands first goes first");
+            }
+        }
+        for &(segment, loser) in &losers {
+            let kind = &self.mm.allocations[loser];
+            if kind.doomed.is_some() || kind.offer.is_some() {
+                continue;
+            }
+            let band = self.band_of(loser);
+            for id in self.everything().filter(|id| self.band_of(*id) < band && !wanted.contains(id)) {
+                let other = &self.mm.allocations[id];
+                let worthless = other.doomed.is_some() || other.offer.is_some() || other.pins > 0;
+                let here = matches!(&other.placement, Placement::Memory(s, _) if *s == segment);
+                assert!(worthless || !here, "{id:?} of a lower process stays while {loser:?} loses, for {device}");
+            }
+        }
+    }
+
+    /// Who runs has all of its list.
+    // spec: memory §5.1
+    pub fn check_turns(&self) {
+        for device in self.devices {
+            let known = &self.mm.devices[device];
+            let ready = |id: &AllocationId| self.mm.is_resident(*id) || self.mm.offered(*id).is_some();
+            assert!(known.suspended.is_some() || known.counts.keys().all(ready), "{device:?} runs without its content");
+            assert!(known.suspended.is_some() || known.postponed.is_empty());
+        }
+        assert_eq!(self.mm.waiting.len(), self.devices.iter().filter(|d| self.mm.is_suspended(**d)).count());
+    }
+
+    /// The needs of the processes are the sums over their lists.
+    // spec: memory §5.5, §10.1 row 7
+    pub fn check_needs(&self) {
+        for space in self.spaces {
+            let of = |device: &usize| self.mm.space_of(self.devices[*device]) == space;
+            let listed: BTreeSet<AllocationId> = (0..DEVICES)
+                .filter(of)
+                .flat_map(|device| self.mm.devices[self.devices[device]].counts.keys().copied())
+                .collect();
+            for group in [SegmentGroup::Local, SegmentGroup::NonLocal] {
+                let charged = |id: &&AllocationId| self.mm.allocations[**id].charged == Some(group);
+                let need: u64 = listed.iter().filter(charged).map(|id| self.mm.allocation_bytes(*id)).sum();
+                assert_eq!(self.mm.need(space, group), need);
+            }
+        }
+        for id in self.everything().filter(|id| self.mm.offered(*id).is_none()) {
+            let group = self.mm.group_of_placement(id);
+            assert!(group.is_none() || group == self.mm.allocations[id].charged, "it counts where it lies");
+        }
+    }
+}

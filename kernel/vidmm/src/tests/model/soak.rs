@@ -1,0 +1,69 @@
+//! Many steps on one adapter, where the property test takes many short lives: what only shows after long use. A million in
+//! an optimised build, a few thousand otherwise.
+
+use ddi::SegmentFlags;
+
+use super::{DEVICES, Model, PROCESSES, Step};
+
+const STEPS: u64 = if cfg!(debug_assertions) { 6_000 } else { 1_000_000 };
+
+/// A small generator of our own: its numbers are the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % bound
+    }
+
+    fn index(&mut self, bound: usize) -> usize {
+        self.below(bound as u64) as usize
+    }
+
+    fn list(&mut self) -> Vec<usize> {
+        (0..1 + self.below(4)).map(|_| self.index(32)).collect()
+    }
+
+    fn step(&mut self) -> Step {
+        let (device, which) = (self.index(DEVICES), self.index(32));
+        match self.below(40) {
+            0..=1 => {
+                let pages = if self.below(2) == 0 { 1 + self.below(3) } else { 1 + self.below(59) };
+                Step::Create { pages, kind: self.below(8) as u8, device }
+            }
+            2..=11 => Step::MakeResident { device, list: self.list(), force: self.below(3) as u8 },
+            12..=14 => Step::Write { which },
+            15..=23 => {
+                let (lazily, claim_clean) = (self.below(5) > 0, self.below(2) == 0);
+                Step::Evict { device, list: self.list(), lazily, claim_clean }
+            }
+            24 => Step::Lock { which },
+            25 => Step::Unlock { which },
+            26 => Step::Destroy { which },
+            27 => Step::Doom { which },
+            28..=29 => Step::Complete { works: self.index(4) },
+            30 => Step::Offer { device, which, priority: self.below(4) as u8, decommit: self.below(2) == 0 },
+            31 => Step::Reclaim { device, which },
+            32 => Step::Pin { which },
+            33..=34 => Step::Unpin { which },
+            35 => Step::Protect { process: self.index(PROCESSES), priority: self.below(3) as u8 },
+            36 => Step::Cap { process: self.index(PROCESSES), pages: self.below(300) },
+            37 => Step::Rank { which, priority: self.below(3) as u8 },
+            38 => Step::Idle { device, idle: self.below(2) == 0 },
+            _ if self.below(5) == 0 => Step::Ahead { pages: 1 + self.below(40) },
+            _ => Step::Turn { quarters: self.below(5) },
+        }
+    }
+}
+
+#[test]
+fn a_long_life_agrees_with_the_model() {
+    // spec: memory §5.1, §5.2, §5.3, §5.5, §5.9, §8.2, §8.3, §8.5
+    let mut model = Model::new(SegmentFlags::empty());
+    let mut random = Random(1);
+    for _ in 0..STEPS {
+        let step = random.step();
+        model.step(step);
+    }
+    model.end();
+}
