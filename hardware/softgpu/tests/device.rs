@@ -259,6 +259,38 @@ fn the_aperture_redirects_page_by_page() {
     assert_eq!((rig.state(0), rig.pop().1[2] & 0xff), (queue_state::FAULTED, fault::NOT_PRESENT));
 }
 
+/// What a paging buffer does by address: any queue copies and stores in its own space, also between page tables that are
+/// mapped there; touching a bus address is for privileged ones.
+#[test]
+fn paging_by_address_needs_no_more_than_a_space() {
+    let mut rig = mapped(DataMode::Stored, true);
+    // The leaf table itself at virtual page 24.
+    rig.map(24, LEAF, 0);
+    rig.run(&[
+        Command::Pattern { va: LOCAL, bytes: PAGE, seed: 7 },
+        Command::Copy { source_va: LOCAL, target_va: SYSTEM, bytes: PAGE },
+        Command::Store { va: SYSTEM + 16, words: &[11, 12, 13] },
+        Command::Copy { source_va: 24 * PAGE + 18 * 8, target_va: 24 * PAGE + 30 * 8, bytes: 8 },
+        Command::FlushTlb { root: ROOT, first_va: 30 * PAGE, last_va: 31 * PAGE - 1 },
+        Command::Store { va: 30 * PAGE + 64, words: &[99] },
+        Command::TouchPhysical { bus: 0x20_0008, write: true },
+        Command::TouchPhysical { bus: SYSTEM_BASE + 0x1_0008, write: false },
+    ]);
+    assert_eq!(rig.state(0), queue_state::READY);
+    assert_eq!(
+        [0, 16, 24, 32, 40].map(|at| rig.word(0x1_0000 + at)),
+        [pattern::word(7, 0), 11, 12, 13, pattern::word(7, 40)]
+    );
+    assert_eq!(rig.word(0x1_0040), 99, "the copied entry leads to the same page");
+    let local = Word::load(rig.gpu.local_memory().word(0x20_0008));
+    assert_eq!(local, pattern::word(7, 8), "touching changes nothing");
+    rig.run(&[Command::TouchPhysical { bus: APERTURE_BASE, write: false }]);
+    assert_eq!((rig.state(0), rig.pop().1[2] & 0xff), (queue_state::FAULTED, fault::NOT_PRESENT));
+    let mut rig = mapped(DataMode::Stored, false);
+    rig.run(&[Command::TouchPhysical { bus: 0x20_0000, write: false }]);
+    assert_eq!((rig.state(0), rig.pop().1[2] & 0xff), (queue_state::FAULTED, fault::PRIVILEGE));
+}
+
 #[test]
 fn a_changed_entry_is_seen_after_the_flush() {
     let mut rig = mapped(DataMode::Stored, true);

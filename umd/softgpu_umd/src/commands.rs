@@ -30,6 +30,11 @@ impl Commands {
         self.push(Command::Check { va: va.0, bytes: bytes.next_multiple_of(8), seed, report_va: report.0, tag })
     }
 
+    /// Stores the sum of all 64-bit words of a range at `result`.
+    pub fn checksum(&mut self, va: GpuVa, bytes: u64, result: GpuVa) -> &mut Self {
+        self.push(Command::Checksum { va: va.0, bytes: bytes.next_multiple_of(8), result_va: result.0 })
+    }
+
     /// Copies.
     pub fn copy(&mut self, source: GpuVa, target: GpuVa, bytes: u64) -> &mut Self {
         self.push(Command::Copy { source_va: source.0, target_va: target.0, bytes: bytes.next_multiple_of(8) })

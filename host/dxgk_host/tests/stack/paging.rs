@@ -11,6 +11,7 @@ use ddi::{
 use dxgk_host::{Host, Mode, ProcessLink};
 use kmt_calls::Refusal;
 use kmt_link::Link;
+use softgpu_spec::{Command, bus};
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind, UmdError, pattern};
 use wddm_types::{NodeId, NtStatus, SegmentId, SegmentSet};
 
@@ -356,4 +357,132 @@ fn a_driver_hears_of_an_eviction_from_system_memory_range_by_range() {
     }
     let once = [(0, 2 * MIB), (2 * MIB, 2 * MIB), (4 * MIB, MIB)];
     assert_eq!(*said.lock().unwrap(), once, "what leaves a memory segment is not announced");
+}
+
+/// An access to aperture pages whose allocation has left them: it sees the dummy page, neither the old pages nor a fault.
+#[test]
+fn a_stray_access_to_the_aperture_sees_the_dummy_page() {
+    // seed: M08 M24 M25
+    // spec: memory §3.4, memory §10.4
+    let mut page = 0;
+    let build = move |driver: &mut dyn Miniport, build: &mut BuildPagingBuffer<'_>| {
+        if let PagingOp::MapApertureSegment { allocation: Some(_), mdl, .. } = build.operation {
+            page = mdl.runs[0].first;
+        }
+        driver.build_paging_buffer(build)?;
+        if let PagingOp::UnmapApertureSegment { allocation: Some(_), offset_in_pages, .. } = build.operation {
+            // The engine goes on using the old aperture page, and writes what it sees where everybody sees it.
+            let stray = Command::CopyPhysical {
+                source_bus: bus::APERTURE_BASE + offset_in_pages * bus::PAGE_BYTES,
+                target_bus: bus::SYSTEM_BASE + page * bus::PAGE_BYTES,
+                bytes: bus::PAGE_BYTES,
+            };
+            let mut words = Vec::new();
+            stray.encode(&mut words);
+            build.buffer[build.written..][..words.len()].copy_from_slice(&words);
+            build.written += words.len();
+        }
+        Ok(())
+    };
+    let describe = |info: &mut AllocationInfo| {
+        if info.size_bytes == 64 << 10 {
+            info.flags |= AllocationFlags::ACCESSED_PHYSICALLY;
+        }
+    };
+    let whims = Whims { build: Box::new(build), describe: Box::new(describe), ..Whims::default() };
+    let host = host_with(2 * MIB, whims);
+    let mut client = client(&host);
+    let surface = client.gpu.create_surface(SurfaceKind::System, 64 << 10).expect("a surface");
+    arrive(&client, &surface).expect("room");
+    let va = surface.va();
+    client.run(|commands| {
+        commands.pattern(va, 64 << 10, 5);
+    });
+    leave(&client, &surface, EvictFlags::empty()).expect("it is on the list");
+    let lock = surface.lock().expect("system memory");
+    assert_eq!(lock.read_word(8), 0, "the dummy page, not the allocation's");
+    assert_eq!(lock.read_word(4096 + 8), pattern::word(5, 4096 + 8), "nothing else was touched");
+    drop(lock);
+    assert_eq!(client.gpu.device().state().expect("the adapter runs"), d3dkmt::DeviceState::Active);
+}
+
+/// Whatever one process wrote, another one never reads, wherever its memory comes from.
+#[test]
+fn nobody_sees_what_another_process_wrote() {
+    // spec: memory §3.3, memory §8.3
+    let host = crate::world::host(crate::world::VIRTUAL, 4 * MIB);
+    for round in 0..3 {
+        let mut owner = client(&host);
+        for kind in [SurfaceKind::Local, SurfaceKind::System] {
+            let surface = owner.pinned(kind, 3 * MIB);
+            let va = surface.va();
+            owner.run(|commands| {
+                commands.pattern(va, 3 * MIB, 77);
+            });
+        }
+        // Half of the owners die with their memory in use, the others give it back.
+        if round % 2 == 0 {
+            host.process_died(owner.link.process());
+        }
+        drop(owner);
+        let mut heir = client(&host);
+        let sum = heir.pinned(SurfaceKind::System, 4096);
+        for kind in [SurfaceKind::Local, SurfaceKind::System, SurfaceKind::LocalThenSystem] {
+            let surface = heir.gpu.create_surface(kind, 3 * MIB).expect("a surface");
+            arrive(&heir, &surface).expect("room");
+            let (va, report) = (surface.va(), sum.va());
+            heir.run(|commands| {
+                commands.fill(report, 8, 1).checksum(va, 3 * MIB, report);
+            });
+            assert_eq!(sum.lock().expect("system memory").read_word(0), 0, "{kind:?}, round {round}");
+            leave(&heir, &surface, EvictFlags::empty()).expect("it is on the list");
+        }
+    }
+}
+
+/// A move is a paging buffer: the driver builds it, the scheduler hands it to the paging queue, the copy engine runs it.
+#[test]
+fn content_moves_in_a_paging_buffer_and_in_the_aperture_not_at_all() {
+    // seed: M07 M39 M41
+    // spec: memory §1.6, memory §1.11, memory §3.1
+    let said: Shared<(u32, u32, u64)> = Arc::default();
+    let seen = Arc::clone(&said);
+    let build = move |driver: &mut dyn Miniport, build: &mut BuildPagingBuffer<'_>| {
+        let before = (build.write_offset, build.buffer_va.0);
+        let result = driver.build_paging_buffer(build);
+        if !build.immediate {
+            assert!(result.is_ok(), "the driver had room");
+            let start = before.1 - u64::from(before.0);
+            assert!(start.is_multiple_of(4096), "a fresh paging buffer begins on a page");
+            seen.lock().unwrap().push((build.operation.number(), before.0, build.written as u64));
+        }
+        result
+    };
+    let describe = |info: &mut AllocationInfo| info.flags |= AllocationFlags::ACCESSED_PHYSICALLY;
+    let whims = Whims { build: Box::new(build), describe: Box::new(describe), ..Whims::default() };
+    let host = host_with(2 * MIB, whims);
+    let client = client(&host);
+    let in_and_out = |kind| {
+        let surface = client.gpu.create_surface(kind, 4096).expect("a surface");
+        for _ in 0..2 {
+            arrive(&client, &surface).expect("room");
+            leave(&client, &surface, EvictFlags::empty()).expect("it is on the list");
+        }
+        arrive(&client, &surface).expect("room");
+        (said.lock().unwrap().drain(..).collect::<Vec<_>>(), surface)
+    };
+    // The first use makes page tables, and is not counted.
+    let _made = in_and_out(SurfaceKind::System);
+    let moves = |steps: &[(u32, u32, u64)]| {
+        let content = |number: &u32| matches!(number, 0 | 1 | 5 | 6);
+        steps.iter().map(|(number, ..)| *number).filter(content).collect::<Vec<_>>()
+    };
+    let (local, _here) = in_and_out(SurfaceKind::Local);
+    assert_eq!(moves(&local), [1, 0, 0, 0, 0], "filled once, then copied out and in");
+    let (system, _there) = in_and_out(SurfaceKind::System);
+    assert_eq!(moves(&system), [5, 6, 5, 6, 5], "mapped and unmapped, never copied");
+    // Operations are packed: each stands where the one before it ended.
+    for pair in local.windows(2).filter(|pair| pair[1].1 != 0) {
+        assert_eq!(u64::from(pair[1].1), u64::from(pair[0].1) + pair[0].2 * 8);
+    }
 }

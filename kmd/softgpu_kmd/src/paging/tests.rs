@@ -1,4 +1,7 @@
-//! Paging operations: the commands, the resumption, the immediate forms.
+//! Paging operations: the commands, the resumption, the immediate forms. Operations by address and by device pages, and
+//! those of context allocations, are in `address`.
+
+mod address;
 
 use ddi::{
     BuildPagingBuffer, KmdProcess, Mdl, Miniport, PageTableUpdateMode, PagingOp, PagingStatus, Pte, PteFlags,
@@ -122,6 +125,9 @@ fn commands(kmd: &mut SoftGpuKmd, operation: PagingOp<'_>) -> Vec<Command<'stati
                 Command::MapAperture { first, count, system_address, step }
             }
             Command::FlushTlb { root, first_va, last_va } => Command::FlushTlb { root, first_va, last_va },
+            Command::Copy { source_va, target_va, bytes } => Command::Copy { source_va, target_va, bytes },
+            Command::Fill { va, bytes, pattern } => Command::Fill { va, bytes, pattern },
+            Command::TouchPhysical { bus, write } => Command::TouchPhysical { bus, write },
             Command::Signal { current_va, monitored_va, value, log } => {
                 Command::Signal { current_va, monitored_va, value, log }
             }
