@@ -76,6 +76,9 @@ pub struct NativeFenceOsCaps {
 pub struct NodeMetadata {
     /// For people.
     pub name: &'static str,
+    /// `GpuMmuSupported`: the node runs contexts in GPU address spaces. Without it contexts of packet scheduling name memory by
+    /// lists and are patched (memory §5.6).
+    pub gpu_mmu_supported: bool,
     /// `UserModeSubmission`.
     pub user_mode_submission: bool,
     /// `MaxInFlightHwQueueBuffers`; 0 = unlimited.

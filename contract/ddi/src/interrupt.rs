@@ -35,8 +35,32 @@ pub enum Interrupt<'a> {
         /// The value that `suspend_context` was given.
         suspend_fence: u64,
     },
+    /// 1, `DXGK_INTERRUPT_DMA_COMPLETED`: this packet, and every one handed over before it on the node, is done.
+    DmaCompleted {
+        /// Node.
+        node: NodeId,
+        /// `SubmissionFenceId`.
+        fence_id: u32,
+    },
+    /// 9, `DXGK_INTERRUPT_DMA_PAGE_FAULTED`.
+    DmaPageFaulted(DmaFault),
     /// 12, `DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED`.
     HwQueuePageFaulted(PageFault),
+}
+
+/// A fault of a packet (memory §5.8). Its context runs nothing more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DmaFault {
+    /// Node.
+    pub node: NodeId,
+    /// `FaultedFenceId`: the packet; every one before it on the node is done.
+    pub fence_id: u32,
+    /// The address.
+    pub virtual_address: u64,
+    /// It was a write.
+    pub write: bool,
+    /// Not an address but an instruction was wrong (`FaultErrorCode` 1).
+    pub invalid_instruction: bool,
 }
 
 /// The page-fault arm (sync §2.8, memory §5.8).

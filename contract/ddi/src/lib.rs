@@ -23,6 +23,7 @@ mod fence;
 mod gpu_va;
 mod interrupt;
 mod miniport;
+mod packet;
 mod paging;
 mod queue;
 mod segment;
@@ -49,8 +50,14 @@ pub use fence::{
     OpenNativeFence, OsGlobalFence, OsLocalFence, PRIVATE_DATA_BYTES, UpdateCurrentFlags,
 };
 pub use gpu_va::{GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags};
-pub use interrupt::{Interrupt, InterruptFlags, PageFault};
+pub use interrupt::{DmaFault, Interrupt, InterruptFlags, PageFault};
 pub use miniport::{Doorbells, GpuVirtualAddressing, HardwareQueues, Host, Miniport, NativeFences, Notify};
+pub use packet::{
+    AllocationListEntry, ContextCaps, ContextInfo, CreateContext, CreateContextFlags, DmaBuffer,
+    PRESENT_DESTINATION_INDEX, PRESENT_SOURCE_INDEX, PacketCaps, PacketScheduling, Patch, PatchLocation,
+    PatchLocationsOut, Present, Render, RenderStatus, SubmitCommand, SubmitCommandVirtual, SubmitFlags,
+    WRITTEN_PRIMARIES_MAX,
+};
 pub use paging::{BuildPagingBuffer, PagingOp, PagingStatus};
 pub use queue::{
     ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, HwQueueFlags, KmdContext,

@@ -16,6 +16,7 @@ use crate::fence::{
 };
 use crate::gpu_va::{GpuMmuCaps, PageTableLevelDesc};
 use crate::interrupt::Interrupt;
+use crate::packet::PacketScheduling;
 use crate::paging::{BuildPagingBuffer, PagingStatus};
 use crate::queue::{
     ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, KmdContext, KmdDevice,
@@ -184,6 +185,11 @@ pub trait Miniport: Send {
 
     /// Native fences.
     fn native_fences(&mut self) -> Option<&mut dyn NativeFences>;
+
+    /// Packet scheduling: contexts whose packets the kernel hands over one by one (memory §5.6).
+    fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
+        None
+    }
 
     /// User-mode submission.
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells>;

@@ -37,6 +37,19 @@ pub enum Command<'a> {
         /// Its length in 64-bit words.
         words: u32,
     },
+    /// Privileged: as Branch, with a bus address: the buffer is fetched past every page table.
+    BranchPhysical {
+        /// Bus address of the nested buffer.
+        bus: u64,
+        /// Its length in 64-bit words.
+        words: u32,
+    },
+    /// Raises a completion record with `value`: everything before it in the queue is done. Privileged, except directly in a
+    /// ring that lies at a bus address: what processes write is always nested there.
+    Complete {
+        /// The value.
+        value: u64,
+    },
     /// Stores the device's timestamp at `va`.
     Timestamp {
         /// Address of a 64-bit word.
@@ -247,6 +260,8 @@ mod op {
     pub const MAP_APERTURE: u8 = 0x84;
     pub const FLUSH_TLB: u8 = 0x85;
     pub const TOUCH_PHYSICAL: u8 = 0x86;
+    pub const BRANCH_PHYSICAL: u8 = 0x90;
+    pub const COMPLETE: u8 = 0x91;
 }
 
 /// The most words that one command can have.
@@ -260,7 +275,8 @@ impl<'a> Command<'a> {
             Command::Nop => 1,
             Command::Wait { log, .. } => 3 + log_words(log),
             Command::Signal { log, .. } => 4 + log_words(log),
-            Command::Branch { .. } | Command::Timestamp { .. } => 2,
+            Command::Branch { .. } | Command::BranchPhysical { .. } => 2,
+            Command::Complete { .. } | Command::Timestamp { .. } => 2,
             Command::Copy { .. } | Command::Pattern { .. } | Command::Checksum { .. } | Command::Saxpy { .. } => 4,
             Command::Fill { .. } | Command::Touch { .. } | Command::FillPhysical { .. } => 3,
             Command::Check { .. } => 6,
@@ -292,6 +308,8 @@ impl<'a> Command<'a> {
                 put_log(&log, out);
             }
             Command::Branch { va, words } => out.extend([head(op::BRANCH, words), va]),
+            Command::BranchPhysical { bus, words } => out.extend([head(op::BRANCH_PHYSICAL, words), bus]),
+            Command::Complete { value } => out.extend([head(op::COMPLETE, 0), value]),
             Command::Timestamp { va } => out.extend([head(op::TIMESTAMP, 0), va]),
             Command::Copy { source_va, target_va, bytes } => {
                 out.extend([head(op::COPY, 0), source_va, target_va, bytes])
@@ -390,6 +408,14 @@ impl<'a> Command<'a> {
                 need(2)?;
                 Command::Branch { va: body[1], words: operand }
             }
+            op::BRANCH_PHYSICAL => {
+                need(2)?;
+                Command::BranchPhysical { bus: body[1], words: operand }
+            }
+            op::COMPLETE => {
+                need(2)?;
+                Command::Complete { value: body[1] }
+            }
             op::TIMESTAMP => {
                 need(2)?;
                 Command::Timestamp { va: body[1] }
@@ -483,7 +509,9 @@ impl<'a> Command<'a> {
     pub fn is_privileged(&self) -> bool {
         matches!(
             self,
-            Command::CopyPhysical { .. }
+            Command::BranchPhysical { .. }
+                | Command::Complete { .. }
+                | Command::CopyPhysical { .. }
                 | Command::FillPhysical { .. }
                 | Command::TouchPhysical { .. }
                 | Command::WriteEntries { .. }
@@ -510,6 +538,8 @@ mod tests {
             Command::Signal { current_va: 8, monitored_va: 16, value: 3, log: None },
             Command::Signal { current_va: 8, monitored_va: 16, value: 3, log: Some(SLOT) },
             Command::Branch { va: 4096, words: 12 },
+            Command::BranchPhysical { bus: 1 << 46, words: 12 },
+            Command::Complete { value: u64::MAX },
             Command::Timestamp { va: 8 },
             Command::Copy { source_va: 1, target_va: 2, bytes: 8 },
             Command::Fill { va: 1, bytes: 16, pattern: 0xffff_0001 },

@@ -24,6 +24,7 @@
 
 pub mod bus;
 pub mod command;
+pub mod context_data;
 pub mod page_table;
 pub mod pattern;
 pub mod private_data;

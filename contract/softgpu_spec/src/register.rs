@@ -132,6 +132,8 @@ pub mod record {
     pub const OVERFLOW: u64 = 4;
     /// No engine executes for a queue any more, as SUSPEND asked. Field: queue.
     pub const SUSPENDED: u64 = 5;
+    /// A Complete command was executed. Fields: queue, value.
+    pub const COMPLETED: u64 = 6;
 }
 
 /// Causes of a fault.

@@ -16,7 +16,7 @@ use crate::engine::{EngineFace, Flight};
 use crate::interrupt::Record;
 use crate::mmu::{Access, Flush, Mmu, Target};
 use crate::queue::QueueRun;
-use crate::ring::Nested;
+use crate::ring::{Nested, Window};
 
 /// Looks at a waited word that follow each other without a pause.
 const EAGER_LOOKS: u32 = 256;
@@ -54,7 +54,7 @@ impl<'a> Execution<'a> {
         let Ok((command, _)) = decoded else {
             return Err(self.refused(fault::BAD_COMMAND));
         };
-        if command.is_privileged() && !self.queue.privileged {
+        if command.is_privileged() && !self.queue.privileged && !self.completes_in_ring(&command) {
             return Err(self.refused(fault::PRIVILEGE));
         }
         match command {
@@ -63,7 +63,13 @@ impl<'a> Execution<'a> {
             Command::Signal { current_va, monitored_va, value, log } => {
                 self.signal(current_va, monitored_va, value, log)
             }
-            Command::Branch { va, words } => self.branch(va, words),
+            Command::Branch { va, words } => self.branch(va, words, false),
+            Command::BranchPhysical { bus, words } => self.branch(bus, words, true),
+            Command::Complete { value } => {
+                let fields = [u64::from(self.queue.number), value, 0];
+                self.gpu.interrupts.raise(Record { kind: record::COMPLETED, fields });
+                Ok(Outcome::Done)
+            }
             Command::Timestamp { va } => {
                 let target = self.word(va, Access::Write)?;
                 Word::store(target.word, self.gpu.now());
@@ -221,7 +227,7 @@ impl<'a> Execution<'a> {
         logged.map(|()| Outcome::Done)
     }
 
-    fn branch(&mut self, va: u64, words: u32) -> Result<Outcome, Fault> {
+    fn branch(&mut self, va: u64, words: u32, physical: bool) -> Result<Outcome, Fault> {
         if self.queue.nested.is_some() {
             return Err(self.refused(fault::BAD_COMMAND));
         }
@@ -229,7 +235,10 @@ impl<'a> Execution<'a> {
             return Ok(Outcome::Done);
         }
         let branch_words = self.flight.words as u64;
-        self.queue.nested = Some(Nested { va, words: u64::from(words), done: 0, branch_words });
+        self.queue.nested = Some(Nested { va, words: u64::from(words), done: 0, branch_words, physical });
+        if physical {
+            self.queue.nested_window = Window::CLOSED;
+        }
         Ok(Outcome::Nested)
     }
 
@@ -291,6 +300,11 @@ impl<'a> Execution<'a> {
             entry(log::entry::END)?,
             position,
         ])
+    }
+
+    /// Whether this is a completion that stands in a ring which only the driver can write.
+    fn completes_in_ring(&self, command: &Command<'_>) -> bool {
+        matches!(command, Command::Complete { .. }) && self.queue.ring_physical && self.queue.nested.is_none()
     }
 
     /// A fault of the command itself.

@@ -22,6 +22,8 @@ pub(crate) struct Nested {
     pub(crate) done: u64,
     /// Length in words of the Branch that leads to it, still at the head of the ring.
     pub(crate) branch_words: u64,
+    /// `va` is a bus address.
+    pub(crate) physical: bool,
 }
 
 /// One translated page.
@@ -67,6 +69,10 @@ impl QueueRun {
                 if nested.done < nested.words {
                     return false;
                 }
+                if nested.physical {
+                    // The next nested buffer may mean another page by the same number.
+                    self.nested_window = Window::CLOSED;
+                }
                 nested.branch_words
             }
         };
@@ -103,7 +109,7 @@ impl QueueRun {
 
     #[inline]
     fn word(&mut self, bus: &Bus, mmu: &mut Mmu, address: u64) -> Result<u64, Fault> {
-        let physical = self.ring_physical && self.nested.is_none();
+        let physical = self.nested.map_or(self.ring_physical, |nested| nested.physical);
         let window = if self.nested.is_some() { &mut self.nested_window } else { &mut self.ring_window };
         if window.page != address / PAGE_BYTES || window.generation != mmu.generation() {
             if !address.is_multiple_of(8) {

@@ -157,6 +157,8 @@ fn shape(command: &Command<'_>) -> (Option<&'static str>, u64, [Operand; 2]) {
         | Command::Wait { .. }
         | Command::Signal { .. }
         | Command::Branch { .. }
+        | Command::BranchPhysical { .. }
+        | Command::Complete { .. }
         | Command::Timestamp { .. } => (None, 0, [Nothing, Nothing]),
     }
 }

@@ -3,9 +3,9 @@
 //!
 //! | command | nanoseconds |
 //! |---|---|
-//! | Nop, Branch, Timestamp, FlushTlb | `command_ns` |
+//! | Nop, Branch, BranchPhysical, Timestamp, FlushTlb | `command_ns` |
 //! | Wait | `command_ns + wait_ns`; parked, it goes on `unpark_ns` after the signal |
-//! | Signal | `command_ns + signal_ns` |
+//! | Signal, Complete | `command_ns + signal_ns` |
 //! | Copy, CopyPhysical, Fill, FillPhysical | `command_ns + copy_latency_ns + bytes ÷ rate`, rate `local_copy_bytes_per_us` when every end is local memory, else `copy_bytes_per_us` |
 //! | Touch, Pattern, Check, Checksum, Saxpy | `command_ns + launch_ns + bytes ÷ rate`, rate `compute_bytes_per_us`, and no more than `copy_bytes_per_us` when an operand is not local |
 //! | WriteEntries, WriteEntryRun, MapAperture | `command_ns + entries × entry_ps ÷ 1000` |
@@ -88,12 +88,13 @@ impl Timing {
         let work = match *command {
             Command::Nop
             | Command::Branch { .. }
+            | Command::BranchPhysical { .. }
             | Command::Timestamp { .. }
             | Command::FlushTlb { .. }
             | Command::Store { .. }
             | Command::TouchPhysical { .. } => 0,
             Command::Wait { .. } => self.wait_ns,
-            Command::Signal { .. } => self.signal_ns,
+            Command::Signal { .. } | Command::Complete { .. } => self.signal_ns,
             Command::Copy { bytes, .. }
             | Command::CopyPhysical { bytes, .. }
             | Command::Fill { bytes, .. }

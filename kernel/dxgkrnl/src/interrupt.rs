@@ -1,8 +1,10 @@
 //! The interrupt path: the driver's routine says what happened, then the kernel acts (sync §3.10, memory §5.8).
 
-use ddi::{Interrupt, KmdQueue, Notify, OsContext, OsGlobalFence, PageFault};
+use ddi::{DmaFault, Interrupt, KmdQueue, Notify, OsContext, OsGlobalFence, PageFault};
 use events::Event;
 use kmt_calls::DeviceState;
+
+use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
@@ -17,6 +19,8 @@ struct Reported {
     any: u32,
     faults: Vec<PageFault>,
     suspended: Vec<(OsContext, u64)>,
+    packets: Vec<(NodeId, u32)>,
+    packet_faults: Vec<DmaFault>,
     unsupported: bool,
 }
 
@@ -31,6 +35,8 @@ impl Notify for Reported {
                     _ => self.any += 1,
                 }
             }
+            Interrupt::DmaCompleted { node, fence_id } => self.packets.push((node, fence_id)),
+            Interrupt::DmaPageFaulted(fault) => self.packet_faults.push(fault),
             Interrupt::HwQueuePageFaulted(fault) => self.faults.push(fault),
             Interrupt::SuspendContextCompleted { context, suspend_fence } => {
                 self.suspended.push((context, suspend_fence));
@@ -67,6 +73,12 @@ impl Adapter {
         }
         for (context, suspend_fence) in reported.suspended {
             self.context_suspended(cx, context.0, suspend_fence);
+        }
+        for (node, fence_id) in reported.packets {
+            self.packet_completed(cx, node, fence_id);
+        }
+        for fault in reported.packet_faults {
+            self.packet_faulted(cx, fault);
         }
         for fault in reported.faults {
             self.queue_faulted(cx, fault);

@@ -29,6 +29,7 @@ mod machine;
 mod memory;
 mod notification;
 mod object;
+mod packet;
 mod paging;
 mod queue;
 mod refusal;

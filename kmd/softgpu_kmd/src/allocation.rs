@@ -18,6 +18,8 @@ use crate::segments::Geometry;
 pub(crate) struct Allocation {
     /// What user mode gets told when it is opened for the first time.
     pub(crate) alignment_bytes: u64,
+    /// Bytes as asked for.
+    pub(crate) size_bytes: u64,
     /// Where the driver lets it live.
     pub(crate) supported: SegmentSet,
 }
@@ -76,7 +78,11 @@ impl SoftGpuKmd {
             ..AllocationInfo::default()
         };
         let mut info = detailed(info, details)?;
-        let kept = Allocation { alignment_bytes: info.alignment_bytes, supported: info.supported_segments };
+        let kept = Allocation {
+            alignment_bytes: info.alignment_bytes,
+            size_bytes: info.size_bytes,
+            supported: info.supported_segments,
+        };
         info.allocation = KmdAllocation(self.allocations.insert(kept));
         Ok(info)
     }

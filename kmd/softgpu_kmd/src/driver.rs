@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ddi::{
     AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, DdiVersion, DestroyAllocation, Doorbells,
     DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuVirtualAddressing, HardwareQueues, Host, KmdDevice,
-    KmdOpenAllocation, KmdProcess, Miniport, NativeFences, NodeMetadata, Notify, OpenAllocation, PagingStatus,
-    QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData, UpdateAllocationProperty,
+    KmdOpenAllocation, KmdProcess, Miniport, NativeFences, NodeMetadata, Notify, OpenAllocation, PacketScheduling,
+    PagingStatus, QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData, UpdateAllocationProperty,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -19,6 +19,7 @@ use crate::doorbells::Doorbell;
 use crate::fences::FenceTable;
 use crate::handles::Handles;
 use crate::interrupts::Gathered;
+use crate::packet::PacketTable;
 use crate::queues::{Context, QueueTable};
 use crate::segments::Geometry;
 use crate::start::Negotiated;
@@ -42,6 +43,7 @@ pub struct SoftGpuKmd {
     pub(crate) resources: Handles<()>,
     pub(crate) contexts: Handles<Context>,
     pub(crate) queues: QueueTable,
+    pub(crate) packets: PacketTable,
     pub(crate) doorbells: Handles<Doorbell>,
     pub(crate) fences: FenceTable,
     /// Interrupt records taken from the device and not yet reported.
@@ -80,6 +82,7 @@ impl SoftGpuKmd {
             resources: Handles::default(),
             contexts: Handles::default(),
             queues: QueueTable::default(),
+            packets: PacketTable::default(),
             doorbells: Handles::default(),
             fences: FenceTable::default(),
             gathered: Gathered::default(),
@@ -134,7 +137,12 @@ impl Miniport for SoftGpuKmd {
 
     fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
         let name = NODES.get(usize::from(node.0))?;
-        Some(NodeMetadata { name, user_mode_submission: true, max_in_flight_buffers: self.config.max_in_flight })
+        Some(NodeMetadata {
+            name,
+            gpu_mmu_supported: self.config.driver_model == DriverModel::Wddm2,
+            user_mode_submission: true,
+            max_in_flight_buffers: self.config.max_in_flight,
+        })
     }
 
     fn create_process(&mut self, _system: bool) -> Result<KmdProcess, DriverStatus> {
@@ -204,6 +212,10 @@ impl Miniport for SoftGpuKmd {
     }
 
     fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
+        Some(self)
+    }
+
+    fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
         Some(self)
     }
 

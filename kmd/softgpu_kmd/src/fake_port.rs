@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use ddi::{
-    CreateDevice, CreateHwContext, FeatureId, FeatureState, Host, Interrupt, KmdContext, KmdDevice, KmdProcess,
-    Miniport, NativeFenceOsCaps, Notify, OsContext, OsGlobalFence, PageFault,
+    CreateDevice, CreateHwContext, DmaFault, FeatureId, FeatureState, Host, Interrupt, KmdContext, KmdDevice,
+    KmdProcess, Miniport, NativeFenceOsCaps, Notify, OsContext, OsGlobalFence, PageFault,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -176,6 +176,8 @@ pub(crate) enum Said {
     Fences(u16, Option<Vec<OsGlobalFence>>),
     Fault(PageFault),
     Suspended(OsContext, u64),
+    Completed(u32),
+    DmaFault(DmaFault),
 }
 
 #[derive(Default)]
@@ -185,6 +187,8 @@ impl Notify for FakeNotify {
     fn interrupt(&mut self, interrupt: Interrupt<'_>) {
         self.0.push(match interrupt {
             Interrupt::NativeFenceSignaled { node, fences, .. } => Said::Fences(node.0, fences.map(<[_]>::to_vec)),
+            Interrupt::DmaCompleted { fence_id, .. } => Said::Completed(fence_id),
+            Interrupt::DmaPageFaulted(fault) => Said::DmaFault(fault),
             Interrupt::HwQueuePageFaulted(fault) => Said::Fault(fault),
             Interrupt::SuspendContextCompleted { context, suspend_fence } => Said::Suspended(context, suspend_fence),
         });

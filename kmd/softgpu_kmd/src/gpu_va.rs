@@ -8,6 +8,7 @@ use softgpu_spec::page_table;
 use wddm_types::{PhysicalAddress, SegmentId};
 
 use crate::driver::SoftGpuKmd;
+use crate::packet::PacketTable;
 use crate::segments::Geometry;
 
 impl GpuVirtualAddressing for SoftGpuKmd {
@@ -43,7 +44,11 @@ impl GpuVirtualAddressing for SoftGpuKmd {
         assert_eq!(entries, page_table::ENTRIES, "the root has a fixed size");
         let geometry = self.geometry.expect("contexts exist while the device runs");
         let root = geometry.table_address(root).expect("the root lies in the segment that its level names");
-        self.set_root(context, root);
+        if PacketTable::owns(context) {
+            self.set_packet_root(context, root);
+        } else {
+            self.set_root(context, root);
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use ddi::{Interrupt, InterruptFlags, KmdQueue, Notify, OsContext, OsGlobalFence, PageFault};
+use ddi::{DmaFault, Interrupt, InterruptFlags, KmdQueue, Notify, OsContext, OsGlobalFence, PageFault};
 use softgpu_spec::register::{self, fault, queue_state, record};
 use wddm_types::NodeId;
 
@@ -23,6 +23,9 @@ const CMP_NODE: NodeId = NodeId(0);
 pub(crate) struct Gathered {
     signals: BTreeMap<NodeId, Signals>,
     faults: Vec<PageFault>,
+    /// Packets that are done, oldest first, and those that faulted.
+    completed: Vec<(NodeId, u32)>,
+    dma_faults: Vec<DmaFault>,
     /// Contexts that stand still, with the kernel's value for that.
     suspended: Vec<(OsContext, u64)>,
 }
@@ -50,6 +53,16 @@ impl Gathered {
         self.suspended.push((context, suspend_fence));
     }
 
+    /// A packet is done.
+    pub(crate) fn completed(&mut self, node: NodeId, fence_id: u32) {
+        self.completed.push((node, fence_id));
+    }
+
+    /// A packet has faulted.
+    pub(crate) fn dma_fault(&mut self, fault: DmaFault) {
+        self.dma_faults.push(fault);
+    }
+
     /// A destroyed fence is never named.
     // spec: sync §3.10
     pub(crate) fn forget_fence(&mut self, fence: OsGlobalFence) {
@@ -69,7 +82,11 @@ impl SoftGpuKmd {
     pub(crate) fn report_interrupts(&mut self, notify: &mut dyn Notify) -> bool {
         self.gather();
         let gathered = std::mem::take(&mut self.gathered);
-        let ours = !gathered.signals.is_empty() || !gathered.faults.is_empty() || !gathered.suspended.is_empty();
+        let ours = !gathered.signals.is_empty()
+            || !gathered.faults.is_empty()
+            || !gathered.suspended.is_empty()
+            || !gathered.completed.is_empty()
+            || !gathered.dma_faults.is_empty();
         for (node, signals) in &gathered.signals {
             if signals.fences.is_empty() && !signals.any {
                 continue; // all of them were destroyed meanwhile
@@ -84,6 +101,12 @@ impl SoftGpuKmd {
         }
         for (context, suspend_fence) in gathered.suspended {
             notify.interrupt(Interrupt::SuspendContextCompleted { context, suspend_fence });
+        }
+        for (node, fence_id) in gathered.completed {
+            notify.interrupt(Interrupt::DmaCompleted { node, fence_id });
+        }
+        for fault in gathered.dma_faults {
+            notify.interrupt(Interrupt::DmaPageFaulted(fault));
         }
         for fault in gathered.faults {
             notify.interrupt(Interrupt::HwQueuePageFaulted(fault));
@@ -105,6 +128,7 @@ impl SoftGpuKmd {
                 record::MONITORED => self.gathered.signal(CMP_NODE, self.fences.in_system(field[0])),
                 record::FAULT => self.gather_fault(field[0], field[1], field[2]),
                 record::SUSPENDED => self.gather_suspended(field[0]),
+                record::COMPLETED => self.gather_completed(field[0], field[1]),
                 // A record of a kind that this driver does not know is one that says too little.
                 _ => self.gather_overflow(),
             }
@@ -128,6 +152,9 @@ impl SoftGpuKmd {
 
     // spec: sync §2.8, memory §5.8
     fn gather_fault(&mut self, index: u64, virtual_address: u64, cause: u64) {
+        if self.gather_packet_fault(index, virtual_address, cause) {
+            return;
+        }
         // A queue that is gone was disabled before, and nobody asks any more.
         let Some((handle, queue)) = self.queues.at(index) else { return };
         if queue.fault_reported {
@@ -157,6 +184,7 @@ impl SoftGpuKmd {
     /// Records were lost: any fence may have been signalled, and queues that stand still are asked why.
     fn gather_overflow(&mut self) {
         self.gathered.signal(CMP_NODE, None);
+        self.recheck_packets();
         let enabled: Vec<_> = self
             .queues
             .handles

@@ -26,6 +26,7 @@
 //! | `allocation` | private data to placement |
 //! | `paging`, `immediate` | paging operations as commands; the same commands by the CPU |
 //! | `queues`, `doorbells` | hardware queues, kernel-mode rings, user-mode rings |
+//! | `packet` | packet contexts: translation, patching, packets in rings |
 //! | `fences`, `interrupts` | native fences, interrupt records |
 
 mod allocation;
@@ -39,6 +40,7 @@ mod gpu_va;
 mod handles;
 mod immediate;
 mod interrupts;
+mod packet;
 mod paging;
 mod queues;
 mod segments;

@@ -113,6 +113,19 @@ impl QueueTable {
         self.by_index.iter().position(Option::is_none).map(|index| index as u32)
     }
 
+    /// Keeps a queue of the device for a packet context.
+    pub(crate) fn reserve_index(&mut self) -> Option<u32> {
+        let index = self.free_index()?;
+        // No queue has this handle: what the device says of the number is not about a hardware queue.
+        self.by_index[index as usize] = Some(KmdQueue(0));
+        Some(index)
+    }
+
+    /// Gives it back.
+    pub(crate) fn release_index(&mut self, index: u32) {
+        self.by_index[index as usize] = None;
+    }
+
     fn insert(&mut self, queue: Queue) -> KmdQueue {
         let index = queue.index as usize;
         let handle = KmdQueue(self.handles.insert(queue));

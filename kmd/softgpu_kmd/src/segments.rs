@@ -93,6 +93,16 @@ impl Geometry {
         self.memory[0].map_or(SegmentId::SYSTEM, |range| range.id)
     }
 
+    /// The aperture, if it is reported.
+    pub(crate) fn aperture_segment(&self) -> Option<SegmentId> {
+        self.aperture.map(|range| range.id)
+    }
+
+    /// The first memory segment, if any is reported.
+    pub(crate) fn first_memory_segment(&self) -> Option<SegmentId> {
+        self.memory.iter().flatten().next().map(|range| range.id)
+    }
+
     /// Pages of the aperture.
     pub(crate) fn aperture_pages(&self) -> u64 {
         self.aperture_bytes / bus::PAGE_BYTES

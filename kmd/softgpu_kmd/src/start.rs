@@ -67,10 +67,11 @@ impl SoftGpuKmd {
             self.disable_index(index);
         }
         while self.port.read_register(register::INTERRUPT_POP) != register::record::NONE {}
-        for run in self.queues.rings() {
+        for run in self.queues.rings().into_iter().chain(self.packets.rings()) {
             host.free_contiguous(run);
         }
         self.queues = Default::default();
+        self.packets = Default::default();
         self.doorbells.clear();
         self.contexts.clear();
         self.devices.clear();

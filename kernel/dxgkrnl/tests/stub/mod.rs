@@ -193,7 +193,12 @@ impl Miniport for Stub {
         Ok(())
     }
     fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
-        (node.0 == 0).then_some(NodeMetadata { name: "only", user_mode_submission: true, max_in_flight_buffers: 8 })
+        (node.0 == 0).then_some(NodeMetadata {
+            name: "only",
+            gpu_mmu_supported: true,
+            user_mode_submission: true,
+            max_in_flight_buffers: 8,
+        })
     }
     fn create_process(&mut self, _system: bool) -> Result<KmdProcess, DriverStatus> {
         Ok(KmdProcess(self.number()))

@@ -1,0 +1,336 @@
+//! Packet scheduling between kernel and driver: contexts whose work the kernel hands over packet by packet (memory §5.6,
+//! §7.1 to §7.4; sync §4.1). A driver that has engines of this kind offers [`PacketScheduling`]; hardware queues are
+//! another facet, and an adapter may have both.
+//!
+//! # The law of this part
+//! - The kernel has checked every list that it hands over: handles, counts, offsets, order. What the commands of a user
+//!   buffer mean only the driver knows, so it checks them, and it alone writes DMA buffers.
+//! - A context without [`ContextCaps::NO_PATCHING_REQUIRED`] names memory by list index; the addresses come with the list
+//!   (pre-patching), and again with [`PacketScheduling::patch`] when they were unknown or have changed.
+//! - Packets of one node are handed over in the order in which they run; each is answered by
+//!   [`Interrupt::DmaCompleted`](crate::Interrupt) with its fence id, in that order.
+
+use wddm_types::{GpuVa, NodeId, SegmentId, SegmentSet};
+
+use crate::adapter::DriverStatus;
+use crate::allocation::KmdAllocation;
+use crate::miniport::Host;
+use crate::queue::{KmdContext, KmdDevice, OsContext};
+
+/// `DXGK_PRESENT_SOURCE_INDEX` (memory §5.7).
+pub const PRESENT_SOURCE_INDEX: u32 = 1;
+/// `DXGK_PRESENT_DESTINATION_INDEX` (memory §5.7).
+pub const PRESENT_DESTINATION_INDEX: u32 = 2;
+/// `D3DDDI_MAX_WRITTEN_PRIMARIES`: entries of the allocation list of a context without patching (memory §0, §5.6).
+pub const WRITTEN_PRIMARIES_MAX: usize = 16;
+
+bitflags::bitflags! {
+    /// `DXGK_CREATECONTEXTFLAGS` (sync §2.5).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct CreateContextFlags: u32 {
+        /// The kernel's own, for paging.
+        const SYSTEM_CONTEXT = 1 << 0;
+        /// Of the GDI device.
+        const GDI_CONTEXT = 1 << 1;
+        /// It runs in the process's GPU address space.
+        const VIRTUAL_ADDRESSING = 1 << 2;
+        /// System, protected.
+        const SYSTEM_PROTECTED_CONTEXT = 1 << 3;
+        /// It may have hardware queues.
+        const HW_QUEUE_SUPPORTED = 1 << 4;
+        /// Kernel-mode testing.
+        const TEST_CONTEXT = 1 << 5;
+    }
+
+    /// `DXGK_CONTEXTINFO_CAPS` (memory §7.1).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct ContextCaps: u32 {
+        /// No patch list; an allocation list of 16 written primaries.
+        const NO_PATCHING_REQUIRED = 1 << 0;
+        /// The driver handles residency for the context.
+        const DRIVER_MANAGES_RESIDENCY = 1 << 1;
+        /// It runs in the IoMmu model.
+        const USE_IO_MMU = 1 << 2;
+    }
+
+    /// Flags of Patch and SubmitCommand (memory §7.4).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct SubmitFlags: u32 {
+        /// A paging buffer.
+        const PAGING = 1 << 0;
+        /// A present.
+        const PRESENT = 1 << 1;
+        /// A present that is redirected.
+        const REDIRECTED_PRESENT = 1 << 2;
+        /// Nothing is to be drawn.
+        const NULL_RENDERING = 1 << 3;
+    }
+}
+
+/// `DXGK_CONTEXTINFO` (memory §7.1): what the driver wants for a context. Sizes are starting values; the kernel never gives
+/// less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContextInfo {
+    /// Bytes of a DMA buffer.
+    pub dma_buffer_bytes: u32,
+    /// Aperture segments in which DMA buffers are shown; empty: contiguous, locked system memory, read at its physical
+    /// address. A memory segment fails the creation.
+    pub dma_buffer_segment_set: SegmentSet,
+    /// Private bytes that go with each DMA buffer.
+    pub dma_buffer_private_data_bytes: u32,
+    /// Entries of an allocation list.
+    pub allocation_list_entries: u32,
+    /// Entries of a patch-location list.
+    pub patch_location_list_entries: u32,
+    /// What kind of context it is.
+    pub caps: ContextCaps,
+    /// Node that runs paging for this one.
+    pub paging_companion_node: NodeId,
+}
+
+/// `DXGKARG_CREATECONTEXT` (memory §7.1).
+#[derive(Clone, Copy, Debug)]
+pub struct CreateContext<'a> {
+    /// The device.
+    pub device: KmdDevice,
+    /// The kernel's handle.
+    pub context: OsContext,
+    /// Node.
+    pub node: NodeId,
+    /// `1 << engine`.
+    pub engine_affinity: u32,
+    /// Flags.
+    pub flags: CreateContextFlags,
+    /// From the user-mode driver; untrusted.
+    pub private_data: &'a [u8],
+}
+
+/// `DXGK_ALLOCATIONLIST` (memory §7.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllocationListEntry {
+    /// The allocation; `None` is the NULL element: unbind.
+    pub allocation: Option<KmdAllocation>,
+    /// The buffer writes it.
+    pub write_operation: bool,
+    /// Where it is now; 0: nothing is known for pre-patching.
+    pub segment: SegmentId,
+    /// With a segment: the GPU address (base + offset) of its first byte.
+    pub physical_address: u64,
+}
+
+/// `D3DDDI_PATCHLOCATIONLIST` (memory §7.3). Offsets are in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PatchLocation {
+    /// Which entry of the allocation list.
+    pub allocation_index: u32,
+    /// The slot that the entry is bound to; a later entry of the same slot replaces it. 24 bits.
+    pub slot_id: u32,
+    /// The driver's.
+    pub driver_id: u32,
+    /// Added to the allocation's address.
+    pub allocation_offset: u32,
+    /// Where the address is written.
+    pub patch_offset: u32,
+    /// The buffer can run up to here without the allocation.
+    pub split_offset: u32,
+}
+
+/// A DMA buffer while the driver writes it.
+#[derive(Debug)]
+pub struct DmaBuffer<'a> {
+    /// Its content as 64-bit words.
+    pub words: &'a mut [u64],
+    /// Out: words used from the start.
+    pub written: usize,
+    /// Private data: zeroed once when the buffer was created, then the driver's.
+    pub private_data: &'a mut [u8],
+}
+
+/// A patch-location list while the driver writes it.
+#[derive(Debug)]
+pub struct PatchLocationsOut<'a> {
+    /// Room.
+    pub list: &'a mut [PatchLocation],
+    /// Out: entries used from the start.
+    pub written: usize,
+}
+
+/// `DXGKARG_RENDER` (memory §7.4). The guaranteed contract holds: one command buffer is exactly one DMA buffer.
+#[derive(Debug)]
+pub struct Render<'a> {
+    /// The user-mode driver's commands, copied before anything was checked; untrusted.
+    pub command: &'a [u64],
+    /// What they name, by index; checked by the kernel.
+    pub allocation_list: &'a [AllocationListEntry],
+    /// What the user-mode driver says of places; in bounds, meaning unchecked.
+    pub patch_locations_in: &'a [PatchLocation],
+    /// Where the translation goes.
+    pub dma_buffer: DmaBuffer<'a>,
+    /// All places that hold an address, in the order of their use.
+    pub patch_locations_out: PatchLocationsOut<'a>,
+}
+
+/// `DXGKARG_PRESENT` as far as memory goes: the source's content goes to the destination (memory §5.7). Element 0 of the list
+/// is NULL, 1 is the source, 2 the destination.
+#[derive(Debug)]
+pub struct Present<'a> {
+    /// Three entries.
+    pub allocation_list: &'a [AllocationListEntry],
+    /// Where the commands go.
+    pub dma_buffer: DmaBuffer<'a>,
+    /// All places that hold an address.
+    pub patch_locations_out: PatchLocationsOut<'a>,
+    /// 0 on the first call, then the driver's: it may ask for more buffers.
+    pub multipass_offset: u64,
+}
+
+/// What a driver may answer to Render and Present besides success (memory §9.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RenderStatus {
+    /// `STATUS_NO_MEMORY`.
+    #[error("the driver says: no memory ({0})")]
+    NoMemory(&'static str),
+    /// `STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER`: submit what is there, call again with the same `multipass_offset`. Render
+    /// may not say so under the guaranteed contract: that stops the adapter.
+    #[error("the DMA buffer is full")]
+    InsufficientDmaBuffer,
+    /// `STATUS_PRIVILEGED_INSTRUCTION`.
+    #[error("a privileged command")]
+    PrivilegedInstruction,
+    /// `STATUS_ILLEGAL_INSTRUCTION`.
+    #[error("words that are no command")]
+    IllegalInstruction,
+    /// `STATUS_INVALID_PARAMETER`.
+    #[error("the driver says: invalid parameter ({0})")]
+    InvalidParameter(&'static str),
+    /// `STATUS_INVALID_USER_BUFFER`.
+    #[error("the driver says: invalid user buffer ({0})")]
+    InvalidUserBuffer(&'static str),
+    /// `STATUS_INVALID_HANDLE`: a list names what it may not.
+    #[error("the driver says: invalid handle ({0})")]
+    InvalidHandle(&'static str),
+    /// `STATUS_GRAPHICS_DRIVER_MISMATCH`.
+    #[error("a user-mode driver of another version")]
+    DriverMismatch,
+    /// `STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE`: the device is lost.
+    #[error("the device is lost: {0}")]
+    GpuException(&'static str),
+}
+
+/// `DXGKARG_PATCH` (memory §7.4): in place, without a change of size. May come several times for one buffer.
+#[derive(Debug)]
+pub struct Patch<'a> {
+    /// The context.
+    pub context: KmdContext,
+    /// The buffer's words.
+    pub words: &'a mut [u64],
+    /// Private data.
+    pub private_data: &'a mut [u8],
+    /// The list with the addresses of now.
+    pub allocation_list: &'a [AllocationListEntry],
+    /// What Render or Present said.
+    pub patch_locations: &'a [PatchLocation],
+    /// The packet.
+    pub fence_id: u32,
+    /// Flags.
+    pub flags: SubmitFlags,
+}
+
+/// `DXGKARG_SUBMITCOMMAND` (memory §7.4).
+#[derive(Clone, Copy, Debug)]
+pub struct SubmitCommand<'a> {
+    /// The context.
+    pub context: KmdContext,
+    /// The segment that shows the buffer; 0: system memory.
+    pub dma_buffer_segment: SegmentId,
+    /// The beginning of the buffer: with a segment its GPU address, else the system physical address (memory §7.1).
+    pub dma_buffer_physical_address: u64,
+    /// First byte to run.
+    pub start_offset: u32,
+    /// One past the last.
+    pub end_offset: u32,
+    /// Private data.
+    pub private_data: &'a [u8],
+    /// What [`Interrupt::DmaCompleted`](crate::Interrupt) names.
+    pub fence_id: u32,
+    /// Flags.
+    pub flags: SubmitFlags,
+}
+
+/// `DXGKARG_SUBMITCOMMANDVIRTUAL` (memory §7.4).
+#[derive(Clone, Copy, Debug)]
+pub struct SubmitCommandVirtual {
+    /// The context.
+    pub context: KmdContext,
+    /// The commands in the context's space.
+    pub dma_buffer: GpuVa,
+    /// Their bytes.
+    pub dma_buffer_bytes: u32,
+    /// What [`Interrupt::DmaCompleted`](crate::Interrupt) names.
+    pub fence_id: u32,
+    /// Flags.
+    pub flags: SubmitFlags,
+}
+
+/// Capabilities of packet scheduling that belong to the adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketCaps {
+    /// `DXGK_DRIVERCAPS.MaxAllocationListSlotId`: slot ids are below.
+    pub max_allocation_list_slot_id: u32,
+    /// Packets handed over and not completed, per node (`HwQueuePacketCap`); not 0.
+    pub hw_queue_packets: u32,
+}
+
+/// Packet scheduling.
+pub trait PacketScheduling {
+    /// The members of `DXGK_DRIVERCAPS` and `DXGK_VIDSCHCAPS` about it.
+    fn packet_caps(&self) -> PacketCaps;
+
+    /// `DxgkDdiCreateContext`, level 0.
+    ///
+    /// # Errors
+    /// `NoMemory`; `InvalidParameter` for private data, or for virtual addressing on a node that has none.
+    fn create_context(
+        &mut self,
+        host: &mut dyn Host,
+        create: CreateContext<'_>,
+    ) -> Result<(KmdContext, ContextInfo), DriverStatus>;
+
+    /// `DxgkDdiDestroyContext`. When it returns the hardware executes nothing for it any more.
+    fn destroy_context(&mut self, host: &mut dyn Host, context: KmdContext);
+
+    /// `DxgkDdiRender`, level 0: checks the user's commands and translates them into the DMA buffer. Where the list has an
+    /// address the driver must write it at once (Patch may never come), and it tells every place all the same.
+    ///
+    /// # Errors
+    /// [`RenderStatus`]; the buffer is not submitted.
+    fn render(&mut self, context: KmdContext, render: &mut Render<'_>) -> Result<(), RenderStatus>;
+
+    /// `DxgkDdiPresent`, level 0: as Render, from the list alone.
+    ///
+    /// # Errors
+    /// [`RenderStatus`].
+    fn present(&mut self, context: KmdContext, present: &mut Present<'_>) -> Result<(), RenderStatus>;
+
+    /// `DxgkDdiPatch`, level 1.
+    ///
+    /// # Errors
+    /// Bug check 0x119, parameter 3: the adapter stops.
+    fn patch(&mut self, patch: &mut Patch<'_>) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiSubmitCommand`, level 1, at dispatch level.
+    ///
+    /// # Errors
+    /// Bug check 0x119, parameter 2: the adapter stops.
+    fn submit_command(&mut self, submit: SubmitCommand<'_>) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiSubmitCommandVirtual`.
+    ///
+    /// # Errors
+    /// `InvalidParameter` puts the device in error; anything else stops the adapter.
+    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiResetEngine` narrowed to one context after a fault, or when its device is lost: nothing of it runs any more
+    /// when this returns, its packets are not reported, and it takes no more. Must succeed.
+    fn stop_context(&mut self, context: KmdContext);
+}

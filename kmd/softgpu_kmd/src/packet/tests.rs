@@ -1,0 +1,242 @@
+use ddi::{
+    AllocationListEntry, CreateAllocation, CreateAllocationFlags, DmaBuffer, KmdAllocation, KmdResource, Miniport,
+    NewAllocation, PatchLocation, PatchLocationsOut, SubmitFlags,
+};
+use softgpu_spec::private_data::{AllocationRequest, Kind};
+use softgpu_spec::register::record;
+
+use super::*;
+use crate::fake_port::{FakeHost, FakeNotify, FakePort, Said, context as hw_context, started};
+use crate::segments::LOCAL;
+
+struct Rig {
+    kmd: SoftGpuKmd,
+    port: std::sync::Arc<FakePort>,
+    host: FakeHost,
+    context: KmdContext,
+    allocations: Vec<KmdAllocation>,
+}
+
+fn rig(buffers: DmaBuffers) -> (Rig, ContextInfo) {
+    let (mut kmd, port, mut host) = started();
+    let (_, device, _) = hw_context(&mut kmd, 1, false);
+    let create = CreateContext {
+        device,
+        context: ddi::OsContext(5),
+        node: NodeId(1),
+        engine_affinity: 1,
+        flags: CreateContextFlags::empty(),
+        private_data: &context_data::encode(buffers),
+    };
+    let (context, info) = kmd.create_context(&mut host, create).unwrap();
+    let request = AllocationRequest {
+        kind: Kind::Local,
+        cpu_visible: false,
+        cached: false,
+        accessed_physically: true,
+        size_bytes: 8192,
+    };
+    let data = request.encode();
+    let mut new = [NewAllocation::new(&data), NewAllocation::new(&data)];
+    kmd.create_allocation(&mut CreateAllocation {
+        private_data: &[],
+        allocations: &mut new,
+        resource: KmdResource::default(),
+        flags: CreateAllocationFlags::empty(),
+    })
+    .unwrap();
+    let allocations = new.iter().map(|new| new.info.allocation).collect();
+    (Rig { kmd, port, host, context, allocations }, info)
+}
+
+/// NULL, a source at a known address, a target whose address is unknown.
+fn list(rig: &Rig) -> Vec<AllocationListEntry> {
+    vec![
+        AllocationListEntry::default(),
+        AllocationListEntry {
+            allocation: Some(rig.allocations[0]),
+            segment: LOCAL,
+            physical_address: 0x5000,
+            ..Default::default()
+        },
+        AllocationListEntry { allocation: Some(rig.allocations[1]), write_operation: true, ..Default::default() },
+    ]
+}
+
+fn place(allocation_index: u32, patch_offset: u32, allocation_offset: u32) -> PatchLocation {
+    PatchLocation { allocation_index, patch_offset, allocation_offset, slot_id: allocation_index, ..Default::default() }
+}
+
+fn words(commands: &[Command<'_>]) -> Vec<u64> {
+    let mut words = Vec::new();
+    commands.iter().for_each(|command| command.encode(&mut words));
+    words
+}
+
+fn copy(bytes: u64) -> Command<'static> {
+    Command::CopyPhysical { source_bus: 0xbad, target_bus: 0xbad, bytes }
+}
+
+type Rendered = (Vec<u64>, Vec<u8>, Vec<PatchLocation>);
+
+fn render(
+    rig: &mut Rig,
+    command: &[u64],
+    allocation_list: &[AllocationListEntry],
+    places: &[PatchLocation],
+) -> Result<Rendered, RenderStatus> {
+    let (mut buffer, mut data, mut out) = (vec![0; 64], vec![0; 4], vec![PatchLocation::default(); 16]);
+    let mut render = Render {
+        command,
+        allocation_list,
+        patch_locations_in: places,
+        dma_buffer: DmaBuffer { words: &mut buffer, written: 0, private_data: &mut data },
+        patch_locations_out: PatchLocationsOut { list: &mut out, written: 0 },
+    };
+    rig.kmd.render(rig.context, &mut render)?;
+    let (used, listed) = (render.dma_buffer.written, render.patch_locations_out.written);
+    buffer.truncate(used);
+    out.truncate(listed);
+    Ok((buffer, data, out))
+}
+
+#[test]
+fn what_is_known_is_written_at_once_and_every_place_is_told() {
+    // spec: memory §7.3, memory §7.4
+    // seed: R02, R13
+    let (mut rig, _) = rig(DmaBuffers::Aperture);
+    let list = list(&rig);
+    let command = words(&[Command::Nop, copy(64)]);
+    let places = [place(1, 16, 8), place(2, 24, 4096)];
+    let (mut buffer, mut data, out) = render(&mut rig, &command, &list, &places).unwrap();
+    assert_eq!(buffer[2], 0x5008, "the source is known");
+    assert_eq!(buffer[3], 0, "what the process wrote there is not used");
+    assert_eq!(
+        out.iter().map(|place| (place.patch_offset, place.split_offset)).collect::<Vec<_>>(),
+        [(16, 8), (24, 8)]
+    );
+    let mut known = list.clone();
+    (known[1].physical_address, known[2].segment, known[2].physical_address) = (0x9000, LOCAL, 0x2_0000);
+    let mut patch = Patch {
+        context: rig.context,
+        words: &mut buffer,
+        private_data: &mut data,
+        allocation_list: &known,
+        patch_locations: &out,
+        fence_id: 1,
+        flags: SubmitFlags::empty(),
+    };
+    rig.kmd.patch(&mut patch).unwrap();
+    assert_eq!(buffer[2..4], [0x9008, 0x2_1000]);
+    // An address that is not known is never left open.
+    let (mut words, mut data) = (buffer.clone(), data.clone());
+    let mut patch =
+        Patch { words: &mut words, private_data: &mut data, allocation_list: &list, ..patch_of(&rig, &out) };
+    assert!(rig.kmd.patch(&mut patch).is_err());
+}
+
+fn patch_of<'a>(rig: &Rig, places: &'a [PatchLocation]) -> Patch<'a> {
+    Patch {
+        context: rig.context,
+        words: &mut [],
+        private_data: &mut [],
+        allocation_list: &[],
+        patch_locations: places,
+        fence_id: 2,
+        flags: SubmitFlags::empty(),
+    }
+}
+
+#[test]
+fn hostile_buffers_are_refused() {
+    // spec: memory §9.2
+    let (mut rig, _) = rig(DmaBuffers::Aperture);
+    let list = list(&rig);
+    let good = [place(1, 8, 0), place(2, 16, 0)];
+    let mut refused = |command: &[u64], places: &[PatchLocation]| {
+        render(&mut rig, command, &list, places).expect_err("it is refused")
+    };
+    let table = Command::WriteEntryRun { table: 0, first: 0, count: 1, entry: 1, step: 0 };
+    assert_eq!(refused(&words(&[table]), &[]), RenderStatus::PrivilegedInstruction);
+    assert_eq!(refused(&words(&[Command::Complete { value: 1 }]), &[]), RenderStatus::PrivilegedInstruction);
+    assert_eq!(refused(&words(&[Command::Timestamp { va: 8 }]), &[]), RenderStatus::IllegalInstruction);
+    assert_eq!(refused(&[0x7f | 1 << 8], &[]), RenderStatus::IllegalInstruction);
+    assert!(matches!(refused(&words(&[copy(8)])[..2], &good), RenderStatus::InvalidUserBuffer(_)));
+    let command = words(&[copy(64)]);
+    assert!(matches!(refused(&command, &good[..1]), RenderStatus::InvalidUserBuffer(_)), "an address is missing");
+    assert!(matches!(refused(&command, &[good[1], good[0]]), RenderStatus::InvalidUserBuffer(_)), "out of order");
+    let extra = [good[0], good[1], place(1, 24, 0)];
+    assert!(matches!(refused(&command, &extra), RenderStatus::InvalidUserBuffer(_)), "a place of no address");
+    let null = [place(0, 8, 0), good[1]];
+    assert!(matches!(refused(&command, &null), RenderStatus::InvalidUserBuffer(_)), "an address in a NULL element");
+    let swapped = [place(2, 8, 0), place(1, 16, 0)];
+    assert!(matches!(refused(&command, &swapped), RenderStatus::InvalidParameter(_)), "a write to what is only read");
+    for (offset, bytes) in [(4, 8), (8192, 8), (8136, 64), (8, 8192), (u32::MAX - 7, !7)] {
+        let beyond = [place(1, 8, offset), good[1]];
+        assert!(
+            matches!(refused(&words(&[copy(bytes)]), &beyond), RenderStatus::InvalidParameter(_)),
+            "{offset} {bytes}"
+        );
+    }
+    let long = words(&[Command::Nop; 65]);
+    assert_eq!(refused(&long, &[]), RenderStatus::InsufficientDmaBuffer);
+}
+
+#[test]
+fn packets_complete_by_their_ids_even_when_records_are_lost() {
+    // spec: memory §7.4, sync §4.1
+    let (mut rig, info) = rig(DmaBuffers::Contiguous);
+    assert!(info.dma_buffer_segment_set.is_empty());
+    let submit = |rig: &mut Rig, fence_id: u32| {
+        let data = 4u32.to_le_bytes();
+        rig.kmd.submit_command(SubmitCommand {
+            context: rig.context,
+            dma_buffer_segment: wddm_types::SegmentId::SYSTEM,
+            dma_buffer_physical_address: 0x3000,
+            start_offset: 0,
+            end_offset: 32,
+            private_data: &data,
+            fence_id,
+            flags: SubmitFlags::empty(),
+        })
+    };
+    for fence_id in 7..11 {
+        submit(&mut rig, fence_id).unwrap();
+    }
+    assert!(submit(&mut rig, 11).is_err(), "HwQueuePacketCap");
+    let index = u64::from(rig.kmd.packets.get(rig.context).unwrap().index);
+    rig.port.record(record::COMPLETED, [index, 8, 0]);
+    rig.port.record(record::COMPLETED, [index, 99, 0]);
+    rig.port.set_read_pointer(3 * PACKET_BYTES);
+    rig.port.record(record::OVERFLOW, [0; 3]);
+    rig.port.record(record::FAULT, [index, 0xabc, fault::BAD_ADDRESS]);
+    rig.port.record(record::FAULT, [index, 0xabc, fault::BAD_ADDRESS]);
+    let mut notify = FakeNotify::default();
+    assert!(rig.kmd.interrupt_routine(&mut notify));
+    let ids: Vec<u32> =
+        notify.0.iter().filter_map(|said| if let Said::Completed(id) = said { Some(*id) } else { None }).collect();
+    assert_eq!(ids, [7, 8, 9]);
+    let faults: Vec<u32> =
+        notify.0.iter().filter_map(|said| if let Said::DmaFault(f) = said { Some(f.fence_id) } else { None }).collect();
+    assert_eq!(faults, [10], "once, and the packet is named");
+    assert!(submit(&mut rig, 12).is_err(), "it runs nothing more");
+    PacketScheduling::destroy_context(&mut rig.kmd, &mut rig.host, rig.context);
+    assert_eq!(rig.kmd.queues.reserve_index(), Some(index as u32), "the device's queue is free again");
+}
+
+#[test]
+fn private_data_of_others_make_no_context() {
+    let (mut rig, _) = rig(DmaBuffers::Aperture);
+    let device = rig.kmd.packets.get(rig.context).unwrap().device;
+    for (private_data, node, engine_affinity) in [(&[1u8, 2][..], 1, 1), (&[], 9, 1), (&[], 1, 2), (&[], 1, 0)] {
+        let create = CreateContext {
+            device,
+            context: ddi::OsContext(6),
+            node: NodeId(node),
+            engine_affinity,
+            flags: CreateContextFlags::empty(),
+            private_data,
+        };
+        assert!(rig.kmd.create_context(&mut rig.host, create).is_err());
+    }
+}

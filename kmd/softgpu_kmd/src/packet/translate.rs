@@ -1,0 +1,163 @@
+//! From a user's command buffer to a DMA buffer (memory §7.3, §7.4). The words come from a process and will run privileged,
+//! so each command is checked: only copies and fills of memory that the allocation list names, inside its bounds, written
+//! only where the list says so. What the process wrote into the places of addresses is never used.
+
+use ddi::{
+    AllocationListEntry, PRESENT_DESTINATION_INDEX, PRESENT_SOURCE_INDEX, PatchLocation, PatchLocationsOut, Present,
+    Render, RenderStatus,
+};
+use softgpu_spec::{Command, DecodeError, bus};
+
+use crate::driver::SoftGpuKmd;
+
+/// Private data of a DMA buffer: how many words it has.
+pub(super) const PRIVATE_DATA_BYTES: u32 = 4;
+
+/// An address that a command needs: the word it stands in, how many bytes from there on, and whether they are written.
+type Operand = (usize, u64, bool);
+
+impl SoftGpuKmd {
+    // spec: memory §7.3, memory §7.4
+    pub(super) fn translate(&self, render: &mut Render<'_>) -> Result<(), RenderStatus> {
+        let words = render.command;
+        let target = &mut render.dma_buffer;
+        let room = target.words.get_mut(..words.len()).ok_or(RenderStatus::InsufficientDmaBuffer)?;
+        room.copy_from_slice(words);
+        let mut places = render.patch_locations_in.iter().peekable();
+        let mut at = 0;
+        while at < words.len() {
+            let (command, length) = Command::decode(&words[at..]).map_err(undecodable)?;
+            for operand in operands(&command, at)?.into_iter().flatten() {
+                // CAST: a command buffer is smaller than a DMA buffer.
+                let split = at as u32 * 8;
+                while let Some(unbind) = places.next_if(|place| is_null(render.allocation_list, place)) {
+                    emit(&mut render.patch_locations_out, *unbind, split)?;
+                }
+                let wanted = operand.0 * 8;
+                let place = places.next_if(|place| place.patch_offset as usize == wanted);
+                let place = *place.ok_or(RenderStatus::InvalidUserBuffer("an address without a patch location"))?;
+                let entry = render.allocation_list[place.allocation_index as usize];
+                self.check_operand(&entry, &place, operand)?;
+                emit(&mut render.patch_locations_out, place, split)?;
+                // spec: memory §7.4: an address that is known is written now, Patch may never come
+                target.words[operand.0] = 0;
+                if !entry.segment.is_system() {
+                    write_address(target.words, &place, &entry);
+                }
+            }
+            at += length;
+        }
+        for rest in places {
+            if !is_null(render.allocation_list, rest) {
+                return Err(RenderStatus::InvalidUserBuffer(
+                    "a patch location where no address stands, or out of order",
+                ));
+            }
+            // CAST: as above.
+            emit(&mut render.patch_locations_out, *rest, words.len() as u32 * 8)?;
+        }
+        target.written = words.len();
+        note_words(target.private_data, words.len());
+        Ok(())
+    }
+
+    /// One copy, from the source's first byte to the destination's.
+    // spec: memory §5.7
+    pub(super) fn translate_present(&self, present: &mut Present<'_>) -> Result<(), RenderStatus> {
+        let size = |index: u32| {
+            let entry = present.allocation_list.get(index as usize).and_then(|entry| entry.allocation);
+            entry.and_then(|allocation| self.size_of(allocation)).ok_or(RenderStatus::InvalidHandle("no allocation"))
+        };
+        let bytes = size(PRESENT_SOURCE_INDEX)?.min(size(PRESENT_DESTINATION_INDEX)?);
+        let mut words = Vec::new();
+        Command::CopyPhysical { source_bus: 0, target_bus: 0, bytes }.encode(&mut words);
+        let target = &mut present.dma_buffer;
+        let room = target.words.get_mut(..words.len()).ok_or(RenderStatus::InsufficientDmaBuffer)?;
+        room.copy_from_slice(&words);
+        for (allocation_index, patch_offset) in [(PRESENT_SOURCE_INDEX, 8), (PRESENT_DESTINATION_INDEX, 16)] {
+            let place =
+                PatchLocation { allocation_index, slot_id: allocation_index, patch_offset, ..Default::default() };
+            emit(&mut present.patch_locations_out, place, 0)?;
+            let entry = present.allocation_list[allocation_index as usize];
+            if !entry.segment.is_system() {
+                write_address(target.words, &place, &entry);
+            }
+        }
+        target.written = words.len();
+        note_words(target.private_data, words.len());
+        Ok(())
+    }
+
+    fn check_operand(
+        &self,
+        entry: &AllocationListEntry,
+        place: &PatchLocation,
+        (_, bytes, write): Operand,
+    ) -> Result<(), RenderStatus> {
+        let allocation = entry.allocation.ok_or(RenderStatus::InvalidUserBuffer("an address in a NULL element"))?;
+        let size = self.size_of(allocation).ok_or(RenderStatus::InvalidHandle("an unknown allocation"))?;
+        let offset = u64::from(place.allocation_offset);
+        if !offset.is_multiple_of(8) {
+            return Err(RenderStatus::InvalidParameter("addresses are multiples of 8"));
+        }
+        if offset.checked_add(bytes).is_none_or(|end| end > size) {
+            return Err(RenderStatus::InvalidParameter("a range beyond its allocation"));
+        }
+        if write && !entry.write_operation {
+            return Err(RenderStatus::InvalidParameter("a write to what the list only reads"));
+        }
+        Ok(())
+    }
+
+    /// Bytes that an allocation surely has.
+    fn size_of(&self, allocation: ddi::KmdAllocation) -> Option<u64> {
+        self.allocations.get(allocation.0).map(|known| known.size_bytes.next_multiple_of(bus::PAGE_BYTES))
+    }
+}
+
+/// What a command needs, in the order of its words. Only these commands exist in user buffers.
+fn operands(command: &Command<'_>, at: usize) -> Result<[Option<Operand>; 2], RenderStatus> {
+    match *command {
+        Command::Nop => Ok([None, None]),
+        Command::CopyPhysical { bytes, .. } => Ok([Some((at + 1, bytes, false)), Some((at + 2, bytes, true))]),
+        Command::FillPhysical { bytes, .. } => Ok([Some((at + 1, bytes, true)), None]),
+        _ if command.is_privileged() => Err(RenderStatus::PrivilegedInstruction),
+        _ => Err(RenderStatus::IllegalInstruction),
+    }
+}
+
+fn undecodable(error: DecodeError) -> RenderStatus {
+    match error {
+        DecodeError::Cut { .. } => RenderStatus::InvalidUserBuffer("a command goes on behind the buffer"),
+        DecodeError::Opcode(_) | DecodeError::Operand { .. } => RenderStatus::IllegalInstruction,
+    }
+}
+
+/// NULL elements unbind a slot; there is no address in them.
+// spec: memory §7.3
+fn is_null(list: &[AllocationListEntry], place: &PatchLocation) -> bool {
+    list[place.allocation_index as usize].allocation.is_none()
+}
+
+fn emit(out: &mut PatchLocationsOut<'_>, place: PatchLocation, split_offset: u32) -> Result<(), RenderStatus> {
+    let room = out.list.get_mut(out.written).ok_or(RenderStatus::InsufficientDmaBuffer)?;
+    *room = PatchLocation { split_offset, ..place };
+    out.written += 1;
+    Ok(())
+}
+
+/// Writes the address of a place into its word.
+// spec: memory §7.3
+pub(super) fn write_address(words: &mut [u64], place: &PatchLocation, entry: &AllocationListEntry) {
+    words[place.patch_offset as usize / 8] = entry.physical_address + u64::from(place.allocation_offset);
+}
+
+fn note_words(private_data: &mut [u8], words: usize) {
+    // CAST: a DMA buffer is far below 4 GiB.
+    private_data[..PRIVATE_DATA_BYTES as usize].copy_from_slice(&(words as u32).to_le_bytes());
+}
+
+/// How many words a DMA buffer has, by its private data.
+pub(super) fn words_of(private_data: &[u8]) -> Option<u32> {
+    private_data.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
