@@ -14,7 +14,7 @@ use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
 use kmt_link::CpuMapping;
 use shared_words::{Memory, MemoryError};
 use softgpu::{Config as DeviceConfig, DataMode, Running, SoftGpu};
-use softgpu_kmd::{KmdConfig, SoftGpuKmd};
+use softgpu_kmd::{KmdConfig, Layout, SoftGpuKmd};
 use wddm_types::{AdapterIndex, Blame, Luid, NtStatus, PAGE_BYTES, PageRun, Pages, ProcessId};
 
 use crate::config::{HostConfig, Mode};
@@ -91,7 +91,7 @@ impl Host {
     /// # Errors
     /// See [`HostError`].
     pub fn start(config: HostConfig) -> Result<Arc<Host>, HostError> {
-        let page = config.profile.segment_page_bytes;
+        let page = config.profile.segment_page_bytes();
         let vram = config.vram_bytes / page * page;
         if vram == 0 {
             return Err(HostError::Size(format!(
@@ -100,10 +100,13 @@ impl Host {
             )));
         }
         let tables = config.page_table_bytes.next_multiple_of(page);
-        // The driver keeps its aperture table at the end of local memory, beside what it reports.
-        let aperture_table = (config.profile.aperture_bytes / PAGE_BYTES * 8).next_multiple_of(page);
-        let system_bytes = config.system_bytes.next_multiple_of(PAGE_BYTES);
-        let total = [vram, tables, aperture_table].iter().try_fold(0u64, |sum, part| sum.checked_add(*part));
+        let driver = KmdConfig { paging_buffer_bytes: PAGING_BUFFER_BYTES, ..config.profile.driver_for(vram) };
+        // Page tables lie in the first memory segment; without one, in system memory.
+        let system_tables = if driver.layout == Layout::Aperture { tables } else { 0 };
+        let system_bytes = config.system_bytes.saturating_add(system_tables).next_multiple_of(PAGE_BYTES);
+        // The driver keeps something for itself in local memory, beside what it reports.
+        let reported = vram.checked_add(tables);
+        let total = reported.and_then(|bytes| driver.local_bytes(bytes, config.profile.aperture_bytes));
         let (Some(local_bytes), Some(system_total)) = (total, system_bytes.checked_add(KERNEL_BYTES)) else {
             return Err(HostError::Size("the memory sizes together exceed 64 bits".into()));
         };
@@ -131,9 +134,7 @@ impl Host {
             Some(wrap) => wrap(port),
             None => port,
         };
-        let kmd_config =
-            KmdConfig { segment_page_bytes: page, paging_buffer_bytes: PAGING_BUFFER_BYTES, ..KmdConfig::default() };
-        let miniport = Box::new(SoftGpuKmd::new(port, Arc::clone(&system), kmd_config)) as Box<dyn Miniport>;
+        let miniport = Box::new(SoftGpuKmd::new(port, Arc::clone(&system), driver)) as Box<dyn Miniport>;
         let miniport = match config.wrap_miniport {
             Some(wrap) => wrap(miniport),
             None => miniport,

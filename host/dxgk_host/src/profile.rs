@@ -1,7 +1,9 @@
 //! Adapter profiles: named sets of sizes and rates. The rates are a stated cost model for virtual time; real time runs
 //! as fast as this computer does.
 
+use ddi::DriverModel;
 use softgpu::Timing;
+use softgpu_kmd::{KmdConfig, Layout};
 
 /// An adapter that can be asked for by name.
 #[derive(Clone, Copy, Debug)]
@@ -10,8 +12,8 @@ pub struct Profile {
     pub name: &'static str,
     /// One line for people.
     pub description: &'static str,
-    /// Bytes of the memory segment's page: 4096 or 65536.
-    pub segment_page_bytes: u64,
+    /// How the driver lays the memory out and what it says of it.
+    pub driver: KmdConfig,
     /// Bytes of video memory when nothing else is said.
     pub vram_bytes: u64,
     /// Bytes of the aperture segment.
@@ -27,7 +29,7 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "discrete-4k",
         description: "a mid-size discrete GPU: 8 GiB at 1 TB/s, 25 GB/s to system memory, 4-KB segment pages",
-        segment_page_bytes: 4096,
+        driver: SMALL_PAGES,
         vram_bytes: 8 << 30,
         aperture_bytes: 256 << 20,
         timing: MIDDLE,
@@ -36,7 +38,7 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "discrete-64k",
         description: "the same with 64-KB segment pages",
-        segment_page_bytes: 65536,
+        driver: KmdConfig::DEFAULT,
         vram_bytes: 8 << 30,
         aperture_bytes: 256 << 20,
         timing: MIDDLE,
@@ -45,7 +47,7 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "datacenter",
         description: "a large accelerator: 80 GiB at 3.3 TB/s, 55 GB/s to system memory, 64-KB segment pages",
-        segment_page_bytes: 65536,
+        driver: KmdConfig::DEFAULT,
         vram_bytes: 80 << 30,
         aperture_bytes: 1 << 30,
         timing: Timing {
@@ -56,7 +58,57 @@ pub const PROFILES: &[Profile] = &[
         },
         call_ns: 500,
     },
+    Profile {
+        name: "small-bar",
+        description: "discrete-64k without a resized BAR: the CPU reaches memory through a window of 256 MiB",
+        driver: KmdConfig { cpu_visible: false, cpu_window_pages: 4096, ..KmdConfig::DEFAULT },
+        vram_bytes: 8 << 30,
+        aperture_bytes: 256 << 20,
+        timing: MIDDLE,
+        call_ns: 500,
+    },
+    Profile {
+        name: "integrated",
+        description: "an integrated GPU: an aperture and no memory of its own, page tables in system memory",
+        driver: KmdConfig { layout: Layout::Aperture, ..SMALL_PAGES },
+        vram_bytes: 4 << 30,
+        aperture_bytes: 256 << 20,
+        timing: Timing { compute_bytes_per_us: 50_000, copy_bytes_per_us: 50_000, ..MIDDLE },
+        call_ns: 500,
+    },
+    Profile {
+        name: "two-memories",
+        description: "two memory segments, the second a quarter of all, with a range between that the driver hides",
+        driver: KmdConfig {
+            layout: Layout::TwoMemories { second_bytes: 2 << 30, hidden_bytes: 1 << 20 },
+            ..KmdConfig::DEFAULT
+        },
+        vram_bytes: 8 << 30,
+        aperture_bytes: 256 << 20,
+        timing: MIDDLE,
+        call_ns: 500,
+    },
+    Profile {
+        name: "compute-only",
+        description: "an accelerator without an aperture: system memory stands behind its one segment",
+        driver: KmdConfig { layout: Layout::ComputeOnly, ..KmdConfig::DEFAULT },
+        vram_bytes: 8 << 30,
+        aperture_bytes: 256 << 20,
+        timing: MIDDLE,
+        call_ns: 500,
+    },
+    Profile {
+        name: "wddm1-banks",
+        description: "a WDDM 1.3 GPU: four banks, no GPU virtual addresses",
+        driver: KmdConfig { driver_model: DriverModel::Wddm1, banks: 4, ..SMALL_PAGES },
+        vram_bytes: 1 << 30,
+        aperture_bytes: 256 << 20,
+        timing: MIDDLE,
+        call_ns: 500,
+    },
 ];
+
+const SMALL_PAGES: KmdConfig = KmdConfig { segment_page_bytes: 4096, ..KmdConfig::DEFAULT };
 
 const MIDDLE: Timing = Timing {
     command_ns: 50,
@@ -72,6 +124,23 @@ const MIDDLE: Timing = Timing {
 };
 
 impl Profile {
+    /// Bytes of the memory segments' page: 4096 or 65536.
+    pub fn segment_page_bytes(&self) -> u64 {
+        self.driver.segment_page_bytes
+    }
+
+    /// The driver's choices for this much video memory: a second memory segment is a quarter of it.
+    pub fn driver_for(&self, vram_bytes: u64) -> KmdConfig {
+        let layout = match self.driver.layout {
+            Layout::TwoMemories { hidden_bytes, .. } => {
+                let page = self.segment_page_bytes();
+                Layout::TwoMemories { second_bytes: (vram_bytes / 4 / page * page).max(page), hidden_bytes }
+            }
+            other => other,
+        };
+        KmdConfig { layout, ..self.driver }
+    }
+
     /// The profile with this name.
     pub fn named(name: &str) -> Option<&'static Profile> {
         PROFILES.iter().find(|profile| profile.name == name)

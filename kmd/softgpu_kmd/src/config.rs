@@ -57,23 +57,26 @@ pub struct KmdConfig {
 
 impl Default for KmdConfig {
     fn default() -> KmdConfig {
-        KmdConfig {
-            segment_page_bytes: 65536,
-            ring_bytes: 64 << 10,
-            paging_buffer_bytes: 64 << 10,
-            max_in_flight: 256,
-            cpu_visible: true,
-            cpu_window_pages: 0,
-            layout: Layout::Memory,
-            driver_model: DriverModel::Wddm2,
-            banks: 0,
-            preserved: SegmentFlags::empty(),
-            notify_after_ring: false,
-        }
+        KmdConfig::DEFAULT
     }
 }
 
 impl KmdConfig {
+    /// The usual choices: one memory segment behind a resized BAR, and the aperture.
+    pub const DEFAULT: KmdConfig = KmdConfig {
+        segment_page_bytes: 65536,
+        ring_bytes: 64 << 10,
+        paging_buffer_bytes: 64 << 10,
+        max_in_flight: 256,
+        cpu_visible: true,
+        cpu_window_pages: 0,
+        layout: Layout::Memory,
+        driver_model: DriverModel::Wddm2,
+        banks: 0,
+        preserved: SegmentFlags::empty(),
+        notify_after_ring: false,
+    };
+
     /// Local memory of a device whose driver is to report `reported_bytes` of it: with what the driver keeps for itself. `None`
     /// when that exceeds 64 bits.
     pub fn local_bytes(&self, reported_bytes: u64, aperture_bytes: u64) -> Option<u64> {

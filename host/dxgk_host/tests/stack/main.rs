@@ -3,6 +3,7 @@
 mod blame;
 mod congestion;
 mod fences;
+mod layouts;
 mod paging;
 mod residency;
 mod stubborn;

@@ -37,7 +37,7 @@ impl Setup {
             None => &PROFILES[0],
             Some(name) => Profile::named(name).ok_or_else(|| unknown_profile(name))?,
         };
-        let page = profile.segment_page_bytes;
+        let page = profile.segment_page_bytes();
         let each = || workloads.iter().map(|(workload, _)| workload);
         let peak_bytes = each().map(|workload| workload.peak_bytes(options.steps)).fold(0, u64::saturating_add);
         let vram_bytes = options.vram.bytes(peak_bytes) / page * page;
