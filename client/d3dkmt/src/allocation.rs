@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, Refusal, Reply};
+use kmt_calls::{Call, LockFlags, Refusal, Reply};
 use kmt_link::{Link, MappedBytes};
 use wddm_types::RawHandle;
 
@@ -27,6 +27,18 @@ impl Allocation {
     pub fn lock(self: &Arc<Self>) -> Result<Lock, Refusal> {
         let call = Call::Lock2 { device: self.device, allocation: self.handle, flags: 0 };
         let mapped = expect_reply!(self.link.call(call)?, Reply::Mapped(mapped) => mapped);
+        Ok(Lock { allocation: Arc::clone(self), bytes: MappedBytes::new(self.link.as_ref(), mapped) })
+    }
+
+    /// `D3DKMTLock`, the lock of WDDM 1 as far as a WDDM 2 driver has it (memory §6.5). `pages` are empty with
+    /// LOCK_ENTIRE. It ends when the value is dropped.
+    ///
+    /// # Errors
+    /// When a flag does not exist for a WDDM 2 driver, or the allocation cannot be locked where it is.
+    pub fn lock_legacy(self: &Arc<Self>, pages: Vec<u32>, flags: LockFlags) -> Result<Lock, Refusal> {
+        let (device, allocation) = (self.device, self.handle);
+        let call = Call::Lock { device, allocation, private_driver_data: 0, pages, flags };
+        let mapped = expect_reply!(self.link.call(call)?, Reply::Locked { allocation: _, mapped } => mapped);
         Ok(Lock { allocation: Arc::clone(self), bytes: MappedBytes::new(self.link.as_ref(), mapped) })
     }
 

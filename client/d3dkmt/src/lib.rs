@@ -19,9 +19,9 @@ pub use allocation::{Allocation, Lock};
 pub use device::{Device, PagingQueue, Registration};
 pub use fence::Fence;
 pub use kmt_calls::{
-    AdapterInfo, AllocationRequest, DeviceState, EvictFlags, FenceFlags, MakeResidentFlags, NativeFenceRequest,
-    Notification, NotificationKind, OfferFlags, ReclaimResult, Refusal, Residency, SegmentInfo, TrimFlags,
-    VideoMemoryInfo,
+    AdapterInfo, AllocationRequest, DeviceState, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags,
+    NativeFenceRequest, Notification, NotificationKind, OfferFlags, ReclaimResult, Refusal, Residency, SegmentInfo,
+    TrimFlags, VideoMemoryInfo,
 };
 pub use queue::{HwContext, KernelQueue, UserQueue};
 

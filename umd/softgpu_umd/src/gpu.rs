@@ -67,9 +67,20 @@ impl Gpu {
     /// # Errors
     /// When memory or addresses are short.
     pub fn create_surface(&self, kind: Kind, bytes: u64) -> Result<Surface, UmdError> {
-        let cpu_visible = kind == Kind::System;
-        let request =
-            AllocationRequest { kind, cpu_visible, cached: false, accessed_physically: false, size_bytes: bytes };
+        self.create(kind, bytes, kind == Kind::System, false)
+    }
+
+    /// The same for a surface that the CPU will lock wherever it lies. `cached`: through its caches, so never in local
+    /// memory while it is locked (memory §6.3).
+    ///
+    /// # Errors
+    /// When memory or addresses are short, or the kind can only be where the CPU does not reach.
+    pub fn create_lockable_surface(&self, kind: Kind, bytes: u64, cached: bool) -> Result<Surface, UmdError> {
+        self.create(kind, bytes, true, cached)
+    }
+
+    fn create(&self, kind: Kind, bytes: u64, cpu_visible: bool, cached: bool) -> Result<Surface, UmdError> {
+        let request = AllocationRequest { kind, cpu_visible, cached, accessed_physically: false, size_bytes: bytes };
         let allocation = self.device.create_allocation(request.encode().to_vec())?;
         let (va, mapped_at) = self.paging.map(&allocation, Pages::holding(bytes).0, true)?;
         Ok(Surface { allocation, va, bytes, mapped_at })

@@ -2,6 +2,7 @@
 
 mod blame;
 mod congestion;
+mod cpu_access;
 mod fences;
 mod layouts;
 mod paging;

@@ -114,7 +114,7 @@ impl Adapter {
             .ring
             .deferred
             .iter()
-            .find(|(_, what)| matches!(what, Deferred::Answer(..) | Deferred::Resume(_)))
+            .find(|(_, what)| matches!(what, Deferred::Answer(..) | Deferred::Resume(_) | Deferred::LockMoved(_)))
             .map(|(number, _)| *number);
         let answer_value = answer.and_then(|wanted| {
             self.ring.submitted.iter().find(|work| work.number >= wanted).map(|work| work.progress_value)
@@ -122,9 +122,14 @@ impl Adapter {
         // Half of the buffers at once: the hardware has the other half to go on with, and the CPU is woken seldom.
         let count = self.ring.buffers.len();
         let middle = (self.ring.next_buffer + (count - 1) / 2) % count;
-        let buffer_value =
-            (!self.ring.building.is_empty()).then(|| self.ring.buffers[middle].busy_until.max(self.ring.hold_until));
-        let Some(value) = [answer_value, buffer_value].into_iter().flatten().min() else { return };
+        // A ring that stands around locked content waits for that, not for buffers.
+        let builds = !self.ring.building.is_empty() && !self.ring.stands();
+        let buffer_value = builds.then(|| self.ring.buffers[middle].busy_until.max(self.ring.hold_until));
+        let moving = self.ring.moving();
+        let moving_value = moving.and_then(|wanted| {
+            self.ring.submitted.iter().find(|work| work.number >= wanted).map(|work| work.progress_value)
+        });
+        let Some(value) = [answer_value, buffer_value, moving_value].into_iter().flatten().min() else { return };
         let point = [self.point(progress, value)];
         if self.begin_wait(cx, &point, WaitMode::All, Waiter::Ring(RingWait::Progress)) {
             self.due.push_back(Waiter::Ring(RingWait::Progress));

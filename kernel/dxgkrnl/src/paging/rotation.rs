@@ -16,6 +16,7 @@ use wddm_types::CpuRun;
 use crate::adapter::Adapter;
 use crate::cpu_mapping::{MappingChange, tell};
 use crate::machine::Cx;
+use crate::paging::PagingRing;
 
 /// A locked allocation's change of medium, bound to the mapping that it had when the work was decided.
 pub(super) struct Turn {
@@ -38,6 +39,21 @@ pub(super) enum Stage {
     Moving(u64, Vec<Turn>),
     /// These mappings do not show the new medium yet; then the windows go.
     Showing(BTreeSet<MappingId>, Vec<WindowPages>),
+}
+
+impl PagingRing {
+    /// Whether nothing is built now because locked content is on its way.
+    pub(super) fn stands(&self) -> bool {
+        matches!(self.stage, Stage::Protecting(_) | Stage::Moving(..) | Stage::Showing(..))
+    }
+
+    /// The work that moves locked content and is with the hardware.
+    pub(super) fn moving(&self) -> Option<u64> {
+        match &self.stage {
+            Stage::Moving(number, _) => Some(*number),
+            _ => None,
+        }
+    }
 }
 
 impl Adapter {

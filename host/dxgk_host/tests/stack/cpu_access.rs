@@ -1,0 +1,230 @@
+//! The CPU at memory that moves: where a lock shows it, and that nothing is lost on the way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use d3dkmt::{EvictFlags, LockFlags, MakeResidentFlags, Residency};
+use dxgk_host::{Host, HostConfig, Mode, Profile};
+use kmt_calls::{Call, Reply};
+use kmt_link::Link;
+use softgpu_spec::register::counter;
+use softgpu_umd::{Surface, SurfaceKind, pattern};
+use wddm_types::{CpuPlace, NtStatus};
+
+use crate::world::{Client, MIB, VIRTUAL, client, host};
+
+const BYTES: u64 = 64 << 10;
+
+fn lockable(client: &Client, kind: SurfaceKind, cached: bool) -> Surface {
+    let surface = client.gpu.create_lockable_surface(kind, BYTES, cached).expect("a surface");
+    client.gpu.pin(&surface).expect("room for it");
+    surface
+}
+
+fn places(client: &Client, surface: &Surface) -> Vec<CpuPlace> {
+    let (device, allocation) = (client.gpu.device().handle(), surface.allocation().handle());
+    let reply = client.link.call(Call::Lock2 { device, allocation, flags: 0 }).expect("a lock");
+    client.link.call(Call::Unlock2 { device, allocation }).expect("it is locked");
+    let Reply::Mapped(mapped) = reply else { panic!("a lock answers with memory") };
+    mapped.runs.iter().map(|run| run.place).collect()
+}
+
+fn evict(client: &Client, surface: &Surface) {
+    let list = vec![surface.allocation().handle()];
+    client.gpu.device().evict(list, EvictFlags::empty()).expect("it was resident");
+}
+
+// spec: memory §6.3, memory §1.7
+// seed: M31
+// seed: M32
+// seed: U14
+#[test]
+fn a_resized_bar_shows_local_memory_without_a_copy() {
+    for mode in [VIRTUAL, Mode::Real] {
+        let host = host(mode, 4 * MIB);
+        let mut client = client(&host);
+        let surface = lockable(&client, SurfaceKind::LocalThenSystem, false);
+        let report = client.pinned(SurfaceKind::System, 4096);
+        let copied = host.device_register(counter::COPY_BYTES);
+        client.run(|commands| _ = commands.pattern(surface.va(), BYTES, 7));
+        let lock = surface.lock().expect("always");
+        assert_eq!(places(&client, &surface), [CpuPlace::Bar]);
+        assert_eq!(lock.read_word(4096), pattern::word(7, 4096), "the CPU sees what the GPU wrote");
+        lock.fill_words(0, BYTES / 8, |index| pattern::word(9, index * 8));
+        client.run(|commands| _ = commands.check(surface.va(), BYTES, 9, report.va(), 1));
+        assert_eq!(report.lock().expect("system memory").read_word(pattern::report::TAG * 8), 0, "and the reverse");
+        assert_eq!(host.device_register(counter::COPY_BYTES), copied, "nothing was copied");
+    }
+}
+
+// spec: memory §6.3, memory §8.3, memory §8.5
+// seed: M38
+// seed: U09
+#[test]
+fn a_lock_follows_its_content_out_and_in() {
+    for mode in [VIRTUAL, Mode::Real] {
+        let host = host(mode, 4 * MIB);
+        let mut client = client(&host);
+        let surface = lockable(&client, SurfaceKind::LocalThenSystem, false);
+        let report = client.pinned(SurfaceKind::System, 4096);
+        let lock = surface.lock().expect("always");
+        for round in 0..8u64 {
+            lock.fill_words(0, BYTES / 8, |index| pattern::word(round, index * 8));
+            evict(&client, &surface);
+            lock.write_words(0, &[!pattern::word(round, 0)]);
+            assert_eq!(lock.read_word(8), pattern::word(round, 8), "{mode:?}: it went along");
+            lock.write_words(0, &[pattern::word(round, 0)]);
+            client.gpu.pin(&surface).expect("room");
+            assert_eq!(places(&client, &surface), [CpuPlace::Bar], "and came back");
+            client.run(|commands| _ = commands.check(surface.va(), BYTES, round, report.va(), round + 1));
+            let mismatch = report.lock().expect("system memory").read_word(pattern::report::TAG * 8);
+            assert_eq!(mismatch, 0, "{mode:?}: the GPU sees what the CPU wrote");
+        }
+    }
+}
+
+fn host_with_files() -> Arc<Host> {
+    let profile = Profile::named("discrete-4k").expect("a built-in profile");
+    let config = HostConfig {
+        vram_bytes: 4 * MIB,
+        page_table_bytes: 16 * MIB,
+        system_bytes: 32 * MIB,
+        memory_files: true,
+        ..HostConfig::new(profile, Mode::Real)
+    };
+    Host::start(config).expect("the host starts")
+}
+
+/// Threads count through the locked address while the content goes out and in thousands of times.
+// spec: memory §6.3, requirements
+// seed: M38
+// seed: U09
+#[test]
+fn no_write_is_lost_while_the_content_moves() {
+    const MOVES: u64 = 2000;
+    let host = host_with_files();
+    let client = client(&host);
+    let surface = lockable(&client, SurfaceKind::LocalThenSystem, false);
+    let lock = surface.lock().expect("always");
+    let range = lock.addresses().expect("memory files have addresses");
+    let first = range.base();
+    let stop = AtomicBool::new(false);
+    let counted: u64 = std::thread::scope(|scope| {
+        let count = |thread: u64| {
+            let (range, stop) = (&range, &stop);
+            scope.spawn(move || {
+                let mut counted = 0u64;
+                while !stop.load(Ordering::Relaxed) {
+                    range.word((counted * 13 + thread * 4096) % BYTES / 8 * 8).fetch_add(1, Ordering::Relaxed);
+                    counted += 1;
+                }
+                counted
+            })
+        };
+        let threads: Vec<_> = (0..2).map(count).collect();
+        for _ in 0..MOVES / 2 {
+            evict(&client, &surface);
+            client.gpu.pin(&surface).expect("room");
+        }
+        stop.store(true, Ordering::Relaxed);
+        threads.into_iter().map(|thread| thread.join().expect("a thread of ours")).sum()
+    });
+    assert!(host.device_register(counter::COPY_BYTES) >= MOVES * BYTES, "the content did move");
+    let found: u64 = (0..BYTES / 8).map(|word| range.word(word * 8).load(Ordering::Relaxed)).sum();
+    assert_eq!(found, counted, "every increment is there");
+    assert_eq!(surface.lock().expect("nested").addresses().expect("addresses").base(), first, "the address stayed");
+}
+
+// spec: memory §6.3, memory §10.1
+// seed: U13
+// seed: U17
+// seed: U18
+#[test]
+fn what_the_cpu_may_not_see_there_goes_to_system_memory_and_stays_until_the_unlock() {
+    for mode in [VIRTUAL, Mode::Real] {
+        let host = host(mode, 4 * MIB);
+        let mut client = client(&host);
+        let report = client.pinned(SurfaceKind::System, 4096);
+        let cached = lockable(&client, SurfaceKind::LocalThenSystem, true);
+        let hidden = client.gpu.create_surface(SurfaceKind::LocalThenSystem, BYTES).expect("a surface");
+        client.gpu.pin(&hidden).expect("room");
+        for surface in [&cached, &hidden] {
+            client.run(|commands| _ = commands.pattern(surface.va(), BYTES, 5));
+            let lock = surface.lock().expect("it supports an aperture");
+            assert!(places(&client, surface).iter().all(|place| *place == CpuPlace::System));
+            assert_eq!(lock.read_word(8), pattern::word(5, 8), "{mode:?}: what the GPU wrote came along");
+            lock.fill_words(0, BYTES / 8, |index| pattern::word(6, index * 8));
+            // It is on the list still: the GPU reaches it where it is now.
+            client.run(|commands| _ = commands.check(surface.va(), BYTES, 6, report.va(), 1));
+            assert_eq!(report.lock().expect("system memory").read_word(pattern::report::TAG * 8), 0, "{mode:?}");
+        }
+    }
+}
+
+// spec: memory §6.3, memory §9.3
+// seed: U18
+#[test]
+fn without_a_way_out_a_lock_fails_and_changes_nothing() {
+    let host = host(VIRTUAL, 4 * MIB);
+    let client = client(&host);
+    let local = client.pinned(SurfaceKind::Local, BYTES);
+    let (device, allocation) = (client.gpu.device().handle(), local.allocation().handle());
+    let refused = client.link.call(Call::Lock2 { device, allocation, flags: 0 }).expect_err("row 9");
+    assert_eq!(refused.status, NtStatus::GRAPHICS_CANT_LOCK_MEMORY);
+    let unlocked = client.link.call(Call::Unlock2 { device, allocation }).expect_err("it is not locked");
+    assert_eq!(unlocked.status, NtStatus::INVALID_PARAMETER);
+}
+
+// spec: memory §6.3, memory §10.1
+#[test]
+fn destroying_the_locked_ends_its_address() {
+    let host = host_with_files();
+    let client = client(&host);
+    let surface = lockable(&client, SurfaceKind::LocalThenSystem, false);
+    let lock = surface.lock().expect("always");
+    lock.write_words(0, &[7]);
+    let (device, allocations) = (client.gpu.device().handle(), vec![surface.allocation().handle()]);
+    client.link.call(Call::DestroyAllocation { device, allocations }).expect("not an error");
+    assert_eq!(lock.read_word(0), 0, "nothing of it is seen any more");
+    lock.write_words(0, &[8]);
+}
+
+// spec: memory §6.5
+// seed: U08
+// seed: U10
+// seed: U11
+#[test]
+fn the_legacy_lock_of_a_wddm_2_driver() {
+    use LockFlags as F;
+    let host = host(VIRTUAL, 4 * MIB);
+    let client = client(&host);
+    let surface = lockable(&client, SurfaceKind::LocalThenSystem, false);
+    for flags in [F::READ_ONLY, F::WRITE_ONLY, F::DONOT_WAIT, F::IGNORE_SYNC, F::DONOT_EVICT, F::IGNORE_READ_SYNC] {
+        let lock = surface.allocation().lock_legacy(Vec::new(), flags | F::LOCK_ENTIRE).expect("as Lock2");
+        lock.write_words(0, &[3]);
+        assert_eq!(surface.lock().expect("nested").read_word(0), 3);
+    }
+    surface.allocation().lock_legacy(vec![0, 3], F::empty()).expect("a page list");
+    let gone = [F::DISCARD, F::NO_EXISTING_REFERENCE, F::ACQUIRE_APERTURE, F::USE_ALTERNATE_VA];
+    let wrong = [F::from_bits_retain(1 << 11), F::from_bits_retain(1 << 31), F::READ_ONLY | F::WRITE_ONLY];
+    for flags in gone.into_iter().chain(wrong) {
+        let refused = surface.allocation().lock_legacy(Vec::new(), flags | F::LOCK_ENTIRE).err().expect("refused");
+        assert_eq!(refused.status, NtStatus::INVALID_PARAMETER, "{flags:?}");
+    }
+    for (pages, flags) in [(vec![], F::empty()), (vec![0], F::LOCK_ENTIRE), (vec![16], F::empty())] {
+        let refused = surface.allocation().lock_legacy(pages, flags).err().expect("refused");
+        assert_eq!(refused.status, NtStatus::INVALID_PARAMETER);
+    }
+    // What would have to move does not with DonotEvict.
+    let cached = lockable(&client, SurfaceKind::LocalThenSystem, true);
+    let refused = cached.allocation().lock_legacy(Vec::new(), F::LOCK_ENTIRE | F::DONOT_EVICT).err().expect("refused");
+    assert_eq!(refused.status, NtStatus::GRAPHICS_CANT_LOCK_MEMORY);
+    let (device, allocation) = (client.gpu.device().handle(), surface.allocation().handle());
+    let call = Call::Unlock { device, allocations: vec![allocation] };
+    assert_eq!(client.link.call(call).expect_err("not locked").status, NtStatus::INVALID_PARAMETER);
+    let _ = client
+        .gpu
+        .paging()
+        .make_resident(vec![allocation], MakeResidentFlags::empty())
+        .map(|r| r == Residency::Resident);
+}
