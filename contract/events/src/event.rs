@@ -22,6 +22,8 @@ pub enum Cause {
     Reclaim,
     /// Nothing needed it yet: the copy engine had nothing else to do.
     Ahead,
+    /// The adapter was reset: the content is lost.
+    Reset,
 }
 
 impl Cause {
@@ -36,6 +38,7 @@ impl Cause {
             Cause::Resume => "resume",
             Cause::Reclaim => "reclaim",
             Cause::Ahead => "ahead",
+            Cause::Reset => "reset",
         }
     }
 }

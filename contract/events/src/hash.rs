@@ -80,6 +80,7 @@ impl Feed for Cause {
             Cause::Resume => (5, 0),
             Cause::Reclaim => (6, 0),
             Cause::Ahead => (7, 0),
+            Cause::Reset => (8, 0),
         };
         hash.number(code);
         hash.number(who);

@@ -128,7 +128,7 @@ impl Adapter {
             .map(|(number, queue)| (number, queue.device));
         let Some((queue, device)) = found else {
             if self.is_paging_queue(fault.queue) {
-                self.stop(cx, format!("the paging queue faulted at {:#x}", fault.virtual_address));
+                self.hardware_lost(cx, format!("the paging queue faulted at {:#x}", fault.virtual_address));
             }
             return;
         };

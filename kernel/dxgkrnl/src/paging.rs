@@ -238,30 +238,7 @@ impl Adapter {
             (queue, paging.last_value)
         });
         self.ring.last_paging_queue = paging_queue.unwrap_or(0);
-        let (mut in_bytes, mut out_bytes) = (0, 0);
-        let mut segments = Vec::new();
-        for moved in &work.moves {
-            match event_move(moved.kind) {
-                Move::PageIn => in_bytes += moved.bytes,
-                Move::PageOut => out_bytes += moved.bytes,
-                Move::Fill | Move::Discard => {}
-            }
-            if !segments.contains(&moved.segment) {
-                segments.push(moved.segment);
-            }
-            cx.emit(Event::Moved {
-                work: number,
-                process: process.0,
-                allocation: self.allocation_number(moved.allocation),
-                segment: moved.segment.0,
-                bytes: moved.bytes,
-                how: event_move(moved.kind),
-                why: self.event_cause(moved.cause),
-            });
-        }
-        for segment in segments {
-            self.emit_resident(cx, segment);
-        }
+        let (in_bytes, out_bytes) = self.emit_moves(cx, number, process, &work.moves);
         let after: Vec<_> = self.live_points(work.after);
         let after = self.unreached(after);
         let (fence, value) = completes.map_or((0, 0), |(queue, value)| (self.paging_queues[queue].fence, value));
@@ -301,6 +278,56 @@ impl Adapter {
             .submit(vidsch, Packet::Work(Payload::Paging(number)))
             .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         value
+    }
+
+    /// Tells what moved. Answers with the bytes copied in and out.
+    pub(super) fn emit_moves(
+        &mut self,
+        cx: &mut Cx<'_>,
+        work: u64,
+        process: ProcessId,
+        moves: &[vidmm::Move],
+    ) -> (u64, u64) {
+        let (mut in_bytes, mut out_bytes) = (0, 0);
+        let mut segments = Vec::new();
+        for moved in moves {
+            match event_move(moved.kind) {
+                Move::PageIn => in_bytes += moved.bytes,
+                Move::PageOut => out_bytes += moved.bytes,
+                Move::Fill | Move::Discard => {}
+            }
+            if !segments.contains(&moved.segment) {
+                segments.push(moved.segment);
+            }
+            cx.emit(Event::Moved {
+                work,
+                process: process.0,
+                allocation: self.allocation_number(moved.allocation),
+                segment: moved.segment.0,
+                bytes: moved.bytes,
+                how: event_move(moved.kind),
+                why: self.event_cause(moved.cause),
+            });
+        }
+        for segment in segments {
+            self.emit_resident(cx, segment);
+        }
+        (in_bytes, out_bytes)
+    }
+
+    /// The hardware is gone: the adapter stops, and its driver learns what is lost, by operations that the CPU carries
+    /// out. There is no restart yet, so whatever the driver answers changes nothing any more.
+    // spec: memory §3.5, memory §8.4
+    pub fn hardware_lost(&mut self, cx: &mut Cx<'_>, reason: String) {
+        if self.stopped.is_some() {
+            return;
+        }
+        self.stop(cx, reason);
+        let work = self.vidmm.lost_memory();
+        self.emit_moves(cx, self.ring.last_queued, ProcessId::SYSTEM, &work.moves);
+        for operation in work.operations {
+            let _ = self.execute_now(vec![operation]);
+        }
     }
 
     /// Fills pages that the GPU is about to see for the first time, so that nobody reads another owner's bytes.
@@ -428,6 +455,7 @@ impl Adapter {
             vidmm::Cause::Resume => Cause::Resume,
             vidmm::Cause::Reclaim => Cause::Reclaim,
             vidmm::Cause::Ahead => Cause::Ahead,
+            vidmm::Cause::Reset => Cause::Reset,
         }
     }
 }

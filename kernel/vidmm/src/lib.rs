@@ -40,6 +40,7 @@ mod plan;
 mod policy;
 mod pool;
 mod rank;
+mod reset;
 mod residency;
 mod scratch;
 mod segment;

@@ -89,6 +89,8 @@ pub enum Cause {
     Reclaim,
     /// Nothing needed it yet: the copy engine had nothing else to do.
     Ahead,
+    /// The adapter was reset: the content is lost.
+    Reset,
 }
 
 /// One allocation's content moved.
@@ -142,7 +144,7 @@ pub(crate) struct Batch<F> {
     pub stale: BTreeMap<SpaceId, Hull>,
     /// First and last address per space with entries made valid.
     pub fresh: BTreeMap<SpaceId, Hull>,
-    moves: Vec<Move>,
+    pub moves: Vec<Move>,
     /// Locked allocations that may be seen elsewhere afterwards.
     pub locked: BTreeSet<AllocationId>,
     /// Windows that the locked among them leave.

@@ -72,7 +72,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let cause = if allocation.doomed.is_some() { Cause::Destroy } else { cause };
         // spec: memory §5.9, what is offered is thrown away
         let offer = allocation.offer.as_mut().filter(|_| matches!(cause, Cause::Pressure { .. }));
-        let lost = offer.is_some();
+        let lost = offer.is_some() || cause == Cause::Reset;
+        let gone = matches!(cause, Cause::Destroy | Cause::Reset);
         if let Some(offer) = offer {
             offer.discarded = true;
         }
@@ -84,13 +85,13 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         for extent in taken {
             // Nobody will read what is destroyed.
-            let copied = (extent.dirty || listed) && cause != Cause::Destroy && !lost;
+            let copied = (extent.dirty || listed) && !gone && !lost;
             let address = self.segments[index].descriptor.base_address + extent.frame * PAGE_BYTES;
             if copied {
                 let through = !self.policy.paging_by_gpu_va;
                 copy_out(&mut self.segments, allocation, &extent, (segment, address), dummy_page, through, batch);
                 allocation.valid.insert(extent.page, extent.count);
-            } else if cause != Cause::Destroy && !self.policy.paging_by_gpu_va {
+            } else if !gone && !self.policy.paging_by_gpu_va {
                 // spec: memory §3.3, operation 2
                 let allocation = allocation.info.allocation;
                 batch.out.push(Operation::Discard { allocation, segment, address });

@@ -354,7 +354,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Takes an allocation off every list.
-    fn leave_lists(&mut self, id: AllocationId) {
+    pub(crate) fn leave_lists(&mut self, id: AllocationId) {
         self.forget_postponed(id);
         let holders: Vec<DeviceId> = self.allocations[id].holders.iter().copied().collect();
         for device in holders {

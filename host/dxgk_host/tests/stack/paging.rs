@@ -486,3 +486,49 @@ fn content_moves_in_a_paging_buffer_and_in_the_aperture_not_at_all() {
         assert_eq!(u64::from(pair[1].1), u64::from(pair[0].1) + pair[0].2 * 8);
     }
 }
+
+/// Hardware that breaks takes its memory along: the driver is told of each allocation, and everybody else is answered.
+#[test]
+fn hardware_that_is_lost_takes_its_memory_along() {
+    // spec: memory §3.5, memory §8.4
+    let said: Shared<(u32, Option<KmdAllocation>)> = Arc::default();
+    let seen = Arc::clone(&said);
+    let mut broken = false;
+    let build = move |driver: &mut dyn Miniport, build: &mut BuildPagingBuffer<'_>| {
+        let number = build.operation.number();
+        let lost = match build.operation {
+            PagingOp::Transfer { allocation, size_bytes: 0, .. } => Some((number, allocation)),
+            PagingOp::UnmapApertureSegment { allocation: Some(allocation), .. } => Some((number, Some(allocation))),
+            _ => None,
+        };
+        if build.immediate {
+            seen.lock().unwrap().extend(lost);
+        }
+        if let PagingOp::Transfer { size_bytes: 1.., .. } = build.operation
+            && !broken
+        {
+            // No such opcode: the engine stops the paging queue.
+            broken = true;
+            build.buffer[0] = 0x7f | 1 << 8;
+            build.written = 1;
+            return Ok(());
+        }
+        driver.build_paging_buffer(build)
+    };
+    let describe = |info: &mut AllocationInfo| info.flags |= AllocationFlags::ACCESSED_PHYSICALLY;
+    let whims = Whims { build: Box::new(build), describe: Box::new(describe), ..Whims::default() };
+    let host = host_with(8 * MIB, whims);
+    let client = client(&host);
+    said.lock().unwrap().clear();
+    let surfaces = [SurfaceKind::Local, SurfaceKind::Local, SurfaceKind::System]
+        .map(|kind| client.gpu.create_surface(kind, MIB).expect("a surface"));
+    surfaces.iter().for_each(|surface| arrive(&client, surface).expect("room"));
+    // The first real transfer breaks the device.
+    let _ = leave(&client, &surfaces[0], EvictFlags::empty());
+    assert_stopped(arrive(&client, &surfaces[0]), "the paging queue faulted");
+    let seen = said.lock().unwrap();
+    // The stream's own buffers lie in the aperture, too.
+    let (lost, unmapped): (Vec<_>, Vec<_>) = seen.iter().partition(|(number, _)| *number == 0);
+    assert_eq!(lost.len(), 1, "what was on its way out has left already: {lost:?}");
+    assert!(!unmapped.is_empty() && unmapped.iter().all(|(number, _)| *number == 6), "{unmapped:?}");
+}

@@ -130,3 +130,43 @@ fn a_driver_that_wants_to_know_is_told_once_in_the_right_place() {
     let work = mm.destroy_allocation(id, &[]).expect("it was there");
     assert!(matches!(&work.operations[..], [Operation::NotifyResidency { resident: false, .. }]));
 }
+
+/// After a reset nothing is anywhere, and the driver has heard of each thing that was.
+#[test]
+fn a_reset_loses_everything_and_says_so() {
+    // spec: memory §3.5, memory §8.4
+    let (mut mm, device) = world(64, true);
+    let physically = AllocationFlags::ACCESSED_PHYSICALLY;
+    let noted = physically | AllocationFlags::EXPLICIT_RESIDENCY_NOTIFICATION;
+    let local = described(&mut mm, device, |_| ());
+    let lazy = described(&mut mm, device, |info| info.allocation = ddi::KmdAllocation(77));
+    let told = described(&mut mm, device, |info| info.flags = noted);
+    let shown = described(&mut mm, device, |info| {
+        info.flags = physically;
+        info.supported_segments = set(&[APERTURE]);
+        info.preferred_segment = super::world::info(1, &[APERTURE]).preferred_segment;
+    });
+    let away = described(&mut mm, device, |_| ());
+    mm.make_resident(device, &[local, lazy, told, shown]).expect("room");
+    let later = EvictFlags { only_if_necessary: true, not_written_to: false };
+    mm.evict(device, &[lazy], later, &[point(1, 9)]).expect("counted");
+    let work = mm.lost_memory();
+    assert!(work.immediate && work.after.is_empty(), "nobody waits for hardware that is gone");
+    let lost = |operation: &&Operation| matches!(operation, Operation::Transfer { size_bytes: 0, .. });
+    assert_eq!(work.operations.iter().filter(lost).count(), 3, "{:?}", work.operations);
+    let unmaps = |operation: &&Operation| matches!(operation, Operation::UnmapAperture { number_of_pages: 16, .. });
+    assert_eq!(work.operations.iter().filter(unmaps).count(), 1);
+    assert!(matches!(&work.operations[0], Operation::NotifyResidency { resident: false, .. }), "before its transfer");
+    assert_eq!(work.operations.len(), 5, "nothing is copied and no table is written: {:?}", work.operations);
+    assert_eq!(work.moves.iter().map(|step| step.bytes).sum::<u64>(), 3 * 16 * PAGE_BYTES);
+    assert!(work.moves.iter().all(|step| step.cause == crate::Cause::Reset));
+    assert_eq!([VRAM, APERTURE].map(|segment| mm.resident_bytes(segment)), [0, 0]);
+    for id in [local, lazy, told, shown, away] {
+        assert_eq!((mm.is_resident(id), mm.count(device, id)), (false, 0));
+    }
+    assert!(mm.lost_memory().operations.is_empty(), "once");
+    for id in [local, lazy, told, shown, away] {
+        assert!(mm.destroy_allocation(id, &[]).is_none_or(|work| work.operations.is_empty()));
+    }
+    mm.destroy_device(device, &[]);
+}

@@ -1,0 +1,65 @@
+//! What a reset of the whole adapter leaves: nothing (memory §3.5, §8.4). The content of memory segments is lost, the
+//! apertures are empty, and the lists too; the driver is told of each, while its hardware is not touched. Page tables are
+//! lost as well; writing them anew belongs to whoever restarts the adapter. Called by the kernel crate when the hardware
+//! is gone.
+
+use ddi::KmdAllocation;
+use wddm_types::{PAGE_BYTES, SegmentId};
+
+use crate::allocation::Placement;
+use crate::operation::{Direction, Operation};
+use crate::paging::{Batch, Cause, Work};
+use crate::slab::AllocationId;
+use crate::vidmm::VidMm;
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// The adapter was reset: purges every allocation without moving a byte. The work is not for the ring: its operations
+    /// are notices, given to the driver at once, one transfer of size 0 for each allocation that was in a memory segment
+    /// and an unmap for each that was in an aperture.
+    // spec: memory §3.5, memory §8.4
+    pub fn lost_memory(&mut self) -> Work<F> {
+        let mut batch = Batch::new(0);
+        let ids: Vec<AllocationId> = self.allocations.iter().map(|(id, _)| id).collect();
+        let mut operations = Vec::new();
+        for id in ids {
+            self.leave_lists(id);
+            let allocation = &self.allocations[id];
+            if let Placement::Memory(segment, extents) = &allocation.placement {
+                let first = extents.iter().next().expect("it has pages there").frame;
+                let base = self.segment(*segment).descriptor.base_address;
+                operations.push(lost(allocation.info.allocation, *segment, base + first * PAGE_BYTES));
+            }
+            self.withdraw(id, Cause::Reset, &mut batch);
+        }
+        // Of what an eviction would do only the notices are left: there is nothing to copy and no table to write.
+        let unmaps = batch.invalidations.into_iter().filter(|what| matches!(what, Operation::UnmapAperture { .. }));
+        let notices = batch.leaving.into_iter().filter(|what| matches!(what, Operation::NotifyResidency { .. }));
+        let operations = notices.chain(operations).chain(unmaps).collect();
+        Work {
+            serial: 0,
+            immediate: true,
+            suspends: Vec::new(),
+            after: Vec::new(),
+            clear: Vec::new(),
+            operations,
+            moves: batch.moves,
+            rotations: Vec::new(),
+            unmap: Vec::new(),
+        }
+    }
+}
+
+/// The notice that content is lost: a transfer of nothing.
+fn lost(allocation: KmdAllocation, segment: SegmentId, address: u64) -> Operation {
+    Operation::Transfer {
+        allocation,
+        allocation_offset: 0,
+        size_bytes: 0,
+        segment,
+        address,
+        contiguous: true,
+        backing: Vec::new(),
+        through: None,
+        direction: Direction::Out,
+    }
+}
