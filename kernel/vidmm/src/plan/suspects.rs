@@ -26,9 +26,9 @@ pub(super) struct Suspect {
 }
 
 impl Suspect {
-    /// Whether pages of a segment come free.
-    fn frees(&self, segment: SegmentId) -> bool {
-        self.freed[usize::from(segment.0) - 1].iter().any(|pages| *pages > 0)
+    /// Whether pages of a segment come free, of content up to a protection.
+    fn frees(&self, segment: SegmentId, highest: ProcessPriority) -> bool {
+        self.freed[usize::from(segment.0) - 1][..=highest as usize].iter().any(|pages| *pages > 0)
     }
 }
 
@@ -83,14 +83,17 @@ impl<F: Copy + Eq> Planner<'_, F> {
             return false;
         }
         let mut left = state.suspects.take().unwrap_or_else(|| self.suspects());
-        // Behind the next one that helps, in reversed order.
-        let found = (0..left.len()).rev().find_map(|position| {
-            if self.mm.band_of(left[position]) > highest {
-                return None;
-            }
+        // The next one that frees something; if none does alone, the next one that would together with others.
+        let candidates = || (0..left.len()).rev().filter(|&position| self.mm.band_of(left[position]) <= highest);
+        let helps = |position: usize| {
             let suspect = self.suspect(state, left[position]);
-            suspect.frees(segment).then_some((position, suspect))
-        });
+            suspect.frees(segment, highest).then_some((position, suspect))
+        };
+        let shares = |position: usize| {
+            let device = left[position];
+            self.lists_some(device, segment, highest).then(|| (position, self.suspect(state, device)))
+        };
+        let found = candidates().find_map(helps).or_else(|| candidates().find_map(shares));
         let Some((position, suspect)) = found else {
             state.suspects = Some(left);
             return false;
@@ -130,9 +133,11 @@ impl<F: Copy + Eq> Planner<'_, F> {
             let removed = state.suspended.remove(position);
             let own = self.mm.band_of(self.claim.device);
             // Sparing it must not cost a higher one anything.
-            let protects = removed.band < own
-                && (self.mm.segments.iter())
-                    .any(|segment| state.reaches_above(segment.id, removed.band, 0) && removed.frees(segment.id));
+            let below = [ProcessPriority::Background, ProcessPriority::Normal].into_iter().filter(|band| *band < own);
+            let protects = below.into_iter().any(|band| {
+                let mut segments = self.mm.segments.iter().map(|segment| segment.id);
+                segments.any(|id| removed.frees(id, band) && state.reaches_above(id, band, 0))
+            });
             if protects {
                 state.suspended.insert(position, removed);
             } else {
@@ -188,6 +193,16 @@ impl<F: Copy + Eq> Planner<'_, F> {
                     Takes::Any => true,
                 };
         allowed.then_some(Order { band, standing, since, device })
+    }
+
+    /// Whether a device lists content of a segment that is no victim yet, up to a protection.
+    fn lists_some(&self, device: DeviceId, segment: SegmentId, highest: ProcessPriority) -> bool {
+        let own = self.mm.band_of(self.claim.device);
+        self.mm.devices[device].counts.keys().any(|id| {
+            let allocation = &self.mm.allocations[*id];
+            let here = allocation.standing.is_some_and(|s| s.segment == segment && s.rank.is_none());
+            here && allocation.pins == 0 && allocation.band <= highest.min(own) && !self.wanted.contains(id)
+        })
     }
 
     /// What suspending a device would free, beside those suspended already.

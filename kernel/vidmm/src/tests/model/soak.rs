@@ -59,9 +59,19 @@ impl Random {
 #[test]
 fn a_long_life_agrees_with_the_model() {
     // spec: memory §5.1, §5.2, §5.3, §5.5, §5.9, §8.2, §8.3, §8.5
-    let mut model = Model::new(SegmentFlags::empty());
-    let mut random = Random(1);
-    for _ in 0..STEPS {
+    live(1, STEPS, SegmentFlags::empty());
+}
+
+#[test]
+fn so_does_one_in_sight_of_the_cpu() {
+    live(2, STEPS / 4, SegmentFlags::USE_64KB_PAGES | SegmentFlags::CPU_VISIBLE);
+    live(3, STEPS / 4, SegmentFlags::SUPPORTS_CPU_HOST_APERTURE);
+}
+
+fn live(seed: u64, steps: u64, flags: SegmentFlags) {
+    let mut model = Model::new(flags);
+    let mut random = Random(seed);
+    for _ in 0..steps {
         let step = random.step();
         model.step(step);
     }
