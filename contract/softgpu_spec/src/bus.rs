@@ -44,3 +44,14 @@ pub mod aperture_entry {
         system_address | VALID
     }
 }
+
+/// Entries of the CPU's window, one a page of 4096 bytes (`register::CPU_WINDOW_ENTRY`).
+pub mod window_entry {
+    /// The page shows local memory.
+    pub const VALID: u64 = 1;
+
+    /// The entry that shows the page of local memory at this byte (a multiple of 4096).
+    pub const fn to(local_offset: u64) -> u64 {
+        local_offset | VALID
+    }
+}

@@ -12,6 +12,11 @@ pub const APERTURE_BYTES: u32 = 0x010;
 pub const TIMESTAMP: u32 = 0x018;
 /// rw: byte offset in local memory of the aperture table.
 pub const APERTURE_TABLE: u32 = 0x020;
+/// rw: which page of the CPU's window ([`crate::bus::CPU_WINDOW_BASE`]) the next register addresses.
+pub const CPU_WINDOW_PAGE: u32 = 0x030;
+/// rw: what that page shows ([`crate::bus::window_entry`]); it does when the write returns. What names no page of local
+/// memory shows nothing.
+pub const CPU_WINDOW_ENTRY: u32 = 0x038;
 /// rw: 1 lets the engines run; 0 stops them before their next command.
 pub const ENGINE_ENABLE: u32 = 0x028;
 

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use shared_words::Memory;
-use softgpu_spec::bus::{APERTURE_BASE, PAGE_BYTES, Place, SYSTEM_BASE, aperture_entry, place};
+use softgpu_spec::bus::{APERTURE_BASE, CPU_WINDOW_BASE, PAGE_BYTES, Place, SYSTEM_BASE, aperture_entry, place};
 use softgpu_spec::page_table::{ADDRESS, TABLE_BYTES};
 use softgpu_spec::register::fault;
+
+use crate::window::CpuWindow;
 
 /// Memory that exists, or the page of zeros. The aperture is no site: it leads to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +78,13 @@ pub(crate) struct Bus {
     aperture_bytes: u64,
     /// Byte offset of the aperture table; any number, checked at each use.
     aperture_table: AtomicU64,
+    pub(crate) window: CpuWindow,
 }
 
 impl Bus {
     pub(crate) fn new(local: Arc<Memory>, system: Arc<Memory>, aperture_bytes: u64) -> Bus {
         let aperture_bytes = aperture_bytes.min(SYSTEM_BASE - APERTURE_BASE) / PAGE_BYTES * PAGE_BYTES;
-        Bus { local, system, aperture_bytes, aperture_table: AtomicU64::new(0) }
+        Bus { local, system, aperture_bytes, aperture_table: AtomicU64::new(0), window: CpuWindow::default() }
     }
 
     pub(crate) fn aperture_bytes(&self) -> u64 {
@@ -100,6 +103,7 @@ impl Bus {
     pub(crate) fn seen_by_cpu(&self, bus: u64) -> Option<(u64, u64)> {
         match place(bus) {
             Place::Local(offset) if offset < self.local.bytes() => Some((offset, self.local.bytes() - offset)),
+            Place::Aperture(_) if bus >= CPU_WINDOW_BASE => self.window.shown(bus - CPU_WINDOW_BASE),
             _ => None,
         }
     }

@@ -21,7 +21,7 @@
 //! - Lock order: queue registers, an engine's state, the CMP's table, interrupt records, an engine's wake-up token.
 //!
 //! Modules: `device` the parts together; `registers`; `engine`, `queue`, `ring`, `active` who executes what next; `execute`,
-//! `bulk` what commands do; `mmu`, `bus` where memory is; `cmp`, `interrupt` who is told; `threads`, `ticking`, `clock`,
+//! `bulk` what commands do; `mmu`, `bus`, `window` where memory is; `cmp`, `interrupt` who is told; `threads`, `ticking`, `clock`,
 //! `timing` the two kinds of time; `config`, `counters`.
 
 mod active;
@@ -42,6 +42,7 @@ mod ring;
 mod threads;
 mod ticking;
 mod timing;
+mod window;
 
 pub use config::{Config, DataMode};
 pub use device::SoftGpu;

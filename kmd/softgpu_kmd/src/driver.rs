@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use ddi::{
     AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, DdiVersion, DestroyAllocation, Doorbells,
-    DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuVirtualAddressing, HardwareQueues, Host, KmdDevice,
-    KmdOpenAllocation, KmdProcess, Miniport, NativeFences, NodeMetadata, Notify, OpenAllocation, PacketScheduling,
-    PagingStatus, QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData, UpdateAllocationProperty,
+    DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuVirtualAddressing, HardwareQueues, Host, HostAperture,
+    KmdDevice, KmdOpenAllocation, KmdProcess, Miniport, NativeFences, NodeMetadata, Notify, OpenAllocation,
+    PacketScheduling, PagingStatus, QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData,
+    UpdateAllocationProperty,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -221,5 +222,9 @@ impl Miniport for SoftGpuKmd {
 
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
         Some(self)
+    }
+
+    fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {
+        (self.config.cpu_window_pages > 0).then_some(self as &mut dyn HostAperture)
     }
 }

@@ -22,6 +22,7 @@
 //! | `driver` | the value, its handles, the trait `Miniport` |
 //! | `start` | finding the device, features, start and stop |
 //! | `segments` | geometry, the segment query, bus addresses |
+//! | `cpu_access` | the CPU host aperture |
 //! | `gpu_va` | the page-table facet and its entries |
 //! | `allocation` | private data to placement |
 //! | `paging`, `immediate` | paging operations as commands; the same commands by the CPU |
@@ -31,6 +32,7 @@
 
 mod allocation;
 mod config;
+mod cpu_access;
 mod doorbells;
 mod driver;
 #[cfg(test)]

@@ -161,6 +161,62 @@ fn what_the_cpu_may_not_see_there_goes_to_system_memory_and_stays_until_the_unlo
     }
 }
 
+/// A host whose CPU reaches local memory through a window of 4 pages of 64 KB.
+fn host_with_window(mode: Mode) -> Arc<Host> {
+    let mut profile = *Profile::named("small-bar").expect("a built-in profile");
+    profile.driver.cpu_window_pages = 4;
+    let config = HostConfig {
+        vram_bytes: 4 * MIB,
+        page_table_bytes: 16 * MIB,
+        system_bytes: 32 * MIB,
+        ..HostConfig::new(&profile, mode)
+    };
+    Host::start(config).expect("the host starts")
+}
+
+// spec: memory §6.6, memory §6.3
+// seed: U15
+// seed: U16
+// seed: U21
+// seed: U22
+// seed: U23
+// seed: U24
+#[test]
+fn a_window_shows_local_memory_page_by_page_and_system_memory_is_the_way_out() {
+    for mode in [VIRTUAL, Mode::Real] {
+        let host = host_with_window(mode);
+        let mut client = client(&host);
+        let report = client.pinned(SurfaceKind::System, 4096);
+        let surfaces: Vec<Surface> = (0..6).map(|_| lockable(&client, SurfaceKind::LocalThenSystem, false)).collect();
+        let mut locks = Vec::new();
+        for (index, surface) in (0u64..).zip(&surfaces) {
+            client.run(|commands| _ = commands.pattern(surface.va(), BYTES, index + 1));
+            let lock = surface.lock().expect("a window, or a way out");
+            // The window has room for four.
+            let expected = if index < 4 { CpuPlace::HostAperture } else { CpuPlace::System };
+            assert!(places(&client, surface).iter().all(|place| *place == expected), "{mode:?}: lock {index}");
+            assert_eq!(lock.read_word(4096), pattern::word(index + 1, 4096), "{mode:?}: what the GPU wrote");
+            lock.fill_words(0, BYTES / 8, |word| pattern::word(index + 100, word * 8));
+            client.run(|commands| _ = commands.check(surface.va(), BYTES, index + 100, report.va(), index + 1));
+            assert_eq!(report.lock().expect("system memory").read_word(pattern::report::TAG * 8), 0, "{mode:?}");
+            locks.push(lock);
+        }
+        // Content that leaves takes its view along; its pages of the window are free for others then.
+        evict(&client, &surfaces[1]);
+        locks[1].write_words(8, &[77]);
+        assert_eq!(locks[1].read_word(8), 77);
+        assert_eq!(places(&client, &surfaces[1]), [CpuPlace::System]);
+        let next = lockable(&client, SurfaceKind::LocalThenSystem, false);
+        let _lock = next.lock().expect("a page is free");
+        assert!(places(&client, &next).iter().all(|place| *place == CpuPlace::HostAperture), "{mode:?}");
+        // What is unlocked is kept, and goes when somebody needs the page.
+        locks.remove(0);
+        let last = lockable(&client, SurfaceKind::LocalThenSystem, false);
+        let _lock = last.lock().expect("a kept page goes");
+        assert!(places(&client, &last).iter().all(|place| *place == CpuPlace::HostAperture), "{mode:?}");
+    }
+}
+
 // spec: memory §6.3, memory §9.3
 // seed: U18
 #[test]
