@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, LockFlags, Refusal, Reply};
+use kmt_calls::{AllocationTarget, Call, DestroyFlags, LockFlags, Refusal, Reply};
 use kmt_link::{Link, MappedBytes};
 use wddm_types::RawHandle;
 
@@ -51,7 +51,11 @@ impl Allocation {
 impl Drop for Allocation {
     fn drop(&mut self) {
         // Refused only when the device has gone before: then the allocation has too.
-        let _ = self.link.call(Call::DestroyAllocation { device: self.device, allocations: vec![self.handle] });
+        let _ = self.link.call(Call::DestroyAllocation {
+            device: self.device,
+            target: AllocationTarget { allocations: vec![self.handle], ..AllocationTarget::default() },
+            flags: DestroyFlags::empty(),
+        });
     }
 }
 

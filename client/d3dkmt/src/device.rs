@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kmt_calls::{
     AllocationRequest, Call, DeviceState, EvictFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags, ReclaimResult,
-    Refusal, Reply, Residency, WaitFlags,
+    Refusal, Reply, Residency, ResourceRequest, WaitFlags,
 };
 use kmt_link::Link;
 use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
@@ -62,10 +62,13 @@ impl Device {
     /// # Errors
     /// When the driver refuses the private data or memory is short.
     pub fn create_allocation(&self, private_data: Vec<u8>) -> Result<Arc<Allocation>, Refusal> {
-        let call =
-            Call::CreateAllocation { device: self.handle(), allocations: vec![AllocationRequest { private_data }] };
-        let handles = expect_reply!(self.link().call(call)?, Reply::Handles(handles) => handles);
-        Ok(Arc::new(Allocation::new(Arc::clone(self.link()), self.handle(), handles[0])))
+        let call = Call::CreateAllocation {
+            device: self.handle(),
+            allocations: vec![AllocationRequest { private_data, ..AllocationRequest::default() }],
+            resource: ResourceRequest::default(),
+        };
+        let created = expect_reply!(self.link().call(call)?, Reply::Allocations(created) => created);
+        Ok(Arc::new(Allocation::new(Arc::clone(self.link()), self.handle(), created.allocations[0].handle)))
     }
 
     /// `D3DKMTEvict`. Returns the bytes over budget.

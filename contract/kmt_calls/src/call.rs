@@ -2,6 +2,10 @@
 
 use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
 
+use crate::allocation::{
+    AllocationRequest, AllocationTarget, DestroyFlags, PropertyRequest, ResourceRequest, ShareName,
+};
+
 /// One call of user mode. The variant's name is the `D3DKMT` function's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
@@ -54,19 +58,102 @@ pub enum Call {
         /// The queue.
         queue: RawHandle,
     },
-    /// `D3DKMTCreateAllocation2` → `Handles`, one each, all or none.
+    /// `D3DKMTCreateAllocation2` → `Allocations`: all or none.
     CreateAllocation {
         /// The device.
         device: RawHandle,
-        /// The allocations.
+        /// The allocations; none makes an empty resource.
         allocations: Vec<AllocationRequest>,
+        /// What is said about the whole call.
+        resource: ResourceRequest,
     },
-    /// `D3DKMTDestroyAllocation2` with flags 0: deferred behind the commands queued before (memory §6.2).
+    /// `D3DKMTDestroyAllocation2` → `Done`; deferred behind the commands queued before, as its flags say (memory §6.2).
     DestroyAllocation {
         /// The device.
         device: RawHandle,
-        /// The allocations; their handles are dead at return.
-        allocations: Vec<RawHandle>,
+        /// What goes; the handles are dead at return.
+        target: AllocationTarget,
+        /// Flags.
+        flags: DestroyFlags,
+    },
+    /// `D3DKMTOpenResource2`, `D3DKMTOpenResourceFromNtHandle` → `OpenedResource`.
+    OpenResource {
+        /// For which device.
+        device: RawHandle,
+        /// Which.
+        share: ShareName,
+    },
+    /// `D3DKMTQueryResourceInfo`, `D3DKMTQueryResourceInfoFromNtHandle` → `ResourceInfo`.
+    QueryResourceInfo {
+        /// A device of the adapter.
+        device: RawHandle,
+        /// Which.
+        share: ShareName,
+    },
+    /// `D3DKMTShareObjects` of a resource → `NtHandle`. The handle keeps it alive.
+    ShareObjects {
+        /// Created with NT_SECURITY_SHARING.
+        resource: RawHandle,
+    },
+    /// The operating system's `CloseHandle` of an NT handle that this process got from ShareObjects.
+    CloseNtHandle {
+        /// Which.
+        handle: u64,
+    },
+    /// The operating system's `CreateSection` → `Section`: memory that the caller has before any allocation.
+    CreateSection {
+        /// The adapter whose share of system memory it comes from.
+        adapter: RawHandle,
+        /// Bytes, a multiple of the page.
+        size_bytes: u64,
+    },
+    /// The operating system's `CloseHandle` of a section. Allocations over it keep its pages.
+    CloseSection {
+        /// Which.
+        section: RawHandle,
+    },
+    /// `D3DKMTSetAllocationPriority`.
+    SetAllocationPriority {
+        /// The device.
+        device: RawHandle,
+        /// Of what.
+        target: AllocationTarget,
+        /// One for each allocation of the list; one for a resource.
+        priorities: Vec<u32>,
+    },
+    /// `D3DKMTGetAllocationPriority` → `Priorities`.
+    GetAllocationPriority {
+        /// The device.
+        device: RawHandle,
+        /// Of what.
+        target: AllocationTarget,
+    },
+    /// `D3DKMTQueryAllocationResidency` → `ResidencyStatuses`; one for a resource.
+    QueryAllocationResidency {
+        /// The device.
+        device: RawHandle,
+        /// Of what.
+        target: AllocationTarget,
+    },
+    /// `D3DKMTUpdateAllocationProperty` → `Residency`: effective now, or at the paging fence's value.
+    UpdateAllocationProperty {
+        /// The paging queue.
+        paging_queue: RawHandle,
+        /// Of what.
+        allocation: RawHandle,
+        /// What changes.
+        request: PropertyRequest,
+    },
+    /// `D3DKMTInvalidateCache`: writes back and invalidates a range of a cacheable allocation (memory §6.7).
+    InvalidateCache {
+        /// The device.
+        device: RawHandle,
+        /// The allocation.
+        allocation: RawHandle,
+        /// First byte.
+        offset_bytes: u64,
+        /// Bytes.
+        length_bytes: u64,
     },
     /// `D3DKMTMapGpuVirtualAddress` → `MappedVa`.
     MapGpuVirtualAddress {
@@ -339,6 +426,17 @@ impl Call {
             Call::DestroyPagingQueue { .. } => "DestroyPagingQueue",
             Call::CreateAllocation { .. } => "CreateAllocation",
             Call::DestroyAllocation { .. } => "DestroyAllocation",
+            Call::OpenResource { .. } => "OpenResource",
+            Call::QueryResourceInfo { .. } => "QueryResourceInfo",
+            Call::ShareObjects { .. } => "ShareObjects",
+            Call::CloseNtHandle { .. } => "CloseHandle",
+            Call::CreateSection { .. } => "CreateSection",
+            Call::CloseSection { .. } => "CloseHandle",
+            Call::SetAllocationPriority { .. } => "SetAllocationPriority",
+            Call::GetAllocationPriority { .. } => "GetAllocationPriority",
+            Call::QueryAllocationResidency { .. } => "QueryAllocationResidency",
+            Call::UpdateAllocationProperty { .. } => "UpdateAllocationProperty",
+            Call::InvalidateCache { .. } => "InvalidateCache",
             Call::MapGpuVirtualAddress { .. } => "MapGpuVirtualAddress",
             Call::FreeGpuVirtualAddress { .. } => "FreeGpuVirtualAddress",
             Call::MakeResident { .. } => "MakeResident",
@@ -371,13 +469,6 @@ impl Call {
             Call::SignalSynchronizationObjectFromCpu { .. } => "SignalSynchronizationObjectFromCpu",
         }
     }
-}
-
-/// One allocation of a [`Call::CreateAllocation`] (`D3DDDI_ALLOCATIONINFO2`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AllocationRequest {
-    /// For the kernel-mode driver; untrusted.
-    pub private_data: Vec<u8>,
 }
 
 /// The input of `D3DKMT_CREATENATIVEFENCE` (sync §2.1).

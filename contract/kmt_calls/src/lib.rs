@@ -8,13 +8,18 @@
 //!
 //! It is not the C interface: names and layouts of the `D3DKMT_*` structures are another crate's.
 
+mod allocation;
 mod call;
 mod notification;
 mod reply;
 
+pub use allocation::{
+    AllocationInfoFlags, AllocationRequest, AllocationTarget, CreateAllocationFlags, CreatedAllocation,
+    CreatedAllocations, CreatedSection, DestroyFlags, OpenedResource, PropertyFlags, PropertyMask, PropertyRequest,
+    ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange, ShareName,
+};
 pub use call::{
-    AllocationRequest, Call, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags,
-    QueueFlags, WaitFlags,
+    Call, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags, QueueFlags, WaitFlags,
 };
 pub use notification::{Notification, NotificationKind, TrimFlags};
 pub use reply::{

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use wddm_types::{Blame, CpuRun, GpuVa, Luid, NtStatus, RawHandle, SegmentId, WordAddress};
 
+use crate::allocation::{CreatedAllocations, CreatedSection, OpenedResource, ResidencyStatus, ResourceInfo};
 use crate::call::QueueFlags;
 
 /// What a call answers when it succeeds.
@@ -15,8 +16,20 @@ pub enum Reply {
     Adapters(Vec<(Luid, String)>),
     /// A new handle.
     Handle(RawHandle),
-    /// New handles in request order.
-    Handles(Vec<RawHandle>),
+    /// New allocations.
+    Allocations(CreatedAllocations),
+    /// A resource that somebody shared.
+    OpenedResource(OpenedResource),
+    /// About a shared resource.
+    ResourceInfo(ResourceInfo),
+    /// An NT handle.
+    NtHandle(u64),
+    /// Memory of the caller.
+    Section(CreatedSection),
+    /// Priorities in request order.
+    Priorities(Vec<u32>),
+    /// Where allocations are, in request order.
+    ResidencyStatuses(Vec<ResidencyStatus>),
     /// About an adapter.
     AdapterInfo(AdapterInfo),
     /// About a budget group.
@@ -103,6 +116,8 @@ pub struct AdapterInfo {
     pub native_gpu_fence: bool,
     /// Feature USER_MODE_SUBMISSION is on.
     pub user_mode_submission: bool,
+    /// The GPU snoops the CPU's caches: InvalidateCache has nothing to do (memory §6.7).
+    pub io_coherent: bool,
 }
 
 /// One segment as user mode sees it.

@@ -6,6 +6,8 @@ use crate::size::PageRun;
 /// What the CPU touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CpuPlace {
+    /// System pages, seen through CPU caches that the GPU does not snoop (memory §6.7).
+    CachedSystem,
     /// System memory; pages are system pages.
     System,
     /// Local memory behind a resized BAR: `CpuTranslatedAddress` + offset (memory §1.7); pages are bus pages.

@@ -47,6 +47,9 @@ pub struct HostConfig {
     pub tracer: Box<dyn Tracer + Send>,
     /// What is clipped to the device.
     pub probe: Option<Arc<dyn Probe>>,
+    /// The device snoops the CPU's caches. Without it their contents differ from memory until somebody maintains them
+    /// (memory §6.7).
+    pub io_coherent: bool,
     /// Between kernel and driver.
     pub wrap_miniport: Option<WrapMiniport>,
     /// Between driver and device.
@@ -66,6 +69,7 @@ impl HostConfig {
             memory_policy: MemoryPolicy::default(),
             tracer: Box::new(events::Silence),
             probe: None,
+            io_coherent: profile.io_coherent,
             wrap_miniport: None,
             wrap_port: None,
         }

@@ -12,10 +12,14 @@ use shared_words::{AddressRange, Memory};
 use softgpu::SoftGpu;
 use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, ProcessId};
 
+use crate::cpu_cache::StaleCache;
+
 /// The views of all processes.
 pub(crate) struct Views {
     system: Arc<Memory>,
     device: Arc<SoftGpu>,
+    /// Only where the device does not snoop.
+    cache: Option<Arc<StaleCache>>,
     /// Memory is made of files: views get addresses.
     files: bool,
     views: BTreeMap<MappingId, (ProcessId, Arc<CpuMapping>)>,
@@ -24,8 +28,10 @@ pub(crate) struct Views {
 }
 
 impl Views {
-    pub fn new(system: Arc<Memory>, device: Arc<SoftGpu>, files: bool) -> Views {
-        Views { system, device, files, views: BTreeMap::new(), pass_time: None }
+    pub fn new(system: Arc<Memory>, device: Arc<SoftGpu>, cache: Option<Arc<StaleCache>>, files: bool) -> Views {
+        // What the caches show is no file.
+        let files = files && cache.is_none();
+        Views { system, device, cache, files, views: BTreeMap::new(), pass_time: None }
     }
 
     /// Time is virtual: who waits lets it pass like this.
@@ -81,6 +87,11 @@ impl Views {
         for run in runs {
             match run.place {
                 CpuPlace::System => push(&mut pieces, &self.system, run.run.first * PAGE_BYTES, run.run.count.bytes()),
+                CpuPlace::CachedSystem => {
+                    let cache = self.cache.as_ref().expect("the kernel knows of caches that this host has");
+                    cache.prefetch(&[run.run]);
+                    push(&mut pieces, cache.view(), run.run.first * PAGE_BYTES, run.run.count.bytes());
+                }
                 CpuPlace::Bar | CpuPlace::HostAperture => {
                     let (mut bus, end) = (run.run.first * PAGE_BYTES, run.run.end() * PAGE_BYTES);
                     while bus < end {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ddi::Miniport;
 use device_port::{Clocked, DevicePort, InterruptPin};
-use dxgkrnl::{AdapterConfig, AdapterCounters, Answer, Cx, Effect, Machine, StartError, Token};
+use dxgkrnl::{AdapterConfig, AdapterCounters, Answer, CpuCache, Cx, Effect, Machine, StartError, Token};
 use events::Tracer;
 use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
 use kmt_link::CpuMapping;
@@ -18,6 +18,7 @@ use softgpu_kmd::{KmdConfig, Layout, SoftGpuKmd};
 use wddm_types::{AdapterIndex, Blame, Luid, NtStatus, PAGE_BYTES, PageRun, Pages, ProcessId};
 
 use crate::config::{HostConfig, Mode};
+use crate::cpu_cache::StaleCache;
 use crate::cpu_mapping::Views;
 use crate::time::Clock;
 
@@ -112,6 +113,7 @@ impl Host {
         };
         let reserve = if config.memory_files { Memory::reserve_file } else { Memory::reserve };
         let system = reserve(system_total)?;
+        let cpu_cache = (!config.io_coherent).then(|| StaleCache::new(&system)).transpose()?;
         let (clock, data) = match config.mode {
             Mode::Real => (Clock::Real(Instant::now()), DataMode::Stored),
             Mode::Virtual { stored: true } => (Clock::Virtual(0), DataMode::Stored),
@@ -147,7 +149,7 @@ impl Host {
             notifications: BTreeMap::new(),
             timer_ns: None,
             line: Arc::clone(&line),
-            views: Views::new(Arc::clone(&system), Arc::clone(&device), config.memory_files),
+            views: Views::new(Arc::clone(&system), Arc::clone(&device), cpu_cache.clone(), config.memory_files),
         };
         let kernel_pages = KERNEL_BYTES / PAGE_BYTES;
         let adapter = AdapterConfig {
@@ -159,6 +161,7 @@ impl Host {
             paging_buffers: PAGING_BUFFERS,
             clear_pages: data == DataMode::Stored,
             memory_policy: config.memory_policy,
+            cpu_cache: cpu_cache.clone().map(|cache| cache as Arc<dyn CpuCache>),
             switched_off: Vec::new(),
         };
         state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;

@@ -13,6 +13,7 @@
 
 mod conductor;
 mod config;
+mod cpu_cache;
 mod cpu_mapping;
 mod host;
 mod link;

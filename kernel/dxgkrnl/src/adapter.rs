@@ -15,11 +15,13 @@ use vidmm::{DeviceId, SpaceId, VidMm};
 use vidsch::VidSch;
 use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
 
+use crate::coherency::CpuCache;
 use crate::driver_host::KernelPages;
 use crate::features::Features;
 use crate::machine::{Cx, Effect, Token};
 use crate::object::{
-    Allocation, Context, Device, Doorbell, Dying, Fence, PagingQueue, ProcessOnAdapter, Queue, Registration, Store,
+    Allocation, Body, Context, Device, Doorbell, Dying, Fence, NtShare, PagingQueue, ProcessOnAdapter, Queue,
+    Registration, Resource, ResourceBody, Section, Store,
 };
 use crate::paging::PagingRing;
 use crate::refusal::removed;
@@ -45,6 +47,8 @@ pub struct AdapterConfig {
     pub clear_pages: bool,
     /// What the memory manager may do besides the usual.
     pub memory_policy: MemoryPolicy,
+    /// The CPU's caches, where the GPU does not snoop them (memory §6.7); `None`: the hardware keeps coherency.
+    pub cpu_cache: Option<Arc<dyn CpuCache>>,
     /// Features that the kernel's side turns off.
     pub switched_off: Vec<FeatureId>,
 }
@@ -141,6 +145,11 @@ pub struct Adapter {
     pub paging_queues: Store<PagingQueue>,
     pub allocations: Store<Allocation>,
     pub allocation_numbers: BTreeMap<vidmm::AllocationId, u64>,
+    pub bodies: BTreeMap<vidmm::AllocationId, Body>,
+    pub resources: Store<Resource>,
+    pub resource_bodies: Store<ResourceBody>,
+    pub nt_shares: Store<NtShare>,
+    pub sections: Store<Section>,
     pub fences: Store<Fence>,
     pub dying: VecDeque<Dying>,
     pub registrations: Store<Registration>,

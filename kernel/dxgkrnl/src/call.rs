@@ -3,7 +3,9 @@
 //! Every handle is an allegation. One that is unknown, stale, of another process or of another kind is
 //! `INVALID_PARAMETER` (memory §9.3), and nothing has changed.
 
+mod allocation;
 mod lock;
+mod property;
 mod residency;
 mod resolve;
 
@@ -156,27 +158,6 @@ impl Turn<'_> {
                 self.forget(queue, Object::Fence(index, fence));
                 done(Reply::Done)
             }
-            Call::CreateAllocation { device, allocations } => {
-                let (index, device) = self.live_device(device, touched)?;
-                let numbers = self.adapters[index as usize].create_allocations(cx, device, &allocations)?;
-                let handles: Result<Vec<_>, _> =
-                    numbers.iter().map(|number| self.name(Object::Allocation(index, *number))).collect();
-                match handles {
-                    Ok(handles) => done(Reply::Handles(handles)),
-                    Err(refusal) => {
-                        for number in numbers {
-                            self.adapters[index as usize].destroy_allocation(cx, number, &[]);
-                        }
-                        self.forget_dead(index);
-                        Err(refusal)
-                    }
-                }
-            }
-            Call::DestroyAllocation { device, allocations } => {
-                let (index, device) = self.device(device)?;
-                *touched = Some(index);
-                self.destroy_allocations(cx, index, device, &allocations)
-            }
             Call::MapGpuVirtualAddress {
                 paging_queue,
                 allocation,
@@ -203,32 +184,6 @@ impl Turn<'_> {
             }
             call => self.on_lock(cx, call, touched),
         }
-    }
-
-    fn destroy_allocations(
-        &mut self,
-        cx: &mut Cx<'_>,
-        index: u32,
-        device: u64,
-        list: &[RawHandle],
-    ) -> Result<Answer, Refusal> {
-        let numbers = self.allocations(index, list)?;
-        let adapter = &self.adapters[index as usize];
-        if numbers.iter().any(|number| adapter.allocations[*number].device != device) {
-            return Err(invalid("an allocation of another device"));
-        }
-        let mut once = numbers.clone();
-        once.sort_unstable();
-        once.dedup();
-        if once.len() != numbers.len() {
-            return Err(invalid("an allocation stands in the list twice"));
-        }
-        let after = adapter.queued_work(device)?;
-        for (handle, number) in list.iter().zip(numbers) {
-            self.adapters[index as usize].destroy_allocation(cx, number, &after);
-            self.process.handles.remove(*handle);
-        }
-        done(Reply::Done)
     }
 
     /// Calls on contexts, queues, doorbells.
@@ -381,6 +336,8 @@ impl Turn<'_> {
                 on == index && adapter.paging_queues.get(number).is_none_or(|queue| queue.doomed)
             }
             Object::Allocation(on, number) => on == index && adapter.allocations.get(number).is_none(),
+            Object::Resource(on, number) => on == index && adapter.resources.get(number).is_none(),
+            Object::Section(..) => false,
             Object::Context(on, number) => on == index && adapter.contexts.get(number).is_none(),
             Object::Queue(on, number) => on == index && adapter.queues.get(number).is_none(),
             Object::Doorbell(on, number) => on == index && adapter.doorbells.get(number).is_none(),
@@ -415,5 +372,6 @@ fn info(adapter: &Adapter) -> AdapterInfo {
         nodes: adapter.nodes.iter().map(|node| node.name.to_owned()).collect(),
         native_gpu_fence: adapter.features.enabled(ddi::FeatureId::NATIVE_FENCE),
         user_mode_submission: adapter.features.enabled(ddi::FeatureId::USER_MODE_SUBMISSION),
+        io_coherent: adapter.config.cpu_cache.is_none(),
     }
 }

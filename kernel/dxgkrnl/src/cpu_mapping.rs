@@ -77,7 +77,22 @@ impl Adapter {
         let mapping = MappingId(u64::from(self.index.0) << NUMBER_BITS | self.cpu_mappings.next);
         self.cpu_mappings.by_allocation.insert(allocation, mapping);
         let size_bytes = self.vidmm.allocation_bytes(allocation);
-        tell(cx, mapping, MappingChange::Made { process, size_bytes, runs: runs.to_vec() });
+        let runs = self.through_caches(allocation, runs.to_vec());
+        tell(cx, mapping, MappingChange::Made { process, size_bytes, runs });
+        mapping
+    }
+
+    /// A mapping of memory that is no allocation.
+    pub fn map_section(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        runs: Vec<CpuRun>,
+        size_bytes: u64,
+    ) -> MappingId {
+        self.cpu_mappings.next += 1;
+        let mapping = MappingId(u64::from(self.index.0) << NUMBER_BITS | self.cpu_mappings.next);
+        tell(cx, mapping, MappingChange::Made { process, size_bytes, runs });
         mapping
     }
 

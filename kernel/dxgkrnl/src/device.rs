@@ -43,6 +43,7 @@ impl Adapter {
             contexts: BTreeSet::new(),
             paging_queues: BTreeSet::new(),
             allocations: BTreeSet::new(),
+            resources: BTreeSet::new(),
             fences: BTreeSet::new(),
         });
         cx.emit(Event::DeviceCreated { process: process.0, device });
@@ -86,6 +87,10 @@ impl Adapter {
         for fence in fences {
             self.destroy_fence(cx, fence);
         }
+        let resources: Vec<u64> = self.devices[number].resources.iter().copied().collect();
+        for resource in resources {
+            self.destroy_resource(cx, resource, &[]);
+        }
         let allocations: Vec<u64> = self.devices[number].allocations.iter().copied().collect();
         for allocation in allocations {
             self.destroy_allocation(cx, allocation, &[]);
@@ -124,6 +129,8 @@ impl Adapter {
         for device in devices {
             self.destroy_device(cx, device);
         }
+        self.close_nt_shares_of(process);
+        self.close_sections_of(cx, process);
     }
 
     /// A device goes into error: its queues stop, its fences are satisfied for ever, its waiters are told.

@@ -16,8 +16,11 @@
 //! - An assertion that fails here is our own fault, in release too.
 
 mod adapter;
+mod allocation;
 mod call;
+mod coherency;
 mod cpu_mapping;
+mod destroy;
 mod device;
 mod driver_host;
 mod features;
@@ -31,15 +34,18 @@ mod notification;
 mod object;
 mod packet;
 mod paging;
+mod property;
 mod queue;
 mod refusal;
 mod residency;
+mod resource;
 mod start;
 mod suspension;
 mod turns;
 mod word_page;
 
 pub use adapter::{AdapterConfig, AdapterCounters, MemoryPolicy};
+pub use coherency::CpuCache;
 pub use cpu_mapping::MappingChange;
 pub use machine::{Answer, Cx, Effect, Machine, Token};
 pub use start::StartError;

@@ -69,6 +69,7 @@ impl Adapter {
     }
 
     fn lock(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<(Mapped, Option<u64>), Refusal> {
+        self.may_lock(number)?;
         let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
         let process = self.devices[device].process;
         let disturbed = self.stand_still_for(cx, vidmm).map_err(from_lock)?;

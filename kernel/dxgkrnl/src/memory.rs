@@ -1,24 +1,18 @@
 //! Calls about memory: allocations, addresses, residency (memory §2, §4.8, §5, §6.2).
 
-use ddi::{
-    CreateAllocation, CreateAllocationFlags, DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdResource,
-    NewAllocation,
-};
 use events::Event;
 use gpu_fence::FenceId;
-use kmt_calls::{AllocationRequest, Refusal};
-use vidmm::{AllocationError, MapError, MapRequest, Target};
+use kmt_calls::Refusal;
+use vidmm::{MapError, MapRequest, Target};
 use wddm_types::{Blame, FencePoint, GpuVa, NtStatus, PAGE_BYTES, Pages};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Allocation, Dying, PagingQueue};
-use crate::refusal::{from_driver, invalid, no_memory, not_supported, refuse};
+use crate::object::PagingQueue;
+use crate::refusal::{invalid, no_memory, refuse};
 
 /// Most allocations in one call.
 pub const LIST_MAX: usize = 1 << 16;
-/// Most bytes of a driver's private data per allocation.
-const PRIVATE_DATA_MAX: usize = 4096;
 /// The most that a queue's last-queued word may run ahead of its progress fence. The word is user-writable, so it is a
 /// hint (sync §3.11); a value beyond this is a lie, and paging work must not wait for it.
 const IN_FLIGHT_MAX: u64 = 1 << 20;
@@ -45,122 +39,6 @@ impl Adapter {
         self.defer_paging_queue(number);
     }
 
-    /// `D3DKMTCreateAllocation2`: all or none.
-    // spec: memory §2.7
-    pub fn create_allocations(
-        &mut self,
-        cx: &mut Cx<'_>,
-        device: u64,
-        requests: &[AllocationRequest],
-    ) -> Result<Vec<u64>, Refusal> {
-        if requests.is_empty() || requests.len() > LIST_MAX {
-            return Err(invalid(format!("a call creates 1 to {LIST_MAX} allocations, not {}", requests.len())));
-        }
-        let mut created = Vec::with_capacity(requests.len());
-        for request in requests {
-            match self.create_allocation(cx, device, request) {
-                Ok(allocation) => created.push(allocation),
-                Err(refusal) => {
-                    for allocation in created {
-                        self.destroy_allocation(cx, allocation, &[]);
-                    }
-                    return Err(refusal);
-                }
-            }
-        }
-        Ok(created)
-    }
-
-    fn create_allocation(&mut self, cx: &mut Cx<'_>, device: u64, request: &AllocationRequest) -> Result<u64, Refusal> {
-        if request.private_data.len() > PRIVATE_DATA_MAX {
-            return Err(invalid(format!(
-                "private data of {} bytes; at most {PRIVATE_DATA_MAX}",
-                request.private_data.len()
-            )));
-        }
-        let mut new = [NewAllocation::new(&request.private_data)];
-        let mut create = CreateAllocation {
-            private_data: &[],
-            allocations: &mut new,
-            resource: KmdResource::default(),
-            flags: CreateAllocationFlags::empty(),
-        };
-        self.miniport.create_allocation(&mut create).map_err(from_driver)?;
-        let info = new[0].info;
-        let kmd = info.allocation;
-        let owner = self.devices[device].vidmm;
-        match self.vidmm.create_allocation(owner, info) {
-            Ok(vidmm) => {
-                let number = self.allocations.insert(Allocation { device, vidmm, kmd });
-                self.allocation_numbers.insert(vidmm, number);
-                self.devices[device].allocations.insert(number);
-                self.clear_pages(self.vidmm.pages_to_clear(vidmm));
-                cx.emit(Event::AllocationCreated {
-                    device,
-                    allocation: number,
-                    size_bytes: self.vidmm.allocation_bytes(vidmm),
-                });
-                Ok(number)
-            }
-            Err(error) => {
-                destroy_in_driver(self, kmd);
-                Err(from_allocation(&error))
-            }
-        }
-    }
-
-    /// `D3DKMTDestroyAllocation2` with flags 0: everything queued before may touch it; it goes when that is done.
-    // spec: memory §6.2
-    pub fn destroy_allocation(&mut self, cx: &mut Cx<'_>, number: u64, after: &[FencePoint<FenceId>]) {
-        let allocation = self.allocations.remove(number).expect("an allocation is destroyed once");
-        // spec: memory §10.1 row 27, the address of a locked one is gone at return
-        self.unmap_for_cpu(cx, allocation.vidmm);
-        let device = allocation.device;
-        let process = self.devices[device].process;
-        self.devices[device].allocations.remove(&number);
-        cx.emit(Event::AllocationDestroyed { allocation: number });
-        let live = self.live_points(after.to_vec());
-        let after = self.unreached(live);
-        let dying = Dying { device, process, vidmm: allocation.vidmm, kmd: allocation.kmd, after };
-        if dying.after.is_empty() {
-            self.bury(cx, dying);
-        } else {
-            self.vidmm.doom_allocation(dying.vidmm, &dying.after);
-            self.dying.push_back(dying);
-        }
-    }
-
-    /// Ends the destroyed allocations whose last use is over.
-    pub fn bury_dead(&mut self, cx: &mut Cx<'_>) {
-        self.bury_where(cx, |adapter, dying| {
-            let live = adapter.live_points(dying.after.clone());
-            adapter.unreached(live).is_empty()
-        });
-    }
-
-    /// Ends the destroyed allocations of a device whose queues have stopped.
-    pub fn bury_dead_of(&mut self, cx: &mut Cx<'_>, device: u64) {
-        self.bury_where(cx, |_, dying| dying.device == device);
-    }
-
-    fn bury_where(&mut self, cx: &mut Cx<'_>, over: impl Fn(&Adapter, &Dying) -> bool) {
-        for _ in 0..self.dying.len() {
-            let dying = self.dying.pop_front().expect("counted");
-            if over(self, &dying) {
-                self.bury(cx, dying);
-            } else {
-                self.dying.push_back(dying);
-            }
-        }
-    }
-
-    fn bury(&mut self, cx: &mut Cx<'_>, dying: Dying) {
-        let work = self.vidmm.destroy_allocation(dying.vidmm, &[]);
-        // The driver's own destroy stands behind every operation that may still name the allocation.
-        self.queue_work(cx, dying.process, None, work, vec![dying.kmd]);
-        self.allocation_numbers.remove(&dying.vidmm);
-    }
-
     /// `D3DKMTMapGpuVirtualAddress`.
     // spec: memory §4.8
     #[allow(clippy::too_many_arguments)] // the members of D3DDDI_MAPGPUVIRTUALADDRESS
@@ -175,6 +53,9 @@ impl Adapter {
         size_in_pages: u64,
         write: bool,
     ) -> Result<(GpuVa, u64), Refusal> {
+        if write {
+            self.may_write(allocation)?;
+        }
         let device = self.paging_queues[paging_queue].device;
         let process = self.devices[device].process;
         let space = self.processes[&process].space;
@@ -254,25 +135,8 @@ impl Adapter {
     }
 }
 
-/// The driver's own destroy, when nothing names the allocation any more.
-pub fn destroy_in_driver(adapter: &mut Adapter, allocation: KmdAllocation) {
-    adapter.miniport.destroy_allocation(&mut DestroyAllocation {
-        allocations: &[allocation],
-        resource: KmdResource::default(),
-        flags: DestroyAllocationFlags::empty(),
-    });
-}
-
 // The memory manager's errors as statuses.
 // spec: memory §9.2, memory §9.3
-
-fn from_allocation(error: &AllocationError) -> Refusal {
-    match error {
-        AllocationError::NoBackingStore => no_memory(error.to_string()),
-        AllocationError::NotBuilt(_) => not_supported(error.to_string()),
-        _ => invalid(error.to_string()),
-    }
-}
 
 fn from_map(error: &MapError) -> Refusal {
     match error {

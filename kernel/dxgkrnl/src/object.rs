@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use ddi::{KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdProcess, KmdQueue};
+use ddi::{
+    KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess,
+    KmdQueue, KmdResource,
+};
 use gpu_fence::FenceId;
-use kmt_calls::DeviceState;
-use wddm_types::{FencePoint, NodeId, ProcessId, WordAddress};
+use kmt_calls::{DeviceState, MappingId};
+use wddm_types::{FencePoint, NodeId, PageRun, ProcessId, WordAddress};
 
 use crate::fence::FenceSlot;
 use crate::handle::HandleTable;
+use crate::machine::Token;
 use crate::suspension::SuspendReasons;
 use crate::word_page::WordPages;
 
@@ -52,6 +56,10 @@ pub enum Object {
     PagingQueue(u32, u64),
     /// An allocation.
     Allocation(u32, u64),
+    /// A resource.
+    Resource(u32, u64),
+    /// A section.
+    Section(u32, u64),
     /// A context.
     Context(u32, u64),
     /// A hardware queue.
@@ -157,6 +165,7 @@ pub struct Device {
     pub contexts: BTreeSet<u64>,
     pub paging_queues: BTreeSet<u64>,
     pub allocations: BTreeSet<u64>,
+    pub resources: BTreeSet<u64>,
     pub fences: BTreeSet<u64>,
 }
 
@@ -209,11 +218,82 @@ pub struct PagingQueue {
     pub doomed: bool,
 }
 
-/// An allocation.
+/// An allocation as one device has it: a binding.
 pub struct Allocation {
     pub device: u64,
     pub vidmm: vidmm::AllocationId,
     pub kmd: KmdAllocation,
+    /// The driver's handle of this device's open.
+    pub open: KmdOpenAllocation,
+    /// The device's resource that it belongs to.
+    pub resource: Option<u64>,
+}
+
+/// What all bindings of an allocation share.
+pub struct Body {
+    /// Bindings that are not buried.
+    pub bindings: u32,
+    /// Bindings that are not destroyed.
+    pub living: u32,
+    pub creator: ProcessId,
+    /// Of shared allocations, for whoever opens them.
+    pub private_data: Vec<u8>,
+    /// Whose pages are its backing store.
+    pub section: Option<u64>,
+    /// Last uses of the destroyed bindings.
+    pub pending: Vec<FencePoint<FenceId>>,
+}
+
+/// A resource as one device has it.
+pub struct Resource {
+    pub device: u64,
+    pub body: u64,
+    /// The device's bindings.
+    pub allocations: Vec<u64>,
+}
+
+/// What all devices share of a resource.
+pub struct ResourceBody {
+    pub kmd: KmdResource,
+    /// Its allocations in the order of creation.
+    pub members: Vec<vidmm::AllocationId>,
+    pub private_data: Vec<u8>,
+    pub runtime_data: Vec<u8>,
+    pub shared: bool,
+    /// Shared by NT handle, not by global handle.
+    pub by_nt_handle: bool,
+    /// Only its creator writes it.
+    pub read_only: bool,
+    pub creator: ProcessId,
+    /// Devices that have it, buried ones not counted.
+    pub holds: u32,
+}
+
+/// An NT handle of a shared resource.
+pub struct NtShare {
+    pub process: ProcessId,
+    pub body: u64,
+}
+
+/// Memory of a process that allocations may lie in.
+pub struct Section {
+    pub process: ProcessId,
+    pub runs: Vec<PageRun>,
+    pub size_bytes: u64,
+    /// Its handle, and the allocations in it.
+    pub users: u32,
+    /// The handle is open.
+    pub open: bool,
+    /// What its process sees of it.
+    pub mapping: MappingId,
+}
+
+/// What the driver destroys when nothing names it any more.
+#[derive(Default)]
+pub struct Gone {
+    pub allocations: Vec<KmdAllocation>,
+    pub resource: KmdResource,
+    pub with_resource: bool,
 }
 
 /// What a registration is for.
@@ -233,14 +313,17 @@ pub struct Registration {
     pub handle: wddm_types::RawHandle,
 }
 
-/// A destroyed allocation that queued work may still use.
+/// Allocations that one call destroyed and that queued work may still use.
 pub struct Dying {
     pub device: u64,
     pub process: ProcessId,
-    pub vidmm: vidmm::AllocationId,
-    pub kmd: KmdAllocation,
-    /// Its last use.
+    pub bindings: Vec<Allocation>,
+    /// The resource that went with them.
+    pub resource_body: Option<u64>,
+    /// Their last use.
     pub after: Vec<FencePoint<FenceId>>,
+    /// The call that waits for it.
+    pub answer: Option<Token>,
 }
 
 /// A native fence on this adapter.

@@ -17,10 +17,7 @@ mod scratch;
 
 use std::collections::VecDeque;
 
-use ddi::{
-    CreateHwQueue, HwQueueFlags, KmdAllocation, KmdContext, KmdDevice, KmdQueue, OsQueue, PagingBufferInfo,
-    ProgressFence,
-};
+use ddi::{CreateHwQueue, HwQueueFlags, KmdContext, KmdDevice, KmdQueue, OsQueue, PagingBufferInfo, ProgressFence};
 use events::{Cause, Event, Move};
 use gpu_fence::{FenceId, WaitMode};
 use vidmm::{Operation, Work};
@@ -29,6 +26,7 @@ use wddm_types::{FencePoint, GpuVa, NodeId, PAGE_BYTES, PageRun, Pages, ProcessI
 
 use crate::adapter::{Adapter, Payload, RingWait, Waiter};
 use crate::machine::Cx;
+use crate::object::Gone;
 use crate::paging::buffer::Progress;
 use crate::paging::deferred::Deferred;
 use crate::paging::scratch::Scratch;
@@ -96,7 +94,7 @@ struct QueuedWork {
     progress: Progress,
     /// Paging queue and the value of its fence that the work completes.
     completes: Option<(u64, u64)>,
-    destroys: Vec<KmdAllocation>,
+    destroys: Vec<Gone>,
     /// Locked content that it moves.
     turns: Vec<rotation::Turn>,
 }
@@ -222,7 +220,7 @@ impl Adapter {
         process: ProcessId,
         paging_queue: Option<u64>,
         work: Option<Work<FenceId>>,
-        destroys: Vec<KmdAllocation>,
+        destroys: Vec<Gone>,
     ) -> u64 {
         let work = work.unwrap_or_else(empty_work);
         self.clear_pages(&work.clear);
@@ -239,6 +237,13 @@ impl Adapter {
         });
         self.ring.last_paging_queue = paging_queue.unwrap_or(0);
         let (in_bytes, out_bytes) = self.emit_moves(cx, number, process, &work.moves);
+        let mut written_back = Vec::new();
+        for moved in &work.moves {
+            self.maintain_for_move(moved.allocation);
+            if moved.kind == vidmm::MoveKind::PageOut && self.config.cpu_cache.is_some() {
+                written_back.push(moved.allocation);
+            }
+        }
         let after: Vec<_> = self.live_points(work.after);
         let after = self.unreached(after);
         let (fence, value) = completes.map_or((0, 0), |(queue, value)| (self.paging_queues[queue].fence, value));
@@ -263,6 +268,9 @@ impl Adapter {
         };
         let vidsch = self.ring.queue.as_ref().expect("the ring runs").vidsch;
         self.ring.held.push_back(queued);
+        for allocation in written_back {
+            self.defer_maintenance(allocation);
+        }
         if !after.is_empty() {
             // PANIC: the ring's queue is the kernel's own, which refuses nothing as long as it has not failed.
             self.vidsch

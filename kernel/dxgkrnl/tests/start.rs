@@ -23,6 +23,7 @@ fn start(answers: Answers, switched_off: Vec<FeatureId>) -> (Result<(), StartErr
         system_pages: system_run(),
         page_table_reserve: Pages(1024),
         paging_buffers: 4,
+        cpu_cache: None,
         clear_pages: true,
         memory_policy: dxgkrnl::MemoryPolicy::default(),
         switched_off,

@@ -1,9 +1,14 @@
-//! One allocation: what the driver said, where its content is, who needs it. The rules of creation stand here; what
-//! moves content is `residency`.
+//! One allocation: what the driver said, where its content is, who needs it. The rules of creation are `check`; what moves
+//! content is `residency`.
+
+mod check;
+
+pub use check::Origin;
+pub(crate) use check::check;
 
 use std::collections::BTreeSet;
 
-use ddi::{AllocationFlags, AllocationInfo, SegmentFlags};
+use ddi::{AllocationFlags, AllocationFlags2, AllocationInfo};
 use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
 use crate::budget::ProcessPriority;
@@ -12,7 +17,6 @@ use crate::lock::Locks;
 use crate::offer::Offer;
 use crate::operation::Operation;
 use crate::rank::Standing;
-use crate::segment::Segment;
 use crate::slab::{DeviceId, SpaceId};
 use crate::usage::SegmentGroup;
 
@@ -43,6 +47,14 @@ pub enum AllocationError {
     Alignment64Kb,
     #[error("a CPU-visible allocation for a segment that the CPU cannot see must support an aperture (memory §6.3)")]
     LockNeedsAperture,
+    #[error("the PitchAlignedSize is smaller than the size (memory §2.1)")]
+    PitchAlignedSize,
+    #[error("there is one physical adapter, number 0")]
+    PhysicalAdapter,
+    #[error("a primary, and the CPU does not reach segment {} (memory §2.7)", .0.0)]
+    PrimaryNotVisible(SegmentId),
+    #[error("the driver and the caller disagree on memory that exists, or on its size (memory §2.2)")]
+    ExistingMemory,
     #[error("larger than every segment that it supports")]
     TooLarge,
     #[error("no system memory left for the backing store")]
@@ -68,6 +80,12 @@ pub(crate) struct Allocation<F> {
     /// Size, rounded up to the largest page of the supported segments.
     pub pages: u64,
     pub backing: Vec<PageRun>,
+    /// The backing store is somebody else's memory and goes back to nobody.
+    pub foreign: bool,
+    /// A primary.
+    pub primary: bool,
+    /// Pinned by a property.
+    pub unmoveable: bool,
     /// Pages whose content the backing store has (if they are not resident and dirty). The others hold the clear
     /// pattern by definition, not by a write.
     pub valid: PageSet,
@@ -101,7 +119,13 @@ pub(crate) struct Allocation<F> {
 impl<F> Allocation<F> {
     /// Whether a partial eviction is forbidden (memory §8.3).
     pub fn all_or_nothing(&self) -> bool {
-        self.contiguous() || self.info.flags2.contains(ddi::AllocationFlags2::DISABLE_PARTIAL_RESIDENCY)
+        self.contiguous() || self.primary || self.info.flags2.contains(AllocationFlags2::DISABLE_PARTIAL_RESIDENCY)
+    }
+
+    /// Whether the system copy is kept while content lies in a memory segment: a lock shows it, an unlock uploads it.
+    // spec: memory §2.2
+    pub fn keeps_system_copy(&self) -> bool {
+        self.info.flags.intersects(AllocationFlags::PERMANENT_SYS_MEM | AllocationFlags::EXISTING_SYS_MEM)
     }
 
     /// Whether it lies in one run of frames (memory §1.6).
@@ -168,83 +192,4 @@ pub fn cut(runs: &[PageRun], first: u64, count: u64) -> Vec<PageRun> {
     }
     assert_eq!(left, 0, "a page list covers its allocation");
     part
-}
-
-/// The rules of memory §1.13, §2.1, §2.2 and §6.3. Answers with the size in pages, rounded to the segments' pages.
-pub(crate) fn check(info: &AllocationInfo, segments: &[Segment]) -> Result<u64, AllocationError> {
-    if info.size_bytes == 0 {
-        return Err(AllocationError::ZeroSize);
-    }
-    if info.priority == 0 {
-        return Err(AllocationError::ZeroPriority);
-    }
-    if info.alignment_bytes > 1 && !info.alignment_bytes.is_power_of_two() {
-        return Err(AllocationError::Alignment);
-    }
-    check_flags(info.flags)?;
-    check_sets(info, segments)?;
-    let supported = || segments.iter().filter(|segment| info.supported_segments.contains(segment.id));
-    let page_bytes = supported().map(Segment::page_bytes).max().expect("a supported segment");
-    // spec: memory §1.13
-    if page_bytes > PAGE_BYTES && (info.alignment_bytes == 0 || !info.alignment_bytes.is_multiple_of(page_bytes)) {
-        return Err(AllocationError::Alignment64Kb);
-    }
-    let bytes = info.size_bytes.checked_next_multiple_of(page_bytes).ok_or(AllocationError::TooLarge)?;
-    let physically = info.flags.contains(AllocationFlags::ACCESSED_PHYSICALLY);
-    // Content that is not accessed physically needs no room in the aperture itself.
-    let fits = |segment: &Segment| segment.is_aperture() && !physically || bytes <= segment.capacity_bytes();
-    if !supported().any(fits) {
-        return Err(AllocationError::TooLarge);
-    }
-    Ok(bytes / PAGE_BYTES)
-}
-
-fn check_flags(flags: AllocationFlags) -> Result<(), AllocationError> {
-    use AllocationFlags as F;
-    // spec: memory §2.2, the incompatibility summary
-    let exclusive = F::PERMANENT_SYS_MEM | F::PROTECTED | F::EXISTING_SYS_MEM | F::EXISTING_KERNEL_SYS_MEM;
-    let needs_cpu = F::PERMANENT_SYS_MEM | F::CACHED;
-    let broken = (flags & exclusive).bits().count_ones() > 1
-        || flags.intersects(needs_cpu) && !flags.contains(F::CPU_VISIBLE)
-        || flags.contains(F::EXPLICIT_RESIDENCY_NOTIFICATION) && !flags.contains(F::ACCESSED_PHYSICALLY);
-    if broken {
-        return Err(AllocationError::Flags);
-    }
-    if flags.intersects(F::EXISTING_SYS_MEM | F::EXISTING_KERNEL_SYS_MEM) {
-        return Err(AllocationError::NotBuilt("a backing store that exists already"));
-    }
-    if flags.contains(F::PERMANENT_SYS_MEM) {
-        return Err(AllocationError::NotBuilt("PermanentSysMem"));
-    }
-    Ok(())
-}
-
-fn check_sets(info: &AllocationInfo, segments: &[Segment]) -> Result<(), AllocationError> {
-    let find =
-        |id: SegmentId| segments.get(usize::from(id.0).wrapping_sub(1)).ok_or(AllocationError::NoSuchSegment(id));
-    if info.supported_segments.is_empty() {
-        return Err(AllocationError::NoSegment);
-    }
-    for id in info.supported_segments.iter() {
-        find(id)?;
-    }
-    for id in info.preferred_segment.segments() {
-        if !info.supported_segments.contains(id) {
-            return Err(AllocationError::PreferredNotSupported(id));
-        }
-    }
-    for id in info.eviction_segments.iter() {
-        if !find(id)?.is_aperture() {
-            return Err(AllocationError::EvictionNotAperture(id));
-        }
-    }
-    // spec: memory §6.3, requirements
-    let visible = info.flags.contains(AllocationFlags::CPU_VISIBLE);
-    let supported = || segments.iter().filter(|segment| info.supported_segments.contains(segment.id));
-    let unseen =
-        |segment: &Segment| !segment.is_aperture() && !segment.descriptor.flags.contains(SegmentFlags::CPU_VISIBLE);
-    if visible && supported().any(unseen) && !supported().any(Segment::is_aperture) {
-        return Err(AllocationError::LockNeedsAperture);
-    }
-    Ok(())
 }

@@ -254,7 +254,7 @@ impl<F: Copy + Eq> VidMm<F> {
             }
             let allocation = &mut self.allocations[id];
             let still = matches!(allocation.placement, crate::allocation::Placement::None);
-            if !still || allocation.last_work > self.completed || allocation.backing.is_empty() {
+            if !still || allocation.last_work > self.completed || allocation.backing.is_empty() || allocation.foreign {
                 continue;
             }
             allocation.valid = PageSet::default();

@@ -40,7 +40,12 @@ impl<F: Copy + Eq> VidMm<F> {
         if pages == 0 { None } else { self.system.take_contiguous(pages, 1, false) }
     }
 
-    /// Gives pages of [`VidMm::allocate_system`] back. The caller knows that nothing uses them any more.
+    /// System pages wherever they are, for memory that a process has before any allocation; `None`: scarcity.
+    pub fn allocate_scattered(&mut self, pages: u64) -> Option<Vec<PageRun>> {
+        if pages == 0 { None } else { self.system.take_scattered(pages) }
+    }
+
+    /// Gives pages of [`VidMm::allocate_system`] or [`VidMm::allocate_scattered`] back. The caller knows that nothing uses them any more.
     pub fn free_system(&mut self, run: PageRun) {
         self.system.give(run);
     }

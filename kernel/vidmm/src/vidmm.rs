@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use ddi::{AllocationFlags, AllocationInfo, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PageTableLevelDesc};
+use ddi::{AllocationFlags, AllocationInfo, DriverModel, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PageTableLevelDesc};
 use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId, SegmentSet};
 
-use crate::allocation::{self, Allocation, AllocationError, Placement};
+use crate::allocation::{self, Allocation, AllocationError, Origin, Placement};
 use crate::budget::{Process, Processes};
 use crate::extent::PageSet;
 use crate::host_aperture::HostAperture;
@@ -31,6 +31,8 @@ pub struct VidMm<F> {
     /// The driver's segments, and system memory behind them where no aperture stands for it.
     pub(crate) segments: Vec<Segment>,
     driver_segments: usize,
+    /// Which version's flags and sets count.
+    pub(crate) model: DriverModel,
     totals: MemoryTotals,
     pub(crate) table_frames: TableSources,
     pub(crate) spaces: Slab<SpaceId, Space>,
@@ -120,6 +122,7 @@ impl<F: Copy + Eq> VidMm<F> {
             geometry: Geometry::new(levels),
             host_apertures: crate::host_aperture::open(&segments),
             segments,
+            model: layout.model,
             driver_segments: layout.segments.len(),
             totals: MemoryTotals::of(&layout, policy.system_pages.count.bytes()),
             table_frames,
@@ -255,24 +258,49 @@ impl<F: Copy + Eq> VidMm<F> {
         owner: DeviceId,
         info: AllocationInfo,
     ) -> Result<AllocationId, AllocationError> {
+        self.create_allocation_from(owner, info, Origin::default())
+    }
+
+    /// The same for a primary, or over memory that exists already.
+    ///
+    /// # Errors
+    /// See [`AllocationError`].
+    // spec: memory §2.2, memory §2.7
+    pub fn create_allocation_from(
+        &mut self,
+        owner: DeviceId,
+        info: AllocationInfo,
+        origin: Origin,
+    ) -> Result<AllocationId, AllocationError> {
         let _ = &self.devices[owner];
         let info = self.with_system_alias(info);
-        let pages = allocation::check(&info, &self.segments)?;
-        self.decommit_for(pages);
-        // What the CPU is to see at one address lies in one piece (memory §3.4, operation 17).
-        let backing = if info.flags.contains(AllocationFlags::MAP_APERTURE_CPU_VISIBLE) {
-            self.system.take_contiguous(pages, 1, false).map(|run| vec![run])
-        } else {
-            self.system.take_scattered(pages)
+        let (info, pages) = allocation::check(info, &origin, self.model, &self.segments)?;
+        let foreign = origin.existing.is_some();
+        let backing = match origin.existing {
+            Some(runs) => Some(runs),
+            None => {
+                self.decommit_for(pages);
+                // What the CPU is to see at one address lies in one piece (memory §3.4, operation 17).
+                if info.flags.contains(AllocationFlags::MAP_APERTURE_CPU_VISIBLE) {
+                    self.system.take_contiguous(pages, 1, false).map(|run| vec![run])
+                } else {
+                    self.system.take_scattered(pages)
+                }
+            }
         };
         let backing = backing.ok_or(AllocationError::NoBackingStore)?;
         let system_only = info.supported_segments.iter().all(|id| self.segment(id).is_aperture());
-        let valid = if system_only { PageSet::all(pages) } else { PageSet::default() };
+        let valid = if system_only || foreign { PageSet::all(pages) } else { PageSet::default() };
+        // spec: memory §2.2, bits 8 and 9: never a victim, whatever lists say
+        let pinned = info.flags.intersects(AllocationFlags::OVERLAY | AllocationFlags::CAPTURE);
         let id = self.allocations.insert(Allocation {
             owner,
             info,
             pages,
             backing,
+            foreign,
+            primary: origin.primary,
+            unmoveable: false,
             valid,
             placement: Placement::None,
             count: 0,
@@ -281,7 +309,7 @@ impl<F: Copy + Eq> VidMm<F> {
             holders: BTreeSet::new(),
             band: self.band_of(owner),
             standing: None,
-            pins: 0,
+            pins: u32::from(pinned),
             offer: None,
             charged: None,
             last_use: Vec::new(),
@@ -298,7 +326,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn pages_to_clear(&self, allocation: AllocationId) -> &[PageRun] {
         let allocation = &self.allocations[allocation];
         let system_only = allocation.info.supported_segments.iter().all(|id| self.segment(id).is_aperture());
-        if system_only { &allocation.backing } else { &[] }
+        if system_only && !allocation.foreign { &allocation.backing } else { &[] }
     }
 
     /// Bytes of an allocation, rounded to the pages of its segments.
@@ -394,7 +422,9 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let work = self.finish(batch, false);
         let last = work.as_ref().map_or(gone.last_work, |work| work.serial);
-        self.retire(last, gone.backing);
+        if !gone.foreign {
+            self.retire(last, gone.backing);
+        }
         work
     }
 

@@ -128,7 +128,7 @@ fn handles_of_others_are_none_of_ours() {
     }
     // The same number may name something of ours; what it never does is reach theirs.
     let foreign = surface.allocation().handle();
-    let _ = ours.link.call(Call::DestroyAllocation { device, allocations: vec![foreign] });
+    let _ = ours.link.call(destroy(device, foreign));
     theirs.gpu.pin(&surface).expect("it is still theirs");
 }
 
@@ -147,15 +147,9 @@ fn reserved_bits_are_refused() {
             allocations: vec![handle],
             flags: MakeResidentFlags::from_bits_retain(1 << 9),
         },
-        Call::CreateAllocation { device, allocations: vec![] },
-        Call::CreateAllocation {
-            device,
-            allocations: vec![kmt_calls::AllocationRequest { private_data: vec![1, 2, 3] }],
-        },
-        Call::CreateAllocation {
-            device,
-            allocations: vec![kmt_calls::AllocationRequest { private_data: vec![0; 1 << 20] }],
-        },
+        create(device, vec![]),
+        create(device, vec![vec![1, 2, 3]]),
+        create(device, vec![vec![0; 1 << 20]]),
     ];
     for call in calls {
         let name = call.name();
@@ -193,4 +187,15 @@ fn a_process_dies_in_the_middle() {
         let usage = survivor.gpu.adapter().video_memory_info(true).unwrap().current_usage_bytes;
         assert_eq!(usage, usage_before, "{mode:?}");
     }
+}
+
+fn create(device: RawHandle, private_data: Vec<Vec<u8>>) -> Call {
+    let request = |private_data| kmt_calls::AllocationRequest { private_data, ..Default::default() };
+    let allocations = private_data.into_iter().map(request).collect();
+    Call::CreateAllocation { device, allocations, resource: Default::default() }
+}
+
+fn destroy(device: RawHandle, allocation: RawHandle) -> Call {
+    let target = kmt_calls::AllocationTarget { allocations: vec![allocation], ..Default::default() };
+    Call::DestroyAllocation { device, target, flags: kmt_calls::DestroyFlags::empty() }
 }

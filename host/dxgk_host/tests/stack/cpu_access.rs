@@ -240,7 +240,9 @@ fn destroying_the_locked_ends_its_address() {
     let lock = surface.lock().expect("always");
     lock.write_words(0, &[7]);
     let (device, allocations) = (client.gpu.device().handle(), vec![surface.allocation().handle()]);
-    client.link.call(Call::DestroyAllocation { device, allocations }).expect("not an error");
+    let target = kmt_calls::AllocationTarget { allocations, ..Default::default() };
+    let flags = kmt_calls::DestroyFlags::empty();
+    client.link.call(Call::DestroyAllocation { device, target, flags }).expect("not an error");
     assert_eq!(lock.read_word(0), 0, "nothing of it is seen any more");
     lock.write_words(0, &[8]);
 }

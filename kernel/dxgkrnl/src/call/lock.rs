@@ -39,7 +39,7 @@ impl Turn<'_> {
                 self.adapters[index as usize].unlock_legacy(cx, &numbers?)?;
                 done(Reply::Done)
             }
-            call => self.on_residency(cx, call, touched),
+            call => self.on_allocation(cx, call, touched),
         }
     }
 }

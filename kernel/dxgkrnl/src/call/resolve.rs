@@ -83,6 +83,20 @@ impl Turn<'_> {
         }
     }
 
+    pub(super) fn any_resource(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+        match self.process.handles.get(handle) {
+            Some(Object::Resource(adapter, number)) => Ok((*adapter, *number)),
+            _ => Err(wrong_handle("resource", handle)),
+        }
+    }
+
+    pub(super) fn section(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+        match self.process.handles.get(handle) {
+            Some(Object::Section(adapter, number)) => Ok((*adapter, *number)),
+            _ => Err(wrong_handle("section", handle)),
+        }
+    }
+
     pub(super) fn allocation(&self, index: u32, handle: RawHandle) -> Result<u64, Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Allocation(adapter, number)) if *adapter == index => Ok(*number),

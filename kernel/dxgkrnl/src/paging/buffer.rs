@@ -111,8 +111,8 @@ impl Adapter {
                 let progress_value = self.ring.progress_value;
                 self.ring.submitted.push_back(Submitted { progress_value, number, serial: work.serial });
                 self.rotation_submitted(number, work.turns);
-                for allocation in work.destroys {
-                    crate::memory::destroy_in_driver(self, allocation);
+                for gone in work.destroys {
+                    self.destroy_in_driver(&gone.allocations, gone.resource, gone.with_resource);
                 }
             }
         }

@@ -19,6 +19,9 @@ pub(super) enum Deferred {
     Fence(u64),
     PagingQueue(u64),
     Resume(u64),
+    Section(u64),
+    /// Lines of an allocation whose backing store the hardware writes.
+    Lines(vidmm::AllocationId),
     Answer(Token, Box<Reply>),
     /// Devices that stood still for a lock.
     LockMoved(Vec<u64>),
@@ -73,6 +76,21 @@ impl Adapter {
         self.defer(Deferred::LockMoved(devices));
     }
 
+    /// Maintains the CPU's caches when the ring has written an allocation's backing store.
+    pub fn defer_maintenance(&mut self, allocation: vidmm::AllocationId) {
+        self.defer(Deferred::Lines(allocation));
+    }
+
+    /// Lets an allocation's section go when the ring has got past everything queued so far.
+    pub fn defer_section(&mut self, section: u64) {
+        self.defer(Deferred::Section(section));
+    }
+
+    /// Answers a call that was promised an answer when the ring has got past everything queued so far.
+    pub fn answer_after_ring(&mut self, token: Token, reply: Reply) {
+        self.defer(Deferred::Answer(token, Box::new(reply)));
+    }
+
     fn defer(&mut self, what: Deferred) {
         self.ring.deferred.push_back((self.ring.last_queued, what));
     }
@@ -95,6 +113,8 @@ impl Adapter {
                 Deferred::PagingQueue(queue) => drop(self.paging_queues.remove(queue)),
                 Deferred::Resume(device) => self.resume_device(cx, device, SuspendReasons::RESIDENCY),
                 Deferred::LockMoved(devices) => self.lock_moved(cx, devices),
+                Deferred::Lines(allocation) => self.maintain_for_move(allocation),
+                Deferred::Section(section) => self.leave_section(Some(section)),
                 Deferred::Answer(token, reply) => {
                     let result = self.running().map(|()| *reply);
                     cx.effects.push(Effect::Answer { token, result });

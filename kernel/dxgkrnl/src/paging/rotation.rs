@@ -61,7 +61,8 @@ impl Adapter {
     pub(super) fn bind_rotations(&self, rotations: Vec<Rotation>) -> Vec<Turn> {
         let bind = |rotation: Rotation| {
             let mapping = self.cpu_mappings.of(rotation.allocation)?;
-            Some(Turn { mapping, runs: rotation.runs, unmap: rotation.unmap })
+            let runs = self.through_caches(rotation.allocation, rotation.runs);
+            Some(Turn { mapping, runs, unmap: rotation.unmap })
         };
         rotations.into_iter().map(|rotation| bind(rotation).expect("what is locked is mapped")).collect()
     }

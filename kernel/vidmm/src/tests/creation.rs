@@ -29,11 +29,7 @@ fn descriptions_that_break_a_rule_are_refused() {
             |i| i.flags = A::EXPLICIT_RESIDENCY_NOTIFICATION,
             AllocationError::Flags,
         ),
-        (
-            "existing",
-            |i| i.flags = A::EXISTING_SYS_MEM,
-            AllocationError::NotBuilt("a backing store that exists already"),
-        ),
+        ("existing", |i| i.flags = A::EXISTING_SYS_MEM, AllocationError::ExistingMemory),
         (
             "no segment",
             |i| {

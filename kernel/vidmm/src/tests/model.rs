@@ -230,7 +230,7 @@ impl Model {
     fn seen(&self, runs: &[CpuRun]) -> Vec<(SegmentId, u64)> {
         let pages = runs.iter().flat_map(|run| (run.run.first..run.run.end()).map(|page| (run.place, page)));
         let place = |(place, page)| match place {
-            CpuPlace::System => (SegmentId::SYSTEM, page),
+            CpuPlace::System | CpuPlace::CachedSystem => (SegmentId::SYSTEM, page),
             CpuPlace::Bar if page >= EXTRA_BASE / PAGE_BYTES => (EXTRA, page - EXTRA_BASE / PAGE_BYTES),
             CpuPlace::Bar => (VRAM, page - VRAM_BASE / PAGE_BYTES),
             CpuPlace::HostAperture => self.windows[&page],

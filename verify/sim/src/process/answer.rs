@@ -136,8 +136,11 @@ impl Process {
             (Op::PagingQueue, Reply::PagingQueue(made)) => {
                 self.paging = Some(PagingQueue { handle: made.queue, fence: Known { made: made.fence, number } });
             }
-            (Op::Create { slot, wish, pinned }, Reply::Handles(handles)) => {
-                let [handle] = handles[..] else { return Err(format!("{} handles for one allocation", handles.len())) };
+            (Op::Create { slot, wish, pinned }, Reply::Allocations(created)) => {
+                let [made] = &created.allocations[..] else {
+                    return Err(format!("{} handles for one allocation", created.allocations.len()));
+                };
+                let handle = made.handle;
                 let (va, second, lock) = (None, None, None);
                 let uses = [0; QUEUES_MAX];
                 let content = Content::Zero;

@@ -1,6 +1,9 @@
 //! From an operation of the plan to the call that it makes.
 
-use kmt_calls::{AllocationRequest, Call, EvictFlags, MakeResidentFlags, NativeFenceRequest, QueueFlags, WaitFlags};
+use kmt_calls::{
+    AllocationRequest, AllocationTarget, Call, DestroyFlags, EvictFlags, MakeResidentFlags, NativeFenceRequest,
+    QueueFlags, ResourceRequest, WaitFlags,
+};
 use softgpu_spec::private_data::AllocationRequest as PrivateData;
 use wddm_types::{GpuVa, Luid, NodeId, Pages, RawHandle};
 
@@ -200,7 +203,7 @@ impl Process {
                 self.surface_mut(*slot).lock = None;
                 Call::Unlock2 { device, allocation: self.surface(*slot).handle }
             }
-            Op::Destroy { slot } => Call::DestroyAllocation { device, allocations: self.handles(&[*slot]) },
+            Op::Destroy { slot } => destroy_allocation(device, self.handles(&[*slot])),
             Op::Submit(job) => return Ok(self.submit(job)),
             Op::SignalCpu { fence } => match self.fences[*fence] {
                 Some(made) if self.read(made.made.current) < made.promised => {
@@ -344,5 +347,12 @@ fn create(device: RawHandle, wish: Wish) -> Call {
         accessed_physically: wish.physical,
         size_bytes: wish.bytes,
     };
-    Call::CreateAllocation { device, allocations: vec![AllocationRequest { private_data: data.encode().to_vec() }] }
+    let request = AllocationRequest { private_data: data.encode().to_vec(), ..AllocationRequest::default() };
+    Call::CreateAllocation { device, allocations: vec![request], resource: ResourceRequest::default() }
+}
+
+/// Destroys allocations behind the commands queued before.
+pub(super) fn destroy_allocation(device: RawHandle, allocations: Vec<RawHandle>) -> Call {
+    let target = AllocationTarget { allocations, ..AllocationTarget::default() };
+    Call::DestroyAllocation { device, target, flags: DestroyFlags::empty() }
 }

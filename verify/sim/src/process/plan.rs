@@ -1,11 +1,11 @@
 //! What a process decides to do next: its setting up, its actions, its end.
 
-use kmt_calls::{AllocationRequest, Call, EvictFlags, MakeResidentFlags, QueueFlags, WaitFlags};
+use kmt_calls::{AllocationRequest, Call, EvictFlags, MakeResidentFlags, QueueFlags, ResourceRequest, WaitFlags};
 use softgpu_spec::private_data::Kind;
 use wddm_types::{GpuVa, NodeId, RawHandle, WordAddress};
 
 use crate::process::Process;
-use crate::process::issue::{Op, Point};
+use crate::process::issue::{Op, Point, destroy_allocation};
 use crate::process::model::{Owner, Phase, QUEUES_MAX, Queue, Wish};
 use crate::process::submission::{Job, Wild};
 
@@ -358,8 +358,8 @@ impl Process {
                 let flags = MakeResidentFlags::MUST_SUCCEED;
                 (Call::MakeResident { paging_queue, allocations: vec![surface], flags }, "MustSucceed alone")
             }
-            4 => (Call::DestroyAllocation { device, allocations: vec![stale] }, "a stale handle"),
-            5 => (Call::DestroyAllocation { device, allocations: vec![device] }, "a device as an allocation"),
+            4 => (destroy_allocation(device, vec![stale]), "a stale handle"),
+            5 => (destroy_allocation(device, vec![device]), "a device as an allocation"),
             6 => (
                 Call::FreeGpuVirtualAddress { device, base: GpuVa(0x7ffe_0000_0000), size_bytes: 4096 },
                 "an address that is free",
@@ -375,8 +375,12 @@ impl Process {
                 (Call::SignalSynchronizationObjectFromCpu { device, points }, "a signal of a progress fence")
             }
             11 => {
-                let allocations = vec![AllocationRequest { private_data: vec![0x5a; 24] }];
-                (Call::CreateAllocation { device, allocations }, "private data of nobody")
+                let allocations =
+                    vec![AllocationRequest { private_data: vec![0x5a; 24], ..AllocationRequest::default() }];
+                (
+                    Call::CreateAllocation { device, allocations, resource: ResourceRequest::default() },
+                    "private data of nobody",
+                )
             }
             12 => (wait(vec![(paging_fence, 1); 33]), "a wait for 33 objects"),
             13 => (wait(vec![(stale, 1)]), "a wait for a stale handle"),

@@ -1,0 +1,376 @@
+//! Creation of allocations: what the caller asks for is checked bit by bit, the driver describes it, VidMm places it, the
+//! driver opens it for the device (memory §2.7). All or nothing. Destruction is `destroy`, sharing is `resource`.
+
+mod flags;
+mod section;
+
+use ddi::{
+    CreateAllocation, DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdResource, NewAllocation,
+    OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData, StandardAllocationDriverData,
+    StandardAllocationType,
+};
+use events::Event;
+use kmt_calls::{
+    AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, CreatedAllocation, Refusal, ResourceRequest,
+};
+use vidmm::{AllocationError, AllocationId, Origin};
+use wddm_types::PageRun;
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::memory::LIST_MAX;
+use crate::object::{Allocation, Body, Resource, ResourceBody};
+use crate::refusal::{from_driver, invalid, no_memory, not_supported};
+
+/// Most bytes of a driver's private data, per allocation and per call.
+const PRIVATE_DATA_MAX: usize = 4096;
+/// Most bytes of a runtime's data per resource.
+const RUNTIME_DATA_MAX: usize = 65536;
+
+/// What a creation made: numbers of bindings with their private data, and the resource.
+pub struct Created {
+    /// Binding and private data, if the driver changed them.
+    pub allocations: Vec<(u64, Option<Vec<u8>>)>,
+    /// The device's resource, if there is one.
+    pub resource: Option<u64>,
+    /// Flags as completed.
+    pub flags: CreateAllocationFlags,
+}
+
+/// Memory that exists already, resolved: its pages, and the section that they belong to.
+pub type Existing = Option<(Vec<PageRun>, u64)>;
+
+impl Adapter {
+    /// `D3DKMTCreateAllocation2`. `existing` stands beside the requests.
+    // spec: memory §2.7
+    pub fn create_allocations(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        requests: &[AllocationRequest],
+        call: &ResourceRequest,
+        resource: Option<u64>,
+        existing: Vec<Existing>,
+    ) -> Result<Created, Refusal> {
+        self.check_create(requests, call, resource)?;
+        let standard = self.standard_data(requests, call)?;
+        let mut blobs: Vec<Vec<u8>> = match standard {
+            Some(blob) => vec![blob],
+            None => requests.iter().map(|request| request.private_data.clone()).collect(),
+        };
+        let (infos, kmd_resource) = self.create_in_driver(&blobs, call, resource)?;
+        let undo = |adapter: &mut Adapter, refusal: Refusal| {
+            let made: Vec<KmdAllocation> = infos.iter().map(|info| info.allocation).collect();
+            adapter.destroy_in_driver(&made, kmd_resource, resource.is_none());
+            refusal
+        };
+        let mut placed = match self.place(device, requests, call, &infos, existing) {
+            Ok(placed) => placed,
+            Err(refusal) => return Err(undo(self, refusal)),
+        };
+        let before = blobs.clone();
+        let opens = match self.open_in_driver(device, &infos, &mut blobs, call) {
+            Ok(opens) => opens,
+            Err(refusal) => {
+                let refusal = self.unplace(&mut placed, refusal);
+                return Err(undo(self, refusal));
+            }
+        };
+        let resource = self.enter_resource(device, resource, call, kmd_resource);
+        let shared = call.flags.contains(CreateAllocationFlags::CREATE_SHARED);
+        let mut allocations = Vec::with_capacity(placed.len());
+        for (((id, section), open), (blob, before)) in placed.into_iter().zip(opens).zip(blobs.into_iter().zip(before))
+        {
+            let kmd = self.vidmm.kmd_handle(id);
+            let number = self.allocations.insert(Allocation { device, vidmm: id, kmd, open, resource });
+            let changed = (blob != before || !requests.is_empty() && call.is_standard()).then(|| blob.clone());
+            self.allocation_numbers.insert(id, number);
+            let body = Body {
+                bindings: 1,
+                living: 1,
+                creator: self.devices[device].process,
+                private_data: if shared { blob } else { Vec::new() },
+                section,
+                pending: Vec::new(),
+            };
+            self.bodies.insert(id, body);
+            self.devices[device].allocations.insert(number);
+            if let Some(resource) = resource {
+                self.resources[resource].allocations.push(number);
+                let body = self.resources[resource].body;
+                self.resource_bodies[body].members.push(id);
+            }
+            self.clear_pages(self.vidmm.pages_to_clear(id));
+            cx.emit(Event::AllocationCreated {
+                device,
+                allocation: number,
+                size_bytes: self.vidmm.allocation_bytes(id),
+            });
+            allocations.push((number, changed));
+        }
+        // Everything is cleared before anybody sees it, whether asked for or not.
+        let zeroed = if requests.iter().any(|request| request.existing.is_some()) {
+            CreateAllocationFlags::empty()
+        } else {
+            CreateAllocationFlags::ZEROED
+        };
+        Ok(Created { allocations, resource, flags: call.flags | zeroed })
+    }
+
+    fn check_create(
+        &self,
+        requests: &[AllocationRequest],
+        call: &ResourceRequest,
+        resource: Option<u64>,
+    ) -> Result<(), Refusal> {
+        flags::check(requests, call)?;
+        if requests.len() > LIST_MAX {
+            return Err(invalid(format!("a call creates at most {LIST_MAX} allocations, not {}", requests.len())));
+        }
+        if call.runtime_data.len() > RUNTIME_DATA_MAX {
+            return Err(invalid(format!("runtime data of {} bytes", call.runtime_data.len())));
+        }
+        let blobs = requests.iter().map(|request| &request.private_data).chain([&call.private_data]);
+        if let Some(blob) = blobs.into_iter().find(|blob| blob.len() > PRIVATE_DATA_MAX) {
+            return Err(invalid(format!("private data of {} bytes; at most {PRIVATE_DATA_MAX}", blob.len())));
+        }
+        if let Some(resource) = resource {
+            // spec: memory §2.7: never to a shared one
+            let body = self.resources[resource].body;
+            if self.resource_bodies[body].shared {
+                return Err(invalid("nothing can be added to a shared resource"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The private data of an allocation that the kernel describes: asked for twice.
+    // spec: memory §2.7
+    fn standard_data(
+        &mut self,
+        requests: &[AllocationRequest],
+        call: &ResourceRequest,
+    ) -> Result<Option<Vec<u8>>, Refusal> {
+        let (true, [request]) = (call.is_standard(), requests) else { return Ok(None) };
+        let range = request.existing.ok_or_else(|| invalid("a standard allocation without its memory"))?;
+        let mut query = StandardAllocationDriverData {
+            kind: StandardAllocationType::Staging,
+            size_bytes: range.size_bytes,
+            allocation_bytes: 0,
+            resource_bytes: 0,
+            buffers: None,
+        };
+        self.miniport.standard_allocation_driver_data(&mut query).map_err(from_driver)?;
+        let sizes = [query.allocation_bytes as usize, query.resource_bytes as usize];
+        if sizes.iter().any(|bytes| *bytes > PRIVATE_DATA_MAX) {
+            return Err(not_supported("the driver wants more private data than the kernel keeps"));
+        }
+        let (mut allocation, mut resource) = (vec![0; sizes[0]], vec![0; sizes[1]]);
+        query.buffers = Some((&mut allocation, &mut resource));
+        self.miniport.standard_allocation_driver_data(&mut query).map_err(from_driver)?;
+        Ok(Some(allocation))
+    }
+
+    fn create_in_driver(
+        &mut self,
+        blobs: &[Vec<u8>],
+        call: &ResourceRequest,
+        resource: Option<u64>,
+    ) -> Result<(Vec<ddi::AllocationInfo>, KmdResource), Refusal> {
+        let mut new: Vec<NewAllocation<'_>> = blobs.iter().map(|blob| NewAllocation::new(blob)).collect();
+        let in_resource = resource.is_some() || call.flags.contains(CreateAllocationFlags::CREATE_RESOURCE);
+        let known = resource.map(|resource| self.resource_bodies[self.resources[resource].body].kmd);
+        let mut create = CreateAllocation {
+            private_data: &call.private_data,
+            allocations: &mut new,
+            resource: known.unwrap_or_default(),
+            flags: if in_resource { ddi::CreateAllocationFlags::RESOURCE } else { ddi::CreateAllocationFlags::empty() },
+        };
+        self.miniport.create_allocation(&mut create).map_err(from_driver)?;
+        let kmd = create.resource;
+        if let Some(resource) = resource {
+            // spec: memory §2.7: the driver may change it
+            let body = self.resources[resource].body;
+            self.resource_bodies[body].kmd = kmd;
+        }
+        Ok((new.into_iter().map(|new| new.info).collect(), kmd))
+    }
+
+    /// VidMm's part: all or none.
+    fn place(
+        &mut self,
+        device: u64,
+        requests: &[AllocationRequest],
+        call: &ResourceRequest,
+        infos: &[ddi::AllocationInfo],
+        existing: Vec<Existing>,
+    ) -> Result<Vec<(AllocationId, Option<u64>)>, Refusal> {
+        let owner = self.devices[device].vidmm;
+        let mut placed: Vec<(AllocationId, Option<u64>)> = Vec::with_capacity(infos.len());
+        for ((info, request), existing) in infos.iter().zip(requests).zip(existing) {
+            self.check_capabilities(info).map_err(|refusal| self.unplace(&mut placed, refusal))?;
+            let (info, section) = (completed(*info, request, call), existing.as_ref().map(|(_, section)| *section));
+            let origin = Origin {
+                primary: request.flags.contains(AllocationInfoFlags::PRIMARY),
+                existing: existing.map(|(pages, _)| pages),
+            };
+            match self.vidmm.create_allocation_from(owner, info, origin) {
+                Ok(id) => {
+                    self.enter_section(section);
+                    placed.push((id, section));
+                }
+                Err(error) => return Err(self.unplace(&mut placed, from_allocation(&error))),
+            }
+        }
+        Ok(placed)
+    }
+
+    /// Takes back what was placed before a refusal.
+    fn unplace(&mut self, placed: &mut Vec<(AllocationId, Option<u64>)>, refusal: Refusal) -> Refusal {
+        for (id, section) in placed.drain(..) {
+            assert!(self.vidmm.destroy_allocation(id, &[]).is_none(), "nobody has used it");
+            self.leave_section(section);
+        }
+        refusal
+    }
+
+    /// Flags that need a capability of the driver.
+    // spec: memory §2.2, bit 13
+    fn check_capabilities(&self, info: &ddi::AllocationInfo) -> Result<(), Refusal> {
+        let caps = self.miniport.adapter_caps();
+        let asks = info.flags.contains(ddi::AllocationFlags::MAP_APERTURE_CPU_VISIBLE);
+        if asks && caps.driver_model == ddi::DriverModel::Wddm2 && !caps.map_aperture2_supported {
+            return Err(invalid("MapApertureCpuVisible needs MapAperture2Supported"));
+        }
+        Ok(())
+    }
+
+    // spec: memory §2.7: Open with Create = 1 follows the creation
+    fn open_in_driver(
+        &mut self,
+        device: u64,
+        infos: &[ddi::AllocationInfo],
+        blobs: &mut [Vec<u8>],
+        call: &ResourceRequest,
+    ) -> Result<Vec<ddi::KmdOpenAllocation>, Refusal> {
+        let mut list: Vec<OpenAllocationInfo<'_>> = infos
+            .iter()
+            .zip(blobs)
+            .map(|(info, blob)| OpenAllocationInfo {
+                allocation: info.allocation,
+                private_data: OpenPrivateData::Create(blob),
+                open: ddi::KmdOpenAllocation::default(),
+            })
+            .collect();
+        if list.is_empty() {
+            return Ok(Vec::new());
+        }
+        let kmd = self.devices[device].kmd;
+        let mut open = OpenAllocation {
+            device: kmd,
+            allocations: &mut list,
+            private_data: &call.private_data,
+            flags: OpenAllocationFlags::CREATE,
+        };
+        self.miniport.open_allocation(&mut open).map_err(from_driver)?;
+        Ok(list.into_iter().map(|opened| opened.open).collect())
+    }
+
+    fn enter_resource(
+        &mut self,
+        device: u64,
+        resource: Option<u64>,
+        call: &ResourceRequest,
+        kmd: KmdResource,
+    ) -> Option<u64> {
+        if resource.is_some() || !call.flags.contains(CreateAllocationFlags::CREATE_RESOURCE) {
+            return resource;
+        }
+        let body = self.resource_bodies.insert(ResourceBody {
+            kmd,
+            members: Vec::new(),
+            private_data: call.private_data.clone(),
+            runtime_data: call.runtime_data.clone(),
+            shared: call.flags.contains(CreateAllocationFlags::CREATE_SHARED),
+            by_nt_handle: call.flags.contains(CreateAllocationFlags::NT_SECURITY_SHARING),
+            read_only: call.flags.contains(CreateAllocationFlags::READ_ONLY),
+            creator: self.devices[device].process,
+            holds: 1,
+        });
+        let number = self.resources.insert(Resource { device, body, allocations: Vec::new() });
+        self.devices[device].resources.insert(number);
+        Some(number)
+    }
+
+    /// The driver's own destroy, when nothing names the allocations any more.
+    pub fn destroy_in_driver(&mut self, allocations: &[KmdAllocation], resource: KmdResource, with_resource: bool) {
+        if allocations.is_empty() && !(with_resource && resource.0 != 0) {
+            return;
+        }
+        let flags = if with_resource && resource.0 != 0 {
+            DestroyAllocationFlags::DESTROY_RESOURCE
+        } else {
+            DestroyAllocationFlags::empty()
+        };
+        self.miniport.destroy_allocation(&mut DestroyAllocation { allocations, resource, flags });
+    }
+
+    /// Only the creating process may lock a shared allocation.
+    // spec: memory §6.3
+    pub fn may_lock(&self, number: u64) -> Result<(), Refusal> {
+        let allocation = &self.allocations[number];
+        let creator = self.bodies[&allocation.vidmm].creator;
+        if creator == self.devices[allocation.device].process {
+            Ok(())
+        } else {
+            Err(invalid("only the process that created a shared allocation may lock it"))
+        }
+    }
+
+    /// Whoever opened a resource that its creator shares for reading does not write it.
+    // spec: memory §2.7
+    pub fn may_write(&self, number: u64) -> Result<(), Refusal> {
+        let allocation = &self.allocations[number];
+        let body = allocation.resource.map(|resource| &self.resource_bodies[self.resources[resource].body]);
+        match body {
+            Some(body) if body.read_only && body.creator != self.devices[allocation.device].process => {
+                Err(crate::refusal::access_denied("the resource was shared for reading"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The driver's description with what the caller and the kernel add to it.
+fn completed(
+    mut info: ddi::AllocationInfo,
+    request: &AllocationRequest,
+    call: &ResourceRequest,
+) -> ddi::AllocationInfo {
+    // spec: memory §2.7, bit 2 of D3DDDI_ALLOCATIONINFO2
+    if request.flags.contains(AllocationInfoFlags::OVERRIDE_PRIORITY) {
+        info.priority = request.priority;
+    }
+    if request.existing.is_some() && call.is_standard() {
+        info.flags |= ddi::AllocationFlags::EXISTING_SYS_MEM;
+    }
+    if call.flags.contains(CreateAllocationFlags::NO_IMPLICIT_SYNCHRONIZATION) {
+        info.flags2 |= ddi::AllocationFlags2::NO_IMPLICIT_SYNCHRONIZATION;
+    }
+    info
+}
+
+/// Names what was created, for the caller.
+pub fn reply(allocations: &[(u64, Option<Vec<u8>>)], handles: Vec<wddm_types::RawHandle>) -> Vec<CreatedAllocation> {
+    let named = allocations.iter().zip(handles);
+    named.map(|((_, private_data), handle)| CreatedAllocation { handle, private_data: private_data.clone() }).collect()
+}
+
+// spec: memory §9.2
+fn from_allocation(error: &AllocationError) -> Refusal {
+    match error {
+        AllocationError::NoBackingStore => no_memory(error.to_string()),
+        AllocationError::NotBuilt(_) => not_supported(error.to_string()),
+        _ => invalid(error.to_string()),
+    }
+}

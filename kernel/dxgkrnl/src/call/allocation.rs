@@ -1,0 +1,253 @@
+//! Calls about allocations, resources and sections (memory §2.7, §2.8, §6.2, §6.7): handles become objects of the caller's,
+//! lists are checked whole before anything changes.
+
+use kmt_calls::{
+    AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocation, CreatedAllocations,
+    CreatedSection, DestroyFlags, OpenedResource, Refusal, Reply, ResourceRequest, ShareName,
+};
+use wddm_types::RawHandle;
+
+use crate::call::{Turn, done};
+use crate::machine::{Answer, Cx};
+use crate::memory::LIST_MAX;
+use crate::object::Object;
+use crate::refusal::{invalid, no_memory};
+
+/// What a target names: its allocations, and the resource if they were named through it.
+pub(super) struct Targets {
+    /// Numbers in the order of the list.
+    pub numbers: Vec<u64>,
+    /// The resource.
+    pub resource: Option<u64>,
+}
+
+impl Turn<'_> {
+    pub(super) fn on_allocation(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: Call,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        match call {
+            Call::CreateAllocation { device, allocations, resource } => {
+                let (index, device) = self.live_device(device, touched)?;
+                self.create_allocations(cx, index, device, &allocations, &resource)
+            }
+            Call::DestroyAllocation { device, target, flags } => {
+                let (index, device) = self.device(device)?;
+                *touched = Some(index);
+                self.destroy_allocations(cx, index, device, &target, flags)
+            }
+            Call::OpenResource { device, share } => {
+                let (index, device) = self.live_device(device, touched)?;
+                self.open_resource(cx, index, device, share)
+            }
+            Call::QueryResourceInfo { device, share } => {
+                let (index, _) = self.live_device(device, touched)?;
+                done(Reply::ResourceInfo(self.adapters[index as usize].query_resource(share)?))
+            }
+            Call::ShareObjects { resource } => {
+                let (index, number) = self.any_resource(resource)?;
+                let device = self.adapters[index as usize].resources[number].device;
+                self.alive(index, device, touched)?;
+                done(Reply::NtHandle(self.adapters[index as usize].share_resource(self.from, number)?))
+            }
+            Call::CloseNtHandle { handle } => {
+                let from = self.from;
+                let closed = self.adapters.iter_mut().map(|adapter| adapter.close_nt_share(from, handle));
+                closed.reduce(Result::or).unwrap_or_else(|| Err(invalid("there is no adapter")))?;
+                done(Reply::Done)
+            }
+            Call::CreateSection { adapter, size_bytes } => {
+                let index = self.adapter(adapter)?;
+                self.adapters[index as usize].running()?;
+                let (number, mapped) = self.adapters[index as usize].create_section(cx, self.from, size_bytes)?;
+                match self.name(Object::Section(index, number)) {
+                    Ok(section) => done(Reply::Section(CreatedSection { section, mapped })),
+                    Err(refusal) => {
+                        self.adapters[index as usize].close_section(cx, number);
+                        Err(refusal)
+                    }
+                }
+            }
+            Call::CloseSection { section } => {
+                let (index, number) = self.section(section)?;
+                self.adapters[index as usize].close_section(cx, number);
+                self.process.handles.remove(section);
+                done(Reply::Done)
+            }
+            call => self.on_property(cx, call, touched),
+        }
+    }
+
+    fn create_allocations(
+        &mut self,
+        cx: &mut Cx<'_>,
+        index: u32,
+        device: u64,
+        requests: &[AllocationRequest],
+        call: &ResourceRequest,
+    ) -> Result<Answer, Refusal> {
+        let resource = match call.resource {
+            RawHandle::NONE => None,
+            handle => Some(self.resource_of(index, device, handle)?),
+        };
+        let mut existing = Vec::with_capacity(requests.len());
+        for request in requests {
+            existing.push(match request.existing {
+                None => None,
+                Some(range) => match self.section(range.section)? {
+                    (on, section) if on == index => self.adapters[index as usize].section_pages(section, range)?,
+                    _ => return Err(invalid("a section of another adapter")),
+                },
+            });
+        }
+        let adapter = &mut self.adapters[index as usize];
+        if call.flags.contains(CreateAllocationFlags::CREATE_SHARED) && !adapter.can_share() {
+            return Err(no_memory("no name is left for a shared resource"));
+        }
+        let created = adapter.create_allocations(cx, device, requests, call, resource, existing)?;
+        let mut objects: Vec<Object> =
+            created.allocations.iter().map(|(number, _)| Object::Allocation(index, *number)).collect();
+        let fresh = created.resource.filter(|_| resource.is_none());
+        objects.extend(fresh.map(|number| Object::Resource(index, number)));
+        match self.names(&objects) {
+            Ok(mut handles) => {
+                let named = if fresh.is_some() { handles.pop() } else { None };
+                let global_share = fresh.map(|number| self.adapters[index as usize].global_share(number));
+                done(Reply::Allocations(CreatedAllocations {
+                    resource: named.unwrap_or(call.resource),
+                    global_share: global_share.unwrap_or_default(),
+                    flags: created.flags,
+                    allocations: crate::allocation::reply(&created.allocations, handles),
+                }))
+            }
+            Err(refusal) => {
+                let adapter = &mut self.adapters[index as usize];
+                match fresh {
+                    Some(resource) => adapter.destroy_resource(cx, resource, &[]),
+                    None => created.allocations.iter().for_each(|(number, _)| {
+                        adapter.destroy_allocation(cx, *number, &[]);
+                    }),
+                }
+                self.forget_dead(index);
+                Err(refusal)
+            }
+        }
+    }
+
+    fn open_resource(&mut self, cx: &mut Cx<'_>, index: u32, device: u64, share: ShareName) -> Result<Answer, Refusal> {
+        let opened = self.adapters[index as usize].open_resource(cx, device, share)?;
+        let mut objects: Vec<Object> =
+            opened.allocations.iter().map(|(number, _)| Object::Allocation(index, *number)).collect();
+        objects.push(Object::Resource(index, opened.resource));
+        match self.names(&objects) {
+            Ok(mut handles) => {
+                let resource = handles.pop().expect("the resource is the last of the names");
+                let named = handles.into_iter().zip(opened.allocations);
+                done(Reply::OpenedResource(OpenedResource {
+                    resource,
+                    allocations: named
+                        .map(|(handle, (_, blob))| CreatedAllocation { handle, private_data: Some(blob) })
+                        .collect(),
+                    private_data: opened.private_data,
+                    runtime_data: opened.runtime_data,
+                }))
+            }
+            Err(refusal) => {
+                self.adapters[index as usize].destroy_resource(cx, opened.resource, &[]);
+                self.forget_dead(index);
+                Err(refusal)
+            }
+        }
+    }
+
+    fn destroy_allocations(
+        &mut self,
+        cx: &mut Cx<'_>,
+        index: u32,
+        device: u64,
+        target: &AllocationTarget,
+        flags: DestroyFlags,
+    ) -> Result<Answer, Refusal> {
+        let targets = self.targets(index, device, target)?;
+        let adapter = &self.adapters[index as usize];
+        let mut once = targets.numbers.clone();
+        once.sort_unstable();
+        once.dedup();
+        if once.len() != targets.numbers.len() {
+            return Err(invalid("an allocation stands in the list twice"));
+        }
+        // spec: memory §6.2
+        let mut resources = targets.numbers.iter().map(|number| adapter.allocations[*number].resource);
+        let first = resources.next().flatten();
+        if resources.any(|resource| resource != first) {
+            return Err(invalid("a list with an allocation of a resource has only allocations of that resource"));
+        }
+        let token = self.token;
+        let answer = self.adapters[index as usize].destroy_bindings(
+            cx,
+            token,
+            device,
+            &targets.numbers,
+            targets.resource,
+            flags,
+        )?;
+        if target.resource == RawHandle::NONE {
+            for handle in &target.allocations {
+                self.process.handles.remove(*handle);
+            }
+        } else {
+            self.process.handles.remove(target.resource);
+            let dead = |object: &Object| matches!(object, Object::Allocation(on, number) if *on == index && targets.numbers.contains(number));
+            self.process.handles.remove_where(dead);
+        }
+        Ok(answer)
+    }
+
+    /// The allocations of a target: either a resource or a list, all of this device.
+    // spec: memory §2.3, memory §6.2
+    pub(super) fn targets(&self, index: u32, device: u64, target: &AllocationTarget) -> Result<Targets, Refusal> {
+        if target.resource != RawHandle::NONE {
+            if !target.allocations.is_empty() {
+                return Err(invalid("either a resource or a list of allocations"));
+            }
+            let resource = self.resource_of(index, device, target.resource)?;
+            let numbers = self.adapters[index as usize].resources[resource].allocations.clone();
+            return Ok(Targets { numbers, resource: Some(resource) });
+        }
+        if target.allocations.is_empty() || target.allocations.len() > LIST_MAX {
+            return Err(invalid(format!("a list has 1 to {LIST_MAX} allocations, not {}", target.allocations.len())));
+        }
+        let of_device = |handle: &RawHandle| self.allocation_of(index, device, *handle);
+        let numbers = target.allocations.iter().map(of_device).collect::<Result<_, _>>()?;
+        Ok(Targets { numbers, resource: None })
+    }
+
+    fn resource_of(&self, index: u32, device: u64, handle: RawHandle) -> Result<u64, Refusal> {
+        let (on, number) = self.any_resource(handle)?;
+        // spec: memory §9.3
+        if on == index && self.adapters[index as usize].resources[number].device == device {
+            Ok(number)
+        } else {
+            Err(invalid("a resource of another device"))
+        }
+    }
+
+    /// Names all or nothing.
+    fn names(&mut self, objects: &[Object]) -> Result<Vec<RawHandle>, Refusal> {
+        let mut handles = Vec::with_capacity(objects.len());
+        for object in objects {
+            match self.name(*object) {
+                Ok(handle) => handles.push(handle),
+                Err(refusal) => {
+                    for handle in handles {
+                        self.process.handles.remove(handle);
+                    }
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(handles)
+    }
+}

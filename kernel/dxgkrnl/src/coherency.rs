@@ -1,0 +1,77 @@
+//! Coherency between the CPU's caches and the GPU (memory §6.7). On most platforms the hardware keeps it. On the others
+//! the user-mode driver asks for maintenance of what it knows, and the kernel does its own for what it moves.
+
+use std::sync::Arc;
+
+use kmt_calls::Refusal;
+use wddm_types::{CpuPlace, CpuRun, PageRun};
+
+use crate::adapter::Adapter;
+use crate::refusal::invalid;
+
+/// The maintenance instructions of a CPU whose caches the GPU does not snoop. Done when the call returns.
+pub trait CpuCache: Send + Sync + std::fmt::Debug {
+    /// Writes back, then forgets, every line that holds one of `length_bytes` bytes at `offset_bytes` of these pages.
+    fn invalidate(&self, runs: &[PageRun], offset_bytes: u64, length_bytes: u64);
+
+    /// Forgets every line of these pages without writing it back: nobody wants their content any more.
+    fn discard(&self, runs: &[PageRun]);
+}
+
+impl Adapter {
+    /// `D3DKMTInvalidateCache`. Nothing to do where the hardware keeps coherency and where the CPU does not cache.
+    // spec: memory §6.7
+    pub fn invalidate_cache(&self, number: u64, offset_bytes: u64, length_bytes: u64) -> Result<(), Refusal> {
+        let id = self.allocations[number].vidmm;
+        let size_bytes = self.vidmm.allocation_bytes(id);
+        if offset_bytes.checked_add(length_bytes).is_none_or(|end| end > size_bytes) {
+            return Err(invalid(format!("{length_bytes} bytes at {offset_bytes} of an allocation of {size_bytes}")));
+        }
+        if let Some(cache) = self.cache_of(id)
+            && length_bytes > 0
+        {
+            cache.invalidate(self.vidmm.backing(id), offset_bytes, length_bytes);
+        }
+        Ok(())
+    }
+
+    /// The kernel moves content of an allocation by GPU: what the CPU wrote reaches memory first, and no line survives that
+    /// could be read after the move or be written over it. Called before the move, and after one that wrote the backing
+    /// store: the CPU may have mapped it meanwhile.
+    // spec: memory §6.7
+    pub fn maintain_for_move(&self, id: vidmm::AllocationId) {
+        if self.config.cpu_cache.is_some()
+            && self.bodies.contains_key(&id)
+            && let Some(cache) = self.cache_of(id)
+        {
+            cache.invalidate(self.vidmm.backing(id), 0, self.vidmm.allocation_bytes(id));
+        }
+    }
+
+    /// The pages of an allocation that goes: no line of it may be written over their next content.
+    pub fn discard_lines(&self, id: vidmm::AllocationId) {
+        if let Some(cache) = self.cache_of(id) {
+            cache.discard(self.vidmm.backing(id));
+        }
+    }
+
+    /// What the CPU sees of an allocation: system pages of a cached one through its caches.
+    pub fn through_caches(&self, id: vidmm::AllocationId, mut runs: Vec<CpuRun>) -> Vec<CpuRun> {
+        if self.cache_of(id).is_some() {
+            see_cached(&mut runs);
+        }
+        runs
+    }
+
+    fn cache_of(&self, id: vidmm::AllocationId) -> Option<&Arc<dyn CpuCache>> {
+        let cached = self.vidmm.info(id).flags.contains(ddi::AllocationFlags::CACHED);
+        self.config.cpu_cache.as_ref().filter(|_| cached)
+    }
+}
+
+/// System pages as the CPU sees them through its caches.
+pub fn see_cached(runs: &mut [CpuRun]) {
+    for run in runs.iter_mut().filter(|run| run.place == CpuPlace::System) {
+        run.place = CpuPlace::CachedSystem;
+    }
+}

@@ -1,0 +1,238 @@
+//! Destruction of allocations and resources (memory §6.2): handles die at once, the allocations when the commands queued
+//! before are done with them. An allocation that several devices have open lives until its last binding is buried: each
+//! device waits for its own commands, so a device that says AssumeNotInUse speaks for itself only.
+
+use events::Event;
+use gpu_fence::FenceId;
+use kmt_calls::{DestroyFlags, Refusal, Reply};
+use wddm_types::{FencePoint, ProcessId};
+
+use crate::adapter::Adapter;
+use crate::machine::{Answer, Cx, Token};
+use crate::object::{Allocation, Dying, Gone};
+use crate::refusal::invalid;
+
+impl Adapter {
+    /// `D3DKMTDestroyAllocation2`: all of it was checked.
+    // spec: memory §6.2
+    pub fn destroy_bindings(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        device: u64,
+        numbers: &[u64],
+        resource: Option<u64>,
+        flags: DestroyFlags,
+    ) -> Result<Answer, Refusal> {
+        let known = DestroyFlags::ASSUME_NOT_IN_USE | DestroyFlags::SYNCHRONOUS_DESTROY;
+        if !known.contains(flags) {
+            return Err(invalid(format!("destroy flags {:#x}: reserved, or not for user mode", flags.bits())));
+        }
+        let assumed = flags.contains(DestroyFlags::ASSUME_NOT_IN_USE);
+        let after = if assumed { Vec::new() } else { self.queued_work(device)? };
+        if assumed {
+            self.assume_not_in_use(numbers);
+        }
+        let synchronous = flags.contains(DestroyFlags::SYNCHRONOUS_DESTROY).then_some(token);
+        self.destroy_group(cx, device, numbers, resource, &after, synchronous);
+        Ok(match synchronous {
+            // spec: memory §6.2: the call returns when the memory is reclaimed
+            Some(token) if self.dying.iter().any(|dying| dying.answer == Some(token)) => Answer::Later(token),
+            Some(token) => self.after_ring(cx, token, Reply::Done),
+            None => Answer::Done(Ok(Reply::Done)),
+        })
+    }
+
+    /// Destroys an allocation: everything in `after` may touch it; it goes when that is done.
+    pub fn destroy_allocation(&mut self, cx: &mut Cx<'_>, number: u64, after: &[FencePoint<FenceId>]) {
+        let device = self.allocations[number].device;
+        self.destroy_group(cx, device, &[number], None, after, None);
+    }
+
+    /// Destroys a device's resource with all its allocations.
+    pub fn destroy_resource(&mut self, cx: &mut Cx<'_>, number: u64, after: &[FencePoint<FenceId>]) {
+        let device = self.resources[number].device;
+        let numbers = self.resources[number].allocations.clone();
+        self.destroy_group(cx, device, &numbers, Some(number), after, None);
+    }
+
+    fn destroy_group(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        numbers: &[u64],
+        resource: Option<u64>,
+        after: &[FencePoint<FenceId>],
+        answer: Option<Token>,
+    ) {
+        let process = self.devices[device].process;
+        let mut bindings = Vec::with_capacity(numbers.len());
+        for &number in numbers {
+            let allocation = self.allocations.remove(number).expect("an allocation is destroyed once");
+            self.end_lock(cx, &allocation, process);
+            self.devices[device].allocations.remove(&number);
+            if let Some(resource) = allocation.resource {
+                self.resources[resource].allocations.retain(|member| *member != number);
+            }
+            cx.emit(Event::AllocationDestroyed { allocation: number });
+            bindings.push(allocation);
+        }
+        let mut resource_body = None;
+        if let Some(resource) = resource {
+            let gone = self.resources.remove(resource).expect("a resource is destroyed once");
+            self.devices[device].resources.remove(&resource);
+            resource_body = Some(gone.body);
+        }
+        let live = self.live_points(after.to_vec());
+        let after = self.unreached(live);
+        let ids: Vec<_> = bindings.iter().map(|binding| binding.vidmm).collect();
+        for id in &ids {
+            let body = self.bodies.get_mut(id).expect("a binding has its body");
+            body.living -= 1;
+            body.pending.extend(after.iter().copied());
+        }
+        let dying = Dying { device, process, bindings, resource_body, after, answer };
+        if dying.after.is_empty() {
+            self.bury(cx, dying);
+        } else {
+            self.dying.push_back(dying);
+        }
+        // What all have destroyed and some still use: its pages are the first to go.
+        for id in ids {
+            if let Some(body) = self.bodies.get_mut(&id).filter(|body| body.living == 0) {
+                let pending = std::mem::take(&mut body.pending);
+                self.vidmm.doom_allocation(id, &pending);
+            }
+        }
+    }
+
+    /// The address of a locked one is gone at return, with the process's last binding.
+    // spec: memory §10.1 row 27
+    fn end_lock(&mut self, cx: &mut Cx<'_>, gone: &Allocation, process: ProcessId) {
+        let same = |other: &Allocation| other.vidmm == gone.vidmm && self.devices[other.device].process == process;
+        // Only the creator's process has locks, and only a shared one has other bindings.
+        let body = &self.bodies[&gone.vidmm];
+        let shared = body.living > 1 && self.allocations.iter().any(|(_, other)| same(other));
+        if body.creator == process && !shared {
+            self.unmap_for_cpu(cx, gone.vidmm);
+        }
+    }
+
+    /// Nothing that this device has queued uses them. Others speak for themselves, so what others have open is not asked.
+    fn assume_not_in_use(&mut self, numbers: &[u64]) {
+        for number in numbers {
+            let id = self.allocations[*number].vidmm;
+            if self.bodies[&id].bindings == 1 {
+                self.vidmm.assume_not_in_use(id);
+            }
+        }
+    }
+
+    /// Ends the destroyed allocations whose last use is over.
+    pub fn bury_dead(&mut self, cx: &mut Cx<'_>) {
+        self.bury_where(cx, |adapter, dying| {
+            let live = adapter.live_points(dying.after.clone());
+            adapter.unreached(live).is_empty()
+        });
+    }
+
+    /// Ends the destroyed allocations of a device whose queues have stopped.
+    pub fn bury_dead_of(&mut self, cx: &mut Cx<'_>, device: u64) {
+        self.bury_where(cx, |_, dying| dying.device == device);
+    }
+
+    fn bury_where(&mut self, cx: &mut Cx<'_>, over: impl Fn(&Adapter, &Dying) -> bool) {
+        for _ in 0..self.dying.len() {
+            let dying = self.dying.pop_front().expect("counted");
+            if !over(self, &dying) {
+                self.dying.push_back(dying);
+                continue;
+            }
+            let answer = dying.answer;
+            self.bury(cx, dying);
+            if let Some(token) = answer {
+                self.answer_after_ring(token, Reply::Done);
+            }
+        }
+    }
+
+    // spec: memory §2.7: closed for its device all together, destroyed when the last binding is gone
+    fn bury(&mut self, cx: &mut Cx<'_>, dying: Dying) {
+        let opens: Vec<_> = dying.bindings.iter().map(|binding| binding.open).collect();
+        if !opens.is_empty() {
+            let kmd = self.devices[dying.device].kmd;
+            self.miniport.close_allocation(kmd, &opens);
+        }
+        let (mut gone, mut sections) = (Vec::new(), Vec::new());
+        let mut works = Vec::with_capacity(dying.bindings.len());
+        for binding in &dying.bindings {
+            let body = self.bodies.get_mut(&binding.vidmm).expect("a binding has its body");
+            body.bindings -= 1;
+            if body.bindings == 0 {
+                let body = self.bodies.remove(&binding.vidmm).expect("just seen");
+                if body.section.is_none() {
+                    self.discard_lines(binding.vidmm);
+                }
+                works.push((self.vidmm.destroy_allocation(binding.vidmm, &[]), Some(binding.vidmm)));
+                gone.push(binding.kmd);
+                sections.extend(body.section);
+            } else {
+                works.push((self.leave(binding, dying.process), None));
+            }
+        }
+        let gone = self.leave_resource(dying.resource_body, gone);
+        self.queue_burial(cx, dying.process, works, gone);
+        sections.into_iter().for_each(|section| self.defer_section(section));
+    }
+
+    /// Queues the works of a burial. The driver's own destroy stands behind every operation that may still name one of them.
+    fn queue_burial(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        works: Vec<(Option<vidmm::Work<FenceId>>, Option<vidmm::AllocationId>)>,
+        mut gone: Option<Gone>,
+    ) {
+        let last = works.len();
+        for (nth, (work, dead)) in works.into_iter().enumerate() {
+            let destroys = if nth + 1 == last { gone.take() } else { None };
+            let destroys = destroys.into_iter().collect();
+            self.queue_work(cx, process, None, work, destroys);
+            // Its moves were told under its number.
+            if let Some(dead) = dead {
+                self.allocation_numbers.remove(&dead);
+            }
+        }
+        if gone.is_some() {
+            self.queue_work(cx, process, None, None, gone.into_iter().collect());
+        }
+    }
+
+    /// One binding of several goes: the device's counts go, and with the last binding of its process the addresses.
+    // spec: memory §6.2, memory §10.1
+    fn leave(&mut self, binding: &Allocation, process: ProcessId) -> Option<vidmm::Work<FenceId>> {
+        let living = self.allocations.iter().map(|(_, other)| other);
+        let dying = self.dying.iter().flat_map(|dying| &dying.bindings);
+        let others: Vec<u64> =
+            living.chain(dying).filter(|other| other.vidmm == binding.vidmm).map(|other| other.device).collect();
+        let same_process = others.iter().any(|device| self.devices[*device].process == process);
+        let heir = others.first().expect("an allocation that lives has a binding");
+        let (device, heir) = (self.devices[binding.device].vidmm, self.devices[*heir].vidmm);
+        self.vidmm.leave_allocation(binding.vidmm, device, heir, !same_process)
+    }
+
+    /// A device's hold on a resource ends; with the last the driver forgets the resource.
+    fn leave_resource(&mut self, body: Option<u64>, allocations: Vec<ddi::KmdAllocation>) -> Option<Gone> {
+        let mut gone = Gone { allocations, ..Gone::default() };
+        if let Some(number) = body {
+            let body = &mut self.resource_bodies[number];
+            body.holds -= 1;
+            gone.resource = body.kmd;
+            if body.holds == 0 {
+                let body = self.resource_bodies.remove(number).expect("just seen");
+                gone.with_resource = body.kmd.0 != 0;
+            }
+        }
+        (!gone.allocations.is_empty() || gone.with_resource).then_some(gone)
+    }
+}

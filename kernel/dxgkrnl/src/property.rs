@@ -1,0 +1,87 @@
+//! What an allocation is worth, where it is, what it is allowed (memory §2.3, §2.8, §9.2).
+
+use ddi::{UpdateAllocationPropertyFlags, UpdateAllocationPropertyMask};
+use kmt_calls::{PropertyFlags, PropertyMask, PropertyRequest, Refusal, Residency, ResidencyStatus};
+use vidmm::{Location, PropertyError, PropertyUpdate};
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::refusal::{from_driver, invalid, no_memory, not_supported};
+
+impl Adapter {
+    /// `D3DKMTSetAllocationPriority`: all or none.
+    // spec: memory §2.3
+    pub fn set_allocation_priority(&mut self, list: &[(u64, u32)]) -> Result<(), Refusal> {
+        let list: Vec<_> = list.iter().map(|(number, priority)| (self.allocations[*number].vidmm, *priority)).collect();
+        self.vidmm.set_allocation_priority(&list).map_err(|error| invalid(error.to_string()))
+    }
+
+    /// `D3DKMTGetAllocationPriority`.
+    pub fn allocation_priorities(&self, numbers: &[u64]) -> Vec<u32> {
+        numbers.iter().map(|number| self.vidmm.allocation_priority(self.allocations[*number].vidmm)).collect()
+    }
+
+    /// `D3DKMTQueryAllocationResidency`.
+    // spec: memory §9.2
+    pub fn allocation_residency(&self, numbers: &[u64]) -> Vec<ResidencyStatus> {
+        let status = |number: &u64| match self.vidmm.location(self.allocations[*number].vidmm) {
+            Location::Memory => ResidencyStatus::ResidentInGpuMemory,
+            Location::System => ResidencyStatus::ResidentInSharedMemory,
+            Location::Nowhere => ResidencyStatus::NotResident,
+        };
+        numbers.iter().map(status).collect()
+    }
+
+    /// `D3DKMTUpdateAllocationProperty`: the driver is asked first; what changes counts from the next placement on, and
+    /// content that may not stay leaves now.
+    // spec: memory §2.8
+    pub fn update_allocation_property(
+        &mut self,
+        cx: &mut Cx<'_>,
+        paging_queue: u64,
+        number: u64,
+        request: PropertyRequest,
+    ) -> Result<Residency, Refusal> {
+        if request.mask.is_empty() || request.mask.bits() >> 4 != 0 || request.flags.bits() >> 2 != 0 {
+            return Err(invalid("property mask or flags: reserved bits, or nothing to change"));
+        }
+        let preferred_segment = ddi::SegmentPreference::from_bits(request.preferred_segment)
+            .ok_or_else(|| invalid("reserved bits of an order of preference"))?;
+        let allocation = &self.allocations[number];
+        let (id, device) = (allocation.vidmm, allocation.device);
+        let asked = ddi::UpdateAllocationProperty {
+            allocation: allocation.kmd,
+            supported_segments: request.supported_segments,
+            preferred_segment,
+            flags: UpdateAllocationPropertyFlags::from_bits_retain(request.flags.bits()),
+            mask: UpdateAllocationPropertyMask::from_bits_retain(request.mask.bits()),
+        };
+        let has = |flag: PropertyMask| request.mask.contains(flag);
+        let flag = |flag: PropertyFlags| request.flags.contains(flag);
+        let update = PropertyUpdate {
+            accessed_physically: has(PropertyMask::ACCESSED_PHYSICALLY)
+                .then(|| flag(PropertyFlags::ACCESSED_PHYSICALLY)),
+            supported_segments: has(PropertyMask::SUPPORTED_SEGMENT_SET).then_some(request.supported_segments),
+            preferred_segment: has(PropertyMask::PREFERRED_SEGMENT).then_some(preferred_segment),
+            unmoveable: has(PropertyMask::UNMOVEABLE).then(|| flag(PropertyFlags::UNMOVEABLE)),
+        };
+        self.vidmm.check_property(id, &update).map_err(|error| from_property(&error))?;
+        self.miniport.validate_update_allocation_property(asked).map_err(from_driver)?;
+        let process = self.devices[device].process;
+        let work = self.vidmm.update_property(id, update).map_err(|error| from_property(&error))?;
+        if work.is_some() {
+            let paging_fence_value = self.queue_work(cx, process, Some(paging_queue), work, Vec::new());
+            return Ok(Residency::Pending { paging_fence_value });
+        }
+        Ok(Residency::Resident)
+    }
+}
+
+// spec: memory §9.2
+fn from_property(error: &PropertyError) -> Refusal {
+    match error {
+        PropertyError::SegmentFull => no_memory(error.to_string()),
+        PropertyError::NotBuilt(_) => not_supported(error.to_string()),
+        _ => invalid(error.to_string()),
+    }
+}

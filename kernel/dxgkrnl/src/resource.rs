@@ -1,0 +1,172 @@
+//! Shared resources: how they are named, told about, opened by another device (memory §2.7). A resource lives as long as a
+//! device has it; a name alone does not keep it.
+
+use ddi::{OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData};
+use events::Event;
+use kmt_calls::{Refusal, ResourceInfo, ShareName};
+use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::object::{Allocation, NtShare, Resource};
+use crate::refusal::{from_driver, invalid, refuse};
+
+/// A global share handle has this bit, which no handle of a process has; below it the adapter and the resource.
+const GLOBAL: u32 = 1 << 31;
+/// Bits of a resource's number in a global share handle.
+const NUMBER_BITS: u32 = 24;
+
+/// What an open gave.
+pub struct Opened {
+    /// The device's resource.
+    pub resource: u64,
+    /// Its bindings with their private data.
+    pub allocations: Vec<(u64, Vec<u8>)>,
+    /// The driver's blob of the creation.
+    pub private_data: Vec<u8>,
+    /// The runtime's blob of the creation.
+    pub runtime_data: Vec<u8>,
+}
+
+impl Adapter {
+    /// The global share handle of a resource, if it is shared that way.
+    pub fn global_share(&self, resource: u64) -> RawHandle {
+        let number = self.resources[resource].body;
+        let body = &self.resource_bodies[number];
+        if !body.shared || body.by_nt_handle {
+            return RawHandle::NONE;
+        }
+        // CAST: checked at creation.
+        RawHandle(GLOBAL | self.index.0 << NUMBER_BITS | number as u32)
+    }
+
+    /// Whether another shared resource can be named.
+    pub fn can_share(&self) -> bool {
+        self.resource_bodies.next_number() < 1 << NUMBER_BITS && self.index.0 < 1 << (31 - NUMBER_BITS)
+    }
+
+    /// `D3DKMTShareObjects`.
+    // spec: memory §2.7
+    pub fn share_resource(&mut self, process: ProcessId, resource: u64) -> Result<u64, Refusal> {
+        let body = self.resources[resource].body;
+        if !self.resource_bodies[body].by_nt_handle {
+            return Err(invalid("the resource was not created with NtSecuritySharing"));
+        }
+        // The two halves keep handles of different adapters apart.
+        let number = self.nt_shares.insert(NtShare { process, body });
+        Ok(u64::from(self.index.0 + 1) << 32 | number)
+    }
+
+    /// Closes an NT handle of a process.
+    pub fn close_nt_share(&mut self, process: ProcessId, handle: u64) -> Result<(), Refusal> {
+        let number = handle & u64::from(u32::MAX);
+        if handle >> 32 != u64::from(self.index.0 + 1)
+            || self.nt_shares.get(number).is_none_or(|share| share.process != process)
+        {
+            return Err(no_such_nt_handle());
+        }
+        self.nt_shares.remove(number);
+        Ok(())
+    }
+
+    /// The NT handles of a process that has gone.
+    pub fn close_nt_shares_of(&mut self, process: ProcessId) {
+        let of_process = |(number, share): (u64, &NtShare)| (share.process == process).then_some(number);
+        let shares: Vec<u64> = self.nt_shares.iter().filter_map(of_process).collect();
+        for number in shares {
+            self.nt_shares.remove(number);
+        }
+    }
+
+    /// `D3DKMTQueryResourceInfo`.
+    // spec: memory §2.7
+    pub fn query_resource(&self, share: ShareName) -> Result<ResourceInfo, Refusal> {
+        let body = &self.resource_bodies[self.shared(share)?];
+        // CAST: each is bounded where the resource was created, the sum by LIST_MAX times PRIVATE_DATA_MAX.
+        let total: usize = body.members.iter().map(|id| self.bodies[id].private_data.len()).sum();
+        Ok(ResourceInfo {
+            allocations: body.members.len() as u32,
+            runtime_data_bytes: body.runtime_data.len() as u32,
+            private_data_bytes: body.private_data.len() as u32,
+            total_private_data_bytes: total as u32,
+        })
+    }
+
+    /// `D3DKMTOpenResource2`: the driver opens it for this device too, with private data that it can only read.
+    // spec: memory §2.7
+    pub fn open_resource(&mut self, cx: &mut Cx<'_>, device: u64, share: ShareName) -> Result<Opened, Refusal> {
+        let number = self.shared(share)?;
+        let body = &self.resource_bodies[number];
+        let members = body.members.clone();
+        let blobs: Vec<Vec<u8>> = members.iter().map(|id| self.bodies[id].private_data.clone()).collect();
+        let (private_data, runtime_data) = (body.private_data.clone(), body.runtime_data.clone());
+        let mut flags = OpenAllocationFlags::empty();
+        flags.set(OpenAllocationFlags::READ_ONLY, body.read_only);
+        let mut list: Vec<OpenAllocationInfo<'_>> = members
+            .iter()
+            .zip(&blobs)
+            .map(|(id, blob)| OpenAllocationInfo {
+                allocation: self.vidmm.kmd_handle(*id),
+                private_data: OpenPrivateData::ReadOnly(blob),
+                open: ddi::KmdOpenAllocation::default(),
+            })
+            .collect();
+        let kmd = self.devices[device].kmd;
+        let mut open = OpenAllocation { device: kmd, allocations: &mut list, private_data: &private_data, flags };
+        if !members.is_empty() {
+            self.miniport.open_allocation(&mut open).map_err(from_driver)?;
+        }
+        let opens: Vec<_> = list.into_iter().map(|opened| (opened.allocation, opened.open)).collect();
+        self.resource_bodies[number].holds += 1;
+        let resource = self.resources.insert(Resource { device, body: number, allocations: Vec::new() });
+        self.devices[device].resources.insert(resource);
+        let mut allocations = Vec::with_capacity(members.len());
+        for ((id, (kmd, open)), blob) in members.into_iter().zip(opens).zip(blobs) {
+            let binding =
+                self.allocations.insert(Allocation { device, vidmm: id, kmd, open, resource: Some(resource) });
+            let body = self.bodies.get_mut(&id).expect("a member lives");
+            (body.bindings, body.living) = (body.bindings + 1, body.living + 1);
+            self.devices[device].allocations.insert(binding);
+            self.resources[resource].allocations.push(binding);
+            let size_bytes = self.vidmm.allocation_bytes(id);
+            cx.emit(Event::AllocationCreated { device, allocation: binding, size_bytes });
+            allocations.push((binding, blob));
+        }
+        Ok(Opened { resource, allocations, private_data, runtime_data })
+    }
+
+    /// The resource of a name: it is shared this way, and somebody still has it whole.
+    fn shared(&self, share: ShareName) -> Result<u64, Refusal> {
+        let number = match share {
+            ShareName::Global(handle) => {
+                let of_this = handle.0 & GLOBAL != 0 && (handle.0 & !GLOBAL) >> NUMBER_BITS == self.index.0;
+                let number = u64::from(handle.0 & ((1 << NUMBER_BITS) - 1));
+                let named = |number: &u64| {
+                    self.resource_bodies.get(*number).is_some_and(|body| body.shared && !body.by_nt_handle)
+                };
+                Some(number).filter(|number| of_this && named(number))
+            }
+            .ok_or_else(|| invalid("no resource has this global share handle"))?,
+            ShareName::NtHandle(handle) => {
+                let share = self.nt_shares.get(handle & u64::from(u32::MAX));
+                let share = share.filter(|_| handle >> 32 == u64::from(self.index.0 + 1));
+                share.map(|share| share.body).ok_or_else(no_such_nt_handle)?
+            }
+        };
+        // A destroyed allocation that queued work still uses cannot be opened again.
+        let whole = |body: &crate::object::ResourceBody| {
+            body.members.iter().all(|id| self.bodies.get(id).is_some_and(|body| body.living > 0))
+        };
+        match self.resource_bodies.get(number) {
+            Some(body) if whole(body) && self.resources.iter().any(|(_, resource)| resource.body == number) => {
+                Ok(number)
+            }
+            _ => Err(invalid("the resource has been destroyed")),
+        }
+    }
+}
+
+// spec: memory §9.3: INVALID_HANDLE is for handles of the operating system
+fn no_such_nt_handle() -> Refusal {
+    refuse(NtStatus::INVALID_HANDLE, Blame::Caller, "no such NT handle")
+}

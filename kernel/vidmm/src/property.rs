@@ -1,0 +1,147 @@
+//! Properties of an allocation that can change after its creation (memory §2.8), and where it is for whoever asks
+//! (memory §9.2). Called by the kernel, which has asked the driver before.
+
+use ddi::{AllocationFlags, AllocationInfo, SegmentPreference};
+use wddm_types::SegmentSet;
+
+use crate::allocation::{self, AllocationError, Origin, Placement};
+use crate::paging::{Batch, Cause, Work};
+use crate::pin::PinError;
+use crate::slab::AllocationId;
+use crate::vidmm::VidMm;
+
+/// What changes; `None` stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PropertyUpdate {
+    /// Contiguous in memory segments.
+    pub accessed_physically: Option<bool>,
+    /// Where it may be.
+    pub supported_segments: Option<SegmentSet>,
+    /// Placement order.
+    pub preferred_segment: Option<SegmentPreference>,
+    /// Pinned where it is.
+    pub unmoveable: Option<bool>,
+}
+
+/// Why properties do not change; nothing has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PropertyError {
+    /// The new description breaks a rule.
+    #[error("the new properties: {0}")]
+    Rule(#[from] AllocationError),
+    /// It cannot be pinned.
+    #[error("it cannot become unmoveable: {0}")]
+    Pin(#[from] PinError),
+    /// It was unmoveable for another reason, or is not.
+    #[error("it is not unmoveable by this call")]
+    NotUnmoveable,
+    /// Its content would have to move and something holds it.
+    #[error("its content may not stay, and it is pinned or on a residency list")]
+    SegmentFull,
+    /// Another way.
+    #[error("{0} is not built")]
+    NotBuilt(&'static str),
+}
+
+/// Where an allocation is for the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Location {
+    /// Whole, in a memory segment.
+    Memory,
+    /// In system memory.
+    System,
+    /// Nowhere, or only a part of it.
+    Nowhere,
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Where an allocation is.
+    pub fn location(&self, id: AllocationId) -> Location {
+        match &self.allocations[id].placement {
+            Placement::Memory(..) if self.is_resident(id) => Location::Memory,
+            Placement::System(_) => Location::System,
+            Placement::Memory(..) | Placement::None => Location::Nowhere,
+        }
+    }
+
+    /// The description of an allocation as it counts.
+    pub fn info(&self, id: AllocationId) -> &AllocationInfo {
+        &self.allocations[id].info
+    }
+
+    /// Whether [`VidMm::update_property`] would succeed.
+    ///
+    /// # Errors
+    /// See [`PropertyError`].
+    pub fn check_property(&self, id: AllocationId, update: &PropertyUpdate) -> Result<(), PropertyError> {
+        self.changed(id, update).map(drop)
+    }
+
+    /// Changes properties. Content that may not stay where it is leaves now, and is placed anew with its next MakeResident.
+    ///
+    /// # Errors
+    /// See [`PropertyError`].
+    // spec: memory §2.8
+    pub fn update_property(
+        &mut self,
+        id: AllocationId,
+        update: PropertyUpdate,
+    ) -> Result<Option<Work<F>>, PropertyError> {
+        let (info, leaves) = self.changed(id, &update)?;
+        if update.unmoveable == Some(true) && !self.allocations[id].unmoveable {
+            self.pin(id)?;
+            self.allocations[id].unmoveable = true;
+        }
+        if update.unmoveable == Some(false) && self.allocations[id].unmoveable {
+            self.allocations[id].unmoveable = false;
+            self.unpin(id);
+        }
+        let mut batch = Batch::new(self.serial + 1);
+        if leaves {
+            self.withdraw(id, Cause::Evict, &mut batch);
+        }
+        self.allocations[id].info = info;
+        Ok(self.finish(batch, false))
+    }
+
+    /// The new description, and whether the content has to leave.
+    fn changed(&self, id: AllocationId, update: &PropertyUpdate) -> Result<(AllocationInfo, bool), PropertyError> {
+        let allocation = &self.allocations[id];
+        let mut info = allocation.info;
+        if let Some(set) = update.supported_segments {
+            (info.supported_segments, info.read_segments) = (set, set);
+        }
+        if let Some(preferred) = update.preferred_segment {
+            info.preferred_segment = preferred;
+        }
+        if let Some(physically) = update.accessed_physically {
+            info.flags.set(AllocationFlags::ACCESSED_PHYSICALLY, physically);
+        }
+        let existing = allocation.foreign.then(|| allocation.backing.clone());
+        let origin = Origin { primary: allocation.primary, existing };
+        let (info, pages) = allocation::check(info, &origin, self.model, &self.segments)?;
+        if pages != allocation.pages {
+            return Err(PropertyError::NotBuilt("another size for the pages of other segments"));
+        }
+        if update.unmoveable == Some(true) && allocation.offer.is_some() {
+            return Err(PropertyError::Pin(PinError::Offered));
+        }
+        if update.unmoveable == Some(true) && !self.is_resident(id) {
+            return Err(PropertyError::Pin(PinError::NotResident));
+        }
+        let physically = AllocationFlags::ACCESSED_PHYSICALLY;
+        let becomes_contiguous = info.flags.contains(physically) != allocation.info.flags.contains(physically);
+        let leaves = match &allocation.placement {
+            Placement::None => false,
+            Placement::Memory(segment, _) => becomes_contiguous || !info.supported_segments.contains(*segment),
+            Placement::System(_) => {
+                becomes_contiguous || !info.supported_segments.iter().any(|id| self.segment(id).is_aperture())
+            }
+        };
+        let stays = allocation.count > 0 || allocation.pins > 0 || update.unmoveable == Some(true);
+        if leaves && stays {
+            return Err(PropertyError::SegmentFull);
+        }
+        Ok((info, leaves))
+    }
+}

@@ -1,0 +1,50 @@
+//! Allocations that several devices have open (memory §2.7): one of them goes, the others stay. Counts are per device,
+//! addresses per process, the backing store is one. Called by the kernel, which counts the openings.
+
+use wddm_types::{PageRun, Pages};
+
+use crate::paging::{Batch, Work};
+use crate::slab::{AllocationId, DeviceId, SpaceId};
+use crate::vidmm::VidMm;
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// A device that had the allocation open has closed it, its last use is over. Its counts go; with the last device of
+    /// a process (`unmap`) the addresses there too (memory §6.2). `heir`: one that still has it open, and owns it from
+    /// now on.
+    // spec: memory §2.7, memory §10.1
+    pub fn leave_allocation(
+        &mut self,
+        id: AllocationId,
+        device: DeviceId,
+        heir: DeviceId,
+        unmap: bool,
+    ) -> Option<Work<F>> {
+        let mut batch = Batch::new(self.serial + 1);
+        if let Some(count) = self.devices[device].counts.remove(&id) {
+            self.remove_holder(id, device);
+            self.release(id, count, &[]);
+        }
+        self.devices[device].postponed.retain(|step| step.allocation() != id);
+        if unmap {
+            let space = self.devices[device].space;
+            let there: Vec<(SpaceId, u64)> =
+                self.allocations[id].mappings.iter().copied().filter(|(mapped, _)| *mapped == space).collect();
+            for (space, first) in there {
+                let count = Pages(self.spaces[space].mapped[&first].pages);
+                self.unmap(space, PageRun { first, count }, &mut batch);
+            }
+        }
+        if self.allocations[id].owner == device {
+            self.devices[device].owned.remove(&id);
+            self.devices[heir].owned.insert(id);
+            self.allocations[id].owner = heir;
+        }
+        self.finish(batch, false)
+    }
+
+    /// Its only device says that nothing uses it (AssumeNotInUse): nobody waits for uses that were told before.
+    // spec: memory §6.2
+    pub fn assume_not_in_use(&mut self, id: AllocationId) {
+        self.allocations[id].last_use.clear();
+    }
+}
