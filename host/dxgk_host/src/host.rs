@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ddi::Miniport;
 use device_port::{Clocked, DevicePort, InterruptPin};
-use dxgkrnl::{AdapterConfig, AdapterCounters, Answer, CpuCache, Cx, Effect, Machine, StartError, Token};
+use dxgkrnl::{AdapterConfig, AdapterCounters, AdapterDescription, Answer, CpuCache, Cx, Effect, Machine, StartError, Token};
 use events::Tracer;
 use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
 use kmt_link::CpuMapping;
@@ -286,6 +286,11 @@ impl Host {
     /// What the kernel has counted.
     pub fn counters(&self) -> AdapterCounters {
         lock(&self.state).machine.counters(ADAPTER).unwrap_or_default()
+    }
+
+    /// The adapter as it started.
+    pub fn describe(&self) -> AdapterDescription {
+        lock(&self.state).machine.describe(ADAPTER).expect("the adapter has started")
     }
 
     /// The adapter's LUID.

@@ -131,6 +131,7 @@ pub struct Adapter {
     pub miniport: Box<dyn Miniport>,
     pub features: Features,
     pub nodes: Vec<ddi::NodeMetadata>,
+    pub reported: crate::description::Reported,
     pub vidmm: VidMm<FenceId>,
     pub vidsch: VidSch<Payload, FenceId>,
     pub waits: Fences<Waiter>,

@@ -11,6 +11,7 @@ use wddm_types::{AdapterIndex, Luid, ProcessId};
 
 use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
 use crate::cpu_mapping::{self, MappingChange};
+use crate::description::AdapterDescription;
 use crate::object::{CLASS_MAX, Process, Terms};
 use crate::start::StartError;
 
@@ -242,6 +243,11 @@ impl Machine {
     /// An adapter's LUID.
     pub fn luid(&self, adapter: AdapterIndex) -> Option<Luid> {
         self.adapters.get(adapter.0 as usize).map(|adapter| adapter.luid)
+    }
+
+    /// An adapter as it started.
+    pub fn describe(&mut self, adapter: AdapterIndex) -> Option<AdapterDescription> {
+        self.adapters.get_mut(adapter.0 as usize).map(Adapter::description)
     }
 
     /// What an adapter has counted.

@@ -18,6 +18,7 @@ use vidsch::{Limits, VidSch};
 use wddm_types::{AdapterIndex, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
+use crate::description::Reported;
 use crate::driver_host::{DriverHost, KernelPages};
 use crate::features::Features;
 use crate::machine::Cx;
@@ -121,6 +122,16 @@ impl Adapter {
                 return Err(error);
             }
         };
+        let caps = miniport.adapter_caps();
+        let reported = Reported {
+            driver_model: caps.driver_model,
+            ddi_version: caps.ddi_version,
+            memory_caps: caps::memory_caps(miniport.as_mut()),
+            levels: description.levels,
+            mmu: description.mmu,
+            paging_buffer: description.paging_buffer,
+            paging_node: description.paging_node.0,
+        };
         let system = ProcessOnAdapter {
             space,
             kmd,
@@ -137,6 +148,7 @@ impl Adapter {
             miniport,
             features,
             nodes: description.nodes,
+            reported,
             vidmm,
             vidsch: VidSch::new(Limits { packets_per_queue: PACKETS_PER_QUEUE }),
             waits: Fences::new(),

@@ -52,7 +52,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// The group that a segment's flags name; without a name memory is local and the aperture is not.
-    pub(crate) fn group_of(&self, segment: SegmentId) -> SegmentGroup {
+    pub fn group_of(&self, segment: SegmentId) -> SegmentGroup {
         let segment = self.segment(segment);
         let flags = segment.descriptor.flags;
         let named_local = flags.contains(SegmentFlags::LOCAL_BUDGET_GROUP);

@@ -23,10 +23,21 @@ pub struct Arguments {
 pub enum Command {
     /// Replay a recorded workload against a memory size and say what moved, why, and who waited.
     Run(RunArguments),
-    /// List the adapter profiles.
-    Adapters,
+    /// List the adapter profiles, or start one and say what it has: segments, memory, engines, capabilities.
+    Adapters(AdaptersArguments),
     /// Measure this build against peers and limits of this machine.
     Bench(BenchArguments),
+}
+
+/// Arguments of `adapters`.
+#[derive(Debug, Args)]
+pub struct AdaptersArguments {
+    /// The profile to be started [default: list all]
+    #[arg(value_name = "PROFILE")]
+    pub profile: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `bench`.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
 
+use crate::adapters::adapters;
 use crate::arguments::{Arguments, Command, default_run};
 use crate::error::RunError;
 use crate::progress::Progress;
@@ -21,7 +22,7 @@ pub fn enter() -> ExitCode {
     let done = match arguments.command {
         None => run_command::prepare_default_folder().and_then(|()| run_here(default_run())),
         Some(Command::Run(run)) => run.options().and_then(run_here),
-        Some(Command::Adapters) => run::adapters().map(print_lines),
+        Some(Command::Adapters(asked)) => adapters(asked.profile.as_deref(), asked.json).map(print),
         Some(Command::Bench(bench)) => run::measure(bench.smoke).map(|()| 0),
     };
     match done {
@@ -48,7 +49,7 @@ fn run_here(options: run::RunOptions) -> Result<u8, RunError> {
     run_command::run(&options, &Progress::on_stderr(), &cancel, &mut std::io::stdout())
 }
 
-fn print_lines(lines: Vec<String>) -> u8 {
-    lines.iter().for_each(|line| println!("{line}"));
+fn print(text: String) -> u8 {
+    print!("{text}");
     0
 }

@@ -7,6 +7,7 @@
 //! ```text
 //! main → entry → arguments            words become options, or a refusal
 //!          │
+//!          ├→ adapters             what a profile has, asked of the started kernel
 //!          └→ run_command → output    places for files, judged before the run
 //!                 │       → run       the seam to the kernel; → progress while it works
 //!                 │       → table     the terminal
@@ -14,6 +15,7 @@
 //! ```
 //! It is a library so that examples and tests reach it; it promises nothing to anybody but the binary.
 
+pub mod adapters;
 pub mod arguments;
 pub mod entry;
 pub mod error;

@@ -13,7 +13,7 @@ pub use share::{Priority, Share, Terms};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use dxgk_host::{Host, PROFILES, Profile};
+use dxgk_host::Host;
 use events::Move;
 use replay::{DriveError, DriveOptions, Observer, ResidencyPolicy};
 
@@ -109,15 +109,6 @@ pub fn execute(options: &RunOptions, progress: &Progress, cancel: &AtomicBool) -
 fn title(workloads: &[(replay::Workload, Terms)]) -> String {
     let names: Vec<&str> = workloads.iter().map(|(workload, _)| workload.name()).collect();
     names.join(" + ")
-}
-
-/// The adapter profiles, one line each: name, what it is.
-///
-/// # Errors
-/// None: the profiles are built in.
-pub fn adapters() -> Result<Vec<String>, RunError> {
-    let line = |profile: &Profile| format!("{:14} {}", profile.name, profile.description);
-    Ok(PROFILES.iter().map(line).collect())
 }
 
 /// Measures this build against peers and limits of this machine and prints the table.

@@ -1,0 +1,131 @@
+//! An adapter as it started, for people who look at it: segments, totals, address translation, engines, capabilities. It
+//! shows what is; nobody decides anything by it. Asked by whoever embeds the kernel.
+
+use ddi::{
+    CpuHostAperture, DdiVersion, DriverModel, FeatureId, GpuMmuCaps, NodeMetadata, PageTableLevelDesc,
+    PagingBufferInfo, SegmentFlags, VidMmCaps,
+};
+use vidmm::{MemoryTotals, Segment, SegmentGroup};
+use wddm_types::{PageRun, SegmentId};
+
+use crate::adapter::Adapter;
+
+/// What start has learned of the driver and what stays true until it stops.
+#[derive(Clone, Debug)]
+pub struct Reported {
+    /// Its generation.
+    pub driver_model: DriverModel,
+    /// Its interface version.
+    pub ddi_version: DdiVersion,
+    /// The memory manager's capabilities, those of the facets included.
+    pub memory_caps: VidMmCaps,
+    /// How addresses are translated, leaf first; empty without GPU virtual addresses.
+    pub levels: Vec<PageTableLevelDesc>,
+    /// Bits and widths of the same.
+    pub mmu: GpuMmuCaps,
+    /// The paging buffers.
+    pub paging_buffer: PagingBufferInfo,
+    /// Which node runs them.
+    pub paging_node: u16,
+}
+
+/// One segment.
+#[derive(Clone, Debug)]
+pub struct SegmentReport {
+    /// Its number.
+    pub id: SegmentId,
+    /// Address space only.
+    pub aperture: bool,
+    /// The flags as the driver said them.
+    pub flags: SegmentFlags,
+    /// Of these, the ones that mean nothing on this kind of segment.
+    pub ignored: SegmentFlags,
+    /// GPU address of its first byte.
+    pub base_address: u64,
+    /// Bytes.
+    pub size_bytes: u64,
+    /// Most bytes mapped at once; of memory segments their size.
+    pub commit_limit_bytes: u64,
+    /// Bytes that allocations can have.
+    pub capacity_bytes: u64,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Bus address of its first byte, where the CPU reaches it linearly.
+    pub bus_address: Option<u64>,
+    /// The CPU's window, where it has one.
+    pub host_aperture: Option<CpuHostAperture>,
+    /// Whose budget it counts in: the local group, else the other one.
+    pub local: bool,
+    /// Its banks in pages.
+    pub banks: Vec<PageRun>,
+    /// Pages that nobody may have.
+    pub invalid: Vec<PageRun>,
+}
+
+/// An adapter.
+#[derive(Clone, Debug)]
+pub struct AdapterDescription {
+    /// For people.
+    pub name: String,
+    /// What its driver said.
+    pub reported: Reported,
+    /// Its segments, number 1 first.
+    pub segments: Vec<SegmentReport>,
+    /// Its memory as a whole.
+    pub totals: MemoryTotals,
+    /// Its engines.
+    pub nodes: Vec<NodeMetadata>,
+    /// Features with their versions; 0: off.
+    pub features: Vec<(&'static str, u16)>,
+    /// What its driver can do beside, by name.
+    pub facets: Vec<&'static str>,
+}
+
+impl Adapter {
+    /// The adapter as it started.
+    pub fn description(&mut self) -> AdapterDescription {
+        let named = [
+            ("HWSCH", FeatureId::HWSCH),
+            ("NATIVE_FENCE", FeatureId::NATIVE_FENCE),
+            ("USER_MODE_SUBMISSION", FeatureId::USER_MODE_SUBMISSION),
+        ];
+        let facets = [
+            ("GPU virtual addresses", self.miniport.gpu_va().is_some()),
+            ("hardware queues", self.miniport.hardware_queues().is_some()),
+            ("native fences", self.miniport.native_fences().is_some()),
+            ("doorbells", self.miniport.doorbells().is_some()),
+            ("CPU host aperture", self.miniport.cpu_host_aperture().is_some()),
+            ("swizzling ranges", self.miniport.swizzling().is_some()),
+        ];
+        AdapterDescription {
+            name: self.config.name.clone(),
+            reported: self.reported.clone(),
+            segments: self.vidmm.segments().iter().map(|segment| self.segment_report(segment)).collect(),
+            totals: self.vidmm.totals(),
+            nodes: self.nodes.clone(),
+            features: named.map(|(name, feature)| (name, self.features.state(feature).version)).to_vec(),
+            facets: facets.into_iter().filter(|(_, there)| *there).map(|(name, _)| name).collect(),
+        }
+    }
+
+    fn segment_report(&self, segment: &Segment) -> SegmentReport {
+        let said = &segment.descriptor;
+        let banks = segment.banks.iter().flat_map(|table| (1..).map_while(|bank| table.window(bank)));
+        SegmentReport {
+            id: segment.id,
+            aperture: segment.is_aperture(),
+            flags: segment.reported,
+            ignored: segment.reported - said.flags,
+            base_address: said.base_address,
+            size_bytes: said.size_bytes,
+            commit_limit_bytes: if segment.is_aperture() { said.commit_limit_bytes } else { said.size_bytes },
+            capacity_bytes: segment.capacity_bytes(),
+            page_bytes: segment.page_bytes(),
+            bus_address: segment.bus_address(0),
+            host_aperture: segment.host_aperture(),
+            local: self.vidmm.group_of(segment.id) == SegmentGroup::Local,
+            banks: banks.collect(),
+            invalid: said.invalid_runs().collect(),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `openwddm adapters`: the profiles in a line each, or one adapter in full, started and asked: segments, totals, address
+//! translation, engines, capabilities. It runs nothing on it. Called by `entry`; `text` and `json` are its two forms.
+
+mod json;
+mod text;
+
+use dxgk_host::{Host, HostConfig, Mode, PROFILES, Profile};
+use dxgkrnl::AdapterDescription;
+
+use crate::error::RunError;
+
+/// What `adapters` prints.
+///
+/// # Errors
+/// [`RunError::Argument`] for a profile that there is not, [`RunError::Kernel`] for one that does not start.
+pub fn adapters(profile: Option<&str>, as_json: bool) -> Result<String, RunError> {
+    let Some(name) = profile else {
+        return Ok(if as_json { json::list(PROFILES) } else { text::list(PROFILES) });
+    };
+    let profile = Profile::named(name).ok_or_else(|| unknown(name))?;
+    let described = describe(profile)?;
+    Ok(if as_json { json::adapter(profile, &described) } else { text::adapter(profile, &described) })
+}
+
+/// Starts the adapter without storing a byte and asks the kernel what it is.
+fn describe(profile: &Profile) -> Result<AdapterDescription, RunError> {
+    let host = Host::start(HostConfig::new(profile, Mode::Virtual { stored: false }));
+    let host = host.map_err(|error| RunError::Kernel {
+        problem: format!("the adapter {} did not start: {error}", profile.name),
+        remedy: "`openwddm adapters` lists the others".to_owned(),
+    })?;
+    Ok(host.describe())
+}
+
+/// No profile has this name.
+pub fn unknown(name: &str) -> RunError {
+    let known: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
+    RunError::Argument {
+        argument: name.to_owned(),
+        problem: "no profile has this name".to_owned(),
+        remedy: format!("give one of {}; `openwddm adapters` says what they are", known.join(", ")),
+    }
+}
+
+/// Names of flags in the order of their bits.
+fn names<F: bitflags::Flags>(flags: F) -> Vec<&'static str> {
+    flags.iter_names().map(|(name, _)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_profile_says_what_it_is_or_why_it_does_not_start() {
+        // spec: memory §1.1, memory §1.12
+        // seed: M01 M02
+        let list = adapters(None, false).unwrap();
+        for profile in PROFILES {
+            assert!(list.contains(profile.name) && list.contains(profile.description));
+            match (adapters(Some(profile.name), false), adapters(Some(profile.name), true)) {
+                (Ok(text), Ok(json)) => {
+                    for word in ["segments", "memory", "engines", "flags", "page", "CPU", "budget"] {
+                        assert!(text.contains(word), "{word} in\n{text}");
+                    }
+                    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+                    assert_eq!(value["profile"], profile.name);
+                    assert!(!value["segments"].as_array().unwrap().is_empty());
+                }
+                (Err(text), Err(json)) => {
+                    assert_eq!(text.to_string(), json.to_string());
+                    assert!(text.to_string().contains("not supported"), "{text}");
+                }
+                (text, json) => panic!("both or neither: {text:?} {json:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_profile_that_there_is_not_is_refused_with_those_that_there_are() {
+        let error = adapters(Some("nonsense"), false).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("discrete-4k"), "{error}");
+    }
+
+    #[test]
+    fn the_integrated_gpu_has_no_memory_of_its_own_and_the_small_bar_a_window() {
+        // spec: memory §1.6, memory §1.7
+        let integrated = adapters(Some("integrated"), false).unwrap();
+        assert!(integrated.contains("APERTURE") && integrated.contains("system memory"), "{integrated}");
+        let window = adapters(Some("small-bar"), false).unwrap();
+        assert!(window.contains("SUPPORTS_CPU_HOST_APERTURE") && window.contains("window of 4,096 pages"), "{window}");
+    }
+}

@@ -1,0 +1,87 @@
+//! An adapter as programs read it. The names are described in JSON.md and stay.
+
+use dxgk_host::Profile;
+use dxgkrnl::{AdapterDescription, SegmentReport};
+use serde_json::{Value, json};
+use wddm_types::{PAGE_BYTES, PageRun};
+
+use super::names;
+
+/// The profiles.
+pub fn list(profiles: &[Profile]) -> String {
+    let one = |profile: &Profile| json!({ "profile": profile.name, "description": profile.description });
+    written(&Value::Array(profiles.iter().map(one).collect()))
+}
+
+/// One adapter in full.
+pub fn adapter(profile: &Profile, adapter: &AdapterDescription) -> String {
+    let said = &adapter.reported;
+    let features = adapter.features.iter().map(|(name, version)| ((*name).to_owned(), json!(version)));
+    let nodes = adapter.nodes.iter().map(|node| {
+        json!({
+            "name": node.name,
+            "user_mode_submission": node.user_mode_submission,
+            "max_in_flight_buffers": node.max_in_flight_buffers,
+        })
+    });
+    let levels = said.levels.iter().map(|level| {
+        json!({
+            "index_bits": level.index_bits,
+            "table_bytes": level.size_bytes,
+            "alignment_bytes": level.alignment_bytes,
+            "segment": level.segment.0,
+            "paging_process_segment": level.paging_process_segment.0,
+        })
+    });
+    written(&json!({
+        "profile": profile.name,
+        "description": profile.description,
+        "driver_model": format!("{:?}", said.driver_model),
+        "ddi_version": said.ddi_version.0,
+        "memory_caps": names(said.memory_caps),
+        "facets": adapter.facets,
+        "features": features.collect::<serde_json::Map<_, _>>(),
+        "dedicated_video_bytes": adapter.totals.dedicated_video_bytes,
+        "dedicated_system_bytes": adapter.totals.dedicated_system_bytes,
+        "shared_bytes": adapter.totals.shared_bytes,
+        "total_bytes": adapter.totals.video_bytes(),
+        "system_for_graphics_bytes": adapter.totals.system_for_graphics_bytes,
+        "paging_buffer_bytes": said.paging_buffer.size_bytes,
+        "paging_buffer_segment": said.paging_buffer.segment.0,
+        "paging_node": said.paging_node,
+        "segments": adapter.segments.iter().map(segment).collect::<Vec<_>>(),
+        "virtual_address_bits": said.mmu.virtual_address_bits,
+        "mmu_flags": names(said.mmu.flags),
+        "levels": levels.collect::<Vec<_>>(),
+        "nodes": nodes.collect::<Vec<_>>(),
+    }))
+}
+
+fn segment(segment: &SegmentReport) -> Value {
+    json!({
+        "id": segment.id.0,
+        "kind": if segment.aperture { "aperture" } else { "memory" },
+        "flags": names(segment.flags),
+        "ignored_flags": names(segment.ignored),
+        "base_address": segment.base_address,
+        "size_bytes": segment.size_bytes,
+        "commit_limit_bytes": segment.commit_limit_bytes,
+        "capacity_bytes": segment.capacity_bytes,
+        "page_bytes": segment.page_bytes,
+        "bus_address": segment.bus_address,
+        "cpu_window_pages": segment.host_aperture.map(|window| window.size_in_pages),
+        "budget_group": if segment.local { "local" } else { "non-local" },
+        "banks": segment.banks.iter().map(run).collect::<Vec<_>>(),
+        "invalid": segment.invalid.iter().map(run).collect::<Vec<_>>(),
+    })
+}
+
+fn run(run: &PageRun) -> Value {
+    json!({ "offset_bytes": run.first * PAGE_BYTES, "bytes": run.count.bytes() })
+}
+
+fn written(value: &Value) -> String {
+    // PANIC: a value of ours has string keys only.
+    let text = serde_json::to_string_pretty(value).expect("a JSON value is written");
+    format!("{text}\n")
+}

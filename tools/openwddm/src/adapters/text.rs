@@ -1,0 +1,168 @@
+//! An adapter as people read it. Numbers come from the kernel's description; nothing is computed here but units.
+
+use std::fmt::Write;
+
+use dxgk_host::Profile;
+use dxgkrnl::{AdapterDescription, SegmentReport};
+use wddm_types::{PageRun, SegmentId};
+
+use super::names;
+use crate::units::{bytes, bytes_exact, grouped};
+
+/// One line for each profile.
+pub fn list(profiles: &[Profile]) -> String {
+    let width = profiles.iter().map(|profile| profile.name.len()).max().unwrap_or(0);
+    let line = |profile: &Profile| format!("{:width$}  {}\n", profile.name, profile.description);
+    profiles.iter().map(line).collect()
+}
+
+/// One adapter in full.
+pub fn adapter(profile: &Profile, adapter: &AdapterDescription) -> String {
+    let mut sheet = Sheet::default();
+    let said = &adapter.reported;
+    sheet.text += &format!("{}: {}\n\n", adapter.name, profile.description);
+    sheet.row("driver", format!("{:?}, interface version {}", said.driver_model, said.ddi_version));
+    sheet.row("memory caps", list_or_none(&names(said.memory_caps)));
+    sheet.row("facets", list_or_none(&adapter.facets));
+    let features = adapter.features.iter().map(|(name, version)| match version {
+        0 => format!("{name} off"),
+        version => format!("{name} version {version}"),
+    });
+    sheet.row("features", features.collect::<Vec<_>>().join(", "));
+    totals(&mut sheet, adapter);
+    sheet.head("segments");
+    adapter.segments.iter().for_each(|segment| one_segment(&mut sheet, segment));
+    translation(&mut sheet, adapter);
+    engines(&mut sheet, adapter);
+    sheet.text
+}
+
+fn totals(sheet: &mut Sheet, adapter: &AdapterDescription) {
+    sheet.head("memory");
+    let totals = &adapter.totals;
+    sheet.row("dedicated video", bytes_exact(totals.dedicated_video_bytes));
+    sheet.row("dedicated system", bytes_exact(totals.dedicated_system_bytes));
+    sheet.row("shared", format!("{}, the most that apertures map", bytes_exact(totals.shared_bytes)));
+    sheet.row("total", bytes_exact(totals.video_bytes()));
+    sheet.row("system for graphics", bytes_exact(totals.system_for_graphics_bytes));
+    let paging = adapter.reported.paging_buffer;
+    let size = bytes(u64::from(paging.size_bytes));
+    sheet.row("paging buffers", format!("{size} each, in {}", place(paging.segment)));
+}
+
+fn one_segment(sheet: &mut Sheet, segment: &SegmentReport) {
+    let kind = if segment.aperture { "aperture" } else { "memory" };
+    sheet.text += &format!("  {} {kind}\n", segment.id.0);
+    sheet.deep("flags", list_or_none(&names(segment.flags)));
+    if !segment.ignored.is_empty() {
+        sheet.deep("without meaning", names(segment.ignored).join(" "));
+    }
+    sheet.deep("base address", format!("{:#x}", segment.base_address));
+    sheet.deep("size", bytes_exact(segment.size_bytes));
+    if segment.aperture {
+        sheet.deep("commit limit", bytes_exact(segment.commit_limit_bytes));
+    }
+    sheet.deep("for allocations", bytes_exact(segment.capacity_bytes));
+    sheet.deep("page", bytes(segment.page_bytes));
+    sheet.deep("CPU access", cpu_access(segment));
+    sheet.deep("budget group", if segment.local { "local" } else { "non-local" }.to_owned());
+    if !segment.banks.is_empty() {
+        sheet.deep("banks", segment.banks.iter().map(run).collect::<Vec<_>>().join(", "));
+    }
+    if !segment.invalid.is_empty() {
+        sheet.deep("nobody's", segment.invalid.iter().map(run).collect::<Vec<_>>().join(", "));
+    }
+}
+
+fn cpu_access(segment: &SegmentReport) -> String {
+    match (segment.aperture, segment.bus_address, segment.host_aperture) {
+        (true, ..) => "through the system pages behind it".to_owned(),
+        (_, Some(address), _) => format!("linear, from bus address {address:#x}"),
+        (_, _, Some(window)) => {
+            let pages = u64::from(window.size_in_pages);
+            let size = bytes(pages * segment.page_bytes);
+            format!("window of {} pages ({size}) at {:#x}", grouped(pages), window.physical_address)
+        }
+        _ => "none: content is locked in system memory".to_owned(),
+    }
+}
+
+fn translation(sheet: &mut Sheet, adapter: &AdapterDescription) {
+    let said = &adapter.reported;
+    sheet.head("address translation");
+    if said.levels.is_empty() {
+        sheet.row("levels", "none: engines use physical addresses".to_owned());
+        return;
+    }
+    sheet.row("addresses", format!("{} bits, {} levels", said.mmu.virtual_address_bits, said.levels.len()));
+    sheet.row("flags", list_or_none(&names(said.mmu.flags)));
+    sheet.row("tables written", format!("{:?}", said.mmu.update_mode));
+    let mut shift = 12;
+    for (number, level) in said.levels.iter().enumerate() {
+        let covers = bytes(1u64.checked_shl(shift).unwrap_or(u64::MAX));
+        let what = format!(
+            "{} entries of {covers}, tables of {} in {}",
+            grouped(1u64.checked_shl(level.index_bits).unwrap_or(0)),
+            bytes(u64::from(level.size_bytes)),
+            place(level.segment),
+        );
+        let name = match number {
+            0 => "level 0 (leaf)".to_owned(),
+            last if last + 1 == said.levels.len() => format!("level {last} (root)"),
+            number => format!("level {number}"),
+        };
+        sheet.row(&name, what);
+        shift += level.index_bits;
+    }
+}
+
+fn engines(sheet: &mut Sheet, adapter: &AdapterDescription) {
+    sheet.head("engines");
+    for (number, node) in adapter.nodes.iter().enumerate() {
+        let mut what = vec![node.name.to_owned()];
+        if node.user_mode_submission {
+            what.push("user-mode submission".to_owned());
+        }
+        what.push(match node.max_in_flight_buffers {
+            0 => "buffers in flight without limit".to_owned(),
+            limit => format!("{limit} buffers in flight"),
+        });
+        if number == usize::from(adapter.reported.paging_node) {
+            what.push("runs paging".to_owned());
+        }
+        sheet.row(&format!("node {number}"), what.join(", "));
+    }
+}
+
+fn place(segment: SegmentId) -> String {
+    if segment.is_system() { "system memory".to_owned() } else { format!("segment {}", segment.0) }
+}
+
+fn run(run: &PageRun) -> String {
+    format!("{} from page {}", bytes(run.count.bytes()), grouped(run.first))
+}
+
+fn list_or_none(names: &[&str]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(" ") }
+}
+
+/// Lines in the making.
+#[derive(Default)]
+struct Sheet {
+    text: String,
+}
+
+impl Sheet {
+    fn head(&mut self, name: &str) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.text, "\n{name}");
+    }
+
+    fn row(&mut self, name: &str, what: String) {
+        let _ = writeln!(self.text, "  {name:<20} {what}");
+    }
+
+    fn deep(&mut self, name: &str, what: String) {
+        let _ = writeln!(self.text, "    {name:<18} {what}");
+    }
+}
