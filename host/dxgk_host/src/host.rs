@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use ddi::Miniport;
 use device_port::{Clocked, DevicePort, InterruptPin};
-use dxgkrnl::{AdapterConfig, AdapterCounters, AdapterDescription, Answer, CpuCache, Cx, Effect, Machine, StartError, Token};
+use dxgkrnl::{
+    AdapterConfig, AdapterCounters, AdapterDescription, Answer, CpuCache, Cx, Effect, Machine, StartError, Token,
+};
 use events::Tracer;
 use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
 use kmt_link::CpuMapping;
