@@ -267,6 +267,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let ranked = segment.victims.up_to(tier).filter(|_| !self.alone);
         let mut victims: Vec<(usize, AllocationId)> = ranked.collect();
         victims.extend(suspended.map(|id| (suspended_tier(self.mm.allocations[id].band), id)));
+        victims.retain(|(of, _)| *of <= tier);
         victims.sort_by_key(|(tier, _)| *tier);
         let spared = |victim: &AllocationId| !self.wanted.contains(victim) && !room.given.contains(victim);
         let mut victims = victims.into_iter().map(|(_, id)| id).filter(spared);
