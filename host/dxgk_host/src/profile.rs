@@ -107,6 +107,16 @@ pub const PROFILES: &[Profile] = &[
         call_ns: 500,
     },
     Profile {
+        name: "by-address",
+        description: "discrete-64k with a driver that pages by GPU virtual address and maps its aperture by device pages",
+        driver: KmdConfig { paging_by_gpu_va: true, map_aperture2: true, ..KmdConfig::DEFAULT },
+        vram_bytes: 8 << 30,
+        aperture_bytes: 256 << 20,
+        timing: MIDDLE,
+        call_ns: 500,
+        io_coherent: true,
+    },
+    Profile {
         name: "wddm1-banks",
         description: "a WDDM 1.3 GPU: four banks, no GPU virtual addresses",
         driver: KmdConfig { driver_model: DriverModel::Wddm1, banks: 4, ..SMALL_PAGES },

@@ -72,6 +72,15 @@ pub(crate) enum Placement {
     System(Option<PageRun>),
 }
 
+/// Whether a context allocation has its first content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContextContent {
+    /// The driver has not been asked yet.
+    Missing,
+    /// It is kept like any other content.
+    There,
+}
+
 /// One allocation.
 #[derive(Debug)]
 pub(crate) struct Allocation<F> {
@@ -111,6 +120,8 @@ pub(crate) struct Allocation<F> {
     pub last_use: Vec<FencePoint<F>>,
     /// Where it is mapped: space and first page.
     pub mappings: BTreeSet<(SpaceId, u64)>,
+    /// It belongs to a context or device of the driver's own making (memory §7.5).
+    pub context: Option<ContextContent>,
     pub locks: Locks,
     /// Serial of the last work that touched its content or backing store.
     pub last_work: u64,

@@ -25,6 +25,7 @@
 
 mod allocation;
 mod budget;
+mod context;
 mod entry;
 mod extent;
 mod host_aperture;

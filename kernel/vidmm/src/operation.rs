@@ -97,6 +97,26 @@ pub enum Operation {
         /// System physical address of the dummy page.
         dummy_page: u64,
     },
+    /// First content of a context allocation (INIT_CONTEXT_RESOURCE).
+    InitContext {
+        /// The driver's own handle.
+        allocation: KmdAllocation,
+        /// Where it is; 0: in system memory.
+        segment: SegmentId,
+        /// Its pages there.
+        pages: Vec<PageRun>,
+        /// The CPU may write it all its life (CpuVisible, Protected, aperture segments only).
+        cpu_visible: bool,
+    },
+    /// The driver changes a context allocation (UPDATE_CONTEXT_ALLOCATION).
+    UpdateContext {
+        /// Where it is; 0: in system memory.
+        segment: SegmentId,
+        /// Its pages there.
+        pages: Vec<PageRun>,
+        /// What the driver gave, unread.
+        private_data: Vec<u8>,
+    },
     /// Tells the driver that a range of an allocation with NotifyEviction is about to leave system memory.
     NotifyEviction {
         /// Which.

@@ -11,6 +11,7 @@ use ddi::{AllocationFlags, KmdAllocation};
 use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::allocation::Placement;
+use crate::context::first_content;
 use crate::extent::{Extent, Extents};
 use crate::paging::{Batch, Cause, Direction, Move, MoveKind, Operation, Work, merge_points};
 use crate::plan::{Claim, Limit, Place, Plan, Takes};
@@ -324,6 +325,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 });
             }
         }
+        batch.content.extend(first_content(allocation));
         batch.arrived.extend(added.first().and_then(|extent| allocation.came(segment, extent.frame)));
         for (first, count) in missing {
             writer.show(&self.spaces, &self.allocations[id], id, None, first, count, batch);
@@ -360,6 +362,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 cpu_visible: allocation.info.flags.contains(AllocationFlags::MAP_APERTURE_CPU_VISIBLE),
             });
         }
+        batch.content.extend(first_content(&mut self.allocations[id]));
         writer.show(&self.spaces, &self.allocations[id], id, None, 0, pages, batch);
         self.charge(id, Some(self.system_group()));
     }

@@ -92,6 +92,11 @@ impl<F: Copy + Eq> VidMm<F> {
         Operation::FlushTlb { space, root: self.spaces[space].table.root(), start: slot.first, end }
     }
 
+    /// The GPU address of a page of a segment.
+    pub fn address_of(&self, segment: SegmentId, page: u64) -> u64 {
+        self.segment(segment).descriptor.base_address + page * PAGE_BYTES
+    }
+
     /// The page of a segment at a GPU address.
     pub fn page_at(&self, segment: SegmentId, address: u64) -> u64 {
         (address - self.segment(segment).descriptor.base_address) / PAGE_BYTES

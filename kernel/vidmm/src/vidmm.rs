@@ -314,6 +314,7 @@ impl<F: Copy + Eq> VidMm<F> {
             charged: None,
             last_use: Vec::new(),
             mappings: Default::default(),
+            context: None,
             locks: Default::default(),
             last_work: 0,
         });

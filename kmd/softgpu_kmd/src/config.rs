@@ -50,6 +50,10 @@ pub struct KmdConfig {
     pub banks: u8,
     /// Power flags of the memory segments (memory §1.10); other flags are not looked at.
     pub preserved: SegmentFlags,
+    /// Content is paged by GPU virtual address (memory §3.3).
+    pub paging_by_gpu_va: bool,
+    /// Aperture maps are taken as device pages (`MapAperture2Supported`, memory §1.14).
+    pub map_aperture2: bool,
     /// A connected doorbell is reported as `CONNECTED_NOTIFY_KMD` (sync §2.9): clients tell the kernel after each ring. Not
     /// needed by clients that look at the doorbell's second word and tell the kernel only when the engine sleeps.
     pub notify_after_ring: bool,
@@ -74,6 +78,8 @@ impl KmdConfig {
         driver_model: DriverModel::Wddm2,
         banks: 0,
         preserved: SegmentFlags::empty(),
+        paging_by_gpu_va: false,
+        map_aperture2: false,
         notify_after_ring: false,
     };
 

@@ -120,6 +120,8 @@ impl Miniport for SoftGpuKmd {
                 DriverModel::Wddm2 => DdiVersion::WDDM_3_0,
             },
             paging_node: softgpu_spec::engine::COPY as u16,
+            paging_by_gpu_va: self.config.paging_by_gpu_va,
+            map_aperture2_supported: self.config.map_aperture2,
             ..AdapterCaps::default()
         }
     }

@@ -15,6 +15,7 @@
 //! | ReadPhysical, WritePhysical | `TouchPhysical` |
 //! | VirtualTransfer, VirtualFill | `Copy`, `Fill` in the paging process's space |
 //! | CopyPageTableEntries | `Copy`, one for each range: the tables are mapped there |
+//! | InitContextResource | `Store` of the head: the kernel has filled the pages with zeros |
 //! | UpdateContextAllocation | `Store`: the private data are an offset and the words that go there |
 //! | UpdatePageTable | `WriteEntryRun` |
 //! | FlushTlb | `FlushTlb` |
@@ -71,11 +72,16 @@ enum Pieces<'a> {
     Map { pages: Cursor<'a>, first: u64, left: u64, done: u64 },
     /// Entries from table to table.
     Entries { ranges: &'a [CopyEntries], done: u64 },
+    /// The head of a context allocation.
+    Header { va: u64, allocation: u64, done: u64 },
     /// Words from an address on.
     Store { va: u64, data: &'a [u8], done: u64 },
     /// One command, or none.
     One(Option<Command<'static>>),
 }
+
+/// First word of a context allocation: "SGCTXT01". The driver's handle follows, then zeros.
+const CONTEXT_MAGIC: u64 = u64::from_le_bytes(*b"SGCTXT01");
 
 /// Words in one `Store`.
 const STORE_WORDS_MAX: usize = 64;
@@ -163,7 +169,12 @@ impl<'a> Pieces<'a> {
             | PagingOp::NotifyResidency { .. }
             | PagingOp::NotifyFenceResidency { .. }
             | PagingOp::NotifyAlloc { .. } => Ok(Pieces::One(None)),
-            PagingOp::InitContextResource { .. } => Err(Fatal("the driver has no context allocation")),
+            PagingOp::InitContextResource { va, .. } if va.is_null() => {
+                Err(Fatal("a context allocation without an address in the paging process"))
+            }
+            PagingOp::InitContextResource { allocation, va, .. } => {
+                Ok(Pieces::Header { va: va.0, allocation: allocation.0, done: multipass })
+            }
             // Only for drivers with UseAlternateVA.
             PagingOp::SpecialLockTransfer { .. } => Err(Fatal("an operation that the driver did not ask for")),
             PagingOp::SignalMonitoredFence { current, monitored, value } => {
@@ -189,6 +200,13 @@ impl<'a> Pieces<'a> {
                 let Some(range) = ranges.get(usize::try_from(*done).unwrap_or(usize::MAX)) else { return Ok(None) };
                 *done += 1;
                 entry_copy(range).map(Some)
+            }
+            Pieces::Header { done: 1.., .. } => Ok(None),
+            Pieces::Header { va, allocation, done } => {
+                *done = 1;
+                words.clear();
+                words.extend([CONTEXT_MAGIC, *allocation]);
+                Ok(Some(Command::Store { va: *va, words }))
             }
             Pieces::Store { va, data, done } => {
                 let left = &data[usize::try_from(*done).unwrap_or(usize::MAX).min(data.len())..];
@@ -232,6 +250,7 @@ impl<'a> Pieces<'a> {
             Pieces::Copy { done, .. }
             | Pieces::Map { done, .. }
             | Pieces::Entries { done, .. }
+            | Pieces::Header { done, .. }
             | Pieces::Store { done, .. } => *done,
             Pieces::One(_) => 0,
         }

@@ -52,7 +52,7 @@ impl Adapter {
                 windows: None,
                 device_pages: self.ring.device_pages.then_some(&device_pages),
             };
-            let names = Names { spaces: &self.spaces, devices: &self.devices };
+            let names = Names { spaces: &self.spaces, devices: &self.devices, vidmm: &self.vidmm };
             let operation = as_paging_op(operation, &names, PageTableUpdateMode::CpuVirtual, asked);
             let mut build = BuildPagingBuffer {
                 buffer: &mut [],
@@ -137,7 +137,7 @@ impl Adapter {
         let flush = borrowed
             .filter(|borrowed| borrowed.flush)
             .map(|borrowed| self.vidmm.scratch_flush(self.processes[&ProcessId::SYSTEM].space, borrowed.windows));
-        let names = Names { spaces: &self.spaces, devices: &self.devices };
+        let names = Names { spaces: &self.spaces, devices: &self.devices, vidmm: &self.vidmm };
         let work = &self.ring.building[0];
         let pages = work.operations.front().filter(|_| self.ring.device_pages).map(device_pages);
         let operation = match (flush.as_ref().or(work.operations.front()), part) {

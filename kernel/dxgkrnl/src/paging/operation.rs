@@ -6,7 +6,8 @@ use ddi::{
     Adl, AllocNotice, KmdDevice, KmdProcess, Mdl, PageTableUpdateMode, PagingOp, TransferEnd, TransferFlags,
     VirtualDirection, VirtualTransferFlags,
 };
-use vidmm::{DeviceId, Direction, Operation, Part, ScratchSlot, SpaceId};
+use gpu_fence::FenceId;
+use vidmm::{DeviceId, Direction, Operation, Part, ScratchSlot, SpaceId, VidMm};
 use wddm_types::{GpuVa, PAGE_BYTES};
 
 use crate::object::{Device, Store};
@@ -15,6 +16,7 @@ use crate::object::{Device, Store};
 pub(super) struct Names<'a> {
     pub spaces: &'a BTreeMap<SpaceId, KmdProcess>,
     pub devices: &'a Store<Device>,
+    pub vidmm: &'a VidMm<FenceId>,
 }
 
 impl Names<'_> {
@@ -81,6 +83,25 @@ pub(super) fn as_paging_op<'a>(
                 pattern: *pattern,
                 destination: windows.first,
             },
+        },
+        Operation::InitContext { allocation, segment, pages, cpu_visible } => PagingOp::InitContextResource {
+            allocation: *allocation,
+            destination: if segment.is_system() {
+                TransferEnd::Mdl(Mdl { runs: pages })
+            } else {
+                // Of content in several runs only the address in the paging process names all.
+                TransferEnd::Segment { segment: *segment, address: names.vidmm.address_of(*segment, pages[0].first) }
+            },
+            cpu_address: match pages.as_slice() {
+                [run] if *cpu_visible => Some(run.first * PAGE_BYTES),
+                _ => None,
+            },
+            va: asked.windows.map_or(GpuVa::NULL, |windows| windows.first),
+        },
+        Operation::UpdateContext { pages, private_data, .. } => PagingOp::UpdateContextAllocation {
+            va: asked.windows.map_or(GpuVa::NULL, |windows| windows.first),
+            size_bytes: pages.iter().map(|run| run.count.bytes()).sum(),
+            private_data,
         },
         Operation::NotifyEviction { allocation, .. } => PagingOp::NotifyAlloc {
             allocation: *allocation,

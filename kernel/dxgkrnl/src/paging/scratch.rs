@@ -64,6 +64,15 @@ impl Adapter {
             }
             Operation::Fill { segment, address, .. } if by_va => Some([in_segment(*segment, *address), Vec::new()]),
             Operation::NotifyEviction { backing, .. } => Some([in_system(backing), Vec::new()]),
+            // As long as two windows at most: the second goes on where the first ends.
+            Operation::InitContext { segment, pages, .. } | Operation::UpdateContext { segment, pages, .. } => {
+                let all: u64 = pages.iter().map(|run| run.count.0).sum();
+                let first = all.min(self.vidmm.scratch_window().0);
+                let part = |from, count| {
+                    vidmm::cut_pages(pages, from, count).into_iter().map(|run| (*segment, run)).collect::<Vec<_>>()
+                };
+                Some([part(0, first), part(first, all - first)])
+            }
             _ => None,
         }
     }

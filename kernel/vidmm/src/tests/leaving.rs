@@ -131,6 +131,42 @@ fn a_driver_that_wants_to_know_is_told_once_in_the_right_place() {
     assert!(matches!(&work.operations[..], [Operation::NotifyResidency { resident: false, .. }]));
 }
 
+/// A context allocation's first content is its driver's, once; then it is content like any other.
+#[test]
+fn the_driver_makes_the_first_content_of_a_context_allocation() {
+    // spec: memory §7.5, memory §3.3
+    let (mut mm, device) = world(64, true);
+    let segments = [VRAM, APERTURE];
+    let cpu = AllocationFlags::CPU_VISIBLE | AllocationFlags::PROTECTED;
+    let mut infos = segments.map(|segment| super::world::info(16, &[segment]));
+    infos[1].flags = cpu;
+    let [local, system] = infos.map(|info| mm.create_context_allocation(device, info).expect("the rules are kept"));
+    assert!(mm.update_context_allocation(local, vec![1]).is_none(), "it has no content yet");
+    let [came, went] = in_and_out(&mut mm, device, local, UNWRITTEN);
+    let [Operation::Fill { .. }, Operation::InitContext { segment: VRAM, pages, cpu_visible: false, .. }] = &came[..]
+    else {
+        panic!("cleared, then initialised: {came:?}")
+    };
+    assert_eq!(pages.iter().map(|run| run.count.0).sum::<u64>(), 16);
+    assert!(matches!(&went[..], [Operation::Transfer { .. }]), "its content is kept whoever says what: {went:?}");
+    let [came, _] = in_and_out(&mut mm, device, local, UNWRITTEN);
+    assert!(matches!(&came[..], [Operation::Transfer { .. }]), "only once: {came:?}");
+    mm.make_resident(device, &[local]).expect("room");
+    let update = mm.update_context_allocation(local, vec![1, 2]).expect("it is resident");
+    let [Operation::UpdateContext { private_data, .. }] = &update.operations[..] else { panic!("{update:?}") };
+    assert_eq!(*private_data, [1, 2]);
+    let went = mm.evict(device, &[local], UNWRITTEN, &[]).expect("counted").expect("it moves").operations;
+    assert!(matches!(&went[..], [Operation::Transfer { .. }]), "an update is worth keeping: {went:?}");
+    assert!(mm.update_context_allocation(local, vec![1]).is_none(), "it is not resident");
+    let came = mm.make_resident(device, &[system]).expect("room").expect("it is shown").operations;
+    assert!(matches!(&came[..], [Operation::InitContext { cpu_visible: true, .. }]), "{came:?}");
+    let plain = described(&mut mm, device, |_| ());
+    mm.make_resident(device, &[plain]).expect("room");
+    assert!(mm.update_context_allocation(plain, vec![1]).is_none(), "not a context allocation");
+    let huge = super::world::info(4096, &[APERTURE]);
+    assert_eq!(mm.create_context_allocation(device, huge), Err(crate::AllocationError::TooLarge));
+}
+
 /// After a reset nothing is anywhere, and the driver has heard of each thing that was.
 #[test]
 fn a_reset_loses_everything_and_says_so() {

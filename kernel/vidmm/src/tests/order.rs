@@ -11,6 +11,8 @@ fn tag(operation: &Operation) -> &'static str {
         Operation::Transfer { direction: Direction::Out, .. } => "out",
         Operation::Transfer { direction: Direction::In, .. } => "in",
         Operation::Discard { .. } => "discard",
+        Operation::InitContext { .. } => "init",
+        Operation::UpdateContext { .. } => "update",
         Operation::NotifyEviction { .. } => "leaves",
         Operation::NotifyResidency { resident: true, .. } => "came",
         Operation::NotifyResidency { resident: false, .. } => "goes",

@@ -235,6 +235,8 @@ impl Machine {
                 | Operation::Discard { .. }
                 | Operation::NotifyResidency { .. }
                 | Operation::NotifyEviction { .. }
+                | Operation::InitContext { .. }
+                | Operation::UpdateContext { .. }
                 | Operation::FlushTlb { .. } => {}
             }
         }

@@ -118,6 +118,22 @@ fn entries_are_copied_from_table_to_table() {
 }
 
 #[test]
+fn a_context_allocation_gets_its_head_once() {
+    // spec: memory §3.4
+    let (mut kmd, _, _) = started();
+    let init = |va| PagingOp::InitContextResource {
+        allocation: ALLOCATION,
+        destination: local(0x8000),
+        cpu_address: None,
+        va,
+    };
+    let words = build(&mut kmd, init(GpuVa(0x7000)), 16).unwrap();
+    let head = [u64::from_le_bytes(*b"SGCTXT01"), ALLOCATION.0];
+    assert_eq!(Command::decode(&words), Ok((Command::Store { va: 0x7000, words: &head }, words.len())));
+    assert!(matches!(build(&mut kmd, init(GpuVa::NULL), 16), Err(PagingStatus::Fatal(_))));
+}
+
+#[test]
 fn a_context_allocation_is_updated_from_the_drivers_own_data() {
     // spec: memory §3.4
     let (mut kmd, _, _) = started();
