@@ -116,8 +116,8 @@ pub enum RingWait {
 pub enum Payload {
     /// Paging work by its number.
     Paging(u64),
-    /// Before the next paging work these devices are to stand still.
-    Suspend(Vec<DeviceId>),
+    /// Before the paging work of this number these devices are to stand still.
+    Suspend(u64, Vec<DeviceId>),
     /// A command buffer.
     Command(ddi::SubmitCommandToHwQueue),
 }

@@ -279,7 +279,7 @@ impl Adapter {
         }
         if !work.suspends.is_empty() {
             self.vidsch
-                .submit(vidsch, Packet::Work(Payload::Suspend(work.suspends)))
+                .submit(vidsch, Packet::Work(Payload::Suspend(number, work.suspends)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
         self.vidsch
@@ -387,9 +387,9 @@ impl Adapter {
                     assert_eq!(work.number, number, "the scheduler keeps the order of paging work");
                     self.ring.building.push_back(work);
                 }
-                Some(Step::Start(Payload::Suspend(devices))) => {
+                Some(Step::Start(Payload::Suspend(number, devices))) => {
                     self.vidsch.completed(vidsch, 1);
-                    let points = self.suspend_for_residency(cx, &devices);
+                    let points = self.suspend_for_residency(cx, number, &devices);
                     let waiter = Waiter::Ring(RingWait::Suspension);
                     if !points.is_empty() && !self.begin_wait(cx, &points, WaitMode::All, waiter) {
                         self.ring.waiting_suspension = true;

@@ -341,7 +341,7 @@ impl Adapter {
                     }
                 }
                 Some(Step::Start(Payload::Command(submit))) => self.start_command(cx, number, submit),
-                Some(Step::Start(Payload::Paging(_) | Payload::Suspend(_))) => {
+                Some(Step::Start(Payload::Paging(_) | Payload::Suspend(..))) => {
                     unreachable!("paging work goes to the paging queue")
                 }
                 Some(Step::Signal(points)) => {

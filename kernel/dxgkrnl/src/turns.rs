@@ -3,10 +3,11 @@
 //! right moments and has it carried out.
 
 use events::Event;
+use gpu_fence::FenceId;
 use kmt_calls::{NotificationKind, TrimFlags};
 use shared_words::Word;
 use vidmm::{DeviceId, ProcessPriority, SegmentGroup, Turn};
-use wddm_types::{Pages, ProcessId};
+use wddm_types::{FencePoint, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
@@ -64,7 +65,8 @@ impl Adapter {
             return;
         }
         self.turns.resume_ns = None;
-        while self.vidmm.any_suspended() {
+        // The next turn is decided when the last one has begun: else the decisions would run away from the hardware.
+        while self.vidmm.any_suspended() && !self.turn_outstanding() {
             self.note_idle_devices();
             match self.vidmm.next_to_resume(cx.now_ns) {
                 Turn::Resume(device) => self.give_turn(cx, device),
@@ -87,14 +89,21 @@ impl Adapter {
         }
     }
 
-    /// Devices whose content a work needs stop; whoever is gone already needs no stopping. True when all stand still now.
+    /// Devices whose content the work of this number needs stop; whoever is gone already needs no stopping. Answers with
+    /// what to wait for until they stand still.
     pub fn suspend_for_residency(
         &mut self,
         cx: &mut Cx<'_>,
+        work: u64,
         devices: &[DeviceId],
-    ) -> Vec<wddm_types::FencePoint<gpu_fence::FenceId>> {
+    ) -> Vec<FencePoint<FenceId>> {
         let numbers: Vec<u64> = devices.iter().filter_map(|device| self.device_number(*device)).collect();
-        numbers.into_iter().filter_map(|number| self.suspend_device(cx, number, SuspendReasons::RESIDENCY)).collect()
+        let suspend = |number: u64| {
+            // The ring is built ahead of the hardware: a turn that was given behind an earlier suspension may not have begun.
+            self.cancel_resume(number, work);
+            self.suspend_device(cx, number, SuspendReasons::RESIDENCY)
+        };
+        numbers.into_iter().filter_map(suspend).collect()
     }
 
     /// Says which devices have nothing to run. True when one has become idle.
@@ -120,6 +129,15 @@ impl Adapter {
         })
     }
 
+    /// What a device needs is back: it runs, at least for so long that bringing it back was worth it.
+    pub fn begin_turn(&mut self, cx: &mut Cx<'_>, number: u64, decided_ns: u64) {
+        if let Some(device) = self.devices.get(number) {
+            let switch_ns = cx.now_ns.saturating_sub(decided_ns);
+            self.vidmm.turn_began(device.vidmm, cx.now_ns, switch_ns);
+        }
+        self.resume_device(cx, number, SuspendReasons::RESIDENCY);
+    }
+
     fn give_turn(&mut self, cx: &mut Cx<'_>, device: DeviceId) {
         let Some(number) = self.device_number(device) else { unreachable!("a device that waits for its turn exists") };
         let process = self.devices[number].process;
@@ -128,7 +146,7 @@ impl Adapter {
         if work.is_some() {
             self.queue_work(cx, process, None, work, Vec::new());
         }
-        self.defer_resume(number);
+        self.defer_resume(number, cx.now_ns);
     }
 
     /// Periodic trims and trims to the budget, to whoever listens.

@@ -38,6 +38,8 @@ pub struct Policy {
     pub suspend_others: bool,
     /// How long a device keeps the room that it had from others, and how long what it lost stays away.
     pub residency_quantum_ns: u64,
+    /// How many times as long as it took to bring a device back it runs before another's turn costs it its place.
+    pub turn_worth: u64,
     /// Time between periodic trims, while there is pressure (memory §5.4).
     pub trim_period_ns: u64,
     /// Time between two requests to one process to trim to its budget (memory §5.4).
@@ -77,6 +79,7 @@ impl Policy {
             lock_count_max: u32::MAX,
             suspend_others: false,
             residency_quantum_ns: 20_000_000,
+            turn_worth: 4,
             trim_period_ns: 1_000_000_000,
             trim_retry_ns: 100_000_000,
             reservable_percent: 50,

@@ -145,6 +145,15 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(work)
     }
 
+    /// A device that was resumed runs from now on; it took `switch_ns` to bring it back. It keeps its place at least so long
+    /// that most of the time goes into its work.
+    pub fn turn_began(&mut self, device: DeviceId, now_ns: u64, switch_ns: u64) {
+        self.set_time(now_ns);
+        let worth_ns = switch_ns.saturating_mul(self.policy.turn_worth);
+        let longer_ns = worth_ns.saturating_sub(self.policy.residency_quantum_ns);
+        self.devices[device].active_since_ns = self.now_ns.saturating_add(longer_ns);
+    }
+
     /// Whether these last uses belong to work that stands still.
     pub(crate) fn must_postpone(&self, device: DeviceId, last_use: &[FencePoint<F>]) -> bool {
         self.is_suspended(device) && !last_use.is_empty()

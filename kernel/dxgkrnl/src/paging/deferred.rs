@@ -8,7 +8,6 @@ use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
 use crate::adapter::{Adapter, RingWait, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
-use crate::suspension::SuspendReasons;
 
 /// One thing that waits for the ring.
 pub(super) enum Deferred {
@@ -18,7 +17,8 @@ pub(super) enum Deferred {
     Process(ddi::KmdProcess),
     Fence(u64),
     PagingQueue(u64),
-    Resume(u64),
+    /// Which device, and when its turn was decided.
+    Resume(u64, u64),
     Section(u64),
     /// Lines of an allocation whose backing store the hardware writes.
     Lines(vidmm::AllocationId),
@@ -67,8 +67,20 @@ impl Adapter {
     }
 
     /// Lets a device run again when the ring has brought its content back.
-    pub fn defer_resume(&mut self, device: u64) {
-        self.defer(Deferred::Resume(device));
+    pub fn defer_resume(&mut self, device: u64, decided_ns: u64) {
+        self.defer(Deferred::Resume(device, decided_ns));
+    }
+
+    /// A device is to stand still for the work of this number: a turn that it was to have before, and that has not begun,
+    /// is not begun any more.
+    pub fn cancel_resume(&mut self, device: u64, before: u64) {
+        let cancelled = |what: &Deferred| matches!(what, Deferred::Resume(resumed, _) if *resumed == device);
+        self.ring.deferred.retain(|(number, what)| *number >= before || !cancelled(what));
+    }
+
+    /// Whether a device's turn has been decided and has not begun.
+    pub fn turn_outstanding(&self) -> bool {
+        self.ring.deferred.iter().any(|(_, what)| matches!(what, Deferred::Resume(..)))
     }
 
     /// Lets devices go on that stood still for a lock, when the ring has got past everything queued so far.
@@ -111,7 +123,7 @@ impl Adapter {
                 Deferred::Process(process) => self.miniport.destroy_process(process),
                 Deferred::Fence(fence) => self.destroy_fence(cx, fence),
                 Deferred::PagingQueue(queue) => drop(self.paging_queues.remove(queue)),
-                Deferred::Resume(device) => self.resume_device(cx, device, SuspendReasons::RESIDENCY),
+                Deferred::Resume(device, decided_ns) => self.begin_turn(cx, device, decided_ns),
                 Deferred::LockMoved(devices) => self.lock_moved(cx, devices),
                 Deferred::Lines(allocation) => self.maintain_for_move(allocation),
                 Deferred::Section(section) => self.leave_section(Some(section)),
@@ -134,7 +146,7 @@ impl Adapter {
             .ring
             .deferred
             .iter()
-            .find(|(_, what)| matches!(what, Deferred::Answer(..) | Deferred::Resume(_) | Deferred::LockMoved(_)))
+            .find(|(_, what)| matches!(what, Deferred::Answer(..) | Deferred::Resume(..) | Deferred::LockMoved(_)))
             .map(|(number, _)| *number);
         let answer_value = answer.and_then(|wanted| {
             self.ring.submitted.iter().find(|work| work.number >= wanted).map(|work| work.progress_value)

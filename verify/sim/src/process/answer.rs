@@ -197,7 +197,9 @@ impl Process {
             }
             (Op::DestroyPagingQueue, Reply::Done) => self.paging_gone(),
             (Op::DestroyDevice, Reply::Done) => self.device_gone(),
-            (Op::QueryMemory, Reply::VideoMemoryInfo(info)) if info.current_usage_bytes <= info.budget_bytes => {}
+            // Usage may exceed a budget that has shrunk since; what is reserved never exceeds what could be.
+            (Op::QueryMemory, Reply::VideoMemoryInfo(info))
+                if info.current_reservation_bytes <= info.available_for_reservation_bytes => {}
             (Op::QueryMemory, other) => return Err(format!("QueryVideoMemoryInfo answered {other:?}")),
             (op, reply) => return self.accepted_queue(op, reply, number),
         }
