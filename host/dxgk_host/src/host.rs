@@ -33,7 +33,7 @@ const PAGING_BUFFERS: u32 = 64;
 /// Most notifications that wait for one process.
 const NOTIFICATIONS_MAX: usize = 1024;
 /// Timers in a row without effect after which virtual time stands still.
-const IDLE_TIMERS_MAX: u32 = 10_000;
+const IDLE_TIMERS_MAX: u32 = 500;
 /// How often a device thread looks again before it gives up.
 const POLL_SPINS: u32 = 2_000;
 /// The adapter of this host.
