@@ -29,7 +29,7 @@ mod tests;
 
 use wddm_types::{PageRun, Pages};
 
-use self::bins::Bins;
+use self::bins::{Bins, NONE};
 use self::boundaries::Boundaries;
 use self::cleared::Cleared;
 use self::order::Order;
@@ -40,7 +40,7 @@ pub use self::compaction::{Movable, Relocation};
 const ALIGNED_LOOK: usize = 32;
 
 /// A pool of frames, counted in 4-KB pages. Public so that it can be measured by itself.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct FramePool {
     bins: Bins,
     boundaries: Boundaries,
@@ -53,12 +53,28 @@ pub struct FramePool {
     capacity: u64,
 }
 
+/// A copy on which a plan is tried: made in the time of its free runs.
+impl Clone for FramePool {
+    fn clone(&self) -> Self {
+        FramePool {
+            bins: self.bins.clone(),
+            boundaries: Boundaries::copy(&self.bins),
+            order: Order::default(),
+            cleared: self.cleared.clone(),
+            whole: self.whole,
+            excluded: self.excluded.clone(),
+            free: self.free,
+            capacity: self.capacity,
+        }
+    }
+}
+
 impl FramePool {
     /// A pool over `run`, all of it free.
     pub fn new(run: PageRun) -> Self {
         let mut pool = FramePool {
-            bins: Bins::new(),
-            boundaries: Boundaries::new(),
+            bins: Bins::new(run),
+            boundaries: Boundaries::new(run.first, run.count.0),
             order: Order::default(),
             cleared: None,
             whole: run,
@@ -107,6 +123,7 @@ impl FramePool {
     /// Takes one run of `pages` pages whose first page is a multiple of `alignment` pages; from the end of the pool
     /// when `from_end`.
     #[must_use]
+    #[inline]
     pub fn take_contiguous(&mut self, pages: u64, alignment: u64, from_end: bool) -> Option<PageRun> {
         assert!(pages > 0 && alignment.is_power_of_two(), "a run has pages and its alignment is a power of two");
         if from_end {
@@ -119,8 +136,10 @@ impl FramePool {
 
     /// Takes exactly these pages, which are free.
     pub fn take_exact(&mut self, wanted: PageRun) {
-        let starts_here = |found: &u32| self.bins.get(*found).first == wanted.first;
-        let found = self.boundaries.get(wanted.first).filter(starts_here).or_else(|| self.run_before(wanted.first));
+        assert!(self.whole.first <= wanted.first && wanted.end() <= self.whole.end(), "they are pages of the pool");
+        let here = self.boundaries.get(wanted.first);
+        let starts_here = here != NONE && self.bins.get(here).first == wanted.first;
+        let found = if starts_here { Some(here) } else { self.run_before(wanted.first) };
         let found = found.filter(|found| wanted.end() <= self.bins.get(*found).end()).expect("the pages are free");
         self.cut(found, wanted.first, wanted.count.0);
     }
@@ -133,35 +152,33 @@ impl FramePool {
     }
 
     /// Gives pages back, written; neighbours become one.
+    #[inline]
     pub fn give(&mut self, given: PageRun) {
         let (first, count, end) = (given.first, given.count.0, given.end());
         assert!(count > 0 && self.whole.first <= first && end <= self.whole.end(), "a run has pages of the pool");
         let before = self.boundaries.get(first);
         let behind = self.boundaries.get(end);
-        if let Some(before) = before {
-            assert_eq!(self.bins.get(before).end(), first, "a page is given back once");
-        }
-        if let Some(behind) = behind {
-            assert_eq!(self.bins.get(behind).first, end, "a page is given back once");
-        }
-        match (before, behind) {
-            (None, None) => self.add(first, count),
-            (Some(before), None) => {
+        match (before != NONE, behind != NONE) {
+            (false, false) => self.add(first, count),
+            (true, false) => {
                 let joined = self.bins.get(before);
+                assert_eq!(joined.end(), first, "a page is given back once");
                 self.boundaries.remove(first);
                 self.boundaries.set(end, before);
                 self.bins.resize(before, joined.first, joined.count + count);
             }
-            (None, Some(behind)) => {
+            (false, true) => {
                 let joined = self.bins.get(behind);
+                assert_eq!(joined.first, end, "a page is given back once");
                 self.boundaries.remove(end);
                 self.boundaries.set(first, behind);
                 self.bins.resize(behind, first, joined.count + count);
                 self.note(end);
                 self.note(first);
             }
-            (Some(before), Some(behind)) => {
+            (true, true) => {
                 let (left, right) = (self.bins.get(before), self.bins.get(behind));
+                assert!(left.end() == first && right.first == end, "a page is given back once");
                 self.boundaries.remove(first);
                 self.boundaries.remove(end);
                 self.boundaries.set(right.end(), before);
@@ -237,11 +254,16 @@ impl FramePool {
     }
 
     /// The run for a request, and where in it.
+    #[inline(always)]
     fn fit(&self, pages: u64, alignment: u64) -> Option<(u32, u64)> {
         if alignment == 1 {
             let found = self.bins.best_fit(pages)?;
             return Some((found, self.bins.get(found).first));
         }
+        self.aligned_fit(pages, alignment)
+    }
+
+    fn aligned_fit(&self, pages: u64, alignment: u64) -> Option<(u32, u64)> {
         let aligned = |found: u32| {
             let free = self.bins.get(found);
             let at = free.first.next_multiple_of(alignment);
@@ -256,6 +278,7 @@ impl FramePool {
     }
 
     /// Takes pages out of a free run.
+    #[inline(always)]
     fn cut(&mut self, found: u32, at: u64, pages: u64) {
         let free = self.bins.get(found);
         let (before, behind) = (at - free.first, free.end() - (at + pages));
@@ -293,6 +316,7 @@ impl FramePool {
         }
     }
 
+    #[inline(always)]
     fn add(&mut self, first: u64, count: u64) {
         let added = self.bins.add(first, count);
         self.boundaries.set(first, added);
@@ -300,7 +324,7 @@ impl FramePool {
         self.note(first);
     }
 
-    #[inline]
+    #[inline(always)]
     fn note(&mut self, page: u64) {
         self.order.note(page, self.bins.len());
     }

@@ -13,6 +13,7 @@
 //! | `signals` | signals that nobody waits for: their price, and the interrupts that they must not raise |
 //! | `copies` | physical copies of the copy engine against the best memory copy |
 //! | `page_tables` | page-table updates of contiguous ranges against plain stores |
+//! | `frames` | frames of a segment, contiguous and scattered, against two general allocators |
 //! | `residency` | MakeResident and Evict against a null system call, and how they grow |
 //!
 //! `machine` knows the processors and the idle exit, `rig` programs the software GPU straight through its registers, with
@@ -26,6 +27,7 @@
 //! It is no test of correctness and no profiler. Called by the command line.
 
 mod copies;
+mod frames;
 mod hop;
 mod litmus;
 mod machine;

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::machine::{IdleExit, Machine, NoHalt};
 use crate::report::{BenchError, BenchReport, Row};
-use crate::{copies, hop, litmus, page_tables, residency, signals};
+use crate::{copies, frames, hop, litmus, page_tables, residency, signals};
 
 /// What a run is to do.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +56,7 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
             rows.extend(signals::rows(pair, amounts.signals)?);
             rows.extend(copies::rows(pair, amounts.copy_batches)?);
             rows.extend(page_tables::rows(pair, amounts.copy_batches)?);
+            rows.extend(frames::rows(pair, amounts.copy_batches, options.smoke));
             rows.extend(residency::rows(pair, amounts.copy_batches, options.smoke)?);
             // The last measure wakes sleepers whose processor has halted, and so the request ends here.
             drop(held);

@@ -2,34 +2,38 @@
 //! best fit is in the first bin that has anything, found through two levels of bits. Longer runs share a bin with those that
 //! agree in the six leading bits of their lengths. Called by the pool.
 //!
-//! Of equally long runs the lowest is taken: that keeps the high ones together and saves a tenth of the refusals of a
-//! pool that is nearly full. So each bin is a pairing heap by length and address: a tree in which whoever is above goes
-//! first. Most bins have one run, and then it is as cheap as a list.
+//! Of equally long runs the low ones are taken first: that keeps the high ones together and saves a tenth of the
+//! refusals of a pool that is nearly full. Short lengths have many runs; these have a bin for each thirty-second part of the pool, so
+//! that the lowest comes first by itself. Elsewhere it is enough to know which of two is the lower: the list of a bin is
+//! a ring that a run enters at its begin or its end.
+
+use wddm_types::PageRun;
 
 /// No run.
 pub(super) const NONE: u32 = u32::MAX;
+/// The longest run with bins by address.
+const SHORT: u64 = 64;
+const REGIONS: usize = 32;
 /// The longest run with a bin of its own: 16 MiB.
 const EXACT: u64 = 4096;
+/// The first bin of several lengths.
+const SHARED: usize = SHORT as usize * REGIONS + (EXACT - SHORT) as usize;
 const OCTAVES: usize = 64 - EXACT.ilog2() as usize;
 const PER_OCTAVE: usize = 32;
-const BINS: usize = EXACT as usize + OCTAVES * PER_OCTAVE;
+const BINS: usize = SHARED + OCTAVES * PER_OCTAVE;
 const WORDS: usize = BINS.div_ceil(64);
 /// How many runs of a shared bin are compared before one is good enough.
 const LOOK: usize = 16;
 
 const _: () = assert!(WORDS <= 128, "the upper level of bits is two words");
 
-/// One free run, in the heap of its bin.
+/// One free run, in the list of its bin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FreeRun {
     pub first: u64,
     pub count: u64,
-    /// The first of those below it.
-    child: u32,
-    /// The next of those below the same.
-    next: u32,
-    /// The one before it below the same; of the first, the one above.
     before: u32,
+    next: u32,
 }
 
 impl FreeRun {
@@ -45,15 +49,27 @@ pub(super) struct Bins {
     runs: Vec<FreeRun>,
     unused: u32,
     len: usize,
-    /// Who goes first in each bin.
     heads: Vec<u32>,
+    start: u64,
+    region_shift: u32,
     bits: [u64; WORDS],
     words: [u64; 2],
 }
 
 impl Bins {
-    pub fn new() -> Self {
-        Bins { runs: Vec::new(), unused: NONE, len: 0, heads: vec![NONE; BINS], bits: [0; WORDS], words: [0; 2] }
+    /// None yet, of a pool with these pages.
+    pub fn new(whole: PageRun) -> Self {
+        let width = u64::BITS - whole.count.0.leading_zeros();
+        Bins {
+            runs: Vec::new(),
+            unused: NONE,
+            len: 0,
+            heads: vec![NONE; BINS],
+            start: whole.first,
+            region_shift: width.saturating_sub(REGIONS.ilog2()),
+            bits: [0; WORDS],
+            words: [0; 2],
+        }
     }
 
     /// How many runs there are.
@@ -61,7 +77,7 @@ impl Bins {
         self.len
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, run: u32) -> FreeRun {
         self.runs[run as usize]
     }
@@ -75,7 +91,7 @@ impl Bins {
     /// A new run; answers its number.
     #[inline]
     pub fn add(&mut self, first: u64, count: u64) -> u32 {
-        let fresh = FreeRun { first, count, child: NONE, next: NONE, before: NONE };
+        let fresh = FreeRun { first, count, before: NONE, next: NONE };
         let run = if self.unused == NONE {
             let number = u32::try_from(self.runs.len()).ok().filter(|number| *number != NONE);
             self.runs.push(fresh);
@@ -91,16 +107,16 @@ impl Bins {
         run
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn remove(&mut self, run: u32) {
         self.unlink(run);
-        self.runs[run as usize] = FreeRun { first: 0, count: 0, child: NONE, next: self.unused, before: NONE };
+        self.runs[run as usize] = FreeRun { first: 0, count: 0, before: NONE, next: self.unused };
         self.unused = run;
         self.len -= 1;
     }
 
     /// Gives a run other pages.
-    #[inline]
+    #[inline(always)]
     pub fn resize(&mut self, run: u32, first: u64, count: u64) {
         self.unlink(run);
         let resized = &mut self.runs[run as usize];
@@ -109,31 +125,28 @@ impl Bins {
     }
 
     /// The shortest run of at least `pages`, the lowest of equals, as far as a shared bin is looked through.
-    #[inline]
+    #[inline(always)]
     pub fn best_fit(&self, pages: u64) -> Option<u32> {
-        let bin = bin_of(pages);
+        let bin = first_bin(pages);
         let found = self.next_bin(bin)?;
-        if found < EXACT as usize {
+        if found < SHARED {
             return Some(self.heads[found]);
         }
-        let own = if found == bin { self.shortest(found, pages) } else { None };
-        own.or_else(|| Some(self.heads[self.next_bin(bin + 1)?]))
+        self.best_shared_fit(bin, pages)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn best_shared_fit(&self, bin: usize, pages: u64) -> Option<u32> {
+        let fit = |bin: usize| self.shortest(self.next_bin(bin)?, pages);
+        fit(bin).or_else(|| fit(bin + 1))
     }
 
     /// The runs of at least `pages`, the shorter bins first.
     pub fn at_least(&self, pages: u64) -> impl Iterator<Item = u32> + '_ {
-        let mut bin = self.next_bin(bin_of(pages));
-        let mut run = bin.map_or(NONE, |bin| self.heads[bin]);
-        std::iter::from_fn(move || {
-            while run == NONE {
-                bin = self.next_bin(bin? + 1);
-                run = self.heads[bin?];
-            }
-            let found = run;
-            run = self.after(found);
-            Some(found)
-        })
-        .filter(move |run| self.runs[*run as usize].count >= pages)
+        let next = |bin: &usize| self.next_bin(*bin + 1);
+        let bins = std::iter::successors(self.next_bin(first_bin(pages)), next);
+        bins.flat_map(|bin| self.list(bin)).filter(move |run| self.runs[*run as usize].count >= pages)
     }
 
     /// The longest run, as far as shared bins are looked through.
@@ -142,14 +155,17 @@ impl Bins {
         let upper = if self.words[1] != 0 { 1 } else { 0 };
         let word = upper * 64 + 63usize.checked_sub(self.words[upper].leading_zeros() as usize)?;
         let bin = word * 64 + 63 - self.bits[word].leading_zeros() as usize;
-        let look = if bin < EXACT as usize { 1 } else { LOOK };
+        let look = if bin < SHARED { 1 } else { LOOK };
         self.list(bin).take(look).max_by_key(|run| self.key(*run))
     }
 
-    /// Runs that are exactly as long as this one, and their bin fellows.
+    /// Runs that are exactly as long as this one.
     pub fn fellows(&self, run: u32) -> impl Iterator<Item = u32> + '_ {
         let count = self.runs[run as usize].count;
-        self.list(bin_of(count)).take(LOOK).filter(move |fellow| self.runs[*fellow as usize].count == count)
+        let bin = first_bin(count);
+        let bins = bin..bin + if count <= SHORT { REGIONS } else { 1 };
+        let alike = move |fellow: &u32| self.runs[*fellow as usize].count == count;
+        bins.flat_map(|bin| self.list(bin)).take(LOOK).filter(alike)
     }
 
     /// The best of the first few that fit; the first of them is looked for to the end of the bin.
@@ -159,34 +175,14 @@ impl Bins {
         std::iter::once(first).chain(fitting.take(LOOK - 1)).min_by_key(|run| self.key(*run))
     }
 
-    /// The runs of a bin, each after the one above it.
     fn list(&self, bin: usize) -> impl Iterator<Item = u32> + '_ {
-        let some = |run: u32| (run != NONE).then_some(run);
-        std::iter::successors(some(self.heads[bin]), move |run| some(self.after(*run)))
-    }
-
-    /// Who comes after a run in the list of its bin.
-    fn after(&self, run: u32) -> u32 {
-        let child = self.runs[run as usize].child;
-        if child != NONE {
-            return child;
-        }
-        let mut at = run;
-        loop {
-            let FreeRun { next, mut before, .. } = self.runs[at as usize];
-            if next != NONE || before == NONE {
-                return next;
-            }
-            // Up: past those before it below the same.
-            while self.runs[before as usize].child != at {
-                (at, before) = (before, self.runs[before as usize].before);
-            }
-            at = before;
-        }
+        let head = self.heads[bin];
+        let next = move |run: &u32| Some(self.runs[*run as usize].next).filter(|next| *next != head);
+        std::iter::successors((head != NONE).then_some(head), next)
     }
 
     /// The first bin from `bin` on that has a run.
-    #[inline]
+    #[inline(always)]
     fn next_bin(&self, bin: usize) -> Option<usize> {
         let word = bin / 64;
         if word >= WORDS {
@@ -210,48 +206,37 @@ impl Bins {
         Some(next * 64 + self.bits[next].trailing_zeros() as usize)
     }
 
-    #[inline]
+    /// Written without branches: nobody could guess which way they go.
+    #[inline(always)]
     fn link(&mut self, run: u32) {
-        let bin = bin_of(self.runs[run as usize].count);
+        let FreeRun { first, count, .. } = self.runs[run as usize];
+        let bin = self.bin_of(first, count);
         let head = self.heads[bin];
-        if head == NONE {
-            self.bits[bin / 64] |= 1 << (bin % 64);
-            self.words[bin / 4096] |= 1 << (bin / 64 % 64);
-            self.heads[bin] = run;
-        } else {
-            self.heads[bin] = self.meld(head, run);
-        }
+        // An empty ring is begun by itself.
+        let next = if head == NONE { run } else { head };
+        self.heads[bin] = if first < self.runs[next as usize].first { run } else { next };
+        self.bits[bin / 64] |= 1 << (bin % 64);
+        self.words[bin / 4096] |= 1 << (bin / 64 % 64);
+        self.runs[run as usize].before = run;
+        let before = std::mem::replace(&mut self.runs[next as usize].before, run);
+        self.runs[before as usize].next = run;
+        let linked = &mut self.runs[run as usize];
+        (linked.before, linked.next) = (before, next);
     }
 
-    #[inline]
+    #[inline(always)]
     fn unlink(&mut self, run: u32) {
-        let FreeRun { count, child, next, before, .. } = self.runs[run as usize];
-        let below = if child == NONE { NONE } else { self.meld_all(child) };
-        if before == NONE {
-            let bin = bin_of(count);
-            self.heads[bin] = below;
-            if below == NONE {
-                self.bits[bin / 64] &= !(1 << (bin % 64));
-                if self.bits[bin / 64] == 0 {
-                    self.words[bin / 4096] &= !(1 << (bin / 64 % 64));
-                }
-            }
-        } else {
-            if self.runs[before as usize].child == run {
-                self.runs[before as usize].child = next;
-            } else {
-                self.runs[before as usize].next = next;
-            }
-            if next != NONE {
-                self.runs[next as usize].before = before;
-            }
-            if below != NONE {
-                let bin = bin_of(count);
-                self.heads[bin] = self.meld(self.heads[bin], below);
-            }
-        }
-        let lone = &mut self.runs[run as usize];
-        (lone.child, lone.next, lone.before) = (NONE, NONE, NONE);
+        let FreeRun { first, count, before, next } = self.runs[run as usize];
+        self.runs[next as usize].before = before;
+        self.runs[before as usize].next = next;
+        let bin = self.bin_of(first, count);
+        let left = if next == run { NONE } else { next };
+        let head = self.heads[bin];
+        let head = if head == run { left } else { head };
+        self.heads[bin] = head;
+        let bits = self.bits[bin / 64] & !(u64::from(head == NONE) << (bin % 64));
+        self.bits[bin / 64] = bits;
+        self.words[bin / 4096] &= !(u64::from(bits == 0) << (bin / 64 % 64));
     }
 
     #[inline]
@@ -260,60 +245,22 @@ impl Bins {
         (count, first)
     }
 
-    /// Puts the later of two heads below the other; answers with that.
-    #[inline]
-    fn meld(&mut self, one: u32, other: u32) -> u32 {
-        let (above, below) = if self.key(one) < self.key(other) { (one, other) } else { (other, one) };
-        let sibling = std::mem::replace(&mut self.runs[above as usize].child, below);
-        if sibling != NONE {
-            self.runs[sibling as usize].before = below;
-        }
-        (self.runs[below as usize].next, self.runs[below as usize].before) = (sibling, above);
-        above
-    }
-
-    /// Makes one heap of all below the same: in pairs from the first on, then the pairs from the last.
-    #[cold]
-    fn meld_all(&mut self, first: u32) -> u32 {
-        let (mut at, mut pairs) = (first, NONE);
-        while at != NONE {
-            let one = at;
-            let other = self.cut_off(one);
-            let pair = if other == NONE {
-                at = NONE;
-                one
-            } else {
-                at = self.cut_off(other);
-                self.meld(one, other)
-            };
-            self.runs[pair as usize].next = pairs;
-            pairs = pair;
-        }
-        let mut whole = pairs;
-        let mut rest = self.cut_off(whole);
-        while rest != NONE {
-            let next = self.cut_off(rest);
-            whole = self.meld(whole, rest);
-            rest = next;
-        }
-        whole
-    }
-
-    /// Makes a run the head of what is below it; answers with the next of its fellows.
-    fn cut_off(&mut self, run: u32) -> u32 {
-        let run = &mut self.runs[run as usize];
-        run.before = NONE;
-        std::mem::replace(&mut run.next, NONE)
+    /// The bin of a run.
+    #[inline(always)]
+    fn bin_of(&self, first: u64, count: u64) -> usize {
+        let region = if count <= SHORT { (first - self.start) >> self.region_shift } else { 0 };
+        first_bin(count) + region as usize
     }
 }
 
-/// The bin of a length above 0.
-#[inline]
-fn bin_of(count: u64) -> usize {
+/// The first bin of a length above 0.
+#[inline(always)]
+fn first_bin(count: u64) -> usize {
     if count <= EXACT {
-        return count as usize - 1;
+        let short = count.min(SHORT) - 1;
+        return short as usize * REGIONS + if count > SHORT { REGIONS - 1 + (count - SHORT) as usize } else { 0 };
     }
     let octave = count.ilog2();
     let sub = (count >> (octave - PER_OCTAVE.ilog2())) as usize % PER_OCTAVE;
-    EXACT as usize + (octave - EXACT.ilog2()) as usize * PER_OCTAVE + sub
+    SHARED + (octave - EXACT.ilog2()) as usize * PER_OCTAVE + sub
 }

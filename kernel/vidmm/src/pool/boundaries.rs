@@ -1,9 +1,80 @@
-//! Which free run begins or ends at a page: what makes merging a freed run with its neighbours take constant time. Its
-//! size follows the number of free runs, not the size of the segment. Called by the pool.
+//! Which free run begins or ends at a page: what makes merging a freed run with its neighbours take constant time.
+//! Called by the pool.
 //!
 //! A free run stands under its first page and under the page behind its last. Two entries never meet on one page,
-//! because a run that ends where another begins is merged with it. Open addressing; the multiplier is fixed and nothing
-//! walks the table, so its order shows nowhere.
+//! because a run that ends where another begins is merged with it.
+//!
+//! There are two forms. The array has a word for each page, a thousandth of what it manages, and only its parts near
+//! boundaries are ever touched. The table is for pools that are too large for that, and for copies on which a plan is
+//! tried: its size follows the number of free runs. Its multiplier is fixed and nothing walks it, so its order shows
+//! nowhere.
+
+use super::bins::{Bins, NONE};
+
+/// The largest pool with an array: 256 GiB, for which it reserves 256 MiB.
+const ARRAY_PAGES_MAX: u64 = 1 << 26;
+
+/// Pages to runs.
+#[derive(Debug)]
+pub(super) enum Boundaries {
+    /// By page less the first.
+    Array {
+        first: u64,
+        runs: Vec<u32>,
+    },
+    Table(Table),
+}
+
+impl Boundaries {
+    /// For a pool of these pages.
+    pub fn new(first: u64, pages: u64) -> Self {
+        if pages > ARRAY_PAGES_MAX {
+            return Boundaries::Table(Table::new());
+        }
+        // Zeroes, so that what is not touched takes no memory: they stand for no run.
+        // CAST: fewer than the limit.
+        Boundaries::Array { first, runs: vec![0; pages as usize + 1] }
+    }
+
+    /// Those of a copy.
+    pub fn copy(bins: &Bins) -> Self {
+        let mut table = Table::new();
+        for (run, free) in bins.iter() {
+            table.set(free.first, run);
+            table.set(free.end(), run);
+        }
+        Boundaries::Table(table)
+    }
+
+    /// The run that begins or ends here, or `NONE`.
+    #[inline]
+    pub fn get(&self, page: u64) -> u32 {
+        match self {
+            Boundaries::Array { first, runs } => runs[(page - first) as usize].wrapping_sub(1),
+            Boundaries::Table(table) => table.get(page),
+        }
+    }
+
+    /// Puts a run under a page, in place of what stood there.
+    #[inline]
+    pub fn set(&mut self, page: u64, run: u32) {
+        match self {
+            Boundaries::Array { first, runs } => runs[(page - *first) as usize] = run + 1,
+            Boundaries::Table(table) => table.set(page, run),
+        }
+    }
+
+    /// Takes away what stands under a page.
+    #[inline]
+    pub fn remove(&mut self, page: u64) {
+        match self {
+            Boundaries::Array { first, runs } => runs[(page - *first) as usize] = 0,
+            Boundaries::Table(table) => table.remove(page),
+        }
+    }
+}
+
+const _: () = assert!(NONE == 0u32.wrapping_sub(1), "no run is stored as zero");
 
 const VACANT: u64 = u64::MAX;
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -15,29 +86,25 @@ struct Slot {
     run: u32,
 }
 
-/// Pages to runs.
-#[derive(Clone, Debug)]
-pub(super) struct Boundaries {
+/// Open addressing.
+#[derive(Debug)]
+pub(super) struct Table {
     slots: Vec<Slot>,
     len: usize,
     shift: u32,
 }
 
-impl Boundaries {
-    pub fn new() -> Self {
-        Boundaries::with_slots(SLOTS_MIN)
+impl Table {
+    fn new() -> Self {
+        Table::with_slots(SLOTS_MIN)
     }
 
-    /// The run that begins or ends here.
-    #[inline]
-    pub fn get(&self, page: u64) -> Option<u32> {
+    fn get(&self, page: u64) -> u32 {
         let slot = self.slots[self.find(page)];
-        (slot.page == page).then_some(slot.run)
+        if slot.page == page { slot.run } else { NONE }
     }
 
-    /// Puts a run under a page, in place of what stood there.
-    #[inline]
-    pub fn set(&mut self, page: u64, run: u32) {
+    fn set(&mut self, page: u64, run: u32) {
         let mut at = self.find(page);
         if self.slots[at].page == VACANT {
             if (self.len + 1) * 2 > self.slots.len() {
@@ -49,9 +116,7 @@ impl Boundaries {
         self.slots[at] = Slot { page, run };
     }
 
-    /// Takes away what stands under a page.
-    #[inline]
-    pub fn remove(&mut self, page: u64) {
+    fn remove(&mut self, page: u64) {
         let mask = self.slots.len() - 1;
         let mut hole = self.find(page);
         assert_eq!(self.slots[hole].page, page, "a run stands under both its boundaries");
@@ -70,12 +135,12 @@ impl Boundaries {
     }
 
     fn with_slots(slots: usize) -> Self {
-        Boundaries { slots: vec![Slot { page: VACANT, run: 0 }; slots], len: 0, shift: 64 - slots.ilog2() }
+        Table { slots: vec![Slot { page: VACANT, run: NONE }; slots], len: 0, shift: 64 - slots.ilog2() }
     }
 
     #[cold]
     fn grow(&mut self) {
-        let old = std::mem::replace(self, Boundaries::with_slots(self.slots.len() * 2));
+        let old = std::mem::replace(self, Table::with_slots(self.slots.len() * 2));
         for slot in old.slots.into_iter().filter(|slot| slot.page != VACANT) {
             self.set(slot.page, slot.run);
         }

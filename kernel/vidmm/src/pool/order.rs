@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::bins::Bins;
+use super::bins::{Bins, NONE};
 use super::boundaries::Boundaries;
 
 /// Notes that are kept at least before the order is dropped.
@@ -35,10 +35,12 @@ impl Order {
     pub fn get(&mut self, bins: &Bins, boundaries: &Boundaries) -> &BTreeMap<u64, u32> {
         let known = self.known.get_or_insert_with(|| bins.iter().map(|(run, free)| (free.first, run)).collect());
         for page in self.notes.drain(..) {
-            match boundaries.get(page).filter(|run| bins.get(*run).first == page) {
-                Some(run) => known.insert(page, run),
-                None => known.remove(&page),
-            };
+            let run = boundaries.get(page);
+            if run != NONE && bins.get(run).first == page {
+                known.insert(page, run);
+            } else {
+                known.remove(&page);
+            }
         }
         known
     }

@@ -1,5 +1,6 @@
 //! The counts that the pool promises, on a fixed sequence: refusals against an exhaustive best fit, and waste.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use wddm_types::{PAGE_BYTES, PageRun, Pages};
@@ -8,6 +9,9 @@ use super::super::{FramePool, run};
 
 const POOL_PAGES: u64 = (4 << 30) / PAGE_BYTES;
 const CALLS: usize = 100_000;
+/// Which of two equally good holes is taken moves a single count by a percent or two either way: so several sequences are
+/// counted together.
+const SEQUENCES: u64 = 10;
 const FILL_PERCENT: u64 = 95;
 
 /// One call of the sequence. It is made without looking at what an allocator answers: what is refused counts as live until
@@ -43,8 +47,8 @@ impl Random {
 }
 
 /// Requests until the pool is as full as it is to be, then random frees and requests around that.
-fn sequence() -> Vec<Call> {
-    let mut random = Random(0x5EED);
+fn sequence(number: u64) -> Vec<Call> {
+    let mut random = Random(0x9E37_79B9_7F4A_7C15 ^ (number + 1));
     let (mut calls, mut live, mut used) = (Vec::new(), Vec::new(), 0);
     let full = POOL_PAGES * PAGE_BYTES / 100 * FILL_PERCENT;
     for request in 0.. {
@@ -65,9 +69,9 @@ fn sequence() -> Vec<Call> {
 }
 
 /// Runs the sequence; answers with how many requests were refused.
-fn refusals(mut take: impl FnMut(u64) -> Option<PageRun>, mut give: impl FnMut(PageRun)) -> usize {
+fn refusals(number: u64, mut take: impl FnMut(u64) -> Option<PageRun>, mut give: impl FnMut(PageRun)) -> usize {
     let (mut owned, mut refused) = (BTreeMap::new(), 0);
-    for call in sequence() {
+    for call in sequence(number) {
         match call {
             Call::Take { request, bytes } => match take(Pages::holding(bytes).0) {
                 Some(run) => {
@@ -124,32 +128,35 @@ impl Exhaustive {
 #[test]
 fn at_most_one_percent_more_is_refused_than_by_an_exhaustive_best_fit() {
     // spec: memory §8.1
-    let pool = std::cell::RefCell::new(FramePool::new(run(0, POOL_PAGES)));
-    let ours = refusals(|pages| pool.borrow_mut().take_contiguous(pages, 1, false), |run| pool.borrow_mut().give(run));
-    let model = std::cell::RefCell::new(Exhaustive { holes: BTreeMap::new(), by_length: BTreeSet::new() });
-    model.borrow_mut().add(0, POOL_PAGES);
-    let best = refusals(|pages| model.borrow_mut().take(pages), |run| model.borrow_mut().give(run));
+    let (mut ours, mut best) = (0, 0);
+    for number in 0..SEQUENCES {
+        let pool = RefCell::new(FramePool::new(run(0, POOL_PAGES)));
+        let take = |pages| pool.borrow_mut().take_contiguous(pages, 1, false);
+        ours += refusals(number, take, |run| pool.borrow_mut().give(run));
+        let model = RefCell::new(Exhaustive { holes: BTreeMap::new(), by_length: BTreeSet::new() });
+        model.borrow_mut().add(0, POOL_PAGES);
+        best += refusals(number, |pages| model.borrow_mut().take(pages), |run| model.borrow_mut().give(run));
+    }
     assert!(ours * 100 <= best * 101, "{ours} refused, {best} by an exhaustive best fit");
-    // Every request of the sequence fits a bin of its own or finds the lowest of the shortest runs: they are the same.
-    assert_eq!((ours, best), (406, 406));
+    assert_eq!((ours, best), (4447, 4504), "the counts are exact: a change of them is a change of the allocator");
 }
 
 #[test]
 fn at_most_two_percent_are_wasted() {
     // spec: memory §8.1
-    let asked: Vec<u64> = sequence()
+    let asked: Vec<u64> = sequence(0)
         .iter()
         .filter_map(|call| match call {
             Call::Take { bytes, .. } => Some(*bytes),
             Call::Give { .. } => None,
         })
         .collect();
-    let mut pool = FramePool::new(run(0, u64::MAX / PAGE_BYTES));
+    let mut pool = FramePool::new(run(0, 64 * POOL_PAGES));
     for bytes in &asked {
         assert!(pool.take_contiguous(Pages::holding(*bytes).0, 1, false).is_some());
     }
     let handed_out = (pool.capacity_pages() - pool.free_pages()) * PAGE_BYTES;
     let wanted: u64 = asked.iter().sum();
     assert!(handed_out * 100 <= wanted * 102, "{handed_out} bytes for {wanted}");
-    assert_eq!((handed_out, wanted), (104_188_088_320, 104_081_764_465));
+    assert_eq!((handed_out, wanted), (102_909_034_496, 102_802_621_026));
 }
