@@ -18,6 +18,7 @@ use crate::offer::Offer;
 use crate::operation::Operation;
 use crate::rank::Standing;
 use crate::slab::{DeviceId, SpaceId};
+use crate::unique::UniqueProtections;
 use crate::usage::SegmentGroup;
 
 /// Why an allocation is not created. The driver's description or the caller's wish is to blame; `NoBackingStore` is
@@ -122,6 +123,8 @@ pub(crate) struct Allocation<F> {
     pub mappings: BTreeSet<(SpaceId, u64)>,
     /// It belongs to a context or device of the driver's own making (memory §7.5).
     pub context: Option<ContextContent>,
+    /// Its ranges that have one driver protection wherever they are mapped.
+    pub unique: UniqueProtections,
     pub locks: Locks,
     /// Serial of the last work that touched its content or backing store.
     pub last_work: u64,

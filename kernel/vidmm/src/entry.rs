@@ -1,13 +1,13 @@
 //! Page-table entries of mapped allocations as their content comes and goes: valid exactly while the page is resident
-//! (memory §4.10). It decides nothing; called by `mapping`, `residency` and `victim`.
+//! (memory §4.10). It decides nothing; called by `mapping`, `reserve`, `update`, `residency` and `victim`.
 
-use ddi::{GpuMmuFlags, Pte, PteFlags};
+use ddi::{GpuMmuFlags, KmdAllocation, Pte, PteFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress, SegmentId};
 
 use crate::allocation::{Allocation, Placement};
 use crate::paging::{Batch, Hull};
 use crate::slab::{AllocationId, Slab, SpaceId};
-use crate::space::{Shown, Space};
+use crate::space::{Mapping, Protection, Shown, Space};
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -17,14 +17,48 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 }
 
+/// What is written into leaf entries: the first entry, and what the driver is told about it (memory §3.4).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeafEntry {
+    pub pte: Pte,
+    /// All entries are the same; else they name consecutive pages.
+    pub repeat: bool,
+    /// The allocation behind the first entry, and the page of it.
+    pub behind: Option<(KmdAllocation, u64)>,
+    pub driver_protection: u64,
+}
+
+impl LeafEntry {
+    /// Nothing there.
+    pub const INVALID: LeafEntry = LeafEntry { pte: Pte::INVALID, repeat: true, behind: None, driver_protection: 0 };
+
+    /// What stands `pages` further on.
+    pub fn advanced(self, pages: u64) -> LeafEntry {
+        let mut pte = self.pte;
+        if !self.repeat {
+            pte.address.offset += pages * PAGE_BYTES;
+        }
+        LeafEntry { pte, behind: self.behind.map(|(allocation, page)| (allocation, page + pages)), ..self }
+    }
+}
+
+/// Consecutive pages that are mapped.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    first: u64,
+    pages: u64,
+    segment: SegmentId,
+    frame: u64,
+    protection: Protection,
+    cacheable: bool,
+    behind: Option<(KmdAllocation, u64)>,
+}
+
 /// Writes entries of mapped allocations into a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntryWriter {
     flags: GpuMmuFlags,
 }
-
-/// First page, pages, segment, first frame, writable, cacheable.
-type Piece = (u64, u64, SegmentId, u64, bool, bool);
 
 impl EntryWriter {
     /// Makes the entries of the allocation's resident pages within `count` pages from page `first` valid, in all its
@@ -54,8 +88,15 @@ impl EntryWriter {
             for &(page, pages, segment, frame) in &pieces {
                 let (low, high) = (page.max(from), (page + pages).min(from + mapping.pages));
                 if low < high {
-                    let at = start + (low - from);
-                    let piece = (at, high - low, segment, frame + (low - page), mapping.writable, cacheable);
+                    let piece = Piece {
+                        first: start + (low - from),
+                        pages: high - low,
+                        segment,
+                        frame: frame + (low - page),
+                        protection: mapping.protection,
+                        cacheable,
+                        behind: Some((allocation.info.allocation, low)),
+                    };
                     self.valid(spaces, space, piece, batch);
                 }
             }
@@ -78,35 +119,97 @@ impl EntryWriter {
             let (low, high) = (first.max(from), (first + count).min(from + mapping.pages));
             if low < high {
                 let at = start + (low - from);
-                entry.table.write(space, at, high - low, Pte::INVALID, true, &mut batch.invalidations);
+                entry.table.write(space, at, high - low, LeafEntry::INVALID, &mut batch.invalidations);
                 Hull::note(&mut batch.stale, space, hull(entry.table.root(), at, high - low));
             }
         }
     }
 
-    /// Makes entries valid.
-    pub fn valid<F: Copy + Eq>(
+    /// Makes the entries of system pages or zeros valid.
+    pub fn fixed<F: Copy + Eq>(
         self,
         spaces: &Slab<SpaceId, Space>,
         space: SpaceId,
-        piece: Piece,
+        first: u64,
+        mapping: Mapping,
         batch: &mut Batch<F>,
     ) {
-        let (first, count, segment, frame, writable, cacheable) = piece;
-        let mut flags = PteFlags::VALID;
-        if !writable && self.flags.contains(GpuMmuFlags::READ_ONLY_MEMORY_SUPPORTED) {
-            flags |= PteFlags::READ_ONLY;
-        }
-        if segment.is_system() && cacheable && self.flags.contains(GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED) {
-            flags |= PteFlags::CACHE_COHERENT;
-        }
-        let entry = Pte { flags, address: PhysicalAddress { segment, offset: frame * PAGE_BYTES } };
+        let frame = match mapping.shown {
+            Shown::System(page) => page,
+            Shown::Zero => return self.zeros(spaces, space, first, mapping.pages, batch),
+            Shown::Allocation(..) => unreachable!("an allocation's entries follow its content"),
+        };
+        let piece = Piece {
+            first,
+            pages: mapping.pages,
+            segment: SegmentId::SYSTEM,
+            frame,
+            protection: mapping.protection,
+            cacheable: true,
+            behind: None,
+        };
+        self.valid(spaces, space, piece, batch);
+    }
+
+    /// Whether zeros need a page of memory.
+    // spec: memory §4.10
+    pub fn needs_zero_page(self) -> bool {
+        !self.flags.contains(GpuMmuFlags::ZERO_IN_PTE_SUPPORTED)
+    }
+
+    fn zeros<F: Copy + Eq>(
+        self,
+        spaces: &Slab<SpaceId, Space>,
+        space: SpaceId,
+        first: u64,
+        count: u64,
+        batch: &mut Batch<F>,
+    ) {
+        let pte = match spaces[space].zero_page {
+            None => Pte { flags: PteFlags::VALID | PteFlags::ZERO, ..Pte::INVALID },
+            Some(page) => {
+                let address = PhysicalAddress { segment: SegmentId::SYSTEM, offset: page.first * PAGE_BYTES };
+                Pte { flags: PteFlags::VALID | self.flags_of(Protection::default()), address }
+            }
+        };
+        let entry = LeafEntry { pte, ..LeafEntry::INVALID };
         let table = &spaces[space].table;
-        table.write(space, first, count, entry, false, &mut batch.entries);
+        table.write(space, first, count, entry, &mut batch.entries);
         Hull::note(&mut batch.fresh, space, hull(table.root(), first, count));
     }
-}
 
+    /// Makes entries valid.
+    fn valid<F: Copy + Eq>(self, spaces: &Slab<SpaceId, Space>, space: SpaceId, piece: Piece, batch: &mut Batch<F>) {
+        let mut flags = PteFlags::VALID | self.flags_of(piece.protection);
+        let cacheable = piece.segment.is_system() && piece.cacheable;
+        if cacheable && self.flags.contains(GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED) {
+            flags |= PteFlags::CACHE_COHERENT;
+        }
+        let address = PhysicalAddress { segment: piece.segment, offset: piece.frame * PAGE_BYTES };
+        let entry = LeafEntry {
+            pte: Pte { flags, address },
+            repeat: false,
+            behind: piece.behind,
+            driver_protection: piece.protection.driver,
+        };
+        let table = &spaces[space].table;
+        table.write(space, piece.first, piece.pages, entry, &mut batch.entries);
+        Hull::note(&mut batch.fresh, space, hull(table.root(), piece.first, piece.pages));
+    }
+
+    /// What a protection forbids, as far as entries can say so.
+    // spec: memory §4.2, memory §4.4
+    fn flags_of(self, protection: Protection) -> PteFlags {
+        let mut flags = PteFlags::empty();
+        if !protection.write && self.flags.contains(GpuMmuFlags::READ_ONLY_MEMORY_SUPPORTED) {
+            flags |= PteFlags::READ_ONLY;
+        }
+        if !protection.execute && self.flags.contains(GpuMmuFlags::NO_EXECUTE_MEMORY_SUPPORTED) {
+            flags |= PteFlags::NO_EXECUTE;
+        }
+        flags
+    }
+}
 /// Where the allocation's resident pages among `first..first + count` are: page, pages, segment, frame.
 pub(crate) fn resident_pieces<F>(
     allocation: &Allocation<F>,

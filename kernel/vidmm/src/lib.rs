@@ -20,7 +20,7 @@
 //! # Modules
 //! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
 //! `plan`, `rank`, `victim` content in and out; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `offer` and
-//! `pin` what may go and what must stay; `idle` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `entry`, `space`, `page_table`, `tables` addresses;
+//! `pin` what may go and what must stay; `idle` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`, `space`, `page_table`, `tables` addresses;
 //! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage` numbers; `policy` every free choice.
 
 mod allocation;
@@ -42,6 +42,7 @@ mod policy;
 mod pool;
 mod property;
 mod rank;
+mod reserve;
 mod reset;
 mod residency;
 mod scratch;
@@ -55,6 +56,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod trim;
+mod unique;
 mod usage;
 mod victim;
 mod vidmm;
@@ -71,11 +73,12 @@ pub use pin::{PinError, PriorityError};
 pub use policy::Policy;
 pub use pool::{FramePool, Movable, Relocation};
 pub use property::{Location, PropertyError, PropertyUpdate};
+pub use reserve::ReserveRequest;
 pub use residency::{EvictError, EvictFlags, MakeResidentError, MakeResidentFlags};
 pub use scratch::ScratchSlot;
 pub use segment::{BankTable, MemoryLayout, MemoryTotals, Segment, SegmentDescription, SegmentError};
 pub use slab::{AllocationId, DeviceId, SpaceId};
-pub use space::SpaceKind;
+pub use space::{Protection, Reserved, SpaceKind};
 pub use suspend::Turn;
 pub use system::ApertureFull;
 pub use tables::OutOfTables;

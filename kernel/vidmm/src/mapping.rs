@@ -1,14 +1,15 @@
 //! GPU virtual addresses of one adapter: MapGpuVirtualAddress and FreeGpuVirtualAddress (memory §4.8). A mapping
-//! survives eviction: its entries become invalid, its address stays (memory §4.10); that part is `entry`.
+//! survives eviction: its entries become invalid, its address stays (memory §4.10); that part is `entry`. Reserving is
+//! `reserve`, changing many ranges at once `update`.
 
-use ddi::Pte;
-use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, SegmentId};
+use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
 use crate::allocation::Placement;
-use crate::entry::{hull, merged, resident_pieces};
+use crate::entry::{LeafEntry, hull, merged, resident_pieces};
 use crate::paging::{Batch, Hull, Work};
 use crate::slab::{AllocationId, SpaceId};
-use crate::space::{Mapping, Shown, SpaceKind, page_of};
+use crate::space::{Mapping, Origin, Protection, Reserved, Shown, SpaceKind, page_of};
+use crate::tables::OutOfTables;
 use crate::vidmm::VidMm;
 
 /// What an address range shows.
@@ -21,8 +22,10 @@ pub enum Target {
         /// From this page on.
         offset_pages: Pages,
     },
-    /// System pages that the kernel holds: fence words, rings, paging buffers.
+    /// System pages that the kernel holds: fence words, rings, paging buffers. Only the kernel frees them.
     SystemPages(PageRun),
+    /// Nothing any more: what a reserved range does (protection bits Zero and NoAccess).
+    Reserved(Reserved),
 }
 
 /// `D3DDDI_MAPGPUVIRTUALADDRESS` (memory §4.8).
@@ -38,15 +41,15 @@ pub struct MapRequest {
     pub minimum: GpuVa,
     /// The range ends at or below it; 0: no bound.
     pub maximum: GpuVa,
-    /// Protection bit Write.
-    pub writable: bool,
+    /// What may be done there.
+    pub protection: Protection,
 }
 
-/// Why a mapping or a free was refused; nothing changed.
+/// Why a mapping, a reservation or a free was refused; nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // The message of each variant says what it means.
 pub enum MapError {
-    #[error("an address or size is zero where it may not be, or no multiple of a page (memory §4.8)")]
+    #[error("an address or size is zero where it may not be, or no multiple of its unit (memory §4.8)")]
     Misaligned,
     #[error("outside the address space, or in the part that the first root entry translates (memory §4.6)")]
     OutsideSpace,
@@ -58,88 +61,177 @@ pub enum MapError {
     NoRoom,
     #[error("no room left for page tables")]
     OutOfTables,
-    #[error("not all of the range is mapped")]
+    #[error("not all of the range is mapped or reserved")]
     NotMapped,
+    #[error("Zero and NoAccess are for addresses inside one reserved range (memory §4.8)")]
+    NotReserved,
+    #[error("the allocation has another, unique driver protection there (memory §4.11)")]
+    UniqueProtection,
+    #[error("the kernel's own pages are mapped there")]
+    Kernels,
     #[error("mapping an allocation into the paging process's space is not built")]
     AllocationInPagingSpace,
 }
 
+impl From<OutOfTables> for MapError {
+    fn from(_: OutOfTables) -> MapError {
+        MapError::OutOfTables
+    }
+}
+
 impl<F: Copy + Eq> VidMm<F> {
-    /// Maps a range of addresses and answers with its first one (memory §4.8). The work makes its tables, and its
-    /// entries as far as the content is resident; in a space of kind Paging it is immediate.
+    /// Maps a range of addresses and answers with its first one (memory §4.8): free addresses, or a part of a range that
+    /// is reserved or mapped. The work makes its tables, and its entries as far as the content is resident; in a space
+    /// of kind Paging it is immediate.
     ///
     /// # Errors
     /// See [`MapError`]: all the caller's, except `NoRoom` and `OutOfTables` (scarcity).
+    // spec: memory §4.8
     pub fn map_gpu_va(&mut self, space: SpaceId, request: MapRequest) -> Result<(GpuVa, Option<Work<F>>), MapError> {
         let shown = self.check_target(space, &request)?;
-        let first = self.choose(space, &request)?;
-        let pages = request.size_pages.0;
-        let batch_serial = self.serial + 1;
-        let mut batch = Batch::new(batch_serial);
-        let entry = &mut self.spaces[space];
-        let frames = self.table_frames.of(entry.kind);
-        let made = entry.table.cover(space, first, pages, frames).map_err(|_| MapError::OutOfTables)?;
-        batch.entries.extend(made);
-        entry.occupy(first, Mapping { pages, shown, writable: request.writable });
-        let writer = self.writer();
-        match shown {
-            Shown::Allocation(id, from) => {
-                let allocation = &mut self.allocations[id];
-                allocation.mappings.insert((space, first));
-                if !matches!(allocation.placement, Placement::None) {
-                    writer.show(&self.spaces, &self.allocations[id], id, Some((space, first)), from, pages, &mut batch);
-                }
-            }
-            Shown::System(page) => {
-                let piece = (first, pages, SegmentId::SYSTEM, page, request.writable, true);
-                writer.valid(&self.spaces, space, piece, &mut batch);
-            }
+        let (first, fresh) = self.choose(space, &request)?;
+        let run = PageRun { first, count: request.size_pages };
+        let mut batch = Batch::new(self.serial + 1);
+        self.place(space, run, shown.map(|shown| (shown, request.protection)), &mut batch)?;
+        if fresh {
+            let kernels = matches!(request.target, Target::SystemPages(_));
+            self.spaces[space].take(run, if kernels { Origin::Kernel } else { Origin::Map });
         }
         let immediate = self.spaces[space].kind == SpaceKind::Paging;
         Ok((GpuVa(first * PAGE_BYTES), self.finish(batch, immediate)))
     }
 
-    /// Frees mapped addresses, whole mappings or parts (memory §4.8). They can be mapped again at once: what the ring
-    /// still holds stands before any later use.
+    /// Frees addresses, whole ranges or parts, mapped or reserved (memory §4.8). They can be mapped again at once: what
+    /// the ring still holds stands before any later use.
     ///
     /// # Errors
-    /// `Misaligned`, `OutsideSpace`, `NotMapped`.
+    /// `Misaligned`, `OutsideSpace`, `NotMapped`; `Kernels` for what the kernel mapped.
+    // spec: memory §4.8
     pub fn free_gpu_va(&mut self, space: SpaceId, base: GpuVa, size_bytes: u64) -> Result<Option<Work<F>>, MapError> {
+        let run = self.run_at(base, size_bytes)?;
+        if !self.spaces[space].is_taken(run) {
+            return Err(MapError::NotMapped);
+        }
+        if self.spaces[space].is_kernels(run) {
+            return Err(MapError::Kernels);
+        }
+        Ok(self.free(space, run))
+    }
+
+    /// Frees what was mapped of the kernel's own pages.
+    pub fn free_system_va(&mut self, space: SpaceId, base: GpuVa, count: Pages) -> Option<Work<F>> {
+        let run = PageRun { first: page_of(base.0), count };
+        assert!(self.spaces[space].is_kernels(run), "the kernel's own mapping");
+        self.free(space, run)
+    }
+
+    fn free(&mut self, space: SpaceId, run: PageRun) -> Option<Work<F>> {
+        let mut batch = Batch::new(self.serial + 1);
+        self.conceal(space, run, &mut batch);
+        self.spaces[space].give(run);
+        let immediate = self.spaces[space].kind == SpaceKind::Paging;
+        self.finish(batch, immediate)
+    }
+
+    /// The pages of a range of addresses.
+    pub(crate) fn run_at(&self, base: GpuVa, size_bytes: u64) -> Result<PageRun, MapError> {
         if size_bytes == 0 || !size_bytes.is_multiple_of(PAGE_BYTES) {
             return Err(MapError::Misaligned);
         }
         let first = self.masked(base)?;
-        let run = PageRun { first, count: Pages(page_of(size_bytes)) };
-        if !self.spaces[space].is_mapped(run) {
-            return Err(MapError::NotMapped);
+        let count = Pages(page_of(size_bytes));
+        // spec: memory §4.6, entry 0 of the root stays invalid
+        let end = first.checked_add(count.0).filter(|&end| end <= self.geometry.space_pages());
+        if first < self.geometry.root_entry_pages() || end.is_none() {
+            return Err(MapError::OutsideSpace);
         }
-        let mut batch = Batch::new(self.serial + 1);
-        self.unmap(space, run, &mut batch);
-        let immediate = self.spaces[space].kind == SpaceKind::Paging;
-        Ok(self.finish(batch, immediate))
+        Ok(PageRun { first, count })
     }
 
-    /// Takes mapped addresses out: entries invalid, empty tables freed.
-    pub(crate) fn unmap(&mut self, space: SpaceId, run: PageRun, batch: &mut Batch<F>) {
+    /// Lets taken (or soon taken) addresses show something else than before; `None`: nothing, every access faults.
+    pub(crate) fn place(
+        &mut self,
+        space: SpaceId,
+        run: PageRun,
+        wanted: Option<(Shown, Protection)>,
+        batch: &mut Batch<F>,
+    ) -> Result<(), OutOfTables> {
+        let Some((shown, protection)) = wanted else {
+            // spec: memory §4.11, only a NoAccess map clears a unique protection
+            for (_, piece) in self.spaces[space].pieces(run) {
+                if let Shown::Allocation(id, from) = piece.shown {
+                    self.allocations[id].unique.forget(from, from + piece.pages);
+                }
+            }
+            self.conceal(space, run, batch);
+            return Ok(());
+        };
+        // The new pages are counted before the old ones are not any more, so that tables in use stay.
+        let entry = &mut self.spaces[space];
+        let frames = self.table_frames.of(entry.kind);
+        let made = entry.table.cover(space, run.first, run.count.0, frames)?;
+        if shown == Shown::Zero && self.prepare_zero_page(space, batch).is_err() {
+            let entry = &mut self.spaces[space];
+            entry.table.uncover(space, run.first, run.count.0, self.table_frames.of(entry.kind));
+            return Err(OutOfTables);
+        }
+        batch.entries.extend(made);
+        self.conceal(space, run, batch);
+        let mapping = Mapping { pages: run.count.0, shown, protection };
+        self.spaces[space].show(run.first, mapping);
+        let writer = self.writer();
+        match shown {
+            Shown::Allocation(id, from) => {
+                let allocation = &mut self.allocations[id];
+                allocation.mappings.insert((space, run.first));
+                allocation.unique.note(from, from + run.count.0, protection.driver);
+                if !matches!(allocation.placement, Placement::None) {
+                    let only = Some((space, run.first));
+                    writer.show(&self.spaces, &self.allocations[id], id, only, from, run.count.0, batch);
+                }
+            }
+            Shown::System(_) | Shown::Zero => writer.fixed(&self.spaces, space, run.first, mapping, batch),
+        }
+        Ok(())
+    }
+
+    /// Hardware without the Zero bit shows a page of zeros; each space has its own.
+    // spec: memory §4.10
+    fn prepare_zero_page(&mut self, space: SpaceId, batch: &mut Batch<F>) -> Result<(), OutOfTables> {
+        if !self.writer().needs_zero_page() || self.spaces[space].zero_page.is_some() {
+            return Ok(());
+        }
+        let page = self.system.take_contiguous(1, 1, false).ok_or(OutOfTables)?;
+        batch.clear.push(page);
+        self.spaces[space].zero_page = Some(page);
+        Ok(())
+    }
+
+    /// Lets addresses show nothing: entries invalid, empty tables freed. The addresses stay taken.
+    pub(crate) fn conceal(&mut self, space: SpaceId, run: PageRun, batch: &mut Batch<F>) {
         let entry = &mut self.spaces[space];
         let vacated = entry.vacate(run);
         let before = batch.invalidations.len();
+        let mut valid = Vec::new();
         for piece in &vacated {
-            let valid = match piece.shown {
-                Shown::System(_) => vec![(piece.first, piece.pages)],
+            match piece.shown {
+                Shown::System(_) | Shown::Zero => valid.push((piece.first, piece.pages)),
                 // Entries of pages that are not resident are invalid already.
-                Shown::Allocation(id, page) => resident_pieces(&self.allocations[id], page, piece.pages)
-                    .into_iter()
-                    .map(|(resident, pages, ..)| (piece.first + (resident - page), pages))
-                    .collect(),
-            };
-            for (first, count) in merged(valid) {
-                entry.table.write(space, first, count, Pte::INVALID, true, &mut batch.invalidations);
+                Shown::Allocation(id, page) => valid.extend(
+                    resident_pieces(&self.allocations[id], page, piece.pages)
+                        .into_iter()
+                        .map(|(resident, pages, ..)| (piece.first + (resident - page), pages)),
+                ),
             }
+        }
+        for (first, count) in merged(valid) {
+            entry.table.write(space, first, count, LeafEntry::INVALID, &mut batch.invalidations);
         }
         let root = entry.table.root();
         let frames = self.table_frames.of(entry.kind);
-        batch.invalidations.extend(entry.table.uncover(space, run.first, run.count.0, frames));
+        for (first, count) in merged(vacated.iter().map(|piece| (piece.first, piece.pages)).collect()) {
+            batch.invalidations.extend(entry.table.uncover(space, first, count, frames));
+        }
         if batch.invalidations.len() > before {
             Hull::note(&mut batch.stale, space, hull(root, run.first, run.count.0));
         }
@@ -155,7 +247,30 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
-    fn check_target(&self, space: SpaceId, request: &MapRequest) -> Result<Shown, MapError> {
+    /// The allocation behind these addresses has died: those that Map took are free again, reserved ones do what they
+    /// were reserved for.
+    // spec: memory §4.8, memory §4.10
+    pub(crate) fn revert(&mut self, space: SpaceId, run: PageRun, batch: &mut Batch<F>) {
+        let mut next = run.first;
+        while next < run.end() {
+            let here = PageRun { first: next, count: Pages(1) };
+            let (_, range) = self.spaces[space].range_of(here).expect("mapped addresses are taken");
+            let part = PageRun { first: next, count: Pages(range.end.min(run.end()) - next) };
+            match range.origin {
+                Origin::Map => self.spaces[space].give(part),
+                Origin::Kernel => unreachable!("no allocation is mapped there"),
+                Origin::Reservation(Reserved::NoAccess, _) => {}
+                Origin::Reservation(Reserved::Zero, _) => {
+                    let zero = Some((Shown::Zero, Protection::default()));
+                    // Without tables the addresses fault instead, as they would with NoAccess.
+                    let _ = self.place(space, part, zero, batch);
+                }
+            }
+            next = part.end();
+        }
+    }
+
+    fn check_target(&self, space: SpaceId, request: &MapRequest) -> Result<Option<Shown>, MapError> {
         if request.size_pages.is_zero() {
             return Err(MapError::Misaligned);
         }
@@ -164,42 +279,80 @@ impl<F: Copy + Eq> VidMm<F> {
                 if self.spaces[space].kind == SpaceKind::Paging {
                     return Err(MapError::AllocationInPagingSpace);
                 }
-                let end = offset_pages.0.checked_add(request.size_pages.0);
-                // spec: memory §10.4 item 28, nothing outside can be put in an entry
-                if end.is_none_or(|end| end > self.allocations[allocation].pages) {
-                    return Err(MapError::BeyondAllocation);
-                }
-                Ok(Shown::Allocation(allocation, offset_pages.0))
+                self.check_part(allocation, offset_pages.0, request.size_pages.0, request.protection.driver)?;
+                Ok(Some(Shown::Allocation(allocation, offset_pages.0)))
             }
             Target::SystemPages(run) => {
                 if run.count != request.size_pages {
                     return Err(MapError::BeyondAllocation);
                 }
-                Ok(Shown::System(run.first))
+                Ok(Some(Shown::System(run.first)))
             }
+            Target::Reserved(Reserved::Zero) => Ok(Some(Shown::Zero)),
+            Target::Reserved(Reserved::NoAccess) => Ok(None),
         }
     }
 
-    fn choose(&self, space: SpaceId, request: &MapRequest) -> Result<u64, MapError> {
+    /// Whether pages of an allocation may be mapped with a driver protection.
+    pub(crate) fn check_part(
+        &self,
+        id: AllocationId,
+        first: u64,
+        count: u64,
+        driver_protection: u64,
+    ) -> Result<(), MapError> {
+        let allocation = &self.allocations[id];
+        // spec: memory §10.4 item 28, nothing outside can be put in an entry
+        let end = first.checked_add(count).filter(|&end| end <= allocation.pages).ok_or(MapError::BeyondAllocation)?;
+        // spec: memory §4.11
+        let others = || {
+            allocation.mappings.iter().any(|&(space, start)| {
+                let mapping = &self.spaces[space].mapped[&start];
+                let Shown::Allocation(_, from) = mapping.shown else { return false };
+                from < end && first < from + mapping.pages && mapping.protection.driver != driver_protection
+            })
+        };
+        let unique = driver_protection & crate::unique::UNIQUE != 0;
+        if !allocation.unique.allow(first, end, driver_protection) || unique && others() {
+            return Err(MapError::UniqueProtection);
+        }
+        Ok(())
+    }
+
+    /// The first page, and whether the addresses were free.
+    fn choose(&self, space: SpaceId, request: &MapRequest) -> Result<(u64, bool), MapError> {
         let pages = request.size_pages.0;
         let entry = &self.spaces[space];
+        let reserving = matches!(request.target, Target::Reserved(_));
         if let Some(base) = request.base.filter(|base| !base.is_null()) {
-            let first = self.masked(base)?;
-            // spec: memory §4.6, entry 0 of the root stays invalid
-            let end = first.checked_add(pages).filter(|&end| end <= self.geometry.space_pages());
-            if first < self.geometry.root_entry_pages() || end.is_none() {
-                return Err(MapError::OutsideSpace);
-            }
-            let free = entry.is_free(PageRun { first, count: request.size_pages });
-            return if free { Ok(first) } else { Err(MapError::ConflictingAddresses) };
+            let run = self.run_at(base, pages.checked_mul(PAGE_BYTES).ok_or(MapError::OutsideSpace)?)?;
+            let range = entry.range_of(run).map(|(_, range)| range.origin);
+            // spec: memory §4.8, free or inside a range from Reserve or Map
+            return match range {
+                Some(Origin::Reservation(..)) => Ok((run.first, false)),
+                _ if reserving => Err(MapError::NotReserved),
+                Some(Origin::Map) => Ok((run.first, false)),
+                None if entry.is_free(run) => Ok((run.first, true)),
+                Some(Origin::Kernel) | None => Err(MapError::ConflictingAddresses),
+            };
         }
-        if [request.minimum, request.maximum].iter().any(|bound| !bound.0.is_multiple_of(PAGE_BYTES)) {
+        if reserving {
+            return Err(MapError::NotReserved);
+        }
+        let first = self.find(space, pages, (request.minimum, request.maximum), PAGE_BYTES)?;
+        Ok((first, true))
+    }
+
+    /// Free addresses in a window whose bounds are multiples of `unit`.
+    // spec: memory §4.8, base + size at most the maximum
+    pub(crate) fn find(&self, space: SpaceId, pages: u64, window: (GpuVa, GpuVa), unit: u64) -> Result<u64, MapError> {
+        if [window.0, window.1].iter().any(|bound| !bound.0.is_multiple_of(unit)) {
             return Err(MapError::Misaligned);
         }
-        let minimum = page_of(request.minimum.0.max(self.policy.va_start.0));
-        let maximum = if request.maximum.is_null() { u64::MAX } else { page_of(request.maximum.0) };
-        let alignment = page_of(self.policy.va_alignment_bytes).max(1);
-        entry.find(pages, minimum, maximum, alignment).ok_or(MapError::NoRoom)
+        let minimum = page_of(window.0.0.max(self.policy.va_start.0));
+        let maximum = if window.1.is_null() { u64::MAX } else { page_of(window.1.0) };
+        let alignment = page_of(self.policy.va_alignment_bytes.max(unit)).max(1);
+        self.spaces[space].find(pages, minimum, maximum, alignment).ok_or(MapError::NoRoom)
     }
 
     /// Page of an address, its bits above the width masked off if they are zero or the sign (memory §4.3).

@@ -155,6 +155,11 @@ pub enum Operation {
         initial: bool,
         /// Address that the first entry translates.
         first_va: GpuVa,
+        /// The allocation behind valid leaf entries, and the byte of it that the first one shows; pages follow one
+        /// another in it.
+        behind: Option<(KmdAllocation, u64)>,
+        /// DriverProtection of the mapping; 0 above the leaf (memory §4.11).
+        driver_protection: u64,
     },
     /// Forgets translations from `start` to `end`, both inclusive; both 0: of the whole space.
     FlushTlb {

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use ddi::{PageTableLevelDesc, Pte, PteFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress};
 
+use crate::entry::LeafEntry;
 use crate::paging::Operation;
 use crate::slab::SpaceId;
 use crate::tables::{OutOfTables, TableFrames};
@@ -165,19 +166,10 @@ impl PageTable {
         }
     }
 
-    /// Writes the entries of `count` mapped pages from page `first`: all `entry` with `repeat`, else consecutive pages
-    /// from `entry` on. One operation per leaf table.
-    pub fn write(
-        &self,
-        space: SpaceId,
-        first: u64,
-        count: u64,
-        entry: Pte,
-        repeat: bool,
-        operations: &mut Vec<Operation>,
-    ) {
+    /// Writes the entries of `count` covered pages from page `first`. One operation per leaf table.
+    pub fn write(&self, space: SpaceId, first: u64, count: u64, entry: LeafEntry, operations: &mut Vec<Operation>) {
         let shift = self.geometry.levels[0].table_shift;
-        let (mut page, end, mut first_entry) = (first, first + count, entry);
+        let (mut page, end, mut next) = (first, first + count, entry);
         while page < end {
             let stop = (((page >> shift) + 1) << shift).min(end);
             let table = &self.levels[0][&(page >> shift)];
@@ -188,14 +180,14 @@ impl PageTable {
                 // CAST: an index has at most 31 bits, and a run inside a table no more entries.
                 start_index: (page & ((1 << shift) - 1)) as u32,
                 count: (stop - page) as u32,
-                first: first_entry,
-                repeat,
+                first: next.pte,
+                repeat: next.repeat,
                 initial: false,
                 first_va: GpuVa(page * PAGE_BYTES),
+                behind: next.behind.map(|(allocation, page)| (allocation, page * PAGE_BYTES)),
+                driver_protection: next.driver_protection,
             });
-            if !repeat {
-                first_entry.address.offset += (stop - page) * PAGE_BYTES;
-            }
+            next = next.advanced(stop - page);
             page = stop;
         }
     }
@@ -250,6 +242,8 @@ impl PageTable {
             repeat: false,
             initial: false,
             first_va: self.first_va(number, prefix),
+            behind: None,
+            driver_protection: 0,
         }
     }
 
@@ -266,6 +260,8 @@ impl PageTable {
             repeat: true,
             initial: true,
             first_va: self.first_va(number, prefix),
+            behind: None,
+            driver_protection: 0,
         }
     }
 

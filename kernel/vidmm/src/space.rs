@@ -1,9 +1,18 @@
-//! One GPU virtual address space: which addresses are taken, by what, and the tables below. It knows nothing of
-//! residency: `mapping` says which entries are valid. Addresses are counted in 4-KB pages here.
+//! One GPU virtual address space: which addresses are taken, by what right, and what each page shows. It knows nothing
+//! of residency or entries: `mapping`, `reserve` and `update` write those. Addresses are counted in 4-KB pages here.
+//!
+//! ```text
+//!          reserve                      map                      the allocation dies
+//! free ───────────────▶ reserved ─────────────────▶ mapped ───────────────────────────▶ reserved
+//!   ▲                   (NoAccess, Zero) ◀────────    │
+//!   ├──────────────── free ──────────────  map NoAccess, Zero; unmap
+//!   │           map
+//! free ─────────────────────────────────▶ mapped ──── the allocation dies, free ──────▶ free
+//! ```
 
 use std::collections::BTreeMap;
 
-use wddm_types::{PAGE_BYTES, PageRun};
+use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
 use crate::page_table::PageTable;
 use crate::slab::AllocationId;
@@ -17,13 +26,40 @@ pub enum SpaceKind {
     Paging,
 }
 
-/// What a mapped range shows.
+/// What may be done through a mapping (`D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE`, memory §4.8). Reading always may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Protection {
+    /// Bit Write.
+    pub write: bool,
+    /// Bit Execute.
+    pub execute: bool,
+    /// DriverProtection: for the driver, not read here but for its top bit (memory §4.11).
+    pub driver: u64,
+}
+
+impl Protection {
+    /// Reading and writing, nothing for the driver.
+    pub const READ_WRITE: Protection = Protection { write: true, execute: false, driver: 0 };
+}
+
+/// What a page of a reservation does as long as nothing is mapped there (memory §4.8, §4.10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reserved {
+    /// Every access faults.
+    NoAccess,
+    /// Reads return 0, writes are dropped.
+    Zero,
+}
+
+/// What a page shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     /// Pages of an allocation from this one on.
     Allocation(AllocationId, u64),
     /// System pages from this one on.
     System(u64),
+    /// Zeros.
+    Zero,
 }
 
 impl Shown {
@@ -32,16 +68,36 @@ impl Shown {
         match self {
             Shown::Allocation(allocation, page) => Shown::Allocation(allocation, page + pages),
             Shown::System(page) => Shown::System(page + pages),
+            Shown::Zero => Shown::Zero,
         }
     }
 }
 
-/// A mapped range.
+/// Pages that show something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub pages: u64,
     pub shown: Shown,
-    pub writable: bool,
+    pub protection: Protection,
+}
+
+/// By what right addresses are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Map: they are free again when nothing is shown there any more.
+    Map,
+    /// Map of the kernel's own pages: only the kernel touches them.
+    Kernel,
+    /// Reserve: they are free again when they are freed. What they do meanwhile, and what the driver's part of a tile's
+    /// protection is.
+    Reservation(Reserved, u64),
+}
+
+/// Addresses taken by one call, or what is left of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range {
+    pub end: u64,
+    pub origin: Origin,
 }
 
 /// One address space.
@@ -49,7 +105,11 @@ pub(crate) struct Mapping {
 pub(crate) struct Space {
     pub kind: SpaceKind,
     pub table: PageTable,
+    /// What pages show; those of a taken range that are not here fault.
     pub mapped: BTreeMap<u64, Mapping>,
+    /// A page of zeros for hardware whose entries cannot say Zero, made when it is first needed.
+    pub zero_page: Option<PageRun>,
+    ranges: BTreeMap<u64, Range>,
     /// Free addresses: first page to one past the last.
     free: BTreeMap<u64, u64>,
 }
@@ -57,7 +117,8 @@ pub(crate) struct Space {
 impl Space {
     /// A space whose pages `first..end` can be used.
     pub fn new(kind: SpaceKind, table: PageTable, first: u64, end: u64) -> Self {
-        Space { kind, table, mapped: BTreeMap::new(), free: BTreeMap::from([(first, end)]) }
+        let free = BTreeMap::from([(first, end)]);
+        Space { kind, table, mapped: BTreeMap::new(), zero_page: None, ranges: BTreeMap::new(), free }
     }
 
     /// Lowest free range of `pages` pages in `minimum..maximum`, first page a multiple of `alignment`.
@@ -74,42 +135,86 @@ impl Space {
         self.free.range(..=run.first).next_back().is_some_and(|(_, &end)| run.end() <= end)
     }
 
-    /// Takes free pages for a mapping.
-    pub fn occupy(&mut self, first: u64, mapping: Mapping) {
-        let (&from, &end) = self.free.range(..=first).next_back().expect("the pages are free");
-        let stop = first + mapping.pages;
-        assert!(stop <= end, "the pages are free");
-        self.free.remove(&from);
-        if from < first {
-            self.free.insert(from, first);
-        }
-        if stop < end {
-            self.free.insert(stop, end);
-        }
-        self.mapped.insert(first, mapping);
+    /// The one range that all these pages are in: its first page, and it.
+    pub fn range_of(&self, run: PageRun) -> Option<(u64, Range)> {
+        let (&first, &range) = self.ranges.range(..=run.first).next_back()?;
+        (run.end() <= range.end).then_some((first, range))
     }
 
-    /// Whether every page of `run` is mapped.
-    pub fn is_mapped(&self, run: PageRun) -> bool {
+    /// Whether every page of `run` is taken.
+    pub fn is_taken(&self, run: PageRun) -> bool {
         let mut next = run.first;
         while next < run.end() {
-            match self.mapped.range(..=next).next_back() {
-                Some((&first, mapping)) if first + mapping.pages > next => next = first + mapping.pages,
+            match self.ranges.range(..=next).next_back() {
+                Some((_, range)) if range.end > next => next = range.end,
                 _ => return false,
             }
         }
         true
     }
 
-    /// Takes the mapped pages of `run` out, cutting mappings that reach beyond it. What is left of those stays. The
+    /// Whether the kernel has mapped pages of its own among these.
+    pub fn is_kernels(&self, run: PageRun) -> bool {
+        let from = self.ranges.range(..=run.first).next_back().map_or(run.first, |(&first, _)| first);
+        let hit = |range: &Range| range.origin == Origin::Kernel && run.first < range.end;
+        self.ranges.range(from..run.end()).any(|(_, range)| hit(range))
+    }
+
+    /// Takes free pages.
+    pub fn take(&mut self, run: PageRun, origin: Origin) {
+        let (&from, &end) = self.free.range(..=run.first).next_back().expect("the pages are free");
+        assert!(run.end() <= end, "the pages are free");
+        self.free.remove(&from);
+        if from < run.first {
+            self.free.insert(from, run.first);
+        }
+        if run.end() < end {
+            self.free.insert(run.end(), end);
+        }
+        self.ranges.insert(run.first, Range { end: run.end(), origin });
+    }
+
+    /// Makes taken pages free, cutting ranges that reach beyond them. They show nothing any more.
+    pub fn give(&mut self, run: PageRun) {
+        let mut next = run.first;
+        while next < run.end() {
+            let (&first, &range) = self.ranges.range(..=next).next_back().expect("the pages are taken");
+            assert!(range.end > next, "the pages are taken");
+            self.ranges.remove(&first);
+            if first < next {
+                self.ranges.insert(first, Range { end: next, ..range });
+            }
+            if range.end > run.end() {
+                self.ranges.insert(run.end(), range);
+            }
+            next = range.end;
+        }
+        self.release(run.first, run.end());
+    }
+
+    /// Lets pages show something that show nothing.
+    pub fn show(&mut self, first: u64, mapping: Mapping) {
+        self.mapped.insert(first, mapping);
+    }
+
+    /// What the pages of `run` show, piece by piece, cut to it. Pages that show nothing are left out.
+    pub fn pieces(&self, run: PageRun) -> Vec<(u64, Mapping)> {
+        let from = self.mapped.range(..=run.first).next_back().map_or(run.first, |(&first, _)| first);
+        let cut = |(&first, mapping): (&u64, &Mapping)| {
+            let (low, high) = (first.max(run.first), (first + mapping.pages).min(run.end()));
+            let shown = mapping.shown.advanced(low.saturating_sub(first));
+            (low < high).then(|| (low, Mapping { pages: high - low, shown, ..*mapping }))
+        };
+        self.mapped.range(from..run.end()).filter_map(cut).collect()
+    }
+
+    /// Lets the pages of `run` show nothing, cutting mappings that reach beyond it. What is left of those stays. The
     /// removed pieces come with the start of the mapping that they were part of.
     pub fn vacate(&mut self, run: PageRun) -> Vec<Vacated> {
         let mut vacated = Vec::new();
-        let mut next = run.first;
-        while next < run.end() {
-            let (&first, &mapping) = self.mapped.range(..=next).next_back().expect("the pages are mapped");
-            let stop = (first + mapping.pages).min(run.end());
-            assert!(stop > next, "the pages are mapped");
+        for (next, piece) in self.pieces(run) {
+            let (&first, &mapping) = self.mapped.range(..=next).next_back().expect("the piece is of a mapping");
+            let stop = next + piece.pages;
             self.mapped.remove(&first);
             let tail = first + mapping.pages - stop;
             if first < next {
@@ -121,16 +226,19 @@ impl Space {
             }
             vacated.push(Vacated {
                 first: next,
-                pages: stop - next,
-                shown: mapping.shown.advanced(next - first),
+                pages: piece.pages,
+                shown: piece.shown,
                 whole: first,
                 head: first < next,
                 tail: (tail > 0).then_some(stop),
             });
-            next = stop;
         }
-        self.release(run.first, run.end());
         vacated
+    }
+
+    /// All pages that show something, as runs.
+    pub fn shown_runs(&self) -> Vec<PageRun> {
+        self.mapped.iter().map(|(&first, mapping)| PageRun { first, count: Pages(mapping.pages) }).collect()
     }
 
     fn release(&mut self, mut first: u64, mut end: u64) {

@@ -13,6 +13,7 @@ mod order;
 mod packing;
 mod pressure;
 mod protection;
+mod reservations;
 mod segments;
 mod shares;
 mod start;

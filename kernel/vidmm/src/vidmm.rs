@@ -194,13 +194,8 @@ impl<F: Copy + Eq> VidMm<F> {
         assert!(process.is_none_or(|process| process.devices.is_empty()), "devices go before their space");
         let mut batch = Batch::new(self.serial + 1);
         let explicit = self.mmu.flags.contains(GpuMmuFlags::EXPLICIT_PAGE_TABLE_INVALIDATION);
-        let ranges: Vec<PageRun> = self.spaces[space]
-            .mapped
-            .iter()
-            .map(|(&first, mapping)| PageRun { first, count: Pages(mapping.pages) })
-            .collect();
-        for run in ranges {
-            self.unmap(space, run, &mut batch);
+        for run in self.spaces[space].shown_runs() {
+            self.conceal(space, run, &mut batch);
         }
         let gone = self.spaces.remove(space);
         // Without the explicit rule a flush of the whole space says everything that the entries would say.
@@ -215,7 +210,11 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let kind = gone.kind;
         gone.table.destroy(self.table_frames.of(kind));
-        self.finish(batch, kind == SpaceKind::Paging)
+        let work = self.finish(batch, kind == SpaceKind::Paging);
+        if let Some(page) = gone.zero_page {
+            self.retire(self.serial, vec![page]);
+        }
+        work
     }
 
     /// Makes a device in a process's space.
@@ -315,6 +314,7 @@ impl<F: Copy + Eq> VidMm<F> {
             last_use: Vec::new(),
             mappings: Default::default(),
             context: None,
+            unique: Default::default(),
             locks: Default::default(),
             last_work: 0,
         });
@@ -406,7 +406,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let spaces: Vec<(SpaceId, u64)> = self.allocations[allocation].mappings.iter().copied().collect();
         for (space, first) in spaces {
             let count = Pages(self.spaces[space].mapped[&first].pages);
-            self.unmap(space, PageRun { first, count }, &mut batch);
+            let run = PageRun { first, count };
+            self.conceal(space, run, &mut batch);
+            self.revert(space, run, &mut batch);
         }
         self.leave_lists(allocation);
         let reachable = !matches!(self.allocations[allocation].placement, Placement::None);

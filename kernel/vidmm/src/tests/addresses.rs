@@ -4,7 +4,7 @@ use ddi::PteFlags;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress};
 
 use super::world::*;
-use crate::{AllocationId, MapError, MapRequest, Operation, SpaceKind, Target};
+use crate::{AllocationId, MapError, MapRequest, Operation, Protection, Reserved, SpaceKind, Target};
 
 /// Pages below which entry 0 of the root translates, with the tables of [`adapter`].
 const FIRST: u64 = 1 << 10;
@@ -16,7 +16,7 @@ fn request(allocation: AllocationId, pages: u64) -> MapRequest {
         base: None,
         minimum: GpuVa::NULL,
         maximum: GpuVa::NULL,
-        writable: true,
+        protection: Protection::READ_WRITE,
     }
 }
 
@@ -30,7 +30,11 @@ fn wrong_requests_are_refused_and_change_nothing() {
     let (mut mm, space, device) = with_device(64);
     let a = create(&mut mm, device, 8, &[VRAM]);
     let good = request(a, 8);
-    let (base, _) = mm.map_gpu_va(space, MapRequest { base: Some(at(FIRST + 4)), ..good }).expect("free");
+    mm.map_gpu_va(space, MapRequest { base: Some(at(FIRST + 4)), ..good }).expect("free");
+    let own = mm.allocate_system(8).expect("free");
+    let kernels = MapRequest { target: Target::SystemPages(own), base: Some(at(FIRST + 32)), ..good };
+    mm.map_gpu_va(space, kernels).expect("free");
+    let reserved = |reserved| MapRequest { target: Target::Reserved(reserved), base: Some(at(FIRST + 4)), ..good };
     let tables = mm.table_bytes(SpaceKind::Process);
     let system = |count| Target::SystemPages(PageRun { first: 1, count: Pages(count) });
     let rows = [
@@ -41,8 +45,11 @@ fn wrong_requests_are_refused_and_change_nothing() {
         ("first root entry", MapRequest { base: Some(at(FIRST - 1)), ..good }, MapError::OutsideSpace),
         ("behind the end", MapRequest { base: Some(at((1 << 16) - 7)), ..good }, MapError::OutsideSpace),
         ("not canonical", MapRequest { base: Some(GpuVa(1 << 40)), ..good }, MapError::OutsideSpace),
-        ("taken", MapRequest { base: Some(base), ..good }, MapError::ConflictingAddresses),
-        ("taken in part", MapRequest { base: Some(at(FIRST)), ..good }, MapError::ConflictingAddresses),
+        ("free and mapped", MapRequest { base: Some(at(FIRST)), ..good }, MapError::ConflictingAddresses),
+        ("the kernel's pages", MapRequest { base: Some(at(FIRST + 32)), ..good }, MapError::ConflictingAddresses),
+        ("zeros where Map was", reserved(Reserved::Zero), MapError::NotReserved),
+        ("nothing where Map was", reserved(Reserved::NoAccess), MapError::NotReserved),
+        ("zeros at a free choice", MapRequest { base: None, ..reserved(Reserved::Zero) }, MapError::NotReserved),
         ("no room", MapRequest { minimum: at(FIRST), maximum: at(FIRST + 16), ..good }, MapError::NoRoom),
         ("minimum", MapRequest { minimum: GpuVa(1), ..good }, MapError::Misaligned),
     ];
@@ -53,6 +60,9 @@ fn wrong_requests_are_refused_and_change_nothing() {
         ("nothing", at(FIRST + 4), 0, MapError::Misaligned),
         ("more than is mapped", at(FIRST + 4), 9 * PAGE_BYTES, MapError::NotMapped),
         ("before it", at(FIRST + 3), PAGE_BYTES, MapError::NotMapped),
+        ("the kernel's", at(FIRST + 32), PAGE_BYTES, MapError::Kernels),
+        ("first root entry", at(FIRST - 1), PAGE_BYTES, MapError::OutsideSpace),
+        ("behind the end", at((1 << 16) - 1), 2 * PAGE_BYTES, MapError::OutsideSpace),
     ];
     for (name, base, bytes, error) in frees {
         assert_eq!(mm.free_gpu_va(space, base, bytes), Err(error), "{name}");
@@ -83,7 +93,11 @@ fn an_address_and_its_sign_extension_are_one() {
     let (base, _) = mm.map_gpu_va(space, MapRequest { base: Some(high), ..request(a, 8) }).expect("free");
     assert_eq!(base, GpuVa(1 << 27));
     let again = MapRequest { base: Some(GpuVa(1 << 27)), ..request(a, 8) };
-    assert_eq!(mm.map_gpu_va(space, again), Err(MapError::ConflictingAddresses));
+    let beyond = MapRequest { size_pages: Pages(9), ..again };
+    let b = create(&mut mm, device, 9, &[VRAM]);
+    let beyond = MapRequest { target: request(b, 9).target, ..beyond };
+    assert_eq!(mm.map_gpu_va(space, beyond), Err(MapError::ConflictingAddresses), "a mapped range and a free page");
+    assert_eq!(mm.map_gpu_va(space, again).expect("inside a mapped range").0, GpuVa(1 << 27));
     assert!(mm.free_gpu_va(space, high, 8 * PAGE_BYTES).is_ok());
 }
 
@@ -93,7 +107,8 @@ fn entries_say_place_and_protection() {
     let (mut mm, space, device) = with_device(64);
     let a = create(&mut mm, device, 2, &[VRAM]);
     mm.make_resident(device, &[a]).expect("it fits");
-    let (_, work) = mm.map_gpu_va(space, MapRequest { writable: false, ..request(a, 2) }).expect("room");
+    let (_, work) =
+        mm.map_gpu_va(space, MapRequest { protection: Protection::default(), ..request(a, 2) }).expect("room");
     let work = work.expect("tables and entries");
     let Some(Operation::UpdatePageTable { level: 0, count: 2, first, initial: false, .. }) =
         work.operations.iter().nth_back(1)
@@ -117,7 +132,7 @@ fn the_paging_process_is_written_by_the_cpu_with_frames_of_its_own() {
     let work = work.expect("entries");
     assert!(work.immediate && work.serial == 0);
     assert_eq!(mm.table_bytes(SpaceKind::Paging), 3 * PAGE_BYTES, "a root and two tables");
-    assert!(mm.free_gpu_va(paging, base, 3 * PAGE_BYTES).expect("mapped").expect("entries").immediate);
+    assert!(mm.free_system_va(paging, base, Pages(3)).expect("entries").immediate);
     let work = mm.make_resident(device, &[a]).expect("room").expect("a fill");
     assert_eq!(work.serial, 1, "immediate works are not counted");
 }

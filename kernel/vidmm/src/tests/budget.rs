@@ -4,7 +4,7 @@ use ddi::SegmentFlags;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
 use super::world::*;
-use crate::{AllocationId, EvictFlags, MapRequest, Policy, SegmentGroup, SpaceKind, Target, VidMm};
+use crate::{AllocationId, EvictFlags, MapRequest, Policy, Protection, SegmentGroup, SpaceKind, Target, VidMm};
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
 
@@ -67,7 +67,7 @@ fn a_large_step_stays_in_long_runs() {
                 base: None,
                 minimum: GpuVa::NULL,
                 maximum: GpuVa::NULL,
-                writable: true,
+                protection: Protection::READ_WRITE,
             };
             mm.map_gpu_va(space, request).expect("room");
             (allocation, pages)

@@ -17,7 +17,7 @@ use crate::allocation::Placement;
 use crate::extent::Extent;
 use crate::{
     AllocationId, DeviceId, EvictError, EvictFlags, LockError, MakeResidentError, MakeResidentFlags, MapRequest,
-    ProcessPriority, SpaceId, SpaceKind, Target, WindowMap, WindowPages, Work,
+    ProcessPriority, Protection, SpaceId, SpaceKind, Target, WindowMap, WindowPages, Work,
 };
 
 const BITS: [u32; 3] = [5, 5, 6];
@@ -275,7 +275,7 @@ impl Model {
             base: None,
             minimum: GpuVa::NULL,
             maximum: GpuVa::NULL,
-            writable: true,
+            protection: Protection::READ_WRITE,
         };
         let (va, work) = self.mm.map_gpu_va(space, request).expect("there is room");
         self.queue(work);

@@ -4,7 +4,7 @@ use ddi::GpuMmuFlags;
 use wddm_types::{GpuVa, Pages};
 
 use super::world::*;
-use crate::{Direction, EvictFlags, MapRequest, Operation, SpaceKind, Target, VidMm};
+use crate::{Direction, EvictFlags, MapRequest, Operation, Protection, SpaceKind, Target, VidMm};
 
 fn tag(operation: &Operation) -> &'static str {
     match operation {
@@ -42,7 +42,7 @@ fn exchange(flags: GpuMmuFlags) -> Vec<&'static str> {
             base: None,
             minimum: GpuVa::NULL,
             maximum: GpuVa::NULL,
-            writable: true,
+            protection: Protection::READ_WRITE,
         };
         mm.map_gpu_va(space, request).expect("room");
     }

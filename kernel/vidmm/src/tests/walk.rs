@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use super::world::*;
-use crate::{MapError, MapRequest, SpaceKind, Target, VidMm};
+use crate::{MapError, MapRequest, Protection, SpaceKind, Target, VidMm};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
@@ -38,7 +38,7 @@ proptest! {
                     base: Some(base),
                     minimum: GpuVa::NULL,
                     maximum: GpuVa::NULL,
-                    writable: true,
+                    protection: Protection::READ_WRITE,
                 };
                 match mm.map_gpu_va(space, request) {
                     Ok((got, work)) => {
@@ -53,15 +53,13 @@ proptest! {
                     Err(other) => prop_assert!(false, "{other}"),
                 }
             } else {
-                match mm.free_gpu_va(space, base, pages * PAGE_BYTES) {
-                    Ok(work) => {
-                        machine.queue(work);
-                        for page in span {
-                            prop_assert!(model.remove(&page).is_some());
-                        }
-                    }
-                    Err(MapError::NotMapped) => prop_assert!(span.into_iter().any(|page| !model.contains_key(&page))),
-                    Err(other) => prop_assert!(false, "{other}"),
+                let whole = span.clone().all(|page| model.contains_key(&page));
+                let refused = mm.free_gpu_va(space, base, pages * PAGE_BYTES);
+                prop_assert!(matches!(refused, Err(MapError::NotMapped | MapError::Kernels | MapError::OutsideSpace)));
+                prop_assert_eq!(refused == Err(MapError::Kernels), whole);
+                if whole {
+                    machine.queue(mm.free_system_va(space, base, Pages(pages)));
+                    model.retain(|page, _| !span.contains(page));
                 }
             }
             machine.run(&mut mm);
@@ -76,8 +74,7 @@ proptest! {
         }
         let mapped: Vec<u64> = model.keys().copied().collect();
         for page in mapped {
-            let work = mm.free_gpu_va(space, GpuVa(page * PAGE_BYTES), PAGE_BYTES).expect("it is mapped");
-            machine.queue(work);
+            machine.queue(mm.free_system_va(space, GpuVa(page * PAGE_BYTES), Pages(1)));
         }
         // Only the root is left.
         prop_assert_eq!(mm.table_bytes(kind), 4096);

@@ -1,0 +1,70 @@
+//! ReserveGpuVirtualAddress (memory §4.8): addresses kept free of other mappings. What is mapped inside them, and what
+//! they do where nothing is mapped, is `mapping`.
+
+use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
+
+use crate::mapping::MapError;
+use crate::paging::{Batch, Work};
+use crate::slab::SpaceId;
+use crate::space::{Origin, Protection, Reserved, Shown, SpaceKind, page_of};
+use crate::vidmm::VidMm;
+
+/// In which bases, bounds and sizes of reservations are counted.
+// spec: memory §4.8
+const UNIT_BYTES: u64 = 65536;
+
+/// `D3DDDI_RESERVEGPUVIRTUALADDRESS` (memory §4.8). Everything is a multiple of 64 KB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReserveRequest {
+    /// Bytes.
+    pub size_bytes: u64,
+    /// Exactly here; `None`: VidMm chooses, and then minimum and maximum count.
+    pub base: Option<GpuVa>,
+    /// Lowest address; 0: no bound.
+    pub minimum: GpuVa,
+    /// The range ends at or below it; 0: no bound.
+    pub maximum: GpuVa,
+    /// What its pages do as long as nothing is mapped there.
+    pub reserved: Reserved,
+    /// What the driver gets for tiles mapped into it (memory §4.11).
+    pub driver_protection: u64,
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Reserves addresses and answers with the first one. A Zero reservation has entries; the work writes them.
+    ///
+    /// # Errors
+    /// See [`MapError`]: `Misaligned`, `OutsideSpace`, `ConflictingAddresses`; `NoRoom` and `OutOfTables` (scarcity).
+    // spec: memory §4.8
+    pub fn reserve_gpu_va(
+        &mut self,
+        space: SpaceId,
+        request: ReserveRequest,
+    ) -> Result<(GpuVa, Option<Work<F>>), MapError> {
+        if request.size_bytes == 0 || !request.size_bytes.is_multiple_of(UNIT_BYTES) {
+            return Err(MapError::Misaligned);
+        }
+        let pages = page_of(request.size_bytes);
+        let first = match request.base.filter(|base| !base.is_null()) {
+            Some(base) => {
+                if !base.0.is_multiple_of(UNIT_BYTES) {
+                    return Err(MapError::Misaligned);
+                }
+                let run = self.run_at(base, request.size_bytes)?;
+                if !self.spaces[space].is_free(run) {
+                    return Err(MapError::ConflictingAddresses);
+                }
+                run.first
+            }
+            None => self.find(space, pages, (request.minimum, request.maximum), UNIT_BYTES)?,
+        };
+        let run = PageRun { first, count: Pages(pages) };
+        let mut batch = Batch::new(self.serial + 1);
+        if request.reserved == Reserved::Zero {
+            self.place(space, run, Some((Shown::Zero, Protection::default())), &mut batch)?;
+        }
+        self.spaces[space].take(run, Origin::Reservation(request.reserved, request.driver_protection));
+        let immediate = self.spaces[space].kind == SpaceKind::Paging;
+        Ok((GpuVa(first * PAGE_BYTES), self.finish(batch, immediate)))
+    }
+}
