@@ -5,6 +5,7 @@ use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
 use crate::allocation::{
     AllocationRequest, AllocationTarget, DestroyFlags, PropertyRequest, ResourceRequest, ShareName,
 };
+use crate::gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
 
 /// One call of user mode. The variant's name is the `D3DKMT` function's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,7 +160,7 @@ pub enum Call {
     MapGpuVirtualAddress {
         /// The paging queue whose fence tells when the entries are there.
         paging_queue: RawHandle,
-        /// What to map.
+        /// What to map; NULL with ZERO or NO_ACCESS.
         allocation: RawHandle,
         /// Exact address, or NULL.
         base: GpuVa,
@@ -171,8 +172,42 @@ pub enum Call {
         offset_in_pages: u64,
         /// How many pages.
         size_in_pages: u64,
-        /// `Protection.Write`.
-        write: bool,
+        /// Protection; with ZERO or NO_ACCESS the allocation is NULL.
+        protection: GpuVaProtection,
+        /// DriverProtection: for the driver.
+        driver_protection: u64,
+    },
+    /// `D3DKMTReserveGpuVirtualAddress` → `MappedVa`, value 0.
+    ReserveGpuVirtualAddress {
+        /// The device whose process owns the space.
+        device: RawHandle,
+        /// Exact address, or NULL.
+        base: GpuVa,
+        /// Window for a free choice; NULL = from the start.
+        minimum: GpuVa,
+        /// End of the window; NULL = no bound.
+        maximum: GpuVa,
+        /// Bytes; like all the others a multiple of 64 KB.
+        size_bytes: u64,
+        /// `D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE`: 0 NO_ACCESS, 1 ZERO.
+        reservation_type: u32,
+        /// DriverProtection of tiles mapped into it.
+        driver_protection: u64,
+    },
+    /// `D3DKMTUpdateGpuVirtualAddress`: answers late when more than 128 are queued on the context.
+    UpdateGpuVirtualAddress {
+        /// The device.
+        device: RawHandle,
+        /// The context whose updates stay in order.
+        context: RawHandle,
+        /// Waited for, then signalled with the value behind.
+        fence: RawHandle,
+        /// The value waited for; `fence_value + 1` is signalled.
+        fence_value: u64,
+        /// What is changed, in this order.
+        operations: Vec<UpdateGpuVaOperation>,
+        /// Flags.
+        flags: UpdateGpuVaFlags,
     },
     /// `D3DKMTFreeGpuVirtualAddress`.
     FreeGpuVirtualAddress {
@@ -439,6 +474,8 @@ impl Call {
             Call::InvalidateCache { .. } => "InvalidateCache",
             Call::MapGpuVirtualAddress { .. } => "MapGpuVirtualAddress",
             Call::FreeGpuVirtualAddress { .. } => "FreeGpuVirtualAddress",
+            Call::ReserveGpuVirtualAddress { .. } => "ReserveGpuVirtualAddress",
+            Call::UpdateGpuVirtualAddress { .. } => "UpdateGpuVirtualAddress",
             Call::MakeResident { .. } => "MakeResident",
             Call::Evict { .. } => "Evict",
             Call::OfferAllocations { .. } => "OfferAllocations",

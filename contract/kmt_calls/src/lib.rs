@@ -10,6 +10,7 @@
 
 mod allocation;
 mod call;
+mod gpu_va;
 mod notification;
 mod reply;
 
@@ -21,6 +22,7 @@ pub use allocation::{
 pub use call::{
     Call, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags, QueueFlags, WaitFlags,
 };
+pub use gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
 pub use notification::{Notification, NotificationKind, TrimFlags};
 pub use reply::{
     AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, Mapped, MappingId,

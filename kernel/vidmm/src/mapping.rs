@@ -197,7 +197,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Hardware without the Zero bit shows a page of zeros; each space has its own.
     // spec: memory §4.10
-    fn prepare_zero_page(&mut self, space: SpaceId, batch: &mut Batch<F>) -> Result<(), OutOfTables> {
+    pub(crate) fn prepare_zero_page(&mut self, space: SpaceId, batch: &mut Batch<F>) -> Result<(), OutOfTables> {
         if !self.writer().needs_zero_page() || self.spaces[space].zero_page.is_some() {
             return Ok(());
         }

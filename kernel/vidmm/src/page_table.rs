@@ -109,6 +109,12 @@ impl PageTable {
         count: u64,
         frames: &mut TableFrames,
     ) -> Result<Vec<Operation>, OutOfTables> {
+        let shift = self.geometry.levels[0].table_shift;
+        let (from, to) = (first >> shift, (first + count - 1) >> shift);
+        // A range may be as large as the space: nobody lists tables that there is no room for.
+        if to - from >= self.levels[0].range(from..=to).count() as u64 + frames.free_pages() {
+            return Err(OutOfTables);
+        }
         let absent = self.absent(first, count);
         let mut taken = Vec::with_capacity(absent.len());
         for &(number, _) in &absent {

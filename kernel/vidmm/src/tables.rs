@@ -46,6 +46,11 @@ impl TableFrames {
         self.pool.give(PageRun { first: table.offset / PAGE_BYTES, count: Pages(pages) });
     }
 
+    /// Pages that no table has.
+    pub fn free_pages(&self) -> u64 {
+        self.pool.free_pages()
+    }
+
     /// Bytes of tables that exist.
     pub fn used_bytes(&self) -> u64 {
         Pages(self.pool.capacity_pages() - self.pool.free_pages()).bytes()
