@@ -7,7 +7,7 @@ use kmt_calls::{
     Refusal, Reply, Residency, ResourceRequest, WaitFlags,
 };
 use kmt_link::Link;
-use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
+use wddm_types::{Luid, NodeId, RawHandle};
 
 use crate::allocation::Allocation;
 use crate::fence::Fence;
@@ -112,14 +112,6 @@ impl Device {
         Ok(Registration { owned: Owned { link: Arc::clone(self.link()), handle, destroy } })
     }
 
-    /// `D3DKMTFreeGpuVirtualAddress`.
-    ///
-    /// # Errors
-    /// When the range is none of the process's.
-    pub fn free_gpu_va(&self, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
-        self.link().call(Call::FreeGpuVirtualAddress { device: self.handle(), base, size_bytes }).map(drop)
-    }
-
     /// `D3DKMTCreateHwContext`.
     ///
     /// # Errors
@@ -212,45 +204,14 @@ impl PagingQueue {
         )
     }
 
-    /// `D3DKMTMapGpuVirtualAddress` of a whole allocation at an address of the kernel's choice. Returns the address and the
-    /// paging-fence value from which it may be used (0: now).
-    ///
-    /// # Errors
-    /// When no room is left.
-    pub fn map(&self, allocation: &Allocation, size_in_pages: u64, write: bool) -> Result<(GpuVa, u64), Refusal> {
-        self.map_at(allocation, GpuVa::NULL, 0, size_in_pages, write)
-    }
-
-    /// `D3DKMTMapGpuVirtualAddress` of a part, at `base` exactly unless that is NULL.
-    ///
-    /// # Errors
-    /// When the range is taken or no room is left.
-    pub fn map_at(
-        &self,
-        allocation: &Allocation,
-        base: GpuVa,
-        offset_in_pages: u64,
-        size_in_pages: u64,
-        write: bool,
-    ) -> Result<(GpuVa, u64), Refusal> {
-        let call = Call::MapGpuVirtualAddress {
-            paging_queue: self.handle(),
-            allocation: allocation.handle(),
-            base,
-            minimum: GpuVa::NULL,
-            maximum: GpuVa::NULL,
-            offset_in_pages,
-            size_in_pages,
-            write,
-        };
-        Ok(
-            expect_reply!(self.owned.link.call(call)?, Reply::MappedVa { va, paging_fence_value } => (va, paging_fence_value)),
-        )
-    }
-
     /// The paging fence.
     pub fn fence(&self) -> &Fence {
         &self.fence
+    }
+
+    /// The way to the kernel.
+    pub fn link(&self) -> &Arc<dyn Link> {
+        &self.owned.link
     }
 
     /// Its handle.

@@ -12,16 +12,18 @@ mod adapter;
 mod allocation;
 mod device;
 mod fence;
+mod gpu_va;
 mod queue;
 
 pub use adapter::Adapter;
 pub use allocation::{Allocation, Lock};
 pub use device::{Device, PagingQueue, Registration};
 pub use fence::Fence;
+pub use gpu_va::{GpuVaMapping, GpuVaReservation};
 pub use kmt_calls::{
-    AdapterInfo, AllocationRequest, DeviceState, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags,
+    AdapterInfo, AllocationRequest, DeviceState, EvictFlags, FenceFlags, GpuVaProtection, LockFlags, MakeResidentFlags,
     NativeFenceRequest, Notification, NotificationKind, OfferFlags, ReclaimResult, Refusal, Residency, SegmentInfo,
-    TrimFlags, VideoMemoryInfo,
+    TrimFlags, UpdateGpuVaFlags, UpdateGpuVaOperation, VideoMemoryInfo,
 };
 pub use queue::{HwContext, KernelQueue, UserQueue};
 

@@ -21,6 +21,11 @@ impl HwContext {
         HwContext { owned: Owned { link, handle, destroy: |context| Call::DestroyHwContext { context } }, luid }
     }
 
+    /// Its handle.
+    pub fn handle(&self) -> RawHandle {
+        self.owned.handle
+    }
+
     /// A queue that the kernel submits to.
     ///
     /// # Errors

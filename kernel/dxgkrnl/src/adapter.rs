@@ -99,6 +99,11 @@ pub enum Waiter {
     },
     /// Lets the paging ring go on.
     Ring(RingWait),
+    /// Lets the oldest update of a context's tile mappings be applied.
+    Update {
+        /// Which.
+        context: u64,
+    },
 }
 
 /// What the paging ring waits for.
@@ -158,6 +163,8 @@ pub struct Adapter {
     pub cpu_mappings: crate::cpu_mapping::CpuMappings,
     pub suspensions: Suspensions,
     pub turns: Turns,
+    /// Updates of tile mappings that wait for their turn.
+    pub updates: crate::gpu_va::Updates,
     pub due: VecDeque<Waiter>,
     pub stopped: Option<String>,
     pub counters: AdapterCounters,
@@ -181,6 +188,7 @@ impl Adapter {
                 }
                 Waiter::Queue { queue, packet } => self.queue_released(cx, queue, packet),
                 Waiter::Ring(wait) => self.ring_released(cx, wait),
+                Waiter::Update { context } => self.update_released(cx, context),
             }
             self.reap_paging(cx);
             self.pump_paging(cx);

@@ -4,6 +4,7 @@
 //! `INVALID_PARAMETER` (memory §9.3), and nothing has changed.
 
 mod allocation;
+mod gpu_va;
 mod lock;
 mod property;
 mod residency;
@@ -158,31 +159,7 @@ impl Turn<'_> {
                 self.forget(queue, Object::Fence(index, fence));
                 done(Reply::Done)
             }
-            Call::MapGpuVirtualAddress {
-                paging_queue,
-                allocation,
-                base,
-                minimum,
-                maximum,
-                offset_in_pages,
-                size_in_pages,
-                write,
-            } => {
-                let (index, queue) = self.paging_queue(paging_queue)?;
-                self.alive(index, self.adapters[index as usize].paging_queues[queue].device, touched)?;
-                let allocation = self.allocation(index, allocation)?;
-                let window = (minimum, maximum);
-                let adapter = &mut self.adapters[index as usize];
-                let (va, paging_fence_value) =
-                    adapter.map_gpu_va(cx, queue, allocation, base, window, offset_in_pages, size_in_pages, write)?;
-                done(Reply::MappedVa { va, paging_fence_value })
-            }
-            Call::FreeGpuVirtualAddress { device, base, size_bytes } => {
-                let (index, device) = self.live_device(device, touched)?;
-                self.adapters[index as usize].free_gpu_va(cx, device, base, size_bytes)?;
-                done(Reply::Done)
-            }
-            call => self.on_lock(cx, call, touched),
+            call => self.on_gpu_va(cx, call, touched),
         }
     }
 

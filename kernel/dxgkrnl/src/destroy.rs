@@ -70,6 +70,7 @@ impl Adapter {
         for &number in numbers {
             let allocation = self.allocations.remove(number).expect("an allocation is destroyed once");
             self.end_lock(cx, &allocation, process);
+            self.updates_lose_binding(&allocation, process);
             self.devices[device].allocations.remove(&number);
             if let Some(resource) = allocation.resource {
                 self.resources[resource].allocations.retain(|member| *member != number);

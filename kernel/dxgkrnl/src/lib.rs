@@ -26,6 +26,7 @@ mod device;
 mod driver_host;
 mod features;
 mod fence;
+mod gpu_va;
 mod handle;
 mod interrupt;
 mod lock;

@@ -3,13 +3,12 @@
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::Refusal;
-use vidmm::{MapError, MapRequest, Target};
-use wddm_types::{Blame, FencePoint, GpuVa, NtStatus, PAGE_BYTES, Pages};
+use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::PagingQueue;
-use crate::refusal::{invalid, no_memory, refuse};
+use crate::refusal::invalid;
 
 /// Most allocations in one call.
 pub const LIST_MAX: usize = 1 << 16;
@@ -37,64 +36,6 @@ impl Adapter {
         self.devices[device].paging_queues.remove(&number);
         self.defer_fence(fence);
         self.defer_paging_queue(number);
-    }
-
-    /// `D3DKMTMapGpuVirtualAddress`.
-    // spec: memory §4.8
-    #[allow(clippy::too_many_arguments)] // the members of D3DDDI_MAPGPUVIRTUALADDRESS
-    pub fn map_gpu_va(
-        &mut self,
-        cx: &mut Cx<'_>,
-        paging_queue: u64,
-        allocation: u64,
-        base: GpuVa,
-        window: (GpuVa, GpuVa),
-        offset_in_pages: u64,
-        size_in_pages: u64,
-        write: bool,
-    ) -> Result<(GpuVa, u64), Refusal> {
-        if write {
-            self.may_write(allocation)?;
-        }
-        let device = self.paging_queues[paging_queue].device;
-        let process = self.devices[device].process;
-        let space = self.processes[&process].space;
-        let request = MapRequest {
-            target: Target::Allocation {
-                allocation: self.allocations[allocation].vidmm,
-                offset_pages: Pages(offset_in_pages),
-            },
-            size_pages: Pages(size_in_pages),
-            base: (!base.is_null()).then_some(base),
-            minimum: window.0,
-            maximum: window.1,
-            writable: write,
-        };
-        let (va, work) = self.vidmm.map_gpu_va(space, request).map_err(|error| from_map(&error))?;
-        let value = match work {
-            Some(work) => self.queue_work(cx, process, Some(paging_queue), Some(work), Vec::new()),
-            None => self.paging_value_now(cx, process, paging_queue).unwrap_or(0),
-        };
-        cx.emit(Event::GpuVaMapped {
-            process: process.0,
-            va: va.0,
-            size_bytes: size_in_pages * PAGE_BYTES,
-            allocation,
-        });
-        Ok((va, value))
-    }
-
-    /// `D3DKMTFreeGpuVirtualAddress`.
-    // spec: memory §4.8
-    pub fn free_gpu_va(&mut self, cx: &mut Cx<'_>, device: u64, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
-        let process = self.devices[device].process;
-        let space = self.processes[&process].space;
-        let work = self.vidmm.free_gpu_va(space, base, size_bytes).map_err(|error| from_map(&error))?;
-        if work.is_some() {
-            self.queue_work(cx, process, None, work, Vec::new());
-        }
-        cx.emit(Event::GpuVaFreed { process: process.0, va: base.0, size_bytes });
-        Ok(())
     }
 
     /// What the device's queues have been given and not finished: the last use of anything that it evicts now.
@@ -132,16 +73,5 @@ impl Adapter {
                 }
             })
             .collect()
-    }
-}
-
-// The memory manager's errors as statuses.
-// spec: memory §9.2, memory §9.3
-
-fn from_map(error: &MapError) -> Refusal {
-    match error {
-        MapError::ConflictingAddresses => refuse(NtStatus::CONFLICTING_ADDRESSES, Blame::Caller, error.to_string()),
-        MapError::NoRoom | MapError::OutOfTables => no_memory(error.to_string()),
-        _ => invalid(error.to_string()),
     }
 }

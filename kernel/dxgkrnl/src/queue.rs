@@ -58,6 +58,7 @@ impl Adapter {
         for queue in queues {
             self.destroy_queue(cx, queue);
         }
+        self.drop_updates(cx, number);
         let context = self.contexts.remove(number).expect("a context is destroyed once");
         self.devices[context.device].contexts.remove(&number);
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_context(context.kmd);

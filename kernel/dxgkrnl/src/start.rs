@@ -175,6 +175,7 @@ impl Adapter {
             cpu_mappings: Default::default(),
             suspensions: Suspensions::default(),
             turns: Turns::default(),
+            updates: Default::default(),
             due: VecDeque::new(),
             stopped: None,
             counters: AdapterCounters::default(),

@@ -30,7 +30,8 @@ fn who_asks_faster_than_memory_moves_waits() {
         maximum: GpuVa::NULL,
         offset_in_pages: 0,
         size_in_pages: 1,
-        write: true,
+        protection: kmt_calls::GpuVaProtection::WRITE,
+        driver_protection: 0,
     };
     let mut accepted = 0;
     let pending = loop {

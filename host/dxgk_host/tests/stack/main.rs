@@ -1,5 +1,6 @@
 //! The whole stack in one process: client, kernel, driver, device, in both kinds of time.
 
+mod addresses;
 mod blame;
 mod congestion;
 mod cpu_access;

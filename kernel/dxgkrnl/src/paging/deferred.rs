@@ -22,6 +22,10 @@ pub(super) enum Deferred {
     Section(u64),
     /// Lines of an allocation whose backing store the hardware writes.
     Lines(vidmm::AllocationId),
+    Signal {
+        fence: u64,
+        value: u64,
+    },
     Answer(Token, Box<Reply>),
     /// Devices that stood still for a lock.
     LockMoved(Vec<u64>),
@@ -103,6 +107,11 @@ impl Adapter {
         self.defer(Deferred::Answer(token, Box::new(reply)));
     }
 
+    /// Signals a fence when the ring has got past everything queued so far.
+    pub fn defer_signal(&mut self, fence: u64, value: u64) {
+        self.defer(Deferred::Signal { fence, value });
+    }
+
     fn defer(&mut self, what: Deferred) {
         self.ring.deferred.push_back((self.ring.last_queued, what));
     }
@@ -127,6 +136,11 @@ impl Adapter {
                 Deferred::LockMoved(devices) => self.lock_moved(cx, devices),
                 Deferred::Lines(allocation) => self.maintain_for_move(allocation),
                 Deferred::Section(section) => self.leave_section(Some(section)),
+                Deferred::Signal { fence, value } => {
+                    if self.fences.get(fence).is_some() {
+                        self.signal_fence(cx, fence, value);
+                    }
+                }
                 Deferred::Answer(token, reply) => {
                     let result = self.running().map(|()| *reply);
                     cx.effects.push(Effect::Answer { token, result });
@@ -146,7 +160,12 @@ impl Adapter {
             .ring
             .deferred
             .iter()
-            .find(|(_, what)| matches!(what, Deferred::Answer(..) | Deferred::Resume(..) | Deferred::LockMoved(_)))
+            .find(|(_, what)| {
+                matches!(
+                    what,
+                    Deferred::Answer(..) | Deferred::Resume(..) | Deferred::LockMoved(_) | Deferred::Signal { .. }
+                )
+            })
             .map(|(number, _)| *number);
         let answer_value = answer.and_then(|wanted| {
             self.ring.submitted.iter().find(|work| work.number >= wanted).map(|work| work.progress_value)

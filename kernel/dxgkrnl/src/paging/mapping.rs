@@ -1,7 +1,7 @@
 //! Mappings of the kernel's own pages: fence words, paging buffers.
 
 use gpu_fence::FenceId;
-use vidmm::{SpaceId, Target, Work};
+use vidmm::{Protection, SpaceId, Target, Work};
 use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
 use crate::adapter::Adapter;
@@ -24,7 +24,7 @@ impl Adapter {
             base: None,
             minimum: GpuVa::NULL,
             maximum: GpuVa::NULL,
-            writable,
+            protection: Protection { write: writable, ..Protection::default() },
         };
         let (va, work) = self.vidmm.map_gpu_va(space, request).map_err(|error| no_memory(error.to_string()))?;
         self.perform_mapping(cx, work);
@@ -33,7 +33,7 @@ impl Adapter {
 
     /// Takes the kernel's own mapping out of a space again.
     pub fn unmap_pages(&mut self, cx: &mut Cx<'_>, space: SpaceId, va: GpuVa, count: Pages) {
-        let work = self.vidmm.free_gpu_va(space, va, count.bytes()).expect("the kernel's own mapping");
+        let work = self.vidmm.free_system_va(space, va, count);
         self.perform_mapping(cx, work);
     }
 

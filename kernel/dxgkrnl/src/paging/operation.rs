@@ -131,28 +131,38 @@ pub(super) fn as_paging_op<'a>(
                 dummy_page: *dummy_page,
             }
         }
-        Operation::UpdatePageTable { space, level, table, start_index, count, first, repeat, initial, first_va } => {
-            PagingOp::UpdatePageTable {
-                allocation: None,
-                allocation_offset: 0,
-                driver_protection: 0,
-                notify_eviction: false,
-                use_64kb_pages: false,
-                native_fence: false,
-                first_64kb: None,
-                table_va: GpuVa::NULL,
-                level: *level,
-                table: *table,
-                start_index: *start_index,
-                count: *count,
-                first: *first,
-                repeat: *repeat,
-                initial: *initial,
-                process: process(space),
-                mode,
-                first_va: *first_va,
-            }
-        }
+        Operation::UpdatePageTable {
+            space,
+            level,
+            table,
+            start_index,
+            count,
+            first,
+            repeat,
+            initial,
+            first_va,
+            behind,
+            driver_protection,
+        } => PagingOp::UpdatePageTable {
+            allocation: behind.map(|(allocation, _)| allocation),
+            allocation_offset: behind.map_or(0, |(_, offset)| offset),
+            driver_protection: *driver_protection,
+            notify_eviction: false,
+            use_64kb_pages: false,
+            native_fence: false,
+            first_64kb: None,
+            table_va: GpuVa::NULL,
+            level: *level,
+            table: *table,
+            start_index: *start_index,
+            count: *count,
+            first: *first,
+            repeat: *repeat,
+            initial: *initial,
+            process: process(space),
+            mode,
+            first_va: *first_va,
+        },
         Operation::FlushTlb { space, root, start, end } => {
             PagingOp::FlushTlb { root: *root, process: process(space), start: *start, end: *end }
         }

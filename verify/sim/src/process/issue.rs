@@ -1,8 +1,8 @@
 //! From an operation of the plan to the call that it makes.
 
 use kmt_calls::{
-    AllocationRequest, AllocationTarget, Call, DestroyFlags, EvictFlags, MakeResidentFlags, NativeFenceRequest,
-    QueueFlags, ResourceRequest, WaitFlags,
+    AllocationRequest, AllocationTarget, Call, DestroyFlags, EvictFlags, GpuVaProtection, MakeResidentFlags,
+    NativeFenceRequest, QueueFlags, ResourceRequest, WaitFlags,
 };
 use softgpu_spec::private_data::AllocationRequest as PrivateData;
 use wddm_types::{GpuVa, Luid, NodeId, Pages, RawHandle};
@@ -173,7 +173,8 @@ impl Process {
                     maximum: GpuVa::NULL,
                     offset_in_pages: 0,
                     size_in_pages: Pages::holding(surface.wish.bytes).0,
-                    write: true,
+                    protection: GpuVaProtection::WRITE,
+                    driver_protection: 0,
                 }
             }
             Op::FreeSecond { slot } => {

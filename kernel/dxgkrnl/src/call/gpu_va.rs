@@ -1,0 +1,88 @@
+//! Calls about GPU virtual addresses (memory §4.8).
+
+use kmt_calls::{Call, Refusal, Reply, UpdateGpuVaOperation};
+use wddm_types::RawHandle;
+
+use crate::call::{Turn, done};
+use crate::gpu_va::{MapCall, ReserveCall, UpdateRequest};
+use crate::machine::{Answer, Cx};
+use crate::refusal::invalid;
+
+impl Turn<'_> {
+    pub(super) fn on_gpu_va(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: Call,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        match call {
+            Call::MapGpuVirtualAddress {
+                paging_queue,
+                allocation,
+                base,
+                minimum,
+                maximum,
+                offset_in_pages,
+                size_in_pages,
+                protection,
+                driver_protection,
+            } => {
+                let (index, queue) = self.paging_queue(paging_queue)?;
+                self.alive(index, self.adapters[index as usize].paging_queues[queue].device, touched)?;
+                let allocation =
+                    if allocation == RawHandle::NONE { None } else { Some(self.allocation(index, allocation)?) };
+                let map = MapCall {
+                    allocation,
+                    base,
+                    minimum,
+                    maximum,
+                    offset_in_pages,
+                    size_in_pages,
+                    protection,
+                    driver_protection,
+                };
+                let (va, paging_fence_value) = self.adapters[index as usize].map_gpu_va(cx, queue, map)?;
+                done(Reply::MappedVa { va, paging_fence_value })
+            }
+            Call::ReserveGpuVirtualAddress {
+                device,
+                base,
+                minimum,
+                maximum,
+                size_bytes,
+                reservation_type,
+                driver_protection,
+            } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let reserve = ReserveCall { base, minimum, maximum, size_bytes, reservation_type, driver_protection };
+                self.adapters[index as usize].reserve_gpu_va(cx, self.token, device, reserve)
+            }
+            Call::UpdateGpuVirtualAddress { device, context, fence, fence_value, operations, flags } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let (on, context) = self.context(context)?;
+                if on != index || self.adapters[index as usize].contexts[context].device != device {
+                    return Err(invalid("a context of another device"));
+                }
+                let (on, fence) = self.fence(fence)?;
+                if on != index {
+                    return Err(invalid("a fence of another adapter"));
+                }
+                let mut allocations = Vec::new();
+                for operation in &operations {
+                    if let UpdateGpuVaOperation::Map { allocation, .. } = operation {
+                        allocations.push(self.allocation(index, *allocation)?);
+                    }
+                }
+                let request =
+                    UpdateRequest { context, fence, fence_value, operations: &operations, allocations, flags };
+                self.adapters[index as usize].update_gpu_va(cx, self.token, request)
+            }
+            Call::FreeGpuVirtualAddress { device, base, size_bytes } => {
+                let (index, device) = self.live_device(device, touched)?;
+                self.adapters[index as usize].free_gpu_va(cx, device, base, size_bytes)?;
+                done(Reply::Done)
+            }
+            call => self.on_lock(cx, call, touched),
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! `D3DKMTUpdateGpuVirtualAddress` (memory §4.8): each context has a queue of updates. The oldest waits for its fence, is
+//! applied by the memory manager, and signals the next value when the paging ring has got past it. What a copy reads is
+//! therefore what its source shows at that place in the queue.
+//!
+//! An update is checked when it is asked for. Freed addresses and dead allocations fall out of those that wait.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use events::Event;
+use gpu_fence::WaitMode;
+use kmt_calls::{Refusal, Reply, UpdateGpuVaFlags, UpdateGpuVaOperation};
+use vidmm::{SpaceId, Update, UpdateError, UpdateOperation};
+use wddm_types::{GpuVa, ProcessId};
+
+use super::{from_map, protection, reserved};
+use crate::adapter::{Adapter, Waiter};
+use crate::machine::{Answer, Cx, Effect, Token};
+use crate::memory::LIST_MAX;
+use crate::object::Allocation;
+use crate::refusal::{access_denied, invalid, no_memory, removed};
+
+/// So many updates wait on a context; who asks for more waits with them.
+// spec: memory §0, memory §4.8
+const QUEUED_MAX: usize = 128;
+
+/// The updates that wait, by context.
+pub type Updates = BTreeMap<u64, UpdateQueue>;
+
+/// Those of one context, oldest first.
+#[derive(Default)]
+pub struct UpdateQueue {
+    waiting: VecDeque<Queued>,
+    /// A wait for the oldest one's fence is registered.
+    watching: bool,
+}
+
+struct Queued {
+    update: Update,
+    process: ProcessId,
+    fence: u64,
+    value: u64,
+    wait: bool,
+    /// The call that is answered when fewer stand before it.
+    blocked: Option<Token>,
+}
+
+/// The members of `D3DKMT_UPDATEGPUVIRTUALADDRESS`, its handles resolved.
+pub struct UpdateRequest<'a> {
+    pub context: u64,
+    pub fence: u64,
+    pub fence_value: u64,
+    pub operations: &'a [UpdateGpuVaOperation],
+    /// The allocations that MAP operations name, in their order.
+    pub allocations: Vec<u64>,
+    pub flags: UpdateGpuVaFlags,
+}
+
+impl Adapter {
+    /// `D3DKMTUpdateGpuVirtualAddress`.
+    // spec: memory §4.8
+    pub fn update_gpu_va(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        request: UpdateRequest<'_>,
+    ) -> Result<Answer, Refusal> {
+        let UpdateRequest { context, fence, fence_value: value, operations, flags, .. } = request;
+        if !UpdateGpuVaFlags::DO_NOT_WAIT.contains(flags) {
+            return Err(invalid(format!("update flags {:#x}: only DoNotWait is known", flags.bits())));
+        }
+        if operations.is_empty() || operations.len() > LIST_MAX {
+            return Err(invalid(format!("a call has 1 to {LIST_MAX} operations, not {}", operations.len())));
+        }
+        if value == u64::MAX {
+            return Err(invalid("there is no value behind the last one"));
+        }
+        if self.fences[fence].no_signal {
+            return Err(access_denied("the fence was created with NoSignal"));
+        }
+        let wait = !flags.contains(UpdateGpuVaFlags::DO_NOT_WAIT);
+        if wait && self.fences[fence].no_wait {
+            return Err(access_denied("the fence was created with NoWait"));
+        }
+        let process = self.devices[self.contexts[context].device].process;
+        let space = self.processes[&process].space;
+        let mut allocations = request.allocations.iter();
+        let operations: Vec<UpdateOperation> = operations
+            .iter()
+            .map(|operation| self.update_operation(operation, &mut allocations))
+            .collect::<Result<_, _>>()?;
+        let (update, tables) = self.vidmm.prepare_update(space, &operations).map_err(|error| from_update(&error))?;
+        if tables.is_some() {
+            self.queue_work(cx, process, None, tables, Vec::new());
+        }
+        let queue = self.updates.entry(context).or_default();
+        let blocked = (queue.waiting.len() >= QUEUED_MAX).then_some(token);
+        queue.waiting.push_back(Queued { update, process, fence, value, wait, blocked });
+        self.pump_updates(cx, context);
+        Ok(if blocked.is_some() { Answer::Later(token) } else { Answer::Done(Ok(Reply::Done)) })
+    }
+
+    /// Applies the updates of a context whose turn has come.
+    fn pump_updates(&mut self, cx: &mut Cx<'_>, context: u64) {
+        while let Some(queue) = self.updates.get(&context) {
+            let Some(oldest) = queue.waiting.front() else { break };
+            if queue.watching {
+                break;
+            }
+            let (fence, value, wait) = (oldest.fence, oldest.value, oldest.wait);
+            // A fence that has gone is waited for no longer.
+            if wait && self.fences.get(fence).is_some() && self.current_value(fence) < value {
+                let point = [self.point(fence, value)];
+                if !self.begin_wait(cx, &point, WaitMode::All, Waiter::Update { context }) {
+                    self.updates.get_mut(&context).expect("just seen").watching = true;
+                    break;
+                }
+            }
+            let queue = self.updates.get_mut(&context).expect("just seen");
+            let due = queue.waiting.pop_front().expect("just seen");
+            let unblocked = queue.waiting.get_mut(QUEUED_MAX - 1).and_then(|queued| queued.blocked.take());
+            if let Some(token) = unblocked {
+                cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
+            }
+            cx.emit(Event::GpuVaUpdated { context, fence: due.fence, value: due.value + 1 });
+            let work = self.vidmm.apply_update(due.update);
+            if work.is_some() {
+                self.queue_work(cx, due.process, None, work, Vec::new());
+            }
+            self.defer_signal(due.fence, due.value + 1);
+        }
+        if self.updates.get(&context).is_some_and(|queue| queue.waiting.is_empty()) {
+            self.updates.remove(&context);
+        }
+    }
+
+    /// The fence of a context's oldest update has its value.
+    pub fn update_released(&mut self, cx: &mut Cx<'_>, context: u64) {
+        if self.stopped.is_some() {
+            self.drop_updates(cx, context);
+        } else if let Some(queue) = self.updates.get_mut(&context) {
+            queue.watching = false;
+            self.pump_updates(cx, context);
+        }
+    }
+
+    /// A context goes, and its waiting updates with it.
+    pub fn drop_updates(&mut self, cx: &mut Cx<'_>, context: u64) {
+        let Some(queue) = self.updates.remove(&context) else { return };
+        for queued in queue.waiting {
+            if let Some(token) = queued.blocked {
+                let result = Err(removed("the context was destroyed while the call waited"));
+                cx.effects.push(Effect::Answer { token, result });
+            }
+            let work = self.vidmm.drop_update(queued.update);
+            if work.is_some() {
+                self.queue_work(cx, queued.process, None, work, Vec::new());
+            }
+        }
+    }
+
+    /// Addresses are freed: waiting updates do nothing there.
+    pub(super) fn updates_lose_range(&mut self, space: SpaceId, base: GpuVa, size_bytes: u64) {
+        for queued in self.updates.values_mut().flat_map(|queue| &mut queue.waiting) {
+            self.vidmm.update_loses_range(&mut queued.update, space, base, size_bytes);
+        }
+    }
+
+    /// A process's last binding of an allocation is destroyed: its waiting updates do not map it.
+    pub fn updates_lose_binding(&mut self, gone: &Allocation, process: ProcessId) {
+        let same = |other: &Allocation| other.vidmm == gone.vidmm && self.devices[other.device].process == process;
+        if self.allocations.iter().any(|(_, other)| same(other)) {
+            return;
+        }
+        let waiting = self.updates.values_mut().flat_map(|queue| &mut queue.waiting);
+        for queued in waiting.filter(|queued| queued.process == process) {
+            self.vidmm.update_loses_allocation(&mut queued.update, gone.vidmm);
+        }
+    }
+
+    fn update_operation<'a>(
+        &self,
+        operation: &UpdateGpuVaOperation,
+        allocations: &mut impl Iterator<Item = &'a u64>,
+    ) -> Result<UpdateOperation, Refusal> {
+        match *operation {
+            UpdateGpuVaOperation::Map {
+                base,
+                size_bytes,
+                offset_bytes,
+                allocation_size_bytes,
+                protection: bits,
+                ..
+            } => {
+                let number = allocations.next().expect("one for each MAP");
+                let protection = match bits {
+                    None => None,
+                    Some((bits, _)) if reserved(bits)?.is_some() => {
+                        return Err(invalid("MAP_PROTECT with Zero or NoAccess"));
+                    }
+                    Some((bits, driver)) => Some(protection(bits, driver)),
+                };
+                if protection.is_none_or(|protection| protection.write) {
+                    self.may_write(*number)?;
+                }
+                let allocation = self.allocations[*number].vidmm;
+                Ok(UpdateOperation::Map {
+                    base,
+                    size_bytes,
+                    allocation,
+                    offset_bytes,
+                    allocation_size_bytes,
+                    protection,
+                })
+            }
+            UpdateGpuVaOperation::Unmap { base, size_bytes, protection } => {
+                let reserved = reserved(protection)?.ok_or_else(|| invalid("UNMAP says Zero or NoAccess"))?;
+                Ok(UpdateOperation::Unmap { base, size_bytes, reserved })
+            }
+            UpdateGpuVaOperation::Copy { source, size_bytes, destination } => {
+                Ok(UpdateOperation::Copy { source, size_bytes, destination })
+            }
+        }
+    }
+}
+
+fn from_update(error: &UpdateError) -> Refusal {
+    match error {
+        UpdateError::OutOfTables => no_memory(error.to_string()),
+        UpdateError::Range(error) => from_map(error),
+        _ => invalid(error.to_string()),
+    }
+}
