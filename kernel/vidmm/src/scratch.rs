@@ -9,9 +9,10 @@
 use ddi::{GpuMmuFlags, Pte, PteFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
+use crate::entry::LeafEntry;
 use crate::operation::Operation;
 use crate::slab::SpaceId;
-use crate::space::{Mapping, Shown, SpaceKind};
+use crate::space::{Mapping, Origin, Protection, Shown, SpaceKind};
 use crate::tables::OutOfTables;
 use crate::vidmm::VidMm;
 
@@ -40,7 +41,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let made = entry.table.cover(space, first, pages, self.table_frames.of(SpaceKind::Paging))?;
         // Never unmapped: what it shows changes from chunk to chunk.
         let shown = Shown::System(self.dummy_page.first);
-        entry.occupy(first, Mapping { pages, shown, writable: true });
+        entry.take(PageRun { first, count: Pages(pages) }, Origin::Kernel);
+        entry.show(first, Mapping { pages, shown, protection: Protection::READ_WRITE });
         let va = |page: u64| GpuVa(page * PAGE_BYTES);
         let slot = |index: u64| {
             let at = first + index * 2 * window;
@@ -71,8 +73,8 @@ impl<F: Copy + Eq> VidMm<F> {
             let mut flags = PteFlags::VALID;
             // The CPU may have written them through its caches.
             flags.set(PteFlags::CACHE_COHERENT, segment.is_system() && snoops);
-            let entry = Pte { flags, address };
-            table.write(space, at, run.count.0, entry, false, &mut operations);
+            let entry = LeafEntry { pte: Pte { flags, address }, repeat: false, ..LeafEntry::INVALID };
+            table.write(space, at, run.count.0, entry, &mut operations);
             at += run.count.0;
         }
         operations
@@ -82,7 +84,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn scratch_clear(&self, space: SpaceId, window: GpuVa, pages: Pages) -> Vec<Operation> {
         let mut operations = Vec::new();
         let table = &self.spaces[space].table;
-        table.write(space, window.0 / PAGE_BYTES, pages.0, Pte::INVALID, true, &mut operations);
+        table.write(space, window.0 / PAGE_BYTES, pages.0, LeafEntry::INVALID, &mut operations);
         operations
     }
 
