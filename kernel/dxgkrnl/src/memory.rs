@@ -1,6 +1,5 @@
 //! Calls about memory: allocations, addresses, residency (memory §2, §4.8, §5, §6.2).
 
-use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::Refusal;
 use wddm_types::FencePoint;

@@ -31,7 +31,9 @@ impl<F: Copy + Eq> VidMm<F> {
                 self.allocations[id].mappings.iter().copied().filter(|(mapped, _)| *mapped == space).collect();
             for (space, first) in there {
                 let count = Pages(self.spaces[space].mapped[&first].pages);
-                self.unmap(space, PageRun { first, count }, &mut batch);
+                let run = PageRun { first, count };
+                self.conceal(space, run, &mut batch);
+                self.revert(space, run, &mut batch);
             }
         }
         if self.allocations[id].owner == device {
