@@ -60,11 +60,13 @@ pub struct MemoryPolicy {
     pub suspend_others: bool,
     /// While the copy engine is idle, what will be evicted first is copied out ahead.
     pub write_back_ahead: bool,
+    /// While it is idle, so many free pages of each segment are cleared ahead.
+    pub clear_ahead: Pages,
 }
 
 impl Default for MemoryPolicy {
     fn default() -> Self {
-        MemoryPolicy { suspend_others: true, write_back_ahead: false }
+        MemoryPolicy { suspend_others: true, write_back_ahead: false, clear_ahead: Pages::ZERO }
     }
 }
 

@@ -92,6 +92,7 @@ impl Adapter {
             page_table_reserve: config.page_table_reserve,
             suspend_others: config.memory_policy.suspend_others,
             write_back_ahead: config.memory_policy.write_back_ahead,
+            clear_ahead: config.memory_policy.clear_ahead,
             paging_by_gpu_va: miniport.adapter_caps().paging_by_gpu_va,
             ..Policy::new(config.system_pages)
         };

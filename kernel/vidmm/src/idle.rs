@@ -4,6 +4,9 @@
 //! Writing back ahead: lazily evicted content that may be newer than its backing store is copied out and stays in
 //! place, clean; its eviction is then a discard. It moves bytes that might never have had to move, so it is off by
 //! default.
+//!
+//! Clearing ahead: free pages are filled with the clear pattern, so that a first commit into them needs no FILL. It moves
+//! no content. A bounded number of pages is kept so, because what is cleared may be taken by content that is copied in.
 
 use wddm_types::PAGE_BYTES;
 
@@ -20,10 +23,36 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Up to `max_pages` pages of work that can be done ahead; `None`: there is none.
     pub fn idle_work(&mut self, max_pages: u64) -> Option<Work<F>> {
         let mut batch = Batch::new(self.serial + 1);
+        // A fill by virtual address is of an allocation, and these pages belong to nobody.
+        if !self.policy.clear_ahead.is_zero() && !self.policy.paging_by_gpu_va {
+            self.clear_ahead(max_pages, &mut batch);
+        }
         if self.policy.write_back_ahead {
             self.write_back_ahead(max_pages, &mut batch);
         }
         self.finish(batch, false)
+    }
+
+    /// Clears free pages, until as many are clear in each segment as the policy wants.
+    fn clear_ahead(&mut self, max_pages: u64, batch: &mut Batch<F>) {
+        let (wanted, pattern) = (self.policy.clear_ahead.0, self.policy.clear_pattern);
+        let mut left = max_pages;
+        for place in self.segments.iter_mut().filter(|segment| !segment.is_aperture()) {
+            while left > 0 && place.cleared_ahead < wanted {
+                let Some(run) = place.pool.uncleared(left.min(wanted - place.cleared_ahead)) else { break };
+                batch.content.push(Operation::Fill {
+                    allocation: None,
+                    allocation_offset: 0,
+                    size_bytes: run.count.bytes(),
+                    pattern,
+                    segment: place.id,
+                    address: place.descriptor.base_address + run.first * PAGE_BYTES,
+                });
+                place.pool.mark_cleared(run);
+                place.cleared_ahead += run.count.0;
+                left -= run.count.0;
+            }
+        }
     }
 
     /// Copies out what will be evicted first, whole extents at a time.

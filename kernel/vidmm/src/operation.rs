@@ -43,8 +43,8 @@ pub enum Operation {
     },
     /// Fills a range of a segment with a pattern.
     Fill {
-        /// Whose content.
-        allocation: KmdAllocation,
+        /// Whose content; `None` for pages that nobody has yet.
+        allocation: Option<KmdAllocation>,
         /// Byte offset of the range within the allocation.
         allocation_offset: u64,
         /// Bytes of the range.

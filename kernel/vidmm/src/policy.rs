@@ -52,6 +52,8 @@ pub struct Policy {
     pub plan_search_steps: u32,
     /// Dirty lazily evicted content is copied out while the copy engine is idle.
     pub write_back_ahead: bool,
+    /// Free pages of each segment that are cleared while the copy engine is idle, at most. 0: none.
+    pub clear_ahead: Pages,
     /// Most that one sub-transfer moves (memory §3.2): a longer transfer is cut, so that no single command keeps the
     /// copy engine for longer than some milliseconds. Not 0.
     pub transfer_pages_max: Pages,
@@ -86,6 +88,7 @@ impl Policy {
             budget_step_shift: 6,
             plan_search_steps: 256,
             write_back_ahead: false,
+            clear_ahead: Pages::ZERO,
             transfer_pages_max: Pages(65536),
             windows_kept_max: usize::MAX,
             paging_by_gpu_va: false,

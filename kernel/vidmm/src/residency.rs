@@ -15,7 +15,7 @@ use crate::context::first_content;
 use crate::extent::{Extent, Extents};
 use crate::paging::{Batch, Cause, Direction, Move, MoveKind, Operation, Work, merge_points};
 use crate::plan::{Claim, Limit, Place, Plan, Takes};
-use crate::segment::Wish;
+use crate::segment::{Segment, Wish};
 use crate::slab::{AllocationId, DeviceId};
 use crate::suspend::Postponed;
 use crate::victim::cache_coherent;
@@ -306,18 +306,24 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         extents.add(&added);
         allocation.last_work = batch.serial;
-        let address_of =
-            |frame: u64| self.segments[usize::from(segment.0) - 1].descriptor.base_address + frame * PAGE_BYTES;
+        let place = &mut self.segments[usize::from(segment.0) - 1];
+        let base = place.descriptor.base_address;
         for extent in &added {
+            place.note_taken(extent);
             for (first, count, valid) in allocation.valid.split(extent.page, extent.count) {
-                let address = address_of(extent.frame + (first - extent.page));
-                let contiguous = allocation.contiguous();
-                let what = (allocation.info.allocation, first * PAGE_BYTES, count * PAGE_BYTES, segment, address);
-                let backing = if valid { allocation.backing_of(first, count) } else { Vec::new() };
-                batch.content.push(bring(what, contiguous, backing, pattern));
+                let frames = PageRun { first: extent.frame + (first - extent.page), count: Pages(count) };
+                let owner = allocation.info.allocation;
+                if valid {
+                    let address = base + frames.first * PAGE_BYTES;
+                    let what = (owner, first * PAGE_BYTES, count * PAGE_BYTES, segment, address);
+                    let backing = allocation.backing_of(first, count);
+                    batch.content.push(copy_in(what, allocation.contiguous(), backing));
+                } else {
+                    batch.content.extend(fills(place, owner, first, frames, pattern));
+                }
                 batch.moved(Move {
                     allocation: id,
-                    kmd_allocation: allocation.info.allocation,
+                    kmd_allocation: owner,
                     bytes: count * PAGE_BYTES,
                     kind: if valid { MoveKind::PageIn } else { MoveKind::Fill },
                     cause,
@@ -395,20 +401,32 @@ fn pair(missing: &[(u64, u64)], frames: &[PageRun]) -> Vec<Extent> {
     extents
 }
 
-/// Copies content in, or fills where there is none.
-fn bring(
-    what: (KmdAllocation, u64, u64, SegmentId, u64),
-    contiguous: bool,
-    backing: Vec<PageRun>,
+/// Fills frames for content that does not exist yet, from page `first` of its allocation on. What was cleared ahead is as
+/// it should be.
+// spec: memory §3.3 operation 1
+fn fills(
+    place: &Segment,
+    allocation: KmdAllocation,
+    first: u64,
+    frames: PageRun,
     pattern: u32,
-) -> Operation {
+) -> impl Iterator<Item = Operation> {
+    let (segment, base) = (place.id, place.descriptor.base_address);
+    let parts = place.pool.cleared_parts(frames).into_iter().filter(|(_, cleared)| !cleared);
+    parts.map(move |(run, _)| Operation::Fill {
+        allocation: Some(allocation),
+        allocation_offset: (first + run.first - frames.first) * PAGE_BYTES,
+        size_bytes: run.count.bytes(),
+        pattern,
+        segment,
+        address: base + run.first * PAGE_BYTES,
+    })
+}
+
+/// Copies content in.
+fn copy_in(what: (KmdAllocation, u64, u64, SegmentId, u64), contiguous: bool, backing: Vec<PageRun>) -> Operation {
     let (allocation, allocation_offset, size_bytes, segment, address) = what;
-    if backing.is_empty() {
-        // spec: memory §3.3 operation 1, the first commit of content that does not exist
-        return Operation::Fill { allocation, allocation_offset, size_bytes, pattern, segment, address };
-    }
-    let direction = Direction::In;
-    let through = None;
+    let (direction, through) = (Direction::In, None);
     Operation::Transfer {
         allocation,
         allocation_offset,

@@ -23,6 +23,7 @@ pub(crate) use levels::check_levels;
 pub(crate) use placement::Wish;
 pub use totals::MemoryTotals;
 
+use crate::extent::Extent;
 use crate::policy::Policy;
 use crate::pool::FramePool;
 use crate::rank::Victims;
@@ -41,6 +42,8 @@ pub struct Segment {
     pub(crate) pool: FramePool,
     /// Who has pages here, and who loses them first.
     pub(crate) victims: Victims,
+    /// Free pages that were cleared ahead.
+    pub(crate) cleared_ahead: u64,
 }
 
 impl Segment {
@@ -58,6 +61,15 @@ impl Segment {
     /// limit.
     pub fn capacity_bytes(&self) -> u64 {
         Pages(self.pool.capacity_pages()).bytes()
+    }
+
+    /// Frames have been taken: those that were cleared ahead are not free any more.
+    pub(crate) fn note_taken(&mut self, extent: &Extent) {
+        if self.cleared_ahead > 0 {
+            let parts = self.pool.cleared_parts(PageRun { first: extent.frame, count: Pages(extent.count) });
+            let cleared: u64 = parts.iter().filter(|(_, cleared)| *cleared).map(|(run, _)| run.count.0).sum();
+            self.cleared_ahead = self.cleared_ahead.saturating_sub(cleared);
+        }
     }
 
     /// Bytes that allocations have here now, lazily evicted ones included.
@@ -137,6 +149,7 @@ fn open_one(id: SegmentId, descriptor: &SegmentDescription, bytes: u64) -> Segme
         banks: BankTable::of(descriptor),
         pool,
         victims: Victims::default(),
+        cleared_ahead: 0,
     }
 }
 

@@ -70,14 +70,15 @@ pub(super) fn as_paging_op<'a>(
         },
         Operation::Fill { allocation, allocation_offset, pattern, segment, address, .. } => match asked.windows {
             None => PagingOp::Fill {
-                allocation: Some(*allocation),
+                allocation: *allocation,
                 size_bytes: asked.part.size_bytes,
                 pattern: *pattern,
                 segment: *segment,
                 address: address + asked.part.offset_bytes,
             },
             Some(windows) => PagingOp::VirtualFill {
-                allocation: *allocation,
+                // PANIC: pages are cleared ahead only where paging goes by physical address.
+                allocation: allocation.expect("a fill by virtual address is of an allocation"),
                 allocation_offset: allocation_offset + asked.part.offset_bytes,
                 size_bytes: asked.part.size_bytes,
                 pattern: *pattern,

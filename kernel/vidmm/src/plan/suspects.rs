@@ -16,7 +16,6 @@ use crate::vidmm::VidMm;
 #[derive(Clone, Debug)]
 pub(super) struct Suspect {
     pub device: DeviceId,
-    pub band: ProcessPriority,
     /// Pages that come free, by segment and the protection of the content: what it shares may be better protected.
     pub freed: Vec<[u64; BANDS]>,
     /// Whose pages.
@@ -227,6 +226,6 @@ impl<F: Copy + Eq> Planner<'_, F> {
             freed[usize::from(segment.0) - 1][allocation.band as usize] += extents.pages();
             content.push(id);
         }
-        Suspect { device, band: self.mm.band_of(device), freed, content, entangled }
+        Suspect { device, freed, content, entangled }
     }
 }

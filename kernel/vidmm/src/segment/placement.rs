@@ -71,7 +71,7 @@ impl Wish {
             let everywhere = PageRun { first: 0, count: Pages(u64::MAX) };
             runs.extend(pool.take_scattered_within(everywhere, left, true));
         } else if left > 0 {
-            runs.extend(pool.take_scattered(left)?);
+            runs.extend(pool.take_scattered_cleared(left)?);
         }
         Some(runs)
     }

@@ -1,9 +1,9 @@
 //! Work done ahead while the copy engine is idle.
 
-use wddm_types::PAGE_BYTES;
+use wddm_types::{PAGE_BYTES, Pages};
 
 use super::world::*;
-use crate::{Cause, EvictFlags, MoveKind};
+use crate::{Cause, EvictFlags, MoveKind, Operation};
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
 
@@ -26,4 +26,34 @@ fn dirty_content_is_written_back_ahead_and_its_eviction_is_free() {
     let work = mm.make_resident(device, &[c]).expect("victims suffice").expect("it moves");
     assert!(work.moves.iter().all(|m| m.kind != MoveKind::PageOut), "clean: dropped");
     assert_eq!(work.after, [], "its last use is past");
+}
+
+#[test]
+fn a_first_commit_into_cleared_pages_fills_nothing() {
+    // spec: memory §3.3, operation 1
+    let (mut mm, _, device) = with_device(64);
+    let fills = |work: &crate::Work<u8>| -> u64 {
+        let bytes = |o: &Operation| if let Operation::Fill { size_bytes, .. } = o { *size_bytes } else { 0 };
+        work.operations.iter().map(bytes).sum::<u64>() / PAGE_BYTES
+    };
+    mm.policy.clear_ahead = Pages(24);
+    assert_eq!(fills(&mm.idle_work(16).expect("64 are free")), 16);
+    assert_eq!(fills(&mm.idle_work(16).expect("8 more are wanted")), 8);
+    assert_eq!(mm.idle_work(16), None, "as many as the policy wants");
+    let [a, b] = [20, 20].map(|n| create(&mut mm, device, n, &[VRAM]));
+    let work = mm.make_resident(device, &[a]).expect("room").expect("it moves");
+    assert_eq!(fills(&work), 0, "its pages were cleared");
+    assert_eq!(
+        (work.moves[0].kind, work.moves[0].bytes),
+        (MoveKind::Fill, 20 * PAGE_BYTES),
+        "it came, nothing is silent"
+    );
+    let work = mm.make_resident(device, &[b]).expect("room").expect("it moves");
+    assert_eq!(fills(&work), 16, "four were left");
+    // What comes free again has been written.
+    mm.evict(device, &[a, b], EvictFlags::default(), &[]).expect("counted");
+    assert_eq!(fills(&mm.idle_work(100).expect("none is clear now")), 24);
+    mm.policy.paging_by_gpu_va = true;
+    mm.make_resident(device, &[a]).expect("room");
+    assert_eq!(mm.idle_work(100), None, "a fill by address is of an allocation");
 }

@@ -175,6 +175,7 @@ impl Model {
         let mut machine = Machine::default();
         mm.policy.suspend_others = true;
         mm.policy.write_back_ahead = true;
+        mm.policy.clear_ahead = Pages(24);
         let spaces = [(); PROCESSES].map(|()| {
             let (space, made) = mm.create_space(SpaceKind::Process).expect("tables");
             machine.carry_out(&made);
