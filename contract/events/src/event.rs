@@ -141,6 +141,8 @@ events! {
     GpuVaUpdated = 23 { context: u64, fence: u64, value: u64 }
     /// Allocations were offered: their content may be thrown away.
     Offered = 24 { device: u64, count: u32 }
+    /// A MakeResident waits until `allocation` is unlocked, which its caller has to do.
+    MakeResidentHeld = 29 { device: u64, allocation: u64, paging_fence_value: u64 }
     /// They were taken back; `lost` of them had lost their content.
     Reclaimed = 25 { device: u64, count: u32, lost: u32 }
     /// A device was asked to give memory back: flags as D3DDDI_TRIMRESIDENCYSET_FLAGS.

@@ -71,6 +71,7 @@ impl Adapter {
             let allocation = self.allocations.remove(number).expect("an allocation is destroyed once");
             self.end_lock(cx, &allocation, process);
             self.updates_lose_binding(&allocation, process);
+            self.forget_held(device, number);
             self.devices[device].allocations.remove(&number);
             if let Some(resource) = allocation.resource {
                 self.resources[resource].allocations.retain(|member| *member != number);

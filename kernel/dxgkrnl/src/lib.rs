@@ -28,6 +28,7 @@ mod features;
 mod fence;
 mod gpu_va;
 mod handle;
+mod held;
 mod interrupt;
 mod lock;
 mod machine;

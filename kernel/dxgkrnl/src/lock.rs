@@ -52,6 +52,7 @@ impl Adapter {
         let vidmm = self.allocations[number].vidmm;
         if self.vidmm.unlock(vidmm).map_err(from_lock)? {
             self.unmap_for_cpu(cx, vidmm);
+            self.retry_held(cx);
         }
         Ok(())
     }

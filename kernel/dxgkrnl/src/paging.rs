@@ -235,6 +235,9 @@ impl Adapter {
             paging.last_value += 1;
             (queue, paging.last_value)
         });
+        let promised = completes.map_or(0, |(_, value)| value);
+        // A list of this queue waits for an unlock: its values are signalled together when that is over.
+        let completes = completes.filter(|(queue, _)| self.paging_queues[*queue].held.is_empty());
         self.ring.last_paging_queue = paging_queue.unwrap_or(0);
         let (in_bytes, out_bytes) = self.emit_moves(cx, number, process, &work.moves);
         let mut written_back = Vec::new();
@@ -285,7 +288,7 @@ impl Adapter {
         self.vidsch
             .submit(vidsch, Packet::Work(Payload::Paging(number)))
             .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
-        value
+        promised
     }
 
     /// Tells what moved. Answers with the bytes copied in and out.
@@ -358,6 +361,9 @@ impl Adapter {
     /// now. Work of other queues may stand before it in the ring: then an empty work marks this queue's place.
     pub fn paging_value_now(&mut self, cx: &mut Cx<'_>, process: ProcessId, paging_queue: u64) -> Option<u64> {
         self.reap_paging(cx);
+        if !self.paging_queues[paging_queue].held.is_empty() {
+            return Some(self.paging_queues[paging_queue].last_value);
+        }
         if self.ring.is_idle() {
             return None;
         }

@@ -10,7 +10,7 @@ use wddm_types::{NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::refusal::{invalid, no_memory, not_supported, refuse};
+use crate::refusal::{invalid, no_memory, refuse};
 
 impl Adapter {
     /// `D3DKMTMakeResident`.
@@ -65,8 +65,10 @@ impl Adapter {
                 }
                 Err(out_of_memory(bytes_to_trim))
             }
-            // The specification would keep the call pending until the unlock; that is not built.
-            Err(error @ MakeResidentError::Locked { .. }) => Err(not_supported(error.to_string())),
+            Err(MakeResidentError::Locked { allocation }) => {
+                let paging_fence_value = self.hold_make_resident(cx, paging_queue, list, how, allocation);
+                Ok(Residency::Pending { paging_fence_value })
+            }
             Err(error @ MakeResidentError::Offered { .. }) => Err(invalid(error.to_string())),
         }
     }
@@ -78,8 +80,10 @@ impl Adapter {
         if !known.contains(flags) {
             return Err(invalid(format!("Evict flags {:#x} are reserved", flags.difference(known).bits())));
         }
-        let allocations = self.vidmm_list(device, list)?;
+        self.vidmm_list(device, list)?;
         let last_use = self.queued_work(device)?;
+        let rest = self.evict_held(cx, device, list)?;
+        let allocations: Vec<_> = rest.iter().map(|number| self.allocations[*number].vidmm).collect();
         let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
         let not_written = flags.contains(EvictFlags::NOT_WRITTEN_TO);
         let how = vidmm::EvictFlags {

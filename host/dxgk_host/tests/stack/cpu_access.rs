@@ -286,3 +286,38 @@ fn the_legacy_lock_of_a_wddm_2_driver() {
         .make_resident(vec![allocation], MakeResidentFlags::empty())
         .map(|r| r == Residency::Resident);
 }
+
+// spec: memory §6.3, memory §10.1
+// seed: U19
+#[test]
+fn what_may_not_be_committed_while_it_is_locked_waits_for_the_unlock() {
+    for mode in [VIRTUAL, Mode::Real] {
+        let host = host(mode, 4 * MIB);
+        let mut client = client(&host);
+        let report = client.pinned(SurfaceKind::System, 4096);
+        let surface = client.gpu.create_surface(SurfaceKind::Local, BYTES).expect("a surface");
+        let other = client.gpu.create_surface(SurfaceKind::Local, BYTES).expect("a surface");
+        let handle = surface.allocation().handle();
+        let paging = client.gpu.paging();
+        let lock = surface.lock().expect("not resident");
+        lock.fill_words(0, BYTES / 8, |index| pattern::word(4, index * 8));
+        let first = paging.make_resident(vec![handle], MakeResidentFlags::empty()).expect("pending");
+        let Residency::Pending { paging_fence_value } = first else { panic!("{mode:?}: it may not be resident yet") };
+        // What comes after it on the queue keeps its place: its value is not reached before.
+        let second = paging.make_resident(vec![other.allocation().handle()], MakeResidentFlags::empty()).expect("room");
+        let Residency::Pending { paging_fence_value: later } = second else { panic!("{mode:?}: the queue waits") };
+        assert!(later > paging_fence_value && paging.fence().current() < paging_fence_value);
+        // A second request that waits can be taken back, one that was never made cannot.
+        let _ = paging.make_resident(vec![handle], MakeResidentFlags::empty()).expect("pending");
+        let device = client.gpu.device();
+        device.evict(vec![handle], EvictFlags::empty()).expect("it waits");
+        assert!(device.evict(vec![handle, handle], EvictFlags::empty()).is_err(), "counted");
+        assert!(paging.fence().current() < paging_fence_value, "{mode:?}");
+        drop(lock);
+        device.wait(&[(paging.fence(), later)]).expect("after the unlock");
+        client.run(|commands| _ = commands.check(surface.va(), BYTES, 4, report.va(), 1));
+        assert_eq!(report.lock().expect("system memory").read_word(pattern::report::TAG * 8), 0, "{mode:?}");
+        client.gpu.device().evict(vec![handle], EvictFlags::empty()).expect("once");
+        assert!(client.gpu.device().evict(vec![handle], EvictFlags::empty()).is_err(), "and once only");
+    }
+}
