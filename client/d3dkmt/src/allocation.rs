@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{AllocationTarget, Call, DestroyFlags, LockFlags, Refusal, Reply};
+use kmt_calls::{AllocationTarget, Call, DestroyFlags, LockFlags, Refusal, Reply, ResidencyStatus};
 use kmt_link::{Link, MappedBytes};
 use wddm_types::RawHandle;
 
@@ -40,6 +40,55 @@ impl Allocation {
         let call = Call::Lock { device, allocation, private_driver_data: 0, pages, flags };
         let mapped = expect_reply!(self.link.call(call)?, Reply::Locked { allocation: _, mapped } => mapped);
         Ok(Lock { allocation: Arc::clone(self), bytes: MappedBytes::new(self.link.as_ref(), mapped) })
+    }
+
+    /// `D3DKMTDestroyAllocation2` with flags. With SynchronousDestroy its memory is free when this returns.
+    ///
+    /// # Errors
+    /// When a flag is not allowed.
+    pub fn destroy(&self, flags: DestroyFlags) -> Result<(), Refusal> {
+        self.link.call(Call::DestroyAllocation { device: self.device, target: self.target(), flags }).map(drop)
+    }
+
+    /// `D3DKMTSetAllocationPriority`.
+    ///
+    /// # Errors
+    /// When the priority is 0.
+    pub fn set_priority(&self, priority: u32) -> Result<(), Refusal> {
+        let (device, target) = (self.device, self.target());
+        self.link.call(Call::SetAllocationPriority { device, target, priorities: vec![priority] }).map(drop)
+    }
+
+    /// `D3DKMTGetAllocationPriority`.
+    ///
+    /// # Errors
+    /// When the device is in error.
+    pub fn priority(&self) -> Result<u32, Refusal> {
+        let call = Call::GetAllocationPriority { device: self.device, target: self.target() };
+        Ok(expect_reply!(self.link.call(call)?, Reply::Priorities(priorities) => priorities[0]))
+    }
+
+    /// `D3DKMTQueryAllocationResidency`.
+    ///
+    /// # Errors
+    /// When the device is in error.
+    pub fn residency(&self) -> Result<ResidencyStatus, Refusal> {
+        let call = Call::QueryAllocationResidency { device: self.device, target: self.target() };
+        Ok(expect_reply!(self.link.call(call)?, Reply::ResidencyStatuses(statuses) => statuses[0]))
+    }
+
+    /// `D3DKMTInvalidateCache`: writes back and invalidates the CPU's lines of a range. Due after a CPU write and before a
+    /// GPU read, after a GPU write and before a CPU read, where the GPU does not snoop (memory §6.7).
+    ///
+    /// # Errors
+    /// When the range leaves the allocation.
+    pub fn invalidate_cache(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), Refusal> {
+        let (device, allocation) = (self.device, self.handle);
+        self.link.call(Call::InvalidateCache { device, allocation, offset_bytes, length_bytes }).map(drop)
+    }
+
+    fn target(&self) -> AllocationTarget {
+        AllocationTarget { allocations: vec![self.handle], ..AllocationTarget::default() }
     }
 
     /// Its handle.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kmt_calls::{
-    AllocationRequest, Call, DeviceState, EvictFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags, ReclaimResult,
-    Refusal, Reply, Residency, ResourceRequest, WaitFlags,
+    AllocationRequest, Call, DeviceState, EvictFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags,
+    PropertyRequest, ReclaimResult, Refusal, Reply, Residency, ResourceRequest, WaitFlags,
 };
 use kmt_link::Link;
 use wddm_types::{Luid, NodeId, RawHandle};
@@ -202,6 +202,20 @@ impl PagingQueue {
         Ok(
             expect_reply!(self.owned.link.call(call)?, Reply::Reclaimed { results, paging_fence_value } => (results, paging_fence_value)),
         )
+    }
+
+    /// `D3DKMTUpdateAllocationProperty`: effective now, or at the value of [`PagingQueue::fence`].
+    ///
+    /// # Errors
+    /// When the driver or a rule refuses the change.
+    pub fn update_allocation_property(
+        &self,
+        allocation: &Allocation,
+        request: PropertyRequest,
+    ) -> Result<Residency, Refusal> {
+        let call =
+            Call::UpdateAllocationProperty { paging_queue: self.handle(), allocation: allocation.handle(), request };
+        Ok(expect_reply!(self.owned.link.call(call)?, Reply::Residency(residency) => residency))
     }
 
     /// The paging fence.

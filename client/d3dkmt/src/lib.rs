@@ -14,6 +14,7 @@ mod device;
 mod fence;
 mod gpu_va;
 mod queue;
+mod resource;
 
 pub use adapter::Adapter;
 pub use allocation::{Allocation, Lock};
@@ -21,11 +22,14 @@ pub use device::{Device, PagingQueue, Registration};
 pub use fence::Fence;
 pub use gpu_va::{GpuVaMapping, GpuVaReservation};
 pub use kmt_calls::{
-    AdapterInfo, AllocationRequest, DeviceState, EvictFlags, FenceFlags, GpuVaProtection, LockFlags, MakeResidentFlags,
-    NativeFenceRequest, Notification, NotificationKind, OfferFlags, ReclaimResult, Refusal, Residency, SegmentInfo,
-    TrimFlags, UpdateGpuVaFlags, UpdateGpuVaOperation, VideoMemoryInfo,
+    AdapterInfo, AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, DestroyFlags, DeviceState, EvictFlags,
+    FenceFlags, GpuVaProtection, LockFlags, MakeResidentFlags, NativeFenceRequest, Notification, NotificationKind,
+    OfferFlags, PropertyFlags, PropertyMask, PropertyRequest, ReclaimResult, Refusal, Residency, ResidencyStatus,
+    ResourceInfo, ResourceRequest, SectionRange, SegmentInfo, ShareName, TrimFlags, UpdateGpuVaFlags,
+    UpdateGpuVaOperation, VideoMemoryInfo,
 };
 pub use queue::{HwContext, KernelQueue, UserQueue};
+pub use resource::{Resource, Section};
 
 use std::sync::Arc;
 

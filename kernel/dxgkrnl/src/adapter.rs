@@ -85,6 +85,8 @@ pub struct AdapterCounters {
 
 /// What a wait on a fence does when it ends.
 pub enum Waiter {
+    /// Ends destroyed allocations: a call waits for it.
+    Burial,
     /// Answers a call of a device.
     Answer {
         /// Which call.
@@ -188,6 +190,7 @@ impl Adapter {
                         if lost { Err(removed("the device was lost while the call waited")) } else { Ok(Reply::Done) };
                     cx.effects.push(Effect::Answer { token, result });
                 }
+                Waiter::Burial => self.bury_dead(cx),
                 Waiter::Queue { queue, packet } => self.queue_released(cx, queue, packet),
                 Waiter::Ring(wait) => self.ring_released(cx, wait),
                 Waiter::Update { context } => self.update_released(cx, context),

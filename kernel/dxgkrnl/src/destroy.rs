@@ -3,11 +3,11 @@
 //! device waits for its own commands, so a device that says AssumeNotInUse speaks for itself only.
 
 use events::Event;
-use gpu_fence::FenceId;
+use gpu_fence::{FenceId, WaitMode};
 use kmt_calls::{DestroyFlags, Refusal, Reply};
 use wddm_types::{FencePoint, ProcessId};
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Token};
 use crate::object::{Allocation, Dying, Gone};
 use crate::refusal::invalid;
@@ -97,6 +97,10 @@ impl Adapter {
         if dying.after.is_empty() {
             self.bury(cx, dying);
         } else {
+            // Otherwise the dead are buried with the next turn that comes along.
+            if dying.answer.is_some() && self.begin_wait(cx, &dying.after, WaitMode::All, Waiter::Burial) {
+                self.due.push_back(Waiter::Burial);
+            }
             self.dying.push_back(dying);
         }
         // What all have destroyed and some still use: its pages are the first to go.

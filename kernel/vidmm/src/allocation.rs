@@ -136,12 +136,6 @@ impl<F> Allocation<F> {
         self.contiguous() || self.primary || self.info.flags2.contains(AllocationFlags2::DISABLE_PARTIAL_RESIDENCY)
     }
 
-    /// Whether the system copy is kept while content lies in a memory segment: a lock shows it, an unlock uploads it.
-    // spec: memory §2.2
-    pub fn keeps_system_copy(&self) -> bool {
-        self.info.flags.intersects(AllocationFlags::PERMANENT_SYS_MEM | AllocationFlags::EXISTING_SYS_MEM)
-    }
-
     /// Whether it lies in one run of frames (memory §1.6).
     pub fn contiguous(&self) -> bool {
         self.info.flags.contains(AllocationFlags::ACCESSED_PHYSICALLY)

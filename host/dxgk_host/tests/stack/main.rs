@@ -1,7 +1,9 @@
 //! The whole stack in one process: client, kernel, driver, device, in both kinds of time.
 
 mod addresses;
+mod allocations;
 mod blame;
+mod coherency;
 mod congestion;
 mod cpu_access;
 mod fences;

@@ -316,6 +316,7 @@ fn an_aperture_is_mapped_by_device_pages_when_the_driver_understands_them() {
             }
         }),
         caps: Box::new(|caps| caps.map_aperture2_supported = true),
+        ..Whims::default()
     };
     let host = host_with(2 * MIB, whims);
     let mut client = client(&host);

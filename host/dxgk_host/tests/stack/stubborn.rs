@@ -13,12 +13,23 @@ use crate::world::MIB;
 type Build = dyn FnMut(&mut dyn Miniport, &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> + Send;
 type Describe = dyn Fn(&mut AllocationInfo) + Send;
 type Caps = dyn Fn(&mut AdapterCaps) + Send;
+type Hear = dyn Fn(Step) + Send;
+
+/// What the driver was told about allocations, with the handles of each call together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Create(Vec<KmdAllocation>, KmdResource),
+    Open(KmdDevice, Vec<KmdOpenAllocation>, OpenAllocationFlags),
+    Close(KmdDevice, Vec<KmdOpenAllocation>),
+    Destroy(Vec<KmdAllocation>, DestroyAllocationFlags),
+}
 
 /// What is different about the driver.
 pub struct Whims {
     pub build: Box<Build>,
     pub describe: Box<Describe>,
     pub caps: Box<Caps>,
+    pub hear: Box<Hear>,
 }
 
 impl Default for Whims {
@@ -27,6 +38,7 @@ impl Default for Whims {
             build: Box::new(|driver, build| driver.build_paging_buffer(build)),
             describe: Box::new(|_| ()),
             caps: Box::new(|_| ()),
+            hear: Box::new(|_| ()),
         }
     }
 }
@@ -99,15 +111,22 @@ impl Miniport for Stubborn {
     fn create_allocation(&mut self, create: &mut CreateAllocation<'_, '_>) -> Result<(), DriverStatus> {
         self.inner.create_allocation(create)?;
         create.allocations.iter_mut().for_each(|new| (self.whims.describe)(&mut new.info));
+        let created = create.allocations.iter().map(|new| new.info.allocation).collect();
+        (self.whims.hear)(Step::Create(created, create.resource));
         Ok(())
     }
     fn open_allocation(&mut self, open: &mut OpenAllocation<'_, '_>) -> Result<(), DriverStatus> {
-        self.inner.open_allocation(open)
+        self.inner.open_allocation(open)?;
+        let opened = open.allocations.iter().map(|opened| opened.open).collect();
+        (self.whims.hear)(Step::Open(open.device, opened, open.flags));
+        Ok(())
     }
     fn close_allocation(&mut self, device: KmdDevice, open: &[KmdOpenAllocation]) {
+        (self.whims.hear)(Step::Close(device, open.to_vec()));
         self.inner.close_allocation(device, open);
     }
     fn destroy_allocation(&mut self, destroy: &mut DestroyAllocation<'_>) {
+        (self.whims.hear)(Step::Destroy(destroy.allocations.to_vec(), destroy.flags));
         self.inner.destroy_allocation(destroy);
     }
     fn validate_update_allocation_property(&mut self, update: UpdateAllocationProperty) -> Result<(), DriverStatus> {

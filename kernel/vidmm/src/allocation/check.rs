@@ -39,6 +39,7 @@ pub(crate) fn check(
     check_cpu(&info, origin.primary, segments)?;
     let pages = pages(&info, segments)?;
     check_existing(&info, origin, pages)?;
+    check_copy(&info, segments)?;
     Ok((info, pages))
 }
 
@@ -214,4 +215,16 @@ fn check_existing(info: &AllocationInfo, origin: &Origin, pages: u64) -> Result<
         (true, Some(given)) if given == pages => Ok(()),
         _ => Err(AllocationError::ExistingMemory),
     }
+}
+
+/// The system copy is the content, in system memory always. Beside content in a memory segment it would be kept and
+/// uploaded.
+// spec: memory §2.2, bit 1
+fn check_copy(info: &AllocationInfo, segments: &[Segment]) -> Result<(), AllocationError> {
+    let keeps = AllocationFlags::PERMANENT_SYS_MEM | AllocationFlags::EXISTING_SYS_MEM;
+    let in_memory = |segment: &Segment| info.supported_segments.contains(segment.id) && !segment.is_aperture();
+    if info.flags.intersects(keeps) && segments.iter().any(in_memory) {
+        return Err(AllocationError::NotBuilt("a system copy that is kept beside content in a memory segment"));
+    }
+    Ok(())
 }
