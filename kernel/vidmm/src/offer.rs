@@ -247,6 +247,9 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Gives up backing stores of offered content, LOW first, until this many system pages are free. Only such as no
     /// queued work touches: others would not come free in time.
     pub(crate) fn decommit_for(&mut self, pages: u64) {
+        if self.system.free_pages() >= pages {
+            return;
+        }
         let offered: Vec<AllocationId> = self.decommittable.iter().map(|&(_, _, id)| id).collect();
         for id in offered {
             if self.system.free_pages() >= pages {

@@ -5,6 +5,7 @@ mod ahead;
 mod budget;
 mod creation;
 mod failures;
+mod kit;
 mod leaving;
 mod locking;
 mod model;
