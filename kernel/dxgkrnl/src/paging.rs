@@ -11,6 +11,7 @@
 mod buffer;
 mod deferred;
 mod mapping;
+mod moves;
 mod operation;
 mod rotation;
 mod scratch;
@@ -18,7 +19,7 @@ mod scratch;
 use std::collections::VecDeque;
 
 use ddi::{CreateHwQueue, HwQueueFlags, KmdContext, KmdDevice, KmdQueue, OsQueue, PagingBufferInfo, ProgressFence};
-use events::{Cause, Event, Move};
+use events::Event;
 use gpu_fence::{FenceId, WaitMode};
 use vidmm::{Operation, Work};
 use vidsch::{Packet, QueueKind, Step};
@@ -291,56 +292,6 @@ impl Adapter {
         promised
     }
 
-    /// Tells what moved. Answers with the bytes copied in and out.
-    pub(super) fn emit_moves(
-        &mut self,
-        cx: &mut Cx<'_>,
-        work: u64,
-        process: ProcessId,
-        moves: &[vidmm::Move],
-    ) -> (u64, u64) {
-        let (mut in_bytes, mut out_bytes) = (0, 0);
-        let mut segments = Vec::new();
-        for moved in moves {
-            match event_move(moved.kind) {
-                Move::PageIn => in_bytes += moved.bytes,
-                Move::PageOut => out_bytes += moved.bytes,
-                Move::Fill | Move::Discard => {}
-            }
-            if !segments.contains(&moved.segment) {
-                segments.push(moved.segment);
-            }
-            cx.emit(Event::Moved {
-                work,
-                process: process.0,
-                allocation: self.allocation_number(moved.allocation),
-                segment: moved.segment.0,
-                bytes: moved.bytes,
-                how: event_move(moved.kind),
-                why: self.event_cause(moved.cause),
-            });
-        }
-        for segment in segments {
-            self.emit_resident(cx, segment);
-        }
-        (in_bytes, out_bytes)
-    }
-
-    /// The hardware is gone: the adapter stops, and its driver learns what is lost, by operations that the CPU carries
-    /// out. There is no restart yet, so whatever the driver answers changes nothing any more.
-    // spec: memory §3.5, memory §8.4
-    pub fn hardware_lost(&mut self, cx: &mut Cx<'_>, reason: String) {
-        if self.stopped.is_some() {
-            return;
-        }
-        self.stop(cx, reason);
-        let work = self.vidmm.lost_memory();
-        self.emit_moves(cx, self.ring.last_queued, ProcessId::SYSTEM, &work.moves);
-        for operation in work.operations {
-            let _ = self.execute_now(vec![operation]);
-        }
-    }
-
     /// Fills pages that the GPU is about to see for the first time, so that nobody reads another owner's bytes.
     pub fn clear_pages(&self, runs: &[PageRun]) {
         if self.config.clear_pages {
@@ -451,35 +402,6 @@ impl Adapter {
     pub fn unreached(&self, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
         let reached = |point: &FencePoint<FenceId>| self.current_value(self.fence_numbers[&point.fence]) >= point.value;
         points.into_iter().filter(|point| !reached(point)).collect()
-    }
-
-    fn allocation_number(&self, allocation: vidmm::AllocationId) -> u64 {
-        self.allocation_numbers.get(&allocation).copied().unwrap_or(0)
-    }
-
-    fn event_cause(&self, cause: vidmm::Cause) -> Cause {
-        match cause {
-            vidmm::Cause::MakeResident => Cause::MakeResident,
-            vidmm::Cause::Pressure { for_allocation } => {
-                Cause::Pressure { for_allocation: self.allocation_number(for_allocation) }
-            }
-            vidmm::Cause::Evict => Cause::Evict,
-            vidmm::Cause::Lock => Cause::Lock,
-            vidmm::Cause::Destroy => Cause::Destroy,
-            vidmm::Cause::Resume => Cause::Resume,
-            vidmm::Cause::Reclaim => Cause::Reclaim,
-            vidmm::Cause::Ahead => Cause::Ahead,
-            vidmm::Cause::Reset => Cause::Reset,
-        }
-    }
-}
-
-fn event_move(kind: vidmm::MoveKind) -> Move {
-    match kind {
-        vidmm::MoveKind::PageIn => Move::PageIn,
-        vidmm::MoveKind::PageOut => Move::PageOut,
-        vidmm::MoveKind::Discard => Move::Discard,
-        vidmm::MoveKind::Fill => Move::Fill,
     }
 }
 
