@@ -19,12 +19,13 @@
 //!
 //! # Modules
 //! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
-//! `plan`, `rank`, `victim` content in and out; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `offer` and
+//! `plan`, `rank`, `victim`, `commit` content in and out; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `offer` and
 //! `pin` what may go and what must stay; `idle` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`, `space`, `page_table`, `tables` addresses;
 //! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage` numbers; `policy` every free choice.
 
 mod allocation;
 mod budget;
+mod commit;
 mod context;
 mod entry;
 mod extent;

@@ -226,7 +226,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let runner = |id: &AllocationId| self.allocations[*id].holders.iter().find(|d| !self.is_suspended(**d));
         let wanted: Vec<AllocationId> = list.iter().copied().filter(|id| runner(id).is_some()).collect();
-        let Some(&first) = wanted.first().and_then(|id| runner(id)) else { return Ok(Plan::default()) };
+        let Some(&first) = wanted.first().and_then(runner) else { return Ok(Plan::default()) };
         self.plan(claim(if self.is_suspended(device) { first } else { device }), &wanted)
     }
 

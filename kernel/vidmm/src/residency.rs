@@ -1,24 +1,19 @@
-//! MakeResident and Evict (memory §5.1 to §5.3): counts per device, placement, commit.
+//! MakeResident and Evict (memory §5.1 to §5.3): the lists of the devices and their counts.
 //!
-//! MakeResident first plans, changing nothing: for each allocation that misses pages, the first candidate segment
+//! MakeResident first plans (`plan`), changing nothing: for each allocation that misses pages, the first candidate segment
 //! (memory §8.1) whose free and victim pages hold what is missing beside what is planned already. Only a whole plan
-//! is carried out, so a failure leaves every count and page as it was. An aperture as candidate means system memory
-//! (memory §1.6): the content stays where it is, only entries are written.
+//! is carried out (`commit`), so a failure leaves every count and page as it was. An aperture as candidate means system
+//! memory (memory §1.6): the content stays where it is, only entries are written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ddi::{AllocationFlags, KmdAllocation};
-use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
+use wddm_types::FencePoint;
 
 use crate::allocation::Placement;
-use crate::context::first_content;
-use crate::extent::{Extent, Extents};
-use crate::paging::{Batch, Cause, Direction, Move, MoveKind, Operation, Work, merge_points};
-use crate::plan::{Claim, Limit, Place, Plan, Takes};
-use crate::segment::{Segment, Wish};
+use crate::paging::{Batch, Cause, Work, merge_points};
+use crate::plan::{Claim, Limit, Takes};
 use crate::slab::{AllocationId, DeviceId};
 use crate::suspend::Postponed;
-use crate::victim::cache_coherent;
 use crate::vidmm::VidMm;
 
 /// Why MakeResident failed; no count changed.
@@ -236,206 +231,10 @@ impl<F: Copy + Eq> VidMm<F> {
             _ => self.become_victim(id),
         }
     }
-
-    /// Does what was planned; nothing can fail any more.
-    pub(crate) fn carry_out(&mut self, plan: Plan, cause: Cause, batch: &mut Batch<F>) {
-        for (id, whole_for) in plan.whole_victims {
-            let pages = self.allocations[id].resident_pages();
-            self.take_end(id, pages, Cause::Pressure { for_allocation: whole_for }, batch);
-        }
-        // Contiguous runs first: the plan found them free, and scattered content must not take a page of them.
-        for &(id, place) in &plan.places {
-            if let Place::Memory(segment, Some(run)) = place {
-                self.segment_mut(segment).pool.take_exact(run);
-                self.commit(id, segment, vec![run], cause, batch);
-            }
-        }
-        for &(id, place) in &plan.places {
-            match place {
-                Place::Memory(_, Some(_)) => {}
-                Place::Memory(segment, None) => {
-                    let elsewhere = matches!(self.allocations[id].placement, Placement::Memory(s, _) if s != segment);
-                    if elsewhere {
-                        self.withdraw(id, Cause::Pressure { for_allocation: id }, batch);
-                    }
-                    let allocation = &self.allocations[id];
-                    let pages = allocation.pages - allocation.resident_pages();
-                    self.make_room(segment, pages, id, batch);
-                    let wish = Wish::of(&self.allocations[id].info, self.segment(segment));
-                    let pool = &mut self.segment_mut(segment).pool;
-                    let frames = wish.take_scattered(pool, pages).expect("room was made");
-                    self.commit(id, segment, frames, cause, batch);
-                }
-                Place::System(aperture) => {
-                    self.withdraw(id, Cause::Pressure { for_allocation: id }, batch);
-                    self.enter_system(id, aperture, batch);
-                }
-            }
-        }
-    }
-
-    /// Brings the missing pages of an allocation into frames that it now owns (memory §8.3, commit).
-    fn commit(
-        &mut self,
-        id: AllocationId,
-        segment: SegmentId,
-        frames: Vec<PageRun>,
-        cause: Cause,
-        batch: &mut Batch<F>,
-    ) {
-        let writer = self.writer();
-        let pattern = self.policy.clear_pattern;
-        // A window that was kept shows the extents that there were.
-        if self.allocations[id].locks.count == 0 {
-            self.leave_window(id, batch);
-        }
-        let allocation = &mut self.allocations[id];
-        if matches!(allocation.placement, Placement::None) {
-            allocation.placement = Placement::Memory(segment, Extents::default());
-        }
-        let Placement::Memory(present, extents) = &mut allocation.placement else {
-            unreachable!("content enters one memory segment")
-        };
-        assert_eq!(*present, segment, "an allocation is in one segment");
-        let missing = extents.missing(allocation.pages);
-        let mut added = pair(&missing, &frames);
-        if allocation.locks.count > 0 {
-            // The CPU writes there, and says so to nobody.
-            added.iter_mut().for_each(|extent| extent.dirty = true);
-            batch.locked.insert(id);
-        }
-        extents.add(&added);
-        allocation.last_work = batch.serial;
-        let place = &mut self.segments[usize::from(segment.0) - 1];
-        let base = place.descriptor.base_address;
-        for extent in &added {
-            place.note_taken(extent);
-            for (first, count, valid) in allocation.valid.split(extent.page, extent.count) {
-                let frames = PageRun { first: extent.frame + (first - extent.page), count: Pages(count) };
-                let owner = allocation.info.allocation;
-                if valid {
-                    let address = base + frames.first * PAGE_BYTES;
-                    let what = (owner, first * PAGE_BYTES, count * PAGE_BYTES, segment, address);
-                    let backing = allocation.backing_of(first, count);
-                    batch.content.push(copy_in(what, allocation.contiguous(), backing));
-                } else {
-                    batch.content.extend(fills(place, owner, first, frames, pattern));
-                }
-                batch.moved(Move {
-                    allocation: id,
-                    kmd_allocation: owner,
-                    bytes: count * PAGE_BYTES,
-                    kind: if valid { MoveKind::PageIn } else { MoveKind::Fill },
-                    cause,
-                    segment,
-                });
-            }
-        }
-        batch.content.extend(first_content(allocation));
-        batch.arrived.extend(added.first().and_then(|extent| allocation.came(segment, extent.frame)));
-        for (first, count) in missing {
-            writer.show(&self.spaces, &self.allocations[id], id, None, first, count, batch);
-        }
-        self.charge(id, Some(self.group_of(segment)));
-        self.rerank(id);
-    }
-
-    /// Lets the GPU reach an allocation in its system pages.
-    pub(crate) fn enter_system(&mut self, id: AllocationId, aperture: Option<PageRun>, batch: &mut Batch<F>) {
-        let writer = self.writer();
-        let allocation = &mut self.allocations[id];
-        allocation.placement = Placement::System(aperture);
-        allocation.last_work = batch.serial;
-        for (first, count, valid) in allocation.valid.split(0, allocation.pages) {
-            if !valid {
-                batch.clear.extend(allocation.backing_of(first, count));
-            }
-        }
-        let pages = allocation.pages;
-        allocation.valid.insert(0, pages);
-        if let Some(run) = aperture {
-            let place =
-                self.segments.iter_mut().find(|segment| segment.is_aperture()).expect("it lies behind an aperture");
-            place.pool.take_exact(run);
-            batch.arrived.extend(allocation.came(place.id, run.first));
-            batch.content.push(Operation::MapAperture {
-                device: Some(allocation.owner),
-                allocation: Some(allocation.info.allocation),
-                segment: place.id,
-                offset_in_pages: run.first,
-                backing: allocation.backing.clone(),
-                cache_coherent: cache_coherent(place, &allocation.info),
-                cpu_visible: allocation.info.flags.contains(AllocationFlags::MAP_APERTURE_CPU_VISIBLE),
-            });
-        }
-        batch.content.extend(first_content(&mut self.allocations[id]));
-        writer.show(&self.spaces, &self.allocations[id], id, None, 0, pages, batch);
-        self.charge(id, Some(self.system_group()));
-    }
 }
 
 /// The first occurrences of a list.
 pub(crate) fn unique(list: &[AllocationId]) -> Vec<AllocationId> {
     let mut seen = BTreeSet::new();
     list.iter().copied().filter(|&id| seen.insert(id)).collect()
-}
-
-/// Gives missing page ranges their frames.
-fn pair(missing: &[(u64, u64)], frames: &[PageRun]) -> Vec<Extent> {
-    let mut frames = frames.iter().copied();
-    let mut run = PageRun { first: 0, count: Pages::ZERO };
-    let mut extents = Vec::new();
-    for &(first, count) in missing {
-        let (mut page, end) = (first, first + count);
-        while page < end {
-            if run.count.is_zero() {
-                run = frames.next().expect("there is a frame for each missing page");
-            }
-            let pages = run.count.0.min(end - page);
-            extents.push(Extent { page, frame: run.first, count: pages, dirty: false });
-            run = PageRun { first: run.first + pages, count: Pages(run.count.0 - pages) };
-            page += pages;
-        }
-    }
-    assert!(run.count.is_zero() && frames.next().is_none(), "there is a missing page for each frame");
-    extents
-}
-
-/// Fills frames for content that does not exist yet, from page `first` of its allocation on. What was cleared ahead is as
-/// it should be.
-// spec: memory §3.3 operation 1
-fn fills(
-    place: &Segment,
-    allocation: KmdAllocation,
-    first: u64,
-    frames: PageRun,
-    pattern: u32,
-) -> impl Iterator<Item = Operation> {
-    let (segment, base) = (place.id, place.descriptor.base_address);
-    let parts = place.pool.cleared_parts(frames).into_iter().filter(|(_, cleared)| !cleared);
-    parts.map(move |(run, _)| Operation::Fill {
-        allocation: Some(allocation),
-        allocation_offset: (first + run.first - frames.first) * PAGE_BYTES,
-        size_bytes: run.count.bytes(),
-        pattern,
-        segment,
-        address: base + run.first * PAGE_BYTES,
-    })
-}
-
-/// Copies content in.
-fn copy_in(what: (KmdAllocation, u64, u64, SegmentId, u64), contiguous: bool, backing: Vec<PageRun>) -> Operation {
-    let (allocation, allocation_offset, size_bytes, segment, address) = what;
-    let (direction, through) = (Direction::In, None);
-    Operation::Transfer {
-        allocation,
-        allocation_offset,
-        size_bytes,
-        segment,
-        address,
-        contiguous,
-        backing,
-        through,
-        direction,
-    }
 }

@@ -2,139 +2,31 @@
 //! failure changes nothing, every frame has at most one owner; who loses stands in the naive order, who runs has all of
 //! its list, and a protected process loses nothing while a lower one holds anything.
 
+mod cpu;
 mod order;
 mod policy;
 mod soak;
+mod step;
 
 use std::collections::BTreeMap;
 
 use ddi::{AllocationFlags, SegmentFlags};
 use proptest::prelude::*;
-use wddm_types::{CpuPlace, CpuRun, GpuVa, PAGE_BYTES, Pages, SegmentId};
+use wddm_types::{CpuRun, GpuVa, PAGE_BYTES, Pages, SegmentId};
 
+use self::step::{Step, step};
 use super::world::*;
 use crate::allocation::Placement;
 use crate::extent::Extent;
 use crate::{
     AllocationId, DeviceId, EvictError, EvictFlags, LockError, MakeResidentError, MakeResidentFlags, MapRequest,
-    ProcessPriority, Protection, SpaceId, SpaceKind, Target, WindowMap, WindowPages, Work,
+    ProcessPriority, Protection, SpaceId, SpaceKind, Target,
 };
 
 const BITS: [u32; 3] = [5, 5, 6];
 const VRAM_PAGES: u64 = 96;
 const PROCESSES: usize = 3;
 const DEVICES: usize = 4;
-
-#[derive(Clone, Debug)]
-enum Step {
-    Create {
-        pages: u64,
-        kind: u8,
-        device: usize,
-    },
-    Map {
-        which: usize,
-        offset: u64,
-    },
-    MakeResident {
-        device: usize,
-        list: Vec<usize>,
-        force: u8,
-    },
-    Write {
-        which: usize,
-    },
-    Evict {
-        device: usize,
-        list: Vec<usize>,
-        lazily: bool,
-        claim_clean: bool,
-    },
-    Lock {
-        which: usize,
-    },
-    Unlock {
-        which: usize,
-    },
-    Destroy {
-        which: usize,
-    },
-    Complete {
-        works: usize,
-    },
-    /// Destroyed while in use.
-    Doom {
-        which: usize,
-    },
-    Offer {
-        device: usize,
-        which: usize,
-        priority: u8,
-        decommit: bool,
-    },
-    Reclaim {
-        device: usize,
-        which: usize,
-    },
-    Pin {
-        which: usize,
-    },
-    Unpin {
-        which: usize,
-    },
-    Protect {
-        process: usize,
-        priority: u8,
-    },
-    Cap {
-        process: usize,
-        pages: u64,
-    },
-    Rank {
-        which: usize,
-        priority: u8,
-    },
-    Idle {
-        device: usize,
-        idle: bool,
-    },
-    /// Time passes, and whoever has its turn comes back.
-    Turn {
-        quarters: u64,
-    },
-    Ahead {
-        pages: u64,
-    },
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let list = || prop::collection::vec(0usize..32, 1..5);
-    let which = || 0usize..32;
-    prop_oneof![
-        2 => (prop_oneof![1u64..4, 1u64..60], 0u8..8, 0..DEVICES).prop_map(|(pages, kind, device)| Step::Create { pages, kind, device }),
-        1 => (0usize..32, 0u64..20).prop_map(|(which, offset)| Step::Map { which, offset }),
-        6 => (0..DEVICES, list(), 0u8..3).prop_map(|(device, list, force)| Step::MakeResident { device, list, force }),
-        4 => (0usize..32).prop_map(|which| Step::Write { which }),
-        5 => (0..DEVICES, list(), prop::bool::weighted(0.8), any::<bool>())
-            .prop_map(|(device, list, lazily, claim_clean)| Step::Evict { device, list, lazily, claim_clean }),
-        1 => (0usize..32).prop_map(|which| Step::Lock { which }),
-        1 => (0usize..32).prop_map(|which| Step::Unlock { which }),
-        1 => (0usize..32).prop_map(|which| Step::Destroy { which }),
-        2 => (0usize..4).prop_map(|works| Step::Complete { works }),
-        1 => which().prop_map(|which| Step::Doom { which }),
-        1 => (0..DEVICES, which(), 0u8..4, any::<bool>())
-            .prop_map(|(device, which, priority, decommit)| Step::Offer { device, which, priority, decommit }),
-        1 => (0..DEVICES, which()).prop_map(|(device, which)| Step::Reclaim { device, which }),
-        1 => which().prop_map(|which| Step::Pin { which }),
-        2 => which().prop_map(|which| Step::Unpin { which }),
-        1 => (0..PROCESSES, 0u8..3).prop_map(|(process, priority)| Step::Protect { process, priority }),
-        1 => (0..PROCESSES, 0u64..300).prop_map(|(process, pages)| Step::Cap { process, pages }),
-        1 => (which(), 0u8..3).prop_map(|(which, priority)| Step::Rank { which, priority }),
-        1 => (0..DEVICES, any::<bool>()).prop_map(|(device, idle)| Step::Idle { device, idle }),
-        4 => (0u64..5).prop_map(|quarters| Step::Turn { quarters }),
-        1 => (1u64..40).prop_map(|pages| Step::Ahead { pages }),
-    ]
-}
 
 /// What the model knows of one allocation.
 struct Known {
@@ -186,70 +78,6 @@ impl Model {
         let devices = [one, one, two, three].map(|space| mm.create_device(space));
         let (known, doomed, windows) = (Vec::new(), Vec::new(), BTreeMap::new());
         Model { mm, machine, spaces, devices, known, doomed, now_ns: 0, stamp: 0, windows, reach }
-    }
-
-    /// Takes a work over as its owner must.
-    fn queue(&mut self, work: Option<Work<u8>>) {
-        let Some(work) = work else { return };
-        work.unmap.iter().for_each(|pages| self.unmap(pages));
-        let rotations = work.rotations.clone();
-        self.machine.queue(Some(work));
-        for rotation in rotations {
-            self.machine.run(&mut self.mm);
-            let known = self.known.iter_mut().find(|known| known.id == rotation.allocation).expect("it is locked");
-            assert!(known.locks > 0, "only the locked are shown");
-            known.runs = rotation.runs;
-            if let Some(pages) = rotation.unmap {
-                self.unmap(&pages);
-                self.mm.window_unmapped(&pages);
-            }
-        }
-    }
-
-    fn unit(&self, segment: SegmentId) -> u64 {
-        self.mm.segment(segment).page_bytes() / PAGE_BYTES
-    }
-
-    fn unmap(&mut self, pages: &WindowPages) {
-        let unit = self.unit(pages.segment);
-        for bus in pages.pages.iter().flat_map(|&page| window_bus(pages.segment, page, unit)) {
-            assert!(self.windows.remove(&bus).is_some(), "only what is mapped is unmapped");
-        }
-    }
-
-    fn map_window(&mut self, map: &WindowMap) {
-        let unit = self.unit(map.segment);
-        self.unmap(&WindowPages { segment: map.segment, pages: map.unmap.clone() });
-        for (&window, &memory) in map.window_pages.iter().zip(&map.memory_pages) {
-            for (bus, page) in window_bus(map.segment, window, unit).zip(memory * unit..) {
-                assert!(self.windows.insert(bus, (map.segment, page)).is_none(), "a window page is mapped once");
-            }
-        }
-    }
-
-    /// The pages that the CPU sees.
-    fn seen(&self, runs: &[CpuRun]) -> Vec<(SegmentId, u64)> {
-        let pages = runs.iter().flat_map(|run| (run.run.first..run.run.end()).map(|page| (run.place, page)));
-        let place = |(place, page)| match place {
-            CpuPlace::System | CpuPlace::CachedSystem => (SegmentId::SYSTEM, page),
-            CpuPlace::Bar if page >= EXTRA_BASE / PAGE_BYTES => (EXTRA, page - EXTRA_BASE / PAGE_BYTES),
-            CpuPlace::Bar => (VRAM, page - VRAM_BASE / PAGE_BYTES),
-            CpuPlace::HostAperture => self.windows[&page],
-        };
-        pages.map(place).collect()
-    }
-
-    /// The CPU writes all of a locked allocation where it sees it.
-    fn write_by_cpu(&mut self, which: usize) {
-        self.machine.run(&mut self.mm);
-        let places = self.seen(&self.known[which].runs);
-        let seen: Vec<u64> = places.iter().map(|&(segment, page)| self.machine.read(segment, page)).collect();
-        assert_eq!(seen, self.known[which].content, "the CPU sees the content");
-        for (position, place) in places.into_iter().enumerate() {
-            self.stamp += 1;
-            self.machine.memory.insert(place, self.stamp);
-            self.known[which].content[position] = self.stamp;
-        }
     }
 
     fn pick(&self, which: usize) -> Option<usize> {
@@ -463,38 +291,6 @@ impl Model {
         }
     }
 
-    /// The CPU reads and writes all of an allocation through a lock.
-    fn lock(&mut self, which: usize) {
-        let Some(which) = self.pick(which) else { return };
-        let id = self.known[which].id;
-        let plan = match self.mm.lock(id, &[]) {
-            Ok(plan) => plan,
-            Err(error) => {
-                let offered = self.mm.offered(id).is_some();
-                assert_eq!(offered, matches!(error, LockError::Offered | LockError::ContentLost), "{error}");
-                let pinned = self.known[which].pins > 0;
-                assert!(pinned || error != LockError::Pinned);
-                assert!(offered || pinned || self.mm.allocations[id].count > 0);
-                return;
-            }
-        };
-        self.known[which].locks += 1;
-        self.machine.clear(&plan.clear);
-        if let Some(map) = &plan.window {
-            self.map_window(map);
-        }
-        self.queue(plan.work);
-        if let Some(serial) = plan.wait_for {
-            self.machine.run_to(&mut self.mm, serial);
-        }
-        if self.known[which].locks == 1 {
-            self.known[which].runs = plan.runs;
-        } else {
-            assert_eq!(self.known[which].runs, plan.runs, "nested locks see the same");
-        }
-        self.write_by_cpu(which);
-    }
-
     /// The GPU reads a mapping: valid exactly where resident, and the content is right.
     fn look(&mut self, which: usize, va: GpuVa, offset: u64) {
         self.machine.run(&mut self.mm);
@@ -594,12 +390,6 @@ impl Model {
             }
         }
     }
-}
-
-/// The bus pages of a window page.
-fn window_bus(segment: SegmentId, page: u32, unit: u64) -> std::ops::Range<u64> {
-    let first = window_range(segment).physical_address / PAGE_BYTES + u64::from(page) * unit;
-    first..first + unit
 }
 
 proptest! {
