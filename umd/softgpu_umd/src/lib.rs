@@ -5,16 +5,25 @@
 //! kept by native fences: a submission waits on the GPU for fence values, and its own completion is the stream's progress
 //! value. The CPU waits only when the ring is full, or when it is asked to.
 //!
+//! A [`DynamicResource`] is what the CPU maps while the GPU works: since WDDM 2 it is this driver that waits, renames, or
+//! says that the GPU is still drawing; [`Contexts`] knows which command buffer uses it.
+//!
 //! What is resident when is its caller's policy; [`ResidencyList`] is the usual one: what was used stays until the kernel
 //! asks for it back.
 
 mod commands;
+mod contexts;
+mod dynamic;
 mod gpu;
+mod map;
 mod residency;
 mod stream;
 
 pub use commands::Commands;
+pub use contexts::{ContextId, Contexts};
+pub use dynamic::{DynamicResource, RenamePolicy};
 pub use gpu::{Gpu, Surface, UmdError};
+pub use map::{DO_NOT_WAIT, MapError, MapKind};
 pub use residency::{MadeResident, ResidencyList, further};
 pub use softgpu_spec::pattern;
 pub use softgpu_spec::private_data::Kind as SurfaceKind;

@@ -9,6 +9,7 @@ mod cpu_access;
 mod fences;
 mod layouts;
 mod paging;
+mod renaming;
 mod residency;
 mod stubborn;
 mod submission;

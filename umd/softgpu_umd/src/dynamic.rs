@@ -1,0 +1,215 @@
+//! A resource that the CPU writes while the GPU still uses what it wrote before: several instances under one name. The
+//! kernel knows nothing of this; since WDDM 2 the user-mode driver alone knows what the GPU still uses, so it alone can
+//! wait or rename (memory §6.1). It decides nothing about residency: its instances stay on the device's list.
+//!
+//! | map | what is done |
+//! |---|---|
+//! | NO_OVERWRITE | nothing: the current instance |
+//! | DISCARD | the current instance if it is idle; else an idle one; else a new one; else the one that is idle soonest |
+//! | READ | flush; the last write has to be over |
+//! | WRITE, READ_WRITE | flush; the last read and the last write have to be over |
+//!
+//! What has to be over is waited for in one blocking call on the contexts' progress fences, or answered with
+//! WasStillDrawing. An instance stays mapped from its first map on, for its whole life (memory §6.3).
+
+use std::sync::Arc;
+
+use d3dkmt::{Lock, MakeResidentFlags, Residency};
+use softgpu_spec::private_data::Kind;
+use wddm_types::{GpuVa, NtStatus};
+
+use crate::contexts::{ContextId, Contexts, Uses};
+use crate::gpu::{Gpu, Surface, UmdError};
+use crate::map::{MapError, MapKind};
+
+/// The choices of renaming.
+#[derive(Clone, Copy, Debug)]
+pub struct RenamePolicy {
+    /// Most instances of one resource; from there on DISCARD waits.
+    pub instances_max: usize,
+}
+
+impl Default for RenamePolicy {
+    fn default() -> Self {
+        RenamePolicy { instances_max: 8 }
+    }
+}
+
+/// A resource with a rename list.
+pub struct DynamicResource {
+    /// The current instance is at `current`.
+    instances: Vec<Instance>,
+    current: usize,
+    /// Instances by outstanding map, the last one last.
+    maps: Vec<u64>,
+    next_id: u64,
+    kind: Kind,
+    bytes: u64,
+    policy: RenamePolicy,
+}
+
+struct Instance {
+    id: u64,
+    // The lock goes before the surface.
+    lock: Option<Arc<Lock>>,
+    surface: Surface,
+    /// Paging-fence value from which the GPU reaches it.
+    reachable_at: u64,
+    uses: Uses,
+}
+
+impl DynamicResource {
+    /// One instance, on the device's residency list. Nobody waits: whoever submits commands that use it, waits on the GPU.
+    ///
+    /// # Errors
+    /// When memory is short, or the kind can only be where the CPU does not reach.
+    pub fn create(gpu: &Gpu, kind: Kind, bytes: u64, policy: RenamePolicy) -> Result<DynamicResource, UmdError> {
+        let first = Instance::create(gpu, kind, bytes, 0)?;
+        Ok(DynamicResource { instances: vec![first], current: 0, maps: Vec::new(), next_id: 1, kind, bytes, policy })
+    }
+
+    /// Where commands that are recorded now find it.
+    pub fn va(&self) -> GpuVa {
+        self.instances[self.current].surface.va()
+    }
+
+    /// Bytes of it.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many instances there are.
+    pub fn instances(&self) -> usize {
+        self.instances.len()
+    }
+
+    /// The commands of a context that read it: the address for them, and the use noted.
+    pub fn record_read(&mut self, contexts: &mut Contexts, context: ContextId) -> GpuVa {
+        let instance = &mut self.instances[self.current];
+        contexts.note_read(&mut instance.uses, context, instance.reachable_at);
+        instance.surface.va()
+    }
+
+    /// The same for commands that write it.
+    pub fn record_write(&mut self, contexts: &mut Contexts, context: ContextId) -> GpuVa {
+        let instance = &mut self.instances[self.current];
+        contexts.note_write(&mut instance.uses, context, instance.reachable_at);
+        instance.surface.va()
+    }
+
+    /// Maps it for the CPU. The bytes are valid until the matching unmap; maps may nest.
+    ///
+    /// # Errors
+    /// `WasStillDrawing` with `do_not_wait`; else what the kernel refuses. Nothing is mapped then.
+    // spec: memory §6.1, memory §6.4
+    pub fn map(
+        &mut self,
+        gpu: &Gpu,
+        contexts: &mut Contexts,
+        kind: MapKind,
+        do_not_wait: bool,
+    ) -> Result<Arc<Lock>, MapError> {
+        let at = match kind {
+            MapKind::WriteNoOverwrite => self.current,
+            MapKind::WriteDiscard => self.renamed(gpu, contexts, do_not_wait)?,
+            MapKind::Read => self.finished(gpu, contexts, self.current, false, do_not_wait)?,
+            MapKind::Write | MapKind::ReadWrite => self.finished(gpu, contexts, self.current, true, do_not_wait)?,
+        };
+        let instance = &mut self.instances[at];
+        let lock = match &instance.lock {
+            Some(lock) => Arc::clone(lock),
+            None => Arc::clone(instance.lock.insert(Arc::new(instance.surface.lock()?))),
+        };
+        self.maps.push(instance.id);
+        self.current = at;
+        Ok(lock)
+    }
+
+    /// Ends the last map.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: it is not mapped.
+    // spec: memory §6.4
+    pub fn unmap(&mut self) -> Result<(), MapError> {
+        self.maps.pop().map(drop).ok_or(MapError::InvalidArgument)
+    }
+
+    /// Gives back the instances that nobody uses, for a kernel that asks for memory; how many bytes it were.
+    // spec: memory §6.4
+    pub fn trim(&mut self, contexts: &Contexts) -> u64 {
+        let (before, current) = (self.instances.len(), self.instances[self.current].id);
+        let maps = &self.maps;
+        self.instances.retain(|instance| instance.id == current || !instance.is_idle(contexts, maps));
+        let kept = self.instances.iter().position(|instance| instance.id == current);
+        self.current = kept.expect("the current instance stays");
+        (before - self.instances.len()) as u64 * self.bytes
+    }
+
+    /// The instance whose content may be thrown away now.
+    fn renamed(&mut self, gpu: &Gpu, contexts: &mut Contexts, do_not_wait: bool) -> Result<usize, MapError> {
+        let idle = |instance: &Instance| instance.is_idle(contexts, &self.maps);
+        if idle(&self.instances[self.current]) {
+            return Ok(self.current);
+        }
+        if let Some(at) = self.instances.iter().position(idle) {
+            return Ok(at);
+        }
+        if self.instances.len() < self.policy.instances_max {
+            match Instance::create(gpu, self.kind, self.bytes, self.next_id) {
+                Ok(fresh) => {
+                    self.next_id += 1;
+                    self.instances.push(fresh);
+                    return Ok(self.instances.len() - 1);
+                }
+                // No room for one more: then one has to be waited for, as if there were enough.
+                Err(UmdError::Refused(refusal)) if refusal.status == NtStatus::NO_MEMORY => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // The uses of an instance that was given up before another are over before those of the other.
+        let unmapped = |at: &usize| !self.maps.contains(&self.instances[*at].id);
+        let last_use = |at: &usize| self.instances[*at].uses.points(true).into_iter().map(|(_, value)| value).max();
+        let soonest = (0..self.instances.len()).filter(unmapped).min_by_key(last_use).unwrap_or(self.current);
+        self.finished(gpu, contexts, soonest, true, do_not_wait)
+    }
+
+    /// An instance whose writes are over, and if asked for its reads.
+    fn finished(
+        &self,
+        gpu: &Gpu,
+        contexts: &mut Contexts,
+        at: usize,
+        reads_too: bool,
+        do_not_wait: bool,
+    ) -> Result<usize, MapError> {
+        let uses = &self.instances[at].uses;
+        let needed = uses.points(reads_too);
+        let reached = contexts.reached(&needed);
+        contexts.flush_uses(gpu, &uses.points(true))?;
+        if reached {
+            return Ok(at);
+        }
+        if do_not_wait {
+            return Err(MapError::WasStillDrawing);
+        }
+        contexts.wait(gpu, &needed)?;
+        Ok(at)
+    }
+}
+
+impl Instance {
+    fn create(gpu: &Gpu, kind: Kind, bytes: u64, id: u64) -> Result<Instance, UmdError> {
+        let surface = gpu.create_lockable_surface(kind, bytes, false)?;
+        let list = vec![surface.allocation().handle()];
+        let reachable_at = match gpu.paging().make_resident(list, MakeResidentFlags::empty()).map_err(UmdError::from)? {
+            Residency::Resident => surface.mapped_at(),
+            Residency::Pending { paging_fence_value } => paging_fence_value.max(surface.mapped_at()),
+        };
+        Ok(Instance { id, lock: None, surface, reachable_at, uses: Uses::default() })
+    }
+
+    /// Whether the GPU is past all its uses and the CPU has it not mapped.
+    fn is_idle(&self, contexts: &Contexts, maps: &[u64]) -> bool {
+        !maps.contains(&self.id) && contexts.reached(&self.uses.points(true))
+    }
+}
