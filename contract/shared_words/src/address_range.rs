@@ -256,6 +256,7 @@ struct WriteProtect {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     // spec: memory §6.3
@@ -266,12 +267,13 @@ mod tests {
         let memories = [4, 8].map(|pages| Memory::reserve_file(pages * 4096).expect("a memory file"));
         let range = AddressRange::reserve(2 * 4096).expect("addresses");
         range.show([(&*memories[0], 0, 8192)].into_iter()).expect("a mapping");
-        let stop = AtomicBool::new(false);
+        let (stop, started) = (AtomicBool::new(false), Barrier::new(4));
         let counts: Vec<u64> = std::thread::scope(|scope| {
             let store = |thread: u64| {
-                let (range, stop) = (&range, &stop);
+                let (range, stop, started) = (&range, &stop, &started);
                 scope.spawn(move || {
                     let mut count = 0;
+                    started.wait();
                     while !stop.load(Ordering::Relaxed) {
                         range.word((count * 7 + thread) % WORDS * 8).fetch_add(1, Ordering::Relaxed);
                         count += 1;
@@ -280,6 +282,7 @@ mod tests {
                 })
             };
             let threads: Vec<_> = (0..3).map(store).collect();
+            started.wait();
             for turn in 0..2000 {
                 let (from, to) = (&memories[turn % 2], &memories[(turn + 1) % 2]);
                 range.protect();

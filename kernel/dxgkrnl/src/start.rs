@@ -237,6 +237,13 @@ fn describe(miniport: &mut dyn Miniport, features: &Features, system_bytes: u64)
         return Err(StartError::Rule("PagingNodeIndex names a node that there is"));
     }
     let (layout, paging_buffer) = segments::query(miniport, &miniport.adapter_caps())?;
+    // spec: memory §6.6, both entry points work as soon as the segments are known
+    let windowed = |segment: &vidmm::SegmentDescription| {
+        !segment.is_aperture() && segment.flags.contains(ddi::SegmentFlags::SUPPORTS_CPU_HOST_APERTURE)
+    };
+    if layout.segments.iter().any(windowed) && miniport.cpu_host_aperture().is_none() {
+        return Err(StartError::Rule("SupportsCpuHostAperture needs the entry points of the CPU host aperture"));
+    }
     let addressing = miniport.gpu_va().ok_or(StartError::NotSupported(NO_GPU_VA))?;
     let mmu = addressing.gpu_mmu_caps();
     // spec: memory §0 (levels), §4.3

@@ -321,3 +321,135 @@ fn what_may_not_be_committed_while_it_is_locked_waits_for_the_unlock() {
         assert!(client.gpu.device().evict(vec![handle], EvictFlags::empty()).is_err(), "and once only");
     }
 }
+
+/// The same without addresses: each thread writes rising numbers through the gate, and the last ones are there.
+// spec: memory §6.3, requirements
+// seed: M38
+#[test]
+fn no_write_is_lost_through_the_gate() {
+    let host = host(Mode::Real, 4 * MIB);
+    let client = client(&host);
+    let surface = lockable(&client, SurfaceKind::LocalThenSystem, false);
+    let lock = surface.lock().expect("always");
+    assert!(lock.addresses().is_none(), "this host has no memory files");
+    let stop = AtomicBool::new(false);
+    let last: Vec<u64> = std::thread::scope(|scope| {
+        let write = |thread: u64| {
+            let (lock, stop) = (&lock, &stop);
+            scope.spawn(move || {
+                let mut number = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    number += 1;
+                    lock.write_words(thread * 4096 + number % 512 * 8, &[number]);
+                    assert_eq!(lock.read_word(thread * 4096 + number % 512 * 8), number);
+                }
+                number
+            })
+        };
+        let threads: Vec<_> = (0..2).map(write).collect();
+        for _ in 0..500 {
+            evict(&client, &surface);
+            client.gpu.pin(&surface).expect("room");
+        }
+        stop.store(true, Ordering::Relaxed);
+        threads.into_iter().map(|thread| thread.join().expect("a thread of ours")).collect()
+    });
+    for (thread, last) in (0u64..).zip(last) {
+        for number in last.saturating_sub(511).max(1)..=last {
+            assert_eq!(lock.read_word(thread * 4096 + number % 512 * 8), number);
+        }
+    }
+}
+
+// spec: memory §6.3, memory §8.3
+// seed: M38
+// seed: M40
+#[test]
+fn what_pressure_takes_a_part_of_is_seen_in_both_places_in_order() {
+    for mode in [VIRTUAL, Mode::Real] {
+        let host = host(mode, 2 * MIB);
+        let client = client(&host);
+        let surface = client.gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, MIB, false).expect("a surface");
+        client.gpu.pin(&surface).expect("room");
+        let lock = surface.lock().expect("always");
+        lock.fill_words(0, MIB / 8, |index| index);
+        let list = vec![surface.allocation().handle()];
+        client.gpu.device().evict(list, EvictFlags::EVICT_ONLY_IF_NECESSARY).expect("it was resident");
+        // Half a MiB too much: the end of the surface has to go.
+        let other = client.pinned(SurfaceKind::Local, MIB + MIB / 2);
+        let seen = places(&client, &surface);
+        assert!(seen.contains(&CpuPlace::Bar) && seen.contains(&CpuPlace::System), "{mode:?}: {seen:?}");
+        for word in (0..MIB / 8).step_by(511) {
+            assert_eq!(lock.read_word(word * 8), word, "{mode:?}");
+        }
+        lock.fill_words(0, MIB / 8, |index| !index);
+        drop(other);
+        client.gpu.pin(&surface).expect("room");
+        for word in (0..MIB / 8).step_by(511) {
+            assert_eq!(lock.read_word(word * 8), !word, "{mode:?}: and together again");
+        }
+    }
+}
+
+// spec: memory §6.3, memory §1.6
+// seed: M36
+// seed: M41
+// seed: U17
+#[test]
+fn what_lies_in_system_memory_is_locked_and_moves_without_a_copy() {
+    for profile_host in [host(VIRTUAL, 4 * MIB), host_with_window(VIRTUAL)] {
+        let client = client(&profile_host);
+        let surface = lockable(&client, SurfaceKind::System, true);
+        let copied = profile_host.device_register(counter::COPY_BYTES);
+        let lock = surface.lock().expect("always");
+        assert!(places(&client, &surface).iter().all(|place| *place == CpuPlace::System));
+        lock.write_words(0, &[9]);
+        evict(&client, &surface);
+        client.gpu.pin(&surface).expect("room");
+        assert_eq!(lock.read_word(0), 9);
+        assert_eq!(profile_host.device_register(counter::COPY_BYTES), copied);
+    }
+}
+
+// spec: memory §8.6, memory §6.3
+#[test]
+fn a_lost_device_unlocks_and_does_not_lock() {
+    let host = host(VIRTUAL, 4 * MIB);
+    let mut client = client(&host);
+    let surface = lockable(&client, SurfaceKind::LocalThenSystem, false);
+    let (device, allocation) = (client.gpu.device().handle(), surface.allocation().handle());
+    client.link.call(Call::Lock2 { device, allocation, flags: 0 }).expect("a lock");
+    let mut wild = softgpu_umd::Commands::new();
+    wild.fill(wddm_types::GpuVa(0x7fff_0000_0000), 4096, 1);
+    let value = client.stream.submit(&client.gpu, &[], &wild).expect("a submission");
+    assert!(client.stream.wait(&client.gpu, value).is_err(), "it faults");
+    let refused = client.link.call(Call::Lock2 { device, allocation, flags: 0 }).expect_err("lost");
+    assert_eq!(refused.status, NtStatus::DEVICE_REMOVED);
+    client.link.call(Call::Unlock2 { device, allocation }).expect("allowed");
+    assert_eq!(
+        client.link.call(Call::Unlock2 { device, allocation }).expect_err("once").status,
+        NtStatus::INVALID_PARAMETER
+    );
+}
+
+/// A process dies with locks; its memory is moved and used by others at once.
+// spec: memory §10.1, memory §6.3
+#[test]
+fn the_locks_of_the_dead_are_gone() {
+    let host = host_with_files();
+    let survivor = client(&host);
+    let lock = {
+        let dying = client(&host);
+        let surface = lockable(&dying, SurfaceKind::LocalThenSystem, false);
+        let lock = surface.lock().expect("always");
+        lock.write_words(0, &[0xdead]);
+        let bytes = (*lock).clone();
+        std::mem::forget(lock);
+        bytes
+    };
+    let surface = lockable(&survivor, SurfaceKind::LocalThenSystem, false);
+    let ours = surface.lock().expect("always");
+    ours.write_words(0, &[1]);
+    lock.write_words(0, &[2]);
+    assert_eq!((ours.read_word(0), lock.read_word(0)), (1, 2), "the dead writes to nobody's memory");
+}

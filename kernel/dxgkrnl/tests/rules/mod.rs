@@ -175,3 +175,12 @@ fn an_adapter_that_only_computes_needs_no_aperture() {
     answers.paging_buffer.segment = SegmentId(0);
     start(answers, vec![]).0.expect("paging buffers lie in system memory");
 }
+
+#[test]
+fn a_window_needs_its_entry_points() {
+    // spec: memory §6.6, memory §1.13
+    let mut answers = Answers::default();
+    answers.segments[0].flags |= SegmentFlags::SUPPORTS_CPU_HOST_APERTURE;
+    answers.segments[0].cpu = CpuAccess::HostAperture(CpuHostAperture { physical_address: 1 << 45, size_in_pages: 16 });
+    expect_error(answers, "needs the entry points of the CPU host aperture");
+}
