@@ -18,6 +18,7 @@ mod reservations;
 mod segments;
 mod shares;
 mod start;
+mod tiles;
 mod trimming;
 mod turns;
 mod walk;
