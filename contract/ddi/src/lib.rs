@@ -18,6 +18,7 @@
 
 mod adapter;
 mod allocation;
+mod context_allocation;
 mod cpu_access;
 mod fence;
 mod gpu_va;
@@ -40,6 +41,9 @@ pub use allocation::{
     PRIORITY_MAXIMUM, PRIORITY_MINIMUM, PRIORITY_NORMAL, PreferredBank, PreferredSegment, SegmentBankPreference,
     SegmentPreference, StandardAllocationDriverData, StandardAllocationType, UpdateAllocationProperty,
     UpdateAllocationPropertyFlags, UpdateAllocationPropertyMask, UsageHintFlags,
+};
+pub use context_allocation::{
+    ContextAllocationFlags, CreateContextAllocation, MapContextAllocation, OsContextAllocation,
 };
 pub use cpu_access::{
     AcquireSwizzlingRange, HostAperture, MapCpuHostAperture, ReleaseSwizzlingRange, Swizzling, SwizzlingError,

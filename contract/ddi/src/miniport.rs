@@ -1,6 +1,6 @@
 //! The traits: [`Miniport`] and its facets, and what a driver is lent ([`Host`], [`Notify`]).
 
-use wddm_types::{NodeId, PageRun, PhysicalAddress};
+use wddm_types::{GpuVa, NodeId, PageRun, PhysicalAddress};
 
 use crate::adapter::{
     AdapterCaps, DriverStatus, FeatureId, FeatureState, FeatureSupport, NativeFenceOsCaps, NodeMetadata,
@@ -9,6 +9,7 @@ use crate::allocation::{
     CreateAllocation, DestroyAllocation, KmdOpenAllocation, OpenAllocation, StandardAllocationDriverData,
     UpdateAllocationProperty,
 };
+use crate::context_allocation::{CreateContextAllocation, MapContextAllocation, OsContextAllocation};
 use crate::cpu_access::{HostAperture, Swizzling};
 use crate::fence::{
     CreateNativeFence, CurrentUpdate, KmdGlobalFence, KmdLocalFence, MonitoredUpdate, NativeFenceCaps, OpenNativeFence,
@@ -39,6 +40,39 @@ pub trait Host {
 
     /// Gives it back. The hardware does not touch it any more.
     fn free_contiguous(&mut self, run: PageRun);
+
+    /// `DxgkCbCreateContextAllocation` (memory §7.5), while a context is created. It is resident before the context runs,
+    /// its content begins with `InitContextResource`, and it goes with the context, or with the device if it is shared
+    /// across contexts. Not for the system's context.
+    ///
+    /// # Errors
+    /// `NotSupported` outside a context's creation; `InvalidParameter`; `NoMemory`.
+    fn create_context_allocation(
+        &mut self,
+        _create: CreateContextAllocation,
+    ) -> Result<OsContextAllocation, DriverStatus> {
+        Err(DriverStatus::NotSupported("no context of a process is being created"))
+    }
+
+    /// `DxgkCbMapContextAllocation`: an address in the application's space.
+    ///
+    /// # Errors
+    /// `NotSupported` outside a context's creation; `InvalidParameter`.
+    fn map_context_allocation(&mut self, _map: MapContextAllocation) -> Result<GpuVa, DriverStatus> {
+        Err(DriverStatus::NotSupported("no context of a process is being created"))
+    }
+
+    /// `DxgkCbUpdateContextAllocation`: the driver gets `UpdateContextAllocation` with these bytes, before the context runs.
+    ///
+    /// # Errors
+    /// `NotSupported` outside a context's creation; `InvalidParameter`; `Unsuccessful` when it is not resident.
+    fn update_context_allocation(
+        &mut self,
+        _allocation: OsContextAllocation,
+        _private_data: &[u8],
+    ) -> Result<(), DriverStatus> {
+        Err(DriverStatus::NotSupported("no context of a process is being created"))
+    }
 }
 
 /// What the kernel lends an interrupt routine (`DxgkCbNotifyInterrupt`).
@@ -223,7 +257,11 @@ pub trait HardwareQueues {
     ///
     /// # Errors
     /// `NoMemory`, `InvalidParameter`.
-    fn create_hw_context(&mut self, create: CreateHwContext<'_>) -> Result<KmdContext, DriverStatus>;
+    fn create_hw_context(
+        &mut self,
+        host: &mut dyn Host,
+        create: CreateHwContext<'_>,
+    ) -> Result<KmdContext, DriverStatus>;
 
     /// `DxgkDdiDestroyHwContext`. Its queues are gone already.
     fn destroy_hw_context(&mut self, context: KmdContext);

@@ -168,8 +168,15 @@ impl Turn<'_> {
         match call {
             Call::CreateHwContext { device, node, private_data } => {
                 let (index, device) = self.live_device(device, touched)?;
-                let number = self.adapters[index as usize].create_context(device, node, &private_data)?;
-                self.name(Object::Context(index, number)).and_then(|handle| done(Reply::Handle(handle)))
+                let number = self.adapters[index as usize].create_context(cx, device, node, &private_data)?;
+                let handle = self.name(Object::Context(index, number))?;
+                let adapter = &mut self.adapters[index as usize];
+                // What its driver made for it is there before anybody uses the context.
+                if adapter.contexts[number].allocations.is_empty() {
+                    done(Reply::Handle(handle))
+                } else {
+                    Ok(adapter.after_ring(cx, self.token, Reply::Handle(handle)))
+                }
             }
             Call::DestroyHwContext { context } => {
                 let (index, number) = self.context(context)?;

@@ -44,6 +44,7 @@ impl Adapter {
             paging_queues: BTreeSet::new(),
             allocations: BTreeSet::new(),
             resources: BTreeSet::new(),
+            context_allocations: Vec::new(),
             fences: BTreeSet::new(),
         });
         cx.emit(Event::DeviceCreated { process: process.0, device });
@@ -87,6 +88,8 @@ impl Adapter {
         for fence in fences {
             self.destroy_fence(cx, fence);
         }
+        let made = std::mem::take(&mut self.devices[number].context_allocations);
+        self.destroy_context_allocations(cx, number, made);
         let resources: Vec<u64> = self.devices[number].resources.iter().copied().collect();
         for resource in resources {
             self.destroy_resource(cx, resource, &[]);

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use ddi::{FeatureId, FeatureState, Host, NativeFenceOsCaps};
-use wddm_types::{PageRun, Pages};
+use ddi::{
+    CreateContextAllocation, DriverStatus, FeatureId, FeatureState, Host, MapContextAllocation, NativeFenceOsCaps,
+    OsContextAllocation,
+};
+use wddm_types::{GpuVa, PageRun, Pages};
 
+use crate::context_allocation::ContextHost;
 use crate::features::Features;
 
 /// System pages for the kernel's own use: fence words, paging buffers, drivers' rings. First fit; neighbours merge.
@@ -54,12 +58,20 @@ impl KernelPages {
 }
 
 /// The kernel as a driver sees it during one call.
-pub struct DriverHost<'a> {
+pub struct DriverHost<'a, 'b> {
     pub features: &'a Features,
     pub pages: &'a mut KernelPages,
+    /// A context of a process is being created.
+    pub context: Option<&'a mut ContextHost<'b>>,
 }
 
-impl Host for DriverHost<'_> {
+impl<'b> DriverHost<'_, 'b> {
+    fn context(&mut self) -> Result<&mut ContextHost<'b>, DriverStatus> {
+        self.context.as_deref_mut().ok_or(DriverStatus::NotSupported("no context of a process is being created"))
+    }
+}
+
+impl Host for DriverHost<'_, '_> {
     fn is_feature_enabled(&mut self, feature: FeatureId) -> FeatureState {
         self.features.state(feature)
     }
@@ -76,6 +88,25 @@ impl Host for DriverHost<'_> {
 
     fn free_contiguous(&mut self, run: PageRun) {
         self.pages.give_back(run);
+    }
+
+    fn create_context_allocation(
+        &mut self,
+        create: CreateContextAllocation,
+    ) -> Result<OsContextAllocation, DriverStatus> {
+        self.context()?.create(create)
+    }
+
+    fn map_context_allocation(&mut self, map: MapContextAllocation) -> Result<GpuVa, DriverStatus> {
+        self.context()?.map(map)
+    }
+
+    fn update_context_allocation(
+        &mut self,
+        allocation: OsContextAllocation,
+        private_data: &[u8],
+    ) -> Result<(), DriverStatus> {
+        self.context()?.update(allocation, private_data)
     }
 }
 

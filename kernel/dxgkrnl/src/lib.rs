@@ -19,6 +19,7 @@ mod adapter;
 mod allocation;
 mod call;
 mod coherency;
+mod context_allocation;
 mod cpu_mapping;
 mod description;
 mod destroy;

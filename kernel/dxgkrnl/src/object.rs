@@ -10,6 +10,7 @@ use gpu_fence::FenceId;
 use kmt_calls::{DeviceState, MappingId};
 use wddm_types::{FencePoint, NodeId, PageRun, ProcessId, WordAddress};
 
+use crate::context_allocation::ContextAllocation;
 use crate::fence::FenceSlot;
 use crate::handle::HandleTable;
 use crate::machine::Token;
@@ -166,6 +167,8 @@ pub struct Device {
     pub paging_queues: BTreeSet<u64>,
     pub allocations: BTreeSet<u64>,
     pub resources: BTreeSet<u64>,
+    /// What the driver made for all its contexts.
+    pub context_allocations: Vec<ContextAllocation>,
     pub fences: BTreeSet<u64>,
 }
 
@@ -175,6 +178,8 @@ pub struct Context {
     pub kmd: KmdContext,
     pub node: NodeId,
     pub queues: BTreeSet<u64>,
+    /// What its driver made for it.
+    pub allocations: Vec<ContextAllocation>,
 }
 
 /// A hardware queue.

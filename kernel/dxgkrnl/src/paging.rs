@@ -183,7 +183,8 @@ impl Adapter {
                 monitored_va: slot.monitored_va,
             },
         };
-        let mut host = crate::driver_host::DriverHost { features: &self.features, pages: &mut self.pages };
+        let mut host =
+            crate::driver_host::DriverHost { features: &self.features, pages: &mut self.pages, context: None };
         let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
         let kmd = hardware.create_hw_queue(&mut host, create)?;
         let vidsch = self.vidsch.create_queue(node, QueueKind::System, 0);

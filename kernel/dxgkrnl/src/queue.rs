@@ -14,6 +14,7 @@ use vidsch::{Packet, QueueKind, Step, SubmitError};
 use wddm_types::{GpuVa, NodeId};
 
 use crate::adapter::{Adapter, Payload, Waiter};
+use crate::context_allocation::{ContextAllocation, ContextHost};
 use crate::driver_host::DriverHost;
 use crate::fence::POINTS_MAX;
 use crate::machine::Cx;
@@ -30,23 +31,53 @@ mod doorbell_status {
 
 impl Adapter {
     /// `D3DKMTCreateHwContext`.
-    pub fn create_context(&mut self, device: u64, node: NodeId, private_data: &[u8]) -> Result<u64, Refusal> {
+    pub fn create_context(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        node: NodeId,
+        private_data: &[u8],
+    ) -> Result<u64, Refusal> {
         if usize::from(node.0) >= self.nodes.len() {
             return Err(invalid(format!("node {} of {}", node.0, self.nodes.len())));
         }
         let number = self.contexts.next_number();
         let (kmd_device, process) = (self.devices[device].kmd, self.devices[device].process);
-        let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
         let create =
             CreateHwContext { device: kmd_device, context: OsContext(number), node, system: false, private_data };
-        let kmd = hardware.create_hw_context(create).map_err(from_driver)?;
+        let mut asked = ContextHost {
+            device: self.devices[device].vidmm,
+            space: self.processes[&process].space,
+            vidmm: &mut self.vidmm,
+            made: Vec::new(),
+            works: Vec::new(),
+        };
+        let mut host = DriverHost { features: &self.features, pages: &mut self.pages, context: Some(&mut asked) };
+        let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+        let created = hardware.create_hw_context(&mut host, create);
+        let (made, works) = (asked.made, asked.works);
+        // What was decided is carried out in any case: a refusal takes it back behind it.
+        self.queue_context_works(cx, device, works);
+        let kmd = match created {
+            Ok(kmd) => kmd,
+            Err(status) => {
+                self.destroy_context_allocations(cx, device, made);
+                return Err(from_driver(status));
+            }
+        };
         let root = self.vidmm.root(self.processes[&process].space);
         let addressing = self.miniport.gpu_va().expect("checked at adapter start");
         let levels = addressing.gpu_mmu_caps().page_table_levels;
         let entries = 1 << addressing.page_table_level(levels - 1).index_bits;
         // spec: memory §4.6
         addressing.set_root_page_table(kmd, root, entries);
-        assert_eq!(self.contexts.insert(Context { device, kmd, node, queues: BTreeSet::new() }), number);
+        let shared = |allocation: &ContextAllocation| {
+            allocation.flags.contains(ddi::ContextAllocationFlags::SHARED_ACROSS_CONTEXTS)
+        };
+        let (of_device, of_context): (Vec<_>, Vec<_>) = made.into_iter().partition(shared);
+        self.devices[device].context_allocations.extend(of_device);
+        let context = Context { device, kmd, node, queues: BTreeSet::new(), allocations: of_context };
+        assert_eq!(self.contexts.insert(context), number);
         self.devices[device].contexts.insert(number);
         self.suspend_newcomer(number).map_err(from_driver)?;
         Ok(number)
@@ -62,6 +93,7 @@ impl Adapter {
         let context = self.contexts.remove(number).expect("a context is destroyed once");
         self.devices[context.device].contexts.remove(&number);
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_context(context.kmd);
+        self.destroy_context_allocations(cx, context.device, context.allocations);
         self.forget_suspension(cx, number);
     }
 
@@ -99,7 +131,7 @@ impl Adapter {
                 monitored_va: slot.monitored_va,
             },
         };
-        let mut host = DriverHost { features: &self.features, pages: &mut self.pages };
+        let mut host = DriverHost { features: &self.features, pages: &mut self.pages, context: None };
         let created =
             self.miniport.hardware_queues().expect("checked at adapter start").create_hw_queue(&mut host, create);
         let kmd = match created {
@@ -138,7 +170,7 @@ impl Adapter {
             self.destroy_doorbell(doorbell);
         }
         let queue = self.queues.remove(number).expect("a queue is destroyed once");
-        let mut host = DriverHost { features: &self.features, pages: &mut self.pages };
+        let mut host = DriverHost { features: &self.features, pages: &mut self.pages, context: None };
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue.kmd);
         // What never started is dropped with the queue.
         drop(self.vidsch.destroy_queue(queue.vidsch));

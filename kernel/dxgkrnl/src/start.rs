@@ -67,11 +67,11 @@ impl Adapter {
     ) -> Result<Adapter, StartError> {
         let features = Features::negotiate(miniport.as_mut(), &config.switched_off);
         let mut pages = KernelPages::new(config.kernel_pages);
-        miniport.start_device(&mut DriverHost { features: &features, pages: &mut pages })?;
+        miniport.start_device(&mut DriverHost { features: &features, pages: &mut pages, context: None })?;
         match describe(miniport.as_mut(), &features, memory.bytes()) {
             Ok(description) => Adapter::build(cx, index, memory, miniport, config, features, pages, description),
             Err(error) => {
-                miniport.stop_device(&mut DriverHost { features: &features, pages: &mut pages });
+                miniport.stop_device(&mut DriverHost { features: &features, pages: &mut pages, context: None });
                 Err(error)
             }
         }
@@ -104,13 +104,15 @@ impl Adapter {
             let kmd = miniport.create_process(true)?;
             let device = miniport.create_device(CreateDevice { process: kmd, system: true })?;
             let hardware = miniport.hardware_queues().ok_or(StartError::NotSupported(NO_QUEUES))?;
-            let context = hardware.create_hw_context(CreateHwContext {
+            let mut host = DriverHost { features: &features, pages: &mut pages, context: None };
+            let create = CreateHwContext {
                 device,
                 context: OsContext(0),
                 node: description.paging_node,
                 system: true,
                 private_data: &[],
-            })?;
+            };
+            let context = hardware.create_hw_context(&mut host, create)?;
             let root = vidmm.root(space);
             let addressing = miniport.gpu_va().ok_or(StartError::NotSupported(NO_GPU_VA))?;
             addressing.set_root_page_table(context, root, root_entries(&description.levels));
@@ -119,7 +121,7 @@ impl Adapter {
         let (vidmm, space, tables, kmd, device, context) = match built {
             Ok(parts) => parts,
             Err(error) => {
-                miniport.stop_device(&mut DriverHost { features: &features, pages: &mut pages });
+                miniport.stop_device(&mut DriverHost { features: &features, pages: &mut pages, context: None });
                 return Err(error);
             }
         };

@@ -54,6 +54,8 @@ pub struct KmdConfig {
     pub paging_by_gpu_va: bool,
     /// Aperture maps are taken as device pages (`MapAperture2Supported`, memory §1.14).
     pub map_aperture2: bool,
+    /// Bytes of a save area that each context of a process gets (a context allocation, memory §7.5); 0: none.
+    pub context_save_bytes: u64,
     /// A connected doorbell is reported as `CONNECTED_NOTIFY_KMD` (sync §2.9): clients tell the kernel after each ring. Not
     /// needed by clients that look at the doorbell's second word and tell the kernel only when the engine sleeps.
     pub notify_after_ring: bool,
@@ -80,6 +82,7 @@ impl KmdConfig {
         preserved: SegmentFlags::empty(),
         paging_by_gpu_va: false,
         map_aperture2: false,
+        context_save_bytes: 0,
         notify_after_ring: false,
     };
 

@@ -223,6 +223,6 @@ pub(crate) fn context(kmd: &mut SoftGpuKmd, node: u16, system: bool) -> (KmdProc
     let process = kmd.create_process(system).unwrap();
     let device = kmd.create_device(CreateDevice { process, system }).unwrap();
     let create = CreateHwContext { device, context: OsContext(1), node: NodeId(node), system, private_data: &[] };
-    let context = kmd.hardware_queues().unwrap().create_hw_context(create).unwrap();
+    let context = kmd.hardware_queues().unwrap().create_hw_context(&mut FakeHost::default(), create).unwrap();
     (process, device, context)
 }

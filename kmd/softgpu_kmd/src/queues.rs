@@ -11,14 +11,15 @@
 //! ring: its content would run twice.
 
 use ddi::{
-    CreateHwContext, CreateHwQueue, DriverStatus, HardwareQueues, Host, HwQueueFlags, KmdContext, KmdDevice,
-    KmdDoorbell, KmdQueue, OsContext, ProgressFence, SubmitCommandToHwQueue, SuspendStatus,
+    ContextAllocationFlags, CreateContextAllocation, CreateHwContext, CreateHwQueue, DriverStatus, HardwareQueues,
+    Host, HwQueueFlags, KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdQueue, MapContextAllocation, OsContext,
+    ProgressFence, SegmentPreference, SubmitCommandToHwQueue, SuspendStatus,
 };
 use shared_words::doorbell::{ASLEEP_OFFSET, DOORBELL_BYTES, VALUE_OFFSET};
 use shared_words::{HardwareBarrier, Word, doorbell};
 use softgpu_spec::register::{self, queue_control, queue_flags, queue_state};
 use softgpu_spec::{Command, QUEUE_COUNT, bus};
-use wddm_types::{GpuVa, NodeId, PageRun};
+use wddm_types::{GpuVa, NodeId, PAGE_BYTES, PageRun, SegmentId, SegmentSet};
 
 use crate::driver::SoftGpuKmd;
 use crate::handles::Handles;
@@ -140,16 +141,44 @@ impl QueueTable {
     }
 }
 
+/// Makes the context's save area: the device keeps nothing of a context outside its registers, so what lies there is the
+/// driver's note of whose it is.
+// spec: memory §7.5
+fn save_area(host: &mut dyn Host, segment: SegmentId, size_bytes: u64, context: u64) -> Result<(), DriverStatus> {
+    let made = host.create_context_allocation(CreateContextAllocation {
+        context_flags: ContextAllocationFlags::MAP_GPU_VIRTUAL_ADDRESS,
+        // No handle of an allocation of user mode: those count from 1.
+        allocation: KmdAllocation(u64::MAX - context),
+        size_bytes,
+        supported_segments: SegmentSet::only(segment),
+        preferred_segment: SegmentPreference::of(&[segment]),
+        ..CreateContextAllocation::default()
+    })?;
+    let size_in_pages = size_bytes.div_ceil(PAGE_BYTES);
+    host.map_context_allocation(MapContextAllocation { allocation: made, size_in_pages, ..Default::default() })?;
+    // Word 2 of the area, behind the head that its first initialisation wrote.
+    let (offset, words) = (16u64.to_le_bytes(), context.to_le_bytes());
+    host.update_context_allocation(made, &[offset, words].concat())
+}
+
 const NO_QUEUE: DriverStatus = DriverStatus::InvalidParameter("no such hardware queue");
 
 impl HardwareQueues for SoftGpuKmd {
-    fn create_hw_context(&mut self, create: CreateHwContext<'_>) -> Result<KmdContext, DriverStatus> {
+    fn create_hw_context(
+        &mut self,
+        host: &mut dyn Host,
+        create: CreateHwContext<'_>,
+    ) -> Result<KmdContext, DriverStatus> {
         if u32::from(create.node.0) >= softgpu_spec::engine::COUNT {
             return Err(DriverStatus::InvalidParameter("no such node"));
         }
         let device = self.devices.get_mut(create.device.0).ok_or(DriverStatus::InvalidParameter("no such device"))?;
         if create.system != device.system {
             return Err(DriverStatus::InvalidParameter("a system context belongs to the system device, and only that"));
+        }
+        if !create.system && self.config.context_save_bytes != 0 {
+            let system = self.geometry.as_ref().expect("the device is started").system();
+            save_area(host, system, self.config.context_save_bytes, create.context.0)?;
         }
         device.contexts += 1;
         let context = Context {

@@ -266,9 +266,13 @@ impl GpuVirtualAddressing for Watched {
 }
 
 impl HardwareQueues for Watched {
-    fn create_hw_context(&mut self, create: CreateHwContext<'_>) -> Result<KmdContext, DriverStatus> {
+    fn create_hw_context(
+        &mut self,
+        host: &mut dyn Host,
+        create: CreateHwContext<'_>,
+    ) -> Result<KmdContext, DriverStatus> {
         let device = create.device;
-        let context = self.queues().create_hw_context(create)?;
+        let context = self.queues().create_hw_context(host, create)?;
         self.see(CONTRACT, |ledger| ledger.contract.create_context(context, device));
         Ok(context)
     }

@@ -5,6 +5,7 @@ mod allocations;
 mod blame;
 mod coherency;
 mod congestion;
+mod context_allocations;
 mod cpu_access;
 mod fences;
 mod layouts;

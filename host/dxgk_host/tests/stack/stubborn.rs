@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use ddi::*;
-use dxgk_host::{Host, HostConfig, Mode, Profile};
+use dxgk_host::{Host, HostConfig, Mode, Profile, WrapMiniport};
 use wddm_types::NodeId;
 
 use crate::world::MIB;
@@ -60,8 +60,13 @@ pub fn host_in(mode: Mode, vram_bytes: u64, whims: Whims) -> Arc<Host> {
         system_bytes: 2 * vram_bytes + 6 * MIB,
         ..HostConfig::new(profile, mode)
     };
-    config.wrap_miniport = Some(Box::new(|inner| Box::new(Stubborn { inner, whims }) as Box<dyn Miniport>));
+    config.wrap_miniport = Some(wrapped(whims));
     Host::start(config).expect("the host starts")
+}
+
+/// Puts the whims between kernel and driver.
+pub fn wrapped(whims: Whims) -> WrapMiniport {
+    Box::new(|inner| Box::new(Stubborn { inner, whims }) as Box<dyn Miniport>)
 }
 
 struct Stubborn {

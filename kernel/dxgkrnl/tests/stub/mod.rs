@@ -267,7 +267,11 @@ impl GpuVirtualAddressing for Stub {
 }
 
 impl HardwareQueues for Stub {
-    fn create_hw_context(&mut self, _create: CreateHwContext<'_>) -> Result<KmdContext, DriverStatus> {
+    fn create_hw_context(
+        &mut self,
+        _host: &mut dyn Host,
+        _create: CreateHwContext<'_>,
+    ) -> Result<KmdContext, DriverStatus> {
         Ok(KmdContext(self.number()))
     }
     fn destroy_hw_context(&mut self, _context: KmdContext) {}

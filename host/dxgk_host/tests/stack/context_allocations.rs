@@ -1,0 +1,88 @@
+//! Context allocations through the whole stack: made with the context, initialised once, changed by their driver, resident
+//! before the context runs, gone with it.
+
+use std::sync::Arc;
+
+use ddi::PagingOp;
+use dxgk_host::{Host, HostConfig, ProcessLink, Profile};
+use kmt_link::Link;
+use softgpu_kmd::KmdConfig;
+use softgpu_umd::Gpu;
+use wddm_types::NodeId;
+
+use crate::stubborn::{Shared, Whims, wrapped};
+use crate::world::{MIB, VIRTUAL};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Heard {
+    Init(u64),
+    Update(Vec<u8>),
+}
+
+fn start(save_bytes: u64) -> (Arc<Host>, Shared<Heard>) {
+    let base = Profile::named("discrete-4k").expect("a built-in profile");
+    let profile = Profile { driver: KmdConfig { context_save_bytes: save_bytes, ..base.driver }, ..*base };
+    let heard: Shared<Heard> = Arc::default();
+    let list = Arc::clone(&heard);
+    let whims = Whims {
+        build: Box::new(move |driver, build| {
+            let heard = match build.operation {
+                PagingOp::InitContextResource { allocation, .. } => Some(Heard::Init(allocation.0)),
+                PagingOp::UpdateContextAllocation { private_data, .. } => Some(Heard::Update(private_data.to_vec())),
+                _ => None,
+            };
+            if build.multipass_offset == 0 {
+                list.lock().expect("a test").extend(heard);
+            }
+            driver.build_paging_buffer(build)
+        }),
+        ..Whims::default()
+    };
+    let mut config = HostConfig {
+        vram_bytes: 8 * MIB,
+        page_table_bytes: 16 * MIB,
+        system_bytes: 16 * MIB,
+        ..HostConfig::new(&profile, VIRTUAL)
+    };
+    config.wrap_miniport = Some(wrapped(whims));
+    (Host::start(config).expect("the host starts"), heard)
+}
+
+/// What stands behind this word where it is the second of a system page; commands hold it elsewhere.
+fn behind(host: &Host, word: u64) -> Option<u64> {
+    let memory = host.system_memory();
+    let count = memory.bytes() / 8;
+    let at = memory.scan_words(0, count, |index, value| value != word || index % 512 != 1)?;
+    let mut bytes = [0; 8];
+    memory.read(at * 8 + 8, &mut bytes);
+    Some(u64::from_le_bytes(bytes))
+}
+
+#[test]
+fn a_driver_makes_fills_and_changes_what_its_context_needs() {
+    // spec: memory §7.5, memory §5.1
+    let (host, heard) = start(8192);
+    let gpu = Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).unwrap();
+    assert!(heard.lock().unwrap().is_empty(), "the system's context has none");
+    let context = gpu.device().create_context(NodeId(0)).unwrap();
+    let seen = heard.lock().unwrap().clone();
+    let [Heard::Init(allocation), Heard::Update(data)] = &seen[..] else { panic!("{seen:?}") };
+    let number = u64::MAX - allocation;
+    assert_eq!(data[8..], number.to_le_bytes());
+    // It was synchronous: when the creation has answered, the content is what the driver wrote.
+    assert_eq!(behind(&host, *allocation), Some(number));
+    let second = gpu.device().create_context(NodeId(1)).unwrap();
+    assert_eq!(heard.lock().unwrap().len(), 4, "each context has its own, and each is initialised once");
+    drop((context, second));
+    drop(gpu);
+}
+
+#[test]
+fn what_has_no_memory_is_not_created() {
+    // spec: memory §7.5
+    let (host, heard) = start(64 * MIB);
+    let gpu = Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).unwrap();
+    assert!(gpu.device().create_context(NodeId(0)).is_err());
+    assert!(heard.lock().unwrap().is_empty());
+    assert_eq!(gpu.device().state(), Ok(d3dkmt::DeviceState::Active), "nothing has changed");
+}

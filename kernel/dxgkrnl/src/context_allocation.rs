@@ -1,0 +1,122 @@
+//! Context allocations (memory §7.5): what a driver asks for while it creates a context. VidMm decides at once; the paging
+//! work is queued when the driver has returned, in the order in which it asked, and the creation is answered behind it. So
+//! what the driver calls synchronous has happened before anybody can use the context.
+
+use ddi::{
+    AllocationInfo, ContextAllocationFlags, CreateContextAllocation, DriverStatus, MapContextAllocation,
+    OsContextAllocation, PRIORITY_MAXIMUM,
+};
+use gpu_fence::FenceId;
+use vidmm::{AllocationId, DeviceId, MapRequest, Protection, SpaceId, Target, VidMm, Work};
+use wddm_types::{GpuVa, Pages};
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+
+/// What a driver may make for the context that is being created.
+pub struct ContextHost<'a> {
+    pub vidmm: &'a mut VidMm<FenceId>,
+    pub device: DeviceId,
+    pub space: SpaceId,
+    pub made: Vec<ContextAllocation>,
+    pub works: Vec<Work<FenceId>>,
+}
+
+/// A context allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct ContextAllocation {
+    pub vidmm: AllocationId,
+    pub flags: ContextAllocationFlags,
+}
+
+impl ContextHost<'_> {
+    // spec: memory §7.5
+    pub fn create(&mut self, create: CreateContextAllocation) -> Result<OsContextAllocation, DriverStatus> {
+        if create.context_flags.bits() >> 2 != 0 {
+            return Err(DriverStatus::InvalidParameter("reserved flags of a context allocation"));
+        }
+        let info = AllocationInfo {
+            alignment_bytes: create.alignment_bytes,
+            size_bytes: create.size_bytes,
+            hinted_bank: create.hinted_bank,
+            preferred_segment: create.preferred_segment,
+            read_segments: create.supported_segments,
+            supported_segments: create.supported_segments,
+            eviction_segments: create.eviction_segments,
+            allocation: create.allocation,
+            flags: create.flags,
+            priority: PRIORITY_MAXIMUM,
+            ..AllocationInfo::default()
+        };
+        let vidmm = self
+            .vidmm
+            .create_context_allocation(self.device, info)
+            .map_err(|_| DriverStatus::InvalidParameter("a context allocation that breaks a rule, or has no memory"))?;
+        // spec: memory §5.1: resident whenever a context of the device is scheduled, so it stands on the device's list
+        match self.vidmm.make_resident(self.device, &[vidmm]) {
+            Ok(work) => self.works.extend(work),
+            Err(_) => {
+                assert!(self.vidmm.destroy_allocation(vidmm, &[]).is_none(), "nobody has used it");
+                return Err(DriverStatus::NoMemory("no room for a context allocation"));
+            }
+        }
+        self.made.push(ContextAllocation { vidmm, flags: create.context_flags });
+        Ok(OsContextAllocation(self.made.len() as u64))
+    }
+
+    // spec: memory §7.5
+    pub fn map(&mut self, map: MapContextAllocation) -> Result<GpuVa, DriverStatus> {
+        let known = self.find(map.allocation)?;
+        if !known.flags.contains(ContextAllocationFlags::MAP_GPU_VIRTUAL_ADDRESS) {
+            return Err(DriverStatus::InvalidParameter("a context allocation without MapGpuVirtualAddress"));
+        }
+        let target = Target::Allocation { allocation: known.vidmm, offset_pages: Pages(map.offset_in_pages) };
+        let request = MapRequest {
+            target,
+            size_pages: Pages(map.size_in_pages),
+            base: (!map.base.is_null()).then_some(map.base),
+            minimum: map.minimum,
+            maximum: map.maximum,
+            protection: Protection::READ_WRITE,
+        };
+        let (va, work) = self
+            .vidmm
+            .map_gpu_va(self.space, request)
+            .map_err(|_| DriverStatus::InvalidParameter("no such address for a context allocation"))?;
+        self.works.extend(work);
+        Ok(va)
+    }
+
+    // spec: memory §7.5
+    pub fn update(&mut self, allocation: OsContextAllocation, private_data: &[u8]) -> Result<(), DriverStatus> {
+        let known = self.find(allocation)?;
+        let work = self.vidmm.update_context_allocation(known.vidmm, private_data.to_vec());
+        self.works.push(work.ok_or(DriverStatus::Unsuccessful("the context allocation is not resident"))?);
+        Ok(())
+    }
+
+    fn find(&self, allocation: OsContextAllocation) -> Result<ContextAllocation, DriverStatus> {
+        let nth = allocation.0.checked_sub(1).and_then(|nth| usize::try_from(nth).ok());
+        let known = nth.and_then(|nth| self.made.get(nth)).copied();
+        known.ok_or(DriverStatus::InvalidParameter("no context allocation of the context that is being created"))
+    }
+}
+
+impl Adapter {
+    /// Queues what a driver's requests have decided.
+    pub fn queue_context_works(&mut self, cx: &mut Cx<'_>, device: u64, works: Vec<Work<FenceId>>) {
+        let process = self.devices[device].process;
+        for work in works {
+            self.queue_work(cx, process, None, Some(work), Vec::new());
+        }
+    }
+
+    /// Ends context allocations whose context or device touches nothing any more.
+    pub fn destroy_context_allocations(&mut self, cx: &mut Cx<'_>, device: u64, gone: Vec<ContextAllocation>) {
+        let process = self.devices[device].process;
+        for allocation in gone {
+            let work = self.vidmm.destroy_allocation(allocation.vidmm, &[]);
+            self.queue_work(cx, process, None, work, Vec::new());
+        }
+    }
+}
