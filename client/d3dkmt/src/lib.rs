@@ -10,6 +10,7 @@
 
 mod adapter;
 mod allocation;
+mod context;
 mod device;
 mod fence;
 mod gpu_va;
@@ -18,6 +19,7 @@ mod resource;
 
 pub use adapter::Adapter;
 pub use allocation::{Allocation, Lock};
+pub use context::{Context, VirtualContext};
 pub use device::{Device, PagingQueue, Registration};
 pub use fence::Fence;
 pub use gpu_va::{GpuVaMapping, GpuVaReservation};
@@ -28,6 +30,7 @@ pub use kmt_calls::{
     ResourceInfo, ResourceRequest, SectionRange, SegmentInfo, ShareName, TrimFlags, UpdateGpuVaFlags,
     UpdateGpuVaOperation, VideoMemoryInfo,
 };
+pub use kmt_calls::{AllocationListFlags, AllocationListItem, CreatedContext, PatchLocationItem};
 pub use queue::{HwContext, KernelQueue, UserQueue};
 pub use resource::{Resource, Section};
 

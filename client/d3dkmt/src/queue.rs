@@ -78,7 +78,22 @@ impl KernelQueue {
     /// # Errors
     /// When the value does not rise or the device is in error.
     pub fn submit(&self, buffer: GpuVa, buffer_bytes: u32, progress_value: u64) -> Result<(), Refusal> {
-        let call = Call::SubmitCommandToHwQueue { queue: self.owned.handle, progress_value, buffer, buffer_bytes };
+        self.submit_writing(buffer, buffer_bytes, progress_value, Vec::new())
+    }
+
+    /// The same with the primaries that the buffer writes, 16 at most.
+    ///
+    /// # Errors
+    /// When there are more, or one is no allocation of the device.
+    pub fn submit_writing(
+        &self,
+        buffer: GpuVa,
+        buffer_bytes: u32,
+        progress_value: u64,
+        written_primaries: Vec<RawHandle>,
+    ) -> Result<(), Refusal> {
+        let queue = self.owned.handle;
+        let call = Call::SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, written_primaries };
         self.owned.link.call(call).map(drop)
     }
 

@@ -13,7 +13,7 @@
 use wddm_types::{GpuVa, NodeId, SegmentId, SegmentSet};
 
 use crate::adapter::DriverStatus;
-use crate::allocation::KmdAllocation;
+use crate::allocation::KmdOpenAllocation;
 use crate::miniport::Host;
 use crate::queue::{KmdContext, KmdDevice, OsContext};
 
@@ -108,8 +108,8 @@ pub struct CreateContext<'a> {
 /// `DXGK_ALLOCATIONLIST` (memory §7.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllocationListEntry {
-    /// The allocation; `None` is the NULL element: unbind.
-    pub allocation: Option<KmdAllocation>,
+    /// `hDeviceSpecificAllocation`: the allocation as this device has it open; `None` is the NULL element: unbind.
+    pub allocation: Option<KmdOpenAllocation>,
     /// The buffer writes it.
     pub write_operation: bool,
     /// Where it is now; 0: nothing is known for pre-patching.
@@ -171,7 +171,7 @@ pub struct Render<'a> {
 }
 
 /// `DXGKARG_PRESENT` as far as memory goes: the source's content goes to the destination (memory §5.7). Element 0 of the list
-/// is NULL, 1 is the source, 2 the destination.
+/// is NULL, 1 is the source, 2 the destination. The kernel gives one buffer: there are no presents in several passes.
 #[derive(Debug)]
 pub struct Present<'a> {
     /// Three entries.
@@ -180,8 +180,6 @@ pub struct Present<'a> {
     pub dma_buffer: DmaBuffer<'a>,
     /// All places that hold an address.
     pub patch_locations_out: PatchLocationsOut<'a>,
-    /// 0 on the first call, then the driver's: it may ask for more buffers.
-    pub multipass_offset: u64,
 }
 
 /// What a driver may answer to Render and Present besides success (memory §9.2).
@@ -190,8 +188,8 @@ pub enum RenderStatus {
     /// `STATUS_NO_MEMORY`.
     #[error("the driver says: no memory ({0})")]
     NoMemory(&'static str),
-    /// `STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER`: submit what is there, call again with the same `multipass_offset`. Render
-    /// may not say so under the guaranteed contract: that stops the adapter.
+    /// `STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER`: neither Render, under the
+    /// guaranteed contract, nor Present may say so here: that stops the adapter.
     #[error("the DMA buffer is full")]
     InsufficientDmaBuffer,
     /// `STATUS_PRIVILEGED_INSTRUCTION`.

@@ -177,6 +177,22 @@ events! {
     FenceInterrupt = 46 { adapter: u32, named: u32, released: u32 }
     /// A queue faulted.
     QueueFaulted = 47 { queue: u64, va: u64, write: bool, instruction: bool }
+    /// A packet context was created: it has lists and is patched, or it has addresses.
+    PacketContextCreated = 60 { context: u64, device: u64, node: u16, patched: bool }
+    /// A packet context was destroyed.
+    PacketContextDestroyed = 61 { context: u64 }
+    /// A packet was queued on a context.
+    PacketQueued = 62 { context: u64, packet: u64 }
+    /// It was handed to the driver; `patched`: addresses were written after its list had been pre-patched.
+    PacketStarted = 63 { context: u64, packet: u64, node: u16, fence_id: u32, patched: bool }
+    /// It is done.
+    PacketCompleted = 64 { context: u64, packet: u64 }
+    /// A submission was rejected: it names memory that it may not.
+    SubmissionRejected = 65 { context: u64, reason: String }
+    /// A DMA buffer came or went.
+    DmaBufferCreated = 66 { context: u64, bytes: u64, segment: u8 }
+    /// It went.
+    DmaBufferDestroyed = 67 { context: u64 }
     /// A call was refused.
     CallRefused = 50 { process: u32, call: String, status: u32, reason: String }
     /// A driver broke the contract; its adapter is stopped.

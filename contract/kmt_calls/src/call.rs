@@ -1,5 +1,6 @@
 //! The calls.
 
+use crate::packet::{AllocationListItem, ContextFlags, PatchLocationItem};
 use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
 
 use crate::allocation::{
@@ -357,6 +358,8 @@ pub enum Call {
         buffer: GpuVa,
         /// Their bytes.
         buffer_bytes: u32,
+        /// `WrittenPrimaries`: primaries that they write, 16 at most. There are no other lists here.
+        written_primaries: Vec<RawHandle>,
     },
     /// `D3DKMTSubmitWaitForSyncObjectsToHwQueue`.
     SubmitWaitForSyncObjectsToHwQueue {
@@ -424,6 +427,82 @@ pub enum Call {
         /// Fences and values.
         points: Vec<(RawHandle, u64)>,
     },
+    /// `D3DKMTCreateContext` → `Context`: packets with lists, for engines without GPU virtual addresses (memory §5.6).
+    CreateContext {
+        /// The device.
+        device: RawHandle,
+        /// Node.
+        node: NodeId,
+        /// `1 << engine`.
+        engine_affinity: u32,
+        /// Flags.
+        flags: ContextFlags,
+        /// For the driver.
+        private_data: Vec<u8>,
+    },
+    /// `D3DKMTCreateContextVirtual` → `Handle`: packets in the process's address space.
+    CreateContextVirtual {
+        /// The device.
+        device: RawHandle,
+        /// Node.
+        node: NodeId,
+        /// `1 << engine`.
+        engine_affinity: u32,
+        /// Flags.
+        flags: ContextFlags,
+        /// For the driver.
+        private_data: Vec<u8>,
+    },
+    /// `D3DKMTDestroyContext`.
+    DestroyContext {
+        /// The context.
+        context: RawHandle,
+    },
+    /// `D3DKMTRender` → `Queued`: a command buffer with its lists.
+    Render {
+        /// A context of `CreateContext`.
+        context: RawHandle,
+        /// The commands.
+        command: Vec<u64>,
+        /// What they name.
+        allocation_list: Vec<AllocationListItem>,
+        /// Where they name it.
+        patch_location_list: Vec<PatchLocationItem>,
+    },
+    /// `D3DKMTPresent` as far as memory goes → `Queued`: the source's content goes to the destination.
+    Present {
+        /// A context of `CreateContext`.
+        context: RawHandle,
+        /// From.
+        source: RawHandle,
+        /// To.
+        destination: RawHandle,
+    },
+    /// `D3DKMTSubmitCommand` → `Queued`.
+    SubmitCommand {
+        /// A context of `CreateContextVirtual`.
+        context: RawHandle,
+        /// The commands.
+        commands: GpuVa,
+        /// Their bytes.
+        command_bytes: u32,
+        /// `WrittenPrimaries`: primaries that they write, 16 at most.
+        written_primaries: Vec<RawHandle>,
+    },
+    /// `D3DKMTWaitForSynchronizationObjectFromGpu`: what the context is given later waits.
+    WaitForSynchronizationObjectFromGpu {
+        /// The context.
+        context: RawHandle,
+        /// Fences and values.
+        points: Vec<(RawHandle, u64)>,
+    },
+    /// `D3DKMTSignalSynchronizationObjectFromGpu`: when what the context was given before is done.
+    SignalSynchronizationObjectFromGpu {
+        /// The context.
+        context: RawHandle,
+        /// Fences and values.
+        points: Vec<(RawHandle, u64)>,
+    },
 }
 
 impl Call {
@@ -443,6 +522,9 @@ impl Call {
                 | Call::Lock2 { .. }
                 | Call::CreateHwQueue { .. }
                 | Call::CreateNativeFence { .. }
+                | Call::CreateContext { .. }
+                | Call::Render { .. }
+                | Call::Present { .. }
         )
     }
 
@@ -504,6 +586,14 @@ impl Call {
             Call::DestroySynchronizationObject { .. } => "DestroySynchronizationObject",
             Call::WaitForSynchronizationObjectFromCpu { .. } => "WaitForSynchronizationObjectFromCpu",
             Call::SignalSynchronizationObjectFromCpu { .. } => "SignalSynchronizationObjectFromCpu",
+            Call::CreateContext { .. } => "CreateContext",
+            Call::CreateContextVirtual { .. } => "CreateContextVirtual",
+            Call::DestroyContext { .. } => "DestroyContext",
+            Call::Render { .. } => "Render",
+            Call::Present { .. } => "Present",
+            Call::SubmitCommand { .. } => "SubmitCommand",
+            Call::WaitForSynchronizationObjectFromGpu { .. } => "WaitForSynchronizationObjectFromGpu",
+            Call::SignalSynchronizationObjectFromGpu { .. } => "SignalSynchronizationObjectFromGpu",
         }
     }
 }

@@ -12,6 +12,7 @@ mod allocation;
 mod call;
 mod gpu_va;
 mod notification;
+mod packet;
 mod reply;
 
 pub use allocation::{
@@ -24,6 +25,7 @@ pub use call::{
 };
 pub use gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
 pub use notification::{Notification, NotificationKind, TrimFlags};
+pub use packet::{AllocationListFlags, AllocationListItem, ContextFlags, CreatedContext, PatchLocationItem};
 pub use reply::{
     AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, Mapped, MappingId,
     ReclaimResult, Refusal, Reply, Residency, SegmentInfo, VideoMemoryInfo,

@@ -16,6 +16,10 @@ pub enum Reply {
     Adapters(Vec<(Luid, String)>),
     /// A new handle.
     Handle(RawHandle),
+    /// A context whose buffers are patched.
+    Context(crate::CreatedContext),
+    /// Of Render, Present and SubmitCommand: how many of the context's buffers are queued and not done.
+    Queued(u32),
     /// New allocations.
     Allocations(CreatedAllocations),
     /// A resource that somebody shared.

@@ -23,6 +23,7 @@ use crate::object::{
     Allocation, Body, Context, Device, Doorbell, Dying, Fence, NtShare, PagingQueue, ProcessOnAdapter, Queue,
     Registration, Resource, ResourceBody, Section, Store,
 };
+use crate::packet::{PacketContext, Packets};
 use crate::paging::PagingRing;
 use crate::refusal::removed;
 use crate::suspension::Suspensions;
@@ -101,6 +102,11 @@ pub enum Waiter {
         /// The wait packet at its head is over.
         packet: bool,
     },
+    /// Lets a packet context go on, past the wait at its head.
+    Packets {
+        /// Which.
+        context: u64,
+    },
     /// Lets the paging ring go on.
     Ring(RingWait),
     /// Lets the oldest update of a context's tile mappings be applied.
@@ -127,6 +133,8 @@ pub enum Payload {
     Paging(u64),
     /// Before the paging work of this number these devices are to stand still.
     Suspend(u64, Vec<DeviceId>),
+    /// A packet of a packet context by its number there.
+    Packet(u64),
     /// A command buffer.
     Command(ddi::SubmitCommandToHwQueue),
 }
@@ -151,6 +159,8 @@ pub struct Adapter {
     pub devices: Store<Device>,
     pub contexts: Store<Context>,
     pub queues: Store<Queue>,
+    pub packet_contexts: Store<PacketContext>,
+    pub packets: Packets,
     pub doorbells: Store<Doorbell>,
     pub paging_queues: Store<PagingQueue>,
     pub allocations: Store<Allocation>,
@@ -181,6 +191,7 @@ impl Adapter {
         self.bury_dead(cx);
         self.take_turns(cx);
         self.pump_paging(cx);
+        self.pump_packets(cx);
         while let Some(waiter) = self.due.pop_front() {
             match waiter {
                 Waiter::Answer { token, device } => {
@@ -192,11 +203,13 @@ impl Adapter {
                 }
                 Waiter::Burial => self.bury_dead(cx),
                 Waiter::Queue { queue, packet } => self.queue_released(cx, queue, packet),
+                Waiter::Packets { context } => self.packets_released(cx, context),
                 Waiter::Ring(wait) => self.ring_released(cx, wait),
                 Waiter::Update { context } => self.update_released(cx, context),
             }
             self.reap_paging(cx);
             self.pump_paging(cx);
+            self.pump_packets(cx);
         }
     }
 

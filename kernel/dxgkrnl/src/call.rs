@@ -6,6 +6,7 @@
 mod allocation;
 mod gpu_va;
 mod lock;
+mod packet;
 mod property;
 mod residency;
 mod resolve;
@@ -236,8 +237,10 @@ impl Turn<'_> {
                 self.adapters[index as usize].notify_work_submission(number);
                 done(Reply::Done)
             }
-            Call::SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes } => {
+            Call::SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, written_primaries } => {
                 let (index, number) = self.live_queue(queue, touched)?;
+                // spec: memory §10.1, row 31: accepted; nothing else of lists is left here
+                self.primaries(index, self.adapters[index as usize].queues[number].device, &written_primaries)?;
                 self.adapters[index as usize].submit_command(cx, number, progress_value, buffer, buffer_bytes)?;
                 done(Reply::Done)
             }
@@ -290,7 +293,7 @@ impl Turn<'_> {
                 self.adapters[index as usize].signal_from_cpu(cx, &points)?;
                 done(Reply::Done)
             }
-            _ => unreachable!("every call stands in one of the lists"),
+            call => self.on_packets(cx, call, touched),
         }
     }
 
@@ -323,6 +326,7 @@ impl Turn<'_> {
             Object::Resource(on, number) => on == index && adapter.resources.get(number).is_none(),
             Object::Section(..) => false,
             Object::Context(on, number) => on == index && adapter.contexts.get(number).is_none(),
+            Object::PacketContext(on, number) => on == index && adapter.packet_contexts.get(number).is_none(),
             Object::Queue(on, number) => on == index && adapter.queues.get(number).is_none(),
             Object::Doorbell(on, number) => on == index && adapter.doorbells.get(number).is_none(),
             Object::Fence(on, number) => on == index && adapter.fence_gone(number),

@@ -83,6 +83,9 @@ impl Adapter {
         for context in contexts {
             self.destroy_context(cx, context);
         }
+        for context in self.packet_contexts_of(number) {
+            self.destroy_packet_context(cx, context);
+        }
         self.bury_dead_of(cx, number);
         let fences: Vec<u64> = self.devices[number].fences.iter().copied().collect();
         for fence in fences {
@@ -152,6 +155,7 @@ impl Adapter {
         };
         cx.emit(Event::DeviceInError { device: number, state: code, reason });
         let mut fences: Vec<u64> = self.devices[number].fences.iter().copied().collect();
+        fences.extend(self.fail_packets(cx, number));
         let queues: Vec<u64> =
             self.queues.iter().filter(|(_, queue)| queue.device == number).map(|(queue, _)| queue).collect();
         for queue in queues {

@@ -87,6 +87,9 @@ impl Adapter {
                 return Err(from_lock(error));
             }
         };
+        for &device in &disturbed {
+            self.packets_moved(device, vidmm);
+        }
         self.clear_pages(&plan.clear);
         let mapping = self.map_for_cpu(cx, process, vidmm, &plan.runs);
         if plan.work.is_some() {

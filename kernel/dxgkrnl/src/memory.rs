@@ -60,6 +60,11 @@ impl Adapter {
                 points.push(self.point(queue.progress, last));
             }
         }
+        for (_, context) in self.packet_contexts.iter().filter(|(_, context)| context.device == device) {
+            if context.last_submitted > self.current_value(context.progress) {
+                points.push(self.point(context.progress, context.last_submitted));
+            }
+        }
         Ok(points)
     }
 

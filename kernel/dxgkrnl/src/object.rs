@@ -63,6 +63,8 @@ pub enum Object {
     Section(u32, u64),
     /// A context.
     Context(u32, u64),
+    /// A packet context.
+    PacketContext(u32, u64),
     /// A hardware queue.
     Queue(u32, u64),
     /// A doorbell.
@@ -112,6 +114,11 @@ impl<T> Store<T> {
     /// Takes an object out.
     pub fn remove(&mut self, number: u64) -> Option<T> {
         self.objects.remove(&number)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
     }
 
     /// All, by number.

@@ -353,7 +353,7 @@ impl Adapter {
                         self.ring.waiting_suspension = true;
                     }
                 }
-                Some(Step::Start(Payload::Command(_)) | Step::Signal(_)) => {
+                Some(Step::Start(Payload::Command(_) | Payload::Packet(_)) | Step::Signal(_)) => {
                     unreachable!("the paging queue carries paging work only")
                 }
                 None => break,

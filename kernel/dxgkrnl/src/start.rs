@@ -23,6 +23,7 @@ use crate::driver_host::{DriverHost, KernelPages};
 use crate::features::Features;
 use crate::machine::Cx;
 use crate::object::{ProcessOnAdapter, Store};
+use crate::packet::Packets;
 use crate::paging::PagingRing;
 use crate::suspension::Suspensions;
 use crate::turns::Turns;
@@ -144,6 +145,8 @@ impl Adapter {
             devices: 1,
             words_mapped_at: 0,
         };
+        let caps = miniport.packet_scheduling().map(|packets| packets.packet_caps());
+        let packets = Packets::new(caps, description.nodes.len());
         let mut adapter = Adapter {
             index,
             luid: config.luid,
@@ -162,6 +165,8 @@ impl Adapter {
             devices: Store::default(),
             contexts: Store::default(),
             queues: Store::default(),
+            packet_contexts: Store::default(),
+            packets,
             doorbells: Store::default(),
             paging_queues: Store::default(),
             allocations: Store::default(),

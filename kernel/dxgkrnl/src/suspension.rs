@@ -105,6 +105,7 @@ impl Adapter {
                 }
             }
         }
+        waiting.extend(self.packets_running(number));
         self.suspensions.pending.push_back(Suspension { number: value, device: number, contexts: waiting });
         self.advance_suspensions(cx);
         let reached = self.suspensions.pending.iter().all(|pending| pending.number != value);
@@ -114,6 +115,9 @@ impl Adapter {
     /// Takes a reason away; with the last one the contexts go on. Paging work that needed the device to stand still must
     /// have completed.
     pub fn resume_device(&mut self, cx: &mut Cx<'_>, number: u64, reason: SuspendReasons) {
+        if self.devices.get(number).is_some() && reason == SuspendReasons::RESIDENCY {
+            self.packets_turn_came(number);
+        }
         let Some(device) = self.devices.get_mut(number) else { return };
         let stood_still = !device.suspended.is_empty();
         device.suspended.remove(reason);

@@ -126,6 +126,8 @@ impl Adapter {
                 None => queue.last_submitted,
             };
             self.vidsch.held(queue.vidsch) == 0 && last <= self.current_value(queue.progress)
+        }) && self.packet_contexts.iter().filter(|(_, context)| context.device == device).all(|(_, context)| {
+            self.vidsch.held(context.vidsch) == 0 && context.last_submitted <= self.current_value(context.progress)
         })
     }
 
@@ -143,6 +145,7 @@ impl Adapter {
         let process = self.devices[number].process;
         // PANIC: the plan was just made for the same state.
         let work = self.vidmm.resume(device).expect("it fits, as was just found");
+        self.packets_turn_decided(number);
         if work.is_some() {
             self.queue_work(cx, process, None, work, Vec::new());
         }

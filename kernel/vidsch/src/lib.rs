@@ -23,11 +23,13 @@
 //! and more completions than starts are bugs of the kernel and panic. A driver's claim of completion is an allegation:
 //! whoever calls [`VidSch::completed`] has measured it against [`VidSch::in_flight`].
 
+mod flips;
 mod lifecycle;
 mod packet;
 mod queue;
 mod scheduler;
 
+pub use flips::Flips;
 pub use lifecycle::QueueState;
 pub use packet::{Packet, QueueKind, Step, SubmitError};
 pub use scheduler::{Limits, PACKETS_PER_QUEUE_MAX, QueueId, VidSch};

@@ -63,6 +63,11 @@ impl<P, F> Queue<P, F> {
         })
     }
 
+    pub(crate) fn next_is_work(&self) -> bool {
+        let room = self.in_flight_max == 0 || self.in_flight < self.in_flight_max;
+        self.state == QueueState::Ready && room && matches!(self.packets.front(), Some(Packet::Work(_)))
+    }
+
     pub(crate) fn completed(&mut self, works: u32) {
         // A failed queue may have lost what was in flight; a completion that arrives after that is late, not wrong.
         let failed = self.state == QueueState::Failed;

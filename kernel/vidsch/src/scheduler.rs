@@ -151,6 +151,11 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
         self.queue(queue).in_flight
     }
 
+    /// Whether the next step of this queue is a work that is due. Whoever shares an engine out among queues asks before it takes.
+    pub fn next_is_work(&self, queue: QueueId) -> bool {
+        self.queue(queue).next_is_work()
+    }
+
     /// How many packets have not come out.
     pub fn held(&self, queue: QueueId) -> usize {
         self.queue(queue).held()

@@ -28,6 +28,8 @@ pub(crate) struct Allocation {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opened {
     device: KmdDevice,
+    /// What is open.
+    pub(crate) allocation: KmdAllocation,
 }
 
 impl SoftGpuKmd {
@@ -94,7 +96,8 @@ impl SoftGpuKmd {
             if let OpenPrivateData::Create(bytes) = &mut opened.private_data {
                 private_data::grant_alignment(bytes, known.alignment_bytes);
             }
-            opened.open = KmdOpenAllocation(self.opened.insert(Opened { device: open.device }));
+            opened.open =
+                KmdOpenAllocation(self.opened.insert(Opened { device: open.device, allocation: opened.allocation }));
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ mod context_allocations;
 mod cpu_access;
 mod fences;
 mod layouts;
+mod packets;
 mod paging;
 mod renaming;
 mod residency;

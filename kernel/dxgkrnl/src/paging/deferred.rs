@@ -8,6 +8,7 @@ use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
 use crate::adapter::{Adapter, RingWait, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::packet::RingNeed;
 
 /// One thing that waits for the ring.
 pub(super) enum Deferred {
@@ -150,7 +151,7 @@ impl Adapter {
     }
 
     /// Registers a wait for the ring's progress when somebody needs to be told: a buffer to be reused, a deferred answer.
-    pub(super) fn watch_progress(&mut self, cx: &mut Cx<'_>) {
+    pub fn watch_progress(&mut self, cx: &mut Cx<'_>) {
         if self.ring.waiting_progress || self.stopped.is_some() {
             return;
         }
@@ -180,7 +181,16 @@ impl Adapter {
         let moving_value = moving.and_then(|wanted| {
             self.ring.submitted.iter().find(|work| work.number >= wanted).map(|work| work.progress_value)
         });
-        let Some(value) = [answer_value, buffer_value, moving_value].into_iter().flatten().min() else { return };
+        let packet_value = self.ring_need().and_then(|need| {
+            let past = |work: &&super::Submitted| match need {
+                RingNeed::Number(number) => work.number >= number,
+                RingNeed::Serial(serial) => work.serial >= serial,
+            };
+            self.ring.submitted.iter().find(past).map(|work| work.progress_value)
+        });
+        let Some(value) = [answer_value, buffer_value, moving_value, packet_value].into_iter().flatten().min() else {
+            return;
+        };
         let point = [self.point(progress, value)];
         if self.begin_wait(cx, &point, WaitMode::All, Waiter::Ring(RingWait::Progress)) {
             self.due.push_back(Waiter::Ring(RingWait::Progress));

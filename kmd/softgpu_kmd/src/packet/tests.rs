@@ -1,6 +1,7 @@
 use ddi::{
-    AllocationListEntry, CreateAllocation, CreateAllocationFlags, DmaBuffer, KmdAllocation, KmdResource, Miniport,
-    NewAllocation, PatchLocation, PatchLocationsOut, SubmitFlags,
+    AllocationListEntry, CreateAllocation, CreateAllocationFlags, DmaBuffer, KmdOpenAllocation, KmdResource, Miniport,
+    NewAllocation, OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData, PatchLocation,
+    PatchLocationsOut, SubmitFlags,
 };
 use softgpu_spec::private_data::{AllocationRequest, Kind};
 use softgpu_spec::register::record;
@@ -14,7 +15,7 @@ struct Rig {
     port: std::sync::Arc<FakePort>,
     host: FakeHost,
     context: KmdContext,
-    allocations: Vec<KmdAllocation>,
+    allocations: Vec<KmdOpenAllocation>,
 }
 
 fn rig(buffers: DmaBuffers) -> (Rig, ContextInfo) {
@@ -45,7 +46,15 @@ fn rig(buffers: DmaBuffers) -> (Rig, ContextInfo) {
         flags: CreateAllocationFlags::empty(),
     })
     .unwrap();
-    let allocations = new.iter().map(|new| new.info.allocation).collect();
+    let mut opened = new.map(|new| OpenAllocationInfo {
+        allocation: new.info.allocation,
+        private_data: OpenPrivateData::ReadOnly(&[]),
+        open: KmdOpenAllocation::default(),
+    });
+    let mut open =
+        OpenAllocation { device, allocations: &mut opened, private_data: &[], flags: OpenAllocationFlags::CREATE };
+    kmd.open_allocation(&mut open).unwrap();
+    let allocations = opened.iter().map(|opened| opened.open).collect();
     (Rig { kmd, port, host, context, allocations }, info)
 }
 

@@ -31,7 +31,7 @@ impl SoftGpuKmd {
                 // CAST: a command buffer is smaller than a DMA buffer.
                 let split = at as u32 * 8;
                 while let Some(unbind) = places.next_if(|place| is_null(render.allocation_list, place)) {
-                    emit(&mut render.patch_locations_out, *unbind, split)?;
+                    emit(&mut render.patch_locations_out, unbound(unbind), split)?;
                 }
                 let wanted = operand.0 * 8;
                 let place = places.next_if(|place| place.patch_offset as usize == wanted);
@@ -54,7 +54,7 @@ impl SoftGpuKmd {
                 ));
             }
             // CAST: as above.
-            emit(&mut render.patch_locations_out, *rest, words.len() as u32 * 8)?;
+            emit(&mut render.patch_locations_out, unbound(rest), words.len() as u32 * 8)?;
         }
         target.written = words.len();
         note_words(target.private_data, words.len());
@@ -110,7 +110,8 @@ impl SoftGpuKmd {
     }
 
     /// Bytes that an allocation surely has.
-    fn size_of(&self, allocation: ddi::KmdAllocation) -> Option<u64> {
+    fn size_of(&self, open: ddi::KmdOpenAllocation) -> Option<u64> {
+        let allocation = self.opened.get(open.0)?.allocation;
         self.allocations.get(allocation.0).map(|known| known.size_bytes.next_multiple_of(bus::PAGE_BYTES))
     }
 }
@@ -137,6 +138,11 @@ fn undecodable(error: DecodeError) -> RenderStatus {
 // spec: memory §7.3
 fn is_null(list: &[AllocationListEntry], place: &PatchLocation) -> bool {
     list[place.allocation_index as usize].allocation.is_none()
+}
+
+/// There is no address in a NULL element, so the place that it names means nothing.
+fn unbound(place: &PatchLocation) -> PatchLocation {
+    PatchLocation { patch_offset: 0, allocation_offset: 0, ..*place }
 }
 
 fn emit(out: &mut PatchLocationsOut<'_>, place: PatchLocation, split_offset: u32) -> Result<(), RenderStatus> {

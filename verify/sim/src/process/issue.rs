@@ -256,7 +256,13 @@ impl Process {
             }
             Op::KernelCommand { queue, value, buffer, bytes } => {
                 let queue = self.queues[*queue].handle;
-                Call::SubmitCommandToHwQueue { queue, progress_value: *value, buffer: *buffer, buffer_bytes: *bytes }
+                Call::SubmitCommandToHwQueue {
+                    queue,
+                    progress_value: *value,
+                    buffer: *buffer,
+                    buffer_bytes: *bytes,
+                    written_primaries: Vec::new(),
+                }
             }
             Op::KernelSignal { queue, points } => {
                 Call::SubmitSignalSyncObjectsToHwQueue { queue: self.queues[*queue].handle, points: plain(points) }

@@ -386,14 +386,24 @@ impl Process {
             13 => (wait(vec![(stale, 1)]), "a wait for a stale handle"),
             _ if self.queues[queue].user => {
                 let (buffer, buffer_bytes) = (GpuVa(4096), 8);
-                let call =
-                    Call::SubmitCommandToHwQueue { queue: handle, progress_value: u64::MAX, buffer, buffer_bytes };
+                let call = Call::SubmitCommandToHwQueue {
+                    queue: handle,
+                    progress_value: u64::MAX,
+                    buffer,
+                    buffer_bytes,
+                    written_primaries: Vec::new(),
+                };
                 (call, "kernel-mode submission on a queue that forbids it")
             }
             _ => {
                 let (buffer, buffer_bytes) = (GpuVa(4096), 7);
-                let call =
-                    Call::SubmitCommandToHwQueue { queue: handle, progress_value: u64::MAX, buffer, buffer_bytes };
+                let call = Call::SubmitCommandToHwQueue {
+                    queue: handle,
+                    progress_value: u64::MAX,
+                    buffer,
+                    buffer_bytes,
+                    written_primaries: Vec::new(),
+                };
                 (call, "a buffer of 7 bytes")
             }
         }

@@ -1,0 +1,159 @@
+//! Packet contexts: a context whose buffers name memory by lists and are patched ([`Context`]), and one in the process's
+//! address space ([`VirtualContext`]). Both run behind waits and tell of their end by signals.
+
+use std::sync::Arc;
+
+use kmt_calls::{AllocationListItem, Call, ContextFlags, CreatedContext, PatchLocationItem, Refusal, Reply};
+use wddm_types::{GpuVa, NodeId, RawHandle};
+
+use crate::allocation::Allocation;
+use crate::device::Device;
+use crate::fence::Fence;
+use crate::{Owned, expect_reply};
+
+/// Every node has engine 0.
+const ENGINE_0: u32 = 1;
+
+/// A context of `D3DKMTCreateContext`: command buffers with an allocation list and a patch-location list (memory §5.6).
+pub struct Context {
+    owned: Owned,
+    sizes: CreatedContext,
+}
+
+/// A context of `D3DKMTCreateContextVirtual`: command buffers at GPU virtual addresses, without lists.
+pub struct VirtualContext {
+    owned: Owned,
+}
+
+impl Context {
+    /// Creates a context on a node of a device. `private_data` is the user-mode driver's.
+    ///
+    /// # Errors
+    /// When there is no such node, or its driver has no packet scheduling.
+    pub fn create(device: &Device, node: NodeId, private_data: Vec<u8>) -> Result<Context, Refusal> {
+        let flags = ContextFlags::empty();
+        let call =
+            Call::CreateContext { device: device.handle(), node, engine_affinity: ENGINE_0, flags, private_data };
+        let sizes = expect_reply!(device.link().call(call)?, Reply::Context(created) => created);
+        Ok(Context { owned: owned(device, sizes.context), sizes })
+    }
+
+    /// `D3DKMTRender`. Returns how many of the context's buffers are queued and not done.
+    ///
+    /// # Errors
+    /// When commands or lists are wrong: nothing has changed. `INVALID_ALLOCATION_USAGE` when they name memory that is not on
+    /// the device's list: the device is lost.
+    pub fn render(
+        &self,
+        command: Vec<u64>,
+        allocation_list: Vec<AllocationListItem>,
+        patch_location_list: Vec<PatchLocationItem>,
+    ) -> Result<u32, Refusal> {
+        let call = Call::Render { context: self.handle(), command, allocation_list, patch_location_list };
+        Ok(expect_reply!(self.owned.link.call(call)?, Reply::Queued(queued) => queued))
+    }
+
+    /// `D3DKMTPresent` as far as memory goes: the source's content goes to the destination.
+    ///
+    /// # Errors
+    /// As of [`Context::render`].
+    pub fn present(&self, source: &Allocation, destination: &Allocation) -> Result<u32, Refusal> {
+        let (source, destination) = (source.handle(), destination.handle());
+        let call = Call::Present { context: self.handle(), source, destination };
+        Ok(expect_reply!(self.owned.link.call(call)?, Reply::Queued(queued) => queued))
+    }
+
+    /// What is rendered later starts only when the fence has the value.
+    ///
+    /// # Errors
+    /// When the fence may not be waited for.
+    pub fn wait(&self, fence: &Fence, value: u64) -> Result<(), Refusal> {
+        wait(&self.owned, fence, value)
+    }
+
+    /// The fence gets the value when everything rendered before is done.
+    ///
+    /// # Errors
+    /// When the fence may not be signalled.
+    pub fn signal(&self, fence: &Fence, value: u64) -> Result<(), Refusal> {
+        signal(&self.owned, fence, value)
+    }
+
+    /// The sizes that buffers and lists may have.
+    pub fn sizes(&self) -> CreatedContext {
+        self.sizes
+    }
+
+    /// Its handle.
+    pub fn handle(&self) -> RawHandle {
+        self.owned.handle
+    }
+}
+
+impl VirtualContext {
+    /// Creates a context on a node of a device.
+    ///
+    /// # Errors
+    /// When the node has no GPU virtual addresses.
+    pub fn create(device: &Device, node: NodeId, private_data: Vec<u8>) -> Result<VirtualContext, Refusal> {
+        let flags = ContextFlags::empty();
+        let call = Call::CreateContextVirtual {
+            device: device.handle(),
+            node,
+            engine_affinity: ENGINE_0,
+            flags,
+            private_data,
+        };
+        let handle = expect_reply!(device.link().call(call)?, Reply::Handle(handle) => handle);
+        Ok(VirtualContext { owned: owned(device, handle) })
+    }
+
+    /// `D3DKMTSubmitCommand`. `written_primaries`: 16 at most, each on the device's list.
+    ///
+    /// # Errors
+    /// When an argument is wrong: nothing has changed. `INVALID_ALLOCATION_USAGE`: the device is lost.
+    pub fn submit(
+        &self,
+        commands: GpuVa,
+        command_bytes: u32,
+        written_primaries: Vec<RawHandle>,
+    ) -> Result<u32, Refusal> {
+        let call = Call::SubmitCommand { context: self.handle(), commands, command_bytes, written_primaries };
+        Ok(expect_reply!(self.owned.link.call(call)?, Reply::Queued(queued) => queued))
+    }
+
+    /// What is submitted later starts only when the fence has the value.
+    ///
+    /// # Errors
+    /// When the fence may not be waited for.
+    pub fn wait(&self, fence: &Fence, value: u64) -> Result<(), Refusal> {
+        wait(&self.owned, fence, value)
+    }
+
+    /// The fence gets the value when everything submitted before is done.
+    ///
+    /// # Errors
+    /// When the fence may not be signalled.
+    pub fn signal(&self, fence: &Fence, value: u64) -> Result<(), Refusal> {
+        signal(&self.owned, fence, value)
+    }
+
+    /// Its handle.
+    pub fn handle(&self) -> RawHandle {
+        self.owned.handle
+    }
+}
+
+fn owned(device: &Device, handle: RawHandle) -> Owned {
+    Owned { link: Arc::clone(device.link()), handle, destroy: |context| Call::DestroyContext { context } }
+}
+
+fn wait(owned: &Owned, fence: &Fence, value: u64) -> Result<(), Refusal> {
+    let points = vec![(fence.handle(), value)];
+    owned.link.call(Call::WaitForSynchronizationObjectFromGpu { context: owned.handle, points }).map(drop)
+}
+
+fn signal(owned: &Owned, fence: &Fence, value: u64) -> Result<(), Refusal> {
+    let points = vec![(fence.handle(), value)];
+    owned.link.call(Call::SignalSynchronizationObjectFromGpu { context: owned.handle, points }).map(drop)
+}

@@ -1,0 +1,164 @@
+//! Calls on packet contexts: lists become numbers of allocations of the context's device, or the call is refused (memory §7.2,
+//! §9.3).
+
+use kmt_calls::{AllocationListItem, Call, ContextFlags, CreatedContext, Refusal, Reply};
+use wddm_types::{Blame, NodeId, NtStatus, RawHandle};
+
+use crate::call::{Turn, done};
+use crate::machine::{Answer, Cx};
+use crate::object::Object;
+use crate::packet::{ListEntry, check_primaries};
+use crate::refusal::{invalid, refuse};
+
+/// What CreateContext and CreateContextVirtual say.
+struct Wanted {
+    device: RawHandle,
+    node: NodeId,
+    engine_affinity: u32,
+    flags: ContextFlags,
+    private_data: Vec<u8>,
+}
+
+impl Turn<'_> {
+    pub(super) fn on_packets(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: Call,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        match call {
+            Call::CreateContext { device, node, engine_affinity, flags, private_data } => {
+                let wanted = Wanted { device, node, engine_affinity, flags, private_data };
+                let (index, number, context) = self.create_packet_context(cx, &wanted, false, touched)?;
+                let info = self.adapters[index as usize].packet_contexts[number].info;
+                done(Reply::Context(CreatedContext {
+                    context,
+                    command_buffer_bytes: info.dma_buffer_bytes,
+                    allocation_list_entries: info.allocation_list_entries,
+                    patch_location_list_entries: info.patch_location_list_entries,
+                }))
+            }
+            Call::CreateContextVirtual { device, node, engine_affinity, flags, private_data } => {
+                let wanted = Wanted { device, node, engine_affinity, flags, private_data };
+                let (_, _, context) = self.create_packet_context(cx, &wanted, true, touched)?;
+                done(Reply::Handle(context))
+            }
+            Call::DestroyContext { context } => {
+                let (index, number) = self.packet_context(context)?;
+                *touched = Some(index);
+                self.adapters[index as usize].destroy_packet_context(cx, number);
+                self.process.handles.remove(context);
+                done(Reply::Done)
+            }
+            Call::Render { context, command, allocation_list, patch_location_list } => {
+                let (index, number, device) = self.live_packet_context(context, touched)?;
+                let room = self.adapters[index as usize].packet_contexts[number].info.allocation_list_entries;
+                if allocation_list.len() > room as usize {
+                    return Err(invalid(format!("an allocation list of {}; at most {room}", allocation_list.len())));
+                }
+                let entries = self.list_entries(index, device, &allocation_list)?;
+                let adapter = &mut self.adapters[index as usize];
+                let queued = adapter.render(cx, number, &command, &entries, &patch_location_list)?;
+                done(Reply::Queued(queued))
+            }
+            Call::Present { context, source, destination } => {
+                let (index, number, device) = self.live_packet_context(context, touched)?;
+                let source = self.listed_allocation(index, device, source)?;
+                let destination = self.listed_allocation(index, device, destination)?;
+                self.adapters[index as usize].may_write(destination)?;
+                done(Reply::Queued(self.adapters[index as usize].present(cx, number, source, destination)?))
+            }
+            Call::SubmitCommand { context, commands, command_bytes, written_primaries } => {
+                let (index, number, device) = self.live_packet_context(context, touched)?;
+                let primaries = self.primaries(index, device, &written_primaries)?;
+                let adapter = &mut self.adapters[index as usize];
+                done(Reply::Queued(adapter.submit_virtual(cx, number, commands, command_bytes, &primaries)?))
+            }
+            Call::WaitForSynchronizationObjectFromGpu { context, points } => {
+                let (index, number, _) = self.live_packet_context(context, touched)?;
+                let points = self.points(index, &points)?;
+                self.adapters[index as usize].packet_wait(cx, number, &points)?;
+                done(Reply::Done)
+            }
+            Call::SignalSynchronizationObjectFromGpu { context, points } => {
+                let (index, number, _) = self.live_packet_context(context, touched)?;
+                let points = self.points(index, &points)?;
+                self.adapters[index as usize].packet_signal(cx, number, &points)?;
+                done(Reply::Done)
+            }
+            _ => unreachable!("every call stands in one of the lists"),
+        }
+    }
+
+    /// The written primaries of a submission, to a packet context or to a hardware queue.
+    // spec: memory §5.6, memory §10.1
+    pub(super) fn primaries(&self, index: u32, device: u64, list: &[RawHandle]) -> Result<Vec<u64>, Refusal> {
+        check_primaries(list.len())?;
+        let written = |handle: &RawHandle| {
+            let number = self.listed_allocation(index, device, *handle)?;
+            self.adapters[index as usize].may_write(number).map(|()| number)
+        };
+        list.iter().map(written).collect()
+    }
+
+    fn create_packet_context(
+        &mut self,
+        cx: &mut Cx<'_>,
+        wanted: &Wanted,
+        addresses: bool,
+        touched: &mut Option<u32>,
+    ) -> Result<(u32, u64, RawHandle), Refusal> {
+        let (index, device) = self.live_device(wanted.device, touched)?;
+        let Wanted { node, engine_affinity, flags, private_data, .. } = wanted;
+        let adapter = &mut self.adapters[index as usize];
+        let number =
+            adapter.create_packet_context(cx, device, *node, *engine_affinity, *flags, addresses, private_data)?;
+        match self.name(Object::PacketContext(index, number)) {
+            Ok(handle) => Ok((index, number, handle)),
+            Err(refusal) => {
+                self.adapters[index as usize].destroy_packet_context(cx, number);
+                Err(refusal)
+            }
+        }
+    }
+
+    fn packet_context(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+        match self.process.handles.get(handle) {
+            Some(Object::PacketContext(adapter, number)) => Ok((*adapter, *number)),
+            _ => Err(invalid(format!("{handle} is no packet context of this process"))),
+        }
+    }
+
+    fn live_packet_context(&self, handle: RawHandle, touched: &mut Option<u32>) -> Result<(u32, u64, u64), Refusal> {
+        let (index, number) = self.packet_context(handle)?;
+        let device = self.adapters[index as usize].packet_contexts[number].device;
+        self.alive(index, device, touched)?;
+        Ok((index, number, device))
+    }
+
+    // spec: memory §7.2
+    fn list_entries(&self, index: u32, device: u64, list: &[AllocationListItem]) -> Result<Vec<ListEntry>, Refusal> {
+        list.iter()
+            .map(|item| {
+                let named = item.allocation != RawHandle::NONE;
+                let allocation = named.then(|| self.listed_allocation(index, device, item.allocation)).transpose()?;
+                let entry = ListEntry::new(allocation, item.flags)?;
+                if let Some(number) = allocation.filter(|_| entry.write) {
+                    self.adapters[index as usize].may_write(number)?;
+                }
+                Ok(entry)
+            })
+            .collect()
+    }
+
+    /// An allocation in a list: of the list's device.
+    // spec: memory §9.3
+    fn listed_allocation(&self, index: u32, device: u64, handle: RawHandle) -> Result<u64, Refusal> {
+        let number = self.allocation(index, handle)?;
+        if self.adapters[index as usize].allocations[number].device == device {
+            return Ok(number);
+        }
+        let wrong = NtStatus::GRAPHICS_WRONG_ALLOCATION_DEVICE;
+        Err(refuse(wrong, Blame::Caller, "a list names an allocation of another device"))
+    }
+}

@@ -1,0 +1,187 @@
+//! Packet contexts: created, stopped, destroyed (memory §7.1).
+
+use std::collections::VecDeque;
+
+use ddi::{ContextCaps, ContextInfo, CreateContext, CreateContextFlags, KmdContext, OsContext, WRITTEN_PRIMARIES_MAX};
+use events::Event;
+use kmt_calls::{ContextFlags, Refusal};
+use vidsch::QueueKind;
+use wddm_types::{Blame, NodeId, NtStatus, ProcessId};
+
+use super::PacketContext;
+use crate::adapter::Adapter;
+use crate::driver_host::DriverHost;
+use crate::machine::Cx;
+use crate::refusal::{from_driver, invalid, not_supported, refuse};
+
+/// Most bytes that a driver may want for a DMA buffer.
+const DMA_BUFFER_BYTES_MAX: u32 = 16 << 20;
+/// Most entries that a driver may want in a list.
+const LIST_ENTRIES_MAX: u32 = 1 << 16;
+
+impl Adapter {
+    /// `D3DKMTCreateContext`, and `D3DKMTCreateContextVirtual` with `addresses`.
+    // spec: memory §5.6, memory §7.1
+    #[allow(clippy::too_many_arguments)] // the members of D3DKMT_CREATECONTEXT
+    pub fn create_packet_context(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        node: NodeId,
+        engine_affinity: u32,
+        flags: ContextFlags,
+        addresses: bool,
+        private_data: &[u8],
+    ) -> Result<u64, Refusal> {
+        self.check_context(node, engine_affinity, flags, addresses)?;
+        let number = self.packet_contexts.next_number();
+        let mut kmd_flags = CreateContextFlags::empty();
+        kmd_flags.set(CreateContextFlags::VIRTUAL_ADDRESSING, addresses);
+        let create = CreateContext {
+            device: self.devices[device].kmd,
+            context: OsContext(number),
+            node,
+            engine_affinity,
+            flags: kmd_flags,
+            private_data,
+        };
+        let mut host = DriverHost { features: &self.features, pages: &mut self.pages, context: None };
+        let packets = self.miniport.packet_scheduling().expect("just checked");
+        let (kmd, info) = packets.create_context(&mut host, create).map_err(from_driver)?;
+        let made = self.check_info(&info, addresses).and_then(|()| self.create_fence(cx, None, ProcessId::SYSTEM, 0));
+        let progress = match made {
+            Ok(progress) => progress,
+            Err(refusal) => {
+                self.destroy_in_packet_driver(kmd);
+                return Err(refusal);
+            }
+        };
+        if addresses {
+            let process = self.devices[device].process;
+            let root = self.vidmm.root(self.processes[&process].space);
+            let addressing = self.miniport.gpu_va().expect("the node has GPU virtual addresses");
+            let levels = addressing.gpu_mmu_caps().page_table_levels;
+            let entries = 1 << addressing.page_table_level(levels - 1).index_bits;
+            // spec: memory §4.6
+            addressing.set_root_page_table(kmd, root, entries);
+        }
+        let vidsch = self.vidsch.create_queue(node, QueueKind::Kernel, 0);
+        let context = PacketContext {
+            device,
+            kmd,
+            node,
+            info,
+            addresses,
+            vidsch,
+            progress,
+            last_submitted: 0,
+            queued: VecDeque::new(),
+            buffers: Vec::new(),
+        };
+        assert_eq!(self.packet_contexts.insert(context), number);
+        cx.emit(Event::PacketContextCreated { context: number, device, node: node.0, patched: !addresses });
+        Ok(number)
+    }
+
+    fn check_context(
+        &mut self,
+        node: NodeId,
+        engine_affinity: u32,
+        flags: ContextFlags,
+        addresses: bool,
+    ) -> Result<(), Refusal> {
+        let Some(metadata) = self.nodes.get(usize::from(node.0)) else {
+            return Err(invalid(format!("node {} of {}", node.0, self.nodes.len())));
+        };
+        if self.packets.caps.is_none() {
+            return Err(not_supported("the driver has no packet scheduling"));
+        }
+        if addresses && !metadata.gpu_mmu_supported {
+            return Err(invalid("the node has no GPU virtual addresses: its contexts are patched"));
+        }
+        if engine_affinity != 1 {
+            return Err(invalid(format!("engine affinity {engine_affinity:#x}: a node here has engine 0 only")));
+        }
+        if flags.contains(ContextFlags::HW_QUEUE_SUPPORTED) {
+            return Err(not_supported("a context with hardware queues is made by CreateHwContext"));
+        }
+        if !ContextFlags::DISABLE_GPU_TIMEOUT.contains(flags) {
+            return Err(invalid(format!("context flags {:#x} are reserved or not for user mode", flags.bits())));
+        }
+        Ok(())
+    }
+
+    /// The rules of what a driver wants for a context.
+    // spec: memory §5.6, memory §7.1, memory §1.13
+    fn check_info(&self, info: &ContextInfo, addresses: bool) -> Result<(), Refusal> {
+        let broken = |rule: &'static str| refuse(NtStatus::INVALID_PARAMETER, Blame::Driver, rule);
+        if info.caps.intersects(ContextCaps::DRIVER_MANAGES_RESIDENCY | ContextCaps::USE_IO_MMU) {
+            return Err(not_supported("contexts whose driver manages residency, or of the IoMmu model"));
+        }
+        if info.caps.contains(ContextCaps::NO_PATCHING_REQUIRED) != addresses {
+            return Err(broken("NoPatchingRequired goes with GPU virtual addresses, and they with it"));
+        }
+        if addresses {
+            let right =
+                info.patch_location_list_entries == 0 && info.allocation_list_entries as usize == WRITTEN_PRIMARIES_MAX;
+            return if right { Ok(()) } else { Err(broken("without patching: 16 entries and no patch list")) };
+        }
+        self.dma_buffer_segment(info.dma_buffer_segment_set).map_err(broken)?;
+        let sound = (8..=DMA_BUFFER_BYTES_MAX).contains(&info.dma_buffer_bytes)
+            && info.dma_buffer_bytes.is_multiple_of(8)
+            && info.dma_buffer_private_data_bytes <= DMA_BUFFER_BYTES_MAX
+            && (1..=LIST_ENTRIES_MAX).contains(&info.allocation_list_entries)
+            && (1..=LIST_ENTRIES_MAX).contains(&info.patch_location_list_entries);
+        if sound { Ok(()) } else { Err(broken("sizes of DMA buffers or lists that no context can have")) }
+    }
+
+    /// `D3DKMTDestroyContext`: what is queued on it is dropped; what runs has ended when the driver returns.
+    pub fn destroy_packet_context(&mut self, cx: &mut Cx<'_>, number: u64) {
+        self.drop_packets(number);
+        self.destroy_in_packet_driver(self.packet_contexts[number].kmd);
+        for buffer in std::mem::take(&mut self.packet_contexts[number].buffers) {
+            self.destroy_dma_buffer(cx, number, buffer);
+        }
+        let context = self.packet_contexts.remove(number).expect("a context is destroyed once");
+        drop(self.vidsch.destroy_queue(context.vidsch));
+        self.forget_suspension(cx, super::schedule::suspension_name(number));
+        // Paging work may stand behind its progress: it is reached for ever now, and goes when the ring has passed.
+        self.signal_always(cx, context.progress);
+        self.defer_fence(context.progress);
+        cx.emit(Event::PacketContextDestroyed { context: number });
+    }
+
+    fn destroy_in_packet_driver(&mut self, kmd: KmdContext) {
+        let mut host = DriverHost { features: &self.features, pages: &mut self.pages, context: None };
+        self.miniport.packet_scheduling().expect("it made this context").destroy_context(&mut host, kmd);
+    }
+
+    /// The contexts of a device that went into error: nothing of them runs any more. Answers with their fences.
+    // spec: memory §8.6
+    pub fn fail_packets(&mut self, cx: &mut Cx<'_>, device: u64) -> Vec<u64> {
+        let mut fences = Vec::new();
+        for number in self.packet_contexts_of(device) {
+            let (kmd, vidsch) = (self.packet_contexts[number].kmd, self.packet_contexts[number].vidsch);
+            self.miniport.packet_scheduling().expect("it made this context").stop_context(kmd);
+            self.drop_packets(number);
+            drop(self.vidsch.fail(vidsch));
+            self.forget_suspension(cx, super::schedule::suspension_name(number));
+            fences.push(self.packet_contexts[number].progress);
+        }
+        fences
+    }
+
+    /// The packet contexts of a device.
+    pub fn packet_contexts_of(&self, device: u64) -> Vec<u64> {
+        let of_device = self.packet_contexts.iter().filter(|(_, context)| context.device == device);
+        of_device.map(|(number, _)| number).collect()
+    }
+
+    /// Forgets what a context has queued and in flight. The hardware is, or is about to be, told.
+    fn drop_packets(&mut self, number: u64) {
+        let context = &mut self.packet_contexts[number];
+        context.queued.clear();
+        let node = &mut self.packets.nodes[usize::from(context.node.0)];
+        node.in_flight.retain(|packet| packet.context != number);
+    }
+}

@@ -1,0 +1,169 @@
+//! DMA buffers (memory §7.1): system memory that only the kernel and the driver write and the GPU reads. Each context has a
+//! pool that grows as buffers are queued, up to a limit, and shrinks to one when they are done.
+//!
+//! | DmaBufferSegmentSet | pages | what the driver is told at submission |
+//! |---|---|---|
+//! | empty | contiguous | segment 0, the system physical address |
+//! | an aperture | any, shown by the aperture | the aperture, base + offset |
+//! | a memory segment | – | the context is not created |
+
+use events::Event;
+use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId, SegmentSet};
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+
+/// Buffers of one context at most: policy, more than a client has ahead of its engine.
+pub const BUFFERS_MAX: usize = 32;
+
+/// A DMA buffer.
+pub struct DmaBuffer {
+    /// Its number on the adapter.
+    pub number: u64,
+    /// Its pages.
+    pages: Vec<PageRun>,
+    /// The aperture that shows it, and its first page there.
+    shown: Option<(SegmentId, u64)>,
+    /// What the driver is told at submission.
+    pub segment: SegmentId,
+    pub physical_address: u64,
+    /// The paging work after which the aperture shows it.
+    pub shown_after: u64,
+    /// Its content as the driver writes it.
+    pub words: Vec<u64>,
+    /// Zeroed once, here; then the driver's.
+    pub private_data: Vec<u8>,
+    pub busy: bool,
+}
+
+impl Adapter {
+    /// The aperture in which a context's DMA buffers are shown; `Ok(None)`: contiguous system memory.
+    ///
+    /// # Errors
+    /// The rule that the set breaks.
+    // spec: memory §7.1, memory §1.13
+    pub(super) fn dma_buffer_segment(&self, set: SegmentSet) -> Result<Option<SegmentId>, &'static str> {
+        let segments = self.vidmm.segments();
+        for id in set.iter() {
+            match segments.get(usize::from(id.0) - 1) {
+                None => return Err("DmaBufferSegmentSet names a segment that there is not"),
+                Some(segment) if !segment.is_aperture() => return Err("DmaBufferSegmentSet names a memory segment"),
+                Some(_) => {}
+            }
+        }
+        Ok(set.iter().next())
+    }
+
+    /// A buffer that nobody uses; made if there is none and the pool may grow.
+    pub(super) fn take_dma_buffer(&mut self, cx: &mut Cx<'_>, context: u64) -> Option<u64> {
+        let pool = &mut self.packet_contexts[context].buffers;
+        if let Some(free) = pool.iter_mut().find(|buffer| !buffer.busy) {
+            free.busy = true;
+            return Some(free.number);
+        }
+        if pool.len() >= BUFFERS_MAX {
+            return None;
+        }
+        self.create_dma_buffer(cx, context)
+    }
+
+    fn create_dma_buffer(&mut self, cx: &mut Cx<'_>, context: u64) -> Option<u64> {
+        let info = self.packet_contexts[context].info;
+        let bytes = u64::from(info.dma_buffer_bytes);
+        let count = Pages::holding(bytes);
+        let segment = self.dma_buffer_segment(info.dma_buffer_segment_set).expect("checked when it was created");
+        let (pages, shown, at, shown_after) = match segment {
+            None => {
+                let run = self.pages.take(count)?;
+                (vec![run], None, (SegmentId::SYSTEM, run.first * PAGE_BYTES), 0)
+            }
+            Some(segment) => {
+                let pages = self.take_scattered(count)?;
+                let Ok((first, address, map)) = self.vidmm.map_dma_buffer(segment, &pages) else {
+                    pages.into_iter().for_each(|run| self.pages.give_back(run));
+                    return None;
+                };
+                // Through the ring, like everything in the aperture: what was there before leaves it first.
+                self.queue_operations(cx, vec![map]);
+                (pages, Some((segment, first)), (segment, address), self.ring.queued())
+            }
+        };
+        self.clear_pages(&pages);
+        self.packets.buffers_made += 1;
+        let number = self.packets.buffers_made;
+        cx.emit(Event::DmaBufferCreated { context, bytes, segment: at.0.0 });
+        self.packet_contexts[context].buffers.push(DmaBuffer {
+            number,
+            pages,
+            shown,
+            segment: at.0,
+            physical_address: at.1,
+            shown_after,
+            words: vec![0; (bytes / 8) as usize],
+            private_data: vec![0; info.dma_buffer_private_data_bytes as usize],
+            busy: true,
+        });
+        Some(number)
+    }
+
+    /// Pageable memory has no order: page by page, wherever there is one.
+    fn take_scattered(&mut self, count: Pages) -> Option<Vec<PageRun>> {
+        let mut pages = Vec::new();
+        for _ in 0..count.0 {
+            match self.pages.take(Pages(1)) {
+                Some(run) => pages.push(run),
+                None => {
+                    pages.into_iter().for_each(|run| self.pages.give_back(run));
+                    return None;
+                }
+            }
+        }
+        Some(pages)
+    }
+
+    /// A buffer is done with. One free one is kept, the others go.
+    pub(super) fn release_dma_buffer(&mut self, cx: &mut Cx<'_>, context: u64, number: u64) {
+        let pool = &mut self.packet_contexts[context].buffers;
+        let spare = pool.iter().any(|buffer| !buffer.busy);
+        let at = pool.iter().position(|buffer| buffer.number == number).expect("a buffer in use is in its pool");
+        if !spare {
+            pool[at].busy = false;
+            return;
+        }
+        let gone = pool.swap_remove(at);
+        self.destroy_dma_buffer(cx, context, gone);
+    }
+
+    /// Ends a buffer that the hardware does not read any more.
+    pub(super) fn destroy_dma_buffer(&mut self, cx: &mut Cx<'_>, context: u64, gone: DmaBuffer) {
+        if let Some((segment, first)) = gone.shown {
+            let count = Pages(gone.pages.iter().map(|run| run.count.0).sum());
+            let unmap = self.vidmm.unmap_dma_buffer(segment, first, count);
+            self.queue_operations(cx, vec![unmap]);
+        }
+        for run in gone.pages {
+            self.defer_pages(run);
+        }
+        cx.emit(Event::DmaBufferDestroyed { context });
+    }
+
+    /// Brings the words of a buffer to where the GPU reads them.
+    pub(super) fn store_dma_buffer(&self, context: u64, number: u64, words: usize) {
+        let buffer = self.dma_buffer(context, number);
+        let mut from = 0usize;
+        for run in &buffer.pages {
+            let count = (words - from).min((run.count.bytes() / 8) as usize);
+            let part = &buffer.words[from..from + count];
+            self.memory.store_words(run.first * PAGE_BYTES, count as u64, |index| part[index as usize]);
+            from += count;
+            if from == words {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn dma_buffer(&self, context: u64, number: u64) -> &DmaBuffer {
+        let pool = &self.packet_contexts[context].buffers;
+        pool.iter().find(|buffer| buffer.number == number).expect("a buffer in use is in its pool")
+    }
+}

@@ -1,0 +1,210 @@
+//! Allocation lists and patch-location lists (memory §7.2, §7.3): what a caller may write into them, and what a driver may
+//! answer. Handles were resolved before.
+
+use std::collections::VecDeque;
+
+use ddi::{AllocationListEntry, PatchLocation};
+use kmt_calls::{AllocationListFlags, PatchLocationItem, Refusal};
+use wddm_types::SegmentId;
+
+use super::{Binding, Bound, Work};
+use crate::adapter::Adapter;
+use crate::refusal::invalid;
+
+/// Bits of a slot id.
+const SLOT_BITS: u32 = 24;
+
+/// An entry of a caller's allocation list.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ListEntry {
+    /// The allocation's number; `None`: the NULL element.
+    pub allocation: Option<u64>,
+    /// The buffer writes it.
+    pub write: bool,
+}
+
+impl ListEntry {
+    /// From what a caller wrote.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER`.
+    pub fn new(allocation: Option<u64>, flags: AllocationListFlags) -> Result<ListEntry, Refusal> {
+        let known = AllocationListFlags::WRITE_OPERATION | AllocationListFlags::DO_NOT_RETIRE_INSTANCE;
+        // spec: memory §5.9
+        if flags.intersects(AllocationListFlags::OFFER_PRIORITY) {
+            return Err(invalid("allocations are offered by a call of its own, not in a list"));
+        }
+        if !known.contains(flags) {
+            let reserved = flags.difference(known).bits();
+            return Err(invalid(format!("flags {reserved:#x} of an allocation list are reserved")));
+        }
+        Ok(ListEntry { allocation, write: flags.contains(AllocationListFlags::WRITE_OPERATION) })
+    }
+}
+
+impl Adapter {
+    /// The rules of a caller's patch-location list.
+    // spec: memory §7.3
+    pub(super) fn check_places(
+        &self,
+        context: u64,
+        command_bytes: u64,
+        list: &[ListEntry],
+        places: &[PatchLocationItem],
+    ) -> Result<Vec<PatchLocation>, Refusal> {
+        let info = &self.packet_contexts[context].info;
+        if list.len() > info.allocation_list_entries as usize
+            || places.len() > info.patch_location_list_entries as usize
+        {
+            return Err(invalid(format!(
+                "lists of {} and {} entries; the context has room for {} and {}",
+                list.len(),
+                places.len(),
+                info.allocation_list_entries,
+                info.patch_location_list_entries
+            )));
+        }
+        let slots = self.packets.caps.expect("its driver schedules packets").max_allocation_list_slot_id;
+        let mut split = 0;
+        for place in places {
+            let entry = list.get(place.allocation_index as usize);
+            let entry = entry.ok_or_else(|| invalid("a patch location names an entry that the list has not"))?;
+            if place.slot_id >> SLOT_BITS != 0 || place.slot_id >= slots {
+                return Err(invalid(format!("slot {:#x}; slots are below {slots}", place.slot_id)));
+            }
+            if u64::from(place.patch_offset) >= command_bytes || u64::from(place.split_offset) > command_bytes {
+                return Err(invalid("a patch location outside the command buffer"));
+            }
+            if place.split_offset < split {
+                return Err(invalid("split offsets fall along the list"));
+            }
+            split = place.split_offset;
+            let bytes = entry.allocation.map(|number| self.vidmm.allocation_bytes(self.allocations[number].vidmm));
+            if bytes.is_some_and(|bytes| u64::from(place.allocation_offset) >= bytes) {
+                return Err(invalid("a patch location beyond its allocation"));
+            }
+        }
+        Ok(places.iter().map(as_driver).collect())
+    }
+
+    /// Binds a list to the places that its allocations have now. Says also what may not be named, and why.
+    // spec: memory §5.6
+    pub(super) fn bind(&self, device: u64, list: &[ListEntry]) -> (Vec<Bound>, Option<String>) {
+        let (owner, mut wrong) = (self.devices[device].vidmm, None);
+        let bound = list.iter().map(|&entry| {
+            let known = entry.allocation.map(|number| &self.allocations[number]);
+            let binding = known.map(|known| match self.vidmm.reference(owner, known.vidmm) {
+                Ok(reference) => Binding { place: reference.place, serial: reference.serial },
+                Err(error) => {
+                    wrong.get_or_insert(error.to_string());
+                    Binding::default()
+                }
+            });
+            Bound {
+                write: entry.write,
+                kmd: known.map(|known| known.open),
+                vidmm: known.map(|known| known.vidmm),
+                written: None,
+                binding: binding.unwrap_or_default(),
+                turns: VecDeque::new(),
+            }
+        });
+        (bound.collect(), wrong)
+    }
+
+    /// It is decided where the content of a suspended device returns: from its turn on, its packets find it there.
+    // spec: memory §7.4, memory §10.1
+    pub fn packets_turn_decided(&mut self, device: u64) {
+        let turn = self.packets.turns.entry(device).or_default();
+        turn.0 += 1;
+        let turn = turn.0;
+        self.each_bound(device, |adapter, bound, id| {
+            bound.turns.push_back((turn, adapter.binding_of(id)));
+        });
+    }
+
+    /// The turn has come.
+    pub fn packets_turn_came(&mut self, device: u64) {
+        let turn = self.packets.turns.entry(device).or_default();
+        turn.1 += 1;
+        let turn = turn.1;
+        self.each_bound(device, |_, bound, _| {
+            if let Some((_, binding)) = bound.turns.pop_front_if(|(of, _)| *of == turn) {
+                bound.binding = binding;
+            }
+        });
+    }
+
+    /// A lock moves an allocation while a device stands still for it.
+    pub fn packets_moved(&mut self, device: u64, allocation: vidmm::AllocationId) {
+        self.each_bound(device, |adapter, bound, id| {
+            if id == allocation {
+                bound.binding = adapter.binding_of(id);
+            }
+        });
+    }
+
+    fn binding_of(&self, id: vidmm::AllocationId) -> Binding {
+        let now = self.vidmm.whereabouts(id);
+        Binding { place: now.place, serial: now.serial }
+    }
+
+    /// Every list entry of a device's queued packets that names memory.
+    fn each_bound(&mut self, device: u64, mut act: impl FnMut(&Adapter, &mut Bound, vidmm::AllocationId)) {
+        for context in self.packet_contexts_of(device) {
+            let mut queued = std::mem::take(&mut self.packet_contexts[context].queued);
+            for packet in &mut queued {
+                let Work::Patched { entries, .. } = &mut packet.work else { continue };
+                for bound in entries {
+                    if let Some(id) = bound.vidmm {
+                        act(self, bound, id);
+                    }
+                }
+            }
+            self.packet_contexts[context].queued = queued;
+        }
+    }
+
+    /// The list as the driver gets it.
+    // spec: memory §7.2
+    pub(super) fn driver_list(entries: &[Bound]) -> Vec<AllocationListEntry> {
+        let entry = |bound: &Bound| {
+            let (segment, physical_address) = bound.binding.place.unwrap_or((SegmentId::SYSTEM, 0));
+            AllocationListEntry { allocation: bound.kmd, write_operation: bound.write, segment, physical_address }
+        };
+        entries.iter().map(entry).collect()
+    }
+}
+
+fn as_driver(place: &PatchLocationItem) -> PatchLocation {
+    PatchLocation {
+        allocation_index: place.allocation_index,
+        slot_id: place.slot_id,
+        driver_id: place.driver_id,
+        allocation_offset: place.allocation_offset,
+        patch_offset: place.patch_offset,
+        split_offset: place.split_offset,
+    }
+}
+
+/// What a driver's patch locations must be: places of addresses inside the buffer, in order.
+///
+/// # Errors
+/// The rule; the driver is to blame.
+// spec: memory §7.3
+pub(super) fn check_answer(places: &[PatchLocation], entries: usize, words: usize) -> Result<(), &'static str> {
+    let mut split = 0;
+    for place in places {
+        if place.allocation_index as usize >= entries {
+            return Err("a patch location of the driver names an entry that the list has not");
+        }
+        if place.split_offset < split || place.split_offset as usize > words * 8 {
+            return Err("split offsets of the driver fall, or lie outside the buffer");
+        }
+        split = place.split_offset;
+        if place.patch_offset as usize + 8 > words * 8 {
+            return Err("a patch location of the driver lies outside the buffer");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! What lists of command buffers name (memory §5.6): whether a device may, and where it is. Lists move nothing and keep
+//! nothing in its place; the kernel's packets ask here, and ask again when a device comes back.
+//!
+//! Also the aperture's part in DMA buffers (memory §7.1): pageable pages of the kernel, shown one by one.
+
+use ddi::AllocationFlags;
+use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
+
+use crate::allocation::Placement;
+use crate::operation::Operation;
+use crate::slab::{AllocationId, DeviceId};
+use crate::system::ApertureFull;
+use crate::vidmm::VidMm;
+
+/// An allocation that a buffer may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// Segment and GPU address (base + offset) of its first byte; `None`: it is nowhere, or not in one piece.
+    pub place: Option<(SegmentId, u64)>,
+    /// The address holds from the completion of this work on ([`VidMm::completed`]).
+    pub serial: u64,
+}
+
+/// Why a buffer may not name it: the submission is rejected (memory §9.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReferenceError {
+    /// The device's list does not hold it.
+    #[error("an allocation that is not on the device's residency list")]
+    NotListed,
+    /// It was created without AccessedPhysically, so it has no address.
+    #[error("an allocation without AccessedPhysically")]
+    NotPhysical,
+    /// It is offered: to be reclaimed before GPU use.
+    #[error("an allocation that is offered")]
+    Offered,
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Whether a buffer of `device` may name an allocation by its physical address, and which that is.
+    ///
+    /// # Errors
+    /// See [`ReferenceError`].
+    // spec: memory §5.6, memory §9.3
+    pub fn reference(&self, device: DeviceId, id: AllocationId) -> Result<Reference, ReferenceError> {
+        if self.count(device, id) == 0 {
+            return Err(ReferenceError::NotListed);
+        }
+        if !self.allocations[id].info.flags.contains(AllocationFlags::ACCESSED_PHYSICALLY) {
+            return Err(ReferenceError::NotPhysical);
+        }
+        // spec: memory §5.9
+        if self.allocations[id].offer.is_some() {
+            return Err(ReferenceError::Offered);
+        }
+        Ok(self.whereabouts(id))
+    }
+
+    /// Where an allocation is, whoever lists it: for buffers that named it when it was listed.
+    pub fn whereabouts(&self, id: AllocationId) -> Reference {
+        let allocation = &self.allocations[id];
+        let address = |segment: SegmentId, frame: u64| {
+            let base = self.segment(segment).descriptor.base_address;
+            Some((segment, base + frame * PAGE_BYTES))
+        };
+        let place = match &allocation.placement {
+            Placement::Memory(segment, extents) if extents.pages() == allocation.pages => {
+                extents.iter().next().and_then(|extent| address(*segment, extent.frame))
+            }
+            Placement::System(Some(run)) => {
+                let aperture = self.segments().iter().find(|segment| segment.is_aperture());
+                aperture.and_then(|aperture| address(aperture.id, run.first))
+            }
+            Placement::None | Placement::Memory(..) | Placement::System(None) => None,
+        };
+        Reference { place, serial: allocation.last_work }
+    }
+
+    /// Shows scattered system pages of the kernel in consecutive pages of an aperture. Answers with the first one's number
+    /// there and its GPU address.
+    ///
+    /// # Errors
+    /// Scarcity: the aperture has no run of that size left.
+    // spec: memory §7.1
+    pub fn map_dma_buffer(
+        &mut self,
+        segment: SegmentId,
+        pages: &[PageRun],
+    ) -> Result<(u64, u64, Operation), ApertureFull> {
+        let aperture = self.segment_mut(segment);
+        assert!(aperture.is_aperture(), "DMA buffers are shown by apertures");
+        let count = pages.iter().map(|run| run.count.0).sum();
+        let run = aperture.pool.take_contiguous(count, 1, false).ok_or(ApertureFull)?;
+        let operation = Operation::MapAperture {
+            device: None,
+            allocation: None,
+            segment,
+            offset_in_pages: run.first,
+            backing: pages.to_vec(),
+            cache_coherent: false,
+            cpu_visible: false,
+        };
+        Ok((run.first, aperture.descriptor.base_address + run.first * PAGE_BYTES, operation))
+    }
+
+    /// Takes a DMA buffer out of the aperture again.
+    pub fn unmap_dma_buffer(&mut self, segment: SegmentId, first: u64, count: Pages) -> Operation {
+        let dummy_page = self.dummy_page_address();
+        self.segment_mut(segment).pool.give(PageRun { first, count });
+        Operation::UnmapAperture {
+            device: None,
+            allocation: None,
+            segment,
+            offset_in_pages: first,
+            number_of_pages: count.0,
+            dummy_page,
+        }
+    }
+}

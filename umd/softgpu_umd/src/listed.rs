@@ -1,0 +1,85 @@
+//! Command buffers for contexts without GPU virtual addresses: commands that name memory by allocation and offset, and the
+//! two lists that say where (memory §7.2, §7.3). The kernel-mode driver puts the addresses in.
+
+use d3dkmt::{Allocation, AllocationListFlags, AllocationListItem, Context, PatchLocationItem, Refusal};
+use softgpu_spec::Command;
+use wddm_types::RawHandle;
+
+/// A command buffer under construction, with its lists.
+#[derive(Clone, Debug)]
+pub struct ListedCommands {
+    /// The commands; where an address belongs stands 0.
+    pub words: Vec<u64>,
+    /// Element 0 is NULL, then each allocation once.
+    pub allocations: Vec<AllocationListItem>,
+    /// One entry for each address.
+    pub places: Vec<PatchLocationItem>,
+}
+
+impl Default for ListedCommands {
+    fn default() -> Self {
+        ListedCommands::new()
+    }
+}
+
+impl ListedCommands {
+    /// Nothing yet.
+    pub fn new() -> ListedCommands {
+        let null = AllocationListItem { allocation: RawHandle::NONE, flags: AllocationListFlags::empty() };
+        ListedCommands { words: Vec::new(), allocations: vec![null], places: Vec::new() }
+    }
+
+    /// Copies between allocations. Offsets and bytes are multiples of 8.
+    pub fn copy(&mut self, source: (&Allocation, u32), target: (&Allocation, u32), bytes: u64) -> &mut ListedCommands {
+        let at = self.words.len();
+        Command::CopyPhysical { source_bus: 0, target_bus: 0, bytes }.encode(&mut self.words);
+        self.place(at, at + 1, source, false);
+        self.place(at, at + 2, target, true);
+        self
+    }
+
+    /// Fills a range with a 32-bit pattern.
+    pub fn fill(&mut self, target: (&Allocation, u32), bytes: u64, pattern: u32) -> &mut ListedCommands {
+        let at = self.words.len();
+        Command::FillPhysical { target_bus: 0, bytes, pattern }.encode(&mut self.words);
+        self.place(at, at + 1, target, true);
+        self
+    }
+
+    /// Renders the commands on a context. Returns how many of its buffers are queued and not done.
+    ///
+    /// # Errors
+    /// As of [`Context::render`].
+    pub fn render(&self, context: &Context) -> Result<u32, Refusal> {
+        context.render(self.words.clone(), self.allocations.clone(), self.places.clone())
+    }
+
+    /// The address at word `word` of the command that begins at word `command`.
+    fn place(&mut self, command: usize, word: usize, (allocation, offset): (&Allocation, u32), write: bool) {
+        let index = self.index_of(allocation, write);
+        // CAST: a command buffer is far below 4 GiB.
+        self.places.push(PatchLocationItem {
+            allocation_index: index,
+            slot_id: index,
+            driver_id: 0,
+            allocation_offset: offset,
+            patch_offset: word as u32 * 8,
+            split_offset: command as u32 * 8,
+        });
+    }
+
+    // spec: memory §7.2
+    fn index_of(&mut self, allocation: &Allocation, write: bool) -> u32 {
+        let handle = allocation.handle();
+        let found = self.allocations.iter().position(|item| item.allocation == handle);
+        let index = found.unwrap_or(self.allocations.len());
+        if found.is_none() {
+            self.allocations.push(AllocationListItem { allocation: handle, flags: AllocationListFlags::empty() });
+        }
+        if write {
+            self.allocations[index].flags |= AllocationListFlags::WRITE_OPERATION;
+        }
+        // CAST: a list is far below 2^32 entries.
+        index as u32
+    }
+}
