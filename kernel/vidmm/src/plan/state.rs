@@ -273,6 +273,16 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let mut victims = victims.into_iter().map(|(_, id)| id).filter(spared);
         loop {
             if let Some(run) = wish.take_contiguous(&mut trial, allocation.pages) {
+                // Who lies elsewhere was asked in vain: it loses nothing.
+                let meets = |frames: &PageRun| frames.first < run.end() && run.first < frames.end();
+                let asked = given.len();
+                given.retain(|victim| frames_in(self.mm, *victim, candidate).iter().any(meets));
+                if given.len() < asked {
+                    trial = room.trial.clone().unwrap_or_else(fresh);
+                    let needed = given.iter().flat_map(|victim| frames_in(self.mm, *victim, candidate));
+                    needed.for_each(|frames| trial.give(frames));
+                    trial.take_exact(run);
+                }
                 room.pages -= allocation.pages;
                 room.used += allocation.pages;
                 room.trial = Some(trial);

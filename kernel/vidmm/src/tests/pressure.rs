@@ -195,6 +195,24 @@ fn physically_accessed_content_is_contiguous_and_whole() {
 }
 
 #[test]
+fn for_a_contiguous_run_only_those_leave_who_lie_in_it() {
+    // spec: memory §8.1, memory §8.2
+    let (mut mm, _, device) = with_device(64);
+    let mut physical = info(20, &[VRAM]);
+    physical.flags = ddi::AllocationFlags::ACCESSED_PHYSICALLY;
+    let p = mm.create_allocation(device, physical).expect("rules are kept");
+    let parts = [10; 6].map(|pages| create(&mut mm, device, pages, &[VRAM]));
+    mm.make_resident(device, &parts).expect("they fit");
+    for part in [parts[0], parts[2], parts[3]] {
+        mm.evict(device, &[part], LAZY, &[]).expect("counted");
+    }
+    let work = mm.make_resident(device, &[p]).expect("two victims in a row");
+    use MoveKind::{Fill, PageOut};
+    assert_eq!(moves(&work), [(parts[2], PageOut, 10), (parts[3], PageOut, 10), (p, Fill, 20)]);
+    assert!(mm.make_resident(device, &[parts[0]]).expect("it is still there").is_none(), "it lost nothing");
+}
+
+#[test]
 fn content_without_partial_residency_leaves_as_a_whole() {
     // spec: memory §8.3
     let (mut mm, _, device) = with_device(64);
