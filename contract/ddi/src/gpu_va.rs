@@ -22,8 +22,16 @@ bitflags::bitflags! {
         const LARGE_PAGE_SUPPORTED = 1 << 6;
         /// Two leaf tables per entry.
         const DUAL_PTE_SUPPORTED = 1 << 7;
+        /// A large page may begin at any page of memory.
+        const ALLOW_NON_ALIGNED_LARGE_PAGE_ADDRESS = 1 << 8;
+        /// 64-KB pages in system memory.
+        const SYS_MEM_64KB_PAGE_SUPPORTED = 1 << 9;
         /// The TLB does not remember invalid entries: no flush from invalid to valid.
         const INVALID_TLB_ENTRIES_NOT_CACHED = 1 << 10;
+        /// Large pages in system memory.
+        const SYS_MEM_LARGE_PAGE_SUPPORTED = 1 << 11;
+        /// Page tables are cached.
+        const CACHED_PAGE_TABLES = 1 << 12;
     }
 }
 
@@ -81,6 +89,8 @@ bitflags::bitflags! {
         const READ_ONLY = 1 << 3;
         /// No execution.
         const NO_EXECUTE = 1 << 4;
+        /// Above the leaf: it names memory of the size that the lower table would cover.
+        const LARGE_PAGE = 1 << 10;
     }
 }
 

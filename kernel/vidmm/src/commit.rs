@@ -112,7 +112,7 @@ impl<F: Copy + Eq> VidMm<F> {
         batch.content.extend(first_content(allocation));
         batch.arrived.extend(added.first().and_then(|extent| allocation.came(segment, extent.frame)));
         for (first, count) in missing {
-            writer.show(&self.spaces, &self.allocations[id], id, None, first, count, batch);
+            writer.show(&mut self.spaces, &self.allocations[id], id, None, first, count, batch);
         }
         self.charge(id, Some(self.group_of(segment)));
         self.rerank(id);
@@ -147,7 +147,7 @@ impl<F: Copy + Eq> VidMm<F> {
             });
         }
         batch.content.extend(first_content(&mut self.allocations[id]));
-        writer.show(&self.spaces, &self.allocations[id], id, None, 0, pages, batch);
+        writer.show(&mut self.spaces, &self.allocations[id], id, None, 0, pages, batch);
         self.charge(id, Some(self.system_group()));
     }
 }

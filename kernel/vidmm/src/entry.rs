@@ -26,11 +26,14 @@ pub(crate) struct LeafEntry {
     /// The allocation behind the first entry, and the page of it.
     pub behind: Option<(KmdAllocation, u64)>,
     pub driver_protection: u64,
+    /// A large page may stand for it.
+    pub large_allowed: bool,
 }
 
 impl LeafEntry {
     /// Nothing there.
-    pub const INVALID: LeafEntry = LeafEntry { pte: Pte::INVALID, repeat: true, behind: None, driver_protection: 0 };
+    pub const INVALID: LeafEntry =
+        LeafEntry { pte: Pte::INVALID, repeat: true, behind: None, driver_protection: 0, large_allowed: false };
 
     /// What stands `pages` further on.
     pub fn advanced(self, pages: u64) -> LeafEntry {
@@ -52,6 +55,7 @@ struct Piece {
     protection: Protection,
     cacheable: bool,
     behind: Option<(KmdAllocation, u64)>,
+    large_allowed: bool,
 }
 
 /// Writes entries of mapped allocations into a batch.
@@ -66,7 +70,7 @@ impl EntryWriter {
     #[allow(clippy::too_many_arguments)] // A leaf; a struct for it would be named after its arguments.
     pub fn show<F: Copy + Eq>(
         self,
-        spaces: &Slab<SpaceId, Space>,
+        spaces: &mut Slab<SpaceId, Space>,
         allocation: &Allocation<F>,
         id: AllocationId,
         only: Option<(SpaceId, u64)>,
@@ -76,11 +80,13 @@ impl EntryWriter {
     ) {
         let pieces = resident_pieces(allocation, first, count);
         let cacheable = allocation.info.flags.contains(ddi::AllocationFlags::CACHED);
+        // spec: memory §4.5
+        let large_allowed = !allocation.info.flags.contains(ddi::AllocationFlags::DISABLE_LARGE_PAGE_MAPPING);
         for &(space, start) in &allocation.mappings {
             if only.is_some_and(|only| only != (space, start)) {
                 continue;
             }
-            let mapping = &spaces[space].mapped[&start];
+            let mapping = spaces[space].mapped[&start];
             let Shown::Allocation(shown, from) = mapping.shown else {
                 unreachable!("the mapping shows this allocation")
             };
@@ -96,6 +102,7 @@ impl EntryWriter {
                         protection: mapping.protection,
                         cacheable,
                         behind: Some((allocation.info.allocation, low)),
+                        large_allowed,
                     };
                     self.valid(spaces, space, piece, batch);
                 }
@@ -106,15 +113,15 @@ impl EntryWriter {
     /// Makes the entries of the allocation's pages `first..first + count` invalid in all its mappings.
     pub fn hide<F: Copy + Eq>(
         self,
-        spaces: &Slab<SpaceId, Space>,
+        spaces: &mut Slab<SpaceId, Space>,
         allocation: &Allocation<F>,
         first: u64,
         count: u64,
         batch: &mut Batch<F>,
     ) {
         for &(space, start) in &allocation.mappings {
-            let entry = &spaces[space];
-            let mapping = &entry.mapped[&start];
+            let entry = &mut spaces[space];
+            let mapping = entry.mapped[&start];
             let Shown::Allocation(_, from) = mapping.shown else { unreachable!("the mapping shows this allocation") };
             let (low, high) = (first.max(from), (first + count).min(from + mapping.pages));
             if low < high {
@@ -128,7 +135,7 @@ impl EntryWriter {
     /// Makes the entries of system pages or zeros valid.
     pub fn fixed<F: Copy + Eq>(
         self,
-        spaces: &Slab<SpaceId, Space>,
+        spaces: &mut Slab<SpaceId, Space>,
         space: SpaceId,
         first: u64,
         mapping: Mapping,
@@ -147,6 +154,7 @@ impl EntryWriter {
             protection: mapping.protection,
             cacheable: true,
             behind: None,
+            large_allowed: false,
         };
         self.valid(spaces, space, piece, batch);
     }
@@ -159,7 +167,7 @@ impl EntryWriter {
 
     fn zeros<F: Copy + Eq>(
         self,
-        spaces: &Slab<SpaceId, Space>,
+        spaces: &mut Slab<SpaceId, Space>,
         space: SpaceId,
         first: u64,
         count: u64,
@@ -173,13 +181,19 @@ impl EntryWriter {
             }
         };
         let entry = LeafEntry { pte, ..LeafEntry::INVALID };
-        let table = &spaces[space].table;
+        let table = &mut spaces[space].table;
         table.write(space, first, count, entry, &mut batch.entries);
         Hull::note(&mut batch.fresh, space, hull(table.root(), first, count));
     }
 
     /// Makes entries valid.
-    fn valid<F: Copy + Eq>(self, spaces: &Slab<SpaceId, Space>, space: SpaceId, piece: Piece, batch: &mut Batch<F>) {
+    fn valid<F: Copy + Eq>(
+        self,
+        spaces: &mut Slab<SpaceId, Space>,
+        space: SpaceId,
+        piece: Piece,
+        batch: &mut Batch<F>,
+    ) {
         let mut flags = PteFlags::VALID | self.flags_of(piece.protection);
         let cacheable = piece.segment.is_system() && piece.cacheable;
         if cacheable && self.flags.contains(GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED) {
@@ -191,8 +205,9 @@ impl EntryWriter {
             repeat: false,
             behind: piece.behind,
             driver_protection: piece.protection.driver,
+            large_allowed: piece.large_allowed,
         };
-        let table = &spaces[space].table;
+        let table = &mut spaces[space].table;
         table.write(space, piece.first, piece.pages, entry, &mut batch.entries);
         Hull::note(&mut batch.fresh, space, hull(table.root(), piece.first, piece.pages));
     }

@@ -187,10 +187,10 @@ impl<F: Copy + Eq> VidMm<F> {
                 allocation.unique.note(from, from + run.count.0, protection.driver);
                 if !matches!(allocation.placement, Placement::None) {
                     let only = Some((space, run.first));
-                    writer.show(&self.spaces, &self.allocations[id], id, only, from, run.count.0, batch);
+                    writer.show(&mut self.spaces, &self.allocations[id], id, only, from, run.count.0, batch);
                 }
             }
-            Shown::System(_) | Shown::Zero => writer.fixed(&self.spaces, space, run.first, mapping, batch),
+            Shown::System(_) | Shown::Zero => writer.fixed(&mut self.spaces, space, run.first, mapping, batch),
         }
         Ok(())
     }
@@ -351,7 +351,9 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let minimum = page_of(window.0.0.max(self.policy.va_start.0));
         let maximum = if window.1.is_null() { u64::MAX } else { page_of(window.1.0) };
-        let alignment = page_of(self.policy.va_alignment_bytes.max(unit)).max(1);
+        // spec: memory §4.5, a large page is aligned on both sides
+        let large = self.geometry.large_page().filter(|&large| pages >= large).unwrap_or(1);
+        let alignment = page_of(self.policy.va_alignment_bytes.max(unit)).max(large);
         self.spaces[space].find(pages, minimum, maximum, alignment).ok_or(MapError::NoRoom)
     }
 

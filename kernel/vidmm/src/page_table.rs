@@ -5,20 +5,25 @@
 //! of levels with any index bits (memory §4.3) is one piece of code. A table is made when a range below it is mapped,
 //! all its entries invalid, and freed when the last such range is gone (memory §4.6), at the root excepted.
 
+mod large;
+
 use std::collections::BTreeMap;
 
-use ddi::{PageTableLevelDesc, Pte, PteFlags};
+use ddi::{GpuMmuFlags, PageTableLevelDesc, Pte, PteFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress};
 
 use crate::entry::LeafEntry;
 use crate::paging::Operation;
 use crate::slab::SpaceId;
+use large::LargePages;
+
 use crate::tables::{OutOfTables, TableFrames};
 
 /// How addresses are cut into indices.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
     levels: Vec<Level>,
+    large: LargePages,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +39,7 @@ struct Level {
 
 impl Geometry {
     /// From checked descriptions.
-    pub fn new(descriptions: &[PageTableLevelDesc]) -> Self {
+    pub fn new(descriptions: &[PageTableLevelDesc], flags: GpuMmuFlags) -> Self {
         let mut shift = 0;
         let level = |description: &PageTableLevelDesc| {
             let entry_shift = shift;
@@ -46,7 +51,7 @@ impl Geometry {
                 alignment_pages: (u64::from(description.alignment_bytes) / PAGE_BYTES).max(1),
             }
         };
-        Geometry { levels: descriptions.iter().map(level).collect() }
+        Geometry { levels: descriptions.iter().map(level).collect(), large: LargePages::new(flags) }
     }
 
     /// Number of the root's level.
@@ -70,6 +75,8 @@ struct Table {
     address: PhysicalAddress,
     /// Leaf: mapped pages. Above: tables below.
     used: u64,
+    /// Leaf: the entry above names memory, beginning with this entry's, instead of this table.
+    large: Option<LeafEntry>,
 }
 
 /// The tables of one space.
@@ -86,7 +93,7 @@ impl PageTable {
         let level = geometry.levels[geometry.root_level()];
         let root = frames.take(level.table_pages, level.alignment_pages).ok_or(OutOfTables)?;
         let mut levels = vec![BTreeMap::new(); geometry.levels.len()];
-        levels[geometry.root_level()].insert(0, Table { address: root, used: 0 });
+        levels[geometry.root_level()].insert(0, Table { address: root, used: 0, large: None });
         Ok(PageTable { geometry: geometry.clone(), levels, root })
     }
 
@@ -131,7 +138,7 @@ impl PageTable {
         }
         let mut operations = Vec::with_capacity(absent.len() * 2);
         for (&(number, prefix), address) in absent.iter().zip(taken) {
-            self.levels[number].insert(prefix, Table { address, used: 0 });
+            self.levels[number].insert(prefix, Table { address, used: 0, large: None });
             operations.push(self.fresh(space, number, prefix));
             let entry = Pte { flags: PteFlags::VALID, address };
             operations.push(self.parent_entry(space, number, prefix, entry));
@@ -172,8 +179,16 @@ impl PageTable {
         }
     }
 
-    /// Writes the entries of `count` covered pages from page `first`. One operation per leaf table.
-    pub fn write(&self, space: SpaceId, first: u64, count: u64, entry: LeafEntry, operations: &mut Vec<Operation>) {
+    /// Writes the entries of `count` covered pages from page `first`, none of them under a large page. One operation per
+    /// leaf table.
+    pub fn write_small(
+        &self,
+        space: SpaceId,
+        first: u64,
+        count: u64,
+        entry: LeafEntry,
+        operations: &mut Vec<Operation>,
+    ) {
         let shift = self.geometry.levels[0].table_shift;
         let (mut page, end, mut next) = (first, first + count, entry);
         while page < end {

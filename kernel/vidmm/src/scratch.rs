@@ -74,7 +74,7 @@ impl<F: Copy + Eq> VidMm<F> {
             // The CPU may have written them through its caches.
             flags.set(PteFlags::CACHE_COHERENT, segment.is_system() && snoops);
             let entry = LeafEntry { pte: Pte { flags, address }, repeat: false, ..LeafEntry::INVALID };
-            table.write(space, at, run.count.0, entry, &mut operations);
+            table.write_small(space, at, run.count.0, entry, &mut operations);
             at += run.count.0;
         }
         operations
@@ -84,7 +84,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn scratch_clear(&self, space: SpaceId, window: GpuVa, pages: Pages) -> Vec<Operation> {
         let mut operations = Vec::new();
         let table = &self.spaces[space].table;
-        table.write(space, window.0 / PAGE_BYTES, pages.0, LeafEntry::INVALID, &mut operations);
+        table.write_small(space, window.0 / PAGE_BYTES, pages.0, LeafEntry::INVALID, &mut operations);
         operations
     }
 

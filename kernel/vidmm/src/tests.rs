@@ -6,6 +6,7 @@ mod budget;
 mod creation;
 mod failures;
 mod kit;
+mod large;
 mod leaving;
 mod locking;
 mod model;

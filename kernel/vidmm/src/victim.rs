@@ -119,7 +119,7 @@ impl<F: Copy + Eq> VidMm<F> {
             allocation.placement = Placement::None;
         }
         for (first, count) in ranges {
-            writer.hide(&self.spaces, &self.allocations[id], first, count, batch);
+            writer.hide(&mut self.spaces, &self.allocations[id], first, count, batch);
         }
         if listed {
             self.note_loss(id);
@@ -147,7 +147,7 @@ impl<F: Copy + Eq> VidMm<F> {
         allocation.last_work = batch.serial;
         let (pages, kmd_allocation) = (allocation.pages, allocation.info.allocation);
         let device = Some(allocation.owner);
-        self.writer().hide(&self.spaces, &self.allocations[id], 0, pages, batch);
+        self.writer().hide(&mut self.spaces, &self.allocations[id], 0, pages, batch);
         if let Some(run) = aperture {
             let place =
                 self.segments.iter_mut().find(|segment| segment.is_aperture()).expect("it lies behind an aperture");

@@ -119,7 +119,7 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(VidMm {
             policy,
             mmu,
-            geometry: Geometry::new(levels),
+            geometry: Geometry::new(levels, mmu.flags),
             host_apertures: crate::host_aperture::open(&segments),
             segments,
             model: layout.model,

@@ -255,6 +255,11 @@ impl Machine {
             if level == 0 {
                 return Some(entry);
             }
+            if entry.flags.contains(PteFlags::LARGE_PAGE) {
+                let within = address.0 & ((1 << shift) - 1) & !(PAGE_BYTES - 1);
+                let place = PhysicalAddress { offset: entry.address.offset + within, ..entry.address };
+                return Some(Pte { flags: entry.flags - PteFlags::LARGE_PAGE, address: place });
+            }
             table = entry.address;
         }
         unreachable!("there are levels")
