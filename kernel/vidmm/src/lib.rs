@@ -25,6 +25,7 @@
 
 mod allocation;
 mod budget;
+mod coherency;
 mod commit;
 mod context;
 mod entry;
@@ -66,6 +67,7 @@ mod vidmm;
 
 pub use allocation::{AllocationError, Origin, cut as cut_pages};
 pub use budget::{BudgetChange, ProcessPriority, ReservationError};
+pub use coherency::{CoherencyTracker, Maintenance};
 pub use host_aperture::{WindowMap, WindowPages};
 pub use list::{Reference, ReferenceError};
 pub use lock::{LockError, LockPlan};

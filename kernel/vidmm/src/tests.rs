@@ -16,6 +16,7 @@ mod packing;
 mod pressure;
 mod protection;
 mod reservations;
+mod rules;
 mod segments;
 mod shares;
 mod start;

@@ -131,7 +131,10 @@ impl SoftGpuKmd {
         }
         // Its alignment was chosen when it was created.
         let page_bytes = self.config.segment_page_bytes;
-        if changes_set && update.supported_segments.0 & local.0 != 0 && known.alignment_bytes % page_bytes != 0 {
+        if changes_set
+            && update.supported_segments.0 & local.0 != 0
+            && !known.alignment_bytes.is_multiple_of(page_bytes)
+        {
             return Err(DriverStatus::InvalidParameter(
                 "made for system memory, its alignment does not suit local memory",
             ));

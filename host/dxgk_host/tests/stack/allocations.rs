@@ -139,7 +139,9 @@ fn two_processes_share_an_allocation_truly_and_longer_than_its_creator() {
     let va = |client: &Client, resource: &Resource| pin(client, &resource.allocations()[0], 16);
     let (here, there) = (va(&ours, &made), va(&theirs, &opened));
     let seed = pattern::seed(7, 7);
-    ours.run(|commands| drop(commands.pattern(here, 65536, seed)));
+    ours.run(|commands| {
+        commands.pattern(here, 65536, seed);
+    });
     // Only its creator may lock a shared allocation.
     let lock = |client: &Client, resource: &Resource| {
         let (device, allocation) = (client.gpu.device().handle(), resource.allocations()[0].handle());
@@ -149,7 +151,9 @@ fn two_processes_share_an_allocation_truly_and_longer_than_its_creator() {
     made.destroy(DestroyFlags::empty()).unwrap();
     drop(ours);
     let report = theirs.pinned(SurfaceKind::System, 4096);
-    theirs.run(|commands| drop(commands.check(there, 65536, seed, report.va(), 1)));
+    theirs.run(|commands| {
+        commands.check(there, 65536, seed, report.va(), 1);
+    });
     assert_eq!(report.lock().unwrap().read_word(0), 0, "the same bytes, after its creator has gone");
     drop(opened);
     assert_eq!(
@@ -217,7 +221,9 @@ fn destruction_waits_for_what_was_queued_unless_told_otherwise() {
     let busy = |client: &mut Client| {
         let surface = client.pinned(SurfaceKind::Local, 4 * MIB);
         let mut commands = softgpu_umd::Commands::new();
-        (0..64).for_each(|_| drop(commands.touch(surface.va(), 4 * MIB, true)));
+        (0..64).for_each(|_| {
+            commands.touch(surface.va(), 4 * MIB, true);
+        });
         (client.stream.submit(&client.gpu, &[], &commands).unwrap(), surface)
     };
     // By default: the call returns, the allocation stays until the commands are done, and the commands succeed.
@@ -349,9 +355,13 @@ fn an_allocation_over_a_section_shows_its_bytes() {
     let made = over(PAGE_BYTES, 2 * PAGE_BYTES).unwrap();
     let va = pin(&client, &made.allocations()[0], 2);
     let target = client.pinned(SurfaceKind::System, 4096);
-    client.run(|commands| drop(commands.copy(va, target.va(), 8)));
+    client.run(|commands| {
+        commands.copy(va, target.va(), 8);
+    });
     assert_eq!(target.lock().unwrap().read_word(0), 77, "the GPU reads the caller's memory");
-    client.run(|commands| drop(commands.fill(va, 8, 5)));
+    client.run(|commands| {
+        commands.fill(va, 8, 5);
+    });
     assert_eq!(section.bytes().read_word(PAGE_BYTES), 5 << 32 | 5, "and writes it");
     assert_eq!(status(Section::create(client.gpu.adapter(), 4095)), NtStatus::INVALID_PARAMETER);
 }

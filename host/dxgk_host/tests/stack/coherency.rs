@@ -72,12 +72,16 @@ impl Stage {
 
     fn gpu_writes(&mut self, bytes: u64, value: u32) {
         let va = self.va;
-        self.client.run(|commands| drop(commands.fill(va, bytes, value)));
+        self.client.run(|commands| {
+            commands.fill(va, bytes, value);
+        });
     }
 
     fn gpu_reads(&mut self) -> u32 {
         let (from, to) = (self.va, self.plain.va());
-        self.client.run(|commands| drop(commands.copy(from, to, 8)));
+        self.client.run(|commands| {
+            commands.copy(from, to, 8);
+        });
         self.plain.lock().unwrap().read_word(0) as u32
     }
 
@@ -183,9 +187,13 @@ fn the_kernel_maintains_what_it_moves_itself() {
     client.gpu.device().wait(&[(paging.fence(), paging_fence_value)]).unwrap();
     let plain = client.pinned(SurfaceKind::System, BYTES);
     let to = plain.va();
-    client.run(|commands| drop(commands.copy(va, to, 8)));
+    client.run(|commands| {
+        commands.copy(va, to, 8);
+    });
     assert_eq!(plain.lock().unwrap().read_word(0), 11);
     // Written by the GPU, copied out for a lock: the CPU sees it.
-    client.run(|commands| drop(commands.fill(va, BYTES, 12)));
+    client.run(|commands| {
+        commands.fill(va, BYTES, 12);
+    });
     assert_eq!(allocation.lock().unwrap().read_word(0) as u32, 12);
 }

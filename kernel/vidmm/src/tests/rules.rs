@@ -1,0 +1,201 @@
+//! The rules of a new allocation, one after the other: flags by generation, sets, primaries, memory that exists, pinned
+//! ones, sharing.
+
+use ddi::{AllocationFlags as F, AllocationFlags2, AllocationInfo, DriverModel, SegmentFlags, SegmentPreference};
+use wddm_types::{GpuVa, PageRun, Pages, SegmentSet};
+
+use super::world::*;
+use crate::allocation::{AllocationError, Origin, check};
+use crate::{EvictFlags, Location, MakeResidentError, MapRequest, Protection};
+
+fn verdict(info: AllocationInfo, primary: bool, model: DriverModel) -> Result<u64, AllocationError> {
+    let mm = adapter(64, SegmentFlags::CPU_VISIBLE);
+    let origin = Origin { primary, existing: None };
+    check(info, &origin, model, mm.segments()).map(|(_, pages)| pages)
+}
+
+fn both(flags: F) -> AllocationInfo {
+    let info = info(4, &[VRAM, APERTURE]);
+    AllocationInfo { flags, read_segments: info.supported_segments, ..info }
+}
+
+#[test]
+fn every_flag_has_its_answer_in_each_generation() {
+    // spec: memory §2.2
+    use AllocationError::{ExistingMemory, Flags, NotBuilt};
+    let unbuilt = |result: Result<u64, AllocationError>| matches!(result, Err(NotBuilt(_)));
+    for bit in 0..32 {
+        let flags = F::from_bits_retain(1 << bit);
+        let visible = flags | F::CPU_VISIBLE;
+        for (model, primary) in [(DriverModel::Wddm1, false), (DriverModel::Wddm2, false), (DriverModel::Wddm2, true)] {
+            let first = model == DriverModel::Wddm1;
+            let alone = verdict(both(flags), primary, model);
+            let seen = verdict(both(visible), primary, model);
+            let name = format!("bit {bit}, {model:?}, primary {primary}");
+            match bit {
+                // CpuVisible, Protected, FromEndOfSegment, bit 7, Overlay, Capture, AccessedPhysically, on demand
+                0 | 6 | 7 | 8 | 9 | 15 | 18 => assert_eq!(alone, Ok(4), "{name}"),
+                1 | 2 if primary => assert_eq!((alone, seen), (Err(Flags), Err(Flags)), "{name}"),
+                1 => assert!(alone == Err(Flags) && unbuilt(seen), "{name}: needs CpuVisible; a copy beside memory"),
+                2 => assert_eq!((alone, seen), (Err(Flags), Ok(4)), "{name}: needs CpuVisible"),
+                3..=5 if primary => assert_eq!(alone, Err(Flags), "{name}"),
+                3 => assert_eq!(alone, Ok(4), "{name}"),
+                4 => assert_eq!(alone, Err(ExistingMemory), "{name}"),
+                5 => assert!(unbuilt(alone), "{name}"),
+                10 if first => assert_eq!(alone, Err(Flags), "{name}: primaries only"),
+                11 if first => assert!(unbuilt(alone), "{name}"),
+                12 | 13 if first => assert_eq!(alone, Ok(4), "{name}: one GPU is its own link"),
+                10 => assert!(unbuilt(alone), "{name}"),
+                11 | 12 => assert_eq!(alone, Err(Flags), "{name}: reserved"),
+                13 => assert_eq!(alone, Ok(4), "{name}: the kernel asks for the driver's capability"),
+                14 => assert!(alone == Err(Flags), "{name}: a history buffer is CPU-visible"),
+                16 => assert_eq!(alone, Err(Flags), "{name}: needs AccessedPhysically"),
+                17 => assert!(unbuilt(alone), "{name}"),
+                _ => assert_eq!(alone, Err(Flags), "{name}: reserved"),
+            }
+        }
+    }
+    let alternate = both(F::USE_ALTERNATE_VA);
+    assert_eq!(verdict(alternate, true, DriverModel::Wddm1), Ok(4), "a primary of the first generation");
+    let history = F::HISTORY_BUFFER | F::CPU_VISIBLE;
+    assert_eq!(verdict(both(history), false, DriverModel::Wddm2), Ok(4));
+    assert_eq!(verdict(both(history | F::FROM_END_OF_SEGMENT), false, DriverModel::Wddm2), Err(Flags), "no others");
+}
+
+#[test]
+fn the_second_flags_have_theirs() {
+    // spec: memory §2.2
+    for bit in 0..32 {
+        let flags2 = AllocationFlags2::from_bits_retain(1 << bit);
+        let info = AllocationInfo { flags2, ..both(F::empty()) };
+        let second = verdict(info, false, DriverModel::Wddm2);
+        match bit {
+            0 => assert!(matches!(second, Err(AllocationError::NotBuilt(_)))),
+            1..=5 => assert_eq!(second, Ok(4), "bit {bit}"),
+            _ => assert_eq!(second, Err(AllocationError::Flags), "bit {bit}: reserved"),
+        }
+        assert_eq!(
+            verdict(info, false, DriverModel::Wddm1),
+            Err(AllocationError::Flags),
+            "bit {bit}: from WDDM 3.0 on"
+        );
+    }
+}
+
+#[test]
+fn read_and_write_sets_count_by_generation() {
+    // spec: memory §2.1
+    let mm = adapter(64, SegmentFlags::CPU_VISIBLE);
+    let effective = |read: SegmentSet, model| {
+        let base =
+            AllocationInfo { read_segments: read, preferred_segment: SegmentPreference::NONE, ..both(F::empty()) };
+        check(base, &Origin::default(), model, mm.segments()).map(|(info, _)| info.supported_segments)
+    };
+    let write = both(F::empty()).supported_segments;
+    assert_eq!(effective(set(&[VRAM]), DriverModel::Wddm2), Ok(write), "the read set is ignored");
+    assert_eq!(effective(set(&[VRAM]), DriverModel::Wddm1), Ok(set(&[VRAM])), "what is read and written");
+    assert_eq!(effective(SegmentSet::NONE, DriverModel::Wddm1), Ok(write));
+}
+
+#[test]
+fn sizes_and_sets_that_cannot_be_are_refused() {
+    // spec: memory §2.1, memory §2.6
+    let base = both(F::empty());
+    let small = AllocationInfo { pitch_aligned_size_bytes: base.size_bytes - 1, ..base };
+    assert_eq!(verdict(small, false, DriverModel::Wddm2), Err(AllocationError::PitchAlignedSize));
+    let large = AllocationInfo { pitch_aligned_size_bytes: base.size_bytes, ..base };
+    assert_eq!(verdict(large, false, DriverModel::Wddm2), Ok(4));
+    let elsewhere = AllocationInfo { physical_adapter: 1, ..base };
+    assert_eq!(verdict(elsewhere, false, DriverModel::Wddm2), Err(AllocationError::PhysicalAdapter));
+}
+
+#[test]
+fn a_primary_lies_where_the_cpu_reaches() {
+    // spec: memory §2.7
+    let unseen = adapter(64, SegmentFlags::empty());
+    let primary = Origin { primary: true, existing: None };
+    let on = |preferred: &[wddm_types::SegmentId]| {
+        let info = AllocationInfo { preferred_segment: SegmentPreference::of(preferred), ..both(F::empty()) };
+        check(info, &primary, DriverModel::Wddm2, unseen.segments()).map(drop)
+    };
+    assert_eq!(on(&[VRAM]), Err(AllocationError::PrimaryNotVisible(VRAM)));
+    assert_eq!(on(&[]), Err(AllocationError::PrimaryNotVisible(VRAM)), "without preferences the whole set counts");
+    assert_eq!(on(&[APERTURE]), Ok(()));
+    assert_eq!(verdict(both(F::empty()), true, DriverModel::Wddm2), Ok(4), "where all is seen");
+}
+
+#[test]
+fn memory_that_exists_is_the_backing_store_and_stays_its_owners() {
+    // spec: memory §2.2
+    let (mut mm, _, device) = with_device(64);
+    let before = mm.free_system_pages();
+    let pages = mm.allocate_scattered(4).expect("they are free");
+    let flags = F::EXISTING_SYS_MEM;
+    let over = |runs: Vec<PageRun>| Origin { primary: false, existing: Some(runs) };
+    let info = AllocationInfo { flags, ..info(4, &[APERTURE]) };
+    assert_eq!(mm.create_allocation(device, info), Err(AllocationError::ExistingMemory), "the caller gave none");
+    let short = vec![PageRun { first: pages[0].first, count: Pages(3) }];
+    assert_eq!(mm.create_allocation_from(device, info, over(short)), Err(AllocationError::ExistingMemory));
+    let plain = AllocationInfo { flags: F::empty(), ..info };
+    let undeclared = mm.create_allocation_from(device, plain, over(pages.clone()));
+    assert_eq!(undeclared, Err(AllocationError::ExistingMemory), "the driver did not say so");
+    let id = mm.create_allocation_from(device, info, over(pages.clone())).expect("four pages");
+    assert_eq!(mm.backing(id), pages);
+    assert!(mm.pages_to_clear(id).is_empty(), "its bytes are the caller's");
+    mm.destroy_allocation(id, &[]);
+    assert_eq!(mm.free_system_pages(), before - Pages(4), "they are not VidMm's to free");
+    pages.into_iter().for_each(|run| mm.free_system(run));
+    assert_eq!(mm.free_system_pages(), before);
+}
+
+#[test]
+fn an_overlay_stays_where_it_is_whatever_lists_say() {
+    // spec: memory §2.2, bits 8 and 9; memory §8.2
+    for flag in [F::OVERLAY, F::CAPTURE] {
+        let (mut mm, _, device) = with_device(64);
+        let info = AllocationInfo { flags: flag, ..info(40, &[VRAM]) };
+        let pinned = mm.create_allocation(device, info).expect("it fits");
+        mm.make_resident(device, &[pinned]).expect("room");
+        mm.evict(device, &[pinned], EvictFlags::default(), &[]).expect("it is on the list");
+        assert_eq!(mm.location(pinned), Location::Memory, "evicted by its owner, and still there");
+        let other = create(&mut mm, device, 40, &[VRAM]);
+        let refused = mm.make_resident(device, &[other]);
+        assert!(matches!(refused, Err(MakeResidentError::OutOfMemory { .. })), "it is nobody's victim");
+        assert!(mm.destroy_allocation(pinned, &[]).is_some());
+        mm.make_resident(device, &[other]).expect("its room is free again");
+    }
+}
+
+#[test]
+fn who_leaves_a_shared_allocation_takes_counts_and_addresses_along() {
+    // spec: memory §2.7, memory §10.1
+    let (mut mm, space, first) = with_device(64);
+    let (other_space, _) = mm.create_space(crate::SpaceKind::Process).expect("tables");
+    let second = mm.create_device(other_space);
+    let shared = create(&mut mm, first, 8, &[VRAM]);
+    let free = mm.free_system_pages();
+    for device in [first, second] {
+        mm.make_resident(device, &[shared]).expect("room");
+    }
+    assert_eq!(mm.free_system_pages(), free, "one backing store for both");
+    let target = crate::Target::Allocation { allocation: shared, offset_pages: Pages(0) };
+    for space in [space, other_space] {
+        let request = MapRequest {
+            target,
+            size_pages: Pages(8),
+            base: None,
+            minimum: GpuVa::NULL,
+            maximum: GpuVa::NULL,
+            protection: Protection::READ_WRITE,
+        };
+        mm.map_gpu_va(space, request).expect("addresses");
+    }
+    let mapped = |mm: &Mm, space| mm.allocations[shared].mappings.iter().filter(|(of, _)| *of == space).count();
+    mm.leave_allocation(shared, first, second, true);
+    assert_eq!((mm.count(first, shared), mm.count(second, shared)), (0, 1));
+    assert_eq!((mapped(&mm, space), mapped(&mm, other_space)), (0, 1));
+    assert!(mm.is_resident(shared), "the other's list holds it");
+    mm.destroy_device(first, &[]);
+    mm.destroy_allocation(shared, &[]);
+    mm.destroy_device(second, &[]);
+}
