@@ -83,7 +83,8 @@ impl FramePool {
             capacity: run.count.0,
         };
         if !run.count.is_zero() {
-            pool.add(run.first, run.count.0);
+            pool.free = 0;
+            pool.give(run);
         }
         pool
     }
@@ -158,35 +159,32 @@ impl FramePool {
         assert!(count > 0 && self.whole.first <= first && end <= self.whole.end(), "a run has pages of the pool");
         let before = self.boundaries.get(first);
         let behind = self.boundaries.get(end);
-        match (before != NONE, behind != NONE) {
-            (false, false) => self.add(first, count),
-            (true, false) => {
-                let joined = self.bins.get(before);
-                assert_eq!(joined.end(), first, "a page is given back once");
-                self.boundaries.remove(first);
-                self.boundaries.set(end, before);
-                self.bins.resize(before, joined.first, joined.count + count);
-            }
-            (false, true) => {
-                let joined = self.bins.get(behind);
-                assert_eq!(joined.first, end, "a page is given back once");
-                self.boundaries.remove(end);
-                self.boundaries.set(first, behind);
-                self.bins.resize(behind, first, joined.count + count);
-                self.note(end);
-                self.note(first);
-            }
-            (true, true) => {
-                let (left, right) = (self.bins.get(before), self.bins.get(behind));
-                assert!(left.end() == first && right.first == end, "a page is given back once");
-                self.boundaries.remove(first);
-                self.boundaries.remove(end);
-                self.boundaries.set(right.end(), before);
-                self.bins.remove(behind);
-                self.bins.resize(before, left.first, left.count + count + right.count);
-                self.note(end);
-            }
+        let (mut joined_first, mut joined_end, mut joined) = (first, end, before);
+        if before != NONE {
+            let free = self.bins.leave(before);
+            assert_eq!(free.end(), first, "a page is given back once");
+            self.boundaries.remove(first);
+            joined_first = free.first;
+        } else {
+            self.note(first);
         }
+        if behind != NONE {
+            let free = self.bins.leave(behind);
+            assert_eq!(free.first, end, "a page is given back once");
+            self.boundaries.remove(end);
+            self.note(end);
+            joined_end = free.end();
+            if before == NONE {
+                joined = behind;
+            } else {
+                self.bins.forget(behind);
+            }
+        } else if before == NONE {
+            joined = self.bins.number();
+        }
+        self.boundaries.set(joined_first, joined);
+        self.boundaries.set(joined_end, joined);
+        self.bins.enter(joined, joined_first, joined_end - joined_first);
         self.free += count;
         assert!(self.free <= self.capacity, "no more is free than there is");
         if let Some(cleared) = &mut self.cleared {
@@ -280,48 +278,33 @@ impl FramePool {
     /// Takes pages out of a free run.
     #[inline(always)]
     fn cut(&mut self, found: u32, at: u64, pages: u64) {
-        let free = self.bins.get(found);
-        let (before, behind) = (at - free.first, free.end() - (at + pages));
-        match (before > 0, behind > 0) {
-            (false, false) => {
-                self.boundaries.remove(free.first);
-                self.boundaries.remove(free.end());
-                self.bins.remove(found);
-                self.note(free.first);
-            }
-            (false, true) => {
-                self.boundaries.remove(free.first);
-                self.boundaries.set(at + pages, found);
-                self.bins.resize(found, at + pages, behind);
-                self.note(free.first);
-                self.note(at + pages);
-            }
-            (true, false) => {
-                self.boundaries.remove(free.end());
-                self.boundaries.set(at, found);
-                self.bins.resize(found, free.first, before);
-            }
-            (true, true) => {
-                self.boundaries.set(at, found);
-                self.bins.resize(found, free.first, before);
-                let rest = self.bins.add(at + pages, behind);
-                self.boundaries.set(at + pages, rest);
-                self.boundaries.set(free.end(), rest);
-                self.note(at + pages);
+        let free = self.bins.leave(found);
+        let end = at + pages;
+        let (keeps_front, keeps_back) = (at > free.first, end < free.end());
+        // The front stays under its own first page, or that is nobody's any more.
+        if keeps_front {
+            self.boundaries.set(at, found);
+            self.bins.enter(found, free.first, at - free.first);
+        } else {
+            self.boundaries.remove(free.first);
+            self.note(free.first);
+        }
+        if keeps_back {
+            let rest = if keeps_front { self.bins.number() } else { found };
+            self.boundaries.set(end, rest);
+            self.boundaries.set(free.end(), rest);
+            self.bins.enter(rest, end, free.end() - end);
+            self.note(end);
+        } else {
+            self.boundaries.remove(free.end());
+            if !keeps_front {
+                self.bins.forget(found);
             }
         }
         self.free -= pages;
         if let Some(cleared) = &mut self.cleared {
             cleared.taken(run(at, pages));
         }
-    }
-
-    #[inline(always)]
-    fn add(&mut self, first: u64, count: u64) {
-        let added = self.bins.add(first, count);
-        self.boundaries.set(first, added);
-        self.boundaries.set(first + count, added);
-        self.note(first);
     }
 
     #[inline(always)]

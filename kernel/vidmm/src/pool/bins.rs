@@ -88,40 +88,42 @@ impl Bins {
         self.runs.iter().enumerate().filter(|(_, run)| run.count > 0).map(|(number, run)| (number as u32, *run))
     }
 
-    /// A new run; answers its number.
-    #[inline]
-    pub fn add(&mut self, first: u64, count: u64) -> u32 {
-        let fresh = FreeRun { first, count, before: NONE, next: NONE };
-        let run = if self.unused == NONE {
-            let number = u32::try_from(self.runs.len()).ok().filter(|number| *number != NONE);
-            self.runs.push(fresh);
-            number.expect("fewer free runs than numbers")
-        } else {
+    /// A number for a run without pages.
+    #[inline(always)]
+    pub fn number(&mut self) -> u32 {
+        self.len += 1;
+        if self.unused != NONE {
             let run = self.unused;
             self.unused = self.runs[run as usize].next;
-            self.runs[run as usize] = fresh;
-            run
-        };
-        self.len += 1;
-        self.link(run);
-        run
+            return run;
+        }
+        let number = u32::try_from(self.runs.len()).ok().filter(|number| *number != NONE);
+        self.runs.push(FreeRun { first: 0, count: 0, before: NONE, next: NONE });
+        number.expect("fewer free runs than numbers")
     }
 
+    /// The number is not needed any more; its run has left its bin.
     #[inline(always)]
-    pub fn remove(&mut self, run: u32) {
-        self.unlink(run);
+    pub fn forget(&mut self, run: u32) {
         self.runs[run as usize] = FreeRun { first: 0, count: 0, before: NONE, next: self.unused };
         self.unused = run;
         self.len -= 1;
     }
 
-    /// Gives a run other pages.
+    /// Gives a run that is in no bin its pages, and puts it into the bin for them.
     #[inline(always)]
-    pub fn resize(&mut self, run: u32, first: u64, count: u64) {
-        self.unlink(run);
-        let resized = &mut self.runs[run as usize];
-        (resized.first, resized.count) = (first, count);
+    pub fn enter(&mut self, run: u32, first: u64, count: u64) {
+        let entering = &mut self.runs[run as usize];
+        (entering.first, entering.count) = (first, count);
         self.link(run);
+    }
+
+    /// Takes a run out of its bin; answers with what it was.
+    #[inline(always)]
+    pub fn leave(&mut self, run: u32) -> FreeRun {
+        let free = self.get(run);
+        self.unlink(run);
+        free
     }
 
     /// The shortest run of at least `pages`, the lowest of equals, as far as a shared bin is looked through.
