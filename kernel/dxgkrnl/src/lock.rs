@@ -15,7 +15,6 @@ impl Adapter {
     /// `D3DKMTLock2`.
     // spec: memory §6.3
     pub fn lock2(&mut self, cx: &mut Cx<'_>, token: Token, number: u64, flags: u32) -> Result<Answer, Refusal> {
-        // seed: M45
         if flags != 0 {
             return Err(invalid(format!("Lock2 flags {flags:#x}: all bits are reserved")));
         }

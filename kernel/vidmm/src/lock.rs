@@ -3,7 +3,7 @@
 //!
 //! # A locked allocation moves
 //! Its address stays, the medium behind it changes. Any work that changes the medium of a locked allocation says so with a
-//! [`Rotation`]: before its first operation the CPU's mapping is write-protected, after its last one the new medium is
+//! [`Rotation`](crate::Rotation): before its first operation the CPU's mapping is write-protected, after its last one the new medium is
 //! shown. In between the CPU reads the old one, and whoever writes waits. So no write is lost, and the mover needs no
 //! help of the program. Where content is locked it is never taken for clean: the CPU writes and says so to nobody.
 //!
@@ -11,13 +11,14 @@
 //! while not resident with no aperture supported) is committed to system memory if it can, and not at all otherwise.
 
 pub(crate) mod rules;
+mod view;
 
 use ddi::{AllocationFlags, SegmentFlags};
-use wddm_types::{CpuPlace, CpuRun, FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
+use wddm_types::{CpuRun, FencePoint, PAGE_BYTES, PageRun, SegmentId};
 
-use crate::allocation::{Allocation, Placement};
+use crate::allocation::Placement;
 use crate::host_aperture::{WindowMap, WindowPages};
-use crate::paging::{Batch, Cause, Rotation, Work, merge_points};
+use crate::paging::{Batch, Cause, Work, merge_points};
 use crate::slab::{AllocationId, DeviceId};
 use crate::vidmm::VidMm;
 use rules::{Medium, Ruling, Subject};
@@ -164,7 +165,7 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(self.plan_of(id, work, None, clear))
     }
 
-    /// The driver has unmapped window pages that a [`Rotation`] named.
+    /// The driver has unmapped window pages that a [`Rotation`](crate::Rotation) named.
     pub fn window_unmapped(&mut self, pages: &WindowPages) {
         let window = self.host_apertures.get_mut(&pages.segment).expect("pages of a window");
         window.unmapped(&pages.pages);
@@ -206,37 +207,6 @@ impl<F: Copy + Eq> VidMm<F> {
             && !flags.contains(AllocationFlags::CACHED)
             && self.medium_of(segment) == Medium::Bar
             && !allocation.locks.confined
-    }
-
-    /// The changes of medium that a batch means for the CPU.
-    pub(crate) fn rotations(&mut self, batch: &mut Batch<F>) -> Vec<Rotation> {
-        let mut rotations = Vec::new();
-        for id in std::mem::take(&mut batch.locked) {
-            let runs = self.cpu_runs(id);
-            let unmap = batch.unmap_locked.remove(&id);
-            if runs != self.allocations[id].locks.runs {
-                self.allocations[id].locks.runs.clone_from(&runs);
-                rotations.push(Rotation { allocation: id, runs, unmap });
-            } else {
-                assert!(unmap.is_none(), "content that leaves its window is seen elsewhere");
-            }
-        }
-        rotations
-    }
-
-    /// Ends the window of content that moves: at once when nobody sees it, with the rotation otherwise.
-    // spec: memory §6.6, the unmap precedes the reuse of the memory pages
-    pub(crate) fn leave_window(&mut self, id: AllocationId, batch: &mut Batch<F>) {
-        if self.allocations[id].locks.count > 0 {
-            batch.locked.insert(id);
-            if let Some(pages) = self.end_window(id) {
-                batch.unmap_locked.insert(id, pages);
-            }
-        } else if let Some(pages) = self.end_window(id) {
-            // Whoever takes the work unmaps these before anything else happens.
-            self.window_unmapped(&pages);
-            batch.unmap.push(pages);
-        }
     }
 
     fn rule_for(&self, id: AllocationId, window: bool) -> Result<Ruling, LockError> {
@@ -331,25 +301,6 @@ impl<F: Copy + Eq> VidMm<F> {
         self.host_apertures.values_mut().for_each(|window| window.keep(id));
     }
 
-    /// What the CPU is about to see in system memory and nobody wrote yet; it counts as written from now on.
-    fn make_whole(&mut self, id: AllocationId) -> Vec<PageRun> {
-        let allocation = &mut self.allocations[id];
-        let in_system = match &allocation.placement {
-            Placement::Memory(_, extents) => extents.missing(allocation.pages),
-            Placement::None | Placement::System(_) => vec![(0, allocation.pages)],
-        };
-        let mut clear = Vec::new();
-        for (first, count) in in_system {
-            for (first, count, valid) in allocation.valid.split(first, count) {
-                if !valid {
-                    clear.extend(allocation.backing_of(first, count));
-                }
-            }
-            allocation.valid.insert(first, count);
-        }
-        clear
-    }
-
     fn plan_of(
         &self,
         id: AllocationId,
@@ -361,48 +312,4 @@ impl<F: Copy + Eq> VidMm<F> {
         let wait_for = Some(allocation.last_work).filter(|&serial| serial > self.completed);
         LockPlan { work, wait_for, clear, window, runs: allocation.locks.runs.clone() }
     }
-
-    /// Where the CPU sees an allocation that is locked, or is about to be.
-    // spec: memory §1.7, memory §6.6
-    fn cpu_runs(&self, id: AllocationId) -> Vec<CpuRun> {
-        let allocation = &self.allocations[id];
-        let Placement::Memory(segment, extents) = &allocation.placement else {
-            return merged(system_runs(allocation, 0, allocation.pages));
-        };
-        let descriptor = &self.segment(*segment).descriptor;
-        let base = descriptor.cpu.translated().unwrap_or(0) / PAGE_BYTES;
-        let window = self.host_apertures.get(segment).filter(|window| window.has(id));
-        let mut runs = Vec::new();
-        let mut next = 0;
-        for extent in extents.iter() {
-            runs.extend(system_runs(allocation, next, extent.page - next));
-            match window {
-                Some(window) => runs.extend(window.runs(id, extent)),
-                None => {
-                    assert!(descriptor.flags.contains(SegmentFlags::CPU_VISIBLE), "the locked are within reach");
-                    let run = PageRun { first: base + extent.frame, count: Pages(extent.count) };
-                    runs.push(CpuRun { place: CpuPlace::Bar, run });
-                }
-            }
-            next = extent.page + extent.count;
-        }
-        runs.extend(system_runs(allocation, next, allocation.pages - next));
-        merged(runs)
-    }
-}
-
-fn system_runs<F>(allocation: &Allocation<F>, first: u64, count: u64) -> Vec<CpuRun> {
-    if count == 0 { Vec::new() } else { allocation.backing_of(first, count).into_iter().map(CpuRun::system).collect() }
-}
-
-/// Neighbours become one.
-fn merged(runs: Vec<CpuRun>) -> Vec<CpuRun> {
-    let mut merged: Vec<CpuRun> = Vec::with_capacity(runs.len());
-    for run in runs {
-        match merged.last_mut() {
-            Some(last) if last.place == run.place && last.run.end() == run.run.first => last.run.count += run.run.count,
-            _ => merged.push(run),
-        }
-    }
-    merged
 }

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use d3dkmt::{EvictFlags, LockFlags, MakeResidentFlags, Residency};
+use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use kmt_calls::{Call, Reply};
 use kmt_link::Link;
 use softgpu_spec::register::counter;
 use softgpu_umd::{Surface, SurfaceKind, pattern};
-use wddm_types::{CpuPlace, NtStatus};
+use wddm_types::CpuPlace;
 
 use crate::world::{Client, MIB, VIRTUAL, client, host};
 
-const BYTES: u64 = 64 << 10;
+pub const BYTES: u64 = 64 << 10;
 
-fn lockable(client: &Client, kind: SurfaceKind, cached: bool) -> Surface {
+pub fn lockable(client: &Client, kind: SurfaceKind, cached: bool) -> Surface {
     let surface = client.gpu.create_lockable_surface(kind, BYTES, cached).expect("a surface");
     client.gpu.pin(&surface).expect("room for it");
     surface
@@ -217,20 +217,6 @@ fn a_window_shows_local_memory_page_by_page_and_system_memory_is_the_way_out() {
     }
 }
 
-// spec: memory §6.3, memory §9.3
-// seed: U18
-#[test]
-fn without_a_way_out_a_lock_fails_and_changes_nothing() {
-    let host = host(VIRTUAL, 4 * MIB);
-    let client = client(&host);
-    let local = client.pinned(SurfaceKind::Local, BYTES);
-    let (device, allocation) = (client.gpu.device().handle(), local.allocation().handle());
-    let refused = client.link.call(Call::Lock2 { device, allocation, flags: 0 }).expect_err("row 9");
-    assert_eq!(refused.status, NtStatus::GRAPHICS_CANT_LOCK_MEMORY);
-    let unlocked = client.link.call(Call::Unlock2 { device, allocation }).expect_err("it is not locked");
-    assert_eq!(unlocked.status, NtStatus::INVALID_PARAMETER);
-}
-
 // spec: memory §6.3, memory §10.1
 #[test]
 fn destroying_the_locked_ends_its_address() {
@@ -245,46 +231,6 @@ fn destroying_the_locked_ends_its_address() {
     client.link.call(Call::DestroyAllocation { device, target, flags }).expect("not an error");
     assert_eq!(lock.read_word(0), 0, "nothing of it is seen any more");
     lock.write_words(0, &[8]);
-}
-
-// spec: memory §6.5
-// seed: U08
-// seed: U10
-// seed: U11
-#[test]
-fn the_legacy_lock_of_a_wddm_2_driver() {
-    use LockFlags as F;
-    let host = host(VIRTUAL, 4 * MIB);
-    let client = client(&host);
-    let surface = lockable(&client, SurfaceKind::LocalThenSystem, false);
-    for flags in [F::READ_ONLY, F::WRITE_ONLY, F::DONOT_WAIT, F::IGNORE_SYNC, F::DONOT_EVICT, F::IGNORE_READ_SYNC] {
-        let lock = surface.allocation().lock_legacy(Vec::new(), flags | F::LOCK_ENTIRE).expect("as Lock2");
-        lock.write_words(0, &[3]);
-        assert_eq!(surface.lock().expect("nested").read_word(0), 3);
-    }
-    surface.allocation().lock_legacy(vec![0, 3], F::empty()).expect("a page list");
-    let gone = [F::DISCARD, F::NO_EXISTING_REFERENCE, F::ACQUIRE_APERTURE, F::USE_ALTERNATE_VA];
-    let wrong = [F::from_bits_retain(1 << 11), F::from_bits_retain(1 << 31), F::READ_ONLY | F::WRITE_ONLY];
-    for flags in gone.into_iter().chain(wrong) {
-        let refused = surface.allocation().lock_legacy(Vec::new(), flags | F::LOCK_ENTIRE).err().expect("refused");
-        assert_eq!(refused.status, NtStatus::INVALID_PARAMETER, "{flags:?}");
-    }
-    for (pages, flags) in [(vec![], F::empty()), (vec![0], F::LOCK_ENTIRE), (vec![16], F::empty())] {
-        let refused = surface.allocation().lock_legacy(pages, flags).err().expect("refused");
-        assert_eq!(refused.status, NtStatus::INVALID_PARAMETER);
-    }
-    // What would have to move does not with DonotEvict.
-    let cached = lockable(&client, SurfaceKind::LocalThenSystem, true);
-    let refused = cached.allocation().lock_legacy(Vec::new(), F::LOCK_ENTIRE | F::DONOT_EVICT).err().expect("refused");
-    assert_eq!(refused.status, NtStatus::GRAPHICS_CANT_LOCK_MEMORY);
-    let (device, allocation) = (client.gpu.device().handle(), surface.allocation().handle());
-    let call = Call::Unlock { device, allocations: vec![allocation] };
-    assert_eq!(client.link.call(call).expect_err("not locked").status, NtStatus::INVALID_PARAMETER);
-    let _ = client
-        .gpu
-        .paging()
-        .make_resident(vec![allocation], MakeResidentFlags::empty())
-        .map(|r| r == Residency::Resident);
 }
 
 // spec: memory §6.3, memory §10.1
@@ -409,27 +355,6 @@ fn what_lies_in_system_memory_is_locked_and_moves_without_a_copy() {
         assert_eq!(lock.read_word(0), 9);
         assert_eq!(profile_host.device_register(counter::COPY_BYTES), copied);
     }
-}
-
-// spec: memory §8.6, memory §6.3
-#[test]
-fn a_lost_device_unlocks_and_does_not_lock() {
-    let host = host(VIRTUAL, 4 * MIB);
-    let mut client = client(&host);
-    let surface = lockable(&client, SurfaceKind::LocalThenSystem, false);
-    let (device, allocation) = (client.gpu.device().handle(), surface.allocation().handle());
-    client.link.call(Call::Lock2 { device, allocation, flags: 0 }).expect("a lock");
-    let mut wild = softgpu_umd::Commands::new();
-    wild.fill(wddm_types::GpuVa(0x7fff_0000_0000), 4096, 1);
-    let value = client.stream.submit(&client.gpu, &[], &wild).expect("a submission");
-    assert!(client.stream.wait(&client.gpu, value).is_err(), "it faults");
-    let refused = client.link.call(Call::Lock2 { device, allocation, flags: 0 }).expect_err("lost");
-    assert_eq!(refused.status, NtStatus::DEVICE_REMOVED);
-    client.link.call(Call::Unlock2 { device, allocation }).expect("allowed");
-    assert_eq!(
-        client.link.call(Call::Unlock2 { device, allocation }).expect_err("once").status,
-        NtStatus::INVALID_PARAMETER
-    );
 }
 
 /// A process dies with locks; its memory is moved and used by others at once.

@@ -7,6 +7,7 @@ mod coherency;
 mod congestion;
 mod context_allocations;
 mod cpu_access;
+mod cpu_refusals;
 mod fences;
 mod layouts;
 mod packets;

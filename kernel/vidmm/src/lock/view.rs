@@ -1,0 +1,106 @@
+//! What the CPU sees of a locked allocation, and that it changes when content moves: runs of pages, rotations, windows that
+//! are left. It decides nothing. Called by `lock`, and by whatever moves content.
+
+use ddi::SegmentFlags;
+use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages};
+
+use crate::allocation::{Allocation, Placement};
+use crate::paging::{Batch, Rotation};
+use crate::slab::AllocationId;
+use crate::vidmm::VidMm;
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// The changes of medium that a batch means for the CPU.
+    pub(crate) fn rotations(&mut self, batch: &mut Batch<F>) -> Vec<Rotation> {
+        let mut rotations = Vec::new();
+        for id in std::mem::take(&mut batch.locked) {
+            let runs = self.cpu_runs(id);
+            let unmap = batch.unmap_locked.remove(&id);
+            if runs != self.allocations[id].locks.runs {
+                self.allocations[id].locks.runs.clone_from(&runs);
+                rotations.push(Rotation { allocation: id, runs, unmap });
+            } else {
+                assert!(unmap.is_none(), "content that leaves its window is seen elsewhere");
+            }
+        }
+        rotations
+    }
+
+    /// Ends the window of content that moves: at once when nobody sees it, with the rotation otherwise.
+    // spec: memory §6.6, the unmap precedes the reuse of the memory pages
+    pub(crate) fn leave_window(&mut self, id: AllocationId, batch: &mut Batch<F>) {
+        if self.allocations[id].locks.count > 0 {
+            batch.locked.insert(id);
+            if let Some(pages) = self.end_window(id) {
+                batch.unmap_locked.insert(id, pages);
+            }
+        } else if let Some(pages) = self.end_window(id) {
+            // Whoever takes the work unmaps these before anything else happens.
+            self.window_unmapped(&pages);
+            batch.unmap.push(pages);
+        }
+    }
+
+    /// What the CPU is about to see in system memory and nobody wrote yet; it counts as written from now on.
+    pub(super) fn make_whole(&mut self, id: AllocationId) -> Vec<PageRun> {
+        let allocation = &mut self.allocations[id];
+        let in_system = match &allocation.placement {
+            Placement::Memory(_, extents) => extents.missing(allocation.pages),
+            Placement::None | Placement::System(_) => vec![(0, allocation.pages)],
+        };
+        let mut clear = Vec::new();
+        for (first, count) in in_system {
+            for (first, count, valid) in allocation.valid.split(first, count) {
+                if !valid {
+                    clear.extend(allocation.backing_of(first, count));
+                }
+            }
+            allocation.valid.insert(first, count);
+        }
+        clear
+    }
+
+    /// Where the CPU sees an allocation that is locked, or is about to be.
+    // spec: memory §1.7, memory §6.6
+    pub(super) fn cpu_runs(&self, id: AllocationId) -> Vec<CpuRun> {
+        let allocation = &self.allocations[id];
+        let Placement::Memory(segment, extents) = &allocation.placement else {
+            return merged(system_runs(allocation, 0, allocation.pages));
+        };
+        let descriptor = &self.segment(*segment).descriptor;
+        let base = descriptor.cpu.translated().unwrap_or(0) / PAGE_BYTES;
+        let window = self.host_apertures.get(segment).filter(|window| window.has(id));
+        let mut runs = Vec::new();
+        let mut next = 0;
+        for extent in extents.iter() {
+            runs.extend(system_runs(allocation, next, extent.page - next));
+            match window {
+                Some(window) => runs.extend(window.runs(id, extent)),
+                None => {
+                    assert!(descriptor.flags.contains(SegmentFlags::CPU_VISIBLE), "the locked are within reach");
+                    let run = PageRun { first: base + extent.frame, count: Pages(extent.count) };
+                    runs.push(CpuRun { place: CpuPlace::Bar, run });
+                }
+            }
+            next = extent.page + extent.count;
+        }
+        runs.extend(system_runs(allocation, next, allocation.pages - next));
+        merged(runs)
+    }
+}
+
+fn system_runs<F>(allocation: &Allocation<F>, first: u64, count: u64) -> Vec<CpuRun> {
+    if count == 0 { Vec::new() } else { allocation.backing_of(first, count).into_iter().map(CpuRun::system).collect() }
+}
+
+/// Neighbours become one.
+fn merged(runs: Vec<CpuRun>) -> Vec<CpuRun> {
+    let mut merged: Vec<CpuRun> = Vec::with_capacity(runs.len());
+    for run in runs {
+        match merged.last_mut() {
+            Some(last) if last.place == run.place && last.run.end() == run.run.first => last.run.count += run.run.count,
+            _ => merged.push(run),
+        }
+    }
+    merged
+}
