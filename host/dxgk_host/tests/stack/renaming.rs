@@ -203,9 +203,9 @@ fn whoever_waits_makes_one_blocking_call() {
 fn discard_renames_and_the_gpu_reads_what_it_was_given() {
     for mode in [VIRTUAL, Mode::Real] {
         let mut runtime = runtime(mode, 4);
-        let waits = runtime.waits();
         let target = runtime.gpu.create_lockable_surface(SurfaceKind::System, 8 * BYTES, false).expect("a surface");
         runtime.gpu.pin(&target).expect("room");
+        let waits = runtime.waits();
         let mut addresses = Vec::new();
         for draw in 0..4u64 {
             let lock = runtime.map(MapKind::WriteDiscard, true).expect("there is an instance");
