@@ -1,4 +1,10 @@
-//! The calls.
+//! The calls. Their flags are in `flags`; what those about allocations, addresses and packets say is in files beside this
+//! one.
+
+mod flags;
+mod name;
+
+pub use flags::{EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, QueueFlags, WaitFlags};
 
 use crate::packet::{AllocationListItem, ContextFlags, PatchLocationItem};
 use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
@@ -505,99 +511,6 @@ pub enum Call {
     },
 }
 
-impl Call {
-    /// Whether the call gives the adapter's copy engine work to do, so that it may have to wait until there is less.
-    pub const fn moves_memory(&self) -> bool {
-        matches!(
-            self,
-            Call::CreateDevice { .. }
-                | Call::CreatePagingQueue { .. }
-                | Call::CreateAllocation { .. }
-                | Call::MapGpuVirtualAddress { .. }
-                | Call::FreeGpuVirtualAddress { .. }
-                | Call::MakeResident { .. }
-                | Call::Evict { .. }
-                | Call::OfferAllocations { .. }
-                | Call::ReclaimAllocations2 { .. }
-                | Call::Lock2 { .. }
-                | Call::CreateHwQueue { .. }
-                | Call::CreateNativeFence { .. }
-                | Call::CreateContext { .. }
-                | Call::Render { .. }
-                | Call::Present { .. }
-        )
-    }
-
-    /// The name of the `D3DKMT` function, without its prefix.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Call::EnumAdapters => "EnumAdapters",
-            Call::OpenAdapterFromLuid { .. } => "OpenAdapterFromLuid",
-            Call::CloseAdapter { .. } => "CloseAdapter",
-            Call::QueryAdapterInfo { .. } => "QueryAdapterInfo",
-            Call::QueryVideoMemoryInfo { .. } => "QueryVideoMemoryInfo",
-            Call::CreateDevice { .. } => "CreateDevice",
-            Call::DestroyDevice { .. } => "DestroyDevice",
-            Call::GetDeviceState { .. } => "GetDeviceState",
-            Call::CreatePagingQueue { .. } => "CreatePagingQueue",
-            Call::DestroyPagingQueue { .. } => "DestroyPagingQueue",
-            Call::CreateAllocation { .. } => "CreateAllocation",
-            Call::DestroyAllocation { .. } => "DestroyAllocation",
-            Call::OpenResource { .. } => "OpenResource",
-            Call::QueryResourceInfo { .. } => "QueryResourceInfo",
-            Call::ShareObjects { .. } => "ShareObjects",
-            Call::CloseNtHandle { .. } => "CloseHandle",
-            Call::CreateSection { .. } => "CreateSection",
-            Call::CloseSection { .. } => "CloseHandle",
-            Call::SetAllocationPriority { .. } => "SetAllocationPriority",
-            Call::GetAllocationPriority { .. } => "GetAllocationPriority",
-            Call::QueryAllocationResidency { .. } => "QueryAllocationResidency",
-            Call::UpdateAllocationProperty { .. } => "UpdateAllocationProperty",
-            Call::InvalidateCache { .. } => "InvalidateCache",
-            Call::MapGpuVirtualAddress { .. } => "MapGpuVirtualAddress",
-            Call::FreeGpuVirtualAddress { .. } => "FreeGpuVirtualAddress",
-            Call::ReserveGpuVirtualAddress { .. } => "ReserveGpuVirtualAddress",
-            Call::UpdateGpuVirtualAddress { .. } => "UpdateGpuVirtualAddress",
-            Call::MakeResident { .. } => "MakeResident",
-            Call::Evict { .. } => "Evict",
-            Call::OfferAllocations { .. } => "OfferAllocations",
-            Call::ReclaimAllocations2 { .. } => "ReclaimAllocations2",
-            Call::RegisterTrimNotification { .. } => "RegisterTrimNotification",
-            Call::RegisterBudgetChangeNotification { .. } => "RegisterBudgetChangeNotification",
-            Call::UnregisterNotification { .. } => "UnregisterNotification",
-            Call::ChangeVideoMemoryReservation { .. } => "ChangeVideoMemoryReservation",
-            Call::SetProcessSchedulingPriorityClass { .. } => "SetProcessSchedulingPriorityClass",
-            Call::Lock { .. } => "Lock",
-            Call::Unlock { .. } => "Unlock",
-            Call::Lock2 { .. } => "Lock2",
-            Call::Unlock2 { .. } => "Unlock2",
-            Call::CreateHwContext { .. } => "CreateHwContext",
-            Call::DestroyHwContext { .. } => "DestroyHwContext",
-            Call::CreateHwQueue { .. } => "CreateHwQueue",
-            Call::DestroyHwQueue { .. } => "DestroyHwQueue",
-            Call::SubmitCommandToHwQueue { .. } => "SubmitCommandToHwQueue",
-            Call::SubmitWaitForSyncObjectsToHwQueue { .. } => "SubmitWaitForSyncObjectsToHwQueue",
-            Call::SubmitSignalSyncObjectsToHwQueue { .. } => "SubmitSignalSyncObjectsToHwQueue",
-            Call::CreateDoorbell { .. } => "CreateDoorbell",
-            Call::ConnectDoorbell { .. } => "ConnectDoorbell",
-            Call::DestroyDoorbell { .. } => "DestroyDoorbell",
-            Call::NotifyWorkSubmission { .. } => "NotifyWorkSubmission",
-            Call::CreateNativeFence { .. } => "CreateNativeFence",
-            Call::DestroySynchronizationObject { .. } => "DestroySynchronizationObject",
-            Call::WaitForSynchronizationObjectFromCpu { .. } => "WaitForSynchronizationObjectFromCpu",
-            Call::SignalSynchronizationObjectFromCpu { .. } => "SignalSynchronizationObjectFromCpu",
-            Call::CreateContext { .. } => "CreateContext",
-            Call::CreateContextVirtual { .. } => "CreateContextVirtual",
-            Call::DestroyContext { .. } => "DestroyContext",
-            Call::Render { .. } => "Render",
-            Call::Present { .. } => "Present",
-            Call::SubmitCommand { .. } => "SubmitCommand",
-            Call::WaitForSynchronizationObjectFromGpu { .. } => "WaitForSynchronizationObjectFromGpu",
-            Call::SignalSynchronizationObjectFromGpu { .. } => "SignalSynchronizationObjectFromGpu",
-        }
-    }
-}
-
 /// The input of `D3DKMT_CREATENATIVEFENCE` (sync §2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NativeFenceRequest {
@@ -607,113 +520,4 @@ pub struct NativeFenceRequest {
     pub fence_type: u32,
     /// `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS`.
     pub flags: FenceFlags,
-}
-
-bitflags::bitflags! {
-    /// `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS` (sync §2.3).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct FenceFlags: u32 {
-        /// Shared.
-        const SHARED = 1 << 0;
-        /// By NT handle; requires SHARED.
-        const NT_SECURITY_SHARING = 1 << 1;
-        /// Across adapters.
-        const CROSS_ADAPTER = 1 << 2;
-        /// Monitored only: signalled when fetched.
-        const TOP_OF_PIPELINE = 1 << 3;
-        /// This device may only wait.
-        const NO_SIGNAL = 1 << 4;
-        /// This device may only signal.
-        const NO_WAIT = 1 << 5;
-        /// Not forced to the maximum on a reset.
-        const NO_SIGNAL_MAX_VALUE_ON_TDR = 1 << 6;
-        /// Not mapped on the GPU.
-        const NO_GPU_ACCESS = 1 << 7;
-        /// Unknown bits are kept, so that they can be refused.
-        const _ = !0;
-    }
-
-    /// Flags of MakeResident (memory §5.2).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct MakeResidentFlags: u32 {
-        /// May exceed the budget.
-        const CANT_TRIM_FURTHER = 1 << 0;
-        /// Failure puts the device in error; only with the bit before.
-        const MUST_SUCCEED = 1 << 1;
-        /// Unknown bits are kept, so that they can be refused.
-        const _ = !0;
-    }
-
-    /// `D3DDDI_EVICT_FLAGS` (memory §5.3).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct EvictFlags: u32 {
-        /// Stay until memory is short.
-        const EVICT_ONLY_IF_NECESSARY = 1 << 0;
-        /// The GPU did not write since made resident.
-        const NOT_WRITTEN_TO = 1 << 1;
-        /// Unknown bits are kept, so that they can be refused.
-        const _ = !0;
-    }
-
-    /// `D3DDDICB_LOCKFLAGS` (memory §6.5).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct LockFlags: u32 {
-        /// The CPU only reads.
-        const READ_ONLY = 1 << 0;
-        /// The CPU only writes.
-        const WRITE_ONLY = 1 << 1;
-        /// Fail when the GPU uses it.
-        const DONOT_WAIT = 1 << 2;
-        /// Skip the busy check.
-        const IGNORE_SYNC = 1 << 3;
-        /// The whole allocation: no page list.
-        const LOCK_ENTIRE = 1 << 4;
-        /// Fail when it had to be evicted for this.
-        const DONOT_EVICT = 1 << 5;
-        /// Through a swizzling range.
-        const ACQUIRE_APERTURE = 1 << 6;
-        /// Rename: the old content is not needed.
-        const DISCARD = 1 << 7;
-        /// With DISCARD: no unsubmitted buffer names any instance.
-        const NO_EXISTING_REFERENCE = 1 << 8;
-        /// At an address that the driver chooses.
-        const USE_ALTERNATE_VA = 1 << 9;
-        /// Wait for GPU writes only.
-        const IGNORE_READ_SYNC = 1 << 10;
-        /// Unknown bits are kept, so that they can be refused.
-        const _ = !0;
-    }
-
-    /// `D3DKMT_OFFER_FLAGS` (memory §5.9).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct OfferFlags: u32 {
-        /// Without waiting for what was submitted before.
-        const OFFER_IMMEDIATELY = 1 << 0;
-        /// The backing store may go too.
-        const ALLOW_DECOMMIT = 1 << 1;
-        /// Unknown bits are kept, so that they can be refused.
-        const _ = !0;
-    }
-
-    /// `D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS` (sync §2.4).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct WaitFlags: u32 {
-        /// Any object instead of all.
-        const WAIT_ANY = 1 << 0;
-        /// Unknown bits are kept, so that they can be refused.
-        const _ = !0;
-    }
-
-    /// `D3DDDI_CREATEHWQUEUEFLAGS` (sync §2.5).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct QueueFlags: u32 {
-        /// No timeout detection.
-        const DISABLE_GPU_TIMEOUT = 1 << 0;
-        /// Ring and doorbell.
-        const USER_MODE_SUBMISSION = 1 << 4;
-        /// Reported back: the progress fence is native.
-        const NATIVE_PROGRESS_FENCE = 1 << 5;
-        /// Unknown bits are kept, so that they can be refused.
-        const _ = !0;
-    }
 }
