@@ -8,7 +8,7 @@ use wddm_types::{Blame, NtStatus};
 
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Token};
-use crate::refusal::{invalid, refuse};
+use crate::refusal::{invalid, not_supported, refuse};
 use crate::suspension::SuspendReasons;
 
 impl Adapter {
@@ -33,6 +33,9 @@ impl Adapter {
         pages: &[u32],
         flags: LockFlags,
     ) -> Result<Answer, Refusal> {
+        if self.miniport.adapter_caps().driver_model == ddi::DriverModel::Wddm1 {
+            return Err(not_supported("the lock of WDDM 1 (synchronisation, renaming, swizzling ranges) is not built"));
+        }
         check_legacy(flags, pages)?;
         let size_pages = self.vidmm.allocation_bytes(self.allocations[number].vidmm) / wddm_types::PAGE_BYTES;
         if pages.iter().any(|page| u64::from(*page) >= size_pages) {
