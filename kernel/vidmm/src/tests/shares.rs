@@ -142,3 +142,16 @@ fn usage_counts_an_allocation_once_per_process() {
     mm.doom_allocation(x, &[point(1, 1)]);
     assert_eq!(usage(&mm, two), 0);
 }
+
+#[test]
+fn cant_trim_further_goes_beyond_the_share_where_there_is_room() {
+    // spec: memory §5.2
+    let (mut mm, [(_, a), (two, b)]) = with_processes::<2>(64);
+    let [x, y, z] = [(a, 60), (b, 10), (b, 25)].map(|(device, n)| create(&mut mm, device, n, &[VRAM]));
+    mm.make_resident(a, &[x]).expect("alone");
+    mm.make_resident(b, &[y]).expect("within its share");
+    assert!(mm.is_suspended(a), "its content is room for others until its turn");
+    assert_eq!(mm.make_resident(b, &[z]), Err(trim(3)), "35 pages are beyond the share of 32");
+    mm.make_resident_with(b, &[z], CANT_TRIM).expect("there is room");
+    assert_eq!(mm.bytes_over_budget(two), 3 * PAGE_BYTES, "which Evict and the trim callback say");
+}
