@@ -161,12 +161,12 @@ impl Frames {
             | PagingOp::VirtualTransfer { allocation, .. }
             | PagingOp::VirtualFill { allocation, .. }
             | PagingOp::NotifyResidency { allocation, .. }
-            | PagingOp::NotifyAlloc { allocation, .. }
-            | PagingOp::InitContextResource { allocation, .. } => contract.allocation(allocation),
+            | PagingOp::NotifyAlloc { allocation, .. } => contract.allocation(allocation),
             PagingOp::ReadPhysical { segment, address } | PagingOp::WritePhysical { segment, address } => {
                 self.frames(segment, address / PAGE_BYTES * PAGE_BYTES, PAGE_BYTES).map(drop)
             }
             PagingOp::SignalMonitoredFence { .. }
+            | PagingOp::InitContextResource { .. }
             | PagingOp::UpdateContextAllocation { .. }
             | PagingOp::CopyPageTableEntries { .. }
             | PagingOp::NotifyFenceResidency { .. } => Ok(()),
