@@ -2,7 +2,7 @@
 
 mod caps;
 
-pub use caps::{AdapterCaps, DdiVersion, DriverModel, VidMmCaps};
+pub use caps::{AdapterCaps, DdiVersion, DriverModel, PowerState, VidMmCaps};
 
 /// Why a driver refuses; the statuses that the contract allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

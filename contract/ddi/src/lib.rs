@@ -32,7 +32,7 @@ mod transfer;
 
 pub use adapter::{
     AdapterCaps, DdiVersion, DriverModel, DriverStatus, FeatureId, FeatureState, FeatureSupport, NativeFenceOsCaps,
-    NodeMetadata, VidMmCaps,
+    NodeMetadata, PowerState, VidMmCaps,
 };
 pub use allocation::{
     AllocationFlags, AllocationFlags2, AllocationInfo, AllocationUsageHint, CreateAllocation, CreateAllocationFlags,

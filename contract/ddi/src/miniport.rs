@@ -3,7 +3,7 @@
 use wddm_types::{GpuVa, NodeId, PageRun, PhysicalAddress};
 
 use crate::adapter::{
-    AdapterCaps, DriverStatus, FeatureId, FeatureState, FeatureSupport, NativeFenceOsCaps, NodeMetadata,
+    AdapterCaps, DriverStatus, FeatureId, FeatureState, FeatureSupport, NativeFenceOsCaps, NodeMetadata, PowerState,
 };
 use crate::allocation::{
     CreateAllocation, DestroyAllocation, KmdOpenAllocation, OpenAllocation, StandardAllocationDriverData,
@@ -91,6 +91,15 @@ pub trait Miniport: Send {
 
     /// `DxgkDdiStopDevice`, level 3. The device touches no memory when it returns.
     fn stop_device(&mut self, host: &mut dyn Host);
+
+    /// `DxgkDdiSetPowerState`, level 3: nothing executes, and what would be lost has been saved. Going down, the device
+    /// touches no memory when it returns. Coming back, the aperture is empty, and tables are written anew afterwards.
+    ///
+    /// # Errors
+    /// Any status stops the adapter.
+    fn set_power_state(&mut self, _host: &mut dyn Host, _state: PowerState) -> Result<(), DriverStatus> {
+        Ok(())
+    }
 
     /// `QueryFeatureSupport` (sync §3.1 step 3). May be called before `start_device`.
     ///

@@ -24,6 +24,8 @@ pub enum Cause {
     Ahead,
     /// The adapter was reset: the content is lost.
     Reset,
+    /// The adapter loses power, and its segment's content with it.
+    Power,
 }
 
 impl Cause {
@@ -39,6 +41,7 @@ impl Cause {
             Cause::Reclaim => "reclaim",
             Cause::Ahead => "ahead",
             Cause::Reset => "reset",
+            Cause::Power => "power",
         }
     }
 }
@@ -197,4 +200,6 @@ events! {
     CallRefused = 50 { process: u32, call: String, status: u32, reason: String }
     /// A driver broke the contract; its adapter is stopped.
     AdapterStopped = 51 { adapter: u32, reason: String }
+    /// An adapter begins to go to sleep, or has woken (memory §1.10).
+    PowerChanged = 58 { adapter: u32, on: bool }
 }

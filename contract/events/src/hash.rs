@@ -81,6 +81,7 @@ impl Feed for Cause {
             Cause::Reclaim => (6, 0),
             Cause::Ahead => (7, 0),
             Cause::Reset => (8, 0),
+            Cause::Power => (9, 0),
         };
         hash.number(code);
         hash.number(who);

@@ -313,11 +313,12 @@ impl EngineState {
     /// The next queue in turn that has a command.
     #[inline]
     fn pick(&mut self, gpu: &SoftGpu, engine: usize) -> Option<usize> {
-        if !self.enabled {
-            return None;
-        }
+        // News are taken by an engine that stands too: it would look for ever otherwise.
         if gpu.engines[engine].has_news() {
             self.take_news(gpu, engine);
+        }
+        if !self.enabled {
+            return None;
         }
         let patience = gpu.patience();
         let mut at = self.last;

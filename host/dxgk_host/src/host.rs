@@ -6,10 +6,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ddi::Miniport;
+use ddi::{Miniport, PowerState};
 use device_port::{Clocked, DevicePort, InterruptPin};
 use dxgkrnl::{
-    AdapterConfig, AdapterCounters, AdapterDescription, Answer, CpuCache, Cx, Effect, Machine, StartError, Token,
+    AdapterConfig, AdapterCounters, AdapterDescription, Answer, CpuCache, Cx, Effect, Machine, SegmentReport,
+    StartError, Token,
 };
 use events::Tracer;
 use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
@@ -36,6 +37,8 @@ const NOTIFICATIONS_MAX: usize = 1024;
 const IDLE_TIMERS_MAX: u32 = 500;
 /// How often a device thread looks again before it gives up.
 const POLL_SPINS: u32 = 2_000;
+/// What memory holds after it was without power.
+const LOST: u32 = 0xA5A5_A5A5;
 /// The adapter of this host.
 const LUID: Luid = Luid(0x0001_0000);
 const ADAPTER: AdapterIndex = AdapterIndex(0);
@@ -211,6 +214,37 @@ impl Host {
     /// The most video memory that a process's residency lists may hold; `None`: no limit of its own.
     pub fn set_process_budget(&self, process: ProcessId, bytes: Option<u64>) {
         lock(&self.state).turn(|machine, cx| machine.set_process_budget(cx, process, bytes));
+    }
+
+    /// The computer sleeps or wakes. At return of a sleep everything is saved and the device is off: what its segments do
+    /// not promise to keep is gone from its memory (memory §1.10).
+    ///
+    /// # Errors
+    /// It sleeps already, or does not sleep; its driver failed. In virtual time also when queued work never ends.
+    pub fn power_transition(&self, state: PowerState) -> Result<(), Refusal> {
+        let answer = lock(&self.state).turn(|machine, cx| machine.power(cx, ADAPTER, state));
+        match answer {
+            Answer::Done(result) => result?,
+            Answer::Later(token) => self.finish(Pending(token))?,
+        };
+        if state != PowerState::On {
+            self.lose_memory(state);
+        }
+        Ok(())
+    }
+
+    /// What memory without power does to its content, except where a segment keeps it.
+    fn lose_memory(&self, state: PowerState) {
+        let kept: Vec<(u64, u64)> = self.describe().segments.iter().filter_map(|s| kept_bytes(s, state)).collect();
+        let local = self.device.local_memory();
+        for first in (0..local.bytes()).step_by(PAGE_BYTES as usize) {
+            let bytes = PAGE_BYTES.min(local.bytes() - first);
+            let lost = !kept.iter().any(|&(from, to)| from <= first && first + bytes <= to);
+            // What was never written costs no memory, and shall not.
+            if lost && local.scan_words(first, bytes / 8, |_, word| word == 0).is_some() {
+                local.fill(first, bytes, LOST);
+            }
+        }
     }
 
     /// Makes a call and waits for its answer: on this thread in real time, by letting virtual time pass otherwise.
@@ -528,6 +562,23 @@ impl InterruptPin for Line {
             self.changed.notify_one();
         }
     }
+}
+
+/// The bytes of local memory that a segment keeps through a sleep.
+// spec: memory §1.10
+fn kept_bytes(segment: &SegmentReport, state: PowerState) -> Option<(u64, u64)> {
+    use ddi::SegmentFlags as F;
+    let (standby, whole) = (F::PRESERVED_DURING_STANDBY, F::PRESERVED_DURING_HIBERNATE);
+    let bytes = match state {
+        _ if segment.aperture => return None,
+        PowerState::Standby if segment.flags.contains(standby) => segment.size_bytes,
+        PowerState::Hibernate if segment.flags.contains(whole) => segment.size_bytes,
+        PowerState::Hibernate if segment.flags.contains(F::PARTIALLY_PRESERVED_DURING_HIBERNATE) => {
+            segment.system_memory_end_address.saturating_add(1)
+        }
+        _ => return None,
+    };
+    Some((segment.base_address, segment.base_address + bytes))
 }
 
 fn spawn_dispatcher(host: Weak<Host>, line: Arc<Line>) -> JoinHandle<()> {

@@ -176,6 +176,7 @@ pub struct Adapter {
     pub ring: PagingRing,
     pub cpu_mappings: crate::cpu_mapping::CpuMappings,
     pub suspensions: Suspensions,
+    pub power: crate::power::Power,
     pub turns: Turns,
     /// Updates of tile mappings that wait for their turn.
     pub updates: crate::gpu_va::Updates,

@@ -127,7 +127,7 @@ impl Turn<'_> {
 
     fn create_device(&mut self, cx: &mut Cx<'_>, index: u32) -> Result<Answer, Refusal> {
         let adapter = &mut self.adapters[index as usize];
-        adapter.running()?;
+        adapter.awake()?;
         let number = adapter.create_device(cx, self.from)?;
         adapter.apply_terms(self.from, self.process.terms);
         match self.process.handles.insert(Object::Device(index, number)) {

@@ -46,6 +46,8 @@ pub struct SegmentReport {
     pub size_bytes: u64,
     /// Most bytes mapped at once; of memory segments their size.
     pub commit_limit_bytes: u64,
+    /// The last byte that a hibernate which preserves a part leaves alone; else 0.
+    pub system_memory_end_address: u64,
     /// Bytes that allocations can have.
     pub capacity_bytes: u64,
     /// Bytes of a page.
@@ -119,6 +121,7 @@ impl Adapter {
             base_address: said.base_address,
             size_bytes: said.size_bytes,
             commit_limit_bytes: if segment.is_aperture() { said.commit_limit_bytes } else { said.size_bytes },
+            system_memory_end_address: said.system_memory_end_address,
             capacity_bytes: segment.capacity_bytes(),
             page_bytes: segment.page_bytes(),
             bus_address: segment.bus_address(0),

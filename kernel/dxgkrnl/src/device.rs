@@ -177,9 +177,9 @@ impl Adapter {
     /// Refuses what a device in error may not do (memory §8.6).
     ///
     /// # Errors
-    /// `DEVICE_REMOVED`.
+    /// `DEVICE_REMOVED`; `RETRY` while the adapter sleeps.
     pub fn device_alive(&self, device: u64) -> Result<(), Refusal> {
-        self.running()?;
+        self.awake()?;
         match self.devices[device].state {
             DeviceState::Active => Ok(()),
             state => Err(removed(format!("the device is in error: {state:?}"))),

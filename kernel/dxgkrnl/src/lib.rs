@@ -38,6 +38,7 @@ mod notification;
 mod object;
 mod packet;
 mod paging;
+mod power;
 mod property;
 mod queue;
 mod refusal;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use ddi::Miniport;
+use ddi::{Miniport, PowerState};
 use events::{Event, Tracer};
 use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
 use shared_words::Memory;
@@ -141,12 +141,28 @@ impl Machine {
             return;
         }
         for adapter in &mut self.adapters {
-            adapter.process_died(cx, id);
+            if !adapter.died_asleep(id) {
+                adapter.process_died(cx, id);
+            }
             adapter.settle(cx);
         }
         cx.emit(Event::ProcessDied { process: id.0 });
         self.blocked.retain(|(process, ..)| *process != id);
         self.after_turn(cx);
+    }
+
+    /// An adapter loses power or gets it back (memory §1.10). Going down is answered when everything that its segments do
+    /// not keep is saved and the device is off; coming back at once.
+    pub fn power(&mut self, cx: &mut Cx<'_>, adapter: AdapterIndex, state: PowerState) -> Answer {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        let Some(adapter) = self.adapters.get_mut(adapter.0 as usize) else {
+            return Answer::Done(Err(crate::refusal::invalid("there is no such adapter")));
+        };
+        let answer = adapter.power_down(cx, token, state);
+        adapter.settle(cx);
+        self.arm_timer(cx);
+        answer
     }
 
     /// A call from a process.

@@ -74,6 +74,8 @@ struct RingQueue {
 }
 
 struct Buffer {
+    /// What shows it through the aperture, if the driver wants that.
+    shown: Option<Operation>,
     va: GpuVa,
     address: u64,
     words: usize,
@@ -200,19 +202,27 @@ impl Adapter {
     fn add_paging_buffer(&mut self, cx: &mut Cx<'_>, info: PagingBufferInfo) -> Result<(), StartError> {
         let pages = Pages::holding(u64::from(info.size_bytes));
         let run = self.pages.take(pages).ok_or(StartError::Memory("paging buffers"))?;
+        let mut shown = None;
         if !info.segment.is_system() {
             let (_, map) = self
                 .vidmm
                 .aperture_map_system(run)
                 .map_err(|_| StartError::Memory("aperture space of paging buffers"))?;
+            shown = Some(map.clone());
             self.execute_now(vec![map]).map_err(|()| StartError::Rule("an aperture map by the CPU failed"))?;
         }
         let space = self.processes[&ProcessId::SYSTEM].space;
         let va =
             self.map_pages(cx, space, run, false).map_err(|_| StartError::Memory("addresses of paging buffers"))?;
         let words = (pages.bytes() / 8) as usize;
-        self.ring.buffers.push(Buffer { va, address: run.first * PAGE_BYTES, words, busy_until: 0 });
+        self.ring.buffers.push(Buffer { shown, va, address: run.first * PAGE_BYTES, words, busy_until: 0 });
         Ok(())
+    }
+
+    /// Shows the paging buffers through the aperture again, which has lost them.
+    pub fn show_buffers_again(&mut self) -> Result<(), ()> {
+        let maps = self.ring.buffers.iter().filter_map(|buffer| buffer.shown.clone()).collect();
+        self.execute_now(maps)
     }
 
     /// Queues paging work. `paging_queue` is whose fence it completes; the value is returned.

@@ -182,6 +182,7 @@ impl Adapter {
             ring: PagingRing::new(device, context),
             cpu_mappings: Default::default(),
             suspensions: Suspensions::default(),
+            power: Default::default(),
             turns: Turns::default(),
             updates: Default::default(),
             due: VecDeque::new(),

@@ -46,7 +46,7 @@ impl Adapter {
 
     /// When [`Adapter::timer`] is to be called next.
     pub fn deadline_ns(&self) -> Option<u64> {
-        if self.stopped.is_some() {
+        if self.stopped.is_some() || !self.is_awake() {
             return None;
         }
         [self.turns.resume_ns, self.turns.trim_ns].into_iter().flatten().min()
@@ -54,14 +54,14 @@ impl Adapter {
 
     /// Time has come for what is done by the clock.
     pub fn timer(&mut self, cx: &mut Cx<'_>) {
-        if self.stopped.is_none() {
+        if self.stopped.is_none() && self.is_awake() {
             self.ask_for_trims(cx);
         }
     }
 
     /// Gives turns to suspended devices, tells of budgets, works ahead. After every turn of the machine.
     pub fn take_turns(&mut self, cx: &mut Cx<'_>) {
-        if self.stopped.is_some() {
+        if self.stopped.is_some() || !self.is_awake() {
             return;
         }
         self.turns.resume_ns = None;

@@ -102,6 +102,25 @@ impl PageTable {
         self.fresh(space, self.geometry.root_level(), 0)
     }
 
+    /// All tables anew, the root first: their memory has lost them. Entries of pages are invalid afterwards.
+    // spec: memory §4.7, memory §8.4
+    pub fn rebuild(&mut self, space: SpaceId) -> Vec<Operation> {
+        for table in self.levels[0].values_mut() {
+            table.large = None;
+        }
+        let mut operations = Vec::new();
+        for number in (0..self.levels.len()).rev() {
+            for (&prefix, table) in &self.levels[number] {
+                operations.push(self.fresh(space, number, prefix));
+                if number < self.geometry.root_level() {
+                    let entry = Pte { flags: PteFlags::VALID, address: table.address };
+                    operations.push(self.parent_entry(space, number, prefix, entry));
+                }
+            }
+        }
+        operations
+    }
+
     /// Address of the root.
     pub fn root(&self) -> PhysicalAddress {
         self.root

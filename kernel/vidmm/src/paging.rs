@@ -91,6 +91,8 @@ pub enum Cause {
     Ahead,
     /// The adapter was reset: the content is lost.
     Reset,
+    /// The adapter loses power, and its segment's content with it.
+    Power,
 }
 
 /// One allocation's content moved.

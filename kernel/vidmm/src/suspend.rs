@@ -183,19 +183,33 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Suspends the devices of a plan, so that their content can be taken.
     pub(crate) fn begin(&mut self, plan: &mut crate::plan::Plan, for_device: DeviceId, batch: &mut Batch<F>) {
         for device in std::mem::take(&mut plan.suspends) {
-            self.tick += 1;
-            let tick = self.tick;
-            assert!(self.devices[device].suspended.is_none(), "a device is suspended once");
-            self.devices[device].suspended = Some(Suspension { tick, not_before_ns: None });
-            self.waiting.insert(tick, device);
-            for id in self.list_of(device) {
-                self.rerank(id);
-            }
-            batch.suspends.push(device);
-            let known = &mut self.devices[device];
-            merge_points(&mut batch.after, &std::mem::take(&mut known.last_uses));
+            self.suspend_now(device, batch);
             // Whoever displaced somebody has run for nothing yet.
             self.devices[for_device].active_since_ns = self.now_ns;
+        }
+    }
+
+    /// Puts a device into the line of those that wait for their turn.
+    pub(crate) fn suspend_now(&mut self, device: DeviceId, batch: &mut Batch<F>) {
+        self.tick += 1;
+        let tick = self.tick;
+        assert!(self.devices[device].suspended.is_none(), "a device is suspended once");
+        self.devices[device].suspended = Some(Suspension { tick, not_before_ns: None });
+        self.waiting.insert(tick, device);
+        for id in self.list_of(device) {
+            self.rerank(id);
+        }
+        batch.suspends.push(device);
+        let known = &mut self.devices[device];
+        merge_points(&mut batch.after, &std::mem::take(&mut known.last_uses));
+    }
+
+    /// Everybody who waits may come back at once.
+    pub(crate) fn forgive_losses(&mut self) {
+        for device in self.waiting.values().copied().collect::<Vec<_>>() {
+            if let Some(suspension) = &mut self.devices[device].suspended {
+                suspension.not_before_ns = None;
+            }
         }
     }
 

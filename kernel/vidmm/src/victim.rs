@@ -71,7 +71,7 @@ impl<F: Copy + Eq> VidMm<F> {
         // What its owner has destroyed leaves as if it were destroyed now, whoever needs the room.
         let cause = if allocation.doomed.is_some() { Cause::Destroy } else { cause };
         // spec: memory §5.9, what is offered is thrown away
-        let offer = allocation.offer.as_mut().filter(|_| matches!(cause, Cause::Pressure { .. }));
+        let offer = allocation.offer.as_mut().filter(|_| matches!(cause, Cause::Pressure { .. } | Cause::Power));
         let lost = offer.is_some() || cause == Cause::Reset;
         let gone = matches!(cause, Cause::Destroy | Cause::Reset);
         if let Some(offer) = offer {

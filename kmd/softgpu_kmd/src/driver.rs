@@ -7,8 +7,8 @@ use ddi::{
     AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, DdiVersion, DestroyAllocation, Doorbells,
     DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuVirtualAddressing, HardwareQueues, Host, HostAperture,
     KmdDevice, KmdOpenAllocation, KmdProcess, Miniport, NativeFences, NodeMetadata, Notify, OpenAllocation,
-    PacketScheduling, PagingStatus, QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData,
-    UpdateAllocationProperty,
+    PacketScheduling, PagingStatus, PowerState, QuerySegment, QuerySegment3, QuerySegment4,
+    StandardAllocationDriverData, UpdateAllocationProperty,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -98,6 +98,10 @@ impl Miniport for SoftGpuKmd {
 
     fn stop_device(&mut self, host: &mut dyn Host) {
         self.stop(host);
+    }
+
+    fn set_power_state(&mut self, _host: &mut dyn Host, state: PowerState) -> Result<(), DriverStatus> {
+        self.power(state)
     }
 
     fn query_feature_support(

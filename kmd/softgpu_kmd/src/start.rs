@@ -1,6 +1,6 @@
 //! Finding the device, asking for features, starting and stopping (sync §3.1). Called at adapter start and stop only.
 
-use ddi::{DriverStatus, FeatureId, FeatureSupport, Host, NativeFenceOsCaps};
+use ddi::{DriverStatus, FeatureId, FeatureSupport, Host, NativeFenceOsCaps, PowerState};
 use shared_words::Memory;
 use softgpu_spec::bus::PAGE_BYTES;
 use softgpu_spec::{QUEUE_COUNT, register};
@@ -57,6 +57,19 @@ impl SoftGpuKmd {
         self.port.write_register(register::APERTURE_TABLE, geometry.table);
         self.port.write_register(register::ENGINE_ENABLE, 1);
         self.geometry = Some(geometry);
+        Ok(())
+    }
+
+    /// Off: the engines stand. On: the aperture is empty, because its table lies in memory that may have been lost; page
+    /// tables are the kernel's to write.
+    // spec: memory §8.4
+    pub(crate) fn power(&mut self, state: PowerState) -> Result<(), DriverStatus> {
+        let geometry = self.geometry.ok_or(DriverStatus::Unsuccessful("the device is not started"))?;
+        if state == PowerState::On {
+            clear_table(self.port.local_memory(), &geometry);
+            self.port.write_register(register::APERTURE_TABLE, geometry.table);
+        }
+        self.port.write_register(register::ENGINE_ENABLE, u64::from(state == PowerState::On));
         Ok(())
     }
 

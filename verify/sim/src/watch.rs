@@ -90,6 +90,10 @@ impl Miniport for Watched {
         self.inner.stop_device(host);
     }
 
+    fn set_power_state(&mut self, host: &mut dyn Host, state: ddi::PowerState) -> Result<(), DriverStatus> {
+        self.inner.set_power_state(host, state)
+    }
+
     fn query_feature_support(
         &mut self,
         feature: FeatureId,

@@ -47,6 +47,17 @@ impl std::fmt::Display for DdiVersion {
     }
 }
 
+/// What `DxgkDdiSetPowerState` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PowerState {
+    /// The device works: what its memory held is there only as far as the segments' flags promise (memory §1.10).
+    On,
+    /// The computer sleeps.
+    Standby,
+    /// The computer is off, or sleeps as if it were (hybrid sleep).
+    Hibernate,
+}
+
 bitflags::bitflags! {
     /// `DXGK_VIDMMCAPS` (memory §1.14).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,6 +12,7 @@ mod fences;
 mod layouts;
 mod packets;
 mod paging;
+mod power;
 mod renaming;
 mod residency;
 mod stubborn;

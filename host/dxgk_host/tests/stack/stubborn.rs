@@ -81,6 +81,9 @@ impl Miniport for Stubborn {
     fn stop_device(&mut self, host: &mut dyn ddi::Host) {
         self.inner.stop_device(host);
     }
+    fn set_power_state(&mut self, host: &mut dyn ddi::Host, state: ddi::PowerState) -> Result<(), DriverStatus> {
+        self.inner.set_power_state(host, state)
+    }
     fn query_feature_support(&mut self, id: FeatureId, experimental: bool) -> Result<FeatureSupport, DriverStatus> {
         self.inner.query_feature_support(id, experimental)
     }

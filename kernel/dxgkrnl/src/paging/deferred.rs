@@ -27,6 +27,7 @@ pub(super) enum Deferred {
         fence: u64,
         value: u64,
     },
+    PowerDown(Token, ddi::PowerState),
     Answer(Token, Box<Reply>),
     /// Devices that stood still for a lock.
     LockMoved(Vec<u64>),
@@ -113,6 +114,11 @@ impl Adapter {
         self.defer(Deferred::Signal { fence, value });
     }
 
+    /// Switches the device off when the ring has got past everything queued so far.
+    pub fn defer_power_down(&mut self, token: Token, state: ddi::PowerState) {
+        self.defer(Deferred::PowerDown(token, state));
+    }
+
     fn defer(&mut self, what: Deferred) {
         self.ring.deferred.push_back((self.ring.last_queued, what));
     }
@@ -142,6 +148,7 @@ impl Adapter {
                         self.signal_fence(cx, fence, value);
                     }
                 }
+                Deferred::PowerDown(token, state) => self.switch_off(cx, token, state),
                 Deferred::Answer(token, reply) => {
                     let result = self.running().map(|()| *reply);
                     cx.effects.push(Effect::Answer { token, result });
@@ -164,7 +171,11 @@ impl Adapter {
             .find(|(_, what)| {
                 matches!(
                     what,
-                    Deferred::Answer(..) | Deferred::Resume(..) | Deferred::LockMoved(_) | Deferred::Signal { .. }
+                    Deferred::Answer(..)
+                        | Deferred::Resume(..)
+                        | Deferred::LockMoved(_)
+                        | Deferred::Signal { .. }
+                        | Deferred::PowerDown(..)
                 )
             })
             .map(|(number, _)| *number);

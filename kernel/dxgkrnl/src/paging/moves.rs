@@ -74,6 +74,7 @@ impl Adapter {
             vidmm::Cause::Reclaim => Cause::Reclaim,
             vidmm::Cause::Ahead => Cause::Ahead,
             vidmm::Cause::Reset => Cause::Reset,
+            vidmm::Cause::Power => Cause::Power,
         }
     }
 }

@@ -1,0 +1,120 @@
+//! Sleep and waking through the whole stack: memory really loses what its segment does not keep, and no content is lost.
+
+use std::sync::{Arc, Mutex};
+
+use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
+use ddi::{PowerState, SegmentFlags as F};
+use dxgk_host::{Host, HostConfig, Mode, Profile};
+use events::{Cause, Event, Move, Tracer};
+use softgpu_umd::{Surface, SurfaceKind, pattern};
+use wddm_types::NtStatus;
+
+use crate::world::{Client, MIB, VIRTUAL, client};
+
+/// Bytes moved because of power: out of memory.
+#[derive(Clone, Default)]
+struct Moves(Arc<Mutex<u64>>);
+
+impl Tracer for Moves {
+    fn event(&mut self, _now_ns: u64, event: &Event) {
+        if let Event::Moved { bytes, how: Move::PageOut, why: Cause::Power, .. } = event {
+            *self.0.lock().unwrap() += bytes;
+        }
+    }
+}
+
+fn host_keeping(mode: Mode, name: &str, preserved: F) -> (Arc<Host>, Moves) {
+    let mut profile = *Profile::named(name).expect("a built-in profile");
+    profile.driver.preserved = preserved;
+    let moves = Moves::default();
+    let config = HostConfig {
+        vram_bytes: 8 * MIB,
+        page_table_bytes: 8 * MIB,
+        system_bytes: 64 * MIB,
+        tracer: Box::new(moves.clone()),
+        ..HostConfig::new(&profile, mode)
+    };
+    (Host::start(config).expect("the host starts"), moves)
+}
+
+/// Waits until a surface is there and on the list.
+fn arrive(client: &Client, surface: &Surface) {
+    let handles = vec![surface.allocation().handle()];
+    let made = client.gpu.paging().make_resident(handles, MakeResidentFlags::empty()).expect("there is room");
+    if let Residency::Pending { paging_fence_value } = made {
+        client.gpu.device().wait(&[(client.gpu.paging().fence(), paging_fence_value)]).expect("it comes");
+    }
+}
+
+/// Content of four surfaces, on the list and off it, through a sleep.
+fn sleep_and_compare(mode: Mode, name: &str, preserved: F, state: PowerState) -> u64 {
+    let (host, moves) = host_keeping(mode, name, preserved);
+    let mut client = client(&host);
+    let report = client.pinned(SurfaceKind::System, 4096);
+    let surfaces: Vec<_> =
+        (0..4).map(|_| client.gpu.create_surface(SurfaceKind::Local, MIB).expect("a surface")).collect();
+    for (index, surface) in surfaces.iter().enumerate() {
+        arrive(&client, surface);
+        client.run(|commands| {
+            commands.pattern(surface.va(), MIB, pattern::seed(index as u64, 7));
+        });
+    }
+    let off = vec![surfaces[3].allocation().handle()];
+    client.gpu.device().evict(off, EvictFlags::EVICT_ONLY_IF_NECESSARY).expect("it is on the list");
+    for _ in 0..2 {
+        host.power_transition(state).expect("it falls asleep");
+        let refused = client.gpu.device().evict(vec![surfaces[0].allocation().handle()], EvictFlags::empty());
+        assert_eq!(refused.expect_err("it sleeps").status, NtStatus::RETRY);
+        assert!(host.power_transition(state).is_err(), "it sleeps already");
+        host.power_transition(PowerState::On).expect("it wakes");
+        assert!(host.power_transition(PowerState::On).is_err(), "it is awake");
+        arrive(&client, &surfaces[3]);
+        for (index, surface) in surfaces.iter().enumerate() {
+            let seed = pattern::seed(index as u64, 7);
+            client.run(|commands| {
+                commands.check(surface.va(), MIB, seed, report.va(), index as u64);
+            });
+        }
+        assert_eq!(report.lock().expect("system memory").read_word(0), 0, "content was lost");
+    }
+    *moves.0.lock().unwrap()
+}
+
+#[test]
+fn content_survives_whatever_its_segment_keeps() {
+    // spec: memory §1.10, memory §8.4
+    // seed: M12 M13
+    let (standby, whole) = (F::PRESERVED_DURING_STANDBY, F::PRESERVED_DURING_HIBERNATE);
+    for mode in [VIRTUAL, Mode::Real] {
+        for (preserved, state, saved) in [
+            (F::empty(), PowerState::Standby, true),
+            (standby, PowerState::Standby, false),
+            (standby, PowerState::Hibernate, true),
+            (standby | whole, PowerState::Hibernate, false),
+        ] {
+            let bytes = sleep_and_compare(mode, "discrete-4k", preserved, state);
+            assert_eq!(bytes > 0, saved, "{preserved:?} {state:?}: {bytes} bytes were copied out");
+            if saved {
+                // The first sleep saves everything; the second what was brought back in between, unless it is clean.
+                assert!(bytes >= 4 * MIB, "{bytes}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_layout_wakes_again() {
+    // spec: memory §1.10, memory §4.7
+    for name in ["discrete-64k", "integrated", "two-memories", "compute-only"] {
+        sleep_and_compare(VIRTUAL, name, F::empty(), PowerState::Hibernate);
+    }
+}
+
+#[test]
+fn of_a_segment_that_is_kept_in_part_the_rest_is_saved() {
+    // spec: memory §1.10, memory §10.2
+    let partly = F::PRESERVED_DURING_STANDBY | F::PARTIALLY_PRESERVED_DURING_HIBERNATE;
+    assert_eq!(sleep_and_compare(VIRTUAL, "discrete-4k", partly, PowerState::Standby), 0);
+    // The first half of 16 MiB survives, and the surfaces lie there: nothing is to be saved.
+    assert_eq!(sleep_and_compare(VIRTUAL, "discrete-4k", partly, PowerState::Hibernate), 0);
+}
