@@ -182,8 +182,13 @@ impl FramePool {
         } else if before == NONE {
             joined = self.bins.number();
         }
-        self.boundaries.set(joined_first, joined);
-        self.boundaries.set(joined_end, joined);
+        // What was joined stands already under the boundary that it keeps.
+        if before == NONE {
+            self.boundaries.set(joined_first, joined);
+        }
+        if behind == NONE || joined != behind {
+            self.boundaries.set(joined_end, joined);
+        }
         self.bins.enter(joined, joined_first, joined_end - joined_first);
         self.free += count;
         assert!(self.free <= self.capacity, "no more is free than there is");
@@ -290,9 +295,12 @@ impl FramePool {
             self.note(free.first);
         }
         if keeps_back {
-            let rest = if keeps_front { self.bins.number() } else { found };
+            let mut rest = found;
+            if keeps_front {
+                rest = self.bins.number();
+                self.boundaries.set(free.end(), rest);
+            }
             self.boundaries.set(end, rest);
-            self.boundaries.set(free.end(), rest);
             self.bins.enter(rest, end, free.end() - end);
             self.note(end);
         } else {
