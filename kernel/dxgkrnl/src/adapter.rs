@@ -190,8 +190,15 @@ impl Adapter {
     pub fn settle(&mut self, cx: &mut Cx<'_>) {
         self.reap_paging(cx);
         self.bury_dead(cx);
+        self.pump_paging(cx);
+        self.settle_due(cx);
+        // Last, because a turn that has just begun, and memory that has just come free, may allow the next.
         self.take_turns(cx);
         self.pump_paging(cx);
+        self.settle_due(cx);
+    }
+
+    fn settle_due(&mut self, cx: &mut Cx<'_>) {
         self.pump_packets(cx);
         while let Some(waiter) = self.due.pop_front() {
             match waiter {
