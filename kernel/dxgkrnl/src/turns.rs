@@ -70,6 +70,10 @@ impl Adapter {
             self.note_idle_devices();
             match self.vidmm.next_to_resume(cx.now_ns) {
                 Turn::Resume(device) => self.give_turn(cx, device),
+                Turn::Withdraw(device) => {
+                    let work = self.vidmm.withdraw_suspended(device);
+                    self.queue_work(cx, ProcessId::SYSTEM, None, work, Vec::new());
+                }
                 Turn::At(then) => {
                     self.turns.resume_ns = Some(then.min(cx.now_ns + LOOK_AGAIN_NS).max(cx.now_ns + 1));
                     break;

@@ -54,6 +54,8 @@ impl<F> Postponed<F> {
 pub enum Turn {
     /// This one, now: call [`VidMm::resume`].
     Resume(DeviceId),
+    /// This one's own content lies in its own way: call [`VidMm::withdraw_suspended`], then ask again.
+    Withdraw(DeviceId),
     /// Nobody yet; ask again at this time, and whenever memory came free.
     At(u64),
     /// Nobody waits, or whoever waits needs memory that only its holders can give up. Ask again when some came free.
@@ -118,7 +120,36 @@ impl<F: Copy + Eq> VidMm<F> {
             }
             first = false;
         }
-        again.map_or(Turn::Nobody, Turn::At)
+        match (again, self.in_its_own_way()) {
+            (None, Some(device)) => Turn::Withdraw(device),
+            (again, _) => again.map_or(Turn::Nobody, Turn::At),
+        }
+    }
+
+    /// The first in line that has content in memory segments, although its list would fit if it were placed anew.
+    fn in_its_own_way(&self) -> Option<DeviceId> {
+        let claim = |device| Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false };
+        let in_place = |id: &AllocationId| {
+            let allocation = &self.allocations[*id];
+            allocation.pins == 0 && allocation.resident_pages() > 0
+        };
+        let waits = |device: &DeviceId| self.devices[*device].idle_since.is_none();
+        let first = self.waiting.values().copied().find(waits)?;
+        let blocked = self.list_of(first).iter().any(in_place) && self.plan_alone(claim(first), &[]).is_ok();
+        blocked.then_some(first)
+    }
+
+    /// Takes a suspended device's content out of memory segments, so that all of its list can be placed anew: what could be
+    /// elsewhere may stand where something lies that could not.
+    pub fn withdraw_suspended(&mut self, device: DeviceId) -> Option<Work<F>> {
+        assert!(self.is_suspended(device), "only what does not run loses its place");
+        let mut batch = Batch::new(self.serial + 1);
+        for id in self.list_of(device) {
+            if self.allocations[id].pins == 0 && self.allocations[id].resident_pages() > 0 {
+                self.withdraw(id, Cause::Resume, &mut batch);
+            }
+        }
+        self.finish(batch, false)
     }
 
     /// Brings a suspended device's whole list back. When the work is done (at once if `None`), its contexts may run.
