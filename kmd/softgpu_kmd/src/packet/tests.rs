@@ -1,3 +1,5 @@
+//! The driver's packet contexts over a device that executes nothing: what is translated, what is refused, what is reported.
+
 use ddi::{
     AllocationListEntry, CreateAllocation, CreateAllocationFlags, DmaBuffer, KmdOpenAllocation, KmdResource, Miniport,
     NewAllocation, OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData, PatchLocation,
