@@ -23,6 +23,8 @@ pub const ZERO: u64 = 1 << 1;
 pub const COHERENT: u64 = 1 << 2;
 /// Writes fault.
 pub const READ_ONLY: u64 = 1 << 3;
+/// In level 1: the entry names 2 MB of consecutive memory, not a table.
+pub const LARGE: u64 = 1 << 4;
 /// The address bits: a bus address, a multiple of 4096.
 pub const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 

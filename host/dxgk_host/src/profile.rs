@@ -138,7 +138,7 @@ pub const PROFILES: &[Profile] = &[
     },
 ];
 
-const SMALL_PAGES: KmdConfig = KmdConfig { segment_page_bytes: 4096, ..KmdConfig::DEFAULT };
+const SMALL_PAGES: KmdConfig = KmdConfig { segment_page_bytes: 4096, large_pages: false, ..KmdConfig::DEFAULT };
 
 const MIDDLE: Timing = Timing {
     command_ns: 50,

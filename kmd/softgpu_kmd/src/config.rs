@@ -52,6 +52,8 @@ pub struct KmdConfig {
     pub preserved: SegmentFlags,
     /// Content is paged by GPU virtual address (memory §3.3).
     pub paging_by_gpu_va: bool,
+    /// `LargePageSupported`: 2 MB of consecutive memory have one page-table entry (memory §4.5).
+    pub large_pages: bool,
     /// Aperture maps are taken as device pages (`MapAperture2Supported`, memory §1.14).
     pub map_aperture2: bool,
     /// Bytes of a save area that each context of a process gets (a context allocation, memory §7.5); 0: none.
@@ -81,6 +83,7 @@ impl KmdConfig {
         banks: 0,
         preserved: SegmentFlags::empty(),
         paging_by_gpu_va: false,
+        large_pages: true,
         map_aperture2: false,
         context_save_bytes: 0,
         notify_after_ring: false,

@@ -14,8 +14,11 @@ use crate::segments::Geometry;
 impl GpuVirtualAddressing for SoftGpuKmd {
     // spec: memory §4.2
     fn gpu_mmu_caps(&self) -> GpuMmuCaps {
+        let mut large = GpuMmuFlags::empty();
+        large.set(GpuMmuFlags::LARGE_PAGE_SUPPORTED, self.config.large_pages);
         GpuMmuCaps {
-            flags: GpuMmuFlags::READ_ONLY_MEMORY_SUPPORTED
+            flags: large
+                | GpuMmuFlags::READ_ONLY_MEMORY_SUPPORTED
                 | GpuMmuFlags::ZERO_IN_PTE_SUPPORTED
                 | GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED
                 | GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED,
@@ -74,6 +77,9 @@ pub(crate) fn encode(geometry: &Geometry, pte: Pte) -> Result<u64, &'static str>
     }
     if pte.flags.contains(PteFlags::CACHE_COHERENT) {
         entry |= page_table::COHERENT;
+    }
+    if pte.flags.contains(PteFlags::LARGE_PAGE) {
+        entry |= page_table::LARGE;
     }
     Ok(entry)
 }

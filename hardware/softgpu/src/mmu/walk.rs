@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use softgpu_spec::bus::PAGE_BYTES;
-use softgpu_spec::page_table::{ADDRESS, ENTRIES, LEVELS, READ_ONLY, VA_BITS, VALID, ZERO, index};
+use softgpu_spec::page_table::{ADDRESS, ENTRIES, LARGE, LEVELS, READ_ONLY, VA_BITS, VALID, ZERO, index};
 use softgpu_spec::register::fault;
 
 use super::{Access, leaf_site};
@@ -20,21 +20,26 @@ pub(crate) fn translate(bus: &Bus, root: u64, va: u64, access: Access) -> Result
 /// addresses with equal flags are one piece, across leaf tables too.
 pub(crate) fn run(bus: &Bus, root: u64, va: u64, bytes: u64, write: bool) -> Result<Run, Fault> {
     let access = if write { Access::Write } else { Access::Read };
-    let mut table = leaf_table(bus, root, va)?;
-    let leaf = leaf_in(table, va)?;
+    let mut lowest = lowest(bus, root, va)?;
+    let leaf = lowest.leaf(va)?;
     let site = leaf_site(bus, leaf, va, access)?;
     let mut length = PAGE_BYTES - va % PAGE_BYTES;
     while length < bytes {
         let next = va + length;
         if index(next, 0) == 0 {
-            match leaf_table(bus, root, next) {
-                Ok(found) => table = found,
+            match self::lowest(bus, root, next) {
+                Ok(found) => lowest = found,
                 Err(_) => break,
             }
         }
         let at = u64::from(index(next, 0));
         let wanted = (bytes - length).div_ceil(PAGE_BYTES).min(u64::from(ENTRIES) - at);
-        let matched = matching(table, at * 8, wanted, leaf, (va % PAGE_BYTES + length) / PAGE_BYTES, write);
+        let pages = (va % PAGE_BYTES + length) / PAGE_BYTES;
+        let matched = match lowest {
+            Lowest::Table(table) => matching(table, at * 8, wanted, leaf, pages, write),
+            Lowest::Large(_) if lowest.leaf(next)? == leaf.wrapping_add(pages * PAGE_BYTES) => wanted,
+            Lowest::Large(_) => 0,
+        };
         length += matched * PAGE_BYTES;
         if matched < wanted {
             break;
@@ -50,7 +55,26 @@ pub(crate) fn run(bus: &Bus, root: u64, va: u64, bytes: u64, write: bool) -> Res
 
 /// The valid leaf entry for `va`.
 pub(super) fn leaf(bus: &Bus, root: u64, va: u64) -> Result<u64, Fault> {
-    leaf_in(leaf_table(bus, root, va)?, va)
+    lowest(bus, root, va)?.leaf(va)
+}
+
+/// What the entry of level 1 names.
+#[derive(Clone, Copy)]
+enum Lowest<'a> {
+    /// A leaf table.
+    Table(Table<'a>),
+    /// Memory: the entry as the leaf entry of its first page.
+    Large(u64),
+}
+
+impl Lowest<'_> {
+    /// The valid leaf entry for `va`.
+    fn leaf(self, va: u64) -> Result<u64, Fault> {
+        match self {
+            Lowest::Table(table) => leaf_in(table, va),
+            Lowest::Large(entry) => Ok(entry.wrapping_add(u64::from(index(va, 0)) * PAGE_BYTES)),
+        }
+    }
 }
 
 fn leaf_in(table: Table<'_>, va: u64) -> Result<u64, Fault> {
@@ -61,8 +85,8 @@ fn leaf_in(table: Table<'_>, va: u64) -> Result<u64, Fault> {
     Ok(leaf)
 }
 
-/// The leaf table for `va`: aligned, and inside memory.
-fn leaf_table(bus: &Bus, root: u64, va: u64) -> Result<Table<'_>, Fault> {
+/// What translates `va` at last: a leaf table, aligned and inside memory, or a large page.
+fn lowest(bus: &Bus, root: u64, va: u64) -> Result<Lowest<'_>, Fault> {
     let refused = |cause, level| Fault { address: va, cause, level };
     if va >> VA_BITS != 0 {
         return Err(refused(fault::NOT_PRESENT, LEVELS - 1));
@@ -74,9 +98,12 @@ fn leaf_table(bus: &Bus, root: u64, va: u64) -> Result<Table<'_>, Fault> {
         if entry & VALID == 0 {
             return Err(refused(fault::NOT_PRESENT, level));
         }
+        if level == 1 && entry & LARGE != 0 {
+            return Ok(Lowest::Large(entry & !LARGE));
+        }
         address = entry & ADDRESS;
     }
-    bus.table(address).ok_or(refused(fault::BAD_ADDRESS, 0))
+    bus.table(address).map(Lowest::Table).ok_or(refused(fault::BAD_ADDRESS, 0))
 }
 
 /// How many of the `wanted` entries from `offset` go on where `leaf` began, `pages` pages further.

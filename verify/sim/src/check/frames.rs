@@ -132,6 +132,13 @@ impl Frames {
                     if level == 0 {
                         let step = if repeat { 0 } else { index * PAGE_BYTES };
                         self.entry((process, va / PAGE_BYTES), first, step, contract)?;
+                    } else if first.flags.contains(PteFlags::LARGE_PAGE) {
+                        // CAST: below 512, checked above.
+                        let place = (frame(table), start_index + index as u32);
+                        self.link(place, Pte::INVALID, process, va, page_table::coverage(level))?;
+                        for page in 0..page_table::coverage(level) / PAGE_BYTES {
+                            self.entry((process, va / PAGE_BYTES + page), first, page * PAGE_BYTES, contract)?;
+                        }
                     } else {
                         // CAST: below 512, checked above.
                         let place = (frame(table), start_index + index as u32);
