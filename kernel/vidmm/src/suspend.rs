@@ -129,14 +129,18 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The first in line that has content in memory segments, although its list would fit if it were placed anew.
     fn in_its_own_way(&self) -> Option<DeviceId> {
         let claim = |device| Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false };
-        let in_place = |id: &AllocationId| {
-            let allocation = &self.allocations[*id];
-            allocation.pins == 0 && allocation.resident_pages() > 0
-        };
         let waits = |device: &DeviceId| self.devices[*device].idle_since.is_none();
         let first = self.waiting.values().copied().find(waits)?;
-        let blocked = self.list_of(first).iter().any(in_place) && self.plan_alone(claim(first), &[]).is_ok();
+        let blocked = self.list_of(first).iter().any(|id| self.may_be_withdrawn(*id))
+            && self.plan_alone(claim(first), &[]).is_ok();
         blocked.then_some(first)
+    }
+
+    /// Whether content lies in a memory segment and nobody needs it there now: whoever lists it stands still.
+    fn may_be_withdrawn(&self, id: AllocationId) -> bool {
+        let allocation = &self.allocations[id];
+        let all_stand_still = allocation.holders.iter().all(|device| self.devices[*device].suspended.is_some());
+        allocation.pins == 0 && allocation.resident_pages() > 0 && all_stand_still
     }
 
     /// Takes a suspended device's content out of memory segments, so that all of its list can be placed anew: what could be
@@ -145,7 +149,7 @@ impl<F: Copy + Eq> VidMm<F> {
         assert!(self.is_suspended(device), "only what does not run loses its place");
         let mut batch = Batch::new(self.serial + 1);
         for id in self.list_of(device) {
-            if self.allocations[id].pins == 0 && self.allocations[id].resident_pages() > 0 {
+            if self.may_be_withdrawn(id) {
                 self.withdraw(id, Cause::Resume, &mut batch);
             }
         }

@@ -128,6 +128,10 @@ impl Model {
         self.now_ns += quarters * self.mm.policy.residency_quantum_ns / 4;
         for _ in 0..4 {
             match self.mm.next_to_resume(self.now_ns) {
+                Turn::Withdraw(device) => {
+                    let work = self.mm.withdraw_suspended(device);
+                    self.queue(work);
+                }
                 Turn::Resume(device) => {
                     let work = self.mm.resume(device).expect("it was said so");
                     self.queue(work);
