@@ -234,7 +234,10 @@ impl Adapter {
         work: Option<Work<FenceId>>,
         destroys: Vec<Gone>,
     ) -> u64 {
-        let work = work.unwrap_or_else(empty_work);
+        let mut work = work.unwrap_or_else(empty_work);
+        if let Some(leaving) = part_that_leaves(&mut work) {
+            self.queue_work(cx, process, None, Some(leaving), Vec::new());
+        }
         self.clear_pages(&work.clear);
         for pages in &work.unmap {
             self.unmap_window(pages);
@@ -416,6 +419,34 @@ impl Adapter {
     }
 }
 
+/// Takes the part off that moves locked content out of its place, if what follows may come into that place: until the CPU is
+/// shown the new medium it reads the old one, so nothing may come there before.
+// spec: memory §6.3
+fn part_that_leaves(work: &mut Work<FenceId>) -> Option<Work<FenceId>> {
+    use vidmm::MoveKind::{Fill, PageIn};
+    let comes = |moved: &vidmm::Move| matches!(moved.kind, PageIn | Fill);
+    let arriving: Vec<_> = work.moves.iter().filter(|moved| comes(moved)).map(|moved| moved.allocation).collect();
+    let leaves = |rotation: &vidmm::Rotation| !arriving.contains(&rotation.allocation);
+    if work.leaving == 0 || work.leaving == work.operations.len() || !work.rotations.iter().any(leaves) {
+        return None;
+    }
+    let (rotations, staying) = std::mem::take(&mut work.rotations).into_iter().partition(leaves);
+    let (coming, moves) = std::mem::take(&mut work.moves).into_iter().partition(comes);
+    (work.rotations, work.moves) = (staying, coming);
+    let behind = work.operations.split_off(work.leaving);
+    let operations = std::mem::replace(&mut work.operations, behind);
+    Some(Work {
+        suspends: std::mem::take(&mut work.suspends),
+        after: std::mem::take(&mut work.after),
+        unmap: std::mem::take(&mut work.unmap),
+        leaving: std::mem::take(&mut work.leaving),
+        operations,
+        rotations,
+        moves,
+        ..empty_work()
+    })
+}
+
 /// A work of the kernel's own: it moves nothing and marks a place in the ring.
 fn empty_work() -> Work<FenceId> {
     Work {
@@ -425,6 +456,7 @@ fn empty_work() -> Work<FenceId> {
         after: Vec::new(),
         clear: Vec::new(),
         operations: Vec::new(),
+        leaving: 0,
         moves: Vec::new(),
         rotations: Vec::new(),
         unmap: Vec::new(),

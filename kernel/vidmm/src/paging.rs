@@ -33,6 +33,9 @@ pub struct Work<F> {
     pub clear: Vec<PageRun>,
     /// In this order.
     pub operations: Vec<Operation>,
+    /// How many of the operations take content out of its place; the others bring content into places that are free then,
+    /// or have just become free.
+    pub leaving: usize,
     /// What moved, for events: one entry per allocation and kind.
     pub moves: Vec<Move>,
     /// Locked allocations that the CPU sees elsewhere afterwards (memory §6.3).
@@ -213,6 +216,7 @@ impl<F: Copy + Eq> Batch<F> {
         operations.append(&mut self.out);
         operations.append(&mut self.invalidations);
         operations.extend(flushes(&self.stale));
+        let leaving = operations.len();
         operations.append(&mut self.content);
         operations.append(&mut self.arrived);
         operations.append(&mut self.entries);
@@ -236,6 +240,7 @@ impl<F: Copy + Eq> Batch<F> {
             moves: self.moves,
             rotations: self.rotations,
             unmap: self.unmap,
+            leaving,
         })
     }
 }

@@ -34,13 +34,14 @@ impl<F: Copy + Eq> VidMm<F> {
         // Of what an eviction would do only the notices are left: there is nothing to copy and no table to write.
         let unmaps = batch.invalidations.into_iter().filter(|what| matches!(what, Operation::UnmapAperture { .. }));
         let notices = batch.leaving.into_iter().filter(|what| matches!(what, Operation::NotifyResidency { .. }));
-        let operations = notices.chain(operations).chain(unmaps).collect();
+        let operations: Vec<Operation> = notices.chain(operations).chain(unmaps).collect();
         Work {
             serial: 0,
             immediate: true,
             suspends: Vec::new(),
             after: Vec::new(),
             clear: Vec::new(),
+            leaving: operations.len(),
             operations,
             moves: batch.moves,
             rotations: Vec::new(),
