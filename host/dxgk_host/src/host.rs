@@ -1,7 +1,6 @@
 //! The host itself: the machine under its lock, the device, and how a call gets its answer.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -23,6 +22,7 @@ use wddm_types::{AdapterIndex, Blame, Luid, NtStatus, PAGE_BYTES, PageRun, Pages
 use crate::config::{HostConfig, Mode};
 use crate::cpu_cache::StaleCache;
 use crate::cpu_mapping::Views;
+use crate::line::Line;
 use crate::time::Clock;
 
 /// System pages for the kernel itself: fence words, rings of kernel-mode queues, paging buffers.
@@ -501,69 +501,6 @@ impl State {
     }
 }
 
-/// The interrupt line between device and dispatcher.
-#[derive(Default)]
-struct Line {
-    raised: AtomicBool,
-    closed: AtomicBool,
-    /// The timer's time has changed.
-    rearmed: AtomicBool,
-    sleeping: Mutex<()>,
-    changed: Condvar,
-}
-
-impl Line {
-    fn take(&self) -> bool {
-        self.raised.swap(false, Ordering::AcqRel)
-    }
-
-    fn close(&self) {
-        self.closed.store(true, Ordering::Release);
-        let _guard = lock(&self.sleeping);
-        self.changed.notify_all();
-    }
-
-    fn rearm(&self) {
-        self.rearmed.store(true, Ordering::Release);
-        let _guard = lock(&self.sleeping);
-        self.changed.notify_one();
-    }
-
-    /// Blocks until the line is up, the timer is armed anew, or this time has passed; false when the line is closed.
-    fn wait(&self, longest: Option<Duration>) -> bool {
-        let mut guard = lock(&self.sleeping);
-        loop {
-            if self.closed.load(Ordering::Acquire) {
-                return false;
-            }
-            if self.raised.load(Ordering::Acquire) || self.rearmed.swap(false, Ordering::AcqRel) {
-                return true;
-            }
-            match longest {
-                None => guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
-                Some(longest) => {
-                    let waited = self.changed.wait_timeout(guard, longest);
-                    let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-                    guard = woken;
-                    if timeout.timed_out() {
-                        return !self.closed.load(Ordering::Acquire);
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl InterruptPin for Line {
-    fn assert(&self) {
-        // The flag is set before the mutex is taken, and the dispatcher looks at it under the mutex before it sleeps.
-        if !self.raised.swap(true, Ordering::AcqRel) {
-            let _guard = lock(&self.sleeping);
-            self.changed.notify_one();
-        }
-    }
-}
-
 /// The bytes of local memory that a segment keeps through a sleep.
 // spec: memory §1.10
 fn kept_bytes(segment: &SegmentReport, state: PowerState) -> Option<(u64, u64)> {
@@ -598,6 +535,6 @@ fn spawn_dispatcher(host: Weak<Host>, line: Arc<Line>) -> JoinHandle<()> {
 
 /// A thread that panicked under the lock has left the machine between two events of ours, never between two words of
 /// shared memory; the panic itself is reported by that thread. Others go on.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -16,6 +16,7 @@ mod config;
 mod cpu_cache;
 mod cpu_mapping;
 mod host;
+mod line;
 mod link;
 mod profile;
 mod time;
