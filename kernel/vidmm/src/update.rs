@@ -395,7 +395,7 @@ impl Sketch {
         for (&first, &(pages, wanted)) in &self.0 {
             match runs.last_mut() {
                 Some((run, before)) if run.end() == first && advanced(*before, run.count.0) == wanted => {
-                    run.count = run.count + Pages(pages);
+                    run.count += Pages(pages);
                 }
                 _ => runs.push((PageRun { first, count: Pages(pages) }, wanted)),
             }

@@ -30,7 +30,7 @@ pub(crate) fn rows(pair: [usize; 2], batches: usize) -> Result<Vec<Row>, BenchEr
         table: FREE_LOCAL + table * TABLE_BYTES,
         first: 0,
         count: ENTRIES,
-        entry: table * TABLE_BYTES | VALID,
+        entry: (table * TABLE_BYTES) | VALID,
         step: 4096,
     }));
     commands.push(Command::Timestamp { va: ENDED });
@@ -63,7 +63,7 @@ fn stores_ns(rig: &Rig, processor: usize) -> f64 {
     let timed = || {
         pin_here(processor);
         let started = Instant::now();
-        rig.local().store_words(FREE_LOCAL, TABLES * u64::from(ENTRIES), |index| index * 4096 | VALID);
+        rig.local().store_words(FREE_LOCAL, TABLES * u64::from(ENTRIES), |index| (index * 4096) | VALID);
         started.elapsed().as_nanos() as f64
     };
     std::thread::scope(|scope| scope.spawn(timed).join().expect("the measuring thread does not panic"))

@@ -76,9 +76,9 @@ impl World {
         let (at, pages) = (at, pages.min(AREA - at));
         let which = (c % 3) as usize;
         match kind {
-            0 => self.reserve(a % (AREA / UNIT) * UNIT, (1 + b % 3) * UNIT, c % 2 == 0),
+            0 => self.reserve(a % (AREA / UNIT) * UNIT, (1 + b % 3) * UNIT, c.is_multiple_of(2)),
             1 | 2 => self.map(at, pages.min(20), which, c % 5),
-            3 => self.map_reserved(at, pages, c % 2 == 0),
+            3 => self.map_reserved(at, pages, c.is_multiple_of(2)),
             4 => self.free(at, pages),
             5 | 6 => self.update(a, b, c),
             7 => self.apply(),
@@ -206,7 +206,7 @@ impl World {
                         let period = if pages % 2 == 0 { pages / 2 } else { pages };
                         Operation::Map { at, pages, allocation: (b % 3) as usize, from: c % 8, period }
                     }
-                    1 => Operation::Unmap { at, pages, zero: b % 2 == 0 },
+                    1 => Operation::Unmap { at, pages, zero: b.is_multiple_of(2) },
                     _ => Operation::Copy { from: (at + c % 7).min(AREA - pages), pages, to: at },
                 }
             })
@@ -302,7 +302,7 @@ impl World {
         let Some(allocation) = self.allocations[which] else { return };
         let counted = self.mm.allocations[allocation].count > 0;
         let work = if counted {
-            let how = EvictFlags { only_if_necessary: b % 2 == 0, not_written_to: false };
+            let how = EvictFlags { only_if_necessary: b.is_multiple_of(2), not_written_to: false };
             self.mm.evict(self.device, &[allocation], how, &[]).expect("it is listed")
         } else {
             let made = self.mm.make_resident(self.device, &[allocation]);
@@ -325,7 +325,7 @@ impl World {
                 *shows = origin.map_or(Page::Nothing, |(_, empty)| empty);
                 origin.is_some()
             });
-        } else if b % 2 == 0 && !self.waiting.iter().any(|(_, operations, _)| names(operations, which)) {
+        } else if b.is_multiple_of(2) && !self.waiting.iter().any(|(_, operations, _)| names(operations, which)) {
             self.allocations[which] = Some(create(&mut self.mm, self.device, 20, &[VRAM]));
         }
     }
