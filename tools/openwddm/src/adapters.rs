@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn every_profile_says_what_it_is_or_why_it_does_not_start() {
         // spec: memory §1.1, memory §1.12
-        // seed: M01 M02
+        // seed: M01, M02
         let list = adapters(None, false).unwrap();
         for profile in PROFILES {
             assert!(list.contains(profile.name) && list.contains(profile.description));

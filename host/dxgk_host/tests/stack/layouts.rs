@@ -52,7 +52,7 @@ fn exercise(host: &Arc<Host>, kind: SurfaceKind) {
 #[test]
 fn content_survives_pressure_in_every_layout() {
     // spec: memory §1.6, memory §4.3, memory §1.7
-    // seed: M02 M07 M19 M22
+    // seed: M02, M07, M19, M22
     for profile in PROFILES.iter().filter(|profile| profile.driver.driver_model == ddi::DriverModel::Wddm2) {
         for mode in [VIRTUAL, Mode::Real] {
             let host = host_of(profile.name, mode, 4 * MIB).unwrap_or_else(|e| panic!("{}: {e}", profile.name));

@@ -83,7 +83,7 @@ fn sleep_and_compare(mode: Mode, name: &str, preserved: F, state: PowerState) ->
 #[test]
 fn content_survives_whatever_its_segment_keeps() {
     // spec: memory §1.10, memory §8.4
-    // seed: M12 M13
+    // seed: M12, M13
     let (standby, whole) = (F::PRESERVED_DURING_STANDBY, F::PRESERVED_DURING_HIBERNATE);
     for mode in [VIRTUAL, Mode::Real] {
         for (preserved, state, saved) in [

@@ -53,7 +53,7 @@ fn expect_error(answers: Answers, words: &str) {
 #[test]
 fn each_generation_is_asked_in_its_own_form_twice() {
     // spec: memory §1.2, memory §1.3, memory §10.1
-    // seed: M03 M04 M05
+    // seed: M03, M04, M05
     let rows = [
         (Answers::default(), "QUERYSEGMENT4"),
         (first_generation(DdiVersion::WDDM_1_3), "QUERYSEGMENT3"),

@@ -101,7 +101,7 @@ fn each_rule_of_the_cpus_way_and_of_ranges_has_a_name() {
 #[test]
 fn power_flags_mean_something_in_four_combinations() {
     // spec: memory §1.10, memory §10.4
-    // seed: M12 M13
+    // seed: M12, M13
     let bits = [F::PRESERVED_DURING_STANDBY, F::PRESERVED_DURING_HIBERNATE, F::PARTIALLY_PRESERVED_DURING_HIBERNATE];
     for combination in 0..8usize {
         let flags = (0..3).filter(|bit| combination >> bit & 1 == 1).fold(F::empty(), |flags, bit| flags | bits[bit]);
@@ -132,7 +132,7 @@ fn agp_is_refused_with_the_rule_that_it_breaks() {
 #[test]
 fn a_bank_table_covers_its_segment() {
     // spec: memory §1.8, memory §10.1, memory §10.4
-    // seed: M28 M30
+    // seed: M28, M30
     use SegmentError as E;
     let whole = 64 + RESERVE;
     for (count, ends) in [(1, vec![]), (1, vec![whole]), (3, vec![16, 32]), (3, vec![16, 32, whole])] {
@@ -269,7 +269,7 @@ fn a_direction_says_from_which_end() {
 #[test]
 fn invalid_ranges_are_nobodys_for_ever() {
     // spec: memory §1.4, memory §1.1
-    // seed: M18 M20 M21
+    // seed: M18, M20, M21
     let mut layout = new_layout();
     let range = |page, pages| MemoryRange { segment_offset: page * PAGE_BYTES, size_bytes: pages * PAGE_BYTES };
     // The last one reaches into the page-table reserve.
@@ -300,7 +300,7 @@ fn invalid_ranges_are_nobodys_for_ever() {
 #[test]
 fn addresses_are_origin_plus_offset() {
     // spec: memory §0, memory §1.7
-    // seed: M14 M15 M22 M27
+    // seed: M14, M15, M22, M27
     let mut layout = new_layout();
     layout.segments[0].flags |= F::CPU_VISIBLE;
     layout.segments[0].cpu = CpuAccess::Translated(0xE000_0000);
@@ -315,7 +315,7 @@ fn addresses_are_origin_plus_offset() {
 #[test]
 fn flags_without_meaning_on_a_kind_of_segment_are_ignored() {
     // spec: memory §1.5, memory §10.1
-    // seed: M09 M10 M23 M26
+    // seed: M09, M10, M23, M26
     let mut layout = new_layout();
     layout.segments[0].flags |= F::CACHE_COHERENT;
     layout.segments[1].flags |= F::CACHE_COHERENT | F::CPU_VISIBLE | F::USE_64KB_PAGES;
@@ -412,7 +412,7 @@ fn without_an_aperture_system_memory_stands_behind_the_segments() {
 #[test]
 fn an_integrated_adapter_has_an_aperture_only() {
     // spec: memory §1.6, memory §4.3
-    // seed: M07 M24 M25
+    // seed: M07, M24, M25
     let aperture = SegmentId(1);
     let mut levels = levels(&BITS);
     for level in &mut levels {

@@ -22,7 +22,7 @@ const POISON: PagingBufferInfo =
 #[test]
 fn the_first_call_tells_the_count_and_nothing_else_the_second_fills_everything() {
     // spec: memory §1.3, memory §10.4
-    // seed: M04 M05 M06
+    // seed: M04, M05, M06
     let (kmd, port, _) = started();
     let mut first = QuerySegment4 { physical_adapter: 0, count: 0, descriptors: None, paging_buffer: POISON };
     kmd.query_segment4(&mut first).unwrap();
@@ -177,7 +177,7 @@ fn an_integrated_gpu_reports_an_aperture_only() {
 #[test]
 fn between_two_memory_segments_lies_what_the_driver_hides() {
     // spec: memory §1.1, memory §1.4
-    // seed: M18 M20 M21
+    // seed: M18, M20, M21
     let layout = Layout::TwoMemories { second_bytes: 4 << 20, hidden_bytes: 1 << 20 };
     let segments = reported(KmdConfig { layout, ..KmdConfig::default() });
     let [first, aperture, second] = segments.as_slice() else { panic!("three segments: {segments:?}") };
@@ -219,7 +219,7 @@ fn a_small_bar_is_a_window() {
 #[test]
 fn the_first_generation_has_banks_and_its_own_query() {
     // spec: memory §1.3, memory §1.8, memory §10.1
-    // seed: M28 M30
+    // seed: M28, M30
     let config = KmdConfig { driver_model: DriverModel::Wddm1, banks: 4, ..KmdConfig::default() };
     let (mut kmd, _) = stopped(config);
     kmd.start_device(&mut FakeHost::default()).unwrap();
