@@ -34,7 +34,7 @@ const GROWTH_MAX: f64 = 4.0;
 /// Both rows.
 pub(crate) fn rows(pair: [usize; 2], batches: usize, smoke: bool) -> Result<Vec<Row>, BenchError> {
     pin_here(pair[0]);
-    let many = if smoke { MANY / 5 } else { MANY };
+    let many = if smoke { MANY / 50 } else { MANY };
     let few = Process::start(FEW)?;
     let large = Process::start(many)?;
     let (mut small_ns, mut large_ns, mut null_ns) = (Vec::new(), Vec::new(), Vec::new());
