@@ -4,7 +4,7 @@ use kmt_calls::{
     AllocationRequest, AllocationTarget, Call, DestroyFlags, EvictFlags, GpuVaProtection, MakeResidentFlags,
     NativeFenceRequest, QueueFlags, ResourceRequest, WaitFlags,
 };
-use softgpu_spec::private_data::AllocationRequest as PrivateData;
+use softgpu_spec::private_data::{AllocationRequest as PrivateData, Kind};
 use wddm_types::{GpuVa, Luid, NodeId, Pages, RawHandle};
 
 use crate::process::Process;
@@ -350,7 +350,8 @@ fn create(device: RawHandle, wish: Wish) -> Call {
     let data = PrivateData {
         kind: wish.kind,
         cpu_visible: wish.visible,
-        cached: false,
+        // What may leave for system memory is cacheable, so that a lock takes it there.
+        cached: wish.visible && wish.kind == Kind::LocalThenSystem,
         accessed_physically: wish.physical,
         size_bytes: wish.bytes,
     };
