@@ -110,7 +110,8 @@ impl Adapter {
         numbers.into_iter().filter_map(suspend).collect()
     }
 
-    /// Says which devices have nothing to run. True when one has become idle.
+    /// Says which devices have nothing to run, and which of their last uses are over while they stand still. True when one
+    /// has become idle.
     pub fn note_idle_devices(&mut self) -> bool {
         let mut changed = false;
         let devices: Vec<(u64, DeviceId)> =
@@ -119,6 +120,15 @@ impl Adapter {
             let idle = self.has_nothing_to_run(number);
             changed |= idle;
             self.vidmm.set_device_idle(vidmm, idle);
+            if self.vidmm.is_suspended(vidmm) {
+                let (fences, numbers, memory) = (&self.fences, &self.fence_numbers, &self.memory);
+                // A fence that has gone holds nobody back.
+                self.vidmm.settle_postponed(vidmm, |point| {
+                    numbers
+                        .get(&point.fence)
+                        .is_none_or(|number| Word::load(memory.word(fences[*number].slot.current.0)) >= point.value)
+                });
+            }
         }
         changed
     }

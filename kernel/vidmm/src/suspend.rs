@@ -47,6 +47,14 @@ impl<F> Postponed<F> {
             Postponed::Evict { id, .. } | Postponed::Doom { id, .. } | Postponed::LastUse { id, .. } => *id,
         }
     }
+
+    /// The last uses that it waits for.
+    fn points(&self) -> &[FencePoint<F>] {
+        match self {
+            Postponed::Evict { last_use, .. } | Postponed::LastUse { last_use, .. } => last_use,
+            Postponed::Doom { after, .. } => after,
+        }
+    }
 }
 
 /// Who is to be resumed.
@@ -176,7 +184,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.begin(&mut plan, device, &mut batch);
         self.carry_out(plan, Cause::Resume, &mut batch);
         let work = self.finish(batch, false);
-        self.do_postponed(device);
+        self.do_postponed(device, self.devices[device].postponed.len());
         Ok(work)
     }
 
@@ -194,10 +202,20 @@ impl<F: Copy + Eq> VidMm<F> {
         self.is_suspended(device) && !last_use.is_empty()
     }
 
-    /// Does what had to wait for the turn. Nothing leaves its place by it: a removal would wait for work that runs only
-    /// after the turn's own paging work.
-    fn do_postponed(&mut self, device: DeviceId) {
-        for step in std::mem::take(&mut self.devices[device].postponed) {
+    /// Does what a suspended device asked for and whose last uses are over (`reached` says so of a point). Its work may have
+    /// ended just before it stood still: then it is idle, gets no turn, and what it let go would stay on its list for ever.
+    // spec: memory §5.3
+    pub fn settle_postponed(&mut self, device: DeviceId, reached: impl Fn(&FencePoint<F>) -> bool) {
+        let postponed = &self.devices[device].postponed;
+        let over = postponed.iter().take_while(|step| step.points().iter().all(&reached)).count();
+        self.do_postponed(device, over);
+    }
+
+    /// Does the first `count` steps of what had to wait. Nothing leaves its place by it: a removal would wait for work that
+    /// runs only after the turn's own paging work.
+    fn do_postponed(&mut self, device: DeviceId, count: usize) {
+        let later = self.devices[device].postponed.split_off(count);
+        for step in std::mem::replace(&mut self.devices[device].postponed, later) {
             match step {
                 Postponed::Evict { id, flags, last_use } => {
                     merge_points(&mut self.devices[device].last_uses, &last_use);

@@ -26,7 +26,7 @@ pub use dynamic::{DynamicResource, RenamePolicy};
 pub use gpu::{Gpu, Surface, UmdError};
 pub use listed::ListedCommands;
 pub use map::{DO_NOT_WAIT, MapError, MapKind};
-pub use residency::{MadeResident, ResidencyList, further};
+pub use residency::{MadeResident, ResidencyList, Retry};
 pub use softgpu_spec::context_data::{DmaBuffers, encode as context_data};
 pub use softgpu_spec::pattern;
 pub use softgpu_spec::private_data::Kind as SurfaceKind;

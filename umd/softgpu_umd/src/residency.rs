@@ -5,7 +5,8 @@
 //! The idea: what was used stays resident until somebody needs the room, because the next submission most often uses it
 //! again. Each entry remembers the progress value of its last use, so the list in order of these values is the order in
 //! which to give back. When the kernel refuses, the bytes it names are evicted and it is asked again; when nothing is left
-//! to evict, it is told so (CantTrimFurther), and at last that the device cannot go on otherwise (MustSucceed).
+//! to evict, what was evicted may still be in use by queued work, so that is waited for; then the kernel is told that there
+//! is nothing more (CantTrimFurther), and at last that the device cannot go on otherwise (MustSucceed).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +14,7 @@ use d3dkmt::{EvictFlags, MakeResidentFlags, NotificationKind, Refusal, Registrat
 use wddm_types::RawHandle;
 
 use crate::gpu::{Gpu, Surface, UmdError};
+use crate::stream::Stream;
 
 /// The residency list of one device as its driver keeps it.
 pub struct ResidencyList {
@@ -57,8 +59,8 @@ impl ResidencyList {
         })
     }
 
-    /// Makes what a submission uses resident; `value` is the progress value that it will complete, `written` says which of
-    /// the surfaces it writes. What is on the list already costs nothing.
+    /// Makes what the stream's next submission uses resident; each surface comes with whether the submission writes it. What
+    /// is on the list already costs nothing.
     ///
     /// # Errors
     /// `NO_MEMORY` when it does not fit even alone.
@@ -66,16 +68,17 @@ impl ResidencyList {
     pub fn use_surfaces(
         &mut self,
         gpu: &Gpu,
+        stream: &mut Stream,
         surfaces: &[(&Surface, bool)],
-        value: u64,
     ) -> Result<MadeResident, UmdError> {
+        let value = stream.last_value() + 1;
         let handle = |surface: &Surface| surface.allocation().handle();
         let wanted: BTreeSet<RawHandle> = surfaces.iter().map(|(surface, _)| handle(surface)).collect();
         let missing: Vec<RawHandle> =
             wanted.iter().copied().filter(|handle| !self.entries.contains_key(handle)).collect();
         let mut wait_for = surfaces.iter().map(|(surface, _)| surface.mapped_at()).max().filter(|value| *value > 0);
         if !missing.is_empty()
-            && let Some(value) = self.make_resident(gpu, &missing, &wanted)?
+            && let Some(value) = self.make_resident(gpu, stream, &missing, &wanted)?
         {
             wait_for = Some(wait_for.unwrap_or(0).max(value));
         }
@@ -148,12 +151,13 @@ impl ResidencyList {
     fn make_resident(
         &mut self,
         gpu: &Gpu,
+        stream: &mut Stream,
         missing: &[RawHandle],
         wanted: &BTreeSet<RawHandle>,
     ) -> Result<Option<u64>, UmdError> {
-        let mut flags = MakeResidentFlags::empty();
+        let mut retry = Retry::default();
         loop {
-            let refusal = match gpu.paging().make_resident(missing.to_vec(), flags) {
+            let refusal = match gpu.paging().make_resident(missing.to_vec(), retry.flags()) {
                 Ok(Residency::Resident) => return Ok(None),
                 Ok(Residency::Pending { paging_fence_value }) => return Ok(Some(paging_fence_value)),
                 Err(refusal) if refusal.bytes_to_trim > 0 => refusal,
@@ -162,7 +166,9 @@ impl ResidencyList {
             if self.trim(gpu, refusal.bytes_to_trim, wanted)? > 0 {
                 continue;
             }
-            flags = further(gpu, flags, &refusal)?.ok_or(refusal)?;
+            if !retry.harder(gpu, stream, &refusal)? {
+                return Err(refusal.into());
+            }
         }
     }
 
@@ -201,16 +207,55 @@ impl ResidencyList {
     }
 }
 
-/// The next harder way to ask, when there is nothing left to give back; `None`: there is none.
-// spec: memory §5.2
-pub fn further(gpu: &Gpu, flags: MakeResidentFlags, refusal: &Refusal) -> Result<Option<MakeResidentFlags>, UmdError> {
-    let cant_trim = MakeResidentFlags::CANT_TRIM_FURTHER;
-    if flags.is_empty() {
-        return Ok(Some(cant_trim));
+/// How hard MakeResident is asked when there is nothing left to give back (memory §5.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retry {
+    /// As always.
+    #[default]
+    Plain,
+    /// All work of the stream is over: nothing that was evicted is in use any more.
+    Waited,
+    /// With CantTrimFurther.
+    CantTrim,
+    /// With MustSucceed: it costs the device when it fails.
+    Must,
+}
+
+impl Retry {
+    /// The flags to ask with.
+    pub fn flags(self) -> MakeResidentFlags {
+        match self {
+            Retry::Plain | Retry::Waited => MakeResidentFlags::empty(),
+            Retry::CantTrim => MakeResidentFlags::CANT_TRIM_FURTHER,
+            Retry::Must => MakeResidentFlags::CANT_TRIM_FURTHER | MakeResidentFlags::MUST_SUCCEED,
+        }
     }
-    // MustSucceed costs the device when it fails, so it is not said of what can never fit.
-    let segments = gpu.adapter().info()?.segments;
-    let largest = segments.iter().filter(|segment| !segment.aperture).map(|segment| segment.size_bytes).max();
-    let hopeful = flags == cant_trim && refusal.bytes_to_trim <= largest.unwrap_or(0);
-    Ok(hopeful.then_some(cant_trim | MakeResidentFlags::MUST_SUCCEED))
+
+    /// Goes on to the next harder way after a refusal. False: there is none, the refusal stands.
+    ///
+    /// # Errors
+    /// The device is lost while its work is waited for.
+    // spec: memory §5.2
+    pub fn harder(&mut self, gpu: &Gpu, stream: &mut Stream, refusal: &Refusal) -> Result<bool, UmdError> {
+        *self = match self {
+            Retry::Plain => {
+                let last = stream.last_value();
+                stream.wait(gpu, last)?;
+                Retry::Waited
+            }
+            Retry::Waited => Retry::CantTrim,
+            Retry::CantTrim => {
+                // MustSucceed is not said of what can never fit.
+                let segments = gpu.adapter().info()?.segments;
+                let largest =
+                    segments.iter().filter(|segment| !segment.aperture).map(|segment| segment.size_bytes).max();
+                if refusal.bytes_to_trim > largest.unwrap_or(0) {
+                    return Ok(false);
+                }
+                Retry::Must
+            }
+            Retry::Must => return Ok(false),
+        };
+        Ok(true)
+    }
 }

@@ -21,9 +21,9 @@ pub use error::DriveError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
+use d3dkmt::{EvictFlags, Residency};
 use kmt_link::Link;
-use softgpu_umd::{Commands, Gpu, GpuWait, ResidencyList, Stream, StreamConfig, UmdError};
+use softgpu_umd::{Commands, Gpu, GpuWait, ResidencyList, Retry, Stream, StreamConfig, UmdError};
 use wddm_types::{NodeId, WordAddress};
 
 use crate::drive::content::{Content, Report};
@@ -272,18 +272,17 @@ impl Driver<'_> {
             handles.push(surface.allocation().handle());
             mapped_at = mapped_at.max(surface.mapped_at());
         }
-        let mut flags = MakeResidentFlags::empty();
+        let mut retry = Retry::default();
         loop {
-            match self.gpu.paging().make_resident(handles.clone(), flags) {
+            match self.gpu.paging().make_resident(handles.clone(), retry.flags()) {
                 Ok(Residency::Resident) => return Ok(None),
                 // The value stands behind the mappings of the same paging queue: it covers them.
                 Ok(Residency::Pending { paging_fence_value }) => return Ok(Some(paging_fence_value.max(mapped_at))),
                 Err(refusal) if refusal.bytes_to_trim > 0 => {
-                    // Nothing of ours is on the list, so it is another process that holds the room.
-                    flags = match softgpu_umd::further(&self.gpu, flags, &refusal)? {
-                        Some(flags) => flags,
-                        None => return Err(self.does_not_fit(step, op_index, name, set, refusal.bytes_to_trim)),
-                    };
+                    // Nothing of ours is on the list but what queued work still uses; the rest another process holds.
+                    if !retry.harder(&self.gpu, &mut self.stream, &refusal)? {
+                        return Err(self.does_not_fit(step, op_index, name, set, refusal.bytes_to_trim));
+                    }
                 }
                 Err(refusal) => return Err(refusal.into()),
             }
@@ -306,7 +305,7 @@ impl Driver<'_> {
         kept.honour_trims(&self.gpu, self.stream.progress().current())?;
         let surfaces: Vec<_> =
             set.iter().map(|id| (self.storages.get(*id), writes.binary_search(id).is_ok())).collect();
-        match kept.use_surfaces(&self.gpu, &surfaces, self.stream.last_value() + 1) {
+        match kept.use_surfaces(&self.gpu, &mut self.stream, &surfaces) {
             Ok(made) => Ok(made.wait_for),
             Err(UmdError::Refused(refusal)) if refusal.bytes_to_trim > 0 => {
                 Err(self.does_not_fit(step, op_index, name, set, refusal.bytes_to_trim))

@@ -208,3 +208,28 @@ fn a_device_that_ends_while_suspended_leaves_nothing() {
     assert_eq!(mm.next_to_resume(u64::MAX), Turn::Nobody);
     assert_eq!(mm.resident_bytes(VRAM), 30 * PAGE_BYTES);
 }
+
+#[test]
+fn what_an_idle_device_evicted_is_off_its_list_before_any_turn() {
+    // spec: memory §5.3, §8.6
+    let (mut mm, [(_, a), (_, b)]) = with_processes::<2>(64);
+    let [early, late, gone] = [20; 3].map(|n| create(&mut mm, a, n, &[VRAM]));
+    mm.make_resident(a, &[early, late, gone]).expect("alone");
+    let y = create(&mut mm, b, 30, &[VRAM]);
+    assert_eq!(mm.make_resident(b, &[y]).expect("within its share").expect("it moves").suspends, [a]);
+    // Its work has just ended, nothing else is queued: it is idle, and no turn comes.
+    mm.set_device_idle(a, true);
+    mm.doom_allocation(gone, &[point(1, 8)]);
+    mm.evict(a, &[early], NOW, &[point(1, 9)]).expect("counted");
+    mm.evict(a, &[late], NOW, &[point(1, 10)]).expect("counted");
+    assert_eq!(mm.next_to_resume(100 * mm.policy.residency_quantum_ns), Turn::Nobody);
+    let on_list = |mm: &Mm, id| mm.list_of(a).contains(&id);
+    mm.settle_postponed(a, |point| point.value <= 7);
+    assert_eq!([early, late, gone].map(|id| on_list(&mm, id)), [true; 3], "their uses are to come");
+    mm.settle_postponed(a, |point| point.value <= 9);
+    assert_eq!([early, late, gone].map(|id| on_list(&mm, id)), [false, true, false]);
+    assert_eq!((mm.count(a, early), mm.count(a, late)), (0, 0));
+    mm.settle_postponed(a, |_| true);
+    assert!(mm.list_of(a).is_empty());
+    mm.settle_postponed(a, |_| true);
+}
