@@ -252,8 +252,10 @@ fn describe(miniport: &mut dyn Miniport, features: &Features, system_bytes: u64)
     if layout.segments.iter().any(windowed) && miniport.cpu_host_aperture().is_none() {
         return Err(StartError::Rule("SupportsCpuHostAperture needs the entry points of the CPU host aperture"));
     }
+    let version = miniport.adapter_caps().ddi_version;
     let addressing = miniport.gpu_va().ok_or(StartError::NotSupported(NO_GPU_VA))?;
     let mmu = addressing.gpu_mmu_caps();
+    caps::check_mmu(mmu.flags, version)?;
     // spec: memory §0 (levels), §4.3
     if !(2..=6).contains(&mmu.page_table_levels) {
         return Err(StartError::Rule("PageTableLevelCount is 2 to 6"));

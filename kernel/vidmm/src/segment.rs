@@ -1,7 +1,8 @@
 //! The segments of one adapter: what the driver described, with the frames of each. It does not place anything:
 //! `residency` does. Called when an adapter starts, and wherever a frame becomes an address.
 //!
-//! `description` is what a driver said in whichever form, `check` and `levels` the rules that it must keep, `bank` the
+//! `description` is what a driver said in whichever form, `check`, `levels` and
+//! `mmu_caps` the rules that it must keep, `bank` the
 //! division of a segment, `totals` the memory of the adapter as a whole.
 
 mod bank;
@@ -9,6 +10,7 @@ mod check;
 mod description;
 mod error;
 mod levels;
+mod mmu_caps;
 mod placement;
 mod totals;
 
@@ -20,6 +22,7 @@ pub(crate) use check::check_segments;
 pub use description::{MemoryLayout, SegmentDescription};
 pub use error::SegmentError;
 pub(crate) use levels::check_levels;
+pub(crate) use mmu_caps::check_mmu_caps;
 pub(crate) use placement::Wish;
 pub use totals::MemoryTotals;
 

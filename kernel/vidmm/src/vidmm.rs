@@ -111,6 +111,7 @@ impl<F: Copy + Eq> VidMm<F> {
     ) -> Result<Self, SegmentError> {
         let layout: MemoryLayout = layout.into();
         segment::check_segments(&layout)?;
+        segment::check_mmu_caps(mmu.flags)?;
         segment::check_levels(&policy, &layout.segments, &mmu, levels)?;
         let mut system = FramePool::new(policy.system_pages);
         let dummy_page = system.take_contiguous(1, 1, false).ok_or(SegmentError::NoSystemPage)?;

@@ -30,6 +30,8 @@ impl DdiVersion {
     pub const WDDM_2_1: DdiVersion = DdiVersion(0x6003);
     /// 2.2.
     pub const WDDM_2_2: DdiVersion = DdiVersion(0x700A);
+    /// 2.6.
+    pub const WDDM_2_6: DdiVersion = DdiVersion(0xB004);
     /// 2.9.
     pub const WDDM_2_9: DdiVersion = DdiVersion(0xE003);
     /// 3.0.

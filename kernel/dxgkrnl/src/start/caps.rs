@@ -1,7 +1,7 @@
 //! The rules of a driver's capability bits at adapter start: they agree with its version, with each other and with its
 //! facets (memory §1.13, §1.14). A lie fails the start.
 
-use ddi::{AdapterCaps, DriverModel, Miniport, VidMmCaps};
+use ddi::{AdapterCaps, DdiVersion, DriverModel, GpuMmuFlags, Miniport, VidMmCaps};
 
 use super::StartError;
 
@@ -61,6 +61,35 @@ pub fn check(miniport: &mut dyn Miniport, system_bytes: u64) -> Result<(), Start
     ];
     match rules.iter().find(|(kept, _)| !kept) {
         Some((_, rule)) => Err(StartError::Rule(rule)),
+        None => Ok(()),
+    }
+}
+
+/// Capability bits of page tables that came with later versions.
+const MMU_SINCE: [(GpuMmuFlags, DdiVersion, &str); 4] = [
+    (
+        GpuMmuFlags::ALLOW_NON_ALIGNED_LARGE_PAGE_ADDRESS,
+        DdiVersion::WDDM_2_1,
+        "AllowNonAlignedLargePageAddress exists from WDDM 2.1 on",
+    ),
+    (GpuMmuFlags::SYS_MEM_64KB_PAGE_SUPPORTED, DdiVersion::WDDM_2_1, "SysMem64KBPageSupported exists from WDDM 2.1 on"),
+    (
+        GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED,
+        DdiVersion::WDDM_2_6,
+        "InvalidTlbEntriesNotCached exists from WDDM 2.6 on",
+    ),
+    (
+        GpuMmuFlags::SYS_MEM_LARGE_PAGE_SUPPORTED,
+        DdiVersion::WDDM_2_9,
+        "SysMemLargePageSupported exists from WDDM 2.9 on",
+    ),
+];
+
+/// The bits of page tables belong to the driver's version; what they mean is the memory manager's.
+// spec: memory §4.2
+pub fn check_mmu(flags: GpuMmuFlags, version: DdiVersion) -> Result<(), StartError> {
+    match MMU_SINCE.iter().find(|(flag, since, _)| flags.contains(*flag) && version < *since) {
+        Some((_, _, rule)) => Err(StartError::Rule(rule)),
         None => Ok(()),
     }
 }

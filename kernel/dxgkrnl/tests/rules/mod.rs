@@ -130,6 +130,30 @@ fn ranges_that_nobody_may_have_are_asked_for_when_they_are_announced() {
 }
 
 #[test]
+fn page_table_capabilities_belong_to_the_version_or_are_refused_by_name() {
+    // spec: memory §4.2
+    use GpuMmuFlags as F;
+    let with = |mmu_flags, ddi_version| Answers {
+        mmu_flags,
+        caps: AdapterCaps { ddi_version, ..Default::default() },
+        ..Answers::default()
+    };
+    let rows = [
+        (F::ALLOW_NON_ALIGNED_LARGE_PAGE_ADDRESS, DdiVersion::WDDM_2_0, "from WDDM 2.1 on"),
+        (F::SYS_MEM_64KB_PAGE_SUPPORTED, DdiVersion::WDDM_2_0, "from WDDM 2.1 on"),
+        (F::INVALID_TLB_ENTRIES_NOT_CACHED, DdiVersion::WDDM_2_2, "from WDDM 2.6 on"),
+        (F::SYS_MEM_LARGE_PAGE_SUPPORTED, DdiVersion::WDDM_2_6, "from WDDM 2.9 on"),
+        (F::DUAL_PTE_SUPPORTED, DdiVersion::WDDM_2_0, "DualPteSupported is not built"),
+        (F::CACHED_PAGE_TABLES, DdiVersion::WDDM_3_0, "CachedPageTables is not built"),
+        (F::from_bits_retain(1 << 13), DdiVersion::WDDM_3_0, "reserved bits 0x2000"),
+    ];
+    for (flag, version, error) in rows {
+        expect_error(with(flag, version), error);
+    }
+    start(with(F::INVALID_TLB_ENTRIES_NOT_CACHED, DdiVersion::WDDM_2_6), vec![]).0.expect("its version has it");
+}
+
+#[test]
 fn capabilities_agree_with_the_version_with_each_other_and_with_the_facets() {
     // spec: memory §1.13, memory §1.14, memory §10.2
     use VidMmCaps as C;

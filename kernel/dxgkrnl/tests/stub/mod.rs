@@ -18,6 +18,7 @@ pub struct Answers {
     pub segments: Vec<SegmentDescriptor4>,
     pub paging_buffer: PagingBufferInfo,
     pub levels: u32,
+    pub mmu_flags: GpuMmuFlags,
     pub paging_node: u16,
     /// Everything else that it says of itself.
     pub caps: AdapterCaps,
@@ -53,6 +54,7 @@ impl Default for Answers {
             segments: vec![memory, aperture],
             paging_buffer: PagingBufferInfo { segment: SegmentId(2), size_bytes: 65536, private_data_bytes: 0 },
             levels: 4,
+            mmu_flags: GpuMmuFlags::empty(),
             paging_node: 0,
             caps: AdapterCaps::default(),
             segments3: vec![],
@@ -248,6 +250,7 @@ impl Miniport for Stub {
 impl GpuVirtualAddressing for Stub {
     fn gpu_mmu_caps(&self) -> GpuMmuCaps {
         GpuMmuCaps {
+            flags: self.answers.mmu_flags,
             virtual_address_bits: 12 + 9 * self.answers.levels,
             page_table_levels: self.answers.levels,
             ..Default::default()

@@ -68,6 +68,10 @@ pub enum SegmentError {
     TableSegment(u32),
     #[error("level {0}: page tables of several levels in different segments are not built")]
     TableSegmentsDiffer(u32),
+    #[error("GpuMmuCaps: {0} is not built (memory §4.2)")]
+    MmuCapNotBuilt(&'static str),
+    #[error("GpuMmuCaps: reserved bits {0:#x} are set (memory §4.2)")]
+    ReservedMmuCaps(u32),
     #[error("page tables in this update mode are not built; GPU_PHYSICAL is (memory §4.2)")]
     UpdateMode,
     #[error("the page-table reserve does not fit the page-table segment")]

@@ -1,6 +1,6 @@
 //! Adapter start: the rules of descriptors and levels.
 
-use ddi::{GpuMmuCaps, PageTableLevelDesc, PageTableUpdateMode, SegmentDescriptor4, SegmentFlags};
+use ddi::{GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, PageTableUpdateMode, SegmentDescriptor4, SegmentFlags};
 use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use super::world::*;
@@ -104,6 +104,29 @@ fn levels_that_break_a_rule_fail_adapter_start() {
     ];
     for (name, change, error) in rows {
         assert_eq!(start(*change).err(), Some(*error), "{name}");
+    }
+}
+
+#[test]
+fn a_capability_that_nobody_honours_fails_adapter_start() {
+    // spec: memory §4.2
+    for bit in 0..32 {
+        let flag = GpuMmuFlags::from_bits_retain(1 << bit);
+        let world =
+            (vec![vram_descriptor(64, SegmentFlags::empty()), aperture_descriptor(64)], policy(), levels(&[5, 5, 6]));
+        let mut caps = mmu(&[5, 5, 6]);
+        caps.flags |= flag;
+        let started = Mm::new(world.1, &world.0, caps, &world.2).err();
+        let expected = match flag {
+            GpuMmuFlags::PAGE_TABLE_UPDATE_REQUIRE_ADDRESS_SPACE_IDLE => {
+                Some(SegmentError::MmuCapNotBuilt("PageTableUpdateRequireAddressSpaceIdle"))
+            }
+            GpuMmuFlags::DUAL_PTE_SUPPORTED => Some(SegmentError::MmuCapNotBuilt("DualPteSupported")),
+            GpuMmuFlags::CACHED_PAGE_TABLES => Some(SegmentError::MmuCapNotBuilt("CachedPageTables")),
+            _ if bit > 12 => Some(SegmentError::ReservedMmuCaps(1 << bit)),
+            _ => None,
+        };
+        assert_eq!(started, expected, "bit {bit}");
     }
 }
 
