@@ -206,7 +206,7 @@ impl Adapter {
         if !info.segment.is_system() {
             let (_, map) = self
                 .vidmm
-                .aperture_map_system(run)
+                .aperture_map_system(info.segment, run)
                 .map_err(|_| StartError::Memory("aperture space of paging buffers"))?;
             shown = Some(map.clone());
             self.execute_now(vec![map]).map_err(|()| StartError::Rule("an aperture map by the CPU failed"))?;

@@ -69,8 +69,8 @@ pub(crate) enum Placement {
     None,
     /// In a memory segment, at least one page of it (S3).
     Memory(SegmentId, Extents),
-    /// In its system pages (S4); with the aperture pages that show it, if accessed physically.
-    System(Option<PageRun>),
+    /// In its system pages (S4); with the aperture and its pages that show it, if accessed physically.
+    System(Option<(SegmentId, PageRun)>),
 }
 
 /// Whether a context allocation has its first content.

@@ -119,7 +119,12 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Lets the GPU reach an allocation in its system pages.
-    pub(crate) fn enter_system(&mut self, id: AllocationId, aperture: Option<PageRun>, batch: &mut Batch<F>) {
+    pub(crate) fn enter_system(
+        &mut self,
+        id: AllocationId,
+        aperture: Option<(SegmentId, PageRun)>,
+        batch: &mut Batch<F>,
+    ) {
         let writer = self.writer();
         let allocation = &mut self.allocations[id];
         allocation.placement = Placement::System(aperture);
@@ -131,9 +136,8 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let pages = allocation.pages;
         allocation.valid.insert(0, pages);
-        if let Some(run) = aperture {
-            let place =
-                self.segments.iter_mut().find(|segment| segment.is_aperture()).expect("it lies behind an aperture");
+        if let Some((segment, run)) = aperture {
+            let place = &mut self.segments[usize::from(segment.0) - 1];
             place.pool.take_exact(run);
             batch.arrived.extend(allocation.came(place.id, run.first));
             batch.content.push(Operation::MapAperture {

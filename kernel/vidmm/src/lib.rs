@@ -24,6 +24,7 @@
 //! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage` numbers; `policy` every free choice.
 
 mod allocation;
+mod aperture;
 mod budget;
 mod coherency;
 mod commit;
@@ -67,6 +68,7 @@ mod victim;
 mod vidmm;
 
 pub use allocation::{AllocationError, Origin, cut as cut_pages};
+pub use aperture::ApertureFull;
 pub use budget::{BudgetChange, ProcessPriority, ReservationError};
 pub use coherency::{CoherencyTracker, Maintenance};
 pub use host_aperture::{WindowMap, WindowPages};
@@ -88,7 +90,7 @@ pub use segment::{BankTable, MemoryLayout, MemoryTotals, Segment, SegmentDescrip
 pub use slab::{AllocationId, DeviceId, SpaceId};
 pub use space::{Protection, Reserved, SpaceKind};
 pub use suspend::Turn;
-pub use system::ApertureFull;
+
 pub use tables::OutOfTables;
 pub use trim::{TrimFlags, TrimRequest};
 pub use update::{Update, UpdateError, UpdateOperation};

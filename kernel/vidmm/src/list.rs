@@ -7,9 +7,9 @@ use ddi::AllocationFlags;
 use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::allocation::Placement;
+use crate::aperture::ApertureFull;
 use crate::operation::Operation;
 use crate::slab::{AllocationId, DeviceId};
-use crate::system::ApertureFull;
 use crate::vidmm::VidMm;
 
 /// An allocation that a buffer may name.
@@ -66,10 +66,7 @@ impl<F: Copy + Eq> VidMm<F> {
             Placement::Memory(segment, extents) if extents.pages() == allocation.pages => {
                 extents.iter().next().and_then(|extent| address(*segment, extent.frame))
             }
-            Placement::System(Some(run)) => {
-                let aperture = self.segments().iter().find(|segment| segment.is_aperture());
-                aperture.and_then(|aperture| address(aperture.id, run.first))
-            }
+            Placement::System(Some((aperture, run))) => address(*aperture, run.first),
             Placement::None | Placement::Memory(..) | Placement::System(None) => None,
         };
         Reference { place, serial: allocation.last_work }
@@ -86,10 +83,8 @@ impl<F: Copy + Eq> VidMm<F> {
         segment: SegmentId,
         pages: &[PageRun],
     ) -> Result<(u64, u64, Operation), ApertureFull> {
-        let aperture = self.segment_mut(segment);
-        assert!(aperture.is_aperture(), "DMA buffers are shown by apertures");
         let count = pages.iter().map(|run| run.count.0).sum();
-        let run = aperture.pool.take_contiguous(count, 1, false).ok_or(ApertureFull)?;
+        let run = self.take_aperture(segment, count, 1).ok_or(ApertureFull)?;
         let operation = Operation::MapAperture {
             device: None,
             allocation: None,
@@ -99,7 +94,7 @@ impl<F: Copy + Eq> VidMm<F> {
             cache_coherent: false,
             cpu_visible: false,
         };
-        Ok((run.first, aperture.descriptor.base_address + run.first * PAGE_BYTES, operation))
+        Ok((run.first, self.segment(segment).descriptor.base_address + run.first * PAGE_BYTES, operation))
     }
 
     /// Takes a DMA buffer out of the aperture again.

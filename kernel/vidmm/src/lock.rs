@@ -267,9 +267,13 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut aperture = None;
         if listed && allocation.contiguous() {
             let alignment = (allocation.info.alignment_bytes / PAGE_BYTES).max(1);
-            let place = self.segments.iter().find(|segment| segment.is_aperture()).expect("there is an aperture");
-            let run = place.pool.clone().take_contiguous(allocation.pages, alignment, false);
-            aperture = Some(run.ok_or(LockError::CantLock)?);
+            let fits = allocation.pages <= self.commit_left_pages();
+            let mut apertures = allocation.candidates().filter(|id| fits && self.segment(*id).is_aperture());
+            let found = apertures.find_map(|id| {
+                let run = self.segment(id).pool.clone().take_contiguous(allocation.pages, alignment, false)?;
+                Some((id, run))
+            });
+            aperture = Some(found.ok_or(LockError::CantLock)?);
         }
         merge_points(&mut self.allocations[id].last_use, standstill);
         self.withdraw(id, Cause::Lock, batch);

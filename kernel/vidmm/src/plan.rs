@@ -28,8 +28,8 @@ use crate::vidmm::VidMm;
 pub(crate) enum Place {
     /// Into a memory segment; contiguous content into these frames.
     Memory(SegmentId, Option<PageRun>),
-    /// Into system memory; content that is accessed physically behind these aperture pages.
-    System(Option<PageRun>),
+    /// Into system memory; content that is accessed physically behind these pages of an aperture.
+    System(Option<(SegmentId, PageRun)>),
 }
 
 /// What a call will do.

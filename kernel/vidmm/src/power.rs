@@ -75,10 +75,7 @@ impl<F: Copy + Eq> VidMm<F> {
     fn is_lost(&self, id: AllocationId, sleep: Sleep) -> bool {
         match &self.allocations[id].placement {
             Placement::None | Placement::System(None) => false,
-            Placement::System(Some(_)) => {
-                let aperture = self.segments.iter().find(|segment| segment.is_aperture());
-                aperture.is_some_and(|aperture| !keeps(aperture, sleep, 0))
-            }
+            Placement::System(Some((aperture, _))) => !keeps(self.segment(*aperture), sleep, 0),
             Placement::Memory(segment, extents) => {
                 let end = extents.iter().map(|extent| extent.frame + extent.count).max().unwrap_or(0);
                 !keeps(self.segment(*segment), sleep, end * PAGE_BYTES)

@@ -1,16 +1,9 @@
-//! System pages: those of the kernel itself (fence words, rings, paging buffers), their way through the aperture, and
-//! those of dead allocations on their way back to the pool. Called by whoever owns the paging ring.
+//! System pages: those of the kernel itself (fence words, rings, paging buffers), and those of dead allocations on their
+//! way back to the pool. Called by whoever owns the paging ring.
 
-use wddm_types::{PAGE_BYTES, PageRun, Pages, PhysicalAddress};
+use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
-use crate::paging::Operation;
-use crate::segment::Segment;
 use crate::vidmm::VidMm;
-
-/// The aperture has no room (scarcity).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no room left in the aperture")]
-pub struct ApertureFull;
 
 impl<F: Copy + Eq> VidMm<F> {
     /// The hardware has completed the work with this serial, and with it every earlier one: the ring keeps order.
@@ -55,55 +48,9 @@ impl<F: Copy + Eq> VidMm<F> {
         Pages(self.system.free_pages())
     }
 
-    /// Shows system pages of the kernel through the aperture, for paging buffers (memory §1.11).
-    ///
-    /// # Errors
-    /// Scarcity: the aperture has no run of that size left.
-    pub fn aperture_map_system(&mut self, pages: PageRun) -> Result<(PhysicalAddress, Operation), ApertureFull> {
-        let aperture = self.aperture_mut();
-        let run = (!pages.count.is_zero()).then(|| aperture.pool.take_contiguous(pages.count.0, 1, false)).flatten();
-        let run = run.ok_or(ApertureFull)?;
-        let segment = aperture.id;
-        // The kernel writes them write-combined (memory §1.11), and such pages are never mapped coherently.
-        let operation = Operation::MapAperture {
-            device: None,
-            allocation: None,
-            segment,
-            offset_in_pages: run.first,
-            backing: vec![pages],
-            cache_coherent: false,
-            cpu_visible: false,
-        };
-        Ok((PhysicalAddress { segment, offset: run.first * PAGE_BYTES }, operation))
-    }
-
-    /// Takes pages out of the aperture that [`VidMm::aperture_map_system`] put there.
-    pub fn aperture_unmap_system(&mut self, at: PhysicalAddress, count: Pages) -> Operation {
-        let dummy_page = self.dummy_page_address();
-        let aperture = self.aperture_mut();
-        assert_eq!(at.segment, aperture.id, "the address lies in the aperture");
-        let first = at.offset / PAGE_BYTES;
-        aperture.pool.give(PageRun { first, count });
-        Operation::UnmapAperture {
-            device: None,
-            allocation: None,
-            segment: at.segment,
-            offset_in_pages: first,
-            number_of_pages: count.0,
-            dummy_page,
-        }
-    }
-
     /// System physical address of the page that unmapped aperture pages show (memory §3.4, operation 6).
     pub fn dummy_page_address(&self) -> u64 {
         self.dummy_page.first * PAGE_BYTES
-    }
-
-    fn aperture_mut(&mut self) -> &mut Segment {
-        self.segments
-            .iter_mut()
-            .find(|segment| segment.is_aperture())
-            .expect("an aperture, or system memory for want of one")
     }
 
     /// Keeps the pages of a dead allocation until the ring is past work `last`.

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod ahead;
+mod apertures;
 mod budget;
 mod creation;
 mod failures;

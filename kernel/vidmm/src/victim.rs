@@ -60,6 +60,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub(crate) fn take_end(&mut self, id: AllocationId, pages: u64, cause: Cause, batch: &mut Batch<F>) {
         let writer = self.writer();
         let dummy_page = self.dummy_page_address();
+        let through = if self.policy.paging_by_gpu_va { 0 } else { self.commit_left_pages() };
         self.leave_window(id, batch);
         let allocation = &mut self.allocations[id];
         let goes = allocation.goes();
@@ -88,7 +89,6 @@ impl<F: Copy + Eq> VidMm<F> {
             let copied = (extent.dirty || listed) && !gone && !lost;
             let address = self.segments[index].descriptor.base_address + extent.frame * PAGE_BYTES;
             if copied {
-                let through = !self.policy.paging_by_gpu_va;
                 copy_out(&mut self.segments, allocation, &extent, (segment, address), dummy_page, through, batch);
                 allocation.valid.insert(extent.page, extent.count);
             } else if !gone && !self.policy.paging_by_gpu_va {
@@ -130,7 +130,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Takes content in system memory off the GPU: entries invalid, aperture pages unmapped, nothing copied
     /// (memory §1.6).
-    fn leave_system(&mut self, id: AllocationId, aperture: Option<PageRun>, batch: &mut Batch<F>) {
+    fn leave_system(&mut self, id: AllocationId, aperture: Option<(SegmentId, PageRun)>, batch: &mut Batch<F>) {
         let dummy_page = self.dummy_page_address();
         let allocation = &mut self.allocations[id];
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
@@ -148,9 +148,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let (pages, kmd_allocation) = (allocation.pages, allocation.info.allocation);
         let device = Some(allocation.owner);
         self.writer().hide(&mut self.spaces, &self.allocations[id], 0, pages, batch);
-        if let Some(run) = aperture {
-            let place =
-                self.segments.iter_mut().find(|segment| segment.is_aperture()).expect("it lies behind an aperture");
+        if let Some((segment, run)) = aperture {
+            let place = self.segment_mut(segment);
             place.pool.give(run);
             batch.invalidations.push(Operation::UnmapAperture {
                 device,
@@ -193,6 +192,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
 /// Copies a dirty range to its backing store: through an aperture that it may be evicted through, so that both ends lie
 /// in GPU space; by the page list where there is none or none with room, because an eviction must not fail for that.
+/// Apertures may show `through_max` pages more.
 // spec: memory §8.3
 fn copy_out<F>(
     segments: &mut [Segment],
@@ -200,11 +200,11 @@ fn copy_out<F>(
     extent: &Extent,
     from: (SegmentId, u64),
     dummy_page: u64,
-    may_go_through: bool,
+    through_max: u64,
     batch: &mut Batch<F>,
 ) {
     let backing = allocation.backing_of(extent.page, extent.count);
-    let mut apertures = allocation.info.eviction_segments.iter().filter(|_| may_go_through);
+    let mut apertures = allocation.info.eviction_segments.iter().filter(|_| extent.count <= through_max);
     let window = apertures.find_map(|id| {
         let run = segments[usize::from(id.0) - 1].pool.take_contiguous(extent.count, 1, false)?;
         Some((id, run))

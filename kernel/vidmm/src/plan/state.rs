@@ -52,6 +52,8 @@ struct Room {
 #[derive(Clone, Debug)]
 pub(super) struct State {
     rooms: Vec<Room>,
+    /// Pages that all apertures together may still show.
+    commit_left: u64,
     /// Bytes of budget left by group, once asked for.
     left: [Option<u64>; 2],
     spent: [u64; 2],
@@ -64,7 +66,16 @@ pub(super) struct State {
 impl State {
     pub fn new<F: Copy + Eq>(planner: &Planner<'_, F>) -> Self {
         let rooms = planner.mm.segments.iter().map(|segment| planner.room(segment.id)).collect();
-        State { rooms, left: [None; 2], spent: [0; 2], suspended: Vec::new(), suspects: None, plan: Plan::default() }
+        let commit_left = if planner.alone { planner.mm.commit_limit_pages() } else { planner.mm.commit_left_pages() };
+        State {
+            rooms,
+            commit_left,
+            left: [None; 2],
+            spent: [0; 2],
+            suspended: Vec::new(),
+            suspects: None,
+            plan: Plan::default(),
+        }
     }
 
     /// Pages that a segment can still give.
@@ -208,8 +219,15 @@ impl<F: Copy + Eq> Planner<'_, F> {
             return Err(NoPlace::Budget);
         }
         let place = if allocation.contiguous() {
+            // spec: memory §1.12, the limit over all apertures beside that of each
+            if aperture && allocation.pages > state.commit_left {
+                return Err(NoPlace::Room);
+            }
             let run = self.contiguous_or_suspend(state, id, candidate).ok_or(NoPlace::Room)?;
-            if aperture { Place::System(Some(run)) } else { Place::Memory(candidate, Some(run)) }
+            if aperture {
+                state.commit_left -= allocation.pages;
+            }
+            if aperture { Place::System(Some((candidate, run))) } else { Place::Memory(candidate, Some(run)) }
         } else if aperture {
             Place::System(None)
         } else {

@@ -129,7 +129,7 @@ fn kernel_pages_pass_through_the_aperture() {
     // spec: memory §1.11, §3.4 operations 5 and 6
     let (mut mm, _, _) = with_device(64);
     let pages = mm.allocate_system(3).expect("free");
-    let (at, operation) = mm.aperture_map_system(pages).expect("the aperture has room");
+    let (at, operation) = mm.aperture_map_system(APERTURE, pages).expect("the aperture has room");
     assert_eq!(at.segment, APERTURE);
     let crate::Operation::MapAperture { allocation: None, segment: APERTURE, offset_in_pages, backing, .. } = operation
     else {
@@ -137,7 +137,7 @@ fn kernel_pages_pass_through_the_aperture() {
     };
     assert_eq!((offset_in_pages * PAGE_BYTES, backing), (at.offset, vec![pages]));
     assert_eq!(mm.resident_bytes(APERTURE), 3 * PAGE_BYTES);
-    assert!(mm.aperture_map_system(PageRun { first: 1, count: Pages(62) }).is_err());
+    assert!(mm.aperture_map_system(APERTURE, PageRun { first: 1, count: Pages(62) }).is_err());
     let undone = mm.aperture_unmap_system(at, Pages(3));
     let crate::Operation::UnmapAperture { dummy_page, number_of_pages: 3, .. } = undone else { panic!("{undone:?}") };
     assert_eq!(dummy_page, mm.dummy_page_address());

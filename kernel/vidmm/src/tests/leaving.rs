@@ -101,7 +101,7 @@ fn only_cacheable_pages_in_a_coherent_aperture_are_mapped_coherently() {
     }
     let (mut mm, _) = world(64, true);
     let run = mm.allocate_system(1).expect("a page");
-    let (_, map) = mm.aperture_map_system(run).expect("room");
+    let (_, map) = mm.aperture_map_system(APERTURE, run).expect("room");
     assert!(matches!(map, Operation::MapAperture { cache_coherent: false, .. }), "the kernel's own are write-combined");
 }
 

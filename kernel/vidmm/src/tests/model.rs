@@ -371,7 +371,9 @@ impl Model {
                         lazy += if allocation.standing.is_some_and(|s| s.rank.is_some()) { extents.pages() } else { 0 };
                         extents.iter().map(|e| (e.frame, e.count)).collect()
                     }
-                    Placement::System(Some(run)) if segment.is_aperture() => vec![(run.first, run.count.0)],
+                    Placement::System(Some((aperture, run))) if *aperture == segment.id => {
+                        vec![(run.first, run.count.0)]
+                    }
                     _ => Vec::new(),
                 };
                 for frame in runs.iter().flat_map(|&(first, count)| first..first + count) {

@@ -379,9 +379,9 @@ fn the_smaller_of_both_commit_limits_wins() {
         assert_eq!(mm.capacity_bytes(APERTURE), expected * PAGE_BYTES);
         let page = PageRun { first: 9, count: Pages(1) };
         for _ in 0..expected {
-            mm.aperture_map_system(page).expect("within the limit");
+            mm.aperture_map_system(APERTURE, page).expect("within the limit");
         }
-        assert!(mm.aperture_map_system(page).is_err(), "no page more is mapped at once");
+        assert!(mm.aperture_map_system(APERTURE, page).is_err(), "no page more is mapped at once");
     }
 }
 
@@ -405,7 +405,7 @@ fn without_an_aperture_system_memory_stands_behind_the_segments() {
     assert!(matches!(mm.allocations[late].placement, Placement::System(None)));
     let physically = AllocationInfo { flags: ddi::AllocationFlags::ACCESSED_PHYSICALLY, ..info(1, &[system]) };
     assert!(mm.create_allocation(device, physically).is_err(), "it needs aperture pages, and there are none");
-    assert!(mm.aperture_map_system(PageRun { first: 9, count: Pages(1) }).is_err());
+    assert!(mm.aperture_map_system(APERTURE, PageRun { first: 9, count: Pages(1) }).is_err());
     assert!(mm.create_allocation(device, info(1, &[SegmentId(3)])).is_err(), "and no number behind that");
 }
 
