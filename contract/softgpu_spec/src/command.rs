@@ -265,7 +265,10 @@ mod op {
 }
 
 /// The most words that one command can have.
-pub const WORDS_MAX: usize = 3 + crate::page_table::ENTRIES as usize;
+pub const WORDS_MAX: usize = 3 + ENTRIES_GIVEN_MAX as usize;
+
+/// Most entries that WRITE_ENTRIES gives one by one.
+pub const ENTRIES_GIVEN_MAX: u32 = 512;
 
 impl<'a> Command<'a> {
     /// How many words [`Command::encode`] appends.
@@ -467,7 +470,8 @@ impl<'a> Command<'a> {
             op::WRITE_ENTRIES if length >= 3 => {
                 let entries = &body[3..];
                 if body[2] != entries.len() as u64
-                    || u64::from(operand) + body[2] > u64::from(crate::page_table::ENTRIES)
+                    || body[2] > u64::from(ENTRIES_GIVEN_MAX)
+                    || u64::from(operand) + body[2] > u64::from(crate::page_table::ENTRIES_MAX)
                 {
                     return Err(DecodeError::Operand { opcode, rule: "the entries fit the table" });
                 }
@@ -475,12 +479,12 @@ impl<'a> Command<'a> {
             }
             op::WRITE_ENTRY_RUN => {
                 need(5)?;
-                if body[2] > u64::from(crate::page_table::ENTRIES)
-                    || u64::from(operand) + body[2] > u64::from(crate::page_table::ENTRIES)
+                if body[2] > u64::from(crate::page_table::ENTRIES_MAX)
+                    || u64::from(operand) + body[2] > u64::from(crate::page_table::ENTRIES_MAX)
                 {
                     return Err(DecodeError::Operand { opcode, rule: "the entries fit the table" });
                 }
-                // CAST: at most 512, checked above.
+                // CAST: at most the entries of a table, checked above.
                 Command::WriteEntryRun {
                     table: body[1],
                     first: operand,
@@ -579,6 +583,6 @@ mod tests {
         assert_eq!(Command::decode(&[0x7f | 1 << 8]), Err(DecodeError::Opcode(0x7f)));
         assert_eq!(Command::decode(&[0x10 | 4 << 8, 0, 0]), Err(DecodeError::Cut { needed: 4, left: 3 }));
         assert!(Command::decode(&[0x10 | 4 << 8, 0, 0, 7]).is_err(), "not a multiple of 8");
-        assert!(Command::decode(&[0x83 | 5 << 8 | 1 << 32, 0, 512, 0, 0]).is_err(), "beyond the table");
+        assert!(Command::decode(&[0x83 | 5 << 8 | 1 << 32, 0, 1 << 20, 0, 0]).is_err(), "beyond the table");
     }
 }

@@ -1,19 +1,28 @@
-//! Page tables: four levels of 512 entries of 64 bits, each table one 4-KB page of local or system memory.
+//! Page tables: 2 to 6 levels of tables of 64-bit entries, each table whole 4-KB pages in one piece of local or system
+//! memory. How many levels a device has and how many index bits each takes is built into it ([`Shape`]); the register
+//! [`crate::register::MMU_LEVELS`] says it.
 //!
-//! A virtual address has 48 bits: 12 of offset, then 9 for each level from the leaf (level 0) up to the root (level 3).
-//! A leaf entry names the page; an entry above names the next lower table. Tables are named by bus
+//! The low 12 bits of a virtual address are the offset in a page; the leaf (level 0) takes the next bits, then level 1,
+//! up to the root. A leaf entry names the page; an entry above names the next lower table. Tables are named by bus
 //! address; the aperture does not lead to them.
+//!
+//! A root may be shorter than its level allows: the low 12 bits of the address that a queue has of it count its 4-KB
+//! pages ([`root`]), and an index beyond them faults. 0 there is a root of full length.
 
-/// Levels; the root is level 3.
-pub const LEVELS: u32 = 4;
-/// Index bits of each level.
-pub const INDEX_BITS: u32 = 9;
-/// Entries of a table.
-pub const ENTRIES: u32 = 1 << INDEX_BITS;
-/// Bytes of a table.
-pub const TABLE_BYTES: u64 = 4096;
-/// Bits of a virtual address.
-pub const VA_BITS: u32 = 12 + LEVELS * INDEX_BITS;
+use crate::bus::PAGE_BYTES;
+
+/// Fewest levels of a device.
+pub const LEVELS_MIN: u32 = 2;
+/// Most levels of a device.
+pub const LEVELS_MAX: u32 = 6;
+/// Most index bits of a level.
+pub const INDEX_BITS_MAX: u32 = 20;
+/// Most entries of a table.
+pub const ENTRIES_MAX: u32 = 1 << INDEX_BITS_MAX;
+/// Bytes of an entry.
+pub const ENTRY_BYTES: u64 = 8;
+/// Most bits of a virtual address.
+pub const VA_BITS_MAX: u32 = 63;
 
 /// The entry is valid.
 pub const VALID: u64 = 1 << 0;
@@ -23,17 +32,186 @@ pub const ZERO: u64 = 1 << 1;
 pub const COHERENT: u64 = 1 << 2;
 /// Writes fault.
 pub const READ_ONLY: u64 = 1 << 3;
-/// In level 1: the entry names 2 MB of consecutive memory, not a table.
+/// In level 1, where a leaf table has 512 entries: the entry names 2 MB of consecutive memory, not a table.
 pub const LARGE: u64 = 1 << 4;
+/// Index bits of a leaf below which LARGE has its meaning.
+pub const LARGE_LEAF_BITS: u32 = 9;
 /// The address bits: a bus address, a multiple of 4096.
 pub const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// Index into the table of `level` for a virtual address.
-pub const fn index(va: u64, level: u32) -> u32 {
-    ((va >> (12 + INDEX_BITS * level)) & (ENTRIES as u64 - 1)) as u32
+/// How a device cuts virtual addresses into indices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    levels: u32,
+    /// Lowest address bit of each level's index; behind the last level the width of an address.
+    shifts: [u32; LEVELS_MAX as usize + 1],
 }
 
-/// Bytes of virtual address that one entry of `level` covers.
-pub const fn coverage(level: u32) -> u64 {
-    1 << (12 + INDEX_BITS * level)
+impl Shape {
+    /// Four levels of 512 entries: 48 bits.
+    pub const FOUR_LEVELS: Shape = Shape::new(&[9, 9, 9, 9]);
+
+    /// Index bits of each level, the leaf first.
+    ///
+    /// # Panics
+    /// When no device can be built so: see [`Shape::checked`].
+    pub const fn new(index_bits: &[u32]) -> Shape {
+        match Shape::checked(index_bits) {
+            Some(shape) => shape,
+            None => panic!("2 to 6 levels of 1 to 20 index bits, 63 address bits at most"),
+        }
+    }
+
+    /// The same where the bits are not known to be right: 2 to 6 levels of 1 to 20 index bits each, and no more than 63
+    /// bits of address.
+    pub const fn checked(index_bits: &[u32]) -> Option<Shape> {
+        let levels = index_bits.len();
+        if levels < LEVELS_MIN as usize || levels > LEVELS_MAX as usize {
+            return None;
+        }
+        let mut shifts = [12; LEVELS_MAX as usize + 1];
+        let mut level = 0;
+        while level < levels {
+            if index_bits[level] == 0 || index_bits[level] > INDEX_BITS_MAX {
+                return None;
+            }
+            shifts[level + 1] = shifts[level] + index_bits[level];
+            level += 1;
+        }
+        if shifts[levels] > VA_BITS_MAX {
+            return None;
+        }
+        // CAST: at most six, checked above.
+        Some(Shape { levels: levels as u32, shifts })
+    }
+
+    /// What [`crate::register::MMU_LEVELS`] reads: index bits of each level in a byte of its own, the leaf in the lowest.
+    pub fn to_register(&self) -> u64 {
+        (0..self.levels).fold(0, |value, level| value | u64::from(self.index_bits(level)) << (8 * level))
+    }
+
+    /// The shape that the register tells of; `None` for a value that no device shows.
+    pub fn from_register(value: u64) -> Option<Shape> {
+        let bits: Vec<u32> = value.to_le_bytes().into_iter().map(u32::from).collect();
+        let levels = bits.iter().position(|bits| *bits == 0).unwrap_or(bits.len());
+        let above = bits[levels..].iter().any(|bits| *bits != 0);
+        if above { None } else { Shape::checked(&bits[..levels]) }
+    }
+
+    /// How many levels.
+    pub const fn levels(&self) -> u32 {
+        self.levels
+    }
+
+    /// Number of the root's level.
+    pub const fn root_level(&self) -> u32 {
+        self.levels - 1
+    }
+
+    /// Index bits of a level.
+    pub const fn index_bits(&self, level: u32) -> u32 {
+        self.shifts[level as usize + 1] - self.shifts[level as usize]
+    }
+
+    /// Entries of a table of a level; of the root the most.
+    pub const fn entries(&self, level: u32) -> u32 {
+        1 << self.index_bits(level)
+    }
+
+    /// Bytes of a table of a level: whole pages.
+    pub const fn table_bytes(&self, level: u32) -> u64 {
+        (self.entries(level) as u64 * ENTRY_BYTES).next_multiple_of(PAGE_BYTES)
+    }
+
+    /// Bits of a virtual address.
+    pub const fn va_bits(&self) -> u32 {
+        self.shifts[self.levels as usize]
+    }
+
+    /// Index into the table of a level for a virtual address.
+    #[inline]
+    pub const fn index(&self, va: u64, level: u32) -> u32 {
+        // CAST: at most 20 bits.
+        ((va >> self.shifts[level as usize]) as u32) & (self.entries(level) - 1)
+    }
+
+    /// Bytes of virtual address that one entry of a level covers.
+    pub const fn coverage(&self, level: u32) -> u64 {
+        1 << self.shifts[level as usize]
+    }
+
+    /// Whether an entry of level 1 may name memory: 2 MB of it.
+    pub const fn has_large_pages(&self) -> bool {
+        self.index_bits(0) == LARGE_LEAF_BITS
+    }
+}
+
+/// The address of a root with its length.
+pub mod root {
+    use super::ENTRY_BYTES;
+    use crate::bus::PAGE_BYTES;
+
+    const PAGES: u64 = PAGE_BYTES - 1;
+    /// Entries in a page of a root: a root is lengthened by so many at least.
+    pub const ENTRIES_PER_PAGE: u64 = PAGE_BYTES / ENTRY_BYTES;
+    /// Most entries that a short root can have.
+    pub const ENTRIES_MAX: u64 = PAGES * ENTRIES_PER_PAGE;
+
+    /// A root at a bus address that ends after so many entries, rounded up to whole pages; at most [`ENTRIES_MAX`].
+    pub const fn short(table: u64, entries: u64) -> u64 {
+        table | entries.div_ceil(ENTRIES_PER_PAGE)
+    }
+
+    /// Its bus address.
+    #[inline]
+    pub const fn table(root: u64) -> u64 {
+        root & !PAGES
+    }
+
+    /// Its entries, of a level that has `full`.
+    #[inline]
+    pub const fn entries(root: u64, full: u32) -> u64 {
+        let short = (root & PAGES) * ENTRIES_PER_PAGE;
+        if short == 0 || short > full as u64 { full as u64 } else { short }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_and_coverage_cut_an_address_without_rest() {
+        for bits in [&[9, 20][..], &[10, 10], &[9, 9, 12], &[9, 9, 9, 9], &[9; 5], &[8, 9, 9, 9, 8, 8], &[1; 6]] {
+            let shape = Shape::new(bits);
+            assert_eq!(shape.va_bits(), 12 + bits.iter().sum::<u32>());
+            for va in [0, 0x0000_1234_5678_9000, u64::MAX, 1 << (shape.va_bits() - 1)] {
+                let va = va & ((1 << shape.va_bits()) - 1) & !0xfff;
+                let joined = (0..shape.levels()).map(|level| u64::from(shape.index(va, level)) * shape.coverage(level));
+                assert_eq!(joined.sum::<u64>(), va, "{bits:?} {va:#x}");
+            }
+            assert_eq!(Shape::from_register(shape.to_register()), Some(shape));
+        }
+    }
+
+    #[test]
+    fn a_shape_that_cannot_be_built_is_none() {
+        let bad: [&[u32]; 6] = [&[], &[9], &[9; 7], &[9, 0, 9], &[21, 9], &[12, 10, 10, 10, 10]];
+        for bits in bad {
+            assert_eq!(Shape::checked(bits), None, "{bits:?}");
+        }
+        for register in [0, 9, 0x0009_0009, 0x0900_0000_0009, u64::MAX] {
+            assert_eq!(Shape::from_register(register), None, "{register:#x}");
+        }
+    }
+
+    #[test]
+    fn a_short_root_says_how_long_it_is() {
+        for (entries, told) in [(1, 512), (512, 512), (513, 1024), (4096, 4096)] {
+            let root = root::short(0x7000, entries);
+            assert_eq!((root::table(root), root::entries(root, 1 << 18)), (0x7000, told));
+        }
+        assert_eq!(root::entries(0x7000, 512), 512);
+        assert_eq!(root::entries(root::short(0x7000, 4096), 512), 512);
+    }
 }

@@ -25,8 +25,8 @@ pub const MAGIC: u32 = u32::from_le_bytes(*b"SGAL");
 pub const VERSION: u16 = 1;
 /// Bytes of the layout.
 pub const BYTES: usize = 24;
-/// Most bytes that an allocation can have: half of a virtual address space.
-pub const SIZE_BYTES_MAX: u64 = 1 << (crate::page_table::VA_BITS - 1);
+/// Most bytes that an allocation can have. A device with narrower addresses cannot show it whole.
+pub const SIZE_BYTES_MAX: u64 = 1 << 47;
 
 /// Where an allocation wants to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,6 +17,8 @@ pub const CPU_WINDOW_PAGE: u32 = 0x030;
 /// rw: what that page shows ([`crate::bus::window_entry`]); it does when the write returns. What names no page of local
 /// memory shows nothing.
 pub const CPU_WINDOW_ENTRY: u32 = 0x038;
+/// r: how virtual addresses are cut into indices: [`crate::page_table::Shape::from_register`].
+pub const MMU_LEVELS: u32 = 0x040;
 /// rw: 1 lets the engines run; 0 stops them before their next command.
 pub const ENGINE_ENABLE: u32 = 0x028;
 
@@ -24,7 +26,7 @@ pub const ENGINE_ENABLE: u32 = 0x028;
 pub const QUEUE_SELECT: u32 = 0x100;
 /// rw: engine number.
 pub const QUEUE_ENGINE: u32 = 0x108;
-/// rw: bus address of the root page table.
+/// rw: bus address of the root page table, with its length ([`crate::page_table::root`]).
 pub const QUEUE_ROOT: u32 = 0x110;
 /// rw: virtual address of the ring.
 pub const QUEUE_RING: u32 = 0x118;
@@ -81,7 +83,7 @@ pub const CMP_ARGUMENT_2: u32 = 0x210;
 /// w: a [`cmp`] command; it has been carried out when the write returns.
 pub const CMP_COMMAND: u32 = 0x218;
 
-/// rw: bus address of the root page table of the CMP's own space.
+/// rw: bus address of the root page table of the CMP's own space, with its length.
 pub const CMP_ROOT: u32 = 0x220;
 /// r: [`cmp_result`] of the last CMP command.
 pub const CMP_RESULT: u32 = 0x228;
@@ -104,7 +106,7 @@ pub mod cmp {
     /// Argument: address (in the CMP's own space) of a CurrentValue that somebody else has written; 0: any may have
     /// been. Unparks the queues that its value satisfies.
     pub const RESCAN: u64 = 2;
-    /// Arguments: root offset (all ones: every space), first and last virtual address (0, 0: whole space). Forgets
+    /// Arguments: root, its length or none (all ones: every space), first and last virtual address (0, 0: whole space). Forgets
     /// translations in every engine.
     pub const FLUSH_TLB: u64 = 3;
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shared_words::Memory;
 use softgpu_spec::bus::{APERTURE_BASE, CPU_WINDOW_BASE, PAGE_BYTES, Place, SYSTEM_BASE, aperture_entry, place};
-use softgpu_spec::page_table::{ADDRESS, TABLE_BYTES};
+use softgpu_spec::page_table::{ADDRESS, ENTRY_BYTES, Shape};
 use softgpu_spec::register::fault;
 
 use crate::window::CpuWindow;
@@ -79,12 +79,14 @@ pub(crate) struct Bus {
     /// Byte offset of the aperture table; any number, checked at each use.
     aperture_table: AtomicU64,
     pub(crate) window: CpuWindow,
+    /// How virtual addresses are cut.
+    pub(crate) shape: Shape,
 }
 
 impl Bus {
-    pub(crate) fn new(local: Arc<Memory>, system: Arc<Memory>, aperture_bytes: u64) -> Bus {
+    pub(crate) fn new(local: Arc<Memory>, system: Arc<Memory>, aperture_bytes: u64, shape: Shape) -> Bus {
         let aperture_bytes = aperture_bytes.min(SYSTEM_BASE - APERTURE_BASE) / PAGE_BYTES * PAGE_BYTES;
-        Bus { local, system, aperture_bytes, aperture_table: AtomicU64::new(0), window: CpuWindow::default() }
+        Bus { local, system, aperture_bytes, aperture_table: AtomicU64::new(0), window: CpuWindow::default(), shape }
     }
 
     pub(crate) fn aperture_bytes(&self) -> u64 {
@@ -108,15 +110,15 @@ impl Bus {
         }
     }
 
-    /// The page table at a bus address: a whole one, in local or in system memory.
+    /// The page table at a bus address, its first `entries` entries: in local or in system memory.
     #[inline]
-    pub(crate) fn table(&self, bus: u64) -> Option<Table<'_>> {
+    pub(crate) fn table(&self, bus: u64, entries: u64) -> Option<Table<'_>> {
         let (memory, offset) = match place(bus) {
             Place::Local(offset) => (&*self.local, offset),
             Place::System(offset) => (&*self.system, offset),
             Place::Aperture(_) => return None,
         };
-        let whole = offset.is_multiple_of(TABLE_BYTES) && memory.contains(offset, TABLE_BYTES);
+        let whole = offset.is_multiple_of(PAGE_BYTES) && memory.contains(offset, entries * ENTRY_BYTES);
         whole.then_some(Table { memory, offset })
     }
 

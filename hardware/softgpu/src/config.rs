@@ -1,6 +1,8 @@
 //! What a device is built with: sizes, whether bulk content is real, the cost model. Not what a driver programs: that is
 //! registers. Called by whoever powers a device on.
 
+use softgpu_spec::page_table::Shape;
+
 use crate::timing::Timing;
 
 /// The parts list of one device.
@@ -10,6 +12,8 @@ pub struct Config {
     pub local_bytes: u64,
     /// Bytes of the aperture, a multiple of 4096 (rounded down to it).
     pub aperture_bytes: u64,
+    /// How its MMU cuts virtual addresses.
+    pub shape: Shape,
     /// Whether bulk content exists.
     pub data: DataMode,
     /// What commands cost in virtual time.

@@ -64,7 +64,7 @@ impl SoftGpu {
         let doorbells = Memory::reserve(u64::from(QUEUE_COUNT) * doorbell::DOORBELL_BYTES)?;
         Ok(Arc::new(SoftGpu {
             config,
-            bus: Bus::new(local, system, config.aperture_bytes),
+            bus: Bus::new(local, system, config.aperture_bytes, config.shape),
             doorbells,
             engines: [EngineFace::new(), EngineFace::new()],
             queues: (0..QUEUE_COUNT).map(|_| QueueFace::new()).collect(),

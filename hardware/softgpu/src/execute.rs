@@ -83,13 +83,13 @@ impl<'a> Execution<'a> {
             }
             Command::TouchPhysical { bus, write } => self.touch_physical(bus, write),
             Command::WriteEntries { table, first, entries } => {
-                let (memory, word) = self.table_entry(table, first)?;
+                let (memory, word) = self.table_entry(table, first, entries.len() as u64)?;
                 entries.iter().zip(0..).for_each(|(entry, index)| Word::store(memory.word(word + index * 8), *entry));
                 self.face.counters.entries_written.add(entries.len() as u64);
                 Ok(Outcome::Done)
             }
             Command::WriteEntryRun { table, first, count, entry, step } => {
-                let (memory, word) = self.table_entry(table, first)?;
+                let (memory, word) = self.table_entry(table, first, u64::from(count))?;
                 let entry_at = |index: u64| entry.wrapping_add(step.wrapping_mul(index));
                 // Stored as bulk content: walkers of other engines may load an entry meanwhile, and get the old or the new one,
                 // because an aligned word is written whole however wide the processor's stores are.
@@ -268,10 +268,11 @@ impl<'a> Execution<'a> {
         Ok(Outcome::Done)
     }
 
-    /// The word at which a table's entries from `first` begin; the command's decoding has checked that they fit the table.
-    fn table_entry(&self, table: u64, first: u32) -> Result<(&'a Memory, u64), Fault> {
+    /// The word at which `count` entries of a table from `first` on begin, if there is memory for them; how long the table
+    /// is nobody knows but who made it.
+    fn table_entry(&self, table: u64, first: u32, count: u64) -> Result<(&'a Memory, u64), Fault> {
         let refused = Fault { address: table, cause: fault::BAD_ADDRESS, level: 0 };
-        let found = self.gpu.bus.table(table).ok_or(refused)?;
+        let found = self.gpu.bus.table(table, u64::from(first) + count).ok_or(refused)?;
         Ok((found.memory, found.offset + u64::from(first) * 8))
     }
 

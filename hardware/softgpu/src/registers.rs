@@ -34,6 +34,7 @@ impl DevicePort for SoftGpu {
             register::LOCAL_BYTES => self.bus.local.bytes(),
             register::APERTURE_BYTES => self.bus.aperture_bytes(),
             register::TIMESTAMP => self.now(),
+            register::MMU_LEVELS => self.bus.shape.to_register(),
             register::APERTURE_TABLE => self.bus.aperture_table(),
             register::CPU_WINDOW_PAGE => self.bus.window.selected(),
             register::CPU_WINDOW_ENTRY => self.bus.window.entry(),

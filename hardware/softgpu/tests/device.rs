@@ -8,7 +8,7 @@ use device_port::{Clocked, DevicePort, InterruptPin};
 use shared_words::{Memory, Word};
 use softgpu::{Config, DataMode, SoftGpu, Timing};
 use softgpu_spec::bus::{APERTURE_BASE, SYSTEM_BASE};
-use softgpu_spec::page_table::{READ_ONLY, VALID};
+use softgpu_spec::page_table::{READ_ONLY, Shape, VALID};
 use softgpu_spec::register::*;
 use softgpu_spec::{Command, pattern};
 
@@ -39,8 +39,14 @@ impl Rig {
     fn new(data: DataMode, privileged: bool) -> Rig {
         let system = Memory::reserve(1 << 20).unwrap();
         let pin = Arc::new(Pin::default());
-        let config =
-            Config { local_bytes: 4 << 20, aperture_bytes: 1 << 20, data, timing: Timing::default(), poll_spins: 0 };
+        let config = Config {
+            local_bytes: 4 << 20,
+            aperture_bytes: 1 << 20,
+            shape: Shape::FOUR_LEVELS,
+            data,
+            timing: Timing::default(),
+            poll_spins: 0,
+        };
         let gpu = SoftGpu::new(config, Arc::clone(&system), Arc::clone(&pin) as Arc<dyn InterruptPin>, None).unwrap();
         for (table, next) in [(ROOT, 0x2000), (0x2000, 0x3000), (0x3000, LEAF)] {
             Word::store(gpu.local_memory().word(table), next | VALID);

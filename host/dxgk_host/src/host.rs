@@ -128,6 +128,7 @@ impl Host {
         let device_config = DeviceConfig {
             local_bytes,
             aperture_bytes: config.profile.aperture_bytes,
+            shape: config.profile.shape,
             data,
             timing: config.profile.timing,
             poll_spins: POLL_SPINS,

@@ -4,6 +4,7 @@
 use ddi::DriverModel;
 use softgpu::Timing;
 use softgpu_kmd::{KmdConfig, Layout};
+use softgpu_spec::page_table::Shape;
 
 /// An adapter that can be asked for by name.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,8 @@ pub struct Profile {
     pub vram_bytes: u64,
     /// Bytes of the aperture segment.
     pub aperture_bytes: u64,
+    /// How the device cuts virtual addresses: levels and index bits (memory §4.3).
+    pub shape: Shape,
     /// The device snoops the CPU's caches (memory §6.7).
     pub io_coherent: bool,
     /// What commands cost in virtual time.
@@ -34,26 +37,19 @@ pub const PROFILES: &[Profile] = &[
         driver: SMALL_PAGES,
         vram_bytes: 8 << 30,
         aperture_bytes: 256 << 20,
+        shape: Shape::FOUR_LEVELS,
         io_coherent: true,
         timing: MIDDLE,
         call_ns: 500,
     },
-    Profile {
-        name: "discrete-64k",
-        description: "the same with 64-KB segment pages",
-        driver: KmdConfig::DEFAULT,
-        vram_bytes: 8 << 30,
-        aperture_bytes: 256 << 20,
-        io_coherent: true,
-        timing: MIDDLE,
-        call_ns: 500,
-    },
+    DISCRETE,
     Profile {
         name: "datacenter",
         description: "a large accelerator: 80 GiB at 3.3 TB/s, 55 GB/s to system memory, 64-KB segment pages",
         driver: KmdConfig::DEFAULT,
         vram_bytes: 80 << 30,
         aperture_bytes: 1 << 30,
+        shape: Shape::FOUR_LEVELS,
         io_coherent: true,
         timing: Timing {
             compute_bytes_per_us: 3_300_000,
@@ -69,6 +65,7 @@ pub const PROFILES: &[Profile] = &[
         driver: KmdConfig { cpu_visible: false, cpu_window_pages: 4096, ..KmdConfig::DEFAULT },
         vram_bytes: 8 << 30,
         aperture_bytes: 256 << 20,
+        shape: Shape::FOUR_LEVELS,
         io_coherent: true,
         timing: MIDDLE,
         call_ns: 500,
@@ -79,6 +76,7 @@ pub const PROFILES: &[Profile] = &[
         driver: KmdConfig { layout: Layout::Aperture, ..SMALL_PAGES },
         vram_bytes: 4 << 30,
         aperture_bytes: 256 << 20,
+        shape: Shape::FOUR_LEVELS,
         io_coherent: true,
         timing: Timing { compute_bytes_per_us: 50_000, copy_bytes_per_us: 50_000, ..MIDDLE },
         call_ns: 500,
@@ -92,6 +90,7 @@ pub const PROFILES: &[Profile] = &[
         },
         vram_bytes: 8 << 30,
         aperture_bytes: 256 << 20,
+        shape: Shape::FOUR_LEVELS,
         io_coherent: true,
         timing: MIDDLE,
         call_ns: 500,
@@ -102,6 +101,7 @@ pub const PROFILES: &[Profile] = &[
         driver: KmdConfig { layout: Layout::ComputeOnly, ..KmdConfig::DEFAULT },
         vram_bytes: 8 << 30,
         aperture_bytes: 256 << 20,
+        shape: Shape::FOUR_LEVELS,
         io_coherent: true,
         timing: MIDDLE,
         call_ns: 500,
@@ -112,9 +112,28 @@ pub const PROFILES: &[Profile] = &[
         driver: KmdConfig { paging_by_gpu_va: true, map_aperture2: true, ..KmdConfig::DEFAULT },
         vram_bytes: 8 << 30,
         aperture_bytes: 256 << 20,
+        shape: Shape::FOUR_LEVELS,
         timing: MIDDLE,
         call_ns: 500,
         io_coherent: true,
+    },
+    Profile {
+        name: "levels-3",
+        description: "discrete-64k with three page-table levels: 42-bit addresses, the root in 32 KiB",
+        shape: Shape::new(&[9, 9, 12]),
+        ..DISCRETE
+    },
+    Profile {
+        name: "levels-5",
+        description: "discrete-64k with five page-table levels: 57-bit addresses",
+        shape: Shape::new(&[9, 9, 9, 9, 9]),
+        ..DISCRETE
+    },
+    Profile {
+        name: "levels-6",
+        description: "discrete-64k with six page-table levels of unequal width: 60-bit addresses, leaf tables of 1 MiB",
+        shape: Shape::new(&[8, 9, 9, 9, 9, 4]),
+        ..DISCRETE
     },
     Profile {
         name: "wddm1-banks",
@@ -122,6 +141,7 @@ pub const PROFILES: &[Profile] = &[
         driver: KmdConfig { driver_model: DriverModel::Wddm1, banks: 4, ..SMALL_PAGES },
         vram_bytes: 1 << 30,
         aperture_bytes: 256 << 20,
+        shape: Shape::FOUR_LEVELS,
         io_coherent: true,
         timing: MIDDLE,
         call_ns: 500,
@@ -132,11 +152,24 @@ pub const PROFILES: &[Profile] = &[
         driver: SMALL_PAGES,
         vram_bytes: 8 << 30,
         aperture_bytes: 256 << 20,
+        shape: Shape::FOUR_LEVELS,
         io_coherent: false,
         timing: MIDDLE,
         call_ns: 500,
     },
 ];
+
+const DISCRETE: Profile = Profile {
+    name: "discrete-64k",
+    description: "the same with 64-KB segment pages",
+    driver: KmdConfig::DEFAULT,
+    vram_bytes: 8 << 30,
+    aperture_bytes: 256 << 20,
+    shape: Shape::FOUR_LEVELS,
+    io_coherent: true,
+    timing: MIDDLE,
+    call_ns: 500,
+};
 
 const SMALL_PAGES: KmdConfig = KmdConfig { segment_page_bytes: 4096, large_pages: false, ..KmdConfig::DEFAULT };
 

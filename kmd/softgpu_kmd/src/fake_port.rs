@@ -11,6 +11,7 @@ use ddi::{
 };
 use device_port::DevicePort;
 use shared_words::Memory;
+use softgpu_spec::page_table::Shape;
 use softgpu_spec::register::{self, queue_control, queue_state, record};
 use wddm_types::{NodeId, PageRun, Pages};
 
@@ -205,6 +206,7 @@ pub(crate) fn stopped(config: KmdConfig) -> (SoftGpuKmd, Arc<FakePort>) {
     port.set(register::ID, register::ID_VALUE);
     port.set(register::LOCAL_BYTES, LOCAL_BYTES);
     port.set(register::APERTURE_BYTES, APERTURE_BYTES);
+    port.set(register::MMU_LEVELS, Shape::FOUR_LEVELS.to_register());
     let as_port: Arc<dyn DevicePort> = port.clone();
     (SoftGpuKmd::new(as_port, Memory::reserve(SYSTEM_BYTES).unwrap(), config), port)
 }

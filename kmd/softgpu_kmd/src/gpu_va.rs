@@ -4,7 +4,8 @@
 use ddi::{
     GpuMmuCaps, GpuMmuFlags, GpuVirtualAddressing, KmdContext, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags,
 };
-use softgpu_spec::page_table;
+use softgpu_spec::bus::PAGE_BYTES;
+use softgpu_spec::page_table::{self, Shape};
 use wddm_types::{PhysicalAddress, SegmentId};
 
 use crate::driver::SoftGpuKmd;
@@ -14,8 +15,9 @@ use crate::segments::Geometry;
 impl GpuVirtualAddressing for SoftGpuKmd {
     // spec: memory §4.2
     fn gpu_mmu_caps(&self) -> GpuMmuCaps {
+        let shape = self.shape();
         let mut large = GpuMmuFlags::empty();
-        large.set(GpuMmuFlags::LARGE_PAGE_SUPPORTED, self.config.large_pages);
+        large.set(GpuMmuFlags::LARGE_PAGE_SUPPORTED, self.config.large_pages && shape.has_large_pages());
         GpuMmuCaps {
             flags: large
                 | GpuMmuFlags::READ_ONLY_MEMORY_SUPPORTED
@@ -23,35 +25,44 @@ impl GpuVirtualAddressing for SoftGpuKmd {
                 | GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED
                 | GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED,
             update_mode: PageTableUpdateMode::GpuPhysical,
-            virtual_address_bits: page_table::VA_BITS,
-            page_table_levels: page_table::LEVELS,
+            virtual_address_bits: shape.va_bits(),
+            page_table_levels: shape.levels(),
         }
     }
 
     // spec: memory §4.3
     fn page_table_level(&self, level: u32) -> PageTableLevelDesc {
-        assert!(level < page_table::LEVELS, "the kernel asks for the levels that there are");
+        let shape = self.shape();
+        assert!(level < shape.levels(), "the kernel asks for the levels that there are");
         // 0 where the device has no memory segment: tables in system memory
         let tables = self.geometry.map_or(SegmentId::SYSTEM, |geometry| geometry.tables());
         PageTableLevelDesc {
-            index_bits: page_table::INDEX_BITS,
+            index_bits: shape.index_bits(level),
             segment: tables,
             paging_process_segment: tables,
-            // CAST: a page.
-            size_bytes: page_table::TABLE_BYTES as u32,
-            alignment_bytes: page_table::TABLE_BYTES as u32,
+            // CAST: at most 2^20 entries of 8 bytes.
+            size_bytes: shape.table_bytes(level) as u32,
+            alignment_bytes: PAGE_BYTES as u32,
         }
     }
 
     fn set_root_page_table(&mut self, context: KmdContext, root: PhysicalAddress, entries: u32) {
-        assert_eq!(entries, page_table::ENTRIES, "the root has a fixed size");
         let geometry = self.geometry.expect("contexts exist while the device runs");
+        let shape = geometry.shape;
+        assert_eq!(entries, shape.entries(shape.root_level()), "the root has a fixed size");
         let root = geometry.table_address(root).expect("the root lies in the segment that its level names");
         if PacketTable::owns(context) {
             self.set_packet_root(context, root);
         } else {
             self.set_root(context, root);
         }
+    }
+}
+
+impl SoftGpuKmd {
+    /// How the device cuts addresses.
+    fn shape(&self) -> Shape {
+        self.geometry.expect("the device is started before it is asked").shape
     }
 }
 

@@ -25,8 +25,8 @@
 //! The same commands are carried out by the CPU in `immediate` when there is no buffer.
 
 use ddi::{BuildPagingBuffer, CopyEntries, PageTableUpdateMode, PagingOp, PagingStatus, Pte, PteFlags};
+use softgpu_spec::Command;
 use softgpu_spec::bus::PAGE_BYTES;
-use softgpu_spec::{Command, page_table};
 use wddm_types::PhysicalAddress;
 
 use crate::driver::SoftGpuKmd;
@@ -70,8 +70,8 @@ enum Pieces<'a> {
     Copy { source: End<'a>, target: End<'a>, left: u64, done: u64 },
     /// Aperture pages from `first` on, to the pages of an MDL.
     Map { pages: Cursor<'a>, first: u64, left: u64, done: u64 },
-    /// Entries from table to table.
-    Entries { ranges: &'a [CopyEntries], done: u64 },
+    /// Entries from leaf table to leaf table, each of so many entries.
+    Entries { ranges: &'a [CopyEntries], entries: u32, done: u64 },
     /// The head of a context allocation.
     Header { va: u64, allocation: u64, done: u64 },
     /// Words from an address on.
@@ -131,10 +131,10 @@ impl<'a> Pieces<'a> {
                 Ok(Pieces::One((number_of_pages > 0).then_some(command)))
             }
             PagingOp::UpdatePageTable { level, table, start_index, count, first, repeat, mode, .. } => {
-                if level >= page_table::LEVELS || mode == PageTableUpdateMode::GpuVirtual {
+                if level >= geometry.shape.levels() || mode == PageTableUpdateMode::GpuVirtual {
                     return Err(Fatal("a page-table update that the caps do not offer"));
                 }
-                entry_run(geometry, table, start_index, count, first, repeat).map(Pieces::One)
+                entry_run(geometry, level, table, start_index, count, first, repeat).map(Pieces::One)
             }
             PagingOp::FlushTlb { root, start, end, .. } => {
                 let root = geometry.table_address(root).ok_or(OUTSIDE)?;
@@ -160,7 +160,9 @@ impl<'a> Pieces<'a> {
                 let command = Command::Fill { va: destination.0, bytes: size_bytes, pattern };
                 Ok(Pieces::One((size_bytes > 0).then_some(command)))
             }
-            PagingOp::CopyPageTableEntries { ranges } => Ok(Pieces::Entries { ranges, done: multipass }),
+            PagingOp::CopyPageTableEntries { ranges } => {
+                Ok(Pieces::Entries { ranges, entries: geometry.shape.entries(0), done: multipass })
+            }
             PagingOp::UpdateContextAllocation { va, size_bytes, private_data } => {
                 context_words(va, size_bytes, private_data, multipass)
             }
@@ -196,10 +198,10 @@ impl<'a> Pieces<'a> {
         match self {
             Pieces::One(command) => Ok(command.take()),
             Pieces::Copy { left: 0, .. } | Pieces::Map { left: 0, .. } => Ok(None),
-            Pieces::Entries { ranges, done } => {
+            Pieces::Entries { ranges, entries, done } => {
                 let Some(range) = ranges.get(usize::try_from(*done).unwrap_or(usize::MAX)) else { return Ok(None) };
                 *done += 1;
-                entry_copy(range).map(Some)
+                entry_copy(*entries, range).map(Some)
             }
             Pieces::Header { done: 1.., .. } => Ok(None),
             Pieces::Header { va, allocation, done } => {
@@ -286,8 +288,8 @@ fn touch(
 }
 
 /// One range of entries: the tables lie in the queue's own space, so this is a copy of words.
-fn entry_copy(range: &CopyEntries) -> Result<Command<'static>, PagingStatus> {
-    let within = |start: u32| u64::from(start) + u64::from(range.count) <= u64::from(page_table::ENTRIES);
+fn entry_copy(entries: u32, range: &CopyEntries) -> Result<Command<'static>, PagingStatus> {
+    let within = |start: u32| u64::from(start) + u64::from(range.count) <= u64::from(entries);
     if !within(range.source_start) || !within(range.target_start) {
         return Err(Fatal("entries beyond their table"));
     }
@@ -316,6 +318,7 @@ fn context_words(va: wddm_types::GpuVa, size: u64, data: &[u8], multipass: u64) 
 // spec: memory §3.4, memory §4.4
 fn entry_run(
     geometry: &Geometry,
+    level: u32,
     table: PhysicalAddress,
     start: u32,
     count: u32,
@@ -323,7 +326,7 @@ fn entry_run(
     repeat: bool,
 ) -> Result<Option<Command<'static>>, PagingStatus> {
     let table = geometry.table_address(table).ok_or(OUTSIDE)?;
-    if u64::from(start) + u64::from(count) > u64::from(page_table::ENTRIES) {
+    if u64::from(start) + u64::from(count) > u64::from(geometry.shape.entries(level)) {
         return Err(Fatal("a page-table update beyond the table"));
     }
     let entry = gpu_va::encode(geometry, first).map_err(Fatal)?;

@@ -5,6 +5,7 @@ mod describe;
 
 use ddi::DriverStatus;
 use device_port::DevicePort;
+use softgpu_spec::page_table::Shape;
 use softgpu_spec::{bus, register};
 use wddm_types::{PhysicalAddress, SegmentId, SegmentSet};
 
@@ -40,6 +41,8 @@ pub(crate) struct Geometry {
     aperture: Option<Range>,
     /// What names system memory in sets and preferences.
     system: SegmentId,
+    /// How the device cuts virtual addresses.
+    pub(crate) shape: Shape,
 }
 
 impl Geometry {
@@ -62,7 +65,9 @@ impl Geometry {
         if table == 0 {
             return Err(DriverStatus::NotSupported("local memory is too small to hold the aperture table"));
         }
-        divide(config.layout, config.segment_page_bytes, table, aperture_bytes)
+        let shape = Shape::from_register(port.read_register(register::MMU_LEVELS))
+            .ok_or(DriverStatus::NotSupported("the device cuts addresses in no way that its data sheet knows"))?;
+        divide(config.layout, config.segment_page_bytes, table, aperture_bytes, shape)
     }
 
     /// The aperture as a segment.
@@ -145,7 +150,7 @@ impl Geometry {
 }
 
 /// Numbers the segments and lays them over local memory, which ends at `end`.
-fn divide(layout: Layout, page: u64, end: u64, aperture_bytes: u64) -> Result<Geometry, DriverStatus> {
+fn divide(layout: Layout, page: u64, end: u64, aperture_bytes: u64, shape: Shape) -> Result<Geometry, DriverStatus> {
     let range = |id, base, bytes| Some(Range { id: SegmentId(id), base, bytes });
     let aperture = |id| range(id, bus::APERTURE_BASE, aperture_bytes);
     let (memory, aperture, system) = match layout {
@@ -162,7 +167,7 @@ fn divide(layout: Layout, page: u64, end: u64, aperture_bytes: u64) -> Result<Ge
             ([range(1, bus::LOCAL_BASE, first), second], aperture(2), 2)
         }
     };
-    Ok(Geometry { local_bytes: end, table: end, aperture_bytes, memory, aperture, system: SegmentId(system) })
+    Ok(Geometry { local_bytes: end, table: end, aperture_bytes, memory, aperture, system: SegmentId(system), shape })
 }
 
 /// The number of local memory in the usual layout.

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use shared_words::Word;
-use softgpu_spec::page_table::{ENTRIES, VALID};
+use softgpu_spec::page_table::{Shape, VALID};
 use softgpu_spec::{Command, engine};
 
 use crate::machine::pin_here;
@@ -17,6 +17,7 @@ const BEGUN: u64 = word_va(0);
 const ENDED: u64 = word_va(1);
 /// Tables written in one turn of the ring: as many as it holds.
 const TABLES: u64 = 16_384;
+const ENTRIES: u32 = Shape::FOUR_LEVELS.entries(0);
 const TABLE_BYTES: u64 = ENTRIES as u64 * 8;
 /// Share of the rate of plain stores.
 const GOAL: f64 = 0.5;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use device_port::{DevicePort, InterruptPin};
 use shared_words::{HardwareBarrier, Memory, Word, doorbell, fence};
 use softgpu::{Config, DataMode, Running, SoftGpu, Timing};
-use softgpu_spec::page_table::{COHERENT, TABLE_BYTES, VALID, coverage};
+use softgpu_spec::page_table::{COHERENT, Shape, VALID};
 use softgpu_spec::register::{self, queue_control, queue_flags, queue_state};
 use softgpu_spec::{Command, LogSlot};
 
@@ -38,6 +38,9 @@ pub(crate) const RING_BYTES: u64 = 1 << 20;
 pub(crate) const FREE_LOCAL: u64 = WINDOW_BYTES;
 /// How long a batch may take before the device is called stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
+
+const SHAPE: Shape = Shape::FOUR_LEVELS;
+const TABLE_BYTES: u64 = SHAPE.table_bytes(0);
 
 /// Virtual address of the `index`th word: a cache line and its neighbour for itself.
 pub(crate) const fn word_va(index: u64) -> u64 {
@@ -73,6 +76,7 @@ impl Rig {
         let config = Config {
             local_bytes: FREE_LOCAL + free,
             aperture_bytes: 0,
+            shape: SHAPE,
             data: DataMode::Stored,
             timing: Timing::default(),
             poll_spins,
@@ -201,6 +205,7 @@ fn map_window(local: &Memory) {
     let (upper, middle) = (ROOT + TABLE_BYTES, ROOT + 2 * TABLE_BYTES);
     entry(ROOT, 0, upper);
     entry(upper, 0, middle);
+    let coverage = |level| SHAPE.coverage(level);
     for leaf in 0..WINDOW_BYTES / coverage(1) {
         let table = ROOT + (3 + leaf) * TABLE_BYTES;
         entry(middle, leaf, table);

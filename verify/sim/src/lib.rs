@@ -27,6 +27,7 @@ mod process;
 mod random;
 mod report;
 mod sabotage;
+mod shape;
 mod watch;
 mod world;
 

@@ -233,6 +233,7 @@ impl Miniport for Watched {
         let facet = self.inner.gpu_va()?;
         let caps = facet.gpu_mmu_caps();
         self.mmu = (caps, (0..caps.page_table_levels).map(|level| facet.page_table_level(level)).collect());
+        shared(&self.ledger).frames.levels(&self.mmu.1);
         Some(self)
     }
 

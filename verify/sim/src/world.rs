@@ -16,6 +16,7 @@ use crate::process::{Issue, Op, Phase, Point, Process};
 use crate::random::Random;
 use crate::report::{Report, Violation};
 use crate::sabotage::{DeafPort, Sabotage};
+use crate::shape::shape_of;
 use crate::watch::Watched;
 
 const MIB: u64 = 1 << 20;
@@ -75,6 +76,7 @@ impl World {
         let name = *random.pick(&["discrete-4k", "discrete-64k"]);
         let profile = Profile::named(name).ok_or(("start", format!("no profile {name}")))?;
         let mut config = HostConfig::new(profile, Mode::Virtual { stored: true });
+        config.profile.shape = shape_of(seed);
         config.vram_bytes = (256 << 10) << random.below(4);
         config.page_table_bytes = 16 * MIB;
         config.system_bytes = (4 + random.below(5)) * MIB;

@@ -2,9 +2,10 @@
 //! never what it missed, so that mapping a page needs no flush. Called by its MMU only.
 
 use softgpu_spec::bus::PAGE_BYTES;
+use softgpu_spec::page_table::root;
 
 const LINES: usize = 256;
-/// No root is all ones: it is no multiple of a table.
+/// No root is all ones: no memory is there.
 const EMPTY: u64 = u64::MAX;
 
 /// Which translations to forget.
@@ -48,7 +49,9 @@ impl Tlb {
         let whole = flush.first == 0 && flush.last == 0;
         let pages = flush.first / PAGE_BYTES..=flush.last / PAGE_BYTES;
         for line in self.lines.iter_mut() {
-            if (flush.root == u64::MAX || flush.root == line.root) && (whole || pages.contains(&line.page)) {
+            // A root that has become longer in its place is the same space.
+            let same = root::table(flush.root) == root::table(line.root) && line.root != EMPTY;
+            if (flush.root == u64::MAX || same) && (whole || pages.contains(&line.page)) {
                 line.root = EMPTY;
             }
         }

@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use softgpu_spec::bus::PAGE_BYTES;
-use softgpu_spec::page_table::{ADDRESS, ENTRIES, LARGE, LEVELS, READ_ONLY, VA_BITS, VALID, ZERO, index};
+use softgpu_spec::page_table::{ADDRESS, LARGE, READ_ONLY, VALID, ZERO, root};
 use softgpu_spec::register::fault;
 
 use super::{Access, leaf_site};
@@ -20,24 +20,25 @@ pub(crate) fn translate(bus: &Bus, root: u64, va: u64, access: Access) -> Result
 /// addresses with equal flags are one piece, across leaf tables too.
 pub(crate) fn run(bus: &Bus, root: u64, va: u64, bytes: u64, write: bool) -> Result<Run, Fault> {
     let access = if write { Access::Write } else { Access::Read };
+    let shape = &bus.shape;
     let mut lowest = lowest(bus, root, va)?;
-    let leaf = lowest.leaf(va)?;
+    let leaf = lowest.leaf(bus, va)?;
     let site = leaf_site(bus, leaf, va, access)?;
     let mut length = PAGE_BYTES - va % PAGE_BYTES;
     while length < bytes {
         let next = va + length;
-        if index(next, 0) == 0 {
+        if shape.index(next, 0) == 0 {
             match self::lowest(bus, root, next) {
                 Ok(found) => lowest = found,
                 Err(_) => break,
             }
         }
-        let at = u64::from(index(next, 0));
-        let wanted = (bytes - length).div_ceil(PAGE_BYTES).min(u64::from(ENTRIES) - at);
+        let at = u64::from(shape.index(next, 0));
+        let wanted = (bytes - length).div_ceil(PAGE_BYTES).min(u64::from(shape.entries(0)) - at);
         let pages = (va % PAGE_BYTES + length) / PAGE_BYTES;
         let matched = match lowest {
             Lowest::Table(table) => matching(table, at * 8, wanted, leaf, pages, write),
-            Lowest::Large(_) if lowest.leaf(next)? == leaf.wrapping_add(pages * PAGE_BYTES) => wanted,
+            Lowest::Large(_) if lowest.leaf(bus, next)? == leaf.wrapping_add(pages * PAGE_BYTES) => wanted,
             Lowest::Large(_) => 0,
         };
         length += matched * PAGE_BYTES;
@@ -55,7 +56,7 @@ pub(crate) fn run(bus: &Bus, root: u64, va: u64, bytes: u64, write: bool) -> Res
 
 /// The valid leaf entry for `va`.
 pub(super) fn leaf(bus: &Bus, root: u64, va: u64) -> Result<u64, Fault> {
-    lowest(bus, root, va)?.leaf(va)
+    lowest(bus, root, va)?.leaf(bus, va)
 }
 
 /// What the entry of level 1 names.
@@ -69,16 +70,17 @@ enum Lowest<'a> {
 
 impl Lowest<'_> {
     /// The valid leaf entry for `va`.
-    fn leaf(self, va: u64) -> Result<u64, Fault> {
+    fn leaf(self, bus: &Bus, va: u64) -> Result<u64, Fault> {
+        let index = u64::from(bus.shape.index(va, 0));
         match self {
-            Lowest::Table(table) => leaf_in(table, va),
-            Lowest::Large(entry) => Ok(entry.wrapping_add(u64::from(index(va, 0)) * PAGE_BYTES)),
+            Lowest::Table(table) => leaf_in(table, index, va),
+            Lowest::Large(entry) => Ok(entry.wrapping_add(index * PAGE_BYTES)),
         }
     }
 }
 
-fn leaf_in(table: Table<'_>, va: u64) -> Result<u64, Fault> {
-    let leaf = table.memory.word(table.offset + u64::from(index(va, 0)) * 8).load(Ordering::Acquire);
+fn leaf_in(table: Table<'_>, index: u64, va: u64) -> Result<u64, Fault> {
+    let leaf = table.memory.word(table.offset + index * 8).load(Ordering::Acquire);
     if leaf & VALID == 0 {
         return Err(Fault { address: va, cause: fault::NOT_PRESENT, level: 0 });
     }
@@ -88,22 +90,25 @@ fn leaf_in(table: Table<'_>, va: u64) -> Result<u64, Fault> {
 /// What translates `va` at last: a leaf table, aligned and inside memory, or a large page.
 fn lowest(bus: &Bus, root: u64, va: u64) -> Result<Lowest<'_>, Fault> {
     let refused = |cause, level| Fault { address: va, cause, level };
-    if va >> VA_BITS != 0 {
-        return Err(refused(fault::NOT_PRESENT, LEVELS - 1));
+    let (shape, top) = (&bus.shape, bus.shape.root_level());
+    let mut entries = root::entries(root, shape.entries(top));
+    if va >> shape.va_bits() != 0 || u64::from(shape.index(va, top)) >= entries {
+        return Err(refused(fault::NOT_PRESENT, top));
     }
-    let mut address = root;
-    for level in (1..LEVELS).rev() {
-        let table = bus.table(address).ok_or(refused(fault::BAD_ADDRESS, level))?;
-        let entry = table.memory.word(table.offset + u64::from(index(va, level)) * 8).load(Ordering::Acquire);
+    let mut address = root::table(root);
+    for level in (1..=top).rev() {
+        let table = bus.table(address, entries).ok_or(refused(fault::BAD_ADDRESS, level))?;
+        let entry = table.memory.word(table.offset + u64::from(shape.index(va, level)) * 8).load(Ordering::Acquire);
         if entry & VALID == 0 {
             return Err(refused(fault::NOT_PRESENT, level));
         }
-        if level == 1 && entry & LARGE != 0 {
+        if level == 1 && entry & LARGE != 0 && shape.has_large_pages() {
             return Ok(Lowest::Large(entry & !LARGE));
         }
         address = entry & ADDRESS;
+        entries = u64::from(shape.entries(level - 1));
     }
-    bus.table(address).map(Lowest::Table).ok_or(refused(fault::BAD_ADDRESS, 0))
+    bus.table(address, entries).map(Lowest::Table).ok_or(refused(fault::BAD_ADDRESS, 0))
 }
 
 /// How many of the `wanted` entries from `offset` go on where `leaf` began, `pages` pages further.

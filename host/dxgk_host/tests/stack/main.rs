@@ -10,6 +10,7 @@ mod cpu_access;
 mod cpu_refusals;
 mod fences;
 mod layouts;
+mod levels;
 mod packet_turns;
 mod packets;
 mod paging;

@@ -7,7 +7,7 @@ use ddi::{
 use device_port::DevicePort;
 use shared_words::Word;
 use softgpu_spec::register::{self, queue_control, queue_flags, queue_state};
-use softgpu_spec::{Command, QUEUE_COUNT, bus, page_table};
+use softgpu_spec::{Command, QUEUE_COUNT, bus};
 use wddm_types::{GpuVa, PhysicalAddress};
 
 use crate::driver::SoftGpuKmd;
@@ -16,7 +16,7 @@ use crate::fences::tests::fence;
 use crate::segments::LOCAL;
 
 fn set_root(kmd: &mut SoftGpuKmd, context: KmdContext, offset: u64) {
-    kmd.gpu_va().unwrap().set_root_page_table(context, PhysicalAddress { segment: LOCAL, offset }, page_table::ENTRIES);
+    kmd.gpu_va().unwrap().set_root_page_table(context, PhysicalAddress { segment: LOCAL, offset }, 512);
 }
 
 fn create(

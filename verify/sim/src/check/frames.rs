@@ -9,10 +9,14 @@
 //! - content is copied out only of frames that hold it, and into system pages that no other process reaches;
 //! - nothing names a place outside of its segment; page tables never lie in frames that hold content.
 
+mod tables;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use ddi::{KmdAllocation, KmdProcess, Mdl, PagingOp, Pte, PteFlags, SegmentDescriptor4, SegmentFlags, TransferEnd};
-use softgpu_spec::page_table;
+use ddi::{
+    KmdAllocation, KmdProcess, Mdl, PageTableLevelDesc, PagingOp, Pte, PteFlags, SegmentDescriptor4, SegmentFlags,
+    TransferEnd,
+};
 use wddm_types::{PAGE_BYTES, PhysicalAddress, SegmentId};
 
 use crate::check::contract::{Broken, Contract};
@@ -24,6 +28,7 @@ type Spot = (KmdProcess, u64);
 #[derive(Debug, Default)]
 pub struct Frames {
     segments: Vec<SegmentDescriptor4>,
+    levels: Vec<PageTableLevelDesc>,
     system_bytes: u64,
     /// Whose content a frame of a memory segment holds.
     owner: BTreeMap<Frame, KmdAllocation>,
@@ -42,6 +47,11 @@ impl Frames {
     /// What the driver says of its memory.
     pub fn segments(&mut self, segments: &[SegmentDescriptor4]) {
         self.segments = segments.to_vec();
+    }
+
+    /// What the driver says of its page tables, the leaf first.
+    pub fn levels(&mut self, levels: &[PageTableLevelDesc]) {
+        self.levels = levels.to_vec();
     }
 
     /// How much system memory there is.
@@ -123,26 +133,28 @@ impl Frames {
                 level, table, start_index, count, first, repeat, process, first_va, ..
             } => {
                 contract.process(process)?;
-                if start_index + count > page_table::ENTRIES {
-                    return Err(format!("entries {start_index}+{count} of a table of {}", page_table::ENTRIES));
+                let entries = 1 << self.level(level)?.index_bits;
+                if start_index + count > entries {
+                    return Err(format!("entries {start_index}+{count} of a table of {entries}"));
                 }
-                self.table(table, process)?;
+                self.table(level, table, process)?;
+                let covers = self.coverage(level);
                 for index in 0..u64::from(count) {
-                    let va = first_va.0 + index * page_table::coverage(level);
+                    let va = first_va.0 + index * covers;
                     if level == 0 {
                         let step = if repeat { 0 } else { index * PAGE_BYTES };
                         self.entry((process, va / PAGE_BYTES), first, step, contract)?;
                     } else if first.flags.contains(PteFlags::LARGE_PAGE) {
-                        // CAST: below 512, checked above.
+                        // CAST: below the table's entries, checked above.
                         let place = (frame(table), start_index + index as u32);
-                        self.link(place, Pte::INVALID, process, va, page_table::coverage(level))?;
-                        for page in 0..page_table::coverage(level) / PAGE_BYTES {
+                        self.link(place, level, Pte::INVALID, (process, va), covers)?;
+                        for page in 0..covers / PAGE_BYTES {
                             self.entry((process, va / PAGE_BYTES + page), first, page * PAGE_BYTES, contract)?;
                         }
                     } else {
-                        // CAST: below 512, checked above.
+                        // CAST: below the table's entries, checked above.
                         let place = (frame(table), start_index + index as u32);
-                        self.link(place, first, process, va, page_table::coverage(level))?;
+                        self.link(place, level, first, (process, va), covers)?;
                     }
                 }
                 Ok(())
@@ -275,44 +287,6 @@ impl Frames {
         }
     }
 
-    /// An entry of an upper table: the table that it led to is free, the one that it leads to was initialised before.
-    fn link(
-        &mut self,
-        place: (Frame, u32),
-        entry: Pte,
-        process: KmdProcess,
-        va: u64,
-        bytes: u64,
-    ) -> Result<(), Broken> {
-        let target = entry.flags.contains(PteFlags::VALID).then(|| frame(entry.address));
-        if let Some(old) = self.links.get(&place).copied()
-            && Some(old) != target
-        {
-            self.links.remove(&place);
-            self.tables.remove(&old);
-            self.below(process, va, bytes);
-        }
-        let Some(target) = target else { return Ok(()) };
-        if self.tables.get(&target) != Some(&process) {
-            return Err(format!("{process:?} links {} as a table, which it is not", at(target)));
-        }
-        self.links.insert(place, target);
-        Ok(())
-    }
-
-    /// The entries below an upper one that went: their translations may stay in TLBs.
-    fn below(&mut self, process: KmdProcess, va: u64, bytes: u64) {
-        let (first, end) = (va / PAGE_BYTES, va.saturating_add(bytes) / PAGE_BYTES);
-        let gone: Vec<(Spot, Frame)> =
-            self.live.range((process, first)..(process, end)).map(|(spot, frame)| (*spot, *frame)).collect();
-        for (spot, frame) in gone {
-            self.live.remove(&spot);
-            if !self.stale.insert((spot, frame)) {
-                self.unreach(spot, frame);
-            }
-        }
-    }
-
     fn flush(&mut self, process: KmdProcess, first: u64, last: u64) {
         let low = ((process, first), (0, 0));
         let high = ((process, last), (u8::MAX, u64::MAX));
@@ -334,20 +308,6 @@ impl Frames {
             if spots.is_empty() {
                 self.reached.remove(&frame);
             }
-        }
-    }
-
-    fn table(&mut self, table: PhysicalAddress, process: KmdProcess) -> Result<(), Broken> {
-        let frame = frame(table);
-        if self.owner.contains_key(&frame) || self.reached.contains_key(&frame) {
-            return Err(format!("the page table at {} lies where content is", at(frame)));
-        }
-        self.frames(table.segment, self.base(table.segment)? + table.offset, PAGE_BYTES)?;
-        match self.tables.insert(frame, process) {
-            Some(other) if other != process => {
-                Err(format!("the page table at {} of {process:?} is {other:?}'s", at(frame)))
-            }
-            _ => Ok(()),
         }
     }
 

@@ -1,0 +1,107 @@
+//! Page tables of 2 to 6 levels through the whole stack: the same work at addresses that use the highest bits, on every
+//! shape of device.
+
+use std::sync::Arc;
+
+use d3dkmt::{GpuVaMapping, GpuVaProtection, GpuVaReservation};
+use dxgk_host::{Host, HostConfig, Mode, Profile};
+use softgpu_umd::{SurfaceKind, pattern};
+use wddm_types::{GpuVa, NtStatus};
+
+use crate::world::{MIB, VIRTUAL, client};
+
+const TILE: u64 = 65536;
+
+fn host_of(name: &str, mode: Mode) -> Arc<Host> {
+    let profile = Profile::named(name).expect("a built-in profile");
+    let config = HostConfig {
+        vram_bytes: 8 * MIB,
+        page_table_bytes: 16 * MIB,
+        system_bytes: 64 * MIB,
+        ..HostConfig::new(profile, mode)
+    };
+    Host::start(config).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+const PROFILES: [(&str, usize, u32); 4] =
+    [("levels-3", 3, 42), ("discrete-64k", 4, 48), ("levels-5", 5, 57), ("levels-6", 6, 60)];
+
+#[test]
+fn addresses_use_every_bit_of_every_shape() {
+    // spec: memory §4.2, memory §4.3
+    for (name, levels, bits) in PROFILES {
+        for mode in [VIRTUAL, Mode::Real] {
+            let host = host_of(name, mode);
+            let said = host.describe().reported;
+            assert_eq!((said.levels.len(), said.mmu.virtual_address_bits), (levels, bits), "{name}");
+            let mut client = client(&host);
+            let out = client.pinned(SurfaceKind::System, TILE);
+            let surface = client.pinned(SurfaceKind::Local, 4 * MIB);
+            // The last addresses that there are, and the same pages at those that VidMm chose.
+            let top = GpuVa((1 << bits) - 4 * MIB);
+            let reservation = GpuVaReservation { base: top, size_bytes: 4 * MIB, ..GpuVaReservation::default() };
+            assert_eq!(client.gpu.device().reserve_gpu_va(reservation).expect("nobody has them"), top);
+            let mapping = GpuVaMapping {
+                base: top,
+                size_in_pages: 1024,
+                protection: GpuVaProtection::WRITE,
+                ..GpuVaMapping::default()
+            };
+            let (va, value) = client.gpu.paging().map_gpu_va(Some(surface.allocation()), mapping).expect("reserved");
+            assert_eq!(va, top, "{name}");
+            client.gpu.device().wait(&[(client.gpu.paging().fence(), value)]).expect("mapped");
+            client.run(|commands| {
+                commands.pattern(top, 4 * MIB, 11);
+                commands.check(surface.va(), 4 * MIB, 11, out.va(), 1);
+                commands.pattern(surface.va(), 4 * MIB, 12);
+                commands.check(top, 4 * MIB, 12, out.va(), 2);
+                commands.copy(top.offset(3 * MIB), out.va().offset(4096), 4096);
+            });
+            let bytes = out.lock().expect("system memory");
+            assert_eq!(bytes.read_word(0), 0, "{name}: both addresses show the same pages");
+            assert_eq!(bytes.read_word(4096), pattern::word(12, 3 * MIB), "{name}");
+        }
+    }
+}
+
+#[test]
+fn no_shape_has_addresses_beyond_its_bits_or_below_its_first_root_entry() {
+    // spec: memory §4.3, memory §4.6
+    for (name, _, bits) in PROFILES {
+        let host = host_of(name, VIRTUAL);
+        let client = client(&host);
+        let covered: u32 = host.describe().reported.levels.iter().rev().skip(1).map(|level| level.index_bits).sum();
+        let first = GpuVa(4096 << covered);
+        let reserve = |base: GpuVa| {
+            let reservation = GpuVaReservation { base, size_bytes: TILE, ..GpuVaReservation::default() };
+            client.gpu.device().reserve_gpu_va(reservation).map_err(|refusal| refusal.status)
+        };
+        assert_eq!(reserve(GpuVa(first.0 - TILE)), Err(NtStatus::INVALID_PARAMETER), "{name}");
+        assert_eq!(reserve(GpuVa(1 << bits)), Err(NtStatus::INVALID_PARAMETER), "{name}");
+        // The sign extension names the same page.
+        let high = GpuVa((1 << bits) - TILE);
+        let extended = GpuVa(high.0 | u64::MAX << bits);
+        assert!(reserve(extended).is_ok(), "{name}");
+        assert_eq!(reserve(high), Err(NtStatus::CONFLICTING_ADDRESSES), "{name}");
+    }
+}
+
+#[test]
+fn a_fault_names_an_address_of_any_width() {
+    // spec: memory §5.8
+    for (name, _, bits) in PROFILES {
+        let host = host_of(name, VIRTUAL);
+        let mut client = client(&host);
+        let beyond = GpuVa((1 << bits) - TILE);
+        let mut commands = softgpu_umd::Commands::new();
+        commands.fill(beyond, 4096, 1);
+        let value = client.stream.submit(&client.gpu, &[], &commands).expect("it is not looked into");
+        assert!(client.stream.wait(&client.gpu, value).is_err(), "{name}: nothing is there");
+        // Another process does not notice.
+        let mut other = crate::world::client(&host);
+        let surface = other.pinned(SurfaceKind::Local, TILE);
+        other.run(|commands| {
+            commands.fill(surface.va(), TILE, 1);
+        });
+    }
+}

@@ -1,0 +1,82 @@
+//! The model's page tables: which frames they take, which entry leads to which table, what goes when a link goes. Part of
+//! the frames model.
+
+use ddi::{KmdProcess, PageTableLevelDesc, Pte, PteFlags};
+use wddm_types::{PAGE_BYTES, PhysicalAddress, SegmentId};
+
+use super::{Frame, Frames, Spot, at, frame};
+use crate::check::contract::Broken;
+
+impl Frames {
+    /// An entry of an upper table: the table that it led to is free, the one that it leads to was initialised before.
+    pub(super) fn link(
+        &mut self,
+        place: (Frame, u32),
+        level: u32,
+        entry: Pte,
+        (process, va): Spot,
+        bytes: u64,
+    ) -> Result<(), Broken> {
+        let target = entry.flags.contains(PteFlags::VALID).then(|| frame(entry.address));
+        if let Some(old) = self.links.get(&place).copied()
+            && Some(old) != target
+        {
+            self.links.remove(&place);
+            for page in self.table_frames(level - 1, old)? {
+                self.tables.remove(&page);
+            }
+            self.below(process, va, bytes);
+        }
+        let Some(target) = target else { return Ok(()) };
+        if self.tables.get(&target) != Some(&process) {
+            return Err(format!("{process:?} links {} as a table, which it is not", at(target)));
+        }
+        self.links.insert(place, target);
+        Ok(())
+    }
+
+    /// The entries below an upper one that went: their translations may stay in TLBs.
+    pub(super) fn below(&mut self, process: KmdProcess, va: u64, bytes: u64) {
+        let (first, end) = (va / PAGE_BYTES, va.saturating_add(bytes) / PAGE_BYTES);
+        let gone: Vec<(Spot, Frame)> =
+            self.live.range((process, first)..(process, end)).map(|(spot, frame)| (*spot, *frame)).collect();
+        for (spot, frame) in gone {
+            self.live.remove(&spot);
+            if !self.stale.insert((spot, frame)) {
+                self.unreach(spot, frame);
+            }
+        }
+    }
+
+    pub(super) fn table(&mut self, level: u32, table: PhysicalAddress, process: KmdProcess) -> Result<(), Broken> {
+        for frame in self.table_frames(level, frame(table))? {
+            if self.owner.contains_key(&frame) || self.reached.contains_key(&frame) {
+                return Err(format!("the page table at {} lies where content is", at(frame)));
+            }
+            match self.tables.insert(frame, process) {
+                Some(other) if other != process => {
+                    return Err(format!("the page table at {} of {process:?} is {other:?}'s", at(frame)));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn level(&self, level: u32) -> Result<PageTableLevelDesc, Broken> {
+        self.levels.get(level as usize).copied().ok_or_else(|| format!("level {level} does not exist"))
+    }
+
+    /// Bytes of address that an entry of a level covers.
+    pub(super) fn coverage(&self, level: u32) -> u64 {
+        let below = self.levels.iter().take(level as usize);
+        PAGE_BYTES << below.map(|level| level.index_bits).sum::<u32>()
+    }
+
+    /// All frames of a table.
+    fn table_frames(&self, level: u32, (segment, page): Frame) -> Result<Vec<Frame>, Broken> {
+        let bytes = u64::from(self.level(level)?.size_bytes);
+        let segment = SegmentId(segment);
+        self.frames(segment, self.base(segment)? + page * PAGE_BYTES, bytes)
+    }
+}
