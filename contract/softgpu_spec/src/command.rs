@@ -4,6 +4,8 @@
 //! short operand. Addresses named `va` are virtual in the queue's space; those named `bus` are bus addresses and make the
 //! command privileged.
 
+use crate::tile::Tiling;
+
 /// One command, decoded. Inline data (page-table entries) stays a slice of the words it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
@@ -140,6 +142,21 @@ pub enum Command<'a> {
         /// How much; a multiple of 8.
         bytes: u64,
     },
+    /// Privileged: copies part of a surface between a linear and a tiled form, by bus address ([`crate::tile`]).
+    CopyTiled {
+        /// The part in linear order.
+        linear_bus: u64,
+        /// First byte of the whole surface in tiled order.
+        surface_bus: u64,
+        /// Where in the linear surface the part begins; a multiple of 8.
+        offset: u64,
+        /// How much; a multiple of 8.
+        bytes: u64,
+        /// How the surface is tiled.
+        tiling: Tiling,
+        /// From linear to tiled; else from tiled to linear.
+        swizzle: bool,
+    },
     /// Privileged: fills by bus address.
     FillPhysical {
         /// From here on.
@@ -255,6 +272,7 @@ mod op {
     pub const SAXPY: u8 = 0x24;
     pub const COPY_PHYSICAL: u8 = 0x80;
     pub const FILL_PHYSICAL: u8 = 0x81;
+    pub const COPY_TILED: u8 = 0x87;
     pub const WRITE_ENTRIES: u8 = 0x82;
     pub const WRITE_ENTRY_RUN: u8 = 0x83;
     pub const MAP_APERTURE: u8 = 0x84;
@@ -288,6 +306,7 @@ impl<'a> Command<'a> {
             Command::CopyPhysical { .. } | Command::FlushTlb { .. } => 4,
             Command::WriteEntries { entries, .. } => 3 + entries.len(),
             Command::WriteEntryRun { .. } | Command::MapAperture { .. } => 5,
+            Command::CopyTiled { .. } => 6,
         }
     }
 
@@ -334,6 +353,11 @@ impl<'a> Command<'a> {
             }
             Command::CopyPhysical { source_bus, target_bus, bytes } => {
                 out.extend([head(op::COPY_PHYSICAL, 0), source_bus, target_bus, bytes]);
+            }
+            Command::CopyTiled { linear_bus, surface_bus, offset, bytes, tiling, swizzle } => {
+                // The flag stands beside the pitch, which is far below 2^32.
+                let operand = u64::from(swizzle) << 32 | tiling.pitch();
+                out.extend([head(op::COPY_TILED, 0), linear_bus, surface_bus, offset, bytes, operand]);
             }
             Command::FillPhysical { target_bus, bytes, pattern } => {
                 out.extend([head(op::FILL_PHYSICAL, pattern), target_bus, bytes]);
@@ -467,6 +491,19 @@ impl<'a> Command<'a> {
                 need(3)?;
                 Command::FillPhysical { target_bus: body[1], bytes: eights(body[2])?, pattern: operand }
             }
+            op::COPY_TILED => {
+                need(6)?;
+                let wrong = DecodeError::Operand { opcode, rule: "a row is whole tiles wide, the flag is 0 or 1" };
+                let tiling = Tiling::of_pitch(body[5] & u64::from(u32::MAX)).filter(|_| body[5] >> 32 <= 1);
+                Command::CopyTiled {
+                    linear_bus: body[1],
+                    surface_bus: body[2],
+                    offset: eights(body[3])?,
+                    bytes: eights(body[4])?,
+                    tiling: tiling.ok_or(wrong)?,
+                    swizzle: body[5] >> 32 == 1,
+                }
+            }
             op::WRITE_ENTRIES if length >= 3 => {
                 let entries = &body[3..];
                 if body[2] != entries.len() as u64
@@ -516,6 +553,7 @@ impl<'a> Command<'a> {
             Command::BranchPhysical { .. }
                 | Command::Complete { .. }
                 | Command::CopyPhysical { .. }
+                | Command::CopyTiled { .. }
                 | Command::FillPhysical { .. }
                 | Command::TouchPhysical { .. }
                 | Command::WriteEntries { .. }
@@ -556,6 +594,14 @@ mod tests {
             Command::Saxpy { x_va: 1, y_va: 2, elements: 4, a_bits: 0x3f80_0000 },
             Command::CopyPhysical { source_bus: 1, target_bus: 2, bytes: 8 },
             Command::FillPhysical { target_bus: 1, bytes: 16, pattern: 3 },
+            Command::CopyTiled {
+                linear_bus: 1,
+                surface_bus: 2,
+                offset: 8,
+                bytes: 16,
+                tiling: Tiling::of_pitch(1024).unwrap(),
+                swizzle: true,
+            },
             Command::WriteEntries { table: 4096, first: 509, entries: &entries },
             Command::WriteEntryRun { table: 4096, first: 0, count: 512, entry: 1, step: 4096 },
             Command::MapAperture { first: 1, count: 2, system_address: 4096, step: 0 },
@@ -584,5 +630,7 @@ mod tests {
         assert_eq!(Command::decode(&[0x10 | 4 << 8, 0, 0]), Err(DecodeError::Cut { needed: 4, left: 3 }));
         assert!(Command::decode(&[0x10 | 4 << 8, 0, 0, 7]).is_err(), "not a multiple of 8");
         assert!(Command::decode(&[0x83 | 5 << 8 | 1 << 32, 0, 1 << 20, 0, 0]).is_err(), "beyond the table");
+        assert!(Command::decode(&[0x87 | 6 << 8, 0, 0, 0, 8, 100]).is_err(), "no whole tiles");
+        assert!(Command::decode(&[0x87 | 6 << 8, 0, 0, 0, 8, 512 | 2 << 32]).is_err(), "no such flag");
     }
 }

@@ -29,6 +29,7 @@ pub mod page_table;
 pub mod pattern;
 pub mod private_data;
 pub mod register;
+pub mod tile;
 
 pub use command::{Command, DecodeError, LogSlot};
 

@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn details_stand_behind_the_request() {
-        let details = Details { flags: 0x20, priority: 7, alignment_bytes: 1 << 16, ..Details::default() };
+        let details =
+            Details { flags: 0x20, priority: 7, tile_pitch: 512, alignment_bytes: 1 << 16, ..Details::default() };
         let bytes = REQUEST.encode_with(&details);
         assert_eq!(AllocationRequest::decode_with_details(&bytes), Ok((REQUEST, Some(details))));
         assert_eq!(AllocationRequest::decode_with_details(&REQUEST.encode()), Ok((REQUEST, None)));

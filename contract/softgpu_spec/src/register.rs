@@ -19,6 +19,18 @@ pub const CPU_WINDOW_PAGE: u32 = 0x030;
 pub const CPU_WINDOW_ENTRY: u32 = 0x038;
 /// r: how virtual addresses are cut into indices: [`crate::page_table::Shape::from_register`].
 pub const MMU_LEVELS: u32 = 0x040;
+/// r: unswizzling ranges ([`crate::tile`]).
+pub const RANGES: u32 = 0x080;
+/// rw: which unswizzling range the next registers address.
+pub const RANGE_SELECT: u32 = 0x088;
+/// rw: first bus address at which the CPU sees the range.
+pub const RANGE_START: u32 = 0x090;
+/// rw: first byte of the surface in local memory.
+pub const RANGE_SURFACE: u32 = 0x098;
+/// rw: bytes of the range: whole bands.
+pub const RANGE_BYTES: u32 = 0x0a0;
+/// rw: bytes of the surface's row; the range holds when the write returns. 0 ends it, and so does what makes no sense.
+pub const RANGE_PITCH: u32 = 0x0a8;
 /// rw: 1 lets the engines run; 0 stops them before their next command.
 pub const ENGINE_ENABLE: u32 = 0x028;
 

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use shared_words::{Memory, Word};
 use softgpu_spec::register::fault;
+use softgpu_spec::tile::Tiling;
 use softgpu_spec::{Command, pattern};
 
 use crate::bus::{Fault, Run};
@@ -26,6 +27,13 @@ struct Range {
     write: bool,
 }
 
+/// A tiled surface.
+#[derive(Clone, Copy)]
+struct Surface {
+    bus: u64,
+    tiling: Tiling,
+}
+
 impl Execution<'_> {
     /// Executes a bulk command from where it stands.
     pub(crate) fn bulk(&mut self, command: &Command<'_>) -> Result<Outcome, Fault> {
@@ -42,6 +50,12 @@ impl Execution<'_> {
             Command::CopyPhysical { source_bus, target_bus, bytes } => {
                 let before = self.flight.progress;
                 let outcome = self.copy(Space::Bus, source_bus, target_bus, bytes);
+                self.face.counters.copy_bytes.add(self.flight.progress - before);
+                outcome
+            }
+            Command::CopyTiled { linear_bus, surface_bus, offset, bytes, tiling, swizzle } => {
+                let before = self.flight.progress;
+                let outcome = self.copy_tiled(linear_bus, Surface { bus: surface_bus, tiling }, offset, bytes, swizzle);
                 self.face.counters.copy_bytes.add(self.flight.progress - before);
                 outcome
             }
@@ -81,6 +95,37 @@ impl Execution<'_> {
                 copy_run(self.gpu, from, to);
             }
             self.flight.progress += to.bytes;
+            if self.gives_way() && self.flight.progress < bytes {
+                return Ok(Outcome::Again);
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Row by row of a tile: at the surface's end what follows in linear order lies elsewhere after 512 bytes.
+    fn copy_tiled(
+        &mut self,
+        linear: u64,
+        surface: Surface,
+        offset: u64,
+        bytes: u64,
+        swizzle: bool,
+    ) -> Result<Outcome, Fault> {
+        self.in_range(linear, bytes)?;
+        self.in_range(offset, bytes)?;
+        // The last byte's place is below the end of its band.
+        self.in_range(surface.bus, (offset + bytes).saturating_add(surface.tiling.band_bytes()))?;
+        while self.flight.progress < bytes {
+            let at = self.flight.progress;
+            let (place, room) = surface.tiling.place(offset + at);
+            let there = Space::Bus.run(&self.gpu.bus, surface.bus + place, room.min(bytes - at), swizzle)?;
+            let here = Space::Bus.run(&self.gpu.bus, linear + at, there.bytes, !swizzle)?;
+            let piece = there.bytes.min(here.bytes);
+            let (from, to) = if swizzle { (here, there) } else { (there, here) };
+            if self.gpu.stores_content() {
+                copy_run(self.gpu, from, Run { bytes: piece, ..to });
+            }
+            self.flight.progress += piece;
             if self.gives_way() && self.flight.progress < bytes {
                 return Ok(Outcome::Again);
             }

@@ -10,6 +10,7 @@ use softgpu_spec::bus::{APERTURE_BASE, CPU_WINDOW_BASE, PAGE_BYTES, Place, SYSTE
 use softgpu_spec::page_table::{ADDRESS, ENTRY_BYTES, Shape};
 use softgpu_spec::register::fault;
 
+use crate::ranges::Ranges;
 use crate::window::CpuWindow;
 
 /// Memory that exists, or the page of zeros. The aperture is no site: it leads to one.
@@ -81,12 +82,21 @@ pub(crate) struct Bus {
     pub(crate) window: CpuWindow,
     /// How virtual addresses are cut.
     pub(crate) shape: Shape,
+    pub(crate) ranges: Ranges,
 }
 
 impl Bus {
     pub(crate) fn new(local: Arc<Memory>, system: Arc<Memory>, aperture_bytes: u64, shape: Shape) -> Bus {
         let aperture_bytes = aperture_bytes.min(SYSTEM_BASE - APERTURE_BASE) / PAGE_BYTES * PAGE_BYTES;
-        Bus { local, system, aperture_bytes, aperture_table: AtomicU64::new(0), window: CpuWindow::default(), shape }
+        Bus {
+            local,
+            system,
+            aperture_bytes,
+            aperture_table: AtomicU64::new(0),
+            window: CpuWindow::default(),
+            ranges: Ranges::default(),
+            shape,
+        }
     }
 
     pub(crate) fn aperture_bytes(&self) -> u64 {
@@ -103,6 +113,14 @@ impl Bus {
 
     /// Where the CPU gets to at a bus address: byte of local memory, and how many follow it.
     pub(crate) fn seen_by_cpu(&self, bus: u64) -> Option<(u64, u64)> {
+        if let Some(shown) = self.ranges.shown(bus) {
+            return Some(shown);
+        }
+        let (offset, bytes) = self.seen_as_it_lies(bus)?;
+        Some((offset, bytes.min(self.ranges.distance(bus))))
+    }
+
+    fn seen_as_it_lies(&self, bus: u64) -> Option<(u64, u64)> {
         match place(bus) {
             Place::Local(offset) if offset < self.local.bytes() => Some((offset, self.local.bytes() - offset)),
             Place::Aperture(_) if bus >= CPU_WINDOW_BASE => self.window.shown(bus - CPU_WINDOW_BASE),

@@ -37,6 +37,7 @@ mod execute;
 mod interrupt;
 mod mmu;
 mod queue;
+mod ranges;
 mod registers;
 mod ring;
 mod threads;

@@ -38,6 +38,7 @@ impl DevicePort for SoftGpu {
             register::APERTURE_TABLE => self.bus.aperture_table(),
             register::CPU_WINDOW_PAGE => self.bus.window.selected(),
             register::CPU_WINDOW_ENTRY => self.bus.window.entry(),
+            register::RANGES..=register::RANGE_PITCH => self.bus.ranges.read(offset),
             register::ENGINE_ENABLE => u64::from(self.engines[0].ask(|state| state.enabled)),
             register::QUEUE_SELECT..=register::QUEUE_READ_POINTER => self.read_queue(offset),
             register::CMP_ROOT => self.cmp.root.load(Ordering::Relaxed),
@@ -55,6 +56,9 @@ impl DevicePort for SoftGpu {
             register::APERTURE_TABLE => self.bus.set_aperture_table(value),
             register::CPU_WINDOW_PAGE => self.bus.window.select(value),
             register::CPU_WINDOW_ENTRY => self.bus.window.program(value, self.bus.local.bytes()),
+            register::RANGE_SELECT..=register::RANGE_PITCH => {
+                self.bus.ranges.write(offset, value, self.bus.local.bytes());
+            }
             register::ENGINE_ENABLE => self.enable_engines(value != 0),
             register::QUEUE_SELECT..=register::QUEUE_FLAGS => self.write_queue(offset, value),
             register::QUEUE_CONTROL => self.control_queue(value),

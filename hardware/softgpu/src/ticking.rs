@@ -144,6 +144,9 @@ fn shape(command: &Command<'_>) -> (Option<&'static str>, u64, [Operand; 2]) {
         Command::CopyPhysical { source_bus, target_bus, bytes } => {
             (Some("page copy"), bytes, [Bus(source_bus), Bus(target_bus)])
         }
+        Command::CopyTiled { linear_bus, surface_bus, bytes, .. } => {
+            (Some("tiled copy"), bytes, [Bus(linear_bus), Bus(surface_bus)])
+        }
         Command::FillPhysical { target_bus, bytes, .. } => (Some("page fill"), bytes, [Bus(target_bus), Nothing]),
         Command::WriteEntries { entries, .. } => {
             (Some("page-table update"), entries.len() as u64 * 8, [Nothing, Nothing])

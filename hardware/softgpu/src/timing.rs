@@ -6,7 +6,7 @@
 //! | Nop, Branch, BranchPhysical, Timestamp, FlushTlb | `command_ns` |
 //! | Wait | `command_ns + wait_ns`; parked, it goes on `unpark_ns` after the signal |
 //! | Signal, Complete | `command_ns + signal_ns` |
-//! | Copy, CopyPhysical, Fill, FillPhysical | `command_ns + copy_latency_ns + bytes ÷ rate`, rate `local_copy_bytes_per_us` when every end is local memory, else `copy_bytes_per_us` |
+//! | Copy, CopyPhysical, CopyTiled, Fill, FillPhysical | `command_ns + copy_latency_ns + bytes ÷ rate`, rate `local_copy_bytes_per_us` when every end is local memory, else `copy_bytes_per_us` |
 //! | Touch, Pattern, Check, Checksum, Saxpy | `command_ns + launch_ns + bytes ÷ rate`, rate `compute_bytes_per_us`, and no more than `copy_bytes_per_us` when an operand is not local |
 //! | WriteEntries, WriteEntryRun, MapAperture | `command_ns + entries × entry_ps ÷ 1000` |
 //!
@@ -97,6 +97,7 @@ impl Timing {
             Command::Signal { .. } | Command::Complete { .. } => self.signal_ns,
             Command::Copy { bytes, .. }
             | Command::CopyPhysical { bytes, .. }
+            | Command::CopyTiled { bytes, .. }
             | Command::Fill { bytes, .. }
             | Command::FillPhysical { bytes, .. } => copy(bytes),
             Command::Touch { bytes, .. }

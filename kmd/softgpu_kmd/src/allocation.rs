@@ -12,6 +12,7 @@ use wddm_types::{SegmentId, SegmentSet};
 
 use crate::driver::SoftGpuKmd;
 use crate::segments::Geometry;
+use crate::swizzling::Tiles;
 
 /// What the driver keeps about an allocation: nothing of a device.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Allocation {
     pub(crate) size_bytes: u64,
     /// Where the driver lets it live.
     pub(crate) supported: SegmentSet,
+    /// Its content lies in tiles.
+    pub(crate) tiles: Option<Tiles>,
 }
 
 /// An allocation as a device has it open.
@@ -80,10 +83,13 @@ impl SoftGpuKmd {
             ..AllocationInfo::default()
         };
         let mut info = detailed(info, details)?;
+        let pitch = details.map_or(0, |details| details.tile_pitch);
+        let tiles = Tiles::asked(pitch, self.config.driver_model, &info)?;
         let kept = Allocation {
             alignment_bytes: info.alignment_bytes,
             size_bytes: info.size_bytes,
             supported: info.supported_segments,
+            tiles,
         };
         info.allocation = KmdAllocation(self.allocations.insert(kept));
         Ok(info)

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use ddi::{
     AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, DdiVersion, DestroyAllocation, Doorbells,
     DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuVirtualAddressing, HardwareQueues, Host, HostAperture,
-    KmdDevice, KmdOpenAllocation, KmdProcess, Miniport, NativeFences, NodeMetadata, Notify, OpenAllocation,
-    PacketScheduling, PagingStatus, PowerState, QuerySegment, QuerySegment3, QuerySegment4,
-    StandardAllocationDriverData, UpdateAllocationProperty,
+    KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess, Miniport, NativeFences, NodeMetadata, Notify,
+    OpenAllocation, PacketScheduling, PagingStatus, PowerState, QuerySegment, QuerySegment3, QuerySegment4,
+    StandardAllocationDriverData, Swizzling, UpdateAllocationProperty,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -46,6 +46,8 @@ pub struct SoftGpuKmd {
     pub(crate) queues: QueueTable,
     pub(crate) packets: PacketTable,
     pub(crate) doorbells: Handles<Doorbell>,
+    /// Swizzling ranges, and whom each shows.
+    pub(crate) ranges: Vec<Option<KmdAllocation>>,
     pub(crate) fences: FenceTable,
     /// Interrupt records taken from the device and not yet reported.
     pub(crate) gathered: Gathered,
@@ -85,6 +87,7 @@ impl SoftGpuKmd {
             queues: QueueTable::default(),
             packets: PacketTable::default(),
             doorbells: Handles::default(),
+            ranges: Vec::new(),
             fences: FenceTable::default(),
             gathered: Gathered::default(),
         }
@@ -232,5 +235,9 @@ impl Miniport for SoftGpuKmd {
 
     fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {
         (self.config.cpu_window_pages > 0).then_some(self as &mut dyn HostAperture)
+    }
+    // spec: memory §6.5
+    fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
+        (!self.ranges.is_empty()).then_some(self as &mut dyn Swizzling)
     }
 }

@@ -33,6 +33,16 @@ impl SoftGpuKmd {
             Command::CopyPhysical { source_bus, target_bus, bytes } => {
                 self.copy(geometry, source_bus, target_bus, bytes)?
             }
+            Command::CopyTiled { linear_bus, surface_bus, offset, bytes, tiling, swizzle } => {
+                let mut done = 0;
+                while done < bytes {
+                    let (place, room) = tiling.place(offset + done);
+                    let (linear, tiled, piece) = (linear_bus + done, surface_bus + place, room.min(bytes - done));
+                    let (source, target) = if swizzle { (linear, tiled) } else { (tiled, linear) };
+                    self.copy(geometry, source, target, piece)?;
+                    done += piece;
+                }
+            }
             Command::FillPhysical { target_bus, bytes, pattern } => self.fill(geometry, target_bus, bytes, pattern)?,
             _ => return Err(PagingStatus::Fatal("only a queue can signal a fence: the operation needs a buffer")),
         }

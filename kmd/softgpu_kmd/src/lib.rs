@@ -47,6 +47,7 @@ mod paging;
 mod queues;
 mod segments;
 mod start;
+mod swizzling;
 
 pub use config::{KmdConfig, Layout};
 pub use driver::SoftGpuKmd;

@@ -7,7 +7,8 @@
 //!
 //! | operation | commands |
 //! |---|---|
-//! | Transfer | `CopyPhysical`, one for each piece that is contiguous at both ends |
+//! | Transfer | `CopyPhysical`, one for each piece that is contiguous at both ends; `CopyTiled` for tiles that become rows or rows tiles |
+//! | SpecialLockTransfer | `CopyTiled`: the CPU saw rows |
 //! | Fill | `FillPhysical` |
 //! | MapApertureSegment | `MapAperture`, one for each run of the MDL |
 //! | MapApertureSegment2 | the same for each run of consecutive pages of the ADL |
@@ -32,18 +33,23 @@ use wddm_types::PhysicalAddress;
 use crate::driver::SoftGpuKmd;
 use crate::gpu_va;
 use crate::paging::pages::{Cursor, End};
+use crate::paging::tiled::TiledCopy;
 use crate::segments::Geometry;
 
 use PagingStatus::Fatal;
 
 mod pages;
+mod tiled;
 
 impl SoftGpuKmd {
     // spec: memory §3.1, memory §3.2
     pub(crate) fn build_paging(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
         let geometry = self.geometry.ok_or(Fatal("the device is not started"))?;
         build.written = 0;
-        let mut pieces = Pieces::new(&geometry, &build.operation, build.multipass_offset)?;
+        let mut pieces = match self.tiled_copy(&geometry, &build.operation, build.multipass_offset)? {
+            Some(copy) => Pieces::Tiled(copy),
+            None => Pieces::new(&geometry, &tiled::plain(build.operation), build.multipass_offset)?,
+        };
         let (mut words, mut inline) = (Vec::new(), Vec::new());
         while let Some(command) = pieces.next(&mut inline)? {
             if build.immediate {
@@ -66,6 +72,8 @@ impl SoftGpuKmd {
 
 /// The commands of one operation that are still to come.
 enum Pieces<'a> {
+    /// Rows to tiles or back.
+    Tiled(TiledCopy<'a>),
     /// A copy from end to end.
     Copy { source: End<'a>, target: End<'a>, left: u64, done: u64 },
     /// Aperture pages from `first` on, to the pages of an MDL.
@@ -177,8 +185,7 @@ impl<'a> Pieces<'a> {
             PagingOp::InitContextResource { allocation, va, .. } => {
                 Ok(Pieces::Header { va: va.0, allocation: allocation.0, done: multipass })
             }
-            // Only for drivers with UseAlternateVA.
-            PagingOp::SpecialLockTransfer { .. } => Err(Fatal("an operation that the driver did not ask for")),
+            PagingOp::SpecialLockTransfer { .. } => unreachable!("it is a tiled copy or a plain transfer"),
             PagingOp::SignalMonitoredFence { current, monitored, value } => {
                 if monitored.is_null() {
                     return Err(Fatal("the device signals native fences only: a signal needs a MonitoredValue"));
@@ -197,6 +204,7 @@ impl<'a> Pieces<'a> {
     fn next<'w>(&mut self, words: &'w mut Vec<u64>) -> Result<Option<Command<'w>>, PagingStatus> {
         match self {
             Pieces::One(command) => Ok(command.take()),
+            Pieces::Tiled(copy) => copy.next(),
             Pieces::Copy { left: 0, .. } | Pieces::Map { left: 0, .. } => Ok(None),
             Pieces::Entries { ranges, entries, done } => {
                 let Some(range) = ranges.get(usize::try_from(*done).unwrap_or(usize::MAX)) else { return Ok(None) };
@@ -249,6 +257,7 @@ impl<'a> Pieces<'a> {
     /// Where to resume.
     fn done(&self) -> u64 {
         match self {
+            Pieces::Tiled(copy) => copy.done(),
             Pieces::Copy { done, .. }
             | Pieces::Map { done, .. }
             | Pieces::Entries { done, .. }

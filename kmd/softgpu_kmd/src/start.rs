@@ -56,6 +56,7 @@ impl SoftGpuKmd {
         clear_table(self.port.local_memory(), &geometry);
         self.port.write_register(register::APERTURE_TABLE, geometry.table);
         self.port.write_register(register::ENGINE_ENABLE, 1);
+        self.find_ranges();
         self.geometry = Some(geometry);
         Ok(())
     }

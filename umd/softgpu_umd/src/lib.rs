@@ -24,7 +24,7 @@ pub use commands::Commands;
 pub use contexts::{ContextId, Contexts};
 pub use dynamic::{DynamicResource, RenamePolicy};
 pub use gpu::{Gpu, Surface, UmdError};
-pub use listed::ListedCommands;
+pub use listed::{ListedCommands, SurfacePart};
 pub use map::{DO_NOT_WAIT, MapError, MapKind};
 pub use residency::{MadeResident, ResidencyList, Retry};
 pub use softgpu_spec::context_data::{DmaBuffers, encode as context_data};

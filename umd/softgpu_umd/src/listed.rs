@@ -3,7 +3,19 @@
 
 use d3dkmt::{Allocation, AllocationListFlags, AllocationListItem, Context, PatchLocationItem, Refusal};
 use softgpu_spec::Command;
+use softgpu_spec::tile::Tiling;
 use wddm_types::RawHandle;
+
+/// Part of a tiled surface, in linear order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SurfacePart {
+    /// How the surface is tiled.
+    pub tiling: Tiling,
+    /// First byte; a multiple of 8.
+    pub offset: u64,
+    /// How much; a multiple of 8.
+    pub bytes: u64,
+}
 
 /// A command buffer under construction, with its lists.
 #[derive(Clone, Debug)]
@@ -35,6 +47,40 @@ impl ListedCommands {
         Command::CopyPhysical { source_bus: 0, target_bus: 0, bytes }.encode(&mut self.words);
         self.place(at, at + 1, source, false);
         self.place(at, at + 2, target, true);
+        self
+    }
+
+    /// Copies part of a tiled surface from linear bytes, in the order of its rows.
+    pub fn swizzle(
+        &mut self,
+        linear: (&Allocation, u32),
+        surface: &Allocation,
+        part: SurfacePart,
+    ) -> &mut ListedCommands {
+        self.tiled(linear, surface, part, true)
+    }
+
+    /// Copies part of a tiled surface to linear bytes, in the order of its rows.
+    pub fn unswizzle(
+        &mut self,
+        surface: &Allocation,
+        linear: (&Allocation, u32),
+        part: SurfacePart,
+    ) -> &mut ListedCommands {
+        self.tiled(linear, surface, part, false)
+    }
+
+    fn tiled(
+        &mut self,
+        linear: (&Allocation, u32),
+        surface: &Allocation,
+        SurfacePart { tiling, offset, bytes }: SurfacePart,
+        swizzle: bool,
+    ) -> &mut ListedCommands {
+        let at = self.words.len();
+        Command::CopyTiled { linear_bus: 0, surface_bus: 0, offset, bytes, tiling, swizzle }.encode(&mut self.words);
+        self.place(at, at + 1, linear, !swizzle);
+        self.place(at, at + 2, (surface, 0), swizzle);
         self
     }
 

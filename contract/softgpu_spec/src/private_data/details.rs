@@ -23,6 +23,8 @@ pub struct Details {
     pub eviction_segments: u32,
     /// Starting priority.
     pub priority: u32,
+    /// Bytes of a row of a tiled surface ([`crate::tile`]); 0: the content is linear.
+    pub tile_pitch: u32,
     /// Bytes in a segment that aligns pitches.
     pub pitch_aligned_size_bytes: u64,
     /// Alignment, if larger than the driver's own.
@@ -41,6 +43,7 @@ impl Details {
             self.supported_segments,
             self.eviction_segments,
             self.priority,
+            self.tile_pitch,
         ];
         for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -62,6 +65,7 @@ impl Details {
             supported_segments: four(16),
             eviction_segments: four(20),
             priority: four(24),
+            tile_pitch: four(28),
             pitch_aligned_size_bytes: eight(32),
             alignment_bytes: eight(40),
         }

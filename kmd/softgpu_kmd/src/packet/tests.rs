@@ -7,6 +7,7 @@ use ddi::{
 };
 use softgpu_spec::private_data::{AllocationRequest, Kind};
 use softgpu_spec::register::record;
+use softgpu_spec::tile::Tiling;
 
 use super::*;
 use crate::fake_port::{FakeHost, FakeNotify, FakePort, Said, context as hw_context, started};
@@ -249,5 +250,26 @@ fn private_data_of_others_make_no_context() {
             private_data,
         };
         assert!(rig.kmd.create_context(&mut rig.host, create).is_err());
+    }
+}
+
+#[test]
+fn a_tiled_copy_reaches_whole_bands() {
+    // spec: memory §6.5, memory §7.3
+    let (mut rig, _) = rig(DmaBuffers::Aperture);
+    let list = list(&rig);
+    let tiled = |offset, bytes, swizzle| {
+        let tiling = Tiling::of_pitch(512).unwrap();
+        words(&[Command::CopyTiled { linear_bus: 0xbad, surface_bus: 0xbad, offset, bytes, tiling, swizzle }])
+    };
+    // Element 1 is read, element 2 is written.
+    let places = [place(1, 8, 0), place(2, 16, 0)];
+    let (buffer, _, out) = render(&mut rig, &tiled(4096, 8, true), &list, &places).unwrap();
+    assert_eq!((buffer[1], buffer[2], out.len()), (0x5000, 0, 2));
+    let against = render(&mut rig, &tiled(0, 8, false), &list, &places);
+    assert!(matches!(against, Err(RenderStatus::InvalidParameter(_))), "the linear end would be written");
+    for offset in [1 << 40, !7] {
+        let far = render(&mut rig, &tiled(offset, 8, true), &list, &places);
+        assert!(matches!(far, Err(RenderStatus::InvalidParameter(_))), "{offset:#x}");
     }
 }

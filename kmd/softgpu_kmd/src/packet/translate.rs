@@ -1,5 +1,5 @@
 //! From a user's command buffer to a DMA buffer (memory §7.3, §7.4). The words come from a process and will run privileged,
-//! so each command is checked: only copies and fills of memory that the allocation list names, inside its bounds, written
+//! so each command is checked: only copies (tiled ones too) and fills of memory that the allocation list names, inside its bounds, written
 //! only where the list says so. What the process wrote into the places of addresses is never used.
 
 use ddi::{
@@ -121,6 +121,12 @@ fn operands(command: &Command<'_>, at: usize) -> Result<[Option<Operand>; 2], Re
     match *command {
         Command::Nop => Ok([None, None]),
         Command::CopyPhysical { bytes, .. } => Ok([Some((at + 1, bytes, false)), Some((at + 2, bytes, true))]),
+        Command::CopyTiled { offset, bytes, tiling, swizzle, .. } => {
+            // The surface is reached up to the end of the last band that the copy touches.
+            let end = offset.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(tiling.band_bytes()));
+            let end = end.ok_or(RenderStatus::InvalidParameter("a range beyond its allocation"))?;
+            Ok([Some((at + 1, bytes, !swizzle)), Some((at + 2, end, swizzle))])
+        }
         Command::FillPhysical { bytes, .. } => Ok([Some((at + 1, bytes, true)), None]),
         _ if command.is_privileged() => Err(RenderStatus::PrivilegedInstruction),
         _ => Err(RenderStatus::IllegalInstruction),

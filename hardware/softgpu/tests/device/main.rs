@@ -1,6 +1,8 @@
 //! The device straight through its registers, in virtual time: each command, each fault, the ring's end, the aperture, the
 //! interrupt records. No driver and no kernel.
 
+mod tiles;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
