@@ -1,5 +1,7 @@
 //! The host itself: the machine under its lock, the device, and how a call gets its answer.
 
+mod inspect;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;

@@ -50,6 +50,14 @@ impl<T> HandleTable<T> {
         (slot.generation == generation).then_some(slot.object.as_ref()).flatten()
     }
 
+    /// The handles with what they name.
+    pub fn iter(&self) -> impl Iterator<Item = (RawHandle, &T)> {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| {
+            // CAST: bounded by HANDLES_MAX.
+            slot.object.as_ref().map(|object| (name(index as u32, slot.generation), object))
+        })
+    }
+
     /// Forgets a handle; its name stays stale for the next 63 uses of the slot.
     pub fn remove(&mut self, handle: RawHandle) -> Option<T> {
         let (index, generation) = parts(handle)?;

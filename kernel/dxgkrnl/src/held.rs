@@ -16,6 +16,7 @@ use crate::machine::Cx;
 use crate::refusal::invalid;
 
 /// A MakeResident that waits.
+#[derive(Debug)]
 pub struct Held {
     /// The allocations, once per occurrence.
     list: Vec<u64>,

@@ -47,7 +47,7 @@ const NORMAL_CLASS: u32 = 2;
 pub const CLASS_MAX: u32 = 5;
 
 /// What a handle names: an adapter's index and the object's number there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Object {
     /// An opened adapter.
     Adapter(u32),
@@ -143,6 +143,7 @@ impl<T> std::ops::IndexMut<u64> for Store<T> {
 }
 
 /// A process on one adapter.
+#[derive(Debug)]
 pub struct ProcessOnAdapter {
     /// Its GPU address space.
     pub space: vidmm::SpaceId,
@@ -161,6 +162,7 @@ pub struct ProcessOnAdapter {
 }
 
 /// A device.
+#[derive(Debug)]
 pub struct Device {
     pub process: ProcessId,
     pub vidmm: vidmm::DeviceId,
@@ -180,6 +182,7 @@ pub struct Device {
 }
 
 /// A hardware context.
+#[derive(Debug)]
 pub struct Context {
     pub device: u64,
     pub kmd: KmdContext,
@@ -190,6 +193,7 @@ pub struct Context {
 }
 
 /// A hardware queue.
+#[derive(Debug)]
 pub struct Queue {
     pub context: u64,
     pub device: u64,
@@ -209,6 +213,7 @@ pub struct Queue {
 }
 
 /// A doorbell.
+#[derive(Debug)]
 pub struct Doorbell {
     pub queue: u64,
     pub kmd: KmdDoorbell,
@@ -220,6 +225,7 @@ pub struct Doorbell {
 }
 
 /// A paging queue of a device.
+#[derive(Debug)]
 pub struct PagingQueue {
     pub device: u64,
     /// Its fence.
@@ -233,6 +239,7 @@ pub struct PagingQueue {
 }
 
 /// An allocation as one device has it: a binding.
+#[derive(Debug)]
 pub struct Allocation {
     pub device: u64,
     pub vidmm: vidmm::AllocationId,
@@ -244,6 +251,7 @@ pub struct Allocation {
 }
 
 /// What all bindings of an allocation share.
+#[derive(Debug)]
 pub struct Body {
     /// Bindings that are not buried.
     pub bindings: u32,
@@ -259,6 +267,7 @@ pub struct Body {
 }
 
 /// A resource as one device has it.
+#[derive(Debug)]
 pub struct Resource {
     pub device: u64,
     pub body: u64,
@@ -267,6 +276,7 @@ pub struct Resource {
 }
 
 /// What all devices share of a resource.
+#[derive(Debug)]
 pub struct ResourceBody {
     pub kmd: KmdResource,
     /// Its allocations in the order of creation.
@@ -284,12 +294,14 @@ pub struct ResourceBody {
 }
 
 /// An NT handle of a shared resource.
+#[derive(Debug)]
 pub struct NtShare {
     pub process: ProcessId,
     pub body: u64,
 }
 
 /// Memory of a process that allocations may lie in.
+#[derive(Debug)]
 pub struct Section {
     pub process: ProcessId,
     pub runs: Vec<PageRun>,
@@ -320,6 +332,7 @@ pub enum RegistrationKind {
 }
 
 /// A registration for notifications (memory §5.4, §5.5).
+#[derive(Debug)]
 pub struct Registration {
     pub device: u64,
     pub kind: RegistrationKind,
@@ -328,6 +341,7 @@ pub struct Registration {
 }
 
 /// Allocations that one call destroyed and that queued work may still use.
+#[derive(Debug)]
 pub struct Dying {
     pub device: u64,
     pub process: ProcessId,
@@ -341,6 +355,7 @@ pub struct Dying {
 }
 
 /// A native fence on this adapter.
+#[derive(Debug)]
 pub struct Fence {
     /// The device it was created on; `None` for the kernel's own.
     pub device: Option<u64>,

@@ -10,7 +10,7 @@ pub const WORD_STRIDE: u64 = 64;
 const WORDS_PER_PAGE: u64 = PAGE_BYTES / WORD_STRIDE;
 
 /// The words of one process with one kind of access.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct WordPages {
     pages: Vec<u64>,
     free: Vec<WordAddress>,

@@ -155,6 +155,32 @@ impl HostAperture {
         }
     }
 
+    /// What is wrong with the windows, when an allocation is locked so many times as `locks` says; `None`: there is no such
+    /// allocation.
+    pub fn check(&self, locks: impl Fn(AllocationId) -> Option<u32>) -> Result<(), String> {
+        let mut seen = self.free.clone();
+        for (&id, window) in &self.windows {
+            if let Some(page) = window.pages.values().find(|page| !seen.insert(**page)) {
+                return Err(format!("window page {page} is free or shown twice"));
+            }
+            let kept = window.kept_since.map(|since| self.kept.get(&since));
+            let rightly = match (locks(id), kept) {
+                (Some(0), Some(of)) => of == Some(&id),
+                (Some(_), None) => true,
+                _ => false,
+            };
+            if !rightly {
+                return Err(format!("the window of {id:?} is kept {kept:?} with {:?} locks", locks(id)));
+            }
+        }
+        let kept = self.windows.values().filter(|window| window.kept_since.is_some()).count();
+        if kept == self.kept.len() {
+            Ok(())
+        } else {
+            Err(format!("{kept} windows are kept, {} known", self.kept.len()))
+        }
+    }
+
     /// Where the CPU sees an extent of an allocation with a window.
     pub fn runs(&self, id: AllocationId, extent: Extent) -> Vec<CpuRun> {
         let window = &self.windows[&id];

@@ -21,7 +21,7 @@
 //! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
 //! `plan`, `rank`, `victim`, `commit` content in and out; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `offer` and
 //! `pin` what may go and what must stay; `idle` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`, `space`, `page_table`, `tables` addresses;
-//! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage` numbers; `policy` every free choice.
+//! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage` numbers; `invariant` what always holds; `policy` every free choice.
 
 mod allocation;
 mod aperture;
@@ -33,6 +33,7 @@ mod entry;
 mod extent;
 mod host_aperture;
 mod idle;
+mod invariant;
 mod list;
 mod lock;
 mod mapping;
@@ -72,6 +73,7 @@ pub use aperture::ApertureFull;
 pub use budget::{BudgetChange, ProcessPriority, ReservationError};
 pub use coherency::{CoherencyTracker, Maintenance};
 pub use host_aperture::{WindowMap, WindowPages};
+pub use invariant::{BrokenInvariant, Digest};
 pub use list::{Reference, ReferenceError};
 pub use lock::{LockError, LockPlan};
 pub use mapping::{MapError, MapRequest, Target};

@@ -70,7 +70,7 @@ pub(crate) struct Locks {
     /// Locked while not resident, with no aperture supported: not to be committed to a memory segment before the unlock.
     confined: bool,
     /// What the CPU is shown after all work returned so far.
-    runs: Vec<CpuRun>,
+    pub(crate) runs: Vec<CpuRun>,
 }
 
 impl<F: Copy + Eq> VidMm<F> {

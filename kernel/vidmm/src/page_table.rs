@@ -5,6 +5,7 @@
 //! of levels with any index bits (memory §4.3) is one piece of code. A table is made when a range below it is mapped,
 //! all its entries invalid, and freed when the last such range is gone (memory §4.6), at the root excepted.
 
+mod check;
 mod large;
 
 use std::collections::BTreeMap;

@@ -20,6 +20,7 @@
 
 mod bins;
 mod boundaries;
+mod check;
 mod cleared;
 mod compaction;
 mod directed;

@@ -65,7 +65,7 @@ impl Standing {
 }
 
 /// The standings of one segment.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Victims {
     order: BTreeSet<(Rank, AllocationId)>,
     pages: [u64; TIERS],
@@ -98,7 +98,7 @@ impl Victims {
         self.held[band as usize]
     }
 
-    fn add(&mut self, id: AllocationId, standing: Standing) {
+    pub(crate) fn add(&mut self, id: AllocationId, standing: Standing) {
         if let Some(rank) = standing.rank {
             assert!(self.order.insert((rank, id)), "a victim stands in the order once");
             self.pages[rank.tier] += standing.pages;
@@ -137,7 +137,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     // spec: memory §8.2
-    fn standing(&self, allocation: &Allocation<F>) -> Option<Standing> {
+    pub(crate) fn standing(&self, allocation: &Allocation<F>) -> Option<Standing> {
         let Placement::Memory(segment, extents) = &allocation.placement else { return None };
         let priority = allocation.info.priority;
         let band = allocation.band;

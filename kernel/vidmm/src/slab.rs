@@ -75,6 +75,12 @@ impl<K: Key, T> Slab<K, T> {
         entry.1.take().expect("a stale id")
     }
 
+    /// The value of an id that may be stale.
+    pub fn get(&self, key: K) -> Option<&T> {
+        let (slot, generation) = key.parts();
+        self.slots.get(slot as usize).filter(|entry| entry.0 == generation)?.1.as_ref()
+    }
+
     /// The values in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = (K, &T)> {
         self.slots.iter().enumerate().filter_map(|(slot, (generation, value))| {

@@ -10,6 +10,8 @@
 //! free ─────────────────────────────────▶ mapped ──── the allocation dies, free ──────▶ free
 //! ```
 
+mod check;
+
 use std::collections::BTreeMap;
 
 use wddm_types::{PAGE_BYTES, PageRun, Pages};

@@ -46,6 +46,16 @@ impl TableFrames {
         self.pool.give(PageRun { first: table.offset / PAGE_BYTES, count: Pages(pages) });
     }
 
+    /// What is wrong with the reserve, if tables have exactly these pages.
+    pub fn check(&self, tables: &[PageRun]) -> Result<(), String> {
+        self.pool.check(tables, 0)
+    }
+
+    /// The reserve, if it is cut from system memory.
+    pub fn in_system(&self) -> Option<PageRun> {
+        self.segment.is_system().then_some(self.reserve)
+    }
+
     /// Pages that no table has.
     pub fn free_pages(&self) -> u64 {
         self.pool.free_pages()

@@ -6,6 +6,7 @@ mod apertures;
 mod budget;
 mod creation;
 mod failures;
+mod invariants;
 mod kit;
 mod large;
 mod leaving;

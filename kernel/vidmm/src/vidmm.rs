@@ -89,6 +89,14 @@ pub(crate) struct TableSources {
 }
 
 impl TableSources {
+    /// Those of a kind, to be looked at.
+    pub fn peek(&self, kind: SpaceKind) -> &TableFrames {
+        match kind {
+            SpaceKind::Process => &self.process,
+            SpaceKind::Paging => &self.paging,
+        }
+    }
+
     /// Those of a kind.
     pub fn of(&mut self, kind: SpaceKind) -> &mut TableFrames {
         match kind {

@@ -18,6 +18,7 @@
 //! | answers | what behaves is refused only for scarcity; what does not is refused and changes nothing |
 //! | liveness | the world comes to its end, and everybody who waits is answered |
 //! | assertion | nothing in kernel, driver or device panics |
+//! | invariants | the kernel's own account of pages, lists, addresses, objects agrees with itself |
 //! | ddi contract | handles of the driver live from create to destroy; at the end it holds nothing of the dead |
 //!
 //! [`Sabotage`] breaks something on purpose, so that each checker is seen to fail.

@@ -14,6 +14,7 @@ const SLAB_FENCES: u16 = (PAGE_BYTES / WORD_STRIDE) as u16;
 const SLABS_MAX: usize = 64;
 
 /// Two pages of fence words of one process.
+#[derive(Debug)]
 pub struct FenceSlab {
     current: PageRun,
     monitored: PageRun,
@@ -36,6 +37,13 @@ pub struct FenceSlot {
     pub monitored_va: GpuVa,
     pub system_current_va: GpuVa,
     pub system_monitored_va: GpuVa,
+}
+
+impl FenceSlot {
+    /// Whose page the words lie on.
+    pub fn owner(&self) -> ProcessId {
+        self.owner
+    }
 }
 
 impl Adapter {

@@ -62,7 +62,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Where the CPU sees an allocation that is locked, or is about to be.
     // spec: memory §1.7, memory §6.6
-    pub(super) fn cpu_runs(&self, id: AllocationId) -> Vec<CpuRun> {
+    pub(crate) fn cpu_runs(&self, id: AllocationId) -> Vec<CpuRun> {
         let allocation = &self.allocations[id];
         let Placement::Memory(segment, extents) = &allocation.placement else {
             return merged(system_runs(allocation, 0, allocation.pages));

@@ -362,6 +362,7 @@ impl Model {
     /// Every frame has at most one owner; free and owned make the capacity; victims and counts are right.
     fn check(&self) {
         let mm = &self.mm;
+        mm.check_invariants(&[]).expect("what always holds");
         for segment in mm.segments() {
             let (mut owned, mut lazy) = (BTreeMap::new(), 0);
             for id in self.known.iter().map(|known| known.id).chain(self.doomed.iter().copied()) {

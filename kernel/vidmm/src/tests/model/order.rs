@@ -80,7 +80,8 @@ impl Model {
                 assert_eq!(gone, first.take(gone.len()).collect::<Vec<_>>(), "who stands first goes first");
             }
         }
-        for &(segment, loser) in &losers {
+        // A contiguous run is where it can be: whoever lies in it leaves, though lower ones lie elsewhere in pieces.
+        for &(segment, loser) in losers.iter().filter(|_| !contiguous) {
             let kind = &self.mm.allocations[loser];
             if kind.doomed.is_some() || kind.offer.is_some() {
                 continue;

@@ -1,0 +1,243 @@
+//! What holds after every call, whatever was asked and by whom ([`Machine::check_invariants`]), and a digest of the state
+//! ([`Machine::state_digest`]). A debug facility for fuzzers, simulators and drivers' own tests: it reads everything, is
+//! slow, and nothing in the kernel calls it. The memory manager's rules are its own; these are the rules between objects.
+//!
+//! | rule | what it says |
+//! |---|---|
+//! | handles | a handle names a live object of its own process, and no object has two, opened adapters excepted |
+//! | devices | what a device owns exists and knows it |
+//! | allocations | bindings, bodies, resources and sections count each other rightly, and VidMm's with them |
+//! | fences | every fence has its waits; paging queues and hardware queues have theirs |
+//! | memory | whatever VidMm checks |
+
+use vidmm::BrokenInvariant;
+use wddm_types::{PageRun, ProcessId};
+
+use crate::adapter::Adapter;
+use crate::machine::Machine;
+use crate::object::{Allocation, Object, Process};
+
+type Checked = Result<(), BrokenInvariant>;
+
+fn ensure(holds: bool, rule: &'static str, place: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(BrokenInvariant { rule, place: place() }) }
+}
+
+impl Machine {
+    /// Looks at everything.
+    ///
+    /// # Errors
+    /// The first rule that does not hold: a defect of the kernel, never of a caller or a driver.
+    // spec: memory §9.3
+    pub fn check_invariants(&self) -> Result<(), BrokenInvariant> {
+        for (id, process) in &self.processes {
+            self.check_handles(*id, process)?;
+        }
+        self.adapters.iter().try_for_each(Adapter::check_invariants)
+    }
+
+    fn check_handles(&self, id: ProcessId, process: &Process) -> Checked {
+        let mut seen: Vec<Object> = Vec::new();
+        for (handle, object) in process.handles.iter() {
+            let live = self.adapter_of(object).is_some_and(|adapter| adapter.process_of(object) == Some(id));
+            let opened = matches!(object, Object::Adapter(_));
+            ensure(live || opened, "handles", || format!("process {}: {handle:?} names {object:?}", id.0))?;
+            if !opened {
+                seen.push(*object);
+            }
+        }
+        seen.sort_unstable();
+        let twice = seen.windows(2).find(|pair| pair[0] == pair[1]);
+        ensure(twice.is_none(), "handles", || format!("process {}: {twice:?} has two handles", id.0))
+    }
+
+    fn adapter_of(&self, object: &Object) -> Option<&Adapter> {
+        let (Object::Adapter(index)
+        | Object::Device(index, _)
+        | Object::PagingQueue(index, _)
+        | Object::Allocation(index, _)
+        | Object::Resource(index, _)
+        | Object::Section(index, _)
+        | Object::Context(index, _)
+        | Object::PacketContext(index, _)
+        | Object::Queue(index, _)
+        | Object::Doorbell(index, _)
+        | Object::Fence(index, _)
+        | Object::Registration(index, _)) = object;
+        self.adapters.get(*index as usize)
+    }
+
+    /// A digest of everything that a refused call must leave as it was: handles, objects, memory. Clocks, counters and
+    /// what the hardware has got to by itself are not in it, so compare when nothing is under way.
+    pub fn state_digest(&self) -> u64 {
+        let mut digest = vidmm::Digest::new();
+        for (id, process) in &self.processes {
+            digest.add(&(id, process.terms));
+            process.handles.iter().for_each(|named| digest.add(&named));
+        }
+        for adapter in &self.adapters {
+            adapter.add_to(&mut digest);
+        }
+        digest.value()
+    }
+}
+
+impl Adapter {
+    /// The process that a handle of this object may be in. An opened adapter is everybody's.
+    fn process_of(&self, object: &Object) -> Option<ProcessId> {
+        let of = |device: u64| self.devices.get(device).map(|device| device.process);
+        match *object {
+            Object::Adapter(_) => None,
+            Object::Device(_, number) => of(number),
+            Object::PagingQueue(_, number) => of(self.paging_queues.get(number).filter(|queue| !queue.doomed)?.device),
+            Object::Allocation(_, number) => of(self.allocations.get(number)?.device),
+            Object::Resource(_, number) => of(self.resources.get(number)?.device),
+            Object::Section(_, number) => self.sections.get(number).filter(|section| section.open).map(|s| s.process),
+            Object::Context(_, number) => of(self.contexts.get(number)?.device),
+            Object::PacketContext(_, number) => of(self.packet_contexts.get(number)?.device),
+            Object::Queue(_, number) => of(self.queues.get(number)?.device),
+            Object::Doorbell(_, number) => of(self.queues.get(self.doorbells.get(number)?.queue)?.device),
+            Object::Fence(_, number) => self.fences.get(number).filter(|fence| !fence.doomed).map(|f| f.slot.owner()),
+            Object::Registration(_, number) => of(self.registrations.get(number)?.device),
+        }
+    }
+
+    fn check_invariants(&self) -> Checked {
+        self.check_devices()?;
+        self.check_bindings()?;
+        self.check_resources()?;
+        self.check_fences()?;
+        // A stopped adapter builds nothing any more: what its memory manager still had to say is void.
+        let lent: Vec<PageRun> = self.sections.iter().flat_map(|(_, section)| section.runs.iter().copied()).collect();
+        self.vidmm.check_invariants(&lent)
+    }
+
+    fn check_devices(&self) -> Checked {
+        for (number, device) in self.devices.iter() {
+            let mine = |owner: Option<u64>| owner == Some(number);
+            let all = device.contexts.iter().all(|n| mine(self.contexts.get(*n).map(|context| context.device)))
+                && device.paging_queues.iter().all(|n| mine(self.paging_queues.get(*n).map(|queue| queue.device)))
+                && device.allocations.iter().all(|n| mine(self.allocations.get(*n).map(|a| a.device)))
+                && device.resources.iter().all(|n| mine(self.resources.get(*n).map(|resource| resource.device)))
+                && device.fences.iter().all(|n| mine(self.fences.get(*n).and_then(|fence| fence.device)));
+            ensure(all, "devices", || format!("device {number} has something that is not its own: {device:?}"))?;
+            let process = self.processes.get(&device.process);
+            ensure(process.is_some(), "devices", || format!("device {number} is of no process"))?;
+        }
+        let owned =
+            |device: u64, has: &dyn Fn(&crate::object::Device) -> bool| self.devices.get(device).is_some_and(has);
+        for (number, context) in self.contexts.iter() {
+            let known = owned(context.device, &|device| device.contexts.contains(&number));
+            let queues = context.queues.iter().all(|q| self.queues.get(*q).is_some_and(|q| q.context == number));
+            ensure(known && queues, "devices", || format!("context {number}: {context:?}"))?;
+        }
+        for (number, queue) in self.queues.iter() {
+            let context = self.contexts.get(queue.context).filter(|context| context.device == queue.device);
+            let known = context.is_some_and(|context| context.queues.contains(&number));
+            ensure(known, "devices", || format!("queue {number} is of no context: {queue:?}"))?;
+        }
+        // The system's own device is the paging ring's.
+        for (process, known) in self.processes.iter().filter(|(process, _)| **process != ProcessId::SYSTEM) {
+            let devices = self.devices.iter().filter(|(_, device)| device.process == *process).count();
+            let counted = known.devices as usize;
+            ensure(devices == counted, "devices", || format!("process {}: {devices} devices, {counted}", process.0))?;
+        }
+        Ok(())
+    }
+
+    /// Every binding, alive or waiting for its last use.
+    fn bindings(&self) -> impl Iterator<Item = &Allocation> {
+        let dying = self.dying.iter().flat_map(|dying| &dying.bindings);
+        self.allocations.iter().map(|(_, binding)| binding).chain(dying)
+    }
+
+    fn check_bindings(&self) -> Checked {
+        for (number, binding) in self.allocations.iter() {
+            let known = self.devices.get(binding.device).is_some_and(|device| device.allocations.contains(&number));
+            ensure(known, "allocations", || format!("allocation {number} is of no device: {binding:?}"))?;
+            let listed =
+                |resource| self.resources.get(resource).is_some_and(|resource| resource.allocations.contains(&number));
+            ensure(binding.resource.is_none_or(listed), "allocations", || format!("{number} is of no resource"))?;
+        }
+        for (id, body) in &self.bodies {
+            let all = self.bindings().filter(|binding| binding.vidmm == *id).count();
+            let living = self.allocations.iter().filter(|(_, binding)| binding.vidmm == *id).count();
+            let (bindings, alive) = (body.bindings as usize, body.living as usize);
+            ensure((all, living) == (bindings, alive), "allocations", || {
+                format!("{id:?} has {all} bindings, {living} alive, and counts {bindings}, {alive}")
+            })?;
+        }
+        let stray = self.bindings().find(|binding| !self.bodies.contains_key(&binding.vidmm));
+        ensure(stray.is_none(), "allocations", || format!("a binding without a body: {stray:?}"))?;
+        for (id, owner) in self.vidmm.allocations() {
+            let of_context = || {
+                let contexts = self.contexts.iter().flat_map(|(_, context)| &context.allocations);
+                let devices = self.devices.iter().flat_map(|(_, device)| &device.context_allocations);
+                contexts.chain(devices).any(|made| made.vidmm == id)
+            };
+            let known = self.bodies.contains_key(&id) || of_context();
+            ensure(known, "allocations", || format!("VidMm has {id:?} of {owner:?}, and nobody names it"))?;
+        }
+        let counted = self.vidmm.allocations().count();
+        ensure(counted >= self.bodies.len(), "allocations", || "a body that VidMm does not know".into())
+    }
+
+    fn check_resources(&self) -> Checked {
+        for (number, body) in self.resource_bodies.iter() {
+            let living = self.resources.iter().filter(|(_, resource)| resource.body == number).count();
+            let dying = self.dying.iter().filter(|dying| dying.resource_body == Some(number)).count();
+            let holds = body.holds as usize;
+            ensure(living + dying == holds, "allocations", || {
+                format!("resource body {number} has {living} holders, {dying} dying, and counts {holds}")
+            })?;
+        }
+        for (number, resource) in self.resources.iter() {
+            let known = self.devices.get(resource.device).is_some_and(|device| device.resources.contains(&number));
+            let body = self.resource_bodies.get(resource.body).is_some();
+            ensure(known && body, "allocations", || format!("resource {number}: {resource:?}"))?;
+        }
+        for (number, section) in self.sections.iter() {
+            let inside = self.bodies.values().filter(|body| body.section == Some(number)).count();
+            let users = section.users as usize;
+            ensure(users >= inside + usize::from(section.open), "allocations", || {
+                format!("section {number} has {inside} allocations, and counts {users}")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_fences(&self) -> Checked {
+        for (number, fence) in self.fences.iter() {
+            let named = self.fence_numbers.get(&fence.waits) == Some(&number);
+            ensure(named && self.waits.contains(fence.waits), "fences", || format!("fence {number} has no waits"))?;
+        }
+        let (named, fences) = (self.fence_numbers.len(), self.fences.iter().count());
+        ensure(named == fences, "fences", || format!("{named} fences are known by their waits, {fences} there"))?;
+        let queues = self.queues.iter().map(|(_, queue)| queue.progress);
+        let paging = self.paging_queues.iter().map(|(_, queue)| queue.fence);
+        let gone = queues.chain(paging).find(|fence| self.fences.get(*fence).is_none());
+        ensure(gone.is_none(), "fences", || format!("a queue without its fence {gone:?}"))
+    }
+
+    fn add_to(&self, digest: &mut vidmm::Digest) {
+        digest.add(&(self.index, &self.stopped, self.vidmm.state_digest()));
+        digest.add(&(&self.processes, &self.bodies));
+        self.devices.iter().for_each(|entry| digest.add(&entry));
+        self.contexts.iter().for_each(|entry| digest.add(&entry));
+        self.queues.iter().for_each(|entry| digest.add(&entry));
+        self.doorbells.iter().for_each(|entry| digest.add(&entry));
+        self.paging_queues.iter().for_each(|entry| digest.add(&entry));
+        self.allocations.iter().for_each(|entry| digest.add(&entry));
+        self.resources.iter().for_each(|entry| digest.add(&entry));
+        self.resource_bodies.iter().for_each(|entry| digest.add(&entry));
+        self.nt_shares.iter().for_each(|entry| digest.add(&entry));
+        self.sections.iter().for_each(|entry| digest.add(&entry));
+        self.fences.iter().for_each(|entry| digest.add(&entry));
+        self.registrations.iter().for_each(|entry| digest.add(&entry));
+        digest.add(&self.dying);
+        for (number, context) in self.packet_contexts.iter() {
+            digest.add(&(number, context.device, context.last_submitted));
+        }
+        digest.add(&self.ring.queued());
+    }
+}

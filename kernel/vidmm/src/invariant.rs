@@ -1,0 +1,146 @@
+//! What holds after every call, whatever was asked and by whom ([`VidMm::check_invariants`]), and a digest of the state
+//! ([`VidMm::state_digest`]), so that a refused call can be seen to have changed nothing. A debug facility for fuzzers,
+//! simulators and drivers' own tests: it reads everything and is slow, and nothing in the kernel calls it.
+//!
+//! | rule | what it says |
+//! |---|---|
+//! | frames | every page of a segment, of system memory, of the table reserves has one owner or is free |
+//! | lists | counts per device, their sums, holders and owners say the same; who runs has no postponed work |
+//! | budgets | what a process needs is the sum over its lists, each allocation once, where it lies |
+//! | victims | the order of victims is what the allocations alone say |
+//! | addresses | each page of a space is free or taken once; what shows an allocation is known to it, and lies in it |
+//! | tables | every table has a parent and counts what is below it; large pages name what is mapped there |
+//! | locks | whoever is locked is seen where it lies; windows and offers are counted once |
+//!
+//! Entries in memory are not looked at: VidMm never reads memory. The simulator's checkers do.
+
+mod addresses;
+mod digest;
+mod lists;
+
+pub use digest::Digest;
+
+use wddm_types::{PageRun, Pages};
+
+use crate::allocation::Placement;
+use crate::segment::Segment;
+use crate::slab::{AllocationId, DeviceId};
+use crate::space::SpaceKind;
+use crate::vidmm::VidMm;
+
+/// A rule that does not hold: a defect of ours, never of a caller or driver.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{rule}: {place}")]
+pub struct BrokenInvariant {
+    /// Which rule: its name in the table at the head of the module.
+    pub rule: &'static str,
+    /// Where and how.
+    pub place: String,
+}
+
+/// Gives a finding its rule.
+pub(crate) fn broken<T: Into<String>>(rule: &'static str) -> impl FnOnce(T) -> BrokenInvariant {
+    move |place| BrokenInvariant { rule, place: place.into() }
+}
+
+/// Refuses with a rule and a place, built only when it is needed.
+pub(crate) fn ensure(holds: bool, rule: &'static str, place: impl FnOnce() -> String) -> Result<(), BrokenInvariant> {
+    if holds { Ok(()) } else { Err(BrokenInvariant { rule, place: place() }) }
+}
+
+impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
+    /// Looks at everything; `lent`: the system pages that the caller has from [`VidMm::allocate_system`] and
+    /// [`VidMm::allocate_scattered`].
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    // spec: memory §9.3
+    pub fn check_invariants(&self, lent: &[PageRun]) -> Result<(), BrokenInvariant> {
+        for segment in &self.segments {
+            self.check_segment(segment)
+                .map_err(|place| broken("frames")(format!("segment {}: {place}", segment.id.0)))?;
+        }
+        self.check_system(lent).map_err(broken("frames"))?;
+        self.check_tables()?;
+        self.check_lists()?;
+        self.check_needs()?;
+        self.check_turns()?;
+        self.check_offers()?;
+        self.check_addresses()?;
+        self.check_locks()
+    }
+
+    /// All allocations, each with its owner.
+    pub fn allocations(&self) -> impl Iterator<Item = (AllocationId, DeviceId)> {
+        self.allocations.iter().map(|(id, allocation)| (id, allocation.owner))
+    }
+
+    /// The pages that content has in a segment.
+    fn owned(&self, segment: &Segment) -> Vec<PageRun> {
+        let runs = |id: AllocationId| -> Vec<PageRun> {
+            match &self.allocations[id].placement {
+                Placement::Memory(place, extents) if *place == segment.id => {
+                    extents.iter().map(|extent| PageRun { first: extent.frame, count: Pages(extent.count) }).collect()
+                }
+                Placement::System(Some((place, run))) if *place == segment.id => vec![*run],
+                _ => Vec::new(),
+            }
+        };
+        self.allocations.iter().flat_map(|(id, _)| runs(id)).collect()
+    }
+
+    fn check_segment(&self, segment: &Segment) -> Result<(), String> {
+        let owned = self.owned(segment);
+        let held: u64 = owned.iter().map(|run| run.count.0).sum();
+        let pool = &segment.pool;
+        // Paging and DMA buffers are shown through apertures, and belong to the kernel.
+        let used = pool.capacity_pages() - pool.free_pages();
+        let elsewhere = if segment.is_aperture() { used.saturating_sub(held) } else { 0 };
+        pool.check(&owned, elsewhere)?;
+        for (id, allocation) in self.allocations.iter() {
+            let Placement::Memory(_, extents) = &allocation.placement else { continue };
+            let missing: u64 = extents.missing(allocation.pages).iter().map(|(_, count)| count).sum();
+            if extents.pages() == 0 || missing + extents.pages() != allocation.pages {
+                return Err(format!("{id:?} has {} pages there, {missing} elsewhere", extents.pages()));
+            }
+            if allocation.contiguous() && extents.iter().count() != 1 {
+                return Err(format!("{id:?} is accessed physically and in pieces"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_system(&self, lent: &[PageRun]) -> Result<(), String> {
+        let mut owned = vec![self.dummy_page];
+        owned.extend(lent);
+        owned.extend(self.retiring.iter().flat_map(|(_, runs)| runs));
+        owned.extend(self.spaces.iter().filter_map(|(_, space)| space.zero_page));
+        for (id, allocation) in self.allocations.iter() {
+            let pages: u64 = allocation.backing.iter().map(|run| run.count.0).sum();
+            let given_up = pages == 0 && allocation.offer.is_some_and(|offer| offer.discarded && offer.allow_decommit);
+            if pages != allocation.pages && !given_up {
+                return Err(format!("{id:?} has {} pages and {pages} behind them", allocation.pages));
+            }
+            if !allocation.foreign {
+                owned.extend(&allocation.backing);
+            }
+        }
+        for kind in [SpaceKind::Process, SpaceKind::Paging] {
+            owned.extend(self.table_frames.peek(kind).in_system());
+        }
+        self.system.check(&owned, 0)
+    }
+
+    fn check_tables(&self) -> Result<(), BrokenInvariant> {
+        for kind in [SpaceKind::Process, SpaceKind::Paging] {
+            let spaces = self.spaces.iter().filter(|(_, space)| space.kind == kind);
+            let frames: Vec<PageRun> = spaces.flat_map(|(_, space)| space.table.frames()).collect();
+            let place = |place| broken("frames")(format!("tables of {kind:?} spaces: {place}"));
+            self.table_frames.peek(kind).check(&frames).map_err(place)?;
+        }
+        for (id, space) in self.spaces.iter() {
+            space.table.check(id, space, space.kind == SpaceKind::Paging).map_err(broken("tables"))?;
+        }
+        Ok(())
+    }
+}

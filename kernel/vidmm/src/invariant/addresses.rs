@@ -1,0 +1,46 @@
+//! Addresses of spaces and what they show; what the CPU sees.
+
+use super::{BrokenInvariant, broken, ensure};
+use crate::space::{Shown, SpaceKind};
+use crate::vidmm::VidMm;
+
+impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
+    // spec: memory §4.8
+    pub(super) fn check_addresses(&self) -> Result<(), BrokenInvariant> {
+        for (id, space) in self.spaces.iter() {
+            let (first, end) = (self.geometry.root_entry_pages(), self.geometry.space_pages());
+            space.check(first, end).map_err(|place| broken("addresses")(format!("{id:?}: {place}")))?;
+            let known = self.processes.contains_key(&id);
+            ensure(known == (space.kind == SpaceKind::Process), "addresses", || format!("{id:?} is of no process"))?;
+            for (&at, mapping) in &space.mapped {
+                let Shown::Allocation(shown, from) = mapping.shown else { continue };
+                let holds = self.allocations.get(shown).is_some_and(|allocation| {
+                    allocation.mappings.contains(&(id, at)) && from + mapping.pages <= allocation.pages
+                });
+                ensure(holds, "addresses", || format!("{id:?} shows {mapping:?} at page {at:#x}, unknown to it"))?;
+            }
+        }
+        for (id, allocation) in self.allocations.iter() {
+            for &(space, at) in &allocation.mappings {
+                let mapping = self.spaces.get(space).and_then(|space| space.mapped.get(&at));
+                let shows = mapping.is_some_and(|m| matches!(m.shown, Shown::Allocation(shown, _) if shown == id));
+                ensure(shows, "addresses", || format!("{id:?} is mapped at page {at:#x} of {space:?}: {mapping:?}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    // spec: memory §6.3, memory §6.6
+    pub(super) fn check_locks(&self) -> Result<(), BrokenInvariant> {
+        for (id, allocation) in self.allocations.iter() {
+            if allocation.locks.count > 0 {
+                let (shown, lies) = (&allocation.locks.runs, self.cpu_runs(id));
+                ensure(*shown == lies, "locks", || format!("{id:?} is shown {shown:?} and lies {lies:?}"))?;
+            }
+        }
+        for window in self.host_apertures.values() {
+            window.check(|id| self.allocations.get(id).map(|known| known.locks.count)).map_err(broken("locks"))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! Counts, holders, owners, needs, turns, victims, offers: what several places say of one thing is the same.
+
+use std::collections::BTreeSet;
+
+use super::{BrokenInvariant, ensure};
+use crate::offer::OfferPriority;
+use crate::rank::Victims;
+use crate::slab::AllocationId;
+use crate::usage::SegmentGroup;
+use crate::vidmm::VidMm;
+
+impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
+    // spec: memory §5.1
+    pub(super) fn check_lists(&self) -> Result<(), BrokenInvariant> {
+        for (device, known) in self.devices.iter() {
+            let owner = self.processes.get(&known.space).filter(|process| process.devices.contains(&device));
+            ensure(owner.is_some(), "lists", || format!("{device:?} is no device of its process"))?;
+            for &id in &known.owned {
+                let live = self.allocations.get(id).is_some_and(|allocation| allocation.owner == device);
+                ensure(live, "lists", || format!("{device:?} owns {id:?}, which knows another owner"))?;
+            }
+            for (&id, &count) in &known.counts {
+                let holder = self.allocations.get(id).is_some_and(|allocation| allocation.holders.contains(&device));
+                ensure(count > 0 && holder, "lists", || {
+                    format!("{device:?} lists {id:?} {count} times, unknown to it")
+                })?;
+            }
+            let all_live = known.postponed.iter().all(|step| self.allocations.get(step.allocation()).is_some());
+            ensure(all_live, "lists", || format!("{device:?} has postponed something for the dead"))?;
+        }
+        for (id, allocation) in self.allocations.iter() {
+            let count = |device| self.devices.get(device).and_then(|known| known.counts.get(&id)).copied();
+            let sum: Option<u64> = allocation.holders.iter().map(|device| count(*device)).sum();
+            ensure(sum == Some(allocation.count), "lists", || {
+                format!("{id:?} counts {}, its holders {sum:?}", allocation.count)
+            })?;
+            let owned = self.devices.get(allocation.owner).is_some_and(|owner| owner.owned.contains(&id));
+            ensure(owned, "lists", || format!("{id:?} is not owned by its owner"))?;
+            let over = allocation.doomed.is_none() || allocation.count == 0 && allocation.locks.count == 0;
+            ensure(over, "lists", || format!("{id:?} is destroyed and still listed or locked"))?;
+        }
+        self.check_victims()
+    }
+
+    // spec: memory §8.2
+    fn check_victims(&self) -> Result<(), BrokenInvariant> {
+        for segment in &self.segments {
+            let mut naive = Victims::default();
+            for (id, allocation) in self.allocations.iter() {
+                let standing = self.standing(allocation);
+                ensure(standing == allocation.standing, "victims", || {
+                    format!("{id:?} stands as {:?}, and should as {standing:?}", allocation.standing)
+                })?;
+                if let Some(standing) = standing.filter(|standing| standing.segment == segment.id) {
+                    naive.add(id, standing);
+                }
+            }
+            ensure(naive == segment.victims, "victims", || {
+                format!("segment {}: {:?}, and should be {naive:?}", segment.id.0, segment.victims)
+            })?;
+        }
+        Ok(())
+    }
+
+    // spec: memory §5.5, §10.1 row 7
+    pub(super) fn check_needs(&self) -> Result<(), BrokenInvariant> {
+        for (space, process) in &self.processes {
+            for group in [SegmentGroup::Local, SegmentGroup::NonLocal] {
+                let lists = process.devices.iter().flat_map(|device| self.devices[*device].counts.keys().copied());
+                let listed: BTreeSet<AllocationId> = lists.collect();
+                let charged = listed.iter().filter(|id| self.allocations[**id].charged == Some(group));
+                let sum: u64 = charged.map(|id| self.allocations[*id].bytes()).sum();
+                let need = process.groups[group as usize].need;
+                ensure(sum == need, "budgets", || format!("{space:?} needs {need} bytes {group:?}, its lists {sum}"))?;
+            }
+        }
+        for group in [SegmentGroup::Local, SegmentGroup::NonLocal] {
+            let reserved: u64 = self.processes.values().map(|process| process.groups[group as usize].reservation).sum();
+            let whole = self.group_bytes(group);
+            ensure(reserved <= whole, "budgets", || format!("{reserved} of {whole} bytes {group:?} are reserved"))?;
+        }
+        for (id, allocation) in self.allocations.iter() {
+            let placed = self.group_of_placement(id).filter(|_| allocation.offer.is_none());
+            let holds = placed.is_none() || placed == allocation.charged;
+            ensure(holds, "budgets", || format!("{id:?} lies {placed:?} and is charged {:?}", allocation.charged))?;
+        }
+        Ok(())
+    }
+
+    // spec: memory §8.6
+    pub(super) fn check_turns(&self) -> Result<(), BrokenInvariant> {
+        for (&tick, &device) in &self.waiting {
+            let suspended = self.devices.get(device).and_then(|known| known.suspended);
+            ensure(suspended.is_some_and(|suspension| suspension.tick == tick), "lists", || {
+                format!("{device:?} is in line at {tick} and suspended as {suspended:?}")
+            })?;
+        }
+        for (device, known) in self.devices.iter() {
+            let in_line = known.suspended.is_some_and(|suspension| self.waiting.contains_key(&suspension.tick));
+            ensure(known.suspended.is_some() == in_line, "lists", || format!("{device:?} waits outside the line"))?;
+            ensure(in_line || known.postponed.is_empty(), "lists", || format!("{device:?} runs with postponed work"))?;
+            let there = |id: &AllocationId| self.is_resident(*id) || self.offered(*id).is_some();
+            let missing = known.counts.keys().find(|id| !in_line && !there(id));
+            ensure(missing.is_none(), "lists", || format!("{device:?} runs without {missing:?} of its list"))?;
+        }
+        Ok(())
+    }
+
+    // spec: memory §5.9
+    pub(super) fn check_offers(&self) -> Result<(), BrokenInvariant> {
+        let mut expected = BTreeSet::new();
+        for (id, allocation) in self.allocations.iter() {
+            let Some(offer) = allocation.offer else { continue };
+            let quiet = allocation.locks.count == 0 && allocation.charged.is_none();
+            let named = offer.priority != OfferPriority::Auto;
+            ensure(quiet && named, "lists", || format!("{id:?} is offered, and locked or charged, or as {offer:?}"))?;
+            if offer.allow_decommit {
+                expected.insert((offer.priority, offer.time, id));
+            }
+        }
+        ensure(expected == self.decommittable, "lists", || {
+            format!("{:?} may be given up, and should {expected:?}", self.decommittable)
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! What always holds of the tables of a space: each has a parent, counts what is below it, and has room of its own. Called
+//! by `invariant`; nothing here changes anything.
+
+use std::collections::BTreeMap;
+
+use wddm_types::{PAGE_BYTES, PageRun, Pages, PhysicalAddress};
+
+use super::{Geometry, PageTable};
+use crate::slab::SpaceId;
+use crate::space::Space;
+
+impl Geometry {
+    /// Address bits of a leaf table, in pages.
+    pub(crate) fn leaf_shift(&self) -> u32 {
+        self.levels[0].table_shift
+    }
+}
+
+impl PageTable {
+    /// Where the tables are: pages of their segment.
+    pub(crate) fn frames(&self) -> Vec<PageRun> {
+        let tables = self.geometry.levels.iter().zip(&self.levels);
+        let frame =
+            |address: PhysicalAddress, pages: u64| PageRun { first: address.offset / PAGE_BYTES, count: Pages(pages) };
+        tables
+            .flat_map(|(level, tables)| tables.values().map(|table| frame(table.address, level.table_pages)))
+            .collect()
+    }
+
+    /// Forgets what a leaf counts, for those who test the check.
+    #[cfg(test)]
+    pub(crate) fn miscount(&mut self, page: u64) {
+        let prefix = page >> self.geometry.leaf_shift();
+        self.levels[0].get_mut(&prefix).expect("a table").used = 0;
+    }
+
+    /// What is wrong with the tables of a space. `exact`: leaf tables count the pages that show something and no others.
+    /// Updates that wait for their turn, and the scratch area, count pages that show nothing yet.
+    pub(crate) fn check(&self, space: SpaceId, shown: &Space, exact: bool) -> Result<(), String> {
+        let root = self.geometry.root_level();
+        if self.levels[root].len() != 1 || self.levels[root].get(&0).is_none_or(|table| table.address != self.root) {
+            return Err(format!("{space:?} has no root, or two"));
+        }
+        for number in 0..root {
+            let bits = self.geometry.levels[number + 1].table_shift - self.geometry.levels[number].table_shift;
+            let mut below: BTreeMap<u64, u64> = BTreeMap::new();
+            for &prefix in self.levels[number].keys() {
+                *below.entry(prefix >> bits).or_insert(0) += 1;
+            }
+            for (prefix, table) in &self.levels[number + 1] {
+                let children = below.remove(prefix).unwrap_or(0);
+                if table.used != children {
+                    return Err(format!("{space:?}, level {}: {} used, {children} there", number + 1, table.used));
+                }
+            }
+            if let Some(prefix) = below.keys().next() {
+                return Err(format!("{space:?}, level {number}: tables below {prefix:#x} without a parent"));
+            }
+        }
+        let leaves = shown.shown_by_leaf(self.geometry.leaf_shift());
+        for (prefix, pages) in &leaves {
+            let used = self.levels[0].get(prefix).map(|table| table.used);
+            if used.is_none_or(|used| used < *pages || exact && used != *pages) {
+                return Err(format!("{space:?}, leaf {prefix:#x}: {pages} pages are shown, {used:?} counted"));
+            }
+        }
+        match self.levels[0].iter().find(|(prefix, table)| table.used == 0 || exact && !leaves.contains_key(prefix)) {
+            Some((prefix, _)) => Err(format!("{space:?}: leaf {prefix:#x} has nothing to translate")),
+            None => Ok(()),
+        }
+    }
+}
