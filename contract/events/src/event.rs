@@ -1,5 +1,7 @@
 //! The events. Ids are the kernel's own numbers: they name objects in a trace, never resolve to anything.
 
+use wddm_types::PageRun;
+
 /// Why memory moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
@@ -124,8 +126,10 @@ events! {
     MakeResidentRefused = 13 { device: u64, bytes_to_trim: u64 }
     /// Evict was accepted.
     Evict = 14 { device: u64, count: u32, not_written: bool }
-    /// Memory moves: decided now, carried out by the paging work `work`.
-    Moved = 15 { work: u64, process: u32, allocation: u64, segment: u8, bytes: u64, how: Move, why: Cause }
+    /// Memory moves: decided now, carried out by the paging work `work`; into or out of the pages `runs` of the segment.
+    Moved = 15 {
+        work: u64, process: u32, allocation: u64, segment: u8, bytes: u64, how: Move, why: Cause, runs: Vec<PageRun>
+    }
     /// Resident bytes of a segment after a decision.
     ResidentBytes = 16 { segment: u8, bytes: u64 }
     /// Paging work was queued on a paging queue; it completes `value` of that queue's fence.

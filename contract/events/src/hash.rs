@@ -2,6 +2,8 @@
 //!
 //! It is no cryptographic hash. It is FNV-1a over the events' codes and fields in declared order, with lengths before texts.
 
+use wddm_types::PageRun;
+
 use crate::Tracer;
 use crate::event::{Cause, Event, Move};
 
@@ -66,6 +68,16 @@ impl Feed for String {
 impl Feed for Move {
     fn feed(&self, hash: &mut TraceHash) {
         hash.number(*self as u64);
+    }
+}
+
+impl Feed for Vec<PageRun> {
+    fn feed(&self, hash: &mut TraceHash) {
+        hash.number(self.len() as u64);
+        for run in self {
+            hash.number(run.first);
+            hash.number(run.count.0);
+        }
     }
 }
 

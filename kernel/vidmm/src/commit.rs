@@ -7,7 +7,7 @@ use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
 use crate::allocation::Placement;
 use crate::context::first_content;
 use crate::extent::{Extent, Extents};
-use crate::paging::{Batch, Cause, Direction, Move, MoveKind, Operation};
+use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation};
 use crate::plan::{Place, Plan};
 use crate::segment::{Segment, Wish};
 use crate::slab::AllocationId;
@@ -99,13 +99,13 @@ impl<F: Copy + Eq> VidMm<F> {
                 } else {
                     batch.content.extend(fills(place, owner, first, frames, pattern));
                 }
-                batch.moved(Move {
+                batch.moved(MoveStep {
                     allocation: id,
                     kmd_allocation: owner,
-                    bytes: count * PAGE_BYTES,
                     kind: if valid { MoveKind::PageIn } else { MoveKind::Fill },
                     cause,
                     segment,
+                    run: frames,
                 });
             }
         }

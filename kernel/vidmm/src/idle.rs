@@ -8,10 +8,10 @@
 //! Clearing ahead: free pages are filled with the clear pattern, so that a first commit into them needs no FILL. It moves
 //! no content. A bounded number of pages is kept so, because what is cleared may be taken by content that is copied in.
 
-use wddm_types::PAGE_BYTES;
+use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
 use crate::allocation::Placement;
-use crate::paging::{Batch, Cause, Direction, Move, MoveKind, Operation, Work, merge_points};
+use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, Work, merge_points};
 use crate::rank::TIERS;
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
@@ -106,13 +106,13 @@ impl<F: Copy + Eq> VidMm<F> {
                 direction: Direction::Out,
             });
             allocation.valid.insert(extent.page, extent.count);
-            batch.moved(Move {
+            batch.moved(MoveStep {
                 allocation: id,
                 kmd_allocation: allocation.info.allocation,
-                bytes: extent.count * PAGE_BYTES,
                 kind: MoveKind::PageOut,
                 cause: Cause::Ahead,
                 segment,
+                run: PageRun { first: extent.frame, count: Pages(extent.count) },
             });
             pages += extent.count;
         }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ddi::KmdAllocation;
-use wddm_types::{CpuRun, FencePoint, GpuVa, PageRun, PhysicalAddress, SegmentId};
+use wddm_types::{CpuRun, FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
 use crate::host_aperture::WindowPages;
 pub(crate) use crate::operation::{Direction, Operation};
@@ -99,7 +99,7 @@ pub enum Cause {
 }
 
 /// One allocation's content moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
     /// Whose; stale when the cause is Destroy.
     pub allocation: AllocationId,
@@ -113,6 +113,19 @@ pub struct Move {
     pub cause: Cause,
     /// Into or out of which segment.
     pub segment: SegmentId,
+    /// Into or out of which of its pages.
+    pub runs: Vec<PageRun>,
+}
+
+/// Consecutive pages that moved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MoveStep {
+    pub allocation: AllocationId,
+    pub kmd_allocation: KmdAllocation,
+    pub kind: MoveKind,
+    pub cause: Cause,
+    pub segment: SegmentId,
+    pub run: PageRun,
 }
 
 /// Adds fence points to a list: of two points of one fence the later stays.
@@ -198,15 +211,32 @@ impl<F: Copy + Eq> Batch<F> {
         }
     }
 
-    /// Notes a move; bytes of one allocation, kind and cause add up.
-    pub fn moved(&mut self, step: Move) {
-        let like = |known: &&mut Move| {
-            known.allocation == step.allocation && known.kind == step.kind && known.cause == step.cause
-        };
+    /// Notes a move; what moves of one allocation in one way adds up.
+    pub fn moved(&mut self, step: MoveStep) {
+        let bytes = step.run.count.0 * PAGE_BYTES;
+        let way = |known: &Move| (known.allocation, known.kind, known.cause, known.segment);
         // One allocation is handled at a time, so its entry is among the last few.
-        match self.moves.iter_mut().rev().take(4).find(like) {
-            Some(known) => known.bytes += step.bytes,
-            None => self.moves.push(step),
+        let like = |known: &&mut Move| way(known) == (step.allocation, step.kind, step.cause, step.segment);
+        let Some(known) = self.moves.iter_mut().rev().take(4).find(like) else {
+            self.moves.push(Move {
+                allocation: step.allocation,
+                kmd_allocation: step.kmd_allocation,
+                bytes,
+                kind: step.kind,
+                cause: step.cause,
+                segment: step.segment,
+                runs: vec![step.run],
+            });
+            return;
+        };
+        known.bytes += bytes;
+        match known.runs.last_mut() {
+            Some(last) if last.end() == step.run.first => last.count.0 += step.run.count.0,
+            // Extents leave from the end.
+            Some(last) if step.run.end() == last.first => {
+                *last = PageRun { first: step.run.first, count: Pages(last.count.0 + step.run.count.0) };
+            }
+            _ => known.runs.push(step.run),
         }
     }
 

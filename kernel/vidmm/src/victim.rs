@@ -16,7 +16,7 @@ use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::allocation::{Allocation, Placement};
 use crate::extent::{Extent, PageSet};
-use crate::paging::{Batch, Cause, Direction, Move, MoveKind, Operation, merge_points};
+use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, merge_points};
 use crate::segment::Segment;
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
@@ -96,13 +96,13 @@ impl<F: Copy + Eq> VidMm<F> {
                 let allocation = allocation.info.allocation;
                 batch.out.push(Operation::Discard { allocation, segment, address });
             }
-            batch.moved(Move {
+            batch.moved(MoveStep {
                 allocation: id,
                 kmd_allocation: allocation.info.allocation,
-                bytes: extent.count * PAGE_BYTES,
                 kind: if copied { MoveKind::PageOut } else { MoveKind::Discard },
                 cause,
                 segment,
+                run: PageRun { first: extent.frame, count: Pages(extent.count) },
             });
             self.segments[index].pool.give(PageRun { first: extent.frame, count: Pages(extent.count) });
             match ranges.last_mut() {

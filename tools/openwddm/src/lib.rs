@@ -21,6 +21,7 @@ pub mod entry;
 pub mod error;
 pub mod outcome;
 pub mod output;
+pub mod owners;
 pub mod perfetto;
 pub mod progress;
 pub mod report;

@@ -149,6 +149,8 @@ pub struct Demotion {
     pub segment: u8,
     /// Bytes.
     pub bytes: u64,
+    /// Which 4-KB pages of the segment: first and how many, in the order of the allocation.
+    pub pages: Vec<(u64, u64)>,
 }
 
 /// The numbers of one step.

@@ -51,7 +51,7 @@ fn write_tracks(timeline: &Timeline, title: &str, sink: &mut dyn Write) -> io::R
     for (index, counter) in timeline.counters.iter().enumerate() {
         let rank = u32::try_from(COUNTER_RANK + index).unwrap_or(u32::MAX);
         let place = TrackPlace { parent: Some(TITLE), rank };
-        sink.write_all(&packet::track(COUNTERS + index as u64, &counter.name, place, Some(Unit::Bytes)))?;
+        sink.write_all(&packet::track(COUNTERS + index as u64, &counter.kind.name(), place, Some(Unit::Bytes)))?;
     }
     Ok(())
 }
@@ -69,6 +69,7 @@ fn group_name(kind: TrackKind) -> Option<&'static str> {
         TrackKind::Engine => Some("engines"),
         TrackKind::Queue => Some("hardware queues"),
         TrackKind::Paging => Some("paging queues"),
+        TrackKind::Suspended => Some("suspensions"),
         TrackKind::CpuWaits | TrackKind::CpuSignals | TrackKind::Moves | TrackKind::Kernel => None,
     }
 }

@@ -6,6 +6,7 @@
 //! Called by `run_command`.
 
 mod data;
+mod memory;
 mod movers;
 mod thin;
 
@@ -20,6 +21,7 @@ pub fn page(outcome: &Outcome, timeline: &Timeline) -> String {
         ("{{style}}", include_str!("report/page.css").to_string()),
         ("{{data}}", harmless(&json)),
         ("{{chart}}", include_str!("report/chart.js").to_string()),
+        ("{{map}}", include_str!("report/map.js").to_string()),
         ("{{script}}", include_str!("report/page.js").to_string()),
     ];
     fill(include_str!("report/page.html"), &parts)
@@ -66,7 +68,7 @@ mod tests {
         let page = page_of(1, 20);
         assert!(!page.contains("</script> gpt") && !page.contains("<b>&\""));
         assert_eq!(data(&page)["summary"]["workload"], "synthetic </script> gpt");
-        assert_eq!(page.matches("</script>").count(), 3);
+        assert_eq!(page.matches("</script>").count(), 4);
     }
 
     #[test]
@@ -74,7 +76,8 @@ mod tests {
         let page = page_of(1, 20);
         let code = page.split_once("<script type=\"application/json\"").expect("the data block").0.to_string()
             + include_str!("report/page.js")
-            + include_str!("report/chart.js");
+            + include_str!("report/chart.js")
+            + include_str!("report/map.js");
         for word in
             ["http://", "https://", "innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "src="]
         {

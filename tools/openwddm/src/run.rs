@@ -95,7 +95,9 @@ pub fn execute(options: &RunOptions, progress: &Progress, cancel: &AtomicBool) -
         Policy::Kept => ResidencyPolicy::Kept,
     };
     let (steps, content, seed) = (options.steps, setup.content(options), options.seed);
-    let drive_options = DriveOptions { steps, content, seed, residency };
+    // Who shares the adapter wants to know what its share is; the report draws it.
+    let hears_budget = workloads.len() > 1;
+    let drive_options = DriveOptions { steps, content, seed, residency, hears_budget };
     recorder.begin(&host);
     let played = play(&host, &workloads, drive_options, options.virtual_time, &observer, cancel).map_err(failed)?;
     let numbers = recorder.numbers(&host, &played[0].driven);

@@ -11,9 +11,11 @@
 mod build;
 mod fences;
 mod lanes;
+mod places;
 
 use std::collections::BTreeMap;
 
+pub use self::places::Residence;
 use crate::outcome::Recording;
 
 /// A recording, ready to be drawn.
@@ -33,6 +35,8 @@ pub struct Timeline {
     pub flows: Vec<Flow>,
     /// Counters.
     pub counters: Vec<Counter>,
+    /// Which pages held what, in order of the beginning.
+    pub residences: Vec<Residence>,
     /// Names of slices and instants.
     pub names: Names,
 }
@@ -62,6 +66,8 @@ pub enum TrackKind {
     Queue,
     /// Paging work of a paging queue.
     Paging,
+    /// Times in which a device stood still.
+    Suspended,
     /// Waits of the CPU.
     CpuWaits,
     /// Signals by the CPU.
@@ -108,6 +114,8 @@ pub enum SliceKind {
     Paging,
     /// A CPU wait.
     CpuWait,
+    /// A device stands still.
+    Suspended,
 }
 
 /// Something that happened at once.
@@ -137,12 +145,35 @@ pub struct Flow {
 /// A value that changes.
 #[derive(Clone, Debug)]
 pub struct Counter {
-    /// Its name.
-    pub name: String,
-    /// The segment whose resident bytes it counts.
-    pub segment: Option<u8>,
+    /// What it counts.
+    pub kind: CounterKind,
     /// Time, serial number, bytes from then on.
     pub points: Vec<(u64, u64, u64)>,
+}
+
+/// What a counter counts, in bytes. The order is the order of drawing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CounterKind {
+    /// Resident in a segment.
+    Resident(u8),
+    /// Of a process, resident in memory segments.
+    Held(u32),
+    /// A process's budget in local memory.
+    Budget(u32),
+    /// A sum under this name since the beginning.
+    Sum(&'static str),
+}
+
+impl CounterKind {
+    /// Its name.
+    pub fn name(self) -> String {
+        match self {
+            CounterKind::Resident(segment) => format!("resident in segment {segment}"),
+            CounterKind::Held(process) => format!("resident of process {process}"),
+            CounterKind::Budget(process) => format!("budget of process {process}"),
+            CounterKind::Sum(name) => name.to_string(),
+        }
+    }
 }
 
 /// A detail of a slice or an instant.

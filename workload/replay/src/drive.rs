@@ -21,7 +21,7 @@ pub use error::DriveError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use d3dkmt::{EvictFlags, Residency};
+use d3dkmt::{EvictFlags, Registration, Residency};
 use kmt_link::Link;
 use softgpu_umd::{Commands, Gpu, GpuWait, ResidencyList, Retry, Stream, StreamConfig, UmdError};
 use wddm_types::{NodeId, WordAddress};
@@ -45,6 +45,8 @@ pub struct DriveOptions {
     pub seed: u64,
     /// What stays on the residency list between operations.
     pub residency: ResidencyPolicy,
+    /// Have the kernel tell how the process's budget changes.
+    pub hears_budget: bool,
 }
 
 /// What stays on the residency list between operations.
@@ -117,6 +119,8 @@ pub fn drive(
         ResidencyPolicy::PerOperation => None,
         ResidencyPolicy::Kept => Some(ResidencyList::create(&gpu)?),
     };
+    let budget =
+        if options.hears_budget { Some(gpu.device().register_budget_change().map_err(UmdError::from)?) } else { None };
     let mut driver = Driver {
         workload,
         link,
@@ -128,6 +132,7 @@ pub fn drive(
         storages,
         commands: Commands::new(),
         kept,
+        _budget: budget,
         ops: 0,
     };
     driver.run(observer, cancel)
@@ -141,11 +146,13 @@ struct Driver<'a> {
     stream: Stream,
     storages: Storages,
     report: Report,
+    /// With [`ResidencyPolicy::Kept`].
+    kept: Option<ResidencyList>,
+    /// Kept for its life: while it lives, changes are told.
+    _budget: Option<Registration>,
     gpu: Gpu,
     content: Content,
     commands: Commands,
-    /// With [`ResidencyPolicy::Kept`].
-    kept: Option<ResidencyList>,
     ops: u64,
 }
 
@@ -230,6 +237,10 @@ impl Driver<'_> {
         writes: &[StorageId],
     ) -> Result<(), DriveError> {
         let set = union(reads, writes);
+        if self.kept.is_none() {
+            // Only budgets are told of, and nothing stays on the list that could be given back.
+            while self.link.take_notification().is_some() {}
+        }
         let wait = match self.options.residency {
             ResidencyPolicy::PerOperation => self.make_resident(step, op_index, name, &set)?,
             ResidencyPolicy::Kept => self.keep_resident(step, op_index, name, &set, writes)?,

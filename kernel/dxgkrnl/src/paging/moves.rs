@@ -34,6 +34,7 @@ impl Adapter {
                 bytes: moved.bytes,
                 how: event_move(moved.kind),
                 why: self.event_cause(moved.cause),
+                runs: moved.runs.clone(),
             });
         }
         for segment in segments {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::decode::Fields;
 use super::packet::{field, kind};
 use super::*;
+use crate::timeline::CounterKind;
 
 struct Trace {
     tracks: BTreeMap<u64, Fields>,
@@ -128,7 +129,8 @@ fn every_event_names_a_track_and_a_name_that_exist() {
 #[test]
 fn counters_and_details_carry_their_numbers() {
     let (trace, timeline) = trace(1, 30);
-    let counter = timeline.counters.iter().position(|counter| counter.name == "paged in").unwrap() as u64;
+    let counter =
+        timeline.counters.iter().position(|counter| counter.kind == CounterKind::Sum("paged in")).unwrap() as u64;
     let values = trace.events.iter().filter(|(_, event)| number(event, field::EVENT_TRACK) == COUNTERS + counter);
     let values: Vec<u64> = values.map(|(_, event)| number(event, field::EVENT_COUNTER_VALUE)).collect();
     assert_eq!(values, timeline.counters[counter as usize].points.iter().map(|point| point.2).collect::<Vec<_>>());

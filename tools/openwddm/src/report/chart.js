@@ -40,13 +40,14 @@ class Chart {
   }
 
   build() {
-    const kinds = ['command', 'operation', 'paging', 'cpu', 'wait'];
+    const kinds = ['command', 'operation', 'paging', 'cpu', 'wait', 'suspended'];
     this.rows = this.data.timeline.rows.map((row) => ({
       name: row.name,
       lists: kinds.filter((kind) => row.marks[kind]).map((kind) => ({ kind, marks: row.marks[kind] })),
     }));
     this.lanes();
     this.colours = this.data.timeline.names.map(colourOfName);
+    this.panels = memoryPanels(this.data.memory);
   }
 
   // Several tracks of one name are lanes: only the first shows the name.
@@ -68,7 +69,12 @@ class Chart {
       y = row.y + row.high + 5;
     }
     this.curve = { y: y + 14 + title, high: 120 };
-    const high = this.curve.y + this.curve.high + 8;
+    y = this.curve.y + this.curve.high;
+    for (const panel of this.panels) {
+      panel.y = y + 12 + title;
+      y = panel.y + panel.high;
+    }
+    const high = y + 8;
     const ratio = devicePixelRatio || 1;
     this.canvas.style.height = high + 'px';
     this.canvas.width = Math.round(box.width * ratio);
@@ -93,6 +99,7 @@ class Chart {
     for (const row of this.rows) this.drawRow(pen, row);
     for (const curve of this.data.resident) this.drawCurve(pen, curve);
     this.drawLimit(pen);
+    for (const panel of this.panels) panel.draw(pen, this);
     pen.restore();
     this.drawTitles(pen);
     this.range.textContent = `${units.time(this.view[0])} – ${units.time(this.view[1])}`;
@@ -128,6 +135,11 @@ class Chart {
       if (this.narrow) pen.fillText(row.title, this.left, row.y - 7);
       else pen.fillText(row.title, 0, row.y + row.high / 2, this.left - 8);
     }
+    for (const panel of this.panels) {
+      if (this.narrow) { pen.fillText(panel.title, this.left, panel.y - 7); continue; }
+      pen.fillText(panel.title, 0, panel.y + 10, this.left - 8);
+      pen.fillText(panel.more, 0, panel.y + 28, this.left - 8);
+    }
     if (this.narrow) { pen.fillText('resident bytes', this.left, this.curve.y - 7); return; }
     pen.fillText('resident bytes', 0, this.curve.y + 10, this.left - 8);
     pen.fillText(units.bytes(this.top()) + ' at top', 0, this.curve.y + 28, this.left - 8);
@@ -136,6 +148,7 @@ class Chart {
   fill(kind, name) {
     if (kind === 'wait') return colour('wait');
     if (kind === 'cpu') return colour('cpu');
+    if (kind === 'suspended') return colour('discard');
     if (kind === 'paging') return colour({ 'page in': 'in', 'fill and map': 'discard' }[this.data.timeline.names[name]] || 'out');
     return this.colours[name];
   }
@@ -281,6 +294,8 @@ class Chart {
         return `segment ${curve.segment}: ${i < 0 ? 'nothing yet' : units.bytes(curve.points[i][1]) + ' resident'}`;
       }).join('\n') + `\nat ${units.time(time)}`;
     }
+    const panel = this.panels.find((panel) => y >= panel.y && y < panel.y + panel.high);
+    if (panel) return panel.told(time, y);
     const row = this.rows.find((row) => y >= row.y && y <= row.y + row.high);
     const slack = 2 / this.wide * (this.view[1] - this.view[0]);
     for (const { kind, marks } of row ? [...row.lists].reverse() : []) {

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::memory::Memory;
 use super::movers::Movers;
 use super::thin::{self, Mark};
 use crate::outcome::{Outcome, Summary};
-use crate::timeline::{Note, Slice, SliceKind, Timeline, TrackKind};
+use crate::timeline::{CounterKind, Note, Slice, SliceKind, Timeline, TrackKind};
 
 /// Everything that the page shows. Times are nanoseconds from the beginning of the recording.
 #[derive(Debug, Serialize)]
@@ -19,6 +20,7 @@ pub struct Data<'a> {
     limit_bytes: u64,
     timeline: Marks<'a>,
     resident: Vec<Curve>,
+    memory: Memory,
     movers: Movers,
 }
 
@@ -70,6 +72,7 @@ impl<'a> Data<'a> {
             limit_bytes: outcome.recording.vram_bytes,
             timeline: marks(timeline),
             resident: curves(timeline),
+            memory: Memory::of(&outcome.recording.events, timeline),
             movers: Movers::of(&outcome.recording.events, timeline.begin_ns),
         }
     }
@@ -139,7 +142,10 @@ fn steps(timeline: &Timeline) -> Vec<(u64, u64)> {
 }
 
 fn curves(timeline: &Timeline) -> Vec<Curve> {
-    let segments = timeline.counters.iter().filter_map(|counter| Some((counter.segment?, counter)));
+    let segments = timeline.counters.iter().filter_map(|counter| match counter.kind {
+        CounterKind::Resident(segment) => Some((segment, counter)),
+        _ => None,
+    });
     let segments = segments.map(|(segment, counter)| {
         let points: Vec<_> = counter.points.iter().map(|(at, _, bytes)| (at - timeline.begin_ns, *bytes)).collect();
         let points_total = points.len();
@@ -153,6 +159,7 @@ fn row_kind(kind: TrackKind) -> &'static str {
         TrackKind::Engine => "engine",
         TrackKind::Queue => "queue",
         TrackKind::Paging => "paging",
+        TrackKind::Suspended => "suspended",
         TrackKind::CpuWaits => "cpu",
         TrackKind::CpuSignals | TrackKind::Moves | TrackKind::Kernel => "other",
     }
@@ -165,6 +172,7 @@ fn mark_kind(kind: SliceKind) -> &'static str {
         SliceKind::Wait => "wait",
         SliceKind::Paging => "paging",
         SliceKind::CpuWait => "cpu",
+        SliceKind::Suspended => "suspended",
     }
 }
 

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use events::{Cause, Event, Move};
 use serde::Serialize;
 
+use crate::owners::Owners;
+
 /// What moved, told three ways. Lists are cut; the counts beside them are not.
 #[derive(Debug, Default, Serialize)]
 pub struct Movers {
@@ -37,7 +39,7 @@ pub struct Allocation {
 pub struct Eviction {
     at_ns: u64,
     victim: u64,
-    victim_process: u32,
+    victim_process: Option<u32>,
     bytes: u64,
     how: &'static str,
     why: &'static str,
@@ -68,8 +70,7 @@ impl Movers {
 
 #[derive(Default)]
 struct Reader {
-    processes: BTreeMap<u64, u32>,
-    owners: BTreeMap<u64, u64>,
+    owners: Owners,
     sizes: BTreeMap<u64, u64>,
     allocations: BTreeMap<u64, Allocation>,
     evictions: Vec<Eviction>,
@@ -78,15 +79,12 @@ struct Reader {
 
 impl Reader {
     fn event(&mut self, at_ns: u64, event: &Event) {
+        self.owners.event(event);
         match event {
-            Event::DeviceCreated { process, device } => {
-                self.processes.insert(*device, *process);
-            }
-            Event::AllocationCreated { device, allocation, size_bytes } => {
-                self.owners.insert(*allocation, *device);
+            Event::AllocationCreated { allocation, size_bytes, .. } => {
                 self.sizes.insert(*allocation, *size_bytes);
             }
-            Event::Moved { process, allocation, bytes, how, why, .. } => {
+            Event::Moved { allocation, bytes, how, why, .. } => {
                 // What is destroyed does not move: it is nobody's cost, and the headline numbers leave it out as well.
                 let destroyed = matches!(why, Cause::Destroy);
                 if !destroyed {
@@ -97,7 +95,7 @@ impl Reader {
                 let sum = self.causes.entry(key).or_insert(new);
                 (sum.bytes, sum.times) = (sum.bytes.saturating_add(*bytes), sum.times + 1);
                 if matches!(how, Move::PageOut | Move::Discard) && !destroyed {
-                    self.evicted(at_ns, (*process, *allocation, *bytes), *how, *why);
+                    self.evicted(at_ns, (*allocation, *bytes), *how, *why);
                 }
             }
             _ => {}
@@ -118,13 +116,13 @@ impl Reader {
         (*sum, *times) = (sum.saturating_add(bytes), *times + 1);
     }
 
-    fn evicted(&mut self, at_ns: u64, (victim_process, victim, bytes): (u32, u64, u64), how: Move, why: Cause) {
+    fn evicted(&mut self, at_ns: u64, (victim, bytes): (u64, u64), how: Move, why: Cause) {
         let asker = match why {
             Cause::Pressure { for_allocation } => Some(for_allocation),
             _ => None,
         };
-        let owner = asker.and_then(|asker| self.owners.get(&asker));
-        let asker_process = owner.and_then(|device| self.processes.get(device)).copied();
+        let asker_process = asker.and_then(|asker| self.owners.of_allocation(asker));
+        let victim_process = self.owners.of_allocation(victim);
         let (how, why) = (how.name(), why.name());
         self.evictions.push(Eviction { at_ns, victim, victim_process, bytes, how, why, asker, asker_process });
     }
@@ -152,13 +150,15 @@ mod tests {
     use super::*;
 
     fn moved(allocation: u64, how: Move, why: Cause) -> Event {
-        Event::Moved { work: 1, process: 4, allocation, segment: 1, bytes: 100, how, why }
+        Event::Moved { work: 1, process: 4, allocation, segment: 1, bytes: 100, how, why, runs: Vec::new() }
     }
 
     #[test]
     fn an_eviction_names_who_asked_and_who_gave() {
         let events = [
             (5, Event::DeviceCreated { process: 9, device: 70 }),
+            (5, Event::DeviceCreated { process: 8, device: 60 }),
+            (5, Event::AllocationCreated { device: 60, allocation: 1, size_bytes: 300 }),
             (5, Event::AllocationCreated { device: 70, allocation: 2, size_bytes: 300 }),
             (8, moved(1, Move::PageOut, Cause::Pressure { for_allocation: 2 })),
             (8, moved(2, Move::Fill, Cause::MakeResident)),
@@ -167,7 +167,7 @@ mod tests {
         ];
         let movers = Movers::of(&events, 5);
         let [eviction] = &movers.evictions[..] else { panic!("{:?}", movers.evictions) };
-        assert_eq!((eviction.at_ns, eviction.victim, eviction.victim_process), (3, 1, 4));
+        assert_eq!((eviction.at_ns, eviction.victim, eviction.victim_process), (3, 1, Some(8)));
         assert_eq!((eviction.asker, eviction.asker_process), (Some(2), Some(9)));
         let asker = &movers.allocations[1];
         assert_eq!((asker.allocation, asker.size_bytes, asker.in_bytes, asker.times_in), (2, 300, 100, 1));

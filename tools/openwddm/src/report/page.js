@@ -64,11 +64,12 @@ function timeline() {
   at('closer').onclick = () => chart.zoom(.5);
   at('farther').onclick = () => chart.zoom(2);
   at('all').onclick = () => chart.show(0, chart.length);
-  legend('legend', [['operation or command (shade by name)', 'hsl(150 36% 48%)'], ['waits for a fence', '--wait'], ['page in', '--in'], ['page out, or both', '--out'], ['fill and map', '--discard'], ['CPU wait', '--cpu']]);
+  legend('legend', [['operation or command (shade by name)', 'hsl(150 36% 48%)'], ['waits for a fence', '--wait'], ['page in', '--in'], ['page out, or both', '--out'], ['fill and map', '--discard'], ['CPU wait', '--cpu'], ...(data.timeline.rows.some((row) => row.kind === 'suspended') ? [['suspended', '--discard']] : []), ...data.memory.holdings.map(({ process }, i, all) => [`memory of process ${process}`, colourOfProcess(process, all.map((h) => h.process))])]);
   const t = data.timeline;
   const notes = [];
   if (t.merged_ns) notes.push(`${units.grouped(t.total)} slices are drawn as ${units.grouped(t.shown)} marks: neighbours within ${units.time(t.merged_ns)} became one mark, paler the less of it was busy. The trace file has every slice.`);
   for (const curve of data.resident) if (curve.points.length < curve.points_total) notes.push(`The curve of segment ${curve.segment} keeps ${units.grouped(curve.points.length)} of ${units.grouped(curve.points_total)} points, among them every stretch's lowest and highest.`);
+  for (const map of data.memory.maps) if (map.boxes.length < map.total) notes.push(`The map of segment ${map.segment} shows the ${units.grouped(map.boxes.length)} largest of ${units.grouped(map.total)} residences, ${100 - map.left_out / 10} % of what all of them cover.`);
   at('thinned').textContent = notes.join(' ');
 }
 
@@ -81,7 +82,18 @@ function drawing(kind, attributes, text) {
 
 const STEP_BARS_MAX = 80;
 
+// With several processes the steps are each one's own; who displaced whom is the question then.
+function processes() {
+  if (!s.processes) { at('processes-section').remove(); return; }
+  at('steps-section').remove();
+  const bytes = (field) => (row) => (row[field] ? units.bytes(row[field]) : '–');
+  const verdict = (row) => ({ ok: 'verified', off: 'not checked' }[row.verify] || row.verify);
+  table('processes', [['process', false, (r) => `${r.process}: ${r.workload}`], ['priority', false, (r) => r.priority], ['budget', true, bytes('budget_bytes')], ['peak', true, bytes('peak_bytes')], ['paged in', true, bytes('paged_in_bytes')], ['paged out', true, bytes('paged_out_bytes')], ['discarded', true, bytes('discarded_bytes')], ['time', true, (r) => units.time(r.elapsed_ns)], ['contents', false, verdict]], s.processes, '');
+  table('displaced', [['gave room', false, (r) => `process ${r.victim}`], ['for', false, (r) => (r.victim === r.requester ? 'itself' : `process ${r.requester}`)], ['bytes', true, bytes('bytes')]], s.displaced, 'Nobody had to give room.');
+}
+
 function steps() {
+  if (!at('steps')) return;
   let list = s.per_step;
   if (!list.length) { at('steps').append(element('p', 'quiet', 'No step was completed.')); return; }
   const group = Math.ceil(list.length / STEP_BARS_MAX);
@@ -159,5 +171,6 @@ function tables() {
 headline();
 cards();
 timeline();
+processes();
 steps();
 tables();

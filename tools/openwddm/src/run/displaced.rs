@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use events::{Cause, Event, Move};
 
 use crate::outcome::{Demotion, Displaced};
+use crate::owners::Owners;
 
 /// Most demotions that are listed; more are counted.
 pub const DEMOTIONS_MAX: usize = 4_000_000;
@@ -13,8 +14,7 @@ pub const DEMOTIONS_MAX: usize = 4_000_000;
 /// Owners of memory, and what happened to it.
 #[derive(Default)]
 pub struct Displacements {
-    device_process: BTreeMap<u64, u32>,
-    allocation_device: BTreeMap<u64, u64>,
+    owners: Owners,
     /// Bytes in and out by process: of its own memory.
     moved: BTreeMap<(u32, Move), u64>,
     /// Bytes that left for want of room, by whose they were and who needed the room.
@@ -35,15 +35,10 @@ impl Displacements {
 
     /// Hears an event.
     pub fn event(&mut self, now_ns: u64, event: &Event) {
+        self.owners.event(event);
         match event {
-            Event::DeviceCreated { process, device } => {
-                self.device_process.insert(*device, *process);
-            }
-            Event::AllocationCreated { device, allocation, .. } => {
-                self.allocation_device.insert(*allocation, *device);
-            }
-            Event::Moved { work, process, allocation, segment, bytes, how, why } => {
-                let owner = self.owner(*allocation);
+            Event::Moved { work, process, allocation, segment, bytes, how, why, runs } => {
+                let owner = self.owners.of_allocation(*allocation).unwrap_or(0);
                 // What died in video memory did not leave it for want of room.
                 if *why != Cause::Destroy {
                     *self.moved.entry((owner, *how)).or_default() += bytes;
@@ -67,6 +62,7 @@ impl Displacements {
                     allocation: *allocation,
                     segment: *segment,
                     bytes: *bytes,
+                    pages: runs.iter().map(|run| (run.first, run.count.0)).collect(),
                 });
             }
             Event::PagingCompleted { work } => {
@@ -100,10 +96,6 @@ impl Displacements {
         std::mem::take(&mut self.list)
     }
 
-    fn owner(&self, allocation: u64) -> u32 {
-        self.allocation_device.get(&allocation).and_then(|device| self.device_process.get(device)).copied().unwrap_or(0)
-    }
-
     fn note(&mut self, demotion: Demotion) {
         if !self.keeps_list {
             return;
@@ -119,10 +111,21 @@ impl Displacements {
 
 #[cfg(test)]
 mod tests {
+    use wddm_types::{PageRun, Pages};
+
     use super::*;
 
     fn moved(work: u64, process: u32, allocation: u64, how: Move, why: Cause) -> Event {
-        Event::Moved { work, process, allocation, segment: 1, bytes: 4096, how, why }
+        Event::Moved {
+            work,
+            process,
+            allocation,
+            segment: 1,
+            bytes: 4096,
+            how,
+            why,
+            runs: vec![PageRun { first: 3, count: Pages(1) }],
+        }
     }
 
     #[test]
@@ -141,5 +144,6 @@ mod tests {
         let list = heard.take_list();
         assert_eq!(list.iter().map(|demotion| demotion.completed_ns).collect::<Vec<_>>(), [Some(9), Some(9), None]);
         assert_eq!((list[0].owner, list[0].requester, list[0].for_allocation), (1, 2, Some(200)));
+        assert_eq!(list[0].pages, [(3, 1)]);
     }
 }

@@ -1,17 +1,20 @@
 //! Builds the timeline: one pass over both streams in order of time.
 
+mod memory;
 mod paging;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use device_port::Observation;
-use events::{Event, Move};
+use events::Event;
 
 use self::paging::Paging;
 use super::fences::Fences;
 use super::lanes::Lanes;
-use super::{Counter, Flow, Instant, Names, Note, Slice, SliceKind, Timeline, TrackKind};
+use super::places::Places;
+use super::{Counter, CounterKind, Flow, Instant, Names, Note, Slice, SliceKind, Timeline, TrackKind};
 use crate::outcome::Recording;
+use crate::owners::Owners;
 
 /// Draws the recording.
 pub fn build(recording: &Recording) -> Timeline {
@@ -59,7 +62,7 @@ struct Builder<'a> {
     slices: Vec<Slice>,
     instants: Vec<Instant>,
     flows: Vec<Flow>,
-    counters: BTreeMap<String, Counter>,
+    counters: BTreeMap<CounterKind, Counter>,
     /// For each of the recording's op tracks: progress value of the operation that ended last, and the one under way.
     operations: Vec<(u64, Option<usize>)>,
     commands: BTreeMap<u32, usize>,
@@ -67,6 +70,12 @@ struct Builder<'a> {
     paging: BTreeMap<u64, VecDeque<Paging>>,
     cpu_waits: BTreeMap<u64, (u64, u64, usize)>,
     moved: [u64; 4],
+    owners: Owners,
+    places: Places,
+    /// Bytes in memory segments, by whose they are.
+    held: BTreeMap<u32, u64>,
+    /// Slices of devices that stand still.
+    suspended: BTreeMap<u64, usize>,
 }
 
 impl<'a> Builder<'a> {
@@ -89,6 +98,10 @@ impl<'a> Builder<'a> {
             paging: BTreeMap::new(),
             cpu_waits: BTreeMap::new(),
             moved: [0; 4],
+            owners: Owners::default(),
+            places: Places::default(),
+            held: BTreeMap::new(),
+            suspended: BTreeMap::new(),
         };
         for queue in &recording.queues {
             builder.engine_track(queue.engine);
@@ -129,6 +142,7 @@ impl<'a> Builder<'a> {
     }
 
     fn event(&mut self, event: &Event) {
+        self.owners.event(event);
         match event {
             Event::FenceCreated { fence, .. } => {
                 if let Some(word) = self.fences.word(*fence) {
@@ -164,8 +178,11 @@ impl<'a> Builder<'a> {
             Event::PagingCompleted { work } => self.paging_completed(*work),
             Event::Moved { .. } => self.memory_moved(event),
             Event::ResidentBytes { segment, bytes } => {
-                self.count(format!("resident in segment {segment}"), Some(*segment), *bytes);
+                self.count(CounterKind::Resident(*segment), *bytes);
             }
+            Event::BudgetChanged { process, local, bytes } => self.budget_changed(*process, *local, *bytes),
+            Event::DeviceSuspended { device, reasons } => self.device_suspended(*device, *reasons),
+            Event::DeviceResumed { device } => self.device_resumed(*device),
             _ => self.remarkable(event),
         }
     }
@@ -224,32 +241,6 @@ impl<'a> Builder<'a> {
         let step = index.and_then(|index| self.recording.ops[at].steps.get(index));
         let step = step.map(|step| Note::Number("step", u64::from(*step)));
         std::iter::once(Note::Number("progress value", value)).chain(step).collect()
-    }
-
-    fn memory_moved(&mut self, event: &Event) {
-        let Event::Moved { work, process, allocation, segment, bytes, how, why } = event else { return };
-        let track = self.lanes.track(TrackKind::Moves, 0, || "memory that moved".to_string());
-        let mut notes = vec![
-            Note::Number("allocation", *allocation),
-            Note::Number("bytes", *bytes),
-            Note::Text("cause", why.name().to_string()),
-            Note::Number("segment", u64::from(*segment)),
-            Note::Number("work", *work),
-            Note::Number("process", u64::from(*process)),
-        ];
-        if let events::Cause::Pressure { for_allocation } = why {
-            notes.push(Note::Number("victim", *allocation));
-            notes.push(Note::Number("made room for", *for_allocation));
-        }
-        self.instant(track, how.name(), notes);
-        let sum = &mut self.moved[*how as usize];
-        *sum = sum.saturating_add(*bytes);
-        let sum = *sum;
-        match how {
-            Move::PageIn => self.count("paged in".to_string(), None, sum),
-            Move::PageOut => self.count("paged out".to_string(), None, sum),
-            Move::Discard | Move::Fill => {}
-        }
     }
 
     /// What does not happen in a run where all is well, and interrupts.
@@ -323,10 +314,10 @@ impl<'a> Builder<'a> {
         self.instants.len() - 1
     }
 
-    fn count(&mut self, name: String, segment: Option<u8>, value: u64) {
+    fn count(&mut self, kind: CounterKind, value: u64) {
         let point = (self.now_ns, self.tick(), value);
-        let new = |name: &String| Counter { name: name.clone(), segment, points: Vec::new() };
-        self.counters.entry(name).or_insert_with_key(new).points.push(point);
+        let new = || Counter { kind, points: Vec::new() };
+        self.counters.entry(kind).or_insert_with(new).points.push(point);
     }
 
     fn finish(mut self) -> Timeline {
@@ -348,6 +339,7 @@ impl<'a> Builder<'a> {
             instants: self.instants,
             flows: self.flows,
             counters: self.counters.into_values().collect(),
+            residences: self.places.finish(self.now_ns),
             names: self.names,
         }
     }

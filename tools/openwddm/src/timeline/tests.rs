@@ -144,12 +144,14 @@ fn a_whole_run_has_every_operation_and_its_sums() {
     assert_eq!(names, outcome.recording.ops[0].names);
     assert!(timeline.slices.iter().all(|slice| !slice.cut && slice.begin_ns <= slice.end_ns));
     let last = |name: &str| {
-        let counter = timeline.counters.iter().find(|counter| counter.name == name);
+        let counter = timeline.counters.iter().find(|counter| counter.kind.name() == name);
         counter.and_then(|counter| counter.points.last()).map_or(0, |point| point.2)
     };
     assert_eq!(last("paged in"), outcome.summary.paged_in_bytes);
     assert_eq!(last("paged out"), outcome.summary.paged_out_bytes);
     assert!(last("paged in") > 0 && last("paged out") > 0, "the generator makes both happen");
     let limit = outcome.recording.vram_bytes;
-    assert!(timeline.counters.iter().any(|c| c.segment == Some(1) && c.points.iter().all(|p| p.2 <= limit)));
+    assert!(
+        timeline.counters.iter().any(|c| c.kind == CounterKind::Resident(1) && c.points.iter().all(|p| p.2 <= limit))
+    );
 }

@@ -9,6 +9,7 @@ use device_port::Observation;
 use events::{Cause, Event, Move};
 use openwddm::outcome::{OpTrack, Outcome, QueueLabel, Recording, StepSummary, Summary};
 use softgpu_spec::bus::SYSTEM_BASE;
+use wddm_types::{PageRun, Pages};
 
 const COMPUTE: u32 = 3;
 const PAGING: u32 = 1;
@@ -77,6 +78,7 @@ impl World {
             page_bytes: page,
         });
         self.event(Event::ProcessCreated { process: 1 });
+        self.event(Event::DeviceCreated { process: 1, device: 1 });
         for (fence, current) in [(PAGING_FENCE, 0x1040), (PROGRESS_FENCE, 0x1000)] {
             self.event(Event::FenceCreated { process: 1, fence, initial: 0, current });
         }
@@ -173,7 +175,11 @@ impl World {
 
     fn moved(&mut self, allocation: u64, how: Move, why: Cause) {
         let bytes = self.size(allocation);
-        self.event(Event::Moved { work: self.work, process: 1, allocation, segment: 1, bytes, how, why });
+        // Each storage has pages of its own, as if there were room for all: it is a picture, not a memory.
+        let index = usize::try_from(allocation - 100).expect("storages are few");
+        let first = self.sizes[..index].iter().sum::<u64>() / 4096;
+        let runs = vec![PageRun { first, count: Pages(bytes / 4096) }];
+        self.event(Event::Moved { work: self.work, process: 1, allocation, segment: 1, bytes, how, why, runs });
         let (summary, step) = (&mut self.summary, &mut self.step);
         let (sum, step_sum) = match how {
             Move::PageIn => (&mut summary.paged_in_bytes, Some(&mut step.paged_in_bytes)),

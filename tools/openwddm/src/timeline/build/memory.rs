@@ -1,0 +1,81 @@
+//! What happens to memory: moves, who holds how much, budgets, devices that stand still until their lists are back.
+
+use events::{Cause, Event, Move};
+
+use super::{Builder, CounterKind, Note, SliceKind, TrackKind};
+
+impl Builder<'_> {
+    pub(super) fn memory_moved(&mut self, event: &Event) {
+        let Event::Moved { work, process, allocation, segment, bytes, how, why, runs } = event else { return };
+        let track = self.lanes.track(TrackKind::Moves, 0, || "memory that moved".to_string());
+        let mut notes = vec![
+            Note::Number("allocation", *allocation),
+            Note::Number("bytes", *bytes),
+            Note::Text("cause", why.name().to_string()),
+            Note::Number("segment", u64::from(*segment)),
+            Note::Number("work", *work),
+            Note::Number("process", u64::from(*process)),
+        ];
+        if let Cause::Pressure { for_allocation } = why {
+            notes.push(Note::Number("victim", *allocation));
+            notes.push(Note::Number("made room for", *for_allocation));
+        }
+        self.instant(track, how.name(), notes);
+        let sum = &mut self.moved[*how as usize];
+        *sum = sum.saturating_add(*bytes);
+        let sum = *sum;
+        match how {
+            Move::PageIn => self.count(CounterKind::Sum("paged in"), sum),
+            Move::PageOut => self.count(CounterKind::Sum("paged out"), sum),
+            Move::Discard | Move::Fill => {}
+        }
+        let owner = self.owners.of_allocation(*allocation).unwrap_or(0);
+        let comes = matches!(how, Move::PageIn | Move::Fill);
+        if *how == Move::PageOut && *why == Cause::Ahead {
+            // Written back ahead: it stays where it is.
+            return;
+        }
+        for run in runs {
+            if comes {
+                self.places.came(self.now_ns, *segment, *run, *allocation, owner);
+            } else {
+                self.places.left(self.now_ns, *segment, *run);
+            }
+        }
+        let held = self.held.entry(owner).or_default();
+        *held = if comes { held.saturating_add(*bytes) } else { held.saturating_sub(*bytes) };
+        let held = *held;
+        self.count(CounterKind::Held(owner), held);
+    }
+
+    /// The budget of a process in local memory has changed.
+    pub(super) fn budget_changed(&mut self, process: u32, local: bool, bytes: u64) {
+        if local {
+            self.count(CounterKind::Budget(process), bytes);
+        }
+    }
+
+    /// A device stands still: why, as bits of the event.
+    pub(super) fn device_suspended(&mut self, device: u64, reasons: u32) {
+        if self.suspended.contains_key(&device) {
+            return;
+        }
+        let process = self.owners.of_device(device).unwrap_or(0);
+        let track = self.lanes.track(TrackKind::Suspended, device, || format!("process {process} suspended"));
+        let why: Vec<&str> = [(1, "residency"), (2, "page tables"), (4, "power")]
+            .iter()
+            .filter(|(bit, _)| reasons & bit != 0)
+            .map(|(_, name)| *name)
+            .collect();
+        let notes = vec![Note::Number("device", device), Note::Text("reasons", why.join(", "))];
+        let slice = self.open(track, SliceKind::Suspended, "suspended", notes);
+        self.suspended.insert(device, slice);
+    }
+
+    /// It runs again, or is gone.
+    pub(super) fn device_resumed(&mut self, device: u64) {
+        if let Some(slice) = self.suspended.remove(&device) {
+            self.close(slice);
+        }
+    }
+}
