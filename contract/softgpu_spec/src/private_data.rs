@@ -58,7 +58,7 @@ pub struct AllocationRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// Another length.
-    #[error("the private data have {0} bytes, not 24 (72 with details)")]
+    #[error("the private data have {0} bytes, not 24 (80 with details)")]
     Length(usize),
     /// Another magic number.
     #[error("the private data begin with {0:#010x}, which no driver of this device writes")]

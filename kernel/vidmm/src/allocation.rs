@@ -17,6 +17,7 @@ use crate::lock::Locks;
 use crate::offer::Offer;
 use crate::operation::Operation;
 use crate::rank::Standing;
+use crate::segment::Segment;
 use crate::slab::{DeviceId, SpaceId};
 use crate::unique::UniqueProtections;
 use crate::usage::SegmentGroup;
@@ -50,6 +51,10 @@ pub enum AllocationError {
     LockNeedsAperture,
     #[error("the PitchAlignedSize is smaller than the size (memory §2.1)")]
     PitchAlignedSize,
+    #[error(
+        "what may lie in a segment that aligns pitches is one piece there: it needs AccessedPhysically (memory §2.6)"
+    )]
+    PitchAlignedScattered,
     #[error("there is one physical adapter, number 0")]
     PhysicalAdapter,
     #[error("a primary, and the CPU does not reach segment {} (memory §2.7)", .0.0)]
@@ -156,6 +161,12 @@ impl<F> Allocation<F> {
         wanted.then_some(Operation::NotifyResidency { allocation: self.info.allocation, address, resident: true })
     }
 
+    /// Pages that it takes in a segment.
+    // spec: memory §2.6
+    pub fn pages_in(&self, segment: &Segment) -> u64 {
+        pages_in(&self.info, self.pages, segment)
+    }
+
     /// Bytes, rounded to pages.
     pub fn bytes(&self) -> u64 {
         Pages(self.pages).bytes()
@@ -180,6 +191,15 @@ impl<F> Allocation<F> {
         let others = self.info.supported_segments.iter();
         preferred.segments().chain(others.filter(move |id| !preferred.segments().any(|named| named == *id)))
     }
+}
+
+/// Pages that an allocation of `pages` pages takes in a segment: by its PitchAlignedSize where pitches are aligned.
+// spec: memory §1.5 bit 5, memory §2.6
+pub(crate) fn pages_in(info: &AllocationInfo, pages: u64, segment: &Segment) -> u64 {
+    if !segment.aligns_pitches() {
+        return pages;
+    }
+    info.pitch_aligned_size_bytes.div_ceil(segment.page_bytes()) * (segment.page_bytes() / PAGE_BYTES)
 }
 
 /// The part of a page list that holds `count` pages from page `first` on.

@@ -4,7 +4,7 @@
 use ddi::{AllocationFlags, KmdAllocation};
 use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
 
-use crate::allocation::Placement;
+use crate::allocation::{Allocation, Placement};
 use crate::context::first_content;
 use crate::extent::{Extent, Extents};
 use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation};
@@ -69,13 +69,14 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let allocation = &mut self.allocations[id];
         if matches!(allocation.placement, Placement::None) {
-            allocation.placement = Placement::Memory(segment, Extents::default());
+            let whole = allocation.pages_in(&self.segments[usize::from(segment.0) - 1]);
+            allocation.placement = Placement::Memory(segment, Extents::of(whole));
         }
         let Placement::Memory(present, extents) = &mut allocation.placement else {
             unreachable!("content enters one memory segment")
         };
         assert_eq!(*present, segment, "an allocation is in one segment");
-        let missing = extents.missing(allocation.pages);
+        let missing = extents.missing();
         let mut added = pair(&missing, &frames);
         if allocation.locks.count > 0 {
             // The CPU writes there, and says so to nobody.
@@ -86,10 +87,18 @@ impl<F: Copy + Eq> VidMm<F> {
         allocation.last_work = batch.serial;
         let place = &mut self.segments[usize::from(segment.0) - 1];
         let base = place.descriptor.base_address;
+        let pitched = place.aligns_pitches();
         for extent in &added {
             place.note_taken(extent);
-            for (first, count, valid) in allocation.valid.split(extent.page, extent.count) {
-                let frames = PageRun { first: extent.frame + (first - extent.page), count: Pages(count) };
+            let pieces = if pitched {
+                vec![(0, allocation.pages, whole_content(allocation, &mut batch.clear))]
+            } else {
+                allocation.valid.split(extent.page, extent.count)
+            };
+            for (first, count, valid) in pieces {
+                // spec: memory §2.6, filled by the size there; what is copied is the content, and the driver converts it
+                let taken = if pitched { extent.count } else { count };
+                let frames = PageRun { first: extent.frame + (first - extent.page), count: Pages(taken) };
                 let owner = allocation.info.allocation;
                 if valid {
                     let address = base + frames.first * PAGE_BYTES;
@@ -154,6 +163,20 @@ impl<F: Copy + Eq> VidMm<F> {
         writer.show(&mut self.spaces, &self.allocations[id], id, None, 0, pages, batch);
         self.charge(id, Some(self.system_group()));
     }
+}
+
+/// Whether an allocation has content. If it has some, its other pages hold the clear pattern from now on, so that it can be
+/// copied as one piece.
+fn whole_content<F>(allocation: &mut Allocation<F>, clear: &mut Vec<PageRun>) -> bool {
+    let pieces = allocation.valid.split(0, allocation.pages);
+    if pieces.iter().all(|(_, _, valid)| !valid) {
+        return false;
+    }
+    for (first, count, _) in pieces.into_iter().filter(|(_, _, valid)| !valid) {
+        clear.extend(allocation.backing_of(first, count));
+    }
+    allocation.valid.insert(0, allocation.pages);
+    true
 }
 
 /// Gives missing page ranges their frames.

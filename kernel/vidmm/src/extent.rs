@@ -19,9 +19,21 @@ pub(crate) struct Extent {
 pub(crate) struct Extents {
     list: Vec<Extent>,
     pages: u64,
+    /// Pages that the allocation takes in this segment, all of it there.
+    whole: u64,
 }
 
 impl Extents {
+    /// None yet, of an allocation that takes `whole` pages here.
+    pub fn of(whole: u64) -> Self {
+        Extents { whole, ..Extents::default() }
+    }
+
+    /// Whether all of it is here.
+    pub fn are_whole(&self) -> bool {
+        self.pages == self.whole
+    }
+
     /// How many pages are resident.
     pub fn pages(&self) -> u64 {
         self.pages
@@ -32,8 +44,8 @@ impl Extents {
         self.list.iter().copied()
     }
 
-    /// The page ranges `(first, count)` of an allocation of `total` pages that are not resident.
-    pub fn missing(&self, total: u64) -> Vec<(u64, u64)> {
+    /// The page ranges `(first, count)` that are not resident.
+    pub fn missing(&self) -> Vec<(u64, u64)> {
         let mut gaps = Vec::new();
         let mut next = 0;
         for extent in &self.list {
@@ -42,8 +54,8 @@ impl Extents {
             }
             next = extent.page + extent.count;
         }
-        if next < total {
-            gaps.push((next, total - next));
+        if next < self.whole {
+            gaps.push((next, self.whole - next));
         }
         gaps
     }

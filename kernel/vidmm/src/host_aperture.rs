@@ -40,8 +40,9 @@ pub struct WindowMap {
 pub(crate) fn open(segments: &[Segment]) -> BTreeMap<SegmentId, HostAperture> {
     let window = |segment: &Segment| {
         let range = segment.descriptor.cpu.host_aperture()?;
-        let has =
-            segment.descriptor.flags.contains(SegmentFlags::SUPPORTS_CPU_HOST_APERTURE) && range.size_in_pages > 0;
+        let has = !segment.aligns_pitches()
+            && segment.descriptor.flags.contains(SegmentFlags::SUPPORTS_CPU_HOST_APERTURE)
+            && range.size_in_pages > 0;
         let open = || HostAperture::new(segment.id, range.physical_address, range.size_in_pages, segment.page_bytes());
         has.then(|| (segment.id, open()))
     };

@@ -78,7 +78,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let lazy = allocation.count == 0 && allocation.doomed.is_none() && allocation.offer.is_none();
         // The CPU writes what is locked: writing it back would have to be done again.
         let lazy = lazy && allocation.locks.count == 0;
-        lazy && matches!(&allocation.placement, Placement::Memory(_, extents) if extents.iter().any(|e| e.dirty))
+        // What only the driver can read out goes as a whole, when it goes.
+        lazy && matches!(&allocation.placement, Placement::Memory(segment, extents)
+            if extents.iter().any(|e| e.dirty) && !self.segment(*segment).aligns_pitches())
     }
 
     /// Copies dirty pages of one allocation out; answers how many.

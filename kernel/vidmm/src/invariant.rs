@@ -98,9 +98,9 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         let elsewhere = if segment.is_aperture() { used.saturating_sub(held) } else { 0 };
         pool.check(&owned, elsewhere)?;
         for (id, allocation) in self.allocations.iter() {
-            let Placement::Memory(_, extents) = &allocation.placement else { continue };
-            let missing: u64 = extents.missing(allocation.pages).iter().map(|(_, count)| count).sum();
-            if extents.pages() == 0 || missing + extents.pages() != allocation.pages {
+            let Placement::Memory(place, extents) = &allocation.placement else { continue };
+            let missing: u64 = extents.missing().iter().map(|(_, count)| count).sum();
+            if extents.pages() == 0 || missing + extents.pages() != allocation.pages_in(self.segment(*place)) {
                 return Err(format!("{id:?} has {} pages there, {missing} elsewhere", extents.pages()));
             }
             if allocation.contiguous() && extents.iter().count() != 1 {

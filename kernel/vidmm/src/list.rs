@@ -6,7 +6,7 @@
 use ddi::AllocationFlags;
 use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
 
-use crate::allocation::Placement;
+use crate::allocation::{Placement, pages_in};
 use crate::aperture::ApertureFull;
 use crate::operation::Operation;
 use crate::slab::{AllocationId, DeviceId};
@@ -55,6 +55,19 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(self.whereabouts(id))
     }
 
+    /// Bytes that a buffer may name of an allocation: what it has wherever it may lie when the buffer runs.
+    // spec: memory §2.6, memory §7.3
+    pub fn reach_bytes(&self, id: AllocationId) -> u64 {
+        let allocation = &self.allocations[id];
+        Pages(self.reach_pages(&allocation.info, allocation.pages)).bytes()
+    }
+
+    /// The same of an allocation as it might be described.
+    pub(crate) fn reach_pages(&self, info: &ddi::AllocationInfo, pages: u64) -> u64 {
+        let of = |segment: SegmentId| pages_in(info, pages, self.segment(segment));
+        info.supported_segments.iter().map(of).min().unwrap_or(pages)
+    }
+
     /// Where an allocation is, whoever lists it: for buffers that named it when it was listed.
     pub fn whereabouts(&self, id: AllocationId) -> Reference {
         let allocation = &self.allocations[id];
@@ -63,7 +76,7 @@ impl<F: Copy + Eq> VidMm<F> {
             Some((segment, base + frame * PAGE_BYTES))
         };
         let place = match &allocation.placement {
-            Placement::Memory(segment, extents) if extents.pages() == allocation.pages => {
+            Placement::Memory(segment, extents) if extents.are_whole() => {
                 extents.iter().next().and_then(|extent| address(*segment, extent.frame))
             }
             Placement::System(Some((aperture, run))) => address(*aperture, run.first),

@@ -241,7 +241,10 @@ impl<F: Copy + Eq> VidMm<F> {
 
     fn medium_of(&self, segment: SegmentId) -> Medium {
         let flags = self.segment(segment).descriptor.flags;
-        if flags.contains(SegmentFlags::CPU_VISIBLE) {
+        // spec: memory §2.6, the address shows one layout for as long as it is valid: that of the backing store
+        if self.segment(segment).aligns_pitches() {
+            Medium::OutOfReach
+        } else if flags.contains(SegmentFlags::CPU_VISIBLE) {
             Medium::Bar
         } else if self.host_apertures.contains_key(&segment) {
             Medium::Windowed
@@ -267,11 +270,12 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut aperture = None;
         if listed && allocation.contiguous() {
             let alignment = (allocation.info.alignment_bytes / PAGE_BYTES).max(1);
-            let fits = allocation.pages <= self.commit_left_pages();
-            let mut apertures = allocation.candidates().filter(|id| fits && self.segment(*id).is_aperture());
-            let found = apertures.find_map(|id| {
-                let run = self.segment(id).pool.clone().take_contiguous(allocation.pages, alignment, false)?;
-                Some((id, run))
+            let left = self.commit_left_pages();
+            let mut apertures = allocation.candidates().map(|id| self.segment(id)).filter(|s| s.is_aperture());
+            let found = apertures.find_map(|place| {
+                let pages = allocation.pages_in(place);
+                let run = (pages <= left).then(|| place.pool.clone().take_contiguous(pages, alignment, false))??;
+                Some((place.id, run))
             });
             aperture = Some(found.ok_or(LockError::CantLock)?);
         }

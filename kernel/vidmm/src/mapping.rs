@@ -67,6 +67,10 @@ pub enum MapError {
     NotReserved,
     #[error("the allocation has another, unique driver protection there (memory §4.11)")]
     UniqueProtection,
+    #[error(
+        "what may lie with its pitches aligned is reached by physical address: two layouts have no one offset (memory §2.6)"
+    )]
+    PitchAligned,
     #[error("the kernel's own pages are mapped there")]
     Kernels,
     #[error("mapping an allocation into the paging process's space is not built")]
@@ -304,6 +308,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let allocation = &self.allocations[id];
         // spec: memory §10.4 item 28, nothing outside can be put in an entry
         let end = first.checked_add(count).filter(|&end| end <= allocation.pages).ok_or(MapError::BeyondAllocation)?;
+        if self.may_align_pitches(&allocation.info) {
+            return Err(MapError::PitchAligned);
+        }
         // spec: memory §4.11
         let others = || {
             allocation.mappings.iter().any(|&(space, start)| {
@@ -317,6 +324,12 @@ impl<F: Copy + Eq> VidMm<F> {
             return Err(MapError::UniqueProtection);
         }
         Ok(())
+    }
+
+    /// Whether an allocation may lie somewhere in a layout that only its driver knows.
+    // spec: memory §2.6
+    pub(crate) fn may_align_pitches(&self, info: &ddi::AllocationInfo) -> bool {
+        info.supported_segments.iter().any(|id| self.segment(id).aligns_pitches())
     }
 
     /// The first page, and whether the addresses were free.

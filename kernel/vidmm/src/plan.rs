@@ -271,13 +271,13 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
             let allocation = &mm.allocations[*id];
             let first = allocation.candidates().next();
             let counts = first == Some(segment) && !self.is_settled(*id);
-            if counts { allocation.pages - here(*id) } else { 0 }
+            if counts { allocation.pages_in(mm.segment(segment)) - here(*id) } else { 0 }
         };
-        let own = failing.pages - here(self.list[position]);
+        let own = failing.pages_in(mm.segment(segment)) - here(self.list[position]);
         let behind: u64 = self.list[position + 1..].iter().map(missing).sum();
         // Contiguous content can fail though pages enough are free: then its own size is a step forward.
         let shortage = (own + behind).checked_sub(state.pages(segment)).filter(|&pages| pages > 0).unwrap_or(own);
-        let request: u64 = self.list.iter().map(|id| mm.allocations[*id].pages).sum();
+        let request: u64 = self.list.iter().map(|id| mm.allocations[*id].pages_in(mm.segment(segment))).sum();
         let never = request > mm.segment(segment).pool.capacity_pages();
         Pages(if never { request } else { shortage }).bytes()
     }

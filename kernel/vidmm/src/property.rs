@@ -120,6 +120,14 @@ impl<F: Copy + Eq> VidMm<F> {
         let existing = allocation.foreign.then(|| allocation.backing.clone());
         let origin = Origin { primary: allocation.primary, existing };
         let (info, pages) = allocation::check(info, &origin, self.model, &self.segments)?;
+        if self.may_align_pitches(&info) && !allocation.mappings.is_empty() {
+            return Err(PropertyError::NotBuilt("a segment that aligns pitches for what has GPU virtual addresses"));
+        }
+        if self.reach_pages(&info, pages) < self.reach_pages(&allocation.info, pages) {
+            return Err(PropertyError::NotBuilt(
+                "fewer bytes than queued buffers may name, for want of aligned pitches",
+            ));
+        }
         if pages != allocation.pages {
             return Err(PropertyError::NotBuilt("another size for the pages of other segments"));
         }

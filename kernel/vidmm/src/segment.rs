@@ -18,7 +18,7 @@ use ddi::{CpuHostAperture, PageTableLevelDesc, SegmentFlags};
 use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
 
 pub use bank::BankTable;
-pub(crate) use check::check_segments;
+pub(crate) use check::{check_pitches, check_segments};
 pub use description::{MemoryLayout, SegmentDescription};
 pub use error::SegmentError;
 pub(crate) use levels::check_levels;
@@ -53,6 +53,12 @@ impl Segment {
     /// Whether it only redirects to system pages.
     pub fn is_aperture(&self) -> bool {
         self.descriptor.is_aperture()
+    }
+
+    /// Whether allocations lie in it with their pitches aligned: by PitchAlignedSize, in a layout that only the driver knows.
+    // spec: memory §1.5, bit 5; memory §2.6
+    pub fn aligns_pitches(&self) -> bool {
+        self.descriptor.flags.contains(SegmentFlags::PITCH_ALIGNMENT)
     }
 
     /// Bytes of its page: 4 KB or 64 KB (memory §1.5 bit 11).

@@ -15,6 +15,7 @@ mod model;
 mod offering;
 mod order;
 mod packing;
+mod pitch;
 mod pressure;
 mod protection;
 mod reservations;

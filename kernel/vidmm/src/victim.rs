@@ -84,13 +84,16 @@ impl<F: Copy + Eq> VidMm<F> {
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
         batch.leaving.extend(goes);
         let mut ranges: Vec<(u64, u64)> = Vec::new();
+        let pitched = self.segments[index].aligns_pitches();
         for extent in taken {
+            // spec: memory §2.6, the driver writes the backing store in its own layout, all of it
+            let content = if pitched { Extent { page: 0, count: allocation.pages, ..extent } } else { extent };
             // Nobody will read what is destroyed.
             let copied = (extent.dirty || listed) && !gone && !lost;
             let address = self.segments[index].descriptor.base_address + extent.frame * PAGE_BYTES;
             if copied {
-                copy_out(&mut self.segments, allocation, &extent, (segment, address), dummy_page, through, batch);
-                allocation.valid.insert(extent.page, extent.count);
+                copy_out(&mut self.segments, allocation, &content, (segment, address), dummy_page, through, batch);
+                allocation.valid.insert(content.page, content.count);
             } else if !gone && !self.policy.paging_by_gpu_va {
                 // spec: memory §3.3, operation 2
                 let allocation = allocation.info.allocation;

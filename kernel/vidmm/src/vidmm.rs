@@ -119,6 +119,7 @@ impl<F: Copy + Eq> VidMm<F> {
     ) -> Result<Self, SegmentError> {
         let layout: MemoryLayout = layout.into();
         segment::check_segments(&layout)?;
+        segment::check_pitches(&policy, &layout)?;
         segment::check_mmu_caps(mmu.flags)?;
         segment::check_levels(&policy, &layout.segments, &mmu, levels)?;
         let mut system = FramePool::new(policy.system_pages);
@@ -359,7 +360,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let allocation = &self.allocations[allocation];
         match &allocation.placement {
             Placement::None => false,
-            Placement::Memory(_, extents) => extents.pages() == allocation.pages,
+            Placement::Memory(_, extents) => extents.are_whole(),
             Placement::System(_) => true,
         }
     }

@@ -25,6 +25,42 @@ pub(crate) struct Allocation {
     pub(crate) supported: SegmentSet,
     /// Its content lies in tiles.
     pub(crate) tiles: Option<Tiles>,
+    /// How its rows lie where pitches are aligned.
+    pub(crate) rows: Option<Rows>,
+}
+
+/// Rows of content, and how far apart they are in a segment that aligns pitches. In system memory there is nothing between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rows {
+    /// Bytes of a row.
+    pub(crate) row_bytes: u64,
+    /// From one row to the next.
+    pub(crate) pitch_bytes: u64,
+    /// Bytes of all, with what is between.
+    pub(crate) room_bytes: u64,
+}
+
+impl Rows {
+    /// The rows that private data tell of.
+    // spec: memory §2.6
+    fn of(details: &Details, size_bytes: u64, page_bytes: u64) -> Result<Rows, DriverStatus> {
+        let (row_bytes, room_bytes) = (u64::from(details.row_bytes), details.pitch_aligned_size_bytes);
+        let whole = row_bytes > 0 && row_bytes.is_multiple_of(8) && size_bytes.is_multiple_of(row_bytes);
+        if !whole || !size_bytes.is_multiple_of(page_bytes) || size_bytes == 0 {
+            return Err(DriverStatus::InvalidParameter("private data: content is whole rows, and whole pages"));
+        }
+        if details.tile_pitch != 0 {
+            return Err(DriverStatus::InvalidParameter("private data: tiles, and rows with aligned pitches"));
+        }
+        let rows = size_bytes / row_bytes;
+        let pitch_bytes = room_bytes / rows;
+        if !room_bytes.is_multiple_of(rows) || !pitch_bytes.is_multiple_of(8) || pitch_bytes < row_bytes {
+            return Err(DriverStatus::InvalidParameter(
+                "private data: the aligned size is that of as many, longer rows",
+            ));
+        }
+        Ok(Rows { row_bytes, pitch_bytes, room_bytes })
+    }
 }
 
 /// An allocation as a device has it open.
@@ -85,11 +121,19 @@ impl SoftGpuKmd {
         let mut info = detailed(info, details)?;
         let pitch = details.map_or(0, |details| details.tile_pitch);
         let tiles = Tiles::asked(pitch, self.config.driver_model, &info)?;
+        let pitched = geometry.pitched().filter(|id| info.supported_segments.contains(*id));
+        let rows = match (pitched, details) {
+            (Some(_), Some(details)) if info.pitch_aligned_size_bytes > 0 => {
+                Some(Rows::of(&details, info.size_bytes, self.config.segment_page_bytes)?)
+            }
+            _ => None,
+        };
         let kept = Allocation {
             alignment_bytes: info.alignment_bytes,
             size_bytes: info.size_bytes,
             supported: info.supported_segments,
             tiles,
+            rows,
         };
         info.allocation = KmdAllocation(self.allocations.insert(kept));
         Ok(info)
@@ -134,6 +178,12 @@ impl SoftGpuKmd {
         let changes_set = update.mask.contains(UpdateAllocationPropertyMask::SUPPORTED_SEGMENT_SET);
         if changes_set && update.supported_segments.0 & !local.with(system).0 != 0 {
             return Err(DriverStatus::InvalidParameter("a segment that this device does not have"));
+        }
+        // How far its buffers may reach was said when it was created.
+        if changes_set
+            && (known.rows.is_some() || geometry.pitched().is_some_and(|id| update.supported_segments.contains(id)))
+        {
+            return Err(DriverStatus::InvalidParameter("a segment that aligns pitches is named at creation or never"));
         }
         // Its alignment was chosen when it was created.
         let page_bytes = self.config.segment_page_bytes;
@@ -207,7 +257,10 @@ fn placement(geometry: &Geometry, kind: Kind) -> (SegmentPreference, SegmentSet)
         (SegmentPreference::of(ids), ids.iter().fold(SegmentSet::NONE, |set, id| set.with(SegmentSet::only(*id))))
     };
     let mut order: Vec<SegmentId> = match kind {
-        Kind::Local | Kind::LocalThenSystem => geometry.memory_segments().iter().collect(),
+        // spec: memory §2.6: without rows, nothing lies where pitches are aligned
+        Kind::Local | Kind::LocalThenSystem => {
+            geometry.memory_segments().iter().filter(|id| Some(*id) != geometry.pitched()).collect()
+        }
         Kind::System => Vec::new(),
     };
     if order.is_empty() || kind == Kind::LocalThenSystem {

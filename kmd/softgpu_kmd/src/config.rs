@@ -50,6 +50,8 @@ pub struct KmdConfig {
     pub banks: u8,
     /// Power flags of the memory segments (memory §1.10); other flags are not looked at.
     pub preserved: SegmentFlags,
+    /// The second memory segment aligns pitches (`PitchAlignment`, memory §2.6): rows of what lies there are further apart.
+    pub pitch_aligned: bool,
     /// Content is paged by GPU virtual address (memory §3.3).
     pub paging_by_gpu_va: bool,
     /// `LargePageSupported`: 2 MB of consecutive memory have one page-table entry (memory §4.5).
@@ -82,6 +84,7 @@ impl KmdConfig {
         driver_model: DriverModel::Wddm2,
         banks: 0,
         preserved: SegmentFlags::empty(),
+        pitch_aligned: false,
         paging_by_gpu_va: false,
         large_pages: true,
         map_aperture2: false,
@@ -129,6 +132,10 @@ impl KmdConfig {
             ),
             (self.banks == 0 || self.driver_model == DriverModel::Wddm1, "only the first generation has banks"),
             (self.banks <= 127, "a segment has 127 banks at most"),
+            (
+                !self.pitch_aligned || matches!(self.layout, Layout::TwoMemories { .. }),
+                "the second memory segment aligns pitches, and there has to be one",
+            ),
             (self.max_in_flight > 0, "a ring has an end: the buffers in flight are limited"),
             // One more than the limit, because the engine moves its read pointer after it has signalled.
             (

@@ -30,6 +30,7 @@ use softgpu_spec::Command;
 use softgpu_spec::bus::PAGE_BYTES;
 use wddm_types::PhysicalAddress;
 
+use crate::allocation::Rows;
 use crate::driver::SoftGpuKmd;
 use crate::gpu_va;
 use crate::paging::pages::{Cursor, End};
@@ -48,7 +49,10 @@ impl SoftGpuKmd {
         build.written = 0;
         let mut pieces = match self.tiled_copy(&geometry, &build.operation, build.multipass_offset)? {
             Some(copy) => Pieces::Tiled(copy),
-            None => Pieces::new(&geometry, &tiled::plain(build.operation), build.multipass_offset)?,
+            None => {
+                let operation = tiled::plain(build.operation);
+                Pieces::new(&geometry, self.rows_of(&operation), &operation, build.multipass_offset)?
+            }
         };
         let (mut words, mut inline) = (Vec::new(), Vec::new());
         while let Some(command) = pieces.next(&mut inline)? {
@@ -67,6 +71,15 @@ impl SoftGpuKmd {
             build.multipass_offset = pieces.done();
         }
         Ok(())
+    }
+
+    /// How the rows of what a transfer moves lie where pitches are aligned.
+    // spec: memory §2.6
+    fn rows_of(&self, operation: &PagingOp<'_>) -> Option<Rows> {
+        match operation {
+            PagingOp::Transfer { allocation: Some(allocation), .. } => self.allocations.get(allocation.0)?.rows,
+            _ => None,
+        }
     }
 }
 
@@ -96,11 +109,16 @@ const STORE_WORDS_MAX: usize = 64;
 
 impl<'a> Pieces<'a> {
     /// The pieces of an operation from `multipass` on.
-    fn new(geometry: &Geometry, operation: &PagingOp<'a>, multipass: u64) -> Result<Pieces<'a>, PagingStatus> {
+    fn new(
+        geometry: &Geometry,
+        rows: Option<Rows>,
+        operation: &PagingOp<'a>,
+        multipass: u64,
+    ) -> Result<Pieces<'a>, PagingStatus> {
         match *operation {
             PagingOp::Transfer { transfer_offset, size_bytes, source, destination, mdl_offset, .. } => {
                 whole_words(size_bytes)?;
-                let end = |end| End::new(geometry, end, transfer_offset, mdl_offset, size_bytes);
+                let end = |end| End::new(geometry, end, rows, (transfer_offset, mdl_offset), size_bytes);
                 // spec: memory §3.5: after a reset the size is 0, there is nothing to copy
                 let (mut source, mut target) =
                     if size_bytes == 0 { (End::Bus(0), End::Bus(0)) } else { (end(source)?, end(destination)?) };

@@ -43,6 +43,8 @@ pub(crate) struct Geometry {
     system: SegmentId,
     /// How the device cuts virtual addresses.
     pub(crate) shape: Shape,
+    /// The memory segment that aligns pitches.
+    pitched: Option<SegmentId>,
 }
 
 impl Geometry {
@@ -67,7 +69,15 @@ impl Geometry {
         }
         let shape = Shape::from_register(port.read_register(register::MMU_LEVELS))
             .ok_or(DriverStatus::NotSupported("the device cuts addresses in no way that its data sheet knows"))?;
-        divide(config.layout, config.segment_page_bytes, table, aperture_bytes, shape)
+        let geometry = divide(config.layout, config.segment_page_bytes, table, aperture_bytes, shape)?;
+        let pitched = geometry.memory[1].filter(|_| config.pitch_aligned).map(|range| range.id);
+        Ok(Geometry { pitched, ..geometry })
+    }
+
+    /// The memory segment in which rows are further apart than in system memory.
+    // spec: memory §2.6
+    pub(crate) fn pitched(&self) -> Option<SegmentId> {
+        self.pitched
     }
 
     /// The aperture as a segment.
@@ -167,7 +177,16 @@ fn divide(layout: Layout, page: u64, end: u64, aperture_bytes: u64, shape: Shape
             ([range(1, bus::LOCAL_BASE, first), second], aperture(2), 2)
         }
     };
-    Ok(Geometry { local_bytes: end, table: end, aperture_bytes, memory, aperture, system: SegmentId(system), shape })
+    Ok(Geometry {
+        local_bytes: end,
+        table: end,
+        aperture_bytes,
+        memory,
+        aperture,
+        system: SegmentId(system),
+        shape,
+        pitched: None,
+    })
 }
 
 /// The number of local memory in the usual layout.

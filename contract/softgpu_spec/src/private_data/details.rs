@@ -4,7 +4,7 @@
 /// The version of private data with details.
 pub const VERSION_DETAILED: u16 = 2;
 /// Bytes of the details.
-pub const BYTES: usize = 48;
+pub const BYTES: usize = 56;
 
 /// Details of a request; 0 leaves each of them to the driver. Names and bits are those of the kernel's own description.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Details {
     pub pitch_aligned_size_bytes: u64,
     /// Alignment, if larger than the driver's own.
     pub alignment_bytes: u64,
+    /// Bytes of a row of content where pitches are aligned: as many, longer rows share the PitchAlignedSize there.
+    pub row_bytes: u32,
 }
 
 impl Details {
@@ -50,6 +52,7 @@ impl Details {
         }
         bytes[32..40].copy_from_slice(&self.pitch_aligned_size_bytes.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.alignment_bytes.to_le_bytes());
+        bytes[48..52].copy_from_slice(&self.row_bytes.to_le_bytes());
         bytes
     }
 
@@ -68,6 +71,7 @@ impl Details {
             tile_pitch: four(28),
             pitch_aligned_size_bytes: eight(32),
             alignment_bytes: eight(40),
+            row_bytes: four(48),
         }
     }
 }

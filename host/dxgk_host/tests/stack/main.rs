@@ -14,6 +14,7 @@ mod levels;
 mod packet_turns;
 mod packets;
 mod paging;
+mod pitch;
 mod power;
 mod renaming;
 mod residency;

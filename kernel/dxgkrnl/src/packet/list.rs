@@ -79,7 +79,7 @@ impl Adapter {
                 return Err(invalid("split offsets fall along the list"));
             }
             split = place.split_offset;
-            let bytes = entry.allocation.map(|number| self.vidmm.allocation_bytes(self.allocations[number].vidmm));
+            let bytes = entry.allocation.map(|number| self.vidmm.reach_bytes(self.allocations[number].vidmm));
             if bytes.is_some_and(|bytes| u64::from(place.allocation_offset) >= bytes) {
                 return Err(invalid("a patch location beyond its allocation"));
             }

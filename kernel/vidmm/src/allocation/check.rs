@@ -132,14 +132,17 @@ fn supported(info: &AllocationInfo, model: DriverModel, segments: &[Segment]) ->
     let mut usable = SegmentSet::NONE;
     for id in named.iter() {
         let segment = find(id, segments)?;
-        let pitched = segment.descriptor.flags.contains(SegmentFlags::PITCH_ALIGNMENT);
         // spec: memory §2.6: no PitchAlignedSize, not supported there
-        if !pitched || info.pitch_aligned_size_bytes != 0 {
+        if !segment.aligns_pitches() || info.pitch_aligned_size_bytes != 0 {
             usable = usable.with(SegmentSet::only(id));
         }
     }
     if info.pitch_aligned_size_bytes != 0 && info.pitch_aligned_size_bytes < info.size_bytes {
         return Err(AllocationError::PitchAlignedSize);
+    }
+    let pitched = |id: SegmentId| find(id, segments).is_ok_and(Segment::aligns_pitches);
+    if usable.iter().any(pitched) && !info.flags.contains(AllocationFlags::ACCESSED_PHYSICALLY) {
+        return Err(AllocationError::PitchAlignedScattered);
     }
     if usable.is_empty() { Err(AllocationError::NoSegment) } else { Ok(usable) }
 }
@@ -157,7 +160,7 @@ fn check_sets(info: &AllocationInfo, segments: &[Segment]) -> Result<(), Allocat
     }
     for id in info.eviction_segments.iter() {
         let segment = find(id, segments)?;
-        if !segment.is_aperture() || segment.descriptor.flags.contains(SegmentFlags::PITCH_ALIGNMENT) {
+        if !segment.is_aperture() || segment.aligns_pitches() {
             return Err(AllocationError::EvictionNotAperture(id));
         }
     }
@@ -179,8 +182,11 @@ fn check_cpu(info: &AllocationInfo, primary: bool, segments: &[Segment]) -> Resu
         return Err(AllocationError::PrimaryNotVisible(segment.id));
     }
     // spec: memory §6.3, requirements
-    let not_linear =
-        |segment: &Segment| !segment.is_aperture() && !segment.descriptor.flags.contains(SegmentFlags::CPU_VISIBLE);
+    // An aligned pitch is no layout for a program: the CPU sees such content in system memory only.
+    let not_linear = |segment: &Segment| {
+        let linear = segment.descriptor.flags.contains(SegmentFlags::CPU_VISIBLE) && !segment.aligns_pitches();
+        !segment.is_aperture() && !linear
+    };
     let visible = info.flags.contains(AllocationFlags::CPU_VISIBLE);
     if visible && of(info.supported_segments).any(not_linear) && !of(info.supported_segments).any(Segment::is_aperture)
     {
@@ -199,7 +205,13 @@ fn pages(info: &AllocationInfo, segments: &[Segment]) -> Result<u64, AllocationE
     let bytes = info.size_bytes.checked_next_multiple_of(page_bytes).ok_or(AllocationError::TooLarge)?;
     let physically = info.flags.contains(AllocationFlags::ACCESSED_PHYSICALLY);
     // Content that is not accessed physically needs no room in the aperture itself.
-    let fits = |segment: &Segment| segment.is_aperture() && !physically || bytes <= segment.capacity_bytes();
+    let there = |segment: &Segment| {
+        let pitched = info.pitch_aligned_size_bytes.checked_next_multiple_of(segment.page_bytes());
+        if segment.aligns_pitches() { pitched } else { Some(bytes) }
+    };
+    let fits = |segment: &Segment| {
+        segment.is_aperture() && !physically || there(segment).is_some_and(|bytes| bytes <= segment.capacity_bytes())
+    };
     if !supported().any(fits) {
         return Err(AllocationError::TooLarge);
     }

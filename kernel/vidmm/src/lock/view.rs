@@ -45,7 +45,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub(super) fn make_whole(&mut self, id: AllocationId) -> Vec<PageRun> {
         let allocation = &mut self.allocations[id];
         let in_system = match &allocation.placement {
-            Placement::Memory(_, extents) => extents.missing(allocation.pages),
+            Placement::Memory(_, extents) => extents.missing(),
             Placement::None | Placement::System(_) => vec![(0, allocation.pages)],
         };
         let mut clear = Vec::new();

@@ -220,12 +220,13 @@ impl<F: Copy + Eq> Planner<'_, F> {
         }
         let place = if allocation.contiguous() {
             // spec: memory §1.12, the limit over all apertures beside that of each
-            if aperture && allocation.pages > state.commit_left {
+            let pages = allocation.pages_in(self.mm.segment(candidate));
+            if aperture && pages > state.commit_left {
                 return Err(NoPlace::Room);
             }
             let run = self.contiguous_or_suspend(state, id, candidate).ok_or(NoPlace::Room)?;
             if aperture {
-                state.commit_left -= allocation.pages;
+                state.commit_left -= pages;
             }
             if aperture { Place::System(Some((candidate, run))) } else { Place::Memory(candidate, Some(run)) }
         } else if aperture {
@@ -271,7 +272,8 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let allocation = &self.mm.allocations[id];
         let segment = self.mm.segment(candidate);
         let room = &mut state.rooms[index(candidate)];
-        if allocation.pages > room.pages {
+        let pages = allocation.pages_in(segment);
+        if pages > room.pages {
             return None;
         }
         let wish = Wish::of(&allocation.info, segment);
@@ -290,7 +292,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let spared = |victim: &AllocationId| !self.wanted.contains(victim) && !room.given.contains(victim);
         let mut victims = victims.into_iter().map(|(_, id)| id).filter(spared);
         loop {
-            if let Some(run) = wish.take_contiguous(&mut trial, allocation.pages) {
+            if let Some(run) = wish.take_contiguous(&mut trial, pages) {
                 // Who lies elsewhere was asked in vain: it loses nothing.
                 let meets = |frames: &PageRun| frames.first < run.end() && run.first < frames.end();
                 let asked = given.len();
@@ -301,8 +303,8 @@ impl<F: Copy + Eq> Planner<'_, F> {
                     needed.for_each(|frames| trial.give(frames));
                     trial.take_exact(run);
                 }
-                room.pages -= allocation.pages;
-                room.used += allocation.pages;
+                room.pages -= pages;
+                room.used += pages;
                 room.trial = Some(trial);
                 room.given.extend(&given);
                 state.plan.whole_victims.extend(given.into_iter().map(|victim| (victim, id)));

@@ -7,6 +7,7 @@ use wddm_types::SegmentId;
 use super::description::{MemoryLayout, SegmentDescription};
 use super::error::SegmentError;
 use super::{bank, id_of};
+use crate::policy::Policy;
 
 /// All rules of all segments.
 pub(crate) fn check_segments(layout: &MemoryLayout) -> Result<(), SegmentError> {
@@ -34,6 +35,16 @@ pub(crate) fn check_segments(layout: &MemoryLayout) -> Result<(), SegmentError> 
     Ok(())
 }
 
+/// A transfer by address shows the driver windows of both ends, page by page: there is no place for two layouts.
+// spec: memory §2.6, memory §3.4 operation 8
+pub(crate) fn check_pitches(policy: &Policy, layout: &MemoryLayout) -> Result<(), SegmentError> {
+    let pitched = layout.segments.iter().position(|segment| segment.flags.contains(F::PITCH_ALIGNMENT));
+    match pitched {
+        Some(index) if policy.paging_by_gpu_va => Err(SegmentError::PitchAlignment(id_of(index))),
+        _ => Ok(()),
+    }
+}
+
 /// Which rule an AGP segment breaks. There is always one: this kernel drives no GART, so it never offers a window.
 // spec: memory §1.9, memory §1.13
 fn check_agp(id: SegmentId, segment: &SegmentDescription, layout: &MemoryLayout, before: &mut bool) -> SegmentError {
@@ -58,9 +69,6 @@ fn check_one(id: SegmentId, segment: &SegmentDescription) -> Result<(), SegmentE
     }
     check_power(id, segment)?;
     bank::check(id, segment)?;
-    if flags.contains(F::PITCH_ALIGNMENT) {
-        return Err(SegmentError::PitchAlignment(id));
-    }
     if !aperture {
         check_cpu(id, segment)?;
     }

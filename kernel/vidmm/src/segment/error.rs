@@ -54,7 +54,7 @@ pub enum SegmentError {
     InvalidRange(SegmentId),
     #[error("segment {}: the protected region is aligned as the driver says and lies in the segment (memory §1.4)", .0.0)]
     ProtectedRange(SegmentId),
-    #[error("segment {}: segments with PitchAlignment are not built", .0.0)]
+    #[error("segment {}: paging by GPU virtual address converts no layout, so no segment may align pitches", .0.0)]
     PitchAlignment(SegmentId),
     #[error("{0} page-table levels; 2 to 6 are allowed and each has one description (memory §4.2)")]
     LevelCount(u32),

@@ -56,7 +56,14 @@ fn descriptors_that_break_a_rule_fail_adapter_start() {
         ),
         ("hibernate alone", |d, _, _, _| d[0].flags |= F::PRESERVED_DURING_HIBERNATE, SegmentError::PowerFlags(VRAM)),
         ("banks", |d, _, _, _| d[0].flags |= F::USE_BANKING, SegmentError::Banking(VRAM)),
-        ("pitch", |d, _, _, _| d[0].flags |= F::PITCH_ALIGNMENT, SegmentError::PitchAlignment(VRAM)),
+        (
+            "pitch, paging by address",
+            |d, _, _, p| {
+                d[0].flags |= F::PITCH_ALIGNMENT;
+                p.paging_by_gpu_va = true;
+            },
+            SegmentError::PitchAlignment(VRAM),
+        ),
         ("too many", |d, _, _, _| d.extend([SegmentDescriptor4::default(); 30]), SegmentError::TooMany),
     ];
     for (name, change, error) in rows {

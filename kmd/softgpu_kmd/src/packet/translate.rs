@@ -8,6 +8,8 @@ use ddi::{
 };
 use softgpu_spec::{Command, DecodeError, bus};
 
+use wddm_types::SegmentSet;
+
 use crate::driver::SoftGpuKmd;
 
 /// Private data of a DMA buffer: how many words it has.
@@ -109,10 +111,15 @@ impl SoftGpuKmd {
         Ok(())
     }
 
-    /// Bytes that an allocation surely has.
+    /// Bytes that an allocation surely has, wherever it may lie when the buffer runs.
     fn size_of(&self, open: ddi::KmdOpenAllocation) -> Option<u64> {
-        let allocation = self.opened.get(open.0)?.allocation;
-        self.allocations.get(allocation.0).map(|known| known.size_bytes.next_multiple_of(bus::PAGE_BYTES))
+        let known = self.allocations.get(self.opened.get(open.0)?.allocation.0)?;
+        let pitched = self.geometry?.pitched().filter(|id| known.supported == SegmentSet::only(*id));
+        let bytes = match (pitched, known.rows) {
+            (Some(_), Some(rows)) => rows.room_bytes,
+            _ => known.size_bytes,
+        };
+        Some(bytes.next_multiple_of(bus::PAGE_BYTES))
     }
 }
 

@@ -5,6 +5,7 @@ use softgpu_spec::bus::{PAGE_BYTES, SYSTEM_BASE};
 use wddm_types::PageRun;
 
 use super::OUTSIDE;
+use crate::allocation::Rows;
 use crate::segments::Geometry;
 
 const SHORT: PagingStatus = PagingStatus::Fatal("the page list has fewer pages than the operation");
@@ -13,6 +14,8 @@ const SHORT: PagingStatus = PagingStatus::Fatal("the page list has fewer pages t
 pub(super) enum End<'a> {
     /// Contiguous: the bus address.
     Bus(u64),
+    /// Rows with room between them: the bus address of the first, and bytes of content passed.
+    Rows(u64, Rows, u64),
     /// System pages.
     Pages(Cursor<'a>),
 }
@@ -33,11 +36,17 @@ impl<'a> End<'a> {
     pub fn new(
         geometry: &Geometry,
         end: TransferEnd<'a>,
-        transfer_offset: u64,
-        mdl_offset: u64,
+        rows: Option<Rows>,
+        (transfer_offset, mdl_offset): (u64, u64),
         bytes: u64,
     ) -> Result<End<'a>, PagingStatus> {
         match end {
+            // spec: memory §2.6: offsets count content, which lies in rows here
+            TransferEnd::Segment { segment, address } if Some(segment) == geometry.pitched() => {
+                let rows = rows.ok_or(PagingStatus::Fatal("content without rows where pitches are aligned"))?;
+                let bus = geometry.bus_of_range(segment, address, rows.room_bytes).ok_or(OUTSIDE)?;
+                Ok(End::Rows(bus, rows, transfer_offset))
+            }
             TransferEnd::Segment { segment, address } => {
                 let address = address.checked_add(transfer_offset).ok_or(OUTSIDE)?;
                 geometry.bus_of_range(segment, address, bytes).map(End::Bus).ok_or(OUTSIDE)
@@ -50,6 +59,12 @@ impl<'a> End<'a> {
     pub fn here(&self) -> Result<(u64, u64), PagingStatus> {
         match self {
             End::Bus(bus) => Ok((*bus, u64::MAX)),
+            End::Rows(bus, rows, passed) => {
+                let (row, into) = (passed / rows.row_bytes, passed % rows.row_bytes);
+                // Behind the last row nothing is left to be copied.
+                let inside = row * rows.pitch_bytes < rows.room_bytes;
+                inside.then_some((bus + row * rows.pitch_bytes + into, rows.row_bytes - into)).ok_or(OUTSIDE)
+            }
             End::Pages(cursor) => cursor.here().map(|(address, room)| (SYSTEM_BASE + address, room)),
         }
     }
@@ -59,6 +74,10 @@ impl<'a> End<'a> {
         match self {
             End::Bus(bus) => {
                 *bus += bytes;
+                Ok(())
+            }
+            End::Rows(_, _, passed) => {
+                *passed = passed.checked_add(bytes).ok_or(OUTSIDE)?;
                 Ok(())
             }
             End::Pages(cursor) => cursor.advance(bytes),

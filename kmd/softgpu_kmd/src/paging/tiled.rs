@@ -92,7 +92,7 @@ impl SoftGpuKmd {
         let end =
             transfer_offset.checked_add(size_bytes).and_then(|end| end.checked_next_multiple_of(tiling.band_bytes()));
         let surface_bus = geometry.bus_of_range(surface.0, surface.1, end.ok_or(OUTSIDE)?).ok_or(OUTSIDE)?;
-        let mut linear = End::new(geometry, linear, transfer_offset, mdl_offset, size_bytes)?;
+        let mut linear = End::new(geometry, linear, None, (transfer_offset, mdl_offset), size_bytes)?;
         let left = size_bytes.checked_sub(multipass).ok_or(Fatal("the kernel changed a MultipassOffset"))?;
         linear.advance(multipass)?;
         let at = transfer_offset + multipass;

@@ -104,6 +104,7 @@ impl SoftGpuKmd {
         let window = self.config.cpu_window_pages;
         let mut flags = SegmentFlags::APPLICATION_TARGET | SegmentFlags::LOCAL_BUDGET_GROUP;
         flags |= self.config.preserved & power_flags();
+        flags.set(SegmentFlags::PITCH_ALIGNMENT, self.geometry.and_then(|known| known.pitched()) == Some(range.id));
         flags.set(SegmentFlags::CPU_VISIBLE, self.config.cpu_visible);
         flags.set(SegmentFlags::SUPPORTS_CPU_HOST_APERTURE, window > 0);
         flags.set(SegmentFlags::USE_64KB_PAGES, self.config.segment_page_bytes == 65536);
