@@ -10,7 +10,7 @@
 //! | fences | every fence has its waits; paging queues and hardware queues have theirs |
 //! | memory | whatever VidMm checks |
 
-use vidmm::BrokenInvariant;
+use vidmm::{BrokenInvariant, StateDigest};
 use wddm_types::{PageRun, ProcessId};
 
 use crate::adapter::Adapter;
@@ -69,16 +69,14 @@ impl Machine {
 
     /// A digest of everything that a refused call must leave as it was: handles, objects, memory. Clocks, counters and
     /// what the hardware has got to by itself are not in it, so compare when nothing is under way.
-    pub fn state_digest(&self) -> u64 {
-        let mut digest = vidmm::Digest::new();
+    pub fn state_digest(&self) -> StateDigest {
+        let mut digest = StateDigest::default();
         for (id, process) in &self.processes {
-            digest.add(&(id, process.terms));
-            process.handles.iter().for_each(|named| digest.add(&named));
+            let handles: Vec<_> = process.handles.iter().collect();
+            digest.add("handles of process", &id.0, &(process.terms, handles));
         }
-        for adapter in &self.adapters {
-            adapter.add_to(&mut digest);
-        }
-        digest.value()
+        self.adapters.iter().for_each(|adapter| adapter.add_to(&mut digest));
+        digest
     }
 }
 
@@ -219,25 +217,26 @@ impl Adapter {
         ensure(gone.is_none(), "fences", || format!("a queue without its fence {gone:?}"))
     }
 
-    fn add_to(&self, digest: &mut vidmm::Digest) {
-        digest.add(&(self.index, &self.stopped, self.vidmm.state_digest()));
-        digest.add(&(&self.processes, &self.bodies));
-        self.devices.iter().for_each(|entry| digest.add(&entry));
-        self.contexts.iter().for_each(|entry| digest.add(&entry));
-        self.queues.iter().for_each(|entry| digest.add(&entry));
-        self.doorbells.iter().for_each(|entry| digest.add(&entry));
-        self.paging_queues.iter().for_each(|entry| digest.add(&entry));
-        self.allocations.iter().for_each(|entry| digest.add(&entry));
-        self.resources.iter().for_each(|entry| digest.add(&entry));
-        self.resource_bodies.iter().for_each(|entry| digest.add(&entry));
-        self.nt_shares.iter().for_each(|entry| digest.add(&entry));
-        self.sections.iter().for_each(|entry| digest.add(&entry));
-        self.fences.iter().for_each(|entry| digest.add(&entry));
-        self.registrations.iter().for_each(|entry| digest.add(&entry));
-        digest.add(&self.dying);
-        for (number, context) in self.packet_contexts.iter() {
-            digest.add(&(number, context.device, context.last_submitted));
+    fn add_to(&self, digest: &mut StateDigest) {
+        digest.add("adapter", &self.index, &(&self.stopped, self.ring.queued()));
+        digest.include(self.vidmm.state_digest());
+        self.processes.iter().for_each(|(id, value)| digest.add("process", &id.0, value));
+        self.bodies.iter().for_each(|(id, value)| digest.add("body of", id, value));
+        self.devices.iter().for_each(|(id, value)| digest.add("device", &id, value));
+        self.contexts.iter().for_each(|(id, value)| digest.add("context", &id, value));
+        self.queues.iter().for_each(|(id, value)| digest.add("queue", &id, value));
+        self.doorbells.iter().for_each(|(id, value)| digest.add("doorbell", &id, value));
+        self.paging_queues.iter().for_each(|(id, value)| digest.add("paging queue", &id, value));
+        self.allocations.iter().for_each(|(id, value)| digest.add("allocation", &id, value));
+        self.resources.iter().for_each(|(id, value)| digest.add("resource", &id, value));
+        self.resource_bodies.iter().for_each(|(id, value)| digest.add("resource body", &id, value));
+        self.nt_shares.iter().for_each(|(id, value)| digest.add("NT handle", &id, value));
+        self.sections.iter().for_each(|(id, value)| digest.add("section", &id, value));
+        self.fences.iter().for_each(|(id, value)| digest.add("fence", &id, value));
+        self.registrations.iter().for_each(|(id, value)| digest.add("registration", &id, value));
+        for (id, context) in self.packet_contexts.iter() {
+            digest.add("packet context", &id, &(context.device, context.last_submitted));
         }
-        digest.add(&self.ring.queued());
+        digest.add("destroyed", &"", &self.dying);
     }
 }

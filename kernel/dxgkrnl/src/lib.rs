@@ -56,4 +56,4 @@ pub use cpu_mapping::MappingChange;
 pub use description::{AdapterDescription, Reported, SegmentReport};
 pub use machine::{Answer, Cx, Effect, Machine, Token};
 pub use start::StartError;
-pub use vidmm::BrokenInvariant;
+pub use vidmm::{BrokenInvariant, StateDigest};

@@ -10,10 +10,18 @@ pub const WORD_STRIDE: u64 = 64;
 const WORDS_PER_PAGE: u64 = PAGE_BYTES / WORD_STRIDE;
 
 /// The words of one process with one kind of access.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct WordPages {
     pages: Vec<u64>,
     free: Vec<WordAddress>,
+}
+
+/// How many words are taken: which page they lie on, and in which order free ones are handed out, is nobody's state.
+impl std::fmt::Debug for WordPages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // CAST: a page has few words.
+        write!(f, "{} words", self.pages.len() * WORDS_PER_PAGE as usize - self.free.len())
+    }
 }
 
 impl WordPages {

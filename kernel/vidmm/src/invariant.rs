@@ -18,7 +18,7 @@ mod addresses;
 mod digest;
 mod lists;
 
-pub use digest::Digest;
+pub use digest::StateDigest;
 
 use wddm_types::{PageRun, Pages};
 

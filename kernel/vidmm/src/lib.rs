@@ -73,7 +73,7 @@ pub use aperture::ApertureFull;
 pub use budget::{BudgetChange, ProcessPriority, ReservationError};
 pub use coherency::{CoherencyTracker, Maintenance};
 pub use host_aperture::{WindowMap, WindowPages};
-pub use invariant::{BrokenInvariant, Digest};
+pub use invariant::{BrokenInvariant, StateDigest};
 pub use list::{Reference, ReferenceError};
 pub use lock::{LockError, LockPlan};
 pub use mapping::{MapError, MapRequest, Target};

@@ -55,6 +55,22 @@ const STEPS: &[Step] = &[
         needs: "verify/sim/src/main.rs",
     },
     Step {
+        name: "fuzz, fresh seeds",
+        action: Action::Cargo(&[
+            "run",
+            "--release",
+            "--quiet",
+            "-p",
+            "openwddm-fuzz",
+            "--",
+            "--seed",
+            "{fresh}",
+            "--calls",
+            "20000",
+        ]),
+        needs: "verify/fuzz/src/main.rs",
+    },
+    Step {
         name: "bench, smoke",
         action: Action::Cargo(&["run", "--release", "--quiet", "-p", "openwddm", "--", "bench", "--smoke"]),
         needs: "verify/bench/src/suite.rs",

@@ -1,4 +1,4 @@
-//! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci`.
+//! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci | fuzz | soak`.
 //!
 //! A rule that nobody checks is a wish. This program reads manifests, sources and fact sheets and says where one of them
 //! is broken, with file and line. It is no build system and changes nothing: it looks, and for `ci` it starts cargo.
@@ -8,9 +8,11 @@
 //! - [`tidy`]: what a file may look like
 //! - [`spec`]: which section of the fact sheets is cited where, which acceptance row has a test
 //! - [`ci`]: everything in order
+//! - [`long`]: the runs that are too long for it
 
 mod arrows;
 mod ci;
+mod long;
 mod report;
 mod rust_text;
 mod spec;
@@ -25,6 +27,8 @@ usage: cargo xtask <command>
   arrows                      check every dependency between crates against the law of the storeys
   tidy                        check sizes, names, file heads, waived lints, unsafe blocks, room READMEs
   spec [--strict] [--quiet]   check citations of the fact sheets, list what nobody cites and which rows have no test
+  fuzz [--seed N] [--calls N] hostile calls and lying drivers against the kernel, a million calls if nothing else is said
+  soak                        a million random operations of VidMm against its reference model
   ci                          all of it, then clippy, tests and the longer runs";
 
 fn main() -> ExitCode {
@@ -48,6 +52,8 @@ fn command(arguments: &[String]) -> Result<bool, String> {
         ("tidy", []) => Ok(tidy::run(&house)?.print()),
         ("spec", options) => Ok(spec::run(&house, spec::Options::parse(options)?)?.print()),
         ("ci", []) => Ok(ci::run(&house)),
+        ("fuzz", options) => long::fuzz(&house, options),
+        ("soak", []) => long::soak(&house),
         _ => Err(USAGE.to_string()),
     }
 }

@@ -32,6 +32,7 @@ mod shape;
 mod watch;
 mod world;
 
+pub use random::Random;
 pub use report::{Report, Violation};
 pub use sabotage::Sabotage;
 

@@ -68,7 +68,7 @@ impl Process {
     pub fn new(host: &Arc<Host>, mut random: Random, steps: u64, hostile: bool) -> Process {
         let link = ProcessLink::new(Arc::clone(host));
         let lives_left = random.below(3);
-        let next_seed = random.next() << 16;
+        let next_seed = random.draw() << 16;
         let mut process = Process {
             id: link.process(),
             phase: Phase::Setup,

@@ -14,7 +14,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.state;
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,7 +24,7 @@ impl Random {
 
     /// A number below `bound`; 0 when the bound is 0. The bias is below 2^-32 for the small bounds used here.
     pub fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { self.next() % bound }
+        if bound == 0 { 0 } else { self.draw() % bound }
     }
 
     /// A place in a list of `length`.
@@ -48,7 +48,7 @@ impl Random {
 
     /// A stream of its own, for one part of the world: what that part draws does not shift what others draw.
     pub fn split(&mut self) -> Random {
-        Random::new(self.next())
+        Random::new(self.draw())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Looking at the kernel from outside, for tests, fuzzers and simulators: nothing here changes anything.
 
-use dxgkrnl::BrokenInvariant;
+use dxgkrnl::{BrokenInvariant, StateDigest};
 
 use super::{Host, lock};
 
@@ -15,7 +15,7 @@ impl Host {
 
     /// A digest of the kernel's state. When nothing is under way ([`Host::step`] answers false) a refused call leaves it
     /// as it was.
-    pub fn state_digest(&self) -> u64 {
+    pub fn state_digest(&self) -> StateDigest {
         lock(&self.state).machine.state_digest()
     }
 }

@@ -1,37 +1,43 @@
-//! One number for the whole logical state.
+//! What the whole logical state is, as one number for each thing in it.
 
+use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
 
+use crate::budget::Process;
+use crate::slab::SpaceId;
 use crate::vidmm::VidMm;
 
+/// A digest of a state by parts, so that two states that differ say where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StateDigest(BTreeMap<String, u64>);
+
+impl StateDigest {
+    /// Adds a part: a value as its `Debug` says it, so that every field that anybody adds is in it by itself.
+    pub fn add(&mut self, name: &str, key: &dyn Debug, value: &dyn Debug) {
+        let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+        write!(hash, "{value:?}").expect("a number takes any text");
+        self.0.insert(format!("{name} {key:?}"), hash.0);
+    }
+
+    /// All parts of another.
+    pub fn include(&mut self, other: StateDigest) {
+        self.0.extend(other.0);
+    }
+
+    /// The parts that are not the same in both.
+    pub fn differences(&self, other: &StateDigest) -> Vec<String> {
+        let names = self.0.keys().chain(other.0.keys());
+        let mut differ: Vec<String> = names.filter(|name| self.0.get(*name) != other.0.get(*name)).cloned().collect();
+        differ.sort_unstable();
+        differ.dedup();
+        differ
+    }
+}
+
 /// FNV-1a over what is written: nothing is kept.
-#[derive(Debug)]
-pub struct Digest(u64);
+struct Fnv(u64);
 
-impl Default for Digest {
-    fn default() -> Self {
-        Digest::new()
-    }
-}
-
-impl Digest {
-    /// Of nothing.
-    pub fn new() -> Digest {
-        Digest(0xcbf2_9ce4_8422_2325)
-    }
-
-    /// With a value as its `Debug` says it: every field that anybody adds is in it by itself.
-    pub fn add(&mut self, value: &dyn Debug) {
-        write!(self, "{value:?}").expect("a number takes any text");
-    }
-
-    /// The number.
-    pub fn value(&self) -> u64 {
-        self.0
-    }
-}
-
-impl Write for Digest {
+impl Write for Fnv {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         for byte in text.bytes() {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -42,18 +48,32 @@ impl Write for Digest {
 
 impl<F: Copy + Eq + Debug> VidMm<F> {
     /// A digest of everything that a refused call must leave as it was: allocations, lists, addresses, tables, who has
-    /// which page, what is offered, suspended, reserved, and how much work was returned. Clocks are not in it.
-    pub fn state_digest(&self) -> u64 {
-        let mut digest = Digest::new();
-        self.allocations.iter().for_each(|entry| digest.add(&entry));
-        self.devices.iter().for_each(|entry| digest.add(&entry));
-        self.spaces.iter().for_each(|entry| digest.add(&entry));
-        for segment in &self.segments {
-            digest.add(&(segment.id, segment.pool.free_runs(), &segment.victims));
+    /// which page, what is offered, suspended, reserved, and how much work was returned. Clocks are not in it, nor whom
+    /// the memory manager has asked or told something lately.
+    pub fn state_digest(&self) -> StateDigest {
+        let mut digest = StateDigest::default();
+        self.allocations.iter().for_each(|(id, value)| digest.add("memory of", &id, value));
+        for (id, device) in self.devices.iter() {
+            let lists = (device.space, &device.counts, &device.owned, device.suspended);
+            digest.add("lists of", &id, &(lists, &device.last_uses, &device.postponed));
         }
-        digest.add(&self.system.free_runs());
-        digest.add(&(&self.processes, &self.waiting, &self.decommittable, &self.host_apertures, &self.retiring));
-        digest.add(&(self.serial, self.completed));
-        digest.0
+        self.spaces.iter().for_each(|(id, value)| digest.add("addresses of", &id, value));
+        for segment in &self.segments {
+            digest.add("segment", &segment.id, &(segment.pool.free_runs(), &segment.victims));
+        }
+        digest.add("system pages", &"", &(self.system.free_runs(), &self.retiring));
+        for (space, process) in &self.processes {
+            digest.add("terms of", space, &terms(*space, process));
+        }
+        digest.add("turns", &"", &self.waiting);
+        digest.add("offers", &"", &self.decommittable);
+        digest.add("windows", &"", &self.host_apertures);
+        digest.add("works", &"", &(self.serial, self.completed));
+        digest
     }
+}
+
+fn terms(space: SpaceId, process: &Process) -> impl Debug + use<> {
+    let groups = process.groups.map(|group| (group.cap, group.reservation, group.need));
+    (space, process.priority, process.devices.clone(), groups)
 }

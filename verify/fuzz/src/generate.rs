@@ -1,0 +1,102 @@
+//! The next call of a hostile process: any call there is, with arguments that are mostly in order, so that the odd ones are
+//! seen deep in the kernel and not at its door.
+
+mod memory;
+mod work;
+
+use kmt_calls::{AllocationTarget, Call};
+use wddm_types::{Luid, RawHandle};
+
+use crate::dice::Dice;
+use crate::known::{Kind, Known};
+
+/// Draws calls for one process.
+pub struct Generator<'a> {
+    /// Chance.
+    pub dice: &'a mut Dice,
+    /// What the process knows.
+    pub known: &'a Known,
+    /// The adapter.
+    pub luid: Luid,
+    /// Whether the GPU may be given waits that nobody ends and buffers that fault.
+    pub endless: bool,
+}
+
+impl Generator<'_> {
+    /// The next call.
+    pub fn call(&mut self) -> Call {
+        if self.known.count(Kind::Adapter) == 0 {
+            return Call::OpenAdapterFromLuid { luid: self.luid };
+        }
+        if self.known.count(Kind::Device) == 0 || self.known.count(Kind::Device) == 1 && self.dice.chance(3) {
+            return Call::CreateDevice { adapter: self.handle(Kind::Adapter) };
+        }
+        if self.known.count(Kind::PagingQueue) == 0 {
+            return Call::CreatePagingQueue { device: self.known.device };
+        }
+        if self.known.count(Kind::Allocation) < 3 {
+            return self.create_allocation();
+        }
+        match self.dice.below(100) {
+            0..4 => self.adapter_call(),
+            4..8 => self.device_call(),
+            8..20 => self.allocation_call(),
+            20..42 => self.residency_call(),
+            42..60 => self.address_call(),
+            60..74 => self.cpu_call(),
+            74..78 => self.sharing_call(),
+            78..90 => self.queue_call(),
+            90..94 => self.packet_call(),
+            _ => self.fence_call(),
+        }
+    }
+
+    fn handle(&mut self, kind: Kind) -> RawHandle {
+        self.known.handle(self.dice, kind)
+    }
+
+    fn target(&mut self) -> AllocationTarget {
+        let list = |this: &mut Self| this.known.list(this.dice, Kind::Allocation, 3);
+        match self.dice.below(12) {
+            0 => AllocationTarget { resource: self.handle(Kind::Resource), allocations: list(self) },
+            1 | 2 => AllocationTarget { resource: self.handle(Kind::Resource), allocations: Vec::new() },
+            3 => AllocationTarget::default(),
+            _ => AllocationTarget { resource: RawHandle::NONE, allocations: list(self) },
+        }
+    }
+
+    fn adapter_call(&mut self) -> Call {
+        let adapter = self.handle(Kind::Adapter);
+        let local = self.dice.chance(70);
+        match self.dice.below(8) {
+            0 => Call::EnumAdapters,
+            1 => {
+                let luid = if self.dice.odd() { Luid(self.dice.edge()) } else { self.luid };
+                Call::OpenAdapterFromLuid { luid }
+            }
+            2 => Call::CloseAdapter { adapter },
+            3 => Call::QueryAdapterInfo { adapter },
+            4 => Call::QueryVideoMemoryInfo { adapter, local },
+            5 => {
+                let reservation_bytes = self.dice.number(1 << 20);
+                Call::ChangeVideoMemoryReservation { adapter, local, reservation_bytes }
+            }
+            // Never above NORMAL: the witness stands above all of these.
+            6 => Call::SetProcessSchedulingPriorityClass { adapter, class: self.dice.number32(2).wrapping_add(0) },
+            _ => Call::CreateDevice { adapter },
+        }
+    }
+
+    fn device_call(&mut self) -> Call {
+        let device = self.handle(Kind::Device);
+        match self.dice.below(12) {
+            0 => Call::DestroyDevice { device },
+            1..4 => Call::GetDeviceState { device },
+            4..6 => Call::CreatePagingQueue { device },
+            6 => Call::DestroyPagingQueue { queue: self.handle(Kind::PagingQueue) },
+            7 | 8 => Call::RegisterTrimNotification { device },
+            9 | 10 => Call::RegisterBudgetChangeNotification { device },
+            _ => Call::UnregisterNotification { registration: self.handle(Kind::Registration) },
+        }
+    }
+}

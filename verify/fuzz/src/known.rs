@@ -1,0 +1,283 @@
+//! What a hostile process has learnt from the kernel's answers: handles by kind, those that are dead, addresses. It knows
+//! too much and forgets little: what went with its device stays here as one more stale handle.
+
+use std::collections::BTreeMap;
+
+use kmt_calls::{Call, CreatedFence, Reply};
+use wddm_types::{GpuVa, PAGE_BYTES, RawHandle};
+
+use crate::dice::Dice;
+
+/// What a handle was said to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Adapter,
+    Device,
+    PagingQueue,
+    Allocation,
+    Resource,
+    GlobalShare,
+    Section,
+    HwContext,
+    ListContext,
+    VirtualContext,
+    Queue,
+    Doorbell,
+    Fence,
+    Registration,
+    /// An allocation on its device's list, as often as it is there.
+    Listed,
+    /// A locked allocation.
+    Locked,
+    /// An offered one.
+    Offered,
+}
+
+const KINDS: [Kind; 14] = [
+    Kind::Adapter,
+    Kind::Device,
+    Kind::PagingQueue,
+    Kind::Allocation,
+    Kind::Resource,
+    Kind::GlobalShare,
+    Kind::Section,
+    Kind::HwContext,
+    Kind::ListContext,
+    Kind::VirtualContext,
+    Kind::Queue,
+    Kind::Doorbell,
+    Kind::Fence,
+    Kind::Registration,
+];
+/// Of each kind so many are remembered, the latest.
+const MEMORY: usize = 12;
+
+/// What a process knows.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Handles, each with the device that it was made on.
+    handles: BTreeMap<Kind, Vec<(RawHandle, RawHandle)>>,
+    /// The device that the next call is about.
+    pub device: RawHandle,
+    stale: Vec<RawHandle>,
+    /// Addresses with their bytes.
+    pub addresses: Vec<(GpuVa, u64)>,
+    /// Where fence words are seen by the GPU.
+    pub words: Vec<GpuVa>,
+    /// NT handles.
+    pub nt_handles: Vec<u64>,
+}
+
+impl Known {
+    /// How many of a kind are alive, as far as it knows.
+    pub fn count(&self, kind: Kind) -> usize {
+        self.handles.get(&kind).map_or(0, Vec::len)
+    }
+
+    /// A handle of this kind; when hostile, something else.
+    pub fn handle(&self, dice: &mut Dice, kind: Kind) -> RawHandle {
+        if dice.odd() {
+            return match dice.below(5) {
+                0 => RawHandle::NONE,
+                1 => RawHandle(dice.number32(1 << 12)),
+                2 => dice.pick(&self.stale).unwrap_or(RawHandle(u32::MAX)),
+                3 => RawHandle(u32::MAX - dice.number32(8)),
+                _ => {
+                    let other = dice.pick(&KINDS).unwrap_or(kind);
+                    self.any(dice, other)
+                }
+            };
+        }
+        self.any(dice, kind)
+    }
+
+    /// Some handles of a kind, with repetitions now and then.
+    pub fn list(&self, dice: &mut Dice, kind: Kind, most: u64) -> Vec<RawHandle> {
+        let count = if dice.odd() { dice.below(2) * 70 } else { 1 + dice.below(most) };
+        (0..count).map(|_| self.handle(dice, kind)).collect()
+    }
+
+    fn any(&self, dice: &mut Dice, kind: Kind) -> RawHandle {
+        if kind == Kind::Device && !dice.odd() {
+            return self.device;
+        }
+        let all = self.handles.get(&kind).map_or(&[][..], Vec::as_slice);
+        // Objects of another device are an attack, too.
+        let fits = |made_on: RawHandle| matches!(kind, Kind::Adapter | Kind::Device) || made_on == self.device;
+        let foreign = dice.odd();
+        let list: Vec<RawHandle> =
+            all.iter().filter(|(_, on)| foreign || fits(*on)).map(|(handle, _)| *handle).collect();
+        // The latest are likelier to be alive.
+        let recent = &list[list.len().saturating_sub(3)..];
+        let from = if dice.chance(50) { recent } else { &list };
+        dice.pick(from).unwrap_or(RawHandle::NONE)
+    }
+
+    /// Everything may be gone: a device was lost, and with it most of this.
+    pub fn forget_devices(&mut self) {
+        for (kind, list) in &mut self.handles {
+            if !matches!(kind, Kind::Adapter | Kind::Section | Kind::GlobalShare) {
+                self.stale.extend(list.drain(..).map(|(handle, _)| handle));
+            }
+        }
+        let most = self.stale.len().saturating_sub(MEMORY);
+        self.stale.drain(..most);
+        self.addresses.clear();
+        self.words.clear();
+    }
+
+    /// The device that a call is about, as far as its handles say.
+    fn device_of(&self, call: &Call) -> RawHandle {
+        let of = |kind: Kind, handle: RawHandle| {
+            let found = self.handles.get(&kind).and_then(|list| list.iter().find(|(known, _)| *known == handle));
+            found.map_or(self.device, |(_, device)| *device)
+        };
+        match call {
+            Call::CreateAllocation { device, .. }
+            | Call::CreatePagingQueue { device }
+            | Call::CreateHwContext { device, .. }
+            | Call::CreateContext { device, .. }
+            | Call::CreateContextVirtual { device, .. }
+            | Call::CreateNativeFence { device, .. }
+            | Call::OpenResource { device, .. } => *device,
+            Call::MakeResident { paging_queue, .. } => of(Kind::PagingQueue, *paging_queue),
+            Call::CreateHwQueue { context, .. } => of(Kind::HwContext, *context),
+            Call::CreateDoorbell { queue, .. } => of(Kind::Queue, *queue),
+            _ => self.device,
+        }
+    }
+
+    fn learn(&mut self, kind: Kind, handle: RawHandle, device: RawHandle) {
+        if handle == RawHandle::NONE {
+            return;
+        }
+        let list = self.handles.entry(kind).or_default();
+        list.push((handle, device));
+        if list.len() > MEMORY {
+            let at = list.len() / 3;
+            list.remove(at);
+        }
+    }
+
+    fn learn_address(&mut self, va: GpuVa, bytes: u64) {
+        self.addresses.push((va, bytes));
+        if self.addresses.len() > MEMORY {
+            self.addresses.remove(0);
+        }
+    }
+
+    /// One entry of a kind goes.
+    fn forget_one(&mut self, kind: Kind, handle: RawHandle) {
+        let list = self.handles.entry(kind).or_default();
+        if let Some(at) = list.iter().position(|(known, _)| *known == handle) {
+            list.remove(at);
+        }
+    }
+
+    /// Another device may be next.
+    pub fn choose_device(&mut self, dice: &mut Dice) {
+        let devices: Vec<RawHandle> = self
+            .handles
+            .get(&Kind::Device)
+            .map_or_else(Vec::new, |list| list.iter().map(|(handle, _)| *handle).collect());
+        self.device = dice.pick(&devices).unwrap_or(RawHandle::NONE);
+    }
+
+    fn learn_fence(&mut self, fence: &CreatedFence, device: RawHandle) {
+        self.learn(Kind::Fence, fence.fence, device);
+        self.words.extend([fence.current_va, fence.monitored_va]);
+        let most = self.words.len().saturating_sub(MEMORY);
+        self.words.drain(..most);
+    }
+
+    fn dies(&mut self, handle: RawHandle) {
+        for list in self.handles.values_mut() {
+            list.retain(|(known, _)| *known != handle);
+        }
+        self.stale.push(handle);
+    }
+
+    /// Takes an answer in.
+    pub fn answered(&mut self, call: &Call, reply: &Reply) {
+        let on = self.device_of(call);
+        match (call, reply) {
+            (Call::OpenAdapterFromLuid { .. }, Reply::Handle(handle)) => self.learn(Kind::Adapter, *handle, on),
+            (Call::CreateDevice { .. }, Reply::Handle(handle)) => self.learn(Kind::Device, *handle, on),
+            (Call::CreateHwContext { .. }, Reply::Handle(handle)) => self.learn(Kind::HwContext, *handle, on),
+            (Call::CreateContextVirtual { .. }, Reply::Handle(handle)) => self.learn(Kind::VirtualContext, *handle, on),
+            (_, Reply::Handle(handle)) => self.learn(Kind::Registration, *handle, on),
+            (_, Reply::Context(made)) => self.learn(Kind::ListContext, made.context, on),
+            (_, Reply::Allocations(made)) => {
+                made.allocations.iter().for_each(|made| self.learn(Kind::Allocation, made.handle, on));
+                self.learn(Kind::Resource, made.resource, on);
+                self.learn(Kind::GlobalShare, made.global_share, on);
+            }
+            (_, Reply::OpenedResource(opened)) => {
+                opened.allocations.iter().for_each(|made| self.learn(Kind::Allocation, made.handle, on));
+                self.learn(Kind::Resource, opened.resource, on);
+            }
+            (_, Reply::Section(made)) => self.learn(Kind::Section, made.section, on),
+            (_, Reply::NtHandle(handle)) => self.nt_handles.push(*handle),
+            (_, Reply::PagingQueue(made)) => {
+                self.learn(Kind::PagingQueue, made.queue, on);
+                self.learn_fence(&made.fence, on);
+            }
+            (_, Reply::HwQueue(made)) => {
+                self.learn(Kind::Queue, made.queue, on);
+                self.learn_fence(&made.progress, on);
+            }
+            (_, Reply::Doorbell(made)) => self.learn(Kind::Doorbell, made.doorbell, on),
+            (_, Reply::Fence(made)) => self.learn_fence(made, on),
+            (Call::MapGpuVirtualAddress { size_in_pages, .. }, Reply::MappedVa { va, .. }) => {
+                self.learn_address(*va, size_in_pages * PAGE_BYTES);
+            }
+            (Call::ReserveGpuVirtualAddress { size_bytes, .. }, Reply::MappedVa { va, .. }) => {
+                self.learn_address(*va, *size_bytes);
+            }
+            (Call::MakeResident { allocations, .. }, Reply::Residency(_)) => {
+                allocations.iter().for_each(|handle| self.learn(Kind::Listed, *handle, on));
+            }
+            (Call::Evict { allocations, .. }, Reply::BytesToTrim(_)) => {
+                allocations.iter().for_each(|handle| self.forget_one(Kind::Listed, *handle));
+            }
+            (Call::Lock2 { allocation, .. } | Call::Lock { allocation, .. }, _) => {
+                self.learn(Kind::Locked, *allocation, on);
+            }
+            (Call::ReclaimAllocations2 { allocations, .. }, _) => {
+                allocations.iter().for_each(|handle| self.forget_one(Kind::Offered, *handle));
+            }
+            (call, Reply::Done) => self.done(call, on),
+            _ => {}
+        }
+    }
+
+    fn done(&mut self, call: &Call, on: RawHandle) {
+        match call {
+            Call::Unlock2 { allocation, .. } => self.forget_one(Kind::Locked, *allocation),
+            Call::OfferAllocations { allocations, .. } => {
+                allocations.iter().for_each(|handle| self.learn(Kind::Offered, *handle, on));
+            }
+            Call::DestroyDevice { device } => {
+                let others = self.count(Kind::Device) > 1;
+                self.dies(*device);
+                if !others {
+                    self.forget_devices();
+                }
+            }
+            Call::DestroyAllocation { target, .. } => {
+                target.allocations.iter().for_each(|handle| self.dies(*handle));
+                self.dies(target.resource);
+            }
+            Call::CloseAdapter { adapter: handle }
+            | Call::DestroyPagingQueue { queue: handle }
+            | Call::CloseSection { section: handle }
+            | Call::DestroyHwContext { context: handle }
+            | Call::DestroyContext { context: handle }
+            | Call::DestroyHwQueue { queue: handle }
+            | Call::DestroyDoorbell { doorbell: handle }
+            | Call::DestroySynchronizationObject { fence: handle }
+            | Call::UnregisterNotification { registration: handle } => self.dies(*handle),
+            _ => {}
+        }
+    }
+}

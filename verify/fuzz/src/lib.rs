@@ -1,0 +1,102 @@
+//! Hostile clients and lying drivers against the kernel.
+//!
+//! [`run`] makes the worlds of many seeds. Each has a host in virtual time with little memory, two or three processes
+//! that make any call there is with handles, flags, sizes, offsets and addresses that are partly an attacker's, and one
+//! process that behaves. [`run_lies`] does the same with a driver that breaks its contract.
+//!
+//! # What is checked, after every call
+//! | rule | what it says |
+//! |---|---|
+//! | invariants | `Host::check_invariants`: pages owned once, lists, sums, addresses, objects agree |
+//! | unchanged | a refused call leaves `Host::state_digest` as it was (looked at when nothing is under way) |
+//! | witness | the work of the process that behaves is done, its bytes are right |
+//! | rest | the hardware comes to rest: nothing spins for ever |
+//! | assertion | nothing panics |
+//!
+//! A failure is shrunk and printed with its seed and last calls; the same seed is the same world in every build.
+
+mod dice;
+mod generate;
+mod known;
+mod report;
+mod shrink;
+mod witness;
+mod world;
+
+pub use report::{Failure, Report};
+
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use report::Diary;
+use sim::Random;
+use world::{Broken, World};
+
+/// Steps of one world. More calls than this are made in more worlds: what is old in a world is mostly dead.
+const STEPS: u64 = 400;
+
+/// Makes so many calls, beginning with the world of `seed`.
+///
+/// # Errors
+/// The first rule that was broken, shrunk.
+pub fn run(seed: u64, calls: u64) -> Result<Report, Box<Failure>> {
+    let mut report = Report::default();
+    let mut world = seed;
+    while report.calls < calls {
+        report.add(run_world(world)?);
+        world = world.wrapping_add(1);
+    }
+    Ok(report)
+}
+
+/// One world.
+///
+/// # Errors
+/// The rule that was broken, shrunk.
+pub fn run_world(seed: u64) -> Result<Report, Box<Failure>> {
+    let mut random = Random::new(!seed);
+    let steps: Vec<u64> = (0..STEPS).map(|_| random.draw()).collect();
+    let (done, (rule, _), _) = match play(seed, &steps) {
+        Ok(report) => return Ok(report),
+        Err(failed) => failed,
+    };
+    let steps = steps[..done].to_vec();
+    let again = |steps: &[u64]| matches!(play(seed, steps), Err((_, (found, _), _)) if found == rule);
+    let short = shrink::shrink(steps, again);
+    match play(seed, &short) {
+        Err((_, (rule, place), last)) => Err(Box::new(Failure { seed, rule, place, steps: short.len(), last })),
+        Ok(_) => unreachable!("a seed is one world"),
+    }
+}
+
+type Failed = (usize, Broken, Vec<String>);
+
+/// Plays a world; on failure how far it got.
+fn play(seed: u64, steps: &[u64]) -> Result<Report, Failed> {
+    keep_panics();
+    let diary = Diary::default();
+    let mut done = 0;
+    let life = || -> Result<Report, Broken> {
+        // What failed is not taken down in order: its destructors would ask a broken kernel.
+        let mut world = ManuallyDrop::new(World::new(seed, diary.clone())?);
+        for step in steps {
+            done += 1;
+            world.step(*step)?;
+        }
+        ManuallyDrop::into_inner(world).end()
+    };
+    let result = catch_unwind(AssertUnwindSafe(life));
+    let result = result.unwrap_or_else(|_| Err(("assertion", PANIC.take())));
+    result.map_err(|broken| (done, broken, diary.read()))
+}
+
+thread_local! {
+    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Panics of worlds are findings: they are kept with their place instead of being printed a hundred times.
+fn keep_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| std::panic::set_hook(Box::new(|info| PANIC.set(info.to_string()))));
+}

@@ -1,0 +1,33 @@
+//! `openwddm-fuzz [--seed N] [--calls N]`: hostile calls and a lying driver, from a seed; says what was tried, and fails
+//! with the first rule that was broken.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let (mut seed, mut calls) = (1u64, 100_000u64);
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let number = words.next().and_then(|number| number.parse().ok());
+        match (word.as_str(), number) {
+            ("--seed", Some(number)) => seed = number,
+            ("--calls", Some(number)) => calls = number,
+            _ => {
+                eprintln!("usage: openwddm-fuzz [--seed N] [--calls N]");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    match fuzz::run(seed, calls) {
+        Ok(report) => {
+            for (call, [answered, refused]) in &report.by_call {
+                println!("{answered:>8} answered {refused:>8} refused  {call}");
+            }
+            println!("seed {seed}: {report}");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

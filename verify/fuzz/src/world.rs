@@ -1,0 +1,276 @@
+//! One world: a host in virtual time, a witness, some hostile processes. After every call the kernel's invariants are
+//! checked; a refused call, made when nothing was under way, leaves the digest of the whole state as it was.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use dxgk_host::{Host, HostConfig, Mode, Pending, Profile};
+use kmt_calls::{Call, MakeResidentFlags, Refusal, Reply};
+use sim::Random;
+use wddm_types::{NtStatus, ProcessId};
+
+use crate::dice::Dice;
+use crate::generate::Generator;
+use crate::known::Known;
+use crate::report::{Diary, Report};
+use crate::witness::Witness;
+
+const MIB: u64 = 1 << 20;
+/// Steps of the hardware after which a world that has not come to rest never will.
+const STEPS_MAX: u64 = 300_000;
+/// Calls of one process that wait for their answers.
+const PENDING_MAX: usize = 24;
+/// The profiles, with user-mode submission for the witness.
+const PROFILES: [&str; 8] = [
+    "discrete-4k",
+    "discrete-64k",
+    "small-bar",
+    "integrated",
+    "two-memories",
+    "compute-only",
+    "by-address",
+    "noncoherent",
+];
+
+/// A rule and where it was broken.
+pub type Broken = (&'static str, String);
+
+struct Hostile {
+    id: ProcessId,
+    known: Known,
+    pending: VecDeque<(Call, Pending)>,
+    dice: Dice,
+}
+
+/// A world.
+pub struct World {
+    host: Arc<Host>,
+    witness: Option<Witness>,
+    hostile: Vec<Hostile>,
+    diary: Diary,
+    /// Waits that nobody ends and wild buffers are allowed: then paging may stand still, and the witness needs none.
+    endless: bool,
+    report: Report,
+}
+
+/// What the seed decides about a world.
+pub fn config(seed: u64) -> HostConfig {
+    let mut random = Random::new(seed);
+    let name = random.pick(&PROFILES);
+    let profile = Profile::named(name).expect("a built-in profile");
+    let mut config = HostConfig::new(profile, Mode::Virtual { stored: true });
+    config.vram_bytes = (512 << 10) << random.below(3);
+    config.page_table_bytes = 8 * MIB;
+    config.system_bytes = (4 + random.below(4)) * MIB;
+    config.memory_policy.write_back_ahead = random.chance(30);
+    config
+}
+
+impl World {
+    /// The world of a seed.
+    ///
+    /// # Errors
+    /// What did not start.
+    pub fn new(seed: u64, diary: Diary) -> Result<World, Broken> {
+        let mut random = Random::new(seed.rotate_left(17));
+        let host = Host::start(config(seed)).map_err(|error| ("start", error.to_string()))?;
+        let witness = Witness::new(&host).map_err(|error| ("witness", error.to_string()))?;
+        let malice = *random.pick(&[2, 5, 10, 25]);
+        let hostile = (0..2 + random.below(2)).map(|_| {
+            let id = host.process_created();
+            Hostile { id, known: Known::default(), pending: VecDeque::new(), dice: Dice::new(random.split(), malice) }
+        });
+        let hostile = hostile.collect();
+        let endless = random.chance(40);
+        Ok(World { host, witness: Some(witness), hostile, diary, endless, report: Report::default() })
+    }
+
+    /// One step: a call, a death, some time, a look at the witness. Everything about it comes from `seed`.
+    ///
+    /// # Errors
+    /// The rule that was broken.
+    pub fn step(&mut self, seed: u64) -> Result<(), Broken> {
+        let mut random = Random::new(seed);
+        match random.below(100) {
+            0..82 => self.call(&mut random)?,
+            82..90 => self.run_hardware(random.below(12)),
+            90..92 => self.drain().map(drop)?,
+            92 => self.death(&mut random),
+            93 => self.notifications(),
+            _ => self.testify(&mut random)?,
+        }
+        self.take_answers();
+        self.check()
+    }
+
+    /// Everybody goes, the witness last; the kernel comes to rest.
+    ///
+    /// # Errors
+    /// The rule that was broken.
+    pub fn end(mut self) -> Result<Report, Broken> {
+        for hostile in std::mem::take(&mut self.hostile) {
+            self.host.process_died(hostile.id);
+            self.check()?;
+        }
+        self.drain()?;
+        let mut dice = Dice::new(Random::new(1), 0);
+        for _ in 0..4 {
+            if let Some(witness) = &mut self.witness {
+                witness.round(&mut dice, true).map_err(|place| ("witness", format!("at the end: {place}")))?;
+            }
+            self.check()?;
+        }
+        self.report.rounds += 4;
+        drop(self.witness.take());
+        self.drain()?;
+        self.check()?;
+        Ok(std::mem::take(&mut self.report))
+    }
+
+    fn check(&self) -> Result<(), Broken> {
+        self.host.check_invariants().map_err(|broken| ("invariants", broken.to_string()))
+    }
+
+    fn call(&mut self, random: &mut Random) -> Result<(), Broken> {
+        let quiet = random.chance(50) && self.come_to_rest()?;
+        let who = random.index(self.hostile.len());
+        let (luid, endless) = (self.host.luid(), self.endless);
+        let hostile = &mut self.hostile[who];
+        if hostile.pending.len() >= PENDING_MAX {
+            return Ok(());
+        }
+        // What is drawn depends on this step and on what is known, not on earlier draws.
+        let mut dice = hostile.dice.seeded(random.draw());
+        hostile.known.choose_device(&mut dice);
+        let mut generator = Generator { dice: &mut dice, known: &hostile.known, luid, endless };
+        let call = generator.call();
+        let before = quiet.then(|| self.host.state_digest());
+        self.diary.write(format!("process {}: {call:?}", hostile.id.0));
+        let answer = self.host.begin_call(hostile.id, call.clone());
+        self.report.calls += 1;
+        match answer {
+            Ok(result) => {
+                let hostile = &mut self.hostile[who];
+                let refusal = note(&self.diary, &mut self.report, hostile, &call, result);
+                let Some((before, refusal)) = before.zip(refusal) else { return Ok(()) };
+                if may_change(&call, &refusal) {
+                    return Ok(());
+                }
+                self.report.compared += 1;
+                let changed = before.differences(&self.host.state_digest());
+                if changed.is_empty() {
+                    return Ok(());
+                }
+                Err(("unchanged", format!("{} was refused ({refusal}), and changed {changed:?}", call.name())))
+            }
+            Err(pending) => {
+                self.hostile[who].pending.push_back((call, pending));
+                Ok(())
+            }
+        }
+    }
+
+    fn take_answers(&mut self) {
+        for hostile in &mut self.hostile {
+            for _ in 0..hostile.pending.len() {
+                let Some((call, pending)) = hostile.pending.pop_front() else { break };
+                match self.host.take_answer(pending) {
+                    Some(result) => drop(note(&self.diary, &mut self.report, hostile, &call, result)),
+                    None => hostile.pending.push_back((call, pending)),
+                }
+            }
+        }
+    }
+
+    fn run_hardware(&self, steps: u64) {
+        for _ in 0..=steps {
+            if !self.host.step() {
+                break;
+            }
+        }
+    }
+
+    /// Nothing is under way, and nothing is left that the kernel would do in passing. Always true.
+    fn come_to_rest(&self) -> Result<bool, Broken> {
+        self.drain()?;
+        // A turn that says nothing new: whatever has become due is carried out with it.
+        if let Some(witness) = &self.witness {
+            self.host.set_process_priority(witness.process(), crate::witness::CLASS);
+        }
+        self.drain()
+    }
+
+    /// Lets everything happen that will happen by itself. Always true.
+    fn drain(&self) -> Result<bool, Broken> {
+        for _ in 0..STEPS_MAX {
+            if !self.host.step() {
+                return Ok(true);
+            }
+        }
+        Err(("rest", format!("no rest after {STEPS_MAX} steps of the hardware")))
+    }
+
+    fn death(&mut self, random: &mut Random) {
+        if !random.chance(30) {
+            return;
+        }
+        let who = random.index(self.hostile.len());
+        self.diary.write(format!("process {} dies", self.hostile[who].id.0));
+        self.host.process_died(self.hostile[who].id);
+        let hostile = &mut self.hostile[who];
+        (hostile.known, hostile.pending) = (Known::default(), VecDeque::new());
+        hostile.id = self.host.process_created();
+    }
+
+    fn notifications(&self) {
+        for hostile in &self.hostile {
+            while self.host.take_notification(hostile.id).is_some() {}
+        }
+    }
+
+    fn testify(&mut self, random: &mut Random) -> Result<(), Broken> {
+        let moves = !self.endless;
+        let mut dice = Dice::new(random.split(), 0);
+        let Some(witness) = &mut self.witness else { return Ok(()) };
+        self.diary.write(format!("the witness, process {}, looks", witness.process().0));
+        witness.round(&mut dice, moves).map_err(|place| ("witness", place))?;
+        self.report.rounds += 1;
+        Ok(())
+    }
+}
+
+/// Takes an answer in; hands a refusal back.
+fn note(
+    diary: &Diary,
+    report: &mut Report,
+    hostile: &mut Hostile,
+    call: &Call,
+    result: Result<Reply, Refusal>,
+) -> Option<Refusal> {
+    let count = report.by_call.entry(call.name().to_owned()).or_default();
+    match result {
+        Ok(reply) => {
+            count[0] += 1;
+            diary.write(format!("    -> {reply:?}"));
+            hostile.known.answered(call, &reply);
+            None
+        }
+        Err(refusal) => {
+            count[1] += 1;
+            report.refused += 1;
+            diary.write(format!("    -> {refusal}"));
+            // A device was lost: most of what is known is of no use any more.
+            if refusal.status == NtStatus::DEVICE_REMOVED && hostile.dice.chance(30) {
+                hostile.known.forget_devices();
+            }
+            Some(refusal)
+        }
+    }
+}
+
+/// Refusals that change something by the rules: a device is put into error, or named by what was refused.
+// spec: memory §9.3
+fn may_change(call: &Call, refusal: &Refusal) -> bool {
+    let must = matches!(call, Call::MakeResident { flags, .. } if flags.contains(MakeResidentFlags::MUST_SUCCEED));
+    must && refusal.status == NtStatus::NO_MEMORY || refusal.status == NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE
+}

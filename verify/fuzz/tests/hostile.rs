@@ -1,0 +1,19 @@
+//! Some worlds of hostile calls hold, and a seed is one world.
+
+#[test]
+fn nothing_hostile_breaks_the_kernel() {
+    // spec: memory §9.3
+    let report = fuzz::run(1, 4_000).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(report.refused > 1000 && report.compared > 500 && report.rounds > 100, "{report}");
+    // Calls that are never answered well would prove nothing about what stands behind them.
+    for call in ["CreateAllocation", "MakeResident", "Evict", "Lock2", "MapGpuVirtualAddress", "DestroyAllocation"] {
+        let [answered, refused] = report.by_call[call];
+        assert!(answered > 10 && refused > 10, "{call}: {answered} answered, {refused} refused");
+    }
+}
+
+#[test]
+fn a_seed_is_one_world() {
+    assert_eq!(fuzz::run_world(7), fuzz::run_world(7));
+    assert_ne!(fuzz::run_world(7), fuzz::run_world(8));
+}
