@@ -82,6 +82,18 @@ pub enum Command<'a> {
         /// What.
         words: &'a [u64],
     },
+    /// Stores `count` words from `va` on: `first`, then `first + step`, and so on. Real whether content is stored or not:
+    /// page tables are written so by who reaches them through addresses.
+    StoreRun {
+        /// From here on.
+        va: u64,
+        /// How many; at most [`crate::page_table::ENTRIES_MAX`].
+        count: u32,
+        /// The first word.
+        first: u64,
+        /// What each next one adds.
+        step: u64,
+    },
     /// Kernel `touch`: reads every byte of the range, or reads and writes it back changed.
     Touch {
         /// From here on.
@@ -265,6 +277,7 @@ mod op {
     pub const COPY: u8 = 0x10;
     pub const FILL: u8 = 0x11;
     pub const STORE: u8 = 0x12;
+    pub const STORE_RUN: u8 = 0x13;
     pub const TOUCH: u8 = 0x20;
     pub const PATTERN: u8 = 0x21;
     pub const CHECK: u8 = 0x22;
@@ -303,7 +316,7 @@ impl<'a> Command<'a> {
             Command::Check { .. } => 6,
             Command::Store { words, .. } => 2 + words.len(),
             Command::TouchPhysical { .. } => 2,
-            Command::CopyPhysical { .. } | Command::FlushTlb { .. } => 4,
+            Command::CopyPhysical { .. } | Command::FlushTlb { .. } | Command::StoreRun { .. } => 4,
             Command::WriteEntries { entries, .. } => 3 + entries.len(),
             Command::WriteEntryRun { .. } | Command::MapAperture { .. } => 5,
             Command::CopyTiled { .. } => 6,
@@ -341,6 +354,7 @@ impl<'a> Command<'a> {
                 out.extend([head(op::STORE, 0), va]);
                 out.extend_from_slice(words);
             }
+            Command::StoreRun { va, count, first, step } => out.extend([head(op::STORE_RUN, count), va, first, step]),
             Command::TouchPhysical { bus, write } => out.extend([head(op::TOUCH_PHYSICAL, u32::from(write)), bus]),
             Command::Touch { va, bytes, write } => out.extend([head(op::TOUCH, u32::from(write)), va, bytes]),
             Command::Pattern { va, bytes, seed } => out.extend([head(op::PATTERN, 0), va, bytes, seed]),
@@ -454,6 +468,13 @@ impl<'a> Command<'a> {
             op::FILL => {
                 need(3)?;
                 Command::Fill { va: body[1], bytes: eights(body[2])?, pattern: operand }
+            }
+            op::STORE_RUN => {
+                need(4)?;
+                if operand > crate::page_table::ENTRIES_MAX {
+                    return Err(DecodeError::Operand { opcode, rule: "no more words than a table has entries" });
+                }
+                Command::StoreRun { va: body[1], count: operand, first: body[2], step: body[3] }
             }
             op::STORE if length >= 3 => Command::Store { va: body[1], words: &body[2..] },
             op::TOUCH_PHYSICAL => {
@@ -586,6 +607,7 @@ mod tests {
             Command::Copy { source_va: 1, target_va: 2, bytes: 8 },
             Command::Fill { va: 1, bytes: 16, pattern: 0xffff_0001 },
             Command::Store { va: 8, words: &entries },
+            Command::StoreRun { va: 8, count: 512, first: 1, step: 4096 },
             Command::TouchPhysical { bus: 8, write: true },
             Command::Touch { va: 1, bytes: 16, write: true },
             Command::Pattern { va: 1, bytes: 16, seed: 3 },

@@ -187,7 +187,7 @@ pub mod counter {
     pub const COPY_BYTES: u32 = 0x430;
     /// Interrupts raised by PUBLISH_MONITORED.
     pub const PUBLISH_RAISED: u32 = 0x438;
-    /// Page-table entries written.
+    /// Page-table entries written, and words of StoreRun.
     pub const ENTRIES_WRITTEN: u32 = 0x440;
     /// Nanoseconds that an engine spent in commands, by engine number × 8.
     pub const ENGINE_BUSY_NS: u32 = 0x480;

@@ -14,7 +14,7 @@ use crate::bus::Fault;
 use crate::device::SoftGpu;
 use crate::engine::{EngineFace, Flight};
 use crate::interrupt::Record;
-use crate::mmu::{Access, Flush, Mmu, Target};
+use crate::mmu::{Access, Flush, Mmu, Space, Target};
 use crate::queue::QueueRun;
 use crate::ring::{Nested, Window};
 
@@ -81,6 +81,7 @@ impl<'a> Execution<'a> {
                 }
                 Ok(Outcome::Done)
             }
+            Command::StoreRun { va, count, first, step } => self.store_run(va, count, first, step),
             Command::TouchPhysical { bus, write } => self.touch_physical(bus, write),
             Command::WriteEntries { table, first, entries } => {
                 let (memory, word) = self.table_entry(table, first, entries.len() as u64)?;
@@ -265,6 +266,25 @@ impl<'a> Execution<'a> {
         } else {
             std::hint::black_box(self.gpu.bus.read_word(site).load(Ordering::SeqCst));
         }
+        Ok(Outcome::Done)
+    }
+
+    /// Words that go on by a step, piece by piece of consecutive memory.
+    fn store_run(&mut self, va: u64, count: u32, first: u64, step: u64) -> Result<Outcome, Fault> {
+        if !va.is_multiple_of(8) {
+            return Err(Fault { address: va, cause: fault::BAD_ADDRESS, level: 0 });
+        }
+        let (space, mut done) = (Space::Virtual(self.queue.root), 0);
+        while done < u64::from(count) {
+            let left = (u64::from(count) - done) * 8;
+            let run = space.run(&self.gpu.bus, va.wrapping_add(done * 8), left, true)?;
+            if let Some((memory, offset)) = self.gpu.bus.memory(run.site) {
+                let word = |index: u64| first.wrapping_add(step.wrapping_mul(done + index));
+                memory.store_words(offset, run.bytes / 8, word);
+            }
+            done += run.bytes / 8;
+        }
+        self.face.counters.entries_written.add(u64::from(count));
         Ok(Outcome::Done)
     }
 

@@ -152,6 +152,7 @@ fn shape(command: &Command<'_>) -> (Option<&'static str>, u64, [Operand; 2]) {
             (Some("page-table update"), entries.len() as u64 * 8, [Nothing, Nothing])
         }
         Command::WriteEntryRun { count, .. } => (Some("page-table update"), u64::from(count) * 8, [Nothing, Nothing]),
+        Command::StoreRun { va, count, .. } => (Some("store"), u64::from(count) * 8, [Virtual(va), Nothing]),
         Command::MapAperture { count, .. } => (Some("aperture update"), count.saturating_mul(8), [Nothing, Nothing]),
         Command::FlushTlb { .. } => (Some("TLB flush"), 0, [Nothing, Nothing]),
         Command::Nop

@@ -18,7 +18,7 @@ use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
 use kmt_link::CpuMapping;
 use shared_words::{Memory, MemoryError};
 use softgpu::{Config as DeviceConfig, DataMode, Running, SoftGpu};
-use softgpu_kmd::{KmdConfig, Layout, SoftGpuKmd};
+use softgpu_kmd::{KmdConfig, SoftGpuKmd};
 use wddm_types::{AdapterIndex, Blame, Luid, NtStatus, PAGE_BYTES, PageRun, Pages, ProcessId};
 
 use crate::config::{HostConfig, Mode};
@@ -109,11 +109,11 @@ impl Host {
         }
         let tables = config.page_table_bytes.next_multiple_of(page);
         let driver = KmdConfig { paging_buffer_bytes: PAGING_BUFFER_BYTES, ..config.profile.driver_for(vram) };
-        // Page tables lie in the first memory segment; without one, in system memory.
-        let system_tables = if driver.layout == Layout::Aperture { tables } else { 0 };
+        // Page tables lie in the first memory segment or in system memory.
+        let (local_tables, system_tables) = if driver.tables_are_local() { (tables, 0) } else { (0, tables) };
         let system_bytes = config.system_bytes.saturating_add(system_tables).next_multiple_of(PAGE_BYTES);
         // The driver keeps something for itself in local memory, beside what it reports.
-        let reported = vram.checked_add(tables);
+        let reported = vram.checked_add(local_tables);
         let total = reported.and_then(|bytes| driver.local_bytes(bytes, config.profile.aperture_bytes));
         let (Some(local_bytes), Some(system_total)) = (total, system_bytes.checked_add(KERNEL_BYTES)) else {
             return Err(HostError::Size("the memory sizes together exceed 64 bits".into()));

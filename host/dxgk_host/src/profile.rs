@@ -1,9 +1,9 @@
 //! Adapter profiles: named sets of sizes and rates. The rates are a stated cost model for virtual time; real time runs
 //! as fast as this computer does.
 
-use ddi::DriverModel;
+use ddi::{DriverModel, PageTableUpdateMode};
 use softgpu::Timing;
-use softgpu_kmd::{KmdConfig, Layout};
+use softgpu_kmd::{KmdConfig, Layout, TableHome};
 use softgpu_spec::page_table::Shape;
 
 /// An adapter that can be asked for by name.
@@ -133,6 +133,22 @@ pub const PROFILES: &[Profile] = &[
         name: "levels-6",
         description: "discrete-64k with six page-table levels of unequal width: 60-bit addresses, leaf tables of 1 MiB",
         shape: Shape::new(&[8, 9, 9, 9, 9, 4]),
+        ..DISCRETE
+    },
+    Profile {
+        name: "tables-by-cpu",
+        description: "discrete-64k with page tables in system memory that the CPU writes (CPU_VIRTUAL)",
+        driver: KmdConfig {
+            tables: TableHome::System,
+            update_mode: PageTableUpdateMode::CpuVirtual,
+            ..KmdConfig::DEFAULT
+        },
+        ..DISCRETE
+    },
+    Profile {
+        name: "tables-by-address",
+        description: "discrete-64k with page tables that the copy engine writes by virtual address (GPU_VIRTUAL)",
+        driver: KmdConfig { update_mode: PageTableUpdateMode::GpuVirtual, ..KmdConfig::DEFAULT },
         ..DISCRETE
     },
     Profile {

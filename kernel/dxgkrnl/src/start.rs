@@ -91,6 +91,7 @@ impl Adapter {
     ) -> Result<Adapter, StartError> {
         let policy = Policy {
             page_table_reserve: config.page_table_reserve,
+            paging_table_reserve: caps::paging_tables(&description.mmu, config.page_table_reserve),
             suspend_others: config.memory_policy.suspend_others,
             write_back_ahead: config.memory_policy.write_back_ahead,
             clear_ahead: config.memory_policy.clear_ahead,

@@ -20,7 +20,7 @@
 //! # Modules
 //! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
 //! `plan`, `rank`, `victim`, `commit` content in and out; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `offer` and
-//! `pin` what may go and what must stay; `idle` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`, `space`, `page_table`, `tables` addresses;
+//! `pin` what may go and what must stay; `idle` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`, `space`, `page_table`, `tables`, `table_window` addresses;
 //! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage` numbers; `invariant` what always holds; `policy` every free choice.
 
 mod allocation;
@@ -58,6 +58,7 @@ mod slab;
 mod space;
 mod suspend;
 mod system;
+mod table_window;
 mod tables;
 #[cfg(test)]
 mod tests;

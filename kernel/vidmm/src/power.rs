@@ -100,11 +100,15 @@ impl<F: Copy + Eq> VidMm<F> {
                         let (spaces, allocation) = (&mut self.spaces, &self.allocations[shown]);
                         writer.show(spaces, allocation, shown, Some((id, first)), page, mapping.pages, &mut batch);
                     }
-                    // The scratch area: its entries are invalid until a chunk is moved through it.
+                    // The scratch area, whose entries are invalid until a chunk is moved through it, and the window onto
+                    // page tables, which is written below.
                     Shown::System(page) if page == self.dummy_page.first => {}
                     Shown::System(_) | Shown::Zero => writer.fixed(&mut self.spaces, id, first, mapping, &mut batch),
                 }
             }
+        }
+        if kind == SpaceKind::Paging {
+            batch.entries.extend(self.table_window_entries());
         }
         self.finish(batch, kind == SpaceKind::Paging)
     }

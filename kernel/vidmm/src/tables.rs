@@ -56,6 +56,11 @@ impl TableFrames {
         self.segment.is_system().then_some(self.reserve)
     }
 
+    /// All frames that tables can have, and their segment.
+    pub fn frames(&self) -> (SegmentId, PageRun) {
+        (self.segment, self.reserve)
+    }
+
     /// Pages that no table has.
     pub fn free_pages(&self) -> u64 {
         self.pool.free_pages()

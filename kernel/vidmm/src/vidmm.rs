@@ -4,7 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use ddi::{AllocationFlags, AllocationInfo, DriverModel, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PageTableLevelDesc};
+use ddi::{
+    AllocationFlags, AllocationInfo, DriverModel, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PageTableLevelDesc,
+    PageTableUpdateMode,
+};
 use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId, SegmentSet};
 
 use crate::allocation::{self, Allocation, AllocationError, Origin, Placement};
@@ -20,6 +23,7 @@ use crate::segment::{self, MemoryLayout, MemoryTotals, Segment, SegmentDescripti
 use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
 use crate::space::{Space, SpaceKind};
 use crate::suspend::{Postponed, Suspension};
+use crate::table_window::TableWindow;
 use crate::tables::{OutOfTables, TableFrames};
 
 /// One adapter's video memory. `F` names fences; VidMm only carries it.
@@ -35,6 +39,8 @@ pub struct VidMm<F> {
     pub(crate) model: DriverModel,
     totals: MemoryTotals,
     pub(crate) table_frames: TableSources,
+    /// Where the paging process sees the tables of all others, if it writes them by address.
+    pub(crate) table_window: Option<TableWindow>,
     pub(crate) spaces: Slab<SpaceId, Space>,
     pub(crate) devices: Slab<DeviceId, Device<F>>,
     pub(crate) allocations: Slab<AllocationId, Allocation<F>>,
@@ -136,6 +142,7 @@ impl<F: Copy + Eq> VidMm<F> {
             driver_segments: layout.segments.len(),
             totals: MemoryTotals::of(&layout, policy.system_pages.count.bytes()),
             table_frames,
+            table_window: None,
             spaces: Slab::new(),
             devices: Slab::new(),
             allocations: Slab::new(),
@@ -188,7 +195,11 @@ impl<F: Copy + Eq> VidMm<F> {
         if kind == SpaceKind::Process {
             self.processes.insert(space, Process::default());
         }
-        Ok((space, vec![self.spaces[space].table.initialize(space)]))
+        let mut operations = vec![self.spaces[space].table.initialize(space)];
+        if kind == SpaceKind::Paging && self.mmu.update_mode == PageTableUpdateMode::GpuVirtual {
+            operations.extend(self.open_table_window(space)?);
+        }
+        Ok((space, operations))
     }
 
     /// Where the root of a space is (`DxgkDdiSetRootPageTable`).

@@ -1,6 +1,6 @@
 //! What the host may choose about the driver. A wrong choice fails `start_device`, never panics.
 
-use ddi::{DriverModel, DriverStatus, SegmentFlags};
+use ddi::{DriverModel, DriverStatus, PageTableUpdateMode, SegmentFlags};
 use softgpu_spec::bus::PAGE_BYTES;
 
 use crate::queues::SUBMISSION_BYTES;
@@ -24,6 +24,16 @@ pub enum Layout {
     Aperture,
     /// A memory segment only: a GPU that computes and never shows anything.
     ComputeOnly,
+}
+
+/// Where page tables live (memory §4.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TableHome {
+    /// In the first memory segment; in system memory where there is none.
+    #[default]
+    Local,
+    /// In system memory.
+    System,
 }
 
 /// Choices of the driver.
@@ -56,6 +66,10 @@ pub struct KmdConfig {
     pub paging_by_gpu_va: bool,
     /// `LargePageSupported`: 2 MB of consecutive memory have one page-table entry (memory §4.5).
     pub large_pages: bool,
+    /// Where page tables live.
+    pub tables: TableHome,
+    /// How those of processes are written (memory §4.2).
+    pub update_mode: PageTableUpdateMode,
     /// Aperture maps are taken as device pages (`MapAperture2Supported`, memory §1.14).
     pub map_aperture2: bool,
     /// Bytes of a save area that each context of a process gets (a context allocation, memory §7.5); 0: none.
@@ -87,10 +101,17 @@ impl KmdConfig {
         pitch_aligned: false,
         paging_by_gpu_va: false,
         large_pages: true,
+        tables: TableHome::Local,
+        update_mode: PageTableUpdateMode::GpuPhysical,
         map_aperture2: false,
         context_save_bytes: 0,
         notify_after_ring: false,
     };
+
+    /// Whether page tables live in local memory; else in system memory.
+    pub fn tables_are_local(&self) -> bool {
+        self.tables == TableHome::Local && self.layout != Layout::Aperture
+    }
 
     /// Local memory of a device whose driver is to report `reported_bytes` of it: with what the driver keeps for itself. `None`
     /// when that exceeds 64 bits.

@@ -1,9 +1,7 @@
 //! The page-table facet (memory §4): what the device's tables are like, where a context's root lies, and how an entry
 //! looks. The tables themselves are written in `paging`.
 
-use ddi::{
-    GpuMmuCaps, GpuMmuFlags, GpuVirtualAddressing, KmdContext, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags,
-};
+use ddi::{GpuMmuCaps, GpuMmuFlags, GpuVirtualAddressing, KmdContext, PageTableLevelDesc, Pte, PteFlags};
 use softgpu_spec::bus::PAGE_BYTES;
 use softgpu_spec::page_table::{self, Shape};
 use wddm_types::{PhysicalAddress, SegmentId};
@@ -24,7 +22,7 @@ impl GpuVirtualAddressing for SoftGpuKmd {
                 | GpuMmuFlags::ZERO_IN_PTE_SUPPORTED
                 | GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED
                 | GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED,
-            update_mode: PageTableUpdateMode::GpuPhysical,
+            update_mode: self.config.update_mode,
             virtual_address_bits: shape.va_bits(),
             page_table_levels: shape.levels(),
         }
@@ -35,7 +33,7 @@ impl GpuVirtualAddressing for SoftGpuKmd {
         let shape = self.shape();
         assert!(level < shape.levels(), "the kernel asks for the levels that there are");
         // 0 where the device has no memory segment: tables in system memory
-        let tables = self.geometry.map_or(SegmentId::SYSTEM, |geometry| geometry.tables());
+        let tables = self.geometry.map_or(SegmentId::SYSTEM, |geometry| geometry.tables(&self.config));
         PageTableLevelDesc {
             index_bits: shape.index_bits(level),
             segment: tables,

@@ -49,5 +49,5 @@ mod segments;
 mod start;
 mod swizzling;
 
-pub use config::{KmdConfig, Layout};
+pub use config::{KmdConfig, Layout, TableHome};
 pub use driver::SoftGpuKmd;

@@ -18,7 +18,7 @@
 //! | CopyPageTableEntries | `Copy`, one for each range: the tables are mapped there |
 //! | InitContextResource | `Store` of the head: the kernel has filled the pages with zeros |
 //! | UpdateContextAllocation | `Store`: the private data are an offset and the words that go there |
-//! | UpdatePageTable | `WriteEntryRun` |
+//! | UpdatePageTable | `WriteEntryRun`; in mode GPU_VIRTUAL `StoreRun` |
 //! | FlushTlb | `FlushTlb` |
 //! | SignalMonitoredFence | `Signal` |
 //! | DiscardContent, NotifyResidency, NotifyFenceResidency, NotifyAlloc | none: the device keeps nothing beside the frames |
@@ -26,8 +26,8 @@
 //! The same commands are carried out by the CPU in `immediate` when there is no buffer.
 
 use ddi::{BuildPagingBuffer, CopyEntries, PageTableUpdateMode, PagingOp, PagingStatus, Pte, PteFlags};
-use softgpu_spec::Command;
 use softgpu_spec::bus::PAGE_BYTES;
+use softgpu_spec::{Command, page_table};
 use wddm_types::PhysicalAddress;
 
 use crate::allocation::Rows;
@@ -156,11 +156,14 @@ impl<'a> Pieces<'a> {
                 };
                 Ok(Pieces::One((number_of_pages > 0).then_some(command)))
             }
-            PagingOp::UpdatePageTable { level, table, start_index, count, first, repeat, mode, .. } => {
-                if level >= geometry.shape.levels() || mode == PageTableUpdateMode::GpuVirtual {
+            PagingOp::UpdatePageTable { level, table, table_va, start_index, count, first, repeat, mode, .. } => {
+                if level >= geometry.shape.levels() {
                     return Err(Fatal("a page-table update that the caps do not offer"));
                 }
-                entry_run(geometry, level, table, start_index, count, first, repeat).map(Pieces::One)
+                let run = entry_run(geometry, level, table, start_index, count, first, repeat)?;
+                let virtually = mode == PageTableUpdateMode::GpuVirtual;
+                let run = if virtually { by_address(run, table_va)? } else { run };
+                Ok(Pieces::One((count > 0).then_some(run)))
             }
             PagingOp::FlushTlb { root, start, end, .. } => {
                 let root = geometry.table_address(root).ok_or(OUTSIDE)?;
@@ -351,7 +354,7 @@ fn entry_run(
     count: u32,
     first: Pte,
     repeat: bool,
-) -> Result<Option<Command<'static>>, PagingStatus> {
+) -> Result<Command<'static>, PagingStatus> {
     let table = geometry.table_address(table).ok_or(OUTSIDE)?;
     if u64::from(start) + u64::from(count) > u64::from(geometry.shape.entries(level)) {
         return Err(Fatal("a page-table update beyond the table"));
@@ -359,7 +362,19 @@ fn entry_run(
     let entry = gpu_va::encode(geometry, first).map_err(Fatal)?;
     let names_page = first.flags.contains(PteFlags::VALID) && !first.flags.contains(PteFlags::ZERO);
     let step = if repeat || !names_page { 0 } else { PAGE_BYTES };
-    Ok((count > 0).then_some(Command::WriteEntryRun { table, first: start, count, entry, step }))
+    Ok(Command::WriteEntryRun { table, first: start, count, entry, step })
+}
+
+/// The same by the table's address in the paging process.
+// spec: memory §4.2
+fn by_address(run: Command<'static>, table: wddm_types::GpuVa) -> Result<Command<'static>, PagingStatus> {
+    match run {
+        Command::WriteEntryRun { first, count, entry, step, .. } if !table.is_null() => {
+            let va = table.0 + u64::from(first) * page_table::ENTRY_BYTES;
+            Ok(Command::StoreRun { va, count, first: entry, step })
+        }
+        _ => Err(Fatal("a page-table update in mode GPU_VIRTUAL without the table's address")),
+    }
 }
 
 #[cfg(test)]

@@ -104,8 +104,9 @@ impl Geometry {
 
     /// The segment of page tables; 0 is system memory.
     // spec: memory §4.3
-    pub(crate) fn tables(&self) -> SegmentId {
-        self.memory[0].map_or(SegmentId::SYSTEM, |range| range.id)
+    pub(crate) fn tables(&self, config: &KmdConfig) -> SegmentId {
+        let local = self.memory[0].filter(|_| config.tables_are_local());
+        local.map_or(SegmentId::SYSTEM, |range| range.id)
     }
 
     /// The aperture, if it is reported.
@@ -155,7 +156,8 @@ impl Geometry {
 
     /// The bus address of a page table.
     pub(crate) fn table_address(&self, table: PhysicalAddress) -> Option<u64> {
-        if table.segment != self.tables() { None } else { self.bus_of_page(table) }
+        let aperture = self.aperture_segment() == Some(table.segment);
+        if aperture { None } else { self.bus_of_page(table) }
     }
 }
 

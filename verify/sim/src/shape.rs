@@ -1,10 +1,29 @@
-//! Which device a world has, beside its memory. Called by the world at its start.
+//! Which device a world has, beside its memory: how it cuts addresses, where its page tables live and who writes them.
+//! Called by the world at its start.
 
+use ddi::PageTableUpdateMode;
+use dxgk_host::Profile;
+use softgpu_kmd::TableHome;
 use softgpu_spec::page_table::Shape;
 
-/// How the device of a world cuts addresses. The seed says it and not the world's random numbers, so that the first worlds
-/// are the same with one shape more.
-pub fn shape_of(seed: u64) -> Shape {
+/// Builds the device of a world. The seed says how and not the world's random numbers, so that the first worlds are the
+/// same with one device more.
+pub fn build(profile: &mut Profile, seed: u64) {
+    (profile.driver.tables, profile.driver.update_mode) = match seed / 8 % 4 {
+        1 => (TableHome::System, PageTableUpdateMode::CpuVirtual),
+        2 => (TableHome::Local, PageTableUpdateMode::GpuVirtual),
+        3 => (TableHome::System, PageTableUpdateMode::GpuVirtual),
+        _ => return profile.shape = shape_of(seed),
+    };
+    let shape = shape_of(seed);
+    // A table in system memory is one page (memory §4.3).
+    let pages = (0..shape.levels()).all(|level| shape.table_bytes(level) == 4096);
+    if pages || profile.driver.tables == TableHome::Local {
+        profile.shape = shape;
+    }
+}
+
+fn shape_of(seed: u64) -> Shape {
     match seed % 8 {
         4 => Shape::new(&[9, 9, 12]),
         5 => Shape::new(&[9, 9, 9, 9, 9]),

@@ -16,7 +16,7 @@ use crate::process::{Issue, Op, Phase, Point, Process};
 use crate::random::Random;
 use crate::report::{Report, Violation};
 use crate::sabotage::{DeafPort, Sabotage};
-use crate::shape::shape_of;
+use crate::shape::build;
 use crate::watch::Watched;
 
 const MIB: u64 = 1 << 20;
@@ -76,7 +76,7 @@ impl World {
         let name = *random.pick(&["discrete-4k", "discrete-64k"]);
         let profile = Profile::named(name).ok_or(("start", format!("no profile {name}")))?;
         let mut config = HostConfig::new(profile, Mode::Virtual { stored: true });
-        config.profile.shape = shape_of(seed);
+        build(&mut config.profile, seed);
         config.vram_bytes = (256 << 10) << random.below(4);
         config.page_table_bytes = 16 * MIB;
         config.system_bytes = (4 + random.below(5)) * MIB;
@@ -87,8 +87,9 @@ impl World {
         if sabotage == Sabotage::LostInterrupts {
             config.wrap_port = Some(Box::new(|inner| Arc::new(DeafPort::new(inner)) as Arc<dyn DevicePort>));
         }
-        // Everything that entries may name lies below this: the kernel's own pages and the backing stores.
-        shared(ledger).frames.system_bytes(config.system_bytes + 64 * MIB);
+        // Everything that entries may name lies below this: the kernel's own pages, the backing stores, tables kept there.
+        let tables = if config.profile.driver.tables_are_local() { 0 } else { 16 * MIB };
+        shared(ledger).frames.system_bytes(config.system_bytes + tables + 64 * MIB);
         let host = Host::start(config).map_err(|error| ("start", error.to_string()))?;
         let count = 2 + random.index(3);
         let processes = (0..count)

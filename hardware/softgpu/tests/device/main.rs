@@ -1,6 +1,7 @@
 //! The device straight through its registers, in virtual time: each command, each fault, the ring's end, the aperture, the
 //! interrupt records. No driver and no kernel.
 
+mod stores;
 mod tiles;
 
 use std::sync::Arc;

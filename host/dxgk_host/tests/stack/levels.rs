@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
-use d3dkmt::{GpuVaMapping, GpuVaProtection, GpuVaReservation};
+use d3dkmt::{EvictFlags, GpuVaMapping, GpuVaProtection, GpuVaReservation};
+use ddi::{PageTableUpdateMode, PowerState};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
+use softgpu_spec::register::counter::ENTRIES_WRITTEN;
 use softgpu_umd::{SurfaceKind, pattern};
 use wddm_types::{GpuVa, NtStatus};
 
@@ -103,5 +105,62 @@ fn a_fault_names_an_address_of_any_width() {
         other.run(|commands| {
             commands.fill(surface.va(), TILE, 1);
         });
+    }
+}
+
+#[test]
+fn tables_are_written_by_whom_the_driver_names() {
+    // spec: memory §4.2, memory §3.4
+    for (name, mode, engine_writes) in [
+        ("discrete-64k", PageTableUpdateMode::GpuPhysical, true),
+        ("tables-by-cpu", PageTableUpdateMode::CpuVirtual, false),
+        ("tables-by-address", PageTableUpdateMode::GpuVirtual, true),
+    ] {
+        for time in [VIRTUAL, Mode::Real] {
+            let host = host_of(name, time);
+            assert_eq!(host.describe().reported.mmu.update_mode, mode);
+            let mut client = client(&host);
+            let out = client.pinned(SurfaceKind::System, TILE);
+            // More than fits: pages move, and the tables with them.
+            let surfaces: Vec<_> = (0..4).map(|_| client.gpu.create_surface(SurfaceKind::Local, 3 * MIB)).collect();
+            let surfaces: Vec<_> = surfaces.into_iter().map(|surface| surface.expect("a surface")).collect();
+            for round in 0..3 {
+                for (surface, seed) in surfaces.iter().zip(1..) {
+                    client.gpu.pin(surface).expect("the others have left");
+                    client.run(|commands| {
+                        if round > 0 {
+                            commands.check(surface.va(), 3 * MIB, seed, out.va(), seed);
+                        }
+                        commands.pattern(surface.va(), 3 * MIB, seed);
+                    });
+                    let handles = vec![surface.allocation().handle()];
+                    client.gpu.device().evict(handles, EvictFlags::empty()).expect("it is on the list");
+                }
+            }
+            assert_eq!(out.lock().expect("system memory").read_word(0), 0, "{name}");
+            assert_eq!(host.device_register(ENTRIES_WRITTEN) > 0, engine_writes, "{name}");
+        }
+    }
+}
+
+#[test]
+fn tables_come_back_after_a_sleep_whoever_writes_them() {
+    // spec: memory §4.7, memory §8.4
+    for name in ["tables-by-cpu", "tables-by-address", "levels-3"] {
+        let host = host_of(name, VIRTUAL);
+        let mut client = client(&host);
+        let out = client.pinned(SurfaceKind::System, TILE);
+        let surface = client.pinned(SurfaceKind::Local, MIB);
+        client.run(|commands| {
+            commands.pattern(surface.va(), MIB, 4);
+        });
+        host.power_transition(PowerState::Hibernate).expect("it goes to sleep");
+        host.power_transition(PowerState::On).expect("it wakes");
+        let late = client.pinned(SurfaceKind::Local, MIB);
+        client.run(|commands| {
+            commands.check(surface.va(), MIB, 4, out.va(), 1);
+            commands.pattern(late.va(), MIB, 5);
+        });
+        assert_eq!(out.lock().expect("system memory").read_word(0), 0, "{name}");
     }
 }

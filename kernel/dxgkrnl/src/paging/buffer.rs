@@ -122,6 +122,10 @@ impl Adapter {
     /// Asks the driver once: for the part of the oldest work that comes next, or for the signal behind its last one.
     // spec: memory §3.2
     fn build_one_call(&mut self, words: &mut [u64], used: &mut usize, va: GpuVa) -> Result<Option<Filled>, String> {
+        let by_cpu = self.reported.mmu.update_mode == PageTableUpdateMode::CpuVirtual;
+        if by_cpu && matches!(self.ring.building[0].operations.front(), Some(Operation::UpdatePageTable { .. })) {
+            return self.update_by_cpu(*used);
+        }
         let before = self.ring.building[0].progress;
         let part = self.next_part();
         let mut borrowed = before.borrowed;
@@ -144,7 +148,7 @@ impl Adapter {
             (Some(head), Some(part)) => {
                 let windows = borrowed.map(|borrowed| borrowed.windows);
                 let asked = Asked { part, idle: before.idle, windows, device_pages: pages.as_deref() };
-                as_paging_op(head, &names, PageTableUpdateMode::GpuPhysical, asked)
+                as_paging_op(head, &names, self.reported.mmu.update_mode, asked)
             }
             _ => match work.completes {
                 Some((queue, value)) => {
@@ -213,6 +217,22 @@ impl Adapter {
             },
             Err(PagingStatus::Fatal(reason)) => Err(format!("BuildPagingBuffer failed: {reason}")),
         }
+    }
+
+    /// A page-table update that the CPU writes, at the time at which the ring would have: when the hardware is past all that
+    /// stands before it.
+    // spec: memory §4.2, memory §4.8
+    fn update_by_cpu(&mut self, used: usize) -> Result<Option<Filled>, String> {
+        if used > 0 {
+            return Ok(Some(Filled::Full));
+        }
+        if self.ring_progress() < self.ring.progress_value {
+            self.ring.hold_until = self.ring.progress_value;
+            return Ok(Some(Filled::Held));
+        }
+        let operation = self.ring.building[0].operations.pop_front().expect("it was just seen");
+        self.execute_now(vec![operation]).map_err(|()| "a page-table update by the CPU failed".to_owned())?;
+        Ok(None)
     }
 
     fn submit_buffer(&mut self, cx: &mut Cx<'_>, number: u64, used: usize, va: GpuVa) -> Result<(), String> {

@@ -152,7 +152,10 @@ pub(super) fn as_paging_op<'a>(
             use_64kb_pages: false,
             native_fence: false,
             first_64kb: None,
-            table_va: GpuVa::NULL,
+            table_va: match mode {
+                PageTableUpdateMode::GpuVirtual => names.vidmm.table_va(*table),
+                PageTableUpdateMode::CpuVirtual | PageTableUpdateMode::GpuPhysical => GpuVa::NULL,
+            },
             level: *level,
             table: *table,
             start_index: *start_index,

@@ -144,7 +144,8 @@ impl Adapter {
         self.execute_now(operations).map_err(|()| "a page-table update of the paging process by the CPU failed".into())
     }
 
-    fn ring_progress(&self) -> u64 {
+    /// How far the hardware has got.
+    pub(super) fn ring_progress(&self) -> u64 {
         self.ring.queue.as_ref().map_or(0, |queue| self.current_value(queue.progress))
     }
 }

@@ -1,7 +1,9 @@
 //! The rules of a driver's capability bits at adapter start: they agree with its version, with each other and with its
 //! facets (memory §1.13, §1.14). A lie fails the start.
 
-use ddi::{AdapterCaps, DdiVersion, DriverModel, GpuMmuFlags, Miniport, VidMmCaps};
+use ddi::{AdapterCaps, DdiVersion, DriverModel, GpuMmuCaps, GpuMmuFlags, Miniport, PageTableUpdateMode, VidMmCaps};
+use vidmm::Policy;
+use wddm_types::{PageRun, Pages};
 
 use super::StartError;
 
@@ -17,6 +19,17 @@ pub fn memory_caps(miniport: &mut dyn Miniport) -> VidMmCaps {
         memory.contains(VidMmCaps::MAP_APERTURE2_SUPPORTED) || caps.map_aperture2_supported,
     );
     memory
+}
+
+/// Frames for the paging process's own tables: some, and what a window onto all others takes where they are written by
+/// address (an entry of 8 bytes for each page).
+// spec: memory §4.7
+pub fn paging_tables(mmu: &GpuMmuCaps, reserve: Pages) -> Pages {
+    let usual = Policy::new(PageRun { first: 0, count: Pages::ZERO }).paging_table_reserve;
+    match mmu.update_mode {
+        PageTableUpdateMode::GpuVirtual => Pages(usual.0 + reserve.0 / 128).min(Pages(reserve.0.saturating_sub(1))),
+        PageTableUpdateMode::CpuVirtual | PageTableUpdateMode::GpuPhysical => usual,
+    }
 }
 
 /// All rules. `system_bytes`: the system memory of this computer.

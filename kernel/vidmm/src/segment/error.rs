@@ -72,8 +72,10 @@ pub enum SegmentError {
     MmuCapNotBuilt(&'static str),
     #[error("GpuMmuCaps: reserved bits {0:#x} are set (memory §4.2)")]
     ReservedMmuCaps(u32),
-    #[error("page tables in this update mode are not built; GPU_PHYSICAL is (memory §4.2)")]
-    UpdateMode,
+    #[error("level {0}: CPU_VIRTUAL is not allowed when page directories live in local memory (memory §4.2)")]
+    CpuWrittenDirectory(u32),
+    #[error("level {0}: in CPU_VIRTUAL leaf tables live in system memory or in a CpuVisible segment (memory §4.2)")]
+    CpuWrittenTable(u32),
     #[error("the page-table reserve does not fit the page-table segment")]
     Reserve,
     #[error("there is no system page for the dummy page")]

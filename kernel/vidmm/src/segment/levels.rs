@@ -1,7 +1,7 @@
 //! The rules of page-table levels (memory §4.2, §4.3): how many, how wide, where the tables live. A broken one fails
 //! adapter start.
 
-use ddi::{GpuMmuCaps, PageTableLevelDesc, PageTableUpdateMode};
+use ddi::{GpuMmuCaps, PageTableLevelDesc, PageTableUpdateMode, SegmentFlags};
 use wddm_types::PAGE_BYTES;
 
 use super::description::SegmentDescription;
@@ -18,9 +18,7 @@ pub(crate) fn check_levels(
     if !(2..=6).contains(&mmu.page_table_levels) || levels.len() != mmu.page_table_levels as usize {
         return Err(SegmentError::LevelCount(mmu.page_table_levels));
     }
-    if mmu.update_mode != PageTableUpdateMode::GpuPhysical {
-        return Err(SegmentError::UpdateMode);
-    }
+    check_update_mode(segments, mmu, levels)?;
     for (number, level) in (0u32..).zip(levels) {
         check_level(number, level, segments)?;
         let same =
@@ -47,6 +45,31 @@ pub(crate) fn check_levels(
         let whole = reserve.is_multiple_of(descriptor.page_bytes());
         if reserve >= descriptor.size_bytes || !whole {
             return Err(SegmentError::Reserve);
+        }
+    }
+    Ok(())
+}
+
+/// Tables that the CPU writes are where it reaches them: directories in system memory, leaf tables there or in a segment
+/// that it sees.
+// spec: memory §4.2
+fn check_update_mode(
+    segments: &[SegmentDescription],
+    mmu: &GpuMmuCaps,
+    levels: &[PageTableLevelDesc],
+) -> Result<(), SegmentError> {
+    for (number, level) in (0u32..).zip(levels) {
+        let local = (!level.segment.is_system()).then(|| segments.get(usize::from(level.segment.0) - 1)).flatten();
+        match mmu.update_mode {
+            PageTableUpdateMode::CpuVirtual if number > 0 && local.is_some() => {
+                return Err(SegmentError::CpuWrittenDirectory(number));
+            }
+            PageTableUpdateMode::CpuVirtual
+                if local.is_some_and(|segment| !segment.flags.contains(SegmentFlags::CPU_VISIBLE)) =>
+            {
+                return Err(SegmentError::CpuWrittenTable(number));
+            }
+            _ => {}
         }
     }
     Ok(())

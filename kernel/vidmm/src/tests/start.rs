@@ -101,7 +101,19 @@ fn levels_that_break_a_rule_fail_adapter_start() {
             },
             SegmentError::TableSize(0),
         ),
-        ("by the CPU", |_, m, _, _| m.update_mode = PageTableUpdateMode::CpuVirtual, SegmentError::UpdateMode),
+        (
+            "directories by the CPU",
+            |_, m, _, _| m.update_mode = PageTableUpdateMode::CpuVirtual,
+            SegmentError::CpuWrittenTable(0),
+        ),
+        (
+            "directories by the CPU, leaf tables visible",
+            |d, m, _, _| {
+                m.update_mode = PageTableUpdateMode::CpuVirtual;
+                d[0].flags |= SegmentFlags::CPU_VISIBLE;
+            },
+            SegmentError::CpuWrittenDirectory(1),
+        ),
         ("reserve of all", |_, _, _, p| p.page_table_reserve = Pages(64 + RESERVE), SegmentError::Reserve),
         (
             "no page at all",

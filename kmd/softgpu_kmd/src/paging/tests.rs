@@ -127,6 +127,7 @@ fn commands(kmd: &mut SoftGpuKmd, operation: PagingOp<'_>) -> Vec<Command<'stati
             Command::FlushTlb { root, first_va, last_va } => Command::FlushTlb { root, first_va, last_va },
             Command::Copy { source_va, target_va, bytes } => Command::Copy { source_va, target_va, bytes },
             Command::Fill { va, bytes, pattern } => Command::Fill { va, bytes, pattern },
+            Command::StoreRun { va, count, first, step } => Command::StoreRun { va, count, first, step },
             Command::TouchPhysical { bus, write } => Command::TouchPhysical { bus, write },
             Command::Signal { current_va, monitored_va, value, log } => {
                 Command::Signal { current_va, monitored_va, value, log }

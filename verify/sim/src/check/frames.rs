@@ -5,7 +5,7 @@
 //! valid, *stale* from the moment when the entry went until a flush covers its address. The rules:
 //! - content enters a frame only when no translation leads to it;
 //! - an entry of a process names only frames that hold content of that process's own allocations, or system pages that
-//!   no other process's translation reaches (the paging process excepted);
+//!   no other process's translation reaches (the paging process excepted, which may also see page tables);
 //! - content is copied out only of frames that hold it, and into system pages that no other process reaches;
 //! - nothing names a place outside of its segment; page tables never lie in frames that hold content.
 
@@ -137,7 +137,7 @@ impl Frames {
                 if start_index + count > entries {
                     return Err(format!("entries {start_index}+{count} of a table of {entries}"));
                 }
-                self.table(level, table, process)?;
+                self.table(level, table, process, contract)?;
                 let covers = self.coverage(level);
                 for index in 0..u64::from(count) {
                     let va = first_va.0 + index * covers;
@@ -272,7 +272,9 @@ impl Frames {
             self.frames(SegmentId(segment), self.base(SegmentId(segment))? + page * PAGE_BYTES, PAGE_BYTES)?;
             if !self.is_aperture(SegmentId(segment)) {
                 let owner = self.owner.get(&frame).and_then(|owner| self.process_of.get(owner));
-                if owner != Some(&spot.0) {
+                // The paging process may see page tables: where nobody's content is.
+                let own = owner.is_none() && contract.is_system(spot.0);
+                if !own && owner != Some(&spot.0) {
                     return Err(format!("{} names {}, which holds content of {owner:?}", name(spot), at(frame)));
                 }
             }

@@ -34,6 +34,26 @@ fn virtual_fill(size_bytes: u64) -> PagingOp<'static> {
 }
 
 #[test]
+fn tables_that_lie_in_the_paging_process_are_written_by_address() {
+    // spec: memory §4.2
+    let (mut kmd, _, _) = started();
+    let first = pte(PteFlags::empty(), LOCAL, 0x6000);
+    let by_address = |va| {
+        let mut update = table_update(first, 7, false);
+        if let PagingOp::UpdatePageTable { table_va, mode, .. } = &mut update {
+            (*table_va, *mode) = (va, PageTableUpdateMode::GpuVirtual);
+        }
+        update
+    };
+    let entry = 0x6000 | page_table::VALID;
+    assert_eq!(
+        commands(&mut kmd, by_address(GpuVa(0x70_0000))),
+        [Command::StoreRun { va: 0x70_0000 + 5 * 8, count: 7, first: entry, step: 4096 }]
+    );
+    assert!(build(&mut kmd, by_address(GpuVa::NULL), 64).is_err(), "no address");
+}
+
+#[test]
 fn what_is_addressed_is_copied_and_filled_where_it_is() {
     // spec: memory §3.4
     let (mut kmd, _, _) = started();

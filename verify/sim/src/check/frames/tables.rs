@@ -1,11 +1,13 @@
 //! The model's page tables: which frames they take, which entry leads to which table, what goes when a link goes. Part of
 //! the frames model.
 
+use std::collections::BTreeMap;
+
 use ddi::{KmdProcess, PageTableLevelDesc, Pte, PteFlags};
 use wddm_types::{PAGE_BYTES, PhysicalAddress, SegmentId};
 
 use super::{Frame, Frames, Spot, at, frame};
-use crate::check::contract::Broken;
+use crate::check::contract::{Broken, Contract};
 
 impl Frames {
     /// An entry of an upper table: the table that it led to is free, the one that it leads to was initialised before.
@@ -48,9 +50,16 @@ impl Frames {
         }
     }
 
-    pub(super) fn table(&mut self, level: u32, table: PhysicalAddress, process: KmdProcess) -> Result<(), Broken> {
+    pub(super) fn table(
+        &mut self,
+        level: u32,
+        table: PhysicalAddress,
+        process: KmdProcess,
+        contract: &Contract,
+    ) -> Result<(), Broken> {
         for frame in self.table_frames(level, frame(table))? {
-            if self.owner.contains_key(&frame) || self.reached.contains_key(&frame) {
+            let foreign = |spots: &BTreeMap<Spot, u32>| spots.keys().any(|(of, _)| !contract.is_system(*of));
+            if self.owner.contains_key(&frame) || self.reached.get(&frame).is_some_and(foreign) {
                 return Err(format!("the page table at {} lies where content is", at(frame)));
             }
             match self.tables.insert(frame, process) {
@@ -77,6 +86,12 @@ impl Frames {
     fn table_frames(&self, level: u32, (segment, page): Frame) -> Result<Vec<Frame>, Broken> {
         let bytes = u64::from(self.level(level)?.size_bytes);
         let segment = SegmentId(segment);
+        if segment.is_system() {
+            let pages = page..page + bytes.div_ceil(PAGE_BYTES);
+            let inside = pages.end * PAGE_BYTES <= self.system_bytes;
+            let outside = || format!("a page table beyond system memory, at {}", at((0, page)));
+            return inside.then(|| pages.map(|page| (0, page)).collect()).ok_or_else(outside);
+        }
         self.frames(segment, self.base(segment)? + page * PAGE_BYTES, bytes)
     }
 }
