@@ -128,7 +128,7 @@ impl Adapter {
             host_aperture: segment.host_aperture(),
             local: self.vidmm.group_of(segment.id) == SegmentGroup::Local,
             banks: banks.collect(),
-            invalid: said.invalid_runs().collect(),
+            invalid: said.hidden_runs(),
         }
     }
 }

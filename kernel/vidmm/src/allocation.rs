@@ -4,7 +4,7 @@
 mod check;
 
 pub use check::Origin;
-pub(crate) use check::check;
+pub(crate) use check::{SYSTEM_COPY, check};
 
 use std::collections::BTreeSet;
 

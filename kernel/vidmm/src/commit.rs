@@ -62,6 +62,7 @@ impl<F: Copy + Eq> VidMm<F> {
         batch: &mut Batch<F>,
     ) {
         let writer = self.writer();
+        self.note_paging(id, batch.serial);
         let pattern = self.policy.clear_pattern;
         // A window that was kept shows the extents that there were.
         if self.allocations[id].locks.count == 0 {
@@ -135,6 +136,7 @@ impl<F: Copy + Eq> VidMm<F> {
         batch: &mut Batch<F>,
     ) {
         let writer = self.writer();
+        self.note_paging(id, batch.serial);
         let allocation = &mut self.allocations[id];
         allocation.placement = Placement::System(aperture);
         allocation.last_work = batch.serial;

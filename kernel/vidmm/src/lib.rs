@@ -57,6 +57,7 @@ mod sharing;
 mod slab;
 mod space;
 mod suspend;
+mod synchronous;
 mod system;
 mod table_window;
 mod tables;

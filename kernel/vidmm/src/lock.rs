@@ -16,7 +16,7 @@ mod view;
 use ddi::{AllocationFlags, SegmentFlags};
 use wddm_types::{CpuRun, FencePoint, PAGE_BYTES, PageRun, SegmentId};
 
-use crate::allocation::Placement;
+use crate::allocation::{Placement, SYSTEM_COPY};
 use crate::host_aperture::{WindowMap, WindowPages};
 use crate::paging::{Batch, Cause, Work, merge_points};
 use crate::slab::{AllocationId, DeviceId};
@@ -204,7 +204,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let allocation = &self.allocations[id];
         let flags = allocation.info.flags;
         flags.contains(AllocationFlags::CPU_VISIBLE)
-            && !flags.contains(AllocationFlags::CACHED)
+            && !flags.intersects(AllocationFlags::CACHED | SYSTEM_COPY)
             && self.medium_of(segment) == Medium::Bar
             && !allocation.locks.confined
     }
@@ -226,7 +226,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let flags = allocation.info.flags;
         let subject = Subject {
             cpu_visible: flags.contains(AllocationFlags::CPU_VISIBLE),
-            cached: flags.contains(AllocationFlags::CACHED),
+            // spec: memory §2.2, bits 1 and 4: the system copy, always, as if the segment and the CPU were not coherent
+            cached: flags.intersects(AllocationFlags::CACHED | SYSTEM_COPY),
             medium,
             may_leave,
         };

@@ -133,7 +133,7 @@ pub(crate) fn open(policy: &Policy, layout: &MemoryLayout, leaf: &PageTableLevel
 fn open_one(id: SegmentId, descriptor: &SegmentDescription, bytes: u64) -> Segment {
     let whole = PageRun { first: 0, count: Pages(bytes / PAGE_BYTES) };
     let mut pool = FramePool::new(whole);
-    for run in descriptor.invalid_runs() {
+    for run in descriptor.hidden_runs() {
         // spec: memory §1.4, out of the pool for ever; what lies in the page-table reserve is kept out there
         let end = run.end().min(whole.end());
         if run.first < end {

@@ -6,6 +6,8 @@ mod apertures;
 mod budget;
 mod creation;
 mod failures;
+mod flags;
+mod hidden;
 mod invariants;
 mod kit;
 mod large;

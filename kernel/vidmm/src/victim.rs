@@ -59,6 +59,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Takes the last `pages` resident pages of an allocation out of its memory segment.
     pub(crate) fn take_end(&mut self, id: AllocationId, pages: u64, cause: Cause, batch: &mut Batch<F>) {
         let writer = self.writer();
+        self.note_paging(id, batch.serial);
         let dummy_page = self.dummy_page_address();
         let through = if self.policy.paging_by_gpu_va { 0 } else { self.commit_left_pages() };
         self.leave_window(id, batch);
@@ -115,7 +116,8 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         allocation.last_work = batch.serial;
         if lost {
-            allocation.valid = PageSet::default();
+            // What a caller brought along is there whatever happens to the copy in the segment.
+            allocation.valid = if allocation.foreign { PageSet::all(allocation.pages) } else { PageSet::default() };
         }
         if empty {
             allocation.lazy_since = None;
@@ -135,6 +137,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// (memory §1.6).
     fn leave_system(&mut self, id: AllocationId, aperture: Option<(SegmentId, PageRun)>, batch: &mut Batch<F>) {
         let dummy_page = self.dummy_page_address();
+        self.note_paging(id, batch.serial);
         let allocation = &mut self.allocations[id];
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
         batch.leaving.extend(allocation.goes());

@@ -58,6 +58,8 @@ pub struct VidMm<F> {
     /// Serial of the last work returned, and of the last one known to be complete.
     pub(crate) serial: u64,
     pub(crate) completed: u64,
+    /// Serial of the last work that moved content with SynchronousPaging.
+    pub(crate) synchronous: u64,
     pub(crate) system: FramePool,
     /// By memory segment.
     pub(crate) host_apertures: BTreeMap<SegmentId, HostAperture>,
@@ -155,6 +157,7 @@ impl<F: Copy + Eq> VidMm<F> {
             last_periodic_ns: 0,
             serial: 0,
             completed: 0,
+            synchronous: 0,
             system,
             dummy_page,
             retiring: VecDeque::new(),
@@ -513,7 +516,7 @@ fn table_sources(
         };
         let mut frames = TableFrames::new(id, reserve);
         if !id.is_system() {
-            segments[usize::from(id.0) - 1].invalid_runs().for_each(|run| frames.exclude(run));
+            segments[usize::from(id.0) - 1].hidden_runs().into_iter().for_each(|run| frames.exclude(run));
         }
         Ok(frames)
     };

@@ -20,4 +20,5 @@ mod renaming;
 mod residency;
 mod stubborn;
 mod submission;
+mod system_copies;
 mod world;

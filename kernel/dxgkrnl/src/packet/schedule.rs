@@ -170,6 +170,8 @@ impl Adapter {
             return Some(RingNeed::Number(shown_after));
         }
         let serial = entries.iter().map(|bound| bound.binding.serial).max().unwrap_or(0);
+        // spec: memory §2.2, bit 11: nobody's work while such content is moved
+        let serial = serial.max(self.vidmm.synchronous_serial());
         (serial > self.vidmm.completed_serial()).then_some(RingNeed::Serial(serial))
     }
 

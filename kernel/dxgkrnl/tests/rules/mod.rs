@@ -6,6 +6,8 @@ use wddm_types::SegmentId;
 use crate::start;
 use crate::stub::{Answers, PAGES};
 
+mod flags;
+
 const MIB: u64 = 1 << 20;
 
 /// A driver of the first generation: 64 MiB of memory in two banks, an aperture.

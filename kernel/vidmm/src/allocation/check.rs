@@ -7,6 +7,11 @@ use wddm_types::{PAGE_BYTES, PageRun, SegmentId, SegmentSet};
 use crate::allocation::AllocationError;
 use crate::segment::Segment;
 
+/// Flags of content whose system copy is what a lock shows, wherever it lies.
+// spec: memory §2.2 bits 1 and 4
+pub(crate) const SYSTEM_COPY: AllocationFlags =
+    AllocationFlags::PERMANENT_SYS_MEM.union(AllocationFlags::EXISTING_SYS_MEM);
+
 /// Where an allocation comes from, beside the driver's description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
@@ -39,7 +44,6 @@ pub(crate) fn check(
     check_cpu(&info, origin.primary, segments)?;
     let pages = pages(&info, segments)?;
     check_existing(&info, origin, pages)?;
-    check_copy(&info, segments)?;
     Ok((info, pages))
 }
 
@@ -85,18 +89,17 @@ fn check_flags(
             if has(F::USE_ALTERNATE_VA) && !primary {
                 return Err(AllocationError::Flags);
             }
-            if has(F::SYNCHRONOUS_PAGING) {
-                return Err(AllocationError::NotBuilt("SynchronousPaging"));
-            }
         }
         DriverModel::Wddm2 => {
             if has(F::CREATE_IN_VPR) {
-                return Err(AllocationError::NotBuilt("a protected range: no segment has one"));
+                return Err(AllocationError::NotBuilt(
+                    "content in a protected region: nothing here keeps one engine from what another may see",
+                ));
             }
         }
     }
     if has(F::HARDWARE_PROTECTED) {
-        return Err(AllocationError::NotBuilt("hardware-protected content"));
+        return Err(AllocationError::NotBuilt("hardware-protected content: this hardware protects none"));
     }
     if has(F::EXISTING_KERNEL_SYS_MEM) {
         return Err(AllocationError::NotBuilt("a kernel range as backing store: no driver here has one to give"));
@@ -183,9 +186,10 @@ fn check_cpu(info: &AllocationInfo, primary: bool, segments: &[Segment]) -> Resu
     }
     // spec: memory §6.3, requirements
     // An aligned pitch is no layout for a program: the CPU sees such content in system memory only.
+    // So is content of which a lock shows the system copy always.
     let not_linear = |segment: &Segment| {
         let linear = segment.descriptor.flags.contains(SegmentFlags::CPU_VISIBLE) && !segment.aligns_pitches();
-        !segment.is_aperture() && !linear
+        !segment.is_aperture() && (!linear || info.flags.intersects(SYSTEM_COPY))
     };
     let visible = info.flags.contains(AllocationFlags::CPU_VISIBLE);
     if visible && of(info.supported_segments).any(not_linear) && !of(info.supported_segments).any(Segment::is_aperture)
@@ -227,16 +231,4 @@ fn check_existing(info: &AllocationInfo, origin: &Origin, pages: u64) -> Result<
         (true, Some(given)) if given == pages => Ok(()),
         _ => Err(AllocationError::ExistingMemory),
     }
-}
-
-/// The system copy is the content, in system memory always. Beside content in a memory segment it would be kept and
-/// uploaded.
-// spec: memory §2.2, bit 1
-fn check_copy(info: &AllocationInfo, segments: &[Segment]) -> Result<(), AllocationError> {
-    let keeps = AllocationFlags::PERMANENT_SYS_MEM | AllocationFlags::EXISTING_SYS_MEM;
-    let in_memory = |segment: &Segment| info.supported_segments.contains(segment.id) && !segment.is_aperture();
-    if info.flags.intersects(keeps) && segments.iter().any(in_memory) {
-        return Err(AllocationError::NotBuilt("a system copy that is kept beside content in a memory segment"));
-    }
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! The rules of segments (memory §1.5, §1.10, §1.13). Each broken one has a name of its own, and the adapter does not
 //! start. Flags that mean nothing on a kind of segment are not looked at.
 
-use ddi::{CpuAccess, DriverModel, SegmentFlags as F};
+use ddi::{CpuAccess, DdiVersion, DriverModel, SegmentFlags as F};
 use wddm_types::SegmentId;
 
 use super::description::{MemoryLayout, SegmentDescription};
@@ -24,6 +24,7 @@ pub(crate) fn check_segments(layout: &MemoryLayout) -> Result<(), SegmentError> 
             return Err(check_agp(id, segment, layout, &mut agp));
         }
         check_one(id, segment)?;
+        check_version(id, segment, layout)?;
         if segments[..index].iter().any(|other| overlap(other, segment)) {
             return Err(SegmentError::Overlap(id));
         }
@@ -83,6 +84,24 @@ fn check_one(id: SegmentId, segment: &SegmentDescription) -> Result<(), SegmentE
         return Err(SegmentError::Overlap(id));
     }
     check_ranges(id, segment)
+}
+
+/// Flags of later versions: the older forms of the descriptor have no members for a host aperture or a protected region,
+/// and firmware tells of what it keeps since WDDM 2.9.
+// spec: memory §1.3, memory §1.5 bit 21, memory §1.13
+fn check_version(id: SegmentId, segment: &SegmentDescription, layout: &MemoryLayout) -> Result<(), SegmentError> {
+    let mut later = F::empty();
+    if layout.model == DriverModel::Wddm1 && !segment.is_aperture() {
+        later |= F::SUPPORTS_CPU_HOST_APERTURE | F::SUPPORTS_CACHED_CPU_HOST_APERTURE;
+        later |= F::VPR_SUPPORTED | F::VPR_PRESERVED_DURING_STANDBY | F::ENCRYPTED_PAGING_SUPPORTED;
+    }
+    if layout.version < DdiVersion::WDDM_2_9 {
+        later |= F::POPULATED_BY_RESERVED_DDR_BY_FIRMWARE;
+    }
+    if segment.flags.intersects(later) {
+        return Err(SegmentError::Version(id));
+    }
+    Ok(())
 }
 
 /// Standby, hibernate and partial hibernate: four combinations mean something.
@@ -152,8 +171,10 @@ fn check_ranges(id: SegmentId, segment: &SegmentDescription) -> Result<(), Segme
     }
     if segment.flags.contains(F::VPR_SUPPORTED) {
         let alignment = u64::from(segment.protected_alignment.max(1));
-        let aligned =
-            segment.protected_offset.is_multiple_of(alignment) && segment.protected_bytes.is_multiple_of(alignment);
+        let reserve = u64::from(segment.protected_reserve_bytes);
+        let aligned = reserve <= segment.protected_bytes
+            && segment.protected_offset.is_multiple_of(alignment)
+            && segment.protected_bytes.is_multiple_of(alignment);
         let end = segment.protected_offset.checked_add(segment.protected_bytes);
         if !aligned || end.is_none_or(|end| end > segment.size_bytes) {
             return Err(SegmentError::ProtectedRange(id));

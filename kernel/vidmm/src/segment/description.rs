@@ -2,7 +2,8 @@
 //! descriptors happens here and nowhere else. Nothing is checked here.
 
 use ddi::{
-    CpuAccess, DriverModel, MemoryRange, SegmentDescriptor, SegmentDescriptor3, SegmentDescriptor4, SegmentFlags,
+    CpuAccess, DdiVersion, DriverModel, MemoryRange, SegmentDescriptor, SegmentDescriptor3, SegmentDescriptor4,
+    SegmentFlags,
 };
 use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
@@ -38,6 +39,8 @@ pub struct SegmentDescription {
     pub protected_bytes: u64,
     /// Alignment of both; 0: none.
     pub protected_alignment: u32,
+    /// Bytes of that region that are the driver's own.
+    pub protected_reserve_bytes: u32,
 }
 
 impl SegmentDescription {
@@ -52,12 +55,29 @@ impl SegmentDescription {
         if large { 16 * PAGE_BYTES } else { PAGE_BYTES }
     }
 
-    /// The invalid ranges in pages.
-    pub fn invalid_runs(&self) -> impl Iterator<Item = PageRun> + '_ {
-        self.invalid_ranges.iter().map(|range| PageRun {
-            first: range.segment_offset / PAGE_BYTES,
-            count: Pages(range.size_bytes / PAGE_BYTES),
-        })
+    /// The pages that nobody is given, in order, none twice: invalid ranges of all kinds, and the protected region, because
+    /// nothing here keeps the content of one engine from another.
+    // spec: memory §1.1, memory §1.4
+    pub fn hidden_runs(&self) -> Vec<PageRun> {
+        let mut ranges: Vec<(u64, u64)> = self
+            .invalid_ranges
+            .iter()
+            .map(|range| (range.segment_offset, range.segment_offset + range.size_bytes))
+            .collect();
+        if self.flags.contains(SegmentFlags::VPR_SUPPORTED) && !self.is_aperture() && self.protected_bytes > 0 {
+            ranges.push((self.protected_offset, self.protected_offset + self.protected_bytes));
+        }
+        ranges.sort_unstable();
+        let mut runs: Vec<PageRun> = Vec::new();
+        for (first, end) in ranges {
+            // A page of which a part is hidden is hidden.
+            let (first, end) = (first / PAGE_BYTES, end.div_ceil(PAGE_BYTES));
+            let first = runs.last().map_or(first, |last| first.max(last.end()));
+            if first < end {
+                runs.push(PageRun { first, count: Pages(end - first) });
+            }
+        }
+        runs
     }
 }
 
@@ -77,6 +97,7 @@ impl From<&SegmentDescriptor4> for SegmentDescription {
             protected_offset: d.vpr_range_start_offset,
             protected_bytes: d.vpr_range_size,
             protected_alignment: d.vpr_alignment,
+            protected_reserve_bytes: d.vpr_reserve_size,
         }
     }
 }
@@ -119,6 +140,8 @@ impl From<&SegmentDescriptor> for SegmentDescription {
 pub struct MemoryLayout {
     /// The generation whose rules count.
     pub model: DriverModel,
+    /// The version of the contract, because flags belong to versions.
+    pub version: DdiVersion,
     /// `ApertureSegmentCommitLimit` of the adapter (memory §1.12).
     pub aperture_commit_limit_bytes: u64,
     /// The segments, number 1 first.
@@ -126,9 +149,13 @@ pub struct MemoryLayout {
 }
 
 impl MemoryLayout {
-    /// A layout without a limit over all apertures.
+    /// A layout of the newest version of a generation, without a limit over all apertures.
     pub fn new(model: DriverModel, segments: Vec<SegmentDescription>) -> MemoryLayout {
-        MemoryLayout { model, aperture_commit_limit_bytes: u64::MAX, segments }
+        let version = match model {
+            DriverModel::Wddm1 => DdiVersion::WDDM_1_3,
+            DriverModel::Wddm2 => DdiVersion::WDDM_3_0,
+        };
+        MemoryLayout { model, version, aperture_commit_limit_bytes: u64::MAX, segments }
     }
 
     /// The rules of all segments.

@@ -22,6 +22,8 @@ pub enum SegmentError {
     Agp(SegmentId),
     #[error("segment {}: reserved flags are set (memory §1.5)", .0.0)]
     ReservedFlags(SegmentId),
+    #[error("segment {}: a flag of a later version of the contract (memory §1.3, §1.5)", .0.0)]
+    Version(SegmentId),
     #[error("segment {}: size is zero or no multiple of the segment's page (memory §1.4)", .0.0)]
     Size(SegmentId),
     #[error("segment {}: its addresses overlap another segment or leave 64 bits (memory §1.1)", .0.0)]
@@ -52,7 +54,7 @@ pub enum SegmentError {
     BankEnds(SegmentId),
     #[error("segment {}: invalid ranges are whole pages of a memory segment and do not overlap (memory §1.4)", .0.0)]
     InvalidRange(SegmentId),
-    #[error("segment {}: the protected region is aligned as the driver says and lies in the segment (memory §1.4)", .0.0)]
+    #[error("segment {}: the protected region is aligned as the driver says and lies in the segment, its reserve in it (memory §1.4)", .0.0)]
     ProtectedRange(SegmentId),
     #[error("segment {}: paging by GPU virtual address converts no layout, so no segment may align pitches", .0.0)]
     PitchAlignment(SegmentId),

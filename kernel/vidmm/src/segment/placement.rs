@@ -28,8 +28,13 @@ impl Wish {
         let window = |bank: ddi::PreferredBank| Some((banks?.window(bank.bank)?, bank.top_down));
         let named = info.preferred_segment.iter().find(|entry| entry.segment == segment.id);
         let alignment = (info.alignment_bytes / PAGE_BYTES).max(segment.page_bytes() / PAGE_BYTES);
+        let mut banks: Vec<_> = info.hinted_bank.iter().filter_map(window).collect();
+        let overlay = info.flags.intersects(AllocationFlags::OVERLAY | AllocationFlags::CAPTURE);
+        if overlay && banks.is_empty() && !named.is_some_and(|entry| entry.top_down) {
+            banks.push((overlay_zone(segment), true));
+        }
         Wish {
-            banks: info.hinted_bank.iter().filter_map(window).collect(),
+            banks,
             // Direction 0 leaves the end to VidMm, and then the flag says which.
             top_down: named.is_some_and(|entry| entry.top_down)
                 || info.flags.contains(AllocationFlags::FROM_END_OF_SEGMENT),
@@ -75,4 +80,13 @@ impl Wish {
         }
         Some(runs)
     }
+}
+
+/// The last fifth of a segment, where overlays and captures live unless hints say otherwise: pinned as they are, they leave
+/// the rest in one piece.
+// spec: memory §2.2 bits 8 and 9, memory §8.1
+fn overlay_zone(segment: &Segment) -> PageRun {
+    let pages = segment.descriptor.size_bytes / PAGE_BYTES;
+    let first = pages - pages / 5;
+    PageRun { first, count: Pages(pages - first) }
 }
