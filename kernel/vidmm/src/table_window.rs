@@ -78,14 +78,12 @@ impl<F: Copy + Eq> VidMm<F> {
             return Vec::new();
         }
         let (low, high) = (window.frames.first, window.frames.end());
-        let invalid = self.segment(window.segment).descriptor.invalid_runs();
+        let hidden = self.segment(window.segment).descriptor.hidden_runs();
         let cut = |run: PageRun| {
             let (first, end) = (run.first.max(low), run.end().min(high));
             (first < end).then(|| PageRun { first, count: Pages(end - first) })
         };
-        let mut holes: Vec<PageRun> = invalid.filter_map(cut).collect();
-        holes.sort_unstable_by_key(|run| run.first);
-        holes
+        hidden.into_iter().filter_map(cut).collect()
     }
 
     /// The address of a process's page table in the paging process; NULL where tables are not written by address.
