@@ -38,6 +38,8 @@ pub struct Allocation {
 #[derive(Clone, Debug, Serialize)]
 pub struct Eviction {
     at_ns: u64,
+    /// From the decision until the hardware had done it; none if the recording ended before.
+    took_ns: Option<u64>,
     victim: u64,
     victim_process: Option<u32>,
     bytes: u64,
@@ -74,6 +76,8 @@ struct Reader {
     sizes: BTreeMap<u64, u64>,
     allocations: BTreeMap<u64, Allocation>,
     evictions: Vec<Eviction>,
+    /// Evictions of paging work that is not done, by its number.
+    open: BTreeMap<u64, Vec<usize>>,
     causes: BTreeMap<(&'static str, &'static str), CauseSum>,
 }
 
@@ -84,7 +88,7 @@ impl Reader {
             Event::AllocationCreated { allocation, size_bytes, .. } => {
                 self.sizes.insert(*allocation, *size_bytes);
             }
-            Event::Moved { allocation, bytes, how, why, .. } => {
+            Event::Moved { work, allocation, bytes, how, why, .. } => {
                 // What is destroyed does not move: it is nobody's cost, and the headline numbers leave it out as well.
                 let destroyed = matches!(why, Cause::Destroy);
                 if !destroyed {
@@ -95,7 +99,14 @@ impl Reader {
                 let sum = self.causes.entry(key).or_insert(new);
                 (sum.bytes, sum.times) = (sum.bytes.saturating_add(*bytes), sum.times + 1);
                 if matches!(how, Move::PageOut | Move::Discard) && !destroyed {
+                    self.open.entry(*work).or_default().push(self.evictions.len());
                     self.evicted(at_ns, (*allocation, *bytes), *how, *why);
+                }
+            }
+            Event::PagingCompleted { work } => {
+                for at in self.open.remove(work).unwrap_or_default() {
+                    let decided_ns = self.evictions[at].at_ns;
+                    self.evictions[at].took_ns = Some(at_ns.saturating_sub(decided_ns));
                 }
             }
             _ => {}
@@ -124,7 +135,8 @@ impl Reader {
         let asker_process = asker.and_then(|asker| self.owners.of_allocation(asker));
         let victim_process = self.owners.of_allocation(victim);
         let (how, why) = (how.name(), why.name());
-        self.evictions.push(Eviction { at_ns, victim, victim_process, bytes, how, why, asker, asker_process });
+        let took_ns = None;
+        self.evictions.push(Eviction { at_ns, took_ns, victim, victim_process, bytes, how, why, asker, asker_process });
     }
 
     fn finish(self) -> Movers {
@@ -164,11 +176,13 @@ mod tests {
             (8, moved(2, Move::Fill, Cause::MakeResident)),
             (9, moved(2, Move::PageIn, Cause::MakeResident)),
             (9, moved(2, Move::Discard, Cause::Destroy)),
+            (31, Event::PagingCompleted { work: 1 }),
         ];
         let movers = Movers::of(&events, 5);
         let [eviction] = &movers.evictions[..] else { panic!("{:?}", movers.evictions) };
         assert_eq!((eviction.at_ns, eviction.victim, eviction.victim_process), (3, 1, Some(8)));
         assert_eq!((eviction.asker, eviction.asker_process), (Some(2), Some(9)));
+        assert_eq!(eviction.took_ns, Some(23), "from the decision to the end of the paging work");
         let asker = &movers.allocations[1];
         assert_eq!((asker.allocation, asker.size_bytes, asker.in_bytes, asker.times_in), (2, 300, 100, 1));
         assert_eq!((asker.discarded_bytes, asker.times_out), (0, 0), "destroying moves nothing");
