@@ -156,6 +156,10 @@ events! {
     TrimRequested = 26 { device: u64, flags: u32, bytes: u64 }
     /// A process's budget in a group has changed.
     BudgetChanged = 27 { process: u32, local: bool, bytes: u64 }
+    /// The page tables of a process leave their frames, uncopied, for those of another (0: of one that is being created).
+    TablesEvicted = 70 { work: u64, process: u32, bytes: u64, for_process: u32 }
+    /// They are written anew, before a device of it runs again.
+    TablesRestored = 71 { work: u64, process: u32, bytes: u64 }
     /// A hardware queue was created; `hardware_queue` is its number on the device.
     QueueCreated = 30 { queue: u64, node: u16, user_mode: bool, process: u32, fence: u64 }
     /// A hardware queue was destroyed.

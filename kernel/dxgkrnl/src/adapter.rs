@@ -63,11 +63,18 @@ pub struct MemoryPolicy {
     pub write_back_ahead: bool,
     /// While it is idle, so many free pages of each segment are cleared ahead.
     pub clear_ahead: Pages,
+    /// The page tables of a process that has nothing to run leave when others need room for theirs.
+    pub evict_page_tables: bool,
 }
 
 impl Default for MemoryPolicy {
     fn default() -> Self {
-        MemoryPolicy { suspend_others: true, write_back_ahead: false, clear_ahead: Pages::ZERO }
+        MemoryPolicy {
+            suspend_others: true,
+            write_back_ahead: false,
+            clear_ahead: Pages::ZERO,
+            evict_page_tables: true,
+        }
     }
 }
 

@@ -128,7 +128,7 @@ impl Turn<'_> {
     fn create_device(&mut self, cx: &mut Cx<'_>, index: u32) -> Result<Answer, Refusal> {
         let adapter = &mut self.adapters[index as usize];
         adapter.awake()?;
-        let number = adapter.create_device(cx, self.from)?;
+        let number = adapter.create_device(cx, self.from, self.process.terms)?;
         adapter.apply_terms(self.from, self.process.terms);
         match self.process.handles.insert(Object::Device(index, number)) {
             // Its address space and fence words are there when the paging ring has got past their tables.

@@ -10,16 +10,17 @@ use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Device, ProcessOnAdapter};
+use crate::object::{Device, ProcessOnAdapter, Terms};
 use crate::refusal::{from_driver, no_memory, removed};
 use crate::suspension::SuspendReasons;
+use crate::turns::priority_of;
 use crate::word_page::WordPages;
 
 impl Adapter {
     /// `D3DKMTCreateDevice`: the first device of a process brings its address space and its first fence words.
-    pub fn create_device(&mut self, cx: &mut Cx<'_>, process: ProcessId) -> Result<u64, Refusal> {
+    pub fn create_device(&mut self, cx: &mut Cx<'_>, process: ProcessId, terms: Terms) -> Result<u64, Refusal> {
         if !self.processes.contains_key(&process) {
-            self.add_process(cx, process)?;
+            self.add_process(cx, process, terms)?;
         }
         let on_adapter = &self.processes[&process];
         let (space, kmd_process) = (on_adapter.space, on_adapter.kmd);
@@ -48,12 +49,27 @@ impl Adapter {
             fences: BTreeSet::new(),
         });
         cx.emit(Event::DeviceCreated { process: process.0, device });
+        // The page tables of its process are away: it runs when they are back (memory §4.6).
+        if self.vidmm.is_suspended(vidmm) {
+            let reasons = SuspendReasons::RESIDENCY;
+            self.devices[device].suspended |= reasons;
+            cx.emit(Event::DeviceSuspended { device, reasons: reasons.bits() });
+        }
         Ok(device)
     }
 
-    fn add_process(&mut self, cx: &mut Cx<'_>, process: ProcessId) -> Result<(), Refusal> {
+    fn add_process(&mut self, cx: &mut Cx<'_>, process: ProcessId, terms: Terms) -> Result<(), Refusal> {
         let kmd = self.miniport.create_process(false).map_err(from_driver)?;
-        let (space, tables) = match self.vidmm.create_space(SpaceKind::Process) {
+        let mut created = self.vidmm.create_space(SpaceKind::Process);
+        if created.is_err() {
+            self.note_idle_devices();
+            let work = self.vidmm.make_room_for_root(priority_of(terms));
+            if work.is_some() {
+                self.queue_work(cx, ProcessId::SYSTEM, None, work, Vec::new());
+                created = self.vidmm.create_space(SpaceKind::Process);
+            }
+        }
+        let (space, tables) = match created {
             Ok(created) => created,
             Err(error) => {
                 self.miniport.destroy_process(kmd);

@@ -67,7 +67,12 @@ impl Adapter {
             maximum: call.maximum,
             protection: protection(call.protection, call.driver_protection),
         };
-        let (va, work) = self.vidmm.map_gpu_va(space, request).map_err(|error| from_map(&error))?;
+        let mut made = self.vidmm.map_gpu_va(space, request);
+        if made == Err(MapError::OutOfTables) && self.note_idle_devices() {
+            // The tables of whoever has nothing to run leave before anybody is refused (memory §4.6).
+            made = self.vidmm.map_gpu_va(space, request);
+        }
+        let (va, work) = made.map_err(|error| from_map(&error))?;
         let value = match work {
             Some(work) => self.queue_work(cx, process, Some(paging_queue), Some(work), Vec::new()),
             None => self.paging_value_now(cx, process, paging_queue).unwrap_or(0),
@@ -106,7 +111,11 @@ impl Adapter {
             reserved,
             driver_protection: call.driver_protection,
         };
-        let (va, work) = self.vidmm.reserve_gpu_va(space, request).map_err(|error| from_map(&error))?;
+        let mut made = self.vidmm.reserve_gpu_va(space, request);
+        if made == Err(MapError::OutOfTables) && self.note_idle_devices() {
+            made = self.vidmm.reserve_gpu_va(space, request);
+        }
+        let (va, work) = made.map_err(|error| from_map(&error))?;
         cx.emit(Event::GpuVaReserved { process: process.0, va: va.0, size_bytes: call.size_bytes });
         let reply = Reply::MappedVa { va, paging_fence_value: 0 };
         if work.is_none() {

@@ -255,6 +255,7 @@ impl Adapter {
         let completes = completes.filter(|(queue, _)| self.paging_queues[*queue].held.is_empty());
         self.ring.last_paging_queue = paging_queue.unwrap_or(0);
         let (in_bytes, out_bytes) = self.emit_moves(cx, number, process, &work.moves);
+        self.emit_table_moves(cx, number, &work.tables);
         let mut written_back = Vec::new();
         for moved in &work.moves {
             self.maintain_for_move(moved.allocation);
@@ -458,6 +459,7 @@ fn empty_work() -> Work<FenceId> {
         operations: Vec::new(),
         leaving: 0,
         moves: Vec::new(),
+        tables: Vec::new(),
         rotations: Vec::new(),
         unmap: Vec::new(),
     }

@@ -35,12 +35,7 @@ impl Adapter {
     pub fn apply_terms(&mut self, process: ProcessId, terms: Terms) {
         let Some(on_adapter) = self.processes.get(&process) else { return };
         let space = on_adapter.space;
-        let priority = match terms.class {
-            0 | 1 => ProcessPriority::Background,
-            2 | 3 => ProcessPriority::Normal,
-            _ => ProcessPriority::Foreground,
-        };
-        self.vidmm.set_process_priority(space, priority);
+        self.vidmm.set_process_priority(space, priority_of(terms));
         self.vidmm.set_budget(space, SegmentGroup::Local, terms.budget_bytes);
     }
 
@@ -212,5 +207,14 @@ impl Adapter {
 
     fn device_number(&self, device: DeviceId) -> Option<u64> {
         self.devices.iter().find(|(_, known)| known.vidmm == device).map(|(number, _)| number)
+    }
+}
+
+/// How well a process on these terms is protected.
+pub fn priority_of(terms: Terms) -> ProcessPriority {
+    match terms.class {
+        0 | 1 => ProcessPriority::Background,
+        2 | 3 => ProcessPriority::Normal,
+        _ => ProcessPriority::Foreground,
     }
 }

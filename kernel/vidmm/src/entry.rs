@@ -124,7 +124,7 @@ impl EntryWriter {
             let mapping = entry.mapped[&start];
             let Shown::Allocation(_, from) = mapping.shown else { unreachable!("the mapping shows this allocation") };
             let (low, high) = (first.max(from), (first + count).min(from + mapping.pages));
-            if low < high {
+            if low < high && entry.table.is_resident() {
                 let at = start + (low - from);
                 entry.table.write(space, at, high - low, LeafEntry::INVALID, &mut batch.invalidations);
                 Hull::note(&mut batch.stale, space, hull(entry.table.root(), at, high - low));
@@ -182,6 +182,9 @@ impl EntryWriter {
         };
         let entry = LeafEntry { pte, ..LeafEntry::INVALID };
         let table = &mut spaces[space].table;
+        if !table.is_resident() {
+            return;
+        }
         table.write(space, first, count, entry, &mut batch.entries);
         Hull::note(&mut batch.fresh, space, hull(table.root(), first, count));
     }
@@ -208,6 +211,9 @@ impl EntryWriter {
             large_allowed: piece.large_allowed,
         };
         let table = &mut spaces[space].table;
+        if !table.is_resident() {
+            return;
+        }
         table.write(space, piece.first, piece.pages, entry, &mut batch.entries);
         Hull::note(&mut batch.fresh, space, hull(table.root(), piece.first, piece.pages));
     }

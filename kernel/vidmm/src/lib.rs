@@ -20,7 +20,7 @@
 //! # Modules
 //! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
 //! `plan`, `rank`, `victim`, `commit` content in and out; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `offer` and
-//! `pin` what may go and what must stay; `idle` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`, `space`, `page_table`, `tables`, `table_window` addresses;
+//! `pin` what may go and what must stay; `idle` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`, `space`, `page_table`, `tables`, `table_room`, `table_window` addresses;
 //! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage` numbers; `invariant` what always holds; `policy` every free choice.
 
 mod allocation;
@@ -59,6 +59,7 @@ mod space;
 mod suspend;
 mod synchronous;
 mod system;
+mod table_room;
 mod table_window;
 mod tables;
 #[cfg(test)]
@@ -81,7 +82,7 @@ pub use lock::{LockError, LockPlan};
 pub use mapping::{MapError, MapRequest, Target};
 pub use offer::{OfferError, OfferFlags, OfferPriority, ReclaimError, ReclaimResult, Reclaimed};
 pub use operation::{Direction, Operation, Part};
-pub use paging::{Cause, Move, MoveKind, Rotation, Work};
+pub use paging::{Cause, Move, MoveKind, Rotation, TableMove, Work};
 pub use pin::{PinError, PriorityError};
 pub use policy::Policy;
 pub use pool::{FramePool, Movable, Relocation};

@@ -170,15 +170,18 @@ impl<F: Copy + Eq> VidMm<F> {
             self.conceal(space, run, batch);
             return Ok(());
         };
+        let before = self.spaces[space].zero_page;
+        if shown == Shown::Zero {
+            self.prepare_zero_page(space, batch)?;
+        }
+        if let Err(error) = self.provide_tables(space, &[(run.first, run.count.0)], batch) {
+            self.forget_zero_page(space, before, batch);
+            return Err(error);
+        }
         // The new pages are counted before the old ones are not any more, so that tables in use stay.
         let entry = &mut self.spaces[space];
         let frames = self.table_frames.of(entry.kind);
-        let made = entry.table.cover(space, run.first, run.count.0, frames)?;
-        if shown == Shown::Zero && self.prepare_zero_page(space, batch).is_err() {
-            let entry = &mut self.spaces[space];
-            entry.table.uncover(space, run.first, run.count.0, self.table_frames.of(entry.kind));
-            return Err(OutOfTables);
-        }
+        let made = entry.table.cover(space, run.first, run.count.0, frames).expect("there is room for them");
         batch.entries.extend(made);
         self.conceal(space, run, batch);
         let mapping = Mapping { pages: run.count.0, shown, protection };
@@ -209,6 +212,15 @@ impl<F: Copy + Eq> VidMm<F> {
         batch.clear.push(page);
         self.spaces[space].zero_page = Some(page);
         Ok(())
+    }
+
+    /// Gives a page of zeros back that was made for nothing.
+    pub(crate) fn forget_zero_page(&mut self, space: SpaceId, before: Option<PageRun>, batch: &mut Batch<F>) {
+        let now = std::mem::replace(&mut self.spaces[space].zero_page, before);
+        if let Some(page) = now.filter(|_| before.is_none()) {
+            batch.clear.retain(|run| *run != page);
+            self.system.give(page);
+        }
     }
 
     /// Lets addresses show nothing: entries invalid, empty tables freed. The addresses stay taken.

@@ -161,6 +161,19 @@ pub enum Operation {
         /// DriverProtection of the mapping; 0 above the leaf (memory §4.11).
         driver_protection: u64,
     },
+    /// A table is about to leave its frame: all its entries become invalid (UPDATE_PAGE_TABLE with NotifyEviction).
+    EvictTable {
+        /// Whose space.
+        space: SpaceId,
+        /// Level, leaf = 0.
+        level: u32,
+        /// The table.
+        table: PhysicalAddress,
+        /// Its entries.
+        count: u32,
+        /// Address that the first entry translates.
+        first_va: GpuVa,
+    },
     /// Forgets translations from `start` to `end`, both inclusive; both 0: of the whole space.
     FlushTlb {
         /// Whose.

@@ -7,6 +7,7 @@
 
 mod check;
 mod large;
+mod residence;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ use crate::entry::LeafEntry;
 use crate::paging::Operation;
 use crate::slab::SpaceId;
 use large::LargePages;
+use residence::NOWHERE;
 
 use crate::tables::{OutOfTables, TableFrames};
 
@@ -86,6 +88,8 @@ pub(crate) struct PageTable {
     geometry: Geometry,
     levels: Vec<BTreeMap<u64, Table>>,
     root: PhysicalAddress,
+    /// The tables below the root have frames.
+    resident: bool,
 }
 
 impl PageTable {
@@ -95,7 +99,7 @@ impl PageTable {
         let root = frames.take(level.table_pages, level.alignment_pages).ok_or(OutOfTables)?;
         let mut levels = vec![BTreeMap::new(); geometry.levels.len()];
         levels[geometry.root_level()].insert(0, Table { address: root, used: 0, large: None });
-        Ok(PageTable { geometry: geometry.clone(), levels, root })
+        Ok(PageTable { geometry: geometry.clone(), levels, root, resident: true })
     }
 
     /// Makes all entries of the root invalid: the first write of a space.
@@ -106,6 +110,9 @@ impl PageTable {
     /// All tables anew, the root first: their memory has lost them. Entries of pages are invalid afterwards.
     // spec: memory §4.7, memory §8.4
     pub fn rebuild(&mut self, space: SpaceId) -> Vec<Operation> {
+        if !self.resident {
+            return vec![self.initialize(space)];
+        }
         for table in self.levels[0].values_mut() {
             table.large = None;
         }
@@ -128,7 +135,7 @@ impl PageTable {
     }
 
     /// Makes the tables that translate `count` pages from page `first` and counts these pages as used. Nothing
-    /// changes on failure.
+    /// changes on failure. While tables are away they are only counted; whoever asks has seen that all would fit.
     pub fn cover(
         &mut self,
         space: SpaceId,
@@ -136,6 +143,14 @@ impl PageTable {
         count: u64,
         frames: &mut TableFrames,
     ) -> Result<Vec<Operation>, OutOfTables> {
+        if !self.resident {
+            for (number, prefix) in self.absent(first, count) {
+                self.levels[number].insert(prefix, Table { address: NOWHERE, used: 0, large: None });
+                self.parent(number, prefix).used += 1;
+            }
+            self.count_leaves(first, count, |used, pages| *used += pages);
+            return Ok(Vec::new());
+        }
         let shift = self.geometry.levels[0].table_shift;
         let (from, to) = (first >> shift, (first + count - 1) >> shift);
         // A range may be as large as the space: nobody lists tables that there is no room for.
@@ -181,9 +196,12 @@ impl PageTable {
                 .map(|(prefix, _)| *prefix)
                 .collect();
             for prefix in empty {
-                operations.push(self.parent_entry(space, number, prefix, Pte::INVALID));
+                let link = self.resident.then(|| self.parent_entry(space, number, prefix, Pte::INVALID));
                 let table = self.levels[number].remove(&prefix).expect("it was just listed");
-                frames.give(table.address, self.geometry.levels[number].table_pages);
+                if let Some(link) = link {
+                    operations.push(link);
+                    frames.give(table.address, self.geometry.levels[number].table_pages);
+                }
                 self.parent(number, prefix).used -= 1;
             }
         }
@@ -193,7 +211,7 @@ impl PageTable {
     /// Gives every table back, the root too.
     pub fn destroy(self, frames: &mut TableFrames) {
         for (level, tables) in self.geometry.levels.iter().zip(self.levels) {
-            for table in tables.into_values() {
+            for table in tables.into_values().filter(|table| table.address != NOWHERE) {
                 frames.give(table.address, level.table_pages);
             }
         }

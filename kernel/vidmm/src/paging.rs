@@ -38,6 +38,8 @@ pub struct Work<F> {
     pub leaving: usize,
     /// What moved, for events: one entry per allocation and kind.
     pub moves: Vec<Move>,
+    /// Page tables that left or came, for events.
+    pub tables: Vec<TableMove>,
     /// Locked allocations that the CPU sees elsewhere afterwards (memory §6.3).
     pub rotations: Vec<Rotation>,
     /// Pages of host apertures that the driver is to unmap at once, before the work is queued (memory §6.6).
@@ -128,6 +130,19 @@ pub(crate) struct MoveStep {
     pub run: PageRun,
 }
 
+/// The page tables of a process left their frames, or came back (memory §4.6). Nothing was copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableMove {
+    /// Whose.
+    pub space: SpaceId,
+    /// Bytes of tables.
+    pub bytes: u64,
+    /// They came back.
+    pub came: bool,
+    /// For whose tables they left; `None`: for a process that was created.
+    pub for_space: Option<SpaceId>,
+}
+
 /// Adds fence points to a list: of two points of one fence the later stays.
 pub(crate) fn merge_points<F: Copy + Eq>(into: &mut Vec<FencePoint<F>>, points: &[FencePoint<F>]) {
     for point in points {
@@ -163,6 +178,7 @@ pub(crate) struct Batch<F> {
     /// First and last address per space with entries made valid.
     pub fresh: BTreeMap<SpaceId, Hull>,
     pub moves: Vec<Move>,
+    pub tables: Vec<TableMove>,
     /// Locked allocations that may be seen elsewhere afterwards.
     pub locked: BTreeSet<AllocationId>,
     /// Windows that the locked among them leave.
@@ -204,6 +220,7 @@ impl<F: Copy + Eq> Batch<F> {
             stale: BTreeMap::new(),
             fresh: BTreeMap::new(),
             moves: Vec::new(),
+            tables: Vec::new(),
             locked: BTreeSet::new(),
             unmap_locked: BTreeMap::new(),
             unmap: Vec::new(),
@@ -240,6 +257,11 @@ impl<F: Copy + Eq> Batch<F> {
         }
     }
 
+    /// Whether entries of a space are made valid in it already.
+    pub fn writes(&self, space: SpaceId) -> bool {
+        self.entries.iter().any(|what| matches!(what, Operation::UpdatePageTable { space: of, .. } if *of == space))
+    }
+
     /// The finished work; `None` when there is nothing to do. `flush_fresh`: the TLB may remember invalid entries.
     pub fn finish(mut self, flush_fresh: bool) -> Option<Work<F>> {
         let mut operations = std::mem::take(&mut self.leaving);
@@ -268,6 +290,7 @@ impl<F: Copy + Eq> Batch<F> {
             clear: self.clear,
             operations,
             moves: self.moves,
+            tables: self.tables,
             rotations: self.rotations,
             unmap: self.unmap,
             leaving,

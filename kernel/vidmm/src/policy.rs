@@ -6,6 +6,8 @@
 //!   is what makes the eviction of a clean range free of copies (`residency`);
 //! - the order of victims (memory §8.2) (`rank`), the budget formula (memory §5.5) (`budget`), the order in which devices
 //!   take turns (memory §8.6) (`suspend`);
+//! - page tables leave whole, all of a process's but the root, because contexts name that (memory §4.6); nothing of them is
+//!   copied, they are written anew (`table_room`);
 //! - a victim loses pages from its end, only as many as are needed (memory §8.3, partial residency) (`victim`);
 //! - content that sits in system memory for lack of room is placed anew at the next MakeResident from count 0, instead
 //!   of being promoted in the background (memory §8.1 step 4) (`residency`);
@@ -36,6 +38,8 @@ pub struct Policy {
     /// Room may be made by suspending devices that rank lower (memory §8.2). If not, whoever has its list keeps it, and
     /// who comes later is refused.
     pub suspend_others: bool,
+    /// The page tables of a process that has nothing to run leave when others need room for theirs (memory §4.6).
+    pub evict_page_tables: bool,
     /// How long a device keeps the room that it had from others, and how long what it lost stays away.
     pub residency_quantum_ns: u64,
     /// How many times as long as it took to bring a device back it runs before another's turn costs it its place.
@@ -80,6 +84,7 @@ impl Policy {
             va_alignment_bytes: 65536,
             lock_count_max: u32::MAX,
             suspend_others: false,
+            evict_page_tables: true,
             residency_quantum_ns: 20_000_000,
             turn_worth: 4,
             trim_period_ns: 1_000_000_000,

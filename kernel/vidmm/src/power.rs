@@ -19,7 +19,7 @@ use crate::entry::hull;
 use crate::paging::{Batch, Cause, Hull, Work};
 use crate::segment::Segment;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
-use crate::space::{Shown, SpaceKind};
+use crate::space::SpaceKind;
 use crate::vidmm::VidMm;
 
 /// How deep.
@@ -85,7 +85,6 @@ impl<F: Copy + Eq> VidMm<F> {
 
     fn rebuild(&mut self, kind: SpaceKind) -> Option<Work<F>> {
         let mut batch = Batch::new(self.serial + 1);
-        let writer = self.writer();
         let spaces: Vec<SpaceId> =
             self.spaces.iter().filter(|(_, space)| space.kind == kind).map(|(id, _)| id).collect();
         let whole = self.geometry.space_pages();
@@ -93,19 +92,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let space = &mut self.spaces[id];
             batch.invalidations.extend(space.table.rebuild(id));
             Hull::note(&mut batch.stale, id, hull(space.table.root(), 0, whole));
-            let mapped: Vec<_> = space.mapped.iter().map(|(&first, &mapping)| (first, mapping)).collect();
-            for (first, mapping) in mapped {
-                match mapping.shown {
-                    Shown::Allocation(shown, page) => {
-                        let (spaces, allocation) = (&mut self.spaces, &self.allocations[shown]);
-                        writer.show(spaces, allocation, shown, Some((id, first)), page, mapping.pages, &mut batch);
-                    }
-                    // The scratch area, whose entries are invalid until a chunk is moved through it, and the window onto
-                    // page tables, which is written below.
-                    Shown::System(page) if page == self.dummy_page.first => {}
-                    Shown::System(_) | Shown::Zero => writer.fixed(&mut self.spaces, id, first, mapping, &mut batch),
-                }
-            }
+            self.write_entries(id, &mut batch);
         }
         if kind == SpaceKind::Paging {
             batch.entries.extend(self.table_window_entries());

@@ -44,6 +44,7 @@ impl<F: Copy + Eq> VidMm<F> {
             leaving: operations.len(),
             operations,
             moves: batch.moves,
+            tables: Vec::new(),
             rotations: Vec::new(),
             unmap: Vec::new(),
         }

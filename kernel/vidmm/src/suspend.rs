@@ -139,6 +139,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let claim = |device| Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false };
         let waits = |device: &DeviceId| self.devices[*device].idle_since.is_none();
         let first = self.waiting.values().copied().find(waits)?;
+        if self.lacks_table_room(first, Takes::Lower).is_some() {
+            return None;
+        }
         let blocked = self.list_of(first).iter().any(|id| self.may_be_withdrawn(*id))
             && self.plan_alone(claim(first), &[]).is_ok();
         blocked.then_some(first)
@@ -171,8 +174,9 @@ impl<F: Copy + Eq> VidMm<F> {
     // spec: memory §5.1
     pub fn resume(&mut self, device: DeviceId) -> Result<Option<Work<F>>, MakeResidentError> {
         assert!(self.is_suspended(device), "only a suspended device is resumed");
-        let mut plan =
-            self.plan_of_return(device, Takes::Lower).or_else(|_| self.plan_of_return(device, Takes::Turn))?;
+        let lower = self.plan_of_return(device, Takes::Lower).map(|plan| (plan, Takes::Lower));
+        let (mut plan, takes) =
+            lower.or_else(|_| self.plan_of_return(device, Takes::Turn).map(|plan| (plan, Takes::Turn)))?;
         let suspension = self.devices[device].suspended.take().expect("just seen");
         self.waiting.remove(&suspension.tick);
         self.devices[device].active_since_ns = self.now_ns;
@@ -182,7 +186,9 @@ impl<F: Copy + Eq> VidMm<F> {
             self.rerank(id);
         }
         self.begin(&mut plan, device, &mut batch);
+        self.clear_way_for_tables(device, takes, &mut batch);
         self.carry_out(plan, Cause::Resume, &mut batch);
+        self.restore_tables(self.devices[device].space, &mut batch);
         let work = self.finish(batch, false);
         self.do_postponed(device, self.devices[device].postponed.len());
         Ok(work)
@@ -244,17 +250,20 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Puts a device into the line of those that wait for their turn.
     pub(crate) fn suspend_now(&mut self, device: DeviceId, batch: &mut Batch<F>) {
-        self.tick += 1;
-        let tick = self.tick;
-        assert!(self.devices[device].suspended.is_none(), "a device is suspended once");
-        self.devices[device].suspended = Some(Suspension { tick, not_before_ns: None });
-        self.waiting.insert(tick, device);
+        self.stand_in_line(device);
         for id in self.list_of(device) {
             self.rerank(id);
         }
         batch.suspends.push(device);
         let known = &mut self.devices[device];
         merge_points(&mut batch.after, &std::mem::take(&mut known.last_uses));
+    }
+
+    pub(crate) fn stand_in_line(&mut self, device: DeviceId) {
+        self.tick += 1;
+        assert!(self.devices[device].suspended.is_none(), "a device is suspended once");
+        self.devices[device].suspended = Some(Suspension { tick: self.tick, not_before_ns: None });
+        self.waiting.insert(self.tick, device);
     }
 
     /// Everybody who waits may come back at once.
@@ -295,6 +304,9 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     fn plan_of_return(&self, device: DeviceId, takes: Takes) -> Result<crate::plan::Plan, MakeResidentError> {
+        if let Some(bytes_to_trim) = self.lacks_table_room(device, takes) {
+            return Err(MakeResidentError::OutOfMemory { bytes_to_trim });
+        }
         let offered = |id: &AllocationId| self.allocations[*id].offer.is_some();
         let list: Vec<AllocationId> = self.devices[device].counts.keys().copied().filter(|id| !offered(id)).collect();
         self.plan(Claim { device, takes, limit: Limit::None, for_holders: false }, &list)
@@ -303,8 +315,11 @@ impl<F: Copy + Eq> VidMm<F> {
     /// When the next of those that a turn could displace has run for a quantum.
     fn next_quantum_end(&self, device: DeviceId) -> Option<u64> {
         let band = self.band_of(device);
+        // Whoever lists nothing has tables still.
+        let for_tables = !self.tables_resident(self.devices[device].space);
         let ends = self.devices.iter().filter(|(other, known)| {
-            *other != device && known.suspended.is_none() && !known.counts.is_empty() && self.band_of(*other) <= band
+            let has_room = for_tables || !known.counts.is_empty();
+            *other != device && known.suspended.is_none() && has_room && self.band_of(*other) <= band
         });
         let ends = ends.map(|(_, known)| known.active_since_ns.saturating_add(self.policy.residency_quantum_ns));
         ends.filter(|&end| end > self.now_ns).min()

@@ -10,6 +10,13 @@ use crate::pool::FramePool;
 #[error("no room left for page tables")]
 pub struct OutOfTables;
 
+/// What a table takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableSize {
+    pub pages: u64,
+    pub alignment_pages: u64,
+}
+
 /// Where the tables of one kind of space come from. Offsets within the segment start at the pool's first page.
 #[derive(Debug)]
 pub(crate) struct TableFrames {
@@ -61,6 +68,33 @@ impl TableFrames {
         (self.segment, self.reserve)
     }
 
+    /// Whether tables of these sizes would find room, in this order, if those were gone first.
+    pub fn hold(&self, gone: impl IntoIterator<Item = (PhysicalAddress, u64)>, wanted: &[TableSize]) -> bool {
+        if wanted.iter().all(|size| size.pages == 1 && size.alignment_pages == 1) {
+            let given: u64 = gone.into_iter().map(|(_, pages)| pages).sum();
+            return wanted.len() as u64 <= self.pool.free_pages() + given;
+        }
+        let mut trial = self.pool.clone();
+        for (table, pages) in gone {
+            trial.give(PageRun { first: table.offset / PAGE_BYTES, count: Pages(pages) });
+        }
+        all_fit(&mut trial, wanted)
+    }
+
+    /// Whether they would if there were nothing but these roots.
+    pub fn hold_beside(&self, roots: &[(PhysicalAddress, u64)], wanted: &[TableSize]) -> bool {
+        let mut trial = self.pool.emptied();
+        for (root, pages) in roots {
+            trial.take_exact(PageRun { first: root.offset / PAGE_BYTES, count: Pages(*pages) });
+        }
+        all_fit(&mut trial, wanted)
+    }
+
+    /// Pages that all tables together can have.
+    pub fn capacity_pages(&self) -> u64 {
+        self.pool.capacity_pages()
+    }
+
     /// Pages that no table has.
     pub fn free_pages(&self) -> u64 {
         self.pool.free_pages()
@@ -70,4 +104,8 @@ impl TableFrames {
     pub fn used_bytes(&self) -> u64 {
         Pages(self.pool.capacity_pages() - self.pool.free_pages()).bytes()
     }
+}
+
+fn all_fit(trial: &mut FramePool, wanted: &[TableSize]) -> bool {
+    wanted.iter().all(|size| trial.take_contiguous(size.pages, size.alignment_pages, false).is_some())
 }

@@ -3,6 +3,7 @@
 mod addresses;
 mod ahead;
 mod apertures;
+mod away;
 mod budget;
 mod creation;
 mod failures;

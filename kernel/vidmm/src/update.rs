@@ -263,35 +263,23 @@ impl<F: Copy + Eq> VidMm<F> {
         steps: &[Step],
         batch: &mut Batch<F>,
     ) -> Result<Vec<PageRun>, OutOfTables> {
-        let mut held: Vec<PageRun> = Vec::new();
-        let zeros = steps.iter().any(|step| !matches!(step, Step::Map { .. }));
-        let mut result = if zeros { self.prepare_zero_page(space, batch) } else { Ok(()) };
-        for step in steps {
-            if result.is_err() || matches!(step, Step::Unmap { reserved: Reserved::NoAccess, .. }) {
-                continue;
-            }
-            let run = step.target();
+        let before = self.spaces[space].zero_page;
+        if steps.iter().any(|step| !matches!(step, Step::Map { .. })) {
+            self.prepare_zero_page(space, batch)?;
+        }
+        let nothing = |step: &&Step| matches!(step, Step::Unmap { reserved: Reserved::NoAccess, .. });
+        let held: Vec<PageRun> = steps.iter().filter(|step| !nothing(step)).map(Step::target).collect();
+        let runs: Vec<(u64, u64)> = held.iter().map(|run| (run.first, run.count.0)).collect();
+        if let Err(error) = self.provide_tables(space, &runs, batch) {
+            // Nothing of the batch is carried out.
+            self.forget_zero_page(space, before, batch);
+            return Err(error);
+        }
+        for run in &held {
             let entry = &mut self.spaces[space];
             let frames = self.table_frames.of(entry.kind);
-            match entry.table.cover(space, run.first, run.count.0, frames) {
-                Ok(made) => {
-                    batch.entries.extend(made);
-                    held.push(run);
-                }
-                Err(error) => result = Err(error),
-            }
-        }
-        if let Err(error) = result {
-            // Nothing of the batch is carried out.
-            let entry = &mut self.spaces[space];
-            for run in held {
-                entry.table.uncover(space, run.first, run.count.0, self.table_frames.of(entry.kind));
-            }
-            if !batch.clear.is_empty() {
-                let page = entry.zero_page.take().expect("it was made just now");
-                self.system.give(page);
-            }
-            return Err(error);
+            let made = entry.table.cover(space, run.first, run.count.0, frames).expect("there is room for them");
+            batch.entries.extend(made);
         }
         Ok(held)
     }

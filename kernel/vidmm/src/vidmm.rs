@@ -112,6 +112,11 @@ impl TableSources {
             SpaceKind::Paging => &mut self.paging,
         }
     }
+
+    /// Those of processes, to be looked at.
+    pub fn of_processes(&self) -> &TableFrames {
+        &self.process
+    }
 }
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -192,6 +197,10 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Scarcity: the page-table reserve is used up.
     pub fn create_space(&mut self, kind: SpaceKind) -> Result<(SpaceId, Vec<Operation>), OutOfTables> {
         let table = PageTable::new(&self.geometry, self.table_frames.of(kind))?;
+        if kind == SpaceKind::Process && !self.root_leaves_room(table.root()) {
+            table.destroy(self.table_frames.of(kind));
+            return Err(OutOfTables);
+        }
         // spec: memory §4.6, entry 0 of the root stays invalid always
         let first = self.geometry.root_entry_pages();
         let space = self.spaces.insert(Space::new(kind, table, first, self.geometry.space_pages()));
@@ -226,7 +235,8 @@ impl<F: Copy + Eq> VidMm<F> {
         if !explicit {
             batch.invalidations.clear();
         }
-        let used = !batch.stale.is_empty();
+        // A process's end is said even if nothing is shown any more: its root is about to be somebody else's.
+        let used = !batch.stale.is_empty() || gone.kind == SpaceKind::Process;
         batch.stale.clear();
         if used {
             let whole = Operation::FlushTlb { space, root: gone.table.root(), start: GpuVa::NULL, end: GpuVa::NULL };
@@ -241,7 +251,8 @@ impl<F: Copy + Eq> VidMm<F> {
         work
     }
 
-    /// Makes a device in a process's space.
+    /// Makes a device in a process's space. While the process's page tables are away it starts suspended
+    /// ([`VidMm::is_suspended`]).
     pub fn create_device(&mut self, space: SpaceId) -> DeviceId {
         assert_eq!(self.spaces[space].kind, SpaceKind::Process, "devices belong to processes");
         let device = self.devices.insert(Device {
@@ -256,6 +267,9 @@ impl<F: Copy + Eq> VidMm<F> {
             postponed: Vec::new(),
         });
         self.process_mut(space).devices.push(device);
+        if !self.spaces[space].table.is_resident() {
+            self.stand_in_line(device);
+        }
         device
     }
 

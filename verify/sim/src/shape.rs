@@ -32,3 +32,10 @@ fn shape_of(seed: u64) -> Shape {
         _ => Shape::FOUR_LEVELS,
     }
 }
+
+/// Memory for page tables, the paging process's megabyte included. In one world of three the tables of all processes do not
+/// fit beside each other: beyond their roots there are eight pages.
+pub fn page_table_bytes(seed: u64, shape: Shape) -> u64 {
+    let roots = 4 * shape.table_bytes(shape.root_level());
+    if seed.is_multiple_of(3) { (1 << 20) + roots + (8 << 12) } else { 16 << 20 }
+}

@@ -16,7 +16,7 @@ use crate::process::{Issue, Op, Phase, Point, Process};
 use crate::random::Random;
 use crate::report::{Report, Violation};
 use crate::sabotage::{DeafPort, Sabotage};
-use crate::shape::build;
+use crate::shape::{build, page_table_bytes};
 use crate::watch::Watched;
 
 const MIB: u64 = 1 << 20;
@@ -78,7 +78,7 @@ impl World {
         let mut config = HostConfig::new(profile, Mode::Virtual { stored: true });
         build(&mut config.profile, seed);
         config.vram_bytes = (256 << 10) << random.below(4);
-        config.page_table_bytes = 16 * MIB;
+        config.page_table_bytes = page_table_bytes(seed, config.profile.shape);
         config.system_bytes = (4 + random.below(5)) * MIB;
         config.tracer = Box::new(Listener(Arc::clone(ledger)));
         let watched = Arc::clone(ledger);

@@ -40,6 +40,8 @@ fn fifty_worlds_keep_every_rule() {
         "ProcessDied",
         "QueueHeld",
         "QueueReleased",
+        "TablesEvicted",
+        "TablesRestored",
     ] {
         assert!(seen.get(kind).is_some_and(|count| *count >= 10), "{kind} was seen {:?} times", seen.get(kind));
     }

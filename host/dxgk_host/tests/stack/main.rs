@@ -2,6 +2,7 @@
 
 mod addresses;
 mod allocations;
+mod away;
 mod blame;
 mod coherency;
 mod congestion;

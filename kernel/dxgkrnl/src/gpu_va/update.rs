@@ -88,7 +88,11 @@ impl Adapter {
             .iter()
             .map(|operation| self.update_operation(operation, &mut allocations))
             .collect::<Result<_, _>>()?;
-        let (update, tables) = self.vidmm.prepare_update(space, &operations).map_err(|error| from_update(&error))?;
+        let mut made = self.vidmm.prepare_update(space, &operations);
+        if made.as_ref().is_err_and(|error| *error == UpdateError::OutOfTables) && self.note_idle_devices() {
+            made = self.vidmm.prepare_update(space, &operations);
+        }
+        let (update, tables) = made.map_err(|error| from_update(&error))?;
         if tables.is_some() {
             self.queue_work(cx, process, None, tables, Vec::new());
         }

@@ -123,7 +123,8 @@ impl Adapter {
     // spec: memory §3.2
     fn build_one_call(&mut self, words: &mut [u64], used: &mut usize, va: GpuVa) -> Result<Option<Filled>, String> {
         let by_cpu = self.reported.mmu.update_mode == PageTableUpdateMode::CpuVirtual;
-        if by_cpu && matches!(self.ring.building[0].operations.front(), Some(Operation::UpdatePageTable { .. })) {
+        let head = self.ring.building[0].operations.front();
+        if by_cpu && matches!(head, Some(Operation::UpdatePageTable { .. } | Operation::EvictTable { .. })) {
             return self.update_by_cpu(*used);
         }
         let before = self.ring.building[0].progress;

@@ -26,7 +26,11 @@ impl Adapter {
             maximum: GpuVa::NULL,
             protection: Protection { write: writable, ..Protection::default() },
         };
-        let (va, work) = self.vidmm.map_gpu_va(space, request).map_err(|error| no_memory(error.to_string()))?;
+        let mut made = self.vidmm.map_gpu_va(space, request);
+        if made == Err(vidmm::MapError::OutOfTables) && self.note_idle_devices() {
+            made = self.vidmm.map_gpu_va(space, request);
+        }
+        let (va, work) = made.map_err(|error| no_memory(error.to_string()))?;
         self.perform_mapping(cx, work);
         Ok(va)
     }

@@ -1,6 +1,7 @@
 //! What moved, as events; and what is left of it when the hardware is gone.
 
 use events::{Cause, Event, Move};
+use vidmm::SpaceId;
 use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
@@ -41,6 +42,24 @@ impl Adapter {
             self.emit_resident(cx, segment);
         }
         (in_bytes, out_bytes)
+    }
+
+    /// Tells whose page tables left or came.
+    pub(super) fn emit_table_moves(&mut self, cx: &mut Cx<'_>, work: u64, tables: &[vidmm::TableMove]) {
+        for moved in tables {
+            let process_of = |space: SpaceId| {
+                let found = self.processes.iter().find(|(_, process)| process.space == space);
+                found.map_or(0, |(process, _)| process.0)
+            };
+            let process = process_of(moved.space);
+            cx.emit(match moved.came {
+                true => Event::TablesRestored { work, process, bytes: moved.bytes },
+                false => {
+                    let for_process = moved.for_space.map_or(0, process_of);
+                    Event::TablesEvicted { work, process, bytes: moved.bytes, for_process }
+                }
+            });
+        }
     }
 
     /// The hardware is gone: the adapter stops, and its driver learns what is lost, by operations that the CPU carries

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ddi::{
-    Adl, AllocNotice, KmdDevice, KmdProcess, Mdl, PageTableUpdateMode, PagingOp, TransferEnd, TransferFlags,
+    Adl, AllocNotice, KmdDevice, KmdProcess, Mdl, PageTableUpdateMode, PagingOp, Pte, TransferEnd, TransferFlags,
     VirtualDirection, VirtualTransferFlags,
 };
 use gpu_fence::FenceId;
@@ -48,6 +48,10 @@ pub(super) fn as_paging_op<'a>(
 ) -> PagingOp<'a> {
     // PANIC: a space leaves the table only after the ring has got past every operation on it.
     let process = |space: &SpaceId| names.spaces[space];
+    let table_va = |table| match mode {
+        PageTableUpdateMode::GpuVirtual => names.vidmm.table_va(table),
+        PageTableUpdateMode::CpuVirtual | PageTableUpdateMode::GpuPhysical => GpuVa::NULL,
+    };
     match operation {
         Operation::Transfer { allocation, allocation_offset, direction, .. } => match asked.windows {
             None => transfer(operation, asked),
@@ -152,10 +156,7 @@ pub(super) fn as_paging_op<'a>(
             use_64kb_pages: false,
             native_fence: false,
             first_64kb: None,
-            table_va: match mode {
-                PageTableUpdateMode::GpuVirtual => names.vidmm.table_va(*table),
-                PageTableUpdateMode::CpuVirtual | PageTableUpdateMode::GpuPhysical => GpuVa::NULL,
-            },
+            table_va: table_va(*table),
             level: *level,
             table: *table,
             start_index: *start_index,
@@ -163,6 +164,27 @@ pub(super) fn as_paging_op<'a>(
             first: *first,
             repeat: *repeat,
             initial: *initial,
+            process: process(space),
+            mode,
+            first_va: *first_va,
+        },
+        // spec: memory §4.6
+        Operation::EvictTable { space, level, table, count, first_va } => PagingOp::UpdatePageTable {
+            allocation: None,
+            allocation_offset: 0,
+            driver_protection: 0,
+            notify_eviction: true,
+            use_64kb_pages: false,
+            native_fence: false,
+            first_64kb: None,
+            table_va: table_va(*table),
+            level: *level,
+            table: *table,
+            start_index: 0,
+            count: *count,
+            first: Pte::INVALID,
+            repeat: true,
+            initial: false,
             process: process(space),
             mode,
             first_va: *first_va,

@@ -15,6 +15,9 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         for (device, known) in self.devices.iter() {
             let owner = self.processes.get(&known.space).filter(|process| process.devices.contains(&device));
             ensure(owner.is_some(), "lists", || format!("{device:?} is no device of its process"))?;
+            // spec: memory §4.6
+            let walks = known.suspended.is_some() || self.tables_resident(known.space);
+            ensure(walks, "lists", || format!("{device:?} runs while its page tables are away"))?;
             for &id in &known.owned {
                 let live = self.allocations.get(id).is_some_and(|allocation| allocation.owner == device);
                 ensure(live, "lists", || format!("{device:?} owns {id:?}, which knows another owner"))?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use wddm_types::{PAGE_BYTES, PageRun, Pages, PhysicalAddress};
 
+use super::residence::NOWHERE;
 use super::{Geometry, PageTable};
 use crate::slab::SpaceId;
 use crate::space::Space;
@@ -17,13 +18,15 @@ impl Geometry {
 }
 
 impl PageTable {
-    /// Where the tables are: pages of their segment.
+    /// Where the tables are that are there: pages of their segment.
     pub(crate) fn frames(&self) -> Vec<PageRun> {
         let tables = self.geometry.levels.iter().zip(&self.levels);
         let frame =
             |address: PhysicalAddress, pages: u64| PageRun { first: address.offset / PAGE_BYTES, count: Pages(pages) };
         tables
-            .flat_map(|(level, tables)| tables.values().map(|table| frame(table.address, level.table_pages)))
+            .flat_map(|(level, tables)| tables.values().map(|table| (table.address, level.table_pages)))
+            .filter(|(address, _)| *address != NOWHERE)
+            .map(|(address, pages)| frame(address, pages))
             .collect()
     }
 
@@ -40,6 +43,11 @@ impl PageTable {
         let root = self.geometry.root_level();
         if self.levels[root].len() != 1 || self.levels[root].get(&0).is_none_or(|table| table.address != self.root) {
             return Err(format!("{space:?} has no root, or two"));
+        }
+        let away = self.levels[..root].iter().flat_map(BTreeMap::values).any(|table| table.address == NOWHERE);
+        let there = self.levels[..root].iter().flat_map(BTreeMap::values).any(|table| table.address != NOWHERE);
+        if self.resident && away || !self.resident && there {
+            return Err(format!("{space:?} has some of its tables, and not all"));
         }
         for number in 0..root {
             let bits = self.geometry.levels[number + 1].table_shift - self.geometry.levels[number].table_shift;

@@ -42,6 +42,9 @@ impl Geometry {
 impl PageTable {
     /// Writes the entries of `count` covered pages from page `first`, as large pages where that can be.
     pub fn write(&mut self, space: SpaceId, first: u64, count: u64, entry: LeafEntry, operations: &mut Vec<Operation>) {
+        if !self.is_resident() {
+            return;
+        }
         let shift = self.geometry.levels[0].table_shift;
         let (mut page, end, mut next, mut pending) = (first, first + count, entry, 0);
         while page < end {

@@ -20,6 +20,7 @@ fn tag(operation: &Operation) -> &'static str {
         Operation::UpdatePageTable { first, .. } if first.flags.is_empty() => "invalid",
         Operation::UpdatePageTable { .. } => "valid",
         Operation::FlushTlb { .. } => "flush",
+        Operation::EvictTable { .. } => "table leaves",
         Operation::MapAperture { .. } => "map",
         Operation::UnmapAperture { .. } => "unmap",
     }

@@ -94,6 +94,11 @@ pub fn adapter(pages: u64, flags: SegmentFlags) -> Mm {
 
 /// The same with a second memory segment of 32 pages, number 3.
 pub fn adapter_of_two(pages: u64, flags: SegmentFlags) -> Mm {
+    adapter_with(policy(), pages, flags)
+}
+
+/// The same under a policy.
+pub fn adapter_with(policy: Policy, pages: u64, flags: SegmentFlags) -> Mm {
     let bits = [5, 5, 6];
     let extra = SegmentDescriptor4 {
         flags,
@@ -104,7 +109,7 @@ pub fn adapter_of_two(pages: u64, flags: SegmentFlags) -> Mm {
         ..Default::default()
     };
     let descriptors = [vram_descriptor(pages, flags), aperture_descriptor(64), extra];
-    VidMm::new(policy(), &descriptors, mmu(&bits), &levels(&bits)).expect("the description keeps the rules")
+    VidMm::new(policy, &descriptors, mmu(&bits), &levels(&bits)).expect("the description keeps the rules")
 }
 
 /// The first with a space and a device.
@@ -228,6 +233,12 @@ impl Machine {
                             entry.address.offset += u64::from(index) * PAGE_BYTES;
                         }
                         self.entries.insert((*table, start_index + index), entry);
+                    }
+                }
+                Operation::EvictTable { table, count, .. } => {
+                    for index in 0..*count {
+                        // Whoever reads this has followed a pointer to a table that is not there.
+                        self.entries.remove(&(*table, index)).expect("a table that leaves was there");
                     }
                 }
                 Operation::MapAperture { .. }

@@ -26,7 +26,10 @@ struct Fence {
 impl Fences {
     /// A fence was made.
     pub fn created(&mut self, process: u32, fence: u64, initial: u64, address: u64) -> Result<(), Broken> {
-        self.last_created = fence;
+        // The kernel's own have no handle.
+        if process != 0 {
+            self.last_created = fence;
+        }
         if let Some((other, _)) = self.fences.iter().find(|(_, known)| known.address == address) {
             return Err(format!("fences {other} and {fence} share the word at {address:#x}"));
         }

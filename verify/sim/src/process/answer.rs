@@ -4,6 +4,7 @@ use kmt_calls::{DeviceState, Refusal, Reply, Residency};
 use kmt_link::{Doorbell, Link, MappedBytes};
 use softgpu_spec::pattern::report;
 use std::sync::Arc;
+use wddm_types::RawHandle;
 use wddm_types::{Blame, NtStatus};
 
 use crate::process::Process;
@@ -119,6 +120,8 @@ impl Process {
                 self.plan.push_back(Op::Resident { slots, tries: tries - 1 });
             }
             Op::Create { slot, .. } => self.surfaces[slot] = None,
+            // The one of its life before is gone.
+            Op::Device => self.device = RawHandle::NONE,
             _ => {}
         }
         // Without its queues or its paging queue a process has nothing left to do but to end.

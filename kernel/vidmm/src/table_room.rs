@@ -1,0 +1,242 @@
+//! Room for page tables (memory §4.6): the tables of a process that has nothing to run leave when others need theirs, and
+//! are back before a device of it runs again. Called by `mapping`, `update` and `suspend`; what a table is, is `page_table`'s.
+//!
+//! A space's tables are all there, or none but the root. *They are away only while every device of the space is
+//! suspended*, so nothing can walk them; a device that is created meanwhile starts suspended. Nothing is copied: tables say
+//! nothing that the space and the placements do not say, and they are written anew from those. Who loses, first to last:
+//!
+//! | of the lowest protection first | within it |
+//! |---|---|
+//! | no device | |
+//! | all devices suspended | whose turn comes last |
+//! | idle (suspended for it) | idle longest |
+//! | running: of lower protection, or for a turn and after a quantum (suspended for it) | running longest |
+//!
+//! Whether the room suffices is decided before anything leaves; and no space grows beyond what it could have alone beside
+//! the roots of all others, so its turn comes.
+
+use wddm_types::{Pages, PhysicalAddress};
+
+use crate::budget::ProcessPriority;
+use crate::entry::hull;
+use crate::paging::{Batch, Hull, TableMove, Work};
+use crate::plan::Takes;
+use crate::slab::{DeviceId, SpaceId};
+use crate::space::{Shown, SpaceKind};
+use crate::tables::{OutOfTables, TableSize};
+use crate::vidmm::VidMm;
+
+/// Place of a space among those whose tables may leave: the least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Order {
+    band: ProcessPriority,
+    standing: Standing,
+    since: u64,
+    space: SpaceId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    Empty,
+    Suspended,
+    Idle,
+    Running,
+}
+
+/// For whom room is made, and how far that may go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableClaim {
+    /// Its own tables stay; `None`: it does not exist yet.
+    pub space: Option<SpaceId>,
+    pub band: ProcessPriority,
+    pub takes: Takes,
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Whether the page tables of a process are in their place.
+    pub fn tables_resident(&self, space: SpaceId) -> bool {
+        self.spaces[space].table.is_resident()
+    }
+
+    /// Makes room for the root of a process that is to be created with this protection, at the cost of tables that nobody
+    /// walks. `None`: there is room, or there is none to be had.
+    // spec: memory §4.6
+    pub fn make_room_for_root(&mut self, priority: ProcessPriority) -> Option<Work<F>> {
+        let claim = TableClaim { space: None, band: priority, takes: Takes::Lower };
+        let mut batch = Batch::new(self.serial + 1);
+        let wanted = [self.geometry.root_size()];
+        let victims = self.table_victims(claim, &wanted, &batch)?;
+        self.evict_tables(&victims, None, &mut batch);
+        self.finish(batch, false)
+    }
+
+    /// Sees to it that the tables of these runs can be made, all of them or nothing changes.
+    pub(crate) fn provide_tables(
+        &mut self,
+        space: SpaceId,
+        runs: &[(u64, u64)],
+        batch: &mut Batch<F>,
+    ) -> Result<(), OutOfTables> {
+        let entry = &self.spaces[space];
+        let (kind, table) = (entry.kind, &entry.table);
+        let most = self.table_frames.of(kind).capacity_pages();
+        let mut wanted = table.lacking(runs, most).ok_or(OutOfTables)?;
+        if !table.is_resident() {
+            if wanted.is_empty() {
+                return Ok(());
+            }
+            wanted.extend(table.lower_sizes());
+            let roots = self.roots();
+            return if self.table_frames.of(kind).hold_beside(&roots, &wanted) { Ok(()) } else { Err(OutOfTables) };
+        }
+        if self.table_frames.of(kind).hold([], &wanted) {
+            return Ok(());
+        }
+        if kind == SpaceKind::Paging {
+            return Err(OutOfTables);
+        }
+        let claim = TableClaim { space: Some(space), band: self.processes[&space].priority, takes: Takes::Lower };
+        let victims = self.table_victims(claim, &wanted, batch).ok_or(OutOfTables)?;
+        self.evict_tables(&victims, Some(space), batch);
+        Ok(())
+    }
+
+    /// Whether a new root leaves enough to those whose tables are away.
+    pub(crate) fn root_leaves_room(&self, root: PhysicalAddress) -> bool {
+        let mut roots = self.roots();
+        roots.push((root, self.geometry.root_size().pages));
+        let mut away = self.spaces.iter().filter(|(_, space)| !space.table.is_resident());
+        away.all(|(_, space)| self.table_frames.of_processes().hold_beside(&roots, &space.table.lower_sizes()))
+    }
+
+    /// Bytes that a suspended device's tables lack, if there is no room to be had for them.
+    pub(crate) fn lacks_table_room(&self, device: DeviceId, takes: Takes) -> Option<u64> {
+        let space = self.devices[device].space;
+        let table = &self.spaces[space].table;
+        let sizes = table.lower_sizes();
+        if table.is_resident() || self.table_frames.of_processes().hold([], &sizes) {
+            return None;
+        }
+        let claim = TableClaim { space: Some(space), band: self.band_of(device), takes };
+        let victims = self.table_victims(claim, &sizes, &Batch::new(0));
+        if victims.is_some() { None } else { Some(Pages(table.lower_pages()).bytes()) }
+    }
+
+    /// Takes the tables of others out that stand where those of a device's process are to come.
+    pub(crate) fn clear_way_for_tables(&mut self, device: DeviceId, takes: Takes, batch: &mut Batch<F>) {
+        let space = self.devices[device].space;
+        let table = &self.spaces[space].table;
+        let sizes = table.lower_sizes();
+        if table.is_resident() || self.table_frames.of_processes().hold([], &sizes) {
+            return;
+        }
+        let claim = TableClaim { space: Some(space), band: self.band_of(device), takes };
+        let victims = self.table_victims(claim, &sizes, batch).expect("the plan has seen the room");
+        self.evict_tables(&victims, Some(space), batch);
+    }
+
+    /// Writes the tables of a process anew, and all that they show. Last in a work: what comes and goes in it is seen.
+    // spec: memory §4.6, memory §4.10
+    pub(crate) fn restore_tables(&mut self, id: SpaceId, batch: &mut Batch<F>) {
+        if self.spaces[id].table.is_resident() {
+            return;
+        }
+        let space = &mut self.spaces[id];
+        let made = space.table.restore(id, self.table_frames.of(space.kind)).expect("their way was cleared");
+        batch.entries.extend(made);
+        let root = space.table.root();
+        let bytes = Pages(space.table.lower_pages()).bytes();
+        Hull::note(&mut batch.fresh, id, hull(root, 0, self.geometry.space_pages()));
+        self.write_entries(id, batch);
+        batch.tables.push(TableMove { space: id, bytes, came: true, for_space: None });
+    }
+
+    /// Writes the entries of everything that a space shows, into tables whose entries are all invalid.
+    pub(crate) fn write_entries(&mut self, id: SpaceId, batch: &mut Batch<F>) {
+        let writer = self.writer();
+        let mapped: Vec<_> = self.spaces[id].mapped.iter().map(|(&first, &mapping)| (first, mapping)).collect();
+        for (first, mapping) in mapped {
+            match mapping.shown {
+                Shown::Allocation(shown, page) => {
+                    let (spaces, allocation) = (&mut self.spaces, &self.allocations[shown]);
+                    writer.show(spaces, allocation, shown, Some((id, first)), page, mapping.pages, batch);
+                }
+                // The scratch area, whose entries are invalid until a chunk is moved through it, and the window onto page
+                // tables, which is written by whoever asked for this.
+                Shown::System(page) if page == self.dummy_page.first => {}
+                Shown::System(_) | Shown::Zero => writer.fixed(&mut self.spaces, id, first, mapping, batch),
+            }
+        }
+    }
+
+    fn roots(&self) -> Vec<(PhysicalAddress, u64)> {
+        let pages = self.geometry.root_size().pages;
+        let of_processes = self.spaces.iter().filter(|(_, space)| space.kind == SpaceKind::Process);
+        of_processes.map(|(_, space)| (space.table.root(), pages)).collect()
+    }
+
+    /// Whose tables leave so that these find room, as few as do; `None`: all that may leave would not suffice.
+    fn table_victims(&self, claim: TableClaim, wanted: &[TableSize], batch: &Batch<F>) -> Option<Vec<SpaceId>> {
+        if !self.policy.evict_page_tables {
+            return None;
+        }
+        let others = self.spaces.iter().filter(|(id, space)| {
+            // What a work has written already stays till its end.
+            let there = space.kind == SpaceKind::Process && space.table.is_resident() && space.table.lower_pages() > 0;
+            there && Some(*id) != claim.space && !batch.writes(*id)
+        });
+        let mut orders: Vec<Order> = others.filter_map(|(id, _)| self.table_order(id, claim)).collect();
+        orders.sort_unstable();
+        let frames = self.table_frames.of_processes();
+        let enough = |count: &usize| {
+            let gone = orders[..*count].iter().flat_map(|order| self.spaces[order.space].table.lower_places());
+            frames.hold(gone, wanted)
+        };
+        let count = (1..=orders.len()).find(enough)?;
+        Some(orders[..count].iter().map(|order| order.space).collect())
+    }
+
+    // spec: memory §8.2
+    fn table_order(&self, space: SpaceId, claim: TableClaim) -> Option<Order> {
+        let process = &self.processes[&space];
+        let band = process.priority;
+        if band > claim.band {
+            return None;
+        }
+        let mut last = (Standing::Empty, 0);
+        for device in &process.devices {
+            let known = &self.devices[*device];
+            let ran = self.now_ns >= known.active_since_ns.saturating_add(self.policy.residency_quantum_ns);
+            let stands = match (known.suspended, known.idle_since) {
+                (Some(suspension), _) => (Standing::Suspended, u64::MAX - suspension.tick),
+                _ if !self.policy.suspend_others => return None,
+                (None, Some(since)) => (Standing::Idle, since),
+                (None, None) if band < claim.band || claim.takes == Takes::Turn && ran => {
+                    (Standing::Running, known.active_since_ns)
+                }
+                (None, None) => return None,
+            };
+            last = last.max(stands);
+        }
+        Some(Order { band, standing: last.0, since: last.1, space })
+    }
+
+    fn evict_tables(&mut self, victims: &[SpaceId], for_space: Option<SpaceId>, batch: &mut Batch<F>) {
+        let not_before = self.now_ns.saturating_add(self.policy.residency_quantum_ns);
+        for &id in victims {
+            for device in self.processes[&id].devices.clone() {
+                if !self.is_suspended(device) {
+                    self.suspend_now(device, batch);
+                }
+                // Like content: what left does not come back within a quantum.
+                self.devices[device].suspended.as_mut().expect("just seen to").not_before_ns = Some(not_before);
+            }
+            let space = &mut self.spaces[id];
+            let bytes = Pages(space.table.lower_pages()).bytes();
+            batch.invalidations.extend(space.table.evict(id, self.table_frames.of(SpaceKind::Process)));
+            Hull::note(&mut batch.stale, id, hull(space.table.root(), 0, self.geometry.space_pages()));
+            batch.tables.push(TableMove { space: id, bytes, came: false, for_space });
+            self.pressure = true;
+        }
+    }
+}
