@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use kmt_calls::{
-    AllocationRequest, Call, DeviceState, EvictFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags,
-    PropertyRequest, ReclaimResult, Refusal, Reply, Residency, ResourceRequest, WaitFlags,
+    AllocationRequest, Call, DeviceState, EvictFlags, FenceFlags, MONITORED_FENCE, MakeResidentFlags,
+    NativeFenceRequest, OfferFlags, PropertyRequest, ReclaimResult, Refusal, Reply, Residency, ResourceRequest,
+    SynchronizationObjectRequest, WaitFlags,
 };
 use kmt_link::Link;
 use wddm_types::{Luid, NodeId, RawHandle};
@@ -128,6 +129,17 @@ impl Device {
     /// As the request's rules say (sync §3.2).
     pub fn create_native_fence(&self, request: NativeFenceRequest) -> Result<Fence, Refusal> {
         let call = Call::CreateNativeFence { device: self.handle(), request };
+        let created = expect_reply!(self.link().call(call)?, Reply::Fence(created) => created);
+        Ok(Fence::owned(Arc::clone(self.link()), created))
+    }
+
+    /// `D3DKMTCreateSynchronizationObject2` for a monitored fence: what an adapter without native fences has.
+    ///
+    /// # Errors
+    /// As the request's rules say (sync §2.2, §2.3); `NOT_SUPPORTED` where native fences are.
+    pub fn create_monitored_fence(&self, flags: FenceFlags, initial_value: u64) -> Result<Fence, Refusal> {
+        let request = SynchronizationObjectRequest { object_type: MONITORED_FENCE, flags, initial_value };
+        let call = Call::CreateSynchronizationObject2 { device: self.handle(), request };
         let created = expect_reply!(self.link().call(call)?, Reply::Fence(created) => created);
         Ok(Fence::owned(Arc::clone(self.link()), created))
     }

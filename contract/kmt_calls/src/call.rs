@@ -13,6 +13,7 @@ use crate::allocation::{
     AllocationRequest, AllocationTarget, DestroyFlags, PropertyRequest, ResourceRequest, ShareName,
 };
 use crate::gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
+use crate::sync_object::{NativeFenceRequest, SynchronizationObjectRequest};
 
 /// One call of user mode. The variant's name is the `D3DKMT` function's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -412,6 +413,13 @@ pub enum Call {
         /// What kind.
         request: NativeFenceRequest,
     },
+    /// `D3DKMTCreateSynchronizationObject2` → `Fence`.
+    CreateSynchronizationObject2 {
+        /// The device.
+        device: RawHandle,
+        /// What kind.
+        request: SynchronizationObjectRequest,
+    },
     /// `D3DKMTDestroySynchronizationObject`.
     DestroySynchronizationObject {
         /// The fence.
@@ -509,15 +517,4 @@ pub enum Call {
         /// Fences and values.
         points: Vec<(RawHandle, u64)>,
     },
-}
-
-/// The input of `D3DKMT_CREATENATIVEFENCE` (sync §2.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NativeFenceRequest {
-    /// Initial CurrentValue.
-    pub initial_value: u64,
-    /// `D3DDDI_NATIVEFENCE_TYPE` as a number: 0 DEFAULT, 1 INTRA_GPU; others are refused.
-    pub fence_type: u32,
-    /// `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS`.
-    pub flags: FenceFlags,
 }

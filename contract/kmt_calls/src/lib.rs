@@ -14,15 +14,14 @@ mod gpu_va;
 mod notification;
 mod packet;
 mod reply;
+mod sync_object;
 
 pub use allocation::{
     AllocationInfoFlags, AllocationRequest, AllocationTarget, CreateAllocationFlags, CreatedAllocation,
     CreatedAllocations, CreatedSection, DestroyFlags, OpenedResource, PropertyFlags, PropertyMask, PropertyRequest,
     ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange, ShareName,
 };
-pub use call::{
-    Call, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags, QueueFlags, WaitFlags,
-};
+pub use call::{Call, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, QueueFlags, WaitFlags};
 pub use gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
 pub use notification::{Notification, NotificationKind, TrimFlags};
 pub use packet::{AllocationListFlags, AllocationListItem, ContextFlags, CreatedContext, PatchLocationItem};
@@ -30,3 +29,4 @@ pub use reply::{
     AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, Mapped, MappingId,
     ReclaimResult, Refusal, Reply, Residency, SegmentInfo, VideoMemoryInfo,
 };
+pub use sync_object::{MONITORED_FENCE, NativeFenceRequest, SynchronizationObjectRequest};

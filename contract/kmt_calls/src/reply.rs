@@ -116,6 +116,8 @@ pub struct AdapterInfo {
     pub segments: Vec<SegmentInfo>,
     /// Names of the nodes by ordinal.
     pub nodes: Vec<String>,
+    /// Its engines translate GPU virtual addresses; without, their contexts are patched (memory §5.6).
+    pub gpu_virtual_addresses: bool,
     /// `NativeGpuFenceSupported` (sync §2.1).
     pub native_gpu_fence: bool,
     /// Feature USER_MODE_SUBMISSION is on.

@@ -57,6 +57,13 @@ pub mod queue_flags {
     pub const PRIVILEGED: u64 = 1 << 0;
     /// QUEUE_RING is a bus address, not a virtual one.
     pub const RING_PHYSICAL: u64 = 1 << 1;
+    /// Every address in the queue's commands is a bus address: there is no page table. Needs PRIVILEGED.
+    pub const UNTRANSLATED: u64 = 1 << 2;
+
+    /// Whether a queue may have these flags together.
+    pub const fn sound(flags: u64) -> bool {
+        flags & UNTRANSLATED == 0 || flags & PRIVILEGED != 0
+    }
 }
 
 /// Values written to [`QUEUE_CONTROL`].

@@ -37,7 +37,7 @@ struct Surface {
 impl Execution<'_> {
     /// Executes a bulk command from where it stands.
     pub(crate) fn bulk(&mut self, command: &Command<'_>) -> Result<Outcome, Fault> {
-        let space = Space::Virtual(self.queue.root);
+        let space = self.queue.space();
         match *command {
             Command::Copy { source_va, target_va, bytes } => {
                 let before = self.flight.progress;
@@ -142,7 +142,7 @@ impl Execution<'_> {
 
     /// Compares; the first difference is reported and ends the command.
     fn check(&mut self, va: u64, bytes: u64, seed: u64, report_va: u64, tag: u64) -> Result<Outcome, Fault> {
-        let range = Range { space: Space::Virtual(self.queue.root), start: va, bytes, write: false };
+        let range = Range { space: self.queue.space(), start: va, bytes, write: false };
         let mut different = None;
         let outcome = self.each(range, |memory, offset, run, at| {
             let index =
@@ -159,9 +159,7 @@ impl Execution<'_> {
 
     /// Writes a report if there is none yet: word 0 last.
     fn report(&mut self, va: u64, tag: u64, offset: u64, found: u64, expected: u64) -> Result<(), Fault> {
-        let word = |execution: &mut Self, index: u64| {
-            execution.mmu.word(&execution.gpu.bus, execution.queue.root, va.wrapping_add(index * 8), Access::Write)
-        };
+        let word = |execution: &mut Self, index: u64| execution.word(va.wrapping_add(index * 8), Access::Write);
         let first = word(self, pattern::report::TAG)?;
         if Word::load(first.word) != 0 {
             return Ok(());
@@ -177,7 +175,7 @@ impl Execution<'_> {
     }
 
     fn checksum(&mut self, va: u64, bytes: u64, result_va: u64) -> Result<Outcome, Fault> {
-        let range = Range { space: Space::Virtual(self.queue.root), start: va, bytes, write: false };
+        let range = Range { space: self.queue.space(), start: va, bytes, write: false };
         let mut sum = self.flight.sum;
         let outcome = self.each(range, |memory, offset, run, _| {
             sum = sum.wrapping_add(sum_words(memory, offset, run));
@@ -185,14 +183,14 @@ impl Execution<'_> {
         })?;
         self.flight.sum = sum;
         if matches!(outcome, Outcome::Done) {
-            let target = self.mmu.word(&self.gpu.bus, self.queue.root, result_va, Access::Write)?;
+            let target = self.word(result_va, Access::Write)?;
             Word::store(target.word, sum);
         }
         Ok(outcome)
     }
 
     fn saxpy(&mut self, x_va: u64, y_va: u64, elements: u64, a: f32) -> Result<Outcome, Fault> {
-        let space = Space::Virtual(self.queue.root);
+        let space = self.queue.space();
         let bytes = elements.saturating_mul(4);
         self.in_range(x_va, bytes)?;
         self.in_range(y_va, bytes)?;

@@ -296,10 +296,10 @@ impl<'a> Execution<'a> {
         Ok((found.memory, found.offset + u64::from(first) * 8))
     }
 
-    /// The 64-bit word at a virtual address of the queue's space.
+    /// The 64-bit word at an address of the queue's space.
     #[inline]
-    fn word(&mut self, va: u64, access: Access) -> Result<Target<'a>, Fault> {
-        self.mmu.word(&self.gpu.bus, self.queue.root, va, access)
+    pub(crate) fn word(&mut self, va: u64, access: Access) -> Result<Target<'a>, Fault> {
+        self.mmu.word(&self.gpu.bus, self.queue.space(), va, access)
     }
 
     /// The words of a log slot, found before anything is stored. An entry inside one page is translated once.
@@ -312,7 +312,7 @@ impl<'a> Execution<'a> {
                 let site = first.site.plus(offset);
                 return Ok(Target { site, word: self.gpu.bus.write_word(site) });
             }
-            self.mmu.word(&self.gpu.bus, self.queue.root, slot.entry_va.wrapping_add(offset), Access::Write)
+            self.mmu.word(&self.gpu.bus, self.queue.space(), slot.entry_va.wrapping_add(offset), Access::Write)
         };
         Ok([
             entry(log::entry::FENCE_VALUE)?,

@@ -72,13 +72,22 @@ impl Mmu {
         self.generation += 1;
     }
 
-    /// The 64-bit word at a virtual address.
+    /// The 64-bit word at an address.
     #[inline]
-    pub(crate) fn word<'a>(&mut self, bus: &'a Bus, root: u64, va: u64, access: Access) -> Result<Target<'a>, Fault> {
+    pub(crate) fn word<'a>(
+        &mut self,
+        bus: &'a Bus,
+        space: Space,
+        va: u64,
+        access: Access,
+    ) -> Result<Target<'a>, Fault> {
         if !va.is_multiple_of(8) {
             return Err(Fault { address: va, cause: fault::BAD_ADDRESS, level: 0 });
         }
-        let site = self.site(bus, root, va, access)?;
+        let site = match space {
+            Space::Virtual(root) => self.site(bus, root, va, access)?,
+            Space::Bus => bus.site(va)?,
+        };
         let word = match access {
             Access::Read => bus.read_word(site),
             Access::Write => bus.write_word(site),

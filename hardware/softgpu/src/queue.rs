@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use shared_words::{HardwareBarrier, Memory, Word, doorbell};
 use softgpu_spec::register::{queue_flags, queue_state};
 
+use crate::mmu::Space;
 use crate::ring::{Nested, Window};
 
 /// The side of a queue that registers, the CMP and doorbells reach.
@@ -50,6 +51,8 @@ pub(crate) struct QueueRun {
     pub(crate) ring: u64,
     pub(crate) ring_bytes: u64,
     pub(crate) privileged: bool,
+    /// Its commands hold bus addresses.
+    untranslated: bool,
     /// The ring's address is a bus address.
     pub(crate) ring_physical: bool,
     /// Bytes of the ring consumed.
@@ -78,6 +81,7 @@ impl QueueRun {
             ring: setup.ring,
             ring_bytes: setup.ring_bytes,
             privileged: setup.flags & queue_flags::PRIVILEGED != 0,
+            untranslated: setup.flags & queue_flags::UNTRANSLATED != 0,
             ring_physical: setup.flags & queue_flags::RING_PHYSICAL != 0,
             read: 0,
             write: 0,
@@ -89,6 +93,12 @@ impl QueueRun {
             parked: false,
             observed: None,
         }
+    }
+
+    /// What the addresses in its commands are.
+    #[inline]
+    pub(crate) fn space(&self) -> Space {
+        if self.untranslated { Space::Bus } else { Space::Virtual(self.root) }
     }
 
     /// The queue is set aside at the command that it has reached. A wait there is asked again when it goes on, and what

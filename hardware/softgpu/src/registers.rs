@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use device_port::DevicePort;
 use shared_words::{Memory, Word, doorbell};
-use softgpu_spec::register::{self, counter, queue_control, queue_state, record};
+use softgpu_spec::register::{self, counter, queue_control, queue_flags, queue_state, record};
 use softgpu_spec::{QUEUE_COUNT, engine};
 
 use crate::counters::Counters;
@@ -158,7 +158,8 @@ impl SoftGpu {
         let sound = setup.engine < u64::from(engine::COUNT)
             && setup.ring_bytes.is_power_of_two()
             && setup.ring_bytes >= 4096
-            && setup.ring.is_multiple_of(8);
+            && setup.ring.is_multiple_of(8)
+            && queue_flags::sound(setup.flags);
         if !sound {
             face.state.store(queue_state::FAULTED, Ordering::Release);
             let fields = [u64::from(queue), setup.ring, register::fault::BAD_ADDRESS];

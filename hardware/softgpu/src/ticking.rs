@@ -9,7 +9,7 @@ use crate::bus::Site;
 use crate::device::SoftGpu;
 use crate::engine::{EngineFace, EngineState, Step};
 use crate::lock;
-use crate::mmu::{Access, Flush};
+use crate::mmu::{Access, Flush, Space};
 use crate::timing::Path;
 
 /// An engine that does nothing by itself.
@@ -88,11 +88,14 @@ impl EngineState {
         };
         let (kind, bytes, operands) = shape(&command);
         let duration = if gpu.is_virtual() {
-            let root = self.queues[at].as_ref().map_or(0, |queue| queue.root);
-            let local = |operand: &Operand| match operand {
-                Operand::None => true,
-                Operand::Virtual(va) => !matches!(self.mmu_site(gpu, root, *va), Some(Site::System(_))),
-                Operand::Bus(bus) => !matches!(gpu.bus.site(*bus), Ok(Site::System(_))),
+            let space = self.queues[at].as_ref().map_or(Space::Bus, |queue| queue.space());
+            let on_bus = |bus: u64| matches!(gpu.bus.site(bus), Ok(Site::System(_)));
+            let local = |operand: &Operand| match (*operand, space) {
+                (Operand::None, _) => true,
+                (Operand::Virtual(va), Space::Virtual(root)) => {
+                    !matches!(self.mmu_site(gpu, root, va), Some(Site::System(_)))
+                }
+                (Operand::Virtual(bus), Space::Bus) | (Operand::Bus(bus), _) => !on_bus(bus),
             };
             let command = self.decoded_again(words);
             let path = if operands.iter().all(local) { Path::Local } else { Path::Bus };
@@ -120,6 +123,7 @@ impl EngineState {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Operand {
     None,
     Virtual(u64),

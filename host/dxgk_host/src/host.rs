@@ -107,8 +107,8 @@ impl Host {
                 config.vram_bytes
             )));
         }
-        let tables = config.page_table_bytes.next_multiple_of(page);
         let driver = KmdConfig { paging_buffer_bytes: PAGING_BUFFER_BYTES, ..config.profile.driver_for(vram) };
+        let tables = if driver.translates() { config.page_table_bytes.next_multiple_of(page) } else { 0 };
         // Page tables lie in the first memory segment or in system memory.
         let (local_tables, system_tables) = if driver.tables_are_local() { (tables, 0) } else { (0, tables) };
         let system_bytes = config.system_bytes.saturating_add(system_tables).next_multiple_of(PAGE_BYTES);

@@ -270,6 +270,12 @@ impl Turn<'_> {
                 let created = self.adapters[index as usize].created_fence(number, handle);
                 self.when_mapped(cx, index, Reply::Fence(created))
             }
+            Call::CreateSynchronizationObject2 { device, request } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let number = self.adapters[index as usize].create_monitored_fence(cx, device, request)?;
+                let handle = self.name(Object::Fence(index, number))?;
+                done(Reply::Fence(self.adapters[index as usize].created_fence(number, handle)))
+            }
             Call::DestroySynchronizationObject { fence } => {
                 let (index, number) = self.fence(fence)?;
                 *touched = Some(index);
@@ -360,6 +366,7 @@ fn info(adapter: &Adapter) -> AdapterInfo {
         nodes: adapter.nodes.iter().map(|node| node.name.to_owned()).collect(),
         native_gpu_fence: adapter.features.enabled(ddi::FeatureId::NATIVE_FENCE),
         user_mode_submission: adapter.features.enabled(ddi::FeatureId::USER_MODE_SUBMISSION),
+        gpu_virtual_addresses: !adapter.reported.levels.is_empty(),
         io_coherent: adapter.config.cpu_cache.is_none(),
     }
 }

@@ -7,13 +7,14 @@
 //! A published MonitoredValue is never trusted to have come in time: after each update the fence is sampled again, and
 //! what that releases may change the value once more, until nothing changes (sync §3.9).
 
+mod monitored;
 mod storage;
 
 pub use storage::{FenceSlab, FenceSlot};
 
 use ddi::{
-    CreateNativeFence, CurrentUpdate, FenceType, OpenNativeFence, OsGlobalFence, OsLocalFence, PRIVATE_DATA_BYTES,
-    UpdateCurrentFlags,
+    CreateNativeFence, CurrentUpdate, DriverStatus, FenceType, KmdGlobalFence, KmdLocalFence, OpenNativeFence,
+    OsGlobalFence, OsLocalFence, PRIVATE_DATA_BYTES, UpdateCurrentFlags,
 };
 use events::Event;
 use gpu_fence::{FenceId, FenceKind, MonitoredUpdate, WaitMode, WaitOutcome};
@@ -38,6 +39,9 @@ impl Adapter {
         device: u64,
         request: NativeFenceRequest,
     ) -> Result<u64, Refusal> {
+        if self.miniport.native_fences().is_none() {
+            return Err(not_supported("the adapter has no native fences"));
+        }
         let flags = request.flags;
         match request.fence_type {
             0 => {}
@@ -81,23 +85,39 @@ impl Adapter {
         Word::store(self.memory.word(slot.current.0), initial);
         Word::store(self.memory.word(slot.monitored.0), MONITORED_NONE);
         let number = self.fences.next_number();
-        let kmd_device = device.map_or(self.ring.device, |device| self.devices[device].kmd);
-        let fences = self.miniport.native_fences().expect("checked at adapter start");
-        let mut private_data = [0; PRIVATE_DATA_BYTES];
-        let created = fences.create(&mut CreateNativeFence {
-            fence: OsGlobalFence(number),
-            fence_type: FenceType::Default,
-            current_system_va: slot.system_current_va,
-            monitored_system_va: slot.system_monitored_va,
-            private_data: &mut private_data,
-        });
-        let global = match created {
-            Ok(global) => global,
+        let kmd = match self.create_in_fence_driver(number, device, &slot) {
+            Ok(kmd) => kmd,
             Err(status) => {
                 self.give_back_slot(slot);
                 return Err(from_driver(status));
             }
         };
+        let waits = self.waits.create(if kmd.is_some() { FenceKind::Native } else { FenceKind::Monitored });
+        let fence =
+            Fence { device, waits, slot, kmd, no_wait: false, no_signal: false, always_signaled: false, doomed: false };
+        assert_eq!(self.fences.insert(fence), number);
+        self.fence_numbers.insert(waits, number);
+        cx.emit(Event::FenceCreated { process: owner.0, fence: number, initial, current: slot.current.0 });
+        Ok(number)
+    }
+
+    /// The driver's create, then its open. `None`: the adapter has no fences of its own, the kernel signals them.
+    fn create_in_fence_driver(
+        &mut self,
+        number: u64,
+        device: Option<u64>,
+        slot: &FenceSlot,
+    ) -> Result<Option<(KmdGlobalFence, KmdLocalFence)>, DriverStatus> {
+        let kmd_device = device.map_or(self.ring.device, |device| self.devices[device].kmd);
+        let Some(fences) = self.miniport.native_fences() else { return Ok(None) };
+        let mut private_data = [0; PRIVATE_DATA_BYTES];
+        let global = fences.create(&mut CreateNativeFence {
+            fence: OsGlobalFence(number),
+            fence_type: FenceType::Default,
+            current_system_va: slot.system_current_va,
+            monitored_system_va: slot.system_monitored_va,
+            private_data: &mut private_data,
+        })?;
         let opened = fences.open(&mut OpenNativeFence {
             global,
             local: OsLocalFence(number),
@@ -106,31 +126,14 @@ impl Adapter {
             monitored_va: slot.monitored_va,
             private_data: &mut private_data,
         });
-        let local = match opened {
-            Ok(local) => local,
+        match opened {
+            Ok(local) => Ok(Some((global, local))),
             Err(status) => {
                 // An open that failed is followed by destroy without close (sync §3.2).
                 fences.destroy(global);
-                self.give_back_slot(slot);
-                return Err(from_driver(status));
+                Err(status)
             }
-        };
-        let waits = self.waits.create(FenceKind::Native);
-        let fence = Fence {
-            device,
-            waits,
-            slot,
-            kmd: global,
-            kmd_local: local,
-            no_wait: false,
-            no_signal: false,
-            always_signaled: false,
-            doomed: false,
-        };
-        assert_eq!(self.fences.insert(fence), number);
-        self.fence_numbers.insert(waits, number);
-        cx.emit(Event::FenceCreated { process: owner.0, fence: number, initial, current: slot.current.0 });
-        Ok(number)
+        }
     }
 
     /// Destroys a fence: its waiters go on, the driver closes and destroys, the words are given back (sync §3.4).
@@ -141,9 +144,9 @@ impl Adapter {
         let sampled = self.waits.destroy(fence.waits);
         self.due.extend(sampled.released);
         self.publish(cx, sampled.updates);
-        if let Some(fences) = self.miniport.native_fences() {
-            fences.close(fence.kmd_local);
-            fences.destroy(fence.kmd);
+        if let (Some((global, local)), Some(fences)) = (fence.kmd, self.miniport.native_fences()) {
+            fences.close(local);
+            fences.destroy(global);
         }
         self.give_back_slot(fence.slot);
         if let Some(device) = fence.device.and_then(|device| self.devices.get_mut(device)) {
@@ -265,13 +268,17 @@ impl Adapter {
         if fence.always_signaled || value <= self.current_value(number) {
             return;
         }
-        let (kmd, word) = (fence.kmd, fence.slot.current.0);
-        let update = [CurrentUpdate { fence: kmd, value, current: self.memory.word(word) }];
-        let fences = self.miniport.native_fences().expect("checked at adapter start");
-        if let Err(status) = fences.update_current_values(&update, UpdateCurrentFlags::empty()) {
-            // Bug check 0x119, parameter 0x13 (sync §3.6).
-            self.stop(cx, format!("UpdateCurrentValuesFromCpu failed: {status}"));
-            return;
+        let word = self.memory.word(fence.slot.current.0);
+        match (fence.kmd, self.miniport.native_fences()) {
+            (Some((global, _)), Some(fences)) => {
+                let update = [CurrentUpdate { fence: global, value, current: word }];
+                if let Err(status) = fences.update_current_values(&update, UpdateCurrentFlags::empty()) {
+                    // Bug check 0x119, parameter 0x13 (sync §3.6).
+                    self.stop(cx, format!("UpdateCurrentValuesFromCpu failed: {status}"));
+                    return;
+                }
+            }
+            _ => Word::store(word, value),
         }
         self.counters.cpu_signals += 1;
         cx.emit(Event::FenceSignaledFromCpu { fence: number, value });
@@ -298,11 +305,13 @@ impl Adapter {
         }
         let (kmd, word, waits) = (fence.kmd, fence.slot.current.0, fence.waits);
         Word::store(self.memory.word(word), u64::MAX);
-        let update = [CurrentUpdate { fence: kmd, value: ALWAYS_SIGNALED_VALUE, current: self.memory.word(word) }];
-        let fences = self.miniport.native_fences().expect("checked at adapter start");
-        if let Err(status) = fences.update_current_values(&update, UpdateCurrentFlags::ALWAYS_SIGNALED) {
-            self.stop(cx, format!("UpdateCurrentValuesFromCpu failed: {status}"));
-            return;
+        if let (Some((global, _)), Some(fences)) = (kmd, self.miniport.native_fences()) {
+            let word = self.memory.word(word);
+            let update = [CurrentUpdate { fence: global, value: ALWAYS_SIGNALED_VALUE, current: word }];
+            if let Err(status) = fences.update_current_values(&update, UpdateCurrentFlags::ALWAYS_SIGNALED) {
+                self.stop(cx, format!("UpdateCurrentValuesFromCpu failed: {status}"));
+                return;
+            }
         }
         let sampled = self.waits.always_signaled(waits);
         self.release(cx, sampled.released);
@@ -318,22 +327,10 @@ impl Adapter {
                 .iter()
                 .filter_map(|update| Some((*self.fence_numbers.get(&update.fence)?, update.value)))
                 .collect();
-            let batch: Vec<ddi::MonitoredUpdate<'_>> = live
-                .iter()
-                .map(|(number, value)| {
-                    let fence = &self.fences[*number];
-                    ddi::MonitoredUpdate {
-                        fence: fence.kmd,
-                        value: *value,
-                        monitored: self.memory.word(fence.slot.monitored.0),
-                    }
-                })
-                .collect();
-            if batch.is_empty() {
+            if live.is_empty() {
                 break;
             }
-            let fences = self.miniport.native_fences().expect("checked at adapter start");
-            if let Err(status) = fences.update_monitored_values(&batch) {
+            if let Err(status) = self.tell_monitored(&live) {
                 // Bug check 0x119, parameter 0x12 (sync §3.9).
                 self.stop(cx, format!("UpdateMonitoredValues failed: {status}"));
                 break;
@@ -350,6 +347,20 @@ impl Adapter {
             }
         }
         released
+    }
+
+    /// Has the driver store MonitoredValues. A fence that only the kernel signals has nobody who reads its own.
+    fn tell_monitored(&mut self, values: &[(u64, u64)]) -> Result<(), DriverStatus> {
+        let update = |&(number, value): &(u64, u64)| {
+            let fence = &self.fences[number];
+            let monitored = self.memory.word(fence.slot.monitored.0);
+            fence.kmd.map(|(global, _)| ddi::MonitoredUpdate { fence: global, value, monitored })
+        };
+        let batch: Vec<ddi::MonitoredUpdate<'_>> = values.iter().filter_map(update).collect();
+        match self.miniport.native_fences() {
+            Some(fences) if !batch.is_empty() => fences.update_monitored_values(&batch),
+            _ => Ok(()),
+        }
     }
 
     /// Queues what released waits do, and says so.

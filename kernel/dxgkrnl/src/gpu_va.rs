@@ -43,6 +43,7 @@ impl Adapter {
     /// `D3DKMTMapGpuVirtualAddress`.
     // spec: memory §4.8
     pub fn map_gpu_va(&mut self, cx: &mut Cx<'_>, paging_queue: u64, call: MapCall) -> Result<(GpuVa, u64), Refusal> {
+        self.translates()?;
         let device = self.paging_queues[paging_queue].device;
         let process = self.devices[device].process;
         let space = self.processes[&process].space;
@@ -86,6 +87,18 @@ impl Adapter {
         Ok((va, value))
     }
 
+    /// Refuses calls about addresses where engines have none.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED`.
+    // spec: memory §5.6
+    pub fn translates(&self) -> Result<(), Refusal> {
+        if self.reported.levels.is_empty() {
+            return Err(not_supported("the adapter has no GPU virtual addresses"));
+        }
+        Ok(())
+    }
+
     /// `D3DKMTReserveGpuVirtualAddress`: synchronous; it answers when the entries of a Zero reservation are there.
     // spec: memory §4.8, memory §10.2
     pub fn reserve_gpu_va(
@@ -95,6 +108,7 @@ impl Adapter {
         device: u64,
         call: ReserveCall,
     ) -> Result<Answer, Refusal> {
+        self.translates()?;
         let reserved = match call.reservation_type {
             0 => Reserved::NoAccess,
             1 => Reserved::Zero,
@@ -128,6 +142,7 @@ impl Adapter {
     /// `D3DKMTFreeGpuVirtualAddress`.
     // spec: memory §4.8
     pub fn free_gpu_va(&mut self, cx: &mut Cx<'_>, device: u64, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
+        self.translates()?;
         let process = self.devices[device].process;
         let space = self.processes[&process].space;
         let work = self.vidmm.free_gpu_va(space, base, size_bytes).map_err(|error| from_map(&error))?;

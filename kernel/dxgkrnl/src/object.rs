@@ -363,8 +363,8 @@ pub struct Fence {
     pub waits: FenceId,
     /// Its words.
     pub slot: FenceSlot,
-    pub kmd: KmdGlobalFence,
-    pub kmd_local: KmdLocalFence,
+    /// The driver's names of it; `None`: its adapter has no fences of its own, the kernel alone signals it.
+    pub kmd: Option<(KmdGlobalFence, KmdLocalFence)>,
     pub no_wait: bool,
     pub no_signal: bool,
     /// Satisfied for ever: its device is lost (sync §3.16).

@@ -30,8 +30,10 @@
 //! | `dma_buffer` | DMA buffers: a pool for each context |
 //! | `list` | lists: what a caller may write into them, and what a driver may answer |
 //! | `render` | Render, Present, SubmitCommand up to the queue |
-//! | `schedule` | from the queue to the driver, and back |
+//! | `schedule` | from the queue to the driver |
+//! | `complete` | and back |
 
+mod complete;
 mod context;
 mod dma_buffer;
 mod list;
@@ -106,6 +108,9 @@ struct Binding {
     /// The paging work after which that is so.
     serial: u64,
 }
+
+/// The context of paging buffers in a node's list: no packet context has this number.
+const PAGING: u64 = 0;
 
 /// A packet with the driver.
 struct InFlight {

@@ -13,6 +13,7 @@ mod deferred;
 mod mapping;
 mod moves;
 mod operation;
+mod packets;
 mod rotation;
 mod scratch;
 
@@ -23,13 +24,14 @@ use events::Event;
 use gpu_fence::{FenceId, WaitMode};
 use vidmm::{Operation, Work};
 use vidsch::{Packet, QueueKind, Step};
-use wddm_types::{FencePoint, GpuVa, NodeId, PAGE_BYTES, PageRun, Pages, ProcessId};
+use wddm_types::{FencePoint, GpuVa, NodeId, PAGE_BYTES, PageRun, Pages, ProcessId, SegmentId};
 
 use crate::adapter::{Adapter, Payload, RingWait, Waiter};
 use crate::machine::Cx;
 use crate::object::Gone;
 use crate::paging::buffer::Progress;
 use crate::paging::deferred::Deferred;
+pub use crate::paging::packets::PacketRing;
 use crate::paging::scratch::Scratch;
 use crate::start::StartError;
 
@@ -65,10 +67,13 @@ pub struct PagingRing {
     waiting_progress: bool,
     /// Locked content at the head.
     stage: rotation::Stage,
+    /// Buffers of a ring of packets that wait for their node.
+    ready: VecDeque<packets::Ready>,
 }
 
 struct RingQueue {
-    kmd: KmdQueue,
+    /// The hardware queue; `None`: paging buffers are packets of the ring's context.
+    kmd: Option<KmdQueue>,
     vidsch: vidsch::QueueId,
     progress: u64,
 }
@@ -76,6 +81,8 @@ struct RingQueue {
 struct Buffer {
     /// What shows it through the aperture, if the driver wants that.
     shown: Option<Operation>,
+    /// Segment and GPU address of its start; in system memory segment 0 and the physical address.
+    place: (SegmentId, u64),
     va: GpuVa,
     address: u64,
     words: usize,
@@ -87,6 +94,8 @@ struct Submitted {
     progress_value: u64,
     number: u64,
     serial: u64,
+    /// What the kernel signals for it: the hardware of a ring of packets signals nothing.
+    completes: Option<(u64, u64)>,
 }
 
 struct QueuedWork {
@@ -126,6 +135,7 @@ impl PagingRing {
             waiting_suspension: false,
             waiting_progress: false,
             stage: rotation::Stage::None,
+            ready: VecDeque::new(),
         }
     }
 
@@ -133,6 +143,7 @@ impl PagingRing {
     pub fn abandon(&mut self) {
         self.building.clear();
         self.held.clear();
+        self.ready.clear();
     }
 
     /// The progress at which the next buffer may be built.
@@ -142,7 +153,7 @@ impl PagingRing {
 
     /// The driver's handle of the paging queue.
     pub fn kmd_queue(&self) -> Option<KmdQueue> {
-        self.queue.as_ref().map(|queue| queue.kmd)
+        self.queue.as_ref().and_then(|queue| queue.kmd)
     }
 
     /// Whether the hardware has got past everything queued.
@@ -174,21 +185,7 @@ impl Adapter {
         let progress = self
             .create_fence(cx, None, ProcessId::SYSTEM, 0)
             .map_err(|_| StartError::Memory("the paging ring's fence"))?;
-        let slot = self.fences[progress].slot;
-        let create = CreateHwQueue {
-            context: self.ring.context,
-            queue: OsQueue(0),
-            flags: HwQueueFlags::NATIVE_PROGRESS_FENCE,
-            progress: ProgressFence {
-                fence: self.fences[progress].kmd,
-                current_va: slot.current_va,
-                monitored_va: slot.monitored_va,
-            },
-        };
-        let mut host =
-            crate::driver_host::DriverHost { features: &self.features, pages: &mut self.pages, context: None };
-        let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
-        let kmd = hardware.create_hw_queue(&mut host, create)?;
+        let kmd = self.create_ring_queue(progress)?;
         let vidsch = self.vidsch.create_queue(node, QueueKind::System, 0);
         self.ring.queue = Some(RingQueue { kmd, vidsch, progress });
         let in_flight = u32::from(self.nodes[usize::from(node.0)].max_in_flight_buffers);
@@ -199,23 +196,47 @@ impl Adapter {
         Ok(())
     }
 
+    /// The hardware queue of a ring that has one.
+    fn create_ring_queue(&mut self, progress: u64) -> Result<Option<KmdQueue>, StartError> {
+        if PacketRing::is_used(self.miniport.as_mut()) {
+            return Ok(None);
+        }
+        let slot = self.fences[progress].slot;
+        let (fence, _) = self.fences[progress].kmd.expect("hardware queues go with native fences");
+        let create = CreateHwQueue {
+            context: self.ring.context,
+            queue: OsQueue(0),
+            flags: HwQueueFlags::NATIVE_PROGRESS_FENCE,
+            progress: ProgressFence { fence, current_va: slot.current_va, monitored_va: slot.monitored_va },
+        };
+        let mut host =
+            crate::driver_host::DriverHost { features: &self.features, pages: &mut self.pages, context: None };
+        let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+        Ok(Some(hardware.create_hw_queue(&mut host, create)?))
+    }
+
     fn add_paging_buffer(&mut self, cx: &mut Cx<'_>, info: PagingBufferInfo) -> Result<(), StartError> {
         let pages = Pages::holding(u64::from(info.size_bytes));
         let run = self.pages.take(pages).ok_or(StartError::Memory("paging buffers"))?;
-        let mut shown = None;
+        let address = run.first * PAGE_BYTES;
+        let (mut shown, mut place) = (None, (SegmentId::SYSTEM, address));
         if !info.segment.is_system() {
-            let (_, map) = self
+            let (at, map) = self
                 .vidmm
                 .aperture_map_system(info.segment, run)
                 .map_err(|_| StartError::Memory("aperture space of paging buffers"))?;
+            place = (at.segment, self.vidmm.address_of(at.segment, at.offset / PAGE_BYTES));
             shown = Some(map.clone());
             self.execute_now(vec![map]).map_err(|()| StartError::Rule("an aperture map by the CPU failed"))?;
         }
-        let space = self.processes[&ProcessId::SYSTEM].space;
-        let va =
-            self.map_pages(cx, space, run, false).map_err(|_| StartError::Memory("addresses of paging buffers"))?;
+        let va = if PacketRing::is_used(self.miniport.as_mut()) {
+            GpuVa::NULL
+        } else {
+            let space = self.processes[&ProcessId::SYSTEM].space;
+            self.map_pages(cx, space, run, false).map_err(|_| StartError::Memory("addresses of paging buffers"))?
+        };
         let words = (pages.bytes() / 8) as usize;
-        self.ring.buffers.push(Buffer { shown, va, address: run.first * PAGE_BYTES, words, busy_until: 0 });
+        self.ring.buffers.push(Buffer { shown, place, va, address, words, busy_until: 0 });
         Ok(())
     }
 
@@ -409,6 +430,9 @@ impl Adapter {
                 self.vidmm.completed(work.serial);
             }
             cx.emit(Event::PagingCompleted { work: work.number });
+            if let Some((queue, value)) = work.completes {
+                self.signal_paging_queue(cx, queue, value);
+            }
             self.rotation_done(cx, work.number);
         }
     }

@@ -41,6 +41,9 @@ impl Adapter {
         if usize::from(node.0) >= self.nodes.len() {
             return Err(invalid(format!("node {} of {}", node.0, self.nodes.len())));
         }
+        if self.miniport.hardware_queues().is_none() {
+            return Err(not_supported("the adapter has no hardware queues: its contexts take packets"));
+        }
         let number = self.contexts.next_number();
         let (kmd_device, process) = (self.devices[device].kmd, self.devices[device].process);
         let create =
@@ -119,17 +122,14 @@ impl Adapter {
         let progress = self.create_fence(cx, Some(device), process, 0)?;
         self.fences[progress].no_signal = true;
         let slot = self.fences[progress].slot;
+        let (fence, _) = self.fences[progress].kmd.expect("hardware queues go with native fences");
         let number = self.queues.next_number();
         let kmd_flags = HwQueueFlags::from_bits_truncate(flags.bits()) | HwQueueFlags::NATIVE_PROGRESS_FENCE;
         let create = CreateHwQueue {
             context: kmd_context,
             queue: OsQueue(number),
             flags: kmd_flags,
-            progress: ProgressFence {
-                fence: self.fences[progress].kmd,
-                current_va: slot.current_va,
-                monitored_va: slot.monitored_va,
-            },
+            progress: ProgressFence { fence, current_va: slot.current_va, monitored_va: slot.monitored_va },
         };
         let mut host = DriverHost { features: &self.features, pages: &mut self.pages, context: None };
         let created =

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ddi::{
-    CreateDevice, CreateHwContext, DriverStatus, FeatureId, GpuMmuCaps, Miniport, OsContext, PageTableLevelDesc,
-    PagingBufferInfo,
+    CreateDevice, CreateHwContext, DriverStatus, FeatureId, GpuMmuCaps, KmdContext, KmdDevice, Miniport, OsContext,
+    PageTableLevelDesc, PagingBufferInfo,
 };
 use events::Event;
 use gpu_fence::Fences;
@@ -24,7 +24,7 @@ use crate::features::Features;
 use crate::machine::Cx;
 use crate::object::{ProcessOnAdapter, Store};
 use crate::packet::Packets;
-use crate::paging::PagingRing;
+use crate::paging::{PacketRing, PagingRing};
 use crate::suspension::Suspensions;
 use crate::turns::Turns;
 use crate::word_page::WordPages;
@@ -100,25 +100,26 @@ impl Adapter {
             ..Policy::new(config.system_pages)
         };
         let built = (|| {
-            let mut vidmm = VidMm::new(policy, description.layout, description.mmu, &description.levels)?;
+            let translates = miniport.gpu_va().is_some();
+            let mut vidmm = if translates {
+                VidMm::new(policy, description.layout, description.mmu, &description.levels)?
+            } else {
+                VidMm::without_addresses(policy, description.layout)?
+            };
             let (space, tables) = vidmm
                 .create_space(SpaceKind::Paging)
                 .map_err(|_| StartError::Memory("page tables of the paging process"))?;
             let kmd = miniport.create_process(true)?;
             let device = miniport.create_device(CreateDevice { process: kmd, system: true })?;
-            let hardware = miniport.hardware_queues().ok_or(StartError::NotSupported(NO_QUEUES))?;
             let mut host = DriverHost { features: &features, pages: &mut pages, context: None };
-            let create = CreateHwContext {
-                device,
-                context: OsContext(0),
-                node: description.paging_node,
-                system: true,
-                private_data: &[],
+            let node = description.paging_node;
+            let context = match miniport.gpu_va() {
+                None => PacketRing::create_context(miniport.as_mut(), &mut host, device, node)?,
+                Some(_) => create_paging_context(miniport.as_mut(), &mut host, device, node)?,
             };
-            let context = hardware.create_hw_context(&mut host, create)?;
-            let root = vidmm.root(space);
-            let addressing = miniport.gpu_va().ok_or(StartError::NotSupported(NO_GPU_VA))?;
-            addressing.set_root_page_table(context, root, root_entries(&description.levels));
+            if let Some(addressing) = miniport.gpu_va() {
+                addressing.set_root_page_table(context, vidmm.root(space), root_entries(&description.levels));
+            }
             Ok::<_, StartError>((vidmm, space, tables, kmd, device, context))
         })();
         let (vidmm, space, tables, kmd, device, context) = match built {
@@ -220,13 +221,24 @@ impl Adapter {
     }
 }
 
+/// The system context of an adapter with hardware queues.
+fn create_paging_context(
+    miniport: &mut dyn Miniport,
+    host: &mut DriverHost<'_, '_>,
+    device: KmdDevice,
+    node: NodeId,
+) -> Result<KmdContext, StartError> {
+    let hardware = miniport.hardware_queues().ok_or(StartError::NotSupported(NO_QUEUES))?;
+    let create = CreateHwContext { device, context: OsContext(0), node, system: true, private_data: &[] };
+    Ok(hardware.create_hw_context(host, create)?)
+}
+
 /// Entries of a root table.
 pub fn root_entries(levels: &[PageTableLevelDesc]) -> u32 {
     levels.last().map_or(0, |root| 1 << root.index_bits)
 }
 
-const NO_QUEUES: &str = "an adapter without hardware queues (packet-based scheduling is not built)";
-const NO_GPU_VA: &str = "an adapter without GPU virtual addresses (patch-mode engines are not built)";
+const NO_QUEUES: &str = "an adapter with GPU virtual addresses and without hardware queues";
 
 /// What a started driver says of its adapter.
 struct Description {
@@ -254,8 +266,21 @@ fn describe(miniport: &mut dyn Miniport, features: &Features, system_bytes: u64)
     if layout.segments.iter().any(windowed) && miniport.cpu_host_aperture().is_none() {
         return Err(StartError::Rule("SupportsCpuHostAperture needs the entry points of the CPU host aperture"));
     }
+    let (mmu, levels) = describe_addresses(miniport)?;
+    Ok(Description { nodes, paging_node, layout, paging_buffer, mmu, levels })
+}
+
+/// What the driver says of GPU virtual addresses; nothing without them, and then its engines take packets.
+// spec: memory §4.2, memory §4.3, memory §5.6
+fn describe_addresses(miniport: &mut dyn Miniport) -> Result<(GpuMmuCaps, Vec<PageTableLevelDesc>), StartError> {
     let version = miniport.adapter_caps().ddi_version;
-    let addressing = miniport.gpu_va().ok_or(StartError::NotSupported(NO_GPU_VA))?;
+    let packets = miniport.packet_scheduling().is_some();
+    let Some(addressing) = miniport.gpu_va() else {
+        if !packets {
+            return Err(StartError::Rule("an adapter without GPU virtual addresses takes packets"));
+        }
+        return Ok((GpuMmuCaps::default(), Vec::new()));
+    };
     let mmu = addressing.gpu_mmu_caps();
     caps::check_mmu(mmu.flags, version)?;
     // spec: memory §0 (levels), §4.3
@@ -263,7 +288,7 @@ fn describe(miniport: &mut dyn Miniport, features: &Features, system_bytes: u64)
         return Err(StartError::Rule("PageTableLevelCount is 2 to 6"));
     }
     let levels = (0..mmu.page_table_levels).map(|level| addressing.page_table_level(level)).collect();
-    Ok(Description { nodes, paging_node, layout, paging_buffer, mmu, levels })
+    Ok((mmu, levels))
 }
 
 /// The rules of native fences at adapter start.
@@ -280,6 +305,11 @@ fn check_fences(miniport: &mut dyn Miniport, features: &Features) -> Result<(), 
     }
     if caps.native_gpu_fence && caps.no_64_bit_atomics {
         return Err(StartError::Rule("native fences need 64-bit atomics"));
+    }
+    if miniport.gpu_va().is_none() {
+        let rule = "native fences and hardware queues need GPU virtual addresses";
+        let none = !caps.native_gpu_fence && miniport.native_fences().is_none() && miniport.hardware_queues().is_none();
+        return if none { Ok(()) } else { Err(StartError::Rule(rule)) };
     }
     if !caps.native_gpu_fence {
         return Err(StartError::NotSupported("an adapter without native fences (monitored fences are not built)"));

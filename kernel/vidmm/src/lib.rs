@@ -41,6 +41,7 @@ mod offer;
 mod operation;
 mod page_table;
 mod paging;
+mod physical;
 mod pin;
 mod plan;
 mod policy;

@@ -388,6 +388,9 @@ impl<F: Copy + Eq> VidMm<F> {
             return Err(MapError::Misaligned);
         }
         let bits = self.mmu.virtual_address_bits;
+        if bits == 0 {
+            return Err(MapError::OutsideSpace);
+        }
         let low = address.0 & ((1 << bits) - 1);
         let sign = low >> (bits - 1) & 1 == 1;
         let upper = address.0 >> bits;

@@ -12,7 +12,7 @@ mod residence;
 use std::collections::BTreeMap;
 
 use ddi::{GpuMmuFlags, PageTableLevelDesc, Pte, PteFlags};
-use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress};
+use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress, SegmentId};
 
 use crate::entry::LeafEntry;
 use crate::paging::Operation;
@@ -57,19 +57,24 @@ impl Geometry {
         Geometry { levels: descriptions.iter().map(level).collect(), large: LargePages::new(flags) }
     }
 
+    /// Whether there are addresses at all. Spaces of an adapter without them have no room and no tables.
+    pub fn translates(&self) -> bool {
+        !self.levels.is_empty()
+    }
+
     /// Number of the root's level.
     pub fn root_level(&self) -> usize {
-        self.levels.len() - 1
+        self.levels.len().saturating_sub(1)
     }
 
     /// Pages of the whole space.
     pub fn space_pages(&self) -> u64 {
-        1 << self.levels[self.root_level()].table_shift
+        self.levels.last().map_or(0, |root| 1 << root.table_shift)
     }
 
     /// Pages that one entry of the root covers.
     pub fn root_entry_pages(&self) -> u64 {
-        1 << self.levels[self.root_level()].entry_shift
+        self.levels.last().map_or(0, |root| 1 << root.entry_shift)
     }
 }
 
@@ -95,6 +100,10 @@ pub(crate) struct PageTable {
 impl PageTable {
     /// Takes room for the root.
     pub fn new(geometry: &Geometry, frames: &mut TableFrames) -> Result<Self, OutOfTables> {
+        if !geometry.translates() {
+            let root = PhysicalAddress { segment: SegmentId::SYSTEM, offset: 0 };
+            return Ok(PageTable { geometry: geometry.clone(), levels: Vec::new(), root, resident: true });
+        }
         let level = geometry.levels[geometry.root_level()];
         let root = frames.take(level.table_pages, level.alignment_pages).ok_or(OutOfTables)?;
         let mut levels = vec![BTreeMap::new(); geometry.levels.len()];
@@ -102,16 +111,16 @@ impl PageTable {
         Ok(PageTable { geometry: geometry.clone(), levels, root, resident: true })
     }
 
-    /// Makes all entries of the root invalid: the first write of a space.
-    pub fn initialize(&self, space: SpaceId) -> Operation {
-        self.fresh(space, self.geometry.root_level(), 0)
+    /// Makes all entries of the root invalid: the first write of a space, if it has a root.
+    pub fn initialize(&self, space: SpaceId) -> Option<Operation> {
+        self.geometry.translates().then(|| self.fresh(space, self.geometry.root_level(), 0))
     }
 
     /// All tables anew, the root first: their memory has lost them. Entries of pages are invalid afterwards.
     // spec: memory §4.7, memory §8.4
     pub fn rebuild(&mut self, space: SpaceId) -> Vec<Operation> {
         if !self.resident {
-            return vec![self.initialize(space)];
+            return self.initialize(space).into_iter().collect();
         }
         for table in self.levels[0].values_mut() {
             table.large = None;

@@ -84,6 +84,9 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     fn rebuild(&mut self, kind: SpaceKind) -> Option<Work<F>> {
+        if !self.geometry.translates() {
+            return None;
+        }
         let mut batch = Batch::new(self.serial + 1);
         let spaces: Vec<SpaceId> =
             self.spaces.iter().filter(|(_, space)| space.kind == kind).map(|(id, _)| id).collect();

@@ -108,7 +108,7 @@ impl Segment {
 
 /// Opens the pools of checked segments, the page-table reserve cut off the end of its segment. Behind the driver's
 /// segments stands system memory itself where no aperture stands for it.
-pub(crate) fn open(policy: &Policy, layout: &MemoryLayout, leaf: &PageTableLevelDesc) -> Vec<Segment> {
+pub(crate) fn open(policy: &Policy, layout: &MemoryLayout, leaf: Option<&PageTableLevelDesc>) -> Vec<Segment> {
     let shared = MemoryTotals::of(layout, policy.system_pages.count.bytes()).shared_bytes;
     let mut segments: Vec<Segment> = Vec::new();
     for (index, descriptor) in layout.segments.iter().enumerate() {
@@ -116,7 +116,7 @@ pub(crate) fn open(policy: &Policy, layout: &MemoryLayout, leaf: &PageTableLevel
         let bytes = if descriptor.is_aperture() {
             // spec: memory §1.12, both limits count, the smaller wins
             descriptor.commit_limit_bytes.min(shared) / PAGE_BYTES * PAGE_BYTES
-        } else if id == leaf.segment || id == leaf.paging_process_segment {
+        } else if leaf.is_some_and(|leaf| id == leaf.segment || id == leaf.paging_process_segment) {
             descriptor.size_bytes - policy.page_table_reserve.bytes()
         } else {
             descriptor.size_bytes

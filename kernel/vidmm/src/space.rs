@@ -119,7 +119,7 @@ pub(crate) struct Space {
 impl Space {
     /// A space whose pages `first..end` can be used.
     pub fn new(kind: SpaceKind, table: PageTable, first: u64, end: u64) -> Self {
-        let free = BTreeMap::from([(first, end)]);
+        let free = if first < end { BTreeMap::from([(first, end)]) } else { BTreeMap::new() };
         Space { kind, table, mapped: BTreeMap::new(), zero_page: None, ranges: BTreeMap::new(), free }
     }
 

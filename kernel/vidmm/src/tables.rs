@@ -31,6 +31,11 @@ impl TableFrames {
         TableFrames { segment, reserve, pool: FramePool::new(reserve) }
     }
 
+    /// No room for any table: nothing is translated.
+    pub fn none() -> Self {
+        TableFrames::new(SegmentId::SYSTEM, PageRun { first: 0, count: Pages::ZERO })
+    }
+
     /// Takes pages that nobody may have out of the reserve for ever, as far as they lie in it.
     // spec: memory §1.4
     pub fn exclude(&mut self, invalid: PageRun) {

@@ -135,10 +135,23 @@ impl<F: Copy + Eq> VidMm<F> {
         segment::check_pitches(&policy, &layout)?;
         segment::check_mmu_caps(mmu.flags)?;
         segment::check_levels(&policy, &layout.segments, &mmu, levels)?;
+        VidMm::open(policy, &layout, mmu, levels)
+    }
+
+    /// From checked descriptions; no levels: an adapter without addresses.
+    pub(crate) fn open(
+        policy: Policy,
+        layout: &MemoryLayout,
+        mmu: GpuMmuCaps,
+        levels: &[PageTableLevelDesc],
+    ) -> Result<Self, SegmentError> {
         let mut system = FramePool::new(policy.system_pages);
         let dummy_page = system.take_contiguous(1, 1, false).ok_or(SegmentError::NoSystemPage)?;
-        let table_frames = table_sources(&policy, &layout.segments, &levels[0], &mut system)?;
-        let segments = segment::open(&policy, &layout, &levels[0]);
+        let table_frames = match levels.first() {
+            Some(leaf) => table_sources(&policy, &layout.segments, leaf, &mut system)?,
+            None => TableSources { process: TableFrames::none(), paging: TableFrames::none() },
+        };
+        let segments = segment::open(&policy, layout, levels.first());
         Ok(VidMm {
             policy,
             mmu,
@@ -147,7 +160,7 @@ impl<F: Copy + Eq> VidMm<F> {
             segments,
             model: layout.model,
             driver_segments: layout.segments.len(),
-            totals: MemoryTotals::of(&layout, policy.system_pages.count.bytes()),
+            totals: MemoryTotals::of(layout, policy.system_pages.count.bytes()),
             table_frames,
             table_window: None,
             spaces: Slab::new(),
@@ -207,7 +220,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if kind == SpaceKind::Process {
             self.processes.insert(space, Process::default());
         }
-        let mut operations = vec![self.spaces[space].table.initialize(space)];
+        let mut operations: Vec<Operation> = self.spaces[space].table.initialize(space).into_iter().collect();
         if kind == SpaceKind::Paging && self.mmu.update_mode == PageTableUpdateMode::GpuVirtual {
             operations.extend(self.open_table_window(space)?);
         }
@@ -310,7 +323,7 @@ impl<F: Copy + Eq> VidMm<F> {
         origin: Origin,
     ) -> Result<AllocationId, AllocationError> {
         let _ = &self.devices[owner];
-        let info = self.with_system_alias(info);
+        let info = self.by_physical_address(self.with_system_alias(info));
         let (info, pages) = allocation::check(info, &origin, self.model, &self.segments)?;
         let foreign = origin.existing.is_some();
         let backing = match origin.existing {

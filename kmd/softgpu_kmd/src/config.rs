@@ -128,6 +128,12 @@ impl KmdConfig {
         reported.checked_add(hidden)?.checked_add(table)
     }
 
+    /// Whether the driver's generation has GPU virtual addresses, and with them hardware queues and fences of the
+    /// hardware's own. Without, its engines take packets that are patched.
+    pub fn translates(&self) -> bool {
+        self.driver_model == DriverModel::Wddm2
+    }
+
     /// Checks the choices against each other.
     ///
     /// # Errors

@@ -94,6 +94,12 @@ impl SoftGpuKmd {
     }
 }
 
+impl SoftGpuKmd {
+    fn translates(&self) -> bool {
+        self.config.translates()
+    }
+}
+
 impl Miniport for SoftGpuKmd {
     fn start_device(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
         self.start(host)
@@ -112,7 +118,7 @@ impl Miniport for SoftGpuKmd {
         feature: FeatureId,
         _allow_experimental: bool,
     ) -> Result<FeatureSupport, DriverStatus> {
-        crate::start::feature_support(feature)
+        crate::start::feature_support(feature, self.translates())
     }
 
     fn adapter_caps(&self) -> AdapterCaps {
@@ -149,8 +155,8 @@ impl Miniport for SoftGpuKmd {
         let name = NODES.get(usize::from(node.0))?;
         Some(NodeMetadata {
             name,
-            gpu_mmu_supported: self.config.driver_model == DriverModel::Wddm2,
-            user_mode_submission: true,
+            gpu_mmu_supported: self.translates(),
+            user_mode_submission: self.translates(),
             max_in_flight_buffers: self.config.max_in_flight,
         })
     }
@@ -214,15 +220,15 @@ impl Miniport for SoftGpuKmd {
     }
 
     fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
-        (self.config.driver_model == DriverModel::Wddm2).then_some(self as &mut dyn GpuVirtualAddressing)
+        self.translates().then_some(self as &mut dyn GpuVirtualAddressing)
     }
 
     fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
-        Some(self)
+        self.translates().then_some(self as &mut dyn HardwareQueues)
     }
 
     fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
-        Some(self)
+        self.translates().then_some(self as &mut dyn NativeFences)
     }
 
     fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
@@ -230,7 +236,7 @@ impl Miniport for SoftGpuKmd {
     }
 
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
-        Some(self)
+        self.translates().then_some(self as &mut dyn Doorbells)
     }
 
     fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {

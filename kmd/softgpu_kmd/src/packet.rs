@@ -12,9 +12,9 @@ mod translate;
 use std::collections::VecDeque;
 
 use ddi::{
-    ContextCaps, ContextInfo, CreateContext, CreateContextFlags, DmaFault, DriverStatus, Host, KmdContext, KmdDevice,
-    PacketCaps, PacketScheduling, Patch, Present, Render, RenderStatus, SubmitCommand, SubmitCommandVirtual,
-    WRITTEN_PRIMARIES_MAX,
+    ContextCaps, ContextInfo, CreateContext, CreateContextFlags, DmaFault, DriverModel, DriverStatus, Host, KmdContext,
+    KmdDevice, PacketCaps, PacketScheduling, Patch, Present, Render, RenderStatus, SubmitCommand, SubmitCommandVirtual,
+    SubmitFlags, WRITTEN_PRIMARIES_MAX,
 };
 use shared_words::doorbell::{ASLEEP_OFFSET, DOORBELL_BYTES, VALUE_OFFSET};
 use shared_words::{HardwareBarrier, Word, doorbell};
@@ -51,6 +51,8 @@ pub(crate) struct PacketContext {
     index: u32,
     /// It runs in a GPU address space.
     addresses: bool,
+    /// The kernel's own, for paging.
+    system: bool,
     root: Option<u64>,
     ring: PageRun,
     written: u64,
@@ -109,6 +111,10 @@ impl PacketScheduling for SoftGpuKmd {
         let buffers = context_data::decode(create.private_data)
             .ok_or(DriverStatus::InvalidParameter("private data of no context of this device"))?;
         let addresses = create.flags.contains(CreateContextFlags::VIRTUAL_ADDRESSING);
+        let translates = self.config.driver_model == DriverModel::Wddm2;
+        if addresses && !translates {
+            return Err(DriverStatus::InvalidParameter("this generation has no virtual addresses"));
+        }
         if self.devices.get(create.device.0).is_none() {
             return Err(DriverStatus::InvalidParameter("no such device"));
         }
@@ -125,6 +131,7 @@ impl PacketScheduling for SoftGpuKmd {
                     node: create.node,
                     index,
                     addresses,
+                    system: create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT),
                     root: None,
                     ring,
                     written: 0,
@@ -176,7 +183,15 @@ impl PacketScheduling for SoftGpuKmd {
     fn submit_command(&mut self, submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
         let bytes = submit.end_offset.checked_sub(submit.start_offset).filter(|bytes| bytes.is_multiple_of(8));
         let bytes = bytes.ok_or(DriverStatus::InvalidParameter("a range that is none"))?;
-        if translate::words_of(submit.private_data) != Some(submit.end_offset / 8) {
+        let paging = submit.flags.contains(SubmitFlags::PAGING);
+        if paging != self.packets.get(submit.context).is_some_and(|known| known.system) {
+            return Err(DriverStatus::InvalidParameter("paging buffers run in the system context"));
+        }
+        if paging && bytes == 0 {
+            // It only marks a place.
+            return self.append_packet(submit.context, Command::Nop, submit.fence_id);
+        }
+        if !paging && translate::words_of(submit.private_data) != Some(submit.end_offset / 8) {
             return Err(DriverStatus::InvalidParameter("the private data belong to another buffer"));
         }
         // spec: memory §7.1: the segments' bases are their bus addresses
@@ -224,7 +239,7 @@ impl SoftGpuKmd {
 
     fn enable_packets(&mut self, context: KmdContext) -> Result<(), DriverStatus> {
         let known = self.packets.get(context).ok_or(NO_CONTEXT)?;
-        let flags = if known.addresses { 0 } else { queue_flags::PRIVILEGED };
+        let flags = if known.addresses { 0 } else { queue_flags::PRIVILEGED | queue_flags::UNTRANSLATED };
         let (index, node, root, ring) = (known.index, known.node, known.root.unwrap_or(0), known.ring);
         Word::store(self.port.doorbell_page().word(u64::from(index) * DOORBELL_BYTES + VALUE_OFFSET), 0);
         for (register, value) in [

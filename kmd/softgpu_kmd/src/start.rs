@@ -27,12 +27,12 @@ const FEATURE_VERSION: u16 = 1;
 
 /// What the driver says of a feature.
 // spec: sync §3.1 step 3
-pub(crate) fn feature_support(feature: FeatureId) -> Result<FeatureSupport, DriverStatus> {
+pub(crate) fn feature_support(feature: FeatureId, translates: bool) -> Result<FeatureSupport, DriverStatus> {
     match feature {
         FeatureId::HWSCH | FeatureId::USER_MODE_SUBMISSION | FeatureId::NATIVE_FENCE => Ok(FeatureSupport {
             min_version: FEATURE_VERSION,
             max_version: FEATURE_VERSION,
-            supported_by_driver: true,
+            supported_by_driver: translates,
             supported_on_current_config: true,
         }),
         _ => Err(DriverStatus::InvalidParameter("an unknown feature")),

@@ -35,9 +35,10 @@ pub struct Gpu {
     paging: PagingQueue,
     device: Device,
     adapter: Adapter,
+    addresses: bool,
 }
 
-/// An allocation with a GPU virtual address.
+/// An allocation with a GPU virtual address, where there are such.
 pub struct Surface {
     allocation: Arc<Allocation>,
     va: GpuVa,
@@ -50,19 +51,25 @@ impl Gpu {
     /// Opens the kernel's first adapter.
     ///
     /// # Errors
-    /// When there is none, or it lacks user-mode submission.
+    /// When there is none, or it has GPU virtual addresses and lacks user-mode submission.
     pub fn open(link: Arc<dyn Link>) -> Result<Gpu, UmdError> {
         let adapter = Adapter::open_first(link)?;
         let info = adapter.info()?;
-        if !info.user_mode_submission || !info.native_gpu_fence {
+        let addresses = info.gpu_virtual_addresses;
+        if addresses && !(info.user_mode_submission && info.native_gpu_fence) {
             return Err(UmdError::Lacks("user-mode submission with native fences"));
         }
         let device = Device::create(&adapter)?;
         let paging = device.create_paging_queue()?;
-        Ok(Gpu { paging, device, adapter })
+        Ok(Gpu { paging, device, adapter, addresses })
     }
 
-    /// Makes an allocation and maps it, read/write. It is not resident.
+    /// Whether the engines have GPU virtual addresses. Without, surfaces are named in lists only.
+    pub fn has_addresses(&self) -> bool {
+        self.addresses
+    }
+
+    /// Makes an allocation and maps it, read/write, if there are addresses. It is not resident.
     ///
     /// # Errors
     /// When memory or addresses are short.
@@ -80,9 +87,14 @@ impl Gpu {
     }
 
     fn create(&self, kind: Kind, bytes: u64, cpu_visible: bool, cached: bool) -> Result<Surface, UmdError> {
-        let request = AllocationRequest { kind, cpu_visible, cached, accessed_physically: false, size_bytes: bytes };
+        let accessed_physically = !self.addresses;
+        let request = AllocationRequest { kind, cpu_visible, cached, accessed_physically, size_bytes: bytes };
         let allocation = self.device.create_allocation(request.encode().to_vec())?;
-        let (va, mapped_at) = self.paging.map(&allocation, Pages::holding(bytes).0, true)?;
+        let (va, mapped_at) = if self.addresses {
+            self.paging.map(&allocation, Pages::holding(bytes).0, true)?
+        } else {
+            (GpuVa::NULL, 0)
+        };
         Ok(Surface { allocation, va, bytes, mapped_at })
     }
 
@@ -119,7 +131,7 @@ impl Gpu {
 }
 
 impl Surface {
-    /// Its GPU virtual address.
+    /// Its GPU virtual address; NULL on an adapter without.
     pub fn va(&self) -> GpuVa {
         self.va
     }

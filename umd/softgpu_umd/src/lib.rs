@@ -5,6 +5,9 @@
 //! kept by native fences: a submission waits on the GPU for fence values, and its own completion is the stream's progress
 //! value. The CPU waits only when the ring is full, or when it is asked to.
 //!
+//! Engines without GPU virtual addresses take [`ListedCommands`] through a [`PatchedStream`]; a [`Lane`] is either, for callers
+//! that run on every adapter.
+//!
 //! A [`DynamicResource`] is what the CPU maps while the GPU works: since WDDM 2 it is this driver that waits, renames, or
 //! says that the GPU is still drawing; [`Contexts`] knows which command buffer uses it.
 //!
@@ -15,8 +18,10 @@ mod commands;
 mod contexts;
 mod dynamic;
 mod gpu;
+mod lane;
 mod listed;
 mod map;
+mod patched;
 mod residency;
 mod stream;
 
@@ -24,8 +29,10 @@ pub use commands::Commands;
 pub use contexts::{ContextId, Contexts};
 pub use dynamic::{DynamicResource, RenamePolicy};
 pub use gpu::{Gpu, Surface, UmdError};
+pub use lane::Lane;
 pub use listed::{ListedCommands, SurfacePart};
 pub use map::{DO_NOT_WAIT, MapError, MapKind};
+pub use patched::PatchedStream;
 pub use residency::{MadeResident, ResidencyList, Retry};
 pub use softgpu_spec::context_data::{DmaBuffers, encode as context_data};
 pub use softgpu_spec::pattern;

@@ -1,10 +1,17 @@
 //! Command buffers for contexts without GPU virtual addresses: commands that name memory by allocation and offset, and the
 //! two lists that say where (memory §7.2, §7.3). The kernel-mode driver puts the addresses in.
 
-use d3dkmt::{Allocation, AllocationListFlags, AllocationListItem, Context, PatchLocationItem, Refusal};
+use d3dkmt::{
+    Allocation, AllocationListFlags, AllocationListItem, Context, CreatedContext, PatchLocationItem, Refusal,
+};
 use softgpu_spec::Command;
 use softgpu_spec::tile::Tiling;
 use wddm_types::RawHandle;
+
+/// Words of the longest command here.
+const COMMAND_WORDS_MAX: usize = 6;
+/// Addresses that one command needs at most.
+const COMMAND_OPERANDS_MAX: usize = 2;
 
 /// Part of a tiled surface, in linear order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +97,46 @@ impl ListedCommands {
         Command::FillPhysical { target_bus: 0, bytes, pattern }.encode(&mut self.words);
         self.place(at, at + 1, target, true);
         self
+    }
+
+    /// Reads the first bytes of an allocation, and writes them back changed if `write`. Byte counts are rounded up to 8.
+    pub fn touch(&mut self, target: &Allocation, bytes: u64, write: bool) -> &mut ListedCommands {
+        let at = self.words.len();
+        Command::Touch { va: 0, bytes: bytes.next_multiple_of(8), write }.encode(&mut self.words);
+        self.place(at, at + 1, (target, 0), write);
+        self
+    }
+
+    /// Writes the content of a seed.
+    pub fn pattern(&mut self, target: &Allocation, bytes: u64, seed: u64) -> &mut ListedCommands {
+        let at = self.words.len();
+        Command::Pattern { va: 0, bytes: bytes.next_multiple_of(8), seed }.encode(&mut self.words);
+        self.place(at, at + 1, (target, 0), true);
+        self
+    }
+
+    /// Compares with the content of a seed; the first mismatch is written to `report` under `tag`.
+    pub fn check(
+        &mut self,
+        source: &Allocation,
+        bytes: u64,
+        seed: u64,
+        report: &Allocation,
+        tag: u64,
+    ) -> &mut ListedCommands {
+        let at = self.words.len();
+        Command::Check { va: 0, bytes: bytes.next_multiple_of(8), seed, report_va: 0, tag }.encode(&mut self.words);
+        self.place(at, at + 1, (source, 0), false);
+        self.place(at, at + 4, (report, 0), true);
+        self
+    }
+
+    /// Whether one more command surely fits a context's buffers and lists.
+    pub fn has_room(&self, sizes: &CreatedContext) -> bool {
+        let room = |used: usize, more: usize, limit: u32| used + more <= limit as usize;
+        room(self.words.len(), COMMAND_WORDS_MAX, sizes.command_buffer_bytes / 8)
+            && room(self.allocations.len(), COMMAND_OPERANDS_MAX, sizes.allocation_list_entries)
+            && room(self.places.len(), COMMAND_OPERANDS_MAX, sizes.patch_location_list_entries)
     }
 
     /// Renders the commands on a context. Returns how many of its buffers are queued and not done.

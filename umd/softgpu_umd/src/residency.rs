@@ -14,7 +14,7 @@ use d3dkmt::{EvictFlags, MakeResidentFlags, NotificationKind, Refusal, Registrat
 use wddm_types::RawHandle;
 
 use crate::gpu::{Gpu, Surface, UmdError};
-use crate::stream::Stream;
+use crate::lane::Lane;
 
 /// The residency list of one device as its driver keeps it.
 pub struct ResidencyList {
@@ -59,7 +59,7 @@ impl ResidencyList {
         })
     }
 
-    /// Makes what the stream's next submission uses resident; each surface comes with whether the submission writes it. What
+    /// Makes what the lane's next submission uses resident; each surface comes with whether the submission writes it. What
     /// is on the list already costs nothing.
     ///
     /// # Errors
@@ -68,17 +68,17 @@ impl ResidencyList {
     pub fn use_surfaces(
         &mut self,
         gpu: &Gpu,
-        stream: &mut Stream,
+        lane: &mut Lane,
         surfaces: &[(&Surface, bool)],
     ) -> Result<MadeResident, UmdError> {
-        let value = stream.last_value() + 1;
+        let value = lane.last_value() + 1;
         let handle = |surface: &Surface| surface.allocation().handle();
         let wanted: BTreeSet<RawHandle> = surfaces.iter().map(|(surface, _)| handle(surface)).collect();
         let missing: Vec<RawHandle> =
             wanted.iter().copied().filter(|handle| !self.entries.contains_key(handle)).collect();
         let mut wait_for = surfaces.iter().map(|(surface, _)| surface.mapped_at()).max().filter(|value| *value > 0);
         if !missing.is_empty()
-            && let Some(value) = self.make_resident(gpu, stream, &missing, &wanted)?
+            && let Some(value) = self.make_resident(gpu, lane, &missing, &wanted)?
         {
             wait_for = Some(wait_for.unwrap_or(0).max(value));
         }
@@ -151,7 +151,7 @@ impl ResidencyList {
     fn make_resident(
         &mut self,
         gpu: &Gpu,
-        stream: &mut Stream,
+        lane: &mut Lane,
         missing: &[RawHandle],
         wanted: &BTreeSet<RawHandle>,
     ) -> Result<Option<u64>, UmdError> {
@@ -166,7 +166,7 @@ impl ResidencyList {
             if self.trim(gpu, refusal.bytes_to_trim, wanted)? > 0 {
                 continue;
             }
-            if !retry.harder(gpu, stream, &refusal)? {
+            if !retry.harder(gpu, lane, &refusal)? {
                 return Err(refusal.into());
             }
         }
@@ -213,7 +213,7 @@ pub enum Retry {
     /// As always.
     #[default]
     Plain,
-    /// All work of the stream is over: nothing that was evicted is in use any more.
+    /// All work of the lane is over: nothing that was evicted is in use any more.
     Waited,
     /// With CantTrimFurther.
     CantTrim,
@@ -236,11 +236,11 @@ impl Retry {
     /// # Errors
     /// The device is lost while its work is waited for.
     // spec: memory §5.2
-    pub fn harder(&mut self, gpu: &Gpu, stream: &mut Stream, refusal: &Refusal) -> Result<bool, UmdError> {
+    pub fn harder(&mut self, gpu: &Gpu, lane: &mut Lane, refusal: &Refusal) -> Result<bool, UmdError> {
         *self = match self {
             Retry::Plain => {
-                let last = stream.last_value();
-                stream.wait(gpu, last)?;
+                let last = lane.last_value();
+                lane.wait(gpu, last)?;
                 Retry::Waited
             }
             Retry::Waited => Retry::CantTrim,

@@ -73,6 +73,9 @@ impl Stream {
     /// # Errors
     /// When memory is short or the node has no user-mode submission.
     pub fn create(gpu: &Gpu, node: NodeId, config: StreamConfig) -> Result<Stream, UmdError> {
+        if !gpu.has_addresses() {
+            return Err(UmdError::Lacks("GPU virtual addresses for user-mode submission"));
+        }
         let ring = RingMemory::create(gpu, config.ring_bytes)?;
         let commands = RingMemory::create(gpu, config.command_bytes)?;
         let context = gpu.device().create_context(node)?;

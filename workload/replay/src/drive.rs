@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use d3dkmt::{EvictFlags, Registration, Residency};
 use kmt_link::Link;
-use softgpu_umd::{Commands, Gpu, GpuWait, ResidencyList, Retry, Stream, StreamConfig, UmdError};
+use softgpu_umd::{Gpu, Lane, ResidencyList, Retry, UmdError};
 use wddm_types::{NodeId, WordAddress};
 
 use crate::drive::content::{Content, Report};
@@ -95,8 +95,8 @@ pub struct Driven {
     pub interrupted: bool,
     /// CurrentValue of the compute queue's progress fence: value i + 1 completes operation i.
     pub progress: WordAddress,
-    /// The compute queue's number on its device.
-    pub device_queue: u32,
+    /// The compute queue's number on its device; `None`: the kernel hands its work over as packets.
+    pub device_queue: Option<u32>,
 }
 
 /// Replays a workload through a link. `cancel` ends it after the operation at hand.
@@ -111,7 +111,7 @@ pub fn drive(
     cancel: &AtomicBool,
 ) -> Result<Driven, DriveError> {
     let gpu = Gpu::open(Arc::clone(&link))?;
-    let stream = Stream::create(&gpu, COMPUTE, StreamConfig::default())?;
+    let lane = Lane::create(&gpu, COMPUTE)?;
     let report = Report::create(&gpu)?;
     let content = Content::new(options);
     let storages = Storages::new(workload.storages());
@@ -121,20 +121,8 @@ pub fn drive(
     };
     let budget =
         if options.hears_budget { Some(gpu.device().register_budget_change().map_err(UmdError::from)?) } else { None };
-    let mut driver = Driver {
-        workload,
-        link,
-        options,
-        gpu,
-        stream,
-        report,
-        content,
-        storages,
-        commands: Commands::new(),
-        kept,
-        _budget: budget,
-        ops: 0,
-    };
+    let mut driver =
+        Driver { workload, link, options, gpu, lane, report, content, storages, kept, _budget: budget, ops: 0 };
     driver.run(observer, cancel)
 }
 
@@ -143,7 +131,7 @@ struct Driver<'a> {
     link: Arc<dyn Link>,
     options: DriveOptions,
     // Dropped in this order: work before memory, memory before the device.
-    stream: Stream,
+    lane: Lane,
     storages: Storages,
     report: Report,
     /// With [`ResidencyPolicy::Kept`].
@@ -152,7 +140,6 @@ struct Driver<'a> {
     _budget: Option<Registration>,
     gpu: Gpu,
     content: Content,
-    commands: Commands,
     ops: u64,
 }
 
@@ -189,8 +176,8 @@ impl Driver<'_> {
                 }
             }
         }
-        let last = self.stream.last_value();
-        self.stream.wait(&self.gpu, last)?;
+        let last = self.lane.last_value();
+        self.lane.wait(&self.gpu, last)?;
         if self.ops == total {
             observer.step_done(steps, self.link.now_ns());
             steps += 1;
@@ -202,14 +189,14 @@ impl Driver<'_> {
             started_ns,
             mismatch: self.report.read(self.workload),
             interrupted,
-            progress: self.stream.progress().address(),
-            device_queue: self.stream.device_queue(),
+            progress: self.lane.progress().address(),
+            device_queue: self.lane.device_queue(),
         })
     }
 
     fn finish_step(&mut self, step: u32, observer: &mut dyn Observer) -> Result<(), DriveError> {
-        let last = self.stream.last_value();
-        self.stream.wait(&self.gpu, last)?;
+        let last = self.lane.last_value();
+        self.lane.wait(&self.gpu, last)?;
         observer.step_done(step, self.link.now_ns());
         Ok(())
     }
@@ -245,18 +232,15 @@ impl Driver<'_> {
             ResidencyPolicy::PerOperation => self.make_resident(step, op_index, name, &set)?,
             ResidencyPolicy::Kept => self.keep_resident(step, op_index, name, &set, writes)?,
         };
-        self.commands.clear();
         for id in reads {
             let surface = self.storages.get(*id);
-            self.content.read(&mut self.commands, *id, surface, &self.report, self.ops);
+            self.content.read(&mut self.lane, *id, surface, &self.report, self.ops);
         }
         for id in writes {
             let surface = self.storages.get(*id);
-            self.content.write(&mut self.commands, *id, surface);
+            self.content.write(&mut self.lane, *id, surface);
         }
-        let paging = self.gpu.paging().fence().current_va();
-        let waits: Vec<GpuWait> = wait.map(|value| GpuWait { current: paging, value }).into_iter().collect();
-        self.stream.submit(&self.gpu, &waits, &self.commands)?;
+        self.lane.submit(&self.gpu, wait)?;
         if self.kept.is_none() {
             self.evict(&set, writes)?;
         }
@@ -291,7 +275,7 @@ impl Driver<'_> {
                 Ok(Residency::Pending { paging_fence_value }) => return Ok(Some(paging_fence_value.max(mapped_at))),
                 Err(refusal) if refusal.bytes_to_trim > 0 => {
                     // Nothing of ours is on the list but what queued work still uses; the rest another process holds.
-                    if !retry.harder(&self.gpu, &mut self.stream, &refusal)? {
+                    if !retry.harder(&self.gpu, &mut self.lane, &refusal)? {
                         return Err(self.does_not_fit(step, op_index, name, set, refusal.bytes_to_trim));
                     }
                 }
@@ -313,10 +297,10 @@ impl Driver<'_> {
             self.storages.get_or_create(&self.gpu, *id)?;
         }
         let kept = self.kept.as_mut().expect("the policy says so");
-        kept.honour_trims(&self.gpu, self.stream.progress().current())?;
+        kept.honour_trims(&self.gpu, self.lane.progress().current())?;
         let surfaces: Vec<_> =
             set.iter().map(|id| (self.storages.get(*id), writes.binary_search(id).is_ok())).collect();
-        match kept.use_surfaces(&self.gpu, &mut self.stream, &surfaces) {
+        match kept.use_surfaces(&self.gpu, &mut self.lane, &surfaces) {
             Ok(made) => Ok(made.wait_for),
             Err(UmdError::Refused(refusal)) if refusal.bytes_to_trim > 0 => {
                 Err(self.does_not_fit(step, op_index, name, set, refusal.bytes_to_trim))

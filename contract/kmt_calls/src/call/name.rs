@@ -19,6 +19,7 @@ impl Call {
                 | Call::Lock2 { .. }
                 | Call::CreateHwQueue { .. }
                 | Call::CreateNativeFence { .. }
+                | Call::CreateSynchronizationObject2 { .. }
                 | Call::CreateContext { .. }
                 | Call::Render { .. }
                 | Call::Present { .. }
@@ -80,6 +81,7 @@ impl Call {
             Call::DestroyDoorbell { .. } => "DestroyDoorbell",
             Call::NotifyWorkSubmission { .. } => "NotifyWorkSubmission",
             Call::CreateNativeFence { .. } => "CreateNativeFence",
+            Call::CreateSynchronizationObject2 { .. } => "CreateSynchronizationObject2",
             Call::DestroySynchronizationObject { .. } => "DestroySynchronizationObject",
             Call::WaitForSynchronizationObjectFromCpu { .. } => "WaitForSynchronizationObjectFromCpu",
             Call::SignalSynchronizationObjectFromCpu { .. } => "SignalSynchronizationObjectFromCpu",

@@ -15,6 +15,7 @@ mod levels;
 mod packet_turns;
 mod packets;
 mod paging;
+mod physical;
 mod pitch;
 mod power;
 mod renaming;

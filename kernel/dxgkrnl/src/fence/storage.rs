@@ -89,7 +89,12 @@ impl Adapter {
             self.memory.fill(run.first * PAGE_BYTES, PAGE_BYTES, 0);
         }
         let system_space = self.processes[&ProcessId::SYSTEM].space;
+        let translates = self.miniport.gpu_va().is_some();
         let mapped = (|| {
+            if !translates {
+                // Nothing but the CPU reaches them.
+                return Ok((GpuVa::NULL, GpuVa::NULL, GpuVa::NULL, GpuVa::NULL));
+            }
             let system_current_va = self.map_pages(cx, system_space, current, true)?;
             let system_monitored_va = self.map_pages(cx, system_space, monitored, true)?;
             if owner == ProcessId::SYSTEM {
@@ -144,9 +149,8 @@ impl Adapter {
     pub fn release_fence_slabs(&mut self, slabs: Vec<FenceSlab>) {
         for slab in slabs {
             // Works that are still to come signal fences of the process by these addresses.
-            for va in [slab.system_current_va, slab.system_monitored_va] {
-                self.defer_system_mapping(va);
-            }
+            let mapped = [slab.system_current_va, slab.system_monitored_va].into_iter().filter(|va| !va.is_null());
+            mapped.for_each(|va| self.defer_system_mapping(va));
             self.defer_pages(slab.current);
             self.defer_pages(slab.monitored);
         }

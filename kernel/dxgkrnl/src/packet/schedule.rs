@@ -1,14 +1,12 @@
-//! From a context's queue to the driver and back (memory §7.4, §5.8; sync §4.1): who has a node, when a packet may start,
-//! patching, completion, faults.
+//! From a context's queue to the driver (memory §7.4; sync §4.1): who has a node, when a packet may start, patching.
 
-use ddi::{DmaFault, DriverStatus, Patch, SubmitCommand, SubmitCommandVirtual, SubmitFlags};
+use ddi::{DriverStatus, Patch, SubmitCommand, SubmitCommandVirtual, SubmitFlags};
 use events::Event;
 use gpu_fence::WaitMode;
 use kmt_calls::{DeviceState, Refusal};
 use vidsch::{Packet as Queued, Step, SubmitError};
-use wddm_types::NodeId;
 
-use super::{InFlight, Packet, Work};
+use super::{InFlight, PAGING, Packet, Work};
 use crate::adapter::{Adapter, Payload, Waiter};
 use crate::fence::POINTS_MAX;
 use crate::machine::Cx;
@@ -79,10 +77,11 @@ impl Adapter {
 
     /// Starts what is due on every node.
     pub fn pump_packets(&mut self, cx: &mut Cx<'_>) {
-        if self.packet_contexts.is_empty() {
+        if self.packet_contexts.is_empty() && !self.ring.waits_for_node() {
             return;
         }
         for node in 0..self.packets.nodes.len() {
+            self.start_paging(cx, node);
             while self.stopped.is_none() {
                 self.advance_contexts(cx, node);
                 let Some(context) = self.next_context(node) else { break };
@@ -126,6 +125,9 @@ impl Adapter {
     /// the node is empty.
     // spec: sync §4.1
     fn next_context(&self, node: usize) -> Option<u64> {
+        if self.ring.waits_for_node() && node == self.paging_node() {
+            return None;
+        }
         let cap = self.packets.caps?.hw_queue_packets.max(1) as usize;
         let known = &self.packets.nodes[node];
         let ready =
@@ -137,6 +139,37 @@ impl Adapter {
                 (alone && ready().next().is_some()).then_some(holder)
             }
             None => ready().find(|context| *context > known.last_context).or_else(|| ready().next()),
+        }
+    }
+
+    fn paging_node(&self) -> usize {
+        usize::from(self.reported.paging_node)
+    }
+
+    /// Paging buffers that are packets come first, when the packets of others have left their node.
+    // spec: memory §7.4
+    fn start_paging(&mut self, cx: &mut Cx<'_>, node: usize) {
+        if node != self.paging_node() {
+            return;
+        }
+        let cap = self.packets.caps.map_or(1, |caps| caps.hw_queue_packets.max(1) as usize);
+        while self.stopped.is_none() && self.ring.waits_for_node() {
+            let known = &self.packets.nodes[node];
+            let others = known.in_flight.iter().any(|packet| packet.context != PAGING);
+            if others || known.in_flight.len() >= cap {
+                return;
+            }
+            let fence_id = known.last_fence_id.wrapping_add(1).max(1);
+            match self.hand_over_paging(fence_id) {
+                Ok(Some(number)) => {
+                    let known = &mut self.packets.nodes[node];
+                    known.last_fence_id = fence_id;
+                    known.in_flight.push_back(InFlight { fence_id, context: PAGING, number, buffer: None });
+                }
+                Ok(None) => return,
+                // Bug check 0x119, parameter 2.
+                Err(status) => self.stop(cx, format!("SubmitCommand of a paging buffer failed: {status}")),
+            }
         }
     }
 
@@ -302,59 +335,6 @@ impl Adapter {
                 self.stop(cx, format!("SubmitCommand failed: {status}"));
             }
         }
-    }
-
-    /// The driver reports that a packet is done, and with it every one before it on the node.
-    pub fn packet_completed(&mut self, cx: &mut Cx<'_>, node: NodeId, fence_id: u32) {
-        let Some(known) = self.packets.nodes.get_mut(usize::from(node.0)) else {
-            self.stop(cx, format!("a packet of node {} was reported; there is no such node", node.0));
-            return;
-        };
-        let Some(at) = known.in_flight.iter().position(|packet| packet.fence_id == fence_id) else {
-            // A packet of a context that was stopped meanwhile; an id that was never given is a bug check (sync §4.4).
-            let ahead = fence_id.wrapping_sub(known.last_fence_id);
-            if ahead != 0 && ahead < 1 << 31 {
-                self.stop(cx, format!("packet {fence_id} of node {} was reported and never handed over", node.0));
-            }
-            return;
-        };
-        let done: Vec<InFlight> = known.in_flight.drain(..=at).collect();
-        for packet in done {
-            self.finish_packet(cx, packet);
-        }
-    }
-
-    fn finish_packet(&mut self, cx: &mut Cx<'_>, packet: InFlight) {
-        let InFlight { context, number, buffer, .. } = packet;
-        let (vidsch, progress) = (self.packet_contexts[context].vidsch, self.packet_contexts[context].progress);
-        self.vidsch.completed(vidsch, 1);
-        if let Some(buffer) = buffer {
-            self.release_dma_buffer(cx, context, buffer);
-        }
-        cx.emit(Event::PacketCompleted { context, packet: number });
-        self.signal_fence(cx, progress, number);
-        if !self.runs_packets(context) {
-            self.forget_suspension(cx, suspension_name(context));
-        }
-    }
-
-    /// The driver reports that a packet has faulted: those before it are done, its context runs nothing more, its device is in
-    /// error.
-    // spec: memory §5.8
-    pub fn packet_faulted(&mut self, cx: &mut Cx<'_>, fault: DmaFault) {
-        let Some(known) = self.packets.nodes.get(usize::from(fault.node.0)) else {
-            self.stop(cx, format!("a packet of node {} faulted; there is no such node", fault.node.0));
-            return;
-        };
-        let Some(at) = known.in_flight.iter().position(|packet| packet.fence_id == fault.fence_id) else { return };
-        let context = known.in_flight[at].context;
-        if let Some(before) = at.checked_sub(1).map(|before| known.in_flight[before].fence_id) {
-            self.packet_completed(cx, fault.node, before);
-        }
-        let (device, addresses) = (self.packet_contexts[context].device, self.packet_contexts[context].addresses);
-        let state = if addresses { DeviceState::ErrorDmaPageFault } else { DeviceState::ErrorDmaFault };
-        let what = if fault.invalid_instruction { "an invalid command" } else { "an address without memory" };
-        self.fail_device(cx, device, state, format!("context {context}: {what} at {:#x}", fault.virtual_address));
     }
 
     /// Whether a device has buffers with lists that are not done.

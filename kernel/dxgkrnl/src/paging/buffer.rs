@@ -109,7 +109,8 @@ impl Adapter {
             Filled::Whole => {
                 let work = self.ring.building.pop_front().expect("the work just built");
                 let progress_value = self.ring.progress_value;
-                self.ring.submitted.push_back(Submitted { progress_value, number, serial: work.serial });
+                let completes = work.completes.filter(|_| self.ring.kmd_queue().is_none());
+                self.ring.submitted.push_back(Submitted { progress_value, number, serial: work.serial, completes });
                 self.rotation_submitted(number, work.turns);
                 for gone in work.destroys {
                     self.destroy_in_driver(&gone.allocations, gone.resource, gone.with_resource);
@@ -151,7 +152,7 @@ impl Adapter {
                 let asked = Asked { part, idle: before.idle, windows, device_pages: pages.as_deref() };
                 as_paging_op(head, &names, self.reported.mmu.update_mode, asked)
             }
-            _ => match work.completes {
+            _ => match work.completes.filter(|_| self.ring.kmd_queue().is_some()) {
                 Some((queue, value)) => {
                     let slot = &self.fences[self.paging_queues[queue].fence].slot;
                     let (current, monitored) = (slot.system_current_va, slot.system_monitored_va);
@@ -166,7 +167,7 @@ impl Adapter {
             written: 0,
             operation,
             multipass_offset: before.multipass,
-            buffer_va: va.offset(*used as u64 * 8),
+            buffer_va: if va.is_null() { va } else { va.offset(*used as u64 * 8) },
             immediate: false,
             system_context: self.ring.context,
             // CAST: a paging buffer is far below 4 GiB.
@@ -239,19 +240,19 @@ impl Adapter {
     fn submit_buffer(&mut self, cx: &mut Cx<'_>, number: u64, used: usize, va: GpuVa) -> Result<(), String> {
         self.ring.progress_value += 1;
         let value = self.ring.progress_value;
-        let queue = self.ring.queue.as_ref().expect("the ring runs").kmd;
-        // CAST: a paging buffer is far below 4 GiB.
-        let submit = SubmitCommandToHwQueue {
-            queue,
-            progress_value: value,
-            buffer: va,
-            buffer_bytes: (used * 8) as u32,
-            paging: true,
-        };
-        let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
-        hardware
-            .submit_command_to_hw_queue(submit)
-            .map_err(|status| format!("a paging buffer was refused: {status}"))?;
+        match self.ring.queue.as_ref().expect("the ring runs").kmd {
+            Some(queue) => {
+                // CAST: a paging buffer is far below 4 GiB.
+                let buffer_bytes = (used * 8) as u32;
+                let submit =
+                    SubmitCommandToHwQueue { queue, progress_value: value, buffer: va, buffer_bytes, paging: true };
+                let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+                hardware
+                    .submit_command_to_hw_queue(submit)
+                    .map_err(|status| format!("a paging buffer was refused: {status}"))?;
+            }
+            None => self.ring.make_ready(value, used),
+        }
         let count = self.ring.buffers.len();
         self.ring.buffers[self.ring.next_buffer].busy_until = value;
         self.ring.next_buffer = (self.ring.next_buffer + 1) % count;

@@ -40,6 +40,10 @@ fn first_generation(ddi_version: DdiVersion) -> Answers {
         segments1: [&memory, &aperture].map(old).to_vec(),
         segments3: vec![memory, aperture],
         has_gpu_va: false,
+        has_hardware_queues: false,
+        has_packets: true,
+        native_cap: false,
+        native_facet: false,
         ..Answers::default()
     }
 }
@@ -71,6 +75,22 @@ fn each_generation_is_asked_in_its_own_form_twice() {
         let zero = QuerySegmentIn::default();
         assert_eq!(seen.segment_queries, [(name, false, zero), (name, true, zero)]);
     }
+}
+
+#[test]
+fn an_adapter_without_addresses_takes_packets_and_nothing_else() {
+    // spec: memory §5.6, memory §1.6
+    // seed: R21
+    let whole = first_generation(DdiVersion::WDDM_1_3);
+    start(whole.clone(), vec![]).0.expect("it starts");
+    expect_error(Answers { has_packets: false, ..whole.clone() }, "takes packets");
+    let rule = "need GPU virtual addresses";
+    expect_error(Answers { has_hardware_queues: true, ..whole.clone() }, rule);
+    expect_error(Answers { native_facet: true, ..whole.clone() }, rule);
+    expect_error(Answers { native_cap: true, ..whole.clone() }, rule);
+    let alone = Answers { segments3: whole.segments3[..1].to_vec(), ..whole };
+    let paging_buffer = PagingBufferInfo { segment: SegmentId(0), ..alone.paging_buffer };
+    expect_error(Answers { paging_buffer, ..alone }, "no aperture");
 }
 
 #[test]

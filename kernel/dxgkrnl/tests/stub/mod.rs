@@ -29,6 +29,8 @@ pub struct Answers {
     pub invalid_ranges: Vec<MemoryRange>,
     pub uefi_ranges: Vec<MemoryRange>,
     pub has_gpu_va: bool,
+    pub has_hardware_queues: bool,
+    pub has_packets: bool,
 }
 
 impl Default for Answers {
@@ -62,6 +64,8 @@ impl Default for Answers {
             invalid_ranges: vec![],
             uefi_ranges: vec![],
             has_gpu_va: true,
+            has_hardware_queues: true,
+            has_packets: false,
         }
     }
 }
@@ -237,10 +241,13 @@ impl Miniport for Stub {
         self.answers.has_gpu_va.then_some(self as &mut dyn GpuVirtualAddressing)
     }
     fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
-        Some(self)
+        self.answers.has_hardware_queues.then_some(self as &mut dyn HardwareQueues)
     }
     fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
         self.answers.native_facet.then_some(self as &mut dyn NativeFences)
+    }
+    fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
+        self.answers.has_packets.then_some(self as &mut dyn PacketScheduling)
     }
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
         None
@@ -290,6 +297,37 @@ impl HardwareQueues for Stub {
     }
     fn resume_context(&mut self, _context: KmdContext) {}
     fn stop_hw_queue(&mut self, _queue: KmdQueue) {}
+}
+
+impl PacketScheduling for Stub {
+    fn packet_caps(&self) -> PacketCaps {
+        PacketCaps { max_allocation_list_slot_id: 1, hw_queue_packets: 1 }
+    }
+    fn create_context(
+        &mut self,
+        _host: &mut dyn Host,
+        create: CreateContext<'_>,
+    ) -> Result<(KmdContext, ContextInfo), DriverStatus> {
+        assert!(create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT), "nobody else asks a stub");
+        Ok((KmdContext(self.number()), ContextInfo::default()))
+    }
+    fn destroy_context(&mut self, _host: &mut dyn Host, _context: KmdContext) {}
+    fn render(&mut self, _context: KmdContext, _render: &mut Render<'_>) -> Result<(), RenderStatus> {
+        Err(RenderStatus::IllegalInstruction)
+    }
+    fn present(&mut self, _context: KmdContext, _present: &mut Present<'_>) -> Result<(), RenderStatus> {
+        Err(RenderStatus::IllegalInstruction)
+    }
+    fn patch(&mut self, _patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
+        Ok(())
+    }
+    fn submit_command(&mut self, _submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
+        Ok(())
+    }
+    fn submit_command_virtual(&mut self, _submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
+        Ok(())
+    }
+    fn stop_context(&mut self, _context: KmdContext) {}
 }
 
 impl NativeFences for Stub {

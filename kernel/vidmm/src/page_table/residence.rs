@@ -19,9 +19,9 @@ impl Geometry {
         TableSize { pages: level.table_pages, alignment_pages: level.alignment_pages }
     }
 
-    /// What the root takes.
+    /// What the root takes; nothing without addresses.
     pub fn root_size(&self) -> TableSize {
-        self.size(self.root_level())
+        if self.translates() { self.size(self.root_level()) } else { TableSize { pages: 0, alignment_pages: 1 } }
     }
 }
 

@@ -80,6 +80,8 @@ pub enum SegmentError {
     CpuWrittenTable(u32),
     #[error("the page-table reserve does not fit the page-table segment")]
     Reserve,
+    #[error("no aperture: without GPU virtual addresses nothing else shows system memory to the engines (memory §1.6)")]
+    NoAperture,
     #[error("there is no system page for the dummy page")]
     NoSystemPage,
 }

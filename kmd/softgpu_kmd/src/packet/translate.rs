@@ -1,12 +1,13 @@
 //! From a user's command buffer to a DMA buffer (memory §7.3, §7.4). The words come from a process and will run privileged,
-//! so each command is checked: only copies (tiled ones too) and fills of memory that the allocation list names, inside its bounds, written
-//! only where the list says so. What the process wrote into the places of addresses is never used.
+//! so each command is checked: only copies (tiled ones too), fills and the compute kernels, on memory that the allocation list
+//! names, inside its bounds, written only where the list says so. What the process wrote into the places of addresses is never
+//! used.
 
 use ddi::{
     AllocationListEntry, PRESENT_DESTINATION_INDEX, PRESENT_SOURCE_INDEX, PatchLocation, PatchLocationsOut, Present,
     Render, RenderStatus,
 };
-use softgpu_spec::{Command, DecodeError, bus};
+use softgpu_spec::{Command, DecodeError, bus, pattern};
 
 use wddm_types::SegmentSet;
 
@@ -14,6 +15,9 @@ use crate::driver::SoftGpuKmd;
 
 /// Private data of a DMA buffer: how many words it has.
 pub(super) const PRIVATE_DATA_BYTES: u32 = 4;
+
+/// Bytes of a check's report.
+const REPORT_BYTES: u64 = pattern::report::WORDS * 8;
 
 /// An address that a command needs: the word it stands in, how many bytes from there on, and whether they are written.
 type Operand = (usize, u64, bool);
@@ -135,6 +139,16 @@ fn operands(command: &Command<'_>, at: usize) -> Result<[Option<Operand>; 2], Re
             Ok([Some((at + 1, bytes, !swizzle)), Some((at + 2, end, swizzle))])
         }
         Command::FillPhysical { bytes, .. } => Ok([Some((at + 1, bytes, true)), None]),
+        // The context's queue is not translated: these name bus addresses, too.
+        Command::Copy { bytes, .. } => Ok([Some((at + 1, bytes, false)), Some((at + 2, bytes, true))]),
+        Command::Fill { bytes, .. } | Command::Pattern { bytes, .. } => Ok([Some((at + 1, bytes, true)), None]),
+        Command::Touch { bytes, write, .. } => Ok([Some((at + 1, bytes, write)), None]),
+        Command::Check { bytes, .. } => Ok([Some((at + 1, bytes, false)), Some((at + 4, REPORT_BYTES, true))]),
+        Command::Checksum { bytes, .. } => Ok([Some((at + 1, bytes, false)), Some((at + 3, 8, true))]),
+        Command::Saxpy { elements, .. } => {
+            let bytes = elements.saturating_mul(4);
+            Ok([Some((at + 1, bytes, false)), Some((at + 2, bytes, true))])
+        }
         _ if command.is_privileged() => Err(RenderStatus::PrivilegedInstruction),
         _ => Err(RenderStatus::IllegalInstruction),
     }

@@ -144,8 +144,11 @@ impl Recorder {
                 _ if workloads.len() == 1 => "compute".to_owned(),
                 process => format!("compute of process {process}, {}", workload.name()),
             };
-            queues.push(queue(played.driven.device_queue, &label, engine::COMPUTE));
-            ops.push(op_track(workload, &played.driven));
+            // Packets that the kernel hands over have no queue of the process's own.
+            if let Some(device_queue) = played.driven.device_queue {
+                queues.push(queue(device_queue, &label, engine::COMPUTE));
+                ops.push(op_track(workload, &played.driven, device_queue));
+            }
         }
         Recording {
             events: std::mem::take(&mut state.events),
@@ -173,7 +176,7 @@ impl Recorder {
     }
 }
 
-fn op_track(workload: &replay::Workload, driven: &Driven) -> OpTrack {
+fn op_track(workload: &replay::Workload, driven: &Driven, device_queue: u32) -> OpTrack {
     let (mut names, mut steps) = (Vec::new(), Vec::new());
     for event in workload.steps(driven.steps.max(1)) {
         if let replay::StepEvent::Op { step, name, .. } = event {
@@ -182,7 +185,7 @@ fn op_track(workload: &replay::Workload, driven: &Driven) -> OpTrack {
         }
     }
     let progress_bus = SYSTEM_BASE + driven.progress.0;
-    OpTrack { device_queue: driven.device_queue, progress_bus, names, steps }
+    OpTrack { device_queue, progress_bus, names, steps }
 }
 
 impl Tracer for Listener {

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use d3dkmt::Lock;
-use softgpu_umd::{Commands, Gpu, Surface, SurfaceKind, pattern};
-use wddm_types::GpuVa;
+use softgpu_umd::{Gpu, Lane, Surface, SurfaceKind, pattern};
 
 use crate::drive::error::DriveError;
 use crate::drive::{ContentMode, DriveOptions};
@@ -63,25 +62,25 @@ impl Content {
     }
 
     /// Commands of an operation that reads.
-    pub fn read(&self, commands: &mut Commands, id: StorageId, surface: &Surface, report: &Report, op: u64) {
+    pub fn read(&self, lane: &mut Lane, id: StorageId, surface: &Surface, report: &Report, op: u64) {
         match self.generations.get(&id) {
             Some(generation) if self.mode == ContentMode::Verified => {
                 let tag = op << STORAGE_BITS | u64::from(id.storage);
-                commands.check(surface.va(), surface.bytes(), self.seed_of(id, *generation), report.va(), tag);
+                lane.check(surface, self.seed_of(id, *generation), &report.surface, tag);
             }
             // What nobody wrote yet has no content to be compared with.
-            _ => drop(commands.touch(surface.va(), surface.bytes(), false)),
+            _ => lane.touch(surface, false),
         }
     }
 
     /// Commands of an operation that writes.
-    pub fn write(&mut self, commands: &mut Commands, id: StorageId, surface: &Surface) {
+    pub fn write(&mut self, lane: &mut Lane, id: StorageId, surface: &Surface) {
         if self.mode == ContentMode::Timed {
-            commands.touch(surface.va(), surface.bytes(), true);
+            lane.touch(surface, true);
             return;
         }
         let seed = self.next_generation(id);
-        commands.pattern(surface.va(), surface.bytes(), seed);
+        lane.pattern(surface, seed);
     }
 
     fn next_generation(&mut self, id: StorageId) -> u64 {
@@ -109,11 +108,6 @@ impl Report {
         gpu.pin(&surface)?;
         let lock = surface.lock()?;
         Ok(Report { lock, surface })
-    }
-
-    /// Where the GPU writes it.
-    pub fn va(&self) -> GpuVa {
-        self.surface.va()
     }
 
     /// Whether a mismatch has been reported.

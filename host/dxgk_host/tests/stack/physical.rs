@@ -1,0 +1,213 @@
+//! An adapter without GPU virtual addresses: everything goes as packets with lists, paging too; what needs addresses is
+//! refused by name.
+
+use std::sync::{Arc, Mutex};
+
+use d3dkmt::{Context, DeviceState, FenceFlags, GpuVaReservation, MakeResidentFlags, Refusal, VirtualContext};
+use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
+use events::{Event, Tracer};
+use kmt_calls::{Call, SynchronizationObjectRequest};
+use kmt_link::Link;
+use softgpu_umd::{Gpu, ListedCommands, PatchedStream, Surface, SurfaceKind};
+use wddm_types::{NodeId, NtStatus};
+
+use crate::world::{MIB, VIRTUAL};
+
+const NODES: [NodeId; 2] = [NodeId(0), NodeId(1)];
+
+/// Hears which packets were handed over.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<Event>>>);
+
+impl Tracer for Heard {
+    fn event(&mut self, _now_ns: u64, event: &Event) {
+        if matches!(event, Event::PacketStarted { .. } | Event::PagingSubmitted { .. }) {
+            self.0.lock().unwrap().push(event.clone());
+        }
+    }
+}
+
+fn host(mode: Mode) -> (Arc<Host>, Heard) {
+    let heard = Heard::default();
+    let config = HostConfig {
+        vram_bytes: 4 * MIB,
+        system_bytes: 64 * MIB,
+        tracer: Box::new(heard.clone()),
+        ..HostConfig::new(Profile::named("wddm1-banks").expect("a built-in profile"), mode)
+    };
+    (Host::start(config).expect("the host starts"), heard)
+}
+
+fn open(host: &Arc<Host>) -> Gpu {
+    Gpu::open(ProcessLink::new(Arc::clone(host)) as Arc<dyn Link>).expect("the adapter opens")
+}
+
+fn pinned(gpu: &Gpu, kind: SurfaceKind, bytes: u64) -> Surface {
+    let surface = gpu.create_surface(kind, bytes).expect("a surface");
+    gpu.pin(&surface).expect("room for it");
+    surface
+}
+
+#[test]
+fn what_needs_addresses_is_refused_by_name() {
+    // spec: memory §5.6, memory §9.3, sync §2.2
+    let (host, _) = host(VIRTUAL);
+    let gpu = open(&host);
+    let (device, info) = (gpu.device(), gpu.adapter().info().unwrap());
+    assert!(!info.gpu_virtual_addresses && !info.native_gpu_fence && !info.user_mode_submission);
+    let surface = gpu.create_surface(SurfaceKind::Local, 4096).unwrap();
+    let refused = |what: &str, status: NtStatus, result: Result<(), Refusal>| {
+        let refusal = result.expect_err(what);
+        assert_eq!(refusal.status, status, "{what}: {refusal}");
+    };
+    let unsupported = NtStatus::NOT_SUPPORTED;
+    refused("map", unsupported, gpu.paging().map(surface.allocation(), 1, true).map(drop));
+    let reservation = GpuVaReservation { size_bytes: 65536, ..GpuVaReservation::default() };
+    refused("reserve", unsupported, device.reserve_gpu_va(reservation).map(drop));
+    refused("free", unsupported, device.free_gpu_va(wddm_types::GpuVa(65536), 65536));
+    refused("a hardware context", unsupported, device.create_context(NodeId(0)).map(drop));
+    refused("a native fence", unsupported, device.create_native_fence(Default::default()).map(drop));
+    let no_addresses = VirtualContext::create(device, NodeId(0), Vec::new()).map(drop);
+    refused("a context with addresses", NtStatus::INVALID_PARAMETER, no_addresses);
+    assert_eq!(device.state().unwrap(), DeviceState::Active);
+    // And the other way round: fences of the kernel's own where the hardware has some.
+    let config = HostConfig { vram_bytes: 4 * MIB, ..HostConfig::new(Profile::named("discrete-4k").unwrap(), VIRTUAL) };
+    let other = open(&Host::start(config).unwrap());
+    let fence = other.device().create_monitored_fence(FenceFlags::empty(), 0).map(drop);
+    refused("a monitored fence beside native ones", unsupported, fence);
+}
+
+#[test]
+fn monitored_fences_keep_their_rules() {
+    // spec: sync §1.1, sync §2.2, sync §2.3
+    let (host, _) = host(VIRTUAL);
+    let gpu = open(&host);
+    let device = gpu.device();
+    let create = |object_type, flags, initial_value| {
+        let request = SynchronizationObjectRequest { object_type, flags, initial_value };
+        device.link().call(Call::CreateSynchronizationObject2 { device: device.handle(), request }).map(drop)
+    };
+    let none = FenceFlags::empty();
+    let (invalid, unsupported) = (NtStatus::INVALID_PARAMETER, NtStatus::NOT_SUPPORTED);
+    let shared = FenceFlags::SHARED;
+    let both = FenceFlags::NO_SIGNAL | FenceFlags::NO_WAIT;
+    let cases = [
+        (0, none, invalid),
+        (1, none, unsupported),
+        (3, none, unsupported),
+        (6, none, unsupported),
+        (7, none, invalid),
+        (8, none, invalid),
+        (u32::MAX, none, invalid),
+        (5, both, invalid),
+        (5, shared, unsupported),
+        (5, FenceFlags::from_bits_retain(1 << 31), invalid),
+        (5, FenceFlags::from_bits_retain(1 << 9), invalid),
+    ];
+    for (object_type, flags, status) in cases {
+        let refusal = create(object_type, flags, 0).expect_err("it breaks a rule");
+        assert_eq!(refusal.status, status, "type {object_type}, {flags:?}: {refusal}");
+    }
+    let fence = device.create_monitored_fence(FenceFlags::NO_GPU_ACCESS, 7).unwrap();
+    assert_eq!(fence.current(), 7);
+    device.signal(&fence, 9).unwrap();
+    device.wait(&[(&fence, 9)]).unwrap();
+    assert_eq!(device.signal(&fence, 8).expect_err("it would go back").status, invalid);
+    let mute = device.create_monitored_fence(FenceFlags::NO_SIGNAL, 0).unwrap();
+    assert_eq!(device.signal(&mute, 1).expect_err("NoSignal").status, NtStatus::ACCESS_DENIED);
+}
+
+/// Paging buffers and buffers of clients share the paging node: paging comes first, nobody starves, order is kept.
+#[test]
+fn paging_packets_and_packets_of_clients_share_a_node() {
+    // spec: memory §1.11, memory §7.4
+    // seed: M39, R13
+    for mode in [VIRTUAL, Mode::Real] {
+        let (host, heard) = host(mode);
+        let gpu = open(&host);
+        let mut streams = NODES.map(|node| PatchedStream::create(&gpu, node).expect("a stream"));
+        let report = pinned(&gpu, SurfaceKind::System, 4096);
+        // Twice as much as fits.
+        let surfaces: Vec<_> = (0..8).map(|_| gpu.create_surface(SurfaceKind::Local, MIB).unwrap()).collect();
+        for round in 0..20u64 {
+            for (index, surface) in surfaces.iter().enumerate() {
+                // Nobody waits for the paging fence.
+                let handles = vec![surface.allocation().handle()];
+                gpu.paging().make_resident(handles.clone(), MakeResidentFlags::empty()).expect("room");
+                let stream = &mut streams[index % 2];
+                if round > 0 {
+                    stream.check(surface, round * 8 + index as u64 - 8, &report, index as u64);
+                }
+                stream.pattern(surface, round * 8 + index as u64);
+                stream.submit(&gpu).expect("a submission");
+                gpu.device().evict(handles, d3dkmt::EvictFlags::EVICT_ONLY_IF_NECESSARY).unwrap();
+            }
+        }
+        for stream in &mut streams {
+            let last = stream.last_value();
+            stream.wait(&gpu, last).expect("it completes");
+        }
+        assert_eq!(report.lock().unwrap().read_word(0), 0, "{mode:?}: content was lost");
+        let heard = heard.0.lock().unwrap();
+        let paging = heard.iter().filter(|event| matches!(event, Event::PagingSubmitted { .. })).count();
+        assert!(paging >= 20 * 8, "{mode:?}: {paging} paging buffers");
+    }
+}
+
+/// A submission that names more than a list holds is split into several buffers, and completes once.
+#[test]
+fn a_submission_beyond_its_list_is_split() {
+    // spec: memory §7.1, memory §7.3
+    let (host, heard) = host(VIRTUAL);
+    let gpu = open(&host);
+    let mut stream = PatchedStream::create(&gpu, NodeId(0)).unwrap();
+    let surfaces: Vec<_> = (0..600).map(|_| pinned(&gpu, SurfaceKind::Local, 4096)).collect();
+    for (index, surface) in surfaces.iter().enumerate() {
+        stream.pattern(surface, index as u64);
+    }
+    let parts = stream.parts();
+    assert!(parts >= 3, "600 allocations, 256 entries of a list: {parts}");
+    let value = stream.submit(&gpu).unwrap();
+    stream.wait(&gpu, value).unwrap();
+    let started = |heard: &Heard| {
+        heard.0.lock().unwrap().iter().filter(|event| matches!(event, Event::PacketStarted { .. })).count()
+    };
+    assert_eq!(started(&heard), parts);
+    let report = pinned(&gpu, SurfaceKind::System, 4096);
+    for (index, surface) in surfaces.iter().enumerate() {
+        stream.check(surface, index as u64, &report, index as u64);
+    }
+    let value = stream.submit(&gpu).unwrap();
+    stream.wait(&gpu, value).unwrap();
+    assert_eq!(report.lock().unwrap().read_word(0), 0);
+    // Far more buffers than a context may have queued at once: the rest waits for the first.
+    for surface in surfaces.iter().cycle().take(20_000) {
+        stream.touch(surface, true);
+    }
+    assert!(stream.parts() > 64);
+    let value = stream.submit(&gpu).unwrap();
+    stream.wait(&gpu, value).unwrap();
+}
+
+#[test]
+fn memory_off_the_list_costs_its_device_only() {
+    // spec: memory §5.6, memory §5.8, memory §10.4
+    // seed: R14
+    for mode in [VIRTUAL, Mode::Real] {
+        let (host, _) = host(mode);
+        let (guilty, innocent) = (open(&host), open(&host));
+        let away = guilty.create_surface(SurfaceKind::Local, 4096).unwrap();
+        let context = Context::create(guilty.device(), NodeId(0), Vec::new()).unwrap();
+        let mut commands = ListedCommands::new();
+        commands.touch(away.allocation(), 4096, true);
+        let refused = commands.render(&context).expect_err("it is not on the list");
+        assert_eq!(refused.status, NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE, "{refused}");
+        assert_eq!(guilty.device().state().unwrap(), DeviceState::ErrorDmaFault);
+        let target = pinned(&innocent, SurfaceKind::System, 4096);
+        let mut stream = PatchedStream::create(&innocent, NodeId(0)).unwrap();
+        stream.pattern(&target, 3);
+        let value = stream.submit(&innocent).unwrap();
+        stream.wait(&innocent, value).unwrap();
+        assert_eq!(target.lock().unwrap().read_word(0), softgpu_umd::pattern::word(3, 0), "{mode:?}");
+    }
+}

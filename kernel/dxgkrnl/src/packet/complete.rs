@@ -1,0 +1,74 @@
+//! From the driver back (memory §5.8; sync §4.1): packets that are done, packets that have faulted.
+
+use ddi::DmaFault;
+use events::Event;
+use kmt_calls::DeviceState;
+use wddm_types::NodeId;
+
+use super::schedule::suspension_name;
+use super::{InFlight, PAGING};
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+
+impl Adapter {
+    /// The driver reports that a packet is done, and with it every one before it on the node.
+    pub fn packet_completed(&mut self, cx: &mut Cx<'_>, node: NodeId, fence_id: u32) {
+        let Some(known) = self.packets.nodes.get_mut(usize::from(node.0)) else {
+            self.stop(cx, format!("a packet of node {} was reported; there is no such node", node.0));
+            return;
+        };
+        let Some(at) = known.in_flight.iter().position(|packet| packet.fence_id == fence_id) else {
+            // A packet of a context that was stopped meanwhile; an id that was never given is a bug check (sync §4.4).
+            let ahead = fence_id.wrapping_sub(known.last_fence_id);
+            if ahead != 0 && ahead < 1 << 31 {
+                self.stop(cx, format!("packet {fence_id} of node {} was reported and never handed over", node.0));
+            }
+            return;
+        };
+        let done: Vec<InFlight> = known.in_flight.drain(..=at).collect();
+        for packet in done {
+            self.finish_packet(cx, packet);
+        }
+    }
+
+    fn finish_packet(&mut self, cx: &mut Cx<'_>, packet: InFlight) {
+        let InFlight { context, number, buffer, .. } = packet;
+        if context == PAGING {
+            self.paging_packet_done(cx, number);
+            return;
+        }
+        let (vidsch, progress) = (self.packet_contexts[context].vidsch, self.packet_contexts[context].progress);
+        self.vidsch.completed(vidsch, 1);
+        if let Some(buffer) = buffer {
+            self.release_dma_buffer(cx, context, buffer);
+        }
+        cx.emit(Event::PacketCompleted { context, packet: number });
+        self.signal_fence(cx, progress, number);
+        if !self.runs_packets(context) {
+            self.forget_suspension(cx, suspension_name(context));
+        }
+    }
+
+    /// The driver reports that a packet has faulted: those before it are done, its context runs nothing more, its device is in
+    /// error.
+    // spec: memory §5.8
+    pub fn packet_faulted(&mut self, cx: &mut Cx<'_>, fault: DmaFault) {
+        let Some(known) = self.packets.nodes.get(usize::from(fault.node.0)) else {
+            self.stop(cx, format!("a packet of node {} faulted; there is no such node", fault.node.0));
+            return;
+        };
+        let Some(at) = known.in_flight.iter().position(|packet| packet.fence_id == fault.fence_id) else { return };
+        let context = known.in_flight[at].context;
+        if let Some(before) = at.checked_sub(1).map(|before| known.in_flight[before].fence_id) {
+            self.packet_completed(cx, fault.node, before);
+        }
+        if context == PAGING {
+            self.hardware_lost(cx, format!("a paging buffer faulted at {:#x}", fault.virtual_address));
+            return;
+        }
+        let (device, addresses) = (self.packet_contexts[context].device, self.packet_contexts[context].addresses);
+        let state = if addresses { DeviceState::ErrorDmaPageFault } else { DeviceState::ErrorDmaFault };
+        let what = if fault.invalid_instruction { "an invalid command" } else { "an address without memory" };
+        self.fail_device(cx, device, state, format!("context {context}: {what} at {:#x}", fault.virtual_address));
+    }
+}

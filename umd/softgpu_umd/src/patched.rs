@@ -1,0 +1,131 @@
+//! A queue of an engine without GPU virtual addresses: work goes to the kernel packet by packet, each with its lists
+//! (memory §5.6, §7.4). The counterpart of [`Stream`](crate::Stream), which feeds its queue by itself.
+//!
+//! A submission may have more commands than one buffer or its lists hold. It is *split*: as many buffers as it takes, in
+//! order, and behind the last one the signal of its progress value. Nobody waits for the paging fence here: the kernel
+//! does not let an address be used before it holds.
+
+use std::collections::VecDeque;
+
+use d3dkmt::{Context, Fence, FenceFlags};
+use wddm_types::{NodeId, NtStatus};
+
+use crate::gpu::{Gpu, Surface, UmdError};
+use crate::listed::ListedCommands;
+
+/// A context with lists, and the commands that are recorded for it.
+pub struct PatchedStream {
+    // The context goes before the fence that it signals.
+    context: Context,
+    progress: Fence,
+    /// What is recorded, split where a buffer or a list was full.
+    parts: Vec<ListedCommands>,
+    /// Submissions not known to be done, by value.
+    in_flight: VecDeque<u64>,
+    last_value: u64,
+}
+
+impl PatchedStream {
+    /// A stream on a node.
+    ///
+    /// # Errors
+    /// When memory is short or the node's driver has no packets.
+    pub fn create(gpu: &Gpu, node: NodeId) -> Result<PatchedStream, UmdError> {
+        let context = Context::create(gpu.device(), node, Vec::new())?;
+        let progress = gpu.device().create_monitored_fence(FenceFlags::NO_GPU_ACCESS, 0)?;
+        Ok(PatchedStream { context, progress, parts: Vec::new(), in_flight: VecDeque::new(), last_value: 0 })
+    }
+
+    /// Records a read of a surface, and a write of the bytes read, changed, if `write`.
+    pub fn touch(&mut self, surface: &Surface, write: bool) {
+        self.part().touch(surface.allocation(), surface.bytes(), write);
+    }
+
+    /// Records writing the content of a seed.
+    pub fn pattern(&mut self, surface: &Surface, seed: u64) {
+        self.part().pattern(surface.allocation(), surface.bytes(), seed);
+    }
+
+    /// Records a comparison with the content of a seed; the first mismatch is written to `report` under `tag`.
+    pub fn check(&mut self, surface: &Surface, seed: u64, report: &Surface, tag: u64) {
+        self.part().check(surface.allocation(), surface.bytes(), seed, report.allocation(), tag);
+    }
+
+    /// How many command buffers what is recorded takes.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Submits what is recorded; returns the progress value that it completes. Blocks only when the kernel has no room for
+    /// more buffers.
+    ///
+    /// # Errors
+    /// What the kernel refuses: a surface that is not on the residency list costs the device its life.
+    pub fn submit(&mut self, gpu: &Gpu) -> Result<u64, UmdError> {
+        let value = self.last_value + 1;
+        for part in std::mem::take(&mut self.parts) {
+            while let Err(refusal) = part.render(&self.context) {
+                // The context's buffers are all queued: the oldest submission gives some back. Without one there is none
+                // to wait for but the parts before this one.
+                if refusal.status != NtStatus::NO_MEMORY {
+                    return Err(refusal.into());
+                }
+                self.make_room(gpu, refusal)?;
+            }
+        }
+        self.context.signal(&self.progress, value)?;
+        self.last_value = value;
+        self.in_flight.push_back(value);
+        Ok(value)
+    }
+
+    /// Waits on the CPU until the stream has got to a value.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    pub fn wait(&mut self, gpu: &Gpu, value: u64) -> Result<(), UmdError> {
+        if self.progress.current() < value {
+            gpu.device().wait(&[(&self.progress, value)])?;
+        }
+        if self.progress.current() == u64::MAX {
+            // The kernel's word for a device that is lost: no submission ever gets that far.
+            return Err(UmdError::Lost(gpu.device().state()?));
+        }
+        Ok(())
+    }
+
+    /// The last value submitted.
+    pub fn last_value(&self) -> u64 {
+        self.last_value
+    }
+
+    /// The progress fence.
+    pub fn progress(&self) -> &Fence {
+        &self.progress
+    }
+
+    fn part(&mut self) -> &mut ListedCommands {
+        let sizes = self.context.sizes();
+        if self.parts.last().is_none_or(|part| !part.has_room(&sizes)) {
+            self.parts.push(ListedCommands::new());
+        }
+        self.parts.last_mut().expect("just seen or made")
+    }
+
+    /// Waits for the oldest submission, or for the buffers of this one that are queued already.
+    fn make_room(&mut self, gpu: &Gpu, refusal: d3dkmt::Refusal) -> Result<(), UmdError> {
+        let reached = self.progress.current();
+        self.in_flight.retain(|value| *value > reached);
+        if let Some(oldest) = self.in_flight.pop_front() {
+            return self.wait(gpu, oldest);
+        }
+        let between = gpu.device().create_monitored_fence(FenceFlags::NO_GPU_ACCESS, 0)?;
+        self.context.signal(&between, 1)?;
+        if between.current() >= 1 {
+            // Nothing is queued, so it is not for want of buffers.
+            return Err(refusal.into());
+        }
+        gpu.device().wait(&[(&between, 1)])?;
+        Ok(())
+    }
+}
