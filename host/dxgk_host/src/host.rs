@@ -1,19 +1,19 @@
-//! The host itself: the machine under its lock, the device, and how a call gets its answer.
+//! The host itself: the machine under its lock, the device, and how a call gets its answer. What stands under the lock is
+//! `state`, how time passes `passage`, what a sleep costs `sleep`.
 
 mod inspect;
+mod passage;
+mod sleep;
+mod state;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ddi::{Miniport, PowerState};
-use device_port::{Clocked, DevicePort, InterruptPin};
-use dxgkrnl::{
-    AdapterConfig, AdapterCounters, AdapterDescription, Answer, CpuCache, Cx, Effect, Machine, SegmentReport,
-    StartError, Token,
-};
-use events::Tracer;
+use ddi::Miniport;
+use device_port::{DevicePort, InterruptPin};
+use dxgkrnl::{AdapterConfig, AdapterCounters, AdapterDescription, Answer, CpuCache, Machine, StartError, Token};
 use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
 use kmt_link::CpuMapping;
 use shared_words::{Memory, MemoryError};
@@ -24,6 +24,8 @@ use wddm_types::{AdapterIndex, Blame, Luid, NtStatus, PAGE_BYTES, PageRun, Pages
 use crate::config::{HostConfig, Mode};
 use crate::cpu_cache::StaleCache;
 use crate::cpu_mapping::Views;
+use crate::host::passage::spawn_dispatcher;
+use crate::host::state::State;
 use crate::line::Line;
 use crate::time::Clock;
 
@@ -33,14 +35,8 @@ const KERNEL_BYTES: u64 = 64 << 20;
 const PAGING_BUFFER_BYTES: u32 = 64 << 10;
 /// Paging buffers in flight at most.
 const PAGING_BUFFERS: u32 = 64;
-/// Most notifications that wait for one process.
-const NOTIFICATIONS_MAX: usize = 1024;
-/// Timers in a row without effect after which virtual time stands still.
-const IDLE_TIMERS_MAX: u32 = 500;
 /// How often a device thread looks again before it gives up.
 const POLL_SPINS: u32 = 2_000;
-/// What memory holds after it was without power.
-const LOST: u32 = 0xA5A5_A5A5;
 /// The adapter of this host.
 const LUID: Luid = Luid(0x0001_0000);
 const ADAPTER: AdapterIndex = AdapterIndex(0);
@@ -73,19 +69,6 @@ pub struct Host {
     mode: Mode,
     call_ns: u64,
     threads: Mutex<Option<Threads>>,
-}
-
-struct State {
-    machine: Machine,
-    tracer: Box<dyn Tracer + Send>,
-    clock: Clock,
-    answers: BTreeMap<Token, Result<Reply, Refusal>>,
-    /// What processes have been told and not taken yet.
-    notifications: BTreeMap<ProcessId, VecDeque<Notification>>,
-    /// When the kernel wants its timer.
-    timer_ns: Option<u64>,
-    line: Arc<Line>,
-    views: Views,
 }
 
 struct Threads {
@@ -219,37 +202,6 @@ impl Host {
         lock(&self.state).turn(|machine, cx| machine.set_process_budget(cx, process, bytes));
     }
 
-    /// The computer sleeps or wakes. At return of a sleep everything is saved and the device is off: what its segments do
-    /// not promise to keep is gone from its memory (memory §1.10).
-    ///
-    /// # Errors
-    /// It sleeps already, or does not sleep; its driver failed. In virtual time also when queued work never ends.
-    pub fn power_transition(&self, state: PowerState) -> Result<(), Refusal> {
-        let answer = lock(&self.state).turn(|machine, cx| machine.power(cx, ADAPTER, state));
-        match answer {
-            Answer::Done(result) => result?,
-            Answer::Later(token) => self.finish(Pending(token))?,
-        };
-        if state != PowerState::On {
-            self.lose_memory(state);
-        }
-        Ok(())
-    }
-
-    /// What memory without power does to its content, except where a segment keeps it.
-    fn lose_memory(&self, state: PowerState) {
-        let kept: Vec<(u64, u64)> = self.describe().segments.iter().filter_map(|s| kept_bytes(s, state)).collect();
-        let local = self.device.local_memory();
-        for first in (0..local.bytes()).step_by(PAGE_BYTES as usize) {
-            let bytes = PAGE_BYTES.min(local.bytes() - first);
-            let lost = !kept.iter().any(|&(from, to)| from <= first && first + bytes <= to);
-            // What was never written costs no memory, and shall not.
-            if lost && local.scan_words(first, bytes / 8, |_, word| word == 0).is_some() {
-                local.fill(first, bytes, LOST);
-            }
-        }
-    }
-
     /// Makes a call and waits for its answer: on this thread in real time, by letting virtual time pass otherwise.
     ///
     /// # Errors
@@ -380,160 +332,6 @@ impl Host {
             }
         }
     }
-
-    /// Lets the device run up to a time, and the kernel see its interrupts when they come.
-    fn run_until(&self, state: &mut State, until_ns: u64) {
-        self.dispatch(state);
-        while let Some((next, by_device)) = self.next_event(state).filter(|(next, _)| *next <= until_ns) {
-            self.happen(state, next, by_device);
-        }
-        state.clock.advance_to(until_ns.max(state.clock.now_ns()));
-    }
-
-    fn step_locked(&self, state: &mut State) -> bool {
-        if self.dispatch(state) {
-            return true;
-        }
-        // The kernel's timer alone can go on for ever: after so many turns in which the device had nothing to do, nothing
-        // will come of it.
-        for _ in 0..IDLE_TIMERS_MAX {
-            let Some((next, by_device)) = self.next_event(state) else { return false };
-            let told = state.answers.len() + state.notifications.values().map(VecDeque::len).sum::<usize>();
-            self.happen(state, next, by_device);
-            let now_told = state.answers.len() + state.notifications.values().map(VecDeque::len).sum::<usize>();
-            if by_device || told != now_told {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// The next thing that happens by itself in virtual time, and whether it is the device's; else it is the timer's.
-    fn next_event(&self, state: &State) -> Option<(u64, bool)> {
-        let device = self.device.next_event().map(|next| (next, true));
-        let timer = state.timer_ns.map(|next| (next, false));
-        [device, timer].into_iter().flatten().min_by_key(|(next, by_device)| (*next, !by_device))
-    }
-
-    fn happen(&self, state: &mut State, next: u64, by_device: bool) {
-        state.clock.advance_to(next.max(state.clock.now_ns()));
-        if by_device {
-            self.device.tick(state.clock.now_ns());
-        } else {
-            state.timer_ns = None;
-            state.turn(|machine, cx| machine.timer(cx));
-        }
-        self.dispatch(state);
-    }
-
-    /// Carries an interrupt to the kernel, if the line is up.
-    fn dispatch(&self, state: &mut State) -> bool {
-        let mut any = false;
-        while self.line.take() {
-            any = true;
-            state.turn(|machine, cx| machine.interrupt_raised(cx, ADAPTER));
-        }
-        any
-    }
-
-    /// Real time: calls the kernel's timer if its time has come. How long it is to the next one.
-    fn run_timer(&self, state: &mut State) -> Option<Duration> {
-        while let Some(at_ns) = state.timer_ns {
-            let left = at_ns.saturating_sub(state.clock.now_ns());
-            if left > 0 {
-                return Some(Duration::from_nanos(left));
-            }
-            state.timer_ns = None;
-            state.turn(|machine, cx| machine.timer(cx));
-        }
-        None
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let threads = lock(&self.threads).take();
-        if let Some(Threads { running, dispatcher }) = threads {
-            self.line.close();
-            drop(running);
-            // The dispatcher itself may be the one that drops the host last: it then ends by itself.
-            if dispatcher.thread().id() != std::thread::current().id() {
-                // A dispatcher that panicked has said so on standard error already.
-                let _ = dispatcher.join();
-            }
-        }
-    }
-}
-
-impl State {
-    /// One turn of the machine: lends it time, tracer and effects, then performs the effects.
-    fn turn<R>(&mut self, turn: impl FnOnce(&mut Machine, &mut Cx<'_>) -> R) -> R {
-        let mut effects = Vec::new();
-        let mut cx = Cx { now_ns: self.clock.now_ns(), effects: &mut effects, tracer: self.tracer.as_mut() };
-        let result = turn(&mut self.machine, &mut cx);
-        let mut effects = VecDeque::from(effects);
-        while let Some(effect) = effects.pop_front() {
-            match effect {
-                Effect::Mapping { mapping, change } => {
-                    if self.views.change(mapping, change) {
-                        let mut more = Vec::new();
-                        let mut cx =
-                            Cx { now_ns: self.clock.now_ns(), effects: &mut more, tracer: self.tracer.as_mut() };
-                        self.machine.mapping_changed(&mut cx, mapping);
-                        effects.extend(more);
-                    }
-                }
-                Effect::Answer { token, result } => {
-                    self.answers.insert(token, result);
-                }
-                Effect::Notify { process, notification } => {
-                    let told = self.notifications.entry(process).or_default();
-                    // A process that does not listen forgets what it was told first.
-                    if told.len() == NOTIFICATIONS_MAX {
-                        told.pop_front();
-                    }
-                    told.push_back(notification);
-                }
-                Effect::ArmTimer { at_ns } => {
-                    self.timer_ns = at_ns;
-                    self.line.rearm();
-                }
-            }
-        }
-        result
-    }
-}
-
-/// The bytes of local memory that a segment keeps through a sleep.
-// spec: memory §1.10
-fn kept_bytes(segment: &SegmentReport, state: PowerState) -> Option<(u64, u64)> {
-    use ddi::SegmentFlags as F;
-    let (standby, whole) = (F::PRESERVED_DURING_STANDBY, F::PRESERVED_DURING_HIBERNATE);
-    let bytes = match state {
-        _ if segment.aperture => return None,
-        PowerState::Standby if segment.flags.contains(standby) => segment.size_bytes,
-        PowerState::Hibernate if segment.flags.contains(whole) => segment.size_bytes,
-        PowerState::Hibernate if segment.flags.contains(F::PARTIALLY_PRESERVED_DURING_HIBERNATE) => {
-            segment.system_memory_end_address.saturating_add(1)
-        }
-        _ => return None,
-    };
-    Some((segment.base_address, segment.base_address + bytes))
-}
-
-fn spawn_dispatcher(host: Weak<Host>, line: Arc<Line>) -> JoinHandle<()> {
-    let run = move || {
-        let mut longest = None;
-        while line.wait(longest) {
-            let Some(host) = host.upgrade() else { return };
-            let mut state = lock(&host.state);
-            host.dispatch(&mut state);
-            longest = host.run_timer(&mut state);
-            drop(state);
-            host.answered.notify_all();
-        }
-    };
-    std::thread::Builder::new().name("dxgk dispatcher".into()).spawn(run).expect("the system gives a thread")
 }
 
 /// A thread that panicked under the lock has left the machine between two events of ours, never between two words of

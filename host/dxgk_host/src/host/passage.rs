@@ -1,0 +1,116 @@
+//! How time passes for a host: what happens by itself next in virtual time, and the dispatcher thread of real time.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use device_port::Clocked;
+
+use super::{ADAPTER, Host, Threads, lock};
+use crate::host::state::State;
+use crate::line::Line;
+
+/// Timers in a row without effect after which virtual time stands still.
+const IDLE_TIMERS_MAX: u32 = 500;
+
+impl Host {
+    /// Lets the device run up to a time, and the kernel see its interrupts when they come.
+    pub(super) fn run_until(&self, state: &mut State, until_ns: u64) {
+        self.dispatch(state);
+        while let Some((next, by_device)) = self.next_event(state).filter(|(next, _)| *next <= until_ns) {
+            self.happen(state, next, by_device);
+        }
+        state.clock.advance_to(until_ns.max(state.clock.now_ns()));
+    }
+
+    pub(super) fn step_locked(&self, state: &mut State) -> bool {
+        if self.dispatch(state) {
+            return true;
+        }
+        // The kernel's timer alone can go on for ever: after so many turns in which the device had nothing to do, nothing
+        // will come of it.
+        for _ in 0..IDLE_TIMERS_MAX {
+            let Some((next, by_device)) = self.next_event(state) else { return false };
+            let told = state.answers.len() + state.notifications.values().map(VecDeque::len).sum::<usize>();
+            self.happen(state, next, by_device);
+            let now_told = state.answers.len() + state.notifications.values().map(VecDeque::len).sum::<usize>();
+            if by_device || told != now_told {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The next thing that happens by itself in virtual time, and whether it is the device's; else it is the timer's.
+    fn next_event(&self, state: &State) -> Option<(u64, bool)> {
+        let device = self.device.next_event().map(|next| (next, true));
+        let timer = state.timer_ns.map(|next| (next, false));
+        [device, timer].into_iter().flatten().min_by_key(|(next, by_device)| (*next, !by_device))
+    }
+
+    fn happen(&self, state: &mut State, next: u64, by_device: bool) {
+        state.clock.advance_to(next.max(state.clock.now_ns()));
+        if by_device {
+            self.device.tick(state.clock.now_ns());
+        } else {
+            state.timer_ns = None;
+            state.turn(|machine, cx| machine.timer(cx));
+        }
+        self.dispatch(state);
+    }
+
+    /// Carries an interrupt to the kernel, if the line is up.
+    fn dispatch(&self, state: &mut State) -> bool {
+        let mut any = false;
+        while self.line.take() {
+            any = true;
+            state.turn(|machine, cx| machine.interrupt_raised(cx, ADAPTER));
+        }
+        any
+    }
+
+    /// Real time: calls the kernel's timer if its time has come. How long it is to the next one.
+    fn run_timer(&self, state: &mut State) -> Option<Duration> {
+        while let Some(at_ns) = state.timer_ns {
+            let left = at_ns.saturating_sub(state.clock.now_ns());
+            if left > 0 {
+                return Some(Duration::from_nanos(left));
+            }
+            state.timer_ns = None;
+            state.turn(|machine, cx| machine.timer(cx));
+        }
+        None
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let threads = lock(&self.threads).take();
+        if let Some(Threads { running, dispatcher }) = threads {
+            self.line.close();
+            drop(running);
+            // The dispatcher itself may be the one that drops the host last: it then ends by itself.
+            if dispatcher.thread().id() != std::thread::current().id() {
+                // A dispatcher that panicked has said so on standard error already.
+                let _ = dispatcher.join();
+            }
+        }
+    }
+}
+
+/// The thread that carries interrupts and the timer to the kernel.
+pub(super) fn spawn_dispatcher(host: Weak<Host>, line: Arc<Line>) -> JoinHandle<()> {
+    let run = move || {
+        let mut longest = None;
+        while line.wait(longest) {
+            let Some(host) = host.upgrade() else { return };
+            let mut state = lock(&host.state);
+            host.dispatch(&mut state);
+            longest = host.run_timer(&mut state);
+            drop(state);
+            host.answered.notify_all();
+        }
+    };
+    std::thread::Builder::new().name("dxgk dispatcher".into()).spawn(run).expect("the system gives a thread")
+}

@@ -1,0 +1,63 @@
+//! Sleep and waking of the computer (memory §1.10): what memory without power does to its content. What is saved before is the
+//! kernel's business.
+
+use ddi::PowerState;
+use device_port::DevicePort;
+use dxgkrnl::{Answer, SegmentReport};
+use kmt_calls::Refusal;
+use wddm_types::PAGE_BYTES;
+
+use super::{ADAPTER, Host, Pending, lock};
+
+/// What memory holds after it was without power.
+const LOST: u32 = 0xA5A5_A5A5;
+
+impl Host {
+    /// The computer sleeps or wakes. At return of a sleep everything is saved and the device is off: what its segments do
+    /// not promise to keep is gone from its memory (memory §1.10).
+    ///
+    /// # Errors
+    /// It sleeps already, or does not sleep; its driver failed. In virtual time also when queued work never ends.
+    pub fn power_transition(&self, state: PowerState) -> Result<(), Refusal> {
+        let answer = lock(&self.state).turn(|machine, cx| machine.power(cx, ADAPTER, state));
+        match answer {
+            Answer::Done(result) => result?,
+            Answer::Later(token) => self.finish(Pending(token))?,
+        };
+        if state != PowerState::On {
+            self.lose_memory(state);
+        }
+        Ok(())
+    }
+
+    /// What memory without power does to its content, except where a segment keeps it.
+    fn lose_memory(&self, state: PowerState) {
+        let kept: Vec<(u64, u64)> = self.describe().segments.iter().filter_map(|s| kept_bytes(s, state)).collect();
+        let local = self.device.local_memory();
+        for first in (0..local.bytes()).step_by(PAGE_BYTES as usize) {
+            let bytes = PAGE_BYTES.min(local.bytes() - first);
+            let lost = !kept.iter().any(|&(from, to)| from <= first && first + bytes <= to);
+            // What was never written costs no memory, and shall not.
+            if lost && local.scan_words(first, bytes / 8, |_, word| word == 0).is_some() {
+                local.fill(first, bytes, LOST);
+            }
+        }
+    }
+}
+
+/// The bytes of local memory that a segment keeps through a sleep.
+// spec: memory §1.10
+fn kept_bytes(segment: &SegmentReport, state: PowerState) -> Option<(u64, u64)> {
+    use ddi::SegmentFlags as F;
+    let (standby, whole) = (F::PRESERVED_DURING_STANDBY, F::PRESERVED_DURING_HIBERNATE);
+    let bytes = match state {
+        _ if segment.aperture => return None,
+        PowerState::Standby if segment.flags.contains(standby) => segment.size_bytes,
+        PowerState::Hibernate if segment.flags.contains(whole) => segment.size_bytes,
+        PowerState::Hibernate if segment.flags.contains(F::PARTIALLY_PRESERVED_DURING_HIBERNATE) => {
+            segment.system_memory_end_address.saturating_add(1)
+        }
+        _ => return None,
+    };
+    Some((segment.base_address, segment.base_address + bytes))
+}

@@ -1,0 +1,69 @@
+//! What stands under the host's lock: the machine, its time, and what it has said; one turn of the machine with its effects.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use dxgkrnl::{Cx, Effect, Machine, Token};
+use events::Tracer;
+use kmt_calls::{Notification, Refusal, Reply};
+use wddm_types::ProcessId;
+
+use crate::cpu_mapping::Views;
+use crate::line::Line;
+use crate::time::Clock;
+
+/// Most notifications that wait for one process.
+const NOTIFICATIONS_MAX: usize = 1024;
+
+/// Everything under the lock.
+pub(super) struct State {
+    pub machine: Machine,
+    pub tracer: Box<dyn Tracer + Send>,
+    pub clock: Clock,
+    pub answers: BTreeMap<Token, Result<Reply, Refusal>>,
+    /// What processes have been told and not taken yet.
+    pub notifications: BTreeMap<ProcessId, VecDeque<Notification>>,
+    /// When the kernel wants its timer.
+    pub timer_ns: Option<u64>,
+    pub line: Arc<Line>,
+    pub views: Views,
+}
+
+impl State {
+    /// One turn of the machine: lends it time, tracer and effects, then performs the effects.
+    pub fn turn<R>(&mut self, turn: impl FnOnce(&mut Machine, &mut Cx<'_>) -> R) -> R {
+        let mut effects = Vec::new();
+        let mut cx = Cx { now_ns: self.clock.now_ns(), effects: &mut effects, tracer: self.tracer.as_mut() };
+        let result = turn(&mut self.machine, &mut cx);
+        let mut effects = VecDeque::from(effects);
+        while let Some(effect) = effects.pop_front() {
+            match effect {
+                Effect::Mapping { mapping, change } => {
+                    if self.views.change(mapping, change) {
+                        let mut more = Vec::new();
+                        let mut cx =
+                            Cx { now_ns: self.clock.now_ns(), effects: &mut more, tracer: self.tracer.as_mut() };
+                        self.machine.mapping_changed(&mut cx, mapping);
+                        effects.extend(more);
+                    }
+                }
+                Effect::Answer { token, result } => {
+                    self.answers.insert(token, result);
+                }
+                Effect::Notify { process, notification } => {
+                    let told = self.notifications.entry(process).or_default();
+                    // A process that does not listen forgets what it was told first.
+                    if told.len() == NOTIFICATIONS_MAX {
+                        told.pop_front();
+                    }
+                    told.push_back(notification);
+                }
+                Effect::ArmTimer { at_ns } => {
+                    self.timer_ns = at_ns;
+                    self.line.rearm();
+                }
+            }
+        }
+        result
+    }
+}
