@@ -28,6 +28,11 @@ pub enum Cause {
     Reset,
     /// The adapter loses power, and its segment's content with it.
     Power,
+    /// `for_allocation` needed a hole where it lay.
+    Compaction {
+        /// The allocation that needed the hole.
+        for_allocation: u64,
+    },
 }
 
 impl Cause {
@@ -44,6 +49,7 @@ impl Cause {
             Cause::Ahead => "ahead",
             Cause::Reset => "reset",
             Cause::Power => "power",
+            Cause::Compaction { .. } => "compaction",
         }
     }
 }
@@ -59,6 +65,8 @@ pub enum Move {
     Discard,
     /// Filled with zeros: the first commit.
     Fill,
+    /// Copied to another place of its segment.
+    Relocate,
 }
 
 impl Move {
@@ -69,6 +77,7 @@ impl Move {
             Move::PageOut => "page out",
             Move::Discard => "discard",
             Move::Fill => "fill",
+            Move::Relocate => "relocate",
         }
     }
 }
@@ -126,7 +135,8 @@ events! {
     MakeResidentRefused = 13 { device: u64, bytes_to_trim: u64 }
     /// Evict was accepted.
     Evict = 14 { device: u64, count: u32, not_written: bool }
-    /// Memory moves: decided now, carried out by the paging work `work`; into or out of the pages `runs` of the segment.
+    /// Memory moves: decided now, carried out by the paging work `work`; into or out of the pages `runs` of the segment
+    /// (relocations: in pairs, out of the first and into the second).
     Moved = 15 {
         work: u64, process: u32, allocation: u64, segment: u8, bytes: u64, how: Move, why: Cause, runs: Vec<PageRun>
     }

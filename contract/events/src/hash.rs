@@ -94,6 +94,7 @@ impl Feed for Cause {
             Cause::Ahead => (7, 0),
             Cause::Reset => (8, 0),
             Cause::Power => (9, 0),
+            Cause::Compaction { for_allocation } => (10, for_allocation),
         };
         hash.number(code);
         hash.number(who);

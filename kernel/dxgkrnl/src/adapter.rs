@@ -140,6 +140,8 @@ pub enum Payload {
     Paging(u64),
     /// Before the paging work of this number these devices are to stand still.
     Suspend(u64, Vec<DeviceId>),
+    /// While the paging work of this number is carried out its devices stand still.
+    StandStill(u64),
     /// A packet of a packet context by its number there.
     Packet(u64),
     /// A command buffer.

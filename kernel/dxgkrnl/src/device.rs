@@ -41,6 +41,7 @@ impl Adapter {
             state: DeviceState::Active,
             suspended: SuspendReasons::empty(),
             lock_moves: 0,
+            relocations: 0,
             contexts: BTreeSet::new(),
             paging_queues: BTreeSet::new(),
             allocations: BTreeSet::new(),

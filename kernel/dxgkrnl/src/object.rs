@@ -172,6 +172,8 @@ pub struct Device {
     pub suspended: SuspendReasons,
     /// Moves under way that locks need it to stand still for.
     pub lock_moves: u32,
+    /// Works under way that move content of its list within a segment.
+    pub relocations: u32,
     pub contexts: BTreeSet<u64>,
     pub paging_queues: BTreeSet<u64>,
     pub allocations: BTreeSet<u64>,

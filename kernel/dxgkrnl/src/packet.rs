@@ -102,7 +102,7 @@ struct Bound {
 
 /// A place, and from when on it holds.
 #[derive(Clone, Copy, Default)]
-struct Binding {
+pub struct Binding {
     /// Segment and GPU address; `None`: none.
     place: Option<(SegmentId, u64)>,
     /// The paging work after which that is so.

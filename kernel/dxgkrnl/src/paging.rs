@@ -14,6 +14,7 @@ mod mapping;
 mod moves;
 mod operation;
 mod packets;
+mod relocation;
 mod rotation;
 mod scratch;
 
@@ -109,6 +110,8 @@ struct QueuedWork {
     destroys: Vec<Gone>,
     /// Locked content that it moves.
     turns: Vec<rotation::Turn>,
+    /// What it moves within segments, and who stands still for that.
+    relocation: relocation::Relocation,
 }
 
 impl PagingRing {
@@ -264,6 +267,7 @@ impl Adapter {
             self.unmap_window(pages);
         }
         let turns = self.bind_rotations(work.rotations);
+        let relocation = self.bind_relocation(&work.stands_still, &work.moves);
         self.ring.last_queued += 1;
         let number = self.ring.last_queued;
         let completes = paging_queue.map(|queue| {
@@ -305,7 +309,9 @@ impl Adapter {
             completes,
             destroys,
             turns,
+            relocation,
         };
+        let stands_still = queued.relocation.devices().to_vec();
         let vidsch = self.ring.queue.as_ref().expect("the ring runs").vidsch;
         self.ring.held.push_back(queued);
         for allocation in written_back {
@@ -322,9 +328,17 @@ impl Adapter {
                 .submit(vidsch, Packet::Work(Payload::Suspend(number, work.suspends)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
+        if !stands_still.is_empty() {
+            self.vidsch
+                .submit(vidsch, Packet::Work(Payload::StandStill(number)))
+                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+        }
         self.vidsch
             .submit(vidsch, Packet::Work(Payload::Paging(number)))
             .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+        if !stands_still.is_empty() {
+            self.defer_relocated(stands_still);
+        }
         promised
     }
 
@@ -383,6 +397,14 @@ impl Adapter {
                 Some(Step::Start(Payload::Suspend(number, devices))) => {
                     self.vidsch.completed(vidsch, 1);
                     let points = self.suspend_for_residency(cx, number, &devices);
+                    let waiter = Waiter::Ring(RingWait::Suspension);
+                    if !points.is_empty() && !self.begin_wait(cx, &points, WaitMode::All, waiter) {
+                        self.ring.waiting_suspension = true;
+                    }
+                }
+                Some(Step::Start(Payload::StandStill(number))) => {
+                    self.vidsch.completed(vidsch, 1);
+                    let points = self.stand_still(cx, number);
                     let waiter = Waiter::Ring(RingWait::Suspension);
                     if !points.is_empty() && !self.begin_wait(cx, &points, WaitMode::All, waiter) {
                         self.ring.waiting_suspension = true;
@@ -462,6 +484,7 @@ fn part_that_leaves(work: &mut Work<FenceId>) -> Option<Work<FenceId>> {
     let operations = std::mem::replace(&mut work.operations, behind);
     Some(Work {
         suspends: std::mem::take(&mut work.suspends),
+        stands_still: std::mem::take(&mut work.stands_still),
         after: std::mem::take(&mut work.after),
         unmap: std::mem::take(&mut work.unmap),
         leaving: std::mem::take(&mut work.leaving),
@@ -478,6 +501,7 @@ fn empty_work() -> Work<FenceId> {
         serial: 0,
         immediate: false,
         suspends: Vec::new(),
+        stands_still: Vec::new(),
         after: Vec::new(),
         clear: Vec::new(),
         operations: Vec::new(),

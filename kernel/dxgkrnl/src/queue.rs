@@ -374,7 +374,9 @@ impl Adapter {
                     }
                 }
                 Some(Step::Start(Payload::Command(submit))) => self.start_command(cx, number, submit),
-                Some(Step::Start(Payload::Paging(_) | Payload::Suspend(..) | Payload::Packet(_))) => {
+                Some(Step::Start(
+                    Payload::Paging(_) | Payload::Suspend(..) | Payload::StandStill(_) | Payload::Packet(_),
+                )) => {
                     unreachable!("paging work goes to the paging queue")
                 }
                 Some(Step::Signal(points)) => {

@@ -97,6 +97,7 @@ impl Adapter {
             clear_ahead: config.memory_policy.clear_ahead,
             evict_page_tables: config.memory_policy.evict_page_tables,
             paging_by_gpu_va: miniport.adapter_caps().paging_by_gpu_va,
+            moves_within_segments: miniport.adapter_caps().move_paging_supported,
             ..Policy::new(config.system_pages)
         };
         let built = (|| {

@@ -35,6 +35,8 @@ bitflags::bitflags! {
         const POWER = 1 << 2;
         /// A lock takes content of its list to system memory (memory §6.3).
         const CPU_ACCESS = 1 << 3;
+        /// Content of its list moves within its segment (memory §8.1).
+        const RELOCATION = 1 << 4;
     }
 }
 

@@ -21,6 +21,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let pages = self.allocations[id].resident_pages();
             self.take_end(id, pages, Cause::Pressure { for_allocation: whole_for }, batch);
         }
+        self.relocate(&plan.relocations, plan.stands_still, batch);
         // Contiguous runs first: the plan found them free, and scattered content must not take a page of them.
         for &(id, place) in &plan.places {
             if let Place::Memory(segment, Some(run)) = place {

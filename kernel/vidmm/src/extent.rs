@@ -121,6 +121,30 @@ impl Extents {
         cleaned
     }
 
+    /// What lies in the frames from `from` on, `count` of them, lies in those from `to` on. Answers with what that is.
+    pub fn relocate(&mut self, from: u64, count: u64, to: u64) -> Vec<Extent> {
+        let mut moved = Vec::new();
+        self.pages = 0;
+        for extent in std::mem::take(&mut self.list) {
+            let (low, high) = (extent.frame.max(from), (extent.frame + extent.count).min(from + count));
+            if low >= high {
+                self.push(extent);
+                continue;
+            }
+            let part = |frame: u64, end: u64| Extent {
+                page: extent.page + (frame - extent.frame),
+                frame,
+                count: end - frame,
+                dirty: extent.dirty,
+            };
+            let there = Extent { frame: to + (low - from), ..part(low, high) };
+            let parts = [part(extent.frame, low), there, part(high, extent.frame + extent.count)];
+            parts.into_iter().filter(|part| part.count > 0).for_each(|part| self.push(part));
+            moved.push(there);
+        }
+        moved
+    }
+
     /// Says that everything here may have been written.
     pub fn make_dirty(&mut self) {
         if self.list.iter().all(|extent| extent.dirty) {

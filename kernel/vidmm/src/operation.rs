@@ -41,6 +41,21 @@ pub enum Operation {
         /// Which way.
         direction: Direction,
     },
+    /// Copies within a segment: content makes way for a contiguous request.
+    Relocate {
+        /// Whose content.
+        allocation: KmdAllocation,
+        /// Byte offset of the range within the allocation.
+        allocation_offset: u64,
+        /// Bytes of the range.
+        size_bytes: u64,
+        /// The segment.
+        segment: SegmentId,
+        /// GPU address of the range's first byte before.
+        from: u64,
+        /// And afterwards.
+        to: u64,
+    },
     /// Fills a range of a segment with a pattern.
     Fill {
         /// Whose content; `None` for pages that nobody has yet.
@@ -208,6 +223,7 @@ impl Operation {
         let whole = Pages(u64::MAX / PAGE_BYTES);
         let (size, most) = match self {
             Operation::Transfer { size_bytes, .. } => (*size_bytes, transfer_max.min(window.unwrap_or(whole))),
+            Operation::Relocate { size_bytes, .. } => (*size_bytes, transfer_max.min(window.unwrap_or(whole))),
             Operation::Fill { size_bytes, .. } => (*size_bytes, window.unwrap_or(whole)),
             Operation::NotifyEviction { size_bytes, .. } => (*size_bytes, window.unwrap_or(whole)),
             _ => (0, whole),

@@ -26,6 +26,9 @@ pub struct Work<F> {
     /// They run again when [`VidMm::next_to_resume`](crate::VidMm::next_to_resume) has named them and the work of
     /// [`VidMm::resume`](crate::VidMm::resume) is done.
     pub suspends: Vec<DeviceId>,
+    /// Devices that stand still while this work is carried out: what their lists hold moves within its segment. Their
+    /// contexts are stopped like those of `suspends`, and go on by themselves when the work is done.
+    pub stands_still: Vec<DeviceId>,
     /// To be reached before the first operation starts.
     pub after: Vec<FencePoint<F>>,
     /// System pages that the CPU fills with the clear pattern before the work is queued: nobody wrote them yet, and
@@ -70,6 +73,8 @@ pub enum MoveKind {
     Discard,
     /// Initialised: it never had content.
     Fill,
+    /// Copied to another place of its segment.
+    Relocate,
 }
 
 /// Why content moved.
@@ -98,6 +103,11 @@ pub enum Cause {
     Reset,
     /// The adapter loses power, and its segment's content with it.
     Power,
+    /// A contiguous request needed a hole.
+    Compaction {
+        /// For this allocation.
+        for_allocation: AllocationId,
+    },
 }
 
 /// One allocation's content moved.
@@ -115,7 +125,8 @@ pub struct Move {
     pub cause: Cause,
     /// Into or out of which segment.
     pub segment: SegmentId,
-    /// Into or out of which of its pages.
+    /// Into or out of which of its pages. With [`MoveKind::Relocate`] in pairs: pages that it leaves, and as many that it
+    /// goes to.
     pub runs: Vec<PageRun>,
 }
 
@@ -154,13 +165,16 @@ pub(crate) fn merge_points<F: Copy + Eq>(into: &mut Vec<FencePoint<F>>, points: 
 }
 
 /// A work under construction. Its sections keep the order of memory §8.3: drivers told, content out, entries invalid,
-/// TLB; content in, drivers told, entries valid, TLB.
+/// TLB; content in, drivers told, entries valid, TLB. What is `settled` comes before all of that.
 #[derive(Debug)]
 pub(crate) struct Batch<F> {
     pub serial: u64,
     pub suspends: Vec<DeviceId>,
+    pub stands_still: Vec<DeviceId>,
     pub after: Vec<FencePoint<F>>,
     pub clear: Vec<PageRun>,
+    /// Operations whose order is settled.
+    pub settled: Vec<Operation>,
     /// Notices to the driver of what is about to leave.
     pub leaving: Vec<Operation>,
     /// Copies out.
@@ -209,8 +223,10 @@ impl<F: Copy + Eq> Batch<F> {
         Batch {
             serial,
             suspends: Vec::new(),
+            stands_still: Vec::new(),
             after: Vec::new(),
             clear: Vec::new(),
+            settled: Vec::new(),
             leaving: Vec::new(),
             out: Vec::new(),
             invalidations: Vec::new(),
@@ -262,21 +278,59 @@ impl<F: Copy + Eq> Batch<F> {
         self.entries.iter().any(|what| matches!(what, Operation::UpdatePageTable { space: of, .. } if *of == space))
     }
 
+    /// Notes that an allocation's pages go from the first run to the second, for another's sake.
+    pub fn relocated(
+        &mut self,
+        allocation: AllocationId,
+        kmd_allocation: KmdAllocation,
+        segment: SegmentId,
+        for_allocation: AllocationId,
+        pair: [PageRun; 2],
+    ) {
+        let (kind, cause) = (MoveKind::Relocate, Cause::Compaction { for_allocation });
+        let bytes = pair[0].count.bytes();
+        let like = |known: &&mut Move| (known.allocation, known.kind, known.cause) == (allocation, kind, cause);
+        match self.moves.iter_mut().find(like) {
+            Some(known) => {
+                known.bytes += bytes;
+                known.runs.extend(pair);
+            }
+            None => {
+                let runs = pair.to_vec();
+                self.moves.push(Move { allocation, kmd_allocation, bytes, kind, cause, segment, runs });
+            }
+        }
+    }
+
+    /// Puts all that the sections hold behind what is settled: what is noted from now on comes after it.
+    /// `flush_fresh`: the TLB may remember invalid entries.
+    pub fn settle(&mut self, flush_fresh: bool) {
+        self.settle_leaving();
+        self.settled.append(&mut self.content);
+        self.settled.append(&mut self.arrived);
+        self.settled.append(&mut self.entries);
+        let fresh = std::mem::take(&mut self.fresh);
+        if flush_fresh {
+            self.settled.extend(flushes(&fresh));
+        }
+    }
+
+    fn settle_leaving(&mut self) {
+        self.settled.append(&mut self.leaving);
+        self.settled.append(&mut self.out);
+        self.settled.append(&mut self.invalidations);
+        self.settled.extend(flushes(&std::mem::take(&mut self.stale)));
+    }
+
     /// The finished work; `None` when there is nothing to do. `flush_fresh`: the TLB may remember invalid entries.
     pub fn finish(mut self, flush_fresh: bool) -> Option<Work<F>> {
-        let mut operations = std::mem::take(&mut self.leaving);
-        operations.append(&mut self.out);
-        operations.append(&mut self.invalidations);
-        operations.extend(flushes(&self.stale));
-        let leaving = operations.len();
-        operations.append(&mut self.content);
-        operations.append(&mut self.arrived);
-        operations.append(&mut self.entries);
-        if flush_fresh {
-            operations.extend(flushes(&self.fresh));
-        }
+        self.settle_leaving();
+        let leaving = self.settled.len();
+        self.settle(flush_fresh);
+        let operations = self.settled;
         let nothing = operations.is_empty()
             && self.suspends.is_empty()
+            && self.stands_still.is_empty()
             && self.after.is_empty()
             && self.clear.is_empty()
             && self.moves.is_empty()
@@ -286,6 +340,7 @@ impl<F: Copy + Eq> Batch<F> {
             serial: self.serial,
             immediate: false,
             suspends: self.suspends,
+            stands_still: self.stands_still,
             after: self.after,
             clear: self.clear,
             operations,

@@ -6,10 +6,14 @@
 //! room at once; if that is not enough, devices that stand lower are suspended one after the other, as few as do. What a
 //! process of lower protection has, on lists or not, goes before anything of a higher one.
 //!
+//! When pages enough are free and no run is, content moves within the segment if that spares others theirs (`hole`, `compaction`).
+//!
 //! A list is first placed in its own order. Only if that fails is a better packing looked for: the least free first,
 //! then a bounded search. So no request is refused that a perfect packer would grant with all victims gone, as far as
 //! the search goes.
 
+mod compaction;
+mod hole;
 mod search;
 mod state;
 mod suspects;
@@ -39,8 +43,25 @@ pub(crate) struct Plan {
     pub suspends: Vec<DeviceId>,
     /// Victims that lose everything for a contiguous run, with the allocation that needs it.
     pub whole_victims: Vec<(AllocationId, AllocationId)>,
+    /// Content that moves within its segment for a contiguous run, once the victims are gone.
+    pub relocations: Vec<Relocated>,
+    /// Devices whose lists hold some of that and that run: they stand still meanwhile.
+    pub stands_still: Vec<DeviceId>,
     /// Allocations that miss pages.
     pub places: Vec<(AllocationId, Place)>,
+}
+
+/// Content that moves within its segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Relocated {
+    pub allocation: AllocationId,
+    pub segment: SegmentId,
+    /// Frames that it leaves.
+    pub from: PageRun,
+    /// As many that it goes to.
+    pub to: PageRun,
+    /// Who needs the hole.
+    pub for_allocation: AllocationId,
 }
 
 /// Whose lists may be broken for it.
@@ -122,6 +143,13 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
             Ok(()) => return Ok(self.finished(state)),
             Err(refused) => refused,
         };
+        if !state.plan.relocations.is_empty() {
+            // A move for one may stand in the way of another.
+            let mut unmoving = State::unmoving(self);
+            if self.place_all(&mut unmoving, &self.list).is_ok() {
+                return Ok(self.finished(unmoving));
+            }
+        }
         if let Some(packed) = self.pack_better() {
             return Ok(self.finished(packed));
         }
@@ -231,6 +259,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
     fn finished(&self, mut state: State) -> Plan {
         self.spare_superfluous(&mut state);
         state.plan.suspends = state.suspended.iter().map(|suspect| suspect.device).collect();
+        state.plan.stands_still = self.stand_still(&state.plan);
         state.plan
     }
 

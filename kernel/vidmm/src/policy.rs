@@ -9,6 +9,8 @@
 //! - page tables leave whole, all of a process's but the root, because contexts name that (memory §4.6); nothing of them is
 //!   copied, they are written anew (`table_room`);
 //! - a victim loses pages from its end, only as many as are needed (memory §8.3, partial residency) (`victim`);
+//! - a contiguous request for which pages enough are free and no hole moves other content before anybody loses any; only
+//!   what its owner has destroyed goes first (memory §8.1) (`plan`, `compaction`);
 //! - content that sits in system memory for lack of room is placed anew at the next MakeResident from count 0, instead
 //!   of being promoted in the background (memory §8.1 step 4) (`residency`);
 //! - a combination of power flags that the specification does not list fails adapter start (memory §1.13) (`segment`).
@@ -66,6 +68,9 @@ pub struct Policy {
     /// The driver pages by GPU virtual address (memory §3.3): nothing is announced when it is dropped, and nothing goes
     /// through an aperture, because both ends of a copy are addresses.
     pub paging_by_gpu_va: bool,
+    /// Content moves within its segment to make a hole for a contiguous request (memory §1.14, MovePagingSupported). If
+    /// not, victims make it.
+    pub moves_within_segments: bool,
     /// Pages of one window of the paging process's scratch area (memory §4.7): the longest chunk of a copy by address.
     pub scratch_window: Pages,
     /// Slots of two windows each: so many chunks are under way at once.
@@ -97,6 +102,7 @@ impl Policy {
             transfer_pages_max: Pages(65536),
             windows_kept_max: usize::MAX,
             paging_by_gpu_va: false,
+            moves_within_segments: true,
             scratch_window: Pages(512),
             scratch_slots: 8,
         }

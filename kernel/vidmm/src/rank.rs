@@ -26,6 +26,8 @@ use crate::vidmm::VidMm;
 
 /// How many degrees of protection there are.
 pub(crate) const BANDS: usize = 3;
+/// The tier of what its owner has destroyed.
+pub(crate) const DOOMED_TIER: usize = 0;
 /// How many tiers.
 pub(crate) const TIERS: usize = 4 + 2 * BANDS;
 
@@ -145,7 +147,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let rank = if allocation.pins > 0 {
             None
         } else if let Some(time) = allocation.doomed {
-            Some(Rank { tier: 0, priority: 0, time })
+            Some(Rank { tier: DOOMED_TIER, priority: 0, time })
         } else if let Some(offer) = allocation.offer {
             Some(Rank { tier: offer.tier(), priority: 0, time: offer.time })
         } else if allocation.count == 0 {

@@ -39,6 +39,7 @@ impl<F: Copy + Eq> VidMm<F> {
             serial: 0,
             immediate: true,
             suspends: Vec::new(),
+            stands_still: Vec::new(),
             after: Vec::new(),
             clear: Vec::new(),
             leaving: operations.len(),

@@ -5,6 +5,7 @@ mod ahead;
 mod apertures;
 mod away;
 mod budget;
+mod compaction;
 mod creation;
 mod failures;
 mod flags;

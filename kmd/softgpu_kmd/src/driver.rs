@@ -135,6 +135,7 @@ impl Miniport for SoftGpuKmd {
             paging_node: softgpu_spec::engine::COPY as u16,
             paging_by_gpu_va: self.config.paging_by_gpu_va,
             map_aperture2_supported: self.config.map_aperture2,
+            move_paging_supported: true,
             ..AdapterCaps::default()
         }
     }

@@ -43,6 +43,8 @@ pub struct Summary {
     pub discarded_bytes: u64,
     /// Filled with zeros at the first commit.
     pub filled_bytes: u64,
+    /// Copied to another place of their segment.
+    pub relocated_bytes: u64,
     /// `paged_in_bytes` by the name of its cause.
     pub page_in_by_cause: BTreeMap<String, u64>,
     /// `paged_out_bytes` by the name of its cause.

@@ -59,6 +59,9 @@ fn memory_rows(rows: &mut Rows, summary: &Summary) {
     rows.causes(&summary.page_out_by_cause);
     rows.add("discarded", format!("{}, nothing to copy", bytes_exact(summary.discarded_bytes)));
     rows.add("filled", format!("{}, first commit", bytes_exact(summary.filled_bytes)));
+    if summary.relocated_bytes > 0 {
+        rows.add("relocated", format!("{}, within their segment", bytes_exact(summary.relocated_bytes)));
+    }
     rows.gap();
 }
 

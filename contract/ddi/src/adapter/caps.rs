@@ -129,6 +129,8 @@ pub struct AdapterCaps {
     pub paging_by_gpu_va: bool,
     /// `MapAperture2Supported` (memory §1.14): operation 17 instead of 5.
     pub map_aperture2_supported: bool,
+    /// `MovePagingSupported` (memory §1.14): a transfer may go from one place of a segment to another.
+    pub move_paging_supported: bool,
 }
 
 impl Default for AdapterCaps {
@@ -146,6 +148,7 @@ impl Default for AdapterCaps {
             paging_node: 0,
             paging_by_gpu_va: false,
             map_aperture2_supported: false,
+            move_paging_supported: false,
         }
     }
 }

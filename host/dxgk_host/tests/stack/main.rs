@@ -18,6 +18,7 @@ mod paging;
 mod physical;
 mod pitch;
 mod power;
+mod relocation;
 mod renaming;
 mod residency;
 mod stubborn;

@@ -144,7 +144,18 @@ impl Adapter {
         });
     }
 
-    fn binding_of(&self, id: vidmm::AllocationId) -> Binding {
+    /// Content moves within its segment while a device stands still: buffers that were bound before learn where to.
+    // spec: memory §7.4
+    pub fn packets_relocated(&mut self, device: u64, moved: &[(vidmm::AllocationId, Binding)]) {
+        self.each_bound(device, |_, bound, id| {
+            let Some((_, now)) = moved.iter().find(|(of, _)| *of == id) else { return };
+            let turns = bound.turns.iter_mut().map(|(_, binding)| binding);
+            turns.chain([&mut bound.binding]).filter(|old| old.serial < now.serial).for_each(|old| *old = *now);
+        });
+    }
+
+    /// Where an allocation is after all that is decided.
+    pub fn binding_of(&self, id: vidmm::AllocationId) -> Binding {
         let now = self.vidmm.whereabouts(id);
         Binding { place: now.place, serial: now.serial }
     }

@@ -31,6 +31,8 @@ pub(super) enum Deferred {
     Answer(Token, Box<Reply>),
     /// Devices that stood still for a lock.
     LockMoved(Vec<u64>),
+    /// Devices that stood still for moves within a segment.
+    Relocated(Vec<u64>),
 }
 
 impl Adapter {
@@ -94,6 +96,11 @@ impl Adapter {
         self.defer(Deferred::LockMoved(devices));
     }
 
+    /// Lets devices go on that stood still for moves within a segment, when the ring has got past them.
+    pub(super) fn defer_relocated(&mut self, devices: Vec<u64>) {
+        self.defer(Deferred::Relocated(devices));
+    }
+
     /// Maintains the CPU's caches when the ring has written an allocation's backing store.
     pub fn defer_maintenance(&mut self, allocation: vidmm::AllocationId) {
         self.defer(Deferred::Lines(allocation));
@@ -141,6 +148,7 @@ impl Adapter {
                 Deferred::PagingQueue(queue) => drop(self.paging_queues.remove(queue)),
                 Deferred::Resume(device, decided_ns) => self.begin_turn(cx, device, decided_ns),
                 Deferred::LockMoved(devices) => self.lock_moved(cx, devices),
+                Deferred::Relocated(devices) => self.relocated(cx, devices),
                 Deferred::Lines(allocation) => self.maintain_for_move(allocation),
                 Deferred::Section(section) => self.leave_section(Some(section)),
                 Deferred::Signal { fence, value } => {
@@ -174,6 +182,7 @@ impl Adapter {
                     Deferred::Answer(..)
                         | Deferred::Resume(..)
                         | Deferred::LockMoved(_)
+                        | Deferred::Relocated(_)
                         | Deferred::Signal { .. }
                         | Deferred::PowerDown(..)
                 )

@@ -22,7 +22,7 @@ impl Adapter {
             match event_move(moved.kind) {
                 Move::PageIn => in_bytes += moved.bytes,
                 Move::PageOut => out_bytes += moved.bytes,
-                Move::Fill | Move::Discard => {}
+                Move::Fill | Move::Discard | Move::Relocate => {}
             }
             if !segments.contains(&moved.segment) {
                 segments.push(moved.segment);
@@ -95,6 +95,9 @@ impl Adapter {
             vidmm::Cause::Ahead => Cause::Ahead,
             vidmm::Cause::Reset => Cause::Reset,
             vidmm::Cause::Power => Cause::Power,
+            vidmm::Cause::Compaction { for_allocation } => {
+                Cause::Compaction { for_allocation: self.allocation_number(for_allocation) }
+            }
         }
     }
 }
@@ -105,5 +108,6 @@ fn event_move(kind: vidmm::MoveKind) -> Move {
         vidmm::MoveKind::PageOut => Move::PageOut,
         vidmm::MoveKind::Discard => Move::Discard,
         vidmm::MoveKind::Fill => Move::Fill,
+        vidmm::MoveKind::Relocate => Move::Relocate,
     }
 }

@@ -72,6 +72,20 @@ pub(super) fn as_paging_op<'a>(
                 flags: VirtualTransferFlags::empty(),
             },
         },
+        Operation::Relocate { allocation, allocation_offset, .. } => match asked.windows {
+            None => relocation(operation, asked),
+            Some(windows) => PagingOp::VirtualTransfer {
+                allocation: *allocation,
+                allocation_offset: allocation_offset + asked.part.offset_bytes,
+                size_bytes: asked.part.size_bytes,
+                source: windows.first,
+                destination: windows.second,
+                source_page_table: GpuVa::NULL,
+                destination_page_table: GpuVa::NULL,
+                direction: VirtualDirection::LocalToLocal,
+                flags: VirtualTransferFlags::empty(),
+            },
+        },
         Operation::Fill { allocation, allocation_offset, pattern, segment, address, .. } => match asked.windows {
             None => PagingOp::Fill {
                 allocation: *allocation,
@@ -238,6 +252,29 @@ fn transfer<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
         flags,
         // The page list begins at the operation's first byte.
         mdl_offset: part.offset_bytes / PAGE_BYTES,
+    }
+}
+
+/// One sub-transfer from place to place of a segment. Both ends are in the segment, so both get TransferOffset: what moves
+/// has no origin but its own.
+// spec: memory §3.2, memory §3.4
+fn relocation<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
+    let Operation::Relocate { allocation, segment, from, to, .. } = operation else {
+        unreachable!("asked for moves only")
+    };
+    let part = asked.part;
+    let mut flags = TransferFlags::empty();
+    flags.set(TransferFlags::TRANSFER_START, part.first);
+    flags.set(TransferFlags::TRANSFER_END, part.last);
+    flags.set(TransferFlags::ALLOCATION_IS_IDLE, asked.idle);
+    PagingOp::Transfer {
+        allocation: Some(*allocation),
+        transfer_offset: part.offset_bytes,
+        size_bytes: part.size_bytes,
+        source: TransferEnd::Segment { segment: *segment, address: *from },
+        destination: TransferEnd::Segment { segment: *segment, address: *to },
+        flags,
+        mdl_offset: 0,
     }
 }
 

@@ -62,6 +62,9 @@ impl Adapter {
                     Direction::Out => [here, there],
                 })
             }
+            Operation::Relocate { segment, from, to, .. } if by_va => {
+                Some([in_segment(*segment, *from), in_segment(*segment, *to)])
+            }
             Operation::Fill { segment, address, .. } if by_va => Some([in_segment(*segment, *address), Vec::new()]),
             Operation::NotifyEviction { backing, .. } => Some([in_system(backing), Vec::new()]),
             // As long as two windows at most: the second goes on where the first ends.

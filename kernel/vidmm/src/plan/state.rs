@@ -2,18 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use wddm_types::{PageRun, Pages, SegmentId};
+use wddm_types::{PageRun, SegmentId};
 
-use crate::allocation::Placement;
 use crate::budget::ProcessPriority;
 use crate::plan::suspects::Suspect;
 use crate::plan::{Limit, Place, Plan, Planner};
 use crate::pool::FramePool;
 use crate::rank::{BANDS, lazy_tier, suspended_tier};
-use crate::segment::Wish;
 use crate::slab::{AllocationId, DeviceId};
 use crate::usage::SegmentGroup;
-use crate::vidmm::VidMm;
 
 /// Why a list is not placed; the position is that of the allocation that failed.
 #[derive(Clone, Copy, Debug)]
@@ -33,25 +30,25 @@ pub(super) enum NoPlace {
 
 /// What a segment can still give.
 #[derive(Clone, Debug)]
-struct Room {
+pub(super) struct Room {
     /// Free pages and victims' pages, less what is planned.
-    pages: u64,
+    pub pages: u64,
     /// Pages that are planned.
-    used: u64,
+    pub used: u64,
     /// Free pages and those of victims up to each protection.
     below: [u64; BANDS],
     /// The last tier of victims that may be taken.
-    tier: usize,
+    pub tier: usize,
     /// A copy of the pool with contiguous content placed, made when first needed.
-    trial: Option<FramePool>,
+    pub trial: Option<FramePool>,
     /// Victims that the trial has given back.
-    given: BTreeSet<AllocationId>,
+    pub given: BTreeSet<AllocationId>,
 }
 
 /// A plan in the making.
 #[derive(Clone, Debug)]
 pub(super) struct State {
-    rooms: Vec<Room>,
+    pub rooms: Vec<Room>,
     /// Pages that all apertures together may still show.
     commit_left: u64,
     /// Bytes of budget left by group, once asked for.
@@ -60,6 +57,8 @@ pub(super) struct State {
     pub suspended: Vec<Suspect>,
     /// Devices not suspended yet that may be, once asked for; the last one first.
     pub suspects: Option<Vec<DeviceId>>,
+    /// Content may move within its segment.
+    pub moves: bool,
     pub plan: Plan,
 }
 
@@ -74,8 +73,14 @@ impl State {
             spent: [0; 2],
             suspended: Vec::new(),
             suspects: None,
+            moves: true,
             plan: Plan::default(),
         }
+    }
+
+    /// The same, and nothing moves within its segment.
+    pub fn unmoving<F: Copy + Eq>(planner: &Planner<'_, F>) -> Self {
+        State { moves: false, ..State::new(planner) }
     }
 
     /// Pages that a segment can still give.
@@ -266,72 +271,9 @@ impl<F: Copy + Eq> Planner<'_, F> {
         self.give_up(state, before);
         None
     }
-
-    /// A run for contiguous content, with the victims that it costs.
-    fn contiguous(&self, state: &mut State, id: AllocationId, candidate: SegmentId, tier: usize) -> Option<PageRun> {
-        let allocation = &self.mm.allocations[id];
-        let segment = self.mm.segment(candidate);
-        let room = &mut state.rooms[index(candidate)];
-        let pages = allocation.pages_in(segment);
-        if pages > room.pages {
-            return None;
-        }
-        let wish = Wish::of(&allocation.info, segment);
-        let fresh = || {
-            if self.alone { segment.pool.emptied() } else { segment.pool.clone() }
-        };
-        let mut trial = room.trial.clone().unwrap_or_else(fresh);
-        let mut given = Vec::new();
-        // What is about to be suspended goes behind what nobody needs, of the same protection.
-        let suspended = state.suspended.iter().flat_map(|suspect| suspect.content.iter().copied());
-        let ranked = segment.victims.up_to(tier).filter(|_| !self.alone);
-        let mut victims: Vec<(usize, AllocationId)> = ranked.collect();
-        victims.extend(suspended.map(|id| (suspended_tier(self.mm.allocations[id].band), id)));
-        victims.retain(|(of, _)| *of <= tier);
-        victims.sort_by_key(|(tier, _)| *tier);
-        let spared = |victim: &AllocationId| !self.wanted.contains(victim) && !room.given.contains(victim);
-        let mut victims = victims.into_iter().map(|(_, id)| id).filter(spared);
-        loop {
-            if let Some(run) = wish.take_contiguous(&mut trial, pages) {
-                // Who lies elsewhere was asked in vain: it loses nothing.
-                let meets = |frames: &PageRun| frames.first < run.end() && run.first < frames.end();
-                let asked = given.len();
-                given.retain(|victim| frames_in(self.mm, *victim, candidate).iter().any(meets));
-                if given.len() < asked {
-                    trial = room.trial.clone().unwrap_or_else(fresh);
-                    let needed = given.iter().flat_map(|victim| frames_in(self.mm, *victim, candidate));
-                    needed.for_each(|frames| trial.give(frames));
-                    trial.take_exact(run);
-                }
-                room.pages -= pages;
-                room.used += pages;
-                room.trial = Some(trial);
-                room.given.extend(&given);
-                state.plan.whole_victims.extend(given.into_iter().map(|victim| (victim, id)));
-                return Some(run);
-            }
-            let victim = victims.next()?;
-            let frames = frames_in(self.mm, victim, candidate);
-            if frames.is_empty() {
-                continue;
-            }
-            frames.into_iter().for_each(|run| trial.give(run));
-            given.push(victim);
-        }
-    }
-}
-
-/// The frames of an allocation in a segment.
-fn frames_in<F>(mm: &VidMm<F>, id: AllocationId, segment: SegmentId) -> Vec<PageRun> {
-    match &mm.allocations[id].placement {
-        Placement::Memory(present, extents) if *present == segment => {
-            extents.iter().map(|e| PageRun { first: e.frame, count: Pages(e.count) }).collect()
-        }
-        _ => Vec::new(),
-    }
 }
 
 /// Position of a segment among the rooms.
-fn index(segment: SegmentId) -> usize {
+pub(super) fn index(segment: SegmentId) -> usize {
     usize::from(segment.0) - 1
 }

@@ -41,16 +41,20 @@ impl FramePool {
         if pages > self.free_pages() {
             return None;
         }
-        let mut places: Vec<(u64, u64)> = self
-            .starts(pages, alignment, movable)
-            .into_iter()
-            .map(|first| (displaced(run(first, pages), movable).map(|(_, from)| from.count.0).sum(), first))
+        let sorted = Sorted::new(movable);
+        let starts = self.starts(pages, alignment, movable).into_iter();
+        let holes = starts.map(|first| run(first, pages));
+        // What must stay whole takes pages outside the hole, and leaves some there that are free only afterwards.
+        let spare = self.free_pages() - pages;
+        let mut places: Vec<(u64, PageRun)> = holes
+            .filter_map(|hole| {
+                let [parts, wholes] = sorted.beyond(hole);
+                (wholes <= spare).then(|| (sorted.touched_pages(hole) - parts, hole))
+            })
             .collect();
-        places.sort_unstable();
-        places.into_iter().take(TRIES).find_map(|(_, first)| {
-            let hole = run(first, pages);
-            Some((hole, self.rehouse(hole, movable)?))
-        })
+        places.sort_unstable_by_key(|(cost, hole)| (*cost, hole.first));
+        let rehoused = |(_, hole)| self.rehouse(hole, movable, &sorted).map(|moves| (hole, moves));
+        places.into_iter().take(TRIES).find_map(rehoused)
     }
 
     /// Where the hole could begin.
@@ -73,7 +77,7 @@ impl FramePool {
     }
 
     /// Where all goes that a hole displaces.
-    fn rehouse(&self, hole: PageRun, movable: &[Movable]) -> Option<Vec<Relocation>> {
+    fn rehouse(&self, hole: PageRun, movable: &[Movable], sorted: &Sorted) -> Option<Vec<Relocation>> {
         let mut rest = self.clone();
         for (_, free) in self.bins.iter() {
             let (low, high) = (free.first.max(hole.first), free.end().min(hole.end()));
@@ -81,7 +85,7 @@ impl FramePool {
                 rest.take_exact(run(low, high - low));
             }
         }
-        let mut leaving: Vec<_> = displaced(hole, movable).collect();
+        let mut leaving: Vec<_> = sorted.displaced(hole).collect();
         // What must stay whole is the hardest to place, the longest first.
         leaving.sort_by_key(|(at, from)| (movable[*at].alignment.is_none(), std::cmp::Reverse(from.count), *at));
         let mut moves = Vec::new();
@@ -100,12 +104,61 @@ impl FramePool {
     }
 }
 
-/// What has to leave a hole: the part that lies in it, or all of what has to stay whole.
-fn displaced(hole: PageRun, movable: &[Movable]) -> impl Iterator<Item = (usize, PageRun)> + '_ {
-    movable.iter().enumerate().filter_map(move |(at, candidate)| {
-        let from = candidate.run;
-        let (low, high) = (from.first.max(hole.first), from.end().min(hole.end()));
-        let part = if candidate.alignment.is_some() { from } else { run(low, high.saturating_sub(low)) };
-        (low < high).then_some((at, part))
-    })
+/// Movable content by address, with sums, so that a place is judged in the time of a search.
+struct Sorted {
+    /// Position in the caller's list, run, whether it has to stay whole; by address.
+    content: Vec<(usize, PageRun, bool)>,
+    /// Pages before each.
+    before: Vec<u64>,
+}
+
+impl Sorted {
+    fn new(movable: &[Movable]) -> Sorted {
+        let mut content: Vec<_> =
+            movable.iter().enumerate().map(|(at, of)| (at, of.run, of.alignment.is_some())).collect();
+        content.sort_unstable_by_key(|(_, run, _)| run.first);
+        let sum =
+            |sum: &mut u64, (_, run, _): &(usize, PageRun, bool)| Some(std::mem::replace(sum, *sum + run.count.0));
+        let mut before: Vec<u64> = content.iter().scan(0, sum).collect();
+        before.push(content.iter().map(|(_, run, _)| run.count.0).sum());
+        Sorted { content, before }
+    }
+
+    /// Those that have a page in a hole.
+    fn within(&self, hole: PageRun) -> std::ops::Range<usize> {
+        let from = self.content.partition_point(|(_, run, _)| run.end() <= hole.first);
+        from..from + self.content[from..].partition_point(|(_, run, _)| run.first < hole.end())
+    }
+
+    /// What has to leave a hole: the part that lies in it, or all of what has to stay whole.
+    fn displaced(&self, hole: PageRun) -> impl Iterator<Item = (usize, PageRun)> + '_ {
+        self.content[self.within(hole)].iter().map(move |&(at, from, whole)| {
+            let (low, high) = (from.first.max(hole.first), from.end().min(hole.end()));
+            (at, if whole { from } else { run(low, high - low) })
+        })
+    }
+
+    /// Pages of those that have a page in a hole.
+    fn touched_pages(&self, hole: PageRun) -> u64 {
+        let within = self.within(hole);
+        self.before[within.end] - self.before[within.start]
+    }
+
+    /// Their pages outside the hole: of what may go in parts, and of what has to stay whole. Only the first and the last
+    /// can reach beyond it.
+    fn beyond(&self, hole: PageRun) -> [u64; 2] {
+        let within = &self.content[self.within(hole)];
+        let last = within.last().filter(|_| within.len() > 1);
+        let mut pages = [0; 2];
+        for &(_, from, whole) in within.first().into_iter().chain(last) {
+            pages[usize::from(whole)] += outside(from, hole);
+        }
+        pages
+    }
+}
+
+/// Pages of a run that are not in a hole.
+fn outside(from: PageRun, hole: PageRun) -> u64 {
+    let (low, high) = (from.first.max(hole.first), from.end().min(hole.end()));
+    from.count.0 - high.saturating_sub(low)
 }

@@ -42,6 +42,11 @@ impl Wish {
         }
     }
 
+    /// Alignment of contiguous content, in pages.
+    pub fn alignment(&self) -> u64 {
+        self.alignment
+    }
+
     /// One run: within a hinted bank; beginning in one, or ending there; anywhere.
     pub fn take_contiguous(&self, pool: &mut FramePool, pages: u64) -> Option<PageRun> {
         for &(bank, top_down) in &self.banks {

@@ -6,6 +6,7 @@ mod check;
 mod cpu;
 mod order;
 mod policy;
+mod relocation;
 mod soak;
 mod step;
 
@@ -60,6 +61,8 @@ struct Model {
     reach: SegmentFlags,
     /// How often page tables left their frames.
     tables_left: u64,
+    /// Bytes that moved within their segments.
+    relocated_bytes: u64,
 }
 
 impl Model {
@@ -83,7 +86,21 @@ impl Model {
         let [one, two, three] = spaces;
         let devices = [one, one, two, three].map(|space| mm.create_device(space));
         let (known, doomed, windows) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Model { mm, machine, spaces, devices, known, doomed, now_ns: 0, stamp: 0, windows, reach, tables_left: 0 }
+        let (tables_left, relocated_bytes) = (0, 0);
+        Model {
+            mm,
+            machine,
+            spaces,
+            devices,
+            known,
+            doomed,
+            now_ns: 0,
+            stamp: 0,
+            windows,
+            reach,
+            tables_left,
+            relocated_bytes,
+        }
     }
 
     fn pick(&self, which: usize) -> Option<usize> {
@@ -176,6 +193,9 @@ impl Model {
         let mut info = info(pages, segments);
         info.alignment_bytes = 65536;
         if kind == 2 || kind == 5 {
+            // Where the segment's pages allow it, anywhere: then many moves make a hole.
+            let small = !self.mm.segment(VRAM).descriptor.flags.contains(SegmentFlags::USE_64KB_PAGES);
+            info.alignment_bytes = if small && kind == 5 { 4096 } else { 65536 };
             info.size_bytes = pages.min(30) * PAGE_BYTES;
             info.flags = AllocationFlags::ACCESSED_PHYSICALLY;
         }

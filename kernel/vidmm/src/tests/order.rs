@@ -10,6 +10,7 @@ fn tag(operation: &Operation) -> &'static str {
     match operation {
         Operation::Transfer { direction: Direction::Out, .. } => "out",
         Operation::Transfer { direction: Direction::In, .. } => "in",
+        Operation::Relocate { .. } => "relocate",
         Operation::Discard { .. } => "discard",
         Operation::InitContext { .. } => "init",
         Operation::UpdateContext { .. } => "update",

@@ -220,6 +220,15 @@ impl Machine {
                         self.memory.insert(to, value);
                     }
                 }
+                Operation::Relocate { size_bytes, segment, from, to, .. } => {
+                    let pages = size_bytes / PAGE_BYTES;
+                    let (from, to) = (page_in(*segment, *from), page_in(*segment, *to));
+                    assert!(from + pages <= to || to + pages <= from, "the places do not overlap");
+                    for page in 0..pages {
+                        let value = self.read(*segment, from + page);
+                        self.memory.insert((*segment, to + page), value);
+                    }
+                }
                 Operation::Fill { size_bytes, segment, address, pattern, .. } => {
                     let first = page_in(*segment, *address);
                     for page in first..first + size_bytes / PAGE_BYTES {

@@ -121,8 +121,8 @@ impl Reader {
             Move::PageIn => (&mut sums.in_bytes, &mut sums.times_in),
             Move::PageOut => (&mut sums.out_bytes, &mut sums.times_out),
             Move::Discard => (&mut sums.discarded_bytes, &mut sums.times_out),
-            // The first commit copies nothing and is no second coming.
-            Move::Fill => return,
+            // The first commit copies nothing and is no second coming; what stays in its segment comes and goes nowhere.
+            Move::Fill | Move::Relocate => return,
         };
         (*sum, *times) = (sum.saturating_add(bytes), *times + 1);
     }

@@ -54,7 +54,9 @@ impl Displacements {
                     how: how.name(),
                     cause: why.name(),
                     for_allocation: match why {
-                        Cause::Pressure { for_allocation } => Some(*for_allocation),
+                        Cause::Pressure { for_allocation } | Cause::Compaction { for_allocation } => {
+                            Some(*for_allocation)
+                        }
                         _ => None,
                     },
                     requester: *process,

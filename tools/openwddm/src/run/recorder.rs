@@ -265,6 +265,7 @@ impl Numbers {
             paged_out_bytes: self.sums.bytes(Move::PageOut),
             discarded_bytes: self.sums.bytes(Move::Discard),
             filled_bytes: self.sums.bytes(Move::Fill),
+            relocated_bytes: self.sums.bytes(Move::Relocate),
             page_in_by_cause: self.sums.causes(Move::PageIn),
             page_out_by_cause: self.sums.causes(Move::PageOut),
             per_step: self.per_step,

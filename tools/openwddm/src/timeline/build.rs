@@ -69,7 +69,7 @@ struct Builder<'a> {
     waits: BTreeMap<u32, usize>,
     paging: BTreeMap<u64, VecDeque<Paging>>,
     cpu_waits: BTreeMap<u64, (u64, u64, usize)>,
-    moved: [u64; 4],
+    moved: [u64; 5],
     owners: Owners,
     places: Places,
     /// Bytes in memory segments, by whose they are.
@@ -97,7 +97,7 @@ impl<'a> Builder<'a> {
             waits: BTreeMap::new(),
             paging: BTreeMap::new(),
             cpu_waits: BTreeMap::new(),
-            moved: [0; 4],
+            moved: [0; 5],
             owners: Owners::default(),
             places: Places::default(),
             held: BTreeMap::new(),

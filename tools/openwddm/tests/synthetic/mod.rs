@@ -186,6 +186,7 @@ impl World {
             Move::PageOut => (&mut summary.paged_out_bytes, Some(&mut step.paged_out_bytes)),
             Move::Discard => (&mut summary.discarded_bytes, Some(&mut step.discarded_bytes)),
             Move::Fill => (&mut summary.filled_bytes, None),
+            Move::Relocate => unreachable!("this machine has scattered content only"),
         };
         *sum += bytes;
         if let Some(step_sum) = step_sum {
@@ -194,7 +195,7 @@ impl World {
         let causes = match how {
             Move::PageIn => &mut summary.page_in_by_cause,
             Move::PageOut => &mut summary.page_out_by_cause,
-            Move::Discard | Move::Fill => return,
+            Move::Discard | Move::Fill | Move::Relocate => return,
         };
         *causes.entry(why.name().to_string()).or_insert(0) += bytes;
     }

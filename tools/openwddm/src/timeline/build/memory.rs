@@ -16,9 +16,15 @@ impl Builder<'_> {
             Note::Number("work", *work),
             Note::Number("process", u64::from(*process)),
         ];
-        if let Cause::Pressure { for_allocation } = why {
-            notes.push(Note::Number("victim", *allocation));
-            notes.push(Note::Number("made room for", *for_allocation));
+        match why {
+            Cause::Pressure { for_allocation } => {
+                notes.push(Note::Number("victim", *allocation));
+                notes.push(Note::Number("made room for", *for_allocation));
+            }
+            Cause::Compaction { for_allocation } => {
+                notes.push(Note::Number("moved out of the way of", *for_allocation));
+            }
+            _ => {}
         }
         self.instant(track, how.name(), notes);
         let sum = &mut self.moved[*how as usize];
@@ -27,12 +33,20 @@ impl Builder<'_> {
         match how {
             Move::PageIn => self.count(CounterKind::Sum("paged in"), sum),
             Move::PageOut => self.count(CounterKind::Sum("paged out"), sum),
-            Move::Discard | Move::Fill => {}
+            Move::Discard | Move::Fill | Move::Relocate => {}
         }
         let owner = self.owners.of_allocation(*allocation).unwrap_or(0);
         let comes = matches!(how, Move::PageIn | Move::Fill);
         if *how == Move::PageOut && *why == Cause::Ahead {
             // Written back ahead: it stays where it is.
+            return;
+        }
+        if *how == Move::Relocate {
+            // Nobody goes to where another leaves in the same work.
+            for pair in runs.chunks_exact(2) {
+                self.places.left(self.now_ns, *segment, pair[0]);
+                self.places.came(self.now_ns, *segment, pair[1], *allocation, owner);
+            }
             return;
         }
         for run in runs {
@@ -62,11 +76,12 @@ impl Builder<'_> {
         }
         let process = self.owners.of_device(device).unwrap_or(0);
         let track = self.lanes.track(TrackKind::Suspended, device, || format!("process {process} suspended"));
-        let why: Vec<&str> = [(1, "residency"), (2, "page tables"), (4, "power")]
-            .iter()
-            .filter(|(bit, _)| reasons & bit != 0)
-            .map(|(_, name)| *name)
-            .collect();
+        let why: Vec<&str> =
+            [(1, "residency"), (2, "page tables"), (4, "power"), (8, "CPU access"), (16, "relocation")]
+                .iter()
+                .filter(|(bit, _)| reasons & bit != 0)
+                .map(|(_, name)| *name)
+                .collect();
         let notes = vec![Note::Number("device", device), Note::Text("reasons", why.join(", "))];
         let slice = self.open(track, SliceKind::Suspended, "suspended", notes);
         self.suspended.insert(device, slice);

@@ -1,0 +1,72 @@
+//! Works that move content within its segment (memory §8.1): whoever lists it stands still from the work's turn in the ring
+//! until the work is done, and buffers that name it by physical address learn the new one meanwhile.
+//!
+//! ```text
+//! turn of the work ──▶ devices stand still, their queued buffers re-bound ──▶ carried out ──▶ devices go on
+//! ```
+//! Buffers that were handed over before have run before the devices stand still, at the old place. Buffers that are bound
+//! after the decision know the new place already, and wait for this work.
+
+use gpu_fence::FenceId;
+use vidmm::{AllocationId, DeviceId, MoveKind};
+use wddm_types::FencePoint;
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::packet::Binding;
+use crate::suspension::SuspendReasons;
+
+/// What one work moves within segments.
+#[derive(Default)]
+pub(super) struct Relocation {
+    devices: Vec<u64>,
+    /// Where content is from this work on.
+    moved: Vec<(AllocationId, Binding)>,
+}
+
+impl Relocation {
+    /// Who stands still.
+    pub fn devices(&self) -> &[u64] {
+        &self.devices
+    }
+}
+
+impl Adapter {
+    /// Binds the moves of a work that is being queued: later ones may be decided before its turn comes.
+    pub(super) fn bind_relocation(&self, stands_still: &[DeviceId], moves: &[vidmm::Move]) -> Relocation {
+        let number =
+            |id: &DeviceId| self.devices.iter().find(|(_, device)| device.vidmm == *id).map(|(number, _)| number);
+        let devices: Vec<u64> = stands_still.iter().filter_map(number).collect();
+        if devices.is_empty() {
+            return Relocation::default();
+        }
+        let moved = moves.iter().filter(|step| step.kind == MoveKind::Relocate);
+        Relocation { devices, moved: moved.map(|step| (step.allocation, self.binding_of(step.allocation))).collect() }
+    }
+
+    /// The turn of a work that moves content within segments: its devices stop. Answers with what to wait for.
+    // spec: memory §8.2, memory §7.4
+    pub(super) fn stand_still(&mut self, cx: &mut Cx<'_>, number: u64) -> Vec<FencePoint<FenceId>> {
+        let work = self.ring.held.iter_mut().find(|work| work.number == number).expect("its work stands behind it");
+        let Relocation { devices, moved } = std::mem::take(&mut work.relocation);
+        let mut points = Vec::new();
+        for device in devices {
+            let Some(known) = self.devices.get_mut(device) else { continue };
+            known.relocations += 1;
+            points.extend(self.suspend_device(cx, device, SuspendReasons::RELOCATION));
+            self.packets_relocated(device, &moved);
+        }
+        points
+    }
+
+    /// The moves are over: the devices go on, unless another work needs them still.
+    pub(super) fn relocated(&mut self, cx: &mut Cx<'_>, devices: Vec<u64>) {
+        for number in devices {
+            let Some(device) = self.devices.get_mut(number) else { continue };
+            device.relocations -= 1;
+            if device.relocations == 0 {
+                self.resume_device(cx, number, SuspendReasons::RELOCATION);
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Content moves within its segment, as planned: for a contiguous request when pages enough are free and no hole is (memory
+//! §8.1). Called by `commit`; what moves where has been decided by `plan`.
+//!
+//! The order is that of an eviction and a commit: drivers told, entries invalid, TLB; then the copies, drivers told, entries
+//! valid. Nothing executes for whoever lists the content meanwhile, and last uses of what nobody lists are waited for.
+//! All of it is settled before anything comes into the places that became free.
+
+use ddi::GpuMmuFlags;
+use wddm_types::PAGE_BYTES;
+
+use crate::allocation::Placement;
+use crate::extent::Extent;
+use crate::operation::Operation;
+use crate::paging::{Batch, merge_points};
+use crate::plan::Relocated;
+use crate::slab::{AllocationId, DeviceId};
+use crate::vidmm::VidMm;
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Carries moves out, while these devices stand still.
+    // spec: memory §8.1, memory §1.14
+    pub(crate) fn relocate(&mut self, moves: &[Relocated], stands_still: Vec<DeviceId>, batch: &mut Batch<F>) {
+        if moves.is_empty() {
+            return;
+        }
+        for &device in &stands_still {
+            // As for a suspension: the ring must not wait for what stands still.
+            merge_points(&mut batch.after, &std::mem::take(&mut self.devices[device].last_uses));
+        }
+        batch.stands_still.extend(stands_still);
+        let mut notified: Vec<AllocationId> = Vec::new();
+        for step in moves {
+            if !notified.contains(&step.allocation) {
+                notified.push(step.allocation);
+                self.leave_window(step.allocation, batch);
+                let allocation = &mut self.allocations[step.allocation];
+                batch.leaving.extend(allocation.goes());
+                merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
+            }
+            // A place that another move leaves is nobody's target, so their order does not matter.
+            self.segment_mut(step.segment).pool.take_exact(step.to);
+        }
+        // All entries go before any comes: a large page may be taken apart by one move and put together by another.
+        let writer = self.writer();
+        for step in moves {
+            let (id, (page, count)) = (step.allocation, self.pages_at(step));
+            writer.hide(&mut self.spaces, &self.allocations[id], page, count, batch);
+        }
+        for step in moves {
+            self.relocate_one(step, batch);
+        }
+        for step in moves {
+            self.segment_mut(step.segment).pool.give(step.from);
+        }
+        for id in notified {
+            let allocation = &self.allocations[id];
+            if let Placement::Memory(segment, extents) = &allocation.placement {
+                let first = extents.iter().next().map(|extent| extent.frame);
+                batch.arrived.extend(first.and_then(|first| allocation.came(*segment, first)));
+            }
+        }
+        let flush_fresh = !self.mmu.flags.contains(GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED);
+        batch.settle(flush_fresh);
+    }
+
+    /// Which pages of its allocation a move is about, and how many.
+    fn pages_at(&self, step: &Relocated) -> (u64, u64) {
+        let Placement::Memory(_, extents) = &self.allocations[step.allocation].placement else {
+            unreachable!("what moves within a segment is in one")
+        };
+        let first = step.from.first;
+        let here = |extent: &Extent| extent.frame <= first && first < extent.frame + extent.count;
+        let extent = extents.iter().find(here).expect("it is where the plan saw it");
+        (extent.page + (first - extent.frame), step.from.count.0)
+    }
+
+    fn relocate_one(&mut self, step: &Relocated, batch: &mut Batch<F>) {
+        let &Relocated { allocation: id, segment, from, to, for_allocation } = step;
+        let base = self.segment(segment).descriptor.base_address;
+        let address = |frame: u64| base + frame * PAGE_BYTES;
+        let allocation = &mut self.allocations[id];
+        let Placement::Memory(present, extents) = &mut allocation.placement else {
+            unreachable!("what moves within a segment is in one")
+        };
+        assert_eq!(*present, segment, "it is where the plan saw it");
+        let moved = extents.relocate(from.first, from.count.0, to.first);
+        allocation.last_work = batch.serial;
+        let owner = allocation.info.allocation;
+        assert_eq!(moved.iter().map(|extent| extent.count).sum::<u64>(), from.count.0, "all of it lies there");
+        // One copy of the whole run, whatever of it is dirty.
+        let (page, count) = (moved[0].page, from.count.0);
+        batch.content.push(Operation::Relocate {
+            allocation: owner,
+            allocation_offset: page * PAGE_BYTES,
+            size_bytes: from.count.bytes(),
+            segment,
+            from: address(from.first),
+            to: address(to.first),
+        });
+        batch.relocated(id, owner, segment, for_allocation, [from, to]);
+        let writer = self.writer();
+        let taken = Extent { page, frame: to.first, count, dirty: false };
+        self.segment_mut(segment).note_taken(&taken);
+        writer.show(&mut self.spaces, &self.allocations[id], id, None, page, count, batch);
+    }
+}

@@ -1,0 +1,45 @@
+//! What moves within its segment, looked at when the work is queued: nothing that has to stay, nobody who runs, exact bytes.
+
+use std::collections::BTreeMap;
+
+use wddm_types::PAGE_BYTES;
+
+use super::{DEVICES, Model};
+use crate::{AllocationId, Cause, MoveKind, Operation, Work};
+
+impl Model {
+    // spec: memory §8.1, memory §8.2
+    pub fn check_relocations(&mut self, work: &Work<u8>) {
+        let mut told: BTreeMap<AllocationId, u64> = BTreeMap::new();
+        for step in work.moves.iter().filter(|step| step.kind == MoveKind::Relocate) {
+            let Cause::Compaction { for_allocation } = step.cause else { panic!("{:?} moves nothing", step.cause) };
+            assert!(self.mm.allocations[for_allocation].contiguous(), "only a contiguous request needs a hole");
+            let known = &self.mm.allocations[step.allocation];
+            assert!(known.pins == 0 && known.locks.count == 0 && known.doomed.is_none(), "it has to stay");
+            // Who lists it with this very call waits for this work before it uses anything.
+            let counts = self.known.iter().find(|of| of.id == step.allocation).map_or([0; DEVICES], |of| of.counts);
+            let held = self.devices.iter().zip(counts).filter(|(_, count)| *count > 0).map(|(device, _)| device);
+            for holder in held {
+                let stands = work.stands_still.contains(holder)
+                    || work.suspends.contains(holder)
+                    || self.mm.is_suspended(*holder)
+                    // It comes back by this work.
+                    || work.moves.iter().any(|step| step.cause == Cause::Resume);
+                assert!(stands, "{holder:?} runs while its content moves");
+            }
+            *told.entry(step.allocation).or_default() += step.bytes;
+        }
+        let copied = work.operations.iter().map(|operation| match operation {
+            Operation::Relocate { size_bytes, .. } => *size_bytes,
+            _ => 0,
+        });
+        let copied: u64 = copied.sum();
+        assert_eq!(copied, told.values().sum::<u64>(), "every byte is told of");
+        assert!(told.is_empty() == work.stands_still.is_empty() || copied > 0, "nobody stands still for nothing");
+        for (id, bytes) in told {
+            let pages = self.mm.allocations[id].pages;
+            assert!(bytes.is_multiple_of(PAGE_BYTES) && bytes <= pages * PAGE_BYTES, "nothing moves twice");
+        }
+        self.relocated_bytes += copied;
+    }
+}
