@@ -2,9 +2,10 @@
 //! does is decided in `vidmm`; here handles become allocations, devices stand still, copies are queued, the process gets
 //! its mapping.
 
+use gpu_fence::FenceId;
 use kmt_calls::{LockFlags, Mapped, Refusal, Reply};
 use vidmm::{AllocationId, LockError, LockPlan};
-use wddm_types::{Blame, NtStatus};
+use wddm_types::{Blame, FencePoint, NtStatus};
 
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Token};
@@ -75,13 +76,10 @@ impl Adapter {
         self.may_lock(number)?;
         let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
         let process = self.devices[device].process;
-        let disturbed = self.stand_still_for(cx, vidmm).map_err(from_lock)?;
-        let points: Vec<_> = disturbed
-            .iter()
-            .filter_map(|&device| self.suspend_device(cx, device, SuspendReasons::CPU_ACCESS))
-            .collect();
+        let disturbs = self.vidmm.lock_disturbs(vidmm).map_err(from_lock)?;
+        let (mut disturbed, points) = self.stand_still(cx, &disturbs);
         let planned = self.vidmm.lock(vidmm, &points);
-        let planned = planned.and_then(|plan| self.window_of(vidmm, plan, &points));
+        let planned = planned.and_then(|plan| self.window_of(cx, vidmm, plan, &mut disturbed));
         let plan = match planned {
             Ok(plan) => plan,
             Err(error) => {
@@ -107,27 +105,32 @@ impl Adapter {
     /// Has the window of a plan mapped; if that fails, what the plan is without one.
     fn window_of(
         &mut self,
+        cx: &mut Cx<'_>,
         allocation: AllocationId,
-        plan: LockPlan<gpu_fence::FenceId>,
-        points: &[wddm_types::FencePoint<gpu_fence::FenceId>],
-    ) -> Result<LockPlan<gpu_fence::FenceId>, LockError> {
+        plan: LockPlan<FenceId>,
+        disturbed: &mut Vec<u64>,
+    ) -> Result<LockPlan<FenceId>, LockError> {
         let Some(map) = &plan.window else { return Ok(plan) };
         self.clear_pages(&plan.clear);
         if self.map_window(allocation, map) {
             return Ok(plan);
         }
-        self.vidmm.window_failed(allocation, map, points)
+        // Nobody stands still for a window; for the move that comes instead they do.
+        let (devices, points) = self.stand_still(cx, &self.vidmm.holders(allocation));
+        disturbed.extend(devices);
+        self.vidmm.window_failed(allocation, map, &points)
     }
 
-    /// The devices that are to stand still while a lock moves what their lists hold.
-    fn stand_still_for(&mut self, _cx: &mut Cx<'_>, allocation: AllocationId) -> Result<Vec<u64>, LockError> {
-        let disturbed = self.vidmm.lock_disturbs(allocation)?;
-        let number = |id| self.devices.iter().find(|(_, device)| device.vidmm == id).map(|(number, _)| number);
-        let numbers: Vec<u64> = disturbed.into_iter().filter_map(number).collect();
+    /// Has devices stand still while a lock moves what their lists hold: their numbers, and the points from which on they do.
+    fn stand_still(&mut self, cx: &mut Cx<'_>, devices: &[vidmm::DeviceId]) -> (Vec<u64>, Vec<FencePoint<FenceId>>) {
+        let of = |(number, device): (u64, &crate::object::Device)| devices.contains(&device.vidmm).then_some(number);
+        let numbers: Vec<u64> = self.devices.iter().filter_map(of).collect();
+        let mut points = Vec::new();
         for &number in &numbers {
             self.devices[number].lock_moves += 1;
+            points.extend(self.suspend_device(cx, number, SuspendReasons::CPU_ACCESS));
         }
-        Ok(numbers)
+        (numbers, points)
     }
 
     /// The move that a lock needed is over: its devices go on, unless another lock needs them still.

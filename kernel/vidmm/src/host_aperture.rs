@@ -106,13 +106,8 @@ impl HostAperture {
             }
             return Some(None);
         }
-        let mut wanted = BTreeSet::new();
-        for extent in extents {
-            // spec: memory §6.6, a segment page holds more than a 4-KB range: round down and up
-            wanted.extend(extent.frame / self.unit..=(extent.frame + extent.count - 1) / self.unit);
-        }
-        let kept: usize = self.kept.values().map(|other| self.windows[other].pages.len()).sum();
-        if self.free.len() + kept < wanted.len() {
+        let wanted = self.wanted(extents);
+        if self.available() < wanted.len() {
             return None;
         }
         let mut unmap = Vec::new();
@@ -128,6 +123,22 @@ impl HostAperture {
         let pages = memory_pages.iter().copied().zip(window_pages.iter().copied()).collect();
         self.windows.insert(id, Window { pages, kept_since: None });
         Some(Some(WindowMap { segment: self.segment, unmap, window_pages, memory_pages }))
+    }
+
+    /// Whether [`HostAperture::take`] would succeed.
+    pub fn has_room(&self, id: AllocationId, extents: impl Iterator<Item = Extent>) -> bool {
+        self.has(id) || self.wanted(extents).len() <= self.available()
+    }
+
+    /// The segment's pages that show these extents.
+    fn wanted(&self, extents: impl Iterator<Item = Extent>) -> BTreeSet<u64> {
+        // spec: memory §6.6, a segment page holds more than a 4-KB range: round down and up
+        extents.flat_map(|run| run.frame / self.unit..=(run.frame + run.count - 1) / self.unit).collect()
+    }
+
+    /// Window pages that are free, or would be if every kept window went.
+    fn available(&self) -> usize {
+        self.free.len() + self.kept.values().map(|other| self.windows[other].pages.len()).sum::<usize>()
     }
 
     /// The last lock is gone: the window is kept until somebody needs its pages.

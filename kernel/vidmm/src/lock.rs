@@ -81,7 +81,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// As [`VidMm::lock`].
     pub fn lock_disturbs(&self, id: AllocationId) -> Result<Vec<DeviceId>, LockError> {
         let moves = self.lock_moves(id)?;
-        Ok(if moves { self.allocations[id].holders.iter().copied().collect() } else { Vec::new() })
+        Ok(if moves { self.holders(id) } else { Vec::new() })
     }
 
     /// Whether a lock would take content out of its memory segment.
@@ -89,8 +89,23 @@ impl<F: Copy + Eq> VidMm<F> {
     /// # Errors
     /// As [`VidMm::lock`].
     pub fn lock_moves(&self, id: AllocationId) -> Result<bool, LockError> {
-        let ruling = self.rule_for(id, true)?;
-        Ok(self.allocations[id].locks.count == 0 && ruling == Ruling::MoveOut)
+        let mut ruling = self.rule_for(id, true)?;
+        if self.allocations[id].locks.count > 0 {
+            return Ok(false);
+        }
+        if ruling == Ruling::Window && !self.has_window_room(id) {
+            ruling = self.rule_for(id, false)?;
+        }
+        if ruling != Ruling::MoveOut {
+            return Ok(false);
+        }
+        // Nobody stands still for a move that cannot be.
+        self.way_out(id).map(|_| true)
+    }
+
+    /// The devices whose lists hold an allocation.
+    pub fn holders(&self, id: AllocationId) -> Vec<DeviceId> {
+        self.allocations[id].holders.iter().copied().collect()
     }
 
     /// Locks an allocation. Locks nest; the first decides, the others see the same. `standstill`: points after which
@@ -266,26 +281,36 @@ impl<F: Copy + Eq> VidMm<F> {
         standstill: &[FencePoint<F>],
         batch: &mut Batch<F>,
     ) -> Result<(), LockError> {
-        let allocation = &self.allocations[id];
-        let listed = allocation.count > 0;
-        let mut aperture = None;
-        if listed && allocation.contiguous() {
-            let alignment = (allocation.info.alignment_bytes / PAGE_BYTES).max(1);
-            let left = self.commit_left_pages();
-            let mut apertures = allocation.candidates().map(|id| self.segment(id)).filter(|s| s.is_aperture());
-            let found = apertures.find_map(|place| {
-                let pages = allocation.pages_in(place);
-                let run = (pages <= left).then(|| place.pool.clone().take_contiguous(pages, alignment, false))??;
-                Some((place.id, run))
-            });
-            aperture = Some(found.ok_or(LockError::CantLock)?);
-        }
+        let listed = self.allocations[id].count > 0;
+        let aperture = self.way_out(id)?;
         merge_points(&mut self.allocations[id].last_use, standstill);
         self.withdraw(id, Cause::Lock, batch);
         if listed {
             self.enter_system(id, aperture, batch);
         }
         Ok(())
+    }
+
+    /// The aperture pages that content has to have when it moves out, if it has to have any.
+    fn way_out(&self, id: AllocationId) -> Result<Option<(SegmentId, PageRun)>, LockError> {
+        let allocation = &self.allocations[id];
+        if allocation.count == 0 || !allocation.contiguous() {
+            return Ok(None);
+        }
+        let alignment = (allocation.info.alignment_bytes / PAGE_BYTES).max(1);
+        let left = self.commit_left_pages();
+        let mut apertures = allocation.candidates().map(|id| self.segment(id)).filter(|s| s.is_aperture());
+        let found = apertures.find_map(|place| {
+            let pages = allocation.pages_in(place);
+            let run = (pages <= left).then(|| place.pool.clone().take_contiguous(pages, alignment, false))??;
+            Some((place.id, run))
+        });
+        found.map(Some).ok_or(LockError::CantLock)
+    }
+
+    fn has_window_room(&self, id: AllocationId) -> bool {
+        let Placement::Memory(segment, extents) = &self.allocations[id].placement else { return false };
+        self.host_apertures.get(segment).is_some_and(|window| window.has_room(id, extents.iter()))
     }
 
     fn take_window(&mut self, id: AllocationId) -> Option<Option<WindowMap>> {

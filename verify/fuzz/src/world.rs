@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use dxgk_host::{Host, HostConfig, Mode, Pending, Profile};
+use dxgk_host::{Host, HostConfig, Mode, Pending, Profile, StateDigest};
 use kmt_calls::{Call, MakeResidentFlags, Refusal, Reply};
 use sim::Random;
 use wddm_types::{NtStatus, ProcessId};
@@ -94,7 +94,7 @@ impl World {
         match random.below(100) {
             0..82 => self.call(&mut random)?,
             82..90 => self.run_hardware(random.below(12)),
-            90..92 => self.drain().map(drop)?,
+            90..92 => self.drain()?,
             92 => self.death(&mut random),
             93 => self.notifications(),
             _ => self.testify(&mut random)?,
@@ -132,7 +132,7 @@ impl World {
     }
 
     fn call(&mut self, random: &mut Random) -> Result<(), Broken> {
-        let quiet = random.chance(50) && self.come_to_rest()?;
+        let before = if random.chance(50) { self.at_rest()? } else { None };
         let who = random.index(self.hostile.len());
         let (luid, endless) = (self.host.luid(), self.endless);
         let hostile = &mut self.hostile[who];
@@ -144,7 +144,6 @@ impl World {
         hostile.known.choose_device(&mut dice);
         let mut generator = Generator { dice: &mut dice, known: &hostile.known, luid, endless };
         let call = generator.call();
-        let before = quiet.then(|| self.host.state_digest());
         self.diary.write(format!("process {}: {call:?}", hostile.id.0));
         let answer = self.host.begin_call(hostile.id, call.clone());
         self.report.calls += 1;
@@ -190,21 +189,31 @@ impl World {
         }
     }
 
-    /// Nothing is under way, and nothing is left that the kernel would do in passing. Always true.
-    fn come_to_rest(&self) -> Result<bool, Broken> {
+    /// The state when nothing is under way and nothing is left that the kernel would do in passing; `None`: it goes on
+    /// doing things, such as taking turns.
+    fn at_rest(&self) -> Result<Option<StateDigest>, Broken> {
         self.drain()?;
-        // A turn that says nothing new: whatever has become due is carried out with it.
-        if let Some(witness) = &self.witness {
-            self.host.set_process_priority(witness.process(), crate::witness::CLASS);
+        let mut before = self.host.state_digest();
+        for _ in 0..6 {
+            // A turn that says nothing new: whatever has become due is carried out with it.
+            if let Some(witness) = &self.witness {
+                self.host.set_process_priority(witness.process(), crate::witness::CLASS);
+            }
+            self.drain()?;
+            let after = self.host.state_digest();
+            if before == after {
+                return Ok(Some(after));
+            }
+            before = after;
         }
-        self.drain()
+        Ok(None)
     }
 
-    /// Lets everything happen that will happen by itself. Always true.
-    fn drain(&self) -> Result<bool, Broken> {
+    /// Lets everything happen that will happen by itself.
+    fn drain(&self) -> Result<(), Broken> {
         for _ in 0..STEPS_MAX {
             if !self.host.step() {
-                return Ok(true);
+                return Ok(());
             }
         }
         Err(("rest", format!("no rest after {STEPS_MAX} steps of the hardware")))

@@ -217,3 +217,24 @@ fn locks_are_counted_up_to_a_limit() {
     assert_eq!(mm.lock(a, &[]), Err(LockError::TooManyReferences));
     assert_eq!((mm.unlock(a), mm.unlock(a)), (Ok(false), Ok(true)));
 }
+
+#[test]
+fn whoever_is_to_stand_still_is_known_before_anybody_does() {
+    // spec: memory §6.3 rows 5 and 6, §6.6
+    let (mut mm, device) = device_over(WINDOW);
+    let [a, b] = [visible(&mut mm, device, 20, false), visible(&mut mm, device, 20, false)];
+    mm.make_resident(device, &[a, b]).expect("they fit");
+    assert_eq!(mm.lock_disturbs(a), Ok(Vec::new()), "the window has 24 pages");
+    mm.lock(a, &[]).expect("a window");
+    assert_eq!(mm.lock_disturbs(b), Ok(vec![device]), "the window is full: it moves, and its device must not run");
+    assert!(mm.lock(b, &[point(1, 1)]).expect("it moves").work.is_some());
+    // Nobody is stopped for a lock that will be refused.
+    let (mut mm, _, device) = with_device(64);
+    let mut physical = info(40, &[VRAM, APERTURE]);
+    physical.flags = AllocationFlags::ACCESSED_PHYSICALLY;
+    let c = mm.create_allocation(device, physical).expect("it fits");
+    mm.make_resident(device, &[c]).expect("it fits");
+    assert_eq!(mm.lock_disturbs(c), Ok(vec![device]));
+    mm.aperture_map_system(APERTURE, PageRun { first: 5, count: Pages(30) }).expect("room");
+    assert_eq!(mm.lock_disturbs(c), Err(LockError::CantLock), "the aperture has no room for it");
+}
