@@ -206,14 +206,20 @@ impl Adapter {
         existing: Vec<Existing>,
     ) -> Result<Vec<(AllocationId, Option<u64>)>, Refusal> {
         let owner = self.devices[device].vidmm;
-        let mut placed: Vec<(AllocationId, Option<u64>)> = Vec::with_capacity(infos.len());
+        let mut wanted = Vec::with_capacity(infos.len());
+        let mut sections = Vec::with_capacity(infos.len());
         for ((info, request), existing) in infos.iter().zip(requests).zip(existing) {
-            self.check_capabilities(info).map_err(|refusal| self.unplace(&mut placed, refusal))?;
-            let (info, section) = (completed(*info, request, call), existing.as_ref().map(|(_, section)| *section));
+            self.check_capabilities(info)?;
+            sections.push(existing.as_ref().map(|(_, section)| *section));
             let origin = Origin {
                 primary: request.flags.contains(AllocationInfoFlags::PRIMARY),
                 existing: existing.map(|(pages, _)| pages),
             };
+            wanted.push((completed(*info, request, call), origin));
+        }
+        self.vidmm.check_allocations(&wanted).map_err(|error| from_allocation(&error))?;
+        let mut placed: Vec<(AllocationId, Option<u64>)> = Vec::with_capacity(infos.len());
+        for ((info, origin), section) in wanted.into_iter().zip(sections) {
             match self.vidmm.create_allocation_from(owner, info, origin) {
                 Ok(id) => {
                     self.enter_section(section);

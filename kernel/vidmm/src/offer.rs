@@ -244,10 +244,24 @@ impl<F: Copy + Eq> VidMm<F> {
         if offer.discarded { ReclaimResult::Discarded } else { ReclaimResult::Ok }
     }
 
-    /// Gives up backing stores of offered content, LOW first, until this many system pages are free. Only such as no
-    /// queued work touches: others would not come free in time.
+    /// Whether so many pages of backing store can be had, with what is offered given up.
+    pub(crate) fn can_back(&self, pages: u64) -> bool {
+        let offered = self.decommittable.iter().filter(|(_, _, id)| self.may_decommit(*id));
+        let given_up: u64 = offered.map(|(_, _, id)| self.allocations[*id].pages).sum();
+        self.system.free_pages() + given_up >= pages
+    }
+
+    /// Only what no queued work touches: the rest would not come free in time.
+    fn may_decommit(&self, id: AllocationId) -> bool {
+        let allocation = &self.allocations[id];
+        let nowhere = matches!(allocation.placement, crate::allocation::Placement::None);
+        nowhere && allocation.last_work <= self.completed && !allocation.backing.is_empty() && !allocation.foreign
+    }
+
+    /// Gives up backing stores of offered content, LOW first, until this many system pages are free. When that cannot be,
+    /// nobody loses anything.
     pub(crate) fn decommit_for(&mut self, pages: u64) {
-        if self.system.free_pages() >= pages {
+        if self.system.free_pages() >= pages || !self.can_back(pages) {
             return;
         }
         let offered: Vec<AllocationId> = self.decommittable.iter().map(|&(_, _, id)| id).collect();
@@ -255,11 +269,10 @@ impl<F: Copy + Eq> VidMm<F> {
             if self.system.free_pages() >= pages {
                 return;
             }
-            let allocation = &mut self.allocations[id];
-            let still = matches!(allocation.placement, crate::allocation::Placement::None);
-            if !still || allocation.last_work > self.completed || allocation.backing.is_empty() || allocation.foreign {
+            if !self.may_decommit(id) {
                 continue;
             }
+            let allocation = &mut self.allocations[id];
             allocation.valid = PageSet::default();
             let runs = std::mem::take(&mut allocation.backing);
             allocation.offer.as_mut().expect("only what is offered is in the list").discarded = true;

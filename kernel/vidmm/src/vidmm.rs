@@ -311,6 +311,20 @@ impl<F: Copy + Eq> VidMm<F> {
         self.create_allocation_from(owner, info, Origin::default())
     }
 
+    /// Whether these can be made together, before any of them is: a creation that fails has cost nobody his offered content.
+    ///
+    /// # Errors
+    /// See [`AllocationError`].
+    // spec: memory §2.7, memory §5.9
+    pub fn check_allocations(&self, wanted: &[(AllocationInfo, Origin)]) -> Result<(), AllocationError> {
+        let mut needed = 0u64;
+        for (info, origin) in wanted {
+            let (_, pages) = allocation::check(self.with_system_alias(*info), origin, self.model, &self.segments)?;
+            needed = needed.saturating_add(if origin.existing.is_some() { 0 } else { pages });
+        }
+        if self.can_back(needed) { Ok(()) } else { Err(AllocationError::NoBackingStore) }
+    }
+
     /// The same for a primary, or over memory that exists already.
     ///
     /// # Errors

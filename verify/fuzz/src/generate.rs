@@ -4,8 +4,8 @@
 mod memory;
 mod work;
 
-use kmt_calls::{AllocationTarget, Call};
-use wddm_types::{Luid, RawHandle};
+use kmt_calls::{AllocationTarget, Call, QueueFlags};
+use wddm_types::{Luid, NodeId, RawHandle};
 
 use crate::dice::Dice;
 use crate::known::{Kind, Known};
@@ -31,11 +31,20 @@ impl Generator<'_> {
         if self.known.count(Kind::Device) == 0 || self.known.count(Kind::Device) == 1 && self.dice.chance(3) {
             return Call::CreateDevice { adapter: self.handle(Kind::Adapter) };
         }
-        if self.known.count(Kind::PagingQueue) == 0 {
-            return Call::CreatePagingQueue { device: self.known.device };
+        let device = self.known.device;
+        if self.known.here(Kind::PagingQueue) == 0 {
+            return Call::CreatePagingQueue { device };
         }
-        if self.known.count(Kind::Allocation) < 3 {
+        if self.known.here(Kind::Allocation) < 3 {
             return self.create_allocation();
+        }
+        if self.known.here(Kind::HwContext) == 0 && self.dice.chance(20) {
+            return Call::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() };
+        }
+        if self.known.here(Kind::HwContext) > 0 && self.known.here(Kind::Queue) < 2 && self.dice.chance(15) {
+            let user = self.known.here(Kind::Queue) == 1;
+            let flags = if user { QueueFlags::USER_MODE_SUBMISSION } else { QueueFlags::empty() };
+            return Call::CreateHwQueue { context: self.handle(Kind::HwContext), flags };
         }
         match self.dice.below(100) {
             0..4 => self.adapter_call(),

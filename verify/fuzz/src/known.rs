@@ -74,6 +74,11 @@ impl Known {
         self.handles.get(&kind).map_or(0, Vec::len)
     }
 
+    /// How many of a kind there are on the device that the next call is about.
+    pub fn here(&self, kind: Kind) -> usize {
+        self.handles.get(&kind).map_or(0, |list| list.iter().filter(|(_, on)| *on == self.device).count())
+    }
+
     /// A handle of this kind; when hostile, something else.
     pub fn handle(&self, dice: &mut Dice, kind: Kind) -> RawHandle {
         if dice.odd() {

@@ -1,4 +1,4 @@
-//! `openwddm-fuzz [--seed N] [--calls N]`: hostile calls and a lying driver, from a seed; says what was tried, and fails
+//! `openwddm-fuzz [--seed N] [--calls N] [--reasons]`: hostile calls and a lying driver, from a seed; says what was tried, and fails
 //! with the first rule that was broken.
 
 use std::process::ExitCode;
@@ -6,13 +6,18 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let (mut seed, mut calls) = (1u64, 100_000u64);
     let mut words = std::env::args().skip(1);
+    let mut reasons = false;
     while let Some(word) = words.next() {
+        if word == "--reasons" {
+            reasons = true;
+            continue;
+        }
         let number = words.next().and_then(|number| number.parse().ok());
         match (word.as_str(), number) {
             ("--seed", Some(number)) => seed = number,
             ("--calls", Some(number)) => calls = number,
             _ => {
-                eprintln!("usage: openwddm-fuzz [--seed N] [--calls N]");
+                eprintln!("usage: openwddm-fuzz [--seed N] [--calls N] [--reasons]");
                 return ExitCode::from(2);
             }
         }
@@ -21,6 +26,9 @@ fn main() -> ExitCode {
         Ok(report) => {
             for (call, [answered, refused]) in &report.by_call {
                 println!("{answered:>8} answered {refused:>8} refused  {call}");
+            }
+            for (reason, count) in report.reasons.iter().filter(|_| reasons) {
+                println!("{count:>8} {reason}");
             }
             println!("seed {seed}: {report}");
             ExitCode::SUCCESS

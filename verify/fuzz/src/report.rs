@@ -20,6 +20,8 @@ pub struct Report {
     pub rounds: u64,
     /// How often each kind of call was answered, and refused.
     pub by_call: BTreeMap<String, [u64; 2]>,
+    /// How often each reason was given, by call, numbers left out.
+    pub reasons: BTreeMap<String, u64>,
     /// Lies that were told, by kind.
     pub lies: BTreeMap<&'static str, u64>,
     /// Adapters that were stopped or did not start.
@@ -37,6 +39,9 @@ impl Report {
         for (call, [answered, refused]) in other.by_call {
             let sum = self.by_call.entry(call).or_default();
             *sum = [sum[0] + answered, sum[1] + refused];
+        }
+        for (reason, count) in other.reasons {
+            *self.reasons.entry(reason).or_default() += count;
         }
         for (lie, count) in other.lies {
             *self.lies.entry(lie).or_default() += count;

@@ -156,7 +156,8 @@ impl World {
                     return Ok(());
                 }
                 self.report.compared += 1;
-                let changed = before.differences(&self.host.state_digest());
+                let mut changed = before.differences(&self.host.state_digest());
+                changed.retain(|part| !is_pool_of(&call, part));
                 if changed.is_empty() {
                     return Ok(());
                 }
@@ -267,6 +268,8 @@ fn note(
         Err(refusal) => {
             count[1] += 1;
             report.refused += 1;
+            let reason: String = refusal.reason.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+            *report.reasons.entry(format!("{}: {reason}", call.name())).or_default() += 1;
             diary.write(format!("    -> {refusal}"));
             // A device was lost: most of what is known is of no use any more.
             if refusal.status == NtStatus::DEVICE_REMOVED && hostile.dice.chance(30) {
@@ -275,6 +278,13 @@ fn note(
             Some(refusal)
         }
     }
+}
+
+/// A refused buffer leaves the DMA buffer that it was translated into in the context's pool, shown by the aperture.
+// spec: memory §7.1
+fn is_pool_of(call: &Call, part: &str) -> bool {
+    let buffers = matches!(call, Call::Render { .. } | Call::Present { .. });
+    buffers && (part.starts_with("adapter") || part.starts_with("segment"))
 }
 
 /// Refusals that change something by the rules: a device is put into error, or named by what was refused.

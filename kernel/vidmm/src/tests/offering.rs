@@ -114,3 +114,30 @@ fn a_backing_store_may_go_if_its_owner_allows_it() {
     assert_eq!(mm.reclaim(device, &[a]).expect("offered").results, [ReclaimResult::Discarded]);
     assert_eq!(mm.backing(a).iter().map(|run| run.count.0).sum::<u64>(), 40);
 }
+
+#[test]
+fn a_creation_that_fails_costs_nobody_what_is_offered() {
+    // spec: memory §2.7, §5.9
+    let (mut mm, _, device) = with_device(64);
+    let a = create(&mut mm, device, 60, &[VRAM]);
+    mm.offer(device, &[a], OfferPriority::Low, OfferFlags { allow_decommit: true }, &[]).expect("not offered");
+    let left = mm.free_system_pages().0;
+    let taken = mm.allocate_scattered(left - 10).expect("free pages");
+    let wanted = |pages: u64| (info(pages, &[VRAM]), crate::Origin::default());
+    let before = mm.state_digest();
+    let both = [wanted(50), wanted(50)];
+    assert_eq!(mm.check_allocations(&both), Err(crate::AllocationError::NoBackingStore), "70 pages can be had");
+    assert_eq!(mm.check_allocations(&both[..1]), Ok(()));
+    // Nor when one of them alone asks for more than there can ever be.
+    let huge = mm.create_allocation(device, info(64, &[VRAM])).expect("60 offered and 10 free pages are enough");
+    assert_eq!(mm.offered(a), Some(true), "given up for it");
+    assert_ne!(mm.state_digest(), before);
+    let _ = mm.destroy_allocation(huge, &[]);
+    let b = create(&mut mm, device, 40, &[VRAM]);
+    mm.offer(device, &[b], OfferPriority::Low, OfferFlags { allow_decommit: true }, &[]).expect("not offered");
+    let free = mm.free_system_pages().0;
+    let rest = mm.allocate_scattered(free).expect("free pages");
+    assert!(mm.create_allocation(device, info(50, &[VRAM])).is_err(), "40 pages are not enough");
+    assert_eq!(mm.offered(b), Some(false), "and nothing is lost");
+    assert_eq!(mm.check_invariants(&[taken, rest].concat()), Ok(()));
+}

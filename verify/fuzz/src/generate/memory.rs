@@ -72,7 +72,7 @@ impl Generator<'_> {
             flags: AllocationInfoFlags::from_bits_retain(flags),
             video_source: self.dice.number32(0),
             priority: self.dice.number32(0),
-            existing: self.dice.odd().then(|| self.section_range()),
+            existing: (self.dice.odd() && self.dice.chance(15)).then(|| self.section_range()),
         }
     }
 
@@ -142,7 +142,8 @@ impl Generator<'_> {
         let allocations = self.known.list(self.dice, kind, 4);
         match what {
             0..9 => {
-                let flags = MakeResidentFlags::from_bits_retain(self.dice.flags32(3));
+                let known = if self.dice.chance(50) { 1 } else { 3 };
+                let flags = MakeResidentFlags::from_bits_retain(self.dice.flags32(known));
                 Call::MakeResident { paging_queue, allocations, flags }
             }
             9..15 => {
@@ -210,8 +211,11 @@ impl Generator<'_> {
     }
 
     fn update(&mut self) -> Call {
-        let contexts = [Kind::HwContext, Kind::VirtualContext, Kind::ListContext];
-        let kind = self.dice.pick(&contexts).unwrap_or(Kind::HwContext);
+        let kind = match self.dice.below(8) {
+            0 => Kind::ListContext,
+            1 => Kind::VirtualContext,
+            _ => Kind::HwContext,
+        };
         let count = if self.dice.odd() { self.dice.below(2) * 40 } else { 1 + self.dice.below(3) };
         let operations = (0..count).map(|_| self.update_operation()).collect();
         // A value that is never reached holds the update, and what it pins, for ever.
