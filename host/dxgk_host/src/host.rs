@@ -185,6 +185,9 @@ impl Host {
 
     /// A process went.
     pub fn process_died(&self, process: ProcessId) {
+        if self.has_failed() {
+            return;
+        }
         let mut state = lock(&self.state);
         state.turn(|machine, cx| machine.process_died(cx, process));
         state.notifications.remove(&process);
@@ -219,6 +222,9 @@ impl Host {
     /// # Errors
     /// The pending call: it is not a failure.
     pub fn begin_call(&self, process: ProcessId, call: Call) -> Result<Result<Reply, Refusal>, Pending> {
+        if self.has_failed() {
+            return Ok(Err(inspect::kernel_failed()));
+        }
         let mut state = lock(&self.state);
         let answer = state.turn(|machine, cx| machine.call(cx, process, call));
         if matches!(self.mode, Mode::Virtual { .. }) {

@@ -77,7 +77,7 @@ impl Adapter {
         let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
         let process = self.devices[device].process;
         let disturbs = self.vidmm.lock_disturbs(vidmm).map_err(from_lock)?;
-        let (mut disturbed, points) = self.stand_still(cx, &disturbs);
+        let (mut disturbed, points) = self.hold_still(cx, &disturbs);
         let planned = self.vidmm.lock(vidmm, &points);
         let planned = planned.and_then(|plan| self.window_of(cx, vidmm, plan, &mut disturbed));
         let plan = match planned {
@@ -116,13 +116,13 @@ impl Adapter {
             return Ok(plan);
         }
         // Nobody stands still for a window; for the move that comes instead they do.
-        let (devices, points) = self.stand_still(cx, &self.vidmm.holders(allocation));
+        let (devices, points) = self.hold_still(cx, &self.vidmm.holders(allocation));
         disturbed.extend(devices);
         self.vidmm.window_failed(allocation, map, &points)
     }
 
     /// Has devices stand still while a lock moves what their lists hold: their numbers, and the points from which on they do.
-    fn stand_still(&mut self, cx: &mut Cx<'_>, devices: &[vidmm::DeviceId]) -> (Vec<u64>, Vec<FencePoint<FenceId>>) {
+    fn hold_still(&mut self, cx: &mut Cx<'_>, devices: &[vidmm::DeviceId]) -> (Vec<u64>, Vec<FencePoint<FenceId>>) {
         let of = |(number, device): (u64, &crate::object::Device)| devices.contains(&device.vidmm).then_some(number);
         let numbers: Vec<u64> = self.devices.iter().filter_map(of).collect();
         let mut points = Vec::new();

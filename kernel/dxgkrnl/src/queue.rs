@@ -70,10 +70,8 @@ impl Adapter {
         };
         let root = self.vidmm.root(self.processes[&process].space);
         let addressing = self.miniport.gpu_va().expect("checked at adapter start");
-        let levels = addressing.gpu_mmu_caps().page_table_levels;
-        let entries = 1 << addressing.page_table_level(levels - 1).index_bits;
         // spec: memory §4.6
-        addressing.set_root_page_table(kmd, root, entries);
+        addressing.set_root_page_table(kmd, root, self.vidmm.root_entries());
         let shared = |allocation: &ContextAllocation| {
             allocation.flags.contains(ddi::ContextAllocationFlags::SHARED_ACROSS_CONTEXTS)
         };

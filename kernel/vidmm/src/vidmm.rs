@@ -232,6 +232,12 @@ impl<F: Copy + Eq> VidMm<F> {
         self.spaces[space].table.root()
     }
 
+    /// Entries of every root, as the driver described it when it started: what it says later does not count.
+    pub fn root_entries(&self) -> u32 {
+        // CAST: an index has at most 31 bits.
+        (self.geometry.space_pages() / self.geometry.root_entry_pages()) as u32
+    }
+
     /// Ends a space without devices; its mappings and tables go. The work makes the translations forgotten, and the
     /// entries invalid where the driver asks for that (ExplicitPageTableInvalidation). The id in its operations is
     /// stale at return.

@@ -22,8 +22,12 @@ fn main() -> ExitCode {
             }
         }
     }
-    match fuzz::run(seed, calls) {
-        Ok(report) => {
+    // A world with a driver that lies takes some hundred calls.
+    let both = fuzz::run_lies(seed, calls / 1000).and_then(|lies| Ok((lies, fuzz::run(seed, calls)?)));
+    match both {
+        Ok((lies, report)) => {
+            println!("lies: {lies}");
+            lies.lies.iter().for_each(|(lie, count)| println!("{count:>8} {lie}"));
             for (call, [answered, refused]) in &report.by_call {
                 println!("{answered:>8} answered {refused:>8} refused  {call}");
             }

@@ -23,7 +23,7 @@ pub struct Report {
     /// How often each reason was given, by call, numbers left out.
     pub reasons: BTreeMap<String, u64>,
     /// Lies that were told, by kind.
-    pub lies: BTreeMap<&'static str, u64>,
+    pub lies: BTreeMap<String, u64>,
     /// Adapters that were stopped or did not start.
     pub stopped: u64,
 }

@@ -14,7 +14,7 @@ use crate::dice::Dice;
 
 const BYTES: u64 = 5 * 4096;
 /// HIGH: in the foreground.
-pub const CLASS: u32 = 4;
+const CLASS: u32 = 4;
 
 /// The process.
 pub struct Witness {

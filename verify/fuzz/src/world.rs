@@ -7,11 +7,12 @@ use std::sync::Arc;
 use dxgk_host::{Host, HostConfig, Mode, Pending, Profile, StateDigest};
 use kmt_calls::{Call, MakeResidentFlags, Refusal, Reply};
 use sim::Random;
-use wddm_types::{NtStatus, ProcessId};
+use wddm_types::{Blame, NtStatus, ProcessId};
 
 use crate::dice::Dice;
 use crate::generate::Generator;
 use crate::known::Known;
+use crate::liar::{Liar, Lies};
 use crate::report::{Diary, Report};
 use crate::witness::Witness;
 
@@ -47,9 +48,13 @@ pub struct World {
     host: Arc<Host>,
     witness: Option<Witness>,
     hostile: Vec<Hostile>,
+    /// A process that never calls.
+    bystander: ProcessId,
     diary: Diary,
     /// Waits that nobody ends and wild buffers are allowed: then paging may stand still, and the witness needs none.
     endless: bool,
+    /// The driver breaks its contract.
+    lies: Option<Lies>,
     report: Report,
 }
 
@@ -67,14 +72,29 @@ pub fn config(seed: u64) -> HostConfig {
 }
 
 impl World {
-    /// The world of a seed.
+    /// The world of a seed; `None`: its driver lied so that the adapter did not start.
     ///
     /// # Errors
     /// What did not start.
-    pub fn new(seed: u64, diary: Diary) -> Result<World, Broken> {
+    pub fn new(seed: u64, diary: Diary, lies: Option<Lies>) -> Result<Option<World>, Broken> {
         let mut random = Random::new(seed.rotate_left(17));
-        let host = Host::start(config(seed)).map_err(|error| ("start", error.to_string()))?;
-        let witness = Witness::new(&host).map_err(|error| ("witness", error.to_string()))?;
+        let mut config = config(seed);
+        if let Some(lies) = lies.clone() {
+            config.wrap_miniport = Some(Box::new(|inner| Box::new(Liar::new(inner, lies))));
+        }
+        let host = match Host::start(config) {
+            Ok(host) => host,
+            Err(error) if lies.is_some() => {
+                diary.write(error.to_string());
+                return Ok(None);
+            }
+            Err(error) => return Err(("start", error.to_string())),
+        };
+        let witness = match Witness::new(&host) {
+            Ok(witness) => Some(witness),
+            Err(_) if lies.is_some() => None,
+            Err(error) => return Err(("witness", error.to_string())),
+        };
         let malice = *random.pick(&[2, 5, 10, 25]);
         let hostile = (0..2 + random.below(2)).map(|_| {
             let id = host.process_created();
@@ -82,7 +102,8 @@ impl World {
         });
         let hostile = hostile.collect();
         let endless = random.chance(40);
-        Ok(World { host, witness: Some(witness), hostile, diary, endless, report: Report::default() })
+        let bystander = host.process_created();
+        Ok(Some(World { host, witness, hostile, bystander, diary, endless, lies, report: Report::default() }))
     }
 
     /// One step: a call, a death, some time, a look at the witness. Everything about it comes from `seed`.
@@ -108,19 +129,23 @@ impl World {
     /// # Errors
     /// The rule that was broken.
     pub fn end(mut self) -> Result<Report, Broken> {
+        self.look_for_forgotten()?;
+        self.report.stopped += u64::from(self.host.stopped().is_some());
         for hostile in std::mem::take(&mut self.hostile) {
             self.host.process_died(hostile.id);
             self.check()?;
         }
         self.drain()?;
         let mut dice = Dice::new(Random::new(1), 0);
-        for _ in 0..4 {
-            if let Some(witness) = &mut self.witness {
-                witness.round(&mut dice, true).map_err(|place| ("witness", format!("at the end: {place}")))?;
+        if self.lies.is_none() {
+            for _ in 0..4 {
+                if let Some(witness) = &mut self.witness {
+                    witness.round(&mut dice, true).map_err(|place| ("witness", format!("at the end: {place}")))?;
+                }
+                self.check()?;
             }
-            self.check()?;
+            self.report.rounds += 4;
         }
-        self.report.rounds += 4;
         drop(self.witness.take());
         self.drain()?;
         self.check()?;
@@ -152,7 +177,9 @@ impl World {
                 let hostile = &mut self.hostile[who];
                 let refusal = note(&self.diary, &mut self.report, hostile, &call, result);
                 let Some((before, refusal)) = before.zip(refusal) else { return Ok(()) };
-                if may_change(&call, &refusal) {
+                // What a driver refuses in the middle may leave pools of the kernel's own larger than before.
+                let by_driver = self.lies.is_some() && refusal.blame != Blame::Caller;
+                if may_change(&call, &refusal) || by_driver || refusal.reason.contains("a lie") {
                     return Ok(());
                 }
                 self.report.compared += 1;
@@ -167,6 +194,18 @@ impl World {
                 self.hostile[who].pending.push_back((call, pending));
                 Ok(())
             }
+        }
+    }
+
+    /// A stopped adapter leaves nobody waiting.
+    fn look_for_forgotten(&mut self) -> Result<(), Broken> {
+        let Some(reason) = self.host.stopped() else { return Ok(()) };
+        self.drain()?;
+        self.take_answers();
+        let forgotten = self.hostile.iter().find_map(|hostile| hostile.pending.front());
+        match forgotten {
+            Some((call, _)) => Err(("forgotten", format!("the adapter was stopped ({reason}), {call:?} waits"))),
+            None => Ok(()),
         }
     }
 
@@ -197,9 +236,7 @@ impl World {
         let mut before = self.host.state_digest();
         for _ in 0..6 {
             // A turn that says nothing new: whatever has become due is carried out with it.
-            if let Some(witness) = &self.witness {
-                self.host.set_process_priority(witness.process(), crate::witness::CLASS);
-            }
+            self.host.set_process_priority(self.bystander, 2);
             self.drain()?;
             let after = self.host.state_digest();
             if before == after {
@@ -243,8 +280,12 @@ impl World {
         let mut dice = Dice::new(random.split(), 0);
         let Some(witness) = &mut self.witness else { return Ok(()) };
         self.diary.write(format!("the witness, process {}, looks", witness.process().0));
-        witness.round(&mut dice, moves).map_err(|place| ("witness", place))?;
-        self.report.rounds += 1;
+        match witness.round(&mut dice, moves) {
+            Ok(()) => self.report.rounds += 1,
+            // Its adapter may be gone, or worse.
+            Err(place) if self.lies.is_some() => self.diary.write(format!("    the witness: {place}")),
+            Err(place) => return Err(("witness", place)),
+        }
         Ok(())
     }
 }

@@ -1,8 +1,10 @@
 //! Looking at the kernel from outside, for tests, fuzzers and simulators: nothing here changes anything.
 
 use dxgkrnl::{BrokenInvariant, StateDigest};
+use kmt_calls::Refusal;
+use wddm_types::{Blame, NtStatus};
 
-use super::{Host, lock};
+use super::{ADAPTER, Host, lock};
 
 impl Host {
     /// Whether what always holds in the kernel holds now: a debug facility that reads everything and is slow.
@@ -13,9 +15,26 @@ impl Host {
         lock(&self.state).machine.check_invariants()
     }
 
+    /// Whether an assertion of the kernel, or a panic of its driver, has ended it: nothing is asked of it any more, not even
+    /// by what is taken down on the way.
+    pub fn has_failed(&self) -> bool {
+        self.state.is_poisoned()
+    }
+
+    /// Why the adapter was stopped, if it was.
+    pub fn stopped(&self) -> Option<String> {
+        lock(&self.state).machine.stopped(ADAPTER)
+    }
+
     /// A digest of the kernel's state. When nothing is under way ([`Host::step`] answers false) a refused call leaves it
     /// as it was.
     pub fn state_digest(&self) -> StateDigest {
         lock(&self.state).machine.state_digest()
     }
+}
+
+/// What every call answers afterwards.
+pub(super) fn kernel_failed() -> Refusal {
+    let reason = "the kernel failed an assertion, or its driver one".into();
+    Refusal { status: NtStatus::DEVICE_REMOVED, blame: Blame::Driver, reason, bytes_to_trim: 0 }
 }

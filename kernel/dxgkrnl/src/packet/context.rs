@@ -60,10 +60,8 @@ impl Adapter {
             let process = self.devices[device].process;
             let root = self.vidmm.root(self.processes[&process].space);
             let addressing = self.miniport.gpu_va().expect("the node has GPU virtual addresses");
-            let levels = addressing.gpu_mmu_caps().page_table_levels;
-            let entries = 1 << addressing.page_table_level(levels - 1).index_bits;
             // spec: memory §4.6
-            addressing.set_root_page_table(kmd, root, entries);
+            addressing.set_root_page_table(kmd, root, self.vidmm.root_entries());
         }
         let vidsch = self.vidsch.create_queue(node, QueueKind::Kernel, 0);
         let context = PacketContext {

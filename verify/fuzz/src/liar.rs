@@ -1,0 +1,377 @@
+//! A driver that lies: between the kernel and the software GPU's driver, it breaks the contract now and then. It says wrong
+//! sizes, segments, counts, capabilities; fails what must succeed; is busy or short of room for ever; names fences that
+//! are not there. What it does not lie about it hands on. The facets are in `facets`.
+
+mod facets;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ddi::*;
+use wddm_types::{NodeId, SegmentSet};
+
+use crate::dice::Dice;
+
+/// The lies of a driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lie {
+    Caps,
+    Segments,
+    SegmentCount,
+    PagingBufferInfo,
+    Levels,
+    MmuCaps,
+    Size,
+    Sets,
+    AllocationFlags,
+    Handles,
+    Refusals,
+    Busy,
+    Insufficient,
+    Fatal,
+    Written,
+    Suspend,
+    Doorbell,
+    Fences,
+    Interrupts,
+    ContextInfo,
+    Render,
+    Submit,
+    Window,
+    StandardData,
+}
+
+const LIES: [Lie; 24] = [
+    Lie::Caps,
+    Lie::Segments,
+    Lie::SegmentCount,
+    Lie::PagingBufferInfo,
+    Lie::Levels,
+    Lie::MmuCaps,
+    Lie::Size,
+    Lie::Sets,
+    Lie::AllocationFlags,
+    Lie::Handles,
+    Lie::Refusals,
+    Lie::Busy,
+    Lie::Insufficient,
+    Lie::Fatal,
+    Lie::Written,
+    Lie::Suspend,
+    Lie::Doorbell,
+    Lie::Fences,
+    Lie::Interrupts,
+    Lie::ContextInfo,
+    Lie::Render,
+    Lie::Submit,
+    Lie::Window,
+    Lie::StandardData,
+];
+
+/// What a driver lies about, and how often it has.
+#[derive(Debug)]
+struct Plan {
+    dice: Dice,
+    kinds: Vec<Lie>,
+    percent: u64,
+    told: std::collections::BTreeMap<String, u64>,
+}
+
+/// The plan of one driver, shared with whoever reads it afterwards.
+#[derive(Clone, Debug)]
+pub struct Lies(Arc<Mutex<Plan>>);
+
+impl Lies {
+    /// One to three kinds of lies.
+    pub fn new(mut dice: Dice) -> Lies {
+        let kinds = (0..1 + dice.below(3)).filter_map(|_| dice.pick(&LIES)).collect();
+        let percent = dice.pick(&[1, 3, 10, 40, 100]).unwrap_or(10);
+        Lies(Arc::new(Mutex::new(Plan { dice, kinds, percent, told: Default::default() })))
+    }
+
+    /// How often each lie was told.
+    pub fn told(&self) -> std::collections::BTreeMap<String, u64> {
+        self.plan().told.clone()
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this lie is told now; with chance to make it up.
+    fn tells(&self, lie: Lie) -> Option<Dice> {
+        let mut plan = self.plan();
+        let percent = plan.percent;
+        if !plan.kinds.contains(&lie) || !plan.dice.chance(percent) {
+            return None;
+        }
+        *plan.told.entry(format!("{lie:?}")).or_default() += 1;
+        let seed = plan.dice.below(u64::MAX);
+        Some(plan.dice.seeded(seed))
+    }
+
+    /// A refusal out of the blue.
+    fn refusal(&self, lie: Lie) -> Result<(), DriverStatus> {
+        match self.tells(lie).map(|mut dice| dice.below(4)) {
+            None => Ok(()),
+            Some(0) => Err(DriverStatus::InvalidParameter("a lie")),
+            Some(1) => Err(DriverStatus::NoMemory("a lie")),
+            Some(2) => Err(DriverStatus::NotSupported("a lie")),
+            Some(_) => Err(DriverStatus::Unsuccessful("a lie")),
+        }
+    }
+}
+
+/// The driver.
+pub struct Liar {
+    inner: Box<dyn Miniport>,
+    lies: Lies,
+    /// What is asked by a shared reference is asked beforehand: facets are lent mutably.
+    honest_mmu: Option<(GpuMmuCaps, Vec<PageTableLevelDesc>)>,
+    honest_fences: NativeFenceCaps,
+    honest_packets: Option<PacketCaps>,
+}
+
+impl Liar {
+    /// In front of an honest one.
+    pub fn new(inner: Box<dyn Miniport>, lies: Lies) -> Liar {
+        Liar { inner, lies, honest_mmu: None, honest_fences: NativeFenceCaps::default(), honest_packets: None }
+    }
+}
+
+impl Miniport for Liar {
+    fn start_device(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
+        self.inner.start_device(host)
+    }
+
+    fn stop_device(&mut self, host: &mut dyn Host) {
+        self.inner.stop_device(host);
+    }
+
+    fn set_power_state(&mut self, host: &mut dyn Host, state: PowerState) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Refusals)?;
+        self.inner.set_power_state(host, state)
+    }
+
+    fn query_feature_support(&mut self, id: FeatureId, experimental: bool) -> Result<FeatureSupport, DriverStatus> {
+        self.inner.query_feature_support(id, experimental)
+    }
+
+    fn adapter_caps(&self) -> AdapterCaps {
+        let mut caps = self.inner.adapter_caps();
+        let Some(mut dice) = self.lies.tells(Lie::Caps) else { return caps };
+        match dice.below(7) {
+            0 => caps.driver_model = DriverModel::Wddm1,
+            1 => caps.highest_acceptable_address = dice.edge(),
+            2 => caps.aperture_segment_commit_limit_bytes = dice.edge(),
+            3 => caps.native_gpu_fence = !caps.native_gpu_fence,
+            // CAST: any bits will do.
+            4 => caps.paging_node = dice.edge() as u16,
+            5 => caps.paging_by_gpu_va = !caps.paging_by_gpu_va,
+            _ => caps.map_aperture2_supported = !caps.map_aperture2_supported,
+        }
+        caps
+    }
+
+    fn query_segment(&self, query: &mut QuerySegment<'_>) -> Result<(), DriverStatus> {
+        self.inner.query_segment(query)
+    }
+
+    fn query_segment3(&self, query: &mut QuerySegment3<'_>) -> Result<(), DriverStatus> {
+        self.inner.query_segment3(query)
+    }
+
+    fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
+        let result = self.inner.query_segment4(query);
+        if let Some(mut dice) = self.lies.tells(Lie::SegmentCount) {
+            query.count = dice.number32(4);
+        }
+        if let Some(mut dice) = self.lies.tells(Lie::PagingBufferInfo) {
+            match dice.below(3) {
+                0 => query.paging_buffer.size_bytes = dice.number32(1 << 20),
+                1 => query.paging_buffer.private_data_bytes = dice.number32(1 << 20),
+                _ => query.paging_buffer.segment = wddm_types::SegmentId(dice.number32(31) as u8),
+            }
+        }
+        if let Some(descriptors) = &mut query.descriptors
+            && let Some(mut dice) = self.lies.tells(Lie::Segments)
+            && let Some(at) = dice.pick(&[0, 1])
+            && let Some(mut descriptor) = descriptors.get(at)
+        {
+            match dice.below(8) {
+                0 => descriptor.base_address = dice.edge(),
+                1 => descriptor.size_bytes = dice.edge(),
+                2 => descriptor.commit_limit_bytes = dice.edge(),
+                3 => descriptor.system_memory_end_address = dice.edge(),
+                4 => descriptor.num_invalid_memory_ranges = dice.number32(9),
+                5 => descriptor.num_uefi_frame_buffer_ranges = dice.number32(9),
+                6 => descriptor.cpu = CpuAccess::Translated(dice.edge()),
+                _ => descriptor.flags ^= SegmentFlags::from_bits_retain(1 << dice.below(32) as u32),
+            }
+            let _ = descriptors.put(at, &descriptor);
+        }
+        result
+    }
+
+    fn segment_memory_state(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
+        self.inner.segment_memory_state(query)
+    }
+
+    fn uefi_frame_buffer_ranges(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
+        self.inner.uefi_frame_buffer_ranges(query)
+    }
+
+    fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
+        self.inner.node_metadata(node)
+    }
+
+    fn create_process(&mut self, system: bool) -> Result<KmdProcess, DriverStatus> {
+        self.lies.refusal(Lie::Refusals)?;
+        self.inner.create_process(system)
+    }
+
+    fn destroy_process(&mut self, process: KmdProcess) {
+        self.inner.destroy_process(process);
+    }
+
+    fn create_device(&mut self, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
+        self.lies.refusal(Lie::Refusals)?;
+        self.inner.create_device(create)
+    }
+
+    fn destroy_device(&mut self, device: KmdDevice) {
+        self.inner.destroy_device(device);
+    }
+
+    fn create_allocation(&mut self, create: &mut CreateAllocation<'_, '_>) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Refusals)?;
+        self.inner.create_allocation(create)?;
+        for new in create.allocations.iter_mut() {
+            self.misdescribe(&mut new.info);
+        }
+        Ok(())
+    }
+
+    fn open_allocation(&mut self, open: &mut OpenAllocation<'_, '_>) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Refusals)?;
+        self.inner.open_allocation(open)
+    }
+
+    fn close_allocation(&mut self, device: KmdDevice, open: &[KmdOpenAllocation]) {
+        self.inner.close_allocation(device, open);
+    }
+
+    fn destroy_allocation(&mut self, destroy: &mut DestroyAllocation<'_>) {
+        self.inner.destroy_allocation(destroy);
+    }
+
+    fn validate_update_allocation_property(&mut self, update: UpdateAllocationProperty) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Refusals)?;
+        self.inner.validate_update_allocation_property(update)
+    }
+
+    fn standard_allocation_driver_data(
+        &mut self,
+        query: &mut StandardAllocationDriverData<'_>,
+    ) -> Result<(), DriverStatus> {
+        let result = self.inner.standard_allocation_driver_data(query);
+        if let Some(mut dice) = self.lies.tells(Lie::StandardData) {
+            query.allocation_bytes = dice.number32(5000);
+            query.resource_bytes = dice.number32(5000);
+        }
+        result
+    }
+
+    fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
+        if self.lies.tells(Lie::Busy).is_some() {
+            return Err(PagingStatus::AllocationBusy);
+        }
+        if self.lies.tells(Lie::Insufficient).is_some() {
+            return Err(PagingStatus::InsufficientDmaBuffer);
+        }
+        if self.lies.tells(Lie::Fatal).is_some() {
+            return Err(PagingStatus::Fatal("a lie"));
+        }
+        let result = self.inner.build_paging_buffer(build);
+        if let Some(mut dice) = self.lies.tells(Lie::Written) {
+            match dice.below(3) {
+                0 => build.written = build.buffer.len() + 1,
+                // CAST: any bits will do.
+                1 => build.written = dice.edge() as usize,
+                _ => build.multipass_offset = dice.edge(),
+            }
+        }
+        result
+    }
+
+    fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool {
+        if let Some(mut dice) = self.lies.tells(Lie::Interrupts) {
+            facets::false_interrupt(&mut dice, notify);
+        }
+        self.inner.interrupt_routine(notify)
+    }
+
+    fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
+        let facet = self.inner.gpu_va()?;
+        let caps = facet.gpu_mmu_caps();
+        self.honest_mmu =
+            Some((caps, (0..caps.page_table_levels).map(|level| facet.page_table_level(level)).collect()));
+        Some(self)
+    }
+
+    fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
+        self.inner.hardware_queues()?;
+        Some(self)
+    }
+
+    fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
+        self.honest_fences = self.inner.native_fences()?.caps();
+        Some(self)
+    }
+
+    fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
+        self.honest_packets = Some(self.inner.packet_scheduling()?.packet_caps());
+        Some(self)
+    }
+
+    fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
+        self.inner.doorbells()?;
+        Some(self)
+    }
+
+    fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {
+        self.inner.cpu_host_aperture()?;
+        Some(self)
+    }
+}
+
+impl Liar {
+    /// What the kernel is told of an allocation.
+    fn misdescribe(&self, info: &mut AllocationInfo) {
+        if let Some(mut dice) = self.lies.tells(Lie::Size) {
+            match dice.below(3) {
+                0 => info.size_bytes = dice.edge(),
+                1 => info.alignment_bytes = dice.edge(),
+                _ => info.pitch_aligned_size_bytes = dice.edge(),
+            }
+        }
+        if let Some(mut dice) = self.lies.tells(Lie::Sets) {
+            let set = SegmentSet(dice.number32(15));
+            match dice.below(4) {
+                0 => info.supported_segments = set,
+                1 => info.read_segments = set,
+                2 => info.eviction_segments = set,
+                _ => info.physical_adapter = dice.number32(1),
+            }
+        }
+        if let Some(mut dice) = self.lies.tells(Lie::AllocationFlags) {
+            match dice.below(3) {
+                0 => info.flags = AllocationFlags::from_bits_retain(dice.edge() as u32),
+                1 => info.flags2 = AllocationFlags2::from_bits_retain(dice.edge() as u32),
+                _ => info.priority = dice.edge() as u32,
+            }
+        }
+        if let Some(mut dice) = self.lies.tells(Lie::Handles) {
+            info.allocation = KmdAllocation(dice.number(8));
+        }
+    }
+}

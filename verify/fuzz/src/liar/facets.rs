@@ -1,0 +1,311 @@
+//! The lies of the facets, and interrupts that never happened.
+
+use ddi::*;
+use wddm_types::{NodeId, PhysicalAddress, SegmentId, SegmentSet};
+
+use super::{Liar, Lie};
+use crate::dice::Dice;
+
+/// An interrupt about something that there is not.
+pub fn false_interrupt(dice: &mut Dice, notify: &mut dyn Notify) {
+    // CAST: any bits will do.
+    let (node, queue, fence_id) = (NodeId(dice.number(2) as u16), KmdQueue(dice.number(9)), dice.number32(9));
+    let fences = [OsGlobalFence(dice.number(9)), OsGlobalFence(dice.edge())];
+    let queues = [queue];
+    match dice.below(6) {
+        0 => notify.interrupt(Interrupt::NativeFenceSignaled {
+            node,
+            fences: Some(&fences),
+            queues: &[],
+            flags: InterruptFlags::empty(),
+        }),
+        1 => notify.interrupt(Interrupt::NativeFenceSignaled {
+            node,
+            fences: None,
+            queues: &queues,
+            flags: InterruptFlags::from_bits_retain(dice.number32(4)),
+        }),
+        2 => {
+            let context = OsContext(dice.number(9));
+            notify.interrupt(Interrupt::SuspendContextCompleted { context, suspend_fence: dice.number(9) });
+        }
+        3 => notify.interrupt(Interrupt::DmaCompleted { node, fence_id }),
+        4 => notify.interrupt(Interrupt::DmaPageFaulted(DmaFault {
+            node,
+            fence_id,
+            virtual_address: dice.edge(),
+            write: true,
+            invalid_instruction: dice.chance(50),
+        })),
+        _ => notify.interrupt(Interrupt::HwQueuePageFaulted(PageFault {
+            queue,
+            node,
+            virtual_address: dice.edge(),
+            write: true,
+            level: dice.number32(3),
+            invalid_instruction: dice.chance(50),
+        })),
+    }
+}
+
+impl GpuVirtualAddressing for Liar {
+    fn gpu_mmu_caps(&self) -> GpuMmuCaps {
+        let mut caps = self.honest_mmu.as_ref().expect("seen").0;
+        if let Some(mut dice) = self.lies.tells(Lie::MmuCaps) {
+            match dice.below(3) {
+                0 => caps.virtual_address_bits = dice.number32(64),
+                1 => caps.page_table_levels = dice.number32(9),
+                _ => caps.flags ^= GpuMmuFlags::from_bits_retain(1 << dice.below(32) as u32),
+            }
+        }
+        caps
+    }
+
+    fn page_table_level(&self, level: u32) -> PageTableLevelDesc {
+        let mut description =
+            self.honest_mmu.as_ref().and_then(|mmu| mmu.1.get(level as usize)).copied().unwrap_or_default();
+        if let Some(mut dice) = self.lies.tells(Lie::Levels) {
+            match dice.below(5) {
+                0 => description.index_bits = dice.number32(40),
+                1 => description.size_bytes = dice.number32(1 << 16),
+                2 => description.alignment_bytes = dice.number32(1 << 16),
+                3 => description.segment = SegmentId(dice.number32(9) as u8),
+                _ => description.paging_process_segment = SegmentId(dice.number32(9) as u8),
+            }
+        }
+        description
+    }
+
+    fn set_root_page_table(&mut self, context: KmdContext, root: PhysicalAddress, entries: u32) {
+        self.inner.gpu_va().expect("seen").set_root_page_table(context, root, entries);
+    }
+}
+
+impl Liar {
+    fn queues(&mut self) -> &mut dyn HardwareQueues {
+        self.inner.hardware_queues().expect("seen when the kernel asked")
+    }
+
+    fn fences(&mut self) -> &mut dyn NativeFences {
+        self.inner.native_fences().expect("seen when the kernel asked")
+    }
+
+    fn bells(&mut self) -> &mut dyn Doorbells {
+        self.inner.doorbells().expect("seen when the kernel asked")
+    }
+
+    fn packets(&mut self) -> &mut dyn PacketScheduling {
+        self.inner.packet_scheduling().expect("seen when the kernel asked")
+    }
+}
+
+impl HardwareQueues for Liar {
+    fn create_hw_context(
+        &mut self,
+        host: &mut dyn Host,
+        create: CreateHwContext<'_>,
+    ) -> Result<KmdContext, DriverStatus> {
+        self.lies.refusal(Lie::Refusals)?;
+        self.queues().create_hw_context(host, create)
+    }
+
+    fn destroy_hw_context(&mut self, context: KmdContext) {
+        self.queues().destroy_hw_context(context);
+    }
+
+    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue) -> Result<KmdQueue, DriverStatus> {
+        self.lies.refusal(Lie::Refusals)?;
+        self.queues().create_hw_queue(host, create)
+    }
+
+    fn destroy_hw_queue(&mut self, host: &mut dyn Host, queue: KmdQueue) {
+        self.queues().destroy_hw_queue(host, queue);
+    }
+
+    fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Submit)?;
+        self.queues().submit_command_to_hw_queue(submit)
+    }
+
+    fn suspend_context(&mut self, context: KmdContext, suspend_fence: u64) -> Result<SuspendStatus, DriverStatus> {
+        match self.lies.tells(Lie::Suspend).map(|mut dice| dice.below(3)) {
+            Some(0) => Err(DriverStatus::Unsuccessful("a lie")),
+            // It never says that it is done.
+            Some(1) => Ok(SuspendStatus::Pending),
+            Some(_) => Ok(SuspendStatus::Suspended),
+            None => self.queues().suspend_context(context, suspend_fence),
+        }
+    }
+
+    fn resume_context(&mut self, context: KmdContext) {
+        self.queues().resume_context(context);
+    }
+
+    fn stop_hw_queue(&mut self, queue: KmdQueue) {
+        self.queues().stop_hw_queue(queue);
+    }
+}
+
+impl NativeFences for Liar {
+    fn caps(&self) -> NativeFenceCaps {
+        self.honest_fences
+    }
+
+    fn create(&mut self, create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
+        self.lies.refusal(Lie::Refusals)?;
+        self.fences().create(create)
+    }
+
+    fn destroy(&mut self, fence: KmdGlobalFence) {
+        self.fences().destroy(fence);
+    }
+
+    fn open(&mut self, open: &mut OpenNativeFence<'_>) -> Result<KmdLocalFence, DriverStatus> {
+        self.lies.refusal(Lie::Refusals)?;
+        self.fences().open(open)
+    }
+
+    fn close(&mut self, fence: KmdLocalFence) {
+        self.fences().close(fence);
+    }
+
+    fn update_monitored_values(&mut self, updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Fences)?;
+        self.fences().update_monitored_values(updates)
+    }
+
+    fn update_current_values(
+        &mut self,
+        updates: &[CurrentUpdate<'_>],
+        flags: UpdateCurrentFlags,
+    ) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Fences)?;
+        self.fences().update_current_values(updates, flags)
+    }
+}
+
+impl Doorbells for Liar {
+    fn create_doorbell(&mut self, create: CreateDoorbell) -> Result<KmdDoorbell, DriverStatus> {
+        self.lies.refusal(Lie::Doorbell)?;
+        self.bells().create_doorbell(create)
+    }
+
+    fn connect_doorbell(&mut self, doorbell: KmdDoorbell) -> Result<ConnectedDoorbell, DriverStatus> {
+        self.lies.refusal(Lie::Doorbell)?;
+        let mut connected = self.bells().connect_doorbell(doorbell)?;
+        if let Some(mut dice) = self.lies.tells(Lie::Doorbell) {
+            connected.offset = dice.edge();
+        }
+        Ok(connected)
+    }
+
+    fn disconnect_doorbell(&mut self, doorbell: KmdDoorbell) {
+        self.bells().disconnect_doorbell(doorbell);
+    }
+
+    fn destroy_doorbell(&mut self, doorbell: KmdDoorbell) {
+        self.bells().destroy_doorbell(doorbell);
+    }
+
+    fn notify_work_submission(&mut self, queue: KmdQueue) {
+        self.bells().notify_work_submission(queue);
+    }
+}
+
+impl PacketScheduling for Liar {
+    fn packet_caps(&self) -> PacketCaps {
+        self.honest_packets.expect("seen when the kernel asked")
+    }
+
+    fn create_context(
+        &mut self,
+        host: &mut dyn Host,
+        create: CreateContext<'_>,
+    ) -> Result<(KmdContext, ContextInfo), DriverStatus> {
+        self.lies.refusal(Lie::Refusals)?;
+        let (context, mut info) = self.packets().create_context(host, create)?;
+        if let Some(mut dice) = self.lies.tells(Lie::ContextInfo) {
+            match dice.below(6) {
+                0 => info.dma_buffer_bytes = dice.number32(1 << 20),
+                1 => info.dma_buffer_segment_set = SegmentSet(dice.number32(15)),
+                2 => info.dma_buffer_private_data_bytes = dice.number32(1 << 20),
+                3 => info.allocation_list_entries = dice.number32(1 << 12),
+                4 => info.patch_location_list_entries = dice.number32(1 << 12),
+                _ => info.paging_companion_node = NodeId(dice.number32(5) as u16),
+            }
+        }
+        Ok((context, info))
+    }
+
+    fn destroy_context(&mut self, host: &mut dyn Host, context: KmdContext) {
+        self.packets().destroy_context(host, context);
+    }
+
+    fn render(&mut self, context: KmdContext, render: &mut Render<'_>) -> Result<(), RenderStatus> {
+        let result = self.packets().render(context, render);
+        match self.lies.tells(Lie::Render) {
+            None => result,
+            Some(mut dice) => lie_about(&mut dice, &mut render.dma_buffer.written, &mut render.patch_locations_out),
+        }
+    }
+
+    fn present(&mut self, context: KmdContext, present: &mut Present<'_>) -> Result<(), RenderStatus> {
+        let result = self.packets().present(context, present);
+        match self.lies.tells(Lie::Render) {
+            None => result,
+            Some(mut dice) => lie_about(&mut dice, &mut present.dma_buffer.written, &mut present.patch_locations_out),
+        }
+    }
+
+    fn patch(&mut self, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Submit)?;
+        self.packets().patch(patch)
+    }
+
+    fn submit_command(&mut self, submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Submit)?;
+        self.packets().submit_command(submit)
+    }
+
+    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Submit)?;
+        self.packets().submit_command_virtual(submit)
+    }
+
+    fn stop_context(&mut self, context: KmdContext) {
+        self.packets().stop_context(context);
+    }
+}
+
+fn lie_about(dice: &mut Dice, written: &mut usize, out: &mut PatchLocationsOut<'_>) -> Result<(), RenderStatus> {
+    match dice.below(8) {
+        // CAST: any bits will do.
+        0 => *written = dice.edge() as usize,
+        1 => out.written = dice.edge() as usize,
+        2 => {
+            if let Some(first) = out.list.first_mut() {
+                first.allocation_index = dice.number32(9);
+                first.patch_offset = dice.number32(1 << 20);
+                first.split_offset = dice.number32(1 << 20);
+            }
+            out.written = out.written.max(1);
+        }
+        3 => return Err(RenderStatus::NoMemory("a lie")),
+        4 => return Err(RenderStatus::InsufficientDmaBuffer),
+        5 => return Err(RenderStatus::GpuException("a lie")),
+        6 => return Err(RenderStatus::DriverMismatch),
+        _ => return Err(RenderStatus::InvalidHandle("a lie")),
+    }
+    Ok(())
+}
+
+impl HostAperture for Liar {
+    fn map_cpu_host_aperture(&mut self, map: MapCpuHostAperture<'_>) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Window)?;
+        self.inner.cpu_host_aperture().expect("seen").map_cpu_host_aperture(map)
+    }
+
+    fn unmap_cpu_host_aperture(&mut self, unmap: UnmapCpuHostAperture<'_>) {
+        self.inner.cpu_host_aperture().expect("seen").unmap_cpu_host_aperture(unmap);
+    }
+}

@@ -1,0 +1,16 @@
+//! Drivers that break their contract: the kernel answers, and neither panics nor hangs nor forgets anybody.
+
+#[test]
+fn a_lying_driver_is_contained() {
+    // spec: memory §1.13, memory §3.2, memory §9.2
+    let report = fuzz::run_lies(1, 60).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(report.lies.len() > 15, "many kinds of lies were told: {report}");
+    assert!(report.stopped > 5 && report.calls > 5_000, "some adapters stop, most go on: {report}");
+}
+
+#[test]
+fn what_a_driver_says_of_its_tables_counts_once() {
+    // World 36: asked again when a context is created, the driver names another width of the root's index. It once shifted
+    // a number out of its bits.
+    fuzz::run_lies(36, 1).unwrap_or_else(|failure| panic!("{failure}"));
+}
