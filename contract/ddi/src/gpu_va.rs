@@ -58,6 +58,9 @@ pub struct GpuMmuCaps {
     pub virtual_address_bits: u32,
     /// 2 to 6.
     pub page_table_levels: u32,
+    /// `LeafPageTableSizeFor64KPagesInBytes`: bytes of a leaf table whose entries stand for 64 KB each, a multiple of 4096;
+    /// 0: there are none, and every leaf entry stands for 4 KB.
+    pub leaf_table_64kb_bytes: u32,
 }
 
 /// `DXGK_PAGE_TABLE_LEVEL_DESC` (memory §4.3) of one level; level 0 is the leaf.
@@ -91,6 +94,8 @@ bitflags::bitflags! {
         const NO_EXECUTE = 1 << 4;
         /// Above the leaf: it names memory of the size that the lower table would cover.
         const LARGE_PAGE = 1 << 10;
+        /// `PageTablePageSize` 1, in level 1 only: the leaf table below has entries of 64 KB.
+        const LEAF_64KB = 1 << 17;
     }
 }
 

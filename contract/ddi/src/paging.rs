@@ -183,7 +183,8 @@ pub enum PagingOp<'a> {
         driver_protection: u64,
         /// The table is about to be evicted (`NotifyEviction`).
         notify_eviction: bool,
-        /// The leaf table's entries stand for 64 KB each.
+        /// The leaf table's entries stand for 64 KB each. Start, count and addresses count in 4 KB all the same, in whole
+        /// groups of 16: the driver uses every sixteenth entry.
         use_64kb_pages: bool,
         /// The pages hold native fences.
         native_fence: bool,

@@ -36,6 +36,13 @@ pub const READ_ONLY: u64 = 1 << 3;
 pub const LARGE: u64 = 1 << 4;
 /// Index bits of a leaf below which LARGE has its meaning.
 pub const LARGE_LEAF_BITS: u32 = 9;
+/// In level 1, where a leaf table has 16 entries or more: those of this one stand for 64 KB each, so that it has a sixteenth of the entries, at its beginning.
+/// Their addresses are multiples of 65536.
+pub const LEAF_64KB: u64 = 1 << 5;
+/// Pages behind one entry of such a table.
+pub const PAGES_64KB: u32 = 1 << LEAF_64KB_BITS;
+/// Fewest index bits of a leaf with which LEAF_64KB has its meaning.
+pub const LEAF_64KB_BITS: u32 = 4;
 /// The address bits: a bus address, a multiple of 4096.
 pub const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
@@ -138,6 +145,16 @@ impl Shape {
     /// Bytes of virtual address that one entry of a level covers.
     pub const fn coverage(&self, level: u32) -> u64 {
         1 << self.shifts[level as usize]
+    }
+
+    /// Whether leaf tables may have entries of 64 KB.
+    pub const fn has_64kb_leaves(&self) -> bool {
+        self.index_bits(0) >= LEAF_64KB_BITS
+    }
+
+    /// Bytes of a leaf table of 64-KB entries: whole pages.
+    pub const fn leaf_64kb_bytes(&self) -> u64 {
+        ((self.entries(0) / PAGES_64KB) as u64 * ENTRY_BYTES).next_multiple_of(PAGE_BYTES)
     }
 
     /// Whether an entry of level 1 may name memory: 2 MB of it.

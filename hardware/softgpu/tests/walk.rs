@@ -8,7 +8,7 @@ use shared_words::{Memory, Word};
 use softgpu::{Config, DataMode, SoftGpu, Timing};
 use softgpu_spec::Command;
 use softgpu_spec::bus::SYSTEM_BASE;
-use softgpu_spec::page_table::{ADDRESS, READ_ONLY, Shape, VALID, root};
+use softgpu_spec::page_table::{ADDRESS, LEAF_64KB, READ_ONLY, Shape, VALID, root};
 use softgpu_spec::register::*;
 
 const LOCAL_BYTES: u64 = 32 << 20;
@@ -82,13 +82,15 @@ fn touch(gpu: &SoftGpu, system: &Memory, top: u64, va: u64) -> Result<(), (u64, 
 /// The same by the data sheet, slowly.
 fn expected(local: &Memory, shape: &Shape, top: u64, va: u64) -> Result<(), (u64, u64)> {
     let levels: Vec<u32> = (0..shape.levels()).collect();
+    let mut coarse = false;
     let (mut table, mut count) = (root::table(top), root::entries(top, shape.entries(shape.root_level())));
     if va >> shape.va_bits() != 0 {
         return Err((fault::NOT_PRESENT, u64::from(shape.root_level())));
     }
     for level in levels.into_iter().rev() {
         let below: u32 = (0..level).map(|level| shape.index_bits(level)).sum();
-        let index = va >> (12 + below) & (u64::from(shape.entries(level)) - 1);
+        let unit = if coarse { 16 } else { 1 };
+        let index = (va >> (12 + below) & (u64::from(shape.entries(level)) - 1)) / unit;
         if index >= count {
             return Err((fault::NOT_PRESENT, u64::from(level)));
         }
@@ -106,13 +108,16 @@ fn expected(local: &Memory, shape: &Shape, top: u64, va: u64) -> Result<(), (u64
             return outside.or(cause).map_or(Ok(()), |cause| Err((cause, 0)));
         }
         count = u64::from(shape.entries(level - 1));
+        if level == 1 && entry & LEAF_64KB != 0 && shape.index_bits(0) >= 4 {
+            (coarse, count) = (true, count / 16);
+        }
     }
     unreachable!("the leaf has answered")
 }
 
 #[test]
 fn every_shape_walks_as_its_data_sheet_says() {
-    // spec: memory §4.3
+    // spec: memory §4.3, memory §4.5
     let mut random = Random(0x5eed);
     for bits in [&[9, 18][..], &[10, 10], &[1, 1], &[9, 9, 12], &[9, 9, 9, 9], &[9; 5], &[8, 9, 9, 9, 9, 4], &[3; 6]] {
         let shape = Shape::new(bits);
@@ -131,15 +136,19 @@ fn every_shape_walks_as_its_data_sheet_says() {
                 false => root::short(table, if shorter { entries - 512 } else { entries }),
             };
             let broken = random.below(2 * u64::from(shape.levels()));
+            let coarse = random.below(2) == 0;
             for level in (0..shape.levels()).rev() {
                 let next = (4 << 20) + random.below(512) * PAGE + u64::from(level) * (4 << 20);
+                let unit = if coarse && level == 0 && shape.has_64kb_leaves() { 16 } else { 1 };
+                let form = if coarse && level == 1 { LEAF_64KB } else { 0 };
                 let entry = match u64::from(level) == broken {
                     false => next | VALID,
                     true if round % 3 == 0 => (LOCAL_BYTES + next) | VALID,
                     true if round % 3 == 1 && level == 0 => next | VALID | READ_ONLY,
                     true => 0,
                 };
-                Word::store(local.word(table + u64::from(shape.index(va, level)) * 8), entry);
+                let entry = if entry == 0 { 0 } else { entry | form };
+                Word::store(local.word(table + u64::from(shape.index(va, level) / unit) * 8), entry);
                 table = next;
             }
             let wanted = expected(local, &shape, top, va);

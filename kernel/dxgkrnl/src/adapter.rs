@@ -142,6 +142,8 @@ pub enum Payload {
     Suspend(u64, Vec<DeviceId>),
     /// While the paging work of this number is carried out its devices stand still.
     StandStill(u64),
+    /// Before the paging work of this number everything stops that runs in these spaces.
+    IdleSpaces(u64, Vec<vidmm::SpaceId>),
     /// A packet of a packet context by its number there.
     Packet(u64),
     /// A command buffer.

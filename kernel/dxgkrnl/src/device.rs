@@ -42,6 +42,7 @@ impl Adapter {
             suspended: SuspendReasons::empty(),
             lock_moves: 0,
             relocations: 0,
+            table_changes: 0,
             contexts: BTreeSet::new(),
             paging_queues: BTreeSet::new(),
             allocations: BTreeSet::new(),
@@ -49,6 +50,7 @@ impl Adapter {
             context_allocations: Vec::new(),
             fences: BTreeSet::new(),
         });
+        self.stand_still_too(device);
         cx.emit(Event::DeviceCreated { process: process.0, device });
         // The page tables of its process are away: it runs when they are back (memory §4.6).
         if self.vidmm.is_suspended(vidmm) {

@@ -174,6 +174,8 @@ pub struct Device {
     pub lock_moves: u32,
     /// Works under way that move content of its list within a segment.
     pub relocations: u32,
+    /// Works that change its page tables while it stands still.
+    pub table_changes: u32,
     pub contexts: BTreeSet<u64>,
     pub paging_queues: BTreeSet<u64>,
     pub allocations: BTreeSet<u64>,

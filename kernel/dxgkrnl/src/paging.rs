@@ -17,8 +17,9 @@ mod packets;
 mod relocation;
 mod rotation;
 mod scratch;
+mod stillness;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use ddi::{CreateHwQueue, HwQueueFlags, KmdContext, KmdDevice, KmdQueue, OsQueue, PagingBufferInfo, ProgressFence};
 use events::Event;
@@ -34,6 +35,7 @@ use crate::paging::buffer::Progress;
 use crate::paging::deferred::Deferred;
 pub use crate::paging::packets::PacketRing;
 use crate::paging::scratch::Scratch;
+use crate::paging::stillness::Stillness;
 use crate::start::StartError;
 
 /// The paging ring of one adapter.
@@ -58,6 +60,8 @@ pub struct PagingRing {
     /// taken.
     hold_until: u64,
     scratch: Scratch,
+    /// Processes that stand still, by the work for which they do.
+    stillnesses: BTreeMap<u64, Stillness>,
     /// The driver takes aperture maps as device pages (`MapAperture2Supported`).
     device_pages: bool,
     /// The scheduler holds the ring behind a wait packet.
@@ -133,6 +137,7 @@ impl PagingRing {
             progress_value: 0,
             hold_until: 0,
             scratch: Scratch::default(),
+            stillnesses: BTreeMap::new(),
             device_pages: false,
             waiting_packet: false,
             waiting_suspension: false,
@@ -314,6 +319,9 @@ impl Adapter {
         let stands_still = queued.relocation.devices().to_vec();
         let vidsch = self.ring.queue.as_ref().expect("the ring runs").vidsch;
         self.ring.held.push_back(queued);
+        if !work.idle_spaces.is_empty() {
+            self.defer_stillness_over();
+        }
         for allocation in written_back {
             self.defer_maintenance(allocation);
         }
@@ -331,6 +339,11 @@ impl Adapter {
         if !stands_still.is_empty() {
             self.vidsch
                 .submit(vidsch, Packet::Work(Payload::StandStill(number)))
+                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+        }
+        if !work.idle_spaces.is_empty() {
+            self.vidsch
+                .submit(vidsch, Packet::Work(Payload::IdleSpaces(number, work.idle_spaces)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
         self.vidsch
@@ -397,18 +410,17 @@ impl Adapter {
                 Some(Step::Start(Payload::Suspend(number, devices))) => {
                     self.vidsch.completed(vidsch, 1);
                     let points = self.suspend_for_residency(cx, number, &devices);
-                    let waiter = Waiter::Ring(RingWait::Suspension);
-                    if !points.is_empty() && !self.begin_wait(cx, &points, WaitMode::All, waiter) {
-                        self.ring.waiting_suspension = true;
-                    }
+                    self.wait_for_suspensions(cx, &points);
+                }
+                Some(Step::Start(Payload::IdleSpaces(number, spaces))) => {
+                    self.vidsch.completed(vidsch, 1);
+                    let points = self.idle_spaces(cx, number, spaces);
+                    self.wait_for_suspensions(cx, &points);
                 }
                 Some(Step::Start(Payload::StandStill(number))) => {
                     self.vidsch.completed(vidsch, 1);
                     let points = self.stand_still(cx, number);
-                    let waiter = Waiter::Ring(RingWait::Suspension);
-                    if !points.is_empty() && !self.begin_wait(cx, &points, WaitMode::All, waiter) {
-                        self.ring.waiting_suspension = true;
-                    }
+                    self.wait_for_suspensions(cx, &points);
                 }
                 Some(Step::Start(Payload::Command(_) | Payload::Packet(_)) | Step::Signal(_)) => {
                     unreachable!("the paging queue carries paging work only")
@@ -420,6 +432,13 @@ impl Adapter {
         self.clear_slots(cx);
         self.run_deferred(cx);
         self.watch_progress(cx);
+    }
+
+    fn wait_for_suspensions(&mut self, cx: &mut Cx<'_>, points: &[FencePoint<FenceId>]) {
+        let waiter = Waiter::Ring(RingWait::Suspension);
+        if !points.is_empty() && !self.begin_wait(cx, points, WaitMode::All, waiter) {
+            self.ring.waiting_suspension = true;
+        }
     }
 
     /// A wait of the ring is over.
@@ -485,6 +504,7 @@ fn part_that_leaves(work: &mut Work<FenceId>) -> Option<Work<FenceId>> {
     Some(Work {
         suspends: std::mem::take(&mut work.suspends),
         stands_still: std::mem::take(&mut work.stands_still),
+        idle_spaces: work.idle_spaces.clone(),
         after: std::mem::take(&mut work.after),
         unmap: std::mem::take(&mut work.unmap),
         leaving: std::mem::take(&mut work.leaving),
@@ -502,6 +522,7 @@ fn empty_work() -> Work<FenceId> {
         immediate: false,
         suspends: Vec::new(),
         stands_still: Vec::new(),
+        idle_spaces: Vec::new(),
         after: Vec::new(),
         clear: Vec::new(),
         operations: Vec::new(),

@@ -373,7 +373,11 @@ impl Adapter {
                 }
                 Some(Step::Start(Payload::Command(submit))) => self.start_command(cx, number, submit),
                 Some(Step::Start(
-                    Payload::Paging(_) | Payload::Suspend(..) | Payload::StandStill(_) | Payload::Packet(_),
+                    Payload::Paging(_)
+                    | Payload::Suspend(..)
+                    | Payload::StandStill(_)
+                    | Payload::IdleSpaces(..)
+                    | Payload::Packet(_),
                 )) => {
                     unreachable!("paging work goes to the paging queue")
                 }

@@ -2,10 +2,10 @@
 //! (memory §4.10). It decides nothing; called by `mapping`, `reserve`, `update`, `residency` and `victim`.
 
 use ddi::{GpuMmuFlags, KmdAllocation, Pte, PteFlags};
-use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress, SegmentId};
+use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress, SegmentId, SegmentSet};
 
 use crate::allocation::{Allocation, Placement};
-use crate::paging::{Batch, Hull};
+use crate::paging::{Batch, Hull, Section};
 use crate::slab::{AllocationId, Slab, SpaceId};
 use crate::space::{Mapping, Protection, Shown, Space};
 use crate::vidmm::VidMm;
@@ -13,12 +13,14 @@ use crate::vidmm::VidMm;
 impl<F: Copy + Eq> VidMm<F> {
     /// How entries are written on this adapter.
     pub(crate) fn writer(&self) -> EntryWriter {
-        EntryWriter { flags: self.mmu.flags }
+        let coarse = self.segments.iter().filter(|segment| segment.page_bytes() > PAGE_BYTES);
+        let coarse = coarse.fold(SegmentSet::NONE, |set, segment| set.with(SegmentSet::only(segment.id)));
+        EntryWriter { flags: self.mmu.flags, coarse }
     }
 }
 
 /// What is written into leaf entries: the first entry, and what the driver is told about it (memory §3.4).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeafEntry {
     pub pte: Pte,
     /// All entries are the same; else they name consecutive pages.
@@ -28,12 +30,20 @@ pub(crate) struct LeafEntry {
     pub driver_protection: u64,
     /// A large page may stand for it.
     pub large_allowed: bool,
+    /// A 64-KB entry may stand for sixteen of them.
+    pub coarse_allowed: bool,
 }
 
 impl LeafEntry {
     /// Nothing there.
-    pub const INVALID: LeafEntry =
-        LeafEntry { pte: Pte::INVALID, repeat: true, behind: None, driver_protection: 0, large_allowed: false };
+    pub const INVALID: LeafEntry = LeafEntry {
+        pte: Pte::INVALID,
+        repeat: true,
+        behind: None,
+        driver_protection: 0,
+        large_allowed: false,
+        coarse_allowed: false,
+    };
 
     /// What stands `pages` further on.
     pub fn advanced(self, pages: u64) -> LeafEntry {
@@ -62,6 +72,8 @@ struct Piece {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntryWriter {
     flags: GpuMmuFlags,
+    /// Segments of 64-KB pages.
+    coarse: SegmentSet,
 }
 
 impl EntryWriter {
@@ -126,7 +138,7 @@ impl EntryWriter {
             let (low, high) = (first.max(from), (first + count).min(from + mapping.pages));
             if low < high && entry.table.is_resident() {
                 let at = start + (low - from);
-                entry.table.write(space, at, high - low, LeafEntry::INVALID, &mut batch.invalidations);
+                entry.table.write(space, at, high - low, LeafEntry::INVALID, batch, Section::Invalid);
                 Hull::note(&mut batch.stale, space, hull(entry.table.root(), at, high - low));
             }
         }
@@ -185,7 +197,7 @@ impl EntryWriter {
         if !table.is_resident() {
             return;
         }
-        table.write(space, first, count, entry, &mut batch.entries);
+        table.write(space, first, count, entry, batch, Section::Valid);
         Hull::note(&mut batch.fresh, space, hull(table.root(), first, count));
     }
 
@@ -209,12 +221,14 @@ impl EntryWriter {
             behind: piece.behind,
             driver_protection: piece.protection.driver,
             large_allowed: piece.large_allowed,
+            // spec: memory §4.5, in a segment of 64-KB pages allocations have whole ones
+            coarse_allowed: self.coarse.contains(piece.segment),
         };
         let table = &mut spaces[space].table;
         if !table.is_resident() {
             return;
         }
-        table.write(space, piece.first, piece.pages, entry, &mut batch.entries);
+        table.write(space, piece.first, piece.pages, entry, batch, Section::Valid);
         Hull::note(&mut batch.fresh, space, hull(table.root(), piece.first, piece.pages));
     }
 

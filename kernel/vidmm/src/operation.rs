@@ -168,6 +168,8 @@ pub enum Operation {
         repeat: bool,
         /// First write into a fresh table.
         initial: bool,
+        /// The table has 64-KB entries; index and count are of 4-KB ones all the same, whole groups of 16.
+        use_64kb: bool,
         /// Address that the first entry translates.
         first_va: GpuVa,
         /// The allocation behind valid leaf entries, and the byte of it that the first one shows; pages follow one
@@ -184,8 +186,10 @@ pub enum Operation {
         level: u32,
         /// The table.
         table: PhysicalAddress,
-        /// Its entries.
+        /// Its entries, in 4 KB if it is a leaf table.
         count: u32,
+        /// It has 64-KB entries.
+        use_64kb: bool,
         /// Address that the first entry translates.
         first_va: GpuVa,
     },

@@ -6,17 +6,20 @@
 //! all its entries invalid, and freed when the last such range is gone (memory §4.6), at the root excepted.
 
 mod check;
+mod coarse;
 mod large;
 mod residence;
 
 use std::collections::BTreeMap;
 
-use ddi::{GpuMmuFlags, PageTableLevelDesc, Pte, PteFlags};
+use ddi::{GpuMmuCaps, PageTableLevelDesc, Pte, PteFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress, SegmentId};
 
 use crate::entry::LeafEntry;
 use crate::paging::Operation;
 use crate::slab::SpaceId;
+pub(crate) use coarse::is_coarse_run;
+use coarse::{Coarse, leaf_update};
 use large::LargePages;
 use residence::NOWHERE;
 
@@ -27,6 +30,8 @@ use crate::tables::{OutOfTables, TableFrames};
 pub(crate) struct Geometry {
     levels: Vec<Level>,
     large: LargePages,
+    /// Pages of a leaf table of 64-KB entries; 0: there are none.
+    coarse_pages: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +47,7 @@ struct Level {
 
 impl Geometry {
     /// From checked descriptions.
-    pub fn new(descriptions: &[PageTableLevelDesc], flags: GpuMmuFlags) -> Self {
+    pub fn new(descriptions: &[PageTableLevelDesc], caps: &GpuMmuCaps) -> Self {
         let mut shift = 0;
         let level = |description: &PageTableLevelDesc| {
             let entry_shift = shift;
@@ -54,7 +59,11 @@ impl Geometry {
                 alignment_pages: (u64::from(description.alignment_bytes) / PAGE_BYTES).max(1),
             }
         };
-        Geometry { levels: descriptions.iter().map(level).collect(), large: LargePages::new(flags) }
+        Geometry {
+            levels: descriptions.iter().map(level).collect(),
+            large: LargePages::new(caps.flags),
+            coarse_pages: u64::from(caps.leaf_table_64kb_bytes) / PAGE_BYTES,
+        }
     }
 
     /// Whether there are addresses at all. Spaces of an adapter without them have no room and no tables.
@@ -78,13 +87,29 @@ impl Geometry {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Table {
     address: PhysicalAddress,
     /// Leaf: mapped pages. Above: tables below.
     used: u64,
     /// Leaf: the entry above names memory, beginning with this entry's, instead of this table.
     large: Option<LeafEntry>,
+    /// Leaf: it has 64-KB entries and stands elsewhere; `address` is kept for its conversion.
+    coarse: Option<Box<Coarse>>,
+}
+
+impl Table {
+    fn new(address: PhysicalAddress) -> Table {
+        Table { address, used: 0, large: None, coarse: None }
+    }
+
+    /// What the entry above says to lead here.
+    fn link(&self) -> Pte {
+        match &self.coarse {
+            Some(coarse) => Pte { flags: PteFlags::VALID | PteFlags::LEAF_64KB, address: coarse.address },
+            None => Pte { flags: PteFlags::VALID, address: self.address },
+        }
+    }
 }
 
 /// The tables of one space.
@@ -95,6 +120,8 @@ pub(crate) struct PageTable {
     root: PhysicalAddress,
     /// The tables below the root have frames.
     resident: bool,
+    /// Room of tables that nothing leads to any more, and its pages: it goes back at the next occasion.
+    spare: Vec<(PhysicalAddress, u64)>,
 }
 
 impl PageTable {
@@ -102,13 +129,19 @@ impl PageTable {
     pub fn new(geometry: &Geometry, frames: &mut TableFrames) -> Result<Self, OutOfTables> {
         if !geometry.translates() {
             let root = PhysicalAddress { segment: SegmentId::SYSTEM, offset: 0 };
-            return Ok(PageTable { geometry: geometry.clone(), levels: Vec::new(), root, resident: true });
+            return Ok(PageTable {
+                geometry: geometry.clone(),
+                levels: Vec::new(),
+                root,
+                resident: true,
+                spare: Vec::new(),
+            });
         }
         let level = geometry.levels[geometry.root_level()];
         let root = frames.take(level.table_pages, level.alignment_pages).ok_or(OutOfTables)?;
         let mut levels = vec![BTreeMap::new(); geometry.levels.len()];
-        levels[geometry.root_level()].insert(0, Table { address: root, used: 0, large: None });
-        Ok(PageTable { geometry: geometry.clone(), levels, root, resident: true })
+        levels[geometry.root_level()].insert(0, Table::new(root));
+        Ok(PageTable { geometry: geometry.clone(), levels, root, resident: true, spare: Vec::new() })
     }
 
     /// Makes all entries of the root invalid: the first write of a space, if it has a root.
@@ -122,16 +155,18 @@ impl PageTable {
         if !self.resident {
             return self.initialize(space).into_iter().collect();
         }
-        for table in self.levels[0].values_mut() {
+        for table in self.levels.iter_mut().take(1).flat_map(BTreeMap::values_mut) {
             table.large = None;
+            if let Some(coarse) = &mut table.coarse {
+                coarse.forget();
+            }
         }
         let mut operations = Vec::new();
         for number in (0..self.levels.len()).rev() {
             for (&prefix, table) in &self.levels[number] {
                 operations.push(self.fresh(space, number, prefix));
                 if number < self.geometry.root_level() {
-                    let entry = Pte { flags: PteFlags::VALID, address: table.address };
-                    operations.push(self.parent_entry(space, number, prefix, entry));
+                    operations.push(self.parent_entry(space, number, prefix, table.link()));
                 }
             }
         }
@@ -143,18 +178,21 @@ impl PageTable {
         self.root
     }
 
-    /// Makes the tables that translate `count` pages from page `first` and counts these pages as used. Nothing
-    /// changes on failure. While tables are away they are only counted; whoever asks has seen that all would fit.
+    /// Makes the tables that translate `count` pages from page `first` and counts these pages as used. Nothing changes on
+    /// failure. While tables are away they are only counted; whoever asks has seen that all would fit. `coarse`: new leaf
+    /// tables have 64-KB entries, if this adapter has any, and are linked by the work of this number.
     pub fn cover(
         &mut self,
         space: SpaceId,
         first: u64,
         count: u64,
+        coarse: Option<u64>,
         frames: &mut TableFrames,
     ) -> Result<Vec<Operation>, OutOfTables> {
+        self.give_spare(frames);
         if !self.resident {
             for (number, prefix) in self.absent(first, count) {
-                self.levels[number].insert(prefix, Table { address: NOWHERE, used: 0, large: None });
+                self.levels[number].insert(prefix, Table::new(NOWHERE));
                 self.parent(number, prefix).used += 1;
             }
             self.count_leaves(first, count, |used, pages| *used += pages);
@@ -167,25 +205,26 @@ impl PageTable {
             return Err(OutOfTables);
         }
         let absent = self.absent(first, count);
-        let mut taken = Vec::with_capacity(absent.len());
+        let coarse = coarse.zip(self.geometry.coarse_table_pages());
+        let mut wanted = Vec::with_capacity(absent.len());
         for &(number, _) in &absent {
             let level = self.geometry.levels[number];
-            match frames.take(level.table_pages, level.alignment_pages) {
-                Some(address) => taken.push(address),
-                None => {
-                    for (address, &(number, _)) in taken.into_iter().zip(&absent) {
-                        frames.give(address, self.geometry.levels[number].table_pages);
-                    }
-                    return Err(OutOfTables);
-                }
+            wanted.push((level.table_pages, level.alignment_pages));
+            if let (0, Some((_, pages))) = (number, coarse) {
+                wanted.push((pages, level.alignment_pages));
             }
         }
+        let mut taken = frames.take_all(&wanted)?.into_iter();
         let mut operations = Vec::with_capacity(absent.len() * 2);
-        for (&(number, prefix), address) in absent.iter().zip(taken) {
-            self.levels[number].insert(prefix, Table { address, used: 0, large: None });
+        for &(number, prefix) in &absent {
+            let mut table = Table::new(taken.next().expect("one for each"));
+            if let (0, Some((serial, _))) = (number, coarse) {
+                table.coarse = Some(self.new_coarse(taken.next().expect("two for a leaf"), serial));
+            }
+            let link = table.link();
+            self.levels[number].insert(prefix, table);
             operations.push(self.fresh(space, number, prefix));
-            let entry = Pte { flags: PteFlags::VALID, address };
-            operations.push(self.parent_entry(space, number, prefix, entry));
+            operations.push(self.parent_entry(space, number, prefix, link));
             self.parent(number, prefix).used += 1;
         }
         self.count_leaves(first, count, |used, pages| *used += pages);
@@ -194,6 +233,7 @@ impl PageTable {
 
     /// Counts pages as unused and frees the tables that have no used entry left. Their entries are already invalid.
     pub fn uncover(&mut self, space: SpaceId, first: u64, count: u64, frames: &mut TableFrames) -> Vec<Operation> {
+        self.give_spare(frames);
         self.count_leaves(first, count, |used, pages| *used -= pages);
         let mut operations = Vec::new();
         for number in 0..self.geometry.root_level() {
@@ -209,8 +249,8 @@ impl PageTable {
                 let table = self.levels[number].remove(&prefix).expect("it was just listed");
                 if let Some(link) = link {
                     operations.push(link);
-                    frames.give(table.address, self.geometry.levels[number].table_pages);
                 }
+                self.give_table(number, table, frames);
                 self.parent(number, prefix).used -= 1;
             }
         }
@@ -218,11 +258,26 @@ impl PageTable {
     }
 
     /// Gives every table back, the root too.
-    pub fn destroy(self, frames: &mut TableFrames) {
-        for (level, tables) in self.geometry.levels.iter().zip(self.levels) {
-            for table in tables.into_values().filter(|table| table.address != NOWHERE) {
-                frames.give(table.address, level.table_pages);
-            }
+    pub fn destroy(mut self, frames: &mut TableFrames) {
+        self.give_spare(frames);
+        for (number, tables) in std::mem::take(&mut self.levels).into_iter().enumerate() {
+            tables.into_values().for_each(|table| self.give_table(number, table, frames));
+        }
+    }
+
+    fn give_table(&self, number: usize, table: Table, frames: &mut TableFrames) {
+        if table.address != NOWHERE {
+            frames.give(table.address, self.geometry.levels[number].table_pages);
+        }
+        if let Some(coarse) = table.coarse {
+            frames.give(coarse.address, self.geometry.coarse_pages);
+        }
+    }
+
+    /// Gives back the room that nothing leads to any more.
+    pub fn give_spare(&mut self, frames: &mut TableFrames) {
+        for (address, pages) in self.spare.drain(..) {
+            frames.give(address, pages);
         }
     }
 
@@ -241,20 +296,8 @@ impl PageTable {
         while page < end {
             let stop = (((page >> shift) + 1) << shift).min(end);
             let table = &self.levels[0][&(page >> shift)];
-            operations.push(Operation::UpdatePageTable {
-                space,
-                level: 0,
-                table: table.address,
-                // CAST: an index has at most 31 bits, and a run inside a table no more entries.
-                start_index: (page & ((1 << shift) - 1)) as u32,
-                count: (stop - page) as u32,
-                first: next.pte,
-                repeat: next.repeat,
-                initial: false,
-                first_va: GpuVa(page * PAGE_BYTES),
-                behind: next.behind.map(|(allocation, page)| (allocation, page * PAGE_BYTES)),
-                driver_protection: next.driver_protection,
-            });
+            let index = page & ((1 << shift) - 1);
+            operations.push(leaf_update(space, table.address, (page, index, stop - page), next, false));
             next = next.advanced(stop - page);
             page = stop;
         }
@@ -309,6 +352,7 @@ impl PageTable {
             first: entry,
             repeat: false,
             initial: false,
+            use_64kb: false,
             first_va: self.first_va(number, prefix),
             behind: None,
             driver_protection: 0,
@@ -318,10 +362,13 @@ impl PageTable {
     /// All entries of a new table become invalid.
     fn fresh(&self, space: SpaceId, number: usize, prefix: u64) -> Operation {
         let level = self.geometry.levels[number];
+        let table = &self.levels[number][&prefix];
+        let coarse = table.coarse.as_ref().map(|coarse| coarse.address);
         Operation::UpdatePageTable {
             space,
             level: number as u32, // CAST: at most six levels.
-            table: self.levels[number][&prefix].address,
+            table: coarse.unwrap_or(table.address),
+            use_64kb: coarse.is_some(),
             start_index: 0,
             count: 1 << (level.table_shift - level.entry_shift),
             first: Pte::INVALID,

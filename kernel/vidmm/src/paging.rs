@@ -29,6 +29,9 @@ pub struct Work<F> {
     /// Devices that stand still while this work is carried out: what their lists hold moves within its segment. Their
     /// contexts are stopped like those of `suspends`, and go on by themselves when the work is done.
     pub stands_still: Vec<DeviceId>,
+    /// Spaces whose page tables change so that nothing may run in them meanwhile (memory §4.2, §4.5): all contexts of the
+    /// process stand still, and are idle before the first operation starts, until the last one is done.
+    pub idle_spaces: Vec<SpaceId>,
     /// To be reached before the first operation starts.
     pub after: Vec<FencePoint<F>>,
     /// System pages that the CPU fills with the clear pattern before the work is queued: nobody wrote them yet, and
@@ -169,8 +172,11 @@ pub(crate) fn merge_points<F: Copy + Eq>(into: &mut Vec<FencePoint<F>>, points: 
 #[derive(Debug)]
 pub(crate) struct Batch<F> {
     pub serial: u64,
+    /// Of all batches, and rising with each settlement: what was noted under another one is in order already.
+    pub epoch: u64,
     pub suspends: Vec<DeviceId>,
     pub stands_still: Vec<DeviceId>,
+    pub idle_spaces: BTreeSet<SpaceId>,
     pub after: Vec<FencePoint<F>>,
     pub clear: Vec<PageRun>,
     /// Operations whose order is settled.
@@ -191,6 +197,8 @@ pub(crate) struct Batch<F> {
     pub stale: BTreeMap<SpaceId, Hull>,
     /// First and last address per space with entries made valid.
     pub fresh: BTreeMap<SpaceId, Hull>,
+    /// Spaces in which `fresh` covers tables that stood elsewhere before.
+    pub relinked: BTreeSet<SpaceId>,
     pub moves: Vec<Move>,
     pub tables: Vec<TableMove>,
     /// Locked allocations that may be seen elsewhere afterwards.
@@ -199,6 +207,15 @@ pub(crate) struct Batch<F> {
     pub unmap_locked: BTreeMap<AllocationId, WindowPages>,
     pub unmap: Vec<WindowPages>,
     pub rotations: Vec<Rotation>,
+}
+
+/// Which entries of a work are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    /// Those that become invalid, before content comes.
+    Invalid,
+    /// Those that become valid, when it is there.
+    Valid,
 }
 
 /// An address range of a space that a TLB flush has to cover.
@@ -222,8 +239,10 @@ impl<F: Copy + Eq> Batch<F> {
     pub fn new(serial: u64) -> Self {
         Batch {
             serial,
+            epoch: serial << 32,
             suspends: Vec::new(),
             stands_still: Vec::new(),
+            idle_spaces: BTreeSet::new(),
             after: Vec::new(),
             clear: Vec::new(),
             settled: Vec::new(),
@@ -235,12 +254,21 @@ impl<F: Copy + Eq> Batch<F> {
             entries: Vec::new(),
             stale: BTreeMap::new(),
             fresh: BTreeMap::new(),
+            relinked: BTreeSet::new(),
             moves: Vec::new(),
             tables: Vec::new(),
             locked: BTreeSet::new(),
             unmap_locked: BTreeMap::new(),
             unmap: Vec::new(),
             rotations: Vec::new(),
+        }
+    }
+
+    /// The operations on entries that become valid, or invalid.
+    pub fn section(&mut self, section: Section) -> &mut Vec<Operation> {
+        match section {
+            Section::Invalid => &mut self.invalidations,
+            Section::Valid => &mut self.entries,
         }
     }
 
@@ -309,10 +337,11 @@ impl<F: Copy + Eq> Batch<F> {
         self.settled.append(&mut self.content);
         self.settled.append(&mut self.arrived);
         self.settled.append(&mut self.entries);
-        let fresh = std::mem::take(&mut self.fresh);
-        if flush_fresh {
-            self.settled.extend(flushes(&fresh));
-        }
+        let mut fresh = std::mem::take(&mut self.fresh);
+        let relinked = std::mem::take(&mut self.relinked);
+        fresh.retain(|space, _| flush_fresh || relinked.contains(space));
+        self.settled.extend(flushes(&fresh));
+        self.epoch += 1;
     }
 
     fn settle_leaving(&mut self) {
@@ -341,6 +370,7 @@ impl<F: Copy + Eq> Batch<F> {
             immediate: false,
             suspends: self.suspends,
             stands_still: self.stands_still,
+            idle_spaces: self.idle_spaces.into_iter().collect(),
             after: self.after,
             clear: self.clear,
             operations,

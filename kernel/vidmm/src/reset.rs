@@ -40,6 +40,7 @@ impl<F: Copy + Eq> VidMm<F> {
             immediate: true,
             suspends: Vec::new(),
             stands_still: Vec::new(),
+            idle_spaces: Vec::new(),
             after: Vec::new(),
             clear: Vec::new(),
             leaving: operations.len(),

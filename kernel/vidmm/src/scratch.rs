@@ -38,7 +38,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let entry = &mut self.spaces[space];
         assert_eq!(entry.kind, SpaceKind::Paging, "the scratch area is the paging process's");
         let first = entry.find(pages, 0, u64::MAX, window).ok_or(OutOfTables)?;
-        let made = entry.table.cover(space, first, pages, self.table_frames.of(SpaceKind::Paging))?;
+        let made = entry.table.cover(space, first, pages, None, self.table_frames.of(SpaceKind::Paging))?;
         // Never unmapped: what it shows changes from chunk to chunk.
         let shown = Shown::System(self.dummy_page.first);
         entry.take(PageRun { first, count: Pages(pages) }, Origin::Kernel);

@@ -77,6 +77,8 @@ impl<F: Copy + Eq> VidMm<F> {
         runs: &[(u64, u64)],
         batch: &mut Batch<F>,
     ) -> Result<(), OutOfTables> {
+        let entry = &mut self.spaces[space];
+        entry.table.give_spare(self.table_frames.of(entry.kind));
         let entry = &self.spaces[space];
         let (kind, table) = (entry.kind, &entry.table);
         let most = self.table_frames.of(kind).capacity_pages();

@@ -32,7 +32,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let first = entry.find(frames.count.0, 0, u64::MAX, 1).ok_or(OutOfTables)?;
         let run = PageRun { first, count: frames.count };
         let mut operations =
-            entry.table.cover(space, first, frames.count.0, self.table_frames.of(SpaceKind::Paging))?;
+            entry.table.cover(space, first, frames.count.0, None, self.table_frames.of(SpaceKind::Paging))?;
         entry.take(run, Origin::Kernel);
         // What stands there is written by this file only, as with the scratch area.
         let shown = Shown::System(self.dummy_page.first);

@@ -52,6 +52,19 @@ impl TableFrames {
         Some(PhysicalAddress { segment: self.segment, offset: run.first * PAGE_BYTES })
     }
 
+    /// Room for tables of these pages and alignments: all or none.
+    pub fn take_all(&mut self, wanted: &[(u64, u64)]) -> Result<Vec<PhysicalAddress>, OutOfTables> {
+        let mut taken = Vec::with_capacity(wanted.len());
+        for &(pages, alignment) in wanted {
+            let Some(address) = self.take(pages, alignment) else {
+                taken.into_iter().zip(wanted).for_each(|(address, (pages, _))| self.give(address, *pages));
+                return Err(OutOfTables);
+            };
+            taken.push(address);
+        }
+        Ok(taken)
+    }
+
     /// The room of one table back.
     pub fn give(&mut self, table: PhysicalAddress, pages: u64) {
         assert_eq!(table.segment, self.segment, "a table goes back to where it came from");

@@ -9,6 +9,7 @@ mod compaction;
 mod creation;
 mod failures;
 mod flags;
+mod forms;
 mod hidden;
 mod invariants;
 mod kit;

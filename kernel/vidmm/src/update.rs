@@ -6,16 +6,18 @@
 //! allocations that it maps. All its operations are first applied to a sketch of the addresses; what the sketch says in
 //! the end is written once, neighbouring tiles together.
 
-use std::collections::BTreeMap;
+mod sketch;
 
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
 use crate::mapping::MapError;
+use crate::page_table::is_coarse_run;
 use crate::paging::{Batch, Work};
 use crate::slab::{AllocationId, SpaceId};
 use crate::space::{Origin, Protection, Reserved, Shown, Space, page_of};
 use crate::tables::OutOfTables;
 use crate::vidmm::VidMm;
+use sketch::Sketch;
 
 /// `D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION` (memory §4.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,20 +270,38 @@ impl<F: Copy + Eq> VidMm<F> {
             self.prepare_zero_page(space, batch)?;
         }
         let nothing = |step: &&Step| matches!(step, Step::Unmap { reserved: Reserved::NoAccess, .. });
-        let held: Vec<PageRun> = steps.iter().filter(|step| !nothing(step)).map(Step::target).collect();
+        let wanted: Vec<&Step> = steps.iter().filter(|step| !nothing(step)).collect();
+        let held: Vec<PageRun> = wanted.iter().map(|step| step.target()).collect();
         let runs: Vec<(u64, u64)> = held.iter().map(|run| (run.first, run.count.0)).collect();
         if let Err(error) = self.provide_tables(space, &runs, batch) {
             // Nothing of the batch is carried out.
             self.forget_zero_page(space, before, batch);
             return Err(error);
         }
-        for run in &held {
+        let coarse: Vec<bool> = wanted.iter().map(|step| self.step_begins_coarse(space, step)).collect();
+        let serial = self.room_for_coarse(space, &runs, &coarse).then_some(batch.epoch);
+        for (run, coarse) in held.iter().zip(coarse) {
             let entry = &mut self.spaces[space];
             let frames = self.table_frames.of(entry.kind);
-            let made = entry.table.cover(space, run.first, run.count.0, frames).expect("there is room for them");
+            let coarse = serial.filter(|_| coarse);
+            let made =
+                entry.table.cover(space, run.first, run.count.0, coarse, frames).expect("there is room for them");
             batch.entries.extend(made);
         }
         Ok(held)
+    }
+
+    /// Whether leaf tables that are made for a step begin with 64-KB entries.
+    // spec: memory §4.5
+    fn step_begins_coarse(&self, space: SpaceId, step: &Step) -> bool {
+        let run = step.target();
+        match *step {
+            Step::Map { allocation, from, period, .. } => {
+                is_coarse_run(period, 0) && self.begins_coarse(space, run, Shown::Allocation(allocation, from))
+            }
+            Step::Unmap { .. } => self.begins_coarse(space, run, Shown::Zero),
+            Step::Copy { .. } => false,
+        }
     }
 
     fn draw(&self, update: &Update, step: &Step, sketch: &mut Sketch) {
@@ -335,63 +355,4 @@ fn without(run: PageRun, gone: &[PageRun]) -> Vec<PageRun> {
         left = left.into_iter().flat_map(cut).filter(|part| !part.count.is_zero()).collect();
     }
     left
-}
-
-/// What addresses shall show; `None`: nothing.
-type Wanted = Option<(Shown, Protection)>;
-
-/// What addresses shall show, as far as it was drawn.
-#[derive(Default)]
-struct Sketch(BTreeMap<u64, (u64, Wanted)>);
-
-impl Sketch {
-    fn set(&mut self, run: PageRun, wanted: Wanted) {
-        let from = self.0.range(..=run.first).next_back().map_or(run.first, |(&first, _)| first);
-        let hit: Vec<_> = self.0.range(from..run.end()).map(|(&first, &(pages, old))| (first, pages, old)).collect();
-        for (first, pages, old) in hit.into_iter().filter(|(first, pages, _)| first + pages > run.first) {
-            self.0.remove(&first);
-            if first < run.first {
-                self.0.insert(first, (run.first - first, old));
-            }
-            if first + pages > run.end() {
-                self.0.insert(run.end(), (first + pages - run.end(), advanced(old, run.end() - first)));
-            }
-        }
-        self.0.insert(run.first, (run.count.0, wanted));
-    }
-
-    /// What a range shows: the sketch where it was drawn, the space elsewhere.
-    fn read(&self, space: &Space, run: PageRun) -> Vec<(PageRun, Wanted)> {
-        let mut below = Sketch::default();
-        below.set(run, None);
-        for (first, piece) in space.pieces(run) {
-            let wanted = Some((piece.shown, piece.protection));
-            below.set(PageRun { first, count: Pages(piece.pages) }, wanted);
-        }
-        for (&first, &(pages, wanted)) in self.0.range(..run.end()) {
-            let (low, high) = (first.max(run.first), (first + pages).min(run.end()));
-            if low < high {
-                below.set(PageRun { first: low, count: Pages(high - low) }, advanced(wanted, low - first));
-            }
-        }
-        below.runs()
-    }
-
-    /// All runs, neighbours that go on in one another as one.
-    fn runs(&self) -> Vec<(PageRun, Wanted)> {
-        let mut runs: Vec<(PageRun, Wanted)> = Vec::with_capacity(self.0.len());
-        for (&first, &(pages, wanted)) in &self.0 {
-            match runs.last_mut() {
-                Some((run, before)) if run.end() == first && advanced(*before, run.count.0) == wanted => {
-                    run.count += Pages(pages);
-                }
-                _ => runs.push((PageRun { first, count: Pages(pages) }, wanted)),
-            }
-        }
-        runs
-    }
-}
-
-fn advanced(wanted: Wanted, pages: u64) -> Wanted {
-    wanted.map(|(shown, protection)| (shown.advanced(pages), protection))
 }

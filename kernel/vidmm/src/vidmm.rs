@@ -133,7 +133,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let layout: MemoryLayout = layout.into();
         segment::check_segments(&layout)?;
         segment::check_pitches(&policy, &layout)?;
-        segment::check_mmu_caps(mmu.flags)?;
+        segment::check_mmu_caps(&mmu, levels)?;
         segment::check_levels(&policy, &layout.segments, &mmu, levels)?;
         VidMm::open(policy, &layout, mmu, levels)
     }
@@ -155,7 +155,7 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(VidMm {
             policy,
             mmu,
-            geometry: Geometry::new(levels, mmu.flags),
+            geometry: Geometry::new(levels, &mmu),
             host_apertures: crate::host_aperture::open(&segments),
             segments,
             model: layout.model,
@@ -254,6 +254,8 @@ impl<F: Copy + Eq> VidMm<F> {
         if !explicit {
             batch.invalidations.clear();
         }
+        // Nothing is left that could run there.
+        batch.idle_spaces.clear();
         // A process's end is said even if nothing is shown any more: its root is about to be somebody else's.
         let used = !batch.stale.is_empty() || gone.kind == SpaceKind::Process;
         batch.stale.clear();
@@ -536,6 +538,9 @@ impl<F: Copy + Eq> VidMm<F> {
 
     pub(crate) fn finish(&mut self, mut batch: Batch<F>, immediate: bool) -> Option<Work<F>> {
         batch.rotations = self.rotations(&mut batch);
+        if self.mmu.flags.contains(GpuMmuFlags::PAGE_TABLE_UPDATE_REQUIRE_ADDRESS_SPACE_IDLE) {
+            self.idle_changed_spaces(&mut batch);
+        }
         let flush_fresh = !self.mmu.flags.contains(GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED);
         let work = batch.finish(flush_fresh)?;
         if immediate {

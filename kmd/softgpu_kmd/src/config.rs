@@ -66,6 +66,11 @@ pub struct KmdConfig {
     pub paging_by_gpu_va: bool,
     /// `LargePageSupported`: 2 MB of consecutive memory have one page-table entry (memory §4.5).
     pub large_pages: bool,
+    /// Leaf tables may have entries of 64 KB (`LeafPageTableSizeFor64KPagesInBytes`, memory §4.5).
+    pub leaf_64kb: bool,
+    /// `PageTableUpdateRequireAddressSpaceIdle`: nothing runs in a space while its tables change (memory §4.2). The device
+    /// does not need that; kernels that honour it are tested so.
+    pub idle_spaces: bool,
     /// Where page tables live.
     pub tables: TableHome,
     /// How those of processes are written (memory §4.2).
@@ -101,6 +106,8 @@ impl KmdConfig {
         pitch_aligned: false,
         paging_by_gpu_va: false,
         large_pages: true,
+        leaf_64kb: false,
+        idle_spaces: false,
         tables: TableHome::Local,
         update_mode: PageTableUpdateMode::GpuPhysical,
         map_aperture2: false,

@@ -14,10 +14,12 @@ impl GpuVirtualAddressing for SoftGpuKmd {
     // spec: memory §4.2
     fn gpu_mmu_caps(&self) -> GpuMmuCaps {
         let shape = self.shape();
-        let mut large = GpuMmuFlags::empty();
-        large.set(GpuMmuFlags::LARGE_PAGE_SUPPORTED, self.config.large_pages && shape.has_large_pages());
+        let mut chosen = GpuMmuFlags::empty();
+        chosen.set(GpuMmuFlags::LARGE_PAGE_SUPPORTED, self.config.large_pages && shape.has_large_pages());
+        chosen.set(GpuMmuFlags::PAGE_TABLE_UPDATE_REQUIRE_ADDRESS_SPACE_IDLE, self.config.idle_spaces);
+        let coarse = self.config.leaf_64kb && shape.has_64kb_leaves();
         GpuMmuCaps {
-            flags: large
+            flags: chosen
                 | GpuMmuFlags::READ_ONLY_MEMORY_SUPPORTED
                 | GpuMmuFlags::ZERO_IN_PTE_SUPPORTED
                 | GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED
@@ -25,6 +27,8 @@ impl GpuVirtualAddressing for SoftGpuKmd {
             update_mode: self.config.update_mode,
             virtual_address_bits: shape.va_bits(),
             page_table_levels: shape.levels(),
+            // CAST: a few pages.
+            leaf_table_64kb_bytes: if coarse { shape.leaf_64kb_bytes() as u32 } else { 0 },
         }
     }
 
@@ -89,6 +93,9 @@ pub(crate) fn encode(geometry: &Geometry, pte: Pte) -> Result<u64, &'static str>
     }
     if pte.flags.contains(PteFlags::LARGE_PAGE) {
         entry |= page_table::LARGE;
+    }
+    if pte.flags.contains(PteFlags::LEAF_64KB) {
+        entry |= page_table::LEAF_64KB;
     }
     Ok(entry)
 }

@@ -156,11 +156,23 @@ impl<'a> Pieces<'a> {
                 };
                 Ok(Pieces::One((number_of_pages > 0).then_some(command)))
             }
-            PagingOp::UpdatePageTable { level, table, table_va, start_index, count, first, repeat, mode, .. } => {
-                if level >= geometry.shape.levels() {
+            PagingOp::UpdatePageTable {
+                level,
+                table,
+                table_va,
+                start_index,
+                count,
+                first,
+                repeat,
+                mode,
+                use_64kb_pages,
+                ..
+            } => {
+                if level >= geometry.shape.levels() || use_64kb_pages && level > 0 {
                     return Err(Fatal("a page-table update that the caps do not offer"));
                 }
-                let run = entry_run(geometry, level, table, start_index, count, first, repeat)?;
+                let unit = if use_64kb_pages { page_table::PAGES_64KB } else { 1 };
+                let run = entry_run(geometry, level, table, (start_index, count, unit), first, repeat)?;
                 let virtually = mode == PageTableUpdateMode::GpuVirtual;
                 let run = if virtually { by_address(run, table_va)? } else { run };
                 Ok(Pieces::One((count > 0).then_some(run)))
@@ -344,14 +356,14 @@ fn context_words(va: wddm_types::GpuVa, size: u64, data: &[u8], multipass: u64) 
     Ok(Pieces::Store { va: va.0 + offset, data: words, done: multipass })
 }
 
-/// The entries of one update. Only entries that name pages count up; an invalid one has no page to count.
-// spec: memory §3.4, memory §4.4
+/// The entries of one update: start and count in 4-KB entries, and how many of those one entry of the table stands for.
+/// Only entries that name pages count up; an invalid one has no page to count.
+// spec: memory §3.4, memory §4.4, memory §4.5
 fn entry_run(
     geometry: &Geometry,
     level: u32,
     table: PhysicalAddress,
-    start: u32,
-    count: u32,
+    (start, count, unit): (u32, u32, u32),
     first: Pte,
     repeat: bool,
 ) -> Result<Command<'static>, PagingStatus> {
@@ -359,9 +371,14 @@ fn entry_run(
     if u64::from(start) + u64::from(count) > u64::from(geometry.shape.entries(level)) {
         return Err(Fatal("a page-table update beyond the table"));
     }
+    let aligned = first.address.offset.is_multiple_of(u64::from(unit) * PAGE_BYTES);
+    if !start.is_multiple_of(unit) || !count.is_multiple_of(unit) || !aligned {
+        return Err(Fatal("an update of 64-KB entries in parts of them"));
+    }
+    let (start, count) = (start / unit, count / unit);
     let entry = gpu_va::encode(geometry, first).map_err(Fatal)?;
     let names_page = first.flags.contains(PteFlags::VALID) && !first.flags.contains(PteFlags::ZERO);
-    let step = if repeat || !names_page { 0 } else { PAGE_BYTES };
+    let step = if repeat || !names_page { 0 } else { u64::from(unit) * PAGE_BYTES };
     Ok(Command::WriteEntryRun { table, first: start, count, entry, step })
 }
 

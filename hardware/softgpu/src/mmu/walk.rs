@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use softgpu_spec::bus::PAGE_BYTES;
-use softgpu_spec::page_table::{ADDRESS, LARGE, READ_ONLY, VALID, ZERO, root};
+use softgpu_spec::page_table::{ADDRESS, LARGE, LEAF_64KB, PAGES_64KB, READ_ONLY, VALID, ZERO, root};
 use softgpu_spec::register::fault;
 
 use super::{Access, leaf_site};
@@ -38,6 +38,7 @@ pub(crate) fn run(bus: &Bus, root: u64, va: u64, bytes: u64, write: bool) -> Res
         let pages = (va % PAGE_BYTES + length) / PAGE_BYTES;
         let matched = match lowest {
             Lowest::Table(table) => matching(table, at * 8, wanted, leaf, pages, write),
+            Lowest::Coarse(_) => matching_coarse(bus, lowest, next, (wanted, pages), leaf, write),
             Lowest::Large(_) if lowest.leaf(bus, next)? == leaf.wrapping_add(pages * PAGE_BYTES) => wanted,
             Lowest::Large(_) => 0,
         };
@@ -64,6 +65,8 @@ pub(super) fn leaf(bus: &Bus, root: u64, va: u64) -> Result<u64, Fault> {
 enum Lowest<'a> {
     /// A leaf table.
     Table(Table<'a>),
+    /// A leaf table whose entries stand for 64 KB each.
+    Coarse(Table<'a>),
     /// Memory: the entry as the leaf entry of its first page.
     Large(u64),
 }
@@ -74,6 +77,10 @@ impl Lowest<'_> {
         let index = u64::from(bus.shape.index(va, 0));
         match self {
             Lowest::Table(table) => leaf_in(table, index, va),
+            Lowest::Coarse(table) => {
+                let leaf = leaf_in(table, index / u64::from(PAGES_64KB), va)?;
+                Ok(leaf.wrapping_add(index % u64::from(PAGES_64KB) * PAGE_BYTES))
+            }
             Lowest::Large(entry) => Ok(entry.wrapping_add(index * PAGE_BYTES)),
         }
     }
@@ -107,8 +114,32 @@ fn lowest(bus: &Bus, root: u64, va: u64) -> Result<Lowest<'_>, Fault> {
         }
         address = entry & ADDRESS;
         entries = u64::from(shape.entries(level - 1));
+        if level == 1 && entry & LEAF_64KB != 0 && shape.has_64kb_leaves() {
+            let coarse = bus.table(address, entries / u64::from(PAGES_64KB)).map(Lowest::Coarse);
+            return coarse.ok_or(refused(fault::BAD_ADDRESS, 0));
+        }
     }
     bus.table(address, entries).map(Lowest::Table).ok_or(refused(fault::BAD_ADDRESS, 0))
+}
+
+/// How many of the `wanted` pages from `va` on go on where `leaf` began, `pages` pages further, in a table of 64-KB entries.
+fn matching_coarse(bus: &Bus, lowest: Lowest<'_>, va: u64, (wanted, pages): (u64, u64), leaf: u64, write: bool) -> u64 {
+    let forbidden = if write { READ_ONLY } else { 0 };
+    let mut matched = 0;
+    while matched < wanted {
+        let here = va + matched * PAGE_BYTES;
+        let Ok(found) = lowest.leaf(bus, here) else { break };
+        let goes_on = if leaf & ZERO != 0 {
+            found & (ZERO | forbidden) == ZERO
+        } else {
+            found == leaf.wrapping_add((pages + matched) * PAGE_BYTES)
+        };
+        if !goes_on {
+            break;
+        }
+        matched += u64::from(PAGES_64KB - bus.shape.index(here, 0) % PAGES_64KB);
+    }
+    matched.min(wanted)
 }
 
 /// How many of the `wanted` entries from `offset` go on where `leaf` began, `pages` pages further.

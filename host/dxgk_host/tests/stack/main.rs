@@ -11,6 +11,7 @@ mod cpu_access;
 mod cpu_refusals;
 mod fences;
 mod layouts;
+mod leaf_tables;
 mod levels;
 mod packet_turns;
 mod packets;

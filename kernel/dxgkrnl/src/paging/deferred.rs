@@ -33,6 +33,8 @@ pub(super) enum Deferred {
     LockMoved(Vec<u64>),
     /// Devices that stood still for moves within a segment.
     Relocated(Vec<u64>),
+    /// Processes that stood still for the work of this number.
+    StillnessOver(u64),
 }
 
 impl Adapter {
@@ -101,6 +103,11 @@ impl Adapter {
         self.defer(Deferred::Relocated(devices));
     }
 
+    /// Lets processes go on that stand still for the work just queued, when the ring has got past it.
+    pub(super) fn defer_stillness_over(&mut self) {
+        self.defer(Deferred::StillnessOver(self.ring.last_queued));
+    }
+
     /// Maintains the CPU's caches when the ring has written an allocation's backing store.
     pub fn defer_maintenance(&mut self, allocation: vidmm::AllocationId) {
         self.defer(Deferred::Lines(allocation));
@@ -149,6 +156,7 @@ impl Adapter {
                 Deferred::Resume(device, decided_ns) => self.begin_turn(cx, device, decided_ns),
                 Deferred::LockMoved(devices) => self.lock_moved(cx, devices),
                 Deferred::Relocated(devices) => self.relocated(cx, devices),
+                Deferred::StillnessOver(work) => self.stillness_over(cx, work),
                 Deferred::Lines(allocation) => self.maintain_for_move(allocation),
                 Deferred::Section(section) => self.leave_section(Some(section)),
                 Deferred::Signal { fence, value } => {
@@ -183,6 +191,7 @@ impl Adapter {
                         | Deferred::Resume(..)
                         | Deferred::LockMoved(_)
                         | Deferred::Relocated(_)
+                        | Deferred::StillnessOver(_)
                         | Deferred::Signal { .. }
                         | Deferred::PowerDown(..)
                 )

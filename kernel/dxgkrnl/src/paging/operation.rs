@@ -159,6 +159,7 @@ pub(super) fn as_paging_op<'a>(
             first,
             repeat,
             initial,
+            use_64kb,
             first_va,
             behind,
             driver_protection,
@@ -167,7 +168,7 @@ pub(super) fn as_paging_op<'a>(
             allocation_offset: behind.map_or(0, |(_, offset)| offset),
             driver_protection: *driver_protection,
             notify_eviction: false,
-            use_64kb_pages: false,
+            use_64kb_pages: *use_64kb,
             native_fence: false,
             first_64kb: None,
             table_va: table_va(*table),
@@ -183,12 +184,12 @@ pub(super) fn as_paging_op<'a>(
             first_va: *first_va,
         },
         // spec: memory §4.6
-        Operation::EvictTable { space, level, table, count, first_va } => PagingOp::UpdatePageTable {
+        Operation::EvictTable { space, level, table, count, use_64kb, first_va } => PagingOp::UpdatePageTable {
             allocation: None,
             allocation_offset: 0,
             driver_protection: 0,
             notify_eviction: true,
-            use_64kb_pages: false,
+            use_64kb_pages: *use_64kb,
             native_fence: false,
             first_64kb: None,
             table_va: table_va(*table),

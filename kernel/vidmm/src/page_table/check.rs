@@ -21,13 +21,15 @@ impl PageTable {
     /// Where the tables are that are there: pages of their segment.
     pub(crate) fn frames(&self) -> Vec<PageRun> {
         let tables = self.geometry.levels.iter().zip(&self.levels);
-        let frame =
-            |address: PhysicalAddress, pages: u64| PageRun { first: address.offset / PAGE_BYTES, count: Pages(pages) };
-        tables
-            .flat_map(|(level, tables)| tables.values().map(|table| (table.address, level.table_pages)))
-            .filter(|(address, _)| *address != NOWHERE)
-            .map(|(address, pages)| frame(address, pages))
-            .collect()
+        let own = tables.flat_map(|(level, tables)| tables.values().map(|table| (table.address, level.table_pages)));
+        let leaves = self.levels.iter().take(1).flat_map(BTreeMap::values).filter_map(|table| table.coarse.as_ref());
+        let coarse = leaves.map(|coarse| (coarse.address, self.geometry.coarse_pages));
+        let frame = |(address, pages): (PhysicalAddress, u64)| PageRun {
+            first: address.offset / PAGE_BYTES,
+            count: Pages(pages),
+        };
+        let all = own.chain(coarse).chain(self.spare.iter().copied());
+        all.filter(|(address, _)| *address != NOWHERE).map(frame).collect()
     }
 
     /// Forgets what a leaf counts, for those who test the check.

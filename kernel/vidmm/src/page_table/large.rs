@@ -8,6 +8,7 @@ use wddm_types::PAGE_BYTES;
 use super::{Geometry, PageTable};
 use crate::entry::LeafEntry;
 use crate::operation::Operation;
+use crate::paging::{Batch, Section};
 use crate::slab::SpaceId;
 
 /// Pages of a large page: 2 MB.
@@ -40,31 +41,40 @@ impl Geometry {
 }
 
 impl PageTable {
-    /// Writes the entries of `count` covered pages from page `first`, as large pages where that can be.
-    pub fn write(&mut self, space: SpaceId, first: u64, count: u64, entry: LeafEntry, operations: &mut Vec<Operation>) {
+    /// Writes the entries of `count` covered pages from page `first` in the largest form that can say them.
+    pub fn write<F: Copy + Eq>(
+        &mut self,
+        space: SpaceId,
+        first: u64,
+        count: u64,
+        entry: LeafEntry,
+        batch: &mut Batch<F>,
+        section: Section,
+    ) {
         if !self.is_resident() {
             return;
         }
         let shift = self.geometry.levels[0].table_shift;
-        let (mut page, end, mut next, mut pending) = (first, first + count, entry, 0);
+        let (mut page, end, mut next) = (first, first + count, entry);
         while page < end {
             let stop = (((page >> shift) + 1) << shift).min(end);
             let whole = stop - page == 1 << shift;
             let prefix = page >> shift;
             if whole && self.can_be_large(&next) {
-                self.write_small(space, page - pending, pending, rewound(next, pending), operations);
-                pending = 0;
-                self.link_large(space, prefix, next, operations);
+                self.link_large(space, prefix, next, batch.section(section));
             } else {
                 if self.levels[0][&prefix].large.is_some() {
-                    self.take_apart(space, prefix, whole, operations);
+                    self.take_apart(space, prefix, whole, batch, section);
                 }
-                pending += stop - page;
+                if self.levels[0][&prefix].coarse.is_some() {
+                    self.write_coarse(space, (page, stop - page), next, batch, section);
+                } else {
+                    self.write_small(space, page, stop - page, next, batch.section(section));
+                }
             }
             next = next.advanced(stop - page);
             page = stop;
         }
-        self.write_small(space, end - pending, pending, rewound(next, pending), operations);
     }
 
     fn can_be_large(&self, entry: &LeafEntry) -> bool {
@@ -85,26 +95,29 @@ impl PageTable {
         self.levels[0].get_mut(&prefix).expect("it is covered").large = Some(entry);
     }
 
-    /// The leaf table translates again, to the same pages; or to nothing, if all its entries are about to be written.
-    fn take_apart(&mut self, space: SpaceId, prefix: u64, whole: bool, operations: &mut Vec<Operation>) {
+    /// The leaf table translates again, to the same pages; or to nothing, if all its entries are about to be written. Only
+    /// then it keeps 64-KB entries: the part that is about to change may be smaller.
+    fn take_apart<F: Copy + Eq>(
+        &mut self,
+        space: SpaceId,
+        prefix: u64,
+        whole: bool,
+        batch: &mut Batch<F>,
+        section: Section,
+    ) {
         let table = self.levels[0].get_mut(&prefix).expect("it is covered");
-        let address = table.address;
         let entry = table.large.take().expect("it was looked at");
+        match &mut table.coarse {
+            Some(coarse) if whole => coarse.forget_for(batch.epoch, section),
+            _ => self.spare.extend(table.coarse.take().map(|coarse| (coarse.address, self.geometry.coarse_pages))),
+        }
+        let link = table.link();
+        let operations = batch.section(section);
         if !whole {
             self.write_small(space, prefix << self.geometry.levels[0].table_shift, LARGE_PAGES, entry, operations);
         } else {
             operations.push(self.fresh(space, 0, prefix));
         }
-        let link = ddi::Pte { flags: PteFlags::VALID, address };
         operations.push(self.parent_entry(space, 0, prefix, link));
     }
-}
-
-/// The entry `pages` before this one.
-fn rewound(entry: LeafEntry, pages: u64) -> LeafEntry {
-    let mut pte = entry.pte;
-    if !entry.repeat {
-        pte.address.offset -= pages * PAGE_BYTES;
-    }
-    LeafEntry { pte, behind: entry.behind.map(|(allocation, page)| (allocation, page - pages)), ..entry }
 }

@@ -2,7 +2,7 @@
 //! tables say is known here and in `space`, so they are written anew. While they are away, what is mapped is counted as
 //! ever, and nothing is written.
 
-use ddi::{Pte, PteFlags};
+use ddi::Pte;
 use wddm_types::{PhysicalAddress, SegmentId};
 
 use super::{Geometry, PageTable};
@@ -54,17 +54,28 @@ impl PageTable {
     /// The tables that the pages of these runs lack, in the order in which [`PageTable::cover`] makes them; `None`: more
     /// than `pages_max` pages of them.
     pub fn lacking(&self, runs: &[(u64, u64)], pages_max: u64) -> Option<Vec<TableSize>> {
+        self.lacking_coarse(runs, &[], pages_max)
+    }
+
+    /// The same where the leaf tables of some runs have room for 64-KB entries beside.
+    pub fn lacking_coarse(&self, runs: &[(u64, u64)], coarse: &[bool], pages_max: u64) -> Option<Vec<TableSize>> {
         let shift = self.geometry.levels[0].table_shift;
         let mut made = std::collections::BTreeSet::new();
         let mut sizes = Vec::new();
-        for &(first, count) in runs {
+        for (nth, &(first, count)) in runs.iter().enumerate() {
             let (from, to) = (first >> shift, (first + count - 1) >> shift);
             // A range may be as large as the space: nobody lists tables that there is no room for.
             if to - from >= self.levels[0].range(from..=to).count() as u64 + pages_max {
                 return None;
             }
             let absent = self.absent(first, count).into_iter().filter(|table| made.insert(*table));
-            sizes.extend(absent.map(|(number, _)| self.geometry.size(number)));
+            let wants = coarse.get(nth).is_some_and(|coarse| *coarse);
+            for (number, _) in absent {
+                sizes.push(self.geometry.size(number));
+                if let (0, true, Some(pages)) = (number, wants, self.geometry.coarse_table_pages()) {
+                    sizes.push(TableSize { pages, ..self.geometry.size(0) });
+                }
+            }
         }
         Some(sizes)
     }
@@ -81,7 +92,8 @@ impl PageTable {
             operations.extend(self.levels[number].iter().map(|(&prefix, table)| Operation::EvictTable {
                 space,
                 level: number as u32, // CAST: at most six levels.
-                table: table.address,
+                table: table.link().address,
+                use_64kb: table.coarse.is_some(),
                 count: 1 << (level.table_shift - level.entry_shift),
                 first_va: self.first_va(number, prefix),
             }));
@@ -93,7 +105,10 @@ impl PageTable {
         }
         for table in self.levels[..root].iter_mut().flat_map(|tables| tables.values_mut()) {
             (table.address, table.large) = (NOWHERE, None);
+            // It comes back with 4-KB entries.
+            self.spare.extend(table.coarse.take().map(|coarse| (coarse.address, self.geometry.coarse_pages)));
         }
+        self.give_spare(frames);
         self.resident = false;
         operations
     }
@@ -113,8 +128,7 @@ impl PageTable {
             }
             for (&prefix, table) in &self.levels[number] {
                 operations.push(self.fresh(space, number, prefix));
-                let entry = Pte { flags: PteFlags::VALID, address: table.address };
-                operations.push(self.parent_entry(space, number, prefix, entry));
+                operations.push(self.parent_entry(space, number, prefix, table.link()));
             }
         }
         self.resident = true;

@@ -72,6 +72,8 @@ pub enum SegmentError {
     TableSegmentsDiffer(u32),
     #[error("GpuMmuCaps: {0} is not built (memory §4.2)")]
     MmuCapNotBuilt(&'static str),
+    #[error("LeafPageTableSizeFor64KPagesInBytes is a multiple of 4096, and in system memory 4096 (memory §4.2, §4.3)")]
+    LeafTableSize,
     #[error("GpuMmuCaps: reserved bits {0:#x} are set (memory §4.2)")]
     ReservedMmuCaps(u32),
     #[error("level {0}: CPU_VIRTUAL is not allowed when page directories live in local memory (memory §4.2)")]

@@ -1,28 +1,34 @@
 //! The capability bits of a GPU's page tables (memory §4.2): which are honoured, which are refused at adapter start. A bit
 //! that nobody looks at would be a promise broken in silence. It knows nothing of levels and segments: that is `levels`.
 
-use ddi::GpuMmuFlags;
+use ddi::{GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc};
+use wddm_types::PAGE_BYTES;
 
 use super::error::SegmentError;
 
 /// Bits that ask the memory manager for something that it does not do.
-const NOT_BUILT: [(GpuMmuFlags, &str); 3] = [
-    (GpuMmuFlags::PAGE_TABLE_UPDATE_REQUIRE_ADDRESS_SPACE_IDLE, "PageTableUpdateRequireAddressSpaceIdle"),
+const NOT_BUILT: [(GpuMmuFlags, &str); 2] = [
     (GpuMmuFlags::DUAL_PTE_SUPPORTED, "DualPteSupported"),
     // Nobody says what caching a table asks of whoever writes it (memory §10.3).
     (GpuMmuFlags::CACHED_PAGE_TABLES, "CachedPageTables"),
 ];
 
 /// Every bit is one that there is, and one that is honoured. 64-KB and large pages of system memory are offers, which nobody
-/// has to take: system memory is mapped by 4 KB always (memory §4.5).
-// spec: memory §4.2
-pub(crate) fn check_mmu_caps(flags: GpuMmuFlags) -> Result<(), SegmentError> {
-    let reserved = flags.difference(GpuMmuFlags::all()).bits();
+/// has to take: system memory is mapped by 4 KB always (memory §4.5). A leaf table of 64-KB entries lives where the other leaf
+/// tables do.
+// spec: memory §4.2, memory §4.3
+pub(crate) fn check_mmu_caps(mmu: &GpuMmuCaps, levels: &[PageTableLevelDesc]) -> Result<(), SegmentError> {
+    let reserved = mmu.flags.difference(GpuMmuFlags::all()).bits();
     if reserved != 0 {
         return Err(SegmentError::ReservedMmuCaps(reserved));
     }
-    match NOT_BUILT.iter().find(|(flag, _)| flags.contains(*flag)) {
-        Some((_, name)) => Err(SegmentError::MmuCapNotBuilt(name)),
-        None => Ok(()),
+    if let Some((_, name)) = NOT_BUILT.iter().find(|(flag, _)| mmu.flags.contains(*flag)) {
+        return Err(SegmentError::MmuCapNotBuilt(name));
     }
+    let size = u64::from(mmu.leaf_table_64kb_bytes);
+    let in_system = levels.first().is_some_and(|leaf| leaf.segment.is_system());
+    if !size.is_multiple_of(PAGE_BYTES) || in_system && size > PAGE_BYTES {
+        return Err(SegmentError::LeafTableSize);
+    }
+    Ok(())
 }

@@ -114,6 +114,15 @@ fn levels_that_break_a_rule_fail_adapter_start() {
             },
             SegmentError::CpuWrittenDirectory(1),
         ),
+        ("half a page of 64-KB entries", |_, m, _, _| m.leaf_table_64kb_bytes = 2048, SegmentError::LeafTableSize),
+        (
+            "a large table of 64-KB entries in system memory",
+            |_, m, l, _| {
+                m.leaf_table_64kb_bytes = 8192;
+                l.iter_mut().for_each(|level| level.segment = SegmentId::SYSTEM);
+            },
+            SegmentError::LeafTableSize,
+        ),
         ("reserve of all", |_, _, _, p| p.page_table_reserve = Pages(64 + RESERVE), SegmentError::Reserve),
         (
             "no page at all",
@@ -137,9 +146,6 @@ fn a_capability_that_nobody_honours_fails_adapter_start() {
         caps.flags |= flag;
         let started = Mm::new(world.1, &world.0, caps, &world.2).err();
         let expected = match flag {
-            GpuMmuFlags::PAGE_TABLE_UPDATE_REQUIRE_ADDRESS_SPACE_IDLE => {
-                Some(SegmentError::MmuCapNotBuilt("PageTableUpdateRequireAddressSpaceIdle"))
-            }
             GpuMmuFlags::DUAL_PTE_SUPPORTED => Some(SegmentError::MmuCapNotBuilt("DualPteSupported")),
             GpuMmuFlags::CACHED_PAGE_TABLES => Some(SegmentError::MmuCapNotBuilt("CachedPageTables")),
             _ if bit > 12 => Some(SegmentError::ReservedMmuCaps(1 << bit)),

@@ -63,6 +63,7 @@ pub fn mmu(index_bits: &[u32]) -> GpuMmuCaps {
         update_mode: PageTableUpdateMode::GpuPhysical,
         virtual_address_bits: 12 + index_bits.iter().sum::<u32>(),
         page_table_levels: index_bits.len() as u32,
+        leaf_table_64kb_bytes: 0,
     }
 }
 
@@ -235,13 +236,16 @@ impl Machine {
                         self.memory.insert((*segment, page), u64::from(*pattern));
                     }
                 }
-                Operation::UpdatePageTable { table, start_index, count, first, repeat, .. } => {
-                    for index in 0..*count {
+                Operation::UpdatePageTable { table, start_index, count, first, repeat, use_64kb, .. } => {
+                    // A table of 64-KB entries has every sixteenth.
+                    let unit = if *use_64kb { 16 } else { 1 };
+                    assert!(start_index.is_multiple_of(unit) && count.is_multiple_of(unit), "whole entries");
+                    for index in (0..*count).step_by(unit as usize) {
                         let mut entry = *first;
                         if !repeat {
                             entry.address.offset += u64::from(index) * PAGE_BYTES;
                         }
-                        self.entries.insert((*table, start_index + index), entry);
+                        self.entries.insert((*table, (start_index + index) / unit), entry);
                     }
                 }
                 Operation::EvictTable { table, count, .. } => {
@@ -264,17 +268,23 @@ impl Machine {
 
     /// Walks the tables from `root`; `bits` are the index bits, leaf first.
     pub fn walk(&self, root: PhysicalAddress, bits: &[u32], address: GpuVa) -> Option<Pte> {
-        let mut table = root;
+        let (mut table, mut coarse) = (root, false);
         for level in (0..bits.len()).rev() {
             let shift = 12 + bits[..level].iter().sum::<u32>();
             let index = (address.0 >> shift) as u32 & ((1 << bits[level]) - 1);
-            let entry = *self.entries.get(&(table, index)).expect("a table is initialised before it is linked");
+            let unit = if level == 0 && coarse { 16 } else { 1 };
+            let entry = *self.entries.get(&(table, index / unit)).expect("a table is initialised before it is linked");
             if !entry.flags.contains(PteFlags::VALID) {
                 return None;
             }
             if level == 0 {
-                return Some(entry);
+                let within = u64::from(index % unit) * PAGE_BYTES;
+                assert!(entry.address.offset.is_multiple_of(u64::from(unit) * PAGE_BYTES), "aligned: {entry:?}");
+                let place = PhysicalAddress { offset: entry.address.offset + within, ..entry.address };
+                return Some(Pte { address: place, ..entry });
             }
+            coarse = entry.flags.contains(PteFlags::LEAF_64KB);
+            assert!(!coarse || level == 1, "only level 1 names leaf tables");
             if entry.flags.contains(PteFlags::LARGE_PAGE) {
                 let within = address.0 & ((1 << shift) - 1) & !(PAGE_BYTES - 1);
                 let place = PhysicalAddress { offset: entry.address.offset + within, ..entry.address };

@@ -3,6 +3,8 @@
 
 mod address;
 
+mod leaves;
+
 use ddi::{
     BuildPagingBuffer, KmdProcess, Mdl, Miniport, PageTableUpdateMode, PagingOp, PagingStatus, Pte, PteFlags,
     TransferEnd, TransferFlags,

@@ -1,0 +1,256 @@
+//! Leaf tables of 64-KB entries through the whole stack, their conversion to 4-KB ones, and hardware that wants an idle
+//! address space for every change: what the driver was asked, between which suspensions (memory §4.2, §4.5).
+
+use std::sync::{Arc, Mutex};
+
+use d3dkmt::{GpuVaMapping, GpuVaProtection, GpuVaReservation};
+use ddi::{PagingOp, PteFlags};
+use dxgk_host::{Host, HostConfig, Mode, Profile};
+use events::{Event, Tracer};
+use softgpu_kmd::KmdConfig;
+use softgpu_umd::{Surface, SurfaceKind, pattern};
+use wddm_types::{GpuVa, PAGE_BYTES};
+
+use crate::stubborn::{Whims, wrapped};
+use crate::world::{Client, MIB, VIRTUAL, client};
+
+const CHUNK: u64 = 65536;
+/// Far from what the client has mapped for itself: leaf tables of its own.
+const BASE: GpuVa = GpuVa(1 << 40);
+/// A table of 512 pages.
+const COVERAGE: u64 = 2 * MIB;
+
+/// What happened, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Suspended,
+    Resumed,
+    /// Entries of a leaf table: how many, valid, of 64 KB.
+    Leaf {
+        va: u64,
+        count: u32,
+        valid: bool,
+        coarse: bool,
+    },
+    /// The entry above one: what it names has 64-KB entries.
+    Link {
+        va: u64,
+        valid: bool,
+        coarse: bool,
+    },
+    Flush {
+        start: u64,
+        end: u64,
+    },
+    Done,
+}
+
+/// The page-table reason of a suspension.
+const PAGE_TABLES: u32 = 1 << 1;
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<Step>>>);
+
+impl Log {
+    fn push(&self, step: Step) {
+        self.0.lock().unwrap().push(step);
+    }
+
+    fn take(&self) -> Vec<Step> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    /// What the driver is asked that concerns the addresses of processes.
+    fn operation(&self, operation: &PagingOp<'_>, immediate: bool) {
+        match *operation {
+            _ if immediate => {}
+            PagingOp::UpdatePageTable { level: 0, count, first, first_va, use_64kb_pages, .. } => {
+                let valid = first.flags.contains(PteFlags::VALID);
+                self.push(Step::Leaf { va: first_va.0, count, valid, coarse: use_64kb_pages });
+            }
+            PagingOp::UpdatePageTable { level: 1, first, first_va, .. } => {
+                let valid = first.flags.contains(PteFlags::VALID);
+                let coarse = first.flags.contains(PteFlags::LEAF_64KB);
+                self.push(Step::Link { va: first_va.0, valid, coarse });
+            }
+            PagingOp::FlushTlb { start, end, .. } => self.push(Step::Flush { start: start.0, end: end.0 }),
+            _ => {}
+        }
+    }
+}
+
+impl Tracer for Log {
+    fn event(&mut self, _now_ns: u64, event: &Event) {
+        match event {
+            Event::DeviceSuspended { reasons, .. } if *reasons & PAGE_TABLES != 0 => self.push(Step::Suspended),
+            Event::DeviceResumed { .. } => self.push(Step::Resumed),
+            Event::PagingCompleted { .. } => self.push(Step::Done),
+            _ => {}
+        }
+    }
+}
+
+/// An adapter of 64-KB segment pages whose driver says this.
+fn traced(mode: Mode, driver: impl FnOnce(KmdConfig) -> KmdConfig) -> (Arc<Host>, Log) {
+    let mut profile = *Profile::named("discrete-64k").expect("a built-in profile");
+    profile.driver = driver(profile.driver);
+    let log = Log::default();
+    let seen = log.clone();
+    let whims = Whims {
+        build: Box::new(move |driver, build| {
+            // A call that is repeated for want of room tells nothing new.
+            if build.multipass_offset == 0 {
+                seen.operation(&build.operation, build.immediate);
+            }
+            driver.build_paging_buffer(build)
+        }),
+        ..Whims::default()
+    };
+    let config = HostConfig {
+        vram_bytes: 8 * MIB,
+        page_table_bytes: 16 * MIB,
+        system_bytes: 64 * MIB,
+        tracer: Box::new(log.clone()),
+        wrap_miniport: Some(wrapped(whims)),
+        ..HostConfig::new(&profile, mode)
+    };
+    (Host::start(config).expect("the host starts"), log)
+}
+
+fn map(client: &Client, surface: Option<&Surface>, base: GpuVa, pages: u64, protection: GpuVaProtection) {
+    let mapping = GpuVaMapping { base, size_in_pages: pages, protection, ..GpuVaMapping::default() };
+    let allocation = surface.map(|surface| &**surface.allocation());
+    let (_, value) = client.gpu.paging().map_gpu_va(allocation, mapping).expect("inside the reservation");
+    client.gpu.device().wait(&[(client.gpu.paging().fence(), value)]).expect("mapped");
+}
+
+/// The first word at an address, as the GPU reads it.
+fn word_at(client: &mut Client, out: &Surface, va: GpuVa) -> u64 {
+    let out_va = out.va();
+    client.run(|commands| {
+        commands.copy(va, out_va, PAGE_BYTES);
+    });
+    out.lock().expect("system memory").read_word(0)
+}
+
+/// What concerns one leaf table of the reservation, flushes and suspensions included.
+fn about(steps: &[Step]) -> Vec<Step> {
+    let here = |va: u64| (BASE.0..BASE.0 + COVERAGE).contains(&va);
+    let keep = |step: &&Step| match step {
+        Step::Leaf { va, .. } | Step::Link { va, .. } => here(*va),
+        Step::Flush { start, end } => *start < BASE.0 + COVERAGE && *end >= BASE.0,
+        _ => true,
+    };
+    let mut kept: Vec<Step> = steps.iter().filter(keep).copied().collect();
+    kept.dedup();
+    kept
+}
+
+#[test]
+fn a_4_kb_page_converts_a_table_of_64_kb_entries_while_its_contexts_stand_still() {
+    // spec: memory §4.5, memory §8.6, memory §10.4 item 19
+    let write = GpuVaProtection::WRITE;
+    for mode in [VIRTUAL, Mode::Real] {
+        let (host, log) = traced(mode, |driver| KmdConfig { leaf_64kb: true, large_pages: false, ..driver });
+        let mut client = client(&host);
+        let local = client.pinned(SurfaceKind::Local, 4 * CHUNK);
+        let small = client.pinned(SurfaceKind::System, PAGE_BYTES);
+        let out = client.pinned(SurfaceKind::System, PAGE_BYTES);
+        let (local_va, small_va) = (local.va(), small.va());
+        client.run(|commands| {
+            commands.pattern(local_va, 4 * CHUNK, 5);
+            commands.pattern(small_va, PAGE_BYTES, 9);
+        });
+        let reservation = GpuVaReservation { base: BASE, size_bytes: COVERAGE, ..GpuVaReservation::default() };
+        client.gpu.device().reserve_gpu_va(reservation).expect("room");
+        log.take();
+        map(&client, Some(&local), BASE, 64, write);
+        let made = about(&log.take());
+        let entries = Step::Leaf { va: BASE.0, count: 64, valid: true, coarse: true };
+        assert!(made.contains(&Step::Link { va: BASE.0, valid: true, coarse: true }), "{made:?}");
+        assert!(made.contains(&entries) && !made.contains(&Step::Suspended), "{made:?}");
+        let out_va = out.va();
+        client.run(|commands| {
+            commands.fill(out_va, PAGE_BYTES, 0);
+            commands.check(BASE, 4 * CHUNK, 5, out_va, 77);
+        });
+        assert_eq!(out.lock().expect("system memory").read_word(0), 0, "all of it is seen through 64-KB entries");
+        log.take();
+        // One page of system memory behind them.
+        map(&client, Some(&small), BASE.offset(4 * CHUNK), 1, write);
+        let (start, end) = (BASE.0, BASE.0 + COVERAGE - 1);
+        let page = Step::Leaf { va: BASE.0 + 4 * CHUNK, count: 1, valid: true, coarse: false };
+        // What runs now does so after the contexts have gone on.
+        for (va, word) in [(BASE, (5, 0)), (BASE.offset(3 * CHUNK), (5, 3 * CHUNK)), (BASE.offset(4 * CHUNK), (9, 0))] {
+            assert_eq!(word_at(&mut client, &out, va), pattern::word(word.0, word.1));
+        }
+        let mut expected = vec![
+            Step::Suspended,
+            Step::Leaf { va: BASE.0, count: 512, valid: false, coarse: false },
+            Step::Leaf { va: BASE.0, count: 64, valid: true, coarse: false },
+            Step::Link { va: BASE.0, valid: true, coarse: false },
+            Step::Flush { start, end },
+            page,
+            Step::Done,
+            Step::Resumed,
+        ];
+        let mut converted = about(&log.take());
+        // Works before this one may end at any time.
+        let ends = converted.iter().rposition(|step| *step == Step::Resumed).expect("the contexts go on");
+        let mut index = 0;
+        converted.retain(|step| {
+            index += 1;
+            *step != Step::Done || index == ends
+        });
+        let from = converted.iter().position(|step| *step == Step::Suspended).expect("a suspension");
+        assert_eq!(converted[from..], expected[..]);
+        // Never back, although nothing but whole pages is left; and nothing stands still for that.
+        log.take();
+        map(&client, None, BASE.offset(4 * CHUNK), 1, GpuVaProtection::NO_ACCESS);
+        map(&client, Some(&local), BASE.offset(8 * CHUNK), 16, write);
+        let later = about(&log.take());
+        expected = vec![Step::Leaf { va: BASE.0 + 8 * CHUNK, count: 16, valid: true, coarse: false }];
+        assert!(expected.iter().all(|step| later.contains(step)), "{later:?}");
+        let wrong = |step: &Step| matches!(step, Step::Suspended | Step::Link { .. } | Step::Leaf { coarse: true, .. });
+        assert!(!later.iter().any(wrong), "{later:?}");
+        assert_eq!(word_at(&mut client, &out, BASE.offset(8 * CHUNK)), pattern::word(5, 0));
+    }
+}
+
+#[test]
+fn nothing_runs_in_a_space_that_must_be_idle_while_it_changes() {
+    // spec: memory §4.2, bit 5
+    for mode in [VIRTUAL, Mode::Real] {
+        let (host, log) = traced(mode, |driver| KmdConfig { idle_spaces: true, leaf_64kb: true, ..driver });
+        let mut client = client(&host);
+        let out = client.pinned(SurfaceKind::System, PAGE_BYTES);
+        // What has run has seen the process go on.
+        let out_va = out.va();
+        client.run(|commands| {
+            commands.fill(out_va, PAGE_BYTES, 0);
+        });
+        log.take();
+        for round in 0..3u64 {
+            let local = client.pinned(SurfaceKind::Local, CHUNK);
+            let va = local.va();
+            client.run(|commands| {
+                commands.pattern(va, CHUNK, round);
+            });
+            assert_eq!(word_at(&mut client, &out, va), pattern::word(round, 0));
+        }
+        let steps = log.take();
+        let (mut still, mut changes) = (false, 0);
+        for step in &steps {
+            match step {
+                Step::Suspended => still = true,
+                Step::Resumed => still = false,
+                Step::Done => {}
+                _ => {
+                    changes += 1;
+                    assert!(still, "{step:?} while the process runs: {steps:?}");
+                }
+            }
+        }
+        assert!(changes >= 5, "{steps:?}");
+    }
+}

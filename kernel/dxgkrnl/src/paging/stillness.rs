@@ -1,0 +1,58 @@
+//! Processes that stand still while their page tables change under them: a leaf table that is converted, or any change on
+//! hardware that wants idle address spaces (memory §4.2, §4.5). The memory manager says for which work; here all contexts
+//! of the process's devices leave the hardware when that work's turn has come, and go on when the hardware has got past
+//! it. A device that comes in between stands still too.
+
+use gpu_fence::FenceId;
+use vidmm::SpaceId;
+use wddm_types::FencePoint;
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::suspension::SuspendReasons;
+
+/// What stands still for one work.
+pub(super) struct Stillness {
+    spaces: Vec<SpaceId>,
+    devices: Vec<u64>,
+}
+
+impl Adapter {
+    /// The work of this number comes next: what runs in these spaces stops. Answers with what to wait for until it has.
+    // spec: memory §4.5, memory §8.6
+    pub(super) fn idle_spaces(&mut self, cx: &mut Cx<'_>, work: u64, spaces: Vec<SpaceId>) -> Vec<FencePoint<FenceId>> {
+        let lives_there = |process| self.processes.get(process).is_some_and(|known| spaces.contains(&known.space));
+        let devices: Vec<u64> =
+            self.devices.iter().filter(|(_, device)| lives_there(&device.process)).map(|(number, _)| number).collect();
+        for &device in &devices {
+            self.devices[device].table_changes += 1;
+        }
+        self.ring.stillnesses.insert(work, Stillness { spaces, devices: devices.clone() });
+        let stop = |number| self.suspend_device(cx, number, SuspendReasons::PAGE_TABLES);
+        devices.into_iter().filter_map(stop).collect()
+    }
+
+    /// A new device of a process that stands still does so too.
+    pub fn stand_still_too(&mut self, number: u64) {
+        let Some(process) = self.processes.get(&self.devices[number].process) else { return };
+        let space = process.space;
+        for stillness in self.ring.stillnesses.values_mut().filter(|known| known.spaces.contains(&space)) {
+            stillness.devices.push(number);
+            // It has no context yet, so there is nothing to wait for.
+            self.devices[number].table_changes += 1;
+            self.devices[number].suspended |= SuspendReasons::PAGE_TABLES;
+        }
+    }
+
+    /// The hardware has got past a work: what stood still for it goes on, unless another work needs that still.
+    pub(super) fn stillness_over(&mut self, cx: &mut Cx<'_>, work: u64) {
+        let Some(stillness) = self.ring.stillnesses.remove(&work) else { return };
+        for number in stillness.devices {
+            let Some(device) = self.devices.get_mut(number) else { continue };
+            device.table_changes -= 1;
+            if device.table_changes == 0 {
+                self.resume_device(cx, number, SuspendReasons::PAGE_TABLES);
+            }
+        }
+    }
+}
