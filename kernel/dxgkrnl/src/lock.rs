@@ -196,3 +196,24 @@ fn from_lock(error: LockError) -> Refusal {
     };
     refuse(status, blame, error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: memory §9.2, memory §9.3
+    #[test]
+    fn every_refused_lock_has_its_status() {
+        let rows = [
+            (LockError::CantLock, 0xC01E_0101),
+            (LockError::Pinned, 0xC01E_0109),
+            (LockError::TooManyReferences, 0xC01E_0103),
+            (LockError::Offered, 0xC01E_0110),
+            (LockError::ContentLost, 0xC01E_0116),
+            (LockError::NotLocked, 0xC000_000D),
+        ];
+        for (error, status) in rows {
+            assert_eq!(from_lock(error).status, NtStatus(status), "{error}");
+        }
+    }
+}

@@ -22,6 +22,7 @@ mod power;
 mod relocation;
 mod renaming;
 mod residency;
+mod statuses;
 mod stubborn;
 mod submission;
 mod system_copies;

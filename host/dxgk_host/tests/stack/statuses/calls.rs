@@ -1,0 +1,101 @@
+//! Calls with one handle in them that is to be refused.
+
+use kmt_calls::{
+    AllocationTarget, Call, ContextFlags, DestroyFlags, EvictFlags, LockFlags, MakeResidentFlags, OfferFlags,
+    PropertyRequest, QueueFlags, ResourceRequest, ShareName, WaitFlags,
+};
+use wddm_types::{GpuVa, NodeId, RawHandle};
+
+/// Whether a call's handle is a fence.
+pub fn is_about_fences(call: &Call) -> bool {
+    matches!(call, Call::DestroySynchronizationObject { .. })
+}
+
+/// Every call whose first handle this is.
+pub fn with(handle: RawHandle) -> Vec<Call> {
+    let mut calls = vec![
+        Call::CloseAdapter { adapter: handle },
+        Call::QueryAdapterInfo { adapter: handle },
+        Call::QueryVideoMemoryInfo { adapter: handle, local: true },
+        Call::ChangeVideoMemoryReservation { adapter: handle, local: true, reservation_bytes: 0 },
+        Call::SetProcessSchedulingPriorityClass { adapter: handle, class: 2 },
+        Call::CreateDevice { adapter: handle },
+        Call::CreateSection { adapter: handle, size_bytes: 4096 },
+        Call::CloseSection { section: handle },
+        Call::DestroyDevice { device: handle },
+        Call::GetDeviceState { device: handle },
+        Call::DestroyPagingQueue { queue: handle },
+        Call::UnregisterNotification { registration: handle },
+        Call::DestroyHwContext { context: handle },
+        Call::DestroyContext { context: handle },
+        Call::CreateHwQueue { context: handle, flags: QueueFlags::empty() },
+        Call::DestroyHwQueue { queue: handle },
+        Call::SubmitWaitForSyncObjectsToHwQueue { queue: handle, points: Vec::new() },
+        Call::SubmitSignalSyncObjectsToHwQueue { queue: handle, points: Vec::new() },
+        Call::CreateDoorbell { queue: handle, ring: handle, ring_va: GpuVa::NULL },
+        Call::ConnectDoorbell { doorbell: handle },
+        Call::DestroyDoorbell { doorbell: handle },
+        Call::NotifyWorkSubmission { doorbell: handle },
+        Call::DestroySynchronizationObject { fence: handle },
+        Call::ShareObjects { resource: handle },
+        Call::Present { context: handle, source: handle, destination: handle },
+        Call::WaitForSynchronizationObjectFromGpu { context: handle, points: Vec::new() },
+        Call::SignalSynchronizationObjectFromGpu { context: handle, points: Vec::new() },
+    ];
+    calls.extend(with_allocation(handle, handle, handle));
+    calls.extend(on_device(handle));
+    calls
+}
+
+/// Calls that name an allocation on a device, or through its paging queue.
+pub fn with_allocation(device: RawHandle, paging_queue: RawHandle, allocation: RawHandle) -> Vec<Call> {
+    let allocations = vec![allocation];
+    let target = AllocationTarget { allocations: allocations.clone(), ..AllocationTarget::default() };
+    vec![
+        Call::DestroyAllocation { device, target: target.clone(), flags: DestroyFlags::empty() },
+        Call::SetAllocationPriority { device, target: target.clone(), priorities: vec![1] },
+        Call::GetAllocationPriority { device, target: target.clone() },
+        Call::QueryAllocationResidency { device, target },
+        Call::UpdateAllocationProperty { paging_queue, allocation, request: PropertyRequest::default() },
+        Call::InvalidateCache { device, allocation, offset_bytes: 0, length_bytes: 1 },
+        Call::MakeResident { paging_queue, allocations: allocations.clone(), flags: MakeResidentFlags::empty() },
+        Call::Evict { device, allocations: allocations.clone(), flags: EvictFlags::empty() },
+        Call::OfferAllocations { device, allocations: allocations.clone(), priority: 1, flags: OfferFlags::empty() },
+        Call::ReclaimAllocations2 { paging_queue, allocations: allocations.clone() },
+        Call::Lock2 { device, allocation, flags: 0 },
+        Call::Unlock2 { device, allocation },
+        Call::Lock { device, allocation, private_driver_data: 0, pages: Vec::new(), flags: LockFlags::LOCK_ENTIRE },
+        Call::Unlock { device, allocations },
+    ]
+}
+
+/// Calls on a device alone that would succeed on one that is well, or fail for another reason.
+pub fn on_device(device: RawHandle) -> Vec<Call> {
+    vec![
+        Call::CreatePagingQueue { device },
+        Call::CreateAllocation { device, allocations: vec![Default::default()], resource: ResourceRequest::default() },
+        Call::OpenResource { device, share: ShareName::Global(RawHandle(1 << 31)) },
+        Call::RegisterTrimNotification { device },
+        Call::RegisterBudgetChangeNotification { device },
+        Call::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() },
+        Call::CreateContextVirtual {
+            device,
+            node: NodeId(0),
+            engine_affinity: 1,
+            flags: ContextFlags::empty(),
+            private_data: Vec::new(),
+        },
+        Call::CreateNativeFence { device, request: Default::default() },
+        Call::WaitForSynchronizationObjectFromCpu { device, points: Vec::new(), flags: WaitFlags::empty() },
+        Call::SignalSynchronizationObjectFromCpu { device, points: Vec::new() },
+        Call::ReserveGpuVirtualAddress {
+            device,
+            base: GpuVa::NULL,
+            minimum: GpuVa::NULL,
+            maximum: GpuVa::NULL,
+            size_bytes: 65536,
+            reservation_type: 0,
+            driver_protection: 0,
+        },
+    ]
+}
