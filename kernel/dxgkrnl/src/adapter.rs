@@ -186,6 +186,8 @@ pub struct Adapter {
     pub registrations: Store<Registration>,
     pub ring: PagingRing,
     pub cpu_mappings: crate::cpu_mapping::CpuMappings,
+    /// What the CPU's caches may hold of allocations that lists name.
+    pub lines: vidmm::CoherencyTracker<vidmm::AllocationId>,
     pub suspensions: Suspensions,
     pub power: crate::power::Power,
     pub turns: Turns,

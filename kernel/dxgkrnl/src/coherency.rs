@@ -1,9 +1,11 @@
 //! Coherency between the CPU's caches and the GPU (memory §6.7). On most platforms the hardware keeps it. On the others
-//! the user-mode driver asks for maintenance of what it knows, and the kernel does its own for what it moves.
+//! the user-mode driver asks for maintenance of what it knows; the kernel does its own for what it moves, and for what lists
+//! name: those it sees.
 
 use std::sync::Arc;
 
 use kmt_calls::Refusal;
+use vidmm::{AllocationId, Maintenance};
 use wddm_types::{CpuPlace, CpuRun, PageRun};
 
 use crate::adapter::Adapter;
@@ -39,7 +41,7 @@ impl Adapter {
     /// could be read after the move or be written over it. Called before the move, and after one that wrote the backing
     /// store: the CPU may have mapped it meanwhile.
     // spec: memory §6.7
-    pub fn maintain_for_move(&self, id: vidmm::AllocationId) {
+    pub fn maintain_for_move(&self, id: AllocationId) {
         if self.config.cpu_cache.is_some()
             && self.bodies.contains_key(&id)
             && let Some(cache) = self.cache_of(id)
@@ -48,22 +50,75 @@ impl Adapter {
         }
     }
 
+    /// A buffer is about to run whose list reads or writes these: what the CPU wrote reaches memory, and no line is written over
+    /// what the buffer writes.
+    // spec: memory §6.7, memory §10.1 row 19
+    pub fn lists_use(&mut self, uses: &[(AllocationId, bool)]) {
+        for &(id, write) in uses {
+            let what = self.lines.gpu_uses(id, write);
+            self.maintain(id, what);
+        }
+    }
+
+    /// It is done: the CPU sees what it wrote.
+    // spec: memory §6.7
+    pub fn lists_wrote(&mut self, written: &[AllocationId]) {
+        for &id in written {
+            let what = self.lines.gpu_wrote(id);
+            self.maintain(id, what);
+        }
+    }
+
+    /// The CPU is about to see an allocation. A lock does not say that it only reads.
+    // spec: memory §6.7
+    pub fn lines_mapped(&mut self, id: AllocationId) {
+        if self.cache_of(id).is_some() {
+            let what = self.lines.cpu_maps(id, true);
+            self.maintain(id, what);
+        }
+    }
+
+    /// Its last lock has gone; what was written stands in the cache.
+    pub fn lines_unmapped(&mut self, id: AllocationId) {
+        self.lines.cpu_unmaps(id);
+    }
+
+    /// The entries of a list whose lines the CPU's caches may hold, each with whether it is written.
+    pub fn cached_uses(&self, uses: impl Iterator<Item = (AllocationId, bool)>) -> Vec<(AllocationId, bool)> {
+        if self.config.cpu_cache.is_none() {
+            return Vec::new();
+        }
+        uses.filter(|(id, _)| self.bodies.contains_key(id) && self.cache_of(*id).is_some()).collect()
+    }
+
+    /// The one instruction that there is writes back and forgets, which is all of them.
+    fn maintain(&self, id: AllocationId, what: Maintenance) {
+        // An owner that swore that nothing is in use may have destroyed what was.
+        if what != Maintenance::None
+            && self.bodies.contains_key(&id)
+            && let Some(cache) = self.cache_of(id)
+        {
+            cache.invalidate(self.vidmm.backing(id), 0, self.vidmm.allocation_bytes(id));
+        }
+    }
+
     /// The pages of an allocation that goes: no line of it may be written over their next content.
-    pub fn discard_lines(&self, id: vidmm::AllocationId) {
+    pub fn discard_lines(&mut self, id: AllocationId) {
+        self.lines.forget(&id);
         if let Some(cache) = self.cache_of(id) {
             cache.discard(self.vidmm.backing(id));
         }
     }
 
     /// What the CPU sees of an allocation: system pages of a cached one through its caches.
-    pub fn through_caches(&self, id: vidmm::AllocationId, mut runs: Vec<CpuRun>) -> Vec<CpuRun> {
+    pub fn through_caches(&self, id: AllocationId, mut runs: Vec<CpuRun>) -> Vec<CpuRun> {
         if self.cache_of(id).is_some() {
             see_cached(&mut runs);
         }
         runs
     }
 
-    fn cache_of(&self, id: vidmm::AllocationId) -> Option<&Arc<dyn CpuCache>> {
+    fn cache_of(&self, id: AllocationId) -> Option<&Arc<dyn CpuCache>> {
         let cached = self.vidmm.info(id).flags.contains(ddi::AllocationFlags::CACHED);
         self.config.cpu_cache.as_ref().filter(|_| cached)
     }

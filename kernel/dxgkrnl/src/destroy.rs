@@ -179,6 +179,8 @@ impl Adapter {
                 let body = self.bodies.remove(&binding.vidmm).expect("just seen");
                 if body.section.is_none() {
                     self.discard_lines(binding.vidmm);
+                } else {
+                    self.lines.forget(&binding.vidmm);
                 }
                 works.push((self.vidmm.destroy_allocation(binding.vidmm, &[]), Some(binding.vidmm)));
                 gone.push(binding.kmd);

@@ -55,6 +55,7 @@ impl Adapter {
         let vidmm = self.allocations[number].vidmm;
         if self.vidmm.unlock(vidmm).map_err(from_lock)? {
             self.unmap_for_cpu(cx, vidmm);
+            self.lines_unmapped(vidmm);
             self.retry_held(cx);
         }
         Ok(())
@@ -91,6 +92,7 @@ impl Adapter {
             self.packets_moved(device, vidmm);
         }
         self.clear_pages(&plan.clear);
+        self.lines_mapped(vidmm);
         let mapping = self.map_for_cpu(cx, process, vidmm, &plan.runs);
         if plan.work.is_some() {
             self.queue_work(cx, process, None, plan.work, Vec::new());

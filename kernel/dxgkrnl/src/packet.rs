@@ -118,6 +118,14 @@ struct InFlight {
     context: u64,
     number: u64,
     buffer: Option<u64>,
+    /// What it writes and the CPU's caches may hold.
+    written: Vec<AllocationId>,
+}
+
+impl InFlight {
+    fn paging(fence_id: u32, number: u64) -> InFlight {
+        InFlight { fence_id, context: PAGING, number, buffer: None, written: Vec::new() }
+    }
 }
 
 /// One node's packets.

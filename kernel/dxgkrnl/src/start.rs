@@ -185,6 +185,7 @@ impl Adapter {
             registrations: Store::default(),
             ring: PagingRing::new(device, context),
             cpu_mappings: Default::default(),
+            lines: Default::default(),
             suspensions: Suspensions::default(),
             power: Default::default(),
             turns: Turns::default(),

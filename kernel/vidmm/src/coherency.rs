@@ -11,6 +11,7 @@
 //! | GPU reads | dirty | write back |
 //! | GPU writes | dirty | write back and invalidate: a line that leaves later would go over the GPU's data |
 //! | CPU maps | old | invalidate |
+//! | GPU has written, the CPU still has it mapped | | invalidate: it looks again without a call |
 
 use std::collections::BTreeMap;
 
@@ -30,6 +31,8 @@ pub enum Maintenance {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Lines {
+    /// The CPU has the allocation mapped.
+    mapped: bool,
     /// The CPU may still write: it has the allocation mapped for that.
     written_by_cpu: bool,
     dirty: bool,
@@ -64,10 +67,23 @@ impl<K: Ord> CoherencyTracker<K> {
         }
     }
 
-    /// The CPU is about to map the allocation; the GPU's uses before are over.
+    /// A command buffer that wrote it is done: what the cache has fetched meanwhile is old.
+    // spec: memory §6.7
+    pub fn gpu_wrote(&mut self, allocation: K) -> Maintenance {
+        let lines = self.lines.entry(allocation).or_default();
+        lines.old = !lines.mapped;
+        match (lines.mapped, lines.written_by_cpu) {
+            (false, _) => Maintenance::None,
+            (true, false) => Maintenance::Invalidate,
+            (true, true) => Maintenance::WriteBackAndInvalidate,
+        }
+    }
+
+    /// The CPU is about to map the allocation.
     // spec: memory §6.7
     pub fn cpu_maps(&mut self, allocation: K, write: bool) -> Maintenance {
         let lines = self.lines.entry(allocation).or_default();
+        lines.mapped = true;
         lines.written_by_cpu |= write;
         match (std::mem::take(&mut lines.old), lines.dirty) {
             (false, _) => Maintenance::None,
@@ -79,6 +95,7 @@ impl<K: Ord> CoherencyTracker<K> {
     /// The CPU's last mapping has gone: what it wrote is still in the cache.
     pub fn cpu_unmaps(&mut self, allocation: K) {
         if let Some(lines) = self.lines.get_mut(&allocation) {
+            lines.mapped = false;
             lines.dirty |= std::mem::take(&mut lines.written_by_cpu);
         }
     }
@@ -108,6 +125,12 @@ mod tests {
         assert_eq!(tracker.gpu_uses('a', true), Maintenance::None);
         assert_eq!(tracker.cpu_maps('a', false), Maintenance::Invalidate);
         assert_eq!(tracker.cpu_maps('a', false), Maintenance::None);
+        // The same while it is mapped, for reading or for writing.
+        assert_eq!(tracker.gpu_wrote('a'), Maintenance::Invalidate);
+        tracker.cpu_unmaps('a');
+        assert_eq!(tracker.gpu_wrote('a'), Maintenance::None);
+        assert_eq!(tracker.cpu_maps('a', true), Maintenance::Invalidate);
+        assert_eq!(tracker.gpu_wrote('a'), Maintenance::WriteBackAndInvalidate);
         // CPU write, GPU write over all of it.
         assert_eq!(tracker.cpu_maps('b', true), Maintenance::None);
         tracker.cpu_unmaps('b');

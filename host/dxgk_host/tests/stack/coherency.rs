@@ -1,6 +1,8 @@
 //! A platform whose GPU does not snoop the CPU's caches: each of the specification's sequences with its maintenance, and
 //! what is seen without it.
 
+mod lists;
+
 use std::sync::Arc;
 
 use d3dkmt::{Allocation, MakeResidentFlags, Residency};

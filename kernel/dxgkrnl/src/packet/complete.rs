@@ -32,7 +32,7 @@ impl Adapter {
     }
 
     fn finish_packet(&mut self, cx: &mut Cx<'_>, packet: InFlight) {
-        let InFlight { context, number, buffer, .. } = packet;
+        let InFlight { context, number, buffer, written, .. } = packet;
         if context == PAGING {
             self.paging_packet_done(cx, number);
             return;
@@ -42,6 +42,7 @@ impl Adapter {
         if let Some(buffer) = buffer {
             self.release_dma_buffer(cx, context, buffer);
         }
+        self.lists_wrote(&written);
         cx.emit(Event::PacketCompleted { context, packet: number });
         self.signal_fence(cx, progress, number);
         if !self.runs_packets(context) {

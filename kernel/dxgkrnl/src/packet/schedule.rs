@@ -164,7 +164,7 @@ impl Adapter {
                 Ok(Some(number)) => {
                     let known = &mut self.packets.nodes[node];
                     known.last_fence_id = fence_id;
-                    known.in_flight.push_back(InFlight { fence_id, context: PAGING, number, buffer: None });
+                    known.in_flight.push_back(InFlight::paging(fence_id, number));
                 }
                 Ok(None) => return,
                 // Bug check 0x119, parameter 2.
@@ -238,6 +238,13 @@ impl Adapter {
         );
         let fence_id = self.packets.nodes[node].last_fence_id.wrapping_add(1).max(1);
         let Packet { number, work } = packet;
+        let uses = match &work {
+            Work::Patched { entries, .. } => {
+                self.cached_uses(entries.iter().filter_map(|bound| bound.vidmm.map(|id| (id, bound.write))))
+            }
+            Work::Virtual { .. } => Vec::new(),
+        };
+        self.lists_use(&uses);
         let (handed, buffer) = match work {
             Work::Patched { .. } => self.hand_over(cx, context, fence_id, work),
             Work::Virtual { commands, bytes, .. } => {
@@ -257,7 +264,8 @@ impl Adapter {
                 let known = &mut self.packets.nodes[node];
                 known.last_fence_id = fence_id;
                 known.last_context = context;
-                known.in_flight.push_back(InFlight { fence_id, context, number, buffer });
+                let written = uses.into_iter().filter(|(_, write)| *write).map(|(id, _)| id).collect();
+                known.in_flight.push_back(InFlight { fence_id, context, number, buffer, written });
                 // CAST: at most 64 nodes.
                 cx.emit(Event::PacketStarted { context, packet: number, node: node as u16, fence_id, patched });
             }
