@@ -9,6 +9,9 @@
 //! | READ | flush; the last write has to be over |
 //! | WRITE, READ_WRITE | flush; the last read and the last write have to be over |
 //!
+//! Where the hardware does not keep the CPU's caches coherent, this is also who knows when they are to be maintained
+//! (memory §6.7): before the CPU looks at what the GPU wrote, and when an unmap ends the CPU's writes.
+//!
 //! What has to be over is waited for in one blocking call on the contexts' progress fences, or answered with
 //! WasStillDrawing. An instance stays mapped from its first map on, for its whole life (memory §6.3).
 
@@ -27,11 +30,13 @@ use crate::map::{MapError, MapKind};
 pub struct RenamePolicy {
     /// Most instances of one resource; from there on DISCARD waits.
     pub instances_max: usize,
+    /// The CPU's caches hold its memory: for what the CPU reads. Such memory is never local while it is mapped.
+    pub cached: bool,
 }
 
 impl Default for RenamePolicy {
     fn default() -> Self {
-        RenamePolicy { instances_max: 8 }
+        RenamePolicy { instances_max: 8, cached: false }
     }
 }
 
@@ -40,16 +45,28 @@ pub struct DynamicResource {
     /// The current instance is at `current`.
     instances: Vec<Instance>,
     current: usize,
-    /// Instances by outstanding map, the last one last.
-    maps: Vec<u64>,
+    /// Outstanding maps, the last one last.
+    maps: Vec<Map>,
+    /// Caches are maintained here: the memory is cached, and no hardware does it.
+    maintains: bool,
     next_id: u64,
     kind: Kind,
     bytes: u64,
     policy: RenamePolicy,
 }
 
+/// An outstanding map.
+#[derive(Clone, Copy)]
+struct Map {
+    /// Of which instance.
+    id: u64,
+    writes: bool,
+}
+
 struct Instance {
     id: u64,
+    /// The GPU writes it, or has written it since the CPU's lines were invalidated.
+    old_lines: bool,
     // The lock goes before the surface.
     lock: Option<Arc<Lock>>,
     surface: Surface,
@@ -64,8 +81,18 @@ impl DynamicResource {
     /// # Errors
     /// When memory is short, or the kind can only be where the CPU does not reach.
     pub fn create(gpu: &Gpu, kind: Kind, bytes: u64, policy: RenamePolicy) -> Result<DynamicResource, UmdError> {
-        let first = Instance::create(gpu, kind, bytes, 0)?;
-        Ok(DynamicResource { instances: vec![first], current: 0, maps: Vec::new(), next_id: 1, kind, bytes, policy })
+        let first = Instance::create(gpu, kind, bytes, policy, 0)?;
+        let maintains = policy.cached && !gpu.is_io_coherent();
+        Ok(DynamicResource {
+            instances: vec![first],
+            current: 0,
+            maps: Vec::new(),
+            maintains,
+            next_id: 1,
+            kind,
+            bytes,
+            policy,
+        })
     }
 
     /// Where commands that are recorded now find it.
@@ -94,6 +121,7 @@ impl DynamicResource {
     pub fn record_write(&mut self, contexts: &mut Contexts, context: ContextId) -> GpuVa {
         let instance = &mut self.instances[self.current];
         contexts.note_write(&mut instance.uses, context, instance.reachable_at);
+        instance.old_lines = true;
         instance.surface.va()
     }
 
@@ -120,18 +148,29 @@ impl DynamicResource {
             Some(lock) => Arc::clone(lock),
             None => Arc::clone(instance.lock.insert(Arc::new(instance.surface.lock()?))),
         };
-        self.maps.push(instance.id);
+        // spec: memory §6.7: the GPU has written, the CPU is about to look
+        if self.maintains && instance.old_lines {
+            instance.surface.allocation().invalidate_cache(0, self.bytes).map_err(UmdError::from)?;
+            // With no-overwrite it may still be writing.
+            instance.old_lines = !contexts.reached(&instance.uses.points(false));
+        }
+        self.maps.push(Map { id: instance.id, writes: kind != MapKind::Read });
         self.current = at;
         Ok(lock)
     }
 
-    /// Ends the last map.
+    /// Ends the last map. What the CPU wrote is where the GPU sees it.
     ///
     /// # Errors
     /// `InvalidArgument`: it is not mapped.
-    // spec: memory §6.4
+    // spec: memory §6.4, memory §6.7
     pub fn unmap(&mut self) -> Result<(), MapError> {
-        self.maps.pop().map(drop).ok_or(MapError::InvalidArgument)
+        let map = self.maps.pop().ok_or(MapError::InvalidArgument)?;
+        if self.maintains && map.writes {
+            let instance = self.instances.iter().find(|instance| instance.id == map.id).expect("what is mapped stays");
+            instance.surface.allocation().invalidate_cache(0, self.bytes).map_err(UmdError::from)?;
+        }
+        Ok(())
     }
 
     /// Gives back the instances that nobody uses, for a kernel that asks for memory; how many bytes it were.
@@ -155,7 +194,7 @@ impl DynamicResource {
             return Ok(at);
         }
         if self.instances.len() < self.policy.instances_max {
-            match Instance::create(gpu, self.kind, self.bytes, self.next_id) {
+            match Instance::create(gpu, self.kind, self.bytes, self.policy, self.next_id) {
                 Ok(fresh) => {
                     self.next_id += 1;
                     self.instances.push(fresh);
@@ -167,7 +206,7 @@ impl DynamicResource {
             }
         }
         // The uses of an instance that was given up before another are over before those of the other.
-        let unmapped = |at: &usize| !self.maps.contains(&self.instances[*at].id);
+        let unmapped = |at: &usize| !is_mapped(&self.maps, self.instances[*at].id);
         let last_use = |at: &usize| self.instances[*at].uses.points(true).into_iter().map(|(_, value)| value).max();
         let soonest = (0..self.instances.len()).filter(unmapped).min_by_key(last_use).unwrap_or(self.current);
         self.finished(gpu, contexts, soonest, true, do_not_wait)
@@ -198,18 +237,22 @@ impl DynamicResource {
 }
 
 impl Instance {
-    fn create(gpu: &Gpu, kind: Kind, bytes: u64, id: u64) -> Result<Instance, UmdError> {
-        let surface = gpu.create_lockable_surface(kind, bytes, false)?;
+    fn create(gpu: &Gpu, kind: Kind, bytes: u64, policy: RenamePolicy, id: u64) -> Result<Instance, UmdError> {
+        let surface = gpu.create_lockable_surface(kind, bytes, policy.cached)?;
         let list = vec![surface.allocation().handle()];
         let reachable_at = match gpu.paging().make_resident(list, MakeResidentFlags::empty()).map_err(UmdError::from)? {
             Residency::Resident => surface.mapped_at(),
             Residency::Pending { paging_fence_value } => paging_fence_value.max(surface.mapped_at()),
         };
-        Ok(Instance { id, lock: None, surface, reachable_at, uses: Uses::default() })
+        Ok(Instance { id, old_lines: false, lock: None, surface, reachable_at, uses: Uses::default() })
     }
 
     /// Whether the GPU is past all its uses and the CPU has it not mapped.
-    fn is_idle(&self, contexts: &Contexts, maps: &[u64]) -> bool {
-        !maps.contains(&self.id) && contexts.reached(&self.uses.points(true))
+    fn is_idle(&self, contexts: &Contexts, maps: &[Map]) -> bool {
+        !is_mapped(maps, self.id) && contexts.reached(&self.uses.points(true))
     }
+}
+
+fn is_mapped(maps: &[Map], instance: u64) -> bool {
+    maps.iter().any(|map| map.id == instance)
 }

@@ -36,6 +36,7 @@ pub struct Gpu {
     device: Device,
     adapter: Adapter,
     addresses: bool,
+    io_coherent: bool,
 }
 
 /// An allocation with a GPU virtual address, where there are such.
@@ -61,12 +62,18 @@ impl Gpu {
         }
         let device = Device::create(&adapter)?;
         let paging = device.create_paging_queue()?;
-        Ok(Gpu { paging, device, adapter, addresses })
+        Ok(Gpu { paging, device, adapter, addresses, io_coherent: info.io_coherent })
     }
 
     /// Whether the engines have GPU virtual addresses. Without, surfaces are named in lists only.
     pub fn has_addresses(&self) -> bool {
         self.addresses
+    }
+
+    /// Whether the hardware keeps the CPU's caches and the GPU coherent. Without, this driver maintains them for surfaces that
+    /// the CPU caches (memory §6.7).
+    pub fn is_io_coherent(&self) -> bool {
+        self.io_coherent
     }
 
     /// Makes an allocation and maps it, read/write, if there are addresses. It is not resident.

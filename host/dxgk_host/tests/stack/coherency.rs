@@ -2,6 +2,7 @@
 //! what is seen without it.
 
 mod lists;
+mod renamed;
 
 use std::sync::Arc;
 

@@ -77,7 +77,7 @@ fn runtime(mode: Mode, instances_max: usize) -> Runtime {
     let mut contexts = Contexts::new();
     let context = contexts.add(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
     let gate = gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
-    let policy = RenamePolicy { instances_max };
+    let policy = RenamePolicy { instances_max, cached: false };
     let resource = DynamicResource::create(&gpu, SurfaceKind::LocalThenSystem, BYTES, policy).expect("room");
     Runtime { resource, gate, context, contexts, gpu, link }
 }
