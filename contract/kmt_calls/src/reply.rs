@@ -168,6 +168,8 @@ pub enum ReclaimResult {
 pub enum DeviceState {
     /// 1.
     Active,
+    /// 4: its adapter was stopped (PnP).
+    Stopped,
     /// 5: MustSucceed failed.
     ErrorOutOfMemory,
     /// 6: a reference to non-resident memory.

@@ -209,6 +209,7 @@ impl Adapter {
         self.take_turns(cx);
         self.pump_paging(cx);
         self.settle_due(cx);
+        self.stop_driver_behind_last();
     }
 
     fn settle_due(&mut self, cx: &mut Cx<'_>) {

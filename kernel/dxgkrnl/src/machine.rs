@@ -165,6 +165,21 @@ impl Machine {
         answer
     }
 
+    /// PnP stops an adapter: answered when its memory is empty. Its devices are in state Stopped (4) then, and all that is
+    /// left to their processes is to destroy what they have; behind the last of it the driver stops. The same hardware is started again
+    /// with [`Machine::start_adapter`]: it is another adapter.
+    pub fn stop_adapter(&mut self, cx: &mut Cx<'_>, adapter: AdapterIndex) -> Answer {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        let Some(adapter) = self.adapters.get_mut(adapter.0 as usize) else {
+            return Answer::Done(Err(crate::refusal::invalid("there is no such adapter")));
+        };
+        let answer = adapter.pnp_stop(cx, token);
+        adapter.settle(cx);
+        self.arm_timer(cx);
+        answer
+    }
+
     /// A call from a process.
     pub fn call(&mut self, cx: &mut Cx<'_>, from: ProcessId, call: Call) -> Answer {
         let token = Token(self.next_token);

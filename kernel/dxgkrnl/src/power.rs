@@ -8,11 +8,12 @@
 //! ▲                                                              │
 //! └────────────────────────── power_up ◄─────────────────────────┘
 //! ```
+//! PnP stops it in the same way, for good: nothing is kept anywhere, and a start is the start of another adapter.
 //! Calls of devices are refused meanwhile, with a status that says that a retry is meaningful; deaths are remembered.
 
 use ddi::PowerState;
 use events::Event;
-use kmt_calls::{Refusal, Reply};
+use kmt_calls::{DeviceState, Refusal, Reply};
 use vidmm::Sleep;
 use wddm_types::{Blame, NtStatus, ProcessId};
 
@@ -34,6 +35,8 @@ enum Stage {
 #[derive(Default)]
 pub struct Power {
     stage: Stage,
+    /// Stopped by PnP: the driver stops when nobody has anything on the adapter any more.
+    leaves: bool,
     /// Who died meanwhile.
     died: Vec<ProcessId>,
 }
@@ -78,6 +81,54 @@ impl Adapter {
             }
         };
         cx.effects.push(Effect::Answer { token, result });
+    }
+
+    /// PnP stops the adapter: everything leaves its memory, what is pinned too, then the device; answers when that is done.
+    // spec: memory §8.4
+    pub fn pnp_stop(&mut self, cx: &mut Cx<'_>, token: Token) -> Answer {
+        if let Err(refusal) = self.awake() {
+            return Answer::Done(Err(refusal));
+        }
+        self.power.stage = Stage::GoingDown;
+        if let Some(work) = self.vidmm.power_down(Sleep::Stop) {
+            self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
+        }
+        self.defer_stop(token);
+        Answer::Later(token)
+    }
+
+    /// The ring has emptied the device's memory: devices are told, addresses of the CPU are gone. The objects of processes
+    /// stay until they are destroyed or their processes die; behind the last one the driver stops.
+    // spec: memory §8.4, memory §8.6
+    pub fn memory_left(&mut self, cx: &mut Cx<'_>, token: Token) {
+        if let Err(refusal) = self.running() {
+            cx.effects.push(Effect::Answer { token, result: Err(refusal) });
+            return;
+        }
+        let devices: Vec<u64> = self.devices.iter().map(|(number, _)| number).collect();
+        for device in devices {
+            self.fail_device(cx, device, DeviceState::Stopped, "the adapter was stopped".into());
+        }
+        let locked: Vec<_> = self.bodies.keys().copied().filter(|id| self.vidmm.is_locked(*id)).collect();
+        for id in locked {
+            self.unmap_for_cpu(cx, id);
+        }
+        (self.power.stage, self.power.leaves) = (Stage::On, true);
+        self.stop(cx, "PnP stop".into());
+        cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
+        for process in std::mem::take(&mut self.power.died) {
+            self.process_died(cx, process);
+        }
+    }
+
+    /// Stops the driver of an adapter that PnP has stopped, once nobody has anything there.
+    // spec: memory §8.4
+    pub fn stop_driver_behind_last(&mut self) {
+        if self.power.leaves && self.devices.iter().next().is_none() && self.dying.is_empty() {
+            self.power.leaves = false;
+            let mut host = DriverHost { context: None, features: &self.features, pages: &mut self.pages };
+            self.miniport.stop_device(&mut host);
+        }
     }
 
     /// Switches the device on and gives it its page tables.

@@ -76,6 +76,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     fn relocate_one(&mut self, step: &Relocated, batch: &mut Batch<F>) {
         let &Relocated { allocation: id, segment, from, to, for_allocation } = step;
+        self.note_paging(id, batch.serial);
         let base = self.segment(segment).descriptor.base_address;
         let address = |frame: u64| base + frame * PAGE_BYTES;
         let allocation = &mut self.allocations[id];

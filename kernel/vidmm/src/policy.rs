@@ -18,6 +18,7 @@
 use wddm_types::{GpuVa, PageRun, Pages};
 
 /// The choices of one adapter.
+// spec: memory §10.3
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// System memory for backing stores and the kernel's own pages, by page number.

@@ -9,6 +9,8 @@
 //! | standby, hibernate | stays | stays |
 //! | standby, part of hibernate | stays | stays if all of it lies within the part |
 //!
+//! A stop (PnP) keeps nothing anywhere.
+//!
 //! Every device is suspended by the work that saves, and comes back by its turn after the power does.
 
 use ddi::SegmentFlags;
@@ -29,6 +31,8 @@ pub enum Sleep {
     Standby,
     /// It does not, or hybrid sleep: as if it did not.
     Hibernate,
+    /// No sleep: the adapter is stopped (PnP), and what was pinned leaves like anything else.
+    Stop,
 }
 
 /// What is to be done when the power is back, in this order.
@@ -116,6 +120,6 @@ fn keeps(segment: &Segment, sleep: Sleep, end: u64) -> bool {
         Sleep::Hibernate if flags.contains(F::PARTIALLY_PRESERVED_DURING_HIBERNATE) => {
             end <= segment.descriptor.system_memory_end_address.saturating_add(1)
         }
-        Sleep::Hibernate => false,
+        Sleep::Hibernate | Sleep::Stop => false,
     }
 }

@@ -1,4 +1,4 @@
-//! Sleep and waking of the computer (memory §1.10): what memory without power does to its content. What is saved before is the
+//! Sleep and waking of the computer (memory §1.10), and the stop of its adapter: what memory without power does to its content. What is saved before is the
 //! kernel's business.
 
 use ddi::PowerState;
@@ -28,6 +28,20 @@ impl Host {
             self.lose_memory(state);
         }
         Ok(())
+    }
+
+    /// PnP stops the adapter. At return its memory is empty, its devices are in state Stopped, their calls are refused with
+    /// `DEVICE_REMOVED`, and addresses of locks are gone (memory §8.4, §8.6). The driver stops its device when the last
+    /// process has destroyed what it has there. It is started again under another host.
+    ///
+    /// # Errors
+    /// It sleeps, or was stopped before. In virtual time also when queued work never ends.
+    pub fn stop_adapter(&self) -> Result<(), Refusal> {
+        let answer = lock(&self.state).turn(|machine, cx| machine.stop_adapter(cx, ADAPTER));
+        match answer {
+            Answer::Done(result) => result.map(drop),
+            Answer::Later(token) => self.finish(Pending(token)).map(drop),
+        }
     }
 
     /// What memory without power does to its content, except where a segment keeps it.

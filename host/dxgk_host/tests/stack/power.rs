@@ -118,3 +118,70 @@ fn of_a_segment_that_is_kept_in_part_the_rest_is_saved() {
     // The first half of 16 MiB survives, and the surfaces lie there: nothing is to be saved.
     assert_eq!(sleep_and_compare(VIRTUAL, "discrete-4k", partly, PowerState::Hibernate), 0);
 }
+
+#[test]
+fn a_stopped_adapter_has_emptied_its_memory_and_leaves_its_processes_only_destruction() {
+    // spec: memory §8.4, memory §8.6, memory §9.3
+    for mode in [VIRTUAL, Mode::Real] {
+        let (host, moves) = host_keeping(mode, "discrete-4k", F::PRESERVED_DURING_STANDBY);
+        let mut client = client(&host);
+        let surface = client.gpu.create_lockable_surface(SurfaceKind::Local, MIB, false).expect("a surface");
+        arrive(&client, &surface);
+        client.run(|commands| {
+            commands.fill(surface.va(), MIB, 7);
+        });
+        let lock = surface.lock().expect("behind the BAR");
+        assert_eq!(lock.read_word(0), 7 << 32 | 7);
+        let other = crate::world::client(&host);
+        host.stop_adapter().expect("it stops");
+        assert!(*moves.0.lock().unwrap() >= MIB, "what the GPU wrote was copied out, whatever survives a standby");
+        assert_eq!(client.gpu.device().state().expect("a state"), d3dkmt::DeviceState::Stopped);
+        let handles = vec![surface.allocation().handle()];
+        let refused = client.gpu.paging().make_resident(handles, MakeResidentFlags::empty());
+        assert_eq!(refused.expect_err("it is removed").status, NtStatus::DEVICE_REMOVED);
+        assert_eq!(surface.allocation().lock().map(drop).expect_err("removed").status, NtStatus::DEVICE_REMOVED);
+        assert_eq!(host.stop_adapter().expect_err("once").status, NtStatus::DEVICE_REMOVED);
+        assert_eq!(host.power_transition(PowerState::Standby).expect_err("gone").status, NtStatus::DEVICE_REMOVED);
+        drop(lock);
+        drop(surface);
+        drop(client);
+        let engines = || host.device_register(softgpu_spec::register::ENGINE_ENABLE);
+        assert_ne!(engines(), 0, "somebody has something there");
+        drop(other);
+        assert_eq!(engines(), 0, "behind the last one the driver stops");
+        // The same computer starts another.
+        let (again, _) = host_keeping(mode, "discrete-4k", F::empty());
+        let mut client = crate::world::client(&again);
+        let target = client.pinned(SurfaceKind::System, 4096);
+        client.run(|commands| {
+            commands.fill(target.va(), 8, 3);
+        });
+        assert_eq!(target.lock().unwrap().read_word(0), 3 << 32 | 3);
+    }
+}
+
+#[test]
+fn what_is_pinned_leaves_when_the_adapter_stops() {
+    // spec: memory §8.4, memory §2.2
+    let (host, moves) = host_keeping(VIRTUAL, "discrete-4k", F::empty());
+    let client = client(&host);
+    let request = softgpu_spec::private_data::AllocationRequest {
+        kind: SurfaceKind::Local,
+        cpu_visible: false,
+        cached: false,
+        accessed_physically: true,
+        size_bytes: MIB,
+    };
+    // 1 << 8: Overlay.
+    let details = softgpu_spec::private_data::Details { flags: 1 << 8, ..Default::default() };
+    let overlay = client.gpu.device().create_allocation(request.encode_with(&details).to_vec()).expect("an overlay");
+    let made = client.gpu.paging().make_resident(vec![overlay.handle()], MakeResidentFlags::empty()).expect("room");
+    if let Residency::Pending { paging_fence_value } = made {
+        client.gpu.device().wait(&[(client.gpu.paging().fence(), paging_fence_value)]).expect("it comes");
+    }
+    let off = vec![overlay.handle()];
+    client.gpu.device().evict(off, EvictFlags::empty()).expect("it is on the list");
+    assert_eq!(*moves.0.lock().unwrap(), 0, "pinned, it stays");
+    host.stop_adapter().expect("it stops");
+    assert_eq!(*moves.0.lock().unwrap(), MIB);
+}

@@ -28,6 +28,8 @@ pub(super) enum Deferred {
         value: u64,
     },
     PowerDown(Token, ddi::PowerState),
+    /// Stop the adapter and answer.
+    Stop(Token),
     Answer(Token, Box<Reply>),
     /// Devices that stood still for a lock.
     LockMoved(Vec<u64>),
@@ -133,6 +135,11 @@ impl Adapter {
         self.defer(Deferred::PowerDown(token, state));
     }
 
+    /// Stops the adapter (PnP) when the ring has got past everything queued so far.
+    pub fn defer_stop(&mut self, token: Token) {
+        self.defer(Deferred::Stop(token));
+    }
+
     fn defer(&mut self, what: Deferred) {
         self.ring.deferred.push_back((self.ring.last_queued, what));
     }
@@ -165,6 +172,7 @@ impl Adapter {
                     }
                 }
                 Deferred::PowerDown(token, state) => self.switch_off(cx, token, state),
+                Deferred::Stop(token) => self.memory_left(cx, token),
                 Deferred::Answer(token, reply) => {
                     let result = self.running().map(|()| *reply);
                     cx.effects.push(Effect::Answer { token, result });
@@ -194,6 +202,7 @@ impl Adapter {
                         | Deferred::StillnessOver(_)
                         | Deferred::Signal { .. }
                         | Deferred::PowerDown(..)
+                        | Deferred::Stop(..)
                 )
             })
             .map(|(number, _)| *number);

@@ -33,7 +33,7 @@ pub fn paging_tables(mmu: &GpuMmuCaps, reserve: Pages) -> Pages {
 }
 
 /// All rules. `system_bytes`: the system memory of this computer.
-// spec: memory §1.13, memory §1.14, memory §10.2
+// spec: memory §1.13, memory §1.14, memory §4.1, memory §10.2
 pub fn check(miniport: &mut dyn Miniport, system_bytes: u64) -> Result<(), StartError> {
     use VidMmCaps as C;
     let caps: AdapterCaps = miniport.adapter_caps();

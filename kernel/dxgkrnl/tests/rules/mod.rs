@@ -177,7 +177,7 @@ fn page_table_capabilities_belong_to_the_version_or_are_refused_by_name() {
 
 #[test]
 fn capabilities_agree_with_the_version_with_each_other_and_with_the_facets() {
-    // spec: memory §1.13, memory §1.14, memory §10.2
+    // spec: memory §1.13, memory §1.14, memory §4.1, memory §10.2
     use VidMmCaps as C;
     let with = |memory| Answers { caps: AdapterCaps { memory, ..Default::default() }, ..Answers::default() };
     let rows = [

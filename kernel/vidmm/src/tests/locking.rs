@@ -208,7 +208,7 @@ fn resident_without_aperture_cannot_be_locked() {
 
 #[test]
 fn locks_are_counted_up_to_a_limit() {
-    // spec: memory §9.3, memory §6.3
+    // spec: memory §9.3, memory §6.3, memory §10.3
     let (mut mm, _, device) = with_device(64);
     mm.policy.lock_count_max = 2;
     let a = create(&mut mm, device, 4, &[VRAM, APERTURE]);
