@@ -27,19 +27,33 @@ impl Allocation {
     pub fn lock(self: &Arc<Self>) -> Result<Lock, Refusal> {
         let call = Call::Lock2 { device: self.device, allocation: self.handle, flags: 0 };
         let mapped = expect_reply!(self.link.call(call)?, Reply::Mapped(mapped) => mapped);
-        Ok(Lock { allocation: Arc::clone(self), bytes: MappedBytes::new(self.link.as_ref(), mapped) })
+        Ok(Lock { allocation: Arc::clone(self), bytes: MappedBytes::new(self.link.as_ref(), mapped), legacy: false })
     }
 
-    /// `D3DKMTLock`, the lock of WDDM 1 as far as a WDDM 2 driver has it (memory §6.5). `pages` are empty with
-    /// LOCK_ENTIRE. It ends when the value is dropped.
+    /// `D3DKMTLock`, the lock of WDDM 1, of which a WDDM 2 driver has a part (memory §6.5). `pages` are empty with
+    /// LOCK_ENTIRE. It ends when the value is dropped. A WDDM 1 driver's waits until the GPU is done with what was submitted
+    /// before it.
     ///
     /// # Errors
-    /// When a flag does not exist for a WDDM 2 driver, or the allocation cannot be locked where it is.
+    /// When a flag does not exist for the driver, or the allocation cannot be locked so.
     pub fn lock_legacy(self: &Arc<Self>, pages: Vec<u32>, flags: LockFlags) -> Result<Lock, Refusal> {
+        self.lock_level(0, pages, flags)
+    }
+
+    /// The same with private data for the driver's swizzling range, such as the level of a texture.
+    ///
+    /// # Errors
+    /// As of [`Allocation::lock_legacy`].
+    pub fn lock_level(
+        self: &Arc<Self>,
+        private_driver_data: u32,
+        pages: Vec<u32>,
+        flags: LockFlags,
+    ) -> Result<Lock, Refusal> {
         let (device, allocation) = (self.device, self.handle);
-        let call = Call::Lock { device, allocation, private_driver_data: 0, pages, flags };
+        let call = Call::Lock { device, allocation, private_driver_data, pages, flags };
         let mapped = expect_reply!(self.link.call(call)?, Reply::Locked { allocation: _, mapped } => mapped);
-        Ok(Lock { allocation: Arc::clone(self), bytes: MappedBytes::new(self.link.as_ref(), mapped) })
+        Ok(Lock { allocation: Arc::clone(self), bytes: MappedBytes::new(self.link.as_ref(), mapped), legacy: true })
     }
 
     /// `D3DKMTDestroyAllocation2` with flags. With SynchronousDestroy its memory is free when this returns.
@@ -112,6 +126,8 @@ impl Drop for Allocation {
 pub struct Lock {
     allocation: Arc<Allocation>,
     bytes: MappedBytes,
+    /// It ends with `D3DKMTUnlock`.
+    legacy: bool,
 }
 
 impl std::ops::Deref for Lock {
@@ -123,7 +139,11 @@ impl std::ops::Deref for Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        let call = Call::Unlock2 { device: self.allocation.device, allocation: self.allocation.handle };
+        let (device, allocation) = (self.allocation.device, self.allocation.handle);
+        let call = match self.legacy {
+            true => Call::Unlock { device, allocations: vec![allocation] },
+            false => Call::Unlock2 { device, allocation },
+        };
         let _ = self.allocation.link.call(call);
     }
 }

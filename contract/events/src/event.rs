@@ -160,6 +160,12 @@ events! {
     Offered = 24 { device: u64, count: u32 }
     /// A MakeResident waits until `allocation` is unlocked, which its caller has to do.
     MakeResidentHeld = 29 { device: u64, allocation: u64, paging_fence_value: u64 }
+    /// WDDM 1: a lock with Discard put another instance behind an allocation; it has so many now.
+    AllocationRenamed = 96 { allocation: u64, instances: u32 }
+    /// WDDM 1: the driver shows an allocation through a swizzling range.
+    SwizzlingRangeAcquired = 97 { allocation: u64, range: u32, private_driver_data: u32 }
+    /// WDDM 1: a range was not to be had, and the CPU works on system memory.
+    SwizzlingRangeRefused = 98 { allocation: u64, supported: bool }
     /// They were taken back; `lost` of them had lost their content.
     Reclaimed = 25 { device: u64, count: u32, lost: u32 }
     /// A device was asked to give memory back: flags as D3DDDI_TRIMRESIDENCYSET_FLAGS.

@@ -71,7 +71,10 @@ impl Views {
 
     fn make(&self, size_bytes: u64, runs: &[CpuRun]) -> CpuMapping {
         let pieces = self.pieces(runs);
+        // Rows of a swizzled surface are smaller than pages, and only pages have addresses.
+        let pages = pieces.iter().all(|piece| (piece.offset | piece.bytes).is_multiple_of(PAGE_BYTES));
         if self.files
+            && pages
             && let Ok(range) = AddressRange::reserve(size_bytes)
             && range.show(pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes))).is_ok()
         {

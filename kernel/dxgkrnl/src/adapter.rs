@@ -18,6 +18,7 @@ use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
 use crate::coherency::CpuCache;
 use crate::driver_host::KernelPages;
 use crate::features::Features;
+use crate::lock::LegacyRequest;
 use crate::machine::{Cx, Effect, Token};
 use crate::object::{
     Allocation, Body, Context, Device, Doorbell, Dying, Fence, NtShare, PagingQueue, ProcessOnAdapter, Queue,
@@ -102,6 +103,11 @@ pub enum Waiter {
         /// The device it was made on.
         device: u64,
     },
+    /// Carries out a lock that waited for the GPU.
+    Lock {
+        /// Which.
+        waiting: u64,
+    },
     /// Lets a kernel-mode queue go on, past a wait packet or with room for another buffer.
     Queue {
         /// Which.
@@ -181,6 +187,8 @@ pub struct Adapter {
     pub resource_bodies: Store<ResourceBody>,
     pub nt_shares: Store<NtShare>,
     pub sections: Store<Section>,
+    /// Locks that wait for the GPU.
+    pub waiting_locks: Store<LegacyRequest>,
     pub fences: Store<Fence>,
     pub dying: VecDeque<Dying>,
     pub registrations: Store<Registration>,
@@ -224,6 +232,7 @@ impl Adapter {
                     cx.effects.push(Effect::Answer { token, result });
                 }
                 Waiter::Burial => self.bury_dead(cx),
+                Waiter::Lock { waiting } => self.lock_waited(cx, waiting),
                 Waiter::Queue { queue, packet } => self.queue_released(cx, queue, packet),
                 Waiter::Packets { context } => self.packets_released(cx, context),
                 Waiter::Ring(wait) => self.ring_released(cx, wait),

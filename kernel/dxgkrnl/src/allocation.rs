@@ -4,6 +4,8 @@
 mod flags;
 mod section;
 
+use std::collections::VecDeque;
+
 use ddi::{
     CreateAllocation, DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdResource, NewAllocation,
     OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData, StandardAllocationDriverData,
@@ -82,7 +84,14 @@ impl Adapter {
         for (((id, section), open), (blob, before)) in placed.into_iter().zip(opens).zip(blobs.into_iter().zip(before))
         {
             let kmd = self.vidmm.kmd_handle(id);
-            let number = self.allocations.insert(Allocation { device, vidmm: id, kmd, open, resource });
+            let number = self.allocations.insert(Allocation {
+                device,
+                vidmm: id,
+                instances: VecDeque::new(),
+                kmd,
+                open,
+                resource,
+            });
             let changed = (blob != before || !requests.is_empty() && call.is_standard()).then(|| blob.clone());
             self.allocation_numbers.insert(id, number);
             let body = Body {

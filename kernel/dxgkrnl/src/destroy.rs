@@ -183,6 +183,9 @@ impl Adapter {
                     self.lines.forget(&binding.vidmm);
                 }
                 works.push((self.vidmm.destroy_allocation(binding.vidmm, &[]), Some(binding.vidmm)));
+                for &instance in &binding.instances {
+                    works.push((self.vidmm.destroy_allocation(instance, &[]), Some(instance)));
+                }
                 gone.push(binding.kmd);
                 sections.extend(body.section);
             } else {

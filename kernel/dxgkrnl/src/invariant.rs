@@ -178,7 +178,8 @@ impl Adapter {
                 let devices = self.devices.iter().flat_map(|(_, device)| &device.context_allocations);
                 contexts.chain(devices).any(|made| made.vidmm == id)
             };
-            let known = self.bodies.contains_key(&id) || of_context();
+            let instance = || self.bindings().any(|binding| binding.instances.contains(&id));
+            let known = self.bodies.contains_key(&id) || instance() || of_context();
             ensure(known, "allocations", || format!("VidMm has {id:?} of {owner:?}, and nobody names it"))?;
         }
         let counted = self.vidmm.allocations().count();

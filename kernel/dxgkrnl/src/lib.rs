@@ -47,6 +47,7 @@ mod residency;
 mod resource;
 mod start;
 mod suspension;
+mod swizzling;
 mod turns;
 mod word_page;
 

@@ -1,15 +1,20 @@
-//! Calls about the CPU's access to allocations: Lock2 and Unlock2, and their legacy forms (memory §6.3, §6.5). What a lock
+//! Calls about the CPU's access to allocations: Lock2 and Unlock2 (memory §6.3); their legacy forms are `legacy`. What a lock
 //! does is decided in `vidmm`; here handles become allocations, devices stand still, copies are queued, the process gets
 //! its mapping.
 
+mod legacy;
+mod rename;
+
+pub use legacy::{LegacyRequest, LockArguments};
+
 use gpu_fence::FenceId;
-use kmt_calls::{LockFlags, Mapped, Refusal, Reply};
-use vidmm::{AllocationId, LockError, LockPlan};
-use wddm_types::{Blame, FencePoint, NtStatus};
+use kmt_calls::{Mapped, Refusal, Reply};
+use vidmm::{AllocationId, LegacyLock, LockError, LockPlan};
+use wddm_types::{Blame, FencePoint, NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Token};
-use crate::refusal::{invalid, not_supported, refuse};
+use crate::refusal::{invalid, refuse};
 use crate::suspension::SuspendReasons;
 
 impl Adapter {
@@ -19,35 +24,14 @@ impl Adapter {
         if flags != 0 {
             return Err(invalid(format!("Lock2 flags {flags:#x}: all bits are reserved")));
         }
-        let (mapped, wait_for) = self.lock(cx, number)?;
+        let (mapped, wait_for) = if self.vidmm.is_marked(self.allocations[number].vidmm) {
+            // Lock2 knows no swizzled content: the old lock does, without a range.
+            self.may_lock(number)?;
+            self.lock_through(cx, number, LegacyLock::default())?
+        } else {
+            self.lock(cx, number)?
+        };
         Ok(self.answer_lock(cx, token, wait_for, Reply::Mapped(mapped)))
-    }
-
-    /// `D3DKMTLock` for a WDDM 2 driver: Lock2 with what is left of the flags.
-    // spec: memory §6.5
-    pub fn lock_legacy(
-        &mut self,
-        cx: &mut Cx<'_>,
-        token: Token,
-        number: u64,
-        handle: wddm_types::RawHandle,
-        pages: &[u32],
-        flags: LockFlags,
-    ) -> Result<Answer, Refusal> {
-        if self.miniport.adapter_caps().driver_model == ddi::DriverModel::Wddm1 {
-            return Err(not_supported("the lock of WDDM 1 (synchronisation, renaming, swizzling ranges) is not built"));
-        }
-        check_legacy(flags, pages)?;
-        let size_pages = self.vidmm.allocation_bytes(self.allocations[number].vidmm) / wddm_types::PAGE_BYTES;
-        if pages.iter().any(|page| u64::from(*page) >= size_pages) {
-            return Err(invalid("a page beyond the end of the allocation"));
-        }
-        let moves = self.vidmm.lock_moves(self.allocations[number].vidmm).map_err(from_lock)?;
-        if moves && flags.contains(LockFlags::DONOT_EVICT) {
-            return Err(refuse(NtStatus::GRAPHICS_CANT_LOCK_MEMORY, Blame::Caller, "it had to be evicted"));
-        }
-        let (mapped, wait_for) = self.lock(cx, number)?;
-        Ok(self.answer_lock(cx, token, wait_for, Reply::Locked { allocation: handle, mapped }))
     }
 
     /// `D3DKMTUnlock2`.
@@ -59,18 +43,6 @@ impl Adapter {
             self.retry_held(cx);
         }
         Ok(())
-    }
-
-    /// `D3DKMTUnlock`: one lock of each, all or none.
-    pub fn unlock_legacy(&mut self, cx: &mut Cx<'_>, numbers: &[u64]) -> Result<(), Refusal> {
-        let mut once = numbers.to_vec();
-        once.sort_unstable();
-        once.dedup();
-        let locked = |number: &u64| self.vidmm.is_locked(self.allocations[*number].vidmm);
-        if once.len() != numbers.len() || !numbers.iter().all(locked) {
-            return Err(invalid("an allocation of the list is not locked, or stands in it twice"));
-        }
-        numbers.iter().try_for_each(|&number| self.unlock(cx, number))
     }
 
     fn lock(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<(Mapped, Option<u64>), Refusal> {
@@ -88,6 +60,18 @@ impl Adapter {
                 return Err(from_lock(error));
             }
         };
+        Ok(self.carry_out_lock(cx, process, vidmm, plan, disturbed))
+    }
+
+    /// Does what was planned. `disturbed`: devices that stand still for it.
+    fn carry_out_lock(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        vidmm: AllocationId,
+        plan: LockPlan<FenceId>,
+        disturbed: Vec<u64>,
+    ) -> (Mapped, Option<u64>) {
         for &device in &disturbed {
             self.packets_moved(device, vidmm);
         }
@@ -101,7 +85,7 @@ impl Adapter {
             self.defer_lock_moved(disturbed);
         }
         let size_bytes = self.vidmm.allocation_bytes(vidmm);
-        Ok((Mapped { mapping, runs: plan.runs, size_bytes }, plan.wait_for))
+        (Mapped { mapping, runs: plan.runs, size_bytes }, plan.wait_for)
     }
 
     /// Has the window of a plan mapped; if that fails, what the plan is without one.
@@ -157,35 +141,6 @@ impl Adapter {
     }
 }
 
-/// The flags that a WDDM 2 driver's user mode may use.
-// spec: memory §6.5
-fn check_legacy(flags: LockFlags, pages: &[u32]) -> Result<(), Refusal> {
-    let gone = LockFlags::DISCARD
-        | LockFlags::NO_EXISTING_REFERENCE
-        | LockFlags::ACQUIRE_APERTURE
-        | LockFlags::USE_ALTERNATE_VA;
-    let kept = LockFlags::READ_ONLY
-        | LockFlags::WRITE_ONLY
-        | LockFlags::LOCK_ENTIRE
-        | LockFlags::DONOT_EVICT
-        | LockFlags::DONOT_WAIT
-        | LockFlags::IGNORE_SYNC
-        | LockFlags::IGNORE_READ_SYNC;
-    if flags.intersects(gone) {
-        return Err(invalid(format!("Lock flags {:#x} do not exist for a WDDM 2 driver", (flags & gone).bits())));
-    }
-    if !kept.contains(flags) {
-        return Err(invalid(format!("Lock flags {:#x} are reserved", flags.difference(kept).bits())));
-    }
-    if flags.contains(LockFlags::READ_ONLY | LockFlags::WRITE_ONLY) {
-        return Err(invalid("ReadOnly and WriteOnly exclude each other"));
-    }
-    if flags.contains(LockFlags::LOCK_ENTIRE) != pages.is_empty() {
-        return Err(invalid("a lock names its pages, or has LockEntire and names none"));
-    }
-    Ok(())
-}
-
 // spec: memory §9.3
 fn from_lock(error: LockError) -> Refusal {
     let (status, blame) = match error {
@@ -194,7 +149,9 @@ fn from_lock(error: LockError) -> Refusal {
         LockError::Offered => (NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE, Blame::Caller),
         LockError::ContentLost => (NtStatus::GRAPHICS_ALLOCATION_CONTENT_LOST, Blame::Caller),
         LockError::TooManyReferences => (NtStatus::GRAPHICS_TOO_MANY_REFERENCES, Blame::Scarcity),
-        LockError::NotLocked => (NtStatus::INVALID_PARAMETER, Blame::Caller),
+        // spec: memory §9.2: NOTAVAILABLE where a runtime asks
+        LockError::NeedsEviction => (NtStatus::GRAPHICS_CANT_LOCK_MEMORY, Blame::Caller),
+        LockError::NotAcquired | LockError::NotLocked => (NtStatus::INVALID_PARAMETER, Blame::Caller),
     };
     refuse(status, blame, error.to_string())
 }

@@ -247,6 +247,8 @@ pub struct PagingQueue {
 pub struct Allocation {
     pub device: u64,
     pub vidmm: vidmm::AllocationId,
+    /// WDDM 1: what was behind its handle before a rename, the one given up longest ago first.
+    pub instances: VecDeque<vidmm::AllocationId>,
     pub kmd: KmdAllocation,
     /// The driver's handle of this device's open.
     pub open: KmdOpenAllocation,

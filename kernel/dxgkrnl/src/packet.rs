@@ -32,6 +32,7 @@
 //! | `render` | Render, Present, SubmitCommand up to the queue |
 //! | `schedule` | from the queue to the driver |
 //! | `complete` | and back |
+//! | `uses` | what buffers use that are not done |
 
 mod complete;
 mod context;
@@ -39,6 +40,7 @@ mod dma_buffer;
 mod list;
 mod render;
 mod schedule;
+mod uses;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -67,6 +69,8 @@ pub struct PacketContext {
     pub last_submitted: u64,
     /// Packets that were not handed over, oldest first.
     queued: VecDeque<Packet>,
+    /// What its buffers use that were not done when the last one was queued.
+    uses: VecDeque<uses::Uses>,
     buffers: Vec<DmaBuffer>,
 }
 

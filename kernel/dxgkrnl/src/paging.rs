@@ -271,6 +271,7 @@ impl Adapter {
         for pages in &work.unmap {
             self.unmap_window(pages);
         }
+        self.release_ranges(&work.ranges);
         let turns = self.bind_rotations(work.rotations);
         let relocation = self.bind_relocation(&work.stands_still, &work.moves);
         self.ring.last_queued += 1;
@@ -507,6 +508,7 @@ fn part_that_leaves(work: &mut Work<FenceId>) -> Option<Work<FenceId>> {
         idle_spaces: work.idle_spaces.clone(),
         after: std::mem::take(&mut work.after),
         unmap: std::mem::take(&mut work.unmap),
+        ranges: std::mem::take(&mut work.ranges),
         leaving: std::mem::take(&mut work.leaving),
         operations,
         rotations,
@@ -531,5 +533,6 @@ fn empty_work() -> Work<FenceId> {
         tables: Vec::new(),
         rotations: Vec::new(),
         unmap: Vec::new(),
+        ranges: Vec::new(),
     }
 }

@@ -1,6 +1,8 @@
 //! Shared resources: how they are named, told about, opened by another device (memory §2.7). A resource lives as long as a
 //! device has it; a name alone does not keep it.
 
+use std::collections::VecDeque;
+
 use ddi::{OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData};
 use events::Event;
 use kmt_calls::{Refusal, ResourceInfo, ShareName};
@@ -122,8 +124,14 @@ impl Adapter {
         self.devices[device].resources.insert(resource);
         let mut allocations = Vec::with_capacity(members.len());
         for ((id, (kmd, open)), blob) in members.into_iter().zip(opens).zip(blobs) {
-            let binding =
-                self.allocations.insert(Allocation { device, vidmm: id, kmd, open, resource: Some(resource) });
+            let binding = self.allocations.insert(Allocation {
+                device,
+                vidmm: id,
+                instances: VecDeque::new(),
+                kmd,
+                open,
+                resource: Some(resource),
+            });
             let body = self.bodies.get_mut(&id).expect("a member lives");
             (body.bindings, body.living) = (body.bindings + 1, body.living + 1);
             self.devices[device].allocations.insert(binding);

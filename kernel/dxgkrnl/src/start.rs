@@ -151,6 +151,8 @@ impl Adapter {
         };
         let caps = miniport.packet_scheduling().map(|packets| packets.packet_caps());
         let packets = Packets::new(caps, description.nodes.len());
+        let mut vidmm = vidmm;
+        vidmm.set_swizzling_ranges(miniport.swizzling().map_or(0, |facet| facet.swizzling_ranges()));
         let mut adapter = Adapter {
             index,
             luid: config.luid,
@@ -180,6 +182,7 @@ impl Adapter {
             resource_bodies: Store::default(),
             nt_shares: Store::default(),
             sections: Store::default(),
+            waiting_locks: Store::default(),
             fences: Store::default(),
             dying: VecDeque::new(),
             registrations: Store::default(),

@@ -19,6 +19,7 @@ use crate::operation::Operation;
 use crate::rank::Standing;
 use crate::segment::Segment;
 use crate::slab::{DeviceId, SpaceId};
+use crate::swizzle::HeldRange;
 use crate::unique::UniqueProtections;
 use crate::usage::SegmentGroup;
 
@@ -131,6 +132,10 @@ pub(crate) struct Allocation<F> {
     /// Its ranges that have one driver protection wherever they are mapped.
     pub unique: UniqueProtections,
     pub locks: Locks,
+    /// WDDM 1, marked `Swizzled`: what its backing store has is linear.
+    pub backing_linear: bool,
+    /// WDDM 1: it was evicted while the CPU saw it through this range at an alternate address.
+    pub special: Option<HeldRange>,
     /// Serial of the last work that touched its content or backing store.
     pub last_work: u64,
 }

@@ -1,7 +1,7 @@
 //! Content in, as planned: victims out of the way, frames taken, pages copied in or filled, entries written (memory §8.3).
 //! Called by `residency`, `offer`, `suspend` and `lock`; where things go has been decided by `plan`.
 
-use ddi::{AllocationFlags, KmdAllocation};
+use ddi::{AllocationFlags, DriverModel, KmdAllocation};
 use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::allocation::{Allocation, Placement};
@@ -11,6 +11,7 @@ use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation};
 use crate::plan::{Place, Plan};
 use crate::segment::{Segment, Wish};
 use crate::slab::AllocationId;
+use crate::swizzle::Form;
 use crate::victim::cache_coherent;
 use crate::vidmm::VidMm;
 
@@ -69,6 +70,8 @@ impl<F: Copy + Eq> VidMm<F> {
         if self.allocations[id].locks.count == 0 {
             self.leave_window(id, batch);
         }
+        let form = self.form_in(id);
+        let first = self.model == DriverModel::Wddm1;
         let allocation = &mut self.allocations[id];
         if matches!(allocation.placement, Placement::None) {
             let whole = allocation.pages_in(&self.segments[usize::from(segment.0) - 1]);
@@ -90,9 +93,11 @@ impl<F: Copy + Eq> VidMm<F> {
         let place = &mut self.segments[usize::from(segment.0) - 1];
         let base = place.descriptor.base_address;
         let pitched = place.aligns_pitches();
+        // spec: memory §6.5: what lies in one piece may lie in tiles, and a page of it is no page of its content
+        let whole = pitched || first && allocation.contiguous();
         for extent in &added {
             place.note_taken(extent);
-            let pieces = if pitched {
+            let pieces = if whole {
                 vec![(0, allocation.pages, whole_content(allocation, &mut batch.clear))]
             } else {
                 allocation.valid.split(extent.page, extent.count)
@@ -106,7 +111,7 @@ impl<F: Copy + Eq> VidMm<F> {
                     let address = base + frames.first * PAGE_BYTES;
                     let what = (owner, first * PAGE_BYTES, count * PAGE_BYTES, segment, address);
                     let backing = allocation.backing_of(first, count);
-                    batch.content.push(copy_in(what, allocation.contiguous(), backing));
+                    batch.content.push(copy_in(what, allocation.contiguous(), backing, form));
                 } else {
                     batch.content.extend(fills(place, owner, first, frames, pattern));
                 }
@@ -226,7 +231,12 @@ fn fills(
 }
 
 /// Copies content in.
-fn copy_in(what: (KmdAllocation, u64, u64, SegmentId, u64), contiguous: bool, backing: Vec<PageRun>) -> Operation {
+fn copy_in(
+    what: (KmdAllocation, u64, u64, SegmentId, u64),
+    contiguous: bool,
+    backing: Vec<PageRun>,
+    form: Form,
+) -> Operation {
     let (allocation, allocation_offset, size_bytes, segment, address) = what;
     let (direction, through) = (Direction::In, None);
     Operation::Transfer {
@@ -239,5 +249,6 @@ fn copy_in(what: (KmdAllocation, u64, u64, SegmentId, u64), contiguous: bool, ba
         backing,
         through,
         direction,
+        form,
     }
 }

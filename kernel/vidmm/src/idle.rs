@@ -14,6 +14,7 @@ use crate::allocation::Placement;
 use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, Work, merge_points};
 use crate::rank::TIERS;
 use crate::slab::AllocationId;
+use crate::swizzle::Form;
 use crate::vidmm::VidMm;
 
 /// How many victims of a segment are looked at: what goes later can wait.
@@ -69,7 +70,7 @@ impl<F: Copy + Eq> VidMm<F> {
             if left == 0 {
                 return;
             }
-            left -= self.write_back(id, left, batch);
+            left = left.saturating_sub(self.write_back(id, left, batch));
         }
     }
 
@@ -77,7 +78,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let allocation = &self.allocations[id];
         let lazy = allocation.count == 0 && allocation.doomed.is_none() && allocation.offer.is_none();
         // The CPU writes what is locked: writing it back would have to be done again.
-        let lazy = lazy && allocation.locks.count == 0;
+        // The form of marked content is decided when it leaves.
+        let lazy = lazy && allocation.locks.count == 0 && !self.is_marked(id);
         // What only the driver can read out goes as a whole, when it goes.
         lazy && matches!(&allocation.placement, Placement::Memory(segment, extents)
             if extents.iter().any(|e| e.dirty) && !self.segment(*segment).aligns_pitches())
@@ -85,7 +87,9 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Copies dirty pages of one allocation out; answers how many.
     fn write_back(&mut self, id: AllocationId, max_pages: u64, batch: &mut Batch<F>) -> u64 {
+        // What lies in one piece stays in one, and may lie in tiles: part of it is no part of its pages.
         let allocation = &mut self.allocations[id];
+        let max_pages = if allocation.contiguous() { allocation.pages } else { max_pages };
         let Placement::Memory(segment, extents) = &mut allocation.placement else {
             unreachable!("victims have pages in a memory segment")
         };
@@ -106,6 +110,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 backing: allocation.backing_of(extent.page, extent.count),
                 through: None,
                 direction: Direction::Out,
+                form: Form::Kept,
             });
             allocation.valid.insert(extent.page, extent.count);
             batch.moved(MoveStep {

@@ -59,6 +59,7 @@ mod sharing;
 mod slab;
 mod space;
 mod suspend;
+mod swizzle;
 mod synchronous;
 mod system;
 mod table_room;
@@ -80,7 +81,7 @@ pub use coherency::{CoherencyTracker, Maintenance};
 pub use host_aperture::{WindowMap, WindowPages};
 pub use invariant::{BrokenInvariant, StateDigest};
 pub use list::{Reference, ReferenceError};
-pub use lock::{LockError, LockPlan};
+pub use lock::{LegacyLock, LockError, LockPlan};
 pub use mapping::{MapError, MapRequest, Target};
 pub use offer::{OfferError, OfferFlags, OfferPriority, ReclaimError, ReclaimResult, Reclaimed};
 pub use operation::{Direction, Operation, Part};
@@ -97,6 +98,7 @@ pub use segment::{BankTable, MemoryLayout, MemoryTotals, Segment, SegmentDescrip
 pub use slab::{AllocationId, DeviceId, SpaceId};
 pub use space::{Protection, Reserved, SpaceKind};
 pub use suspend::Turn;
+pub use swizzle::{Form, HeldRange, RangeWish};
 
 pub use tables::OutOfTables;
 pub use trim::{TrimFlags, TrimRequest};

@@ -10,6 +10,7 @@
 //! What may not be in a memory segment while it is locked (cached, not CPU-visible, out of reach, or confined: locked
 //! while not resident with no aperture supported) is committed to system memory if it can, and not at all otherwise.
 
+mod legacy;
 pub(crate) mod rules;
 mod view;
 
@@ -20,8 +21,11 @@ use crate::allocation::{Placement, SYSTEM_COPY};
 use crate::host_aperture::{WindowMap, WindowPages};
 use crate::paging::{Batch, Cause, Work, merge_points};
 use crate::slab::{AllocationId, DeviceId};
+use crate::swizzle::RangeWish;
 use crate::vidmm::VidMm;
 use rules::{Medium, Ruling, Subject};
+
+pub use legacy::LegacyLock;
 
 /// How to give the CPU an allocation's content: map `window`, carry out `work`, wait for `wait_for`, clear `clear`,
 /// show `runs`.
@@ -36,6 +40,8 @@ pub struct LockPlan<F> {
     pub clear: Vec<PageRun>,
     /// Pages of the host aperture that the driver is to map first. If it fails: [`VidMm::window_failed`].
     pub window: Option<WindowMap>,
+    /// A swizzling range that the driver is to acquire first. If it does not: [`VidMm::range_failed`].
+    pub range: Option<RangeWish>,
     /// What to show, in order.
     pub runs: Vec<CpuRun>,
 }
@@ -58,6 +64,12 @@ pub enum LockError {
     /// It is offered, and its content is lost already.
     #[error("the content of an offered allocation is lost")]
     ContentLost,
+    /// It would have to be evicted, and the caller said not to (memory §6.5).
+    #[error("it would have to be evicted")]
+    NeedsEviction,
+    /// It is locked without a range, and now with one (memory §6.5).
+    #[error("what was locked without AcquireAperture is not locked again with it")]
+    NotAcquired,
     /// Unlock without a lock.
     #[error("it is not locked")]
     NotLocked,
@@ -69,6 +81,8 @@ pub(crate) struct Locks {
     pub count: u32,
     /// Locked while not resident, with no aperture supported: not to be committed to a memory segment before the unlock.
     confined: bool,
+    /// WDDM 1: through a swizzling range, if it lies in a memory segment.
+    acquired: bool,
     /// What the CPU is shown after all work returned so far.
     pub(crate) runs: Vec<CpuRun>,
 }
@@ -145,7 +159,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let work = self.finish(batch, false);
         let clear = self.make_whole(id);
         let runs = self.cpu_runs(id);
-        self.allocations[id].locks = Locks { count: 1, confined, runs };
+        self.allocations[id].locks = Locks { count: 1, confined, runs, acquired: false };
         Ok(self.plan_of(id, work, window, clear))
     }
 
@@ -176,7 +190,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let work = self.finish(batch, false);
         let clear = self.make_whole(id);
         let runs = self.cpu_runs(id);
-        self.allocations[id].locks = Locks { count: 1, confined: false, runs };
+        self.allocations[id].locks = Locks { count: 1, confined: false, runs, acquired: false };
         Ok(self.plan_of(id, work, None, clear))
     }
 
@@ -222,17 +236,13 @@ impl<F: Copy + Eq> VidMm<F> {
             && !flags.intersects(AllocationFlags::CACHED | SYSTEM_COPY)
             && self.medium_of(segment) == Medium::Bar
             && !allocation.locks.confined
+            && !allocation.locks.acquired
+            && !self.is_marked(id)
     }
 
     fn rule_for(&self, id: AllocationId, window: bool) -> Result<Ruling, LockError> {
         let allocation = &self.allocations[id];
-        if allocation.locks.count >= self.policy.lock_count_max {
-            return Err(LockError::TooManyReferences);
-        }
-        // spec: memory §6.3, memory §9.3
-        if let Some(discarded) = self.offered(id) {
-            return Err(if discarded { LockError::ContentLost } else { LockError::Offered });
-        }
+        self.may_lock(id)?;
         let medium = match &allocation.placement {
             Placement::None | Placement::System(_) => Medium::System,
             Placement::Memory(segment, _) => self.medium_of(*segment),
@@ -252,6 +262,19 @@ impl<F: Copy + Eq> VidMm<F> {
             Ruling::Refuse => Err(LockError::CantLock),
             Ruling::MoveOut if allocation.pins > 0 => Err(LockError::Pinned),
             ruling => Ok(ruling),
+        }
+    }
+
+    /// What forbids any lock.
+    // spec: memory §6.3, memory §9.3
+    fn may_lock(&self, id: AllocationId) -> Result<(), LockError> {
+        if self.allocations[id].locks.count >= self.policy.lock_count_max {
+            return Err(LockError::TooManyReferences);
+        }
+        match self.offered(id) {
+            Some(true) => Err(LockError::ContentLost),
+            Some(false) => Err(LockError::Offered),
+            None => Ok(()),
         }
     }
 
@@ -333,6 +356,7 @@ impl<F: Copy + Eq> VidMm<F> {
     fn unlocked(&mut self, id: AllocationId) {
         self.allocations[id].locks = Locks::default();
         self.host_apertures.values_mut().for_each(|window| window.keep(id));
+        self.ranges.keep(id, false);
     }
 
     fn plan_of(
@@ -344,6 +368,6 @@ impl<F: Copy + Eq> VidMm<F> {
     ) -> LockPlan<F> {
         let allocation = &self.allocations[id];
         let wait_for = Some(allocation.last_work).filter(|&serial| serial > self.completed);
-        LockPlan { work, wait_for, clear, window, runs: allocation.locks.runs.clone() }
+        LockPlan { work, wait_for, clear, window, range: None, runs: allocation.locks.runs.clone() }
     }
 }

@@ -6,6 +6,7 @@ use ddi::{KmdAllocation, Pte};
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
 use crate::slab::{DeviceId, SpaceId};
+use crate::swizzle::Form;
 
 /// Which way a transfer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub enum Operation {
         through: Option<(SegmentId, u64)>,
         /// Which way.
         direction: Direction,
+        /// What becomes of the form of marked content.
+        form: Form,
     },
     /// Copies within a segment: content makes way for a contiguous request.
     Relocate {
@@ -253,6 +256,7 @@ mod tests {
             backing: Vec::new(),
             through: None,
             direction: Direction::In,
+            form: Form::Kept,
         }
     }
 

@@ -10,6 +10,7 @@ use wddm_types::{CpuRun, FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, Physical
 use crate::host_aperture::WindowPages;
 pub(crate) use crate::operation::{Direction, Operation};
 use crate::slab::{AllocationId, DeviceId, SpaceId};
+use crate::swizzle::HeldRange;
 
 /// One piece of paging work. Works enter the adapter's one paging ring in the order in which VidMm returned them.
 #[must_use = "the logical state has already moved on; dropped work makes the hardware differ from it"]
@@ -50,11 +51,14 @@ pub struct Work<F> {
     pub rotations: Vec<Rotation>,
     /// Pages of host apertures that the driver is to unmap at once, before the work is queued (memory §6.6).
     pub unmap: Vec<WindowPages>,
+    /// Swizzling ranges that the driver is to release at once, before the work is queued (memory §6.5).
+    pub ranges: Vec<HeldRange>,
 }
 
 /// The medium behind a locked allocation changes (memory §6.3). Before the first operation of the work the CPU's mapping
 /// is write-protected; after the last one `runs` are shown instead, then `unmap` is unmapped and handed to
-/// [`VidMm::window_unmapped`](crate::VidMm::window_unmapped). No later work may touch memory before that.
+/// [`VidMm::window_unmapped`](crate::VidMm::window_unmapped), `ranges` are released and handed to
+/// [`VidMm::ranges_released`](crate::VidMm::ranges_released). No later work may touch memory before that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotation {
     /// Whose.
@@ -63,6 +67,8 @@ pub struct Rotation {
     pub runs: Vec<CpuRun>,
     /// Pages of a host aperture that it does not see any more.
     pub unmap: Option<WindowPages>,
+    /// Swizzling ranges that it does not see any more.
+    pub ranges: Vec<HeldRange>,
 }
 
 /// How content moved.
@@ -206,6 +212,9 @@ pub(crate) struct Batch<F> {
     /// Windows that the locked among them leave.
     pub unmap_locked: BTreeMap<AllocationId, WindowPages>,
     pub unmap: Vec<WindowPages>,
+    /// Ranges that the locked among them leave.
+    pub ranges_locked: BTreeMap<AllocationId, Vec<HeldRange>>,
+    pub ranges: Vec<HeldRange>,
     pub rotations: Vec<Rotation>,
 }
 
@@ -260,6 +269,8 @@ impl<F: Copy + Eq> Batch<F> {
             locked: BTreeSet::new(),
             unmap_locked: BTreeMap::new(),
             unmap: Vec::new(),
+            ranges_locked: BTreeMap::new(),
+            ranges: Vec::new(),
             rotations: Vec::new(),
         }
     }
@@ -364,7 +375,8 @@ impl<F: Copy + Eq> Batch<F> {
             && self.clear.is_empty()
             && self.moves.is_empty()
             && self.rotations.is_empty()
-            && self.unmap.is_empty();
+            && self.unmap.is_empty()
+            && self.ranges.is_empty();
         (!nothing).then_some(Work {
             serial: self.serial,
             immediate: false,
@@ -378,6 +390,7 @@ impl<F: Copy + Eq> Batch<F> {
             tables: self.tables,
             rotations: self.rotations,
             unmap: self.unmap,
+            ranges: self.ranges,
             leaving,
         })
     }

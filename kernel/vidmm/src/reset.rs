@@ -10,6 +10,7 @@ use crate::allocation::Placement;
 use crate::operation::{Direction, Operation};
 use crate::paging::{Batch, Cause, Work};
 use crate::slab::AllocationId;
+use crate::swizzle::Form;
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -49,6 +50,8 @@ impl<F: Copy + Eq> VidMm<F> {
             tables: Vec::new(),
             rotations: Vec::new(),
             unmap: Vec::new(),
+            // spec: memory §3.5
+            ranges: batch.ranges.into_iter().chain(batch.ranges_locked.into_values().flatten()).collect(),
         }
     }
 }
@@ -65,5 +68,6 @@ fn lost(allocation: KmdAllocation, segment: SegmentId, address: u64) -> Operatio
         backing: Vec::new(),
         through: None,
         direction: Direction::Out,
+        form: Form::Kept,
     }
 }

@@ -23,6 +23,7 @@ mod packing;
 mod pitch;
 mod pressure;
 mod protection;
+mod ranges;
 mod reservations;
 mod rules;
 mod segments;

@@ -19,6 +19,7 @@ use crate::extent::{Extent, PageSet};
 use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, merge_points};
 use crate::segment::Segment;
 use crate::slab::AllocationId;
+use crate::swizzle::Form;
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -63,6 +64,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let dummy_page = self.dummy_page_address();
         let through = if self.policy.paging_by_gpu_va { 0 } else { self.commit_left_pages() };
         self.leave_window(id, batch);
+        let form = self.form_out(id, cause == Cause::Lock);
+        self.leave_ranges(id, batch);
         let allocation = &mut self.allocations[id];
         let goes = allocation.goes();
         let Placement::Memory(segment, extents) = &mut allocation.placement else {
@@ -93,7 +96,8 @@ impl<F: Copy + Eq> VidMm<F> {
             let copied = (extent.dirty || listed) && !gone && !lost;
             let address = self.segments[index].descriptor.base_address + extent.frame * PAGE_BYTES;
             if copied {
-                copy_out(&mut self.segments, allocation, &content, (segment, address), dummy_page, through, batch);
+                let how = (form, dummy_page, through);
+                copy_out(&mut self.segments, allocation, &content, (segment, address), how, batch);
                 allocation.valid.insert(content.page, content.count);
             } else if !gone && !self.policy.paging_by_gpu_va {
                 // spec: memory §3.3, operation 2
@@ -205,8 +209,7 @@ fn copy_out<F>(
     allocation: &Allocation<F>,
     extent: &Extent,
     from: (SegmentId, u64),
-    dummy_page: u64,
-    through_max: u64,
+    (form, dummy_page, through_max): (Form, u64, u64),
     batch: &mut Batch<F>,
 ) {
     let backing = allocation.backing_of(extent.page, extent.count);
@@ -242,6 +245,7 @@ fn copy_out<F>(
         backing,
         through,
         direction: Direction::Out,
+        form,
     });
     if let Some((id, run)) = window {
         batch.out.push(Operation::UnmapAperture {

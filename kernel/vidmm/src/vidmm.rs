@@ -23,6 +23,7 @@ use crate::segment::{self, MemoryLayout, MemoryTotals, Segment, SegmentDescripti
 use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
 use crate::space::{Space, SpaceKind};
 use crate::suspend::{Postponed, Suspension};
+use crate::swizzle::SwizzlingRanges;
 use crate::table_window::TableWindow;
 use crate::tables::{OutOfTables, TableFrames};
 
@@ -63,6 +64,8 @@ pub struct VidMm<F> {
     pub(crate) system: FramePool,
     /// By memory segment.
     pub(crate) host_apertures: BTreeMap<SegmentId, HostAperture>,
+    /// Through which the CPU sees swizzled content.
+    pub(crate) ranges: SwizzlingRanges,
     pub(crate) dummy_page: PageRun,
     /// System pages of dead allocations, each with the work after which nobody writes them.
     pub(crate) retiring: VecDeque<(u64, Vec<PageRun>)>,
@@ -178,6 +181,7 @@ impl<F: Copy + Eq> VidMm<F> {
             synchronous: 0,
             system,
             dummy_page,
+            ranges: SwizzlingRanges::default(),
             retiring: VecDeque::new(),
         })
     }
@@ -389,6 +393,8 @@ impl<F: Copy + Eq> VidMm<F> {
             context: None,
             unique: Default::default(),
             locks: Default::default(),
+            backing_linear: true,
+            special: None,
             last_work: 0,
         });
         self.devices[owner].owned.insert(id);

@@ -64,7 +64,6 @@ impl Tiles {
 
     /// Whether a transfer into a memory segment (`inwards`) or out of one changes the form.
     // spec: memory §6.5
-    // seed: M37
     pub(crate) fn converts(&self, inwards: bool, flags: TransferFlags) -> bool {
         match self.marked {
             true => flags.contains(if inwards { TransferFlags::SWIZZLE } else { TransferFlags::UNSWIZZLE }),

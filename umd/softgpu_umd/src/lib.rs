@@ -11,6 +11,9 @@
 //! A [`DynamicResource`] is what the CPU maps while the GPU works: since WDDM 2 it is this driver that waits, renames, or
 //! says that the GPU is still drawing; [`Contexts`] knows which command buffer uses it.
 //!
+//! A driver of the first generation maps a [`LegacyResource`], whose instances are the kernel's, and has [`TwoForms`] of a tiled
+//! surface that the CPU reads.
+//!
 //! What is resident when is its caller's policy; [`ResidencyList`] is the usual one: what was used stays until the kernel
 //! asks for it back.
 
@@ -19,17 +22,20 @@ mod contexts;
 mod dynamic;
 mod gpu;
 mod lane;
+mod legacy;
 mod listed;
 mod map;
 mod patched;
 mod residency;
 mod stream;
+mod two_forms;
 
 pub use commands::Commands;
 pub use contexts::{ContextId, Contexts};
 pub use dynamic::{DynamicResource, RenamePolicy};
 pub use gpu::{Gpu, Surface, UmdError};
 pub use lane::Lane;
+pub use legacy::LegacyResource;
 pub use listed::{ListedCommands, SurfacePart};
 pub use map::{DO_NOT_WAIT, MapError, MapKind};
 pub use patched::PatchedStream;
@@ -38,3 +44,4 @@ pub use softgpu_spec::context_data::{DmaBuffers, encode as context_data};
 pub use softgpu_spec::pattern;
 pub use softgpu_spec::private_data::Kind as SurfaceKind;
 pub use stream::{GpuWait, Stream, StreamConfig};
+pub use two_forms::TwoForms;

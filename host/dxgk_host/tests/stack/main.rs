@@ -12,6 +12,7 @@ mod cpu_refusals;
 mod fences;
 mod layouts;
 mod leaf_tables;
+mod legacy;
 mod levels;
 mod packet_turns;
 mod packets;

@@ -14,6 +14,8 @@ type Build = dyn FnMut(&mut dyn Miniport, &mut BuildPagingBuffer<'_>) -> Result<
 type Describe = dyn Fn(&mut AllocationInfo) + Send;
 type Caps = dyn Fn(&mut AdapterCaps) + Send;
 type Hear = dyn Fn(Step) + Send;
+type Acquire = dyn FnMut(&mut dyn Swizzling, &mut AcquireSwizzlingRange) -> Result<(), SwizzlingError> + Send;
+type Release = dyn FnMut(u32) + Send;
 
 /// What the driver was told about allocations, with the handles of each call together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +32,10 @@ pub struct Whims {
     pub describe: Box<Describe>,
     pub caps: Box<Caps>,
     pub hear: Box<Hear>,
+    pub acquire: Box<Acquire>,
+    pub release: Box<Release>,
+    /// It schedules packets, if the real driver does.
+    pub packets: bool,
 }
 
 impl Default for Whims {
@@ -39,9 +45,15 @@ impl Default for Whims {
             describe: Box::new(|_| ()),
             caps: Box::new(|_| ()),
             hear: Box::new(|_| ()),
+            acquire: Box::new(|driver, acquire| driver.acquire_swizzling_range(acquire)),
+            release: Box::new(|_| ()),
+            packets: false,
         }
     }
 }
+
+/// How many swizzling ranges the software GPU has.
+const RANGES: u32 = softgpu_spec::tile::RANGE_COUNT;
 
 /// A list that a driver writes and a test reads.
 pub type Shared<T> = Arc<Mutex<Vec<T>>>;
@@ -94,6 +106,9 @@ impl Miniport for Stubborn {
     }
     fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
         self.inner.query_segment4(query)
+    }
+    fn query_segment3(&self, query: &mut QuerySegment3<'_>) -> Result<(), DriverStatus> {
+        self.inner.query_segment3(query)
     }
     fn segment_memory_state(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
         self.inner.segment_memory_state(query)
@@ -161,7 +176,26 @@ impl Miniport for Stubborn {
     fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
         self.inner.native_fences()
     }
+    fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
+        if self.whims.packets { self.inner.packet_scheduling() } else { None }
+    }
+    fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
+        self.inner.swizzling().is_some().then_some(self as &mut dyn Swizzling)
+    }
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
         self.inner.doorbells()
+    }
+}
+
+impl Swizzling for Stubborn {
+    fn swizzling_ranges(&self) -> u32 {
+        RANGES
+    }
+    fn acquire_swizzling_range(&mut self, acquire: &mut AcquireSwizzlingRange) -> Result<(), SwizzlingError> {
+        (self.whims.acquire)(self.inner.swizzling().expect("it has ranges"), acquire)
+    }
+    fn release_swizzling_range(&mut self, release: ReleaseSwizzlingRange) {
+        (self.whims.release)(release.range);
+        self.inner.swizzling().expect("it has ranges").release_swizzling_range(release);
     }
 }

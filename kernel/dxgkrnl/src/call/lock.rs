@@ -3,6 +3,7 @@
 use kmt_calls::{Call, Refusal, Reply};
 
 use crate::call::{Turn, done};
+use crate::lock::LockArguments;
 use crate::machine::{Answer, Cx};
 
 impl Turn<'_> {
@@ -26,10 +27,11 @@ impl Turn<'_> {
                 self.adapters[index as usize].unlock(cx, allocation)?;
                 done(Reply::Done)
             }
-            Call::Lock { device, allocation, private_driver_data: _, pages, flags } => {
+            Call::Lock { device, allocation, private_driver_data, pages, flags } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let number = self.allocation_of(index, device, allocation)?;
-                self.adapters[index as usize].lock_legacy(cx, self.token, number, allocation, &pages, flags)
+                let arguments = LockArguments { private_driver_data, pages: &pages, flags };
+                self.adapters[index as usize].lock_legacy(cx, self.token, number, allocation, arguments)
             }
             Call::Unlock { device, allocations } => {
                 let (index, device) = self.device(device)?;

@@ -74,6 +74,7 @@ impl Adapter {
             progress,
             last_submitted: 0,
             queued: VecDeque::new(),
+            uses: VecDeque::new(),
             buffers: Vec::new(),
         };
         assert_eq!(self.packet_contexts.insert(context), number);

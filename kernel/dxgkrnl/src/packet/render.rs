@@ -12,7 +12,7 @@ use kmt_calls::{DeviceState, PatchLocationItem, Refusal};
 use vidsch::{Packet as Queued, SubmitError};
 use wddm_types::{Blame, GpuVa, NtStatus};
 
-use super::{Bound, ListEntry, Packet, Work, list};
+use super::{Bound, ListEntry, Packet, Work, list, uses};
 use crate::adapter::{Adapter, Payload};
 use crate::machine::Cx;
 use crate::refusal::{invalid, no_memory, refuse, removed};
@@ -123,10 +123,12 @@ impl Adapter {
             }
         };
         let (written, places) = done;
+        let used = uses::of(&bound);
         let work = Work::Patched { buffer, written, entries: bound, places, flags };
         let queued = self.queue_packet(cx, context, work);
-        if queued.is_err() {
-            self.release_dma_buffer(cx, context, buffer);
+        match &queued {
+            Ok(_) => self.note_uses(context, used),
+            Err(_) => self.release_dma_buffer(cx, context, buffer),
         }
         queued
     }

@@ -7,7 +7,7 @@ use ddi::{
     VirtualDirection, VirtualTransferFlags,
 };
 use gpu_fence::FenceId;
-use vidmm::{DeviceId, Direction, Operation, Part, ScratchSlot, SpaceId, VidMm};
+use vidmm::{DeviceId, Direction, Form, Operation, Part, ScratchSlot, SpaceId, VidMm};
 use wddm_types::{GpuVa, PAGE_BYTES};
 
 use crate::object::{Device, Store};
@@ -223,6 +223,7 @@ fn transfer<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
         backing,
         through,
         direction,
+        form,
         ..
     } = operation
     else {
@@ -244,15 +245,29 @@ fn transfer<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
     flags.set(TransferFlags::TRANSFER_START, part.first);
     flags.set(TransferFlags::TRANSFER_END, part.last);
     flags.set(TransferFlags::ALLOCATION_IS_IDLE, asked.idle);
-    PagingOp::Transfer {
-        allocation: Some(*allocation),
-        transfer_offset: before + part.offset_bytes,
-        size_bytes: part.size_bytes,
-        source,
-        destination,
-        flags,
-        // The page list begins at the operation's first byte.
-        mdl_offset: part.offset_bytes / PAGE_BYTES,
+    flags.set(TransferFlags::SWIZZLE, *form == Form::Swizzle);
+    flags.set(TransferFlags::UNSWIZZLE, *form == Form::Unswizzle);
+    let (transfer_offset, size_bytes) = (before + part.offset_bytes, part.size_bytes);
+    // The page list begins at the operation's first byte.
+    let mdl_offset = part.offset_bytes / PAGE_BYTES;
+    let allocation = *allocation;
+    match form {
+        // spec: memory §3.4, operation 7
+        Form::Special(range) => PagingOp::SpecialLockTransfer {
+            allocation,
+            transfer_offset,
+            size_bytes,
+            source,
+            destination,
+            flags,
+            mdl_offset,
+            swizzling_range: range.range,
+            swizzling_range_data: range.private_driver_data,
+        },
+        Form::Kept | Form::Swizzle | Form::Unswizzle => {
+            let allocation = Some(allocation);
+            PagingOp::Transfer { allocation, transfer_offset, size_bytes, source, destination, flags, mdl_offset }
+        }
     }
 }
 

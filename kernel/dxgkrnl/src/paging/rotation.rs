@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! turn of the work ──▶ protecting ──▶ building ──▶ moving ──▶ showing ──▶ the ring goes on
-//!              CPU writes wait   outside says so   hardware done   outside says so, windows unmapped
+//!              CPU writes wait   outside says so   hardware done   outside says so, windows unmapped, ranges released
 //! ```
 //! Nothing behind such a work is built before its end: the frames that it gave up are still to be read by the CPU until it
 //! is shown others.
@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use kmt_calls::MappingId;
-use vidmm::{Rotation, WindowPages};
+use vidmm::{HeldRange, Rotation, WindowPages};
 use wddm_types::CpuRun;
 
 use crate::adapter::Adapter;
@@ -23,6 +23,7 @@ pub(super) struct Turn {
     mapping: MappingId,
     runs: Vec<CpuRun>,
     unmap: Option<WindowPages>,
+    ranges: Vec<HeldRange>,
 }
 
 /// How far the work at the ring's head is.
@@ -37,8 +38,8 @@ pub(super) enum Stage {
     Building,
     /// The work with this number is with the hardware.
     Moving(u64, Vec<Turn>),
-    /// These mappings do not show the new medium yet; then the windows go.
-    Showing(BTreeSet<MappingId>, Vec<WindowPages>),
+    /// These mappings do not show the new medium yet; then the windows and ranges go.
+    Showing(BTreeSet<MappingId>, Vec<WindowPages>, Vec<HeldRange>),
 }
 
 impl PagingRing {
@@ -62,7 +63,7 @@ impl Adapter {
         let bind = |rotation: Rotation| {
             let mapping = self.cpu_mappings.of(rotation.allocation)?;
             let runs = self.through_caches(rotation.allocation, rotation.runs);
-            Some(Turn { mapping, runs, unmap: rotation.unmap })
+            Some(Turn { mapping, runs, unmap: rotation.unmap, ranges: rotation.ranges })
         };
         rotations.into_iter().map(|rotation| bind(rotation).expect("what is locked is mapped")).collect()
     }
@@ -103,21 +104,22 @@ impl Adapter {
             return;
         }
         let Stage::Moving(_, turns) = std::mem::take(&mut self.ring.stage) else { unreachable!("just seen") };
-        let (mut mappings, mut windows) = (BTreeSet::new(), Vec::new());
+        let (mut mappings, mut windows, mut ranges) = (BTreeSet::new(), Vec::new(), Vec::new());
         for turn in turns {
             windows.extend(turn.unmap);
+            ranges.extend(turn.ranges);
             if self.cpu_mappings.is_alive(turn.mapping) {
                 mappings.insert(turn.mapping);
                 tell(cx, turn.mapping, MappingChange::Shown(turn.runs));
             }
         }
-        self.ring.stage = Stage::Showing(mappings, windows);
+        self.ring.stage = Stage::Showing(mappings, windows, ranges);
         self.advance_rotation();
     }
 
     /// A mapping has gone: nobody waits for it any more.
     pub fn rotation_lost(&mut self, cx: &mut Cx<'_>, mapping: MappingId) {
-        if let Stage::Protecting(waiting) | Stage::Showing(waiting, _) = &mut self.ring.stage
+        if let Stage::Protecting(waiting) | Stage::Showing(waiting, ..) = &mut self.ring.stage
             && waiting.remove(&mapping)
         {
             self.advance_rotation();
@@ -148,8 +150,8 @@ impl Adapter {
     fn advance_rotation(&mut self) {
         match &self.ring.stage {
             Stage::Protecting(waiting) if waiting.is_empty() => self.ring.stage = Stage::Building,
-            Stage::Showing(waiting, _) if waiting.is_empty() => {
-                let Stage::Showing(_, windows) = std::mem::take(&mut self.ring.stage) else {
+            Stage::Showing(waiting, ..) if waiting.is_empty() => {
+                let Stage::Showing(_, windows, ranges) = std::mem::take(&mut self.ring.stage) else {
                     unreachable!("just seen")
                 };
                 for pages in windows {
@@ -157,6 +159,9 @@ impl Adapter {
                     self.unmap_window(&pages);
                     self.vidmm.window_unmapped(&pages);
                 }
+                // spec: memory §6.5, nobody looks through them any more
+                self.release_ranges(&ranges);
+                self.vidmm.ranges_released(&ranges);
             }
             _ => {}
         }

@@ -40,10 +40,12 @@ pub fn check(miniport: &mut dyn Miniport, system_bytes: u64) -> Result<(), Start
     let told = caps.memory;
     let memory = memory_caps(miniport);
     let addresses = miniport.gpu_va().is_some();
+    let ranges = miniport.swizzling().is_some();
     let needs = |bit: C, needed: C| !told.contains(bit) || memory.contains(needed);
     let rules = [
         (caps.ddi_version.model() == caps.driver_model, "the driver's version belongs to its generation"),
         (caps.driver_model == DriverModel::Wddm2 || !addresses, "GPU virtual addresses are WDDM 2"),
+        (caps.driver_model == DriverModel::Wddm1 || !ranges, "swizzling ranges are WDDM 1"),
         (!told.contains(C::GPU_MMU_SUPPORTED) || addresses, "GpuMmuSupported needs the entry points of GPU addresses"),
         (
             !memory.contains(C::VIRTUAL_ADDRESSING_SUPPORTED)

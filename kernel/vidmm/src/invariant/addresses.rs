@@ -1,6 +1,7 @@
 //! Addresses of spaces and what they show; what the CPU sees.
 
 use super::{BrokenInvariant, broken, ensure};
+use crate::allocation::Placement;
 use crate::space::{Shown, SpaceKind};
 use crate::vidmm::VidMm;
 
@@ -41,6 +42,12 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         for window in self.host_apertures.values() {
             window.check(|id| self.allocations.get(id).map(|known| known.locks.count)).map_err(broken("locks"))?;
         }
-        Ok(())
+        // spec: memory §6.5
+        self.ranges
+            .check(|id| {
+                let known = self.allocations.get(id)?;
+                matches!(known.placement, Placement::Memory(..)).then_some(known.locks.count)
+            })
+            .map_err(broken("locks"))
     }
 }

@@ -16,11 +16,15 @@ impl<F: Copy + Eq> VidMm<F> {
         for id in std::mem::take(&mut batch.locked) {
             let runs = self.cpu_runs(id);
             let unmap = batch.unmap_locked.remove(&id);
+            let ranges = batch.ranges_locked.remove(&id).unwrap_or_default();
             if runs != self.allocations[id].locks.runs {
                 self.allocations[id].locks.runs.clone_from(&runs);
-                rotations.push(Rotation { allocation: id, runs, unmap });
+                rotations.push(Rotation { allocation: id, runs, unmap, ranges });
             } else {
-                assert!(unmap.is_none(), "content that leaves its window is seen elsewhere");
+                assert!(
+                    unmap.is_none() && ranges.is_empty(),
+                    "content that leaves its window or range is seen elsewhere"
+                );
             }
         }
         rotations
@@ -67,6 +71,11 @@ impl<F: Copy + Eq> VidMm<F> {
         let Placement::Memory(segment, extents) = &allocation.placement else {
             return merged(system_runs(allocation, 0, allocation.pages));
         };
+        // spec: memory §6.5, UseAlternateVA: where the driver shows it
+        if let Some(address) = self.ranges.placed(id).filter(|_| allocation.locks.acquired) {
+            let run = PageRun { first: address / PAGE_BYTES, count: Pages(allocation.pages) };
+            return vec![CpuRun { place: CpuPlace::Bar, run }];
+        }
         let descriptor = &self.segment(*segment).descriptor;
         let base = descriptor.cpu.translated().unwrap_or(0) / PAGE_BYTES;
         let window = self.host_apertures.get(segment).filter(|window| window.has(id));

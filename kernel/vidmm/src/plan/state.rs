@@ -218,6 +218,10 @@ impl<F: Copy + Eq> Planner<'_, F> {
         if !aperture && barred && !self.alone {
             return Err(NoPlace::Locked);
         }
+        // spec: memory §6.5, marked content is not for an aperture: once out of memory it may be linear
+        if aperture && self.mm.is_marked(id) {
+            return Err(NoPlace::Room);
+        }
         let group = self.mm.group_of(candidate);
         let growth = self.growth(id, group);
         if !state.affords(self, group, growth) {

@@ -1,0 +1,297 @@
+//! `D3DKMTLock` and `D3DKMTUnlock` (memory §6.5): for a WDDM 2 driver Lock2 with what is left of the flags; for a WDDM 1 driver
+//! the whole of it: the kernel knows what the GPU uses, waits for it or says that it is busy, and has swizzled content
+//! shown in order through a range.
+//!
+//! A lock that waits is answered when the GPU is done with what was submitted before it; nobody looks in between.
+
+use ddi::{AllocationFlags, DriverModel};
+use gpu_fence::{FenceId, WaitMode};
+use kmt_calls::{DeviceState, LockFlags, Mapped, Refusal, Reply};
+use vidmm::LegacyLock;
+use wddm_types::{Blame, FencePoint, NtStatus, RawHandle};
+
+use super::from_lock;
+use super::rename::Renamed;
+use crate::adapter::{Adapter, Waiter};
+use crate::machine::{Answer, Cx, Effect, Token};
+use crate::refusal::{invalid, refuse, removed};
+
+/// A lock as it was asked for and checked.
+pub struct LegacyRequest {
+    token: Token,
+    device: u64,
+    number: u64,
+    handle: RawHandle,
+    how: LegacyLock,
+    /// Discard, and whether with NoExistingReference.
+    discard: Option<bool>,
+}
+
+/// `D3DKMT_LOCK` without its handles.
+pub struct LockArguments<'a> {
+    /// For the driver's swizzling range.
+    pub private_driver_data: u32,
+    /// Pages wanted.
+    pub pages: &'a [u32],
+    /// Flags.
+    pub flags: LockFlags,
+}
+
+impl Adapter {
+    /// `D3DKMTLock`.
+    // spec: memory §6.5
+    pub fn lock_legacy(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        number: u64,
+        handle: RawHandle,
+        arguments: LockArguments<'_>,
+    ) -> Result<Answer, Refusal> {
+        let LockArguments { private_driver_data, pages, flags } = arguments;
+        let first = self.miniport.adapter_caps().driver_model == DriverModel::Wddm1;
+        check_flags(flags, pages, first)?;
+        let size_pages = self.vidmm.allocation_bytes(self.allocations[number].vidmm) / wddm_types::PAGE_BYTES;
+        if pages.iter().any(|page| u64::from(*page) >= size_pages) {
+            return Err(invalid("a page beyond the end of the allocation"));
+        }
+        if !first {
+            return self.lock_reduced(cx, token, number, handle, flags);
+        }
+        self.may_lock(number)?;
+        self.check_allocation(number, flags)?;
+        let how = LegacyLock {
+            acquire: flags.contains(LockFlags::ACQUIRE_APERTURE).then_some(private_driver_data),
+            donot_evict: flags.contains(LockFlags::DONOT_EVICT),
+        };
+        let discard = flags.contains(LockFlags::DISCARD) && self.is_renamed(number);
+        let discard = discard.then(|| flags.contains(LockFlags::NO_EXISTING_REFERENCE));
+        let request = LegacyRequest { token, device: self.allocations[number].device, number, handle, how, discard };
+        if request.discard.is_some() {
+            // spec: memory §6.5: DonotWait and IgnoreSync have no effect with Discard
+            return self.lock_renamed(cx, request);
+        }
+        let used = if flags.contains(LockFlags::IGNORE_SYNC) {
+            Vec::new()
+        } else {
+            self.gpu_uses(self.allocations[number].vidmm, flags.contains(LockFlags::IGNORE_READ_SYNC))
+        };
+        if used.is_empty() {
+            return self.lock_now(cx, &request);
+        }
+        // spec: memory §6.5, DonotWait; memory §9.2: WasStillDrawing where a runtime asks
+        if flags.contains(LockFlags::DONOT_WAIT) {
+            return Err(refuse(NtStatus::GRAPHICS_ALLOCATION_BUSY, Blame::Scarcity, "the GPU still uses it"));
+        }
+        self.lock_behind(cx, request, &used)
+    }
+
+    /// Locks when the GPU has got past these.
+    // spec: memory §6.4: an event, never a spin
+    fn lock_behind(
+        &mut self,
+        cx: &mut Cx<'_>,
+        request: LegacyRequest,
+        points: &[FencePoint<FenceId>],
+    ) -> Result<Answer, Refusal> {
+        let token = request.token;
+        let waiting = self.waiting_locks.insert(request);
+        if self.begin_wait(cx, points, WaitMode::All, Waiter::Lock { waiting }) {
+            let request = self.waiting_locks.remove(waiting).expect("just put there");
+            return if request.discard.is_some() {
+                self.lock_renamed(cx, request)
+            } else {
+                self.lock_now(cx, &request)
+            };
+        }
+        Ok(Answer::Later(token))
+    }
+
+    /// Locks an instance that the GPU is past.
+    // spec: memory §6.5
+    fn lock_renamed(&mut self, cx: &mut Cx<'_>, request: LegacyRequest) -> Result<Answer, Refusal> {
+        match self.rename(cx, request.number, request.discard == Some(true))? {
+            Renamed::Ready => self.lock_now(cx, &request),
+            Renamed::Wait(points) => self.lock_behind(cx, request, &points),
+        }
+    }
+
+    /// The GPU is done with what a lock waits for.
+    pub fn lock_waited(&mut self, cx: &mut Cx<'_>, waiting: u64) {
+        let request = self.waiting_locks.remove(waiting).expect("a lock waits once");
+        let token = request.token;
+        let active = |device: &crate::object::Device| device.state == DeviceState::Active;
+        let answer = if self.stopped.is_some() || !self.devices.get(request.device).is_some_and(active) {
+            Err(removed("the device was lost while the call waited"))
+        } else if self.allocations.get(request.number).is_none() {
+            Err(invalid("the allocation was destroyed while its lock waited"))
+        } else if request.discard.is_some() && self.is_renamed(request.number) {
+            // An instance that was waited for is idle now, unless somebody else has taken it meanwhile.
+            self.lock_renamed(cx, request)
+        } else {
+            self.lock_now(cx, &request)
+        };
+        let result = match answer {
+            Ok(Answer::Later(_)) => return,
+            Ok(Answer::Done(result)) => result,
+            Err(refusal) => Err(refusal),
+        };
+        cx.effects.push(Effect::Answer { token, result });
+    }
+
+    /// Lock2 with the flags that are left.
+    fn lock_reduced(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        number: u64,
+        handle: RawHandle,
+        flags: LockFlags,
+    ) -> Result<Answer, Refusal> {
+        let moves = self.vidmm.lock_moves(self.allocations[number].vidmm).map_err(from_lock)?;
+        if moves && flags.contains(LockFlags::DONOT_EVICT) {
+            return Err(refuse(NtStatus::GRAPHICS_CANT_LOCK_MEMORY, Blame::Caller, "it had to be evicted"));
+        }
+        let (mapped, wait_for) = self.lock(cx, number)?;
+        Ok(self.answer_lock(cx, token, wait_for, Reply::Locked { allocation: handle, mapped }))
+    }
+
+    fn lock_now(&mut self, cx: &mut Cx<'_>, request: &LegacyRequest) -> Result<Answer, Refusal> {
+        let (mapped, wait_for) = self.lock_through(cx, request.number, request.how)?;
+        let reply = Reply::Locked { allocation: request.handle, mapped };
+        Ok(self.answer_lock(cx, request.token, wait_for, reply))
+    }
+
+    pub(super) fn lock_through(
+        &mut self,
+        cx: &mut Cx<'_>,
+        number: u64,
+        how: LegacyLock,
+    ) -> Result<(Mapped, Option<u64>), Refusal> {
+        let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
+        let process = self.devices[device].process;
+        let alternate = self.vidmm.info(vidmm).flags.contains(AllocationFlags::USE_ALTERNATE_VA);
+        let comes = self.vidmm.page_in_for_lock(vidmm, how).map_err(from_lock)?;
+        if comes.is_some() {
+            self.queue_work(cx, process, None, comes, Vec::new());
+        }
+        let moves = self.vidmm.lock_legacy_moves(vidmm, how).map_err(from_lock)?;
+        let holders = if moves { self.vidmm.holders(vidmm) } else { Vec::new() };
+        let (mut disturbed, points) = self.hold_still(cx, &holders);
+        let mut planned = self.vidmm.lock_legacy(vidmm, how, &points);
+        if let Ok(plan) = &mut planned
+            && let Some(wish) = plan.range
+        {
+            match self.acquire_range(cx, vidmm, &wish, alternate)? {
+                Some(placed) => plan.runs = placed.unwrap_or_else(|| std::mem::take(&mut plan.runs)),
+                None => {
+                    // Nobody stands still for a move that cannot be.
+                    let moves = self.vidmm.may_lock_out(vidmm, how).is_ok();
+                    let holders = if moves { self.vidmm.holders(vidmm) } else { Vec::new() };
+                    let (devices, points) = self.hold_still(cx, &holders);
+                    disturbed.extend(devices);
+                    planned = self.vidmm.range_failed(vidmm, &wish, how, &points);
+                }
+            }
+        }
+        match planned {
+            Ok(plan) => Ok(self.carry_out_lock(cx, process, vidmm, plan, disturbed)),
+            Err(error) => {
+                self.lock_moved(cx, disturbed);
+                Err(from_lock(error))
+            }
+        }
+    }
+
+    /// What flags ask of an allocation.
+    // spec: memory §6.5
+    fn check_allocation(&self, number: u64, flags: LockFlags) -> Result<(), Refusal> {
+        let id = self.allocations[number].vidmm;
+        let info = self.vidmm.info(id);
+        let aperture = |segment| self.vidmm.segments().iter().any(|known| known.id == segment && known.is_aperture());
+        let (can_aperture, can_memory) = (
+            info.supported_segments.iter().any(aperture),
+            info.supported_segments.iter().any(|segment| !aperture(segment)),
+        );
+        let has = |flag| info.flags.contains(flag);
+        let cached_apart = has(AllocationFlags::CACHED) && self.config.cpu_cache.is_some();
+        let rules = [
+            (
+                flags.intersects(LockFlags::IGNORE_SYNC | LockFlags::IGNORE_READ_SYNC)
+                    && (!can_aperture || has(AllocationFlags::SWIZZLED) || cached_apart),
+                "IgnoreSync is for what can be in an aperture, is not swizzled, and not cached where the GPU does not snoop",
+            ),
+            (
+                flags.contains(LockFlags::ACQUIRE_APERTURE) && !can_memory,
+                "AcquireAperture is for what can be in a memory segment",
+            ),
+            (
+                flags.contains(LockFlags::USE_ALTERNATE_VA) != has(AllocationFlags::USE_ALTERNATE_VA),
+                "UseAlternateVA is for the primaries that were created so, and they are locked in no other way",
+            ),
+            (
+                flags.contains(LockFlags::USE_ALTERNATE_VA) && (self.is_shared(number) || self.vidmm.is_locked(id)),
+                "UseAlternateVA is neither for shared allocations nor for locked ones",
+            ),
+        ];
+        match rules.iter().find(|(broken, _)| *broken) {
+            Some((_, rule)) => Err(invalid(*rule)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether other devices can have an allocation.
+    fn is_shared(&self, number: u64) -> bool {
+        let body = self.allocations[number].resource.map(|resource| self.resources[resource].body);
+        body.is_some_and(|body| self.resource_bodies[body].shared)
+    }
+
+    /// `D3DKMTUnlock`: one lock of each, all or none.
+    pub fn unlock_legacy(&mut self, cx: &mut Cx<'_>, numbers: &[u64]) -> Result<(), Refusal> {
+        let mut once = numbers.to_vec();
+        once.sort_unstable();
+        once.dedup();
+        let locked = |number: &u64| self.vidmm.is_locked(self.allocations[*number].vidmm);
+        if once.len() != numbers.len() || !numbers.iter().all(locked) {
+            return Err(invalid("an allocation of the list is not locked, or stands in it twice"));
+        }
+        numbers.iter().try_for_each(|&number| self.unlock(cx, number))
+    }
+}
+
+/// The rules of the flags among each other. `first`: of a WDDM 1 driver.
+// spec: memory §6.5
+fn check_flags(flags: LockFlags, pages: &[u32], first: bool) -> Result<(), Refusal> {
+    let old = LockFlags::DISCARD
+        | LockFlags::NO_EXISTING_REFERENCE
+        | LockFlags::ACQUIRE_APERTURE
+        | LockFlags::USE_ALTERNATE_VA;
+    let kept = LockFlags::READ_ONLY
+        | LockFlags::WRITE_ONLY
+        | LockFlags::LOCK_ENTIRE
+        | LockFlags::DONOT_EVICT
+        | LockFlags::DONOT_WAIT
+        | LockFlags::IGNORE_SYNC
+        | LockFlags::IGNORE_READ_SYNC;
+    if !first && flags.intersects(old) {
+        return Err(invalid(format!("Lock flags {:#x} do not exist for a WDDM 2 driver", (flags & old).bits())));
+    }
+    if !(kept | old).contains(flags) {
+        return Err(invalid(format!("Lock flags {:#x} are reserved", flags.difference(kept | old).bits())));
+    }
+    let has = |flag| flags.contains(flag);
+    let rules = [
+        (has(LockFlags::READ_ONLY | LockFlags::WRITE_ONLY), "ReadOnly and WriteOnly exclude each other"),
+        (has(LockFlags::LOCK_ENTIRE) != pages.is_empty(), "a lock names its pages, or has LockEntire and names none"),
+        (
+            flags.intersects(LockFlags::IGNORE_SYNC | LockFlags::IGNORE_READ_SYNC) && has(LockFlags::ACQUIRE_APERTURE),
+            "IgnoreSync and AcquireAperture exclude each other",
+        ),
+        (has(LockFlags::NO_EXISTING_REFERENCE) && !has(LockFlags::DISCARD), "NoExistingReference is about Discard"),
+        (has(LockFlags::USE_ALTERNATE_VA) && !has(LockFlags::ACQUIRE_APERTURE), "UseAlternateVA needs AcquireAperture"),
+    ];
+    match rules.iter().find(|(broken, _)| *broken) {
+        Some((_, rule)) => Err(invalid(*rule)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,44 @@
+//! Which allocations the buffers with lists use that are not done: what the lock of WDDM 1 waits for (memory §6.1). Written by
+//! `render` with each buffer; what is done is forgotten with the next one.
+
+use gpu_fence::FenceId;
+use vidmm::AllocationId;
+use wddm_types::FencePoint;
+
+use super::Bound;
+use crate::adapter::Adapter;
+
+/// What one buffer uses.
+pub struct Uses {
+    packet: u64,
+    allocations: Vec<(AllocationId, bool)>,
+}
+
+/// The allocations of a list, and whether each is written.
+pub(super) fn of(list: &[Bound]) -> Vec<(AllocationId, bool)> {
+    list.iter().filter_map(|bound| Some((bound.vidmm?, bound.write))).collect()
+}
+
+impl Adapter {
+    /// The last packet of a context uses these.
+    pub(super) fn note_uses(&mut self, context: u64, allocations: Vec<(AllocationId, bool)>) {
+        let Some(progress) = self.packet_contexts.get(context).map(|known| known.progress) else { return };
+        let done = self.current_value(progress);
+        let known = &mut self.packet_contexts[context];
+        let packet = known.last_submitted;
+        known.uses.retain(|uses| uses.packet > done);
+        known.uses.push_back(Uses { packet, allocations });
+    }
+
+    /// The points after which no buffer submitted so far uses an allocation, or writes it.
+    // spec: memory §6.1
+    pub fn gpu_uses(&self, allocation: AllocationId, writes_only: bool) -> Vec<FencePoint<FenceId>> {
+        let counts = |&(id, write): &(AllocationId, bool)| id == allocation && (write || !writes_only);
+        let last = |known: &super::PacketContext| {
+            let using = known.uses.iter().filter(|uses| uses.allocations.iter().any(counts));
+            using.map(|uses| uses.packet).max().filter(|packet| *packet > self.current_value(known.progress))
+        };
+        let contexts = self.packet_contexts.iter();
+        contexts.filter_map(|(_, known)| Some(self.point(known.progress, last(known)?))).collect()
+    }
+}
