@@ -14,6 +14,37 @@ use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, ProcessId};
 
 use crate::cpu_cache::StaleCache;
 
+/// How stores into locked memory wait while its content moves (memory §6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoresWait {
+    /// In the operating system, which holds whoever stores into a write-protected page (`userfaultfd`): locks have
+    /// addresses of their own.
+    InTheOperatingSystem,
+    /// At a gate in each access: no pointer.
+    AtTheGate,
+}
+
+impl StoresWait {
+    /// What a host with memory files does on this computer; one without has the gate.
+    pub fn here() -> StoresWait {
+        match AddressRange::reserve(PAGE_BYTES) {
+            Ok(_) => StoresWait::InTheOperatingSystem,
+            Err(_) => StoresWait::AtTheGate,
+        }
+    }
+}
+
+impl std::fmt::Display for StoresWait {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            StoresWait::InTheOperatingSystem => {
+                "in the operating system (userfaultfd) over memory files, else at a gate"
+            }
+            StoresWait::AtTheGate => "at a gate",
+        })
+    }
+}
+
 /// The views of all processes.
 pub(crate) struct Views {
     system: Arc<Memory>,

@@ -23,6 +23,7 @@ mod time;
 
 pub use conductor::Conductor;
 pub use config::{HostConfig, Mode, WrapMiniport, WrapPort, page_table_bytes};
+pub use cpu_mapping::StoresWait;
 pub use dxgkrnl::{BrokenInvariant, MemoryPolicy, StateDigest};
 pub use host::{Host, HostError, Pending};
 pub use link::ProcessLink;

@@ -14,6 +14,7 @@ mod layouts;
 mod leaf_tables;
 mod legacy;
 mod levels;
+mod lost_writes;
 mod packet_turns;
 mod packets;
 mod paging;

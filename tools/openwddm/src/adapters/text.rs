@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use dxgk_host::Profile;
+use dxgk_host::{Profile, StoresWait};
 use dxgkrnl::{AdapterDescription, SegmentReport};
 use wddm_types::{PageRun, SegmentId};
 
@@ -47,6 +47,7 @@ fn totals(sheet: &mut Sheet, adapter: &AdapterDescription) {
     sheet.row("system for graphics", bytes_exact(totals.system_for_graphics_bytes));
     let paging = adapter.reported.paging_buffer;
     let size = bytes(u64::from(paging.size_bytes));
+    sheet.row("locked stores wait", StoresWait::here().to_string());
     sheet.row("paging buffers", format!("{size} each, in {}", place(paging.segment)));
 }
 
