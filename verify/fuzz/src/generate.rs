@@ -46,6 +46,19 @@ impl Generator<'_> {
             let flags = if user { QueueFlags::USER_MODE_SUBMISSION } else { QueueFlags::empty() };
             return Call::CreateHwQueue { context: self.handle(Kind::HwContext), flags };
         }
+        if self.dice.chance(6) {
+            let (node, engine_affinity) = (NodeId(0), 1);
+            let (flags, private_data) = (kmt_calls::ContextFlags::empty(), Vec::new());
+            if self.known.here(Kind::OwnFence) < 2 {
+                return Call::CreateNativeFence { device, request: Default::default() };
+            }
+            if self.known.here(Kind::VirtualContext) == 0 {
+                return Call::CreateContextVirtual { device, node, engine_affinity, flags, private_data };
+            }
+            if self.known.here(Kind::ListContext) == 0 {
+                return Call::CreateContext { device, node, engine_affinity, flags, private_data };
+            }
+        }
         match self.dice.below(100) {
             0..4 => self.adapter_call(),
             4..8 => self.device_call(),

@@ -25,6 +25,8 @@ pub enum Kind {
     Doorbell,
     Fence,
     Registration,
+    /// A fence that everybody may signal.
+    OwnFence,
     /// An allocation on its device's list, as often as it is there.
     Listed,
     /// A locked allocation.
@@ -60,6 +62,8 @@ pub struct Known {
     /// The device that the next call is about.
     pub device: RawHandle,
     stale: Vec<RawHandle>,
+    /// Reservations with their bytes.
+    pub reserved: Vec<(GpuVa, u64)>,
     /// Addresses with their bytes.
     pub addresses: Vec<(GpuVa, u64)>,
     /// Where fence words are seen by the GPU.
@@ -108,7 +112,9 @@ impl Known {
         }
         let all = self.handles.get(&kind).map_or(&[][..], Vec::as_slice);
         // Objects of another device are an attack, too.
-        let fits = |made_on: RawHandle| matches!(kind, Kind::Adapter | Kind::Device) || made_on == self.device;
+        let fits = |made_on: RawHandle| {
+            matches!(kind, Kind::Adapter | Kind::Device | Kind::GlobalShare) || made_on == self.device
+        };
         let foreign = dice.odd();
         let list: Vec<RawHandle> =
             all.iter().filter(|(_, on)| foreign || fits(*on)).map(|(handle, _)| *handle).collect();
@@ -128,6 +134,7 @@ impl Known {
         let most = self.stale.len().saturating_sub(MEMORY);
         self.stale.drain(..most);
         self.addresses.clear();
+        self.reserved.clear();
         self.words.clear();
     }
 
@@ -177,6 +184,18 @@ impl Known {
         if let Some(at) = list.iter().position(|(known, _)| *known == handle) {
             list.remove(at);
         }
+    }
+
+    /// The shared resources that it knows.
+    pub fn shares(&self) -> Vec<RawHandle> {
+        self.handles
+            .get(&Kind::GlobalShare)
+            .map_or_else(Vec::new, |list| list.iter().map(|(share, _)| *share).collect())
+    }
+
+    /// Another process has told it of a shared resource.
+    pub fn told_of(&mut self, share: RawHandle) {
+        self.learn(Kind::GlobalShare, share, RawHandle::NONE);
     }
 
     /// Another device may be next.
@@ -232,12 +251,18 @@ impl Known {
                 self.learn_fence(&made.progress, on);
             }
             (_, Reply::Doorbell(made)) => self.learn(Kind::Doorbell, made.doorbell, on),
-            (_, Reply::Fence(made)) => self.learn_fence(made, on),
+            (_, Reply::Fence(made)) => {
+                self.learn_fence(made, on);
+                self.learn(Kind::OwnFence, made.fence, on);
+            }
             (Call::MapGpuVirtualAddress { size_in_pages, .. }, Reply::MappedVa { va, .. }) => {
                 self.learn_address(*va, size_in_pages * PAGE_BYTES);
             }
             (Call::ReserveGpuVirtualAddress { size_bytes, .. }, Reply::MappedVa { va, .. }) => {
                 self.learn_address(*va, *size_bytes);
+                self.reserved.push((*va, *size_bytes));
+                let most = self.reserved.len().saturating_sub(MEMORY);
+                self.reserved.drain(..most);
             }
             (Call::MakeResident { allocations, .. }, Reply::Residency(_)) => {
                 allocations.iter().for_each(|handle| self.learn(Kind::Listed, *handle, on));

@@ -159,6 +159,10 @@ impl World {
     fn call(&mut self, random: &mut Random) -> Result<(), Broken> {
         let before = if random.chance(50) { self.at_rest()? } else { None };
         let who = random.index(self.hostile.len());
+        if random.chance(5) {
+            let shares = self.hostile[random.index(self.hostile.len())].known.shares();
+            shares.last().into_iter().for_each(|share| self.hostile[who].known.told_of(*share));
+        }
         let (luid, endless) = (self.host.luid(), self.endless);
         let hostile = &mut self.hostile[who];
         if hostile.pending.len() >= PENDING_MAX {

@@ -218,12 +218,13 @@ impl Generator<'_> {
         };
         let count = if self.dice.odd() { self.dice.below(2) * 40 } else { 1 + self.dice.below(3) };
         let operations = (0..count).map(|_| self.update_operation()).collect();
+        let fence = if self.dice.chance(90) { Kind::OwnFence } else { Kind::Fence };
         // A value that is never reached holds the update, and what it pins, for ever.
         let fence_value = if self.endless { self.dice.number(3) } else { 0 };
         Call::UpdateGpuVirtualAddress {
             device: self.handle(Kind::Device),
             context: self.handle(kind),
-            fence: self.handle(Kind::Fence),
+            fence: self.handle(fence),
             fence_value,
             operations,
             flags: UpdateGpuVaFlags::from_bits_retain(self.dice.flags32(1)),
@@ -231,7 +232,7 @@ impl Generator<'_> {
     }
 
     fn update_operation(&mut self) -> UpdateGpuVaOperation {
-        let base = self.dice.address(&self.known.addresses);
+        let base = self.dice.address(&self.known.reserved);
         let size_bytes = if self.dice.odd() { self.dice.edge() } else { 65536 };
         match self.dice.below(6) {
             0..3 => UpdateGpuVaOperation::Map {
@@ -250,7 +251,7 @@ impl Generator<'_> {
                 UpdateGpuVaOperation::Unmap { base, size_bytes, protection: GpuVaProtection::from_bits_retain(bits) }
             }
             _ => {
-                let destination = self.dice.address(&self.known.addresses);
+                let destination = self.dice.address(&self.known.reserved);
                 UpdateGpuVaOperation::Copy { source: base, size_bytes, destination }
             }
         }

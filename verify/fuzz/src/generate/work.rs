@@ -18,7 +18,8 @@ impl Generator<'_> {
 
     fn points(&mut self) -> Vec<(RawHandle, u64)> {
         let count = if self.dice.odd() { self.dice.below(2) * 80 } else { 1 + self.dice.below(2) };
-        (0..count).map(|_| (self.handle(Kind::Fence), self.dice.number(3))).collect()
+        let kind = if self.dice.chance(80) { Kind::OwnFence } else { Kind::Fence };
+        (0..count).map(|_| (self.handle(kind), self.dice.number(3))).collect()
     }
 
     /// Points that are reached, unless waits without end are allowed.
@@ -73,8 +74,8 @@ impl Generator<'_> {
 
     pub(super) fn packet_call(&mut self) -> Call {
         let device = self.handle(Kind::Device);
-        let virtual_ = self.dice.chance(50);
-        let context = self.handle(if virtual_ { Kind::VirtualContext } else { Kind::ListContext });
+        let list = self.handle(Kind::ListContext);
+        let context = if self.dice.odd() { self.handle(Kind::HwContext) } else { self.handle(Kind::VirtualContext) };
         let flags = if self.dice.odd() { self.dice.flags32(0x7F) } else { 0 };
         let flags = ContextFlags::from_bits_retain(flags);
         let engine_affinity = if self.dice.odd() { self.dice.number32(u32::MAX) } else { 1 };
@@ -83,11 +84,12 @@ impl Generator<'_> {
             2 | 3 => {
                 Call::CreateContextVirtual { device, node: self.node(), engine_affinity, flags, private_data: vec![] }
             }
+            4 if self.dice.chance(50) => Call::DestroyContext { context: list },
             4 => Call::DestroyContext { context },
-            5..8 => self.render(context),
+            5..8 => self.render(list),
             8 => {
                 let (source, destination) = (self.handle(Kind::Allocation), self.handle(Kind::Allocation));
-                Call::Present { context, source, destination }
+                Call::Present { context: list, source, destination }
             }
             9 => Call::SubmitCommand {
                 context,
