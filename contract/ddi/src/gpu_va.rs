@@ -78,6 +78,15 @@ pub struct PageTableLevelDesc {
     pub alignment_bytes: u32,
 }
 
+/// What `DxgkDdiGetRootPageTableSize` answers (memory §4.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RootPageTableSize {
+    /// Entries that such a root has: as many as were asked for, or more.
+    pub entries: u32,
+    /// Its bytes: whole pages of the segment where it lives.
+    pub bytes: u64,
+}
+
 bitflags::bitflags! {
     /// Flags of `DXGK_PTE` (memory §4.4).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -53,7 +53,7 @@ pub use fence::{
     CreateNativeFence, CurrentUpdate, FenceType, KmdGlobalFence, KmdLocalFence, MonitoredUpdate, NativeFenceCaps,
     OpenNativeFence, OsGlobalFence, OsLocalFence, PRIVATE_DATA_BYTES, UpdateCurrentFlags,
 };
-pub use gpu_va::{GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags};
+pub use gpu_va::{GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags, RootPageTableSize};
 pub use interrupt::{DmaFault, Interrupt, InterruptFlags, PageFault};
 pub use miniport::{Doorbells, GpuVirtualAddressing, HardwareQueues, Host, Miniport, NativeFences, Notify};
 pub use packet::{

@@ -15,7 +15,7 @@ use crate::fence::{
     CreateNativeFence, CurrentUpdate, KmdGlobalFence, KmdLocalFence, MonitoredUpdate, NativeFenceCaps, OpenNativeFence,
     UpdateCurrentFlags,
 };
-use crate::gpu_va::{GpuMmuCaps, PageTableLevelDesc};
+use crate::gpu_va::{GpuMmuCaps, PageTableLevelDesc, RootPageTableSize};
 use crate::interrupt::Interrupt;
 use crate::packet::PacketScheduling;
 use crate::paging::{BuildPagingBuffer, PagingStatus};
@@ -256,7 +256,16 @@ pub trait GpuVirtualAddressing {
     /// `QueryAdapterInfo(PAGETABLELEVELDESC)`; level 0 is the leaf. Called for each level below `page_table_levels`.
     fn page_table_level(&self, level: u32) -> PageTableLevelDesc;
 
-    /// `DxgkDdiSetRootPageTable`: before the context runs, and again after each move.
+    /// `DxgkDdiGetRootPageTableSize`: what a root of at least so many entries takes. Asked at adapter start, for the sizes
+    /// that the kernel will use. `None`: the entry point is not there; only a driver with two levels needs it, whose root is
+    /// lengthened and shortened (memory §4.2, §4.6).
+    fn root_page_table_size(&mut self, entries: u32) -> Option<RootPageTableSize> {
+        let _ = entries;
+        None
+    }
+
+    /// `DxgkDdiSetRootPageTable`: before the context runs, and again after each move or change of length, while the context
+    /// is idle.
     fn set_root_page_table(&mut self, context: KmdContext, root: PhysicalAddress, entries: u32);
 }
 

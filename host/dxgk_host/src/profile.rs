@@ -118,6 +118,13 @@ pub const PROFILES: &[Profile] = &[
         io_coherent: true,
     },
     Profile {
+        name: "levels-2",
+        description: "discrete-4k with two page-table levels: 39-bit addresses, a root that is lengthened and shortened",
+        driver: SMALL_PAGES,
+        shape: Shape::new(&[9, 18]),
+        ..DISCRETE
+    },
+    Profile {
         name: "levels-3",
         description: "discrete-64k with three page-table levels: 42-bit addresses, the root in 32 KiB",
         shape: Shape::new(&[9, 9, 12]),

@@ -68,10 +68,10 @@ impl Adapter {
                 return Err(from_driver(status));
             }
         };
-        let root = self.vidmm.root(self.processes[&process].space);
+        let (root, entries) = self.vidmm.root_table(self.processes[&process].space);
         let addressing = self.miniport.gpu_va().expect("checked at adapter start");
         // spec: memory §4.6
-        addressing.set_root_page_table(kmd, root, self.vidmm.root_entries());
+        addressing.set_root_page_table(kmd, root, entries);
         let shared = |allocation: &ContextAllocation| {
             allocation.flags.contains(ddi::ContextAllocationFlags::SHARED_ACROSS_CONTEXTS)
         };

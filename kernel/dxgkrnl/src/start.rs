@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ddi::{
-    CreateDevice, CreateHwContext, DriverStatus, FeatureId, GpuMmuCaps, KmdContext, KmdDevice, Miniport, OsContext,
-    PageTableLevelDesc, PagingBufferInfo,
+    CreateDevice, CreateHwContext, DriverStatus, FeatureId, GpuMmuCaps, GpuVirtualAddressing, KmdContext, KmdDevice,
+    Miniport, OsContext, PageTableLevelDesc, PagingBufferInfo, RootPageTableSize,
 };
 use events::Event;
 use gpu_fence::Fences;
@@ -103,7 +103,8 @@ impl Adapter {
         let built = (|| {
             let translates = miniport.gpu_va().is_some();
             let mut vidmm = if translates {
-                VidMm::new(policy, description.layout, description.mmu, &description.levels)?
+                let (levels, roots) = (&description.levels, &description.roots);
+                VidMm::with_roots(policy, description.layout, description.mmu, levels, roots)?
             } else {
                 VidMm::without_addresses(policy, description.layout)?
             };
@@ -119,7 +120,8 @@ impl Adapter {
                 Some(_) => create_paging_context(miniport.as_mut(), &mut host, device, node)?,
             };
             if let Some(addressing) = miniport.gpu_va() {
-                addressing.set_root_page_table(context, vidmm.root(space), root_entries(&description.levels));
+                let (root, entries) = vidmm.root_table(space);
+                addressing.set_root_page_table(context, root, entries);
             }
             Ok::<_, StartError>((vidmm, space, tables, kmd, device, context))
         })();
@@ -238,11 +240,6 @@ fn create_paging_context(
     Ok(hardware.create_hw_context(host, create)?)
 }
 
-/// Entries of a root table.
-pub fn root_entries(levels: &[PageTableLevelDesc]) -> u32 {
-    levels.last().map_or(0, |root| 1 << root.index_bits)
-}
-
 const NO_QUEUES: &str = "an adapter with GPU virtual addresses and without hardware queues";
 
 /// What a started driver says of its adapter.
@@ -253,6 +250,7 @@ struct Description {
     paging_buffer: PagingBufferInfo,
     mmu: GpuMmuCaps,
     levels: Vec<PageTableLevelDesc>,
+    roots: Vec<RootPageTableSize>,
 }
 
 fn describe(miniport: &mut dyn Miniport, features: &Features, system_bytes: u64) -> Result<Description, StartError> {
@@ -271,20 +269,28 @@ fn describe(miniport: &mut dyn Miniport, features: &Features, system_bytes: u64)
     if layout.segments.iter().any(windowed) && miniport.cpu_host_aperture().is_none() {
         return Err(StartError::Rule("SupportsCpuHostAperture needs the entry points of the CPU host aperture"));
     }
-    let (mmu, levels) = describe_addresses(miniport)?;
-    Ok(Description { nodes, paging_node, layout, paging_buffer, mmu, levels })
+    let Addresses { mmu, levels, roots } = describe_addresses(miniport)?;
+    Ok(Description { nodes, paging_node, layout, paging_buffer, mmu, levels, roots })
+}
+
+/// How a driver's engines translate addresses.
+#[derive(Default)]
+struct Addresses {
+    mmu: GpuMmuCaps,
+    levels: Vec<PageTableLevelDesc>,
+    roots: Vec<RootPageTableSize>,
 }
 
 /// What the driver says of GPU virtual addresses; nothing without them, and then its engines take packets.
 // spec: memory §4.2, memory §4.3, memory §5.6
-fn describe_addresses(miniport: &mut dyn Miniport) -> Result<(GpuMmuCaps, Vec<PageTableLevelDesc>), StartError> {
+fn describe_addresses(miniport: &mut dyn Miniport) -> Result<Addresses, StartError> {
     let version = miniport.adapter_caps().ddi_version;
     let packets = miniport.packet_scheduling().is_some();
     let Some(addressing) = miniport.gpu_va() else {
         if !packets {
             return Err(StartError::Rule("an adapter without GPU virtual addresses takes packets"));
         }
-        return Ok((GpuMmuCaps::default(), Vec::new()));
+        return Ok(Addresses::default());
     };
     let mmu = addressing.gpu_mmu_caps();
     caps::check_mmu(mmu.flags, version)?;
@@ -292,8 +298,39 @@ fn describe_addresses(miniport: &mut dyn Miniport) -> Result<(GpuMmuCaps, Vec<Pa
     if !(2..=6).contains(&mmu.page_table_levels) {
         return Err(StartError::Rule("PageTableLevelCount is 2 to 6"));
     }
-    let levels = (0..mmu.page_table_levels).map(|level| addressing.page_table_level(level)).collect();
-    Ok((mmu, levels))
+    let levels: Vec<_> = (0..mmu.page_table_levels).map(|level| addressing.page_table_level(level)).collect();
+    let roots = root_sizes(addressing, &mmu, &levels)?;
+    Ok(Addresses { mmu, levels, roots })
+}
+
+/// The lengths of a resizable root: from the first one on, each at least twice as long, up to one that reaches all addresses.
+// spec: memory §4.2, memory §4.6
+fn root_sizes(
+    addressing: &mut dyn GpuVirtualAddressing,
+    mmu: &GpuMmuCaps,
+    levels: &[PageTableLevelDesc],
+) -> Result<Vec<RootPageTableSize>, StartError> {
+    let [leaf, root] = levels else { return Ok(Vec::new()) };
+    let bits = mmu.virtual_address_bits.saturating_sub(12 + leaf.index_bits);
+    if !(1..=31).contains(&bits) || root.index_bits > bits {
+        return Err(StartError::Rule("the index bits of two levels fit VirtualAddressBitCount"));
+    }
+    let (most, mut sizes, mut asked) = (1u32 << bits, Vec::new(), 1u32 << root.index_bits);
+    loop {
+        let size = addressing
+            .root_page_table_size(asked)
+            .ok_or(StartError::Rule("two page-table levels need GetRootPageTableSize: their root is resizable"))?;
+        if size.entries < asked {
+            return Err(StartError::Rule(
+                "GetRootPageTableSize answers with as many entries as were asked for, or more",
+            ));
+        }
+        sizes.push(size);
+        if size.entries >= most {
+            return Ok(sizes);
+        }
+        asked = size.entries.saturating_mul(2).min(most);
+    }
 }
 
 /// The rules of native fences at adapter start.

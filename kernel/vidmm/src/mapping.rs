@@ -136,8 +136,12 @@ impl<F: Copy + Eq> VidMm<F> {
     fn free(&mut self, space: SpaceId, run: PageRun) -> Option<Work<F>> {
         let mut batch = Batch::new(self.serial + 1);
         self.conceal(space, run, &mut batch);
-        self.spaces[space].give(run);
-        let immediate = self.spaces[space].kind == SpaceKind::Paging;
+        let entry = &mut self.spaces[space];
+        entry.give(run);
+        let immediate = entry.kind == SpaceKind::Paging;
+        if !immediate {
+            entry.table.shorten(space, self.table_frames.of(entry.kind), &mut batch);
+        }
         self.finish(batch, immediate)
     }
 
@@ -175,11 +179,16 @@ impl<F: Copy + Eq> VidMm<F> {
             return Ok(());
         };
         let before = self.spaces[space].zero_page;
-        if shown == Shown::Zero {
-            self.prepare_zero_page(space, batch)?;
+        let root = self.take_root(space, run.end())?;
+        if shown == Shown::Zero
+            && let Err(error) = self.prepare_zero_page(space, batch)
+        {
+            self.give_root(space, root);
+            return Err(error);
         }
         if let Err(error) = self.provide_tables(space, &[(run.first, run.count.0)], batch) {
             self.forget_zero_page(space, before, batch);
+            self.give_root(space, root);
             return Err(error);
         }
         // The new pages are counted before the old ones are not any more, so that tables in use stay.
@@ -190,6 +199,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let frames = self.table_frames.of(entry.kind);
         let made = entry.table.cover(space, run.first, run.count.0, coarse, frames).expect("there is room for them");
         batch.entries.extend(made);
+        self.set_root(space, root, batch);
         self.conceal(space, run, batch);
         let mapping = Mapping { pages: run.count.0, shown, protection };
         self.spaces[space].show(run.first, mapping);

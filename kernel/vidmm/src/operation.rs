@@ -207,6 +207,17 @@ pub enum Operation {
         /// Last address.
         end: GpuVa,
     },
+    /// All contexts of a process have this root from here on. Not for a paging buffer: when the hardware is past all that
+    /// stands before it, the driver is told context by context (`DxgkDdiSetRootPageTable`, memory §4.6); nothing of the
+    /// process runs then. Then [`VidMm::root_switched`](crate::VidMm::root_switched).
+    SwitchRoot {
+        /// Whose.
+        space: SpaceId,
+        /// The root.
+        root: PhysicalAddress,
+        /// Its entries.
+        entries: u32,
+    },
 }
 
 /// What a driver is asked in one call: a sub-transfer, or all of an operation that is not cut.

@@ -9,10 +9,11 @@ mod check;
 mod coarse;
 mod large;
 mod residence;
+mod root;
 
 use std::collections::BTreeMap;
 
-use ddi::{GpuMmuCaps, PageTableLevelDesc, Pte, PteFlags};
+use ddi::{GpuMmuCaps, PageTableLevelDesc, Pte, PteFlags, RootPageTableSize};
 use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress, SegmentId};
 
 use crate::entry::LeafEntry;
@@ -22,6 +23,8 @@ pub(crate) use coarse::is_coarse_run;
 use coarse::{Coarse, leaf_update};
 use large::LargePages;
 use residence::NOWHERE;
+pub(crate) use root::NewRoot;
+use root::{RootStep, root_bits, root_steps};
 
 use crate::tables::{OutOfTables, TableFrames};
 
@@ -29,6 +32,8 @@ use crate::tables::{OutOfTables, TableFrames};
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
     levels: Vec<Level>,
+    /// Lengths that a root can have.
+    roots: Vec<RootStep>,
     large: LargePages,
     /// Pages of a leaf table of 64-KB entries; 0: there are none.
     coarse_pages: u64,
@@ -47,11 +52,14 @@ struct Level {
 
 impl Geometry {
     /// From checked descriptions.
-    pub fn new(descriptions: &[PageTableLevelDesc], caps: &GpuMmuCaps) -> Self {
-        let mut shift = 0;
-        let level = |description: &PageTableLevelDesc| {
+    pub fn new(descriptions: &[PageTableLevelDesc], caps: &GpuMmuCaps, roots: &[RootPageTableSize]) -> Self {
+        let (mut shift, root) = (0, descriptions.len().saturating_sub(1));
+        let level = |(number, description): (usize, &PageTableLevelDesc)| {
             let entry_shift = shift;
-            shift += description.index_bits;
+            shift += match number == root {
+                true => root_bits(caps, descriptions, !roots.is_empty()),
+                false => description.index_bits,
+            };
             Level {
                 entry_shift,
                 table_shift: shift,
@@ -60,7 +68,8 @@ impl Geometry {
             }
         };
         Geometry {
-            levels: descriptions.iter().map(level).collect(),
+            levels: descriptions.iter().enumerate().map(level).collect(),
+            roots: root_steps(descriptions, roots),
             large: LargePages::new(caps.flags),
             coarse_pages: u64::from(caps.leaf_table_64kb_bytes) / PAGE_BYTES,
         }
@@ -120,28 +129,26 @@ pub(crate) struct PageTable {
     root: PhysicalAddress,
     /// The tables below the root have frames.
     resident: bool,
+    /// How long the root is.
+    root_step: usize,
     /// Room of tables that nothing leads to any more, and its pages: it goes back at the next occasion.
     spare: Vec<(PhysicalAddress, u64)>,
 }
 
 impl PageTable {
-    /// Takes room for the root.
-    pub fn new(geometry: &Geometry, frames: &mut TableFrames) -> Result<Self, OutOfTables> {
+    /// Takes room for a root that reaches page `end`.
+    pub fn new(geometry: &Geometry, end: u64, frames: &mut TableFrames) -> Result<Self, OutOfTables> {
         if !geometry.translates() {
             let root = PhysicalAddress { segment: SegmentId::SYSTEM, offset: 0 };
-            return Ok(PageTable {
-                geometry: geometry.clone(),
-                levels: Vec::new(),
-                root,
-                resident: true,
-                spare: Vec::new(),
-            });
+            let (geometry, levels) = (geometry.clone(), Vec::new());
+            return Ok(PageTable { geometry, levels, root, resident: true, root_step: 0, spare: Vec::new() });
         }
         let level = geometry.levels[geometry.root_level()];
-        let root = frames.take(level.table_pages, level.alignment_pages).ok_or(OutOfTables)?;
+        let root_step = geometry.root_step(end);
+        let root = frames.take(geometry.roots[root_step].pages, level.alignment_pages).ok_or(OutOfTables)?;
         let mut levels = vec![BTreeMap::new(); geometry.levels.len()];
         levels[geometry.root_level()].insert(0, Table::new(root));
-        Ok(PageTable { geometry: geometry.clone(), levels, root, resident: true, spare: Vec::new() })
+        Ok(PageTable { geometry: geometry.clone(), levels, root, resident: true, root_step, spare: Vec::new() })
     }
 
     /// Makes all entries of the root invalid: the first write of a space, if it has a root.
@@ -267,11 +274,16 @@ impl PageTable {
 
     fn give_table(&self, number: usize, table: Table, frames: &mut TableFrames) {
         if table.address != NOWHERE {
-            frames.give(table.address, self.geometry.levels[number].table_pages);
+            frames.give(table.address, self.table_pages(number));
         }
         if let Some(coarse) = table.coarse {
             frames.give(coarse.address, self.geometry.coarse_pages);
         }
+    }
+
+    /// Pages of a table of a level.
+    fn table_pages(&self, number: usize) -> u64 {
+        if number == self.geometry.root_level() { self.root_pages() } else { self.geometry.levels[number].table_pages }
     }
 
     /// Gives back the room that nothing leads to any more.
@@ -370,7 +382,10 @@ impl PageTable {
             table: coarse.unwrap_or(table.address),
             use_64kb: coarse.is_some(),
             start_index: 0,
-            count: 1 << (level.table_shift - level.entry_shift),
+            count: match number == self.geometry.root_level() {
+                true => self.root_entries(),
+                false => 1 << (level.table_shift - level.entry_shift),
+            },
             first: Pte::INVALID,
             repeat: true,
             initial: true,

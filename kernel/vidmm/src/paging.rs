@@ -183,6 +183,8 @@ pub(crate) struct Batch<F> {
     pub suspends: Vec<DeviceId>,
     pub stands_still: Vec<DeviceId>,
     pub idle_spaces: BTreeSet<SpaceId>,
+    /// Roots that become longer or shorter, before anything else.
+    pub roots: Vec<Operation>,
     pub after: Vec<FencePoint<F>>,
     pub clear: Vec<PageRun>,
     /// Operations whose order is settled.
@@ -252,6 +254,7 @@ impl<F: Copy + Eq> Batch<F> {
             suspends: Vec::new(),
             stands_still: Vec::new(),
             idle_spaces: BTreeSet::new(),
+            roots: Vec::new(),
             after: Vec::new(),
             clear: Vec::new(),
             settled: Vec::new(),
@@ -365,6 +368,12 @@ impl<F: Copy + Eq> Batch<F> {
     /// The finished work; `None` when there is nothing to do. `flush_fresh`: the TLB may remember invalid entries.
     pub fn finish(mut self, flush_fresh: bool) -> Option<Work<F>> {
         self.settle_leaving();
+        // New roots come first.
+        let mut roots = std::mem::take(&mut self.roots);
+        if !roots.is_empty() {
+            roots.append(&mut self.settled);
+            self.settled = roots;
+        }
         let leaving = self.settled.len();
         self.settle(flush_fresh);
         let operations = self.settled;

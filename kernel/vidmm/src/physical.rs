@@ -23,7 +23,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let none = Pages::ZERO;
         let policy = Policy { page_table_reserve: none, paging_table_reserve: none, paging_by_gpu_va: false, ..policy };
-        VidMm::open(policy, &layout, GpuMmuCaps::default(), &[])
+        VidMm::open(policy, &layout, GpuMmuCaps::default(), &[], &[])
     }
 
     /// What a driver or a client says of an allocation, with what goes without saying here.

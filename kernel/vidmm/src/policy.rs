@@ -72,6 +72,8 @@ pub struct Policy {
     /// Content moves within its segment to make a hole for a contiguous request (memory §1.14, MovePagingSupported). If
     /// not, victims make it.
     pub moves_within_segments: bool,
+    /// Addresses of the paging process in pages, where its root could be longer (memory §4.7).
+    pub paging_space: Pages,
     /// Pages of one window of the paging process's scratch area (memory §4.7): the longest chunk of a copy by address.
     pub scratch_window: Pages,
     /// Slots of two windows each: so many chunks are under way at once.
@@ -104,6 +106,7 @@ impl Policy {
             windows_kept_max: usize::MAX,
             paging_by_gpu_va: false,
             moves_within_segments: true,
+            paging_space: Pages(1 << 20),
             scratch_window: Pages(512),
             scratch_slots: 8,
         }

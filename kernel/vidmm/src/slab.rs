@@ -81,6 +81,13 @@ impl<K: Key, T> Slab<K, T> {
         self.slots.get(slot as usize).filter(|entry| entry.0 == generation)?.1.as_ref()
     }
 
+    /// A value to be changed, unless its id is stale.
+    pub fn get_mut(&mut self, key: K) -> Option<&mut T> {
+        let (slot, generation) = key.parts();
+        let entry = self.slots.get_mut(slot as usize)?;
+        if entry.0 == generation { entry.1.as_mut() } else { None }
+    }
+
     /// The values in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = (K, &T)> {
         self.slots.iter().enumerate().filter_map(|(slot, (generation, value))| {

@@ -14,7 +14,7 @@ mod check;
 
 use std::collections::BTreeMap;
 
-use wddm_types::{PAGE_BYTES, PageRun, Pages};
+use wddm_types::{PAGE_BYTES, PageRun, Pages, PhysicalAddress};
 
 use crate::page_table::PageTable;
 use crate::slab::AllocationId;
@@ -107,6 +107,8 @@ pub(crate) struct Range {
 pub(crate) struct Space {
     pub kind: SpaceKind,
     pub table: PageTable,
+    /// The root that contexts have, and its entries. The table's own is ahead of it while a new one is under way.
+    pub shown_root: (PhysicalAddress, u32),
     /// What pages show; those of a taken range that are not here fault.
     pub mapped: BTreeMap<u64, Mapping>,
     /// A page of zeros for hardware whose entries cannot say Zero, made when it is first needed.
@@ -120,7 +122,8 @@ impl Space {
     /// A space whose pages `first..end` can be used.
     pub fn new(kind: SpaceKind, table: PageTable, first: u64, end: u64) -> Self {
         let free = if first < end { BTreeMap::from([(first, end)]) } else { BTreeMap::new() };
-        Space { kind, table, mapped: BTreeMap::new(), zero_page: None, ranges: BTreeMap::new(), free }
+        let shown_root = (table.root(), table.root_entries());
+        Space { kind, table, shown_root, mapped: BTreeMap::new(), zero_page: None, ranges: BTreeMap::new(), free }
     }
 
     /// Lowest free range of `pages` pages in `minimum..maximum`, first page a multiple of `alignment`.

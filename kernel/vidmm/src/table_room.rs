@@ -19,6 +19,7 @@ use wddm_types::{Pages, PhysicalAddress};
 
 use crate::budget::ProcessPriority;
 use crate::entry::hull;
+use crate::page_table::NewRoot;
 use crate::paging::{Batch, Hull, TableMove, Work};
 use crate::plan::Takes;
 use crate::slab::{DeviceId, SpaceId};
@@ -53,6 +54,26 @@ pub(crate) struct TableClaim {
 }
 
 impl<F: Copy + Eq> VidMm<F> {
+    /// Where the root of a space is for contexts that are made now, and how many entries it has
+    /// (`DxgkDdiSetRootPageTable`): one that is still being written is not told. What the driver said of it when it started
+    /// counts, and not what it says later.
+    pub fn root_table(&self, space: SpaceId) -> (PhysicalAddress, u32) {
+        self.spaces[space].shown_root
+    }
+
+    /// Where the root of a space is for contexts that are made now.
+    pub fn root(&self, space: SpaceId) -> PhysicalAddress {
+        self.root_table(space).0
+    }
+
+    /// The hardware has got to an [`Operation::SwitchRoot`]: contexts have the new root. Of a space that is gone nothing is
+    /// remembered.
+    pub fn root_switched(&mut self, space: SpaceId, root: PhysicalAddress, entries: u32) {
+        if let Some(known) = self.spaces.get_mut(space) {
+            known.shown_root = (root, entries);
+        }
+    }
+
     /// Whether the page tables of a process are in their place.
     pub fn tables_resident(&self, space: SpaceId) -> bool {
         self.spaces[space].table.is_resident()
@@ -103,10 +124,41 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(())
     }
 
-    /// Whether a new root leaves enough to those whose tables are away.
-    pub(crate) fn root_leaves_room(&self, root: PhysicalAddress) -> bool {
+    /// Frames for a root that reaches page `end`, if a space needs a longer one: it goes to [`VidMm::set_root`] or
+    /// [`VidMm::give_root`].
+    // spec: memory §4.6
+    pub(crate) fn take_root(&mut self, space: SpaceId, end: u64) -> Result<Option<NewRoot>, OutOfTables> {
+        let entry = &self.spaces[space];
+        let root = entry.table.take_longer(end, self.table_frames.of(entry.kind))?;
+        let fits = |root: &NewRoot| self.root_leaves_room(Some(space), (root.address, root.pages));
+        if root.as_ref().is_some_and(|root| !fits(root)) {
+            self.give_root(space, root);
+            return Err(OutOfTables);
+        }
+        Ok(root)
+    }
+
+    /// The root is not needed.
+    pub(crate) fn give_root(&mut self, space: SpaceId, root: Option<NewRoot>) {
+        if let Some(root) = root {
+            self.table_frames.of(self.spaces[space].kind).give(root.address, root.pages);
+        }
+    }
+
+    /// The space has this root from the work on.
+    pub(crate) fn set_root(&mut self, space: SpaceId, root: Option<NewRoot>, batch: &mut Batch<F>) {
+        let entry = &mut self.spaces[space];
+        if let Some(root) = root {
+            entry.table.replace_root(space, root, self.table_frames.of(entry.kind), batch);
+        }
+    }
+
+    /// Whether a new root, of a new space or instead of a space's own, leaves enough to those whose tables are away.
+    pub(crate) fn root_leaves_room(&self, instead: Option<SpaceId>, root: (PhysicalAddress, u64)) -> bool {
+        let own = instead.map(|space| self.spaces[space].table.root());
         let mut roots = self.roots();
-        roots.push((root, self.geometry.root_size().pages));
+        roots.retain(|(known, _)| Some(*known) != own);
+        roots.push(root);
         let mut away = self.spaces.iter().filter(|(_, space)| !space.table.is_resident());
         away.all(|(_, space)| self.table_frames.of_processes().hold_beside(&roots, &space.table.lower_sizes()))
     }
@@ -172,9 +224,8 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     fn roots(&self) -> Vec<(PhysicalAddress, u64)> {
-        let pages = self.geometry.root_size().pages;
         let of_processes = self.spaces.iter().filter(|(_, space)| space.kind == SpaceKind::Process);
-        of_processes.map(|(_, space)| (space.table.root(), pages)).collect()
+        of_processes.map(|(_, space)| (space.table.root(), space.table.root_pages())).collect()
     }
 
     /// Whose tables leave so that these find room, as few as do; `None`: all that may leave would not suffice.

@@ -3,7 +3,12 @@
 
 use wddm_types::{PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
+use ddi::PageTableLevelDesc;
+
+use crate::policy::Policy;
 use crate::pool::FramePool;
+use crate::segment::{SegmentDescription, SegmentError};
+use crate::space::SpaceKind;
 
 /// The reserve for page tables is used up (scarcity).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -126,4 +131,61 @@ impl TableFrames {
 
 fn all_fit(trial: &mut FramePool, wanted: &[TableSize]) -> bool {
     wanted.iter().all(|size| trial.take_contiguous(size.pages, size.alignment_pages, false).is_some())
+}
+
+/// Where tables come from, by kind of space.
+#[derive(Debug)]
+pub(crate) struct TableSources {
+    pub process: TableFrames,
+    pub paging: TableFrames,
+}
+
+impl TableSources {
+    /// Those of a kind, to be looked at.
+    pub fn peek(&self, kind: SpaceKind) -> &TableFrames {
+        match kind {
+            SpaceKind::Process => &self.process,
+            SpaceKind::Paging => &self.paging,
+        }
+    }
+
+    /// Those of a kind.
+    pub fn of(&mut self, kind: SpaceKind) -> &mut TableFrames {
+        match kind {
+            SpaceKind::Process => &mut self.process,
+            SpaceKind::Paging => &mut self.paging,
+        }
+    }
+
+    /// Those of processes, to be looked at.
+    pub fn of_processes(&self) -> &TableFrames {
+        &self.process
+    }
+}
+
+/// Cuts the page-table reserves: the end of the page-table segment, or system pages.
+pub(crate) fn table_sources(
+    policy: &Policy,
+    segments: &[SegmentDescription],
+    leaf: &PageTableLevelDesc,
+    system: &mut FramePool,
+) -> Result<TableSources, SegmentError> {
+    let mut source = |id: SegmentId, count: Pages, behind: Pages| {
+        let reserve = if id.is_system() {
+            system.take_contiguous(count.0.max(1), 1, true).ok_or(SegmentError::Reserve)?
+        } else {
+            let end = segments[usize::from(id.0) - 1].size_bytes / PAGE_BYTES;
+            PageRun { first: end - behind.0 - count.0, count }
+        };
+        let mut frames = TableFrames::new(id, reserve);
+        if !id.is_system() {
+            segments[usize::from(id.0) - 1].hidden_runs().into_iter().for_each(|run| frames.exclude(run));
+        }
+        Ok(frames)
+    };
+    let paging = policy.paging_table_reserve;
+    Ok(TableSources {
+        process: source(leaf.segment, policy.page_table_reserve - paging, paging)?,
+        paging: source(leaf.paging_process_segment, paging, Pages::ZERO)?,
+    })
 }

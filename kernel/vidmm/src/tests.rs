@@ -25,6 +25,7 @@ mod pressure;
 mod protection;
 mod ranges;
 mod reservations;
+mod roots;
 mod rules;
 mod segments;
 mod shares;

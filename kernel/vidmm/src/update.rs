@@ -266,16 +266,21 @@ impl<F: Copy + Eq> VidMm<F> {
         batch: &mut Batch<F>,
     ) -> Result<Vec<PageRun>, OutOfTables> {
         let before = self.spaces[space].zero_page;
-        if steps.iter().any(|step| !matches!(step, Step::Map { .. })) {
-            self.prepare_zero_page(space, batch)?;
-        }
         let nothing = |step: &&Step| matches!(step, Step::Unmap { reserved: Reserved::NoAccess, .. });
         let wanted: Vec<&Step> = steps.iter().filter(|step| !nothing(step)).collect();
         let held: Vec<PageRun> = wanted.iter().map(|step| step.target()).collect();
+        let root = self.take_root(space, held.iter().map(|run| run.end()).max().unwrap_or(0))?;
+        if steps.iter().any(|step| !matches!(step, Step::Map { .. }))
+            && let Err(error) = self.prepare_zero_page(space, batch)
+        {
+            self.give_root(space, root);
+            return Err(error);
+        }
         let runs: Vec<(u64, u64)> = held.iter().map(|run| (run.first, run.count.0)).collect();
         if let Err(error) = self.provide_tables(space, &runs, batch) {
             // Nothing of the batch is carried out.
             self.forget_zero_page(space, before, batch);
+            self.give_root(space, root);
             return Err(error);
         }
         let coarse: Vec<bool> = wanted.iter().map(|step| self.step_begins_coarse(space, step)).collect();
@@ -288,6 +293,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 entry.table.cover(space, run.first, run.count.0, coarse, frames).expect("there is room for them");
             batch.entries.extend(made);
         }
+        self.set_root(space, root, batch);
         Ok(held)
     }
 

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ddi::{
     AllocationFlags, AllocationInfo, DriverModel, GpuMmuCaps, GpuMmuFlags, KmdAllocation, PageTableLevelDesc,
-    PageTableUpdateMode,
+    PageTableUpdateMode, RootPageTableSize,
 };
-use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId, SegmentSet};
+use wddm_types::{FencePoint, GpuVa, PageRun, Pages, SegmentId, SegmentSet};
 
 use crate::allocation::{self, Allocation, AllocationError, Origin, Placement};
 use crate::budget::{Process, Processes};
@@ -19,13 +19,13 @@ use crate::page_table::{Geometry, PageTable};
 use crate::paging::{Batch, Cause, Operation, Work, merge_points};
 use crate::policy::Policy;
 use crate::pool::FramePool;
-use crate::segment::{self, MemoryLayout, MemoryTotals, Segment, SegmentDescription, SegmentError};
+use crate::segment::{self, MemoryLayout, MemoryTotals, Segment, SegmentError};
 use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
 use crate::space::{Space, SpaceKind};
 use crate::suspend::{Postponed, Suspension};
 use crate::swizzle::SwizzlingRanges;
 use crate::table_window::TableWindow;
-use crate::tables::{OutOfTables, TableFrames};
+use crate::tables::{OutOfTables, TableFrames, TableSources, table_sources};
 
 /// One adapter's video memory. `F` names fences; VidMm only carries it.
 #[derive(Debug)]
@@ -92,36 +92,6 @@ pub(crate) struct Device<F> {
     pub postponed: Vec<Postponed<F>>,
 }
 
-/// Where tables come from, by kind of space.
-#[derive(Debug)]
-pub(crate) struct TableSources {
-    process: TableFrames,
-    paging: TableFrames,
-}
-
-impl TableSources {
-    /// Those of a kind, to be looked at.
-    pub fn peek(&self, kind: SpaceKind) -> &TableFrames {
-        match kind {
-            SpaceKind::Process => &self.process,
-            SpaceKind::Paging => &self.paging,
-        }
-    }
-
-    /// Those of a kind.
-    pub fn of(&mut self, kind: SpaceKind) -> &mut TableFrames {
-        match kind {
-            SpaceKind::Process => &mut self.process,
-            SpaceKind::Paging => &mut self.paging,
-        }
-    }
-
-    /// Those of processes, to be looked at.
-    pub fn of_processes(&self) -> &TableFrames {
-        &self.process
-    }
-}
-
 impl<F: Copy + Eq> VidMm<F> {
     /// Takes over an adapter's memory as its driver described it. `levels[0]` is the leaf.
     ///
@@ -133,12 +103,26 @@ impl<F: Copy + Eq> VidMm<F> {
         mmu: GpuMmuCaps,
         levels: &[PageTableLevelDesc],
     ) -> Result<Self, SegmentError> {
+        VidMm::with_roots(policy, layout, mmu, levels, &[])
+    }
+
+    /// The same for two levels, whose root is resizable: the lengths that it can have, shortest first (memory §4.6).
+    ///
+    /// # Errors
+    /// As [`VidMm::new`].
+    pub fn with_roots(
+        policy: Policy,
+        layout: impl Into<MemoryLayout>,
+        mmu: GpuMmuCaps,
+        levels: &[PageTableLevelDesc],
+        roots: &[RootPageTableSize],
+    ) -> Result<Self, SegmentError> {
         let layout: MemoryLayout = layout.into();
         segment::check_segments(&layout)?;
         segment::check_pitches(&policy, &layout)?;
         segment::check_mmu_caps(&mmu, levels)?;
-        segment::check_levels(&policy, &layout.segments, &mmu, levels)?;
-        VidMm::open(policy, &layout, mmu, levels)
+        segment::check_levels(&policy, &layout.segments, &mmu, levels, roots)?;
+        VidMm::open(policy, &layout, mmu, levels, roots)
     }
 
     /// From checked descriptions; no levels: an adapter without addresses.
@@ -147,6 +131,7 @@ impl<F: Copy + Eq> VidMm<F> {
         layout: &MemoryLayout,
         mmu: GpuMmuCaps,
         levels: &[PageTableLevelDesc],
+        roots: &[RootPageTableSize],
     ) -> Result<Self, SegmentError> {
         let mut system = FramePool::new(policy.system_pages);
         let dummy_page = system.take_contiguous(1, 1, false).ok_or(SegmentError::NoSystemPage)?;
@@ -158,7 +143,7 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(VidMm {
             policy,
             mmu,
-            geometry: Geometry::new(levels, &mmu),
+            geometry: Geometry::new(levels, &mmu, roots),
             host_apertures: crate::host_aperture::open(&segments),
             segments,
             model: layout.model,
@@ -213,14 +198,22 @@ impl<F: Copy + Eq> VidMm<F> {
     /// # Errors
     /// Scarcity: the page-table reserve is used up.
     pub fn create_space(&mut self, kind: SpaceKind) -> Result<(SpaceId, Vec<Operation>), OutOfTables> {
-        let table = PageTable::new(&self.geometry, self.table_frames.of(kind))?;
-        if kind == SpaceKind::Process && !self.root_leaves_room(table.root()) {
+        // The paging process's root is never replaced: it always runs.
+        let reach = match kind {
+            SpaceKind::Paging => {
+                self.geometry.reach_within(self.policy.paging_space.0, self.policy.paging_table_reserve.0 / 4)
+            }
+            SpaceKind::Process => 0,
+        };
+        let table = PageTable::new(&self.geometry, reach, self.table_frames.of(kind))?;
+        if kind == SpaceKind::Process && !self.root_leaves_room(None, (table.root(), table.root_pages())) {
             table.destroy(self.table_frames.of(kind));
             return Err(OutOfTables);
         }
         // spec: memory §4.6, entry 0 of the root stays invalid always
         let first = self.geometry.root_entry_pages();
-        let space = self.spaces.insert(Space::new(kind, table, first, self.geometry.space_pages()));
+        let end = self.end_of(kind, &table);
+        let space = self.spaces.insert(Space::new(kind, table, first, end));
         if kind == SpaceKind::Process {
             self.processes.insert(space, Process::default());
         }
@@ -231,15 +224,10 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok((space, operations))
     }
 
-    /// Where the root of a space is (`DxgkDdiSetRootPageTable`).
-    pub fn root(&self, space: SpaceId) -> PhysicalAddress {
-        self.spaces[space].table.root()
-    }
-
-    /// Entries of every root, as the driver described it when it started: what it says later does not count.
-    pub fn root_entries(&self) -> u32 {
-        // CAST: an index has at most 31 bits.
-        (self.geometry.space_pages() / self.geometry.root_entry_pages()) as u32
+    /// One past the last page of a space of this kind.
+    pub(crate) fn end_of(&self, kind: SpaceKind, table: &PageTable) -> u64 {
+        let whole = self.geometry.space_pages();
+        if kind == SpaceKind::Paging { table.reach().min(whole) } else { whole }
     }
 
     /// Ends a space without devices; its mappings and tables go. The work makes the translations forgotten, and the
@@ -556,31 +544,4 @@ impl<F: Copy + Eq> VidMm<F> {
         assert_eq!(work.serial, self.serial, "works are numbered in the order of return");
         Some(work)
     }
-}
-
-/// Cuts the page-table reserves: the end of the page-table segment, or system pages.
-fn table_sources(
-    policy: &Policy,
-    segments: &[SegmentDescription],
-    leaf: &PageTableLevelDesc,
-    system: &mut FramePool,
-) -> Result<TableSources, SegmentError> {
-    let mut source = |id: SegmentId, count: Pages, behind: Pages| {
-        let reserve = if id.is_system() {
-            system.take_contiguous(count.0.max(1), 1, true).ok_or(SegmentError::Reserve)?
-        } else {
-            let end = segments[usize::from(id.0) - 1].size_bytes / PAGE_BYTES;
-            PageRun { first: end - behind.0 - count.0, count }
-        };
-        let mut frames = TableFrames::new(id, reserve);
-        if !id.is_system() {
-            segments[usize::from(id.0) - 1].hidden_runs().into_iter().for_each(|run| frames.exclude(run));
-        }
-        Ok(frames)
-    };
-    let paging = policy.paging_table_reserve;
-    Ok(TableSources {
-        process: source(leaf.segment, policy.page_table_reserve - paging, paging)?,
-        paging: source(leaf.paging_process_segment, paging, Pages::ZERO)?,
-    })
 }

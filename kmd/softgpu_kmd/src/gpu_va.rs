@@ -1,7 +1,9 @@
 //! The page-table facet (memory §4): what the device's tables are like, where a context's root lies, and how an entry
 //! looks. The tables themselves are written in `paging`.
 
-use ddi::{GpuMmuCaps, GpuMmuFlags, GpuVirtualAddressing, KmdContext, PageTableLevelDesc, Pte, PteFlags};
+use ddi::{
+    GpuMmuCaps, GpuMmuFlags, GpuVirtualAddressing, KmdContext, PageTableLevelDesc, Pte, PteFlags, RootPageTableSize,
+};
 use softgpu_spec::bus::PAGE_BYTES;
 use softgpu_spec::page_table::{self, Shape};
 use wddm_types::{PhysicalAddress, SegmentId};
@@ -38,6 +40,12 @@ impl GpuVirtualAddressing for SoftGpuKmd {
         assert!(level < shape.levels(), "the kernel asks for the levels that there are");
         // 0 where the device has no memory segment: tables in system memory
         let tables = self.geometry.map_or(SegmentId::SYSTEM, |geometry| geometry.tables(&self.config));
+        if shape.levels() == page_table::LEVELS_MIN && level == shape.root_level() {
+            // How long a root is, is asked for root by root.
+            let alignment_bytes = PAGE_BYTES as u32; // CAST: a page.
+            let segments = PageTableLevelDesc { segment: tables, paging_process_segment: tables, ..Default::default() };
+            return PageTableLevelDesc { alignment_bytes, ..segments };
+        }
         PageTableLevelDesc {
             index_bits: shape.index_bits(level),
             segment: tables,
@@ -48,11 +56,29 @@ impl GpuVirtualAddressing for SoftGpuKmd {
         }
     }
 
+    // spec: memory §4.6
+    fn root_page_table_size(&mut self, entries: u32) -> Option<RootPageTableSize> {
+        let shape = self.shape();
+        let local = !self.geometry?.tables(&self.config).is_system();
+        let page = if local { self.config.segment_page_bytes } else { PAGE_BYTES };
+        // The device counts the pages of a root, and memory is handed out in pages of its segment.
+        let bytes = (u64::from(entries) * page_table::ENTRY_BYTES).next_multiple_of(page);
+        let full = shape.entries(shape.root_level());
+        let fits = u32::try_from(bytes / page_table::ENTRY_BYTES).map_or(full, |entries| entries.min(full));
+        (shape.levels() == page_table::LEVELS_MIN).then_some(RootPageTableSize { entries: fits, bytes })
+    }
+
     fn set_root_page_table(&mut self, context: KmdContext, root: PhysicalAddress, entries: u32) {
         let geometry = self.geometry.expect("contexts exist while the device runs");
         let shape = geometry.shape;
-        assert_eq!(entries, shape.entries(shape.root_level()), "the root has a fixed size");
         let root = geometry.table_address(root).expect("the root lies in the segment that its level names");
+        let root = match shape.levels() {
+            page_table::LEVELS_MIN => page_table::root::short(root, u64::from(entries)),
+            _ => {
+                assert_eq!(entries, shape.entries(shape.root_level()), "the root has a fixed size");
+                root
+            }
+        };
         if PacketTable::owns(context) {
             self.set_packet_root(context, root);
         } else {

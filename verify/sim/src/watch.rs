@@ -262,6 +262,10 @@ impl GpuVirtualAddressing for Watched {
         self.mmu.1[level as usize]
     }
 
+    fn root_page_table_size(&mut self, entries: u32) -> Option<ddi::RootPageTableSize> {
+        self.inner.gpu_va().expect("the facet was there when the kernel asked").root_page_table_size(entries)
+    }
+
     fn set_root_page_table(&mut self, context: KmdContext, root: PhysicalAddress, entries: u32) {
         self.inner
             .gpu_va()

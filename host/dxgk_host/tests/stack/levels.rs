@@ -7,8 +7,8 @@ use d3dkmt::{EvictFlags, GpuVaMapping, GpuVaProtection, GpuVaReservation};
 use ddi::{PageTableUpdateMode, PowerState};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use softgpu_spec::register::counter::ENTRIES_WRITTEN;
-use softgpu_umd::{SurfaceKind, pattern};
-use wddm_types::{GpuVa, NtStatus};
+use softgpu_umd::{Commands, Stream, StreamConfig, SurfaceKind, pattern};
+use wddm_types::{GpuVa, NodeId, NtStatus};
 
 use crate::world::{MIB, VIRTUAL, client};
 
@@ -25,8 +25,8 @@ fn host_of(name: &str, mode: Mode) -> Arc<Host> {
     Host::start(config).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-const PROFILES: [(&str, usize, u32); 4] =
-    [("levels-3", 3, 42), ("discrete-64k", 4, 48), ("levels-5", 5, 57), ("levels-6", 6, 60)];
+const PROFILES: [(&str, usize, u32); 5] =
+    [("levels-2", 2, 39), ("levels-3", 3, 42), ("discrete-64k", 4, 48), ("levels-5", 5, 57), ("levels-6", 6, 60)];
 
 #[test]
 fn addresses_use_every_bit_of_every_shape() {
@@ -95,7 +95,7 @@ fn a_fault_names_an_address_of_any_width() {
         let host = host_of(name, VIRTUAL);
         let mut client = client(&host);
         let beyond = GpuVa((1 << bits) - TILE);
-        let mut commands = softgpu_umd::Commands::new();
+        let mut commands = Commands::new();
         commands.fill(beyond, 4096, 1);
         let value = client.stream.submit(&client.gpu, &[], &commands).expect("it is not looked into");
         assert!(client.stream.wait(&client.gpu, value).is_err(), "{name}: nothing is there");
@@ -162,5 +162,62 @@ fn tables_come_back_after_a_sleep_whoever_writes_them() {
             commands.pattern(late.va(), MIB, 5);
         });
         assert_eq!(out.lock().expect("system memory").read_word(0), 0, "{name}");
+    }
+}
+
+#[test]
+fn a_root_is_lengthened_and_shortened_under_a_process_that_works() {
+    // spec: memory §4.2, memory §4.6
+    for mode in [VIRTUAL, Mode::Real] {
+        let host = host_of("levels-2", mode);
+        let mut client = client(&host);
+        let out = client.pinned(SurfaceKind::System, TILE);
+        let surface = client.pinned(SurfaceKind::Local, MIB);
+        client.run(|commands| {
+            commands.pattern(surface.va(), MIB, 1);
+        });
+        // Each step lies beyond the root that the one before needed; in between work runs, and a late context.
+        let mut seen = Vec::new();
+        for (step, bits) in [30u32, 32, 35, 38].into_iter().enumerate() {
+            let base = GpuVa((1 << bits) + TILE);
+            let mapping = GpuVaMapping {
+                base,
+                size_in_pages: 256,
+                protection: GpuVaProtection::WRITE,
+                ..GpuVaMapping::default()
+            };
+            let mut before = Commands::new();
+            before.pattern(surface.va(), MIB, 10 + step as u64);
+            client.stream.submit(&client.gpu, &[], &before).expect("it runs when the root is there");
+            let (va, value) = client.gpu.paging().map_gpu_va(Some(surface.allocation()), mapping).expect("free");
+            assert_eq!(va, base);
+            client.gpu.device().wait(&[(client.gpu.paging().fence(), value)]).expect("mapped");
+            seen.push(base);
+            client.run(|commands| {
+                for &base in &seen {
+                    commands.check(base, MIB, 10 + step as u64, out.va(), u64::from(bits));
+                }
+                commands.check(surface.va(), MIB, 10 + step as u64, out.va(), 99);
+            });
+            let mut late = Stream::create(&client.gpu, NodeId(0), StreamConfig::default()).expect("a stream");
+            let mut commands = Commands::new();
+            commands.check(base, MIB, 10 + step as u64, out.va(), 100);
+            let value = late.submit(&client.gpu, &[], &commands).expect("a submission");
+            late.wait(&client.gpu, value).expect("under the new root too");
+            assert_eq!(out.lock().expect("system memory").read_word(0), 0, "{bits}");
+        }
+        // The addresses go, the root becomes shorter; what is left is where it was.
+        for base in seen {
+            client.gpu.device().free_gpu_va(base, MIB).expect("mapped");
+            client.run(|commands| {
+                commands.check(surface.va(), MIB, 13, out.va(), 101);
+            });
+        }
+        assert_eq!(out.lock().expect("system memory").read_word(0), 0);
+        // An index beyond the root faults.
+        let mut commands = Commands::new();
+        commands.fill(GpuVa(1 << 38), 4096, 1);
+        let value = client.stream.submit(&client.gpu, &[], &commands).expect("it is not looked into");
+        assert!(client.stream.wait(&client.gpu, value).is_err(), "nothing is there");
     }
 }

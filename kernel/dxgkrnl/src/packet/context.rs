@@ -58,10 +58,10 @@ impl Adapter {
         };
         if addresses {
             let process = self.devices[device].process;
-            let root = self.vidmm.root(self.processes[&process].space);
+            let (root, entries) = self.vidmm.root_table(self.processes[&process].space);
             let addressing = self.miniport.gpu_va().expect("the node has GPU virtual addresses");
             // spec: memory §4.6
-            addressing.set_root_page_table(kmd, root, self.vidmm.root_entries());
+            addressing.set_root_page_table(kmd, root, entries);
         }
         let vidsch = self.vidsch.create_queue(node, QueueKind::Kernel, 0);
         let context = PacketContext {

@@ -124,9 +124,12 @@ impl Adapter {
     // spec: memory §3.2
     fn build_one_call(&mut self, words: &mut [u64], used: &mut usize, va: GpuVa) -> Result<Option<Filled>, String> {
         let by_cpu = self.reported.mmu.update_mode == PageTableUpdateMode::CpuVirtual;
-        let head = self.ring.building[0].operations.front();
-        if by_cpu && matches!(head, Some(Operation::UpdatePageTable { .. } | Operation::EvictTable { .. })) {
-            return self.update_by_cpu(*used);
+        match self.ring.building[0].operations.front() {
+            Some(Operation::UpdatePageTable { .. } | Operation::EvictTable { .. }) if by_cpu => {
+                return self.between_buffers(*used);
+            }
+            Some(Operation::SwitchRoot { .. }) => return self.between_buffers(*used),
+            _ => {}
         }
         let before = self.ring.building[0].progress;
         let part = self.next_part();
@@ -221,10 +224,10 @@ impl Adapter {
         }
     }
 
-    /// A page-table update that the CPU writes, at the time at which the ring would have: when the hardware is past all that
-    /// stands before it.
-    // spec: memory §4.2, memory §4.8
-    fn update_by_cpu(&mut self, used: usize) -> Result<Option<Filled>, String> {
+    /// What the CPU does at the time at which the ring would have, when the hardware is past all that stands before it: a
+    /// page-table update, or the switch to another root.
+    // spec: memory §4.2, memory §4.6, memory §4.8
+    fn between_buffers(&mut self, used: usize) -> Result<Option<Filled>, String> {
         if used > 0 {
             return Ok(Some(Filled::Full));
         }
@@ -233,6 +236,10 @@ impl Adapter {
             return Ok(Some(Filled::Held));
         }
         let operation = self.ring.building[0].operations.pop_front().expect("it was just seen");
+        if let Operation::SwitchRoot { space, root, entries } = operation {
+            self.switch_root(space, root, entries);
+            return Ok(None);
+        }
         self.execute_now(vec![operation]).map_err(|()| "a page-table update by the CPU failed".to_owned())?;
         Ok(None)
     }

@@ -204,6 +204,7 @@ pub(super) fn as_paging_op<'a>(
             mode,
             first_va: *first_va,
         },
+        Operation::SwitchRoot { .. } => unreachable!("the ring switches roots between buffers"),
         Operation::FlushTlb { space, root, start, end } => {
             PagingOp::FlushTlb { root: *root, process: process(space), start: *start, end: *end }
         }

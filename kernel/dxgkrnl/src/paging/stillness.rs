@@ -4,11 +4,13 @@
 //! it. A device that comes in between stands still too.
 
 use gpu_fence::FenceId;
+use kmt_calls::DeviceState;
 use vidmm::SpaceId;
-use wddm_types::FencePoint;
+use wddm_types::{FencePoint, PhysicalAddress, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::Device;
 use crate::suspension::SuspendReasons;
 
 /// What stands still for one work.
@@ -30,6 +32,24 @@ impl Adapter {
         self.ring.stillnesses.insert(work, Stillness { spaces, devices: devices.clone() });
         let stop = |number| self.suspend_device(cx, number, SuspendReasons::PAGE_TABLES);
         devices.into_iter().filter_map(stop).collect()
+    }
+
+    /// The contexts of a process, which stand still, get another root. A lost device's run no more.
+    // spec: memory §4.6
+    pub(super) fn switch_root(&mut self, space: SpaceId, root: PhysicalAddress, entries: u32) {
+        self.vidmm.root_switched(space, root, entries);
+        let lives_there = |process: ProcessId| self.processes.get(&process).is_some_and(|known| known.space == space);
+        let runs = |device: &Device| device.state == DeviceState::Active && lives_there(device.process);
+        let mut contexts = Vec::new();
+        for (number, device) in self.devices.iter().filter(|(_, device)| runs(device)) {
+            contexts.extend(device.contexts.iter().map(|context| self.contexts[*context].kmd));
+            let packets = self.packet_contexts.iter().filter(|(_, context)| context.device == number);
+            contexts.extend(packets.filter(|(_, context)| context.addresses).map(|(_, context)| context.kmd));
+        }
+        let addressing = self.miniport.gpu_va().expect("checked at adapter start");
+        for context in contexts {
+            addressing.set_root_page_table(context, root, entries);
+        }
     }
 
     /// A new device of a process that stands still does so too.

@@ -9,7 +9,8 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     // spec: memory §4.8
     pub(super) fn check_addresses(&self) -> Result<(), BrokenInvariant> {
         for (id, space) in self.spaces.iter() {
-            let (first, end) = (self.geometry.root_entry_pages(), self.geometry.space_pages());
+            let first = self.geometry.root_entry_pages();
+            let end = self.end_of(space.kind, &space.table);
             space.check(first, end).map_err(|place| broken("addresses")(format!("{id:?}: {place}")))?;
             let known = self.processes.contains_key(&id);
             ensure(known == (space.kind == SpaceKind::Process), "addresses", || format!("{id:?} is of no process"))?;

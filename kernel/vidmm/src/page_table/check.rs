@@ -20,8 +20,9 @@ impl Geometry {
 impl PageTable {
     /// Where the tables are that are there: pages of their segment.
     pub(crate) fn frames(&self) -> Vec<PageRun> {
-        let tables = self.geometry.levels.iter().zip(&self.levels);
-        let own = tables.flat_map(|(level, tables)| tables.values().map(|table| (table.address, level.table_pages)));
+        let tables = self.levels.iter().enumerate();
+        let own = tables
+            .flat_map(|(number, tables)| tables.values().map(move |table| (table.address, self.table_pages(number))));
         let leaves = self.levels.iter().take(1).flat_map(BTreeMap::values).filter_map(|table| table.coarse.as_ref());
         let coarse = leaves.map(|coarse| (coarse.address, self.geometry.coarse_pages));
         let frame = |(address, pages): (PhysicalAddress, u64)| PageRun {
@@ -50,6 +51,10 @@ impl PageTable {
         let there = self.levels[..root].iter().flat_map(BTreeMap::values).any(|table| table.address != NOWHERE);
         if self.resident && away || !self.resident && there {
             return Err(format!("{space:?} has some of its tables, and not all"));
+        }
+        let beyond = self.levels[root - 1].keys().next_back().filter(|last| **last >= u64::from(self.root_entries()));
+        if let Some(prefix) = beyond {
+            return Err(format!("{space:?}: the root of {} entries does not reach {prefix:#x}", self.root_entries()));
         }
         for number in 0..root {
             let bits = self.geometry.levels[number + 1].table_shift - self.geometry.levels[number].table_shift;

@@ -19,9 +19,12 @@ impl Geometry {
         TableSize { pages: level.table_pages, alignment_pages: level.alignment_pages }
     }
 
-    /// What the root takes; nothing without addresses.
+    /// What a root takes at first; nothing without addresses.
     pub fn root_size(&self) -> TableSize {
-        if self.translates() { self.size(self.root_level()) } else { TableSize { pages: 0, alignment_pages: 1 } }
+        match self.roots.first() {
+            Some(step) => TableSize { pages: step.pages, ..self.size(self.root_level()) },
+            None => TableSize { pages: 0, alignment_pages: 1 },
+        }
     }
 }
 

@@ -62,8 +62,14 @@ pub enum SegmentError {
     LevelCount(u32),
     #[error("level {0}: index bits do not add up to the width of an address (memory §4.3)")]
     IndexBits(u32),
-    #[error("level {0}: a resizable root (0 index bits) is not built")]
+    #[error("level {0}: only the root of two levels is resizable and may have 0 index bits (memory §4.2, §4.3)")]
     ResizableRoot(u32),
+    #[error("GetRootPageTableSize: roots are asked for at two levels, and for no others (memory §4.6)")]
+    RootSizes,
+    #[error(
+        "GetRootPageTableSize: {0} entries: no more than the root before, or no whole pages of the segment (memory §4.6)"
+    )]
+    RootSize(u32),
     #[error("level {0}: table size or alignment (memory §4.3)")]
     TableSize(u32),
     #[error("level {0}: page tables live in a memory segment or in system memory (memory §4.3)")]

@@ -1,7 +1,7 @@
 //! The rules of page-table levels (memory §4.2, §4.3): how many, how wide, where the tables live. A broken one fails
 //! adapter start.
 
-use ddi::{GpuMmuCaps, PageTableLevelDesc, PageTableUpdateMode, SegmentFlags};
+use ddi::{GpuMmuCaps, PageTableLevelDesc, PageTableUpdateMode, RootPageTableSize, SegmentFlags};
 use wddm_types::PAGE_BYTES;
 
 use super::description::SegmentDescription;
@@ -14,13 +14,20 @@ pub(crate) fn check_levels(
     segments: &[SegmentDescription],
     mmu: &GpuMmuCaps,
     levels: &[PageTableLevelDesc],
+    roots: &[RootPageTableSize],
 ) -> Result<(), SegmentError> {
     if !(2..=6).contains(&mmu.page_table_levels) || levels.len() != mmu.page_table_levels as usize {
         return Err(SegmentError::LevelCount(mmu.page_table_levels));
     }
     check_update_mode(segments, mmu, levels)?;
+    check_roots(segments, mmu, levels, roots)?;
     for (number, level) in (0u32..).zip(levels) {
-        check_level(number, level, segments)?;
+        // What a resizable root has at first is no promise and may be 0.
+        if roots.is_empty() || number + 1 < mmu.page_table_levels {
+            check_level(number, level, segments)?;
+        } else {
+            check_segments_of(number, level, 0, segments)?;
+        }
         let same =
             level.segment == levels[0].segment && level.paging_process_segment == levels[0].paging_process_segment;
         if !same {
@@ -28,7 +35,7 @@ pub(crate) fn check_levels(
         }
     }
     let bits: u32 = levels.iter().map(|level| level.index_bits).sum();
-    if bits + 12 != mmu.virtual_address_bits || mmu.virtual_address_bits > 63 {
+    if roots.is_empty() && bits + 12 != mmu.virtual_address_bits || mmu.virtual_address_bits > 63 {
         return Err(SegmentError::IndexBits(mmu.page_table_levels - 1));
     }
     if policy.paging_table_reserve >= policy.page_table_reserve {
@@ -45,6 +52,36 @@ pub(crate) fn check_levels(
         let whole = reserve.is_multiple_of(descriptor.page_bytes());
         if reserve >= descriptor.size_bytes || !whole {
             return Err(SegmentError::Reserve);
+        }
+    }
+    Ok(())
+}
+
+/// The lengths of a resizable root: the driver has them where there are two levels, each is longer than the one before and
+/// whole pages of the root's segment, the longest reaches all addresses.
+// spec: memory §4.2, memory §4.6
+fn check_roots(
+    segments: &[SegmentDescription],
+    mmu: &GpuMmuCaps,
+    levels: &[PageTableLevelDesc],
+    roots: &[RootPageTableSize],
+) -> Result<(), SegmentError> {
+    let Some(last) = roots.last() else { return Ok(()) };
+    let [leaf, root] = levels else { return Err(SegmentError::RootSizes) };
+    let entries = mmu.virtual_address_bits.checked_sub(12 + leaf.index_bits).filter(|bits| (1..=31).contains(bits));
+    if entries.is_none_or(|bits| last.entries < 1 << bits) {
+        return Err(SegmentError::IndexBits(1));
+    }
+    for id in [root.segment, root.paging_process_segment] {
+        let page = segments.get(usize::from(id.0).wrapping_sub(1)).map_or(PAGE_BYTES, SegmentDescription::page_bytes);
+        let mut before = 0;
+        for size in roots {
+            // spec: memory §4.3, a table in system memory is at most 4 KB
+            let fits = !id.is_system() || size.bytes <= PAGE_BYTES;
+            if size.entries <= before || size.bytes == 0 || !size.bytes.is_multiple_of(page) || !fits {
+                return Err(SegmentError::RootSize(size.entries));
+            }
+            before = size.entries;
         }
     }
     Ok(())
@@ -86,6 +123,16 @@ fn check_level(number: u32, level: &PageTableLevelDesc, segments: &[SegmentDescr
     if size == 0 || !size.is_multiple_of(PAGE_BYTES) || alignment > 1 && !alignment.is_power_of_two() {
         return Err(SegmentError::TableSize(number));
     }
+    check_segments_of(number, level, size, segments)
+}
+
+/// Tables of this size can live in the segments that their level names.
+fn check_segments_of(
+    number: u32,
+    level: &PageTableLevelDesc,
+    size: u64,
+    segments: &[SegmentDescription],
+) -> Result<(), SegmentError> {
     for id in [level.segment, level.paging_process_segment] {
         if id.is_system() {
             // spec: memory §4.3, a table in system memory is at most 4 KB

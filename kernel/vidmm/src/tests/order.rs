@@ -22,6 +22,7 @@ fn tag(operation: &Operation) -> &'static str {
         Operation::UpdatePageTable { .. } => "valid",
         Operation::FlushTlb { .. } => "flush",
         Operation::EvictTable { .. } => "table leaves",
+        Operation::SwitchRoot { .. } => "root",
         Operation::MapAperture { .. } => "map",
         Operation::UnmapAperture { .. } => "unmap",
     }

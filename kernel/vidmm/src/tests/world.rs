@@ -168,6 +168,8 @@ pub struct Machine {
     /// Pages by segment and page number; segment 0 is system memory.
     pub memory: BTreeMap<(SegmentId, u64), u64>,
     pub entries: BTreeMap<(PhysicalAddress, u32), Pte>,
+    /// The last root that contexts were switched to.
+    pub switched: Option<(SpaceId, PhysicalAddress, u32)>,
 }
 
 impl Machine {
@@ -262,6 +264,7 @@ impl Machine {
                 | Operation::InitContext { .. }
                 | Operation::UpdateContext { .. }
                 | Operation::FlushTlb { .. } => {}
+                Operation::SwitchRoot { space, root, entries } => self.switched = Some((*space, *root, *entries)),
             }
         }
     }

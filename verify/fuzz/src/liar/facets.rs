@@ -76,6 +76,17 @@ impl GpuVirtualAddressing for Liar {
         description
     }
 
+    fn root_page_table_size(&mut self, entries: u32) -> Option<ddi::RootPageTableSize> {
+        let mut size = self.inner.gpu_va().expect("seen").root_page_table_size(entries)?;
+        if let Some(mut dice) = self.lies.tells(Lie::Levels) {
+            match dice.below(2) {
+                0 => size.entries = dice.number32(1 << 16),
+                _ => size.bytes = u64::from(dice.number32(1 << 16)),
+            }
+        }
+        Some(size)
+    }
+
     fn set_root_page_table(&mut self, context: KmdContext, root: PhysicalAddress, entries: u32) {
         self.inner.gpu_va().expect("seen").set_root_page_table(context, root, entries);
     }

@@ -38,6 +38,8 @@ pub struct Frames {
     /// The translations of a frame, live and stale.
     reached: BTreeMap<Frame, BTreeMap<Spot, u32>>,
     tables: BTreeMap<Frame, KmdProcess>,
+    /// Roots whose length is not fixed: where, and how many entries.
+    roots: BTreeMap<KmdProcess, (Frame, u32)>,
     /// The table that an entry of an upper table leads to.
     links: BTreeMap<(Frame, u32), Frame>,
     aperture: BTreeSet<u64>,
@@ -130,10 +132,22 @@ impl Frames {
                 Ok(())
             }
             PagingOp::UpdatePageTable {
-                level, table, start_index, count, first, repeat, process, first_va, ..
+                level,
+                table,
+                start_index,
+                count,
+                first,
+                repeat,
+                initial,
+                process,
+                first_va,
+                ..
             } => {
                 contract.process(process)?;
-                let entries = 1 << self.level(level)?.index_bits;
+                if initial && self.is_resizable(level) {
+                    self.new_root(process, frame(table), start_index + count);
+                }
+                let entries = self.entries(level, process)?;
                 if start_index + count > entries {
                     return Err(format!("entries {start_index}+{count} of a table of {entries}"));
                 }
@@ -172,6 +186,7 @@ impl Frames {
                 self.below(process, 0, u64::MAX);
                 self.flush(process, 0, u64::MAX);
                 self.tables.retain(|_, of| *of != process);
+                self.roots.remove(&process);
                 let Frames { links, tables, .. } = self;
                 links.retain(|(parent, _), _| tables.contains_key(parent));
                 Ok(())

@@ -24,7 +24,7 @@ impl Frames {
             && Some(old) != target
         {
             self.links.remove(&place);
-            for page in self.table_frames(level - 1, old)? {
+            for page in self.table_frames(self.bytes(level - 1, process)?, old)? {
                 self.tables.remove(&page);
             }
             self.below(process, va, bytes);
@@ -57,7 +57,7 @@ impl Frames {
         process: KmdProcess,
         contract: &Contract,
     ) -> Result<(), Broken> {
-        for frame in self.table_frames(level, frame(table))? {
+        for frame in self.table_frames(self.bytes(level, process)?, frame(table))? {
             let foreign = |spots: &BTreeMap<Spot, u32>| spots.keys().any(|(of, _)| !contract.is_system(*of));
             if self.owner.contains_key(&frame) || self.reached.get(&frame).is_some_and(foreign) {
                 return Err(format!("the page table at {} lies where content is", at(frame)));
@@ -76,6 +76,37 @@ impl Frames {
         self.levels.get(level as usize).copied().ok_or_else(|| format!("level {level} does not exist"))
     }
 
+    /// Whether tables of a level are lengthened and shortened: the root of two.
+    pub(super) fn is_resizable(&self, level: u32) -> bool {
+        self.levels.len() == 2 && level == 1
+    }
+
+    /// A process has a root of another length: the one before is no table any more, what it led to still is.
+    pub(super) fn new_root(&mut self, process: KmdProcess, root: Frame, entries: u32) {
+        let bytes = |entries: u32| (u64::from(entries) * 8).next_multiple_of(PAGE_BYTES);
+        if let Some((old, old_entries)) = self.roots.insert(process, (root, entries)) {
+            for page in 0..bytes(old_entries) / PAGE_BYTES {
+                self.tables.remove(&(old.0, old.1 + page));
+            }
+            self.links.retain(|(parent, _), _| *parent != old);
+        }
+    }
+
+    /// Entries of a process's tables of a level.
+    pub(super) fn entries(&self, level: u32, process: KmdProcess) -> Result<u32, Broken> {
+        match self.roots.get(&process) {
+            Some((_, entries)) if self.is_resizable(level) => Ok(*entries),
+            _ => Ok(1 << self.level(level)?.index_bits),
+        }
+    }
+
+    fn bytes(&self, level: u32, process: KmdProcess) -> Result<u64, Broken> {
+        match self.is_resizable(level) {
+            true => Ok((u64::from(self.entries(level, process)?) * 8).next_multiple_of(PAGE_BYTES)),
+            false => Ok(u64::from(self.level(level)?.size_bytes)),
+        }
+    }
+
     /// Bytes of address that an entry of a level covers.
     pub(super) fn coverage(&self, level: u32) -> u64 {
         let below = self.levels.iter().take(level as usize);
@@ -83,8 +114,7 @@ impl Frames {
     }
 
     /// All frames of a table.
-    fn table_frames(&self, level: u32, (segment, page): Frame) -> Result<Vec<Frame>, Broken> {
-        let bytes = u64::from(self.level(level)?.size_bytes);
+    fn table_frames(&self, bytes: u64, (segment, page): Frame) -> Result<Vec<Frame>, Broken> {
         let segment = SegmentId(segment);
         if segment.is_system() {
             let pages = page..page + bytes.div_ceil(PAGE_BYTES);
