@@ -27,5 +27,6 @@ mod residency;
 mod statuses;
 mod stubborn;
 mod submission;
+mod synchronous;
 mod system_copies;
 mod world;
