@@ -33,6 +33,8 @@ pub enum Cause {
         /// The allocation that needed the hole.
         for_allocation: u64,
     },
+    /// There is room where it would rather be, and nothing else to do.
+    Promote,
 }
 
 impl Cause {
@@ -50,6 +52,7 @@ impl Cause {
             Cause::Reset => "reset",
             Cause::Power => "power",
             Cause::Compaction { .. } => "compaction",
+            Cause::Promote => "promotion",
         }
     }
 }

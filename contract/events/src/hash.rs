@@ -95,6 +95,7 @@ impl Feed for Cause {
             Cause::Reset => (8, 0),
             Cause::Power => (9, 0),
             Cause::Compaction { for_allocation } => (10, for_allocation),
+            Cause::Promote => (11, 0),
         };
         hash.number(code);
         hash.number(who);

@@ -64,6 +64,8 @@ pub struct MemoryPolicy {
     pub write_back_ahead: bool,
     /// While it is idle, so many free pages of each segment are cleared ahead.
     pub clear_ahead: Pages,
+    /// While it is idle, content moves to where it would rather be, if there is room.
+    pub promote: bool,
     /// The page tables of a process that has nothing to run leave when others need room for theirs.
     pub evict_page_tables: bool,
 }
@@ -74,6 +76,7 @@ impl Default for MemoryPolicy {
             suspend_others: true,
             write_back_ahead: false,
             clear_ahead: Pages::ZERO,
+            promote: true,
             evict_page_tables: true,
         }
     }

@@ -95,6 +95,7 @@ impl Adapter {
             suspend_others: config.memory_policy.suspend_others,
             write_back_ahead: config.memory_policy.write_back_ahead,
             clear_ahead: config.memory_policy.clear_ahead,
+            promote: config.memory_policy.promote,
             evict_page_tables: config.memory_policy.evict_page_tables,
             paging_by_gpu_va: miniport.adapter_caps().paging_by_gpu_va,
             moves_within_segments: miniport.adapter_caps().move_paging_supported,

@@ -6,7 +6,7 @@ use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::{NotificationKind, TrimFlags};
 use shared_words::Word;
-use vidmm::{DeviceId, ProcessPriority, SegmentGroup, Turn};
+use vidmm::{DeviceId, ProcessPriority, Promotion, SegmentGroup, Turn};
 use wddm_types::{FencePoint, Pages, ProcessId};
 
 use crate::adapter::Adapter;
@@ -17,6 +17,8 @@ use crate::suspension::SuspendReasons;
 /// How often it is looked whether something that no call or interrupt tells of has changed: a suspended device that was
 /// given work by doorbell, a process that is still over its budget.
 const LOOK_AGAIN_NS: u64 = 20_000_000;
+/// How often it is looked whether content can move to where it would rather be.
+const PROMOTE_AGAIN_NS: u64 = 100_000_000;
 /// Most pages of one work ahead: what comes next waits no longer than for these.
 const AHEAD_MAX: Pages = Pages(4096);
 
@@ -27,6 +29,8 @@ pub struct Turns {
     resume_ns: Option<u64>,
     /// Who is to trim.
     trim_ns: Option<u64>,
+    /// What may move to where it would rather be.
+    promote_ns: Option<u64>,
 }
 
 impl Adapter {
@@ -44,7 +48,7 @@ impl Adapter {
         if self.stopped.is_some() || !self.is_awake() {
             return None;
         }
-        [self.turns.resume_ns, self.turns.trim_ns].into_iter().flatten().min()
+        [self.turns.resume_ns, self.turns.trim_ns, self.turns.promote_ns].into_iter().flatten().min()
     }
 
     /// Time has come for what is done by the clock.
@@ -86,6 +90,29 @@ impl Adapter {
         {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
         }
+        self.promote(cx);
+    }
+
+    /// Lets content move to where it would rather be, while nothing else moves. Who lists it stands still meanwhile, and
+    /// goes on at once.
+    // spec: memory §8.1
+    fn promote(&mut self, cx: &mut Cx<'_>) {
+        self.turns.promote_ns = None;
+        if !self.vidmm.may_promote() {
+            return;
+        }
+        if self.ring.is_idle() {
+            self.note_idle_devices();
+            match self.vidmm.promote(AHEAD_MAX.0) {
+                Promotion::Nothing => return,
+                Promotion::Later => {}
+                Promotion::Work(work) => {
+                    self.queue_work(cx, ProcessId::SYSTEM, None, Some(*work), Vec::new());
+                }
+            }
+        }
+        // The ring does not say when it has nothing left to do, nor a doorbell when its work is over.
+        self.turns.promote_ns = Some(cx.now_ns + PROMOTE_AGAIN_NS);
     }
 
     /// Devices whose content the work of this number needs stop; whoever is gone already needs no stopping. Answers with

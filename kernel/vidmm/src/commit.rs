@@ -55,7 +55,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Brings the missing pages of an allocation into frames that it now owns (memory §8.3, commit).
-    fn commit(
+    pub(crate) fn commit(
         &mut self,
         id: AllocationId,
         segment: SegmentId,
@@ -130,6 +130,7 @@ impl<F: Copy + Eq> VidMm<F> {
         for (first, count) in missing {
             writer.show(&mut self.spaces, &self.allocations[id], id, None, first, count, batch);
         }
+        self.note_place(id);
         self.charge(id, Some(self.group_of(segment)));
         self.rerank(id);
     }
@@ -169,6 +170,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         batch.content.extend(first_content(&mut self.allocations[id]));
         writer.show(&mut self.spaces, &self.allocations[id], id, None, 0, pages, batch);
+        self.note_place(id);
         self.charge(id, Some(self.system_group()));
     }
 }

@@ -108,6 +108,8 @@ pub enum Cause {
     Reclaim,
     /// Nothing needed it yet: the copy engine had nothing else to do.
     Ahead,
+    /// There is room where it would rather be, and nothing else to do (memory §8.1).
+    Promote,
     /// The adapter was reset: the content is lost.
     Reset,
     /// The adapter loses power, and its segment's content with it.

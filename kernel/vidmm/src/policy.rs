@@ -11,8 +11,8 @@
 //! - a victim loses pages from its end, only as many as are needed (memory §8.3, partial residency) (`victim`);
 //! - a contiguous request for which pages enough are free and no hole moves other content before anybody loses any; only
 //!   what its owner has destroyed goes first (memory §8.1) (`plan`, `compaction`);
-//! - content that sits in system memory for lack of room is placed anew at the next MakeResident from count 0, instead
-//!   of being promoted in the background (memory §8.1 step 4) (`residency`);
+//! - content that sits in a less preferred place for lack of room is placed anew at the next MakeResident from count 0
+//!   (`residency`), and moves up in idle time if there is free room, at nobody's cost (memory §8.1 step 4) (`promote`);
 //! - a combination of power flags that the specification does not list fails adapter start (memory §1.13) (`segment`).
 
 use wddm_types::{GpuVa, PageRun, Pages};
@@ -59,6 +59,8 @@ pub struct Policy {
     pub plan_search_steps: u32,
     /// Dirty lazily evicted content is copied out while the copy engine is idle.
     pub write_back_ahead: bool,
+    /// What lies elsewhere than it would rather moves there while the copy engine is idle and there is room (memory §8.1).
+    pub promote: bool,
     /// Free pages of each segment that are cleared while the copy engine is idle, at most. 0: none.
     pub clear_ahead: Pages,
     /// Most that one sub-transfer moves (memory §3.2): a longer transfer is cut, so that no single command keeps the
@@ -101,6 +103,7 @@ impl Policy {
             budget_step_shift: 6,
             plan_search_steps: 256,
             write_back_ahead: false,
+            promote: true,
             clear_ahead: Pages::ZERO,
             transfer_pages_max: Pages(65536),
             windows_kept_max: usize::MAX,

@@ -22,6 +22,7 @@ mod order;
 mod packing;
 mod pitch;
 mod pressure;
+mod promote;
 mod protection;
 mod ranges;
 mod reservations;

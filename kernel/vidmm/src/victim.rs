@@ -130,7 +130,7 @@ impl<F: Copy + Eq> VidMm<F> {
         for (first, count) in ranges {
             writer.hide(&mut self.spaces, &self.allocations[id], first, count, batch);
         }
-        if listed {
+        if listed && cause != Cause::Promote {
             self.note_loss(id);
         }
         self.pressure |= matches!(cause, Cause::Pressure { .. });

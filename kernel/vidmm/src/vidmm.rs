@@ -52,6 +52,8 @@ pub struct VidMm<F> {
     pub(crate) waiting: BTreeMap<u64, DeviceId>,
     /// Offered content whose backing store may go, by priority and time.
     pub(crate) decommittable: BTreeSet<(OfferPriority, u64, AllocationId)>,
+    /// What may lie elsewhere than it would rather.
+    pub(crate) demoted: BTreeSet<AllocationId>,
     pub(crate) now_ns: u64,
     /// Something had to make room, or was refused, since the last periodic trim.
     pub(crate) pressure: bool,
@@ -158,6 +160,7 @@ impl<F: Copy + Eq> VidMm<F> {
             tick: 0,
             waiting: BTreeMap::new(),
             decommittable: BTreeSet::new(),
+            demoted: BTreeSet::new(),
             now_ns: 0,
             pressure: false,
             last_periodic_ns: 0,
@@ -486,6 +489,7 @@ impl<F: Copy + Eq> VidMm<F> {
             merge_points(&mut batch.after, after);
         }
         let gone = self.allocations.remove(allocation);
+        self.demoted.remove(&allocation);
         self.devices[gone.owner].owned.remove(&allocation);
         if let Some(offer) = gone.offer {
             self.decommittable.remove(&(offer.priority, offer.time, allocation));

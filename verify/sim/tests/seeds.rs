@@ -33,6 +33,7 @@ fn fifty_worlds_keep_every_rule() {
         "Moved: discard for pressure",
         "Moved: fill for make resident",
         "Moved: page in for make resident",
+        "Moved: page in for promotion",
         "Moved: page in for resume",
         "Moved: page out for evict",
         "Moved: page out for lock",
@@ -59,7 +60,7 @@ fn a_seed_is_one_world() {
 /// kernel that changes what happens changes them, and has to mean it.
 #[test]
 fn a_seed_is_one_world_in_every_build() {
-    let pinned = [(1, 0xe832_a05d_bda1_bda8), (2, 0xcf0b_aa93_862e_c7f0), (3, 0xa13a_4995_b770_6aca)];
+    let pinned = [(1, 0x339c_aca1_3068_a928), (2, 0xcf0b_aa93_862e_c7f0), (3, 0xa13a_4995_b770_6aca)];
     let found = pinned.map(|(seed, _)| (seed, run(seed).unwrap_or_else(|violation| panic!("{violation}")).trace_hash));
     // All of them at once, so that a change that was meant is pinned in one go.
     let shown = found.map(|(seed, hash)| format!("({seed}, {hash:#018x})")).join(", ");

@@ -1,6 +1,7 @@
 //! The whole stack in one process: client, kernel, driver, device, in both kinds of time.
 
 mod addresses;
+mod ahead;
 mod allocations;
 mod away;
 mod blame;

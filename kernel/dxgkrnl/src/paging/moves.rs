@@ -98,6 +98,7 @@ impl Adapter {
             vidmm::Cause::Compaction { for_allocation } => {
                 Cause::Compaction { for_allocation: self.allocation_number(for_allocation) }
             }
+            vidmm::Cause::Promote => Cause::Promote,
         }
     }
 }

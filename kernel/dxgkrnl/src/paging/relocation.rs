@@ -40,7 +40,7 @@ impl Adapter {
         if devices.is_empty() {
             return Relocation::default();
         }
-        let moved = moves.iter().filter(|step| step.kind == MoveKind::Relocate);
+        let moved = moves.iter().filter(|step| step.kind == MoveKind::Relocate || step.cause == vidmm::Cause::Promote);
         Relocation { devices, moved: moved.map(|step| (step.allocation, self.binding_of(step.allocation))).collect() }
     }
 

@@ -59,6 +59,8 @@ struct Model {
     /// What the windows show, by bus page.
     windows: BTreeMap<u64, (SegmentId, u64)>,
     reach: SegmentFlags,
+    /// How often content moved up.
+    promoted: u64,
     /// How often page tables left their frames.
     tables_left: u64,
     /// Bytes that moved within their segments.
@@ -86,7 +88,7 @@ impl Model {
         let [one, two, three] = spaces;
         let devices = [one, one, two, three].map(|space| mm.create_device(space));
         let (known, doomed, windows) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let (tables_left, relocated_bytes) = (0, 0);
+        let (tables_left, relocated_bytes, promoted) = (0, 0, 0);
         Model {
             mm,
             machine,
@@ -100,6 +102,7 @@ impl Model {
             reach,
             tables_left,
             relocated_bytes,
+            promoted,
         }
     }
 

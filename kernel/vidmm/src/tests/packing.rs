@@ -1,6 +1,7 @@
 //! No request is refused that a perfect packer would grant with all victims gone.
 
 use ddi::{AllocationFlags, SegmentFlags};
+use proptest::prelude::*;
 use wddm_types::{PAGE_BYTES, SegmentId};
 
 use super::world::*;
@@ -56,4 +57,94 @@ fn contiguous_requests_are_packed_around_what_stays() {
     mm.evict(device, &[first, last], LAZY, &[]).expect("counted");
     mm.make_resident(device, &[small, large, medium]).expect("10 + 14 before the wall, 32 behind it");
     assert_eq!(mm.resident_bytes(VRAM), 64 * PAGE_BYTES);
+}
+
+const BOTH: [&[SegmentId]; 4] = [&[VRAM], &[EXTRA], &[VRAM, EXTRA], &[EXTRA, VRAM]];
+
+/// Whether these fit into what is free of both segments, each wholly in one that it may be in: all ways are tried.
+fn fits(free: [u64; 2], list: &[(u64, usize)]) -> bool {
+    let Some((&(pages, kind), rest)) = list.split_first() else { return true };
+    BOTH[kind].iter().any(|segment| {
+        let at = usize::from(*segment == EXTRA);
+        let mut left = free;
+        left[at] = left[at].wrapping_sub(pages);
+        free[at] >= pages && fits(left, rest)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Scattered requests with a choice, beside what is pinned, while victims lie everywhere.
+    // spec: memory §8.1, memory §5.2
+    #[test]
+    fn a_list_is_refused_exactly_if_a_perfect_packer_refuses_it(
+        pinned in prop::collection::vec((1u64..16, 0usize..2), 0..4),
+        victims in prop::collection::vec((1u64..20, 0usize..4), 0..8),
+        wanted in prop::collection::vec((1u64..33, 0usize..4), 1..7),
+    ) {
+        let (mut mm, device) = two_segments();
+        let mut free = [64, 32];
+        for (pages, kind) in pinned {
+            let id = create(&mut mm, device, pages, BOTH[kind]);
+            if mm.make_resident(device, &[id]).is_ok() {
+                mm.pin(id).expect("resident");
+                free[kind] -= pages;
+            }
+        }
+        for (pages, kind) in victims {
+            let id = create(&mut mm, device, pages, BOTH[kind]);
+            if mm.make_resident(device, &[id]).is_ok() {
+                mm.evict(device, &[id], LAZY, &[]).expect("counted");
+            }
+        }
+        let before = [VRAM, EXTRA].map(|segment| mm.resident_bytes(segment));
+        let list: Vec<AllocationId> =
+            wanted.iter().map(|&(pages, kind)| create(&mut mm, device, pages, BOTH[kind])).collect();
+        let granted = mm.make_resident(device, &list).is_ok();
+        prop_assert_eq!(granted, fits(free, &wanted), "{:?} free, {:?} wanted", free, wanted);
+        prop_assert!(granted || before == [VRAM, EXTRA].map(|segment| mm.resident_bytes(segment)));
+    }
+
+    /// A run, between walls that are pinned, while victims lie everywhere else.
+    // spec: memory §1.6, memory §8.1
+    #[test]
+    fn a_run_is_refused_exactly_if_no_gap_between_the_pinned_holds_it(
+        blocks in prop::collection::vec((1u64..12, any::<bool>()), 4..16),
+        pages in 1u64..40,
+    ) {
+        let (mut mm, _, device) = with_device(64);
+        let mut physical = |mm: &mut Mm, pages: u64| {
+            let mut wanted = info(pages, &[VRAM]);
+            wanted.flags = AllocationFlags::ACCESSED_PHYSICALLY;
+            mm.create_allocation(device, wanted).expect("rules are kept")
+        };
+        let mut taken = Vec::new();
+        for (pages, stays) in blocks {
+            let id = physical(&mut mm, pages);
+            if mm.make_resident(device, &[id]).is_ok() {
+                taken.push((id, pages, stays));
+            }
+        }
+        let mut walls = vec![64];
+        for (id, pages, stays) in taken {
+            let (_, address) = mm.whereabouts(id).place.expect("resident");
+            let first = (address - VRAM_BASE) / PAGE_BYTES;
+            if stays {
+                mm.pin(id).expect("resident");
+                walls.extend(first..first + pages);
+            } else {
+                mm.evict(device, &[id], LAZY, &[]).expect("counted");
+            }
+        }
+        walls.sort_unstable();
+        let mut longest = 0;
+        let mut next = 0;
+        for wall in walls {
+            longest = longest.max(wall - next);
+            next = wall + 1;
+        }
+        let run = physical(&mut mm, pages);
+        prop_assert_eq!(mm.make_resident(device, &[run]).is_ok(), pages <= longest, "{} of {}", pages, longest);
+    }
 }

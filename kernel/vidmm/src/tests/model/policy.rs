@@ -5,7 +5,8 @@ use wddm_types::PAGE_BYTES;
 use super::{Model, Step};
 use crate::tests::world::point;
 use crate::{
-    OfferError, OfferFlags, OfferPriority, PinError, ProcessPriority, ReclaimError, ReclaimResult, SegmentGroup, Turn,
+    Cause, OfferError, OfferFlags, OfferPriority, PinError, ProcessPriority, Promotion, ReclaimError, ReclaimResult,
+    SegmentGroup, Turn,
 };
 
 const PRIORITIES: [u32; 3] = [0x5000_0000, ddi::PRIORITY_NORMAL, 0xA000_0000];
@@ -44,8 +45,24 @@ impl Model {
             Step::Ahead { pages } => {
                 let work = self.mm.idle_work(pages);
                 self.queue(work);
+                self.promote(pages);
             }
             other => unreachable!("{other:?} is done elsewhere"),
+        }
+    }
+
+    /// What moves up costs nobody a page, and whoever lists it has nothing to run.
+    fn promote(&mut self, pages: u64) {
+        let before: Vec<u64> = self.known.iter().map(|known| self.mm.allocations[known.id].resident_pages()).collect();
+        let Promotion::Work(work) = self.mm.promote(pages) else { return };
+        assert!(work.stands_still.iter().all(|device| self.mm.devices[*device].idle_since.is_some()));
+        assert!(work.moves.iter().all(|moved| moved.cause == Cause::Promote));
+        let moved: Vec<_> = work.moves.iter().map(|moved| moved.allocation).collect();
+        self.promoted += 1;
+        self.queue(Some(*work));
+        for (which, before) in before.into_iter().enumerate() {
+            let after = self.mm.allocations[self.known[which].id].resident_pages();
+            assert!(after == before || after > 0 && moved.contains(&self.known[which].id));
         }
     }
 

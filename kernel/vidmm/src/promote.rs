@@ -1,0 +1,158 @@
+//! Background promotion (memory §8.1 step 4): what a list found no room for where it would rather be, and went elsewhere,
+//! moves there when the copy engine is idle and there is room.
+//!
+//! It costs nobody anything: only free pages are taken, no device that runs is stopped for it (idle ones stand still while
+//! their content moves), budgets hold, and as long as a suspended device waits for its turn the room is that device's. So
+//! what is promoted displaces nothing, and nothing goes to and fro.
+
+use std::collections::BTreeSet;
+
+use wddm_types::{PageRun, SegmentId};
+
+use crate::allocation::Placement;
+use crate::paging::{Batch, Cause, Work, merge_points};
+use crate::segment::Wish;
+use crate::slab::{AllocationId, DeviceId, SpaceId};
+use crate::vidmm::VidMm;
+
+/// How many allocations are looked at, and at most moved, at once.
+const SCAN_MAX: usize = 256;
+
+/// What can be promoted now.
+#[derive(Debug)]
+pub enum Promotion<F> {
+    /// This. Whoever lists what moves stands still meanwhile ([`Work::stands_still`]).
+    Work(Box<Work<F>>),
+    /// There is room, and whoever lists it runs: ask again.
+    Later,
+    /// Nothing.
+    Nothing,
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Whether something lies elsewhere than it would rather, and nobody waits for room more urgently.
+    pub fn may_promote(&self) -> bool {
+        let waits = |device: &DeviceId| self.devices[*device].idle_since.is_none();
+        self.policy.promote && !self.demoted.is_empty() && !self.waiting.values().any(waits)
+    }
+
+    /// Moves what there is room for to where it would rather be: up to `max_pages` pages, or one allocation. To be called
+    /// while nothing else is to be moved.
+    // spec: memory §8.1
+    pub fn promote(&mut self, max_pages: u64) -> Promotion<F> {
+        if !self.may_promote() {
+            return Promotion::Nothing;
+        }
+        let mut batch = Batch::new(self.serial + 1);
+        let (mut moved, mut later) = (0, false);
+        let ids: Vec<AllocationId> = self.demoted.iter().copied().take(SCAN_MAX).collect();
+        for id in ids {
+            if !self.lies_elsewhere(id) {
+                self.demoted.remove(&id);
+                continue;
+            }
+            let Some(target) = self.better_place(id) else { continue };
+            let pages = self.allocations[id].pages_in(self.segment(target));
+            if moved > 0 && moved + pages > max_pages {
+                continue;
+            }
+            if self.may_move(id) {
+                self.move_up(id, target, &mut batch);
+                moved += pages;
+            } else {
+                later = true;
+            }
+        }
+        match self.finish(batch, false) {
+            Some(work) => Promotion::Work(Box::new(work)),
+            None if later => Promotion::Later,
+            None => Promotion::Nothing,
+        }
+    }
+
+    /// An allocation has come to a place: whether that is the one it would rather have is remembered.
+    pub(crate) fn note_place(&mut self, id: AllocationId) {
+        if self.lies_elsewhere(id) {
+            self.demoted.insert(id);
+        } else {
+            self.demoted.remove(&id);
+        }
+    }
+
+    fn lies_elsewhere(&self, id: AllocationId) -> bool {
+        let Some(allocation) = self.allocations.get(id) else { return false };
+        let first = allocation.candidates().next().expect("a supported segment");
+        match &allocation.placement {
+            Placement::None => false,
+            Placement::Memory(segment, _) => *segment != first,
+            Placement::System(_) => !self.segment(first).is_aperture(),
+        }
+    }
+
+    /// The most preferred segment with free pages enough that is better than where the content is, if it may go there.
+    fn better_place(&self, id: AllocationId) -> Option<SegmentId> {
+        let allocation = &self.allocations[id];
+        let free = allocation.pins == 0 && allocation.locks.count == 0 && allocation.offer.is_none();
+        // Content that nobody lists has its place chosen anew when somebody does.
+        if !free || allocation.count == 0 || allocation.doomed.is_some() || allocation.context.is_some() {
+            return None;
+        }
+        let here = |candidate: &SegmentId| match &allocation.placement {
+            Placement::Memory(segment, _) => segment == candidate,
+            _ => self.segment(*candidate).is_aperture(),
+        };
+        let better = allocation.candidates().take_while(|candidate| !here(candidate));
+        let mut better = better.filter(|candidate| !self.segment(*candidate).is_aperture());
+        better.find(|&candidate| self.has_free(id, candidate) && self.all_afford(id, candidate))
+    }
+
+    fn has_free(&self, id: AllocationId, candidate: SegmentId) -> bool {
+        let (allocation, segment) = (&self.allocations[id], self.segment(candidate));
+        let pages = allocation.pages_in(segment);
+        if pages > segment.pool.free_pages() {
+            return false;
+        }
+        let wish = Wish::of(&allocation.info, segment);
+        !allocation.contiguous() || wish.take_contiguous(&mut segment.pool.clone(), pages).is_some()
+    }
+
+    /// Whether every process that lists it keeps to its budget with it.
+    // spec: memory §5.5
+    fn all_afford(&self, id: AllocationId, candidate: SegmentId) -> bool {
+        let (allocation, group) = (&self.allocations[id], self.group_of(candidate));
+        let spaces: BTreeSet<SpaceId> = allocation.holders.iter().map(|device| self.devices[*device].space).collect();
+        let affords = |space: &SpaceId| {
+            self.need(*space, group).saturating_add(allocation.bytes()) <= self.budget_bytes(*space, group)
+        };
+        allocation.charged == Some(group) || spaces.iter().all(affords)
+    }
+
+    /// Whether nothing executes for whoever lists it, or can be kept from executing at no cost.
+    fn may_move(&self, id: AllocationId) -> bool {
+        self.allocations[id].holders.iter().all(|device| {
+            let known = &self.devices[*device];
+            known.suspended.is_some() || self.policy.suspend_others && known.idle_since.is_some()
+        })
+    }
+
+    fn move_up(&mut self, id: AllocationId, target: SegmentId, batch: &mut Batch<F>) {
+        for device in self.allocations[id].holders.clone() {
+            let known = &mut self.devices[device];
+            if known.suspended.is_none() && !batch.stands_still.contains(&device) {
+                batch.stands_still.push(device);
+                merge_points(&mut batch.after, &std::mem::take(&mut known.last_uses));
+            }
+        }
+        self.withdraw(id, Cause::Promote, batch);
+        let (allocation, segment) = (&self.allocations[id], self.segment(target));
+        let (pages, contiguous) = (allocation.pages_in(segment), allocation.contiguous());
+        let wish = Wish::of(&allocation.info, segment);
+        let pool = &mut self.segment_mut(target).pool;
+        let frames: Option<Vec<PageRun>> = if contiguous {
+            wish.take_contiguous(pool, pages).map(|run| vec![run])
+        } else {
+            wish.take_scattered(pool, pages)
+        };
+        self.commit(id, target, frames.expect("there is room"), Cause::Promote, batch);
+    }
+}
