@@ -46,6 +46,9 @@ pub struct BenchArguments {
     /// Few rounds: shows in seconds that everything runs
     #[arg(long)]
     pub smoke: bool,
+    /// One measure instead of all
+    #[arg(long, value_name = "MEASURE", value_parser = bench::MEASURES)]
+    pub only: Option<String>,
 }
 
 /// Arguments of `run`.

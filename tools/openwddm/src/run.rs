@@ -17,7 +17,7 @@ use dxgk_host::Host;
 use events::Move;
 use replay::{DriveError, DriveOptions, Observer, ResidencyPolicy};
 
-use crate::arguments::Policy;
+use crate::arguments::{BenchArguments, Policy};
 use crate::error::RunError;
 use crate::outcome::{Outcome, ProcessSummary, Summary};
 use crate::progress::Progress;
@@ -117,8 +117,9 @@ fn title(workloads: &[(replay::Workload, Terms)]) -> String {
 ///
 /// # Errors
 /// [`RunError::Kernel`] when a measurement fails or a count that must be zero is not.
-pub fn measure(smoke: bool) -> Result<(), RunError> {
-    let options = bench::BenchOptions { smoke, ..bench::BenchOptions::default() };
+pub fn measure(arguments: BenchArguments) -> Result<(), RunError> {
+    let BenchArguments { smoke, only } = arguments;
+    let options = bench::BenchOptions { smoke, only, ..bench::BenchOptions::default() };
     let failed = |error: bench::BenchError| RunError::Kernel {
         problem: error.to_string(),
         remedy: "run it again on a quiet machine; a broken promise that stays is a fault to report".to_owned(),

@@ -42,4 +42,4 @@ mod suite;
 
 pub use machine::{IdleExit, Machine, Placement};
 pub use report::{BenchError, BenchReport, Goal, Row, Verdict};
-pub use suite::{BenchOptions, run};
+pub use suite::{BenchOptions, MEASURES, run};

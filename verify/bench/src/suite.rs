@@ -6,19 +6,24 @@ use crate::machine::{IdleExit, Machine, NoHalt};
 use crate::report::{BenchError, BenchReport, Row};
 use crate::{copies, frames, hop, litmus, page_tables, residency, signals};
 
+/// The names of the measures, in their order.
+pub const MEASURES: [&str; 7] = ["litmus", "signals", "copies", "page-tables", "frames", "residency", "hop"];
+
 /// What a run is to do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct BenchOptions {
     /// Few rounds: shows that everything runs, in seconds. Its ratios are rough.
     pub smoke: bool,
     /// Hold the idle exit where that is allowed, so that waking a processor does not drown what is measured. (The rows that
     /// compare with a wake-up say for themselves how they were taken.)
     pub hold_idle_exit: bool,
+    /// One of [`MEASURES`], instead of all.
+    pub only: Option<String>,
 }
 
 impl Default for BenchOptions {
     fn default() -> Self {
-        BenchOptions { smoke: false, hold_idle_exit: true }
+        BenchOptions { smoke: false, hold_idle_exit: true, only: None }
     }
 }
 
@@ -52,15 +57,24 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
     match machine.pair {
         None => rows.push(Row::absent("everything", "needs two processors")),
         Some(pair) => {
-            rows.extend(litmus::rows(pair, amounts.races));
-            rows.extend(signals::rows(pair, amounts.signals)?);
-            rows.extend(copies::rows(pair, amounts.copy_batches)?);
-            rows.extend(page_tables::rows(pair, amounts.copy_batches)?);
-            rows.extend(frames::rows(pair, amounts.copy_batches, options.smoke));
-            rows.extend(residency::rows(pair, amounts.copy_batches, options.smoke)?);
-            // The last measure wakes sleepers whose processor has halted, and so the request ends here.
+            let mut held = held;
+            let wanted = |name: &&str| options.only.as_deref().is_none_or(|only| only == *name);
+            for name in MEASURES.iter().filter(|name| wanted(name)) {
+                rows.extend(match *name {
+                    "litmus" => litmus::rows(pair, amounts.races),
+                    "signals" => signals::rows(pair, amounts.signals)?,
+                    "copies" => copies::rows(pair, amounts.copy_batches)?,
+                    "page-tables" => page_tables::rows(pair, amounts.copy_batches)?,
+                    "frames" => frames::rows(pair, amounts.copy_batches, options.smoke),
+                    "residency" => residency::rows(pair, amounts.copy_batches, options.smoke)?,
+                    _ => {
+                        // The last measure wakes sleepers whose processor has halted, and so the request ends here.
+                        held = None;
+                        hop::rows(pair, amounts.hop_batches, amounts.wakes)?
+                    }
+                });
+            }
             drop(held);
-            rows.extend(hop::rows(pair, amounts.hop_batches, amounts.wakes)?);
         }
     }
     let report = BenchReport { machine, rows };
