@@ -131,7 +131,11 @@ impl FramePool {
         if from_end {
             return self.take_contiguous_within(self.whole, pages, alignment, true);
         }
-        let (found, at) = self.fit(pages, alignment)?;
+        if alignment == 1 {
+            let found = self.bins.best_fit(pages)?;
+            return Some(self.cut_front(found, pages));
+        }
+        let (found, at) = self.aligned_fit(pages, alignment)?;
         self.cut(found, at, pages);
         Some(run(at, pages))
     }
@@ -166,14 +170,11 @@ impl FramePool {
             assert_eq!(free.end(), first, "a page is given back once");
             self.boundaries.remove(first);
             joined_first = free.first;
-        } else {
-            self.note(first);
         }
         if behind != NONE {
             let free = self.bins.leave(behind);
             assert_eq!(free.first, end, "a page is given back once");
             self.boundaries.remove(end);
-            self.note(end);
             joined_end = free.end();
             if before == NONE {
                 joined = behind;
@@ -191,6 +192,7 @@ impl FramePool {
             self.boundaries.set(joined_end, joined);
         }
         self.bins.enter(joined, joined_first, joined_end - joined_first);
+        self.note(&[first, end]);
         self.free += count;
         assert!(self.free <= self.capacity, "no more is free than there is");
         if let Some(cleared) = &mut self.cleared {
@@ -232,10 +234,13 @@ impl FramePool {
         while left > 0 {
             let found = self.bins.best_fit(left).or_else(|| self.bins.longest()).expect("free pages are in runs");
             let taken = self.bins.get(found).count.min(left);
-            let (found, at) =
-                if prefer_cleared { self.clearest(found, taken) } else { (found, self.bins.get(found).first) };
-            self.cut(found, at, taken);
-            runs.push(run(at, taken));
+            if prefer_cleared {
+                let (found, at) = self.clearest(found, taken);
+                self.cut(found, at, taken);
+                runs.push(run(at, taken));
+            } else {
+                runs.push(self.cut_front(found, taken));
+            }
             left -= taken;
         }
         Some(runs)
@@ -257,16 +262,6 @@ impl FramePool {
         best
     }
 
-    /// The run for a request, and where in it.
-    #[inline(always)]
-    fn fit(&self, pages: u64, alignment: u64) -> Option<(u32, u64)> {
-        if alignment == 1 {
-            let found = self.bins.best_fit(pages)?;
-            return Some((found, self.bins.get(found).first));
-        }
-        self.aligned_fit(pages, alignment)
-    }
-
     fn aligned_fit(&self, pages: u64, alignment: u64) -> Option<(u32, u64)> {
         let aligned = |found: u32| {
             let free = self.bins.get(found);
@@ -281,6 +276,27 @@ impl FramePool {
             .or_else(|| self.bins.at_least(pages).skip(ALIGNED_LOOK).find_map(aligned))
     }
 
+    /// Takes the first pages of a free run: what nearly every request does.
+    #[inline(always)]
+    fn cut_front(&mut self, found: u32, pages: u64) -> PageRun {
+        let free = self.bins.leave(found);
+        let (first, end) = (free.first, free.first + pages);
+        self.boundaries.remove(first);
+        if pages < free.count {
+            self.boundaries.set(end, found);
+            self.bins.enter(found, end, free.count - pages);
+        } else {
+            self.boundaries.remove(end);
+            self.bins.forget(found);
+        }
+        self.free -= pages;
+        self.note(&[first, end]);
+        if let Some(cleared) = &mut self.cleared {
+            cleared.taken(run(first, pages));
+        }
+        run(first, pages)
+    }
+
     /// Takes pages out of a free run.
     #[inline(always)]
     fn cut(&mut self, found: u32, at: u64, pages: u64) {
@@ -293,7 +309,6 @@ impl FramePool {
             self.bins.enter(found, free.first, at - free.first);
         } else {
             self.boundaries.remove(free.first);
-            self.note(free.first);
         }
         if keeps_back {
             let mut rest = found;
@@ -303,7 +318,6 @@ impl FramePool {
             }
             self.boundaries.set(end, rest);
             self.bins.enter(rest, end, free.end() - end);
-            self.note(end);
         } else {
             self.boundaries.remove(free.end());
             if !keeps_front {
@@ -311,14 +325,15 @@ impl FramePool {
             }
         }
         self.free -= pages;
+        self.note(&[free.first, end]);
         if let Some(cleared) = &mut self.cleared {
             cleared.taken(run(at, pages));
         }
     }
 
     #[inline(always)]
-    fn note(&mut self, page: u64) {
-        self.order.note(page, self.bins.len());
+    fn note(&mut self, pages: &[u64]) {
+        self.order.note(pages, self.bins.len());
     }
 }
 

@@ -28,14 +28,16 @@ pub(crate) fn rows(pair: [usize; 2], batches: usize, smoke: bool) -> Vec<Row> {
     let mut memory = Segregated::memory();
     let mut times: [Vec<f64>; 4] = Default::default();
     let mut refused = [0; 4];
-    // The first round touches the memory.
+    let whole = || FramePool::new(PageRun { first: 0, count: Pages(POOL_PAGES) });
+    let (mut contiguous, mut scattered) = (Contiguous(whole()), Scattered(whole()));
+    let (mut segregated, mut offsets) = (Segregated::new(&mut memory), Offsets::new());
+    // They live as long as an adapter, and every round gives everything back; the first touches the memory.
     for round in 0..=batches {
-        let whole = || FramePool::new(PageRun { first: 0, count: Pages(POOL_PAGES) });
         let answers = [
-            make(&mut Contiguous(whole()), &calls, slots),
-            make(&mut Scattered(whole()), &calls, slots),
-            make(&mut Segregated::new(&mut memory), &calls, slots),
-            make(&mut Offsets::new(), &calls, slots),
+            make(&mut contiguous, &calls, slots),
+            make(&mut scattered, &calls, slots),
+            make(&mut segregated, &calls, slots),
+            make(&mut offsets, &calls, slots),
         ];
         for (kind, (ns, count)) in answers.into_iter().enumerate() {
             refused[kind] = count;

@@ -7,6 +7,8 @@
 //! that the lowest comes first by itself. Elsewhere it is enough to know which of two is the lower: the list of a bin is
 //! a ring that a run enters at its begin or its end.
 
+use std::hint::select_unpredictable;
+
 use wddm_types::PageRun;
 
 /// No run.
@@ -22,18 +24,25 @@ const OCTAVES: usize = 64 - EXACT.ilog2() as usize;
 const PER_OCTAVE: usize = 32;
 const BINS: usize = SHARED + OCTAVES * PER_OCTAVE;
 const WORDS: usize = BINS.div_ceil(64);
+/// Room of the tables: powers of two, so that a masked index is known to lie within.
+const BINS_ROOM: usize = BINS.next_power_of_two();
+const WORDS_ROOM: usize = BINS_ROOM / 64;
 /// How many runs of a shared bin are compared before one is good enough.
 const LOOK: usize = 16;
 
-const _: () = assert!(WORDS <= 128, "the upper level of bits is two words");
+const _: () = assert!(WORDS_ROOM == 128, "the upper level of bits is two words");
+const _: () = assert!(BINS_ROOM <= u32::MAX as usize && WORDS <= WORDS_ROOM, "a bin has a number");
 
-/// One free run, in the list of its bin.
+/// One free run, in the list of its bin. Half a cache line, so that it never lies in two.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(super) struct FreeRun {
     pub first: u64,
     pub count: u64,
     before: u32,
     next: u32,
+    /// Its bin, so that leaving need not find it again.
+    bin: u32,
 }
 
 impl FreeRun {
@@ -49,10 +58,10 @@ pub(super) struct Bins {
     runs: Vec<FreeRun>,
     unused: u32,
     len: usize,
-    heads: Vec<u32>,
+    heads: Box<[u32; BINS_ROOM]>,
     start: u64,
     region_shift: u32,
-    bits: [u64; WORDS],
+    bits: [u64; WORDS_ROOM],
     words: [u64; 2],
 }
 
@@ -64,10 +73,10 @@ impl Bins {
             runs: Vec::new(),
             unused: NONE,
             len: 0,
-            heads: vec![NONE; BINS],
+            heads: Box::new([NONE; BINS_ROOM]),
             start: whole.first,
             region_shift: width.saturating_sub(REGIONS.ilog2()),
-            bits: [0; WORDS],
+            bits: [0; WORDS_ROOM],
             words: [0; 2],
         }
     }
@@ -98,31 +107,54 @@ impl Bins {
             return run;
         }
         let number = u32::try_from(self.runs.len()).ok().filter(|number| *number != NONE);
-        self.runs.push(FreeRun { first: 0, count: 0, before: NONE, next: NONE });
+        self.runs.push(FreeRun { first: 0, count: 0, before: NONE, next: NONE, bin: 0 });
         number.expect("fewer free runs than numbers")
     }
 
     /// The number is not needed any more; its run has left its bin.
     #[inline(always)]
     pub fn forget(&mut self, run: u32) {
-        self.runs[run as usize] = FreeRun { first: 0, count: 0, before: NONE, next: self.unused };
+        self.runs[run as usize] = FreeRun { first: 0, count: 0, before: NONE, next: self.unused, bin: 0 };
         self.unused = run;
         self.len -= 1;
     }
 
-    /// Gives a run that is in no bin its pages, and puts it into the bin for them.
+    /// Gives a run that is in no bin its pages, and puts it into the bin for them. Written without branches: nobody could
+    /// guess which way they go.
     #[inline(always)]
     pub fn enter(&mut self, run: u32, first: u64, count: u64) {
-        let entering = &mut self.runs[run as usize];
-        (entering.first, entering.count) = (first, count);
-        self.link(run);
+        let bin = self.bin_of(first, count);
+        let head = self.heads[bin % BINS_ROOM];
+        // An empty ring is begun by itself.
+        let empty = head == NONE;
+        let next = select_unpredictable(empty, run, head);
+        let behind = &mut self.runs[next as usize];
+        let lower = first < behind.first;
+        let before = select_unpredictable(empty, run, behind.before);
+        behind.before = run;
+        self.heads[bin % BINS_ROOM] = select_unpredictable(lower, run, next);
+        self.bits[bin / 64 % WORDS_ROOM] |= 1 << (bin % 64);
+        self.words[bin / 4096 % 2] |= 1 << (bin / 64 % 64);
+        self.runs[before as usize].next = run;
+        // CAST: there are fewer bins than that.
+        self.runs[run as usize] = FreeRun { first, count, before, next, bin: bin as u32 };
     }
 
     /// Takes a run out of its bin; answers with what it was.
     #[inline(always)]
     pub fn leave(&mut self, run: u32) -> FreeRun {
-        let free = self.get(run);
-        self.unlink(run);
+        let free = self.runs[run as usize];
+        let FreeRun { before, next, bin, .. } = free;
+        let bin = bin as usize;
+        self.runs[next as usize].before = before;
+        self.runs[before as usize].next = next;
+        let left = select_unpredictable(next == run, NONE, next);
+        let head = &mut self.heads[bin % BINS_ROOM];
+        *head = select_unpredictable(*head == run, left, *head);
+        let emptied = u64::from(*head == NONE);
+        let bits = &mut self.bits[bin / 64 % WORDS_ROOM];
+        *bits &= !(emptied << (bin % 64));
+        self.words[bin / 4096 % 2] &= !(u64::from(*bits == 0) << (bin / 64 % 64));
         free
     }
 
@@ -187,7 +219,7 @@ impl Bins {
     #[inline(always)]
     fn next_bin(&self, bin: usize) -> Option<usize> {
         let word = bin / 64;
-        if word >= WORDS {
+        if word >= WORDS_ROOM {
             return None;
         }
         let here = self.bits[word] & (u64::MAX << (bin % 64));
@@ -208,39 +240,6 @@ impl Bins {
         Some(next * 64 + self.bits[next].trailing_zeros() as usize)
     }
 
-    /// Written without branches: nobody could guess which way they go.
-    #[inline(always)]
-    fn link(&mut self, run: u32) {
-        let FreeRun { first, count, .. } = self.runs[run as usize];
-        let bin = self.bin_of(first, count);
-        let head = self.heads[bin];
-        // An empty ring is begun by itself.
-        let next = if head == NONE { run } else { head };
-        self.heads[bin] = if first < self.runs[next as usize].first { run } else { next };
-        self.bits[bin / 64] |= 1 << (bin % 64);
-        self.words[bin / 4096] |= 1 << (bin / 64 % 64);
-        self.runs[run as usize].before = run;
-        let before = std::mem::replace(&mut self.runs[next as usize].before, run);
-        self.runs[before as usize].next = run;
-        let linked = &mut self.runs[run as usize];
-        (linked.before, linked.next) = (before, next);
-    }
-
-    #[inline(always)]
-    fn unlink(&mut self, run: u32) {
-        let FreeRun { first, count, before, next } = self.runs[run as usize];
-        self.runs[next as usize].before = before;
-        self.runs[before as usize].next = next;
-        let bin = self.bin_of(first, count);
-        let left = if next == run { NONE } else { next };
-        let head = self.heads[bin];
-        let head = if head == run { left } else { head };
-        self.heads[bin] = head;
-        let bits = self.bits[bin / 64] & !(u64::from(head == NONE) << (bin % 64));
-        self.bits[bin / 64] = bits;
-        self.words[bin / 4096] &= !(u64::from(bits == 0) << (bin / 64 % 64));
-    }
-
     #[inline]
     fn key(&self, run: u32) -> (u64, u64) {
         let FreeRun { first, count, .. } = self.runs[run as usize];
@@ -250,8 +249,9 @@ impl Bins {
     /// The bin of a run.
     #[inline(always)]
     fn bin_of(&self, first: u64, count: u64) -> usize {
-        let region = if count <= SHORT { (first - self.start) >> self.region_shift } else { 0 };
-        first_bin(count) + region as usize
+        let region = (first - self.start) >> self.region_shift;
+        let short = select_unpredictable(count <= SHORT, region, 0);
+        first_bin(count) + short as usize
     }
 }
 
@@ -259,8 +259,9 @@ impl Bins {
 #[inline(always)]
 fn first_bin(count: u64) -> usize {
     if count <= EXACT {
-        let short = count.min(SHORT) - 1;
-        return short as usize * REGIONS + if count > SHORT { REGIONS - 1 + (count - SHORT) as usize } else { 0 };
+        let short = (count - 1) as usize * REGIONS;
+        let long = (count as usize + SHORT as usize * REGIONS).wrapping_sub(SHORT as usize + 1);
+        return select_unpredictable(count <= SHORT, short, long);
     }
     let octave = count.ilog2();
     let sub = (count >> (octave - PER_OCTAVE.ilog2())) as usize % PER_OCTAVE;

@@ -18,13 +18,18 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// A run began here, or does no more.
-    #[inline]
-    pub fn note(&mut self, page: u64, runs: usize) {
-        if self.known.is_none() {
-            return;
+    /// Runs began at these pages, or do no more.
+    #[inline(always)]
+    pub fn note(&mut self, pages: &[u64], runs: usize) {
+        if self.known.is_some() {
+            self.note_known(pages, runs);
         }
-        self.notes.push(page);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_known(&mut self, pages: &[u64], runs: usize) {
+        self.notes.extend(pages);
         if self.notes.len() > NOTES_MIN + runs / 2 {
             self.known = None;
             self.notes.clear();
