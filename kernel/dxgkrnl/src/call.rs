@@ -61,6 +61,9 @@ impl Turn<'_> {
     /// Performs a call; says which adapter it touched.
     fn perform(&mut self, cx: &mut Cx<'_>, call: Call) -> Performed {
         let mut touched = None;
+        if !self.process.handles.has_room(names(&call)) {
+            return (None, Err(handles_full()));
+        }
         let result = self.on_kernel(&call).unwrap_or_else(|| self.on_adapter(cx, call, &mut touched));
         (touched, result)
     }
@@ -343,6 +346,21 @@ impl Turn<'_> {
 
 fn done(reply: Reply) -> Result<Answer, Refusal> {
     Ok(Answer::Done(Ok(reply)))
+}
+
+/// Handles that a call needs for what it makes. It is refused for want of them before anything is made, but where the maker
+/// takes back what it made itself.
+fn names(call: &Call) -> usize {
+    match call {
+        Call::CreatePagingQueue { .. } | Call::CreateHwQueue { .. } => 2,
+        Call::CreateHwContext { .. }
+        | Call::CreateDoorbell { .. }
+        | Call::CreateNativeFence { .. }
+        | Call::CreateSynchronizationObject2 { .. }
+        | Call::RegisterTrimNotification { .. }
+        | Call::RegisterBudgetChangeNotification { .. } => 1,
+        _ => 0,
+    }
 }
 
 fn handles_full() -> Refusal {

@@ -43,6 +43,11 @@ impl<T> HandleTable<T> {
         Some(name(index, slot.generation))
     }
 
+    /// Whether so many more objects can be named.
+    pub fn has_room(&self, count: usize) -> bool {
+        self.free.len() + (HANDLES_MAX - self.slots.len()) >= count
+    }
+
     /// The object of a handle; `None` for a name that is unknown, stale or 0.
     pub fn get(&self, handle: RawHandle) -> Option<&T> {
         let (index, generation) = parts(handle)?;

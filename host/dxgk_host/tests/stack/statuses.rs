@@ -13,7 +13,7 @@ use kmt_calls::{
 };
 use kmt_link::Link;
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Kind};
-use wddm_types::{GpuVa, NtStatus, PAGE_BYTES, RawHandle};
+use wddm_types::{GpuVa, NodeId, NtStatus, PAGE_BYTES, RawHandle};
 
 use crate::world::{MIB, VIRTUAL, client, host};
 
@@ -280,4 +280,34 @@ fn what_the_gpu_does_wrong() {
     let value = faulty.stream.submit(&faulty.gpu, &[], &wild).expect("a submission");
     assert!(faulty.stream.wait(&faulty.gpu, value).is_err());
     assert_eq!(faulty.gpu.device().state(), Ok(DeviceState::ErrorDmaPageFault), "state 7");
+}
+
+// spec: memory §9.2, memory §9.3
+#[test]
+fn a_full_handle_table_makes_nothing() {
+    let host = host(VIRTUAL, 4 * MIB);
+    let raw = Raw::new(&host);
+    let context =
+        handle(&raw.link, Call::CreateHwContext { device: raw.device, node: NodeId(0), private_data: vec![] });
+    let open = Call::OpenAdapterFromLuid { luid: host.luid() };
+    while raw.status(open.clone()) == NtStatus::SUCCESS {}
+    assert_eq!(raw.status(open), NtStatus::NO_MEMORY);
+    let device = raw.device;
+    let calls = [
+        Call::CreatePagingQueue { device },
+        Call::CreateNativeFence { device, request: Default::default() },
+        Call::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() },
+        Call::CreateHwQueue { context, flags: kmt_calls::QueueFlags::empty() },
+        Call::RegisterTrimNotification { device },
+        Call::CreateDevice { adapter: raw.adapter },
+    ];
+    let before = host.state_digest();
+    for call in calls {
+        assert_eq!(raw.status(call.clone()), NtStatus::NO_MEMORY, "{call:?}");
+    }
+    let changed = before.differences(&host.state_digest());
+    // A device that was made and taken back has used the ring.
+    let left: Vec<&String> =
+        changed.iter().filter(|part| !["adapter", "works"].iter().any(|p| part.starts_with(p))).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
