@@ -104,6 +104,7 @@ fn every_broken_rule_is_named() {
         ("multiple of the host page", paging(SegmentId(2), 0)),
         ("2 to 6", Answers { levels: 1, ..Answers::default() }),
         ("2 to 6", Answers { levels: 7, ..Answers::default() }),
+        ("GetRootPageTableSize", Answers { levels: 2, ..Answers::default() }),
         ("names a node", Answers { paging_node: 4, ..Answers::default() }),
     ];
     for (rule, answers) in broken {

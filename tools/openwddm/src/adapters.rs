@@ -77,6 +77,27 @@ mod tests {
     }
 
     #[test]
+    fn an_adapter_shows_its_page_table_levels() {
+        // spec: memory §4.2, memory §4.3
+        for (name, count, bits) in [
+            ("levels-2", 2, 39),
+            ("levels-3", 3, 42),
+            ("discrete-64k", 4, 48),
+            ("levels-5", 5, 57),
+            ("levels-6", 6, 60),
+        ] {
+            let text = adapters(Some(name), false).unwrap();
+            assert!(text.contains(&format!("{bits} bits, {count} levels")), "{text}");
+            assert!(text.contains(&format!("level {} (root)", count - 1)), "{text}");
+            assert_eq!(text.contains("lengthened and shortened"), count == 2, "{text}");
+        }
+        for (name, mode) in [("tables-by-cpu", "CpuVirtual"), ("tables-by-address", "GpuVirtual")] {
+            let text = adapters(Some(name), false).unwrap();
+            assert!(text.contains(mode), "{text}");
+        }
+    }
+
+    #[test]
     fn a_profile_that_there_is_not_is_refused_with_those_that_there_are() {
         let error = adapters(Some("nonsense"), false).unwrap_err();
         assert_eq!(error.exit_code(), 2);

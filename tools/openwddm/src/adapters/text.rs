@@ -101,12 +101,17 @@ fn translation(sheet: &mut Sheet, adapter: &AdapterDescription) {
     let mut shift = 12;
     for (number, level) in said.levels.iter().enumerate() {
         let covers = bytes(1u64.checked_shl(shift).unwrap_or(u64::MAX));
-        let what = format!(
-            "{} entries of {covers}, tables of {} in {}",
-            grouped(1u64.checked_shl(level.index_bits).unwrap_or(0)),
-            bytes(u64::from(level.size_bytes)),
-            place(level.segment),
-        );
+        let what = if level.index_bits == 0 {
+            // spec: memory §4.3, asked for root by root
+            format!("entries of {covers}, lengthened and shortened, in {}", place(level.segment))
+        } else {
+            format!(
+                "{} entries of {covers}, tables of {} in {}",
+                grouped(1u64.checked_shl(level.index_bits).unwrap_or(0)),
+                bytes(u64::from(level.size_bytes)),
+                place(level.segment),
+            )
+        };
         let name = match number {
             0 => "level 0 (leaf)".to_owned(),
             last if last + 1 == said.levels.len() => format!("level {last} (root)"),
