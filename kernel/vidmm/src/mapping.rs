@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use ddi::PageTableUpdateMode;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
 use crate::allocation::Placement;
@@ -168,6 +169,20 @@ impl<F: Copy + Eq> VidMm<F> {
         wanted: Option<(Shown, Protection)>,
         batch: &mut Batch<F>,
     ) -> Result<(), OutOfTables> {
+        self.place_copy(space, run, wanted, None, batch)
+    }
+
+    /// The same. `source`: these addresses show the same now, and nothing changes there in this work, so that entries can be
+    /// copied.
+    // spec: memory §4.8
+    pub(crate) fn place_copy(
+        &mut self,
+        space: SpaceId,
+        run: PageRun,
+        wanted: Option<(Shown, Protection)>,
+        source: Option<PageRun>,
+        batch: &mut Batch<F>,
+    ) -> Result<(), OutOfTables> {
         let Some((shown, protection)) = wanted else {
             // spec: memory §4.11, only a NoAccess map clears a unique protection
             for (_, piece) in self.spaces[space].pieces(run) {
@@ -203,20 +218,36 @@ impl<F: Copy + Eq> VidMm<F> {
         self.conceal(space, run, batch);
         let mapping = Mapping { pages: run.count.0, shown, protection };
         self.spaces[space].show(run.first, mapping);
+        let most = self.policy.scratch_window.0;
+        let entry = &mut self.spaces[space];
+        let copied = source.is_some_and(|source| entry.table.copy(source.first, run, most, space, &mut batch.entries));
+        if copied {
+            Hull::note(&mut batch.fresh, space, hull(entry.table.root(), run.first, run.count.0));
+        }
         let writer = self.writer();
         match shown {
             Shown::Allocation(id, from) => {
                 let allocation = &mut self.allocations[id];
                 allocation.mappings.insert((space, run.first));
                 allocation.unique.note(from, from + run.count.0, protection.driver);
+                if copied {
+                    return Ok(());
+                }
                 if !matches!(allocation.placement, Placement::None) {
                     let only = Some((space, run.first));
                     writer.show(&mut self.spaces, &self.allocations[id], id, only, from, run.count.0, batch);
                 }
             }
+            Shown::System(_) | Shown::Zero if copied => {}
             Shown::System(_) | Shown::Zero => writer.fixed(&mut self.spaces, space, run.first, mapping, batch),
         }
         Ok(())
+    }
+
+    /// Whether entries are copied from table to table: by the GPU, which writes the tables.
+    // spec: memory §4.8
+    pub(crate) fn copies_entries(&self) -> bool {
+        self.mmu.update_mode != PageTableUpdateMode::CpuVirtual
     }
 
     /// Whether leaf tables that are made for this have 64-KB entries: no 4-KB page appears in them, as far as can be seen.
@@ -258,7 +289,9 @@ impl<F: Copy + Eq> VidMm<F> {
     pub(crate) fn idle_changed_spaces(&self, batch: &mut Batch<F>) {
         let changes = [&batch.settled, &batch.invalidations, &batch.entries].into_iter().flatten();
         let changed = changes.filter_map(|operation| match operation {
-            Operation::UpdatePageTable { space, .. } | Operation::FlushTlb { space, .. } => Some(*space),
+            Operation::UpdatePageTable { space, .. }
+            | Operation::CopyEntries { space, .. }
+            | Operation::FlushTlb { space, .. } => Some(*space),
             _ => None,
         });
         let spaces: BTreeSet<SpaceId> = changed.chain(batch.stale.keys().copied()).collect();

@@ -196,6 +196,23 @@ pub enum Operation {
         /// Address that the first entry translates.
         first_va: GpuVa,
     },
+    /// Copies entries of one leaf table to another, or within one (COPY_PAGE_TABLE_ENTRIES).
+    CopyEntries {
+        /// Whose.
+        space: SpaceId,
+        /// The table that is read.
+        source: PhysicalAddress,
+        /// The table that is written.
+        target: PhysicalAddress,
+        /// Pages of each.
+        table_pages: u64,
+        /// First entry read.
+        source_start: u32,
+        /// First entry written.
+        target_start: u32,
+        /// How many.
+        count: u32,
+    },
     /// Forgets translations from `start` to `end`, both inclusive; both 0: of the whole space.
     FlushTlb {
         /// Whose.

@@ -7,6 +7,7 @@
 
 mod check;
 mod coarse;
+mod copy;
 mod large;
 mod residence;
 mod root;

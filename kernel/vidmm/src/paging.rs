@@ -319,7 +319,7 @@ impl<F: Copy + Eq> Batch<F> {
 
     /// Whether entries of a space are made valid in it already.
     pub fn writes(&self, space: SpaceId) -> bool {
-        self.entries.iter().any(|what| matches!(what, Operation::UpdatePageTable { space: of, .. } if *of == space))
+        self.entries.iter().any(|what| matches!(what, Operation::UpdatePageTable { space: of, .. } | Operation::CopyEntries { space: of, .. } if *of == space))
     }
 
     /// Notes that an allocation's pages go from the first run to the second, for another's sake.
@@ -349,7 +349,7 @@ impl<F: Copy + Eq> Batch<F> {
     /// Puts all that the sections hold behind what is settled: what is noted from now on comes after it.
     /// `flush_fresh`: the TLB may remember invalid entries.
     pub fn settle(&mut self, flush_fresh: bool) {
-        self.settle_leaving();
+        self.settle_leaving(flush_fresh);
         self.settled.append(&mut self.content);
         self.settled.append(&mut self.arrived);
         self.settled.append(&mut self.entries);
@@ -360,7 +360,19 @@ impl<F: Copy + Eq> Batch<F> {
         self.epoch += 1;
     }
 
-    fn settle_leaving(&mut self) {
+    /// What becomes invalid is forgotten before content comes. Where none comes, one flush a space says all, behind what
+    /// becomes valid.
+    // spec: memory §3.4, operation 12
+    fn settle_leaving(&mut self, flush_fresh: bool) {
+        if self.content.is_empty() && self.arrived.is_empty() {
+            for (space, hull) in &mut self.fresh {
+                let same_root = self.stale.get(space).is_some_and(|stale| stale.root == hull.root);
+                if same_root && (flush_fresh || self.relinked.contains(space)) {
+                    let stale = self.stale.remove(space).expect("just seen");
+                    (hull.first, hull.last) = (hull.first.min(stale.first), hull.last.max(stale.last));
+                }
+            }
+        }
         self.settled.append(&mut self.leaving);
         self.settled.append(&mut self.out);
         self.settled.append(&mut self.invalidations);
@@ -369,7 +381,7 @@ impl<F: Copy + Eq> Batch<F> {
 
     /// The finished work; `None` when there is nothing to do. `flush_fresh`: the TLB may remember invalid entries.
     pub fn finish(mut self, flush_fresh: bool) -> Option<Work<F>> {
-        self.settle_leaving();
+        self.settle_leaving(flush_fresh);
         // New roots come first.
         let mut roots = std::mem::take(&mut self.roots);
         if !roots.is_empty() {

@@ -9,6 +9,7 @@ mod compaction;
 mod creation;
 mod failures;
 mod flags;
+mod flushes;
 mod forms;
 mod hidden;
 mod invariants;

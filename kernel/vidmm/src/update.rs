@@ -10,14 +10,15 @@ mod sketch;
 
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
+use crate::entry::hull;
 use crate::mapping::MapError;
 use crate::page_table::is_coarse_run;
-use crate::paging::{Batch, Work};
+use crate::paging::{Batch, Hull, Work};
 use crate::slab::{AllocationId, SpaceId};
 use crate::space::{Origin, Protection, Reserved, Shown, Space, page_of};
 use crate::tables::OutOfTables;
 use crate::vidmm::VidMm;
-use sketch::Sketch;
+use sketch::{Drawn, Sketch};
 
 /// `D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION` (memory §4.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,10 +170,13 @@ impl<F: Copy + Eq> VidMm<F> {
             self.draw(&update, step, &mut sketch);
         }
         let mut batch = Batch::new(self.serial + 1);
-        for (run, wanted) in sketch.runs() {
+        for (run, drawn) in sketch.runs() {
             for part in without(run, &update.gone) {
-                let wanted = wanted.map(|(shown, protection)| (shown.advanced(part.first - run.first), protection));
-                self.place(update.space, part, wanted, &mut batch).expect("the update holds its tables");
+                let Drawn { wanted, copied_from } = drawn.advanced(part.first - run.first);
+                // What the update itself changes is not what stands in the tables.
+                let source = copied_from.map(|first| PageRun { first, ..part });
+                let source = source.filter(|source| self.copies_entries() && !sketch.touches(*source));
+                self.place_copy(update.space, part, wanted, source, &mut batch).expect("the update holds its tables");
             }
         }
         self.let_go(update, batch)
@@ -210,6 +214,10 @@ impl<F: Copy + Eq> VidMm<F> {
             let entry = &mut self.spaces[update.space];
             let frames = self.table_frames.of(entry.kind);
             let freed = entry.table.uncover(update.space, run.first, run.count.0, frames);
+            if !freed.is_empty() {
+                // The hardware may remember where the tables were.
+                Hull::note(&mut batch.stale, update.space, hull(entry.table.root(), run.first, run.count.0));
+            }
             batch.invalidations.extend(freed);
         }
         for allocation in update.pinned {
@@ -319,12 +327,12 @@ impl<F: Copy + Eq> VidMm<F> {
                 }
                 for turn in 0..run.count.0 / period {
                     let part = PageRun { first: run.first + turn * period, count: Pages(period) };
-                    sketch.set(part, Some((Shown::Allocation(allocation, from), protection)));
+                    sketch.set(part, Drawn::new(Some((Shown::Allocation(allocation, from), protection))));
                 }
             }
-            Step::Unmap { run, reserved: Reserved::NoAccess } => sketch.set(run, None),
+            Step::Unmap { run, reserved: Reserved::NoAccess } => sketch.set(run, Drawn::new(None)),
             Step::Unmap { run, reserved: Reserved::Zero } => {
-                sketch.set(run, Some((Shown::Zero, Protection::default())));
+                sketch.set(run, Drawn::new(Some((Shown::Zero, Protection::default()))));
             }
             Step::Copy { source, to } => {
                 // Everything is read before anything is written: the ranges may overlap.

@@ -3,13 +3,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use d3dkmt::{GpuVaMapping, GpuVaProtection, GpuVaReservation};
+use d3dkmt::{GpuVaMapping, GpuVaProtection, GpuVaReservation, UpdateGpuVaFlags, UpdateGpuVaOperation};
 use ddi::{PagingOp, PteFlags};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use events::{Event, Tracer};
 use softgpu_kmd::KmdConfig;
 use softgpu_umd::{Surface, SurfaceKind, pattern};
-use wddm_types::{GpuVa, PAGE_BYTES};
+use wddm_types::{GpuVa, NodeId, PAGE_BYTES};
 
 use crate::stubborn::{Whims, wrapped};
 use crate::world::{Client, MIB, VIRTUAL, client};
@@ -42,6 +42,8 @@ enum Step {
         start: u64,
         end: u64,
     },
+    /// Entries copied from table to table.
+    Copied(u32),
     Done,
 }
 
@@ -72,6 +74,13 @@ impl Log {
                 let valid = first.flags.contains(PteFlags::VALID);
                 let coarse = first.flags.contains(PteFlags::LEAF_64KB);
                 self.push(Step::Link { va: first_va.0, valid, coarse });
+            }
+            PagingOp::CopyPageTableEntries { ranges } => {
+                // spec: memory §3.4, operation 14
+                for range in ranges {
+                    assert!([range.source_table, range.target_table].iter().all(|va| va.0.is_multiple_of(CHUNK)));
+                    self.push(Step::Copied(range.count));
+                }
             }
             PagingOp::FlushTlb { start, end, .. } => self.push(Step::Flush { start: start.0, end: end.0 }),
             _ => {}
@@ -252,5 +261,50 @@ fn nothing_runs_in_a_space_that_must_be_idle_while_it_changes() {
             }
         }
         assert!(changes >= 5, "{steps:?}");
+    }
+}
+
+#[test]
+fn a_copy_of_tiles_copies_their_entries_by_the_gpu() {
+    // spec: memory §3.4 operation 14, memory §4.8
+    for mode in [VIRTUAL, Mode::Real] {
+        let (host, log) = traced(mode, |driver| driver);
+        let mut client = client(&host);
+        let local = client.pinned(SurfaceKind::Local, 4 * CHUNK);
+        let out = client.pinned(SurfaceKind::System, PAGE_BYTES);
+        let local_va = local.va();
+        client.run(|commands| {
+            commands.pattern(local_va, 4 * CHUNK, 5);
+        });
+        let reservation = GpuVaReservation { base: BASE, size_bytes: 2 * COVERAGE, ..GpuVaReservation::default() };
+        client.gpu.device().reserve_gpu_va(reservation).expect("room");
+        map(&client, Some(&local), BASE, 64, GpuVaProtection::WRITE);
+        let context = client.gpu.device().create_context(NodeId(0)).expect("a context");
+        let fence = client.gpu.device().create_native_fence(Default::default()).expect("a fence");
+        let copy = |value, from: u64, to: u64, size_bytes| {
+            let operation =
+                UpdateGpuVaOperation::Copy { source: BASE.offset(from), size_bytes, destination: BASE.offset(to) };
+            let flags = UpdateGpuVaFlags::DO_NOT_WAIT;
+            client.gpu.device().update_gpu_va(&context, (&fence, value), vec![operation], flags).expect("an update");
+            client.gpu.device().wait(&[(&fence, value + 1)]).expect("it is applied");
+        };
+        // Over the end of a table: two ranges.
+        let to = COVERAGE - CHUNK;
+        log.take();
+        copy(1, CHUNK, to, 3 * CHUNK);
+        let steps = log.take();
+        let copied: Vec<u32> =
+            steps.iter().filter_map(|step| if let Step::Copied(count) = step { Some(*count) } else { None }).collect();
+        assert_eq!(copied, [16, 32], "{steps:?}");
+        let written = |step: &Step| matches!(step, Step::Leaf { va, valid: true, .. } if *va >= BASE.0);
+        assert!(!steps.iter().any(written), "{steps:?}");
+        // Onto what is read: every entry is read before any is written, so they are written from what is known.
+        copy(3, 0, CHUNK, 2 * CHUNK);
+        let steps = log.take();
+        assert!(steps.iter().any(written) && !steps.iter().any(|step| matches!(step, Step::Copied(_))), "{steps:?}");
+        for (at, chunk) in [(to, 1), (to + CHUNK, 2), (to + 2 * CHUNK, 3), (0, 0), (CHUNK, 0), (2 * CHUNK, 1)] {
+            let word = word_at(&mut client, &out, BASE.offset(at));
+            assert_eq!(word, pattern::word(5, chunk * CHUNK), "{mode:?} {at:#x}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use wddm_types::{GpuVa, PAGE_BYTES, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::paging::operation::{Asked, Names, as_paging_op, device_pages};
+use crate::paging::operation::{Asked, Names, as_paging_op, copied_entries, device_pages};
 use crate::paging::scratch::Borrowed;
 use crate::paging::{QueuedWork, Submitted};
 
@@ -51,6 +51,7 @@ impl Adapter {
                 idle: true,
                 windows: None,
                 device_pages: self.ring.device_pages.then_some(&device_pages),
+                copies: &[],
             };
             let names = Names { spaces: &self.spaces, devices: &self.devices, vidmm: &self.vidmm };
             let operation = as_paging_op(operation, &names, PageTableUpdateMode::CpuVirtual, asked);
@@ -149,10 +150,13 @@ impl Adapter {
         let names = Names { spaces: &self.spaces, devices: &self.devices, vidmm: &self.vidmm };
         let work = &self.ring.building[0];
         let pages = work.operations.front().filter(|_| self.ring.device_pages).map(device_pages);
+        let copy = |borrowed: Borrowed| copied_entries(work.operations.front()?, borrowed.windows);
+        let copies = borrowed.and_then(copy);
         let operation = match (flush.as_ref().or(work.operations.front()), part) {
             (Some(head), Some(part)) => {
                 let windows = borrowed.map(|borrowed| borrowed.windows);
-                let asked = Asked { part, idle: before.idle, windows, device_pages: pages.as_deref() };
+                let copies = copies.as_slice();
+                let asked = Asked { part, idle: before.idle, windows, device_pages: pages.as_deref(), copies };
                 as_paging_op(head, &names, self.reported.mmu.update_mode, asked)
             }
             _ => match work.completes.filter(|_| self.ring.kmd_queue().is_some()) {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use ddi::{
-    Adl, AllocNotice, KmdDevice, KmdProcess, Mdl, PageTableUpdateMode, PagingOp, Pte, TransferEnd, TransferFlags,
-    VirtualDirection, VirtualTransferFlags,
+    Adl, AllocNotice, CopyEntries, KmdDevice, KmdProcess, Mdl, PageTableUpdateMode, PagingOp, Pte, TransferEnd,
+    TransferFlags, VirtualDirection, VirtualTransferFlags,
 };
 use gpu_fence::FenceId;
 use vidmm::{DeviceId, Direction, Form, Operation, Part, ScratchSlot, SpaceId, VidMm};
@@ -37,6 +37,8 @@ pub(super) struct Asked<'a> {
     pub windows: Option<ScratchSlot>,
     /// The driver takes aperture maps as device pages; these are the pages of a map that is not one run.
     pub device_pages: Option<&'a [u64]>,
+    /// What a copy of entries copies, in those windows.
+    pub copies: &'a [CopyEntries],
 }
 
 /// The memory manager's operation as the driver's.
@@ -205,6 +207,7 @@ pub(super) fn as_paging_op<'a>(
             first_va: *first_va,
         },
         Operation::SwitchRoot { .. } => unreachable!("the ring switches roots between buffers"),
+        Operation::CopyEntries { .. } => PagingOp::CopyPageTableEntries { ranges: asked.copies },
         Operation::FlushTlb { space, root, start, end } => {
             PagingOp::FlushTlb { root: *root, process: process(space), start: *start, end: *end }
         }
@@ -342,5 +345,20 @@ pub(super) fn device_pages(operation: &Operation) -> Vec<u64> {
             backing.iter().flat_map(|run| run.first..run.end()).collect()
         }
         _ => Vec::new(),
+    }
+}
+
+/// What a copy of entries copies, when the scratch area shows its tables.
+// spec: memory §3.4, operation 14
+pub(super) fn copied_entries(operation: &Operation, windows: ScratchSlot) -> Option<CopyEntries> {
+    match operation {
+        Operation::CopyEntries { source_start, target_start, count, .. } => Some(CopyEntries {
+            count: *count,
+            source_table: windows.first,
+            target_table: windows.second,
+            source_start: *source_start,
+            target_start: *target_start,
+        }),
+        _ => None,
     }
 }

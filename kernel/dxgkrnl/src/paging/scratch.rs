@@ -66,6 +66,11 @@ impl Adapter {
                 Some([in_segment(*segment, *from), in_segment(*segment, *to)])
             }
             Operation::Fill { segment, address, .. } if by_va => Some([in_segment(*segment, *address), Vec::new()]),
+            // spec: memory §3.4, operation 14: both tables by address
+            Operation::CopyEntries { source, target, table_pages, .. } => Some([source, target].map(|table| {
+                let first = table.offset / PAGE_BYTES;
+                vec![(table.segment, PageRun { first, count: Pages(*table_pages) })]
+            })),
             Operation::NotifyEviction { backing, .. } => Some([in_system(backing), Vec::new()]),
             // As long as two windows at most: the second goes on where the first ends.
             Operation::InitContext { segment, pages, .. } | Operation::UpdateContext { segment, pages, .. } => {

@@ -205,6 +205,8 @@ struct Links {
     coarse: BTreeSet<(PhysicalAddress, u32)>,
     converted: BTreeSet<(PhysicalAddress, u32)>,
     conversions: usize,
+    /// Entries copied from table to table.
+    copied: u64,
 }
 
 impl Links {
@@ -243,6 +245,9 @@ impl Links {
                         self.converted.insert(place);
                         (converting, self.conversions) = (true, self.conversions + 1);
                     }
+                }
+                Operation::CopyEntries { count, .. } => {
+                    (changed, self.copied) = (true, self.copied + u64::from(*count));
                 }
                 Operation::FlushTlb { .. } => {
                     assert!(changed, "a flush follows changes: {:?}", work.operations);
@@ -371,15 +376,44 @@ fn a_conversion_shows_nothing_before_its_time() {
     let expected = [
         Some((0, 512, false, false)),
         Some((1, 1, true, false)),
-        // The hardware forgets the old table.
-        None,
         Some((0, 16, true, true)),
         Some((0, 16, true, false)),
         Some((0, 1, true, false)),
+        // The hardware forgets the old table too.
         None,
     ];
     assert_eq!(work.operations.iter().map(written).collect::<Vec<_>>(), expected);
     bench.check().expect("both are there");
+}
+
+#[test]
+fn copies_of_tiles_copy_entries_where_tables_have_the_same_form() {
+    // spec: memory §3.4 operation 14, memory §4.8
+    // What an adapter has, pages mapped, and the copy: from, to, pages; entries copied.
+    let fine = Shape { bits: vec![5, 5, 6], flags: GpuMmuFlags::empty(), leaf_64kb: false, pages_64kb: false };
+    let coarse = Shape { bits: vec![5, 5, 6], leaf_64kb: true, pages_64kb: true, ..fine.clone() };
+    let rows = [
+        ("into another table", fine.clone(), 16, (0, 64, 16), 16),
+        ("over the ends of tables", fine.clone(), 48, (3, 70, 40), 40),
+        ("within a table", fine.clone(), 16, (0, 16, 16), 16),
+        ("onto what is read", fine.clone(), 48, (0, 8, 40), 0),
+        ("64-KB entries", coarse, 16, (0, 64, 16), 0),
+        ("nothing is there", fine, 16, (32, 64, 16), 0),
+    ];
+    for (name, shape, mapped, (from, to, pages), expected) in rows {
+        let mut bench = Bench::new(shape, 128, 160, &[64]);
+        let allocation = bench.allocations[0];
+        bench.map(0, mapped, Target::Allocation { allocation, offset_pages: Pages(0) }, false);
+        bench.resident(allocation);
+        bench.copy(from, to, pages);
+        assert_eq!(bench.links.copied, expected, "{name}");
+        bench.check().expect(name);
+        // What was copied is as good as what was written: it goes with its content.
+        let how = EvictFlags { only_if_necessary: false, not_written_to: false };
+        let work = bench.mm.evict(bench.device, &[allocation], how, &[]).expect("listed");
+        bench.queue(work);
+        bench.check().expect(name);
+    }
 }
 
 proptest! {

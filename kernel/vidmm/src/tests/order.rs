@@ -23,6 +23,7 @@ fn tag(operation: &Operation) -> &'static str {
         Operation::FlushTlb { .. } => "flush",
         Operation::EvictTable { .. } => "table leaves",
         Operation::SwitchRoot { .. } => "root",
+        Operation::CopyEntries { .. } => "entries copied",
         Operation::MapAperture { .. } => "map",
         Operation::UnmapAperture { .. } => "unmap",
     }

@@ -256,6 +256,12 @@ impl Machine {
                         self.entries.remove(&(*table, index)).expect("a table that leaves was there");
                     }
                 }
+                Operation::CopyEntries { source, target, source_start, target_start, count, .. } => {
+                    for index in 0..*count {
+                        let entry = self.entries[&(*source, source_start + index)];
+                        self.entries.insert((*target, target_start + index), entry);
+                    }
+                }
                 Operation::MapAperture { .. }
                 | Operation::UnmapAperture { .. }
                 | Operation::Discard { .. }

@@ -7,15 +7,36 @@ use wddm_types::{PageRun, Pages};
 
 use crate::space::{Protection, Shown, Space};
 
-/// What addresses shall show; `None`: nothing.
-pub(super) type Wanted = Option<(Shown, Protection)>;
+/// What addresses shall show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Drawn {
+    /// `None`: nothing.
+    pub wanted: Option<(Shown, Protection)>,
+    /// The page that the first one is a copy of, as it stands in the space.
+    pub copied_from: Option<u64>,
+}
+
+impl Drawn {
+    /// What was not copied.
+    pub fn new(wanted: Option<(Shown, Protection)>) -> Drawn {
+        Drawn { wanted, copied_from: None }
+    }
+
+    /// What stands `pages` further on.
+    pub fn advanced(self, pages: u64) -> Drawn {
+        Drawn {
+            wanted: self.wanted.map(|(shown, protection)| (shown.advanced(pages), protection)),
+            copied_from: self.copied_from.map(|page| page + pages),
+        }
+    }
+}
 
 /// What addresses shall show, as far as it was drawn.
 #[derive(Default)]
-pub(super) struct Sketch(BTreeMap<u64, (u64, Wanted)>);
+pub(super) struct Sketch(BTreeMap<u64, (u64, Drawn)>);
 
 impl Sketch {
-    pub fn set(&mut self, run: PageRun, wanted: Wanted) {
+    pub fn set(&mut self, run: PageRun, drawn: Drawn) {
         let from = self.0.range(..=run.first).next_back().map_or(run.first, |(&first, _)| first);
         let hit: Vec<_> = self.0.range(from..run.end()).map(|(&first, &(pages, old))| (first, pages, old)).collect();
         for (first, pages, old) in hit.into_iter().filter(|(first, pages, _)| first + pages > run.first) {
@@ -24,44 +45,46 @@ impl Sketch {
                 self.0.insert(first, (run.first - first, old));
             }
             if first + pages > run.end() {
-                self.0.insert(run.end(), (first + pages - run.end(), advanced(old, run.end() - first)));
+                self.0.insert(run.end(), (first + pages - run.end(), old.advanced(run.end() - first)));
             }
         }
-        self.0.insert(run.first, (run.count.0, wanted));
+        self.0.insert(run.first, (run.count.0, drawn));
+    }
+
+    /// Whether something was drawn in a range.
+    pub fn touches(&self, run: PageRun) -> bool {
+        self.0.range(..run.end()).next_back().is_some_and(|(&first, &(pages, _))| first + pages > run.first)
     }
 
     /// What a range shows: the sketch where it was drawn, the space elsewhere.
-    pub fn read(&self, space: &Space, run: PageRun) -> Vec<(PageRun, Wanted)> {
+    pub fn read(&self, space: &Space, run: PageRun) -> Vec<(PageRun, Drawn)> {
         let mut below = Sketch::default();
-        below.set(run, None);
+        below.set(run, Drawn::new(None));
         for (first, piece) in space.pieces(run) {
             let wanted = Some((piece.shown, piece.protection));
-            below.set(PageRun { first, count: Pages(piece.pages) }, wanted);
+            let drawn = Drawn { wanted, copied_from: Some(first) };
+            below.set(PageRun { first, count: Pages(piece.pages) }, drawn);
         }
-        for (&first, &(pages, wanted)) in self.0.range(..run.end()) {
+        for (&first, &(pages, drawn)) in self.0.range(..run.end()) {
             let (low, high) = (first.max(run.first), (first + pages).min(run.end()));
             if low < high {
-                below.set(PageRun { first: low, count: Pages(high - low) }, advanced(wanted, low - first));
+                below.set(PageRun { first: low, count: Pages(high - low) }, drawn.advanced(low - first));
             }
         }
         below.runs()
     }
 
     /// All runs, neighbours that go on in one another as one.
-    pub fn runs(&self) -> Vec<(PageRun, Wanted)> {
-        let mut runs: Vec<(PageRun, Wanted)> = Vec::with_capacity(self.0.len());
-        for (&first, &(pages, wanted)) in &self.0 {
+    pub fn runs(&self) -> Vec<(PageRun, Drawn)> {
+        let mut runs: Vec<(PageRun, Drawn)> = Vec::with_capacity(self.0.len());
+        for (&first, &(pages, drawn)) in &self.0 {
             match runs.last_mut() {
-                Some((run, before)) if run.end() == first && advanced(*before, run.count.0) == wanted => {
+                Some((run, before)) if run.end() == first && before.advanced(run.count.0) == drawn => {
                     run.count += Pages(pages);
                 }
-                _ => runs.push((PageRun { first, count: Pages(pages) }, wanted)),
+                _ => runs.push((PageRun { first, count: Pages(pages) }, drawn)),
             }
         }
         runs
     }
-}
-
-fn advanced(wanted: Wanted, pages: u64) -> Wanted {
-    wanted.map(|(shown, protection)| (shown.advanced(pages), protection))
 }
