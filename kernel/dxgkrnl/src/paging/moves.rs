@@ -75,6 +75,7 @@ impl Adapter {
         for operation in work.operations {
             let _ = self.execute_now(vec![operation]);
         }
+        self.release_ranges(&work.ranges);
     }
 
     fn allocation_number(&self, allocation: vidmm::AllocationId) -> u64 {

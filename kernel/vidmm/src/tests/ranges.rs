@@ -206,3 +206,19 @@ fn a_lock_without_a_range_is_not_followed_by_one_with() {
     };
     assert_eq!(mm.lock_legacy(invisible, PLAIN, &[]), Err(LockError::CantLock), "not CPU-visible");
 }
+
+#[test]
+fn a_reset_releases_every_range() {
+    // spec: memory §3.5, memory §6.5
+    let (mut mm, device) = first_generation(2);
+    let (seen, kept) = (surface(&mut mm, device, 4, false), surface(&mut mm, device, 4, true));
+    let mut ranges = Vec::new();
+    for id in [seen, kept] {
+        left_behind(&mut mm, device, id);
+        ranges.push(mm.lock_legacy(id, through(0), &[]).expect("a range").range.expect("to be acquired").acquire);
+    }
+    mm.unlock(kept).expect("locked");
+    let mut released = mm.lost_memory().ranges;
+    released.sort_unstable_by_key(|held| held.range);
+    assert_eq!(released, ranges, "whether the CPU looks or not");
+}
