@@ -114,7 +114,7 @@ proptest! {
         pages in 1u64..40,
     ) {
         let (mut mm, _, device) = with_device(64);
-        let mut physical = |mm: &mut Mm, pages: u64| {
+        let physical = |mm: &mut Mm, pages: u64| {
             let mut wanted = info(pages, &[VRAM]);
             wanted.flags = AllocationFlags::ACCESSED_PHYSICALLY;
             mm.create_allocation(device, wanted).expect("rules are kept")
