@@ -3,6 +3,7 @@
 //! It reads the workload and drives it; it writes no file and prints nothing. `run_command` calls it.
 
 mod displaced;
+mod packet_waits;
 mod play;
 mod recorder;
 mod setup;

@@ -8,7 +8,7 @@ use openwddm::outcome::Outcome;
 use openwddm::progress::Progress;
 use openwddm::run::{Priority, RunOptions, Share, Terms, Workload, execute};
 use openwddm::size::MemorySize;
-use openwddm::timeline::{CounterKind, Timeline};
+use openwddm::timeline::{CounterKind, SliceKind, Timeline};
 
 fn data(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -82,6 +82,12 @@ fn engines_without_addresses_run_the_main_job() {
         assert_eq!(first.summary.trace_hash, again.summary.trace_hash, "{name}");
         let scattered = run(&options(name));
         assert!(first.summary.paged_in_bytes >= scattered.summary.paged_in_bytes, "{name}");
+        // What its packets waited is told, and drawn: the rows and the number are two ways to count the same.
+        let recorded = run(&RunOptions { recorded: true, ..physical });
+        let timeline = Timeline::of(&recorded.recording);
+        let waits = timeline.slices.iter().filter(|slice| slice.kind == SliceKind::Wait);
+        let drawn_ns: u64 = waits.map(|slice| slice.end_ns - slice.begin_ns).sum();
+        assert_eq!((drawn_ns, first.summary.stall_ns > 0), (first.summary.stall_ns, true), "{name}");
     }
 }
 

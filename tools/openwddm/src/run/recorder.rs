@@ -14,6 +14,7 @@ use softgpu_spec::register::counter;
 
 use crate::outcome::{Displaced, OpTrack, QueueLabel, Recording, StepSummary, Summary};
 use crate::run::displaced::Displacements;
+use crate::run::packet_waits::PacketWaits;
 use crate::run::play::Played;
 use crate::run::share::Terms;
 
@@ -45,6 +46,7 @@ struct State {
     before: Device,
     kernel_before: AdapterCounters,
     displacements: Displacements,
+    packet_waits: PacketWaits,
 }
 
 #[derive(Clone, Default)]
@@ -68,6 +70,7 @@ struct Device {
 pub struct Numbers {
     sums: Sums,
     device: Device,
+    packet_waits_ns: u64,
     kernel: AdapterCounters,
     per_step: Vec<StepSummary>,
     hash: TraceHash,
@@ -94,6 +97,7 @@ impl Recorder {
     pub fn end_step(&self, host: &Host, now_ns: u64) {
         let wait_ns = Device::read(host).wait_ns;
         let mut state = self.state();
+        let wait_ns = wait_ns + state.packet_waits.total_ns();
         let bytes = |how: Move| state.sums.bytes(how) - state.step_begin.bytes(how);
         let step = StepSummary {
             step: state.per_step.len() as u64,
@@ -122,6 +126,7 @@ impl Recorder {
         Numbers {
             sums: state.sums.clone(),
             device: now.since(state.before),
+            packet_waits_ns: state.packet_waits.total_ns(),
             kernel: AdapterCounters {
                 cpu_waits: kernel.cpu_waits - before.cpu_waits,
                 cpu_signals: kernel.cpu_signals - before.cpu_signals,
@@ -193,6 +198,7 @@ impl Tracer for Listener {
         let mut state = self.0.state();
         state.hash.event(now_ns, event);
         state.displacements.event(now_ns, event);
+        state.packet_waits.event(now_ns, event);
         // What died in video memory did not leave it for want of room.
         if let Event::Moved { bytes, how, why, .. } = event
             && *why != Cause::Destroy
@@ -270,7 +276,7 @@ impl Numbers {
             page_out_by_cause: self.sums.causes(Move::PageOut),
             per_step: self.per_step,
             ideal_ns: self.device.busy_ns,
-            stall_ns: self.device.wait_ns,
+            stall_ns: self.device.wait_ns + self.packet_waits_ns,
             fence_signals: self.device.signals + self.kernel.cpu_signals,
             gpu_waits: self.device.waits,
             cpu_waits: self.kernel.cpu_waits,

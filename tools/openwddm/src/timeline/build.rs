@@ -1,6 +1,7 @@
 //! Builds the timeline: one pass over both streams in order of time.
 
 mod memory;
+mod packets;
 mod paging;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -8,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use device_port::Observation;
 use events::Event;
 
+use self::packets::Packets;
 use self::paging::Paging;
 use super::fences::Fences;
 use super::lanes::Lanes;
@@ -76,6 +78,7 @@ struct Builder<'a> {
     held: BTreeMap<u32, u64>,
     /// Slices of devices that stand still.
     suspended: BTreeMap<u64, usize>,
+    packets: BTreeMap<u64, Packets>,
 }
 
 impl<'a> Builder<'a> {
@@ -102,6 +105,7 @@ impl<'a> Builder<'a> {
             places: Places::default(),
             held: BTreeMap::new(),
             suspended: BTreeMap::new(),
+            packets: BTreeMap::new(),
         };
         for queue in &recording.queues {
             builder.engine_track(queue.engine);
@@ -180,6 +184,10 @@ impl<'a> Builder<'a> {
             Event::ResidentBytes { segment, bytes } => {
                 self.count(CounterKind::Resident(*segment), *bytes);
             }
+            Event::PacketContextCreated { .. }
+            | Event::PacketQueued { .. }
+            | Event::PacketStarted { .. }
+            | Event::PacketCompleted { .. } => self.packet(event),
             Event::BudgetChanged { process, local, bytes } => self.budget_changed(*process, *local, *bytes),
             Event::DeviceSuspended { device, reasons } => self.device_suspended(*device, *reasons),
             Event::DeviceResumed { device } => self.device_resumed(*device),

@@ -1,0 +1,87 @@
+//! How long packets waited while nothing of their context ran: what a hardware queue's own counter of waits is to ring
+//! submissions, read off the kernel's events. Fed by `recorder`.
+
+use std::collections::BTreeMap;
+
+use events::Event;
+
+/// The contexts, and the sum.
+#[derive(Clone, Debug, Default)]
+pub struct PacketWaits {
+    contexts: BTreeMap<u64, Context>,
+    total_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Context {
+    queued: u64,
+    running: u64,
+    since_ns: Option<u64>,
+}
+
+impl PacketWaits {
+    /// Hears an event.
+    pub fn event(&mut self, now_ns: u64, event: &Event) {
+        let of = match event {
+            Event::PacketQueued { context, .. }
+            | Event::PacketStarted { context, .. }
+            | Event::PacketCompleted { context, .. }
+            | Event::PacketContextDestroyed { context } => *context,
+            _ => return,
+        };
+        let context = self.contexts.entry(of).or_default();
+        match event {
+            Event::PacketQueued { .. } => context.queued += 1,
+            Event::PacketStarted { .. } => {
+                // A packet that was taken off the hardware starts again without having been queued again.
+                context.queued = context.queued.saturating_sub(1);
+                context.running += 1;
+            }
+            Event::PacketCompleted { .. } => context.running = context.running.saturating_sub(1),
+            _ => *context = Context { since_ns: context.since_ns, ..Context::default() },
+        }
+        let waits = context.queued > 0 && context.running == 0;
+        match (waits, context.since_ns) {
+            (true, None) => context.since_ns = Some(now_ns),
+            (false, Some(since_ns)) => {
+                self.total_ns += now_ns.saturating_sub(since_ns);
+                context.since_ns = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// The sum of what has ended.
+    pub fn total_ns(&self) -> u64 {
+        self.total_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_waits_while_it_has_packets_and_none_runs() {
+        let mut waits = PacketWaits::default();
+        let queued = |packet| Event::PacketQueued { context: 3, packet };
+        let started = |packet| Event::PacketStarted { context: 3, packet, node: 0, fence_id: 1, patched: true };
+        let completed = |packet| Event::PacketCompleted { context: 3, packet };
+        let told = [
+            (10, queued(1)),
+            (14, started(1)),
+            (15, queued(2)),
+            (20, completed(1)),
+            (27, started(2)),
+            (30, completed(2)),
+        ];
+        for (at, event) in &told {
+            waits.event(*at, event);
+        }
+        assert_eq!(waits.total_ns(), 4 + 7);
+        waits.event(40, &queued(3));
+        waits.event(41, &Event::PacketContextDestroyed { context: 3 });
+        waits.event(99, &completed(3));
+        assert_eq!(waits.total_ns(), 4 + 7 + 1);
+    }
+}
