@@ -13,9 +13,12 @@ use crate::world::{Client, MIB, VIRTUAL, client};
 
 const LAZY: EvictFlags = EvictFlags::EVICT_ONLY_IF_NECESSARY;
 
-/// Moves: how, why, bytes.
+/// How, why, bytes.
+type Moved = (Move, &'static str, u64);
+
+/// What moved.
 #[derive(Clone, Default)]
-struct Moves(Arc<Mutex<Vec<(Move, &'static str, u64)>>>);
+struct Moves(Arc<Mutex<Vec<Moved>>>);
 
 impl Tracer for Moves {
     fn event(&mut self, _now_ns: u64, event: &Event) {
