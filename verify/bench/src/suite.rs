@@ -65,7 +65,7 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                     "signals" => signals::rows(pair, amounts.signals)?,
                     "copies" => copies::rows(pair, amounts.copy_batches)?,
                     "page-tables" => page_tables::rows(pair, amounts.copy_batches)?,
-                    "frames" => frames::rows(pair, amounts.copy_batches, options.smoke),
+                    "frames" => frames::rows(pair, 3 * amounts.copy_batches, options.smoke),
                     "residency" => residency::rows(pair, amounts.copy_batches, options.smoke)?,
                     _ => {
                         // The last measure wakes sleepers whose processor has halted, and so the request ends here.

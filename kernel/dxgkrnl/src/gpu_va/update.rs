@@ -171,6 +171,10 @@ impl Adapter {
 
     /// A process's last binding of an allocation is destroyed: its waiting updates do not map it.
     pub fn updates_lose_binding(&mut self, gone: &Allocation, process: ProcessId) {
+        // Nearly always nobody waits, and then nobody is to be looked through.
+        if !self.updates.values().flat_map(|queue| &queue.waiting).any(|queued| queued.process == process) {
+            return;
+        }
         let same = |other: &Allocation| other.vidmm == gone.vidmm && self.devices[other.device].process == process;
         if self.allocations.iter().any(|(_, other)| same(other)) {
             return;
