@@ -37,8 +37,11 @@ impl<F: Copy + Eq> VidMm<F> {
                 batch.leaving.extend(allocation.goes());
                 merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
             }
-            // A place that another move leaves is nobody's target, so their order does not matter.
-            self.segment_mut(step.segment).pool.take_exact(step.to);
+            // The moves of one hole leave no place that another of them comes to, but those of a second hole in the same plan
+            // may come to what the first has left: so the order is the plan's, here and in the copies.
+            let pool = &mut self.segment_mut(step.segment).pool;
+            pool.take_exact(step.to);
+            pool.give(step.from);
         }
         // All entries go before any comes: a large page may be taken apart by one move and put together by another.
         let writer = self.writer();
@@ -48,9 +51,6 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         for step in moves {
             self.relocate_one(step, batch);
-        }
-        for step in moves {
-            self.segment_mut(step.segment).pool.give(step.from);
         }
         for id in notified {
             let allocation = &self.allocations[id];
