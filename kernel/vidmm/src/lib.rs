@@ -20,7 +20,7 @@
 //! # Modules
 //! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
 //! `plan`, `rank`, `victim`, `commit` content in and out, `compaction` from place to place; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `offer` and
-//! `pin` what may go and what must stay; `idle`, `promote` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`, `space`, `page_table`, `tables`, `table_room`, `table_window` addresses;
+//! `pin` what may go and what must stay; `idle`, `promote` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`, `space`, `page_table`, `tables`, `table_room`, `table_form`, `table_window` addresses;
 //! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage` numbers; `invariant` what always holds; `policy` every free choice.
 
 mod allocation;
@@ -63,6 +63,7 @@ mod suspend;
 mod swizzle;
 mod synchronous;
 mod system;
+mod table_form;
 mod table_room;
 mod table_window;
 mod tables;
