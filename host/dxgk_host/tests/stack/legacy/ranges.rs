@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use d3dkmt::EvictFlags;
 use ddi::{AcquireSwizzlingRange, AllocationFlags, PagingOp, SwizzlingError};
-use dxgk_host::{Host, HostConfig, Mode};
+use dxgk_host::{Host, HostConfig, MemoryPolicy, Mode};
 use wddm_types::{CpuPlace, NtStatus};
 
 use super::{BYTES, ENTIRE, PITCH, RANGE, all, config, old, rows, tiles};
@@ -152,7 +152,10 @@ fn ranges_are_released_until_there_is_one_and_a_moved_view_stops_the_adapter() {
             packets: true,
             ..Whims::default()
         };
-        Host::start(HostConfig { wrap_miniport: Some(wrapped(whims)), ..config(VIRTUAL) }).expect("the host starts")
+        // What was evicted for a lock stays where it went, so that its form can be seen.
+        let memory_policy = MemoryPolicy { promote: false, ..MemoryPolicy::default() };
+        let config = HostConfig { wrap_miniport: Some(wrapped(whims)), memory_policy, ..config(VIRTUAL) };
+        Host::start(config).expect("the host starts")
     };
     // The third is not to be had: both kept ones go, one after the other, and then it gives up.
     let host = with(|call, _| if call > 2 { Err(SwizzlingError::Unavailable) } else { Ok(()) });
