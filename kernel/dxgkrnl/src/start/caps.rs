@@ -44,7 +44,10 @@ pub fn check(miniport: &mut dyn Miniport, system_bytes: u64) -> Result<(), Start
     let needs = |bit: C, needed: C| !told.contains(bit) || memory.contains(needed);
     let rules = [
         (caps.ddi_version.model() == caps.driver_model, "the driver's version belongs to its generation"),
-        (caps.driver_model == DriverModel::Wddm2 || !addresses, "GPU virtual addresses are WDDM 2"),
+        (
+            caps.driver_model == DriverModel::Wddm2 || !memory.contains(C::VIRTUAL_ADDRESSING_SUPPORTED),
+            "GPU virtual addresses are WDDM 2",
+        ),
         (caps.driver_model == DriverModel::Wddm1 || !ranges, "swizzling ranges are WDDM 1"),
         (!told.contains(C::GPU_MMU_SUPPORTED) || addresses, "GpuMmuSupported needs the entry points of GPU addresses"),
         (
@@ -55,6 +58,10 @@ pub fn check(miniport: &mut dyn Miniport, system_bytes: u64) -> Result<(), Start
         (
             !memory.contains(C::GPU_MMU_SUPPORTED | C::IO_MMU_SUPPORTED),
             "GpuMmuSupported and IoMmuSupported exclude each other",
+        ),
+        (
+            needs(C::IO_MMU_SUPPORTED, C::VIRTUAL_ADDRESSING_SUPPORTED),
+            "IoMmuSupported needs VirtualAddressingSupported",
         ),
         (
             !memory.intersects(C::DEDICATED_PAGING_ENGINE | C::PAGING_ENGINE_CAN_SWIZZLE),
@@ -76,6 +83,11 @@ pub fn check(miniport: &mut dyn Miniport, system_bytes: u64) -> Result<(), Start
     ];
     match rules.iter().find(|(kept, _)| !kept) {
         Some((_, rule)) => Err(StartError::Rule(rule)),
+        // The model's addresses are the process's own, translated by the host's tables: no driver stands for that yet, and
+        // one that asks for it must not be started with patched contexts instead.
+        None if memory.contains(C::IO_MMU_SUPPORTED) => Err(StartError::NotSupported(
+            "IoMmuSupported: the IoMmu model, in which the GPU shares the CPU's page tables, is not built",
+        )),
         None => Ok(()),
     }
 }
