@@ -15,7 +15,10 @@ impl Model {
             let Cause::Compaction { for_allocation } = step.cause else { panic!("{:?} moves nothing", step.cause) };
             assert!(self.mm.allocations[for_allocation].contiguous(), "only a contiguous request needs a hole");
             let known = &self.mm.allocations[step.allocation];
-            assert!(known.pins == 0 && known.locks.count == 0 && known.doomed.is_none(), "it has to stay");
+            // What a device destroyed while it stood still is doomed behind the plan of its return: the work that it queued
+            // before still needs it, wherever it lies.
+            let doomed_before = known.doomed.is_some() && !work.moves.iter().any(|step| step.cause == Cause::Resume);
+            assert!(known.pins == 0 && known.locks.count == 0 && !doomed_before, "it has to stay");
             // Who lists it with this very call waits for this work before it uses anything.
             let counts = self.known.iter().find(|of| of.id == step.allocation).map_or([0; DEVICES], |of| of.counts);
             let held = self.devices.iter().zip(counts).filter(|(_, count)| *count > 0).map(|(device, _)| device);
