@@ -1,7 +1,7 @@
 //! Contiguous requests for which pages enough are free and no hole is (memory §8.1): content moves within its segment.
 
 use ddi::AllocationFlags;
-use wddm_types::{GpuVa, PAGE_BYTES, Pages};
+use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
 use super::world::*;
 use crate::{
@@ -114,4 +114,33 @@ fn a_victim_of_less_is_taken_where_moves_would_cost_others_more() {
     let again = physical(&mut mm, device, 1);
     let error = MakeResidentError::OutOfMemory { bytes_to_trim: PAGE_BYTES };
     assert_eq!(mm.make_resident(device, &[again]), Err(error), "full to the last page");
+}
+
+#[test]
+fn a_second_hole_of_one_plan_uses_what_the_first_moves_have_left() {
+    // spec: memory §8.1
+    let mut state = 7_u64;
+    let mut below = |bound: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % bound
+    };
+    let mut seen = 0;
+    for _ in 0..4000 {
+        let (mut mm, _, device) = with_device(64);
+        let parts: Vec<AllocationId> = (0..16).map(|_| physical(&mut mm, device, 1 + below(7))).collect();
+        let fit: Vec<AllocationId> =
+            parts.into_iter().filter(|part| mm.make_resident(device, &[*part]).is_ok()).collect();
+        let gone: Vec<AllocationId> = fit.into_iter().filter(|_| below(2) == 0).collect();
+        mm.evict(device, &gone, NOW, &[]).expect("counted");
+        let runs = [(); 3].map(|()| physical(&mut mm, device, 4 + below(8)));
+        let Ok(Some(work)) = mm.make_resident(device, &runs) else { continue };
+        mm.check_invariants(&[]).expect("nothing lies where something else does");
+        let moves = work.moves.iter().filter(|step| step.kind == MoveKind::Relocate);
+        let pairs: Vec<_> = moves.flat_map(|m| m.runs.chunks_exact(2).map(|p| (m.cause, p[0], p[1]))).collect();
+        let meets = |(at, (cause, _, to)): (usize, &(Cause, PageRun, PageRun))| {
+            pairs[..at].iter().any(|(of, from, _)| of != cause && from.first < to.end() && to.first < from.end())
+        };
+        seen += usize::from(pairs.iter().enumerate().any(meets));
+    }
+    assert!(seen > 0, "no plan of these was such a one");
 }
