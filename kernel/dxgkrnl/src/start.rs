@@ -262,6 +262,10 @@ fn describe(miniport: &mut dyn Miniport, features: &Features, system_bytes: u64)
     if usize::from(paging_node.0) >= nodes.len() {
         return Err(StartError::Rule("PagingNodeIndex names a node that there is"));
     }
+    // spec: memory §4.1, a context of such a node is given a root page table
+    if miniport.gpu_va().is_none() && nodes.iter().any(|node| node.gpu_mmu_supported) {
+        return Err(StartError::Rule("GpuMmuSupported of a node needs the entry points of GPU addresses"));
+    }
     let (layout, paging_buffer) = segments::query(miniport, &miniport.adapter_caps())?;
     // spec: memory §6.6, both entry points work as soon as the segments are known
     let windowed = |segment: &vidmm::SegmentDescription| {

@@ -18,6 +18,7 @@ pub enum Lie {
     Segments,
     SegmentCount,
     PagingBufferInfo,
+    Nodes,
     Levels,
     MmuCaps,
     Size,
@@ -40,11 +41,12 @@ pub enum Lie {
     StandardData,
 }
 
-const LIES: [Lie; 24] = [
+const LIES: [Lie; 25] = [
     Lie::Caps,
     Lie::Segments,
     Lie::SegmentCount,
     Lie::PagingBufferInfo,
+    Lie::Nodes,
     Lie::Levels,
     Lie::MmuCaps,
     Lie::Size,
@@ -159,7 +161,7 @@ impl Miniport for Liar {
     fn adapter_caps(&self) -> AdapterCaps {
         let mut caps = self.inner.adapter_caps();
         let Some(mut dice) = self.lies.tells(Lie::Caps) else { return caps };
-        match dice.below(7) {
+        match dice.below(8) {
             0 => caps.driver_model = DriverModel::Wddm1,
             1 => caps.highest_acceptable_address = dice.edge(),
             2 => caps.aperture_segment_commit_limit_bytes = dice.edge(),
@@ -167,6 +169,7 @@ impl Miniport for Liar {
             // CAST: any bits will do.
             4 => caps.paging_node = dice.edge() as u16,
             5 => caps.paging_by_gpu_va = !caps.paging_by_gpu_va,
+            6 => caps.memory ^= VidMmCaps::from_bits_retain(1 << dice.below(18)),
             _ => caps.map_aperture2_supported = !caps.map_aperture2_supported,
         }
         caps
@@ -221,7 +224,11 @@ impl Miniport for Liar {
     }
 
     fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
-        self.inner.node_metadata(node)
+        let mut metadata = self.inner.node_metadata(node)?;
+        if self.lies.tells(Lie::Nodes).is_some() {
+            metadata.gpu_mmu_supported = !metadata.gpu_mmu_supported;
+        }
+        Some(metadata)
     }
 
     fn create_process(&mut self, system: bool) -> Result<KmdProcess, DriverStatus> {

@@ -50,6 +50,7 @@ pub fn check(miniport: &mut dyn Miniport, system_bytes: u64) -> Result<(), Start
         ),
         (caps.driver_model == DriverModel::Wddm1 || !ranges, "swizzling ranges are WDDM 1"),
         (!told.contains(C::GPU_MMU_SUPPORTED) || addresses, "GpuMmuSupported needs the entry points of GPU addresses"),
+        (!caps.paging_by_gpu_va || addresses, "paging by GPU virtual address needs the entry points of GPU addresses"),
         (
             !memory.contains(C::VIRTUAL_ADDRESSING_SUPPORTED)
                 || memory.intersects(C::GPU_MMU_SUPPORTED | C::IO_MMU_SUPPORTED),

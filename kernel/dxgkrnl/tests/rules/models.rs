@@ -45,3 +45,13 @@ fn the_models_of_addresses_are_reported_whole_and_one_at_a_time() {
     old.caps.memory = addresses | io;
     expect_error(old, "GPU virtual addresses are WDDM 2");
 }
+
+#[test]
+fn what_rests_on_page_tables_needs_their_entry_points() {
+    // spec: memory §4.1, memory §3.3
+    let words = "GpuMmuSupported of a node needs the entry points";
+    expect_error(Answers { node_lies: true, ..without_tables(VidMmCaps::empty()) }, words);
+    let mut by_address = without_tables(VidMmCaps::empty());
+    by_address.caps.paging_by_gpu_va = true;
+    expect_error(by_address, "paging by GPU virtual address needs the entry points");
+}

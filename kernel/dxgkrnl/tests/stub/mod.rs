@@ -29,6 +29,8 @@ pub struct Answers {
     pub invalid_ranges: Vec<MemoryRange>,
     pub uefi_ranges: Vec<MemoryRange>,
     pub has_gpu_va: bool,
+    /// Its node says GpuMmuSupported, whatever stands behind it.
+    pub node_lies: bool,
     pub has_hardware_queues: bool,
     pub has_packets: bool,
 }
@@ -64,6 +66,7 @@ impl Default for Answers {
             invalid_ranges: vec![],
             uefi_ranges: vec![],
             has_gpu_va: true,
+            node_lies: false,
             has_hardware_queues: true,
             has_packets: false,
         }
@@ -201,7 +204,7 @@ impl Miniport for Stub {
     fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
         (node.0 == 0).then_some(NodeMetadata {
             name: "only",
-            gpu_mmu_supported: true,
+            gpu_mmu_supported: self.answers.has_gpu_va || self.answers.node_lies,
             user_mode_submission: true,
             max_in_flight_buffers: 8,
         })

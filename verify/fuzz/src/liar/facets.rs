@@ -236,12 +236,13 @@ impl PacketScheduling for Liar {
         self.lies.refusal(Lie::Refusals)?;
         let (context, mut info) = self.packets().create_context(host, create)?;
         if let Some(mut dice) = self.lies.tells(Lie::ContextInfo) {
-            match dice.below(6) {
+            match dice.below(7) {
                 0 => info.dma_buffer_bytes = dice.number32(1 << 20),
                 1 => info.dma_buffer_segment_set = SegmentSet(dice.number32(15)),
                 2 => info.dma_buffer_private_data_bytes = dice.number32(1 << 20),
                 3 => info.allocation_list_entries = dice.number32(1 << 12),
                 4 => info.patch_location_list_entries = dice.number32(1 << 12),
+                5 => info.caps ^= ContextCaps::from_bits_retain(1 << dice.below(4)),
                 _ => info.paging_companion_node = NodeId(dice.number32(5) as u16),
             }
         }
