@@ -124,7 +124,7 @@ events! {
     DeviceCreated = 5 { process: u32, device: u64 }
     /// A device went into error: `state` as D3DKMT_DEVICEEXECUTION_*.
     DeviceInError = 6 { device: u64, state: u32, reason: String }
-    /// A device's contexts are taken off the hardware: 1 residency, 2 page-table change, 4 power (bits).
+    /// A device's contexts are taken off the hardware: 1 residency, 2 page-table change, 4 power, 8 content that moves (bits).
     DeviceSuspended = 7 { device: u64, reasons: u32 }
     /// They run again.
     DeviceResumed = 8 { device: u64 }

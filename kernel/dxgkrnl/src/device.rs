@@ -40,7 +40,6 @@ impl Adapter {
             kmd,
             state: DeviceState::Active,
             suspended: SuspendReasons::empty(),
-            lock_moves: 0,
             relocations: 0,
             table_changes: 0,
             contexts: BTreeSet::new(),

@@ -10,12 +10,11 @@ pub use legacy::{LegacyRequest, LockArguments};
 use gpu_fence::FenceId;
 use kmt_calls::{Mapped, Refusal, Reply};
 use vidmm::{AllocationId, LegacyLock, LockError, LockPlan};
-use wddm_types::{Blame, FencePoint, NtStatus, ProcessId};
+use wddm_types::{Blame, NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Token};
 use crate::refusal::{invalid, refuse};
-use crate::suspension::SuspendReasons;
 
 impl Adapter {
     /// `D3DKMTLock2`.
@@ -49,85 +48,36 @@ impl Adapter {
         self.may_lock(number)?;
         let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
         let process = self.devices[device].process;
-        let disturbs = self.vidmm.lock_disturbs(vidmm).map_err(from_lock)?;
-        let (mut disturbed, points) = self.hold_still(cx, &disturbs);
-        let planned = self.vidmm.lock(vidmm, &points);
-        let planned = planned.and_then(|plan| self.window_of(cx, vidmm, plan, &mut disturbed));
-        let plan = match planned {
-            Ok(plan) => plan,
-            Err(error) => {
-                self.lock_moved(cx, disturbed);
-                return Err(from_lock(error));
-            }
-        };
-        Ok(self.carry_out_lock(cx, process, vidmm, plan, disturbed))
+        let planned = self.vidmm.lock(vidmm).and_then(|plan| self.window_of(vidmm, plan));
+        Ok(self.carry_out_lock(cx, process, vidmm, planned.map_err(from_lock)?))
     }
 
-    /// Does what was planned. `disturbed`: devices that stand still for it.
+    /// Does what was planned.
     fn carry_out_lock(
         &mut self,
         cx: &mut Cx<'_>,
         process: ProcessId,
         vidmm: AllocationId,
         plan: LockPlan<FenceId>,
-        disturbed: Vec<u64>,
     ) -> (Mapped, Option<u64>) {
-        for &device in &disturbed {
-            self.packets_moved(device, vidmm);
-        }
         self.clear_pages(&plan.clear);
         self.lines_mapped(vidmm);
         let mapping = self.map_for_cpu(cx, process, vidmm, &plan.runs);
         if plan.work.is_some() {
             self.queue_work(cx, process, None, plan.work, Vec::new());
         }
-        if !disturbed.is_empty() {
-            self.defer_lock_moved(disturbed);
-        }
         let size_bytes = self.vidmm.allocation_bytes(vidmm);
         (Mapped { mapping, runs: plan.runs, size_bytes }, plan.wait_for)
     }
 
     /// Has the window of a plan mapped; if that fails, what the plan is without one.
-    fn window_of(
-        &mut self,
-        cx: &mut Cx<'_>,
-        allocation: AllocationId,
-        plan: LockPlan<FenceId>,
-        disturbed: &mut Vec<u64>,
-    ) -> Result<LockPlan<FenceId>, LockError> {
+    fn window_of(&mut self, allocation: AllocationId, plan: LockPlan<FenceId>) -> Result<LockPlan<FenceId>, LockError> {
         let Some(map) = &plan.window else { return Ok(plan) };
         self.clear_pages(&plan.clear);
         if self.map_window(allocation, map) {
             return Ok(plan);
         }
-        // Nobody stands still for a window; for the move that comes instead they do.
-        let (devices, points) = self.hold_still(cx, &self.vidmm.holders(allocation));
-        disturbed.extend(devices);
-        self.vidmm.window_failed(allocation, map, &points)
-    }
-
-    /// Has devices stand still while a lock moves what their lists hold: their numbers, and the points from which on they do.
-    fn hold_still(&mut self, cx: &mut Cx<'_>, devices: &[vidmm::DeviceId]) -> (Vec<u64>, Vec<FencePoint<FenceId>>) {
-        let of = |(number, device): (u64, &crate::object::Device)| devices.contains(&device.vidmm).then_some(number);
-        let numbers: Vec<u64> = self.devices.iter().filter_map(of).collect();
-        let mut points = Vec::new();
-        for &number in &numbers {
-            self.devices[number].lock_moves += 1;
-            points.extend(self.suspend_device(cx, number, SuspendReasons::CPU_ACCESS));
-        }
-        (numbers, points)
-    }
-
-    /// The move that a lock needed is over: its devices go on, unless another lock needs them still.
-    pub fn lock_moved(&mut self, cx: &mut Cx<'_>, devices: Vec<u64>) {
-        for number in devices {
-            let Some(device) = self.devices.get_mut(number) else { continue };
-            device.lock_moves -= 1;
-            if device.lock_moves == 0 {
-                self.resume_device(cx, number, SuspendReasons::CPU_ACCESS);
-            }
-        }
+        self.vidmm.window_failed(allocation, map)
     }
 
     /// Answers when the copies that were queued before are over.

@@ -170,8 +170,6 @@ pub struct Device {
     pub state: DeviceState,
     /// Why its contexts stand still; none: they run.
     pub suspended: SuspendReasons,
-    /// Moves under way that locks need it to stand still for.
-    pub lock_moves: u32,
     /// Works under way that move content of its list within a segment.
     pub relocations: u32,
     /// Works that change its page tables while it stands still.

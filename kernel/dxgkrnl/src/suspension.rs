@@ -33,10 +33,9 @@ bitflags::bitflags! {
         const PAGE_TABLES = 1 << 1;
         /// The adapter loses power (memory §8.4).
         const POWER = 1 << 2;
-        /// A lock takes content of its list to system memory (memory §6.3).
-        const CPU_ACCESS = 1 << 3;
-        /// Content of its list moves within its segment (memory §8.1).
-        const RELOCATION = 1 << 4;
+        /// Content of its list moves and stays on it: within its segment, up to a better one (memory §8.1), or out for a lock
+        /// (memory §6.3).
+        const RELOCATION = 1 << 3;
     }
 }
 

@@ -15,11 +15,11 @@ pub(crate) mod rules;
 mod view;
 
 use ddi::{AllocationFlags, SegmentFlags};
-use wddm_types::{CpuRun, FencePoint, PAGE_BYTES, PageRun, SegmentId};
+use wddm_types::{CpuRun, PAGE_BYTES, PageRun, SegmentId};
 
 use crate::allocation::{Placement, SYSTEM_COPY};
 use crate::host_aperture::{WindowMap, WindowPages};
-use crate::paging::{Batch, Cause, Work, merge_points};
+use crate::paging::{Batch, Cause, Work};
 use crate::slab::{AllocationId, DeviceId};
 use crate::swizzle::RangeWish;
 use crate::vidmm::VidMm;
@@ -88,16 +88,6 @@ pub(crate) struct Locks {
 }
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// The devices whose lists hold an allocation that a lock would take out of its memory segment: nothing may execute
-    /// for them while that work is carried out. Empty: the lock moves nothing that a list holds.
-    ///
-    /// # Errors
-    /// As [`VidMm::lock`].
-    pub fn lock_disturbs(&self, id: AllocationId) -> Result<Vec<DeviceId>, LockError> {
-        let moves = self.lock_moves(id)?;
-        Ok(if moves { self.holders(id) } else { Vec::new() })
-    }
-
     /// Whether a lock would take content out of its memory segment.
     ///
     /// # Errors
@@ -117,18 +107,13 @@ impl<F: Copy + Eq> VidMm<F> {
         self.way_out(id).map(|_| true)
     }
 
-    /// The devices whose lists hold an allocation.
-    pub fn holders(&self, id: AllocationId) -> Vec<DeviceId> {
-        self.allocations[id].holders.iter().copied().collect()
-    }
-
-    /// Locks an allocation. Locks nest; the first decides, the others see the same. `standstill`: points after which
-    /// nothing executes for the devices of [`VidMm::lock_disturbs`].
+    /// Locks an allocation. Locks nest; the first decides, the others see the same. If content has to leave that lists
+    /// hold, their devices stand still meanwhile ([`Work::stands_still`]).
     ///
     /// # Errors
     /// See [`LockError`].
     // spec: memory §6.3
-    pub fn lock(&mut self, id: AllocationId, standstill: &[FencePoint<F>]) -> Result<LockPlan<F>, LockError> {
+    pub fn lock(&mut self, id: AllocationId) -> Result<LockPlan<F>, LockError> {
         if self.allocations[id].locks.count > 0 {
             self.rule_for(id, true)?;
             self.allocations[id].locks.count += 1;
@@ -153,7 +138,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 // From here on the CPU writes there, and says so to nobody.
                 extents.make_dirty();
             }
-            Ruling::MoveOut => self.move_out(id, standstill, &mut batch)?,
+            Ruling::MoveOut => self.move_out(id, &mut batch)?,
         }
         let confined = matches!(self.allocations[id].placement, Placement::None) && !self.supports_aperture(id);
         let work = self.finish(batch, false);
@@ -169,12 +154,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// # Errors
     /// `CantLock`: the allocation is not locked.
     // spec: memory §6.6, an error is "no address": row 6 of memory §6.3
-    pub fn window_failed(
-        &mut self,
-        id: AllocationId,
-        map: &WindowMap,
-        standstill: &[FencePoint<F>],
-    ) -> Result<LockPlan<F>, LockError> {
+    pub fn window_failed(&mut self, id: AllocationId, map: &WindowMap) -> Result<LockPlan<F>, LockError> {
         assert_eq!(self.allocations[id].locks.count, 1, "only a first lock maps a window");
         self.allocations[id].locks = Locks::default();
         let segment = map.segment;
@@ -186,7 +166,7 @@ impl<F: Copy + Eq> VidMm<F> {
             ruling => unreachable!("row 6 says out or no, not {ruling:?} of segment {segment:?}"),
         }
         let mut batch = Batch::new(self.serial + 1);
-        self.move_out(id, standstill, &mut batch)?;
+        self.move_out(id, &mut batch)?;
         let work = self.finish(batch, false);
         let clear = self.make_whole(id);
         let runs = self.cpu_runs(id);
@@ -298,15 +278,12 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Takes content out to system memory, where it stays within the GPU's reach if a list holds it.
     // spec: memory §10.1 rows 21 and 22
-    fn move_out(
-        &mut self,
-        id: AllocationId,
-        standstill: &[FencePoint<F>],
-        batch: &mut Batch<F>,
-    ) -> Result<(), LockError> {
+    fn move_out(&mut self, id: AllocationId, batch: &mut Batch<F>) -> Result<(), LockError> {
         let listed = self.allocations[id].count > 0;
         let aperture = self.way_out(id)?;
-        merge_points(&mut self.allocations[id].last_use, standstill);
+        // They stop at the turn of this work, not before: earlier work may wait for what they have queued.
+        let runs = |device: &DeviceId| self.devices[*device].suspended.is_none();
+        batch.stands_still.extend(self.allocations[id].holders.iter().copied().filter(runs));
         self.withdraw(id, Cause::Lock, batch);
         if listed {
             self.enter_system(id, aperture, batch);

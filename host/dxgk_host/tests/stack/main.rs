@@ -15,6 +15,7 @@ mod layouts;
 mod leaf_tables;
 mod legacy;
 mod levels;
+mod lock_order;
 mod lost_writes;
 mod packet_turns;
 mod packets;

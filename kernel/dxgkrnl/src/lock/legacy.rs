@@ -175,32 +175,16 @@ impl Adapter {
         if comes.is_some() {
             self.queue_work(cx, process, None, comes, Vec::new());
         }
-        let moves = self.vidmm.lock_legacy_moves(vidmm, how).map_err(from_lock)?;
-        let holders = if moves { self.vidmm.holders(vidmm) } else { Vec::new() };
-        let (mut disturbed, points) = self.hold_still(cx, &holders);
-        let mut planned = self.vidmm.lock_legacy(vidmm, how, &points);
+        let mut planned = self.vidmm.lock_legacy(vidmm, how);
         if let Ok(plan) = &mut planned
             && let Some(wish) = plan.range
         {
             match self.acquire_range(cx, vidmm, &wish, alternate)? {
                 Some(placed) => plan.runs = placed.unwrap_or_else(|| std::mem::take(&mut plan.runs)),
-                None => {
-                    // Nobody stands still for a move that cannot be.
-                    let moves = self.vidmm.may_lock_out(vidmm, how).is_ok();
-                    let holders = if moves { self.vidmm.holders(vidmm) } else { Vec::new() };
-                    let (devices, points) = self.hold_still(cx, &holders);
-                    disturbed.extend(devices);
-                    planned = self.vidmm.range_failed(vidmm, &wish, how, &points);
-                }
+                None => planned = self.vidmm.range_failed(vidmm, &wish, how),
             }
         }
-        match planned {
-            Ok(plan) => Ok(self.carry_out_lock(cx, process, vidmm, plan, disturbed)),
-            Err(error) => {
-                self.lock_moved(cx, disturbed);
-                Err(from_lock(error))
-            }
-        }
+        Ok(self.carry_out_lock(cx, process, vidmm, planned.map_err(from_lock)?))
     }
 
     /// What flags ask of an allocation.

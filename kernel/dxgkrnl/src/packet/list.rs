@@ -135,16 +135,7 @@ impl Adapter {
         });
     }
 
-    /// A lock moves an allocation while a device stands still for it.
-    pub fn packets_moved(&mut self, device: u64, allocation: vidmm::AllocationId) {
-        self.each_bound(device, |adapter, bound, id| {
-            if id == allocation {
-                bound.binding = adapter.binding_of(id);
-            }
-        });
-    }
-
-    /// Content moves within its segment while a device stands still: buffers that were bound before learn where to.
+    /// Content moves while a device stands still: buffers that were bound before learn where to.
     // spec: memory §7.4
     pub fn packets_relocated(&mut self, device: u64, moved: &[(vidmm::AllocationId, Binding)]) {
         self.each_bound(device, |_, bound, id| {

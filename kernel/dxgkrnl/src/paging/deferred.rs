@@ -31,9 +31,7 @@ pub(super) enum Deferred {
     /// Stop the adapter and answer.
     Stop(Token),
     Answer(Token, Box<Reply>),
-    /// Devices that stood still for a lock.
-    LockMoved(Vec<u64>),
-    /// Devices that stood still for moves within a segment.
+    /// Devices that stood still while content moved.
     Relocated(Vec<u64>),
     /// Processes that stood still for the work of this number.
     StillnessOver(u64),
@@ -93,11 +91,6 @@ impl Adapter {
     /// Whether a device's turn has been decided and has not begun.
     pub fn turn_outstanding(&self) -> bool {
         self.ring.deferred.iter().any(|(_, what)| matches!(what, Deferred::Resume(..)))
-    }
-
-    /// Lets devices go on that stood still for a lock, when the ring has got past everything queued so far.
-    pub fn defer_lock_moved(&mut self, devices: Vec<u64>) {
-        self.defer(Deferred::LockMoved(devices));
     }
 
     /// Lets devices go on that stood still for moves within a segment, when the ring has got past them.
@@ -161,7 +154,6 @@ impl Adapter {
                 Deferred::Fence(fence) => self.destroy_fence(cx, fence),
                 Deferred::PagingQueue(queue) => drop(self.paging_queues.remove(queue)),
                 Deferred::Resume(device, decided_ns) => self.begin_turn(cx, device, decided_ns),
-                Deferred::LockMoved(devices) => self.lock_moved(cx, devices),
                 Deferred::Relocated(devices) => self.relocated(cx, devices),
                 Deferred::StillnessOver(work) => self.stillness_over(cx, work),
                 Deferred::Lines(allocation) => self.maintain_for_move(allocation),
@@ -197,7 +189,6 @@ impl Adapter {
                     what,
                     Deferred::Answer(..)
                         | Deferred::Resume(..)
-                        | Deferred::LockMoved(_)
                         | Deferred::Relocated(_)
                         | Deferred::StillnessOver(_)
                         | Deferred::Signal { .. }

@@ -1,5 +1,6 @@
-//! Works that move content within its segment (memory §8.1): whoever lists it stands still from the work's turn in the ring
-//! until the work is done, and buffers that name it by physical address learn the new one meanwhile.
+//! Works that move content which stays on its lists, within its segment, up to a better one (memory §8.1) or out for a lock
+//! (memory §6.3): whoever lists it stands still from the work's turn in the ring until the work is done, and buffers that
+//! name it by physical address learn the new one meanwhile.
 //!
 //! ```text
 //! turn of the work ──▶ devices stand still, their queued buffers re-bound ──▶ carried out ──▶ devices go on
@@ -16,7 +17,7 @@ use crate::machine::Cx;
 use crate::packet::Binding;
 use crate::suspension::SuspendReasons;
 
-/// What one work moves within segments.
+/// What one work moves under those who list it.
 #[derive(Default)]
 pub(super) struct Relocation {
     devices: Vec<u64>,
@@ -40,7 +41,10 @@ impl Adapter {
         if devices.is_empty() {
             return Relocation::default();
         }
-        let moved = moves.iter().filter(|step| step.kind == MoveKind::Relocate || step.cause == vidmm::Cause::Promote);
+        let moves_on = |step: &&vidmm::Move| {
+            step.kind == MoveKind::Relocate || matches!(step.cause, vidmm::Cause::Promote | vidmm::Cause::Lock)
+        };
+        let moved = moves.iter().filter(moves_on);
         Relocation { devices, moved: moved.map(|step| (step.allocation, self.binding_of(step.allocation))).collect() }
     }
 

@@ -17,7 +17,7 @@
 //! CPU would see tiles.
 
 use ddi::AllocationFlags;
-use wddm_types::{CpuRun, FencePoint, PAGE_BYTES};
+use wddm_types::{CpuRun, PAGE_BYTES};
 
 use crate::allocation::{Placement, SYSTEM_COPY};
 use crate::paging::{Batch, Cause, Work};
@@ -142,18 +142,12 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(self.finish(batch, false))
     }
 
-    /// `D3DKMTLock` of a WDDM 1 driver's allocation. Locks nest; all see the same address. `standstill`: as of
-    /// [`VidMm::lock`].
+    /// `D3DKMTLock` of a WDDM 1 driver's allocation. Locks nest; all see the same address.
     ///
     /// # Errors
     /// See [`LockError`].
     // spec: memory §6.5
-    pub fn lock_legacy(
-        &mut self,
-        id: AllocationId,
-        how: LegacyLock,
-        standstill: &[FencePoint<F>],
-    ) -> Result<LockPlan<F>, LockError> {
+    pub fn lock_legacy(&mut self, id: AllocationId, how: LegacyLock) -> Result<LockPlan<F>, LockError> {
         let ruling = self.legacy_ruling(id, how)?;
         let nested = self.allocations[id].locks.count > 0;
         if nested && how.acquire.is_some() && !self.allocations[id].locks.acquired {
@@ -174,7 +168,7 @@ impl<F: Copy + Eq> VidMm<F> {
             Ruling::InPlace | Ruling::Bar => false,
         };
         if moves {
-            return self.lock_out(id, how, standstill);
+            return self.lock_out(id, how);
         }
         if let Placement::Memory(_, extents) = &mut self.allocations[id].placement {
             // From here on the CPU writes there, and says so to nobody.
@@ -198,7 +192,6 @@ impl<F: Copy + Eq> VidMm<F> {
         id: AllocationId,
         wish: &RangeWish,
         how: LegacyLock,
-        standstill: &[FencePoint<F>],
     ) -> Result<LockPlan<F>, LockError> {
         self.ranges.forget(wish.acquire.range);
         let locks = &mut self.allocations[id].locks;
@@ -206,7 +199,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if locks.count == 0 {
             self.unlocked(id);
         }
-        self.lock_out(id, how, standstill)
+        self.lock_out(id, how)
     }
 
     /// The driver shows a range somewhere else than asked, which it may for an alternate address only. What the CPU sees
@@ -218,15 +211,10 @@ impl<F: Copy + Eq> VidMm<F> {
         self.allocations[id].locks.runs.clone()
     }
 
-    fn lock_out(
-        &mut self,
-        id: AllocationId,
-        how: LegacyLock,
-        standstill: &[FencePoint<F>],
-    ) -> Result<LockPlan<F>, LockError> {
+    fn lock_out(&mut self, id: AllocationId, how: LegacyLock) -> Result<LockPlan<F>, LockError> {
         self.may_lock_out(id, how)?;
         let mut batch = Batch::new(self.serial + 1);
-        self.move_out(id, standstill, &mut batch)?;
+        self.move_out(id, &mut batch)?;
         let confined = matches!(self.allocations[id].placement, Placement::None) && !self.supports_aperture(id);
         let work = self.finish(batch, false);
         let clear = self.make_whole(id);

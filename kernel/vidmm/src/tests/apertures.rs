@@ -74,8 +74,8 @@ fn a_lock_moves_content_behind_an_aperture_that_it_supports() {
     assert!(matches!(mm.allocations[id].placement, Placement::Memory(VRAM, _)));
     let filler = mm.create_allocation(device, physical(30, &[APERTURE])).expect("it fits");
     mm.make_resident(device, &[filler]).expect("room");
-    assert_eq!(mm.lock(id, &[]).map(drop), Err(LockError::CantLock), "10 pages are left of the limit");
+    assert_eq!(mm.lock(id).map(drop), Err(LockError::CantLock), "10 pages are left of the limit");
     mm.evict(device, &[filler], EvictFlags::default(), &[]).expect("it is on the list");
-    mm.lock(id, &[]).expect("room");
+    mm.lock(id).expect("room");
     assert!(matches!(mm.allocations[id].placement, Placement::System(Some((OTHER, _)))));
 }

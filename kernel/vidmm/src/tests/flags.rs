@@ -38,7 +38,7 @@ fn a_permanent_system_copy_is_what_a_lock_shows_and_what_clean_content_falls_bac
     assert_eq!(moved(&work), [(MoveKind::Discard, 4)], "the GPU did not write it: the copy is there");
     mm.make_resident(device, &[id]).expect("room");
     assert!(matches!(mm.allocations[id].placement, Placement::Memory(VRAM, _)));
-    let plan = mm.lock(id, &[]).expect("it is lockable");
+    let plan = mm.lock(id).expect("it is lockable");
     assert_eq!(plan.runs.iter().map(|seen| seen.run).collect::<Vec<_>>(), mm.backing(id), "never the BAR");
     assert_eq!(moved(&plan.work.expect("what the GPU wrote comes along")), [(MoveKind::PageOut, 4)]);
     mm.evict(device, &[id], EvictFlags::default(), &[]).expect("it is on the list");
@@ -64,7 +64,7 @@ fn memory_that_exists_has_a_copy_in_a_segment_and_gets_it_back() {
     let work = mm.evict(device, &[id], EvictFlags::default(), &[]).expect("it is on the list").expect("work");
     assert_eq!(moved(&work), [(MoveKind::PageOut, 4)], "into the caller's memory");
     mm.make_resident(device, &[id]).expect("room");
-    let plan = mm.lock(id, &[]).expect("an aperture is supported");
+    let plan = mm.lock(id).expect("an aperture is supported");
     assert_eq!(plan.runs.iter().map(|seen| seen.run).collect::<Vec<_>>(), pages);
     mm.unlock(id).expect("it was locked");
     // Thrown away: the caller's memory is not cleared for it.

@@ -155,7 +155,7 @@ impl World {
             (3 | 4, Some(id)) => works.extend(self.mm.make_resident(self.device, &[id]).ok().flatten()),
             (5, Some(id)) => works.extend(self.mm.evict(self.device, &[id], EvictFlags::default(), &[]).ok().flatten()),
             (6, Some(id)) => {
-                if let Ok(plan) = self.mm.lock(id, &[]) {
+                if let Ok(plan) = self.mm.lock(id) {
                     self.lock(&plan);
                 }
             }

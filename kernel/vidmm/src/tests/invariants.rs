@@ -25,7 +25,7 @@ fn busy() -> (Mm, SpaceId, DeviceId, AllocationId) {
     mm.make_resident(other, &[d]).expect("room");
     mm.offer(device, &[c], OfferPriority::Low, OfferFlags { allow_decommit: true }, &[]).expect("not offered");
     mm.evict(device, &[b], EvictFlags { only_if_necessary: true, not_written_to: false }, &[]).expect("listed");
-    mm.lock(d, &[]).expect("the CPU reaches it");
+    mm.lock(d).expect("the CPU reaches it");
     (mm, space, device, a)
 }
 

@@ -122,7 +122,7 @@ fn the_list_alone_controls_residency() {
     };
     mm.map_gpu_va(space, request).expect("room");
     assert!(!mm.is_resident(a), "an address makes nothing resident");
-    let _ = mm.lock(a, &[]).expect("nothing against it");
+    let _ = mm.lock(a).expect("nothing against it");
     assert!(!mm.is_resident(a), "nor does a lock");
     mm.unlock(a).expect("locked");
     mm.make_resident(device, &[a]).expect("room");

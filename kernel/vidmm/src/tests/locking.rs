@@ -40,11 +40,11 @@ fn a_lock_of_what_is_not_resident_shows_the_backing_store() {
     // seed: U17
     let (mut mm, _, device) = with_device(64);
     let a = create(&mut mm, device, 4, &[VRAM, APERTURE]);
-    let plan = mm.lock(a, &[]).expect("not resident");
+    let plan = mm.lock(a).expect("not resident");
     assert_eq!((plan.work, plan.wait_for, plan.window), (None, None, None));
     assert_eq!(plan.clear, mm.backing(a), "nobody wrote it yet");
     assert_eq!(plan.runs, system(mm.backing(a)));
-    let nested = mm.lock(a, &[]).expect("locks nest");
+    let nested = mm.lock(a).expect("locks nest");
     assert!(nested.clear.is_empty(), "the CPU may have written it");
     assert_eq!(nested.runs, plan.runs, "the same address");
     assert_eq!((mm.unlock(a), mm.unlock(a), mm.unlock(a)), (Ok(false), Ok(true), Err(LockError::NotLocked)));
@@ -57,15 +57,15 @@ fn leftovers_are_written_out_first() {
     let a = create(&mut mm, device, 4, &[VRAM, APERTURE]);
     mm.make_resident(device, &[a]).expect("it fits");
     mm.evict(device, &[a], LAZY, &[point(1, 1)]).expect("counted");
-    assert_eq!(mm.lock_disturbs(a), Ok(Vec::new()));
-    let plan = mm.lock(a, &[]).expect("on no list");
+    let plan = mm.lock(a).expect("on no list");
     let work = plan.work.expect("a copy out");
+    assert_eq!(work.stands_still, []);
     assert_eq!((work.moves[0].cause, work.moves[0].bytes), (Cause::Lock, 4 * PAGE_BYTES));
     assert_eq!((work.after, plan.wait_for), (vec![point(1, 1)], Some(work.serial)));
     assert_eq!(mm.resident_bytes(VRAM), 0);
     mm.unlock(a).expect("locked");
     mm.completed(work.serial);
-    assert_eq!(mm.lock(a, &[]).expect("not resident").wait_for, None);
+    assert_eq!(mm.lock(a).expect("not resident").wait_for, None);
 }
 
 #[test]
@@ -78,10 +78,9 @@ fn what_a_list_holds_goes_to_system_memory_and_stays_within_the_gpus_reach() {
         let (mut mm, device) = device_over(flags);
         let a = visible(&mut mm, device, 4, cached);
         mm.make_resident(device, &[a]).expect("it fits");
-        assert_eq!(mm.lock_disturbs(a), Ok(vec![device]), "its device stands still meanwhile");
-        let plan = mm.lock(a, &[point(7, 3)]).expect("it supports an aperture");
+        let plan = mm.lock(a).expect("it supports an aperture");
         let work = plan.work.expect("a copy out");
-        assert_eq!(work.after, [point(7, 3)]);
+        assert_eq!((work.stands_still, work.after), (vec![device], vec![]), "its device stands still meanwhile");
         let copied = (work.moves[0].kind, work.moves[0].cause, work.moves[0].bytes);
         assert_eq!(copied, (MoveKind::PageOut, Cause::Lock, 4 * PAGE_BYTES), "the GPU may have written");
         assert_eq!(plan.runs, system(mm.backing(a)));
@@ -102,7 +101,7 @@ fn a_lock_behind_the_bar_moves_nothing_and_never_fails() {
     let (mut mm, device) = device_over(BAR);
     let a = visible(&mut mm, device, 4, false);
     let commit = mm.make_resident(device, &[a]).expect("it fits").expect("it moves").serial;
-    let plan = mm.lock(a, &[]).expect("always");
+    let plan = mm.lock(a).expect("always");
     assert_eq!((plan.work, plan.runs, plan.wait_for), (None, bar(0, 4), Some(commit)));
     assert!(plan.clear.is_empty());
     // What the CPU wrote is not thrown away, whatever the GPU did.
@@ -112,7 +111,7 @@ fn a_lock_behind_the_bar_moves_nothing_and_never_fails() {
     assert_eq!((work.rotations.len(), &work.rotations[0].runs), (1, &system(mm.backing(a))));
     let work = mm.make_resident(device, &[a]).expect("room").expect("it moves");
     assert_eq!((work.moves[0].kind, &work.rotations[0].runs), (MoveKind::PageIn, &bar(0, 4)));
-    assert_eq!(mm.lock(a, &[]).expect("nested").runs, bar(0, 4));
+    assert_eq!(mm.lock(a).expect("nested").runs, bar(0, 4));
 }
 
 #[test]
@@ -125,13 +124,13 @@ fn a_window_shows_what_the_bus_does_not() {
     let (mut mm, device) = device_over(WINDOW);
     let [a, b] = [20, 8].map(|pages| visible(&mut mm, device, pages, false));
     mm.make_resident(device, &[a, b]).expect("they fit");
-    let plan = mm.lock(a, &[]).expect("a window");
+    let plan = mm.lock(a).expect("a window");
     let map = plan.window.expect("new");
     assert_eq!((plan.work, map.window_pages.len(), map.memory_pages.len()), (None, 20, 20));
     assert!(plan.runs.iter().all(|run| run.place == CpuPlace::HostAperture));
-    assert_eq!(mm.lock(a, &[]).expect("nested").window, None);
+    assert_eq!(mm.lock(a).expect("nested").window, None);
     // The window has 24 pages: the second lock falls back to system memory.
-    let fallback = mm.lock(b, &[]).expect("it supports an aperture");
+    let fallback = mm.lock(b).expect("it supports an aperture");
     assert_eq!((fallback.window, fallback.work.expect("a copy out").moves[0].cause), (None, Cause::Lock));
     // A locked one that is evicted leaves its window only when the CPU is shown another medium.
     let work = mm.evict(device, &[a], EvictFlags::default(), &[]).expect("counted").expect("a copy out");
@@ -146,9 +145,9 @@ fn a_kept_window_goes_with_the_content() {
     let (mut mm, device) = device_over(WINDOW);
     let a = visible(&mut mm, device, 4, false);
     mm.make_resident(device, &[a]).expect("it fits");
-    mm.lock(a, &[]).expect("a window");
+    mm.lock(a).expect("a window");
     mm.unlock(a).expect("locked");
-    assert_eq!(mm.lock(a, &[]).expect("kept").window, None, "the driver is not called again");
+    assert_eq!(mm.lock(a).expect("kept").window, None, "the driver is not called again");
     mm.unlock(a).expect("locked");
     let work = mm.evict(device, &[a], EvictFlags::default(), &[]).expect("counted").expect("a copy out");
     assert_eq!((work.unmap.len(), work.unmap[0].pages.len(), work.rotations.len()), (1, 4, 0));
@@ -160,8 +159,8 @@ fn a_driver_that_maps_no_window_is_no_address() {
     let (mut mm, device) = device_over(WINDOW);
     let a = visible(&mut mm, device, 4, false);
     mm.make_resident(device, &[a]).expect("it fits");
-    let map = mm.lock(a, &[]).expect("a window").window.expect("new");
-    let plan = mm.window_failed(a, &map, &[]).expect("an aperture is supported");
+    let map = mm.lock(a).expect("a window").window.expect("new");
+    let plan = mm.window_failed(a, &map).expect("an aperture is supported");
     assert_eq!((plan.runs, mm.is_locked(a)), (system(mm.backing(a)), true));
     let work = plan.work.expect("a copy out");
     assert!(work.rotations.is_empty() && work.unmap.is_empty());
@@ -174,8 +173,8 @@ fn the_locked_stay_out_of_memory_segments() {
     let (mut mm, _, device) = with_device(64);
     let a = create(&mut mm, device, 4, &[VRAM]);
     let b = create(&mut mm, device, 4, &[VRAM, APERTURE]);
-    mm.lock(a, &[]).expect("not resident");
-    mm.lock(b, &[]).expect("not resident");
+    mm.lock(a).expect("not resident");
+    mm.lock(b).expect("not resident");
     assert_eq!(mm.make_resident(device, &[b, a]), Err(MakeResidentError::Locked { allocation: a }));
     assert_eq!(mm.count(device, b), 0);
     mm.make_resident(device, &[b]).expect("system memory");
@@ -188,7 +187,7 @@ fn the_locked_stay_out_of_memory_segments() {
     let mut only = info(4, &[VRAM]);
     only.flags = AllocationFlags::CPU_VISIBLE;
     let c = mm.create_allocation(device, only).expect("it fits");
-    mm.lock(c, &[]).expect("not resident");
+    mm.lock(c).expect("not resident");
     assert_eq!(mm.make_resident(device, &[c]), Err(MakeResidentError::Locked { allocation: c }));
 }
 
@@ -198,11 +197,11 @@ fn resident_without_aperture_cannot_be_locked() {
     let (mut mm, _, device) = with_device(64);
     let a = create(&mut mm, device, 4, &[VRAM]);
     mm.make_resident(device, &[a]).expect("it fits");
-    assert_eq!(mm.lock(a, &[]), Err(LockError::CantLock));
+    assert_eq!(mm.lock(a), Err(LockError::CantLock));
     assert!(mm.is_resident(a) && !mm.is_locked(a));
     // spec: memory §10.1 row 27, destroying the locked is no error
     let b = create(&mut mm, device, 4, &[VRAM]);
-    mm.lock(b, &[]).expect("not resident");
+    mm.lock(b).expect("not resident");
     assert!(mm.destroy_allocation(b, &[]).is_none());
 }
 
@@ -212,29 +211,28 @@ fn locks_are_counted_up_to_a_limit() {
     let (mut mm, _, device) = with_device(64);
     mm.policy.lock_count_max = 2;
     let a = create(&mut mm, device, 4, &[VRAM, APERTURE]);
-    mm.lock(a, &[]).expect("the first");
-    mm.lock(a, &[]).expect("the second");
-    assert_eq!(mm.lock(a, &[]), Err(LockError::TooManyReferences));
+    mm.lock(a).expect("the first");
+    mm.lock(a).expect("the second");
+    assert_eq!(mm.lock(a), Err(LockError::TooManyReferences));
     assert_eq!((mm.unlock(a), mm.unlock(a)), (Ok(false), Ok(true)));
 }
 
 #[test]
-fn whoever_is_to_stand_still_is_known_before_anybody_does() {
+fn whoever_is_to_stand_still_does_so_for_a_move_that_takes_place() {
     // spec: memory §6.3 rows 5 and 6, §6.6
     let (mut mm, device) = device_over(WINDOW);
     let [a, b] = [visible(&mut mm, device, 20, false), visible(&mut mm, device, 20, false)];
     mm.make_resident(device, &[a, b]).expect("they fit");
-    assert_eq!(mm.lock_disturbs(a), Ok(Vec::new()), "the window has 24 pages");
-    mm.lock(a, &[]).expect("a window");
-    assert_eq!(mm.lock_disturbs(b), Ok(vec![device]), "the window is full: it moves, and its device must not run");
-    assert!(mm.lock(b, &[point(1, 1)]).expect("it moves").work.is_some());
-    // Nobody is stopped for a lock that will be refused.
+    assert_eq!(mm.lock(a).expect("a window: it has 24 pages").work, None);
+    let work = mm.lock(b).expect("the window is full: it moves").work.expect("a copy out");
+    assert_eq!(work.stands_still, [device], "its device must not run meanwhile");
+    // Nobody is stopped for a lock that is refused.
     let (mut mm, _, device) = with_device(64);
     let mut physical = info(40, &[VRAM, APERTURE]);
     physical.flags = AllocationFlags::ACCESSED_PHYSICALLY;
     let c = mm.create_allocation(device, physical).expect("it fits");
     mm.make_resident(device, &[c]).expect("it fits");
-    assert_eq!(mm.lock_disturbs(c), Ok(vec![device]));
     mm.aperture_map_system(APERTURE, PageRun { first: 5, count: Pages(30) }).expect("room");
-    assert_eq!(mm.lock_disturbs(c), Err(LockError::CantLock), "the aperture has no room for it");
+    assert_eq!(mm.lock(c), Err(LockError::CantLock), "the aperture has no room for it");
+    assert!(mm.is_resident(c) && !mm.is_locked(c));
 }

@@ -43,13 +43,13 @@ fn the_lock_right_after_reclaim_needs_no_fence() {
     mm.make_resident(device, &[a]).expect("room");
     mm.evict(device, &[a], LAZY, &[]).expect("counted");
     mm.offer(device, &[a], OfferPriority::Normal, KEEP, &[]).expect("not offered");
-    assert_eq!(mm.lock(a, &[]), Err(LockError::Offered));
+    assert_eq!(mm.lock(a), Err(LockError::Offered));
     let work = mm.make_resident(device, &[b]).expect("the offer makes room").expect("it moves");
-    assert_eq!(mm.lock(a, &[]), Err(LockError::ContentLost));
+    assert_eq!(mm.lock(a), Err(LockError::ContentLost));
     mm.completed(work.serial);
     let back = mm.reclaim(device, &[a]).expect("it was offered");
     assert_eq!((back.results, back.work), (vec![ReclaimResult::Discarded], None), "it is on no list");
-    let plan = mm.lock(a, &[]).expect("the backing store is there");
+    let plan = mm.lock(a).expect("the backing store is there");
     assert_eq!((plan.wait_for, plan.clear), (None, mm.backing(a).to_vec()), "nobody sees what was there before");
 }
 
@@ -65,7 +65,7 @@ fn what_is_offered_is_neither_made_resident_nor_offered_again() {
     assert_eq!(mm.offer(device, &[b, a], OfferPriority::Low, KEEP, &[]), Err(again));
     let twice = OfferError::Offered { allocation: b };
     assert_eq!(mm.offer(device, &[b, b], OfferPriority::Low, KEEP, &[]), Err(twice));
-    let _ = mm.lock(c, &[]).expect("nothing against it");
+    let _ = mm.lock(c).expect("nothing against it");
     let locked = OfferError::Locked { allocation: c };
     assert_eq!(mm.offer(device, &[b, c], OfferPriority::Low, KEEP, &[]), Err(locked));
     mm.make_resident(device, &[d]).expect("room");

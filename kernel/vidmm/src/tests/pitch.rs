@@ -133,14 +133,14 @@ fn the_cpu_sees_the_one_layout_and_addresses_none() {
         protection: Protection::READ_WRITE,
     };
     assert_eq!(mm.map_gpu_va(space, request).map(drop), Err(MapError::PitchAligned));
-    let plan = mm.lock(id, &[]).expect("it goes to system memory");
+    let plan = mm.lock(id).expect("it goes to system memory");
     assert_eq!(plan.runs.iter().map(|seen| seen.run).collect::<Vec<_>>(), mm.backing(id));
     assert!(matches!(mm.allocations[id].placement, Placement::System(Some(_))));
     let filler = mm.create_allocation(device, pitched(&[EXTRA])).map(drop);
     assert_eq!(filler, Err(AllocationError::LockNeedsAperture));
     let alone = mm.create_allocation(device, unseen()).expect("nobody locks it");
     mm.make_resident(device, &[alone]).expect("room");
-    assert_eq!(mm.lock(alone, &[]).map(drop), Err(LockError::CantLock));
+    assert_eq!(mm.lock(alone).map(drop), Err(LockError::CantLock));
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn a_range_shows_a_surface_where_it_lies_and_is_kept() {
     let (mut mm, device) = first_generation(2);
     let a = surface(&mut mm, device, 4, false);
     left_behind(&mut mm, device, a);
-    let plan = mm.lock_legacy(a, through(3), &[]).expect("there is a range");
+    let plan = mm.lock_legacy(a, through(3)).expect("there is a range");
     let run = PageRun { first: VRAM_BASE / PAGE_BYTES, count: Pages(4) };
     assert_eq!(
         plan.runs,
@@ -71,17 +71,17 @@ fn a_range_shows_a_surface_where_it_lies_and_is_kept() {
     let wish = plan.range.expect("to be acquired");
     assert_eq!((wish.release, wish.acquire.private_driver_data, wish.segment), (None, 3, VRAM));
     assert_eq!((wish.range_bytes, wish.cpu_translated_address), (4 * PAGE_BYTES, VRAM_BASE));
-    assert_eq!(mm.lock_legacy(a, through(3), &[]).expect("nested").range, None, "it is acquired");
-    let level = mm.lock_legacy(a, through(4), &[]).expect("nested").range.expect("another level, another range");
+    assert_eq!(mm.lock_legacy(a, through(3)).expect("nested").range, None, "it is acquired");
+    let level = mm.lock_legacy(a, through(4)).expect("nested").range.expect("another level, another range");
     assert_ne!(level.acquire.range, wish.acquire.range);
     for last in [false, false, true] {
         assert_eq!(mm.unlock(a), Ok(last));
     }
-    assert_eq!(mm.lock_legacy(a, through(3), &[]).expect("again").range, None, "it was kept");
+    assert_eq!(mm.lock_legacy(a, through(3)).expect("again").range, None, "it was kept");
     mm.unlock(a).expect("locked");
     let b = surface(&mut mm, device, 2, false);
     left_behind(&mut mm, device, b);
-    let wish = mm.lock_legacy(b, through(0), &[]).expect("a kept one goes").range.expect("to be acquired");
+    let wish = mm.lock_legacy(b, through(0)).expect("a kept one goes").range.expect("to be acquired");
     assert_eq!(wish.release.map(|held| held.range), Some(wish.acquire.range), "released before it is acquired");
 }
 
@@ -93,27 +93,27 @@ fn without_a_range_it_is_evicted_unless_the_caller_forbids_it() {
     let (a, b) = (surface(&mut mm, device, 4, false), surface(&mut mm, device, 4, false));
     left_behind(&mut mm, device, a);
     left_behind(&mut mm, device, b);
-    mm.lock_legacy(a, through(0), &[]).expect("the only range");
+    mm.lock_legacy(a, through(0)).expect("the only range");
     let forbidden = LegacyLock { donot_evict: true, ..through(0) };
-    assert_eq!(mm.lock_legacy(b, forbidden, &[]), Err(LockError::NeedsEviction));
+    assert_eq!(mm.lock_legacy(b, forbidden), Err(LockError::NeedsEviction));
     assert!(!mm.is_locked(b) && mm.is_resident(b), "nothing has changed");
-    let plan = mm.lock_legacy(b, through(0), &[]).expect("in system memory");
+    let plan = mm.lock_legacy(b, through(0)).expect("in system memory");
     let work = plan.work.expect("a copy out");
     assert_eq!((work.moves[0].kind, work.moves[0].cause), (MoveKind::PageOut, Cause::Lock));
     assert!(plan.range.is_none() && plan.runs.iter().all(|run| run.place == CpuPlace::System));
     // seed: M36
     mm.unlock(b).expect("locked");
-    let again = mm.lock_legacy(b, through(0), &[]).expect("it lies in system memory");
+    let again = mm.lock_legacy(b, through(0)).expect("it lies in system memory");
     assert_eq!((again.work, again.range), (None, None), "nobody is asked");
     // A driver that says no leads to the same.
     let (mut mm, device) = first_generation(1);
     let a = surface(&mut mm, device, 4, false);
     left_behind(&mut mm, device, a);
-    let wish = mm.lock_legacy(a, through(0), &[]).expect("planned").range.expect("to be acquired");
-    assert_eq!(mm.range_failed(a, &wish, forbidden, &[]), Err(LockError::NeedsEviction));
+    let wish = mm.lock_legacy(a, through(0)).expect("planned").range.expect("to be acquired");
+    assert_eq!(mm.range_failed(a, &wish, forbidden), Err(LockError::NeedsEviction));
     assert!(!mm.is_locked(a));
-    let wish = mm.lock_legacy(a, through(0), &[]).expect("planned").range.expect("the range is free again");
-    let plan = mm.range_failed(a, &wish, through(0), &[]).expect("out");
+    let wish = mm.lock_legacy(a, through(0)).expect("planned").range.expect("the range is free again");
+    let plan = mm.range_failed(a, &wish, through(0)).expect("out");
     assert!(plan.work.is_some() && mm.is_locked(a));
 }
 
@@ -124,7 +124,7 @@ fn what_is_evicted_while_locked_gives_its_range_up_and_stays_out() {
     let (mut mm, device) = first_generation(1);
     let a = surface(&mut mm, device, 20, false);
     left_behind(&mut mm, device, a);
-    let wish = mm.lock_legacy(a, through(0), &[]).expect("a range").range.expect("to be acquired");
+    let wish = mm.lock_legacy(a, through(0)).expect("a range").range.expect("to be acquired");
     let b = surface(&mut mm, device, 20, false);
     let work = mm.make_resident(device, &[b]).expect("its room is taken").expect("moves");
     let rotation = &work.rotations[0];
@@ -135,9 +135,9 @@ fn what_is_evicted_while_locked_gives_its_range_up_and_stays_out() {
     assert!(work.rotations.is_empty() && mm.resident_bytes(VRAM) == 0, "in memory the CPU would see tiles");
     let c = surface(&mut mm, device, 2, false);
     left_behind(&mut mm, device, c);
-    assert_eq!(mm.lock_legacy(c, LegacyLock { donot_evict: true, ..through(0) }, &[]), Err(LockError::NeedsEviction));
+    assert_eq!(mm.lock_legacy(c, LegacyLock { donot_evict: true, ..through(0) }), Err(LockError::NeedsEviction));
     mm.ranges_released(&rotation.ranges.clone());
-    assert!(mm.lock_legacy(c, through(0), &[]).expect("free again").range.is_some());
+    assert!(mm.lock_legacy(c, through(0)).expect("free again").range.is_some());
 }
 
 #[test]
@@ -155,17 +155,17 @@ fn marked_content_is_followed_through_its_forms() {
     );
     let back = mm.page_in_for_lock(a, PLAIN).expect("room");
     assert_eq!(forms(&back), [Form::Kept], "and back");
-    let plan = mm.lock_legacy(a, PLAIN, &[]).expect("without a range it goes out");
+    let plan = mm.lock_legacy(a, PLAIN).expect("without a range it goes out");
     assert_eq!(forms(&plan.work), [Form::Unswizzle]);
     assert_eq!(mm.make_resident(device, &[a]), Err(MakeResidentError::Locked { allocation: a }), "not while locked");
     mm.unlock(a).expect("locked");
     assert_eq!(mm.page_in_for_lock(a, PLAIN), Ok(None), "it is linear");
-    assert_eq!(mm.lock_legacy(a, through(0), &[]).expect("as it is").work, None);
+    assert_eq!(mm.lock_legacy(a, through(0)).expect("as it is").work, None);
     mm.unlock(a).expect("locked");
     assert_eq!(forms(&mm.make_resident(device, &[a]).expect("room")), [Form::Swizzle]);
-    assert_eq!(mm.lock_legacy(a, PLAIN, &[]), Err(LockError::CantLock), "a list needs it swizzled");
+    assert_eq!(mm.lock_legacy(a, PLAIN), Err(LockError::CantLock), "a list needs it swizzled");
     mm.evict(device, &[a], LAZY, &[]).expect("counted");
-    assert!(mm.lock_legacy(a, through(0), &[]).expect("a range").range.is_some());
+    assert!(mm.lock_legacy(a, through(0)).expect("a range").range.is_some());
     // Taken while it is locked: the CPU goes on reading it in order.
     let b = surface(&mut mm, device, 30, false);
     let work = mm.make_resident(device, &[b]).expect("its room is taken");
@@ -178,13 +178,13 @@ fn ranges_go_with_their_content() {
     let (mut mm, device) = first_generation(2);
     let a = surface(&mut mm, device, 4, false);
     left_behind(&mut mm, device, a);
-    let wish = mm.lock_legacy(a, through(0), &[]).expect("a range").range.expect("to be acquired");
+    let wish = mm.lock_legacy(a, through(0)).expect("a range").range.expect("to be acquired");
     mm.unlock(a).expect("locked");
     mm.make_resident(device, &[a]).expect("there already");
     let work = mm.evict(device, &[a], NOW, &[]).expect("counted").expect("a copy out");
     assert_eq!(work.ranges, [wish.acquire], "nobody looks: at once");
     left_behind(&mut mm, device, a);
-    let wish = mm.lock_legacy(a, through(0), &[]).expect("a range").range.expect("to be acquired");
+    let wish = mm.lock_legacy(a, through(0)).expect("a range").range.expect("to be acquired");
     let work = mm.destroy_allocation(a, &[]).expect("it leaves");
     assert_eq!(work.ranges, [wish.acquire], "the lock ends with it");
     assert_eq!(mm.release_kept_range(), None);
@@ -196,15 +196,15 @@ fn a_lock_without_a_range_is_not_followed_by_one_with() {
     let (mut mm, device) = first_generation(1);
     let a = surface(&mut mm, device, 4, false);
     left_behind(&mut mm, device, a);
-    mm.lock_legacy(a, PLAIN, &[]).expect("as it lies");
-    assert_eq!(mm.lock_legacy(a, through(0), &[]), Err(LockError::NotAcquired));
+    mm.lock_legacy(a, PLAIN).expect("as it lies");
+    assert_eq!(mm.lock_legacy(a, through(0)), Err(LockError::NotAcquired));
     let invisible = {
         let mut info = info(2, &[VRAM, APERTURE]);
         info.read_segments = info.supported_segments;
         info.flags = AllocationFlags::ACCESSED_PHYSICALLY;
         mm.create_allocation(device, info).expect("it fits")
     };
-    assert_eq!(mm.lock_legacy(invisible, PLAIN, &[]), Err(LockError::CantLock), "not CPU-visible");
+    assert_eq!(mm.lock_legacy(invisible, PLAIN), Err(LockError::CantLock), "not CPU-visible");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_reset_releases_every_range() {
     let mut ranges = Vec::new();
     for id in [seen, kept] {
         left_behind(&mut mm, device, id);
-        ranges.push(mm.lock_legacy(id, through(0), &[]).expect("a range").range.expect("to be acquired").acquire);
+        ranges.push(mm.lock_legacy(id, through(0)).expect("a range").range.expect("to be acquired").acquire);
     }
     mm.unlock(kept).expect("locked");
     let mut released = mm.lost_memory().ranges;

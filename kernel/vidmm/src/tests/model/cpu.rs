@@ -77,7 +77,7 @@ impl Model {
     pub fn lock(&mut self, which: usize) {
         let Some(which) = self.pick(which) else { return };
         let id = self.known[which].id;
-        let plan = match self.mm.lock(id, &[]) {
+        let plan = match self.mm.lock(id) {
             Ok(plan) => plan,
             Err(error) => {
                 let offered = self.mm.offered(id).is_some();

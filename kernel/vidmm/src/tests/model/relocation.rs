@@ -38,8 +38,8 @@ impl Model {
         });
         let copied: u64 = copied.sum();
         assert_eq!(copied, told.values().sum::<u64>(), "every byte is told of");
-        let moves_up = work.moves.iter().any(|step| step.cause == Cause::Promote);
-        let for_nothing = told.is_empty() && !moves_up && !work.stands_still.is_empty();
+        let moves_on = work.moves.iter().any(|step| matches!(step.cause, Cause::Promote | Cause::Lock));
+        let for_nothing = told.is_empty() && !moves_on && !work.stands_still.is_empty();
         assert!(!for_nothing, "nobody stands still for nothing");
         for (id, bytes) in told {
             let pages = self.mm.allocations[id].pages;

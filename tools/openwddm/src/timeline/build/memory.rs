@@ -76,12 +76,11 @@ impl Builder<'_> {
         }
         let process = self.owners.of_device(device).unwrap_or(0);
         let track = self.lanes.track(TrackKind::Suspended, device, || format!("process {process} suspended"));
-        let why: Vec<&str> =
-            [(1, "residency"), (2, "page tables"), (4, "power"), (8, "CPU access"), (16, "relocation")]
-                .iter()
-                .filter(|(bit, _)| reasons & bit != 0)
-                .map(|(_, name)| *name)
-                .collect();
+        let why: Vec<&str> = [(1, "residency"), (2, "page tables"), (4, "power"), (8, "relocation")]
+            .iter()
+            .filter(|(bit, _)| reasons & bit != 0)
+            .map(|(_, name)| *name)
+            .collect();
         let notes = vec![Note::Number("device", device), Note::Text("reasons", why.join(", "))];
         let slice = self.open(track, SliceKind::Suspended, "suspended", notes);
         self.suspended.insert(device, slice);
