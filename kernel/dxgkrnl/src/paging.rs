@@ -14,6 +14,7 @@ mod mapping;
 mod moves;
 mod operation;
 mod packets;
+mod parts;
 mod relocation;
 mod rotation;
 mod scratch;
@@ -34,6 +35,7 @@ use crate::object::Gone;
 use crate::paging::buffer::Progress;
 use crate::paging::deferred::Deferred;
 pub use crate::paging::packets::PacketRing;
+use crate::paging::parts::{empty_work, part_that_leaves};
 use crate::paging::scratch::Scratch;
 use crate::paging::stillness::Stillness;
 use crate::start::StartError;
@@ -483,56 +485,5 @@ impl Adapter {
     pub fn unreached(&self, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
         let reached = |point: &FencePoint<FenceId>| self.current_value(self.fence_numbers[&point.fence]) >= point.value;
         points.into_iter().filter(|point| !reached(point)).collect()
-    }
-}
-
-/// Takes the part off that moves locked content out of its place, if what follows may come into that place: until the CPU is
-/// shown the new medium it reads the old one, so nothing may come there before.
-// spec: memory §6.3
-fn part_that_leaves(work: &mut Work<FenceId>) -> Option<Work<FenceId>> {
-    use vidmm::MoveKind::{Fill, PageIn};
-    let comes = |moved: &vidmm::Move| matches!(moved.kind, PageIn | Fill);
-    let arriving: Vec<_> = work.moves.iter().filter(|moved| comes(moved)).map(|moved| moved.allocation).collect();
-    let leaves = |rotation: &vidmm::Rotation| !arriving.contains(&rotation.allocation);
-    if work.leaving == 0 || work.leaving == work.operations.len() || !work.rotations.iter().any(leaves) {
-        return None;
-    }
-    let (rotations, staying) = std::mem::take(&mut work.rotations).into_iter().partition(leaves);
-    let (coming, moves) = std::mem::take(&mut work.moves).into_iter().partition(comes);
-    (work.rotations, work.moves) = (staying, coming);
-    let behind = work.operations.split_off(work.leaving);
-    let operations = std::mem::replace(&mut work.operations, behind);
-    Some(Work {
-        suspends: std::mem::take(&mut work.suspends),
-        stands_still: std::mem::take(&mut work.stands_still),
-        idle_spaces: work.idle_spaces.clone(),
-        after: std::mem::take(&mut work.after),
-        unmap: std::mem::take(&mut work.unmap),
-        ranges: std::mem::take(&mut work.ranges),
-        leaving: std::mem::take(&mut work.leaving),
-        operations,
-        rotations,
-        moves,
-        ..empty_work()
-    })
-}
-
-/// A work of the kernel's own: it moves nothing and marks a place in the ring.
-fn empty_work() -> Work<FenceId> {
-    Work {
-        serial: 0,
-        immediate: false,
-        suspends: Vec::new(),
-        stands_still: Vec::new(),
-        idle_spaces: Vec::new(),
-        after: Vec::new(),
-        clear: Vec::new(),
-        operations: Vec::new(),
-        leaving: 0,
-        moves: Vec::new(),
-        tables: Vec::new(),
-        rotations: Vec::new(),
-        unmap: Vec::new(),
-        ranges: Vec::new(),
     }
 }

@@ -35,6 +35,7 @@ mod extent;
 mod host_aperture;
 mod idle;
 mod invariant;
+mod lifetime;
 mod list;
 mod lock;
 mod mapping;

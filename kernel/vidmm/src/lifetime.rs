@@ -1,0 +1,235 @@
+//! How allocations begin and end: creation with a backing store, destruction now or behind its last use (memory §2, §6.2,
+//! §8.5). What lies where meanwhile is `residency`.
+
+use std::collections::BTreeSet;
+
+use ddi::{AllocationFlags, AllocationInfo, KmdAllocation};
+use wddm_types::{FencePoint, PageRun, Pages, SegmentId, SegmentSet};
+
+use crate::allocation::{self, Allocation, AllocationError, Origin, Placement};
+use crate::extent::PageSet;
+use crate::paging::{Batch, Cause, Work, merge_points};
+use crate::slab::{AllocationId, DeviceId, SpaceId};
+use crate::suspend::Postponed;
+use crate::vidmm::VidMm;
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Makes an allocation, not resident (S0, memory §10.1 row 8), with its backing store.
+    ///
+    /// # Errors
+    /// See [`AllocationError`].
+    pub fn create_allocation(
+        &mut self,
+        owner: DeviceId,
+        info: AllocationInfo,
+    ) -> Result<AllocationId, AllocationError> {
+        self.create_allocation_from(owner, info, Origin::default())
+    }
+
+    /// Whether these can be made together, before any of them is: a creation that fails has cost nobody his offered content.
+    ///
+    /// # Errors
+    /// See [`AllocationError`].
+    // spec: memory §2.7, memory §5.9
+    pub fn check_allocations(&self, wanted: &[(AllocationInfo, Origin)]) -> Result<(), AllocationError> {
+        let mut needed = 0u64;
+        for (info, origin) in wanted {
+            let (_, pages) = allocation::check(self.with_system_alias(*info), origin, self.model, &self.segments)?;
+            needed = needed.saturating_add(if origin.existing.is_some() { 0 } else { pages });
+        }
+        if self.can_back(needed) { Ok(()) } else { Err(AllocationError::NoBackingStore) }
+    }
+
+    /// The same for a primary, or over memory that exists already.
+    ///
+    /// # Errors
+    /// See [`AllocationError`].
+    // spec: memory §2.2, memory §2.7
+    pub fn create_allocation_from(
+        &mut self,
+        owner: DeviceId,
+        info: AllocationInfo,
+        origin: Origin,
+    ) -> Result<AllocationId, AllocationError> {
+        let _ = &self.devices[owner];
+        let info = self.by_physical_address(self.with_system_alias(info));
+        let (info, pages) = allocation::check(info, &origin, self.model, &self.segments)?;
+        let foreign = origin.existing.is_some();
+        let backing = match origin.existing {
+            Some(runs) => Some(runs),
+            None => {
+                self.decommit_for(pages);
+                // What the CPU is to see at one address lies in one piece (memory §3.4, operation 17).
+                if info.flags.contains(AllocationFlags::MAP_APERTURE_CPU_VISIBLE) {
+                    self.system.take_contiguous(pages, 1, false).map(|run| vec![run])
+                } else {
+                    self.system.take_scattered(pages)
+                }
+            }
+        };
+        let backing = backing.ok_or(AllocationError::NoBackingStore)?;
+        let system_only = info.supported_segments.iter().all(|id| self.segment(id).is_aperture());
+        let valid = if system_only || foreign { PageSet::all(pages) } else { PageSet::default() };
+        // spec: memory §2.2, bits 8 and 9: never a victim, whatever lists say
+        let pinned = info.flags.intersects(AllocationFlags::OVERLAY | AllocationFlags::CAPTURE);
+        let id = self.allocations.insert(Allocation {
+            owner,
+            info,
+            pages,
+            backing,
+            foreign,
+            primary: origin.primary,
+            unmoveable: false,
+            valid,
+            placement: Placement::None,
+            count: 0,
+            lazy_since: None,
+            doomed: None,
+            holders: BTreeSet::new(),
+            band: self.band_of(owner),
+            standing: None,
+            pins: u32::from(pinned),
+            offer: None,
+            charged: None,
+            last_use: Vec::new(),
+            mappings: Default::default(),
+            context: None,
+            unique: Default::default(),
+            locks: Default::default(),
+            backing_linear: true,
+            special: None,
+            last_work: 0,
+        });
+        self.devices[owner].owned.insert(id);
+        Ok(id)
+    }
+
+    /// The backing pages that are to hold the clear pattern before anybody uses a new allocation: all of them when it
+    /// can only live in system memory, else none (a first commit fills the segment instead, memory §3.3).
+    pub fn pages_to_clear(&self, allocation: AllocationId) -> &[PageRun] {
+        let allocation = &self.allocations[allocation];
+        let system_only = allocation.info.supported_segments.iter().all(|id| self.segment(id).is_aperture());
+        if system_only && !allocation.foreign { &allocation.backing } else { &[] }
+    }
+
+    /// Bytes of an allocation, rounded to the pages of its segments.
+    pub fn allocation_bytes(&self, allocation: AllocationId) -> u64 {
+        self.allocations[allocation].bytes()
+    }
+
+    /// The driver's handle of an allocation.
+    pub fn kmd_handle(&self, allocation: AllocationId) -> KmdAllocation {
+        self.allocations[allocation].info.allocation
+    }
+
+    /// The system pages of an allocation, in order.
+    pub fn backing(&self, allocation: AllocationId) -> &[PageRun] {
+        &self.allocations[allocation].backing
+    }
+
+    /// Whether all of an allocation is where the GPU reaches it.
+    pub fn is_resident(&self, allocation: AllocationId) -> bool {
+        let allocation = &self.allocations[allocation];
+        match &allocation.placement {
+            Placement::None => false,
+            Placement::Memory(_, extents) => extents.are_whole(),
+            Placement::System(_) => true,
+        }
+    }
+
+    /// The owner has destroyed an allocation that queued work may still use (memory §8.5, S8). It is on no list any more,
+    /// its pages count as room: whoever needs them takes them first, uncopied, behind `after`. When its last use is over,
+    /// [`VidMm::destroy_allocation`] ends it. So a destruction holds up nobody who has room, and nobody is evicted for
+    /// the sake of the dead.
+    // spec: memory §6.2, memory §8.5
+    pub fn doom_allocation(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
+        // Its process sees it no more, whenever it goes.
+        self.unlock_all(id);
+        let owner = self.allocations[id].owner;
+        if self.must_postpone(owner, after) {
+            self.devices[owner].postponed.push(Postponed::Doom { id, after: after.to_vec() });
+            return;
+        }
+        merge_points(&mut self.devices[owner].last_uses, after);
+        self.doom(id, after);
+    }
+
+    pub(crate) fn doom(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
+        self.leave_lists(id);
+        self.tick += 1;
+        let allocation = &mut self.allocations[id];
+        assert!(allocation.doomed.is_none(), "an allocation is destroyed once");
+        allocation.doomed = Some(self.tick);
+        merge_points(&mut allocation.last_use, after);
+        self.rerank(id);
+    }
+
+    /// Takes an allocation off every list.
+    pub(crate) fn leave_lists(&mut self, id: AllocationId) {
+        self.forget_postponed(id);
+        let holders: Vec<DeviceId> = self.allocations[id].holders.iter().copied().collect();
+        for device in holders {
+            self.devices[device].counts.remove(&id);
+            self.remove_holder(id, device);
+        }
+        let allocation = &mut self.allocations[id];
+        allocation.count = 0;
+        allocation.lazy_since = None;
+        self.rerank(id);
+    }
+
+    /// Ends an allocation: its addresses are unmapped (memory §6.2), its content dropped, a lock on it undone (§10.1
+    /// row 27). `after`: its last use; the work waits for it. The backing store returns to the pool when the ring is
+    /// past every work that touched it ([`VidMm::completed`]).
+    pub fn destroy_allocation(&mut self, allocation: AllocationId, after: &[FencePoint<F>]) -> Option<Work<F>> {
+        let mut batch = Batch::new(self.serial + 1);
+        self.unlock_all(allocation);
+        self.leave_window(allocation, &mut batch);
+        let spaces: Vec<(SpaceId, u64)> = self.allocations[allocation].mappings.iter().copied().collect();
+        for (space, first) in spaces {
+            let count = Pages(self.spaces[space].mapped[&first].pages);
+            let run = PageRun { first, count };
+            self.conceal(space, run, &mut batch);
+            self.revert(space, run, &mut batch);
+        }
+        self.leave_lists(allocation);
+        let reachable = !matches!(self.allocations[allocation].placement, Placement::None);
+        if reachable {
+            merge_points(&mut self.allocations[allocation].last_use, after);
+            self.withdraw(allocation, Cause::Destroy, &mut batch);
+        } else if !batch.invalidations.is_empty() {
+            merge_points(&mut batch.after, after);
+        }
+        let gone = self.allocations.remove(allocation);
+        self.demoted.remove(&allocation);
+        self.devices[gone.owner].owned.remove(&allocation);
+        if let Some(offer) = gone.offer {
+            self.decommittable.remove(&(offer.priority, offer.time, allocation));
+        }
+        let work = self.finish(batch, false);
+        let last = work.as_ref().map_or(gone.last_work, |work| work.serial);
+        if !gone.foreign {
+            self.retire(last, gone.backing);
+        }
+        work
+    }
+
+    /// The number behind the last segment means system memory in sets and preferences; the documented way to say that
+    /// is the aperture's number (memory §10.2).
+    fn with_system_alias(&self, mut info: AllocationInfo) -> AllocationInfo {
+        // CAST: at most 31 segments.
+        let alias = SegmentId(self.driver_segments as u8 + 1);
+        let aperture = self
+            .segments
+            .iter()
+            .find(|segment| segment.is_aperture())
+            .expect("an aperture, or system memory for want of one")
+            .id;
+        if info.supported_segments.contains(alias) {
+            info.supported_segments.0 &= !(1 << (alias.0 - 1));
+            info.supported_segments = info.supported_segments.with(SegmentSet::only(aperture));
+        }
+        info.preferred_segment = info.preferred_segment.map(|id| if id == alias { aperture } else { id });
+        info
+    }
+}
