@@ -61,10 +61,11 @@ impl Adapter {
     /// A count would go below zero; nothing has changed.
     // spec: memory §5.3
     pub fn evict_held(&mut self, cx: &mut Cx<'_>, device: u64, list: &[u64]) -> Result<Vec<u64>, Refusal> {
-        let queues: Vec<u64> = self.devices[device].paging_queues.iter().copied().collect();
+        let queues = &self.devices[device].paging_queues;
         if queues.iter().all(|queue| self.paging_queues[*queue].held.is_empty()) {
             return Ok(list.to_vec());
         }
+        let queues: Vec<u64> = queues.iter().copied().collect();
         let owner = self.devices[device].vidmm;
         let mut waiting: BTreeMap<u64, u64> = BTreeMap::new();
         for held in queues.iter().flat_map(|queue| &self.paging_queues[*queue].held) {

@@ -23,6 +23,9 @@ const SCAN_MAX: usize = 4096;
 impl<F: Copy + Eq> VidMm<F> {
     /// Up to `max_pages` pages of work that can be done ahead; `None`: there is none.
     pub fn idle_work(&mut self, max_pages: u64) -> Option<Work<F>> {
+        if self.policy.clear_ahead.is_zero() && !self.policy.write_back_ahead {
+            return None;
+        }
         let mut batch = Batch::new(self.serial + 1);
         // A fill by virtual address is of an allocation, and these pages belong to nobody.
         if !self.policy.clear_ahead.is_zero() && !self.policy.paging_by_gpu_va {

@@ -379,8 +379,32 @@ impl<F: Copy + Eq> Batch<F> {
         self.settled.extend(flushes(&std::mem::take(&mut self.stale)));
     }
 
+    /// Whether nothing was noted at all, which is what most calls come to.
+    fn is_empty(&self) -> bool {
+        let operations = [&self.roots, &self.settled, &self.leaving, &self.out, &self.invalidations, &self.content];
+        operations.into_iter().chain([&self.arrived, &self.entries]).all(Vec::is_empty)
+            && self.stale.is_empty()
+            && self.fresh.is_empty()
+            && self.has_no_effects()
+    }
+
+    /// Whether there is nothing beside operations to be carried out.
+    fn has_no_effects(&self) -> bool {
+        self.suspends.is_empty()
+            && self.stands_still.is_empty()
+            && self.after.is_empty()
+            && self.clear.is_empty()
+            && self.moves.is_empty()
+            && self.rotations.is_empty()
+            && self.unmap.is_empty()
+            && self.ranges.is_empty()
+    }
+
     /// The finished work; `None` when there is nothing to do. `flush_fresh`: the TLB may remember invalid entries.
     pub fn finish(mut self, flush_fresh: bool) -> Option<Work<F>> {
+        if self.is_empty() {
+            return None;
+        }
         self.settle_leaving(flush_fresh);
         // New roots come first.
         let mut roots = std::mem::take(&mut self.roots);
@@ -390,17 +414,10 @@ impl<F: Copy + Eq> Batch<F> {
         }
         let leaving = self.settled.len();
         self.settle(flush_fresh);
-        let operations = self.settled;
-        let nothing = operations.is_empty()
-            && self.suspends.is_empty()
-            && self.stands_still.is_empty()
-            && self.after.is_empty()
-            && self.clear.is_empty()
-            && self.moves.is_empty()
-            && self.rotations.is_empty()
-            && self.unmap.is_empty()
-            && self.ranges.is_empty();
-        (!nothing).then_some(Work {
+        if self.settled.is_empty() && self.has_no_effects() {
+            return None;
+        }
+        Some(Work {
             serial: self.serial,
             immediate: false,
             suspends: self.suspends,
@@ -408,7 +425,7 @@ impl<F: Copy + Eq> Batch<F> {
             idle_spaces: self.idle_spaces.into_iter().collect(),
             after: self.after,
             clear: self.clear,
-            operations,
+            operations: self.settled,
             moves: self.moves,
             tables: self.tables,
             rotations: self.rotations,

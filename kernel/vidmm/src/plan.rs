@@ -51,6 +51,17 @@ pub(crate) struct Plan {
     pub places: Vec<(AllocationId, Place)>,
 }
 
+impl Plan {
+    /// Whether it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.suspends.is_empty()
+            && self.whole_victims.is_empty()
+            && self.relocations.is_empty()
+            && self.stands_still.is_empty()
+            && self.places.is_empty()
+    }
+}
+
 /// Content that moves within its segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Relocated {
@@ -112,7 +123,16 @@ pub(crate) struct Planner<'a, F> {
 impl<F: Copy + Eq> VidMm<F> {
     /// Plans to make `list` resident for a device.
     pub(crate) fn plan(&self, claim: Claim, list: &[AllocationId]) -> Result<Plan, MakeResidentError> {
+        if self.has_all(claim, list) {
+            return Ok(Plan::default());
+        }
         Planner::new(self, claim, list, false).run()
+    }
+
+    /// Whether all of it is resident and charged to the process already: the usual case, found without a copy of the list.
+    fn has_all(&self, claim: Claim, list: &[AllocationId]) -> bool {
+        let space = self.devices[claim.device].space;
+        list.iter().all(|&id| self.is_resident(id) && (claim.limit == Limit::None || self.process_holds(space, id)))
     }
 
     /// The budget's answer, and whether the device's whole list with these would fit if it were alone; nothing is
@@ -135,9 +155,6 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
     }
 
     fn run(&self) -> Result<Plan, MakeResidentError> {
-        if self.nothing_to_do() {
-            return Ok(Plan::default());
-        }
         let mut state = State::new(self);
         let refused = match self.place_all(&mut state, &self.list) {
             Ok(()) => return Ok(self.finished(state)),
@@ -154,15 +171,6 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
             return Ok(self.finished(packed));
         }
         Err(self.refusal(refused, &state))
-    }
-
-    /// Whether all of it is resident and charged to the process already: the usual case.
-    fn nothing_to_do(&self) -> bool {
-        let space = self.mm.devices[self.claim.device].space;
-        let settled = |id: &AllocationId| {
-            self.mm.is_resident(*id) && (self.claim.limit == Limit::None || self.mm.process_holds(space, *id))
-        };
-        !self.alone && self.list.iter().all(settled)
     }
 
     /// Whether an allocation has everything that it needs.

@@ -112,6 +112,9 @@ impl<F: Copy + Eq> VidMm<F> {
         for &id in list {
             self.count_up(device, id);
         }
+        if plan.is_empty() {
+            return Ok(None);
+        }
         let mut batch = Batch::new(self.serial + 1);
         self.begin(&mut plan, device, &mut batch);
         self.carry_out(plan, Cause::MakeResident, &mut batch);
@@ -200,6 +203,10 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     fn check_counts(&self, device: DeviceId, list: &[AllocationId]) -> Result<(), EvictError> {
+        if let [allocation] = *list {
+            let listed = self.count(device, allocation) > 0;
+            return if listed { Ok(()) } else { Err(EvictError::BelowZero { allocation }) };
+        }
         let mut wanted: BTreeMap<AllocationId, u64> = BTreeMap::new();
         for &allocation in list {
             let wanted = wanted.entry(allocation).or_insert(0);
