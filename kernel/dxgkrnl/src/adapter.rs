@@ -22,11 +22,12 @@ use crate::lock::LegacyRequest;
 use crate::machine::{Cx, Effect, Token};
 use crate::object::{
     Allocation, Body, Context, Device, Doorbell, Dying, Fence, NtShare, PagingQueue, ProcessOnAdapter, Queue,
-    Registration, Resource, ResourceBody, Section, Store,
+    Registration, Resource, ResourceBody, Section,
 };
 use crate::packet::{PacketContext, Packets};
 use crate::paging::PagingRing;
 use crate::refusal::removed;
+use crate::store::Store;
 use crate::suspension::Suspensions;
 use crate::turns::Turns;
 

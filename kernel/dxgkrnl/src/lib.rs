@@ -46,6 +46,7 @@ mod refusal;
 mod residency;
 mod resource;
 mod start;
+mod store;
 mod suspension;
 mod swizzling;
 mod turns;

@@ -1,6 +1,6 @@
 //! The objects of the kernel and how a process names them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use ddi::{
     KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess,
@@ -73,73 +73,6 @@ pub enum Object {
     Fence(u32, u64),
     /// A registration for notifications.
     Registration(u32, u64),
-}
-
-/// Objects of one kind by number. Numbers are never used twice, so that a trace names each for ever.
-pub struct Store<T> {
-    objects: BTreeMap<u64, T>,
-    next: u64,
-}
-
-impl<T> Default for Store<T> {
-    fn default() -> Self {
-        Store { objects: BTreeMap::new(), next: 1 }
-    }
-}
-
-impl<T> Store<T> {
-    /// The number that the next object gets.
-    pub fn next_number(&self) -> u64 {
-        self.next
-    }
-
-    /// Adds an object.
-    pub fn insert(&mut self, object: T) -> u64 {
-        let number = self.next;
-        self.next += 1;
-        self.objects.insert(number, object);
-        number
-    }
-
-    /// The object of a number, if it still is.
-    pub fn get(&self, number: u64) -> Option<&T> {
-        self.objects.get(&number)
-    }
-
-    /// The same, to be changed.
-    pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
-        self.objects.get_mut(&number)
-    }
-
-    /// Takes an object out.
-    pub fn remove(&mut self, number: u64) -> Option<T> {
-        self.objects.remove(&number)
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
-    }
-
-    /// All, by number.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
-        self.objects.iter().map(|(number, object)| (*number, object))
-    }
-}
-
-impl<T> std::ops::Index<u64> for Store<T> {
-    type Output = T;
-    /// # Panics
-    /// For an object that is gone: inside the kernel numbers are held only as long as their objects.
-    fn index(&self, number: u64) -> &T {
-        self.objects.get(&number).expect("an object that the kernel still refers to")
-    }
-}
-
-impl<T> std::ops::IndexMut<u64> for Store<T> {
-    fn index_mut(&mut self, number: u64) -> &mut T {
-        self.objects.get_mut(&number).expect("an object that the kernel still refers to")
-    }
 }
 
 /// A process on one adapter.

@@ -10,7 +10,8 @@ use gpu_fence::FenceId;
 use vidmm::{DeviceId, Direction, Form, Operation, Part, ScratchSlot, SpaceId, VidMm};
 use wddm_types::{GpuVa, PAGE_BYTES};
 
-use crate::object::{Device, Store};
+use crate::object::Device;
+use crate::store::Store;
 
 /// The driver's handles of what operations name.
 pub(super) struct Names<'a> {
