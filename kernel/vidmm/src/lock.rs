@@ -196,7 +196,12 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Whether an allocation is locked.
     pub fn is_locked(&self, id: AllocationId) -> bool {
-        self.allocations[id].locks.count > 0
+        self.locks_of(id) > 0
+    }
+
+    /// How many locks of an allocation have not ended.
+    pub fn locks_of(&self, id: AllocationId) -> u32 {
+        self.allocations[id].locks.count
     }
 
     /// Undoes every lock: the allocation is destroyed.

@@ -1,8 +1,9 @@
 //! Calls about locks that are refused, and what is left of the lock of WDDM 1.
 
-use d3dkmt::LockFlags;
+use d3dkmt::{AllocationRequest, CreateAllocationFlags, LockFlags, Resource, ResourceRequest};
 use kmt_calls::Call;
 use kmt_link::Link;
+use softgpu_spec::private_data::{self, Kind};
 use softgpu_umd::SurfaceKind;
 use wddm_types::NtStatus;
 
@@ -94,4 +95,35 @@ fn the_legacy_lock_of_a_wddm_2_driver() {
     let (device, allocation) = (client.gpu.device().handle(), surface.allocation().handle());
     let call = Call::Unlock { device, allocations: vec![allocation] };
     assert_eq!(client.link.call(call).expect_err("not locked").status, NtStatus::INVALID_PARAMETER);
+}
+
+// spec: memory §6.5, memory §9.3
+#[test]
+fn a_list_of_unlocks_is_refused_whole_when_two_handles_name_one_lock() {
+    let host = host(VIRTUAL, 4 * MIB);
+    let client = client(&host);
+    let data = private_data::AllocationRequest {
+        kind: Kind::System,
+        cpu_visible: true,
+        cached: false,
+        accessed_physically: false,
+        size_bytes: 4096,
+    };
+    let request = AllocationRequest { private_data: data.encode().to_vec(), ..AllocationRequest::default() };
+    let shared = CreateAllocationFlags::CREATE_RESOURCE | CreateAllocationFlags::CREATE_SHARED;
+    let request_of = ResourceRequest { flags: shared, ..ResourceRequest::default() };
+    let made = Resource::create(client.gpu.device(), vec![request], request_of).unwrap();
+    let opened = Resource::open(client.gpu.device(), made.global_share()).unwrap();
+    let device = client.gpu.device().handle();
+    let (first, second) = (made.allocations()[0].handle(), opened.allocations()[0].handle());
+    let lock = || client.link.call(Call::Lock2 { device, allocation: first, flags: 0 });
+    let unlock = |allocations| client.link.call(Call::Unlock { device, allocations });
+    lock().expect("its creator locks it");
+    let refused = unlock(vec![first, second]).expect_err("it was locked once");
+    assert_eq!(refused.status, NtStatus::INVALID_PARAMETER);
+    unlock(vec![first]).expect("the refusal has ended nothing");
+    lock().expect("once");
+    lock().expect("twice");
+    unlock(vec![first, second]).expect("two locks end");
+    assert_eq!(unlock(vec![first]).expect_err("none is left").status, NtStatus::INVALID_PARAMETER);
 }

@@ -235,8 +235,12 @@ impl Adapter {
         let mut once = numbers.to_vec();
         once.sort_unstable();
         once.dedup();
-        let locked = |number: &u64| self.vidmm.is_locked(self.allocations[*number].vidmm);
-        if once.len() != numbers.len() || !numbers.iter().all(locked) {
+        // Two handles of one allocation end two of its locks: it must have both, or the first would end before the refusal.
+        let mut memory: Vec<_> = numbers.iter().map(|number| self.allocations[*number].vidmm).collect();
+        memory.sort_unstable();
+        let locked =
+            memory.chunk_by(|one, other| one == other).all(|same| same.len() <= self.vidmm.locks_of(same[0]) as usize);
+        if once.len() != numbers.len() || !locked {
             return Err(invalid("an allocation of the list is not locked, or stands in it twice"));
         }
         numbers.iter().try_for_each(|&number| self.unlock(cx, number))
