@@ -1,0 +1,70 @@
+//! Every command there and back, and what is no command.
+
+use super::*;
+
+const SLOT: LogSlot = LogSlot { entry_va: 0x1000, position_va: 0x2000, position: 7, handle: 9 };
+
+#[test]
+fn every_command_decodes_to_itself() {
+    let entries = [1, 2, 3];
+    let commands = [
+        Command::Nop,
+        Command::Wait { va: 8, value: 2, log: None },
+        Command::Wait { va: 8, value: 2, log: Some(SLOT) },
+        Command::Signal { current_va: 8, monitored_va: 16, value: 3, log: None },
+        Command::Signal { current_va: 8, monitored_va: 16, value: 3, log: Some(SLOT) },
+        Command::Branch { va: 4096, words: 12 },
+        Command::BranchPhysical { bus: 1 << 46, words: 12 },
+        Command::Complete { value: u64::MAX },
+        Command::Timestamp { va: 8 },
+        Command::Copy { source_va: 1, target_va: 2, bytes: 8 },
+        Command::Fill { va: 1, bytes: 16, pattern: 0xffff_0001 },
+        Command::Store { va: 8, words: &entries },
+        Command::StoreRun { va: 8, count: 512, first: 1, step: 4096 },
+        Command::TouchPhysical { bus: 8, write: true },
+        Command::Touch { va: 1, bytes: 16, write: true },
+        Command::Pattern { va: 1, bytes: 16, seed: 3 },
+        Command::Check { va: 1, bytes: 16, seed: 3, report_va: 4, tag: 5 },
+        Command::Checksum { va: 1, bytes: 16, result_va: 3 },
+        Command::Saxpy { x_va: 1, y_va: 2, elements: 4, a_bits: 0x3f80_0000 },
+        Command::CopyPhysical { source_bus: 1, target_bus: 2, bytes: 8 },
+        Command::FillPhysical { target_bus: 1, bytes: 16, pattern: 3 },
+        Command::CopyTiled {
+            linear_bus: 1,
+            surface_bus: 2,
+            offset: 8,
+            bytes: 16,
+            tiling: Tiling::of_pitch(1024).unwrap(),
+            swizzle: true,
+        },
+        Command::WriteEntries { table: 4096, first: 509, entries: &entries },
+        Command::WriteEntryRun { table: 4096, first: 0, count: 512, entry: 1, step: 4096 },
+        Command::MapAperture { first: 1, count: 2, system_address: 4096, step: 0 },
+        Command::FlushTlb { root: u64::MAX, first_va: 0, last_va: 0 },
+    ];
+    let mut words = Vec::new();
+    for command in &commands {
+        let before = words.len();
+        command.encode(&mut words);
+        assert_eq!(words.len() - before, command.words(), "{command:?}");
+    }
+    let mut rest = &words[..];
+    for command in &commands {
+        let (decoded, length) = Command::decode(rest).expect("a command");
+        assert_eq!(&decoded, command);
+        rest = &rest[length..];
+    }
+    assert!(rest.is_empty());
+}
+
+#[test]
+fn what_is_no_command_is_refused() {
+    assert_eq!(Command::decode(&[]), Err(DecodeError::Cut { needed: 1, left: 0 }));
+    assert!(Command::decode(&[0]).is_err(), "no words");
+    assert_eq!(Command::decode(&[0x7f | 1 << 8]), Err(DecodeError::Opcode(0x7f)));
+    assert_eq!(Command::decode(&[0x10 | 4 << 8, 0, 0]), Err(DecodeError::Cut { needed: 4, left: 3 }));
+    assert!(Command::decode(&[0x10 | 4 << 8, 0, 0, 7]).is_err(), "not a multiple of 8");
+    assert!(Command::decode(&[0x83 | 5 << 8 | 1 << 32, 0, 1 << 20, 0, 0]).is_err(), "beyond the table");
+    assert!(Command::decode(&[0x87 | 6 << 8, 0, 0, 0, 8, 100]).is_err(), "no whole tiles");
+    assert!(Command::decode(&[0x87 | 6 << 8, 0, 0, 0, 8, 512 | 2 << 32]).is_err(), "no such flag");
+}
