@@ -115,11 +115,6 @@ impl SwizzlingRanges {
         self.held().find(|held| held.id == id && held.state != State::Ending).map(|held| held.what)
     }
 
-    /// Whether there is one to take.
-    pub fn can_give(&self) -> bool {
-        self.ranges.iter().any(|slot| slot.is_none_or(|held| matches!(held.state, State::Kept(_))))
-    }
-
     /// Gives up the range that has been kept longest.
     pub fn release_kept(&mut self) -> Option<HeldRange> {
         let kept = |held: &Held| if let State::Kept(since) = held.state { Some((since, held.what)) } else { None };

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use ddi::{
-    Adl, AllocNotice, CopyEntries, KmdDevice, KmdProcess, Mdl, PageTableUpdateMode, PagingOp, Pte, TransferEnd,
-    TransferFlags, VirtualDirection, VirtualTransferFlags,
+    Adl, AllocNotice, CopyEntries, KmdAllocation, KmdDevice, KmdProcess, Mdl, PageTableUpdateMode, PagingOp, Pte,
+    TransferEnd, TransferFlags, VirtualDirection, VirtualTransferFlags,
 };
 use gpu_fence::FenceId;
 use vidmm::{DeviceId, Direction, Form, Operation, Part, ScratchSlot, SpaceId, VidMm};
@@ -58,36 +58,19 @@ pub(super) fn as_paging_op<'a>(
     match operation {
         Operation::Transfer { allocation, allocation_offset, direction, .. } => match asked.windows {
             None => transfer(operation, asked),
-            Some(windows) => PagingOp::VirtualTransfer {
-                allocation: *allocation,
-                allocation_offset: allocation_offset + asked.part.offset_bytes,
-                size_bytes: asked.part.size_bytes,
-                source: windows.first,
-                destination: windows.second,
-                // SourcePageTableVaInTransfer is not offered.
-                source_page_table: GpuVa::NULL,
-                destination_page_table: GpuVa::NULL,
-                direction: match direction {
+            Some(windows) => {
+                let direction = match direction {
                     Direction::In => VirtualDirection::SystemToLocal,
                     Direction::Out => VirtualDirection::LocalToSystem,
-                },
-                // The scratch area is mapped by 4-KB pages.
-                flags: VirtualTransferFlags::empty(),
-            },
+                };
+                virtual_transfer((*allocation, *allocation_offset), asked, windows, direction)
+            }
         },
         Operation::Relocate { allocation, allocation_offset, .. } => match asked.windows {
             None => relocation(operation, asked),
-            Some(windows) => PagingOp::VirtualTransfer {
-                allocation: *allocation,
-                allocation_offset: allocation_offset + asked.part.offset_bytes,
-                size_bytes: asked.part.size_bytes,
-                source: windows.first,
-                destination: windows.second,
-                source_page_table: GpuVa::NULL,
-                destination_page_table: GpuVa::NULL,
-                direction: VirtualDirection::LocalToLocal,
-                flags: VirtualTransferFlags::empty(),
-            },
+            Some(windows) => {
+                virtual_transfer((*allocation, *allocation_offset), asked, windows, VirtualDirection::LocalToLocal)
+            }
         },
         Operation::Fill { allocation, allocation_offset, pattern, segment, address, .. } => match asked.windows {
             None => PagingOp::Fill {
@@ -296,6 +279,27 @@ fn relocation<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
         destination: TransferEnd::Segment { segment: *segment, address: *to },
         flags,
         mdl_offset: 0,
+    }
+}
+
+/// Part of a transfer of `(allocation, offset)` between two windows of the scratch area, which is mapped by 4-KB pages.
+fn virtual_transfer<'a>(
+    (allocation, allocation_offset): (KmdAllocation, u64),
+    asked: Asked<'_>,
+    windows: ScratchSlot,
+    direction: VirtualDirection,
+) -> PagingOp<'a> {
+    PagingOp::VirtualTransfer {
+        allocation,
+        allocation_offset: allocation_offset + asked.part.offset_bytes,
+        size_bytes: asked.part.size_bytes,
+        source: windows.first,
+        destination: windows.second,
+        // SourcePageTableVaInTransfer is not offered.
+        source_page_table: GpuVa::NULL,
+        destination_page_table: GpuVa::NULL,
+        direction,
+        flags: VirtualTransferFlags::empty(),
     }
 }
 

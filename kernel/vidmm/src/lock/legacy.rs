@@ -73,31 +73,11 @@ fn ruling(subject: Subject) -> Ruling {
 }
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Whether a lock as this one takes content out of its memory segment. A driver that does not acquire its range makes it
-    /// do so too.
-    ///
-    /// # Errors
-    /// As [`VidMm::lock_legacy`].
-    pub fn lock_legacy_moves(&self, id: AllocationId, how: LegacyLock) -> Result<bool, LockError> {
-        let moves = match self.legacy_ruling(id, how)? {
-            Ruling::MoveOut => self.allocations[id].locks.count == 0,
-            Ruling::Range => {
-                let shown = how.acquire.is_some_and(|data| self.ranges.find(id, data).is_some());
-                !shown && !self.ranges.can_give()
-            }
-            Ruling::InPlace | Ruling::Bar | Ruling::Refuse => false,
-        };
-        if moves {
-            self.may_lock_out(id, how)?;
-        }
-        Ok(moves)
-    }
-
     /// Whether a lock may take content out.
     ///
     /// # Errors
     /// As [`VidMm::lock_legacy`].
-    pub fn may_lock_out(&self, id: AllocationId, how: LegacyLock) -> Result<(), LockError> {
+    fn may_lock_out(&self, id: AllocationId, how: LegacyLock) -> Result<(), LockError> {
         if how.donot_evict {
             return Err(LockError::NeedsEviction);
         }
