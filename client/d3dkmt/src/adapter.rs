@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{AdapterInfo, Call, Refusal, Reply, VideoMemoryInfo};
+use kmt_calls::{AdapterInfo, Call, FeatureResult, Refusal, Reply, VideoMemoryInfo, Wddm31Caps};
 use kmt_link::Link;
 use wddm_types::{Luid, RawHandle};
 
@@ -42,6 +42,24 @@ impl Adapter {
     pub fn info(&self) -> Result<AdapterInfo, Refusal> {
         let call = Call::QueryAdapterInfo { adapter: self.handle() };
         Ok(expect_reply!(self.link().call(call)?, Reply::AdapterInfo(info) => info))
+    }
+
+    /// `KMTQAITYPE_WDDM_3_1_CAPS` of `D3DKMTQueryAdapterInfo` (sync §2.1).
+    ///
+    /// # Errors
+    /// When the adapter has gone.
+    pub fn wddm_3_1_caps(&self) -> Result<Wddm31Caps, Refusal> {
+        self.info().map(|info| info.wddm_3_1_caps)
+    }
+
+    /// `D3DKMTIsFeatureEnabled` of this adapter, by `DXGK_FEATURE_ID` (sync §2.10). One that the kernel does not know is off
+    /// with version 0 and not `known`.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER` for a feature of the whole machine; [`crate::is_global_feature_enabled`] answers for those.
+    pub fn is_feature_enabled(&self, feature: u32) -> Result<FeatureResult, Refusal> {
+        let call = Call::IsFeatureEnabled { adapter: self.handle(), feature };
+        Ok(expect_reply!(self.link().call(call)?, Reply::Feature(result) => result))
     }
 
     /// Budget and usage of a budget group (`D3DKMTQueryVideoMemoryInfo`).

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{AllocationTarget, Call, DestroyFlags, LockFlags, Refusal, Reply, ResidencyStatus};
+use kmt_calls::{AllocationTarget, Call, CreatedAllocation, DestroyFlags, LockFlags, Refusal, Reply, ResidencyStatus};
 use kmt_link::{Link, MappedBytes};
-use wddm_types::RawHandle;
+use wddm_types::{CpuVa, RawHandle};
 
 use crate::expect_reply;
 
@@ -13,11 +13,17 @@ pub struct Allocation {
     link: Arc<dyn Link>,
     device: RawHandle,
     handle: RawHandle,
+    address: CpuVa,
 }
 
 impl Allocation {
-    pub(crate) fn new(link: Arc<dyn Link>, device: RawHandle, handle: RawHandle) -> Allocation {
-        Allocation { link, device, handle }
+    pub(crate) fn new(link: Arc<dyn Link>, device: RawHandle, created: &CreatedAllocation) -> Allocation {
+        Allocation { link, device, handle: created.handle, address: created.address }
+    }
+
+    /// Its CPU address, which the GPU uses too, on an adapter of the IoMmu model (memory §4.1); NULL on others.
+    pub fn address(&self) -> CpuVa {
+        self.address
     }
 
     /// `D3DKMTLock2`. The lock ends when the value is dropped. It synchronises with nothing.

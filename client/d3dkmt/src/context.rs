@@ -79,6 +79,23 @@ impl Context {
         signal(&self.owned, fence, value)
     }
 
+    /// `D3DKMTSetContextInProcessSchedulingPriority`: how the context ranks among those of its process, -7 to 7, 0 at first. Where
+    /// packets can be preempted, those of lower contexts of the process give way to it.
+    ///
+    /// # Errors
+    /// When there is no such priority.
+    pub fn set_in_process_priority(&self, priority: i32) -> Result<(), Refusal> {
+        set_priority(&self.owned, priority)
+    }
+
+    /// `D3DKMTGetContextInProcessSchedulingPriority`.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    pub fn in_process_priority(&self) -> Result<i32, Refusal> {
+        priority(&self.owned)
+    }
+
     /// The sizes that buffers and lists may have.
     pub fn sizes(&self) -> CreatedContext {
         self.sizes
@@ -138,6 +155,23 @@ impl VirtualContext {
         signal(&self.owned, fence, value)
     }
 
+    /// `D3DKMTSetContextInProcessSchedulingPriority`: how the context ranks among those of its process, -7 to 7, 0 at first. Where
+    /// packets can be preempted, those of lower contexts of the process give way to it.
+    ///
+    /// # Errors
+    /// When there is no such priority.
+    pub fn set_in_process_priority(&self, priority: i32) -> Result<(), Refusal> {
+        set_priority(&self.owned, priority)
+    }
+
+    /// `D3DKMTGetContextInProcessSchedulingPriority`.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    pub fn in_process_priority(&self) -> Result<i32, Refusal> {
+        priority(&self.owned)
+    }
+
     /// Its handle.
     pub fn handle(&self) -> RawHandle {
         self.owned.handle
@@ -156,4 +190,13 @@ fn wait(owned: &Owned, fence: &Fence, value: u64) -> Result<(), Refusal> {
 fn signal(owned: &Owned, fence: &Fence, value: u64) -> Result<(), Refusal> {
     let points = vec![(fence.handle(), value)];
     owned.link.call(Call::SignalSynchronizationObjectFromGpu { context: owned.handle, points }).map(drop)
+}
+
+fn set_priority(owned: &Owned, priority: i32) -> Result<(), Refusal> {
+    owned.link.call(Call::SetContextInProcessSchedulingPriority { context: owned.handle, priority }).map(drop)
+}
+
+fn priority(owned: &Owned) -> Result<i32, Refusal> {
+    let call = Call::GetContextInProcessSchedulingPriority { context: owned.handle };
+    Ok(expect_reply!(owned.link.call(call)?, Reply::ContextPriority(priority) => priority))
 }

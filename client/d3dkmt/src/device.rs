@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use kmt_calls::{
-    AllocationRequest, Call, DeviceState, EvictFlags, FenceFlags, MONITORED_FENCE, MakeResidentFlags,
-    NativeFenceRequest, OfferFlags, PropertyRequest, ReclaimResult, Refusal, Reply, Residency, ResourceRequest,
-    SynchronizationObjectRequest, WaitFlags,
+    AllocationRequest, Call, DeviceState, EvictFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags,
+    OpenSyncObjectRequest, PropertyRequest, ReclaimResult, Refusal, Reply, Residency, ResourceRequest, SignalFlags,
+    WaitFlags,
 };
 use kmt_link::Link;
 use wddm_types::{Luid, NodeId, RawHandle};
@@ -69,7 +69,7 @@ impl Device {
             resource: ResourceRequest::default(),
         };
         let created = expect_reply!(self.link().call(call)?, Reply::Allocations(created) => created);
-        Ok(Arc::new(Allocation::new(Arc::clone(self.link()), self.handle(), created.allocations[0].handle)))
+        Ok(Arc::new(Allocation::new(Arc::clone(self.link()), self.handle(), &created.allocations[0])))
     }
 
     /// `D3DKMTEvict`. Returns the bytes over budget.
@@ -133,15 +133,26 @@ impl Device {
         Ok(Fence::owned(Arc::clone(self.link()), created))
     }
 
-    /// `D3DKMTCreateSynchronizationObject2` for a monitored fence: what an adapter without native fences has.
+    /// `D3DKMTOpenNativeFenceFromNtHandle`: a fence that somebody shared, for this device.
     ///
     /// # Errors
-    /// As the request's rules say (sync §2.2, §2.3); `NOT_SUPPORTED` where native fences are.
-    pub fn create_monitored_fence(&self, flags: FenceFlags, initial_value: u64) -> Result<Fence, Refusal> {
-        let request = SynchronizationObjectRequest { object_type: MONITORED_FENCE, flags, initial_value };
-        let call = Call::CreateSynchronizationObject2 { device: self.handle(), request };
-        let created = expect_reply!(self.link().call(call)?, Reply::Fence(created) => created);
-        Ok(Fence::owned(Arc::clone(self.link()), created))
+    /// `INVALID_HANDLE` when nothing has this name; `ACCESS_DENIED` when the name gives no access; otherwise as the flags'
+    /// rules say (sync §2.1, §3.3).
+    pub fn open_native_fence(&self, request: OpenSyncObjectRequest) -> Result<Fence, Refusal> {
+        self.opened_fence(Call::OpenNativeFenceFromNtHandle { device: self.handle(), request })
+    }
+
+    /// `D3DKMTOpenSyncObjectFromNtHandle2`: the same by the older call, which tells no address of MonitoredValue.
+    ///
+    /// # Errors
+    /// As [`Device::open_native_fence`].
+    pub fn open_sync_object(&self, request: OpenSyncObjectRequest) -> Result<Fence, Refusal> {
+        self.opened_fence(Call::OpenSyncObjectFromNtHandle2 { device: self.handle(), request })
+    }
+
+    fn opened_fence(&self, call: Call) -> Result<Fence, Refusal> {
+        let opened = expect_reply!(self.link().call(call)?, Reply::Fence(opened) => opened);
+        Ok(Fence::owned(Arc::clone(self.link()), opened))
     }
 
     /// Blocks until all the fences have reached their values (`D3DKMTWaitForSynchronizationObjectFromCpu`).
@@ -149,10 +160,7 @@ impl Device {
     /// # Errors
     /// When a handle is wrong, or the device is lost while waiting.
     pub fn wait(&self, points: &[(&Fence, u64)]) -> Result<(), Refusal> {
-        let points = points.iter().map(|(fence, value)| (fence.handle(), *value)).collect();
-        let call =
-            Call::WaitForSynchronizationObjectFromCpu { device: self.handle(), points, flags: WaitFlags::empty() };
-        self.link().call(call).map(drop)
+        self.wait_with(points, None, WaitFlags::empty())
     }
 
     /// Signals a fence from the CPU (`D3DKMTSignalSynchronizationObjectFromCpu`).
@@ -160,9 +168,7 @@ impl Device {
     /// # Errors
     /// When the value is lower than the current one.
     pub fn signal(&self, fence: &Fence, value: u64) -> Result<(), Refusal> {
-        let call =
-            Call::SignalSynchronizationObjectFromCpu { device: self.handle(), points: vec![(fence.handle(), value)] };
-        self.link().call(call).map(drop)
+        self.signal_with(&[(fence, value)], SignalFlags::empty())
     }
 
     /// Its handle.

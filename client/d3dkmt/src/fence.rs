@@ -2,55 +2,179 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, CreatedFence};
+use kmt_calls::{
+    Call, CpuCaching, CreatedFence, CreatedMonitoredFence, FencePrivateData, Refusal, Reply, SyncObjectAccess,
+};
 use kmt_link::{Link, read_only};
 use shared_words::ReadOnlyWord;
-use wddm_types::{GpuVa, RawHandle, WordAddress};
+use wddm_types::{CpuVa, GpuVa, RawHandle, WordAddress};
 
-use crate::Owned;
+use crate::{Owned, expect_reply};
 
 /// A fence: polled by a load, waited for by a call, signalled by the GPU or the CPU.
+///
+/// The word is mapped read-only; only a signal changes it:
+/// ```compile_fail
+/// fn write(fence: &d3dkmt::Fence) {
+///     fence.word().store(1);
+/// }
+/// ```
+/// ```
+/// fn read(fence: &d3dkmt::Fence) -> u64 {
+///     fence.word().load()
+/// }
+/// ```
+// spec: sync §1.4
 pub struct Fence {
-    created: CreatedFence,
-    current: ReadOnlyWord,
+    handle: RawHandle,
+    /// `None`: the CPU does not reach it.
+    word: Option<ReadOnlyWord>,
+    address: WordAddress,
+    current_va: GpuVa,
+    monitored_va: GpuVa,
+    caching: CpuCaching,
+    bits: u32,
+    private_data: FencePrivateData,
+    link: Arc<dyn Link>,
     // Held for its drop; a queue's own fence goes with the queue.
     _owned: Option<Owned>,
 }
 
+/// What a command names: the GPU address, or behind an IOMMU the CPU's.
+fn engine_va(gpu: GpuVa, cpu: CpuVa) -> GpuVa {
+    if cpu.is_null() { gpu } else { cpu.for_gpu() }
+}
+
 impl Fence {
     pub(crate) fn owned(link: Arc<dyn Link>, created: CreatedFence) -> Fence {
-        let current = read_only(link.as_ref(), created.current);
-        let destroy = |fence| Call::DestroySynchronizationObject { fence };
-        Fence { created, current, _owned: Some(Owned { link, handle: created.fence, destroy }) }
+        let mut fence = Fence::borrowed(Arc::clone(&link), created);
+        fence._owned = Some(destroys(link, created.fence));
+        fence
     }
 
     pub(crate) fn borrowed(link: Arc<dyn Link>, created: CreatedFence) -> Fence {
-        let current = read_only(link.as_ref(), created.current);
-        Fence { created, current, _owned: None }
+        Fence {
+            handle: created.fence,
+            word: mapped(&link, &created),
+            address: created.current,
+            current_va: engine_va(created.current_va, created.current_cpu_va),
+            monitored_va: created.monitored_va,
+            caching: CpuCaching::WriteBack,
+            bits: 64,
+            private_data: created.private_data,
+            link,
+            _owned: None,
+        }
     }
 
-    /// CurrentValue, by a load from the read-only mapping; no call.
+    pub(crate) fn monitored(link: Arc<dyn Link>, created: CreatedMonitoredFence) -> Fence {
+        Fence {
+            handle: created.fence,
+            word: Some(read_only(link.as_ref(), created.value)),
+            address: created.value,
+            current_va: engine_va(created.value_va, created.value_cpu_va),
+            monitored_va: GpuVa::NULL,
+            caching: created.caching,
+            bits: created.bits,
+            private_data: FencePrivateData::default(),
+            link: Arc::clone(&link),
+            _owned: Some(destroys(link, created.fence)),
+        }
+    }
+
+    /// The value, by a load from the read-only mapping; no call. Of a fence of 32 bits: the lower half.
+    ///
+    /// # Panics
+    /// For an INTRA_GPU fence, which the CPU does not reach; [`Fence::is_mapped`] tells.
     pub fn current(&self) -> u64 {
-        self.current.load()
+        self.word().load()
     }
 
-    /// CurrentValue for the GPU.
+    /// Whether the CPU reaches the value.
+    pub fn is_mapped(&self) -> bool {
+        self.word.is_some()
+    }
+
+    /// The read-only mapping itself.
+    ///
+    /// # Panics
+    /// As [`Fence::current`].
+    pub fn word(&self) -> &ReadOnlyWord {
+        self.word.as_ref().expect("the CPU does not reach an INTRA_GPU fence")
+    }
+
+    /// CurrentValue, or the one value of a monitored fence, for the GPU's commands: its GPU address, or on an adapter of the IoMmu
+    /// model its CPU address (sync §1.5). NULL: it has no GPU access.
     pub fn current_va(&self) -> GpuVa {
-        self.created.current_va
+        self.current_va
     }
 
-    /// MonitoredValue for the GPU.
+    /// MonitoredValue for the GPU; NULL for a monitored fence, which has none.
     pub fn monitored_va(&self) -> GpuVa {
-        self.created.monitored_va
+        self.monitored_va
     }
 
-    /// System address of CurrentValue: names the fence in traces of the device.
+    /// System address of the word: names the fence in traces of the device.
     pub fn address(&self) -> WordAddress {
-        self.created.current
+        self.address
+    }
+
+    /// How the mapping is cached.
+    pub fn caching(&self) -> CpuCaching {
+        self.caching
+    }
+
+    /// Bits of the word: 64, or 32 where the GPU updates no more.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// What the kernel-mode driver wrote when the fence was created or opened.
+    pub fn private_data(&self) -> &[u8; 64] {
+        &self.private_data.0
+    }
+
+    /// `D3DKMTShareObjects`: a name by which other processes and devices open it, with this access.
+    ///
+    /// # Errors
+    /// When it was not created with NtSecuritySharing; `ACCESS_DENIED` for more access than this open has.
+    pub fn share(&self, access: SyncObjectAccess) -> Result<NtHandle, Refusal> {
+        let call = Call::ShareObjects { objects: vec![self.handle()], access };
+        let token = expect_reply!(self.link.call(call)?, Reply::NtHandle(token) => token);
+        Ok(NtHandle { link: Arc::clone(&self.link), token })
     }
 
     /// Its handle.
     pub fn handle(&self) -> RawHandle {
-        self.created.fence
+        self.handle
+    }
+}
+
+fn mapped(link: &Arc<dyn Link>, created: &CreatedFence) -> Option<ReadOnlyWord> {
+    (created.current != CreatedFence::NO_CPU_ADDRESS).then(|| read_only(link.as_ref(), created.current))
+}
+
+fn destroys(link: Arc<dyn Link>, handle: RawHandle) -> Owned {
+    Owned { link, handle, destroy: |fence| Call::DestroySynchronizationObject { fence } }
+}
+
+/// An NT handle of this process: whoever is told its number opens what it names. Dropping it closes it; the fence lives as long
+/// as somebody has it open or it has a name.
+pub struct NtHandle {
+    link: Arc<dyn Link>,
+    token: u64,
+}
+
+impl NtHandle {
+    /// The number that others are told. Nobody guesses it.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+}
+
+impl Drop for NtHandle {
+    fn drop(&mut self) {
+        // Refused only when the kernel has gone.
+        let _ = self.link.call(Call::CloseNtHandle { handle: self.token });
     }
 }

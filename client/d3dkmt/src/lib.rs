@@ -16,23 +16,26 @@ mod fence;
 mod gpu_va;
 mod queue;
 mod resource;
+mod sync_object;
 
 pub use adapter::Adapter;
 pub use allocation::{Allocation, Lock};
 pub use context::{Context, VirtualContext};
 pub use device::{Device, PagingQueue, Registration};
-pub use fence::Fence;
+pub use fence::{Fence, NtHandle};
 pub use gpu_va::{GpuVaMapping, GpuVaReservation};
 pub use kmt_calls::{
     AdapterInfo, AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, DestroyFlags, DeviceState, EvictFlags,
-    FenceFlags, GpuVaProtection, LockFlags, MakeResidentFlags, NativeFenceRequest, Notification, NotificationKind,
-    OfferFlags, PropertyFlags, PropertyMask, PropertyRequest, ReclaimResult, Refusal, Residency, ResidencyStatus,
-    ResourceInfo, ResourceRequest, SectionRange, SegmentInfo, ShareName, TrimFlags, UpdateGpuVaFlags,
-    UpdateGpuVaOperation, VideoMemoryInfo,
+    FeatureResult, FenceFlags, FencePrivateData, GpuVaProtection, LockFlags, MakeResidentFlags, NativeFenceRequest,
+    Notification, NotificationKind, OfferFlags, OpenSyncObjectRequest, PropertyFlags, PropertyMask, PropertyRequest,
+    ReclaimResult, Refusal, Residency, ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange, SegmentInfo,
+    ShareName, SyncObjectAccess, TrimFlags, UpdateGpuVaFlags, UpdateGpuVaOperation, VideoMemoryInfo, Wddm31Caps,
 };
 pub use kmt_calls::{AllocationListFlags, AllocationListItem, CreatedContext, PatchLocationItem};
+pub use kmt_calls::{CpuCaching, MonitoredFenceSignal, SignalFlags, SyncObjectKind, WaitFlags};
 pub use queue::{HwContext, KernelQueue, UserQueue};
 pub use resource::{Resource, Section};
+pub use sync_object::{ContextHandle, Event, SyncObject};
 
 use std::sync::Arc;
 
@@ -74,4 +77,13 @@ use expect_reply;
 /// When the kernel has gone.
 pub fn enum_adapters(link: &dyn Link) -> Result<Vec<(wddm_types::Luid, String)>, Refusal> {
     Ok(expect_reply!(link.call(Call::EnumAdapters)?, Reply::Adapters(adapters) => adapters))
+}
+
+/// `D3DKMTIsFeatureEnabled` of a feature of the whole machine, by `DXGK_FEATURE_ID` (sync §2.10).
+///
+/// # Errors
+/// `INVALID_PARAMETER` for a feature of an adapter; [`Adapter::is_feature_enabled`] answers for those.
+pub fn is_global_feature_enabled(link: &dyn Link, feature: u32) -> Result<FeatureResult, Refusal> {
+    let call = Call::IsFeatureEnabled { adapter: RawHandle::NONE, feature };
+    Ok(expect_reply!(link.call(call)?, Reply::Feature(result) => result))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kmt_calls::{
     AllocationRequest, AllocationTarget, Call, CreatedAllocation, CreatedAllocations, DestroyFlags, Refusal, Reply,
-    ResourceInfo, ResourceRequest, SectionRange, ShareName,
+    ResourceInfo, ResourceRequest, SectionRange, ShareName, SyncObjectAccess,
 };
 use kmt_link::{Link, MappedBytes};
 use wddm_types::RawHandle;
@@ -60,8 +60,8 @@ impl Resource {
         runtime_data: Vec<u8>,
     ) -> Resource {
         let link = Arc::clone(device.link());
-        let allocation = |handle| Arc::new(Allocation::new(Arc::clone(&link), device.handle(), handle));
-        let allocations = created.iter().map(|created| allocation(created.handle)).collect();
+        let allocation = |created| Arc::new(Allocation::new(Arc::clone(&link), device.handle(), created));
+        let allocations = created.iter().map(allocation).collect();
         let private_data = created.into_iter().map(|created| created.private_data).collect();
         Resource { device: device.handle(), handle, global_share, allocations, private_data, runtime_data, link }
     }
@@ -91,7 +91,8 @@ impl Resource {
     /// # Errors
     /// When it was not created with NtSecuritySharing.
     pub fn share(&self) -> Result<ShareName, Refusal> {
-        let reply = self.link.call(Call::ShareObjects { resource: self.handle })?;
+        let call = Call::ShareObjects { objects: vec![self.handle], access: SyncObjectAccess::empty() };
+        let reply = self.link.call(call)?;
         Ok(ShareName::NtHandle(expect_reply!(reply, Reply::NtHandle(handle) => handle)))
     }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use wddm_types::GpuVa;
 
+use crate::allocation::AllocationInfo;
 use crate::queue::KmdDevice;
 
 /// Bytes of a native fence's private data (`D3DDDI_NATIVE_FENCE_PDD_SIZE`).
@@ -39,6 +40,10 @@ pub struct NativeFenceCaps {
     pub monitored_value_stride: u32,
     /// Both words are also mapped in the paging process, for the CMP.
     pub map_to_gpu_system_process: bool,
+    /// First address at which words may be mapped, in processes and in the paging process; NULL: no bound.
+    pub minimum_address: GpuVa,
+    /// The address behind the last such; NULL: no bound.
+    pub maximum_address: GpuVa,
 }
 
 /// `DXGKARG_CREATENATIVEFENCE` (sync §2.6).
@@ -65,7 +70,7 @@ pub struct OpenNativeFence<'a> {
     pub local: OsLocalFence,
     /// The driver's device.
     pub device: KmdDevice,
-    /// CurrentValue in the process's space.
+    /// CurrentValue in the process's space; in the IoMmu model its CPU address (sync §1.5).
     pub current_va: GpuVa,
     /// MonitoredValue in the process's space.
     pub monitored_va: GpuVa,
@@ -80,7 +85,7 @@ pub struct MonitoredUpdate<'a> {
     pub fence: KmdGlobalFence,
     /// The new MonitoredValue.
     pub value: u64,
-    /// Where it lies.
+    /// Where it lies. Never of a fence that the CPU does not reach: nobody waits for it, its MonitoredValue stays.
     pub monitored: &'a AtomicU64,
 }
 
@@ -91,8 +96,8 @@ pub struct CurrentUpdate<'a> {
     pub fence: KmdGlobalFence,
     /// The new CurrentValue.
     pub value: u64,
-    /// Where it lies.
-    pub current: &'a AtomicU64,
+    /// Where it lies; `None`: the CPU does not reach it (INTRA_GPU), and the driver has its hardware write it.
+    pub current: Option<&'a AtomicU64>,
 }
 
 bitflags::bitflags! {
@@ -104,4 +109,26 @@ bitflags::bitflags! {
         /// The value is written already: only look at the run lists again.
         const NOTIFICATION_ONLY = 1 << 1;
     }
+}
+
+/// `FenceStorageValueType` (sync §2.6): which of a fence's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum FenceValueType {
+    /// CurrentValues.
+    Current = 0,
+    /// MonitoredValues.
+    Monitored = 1,
+}
+
+/// `D3DKMDT_FENCESTORAGESURFACEDATA` (sync §2.6): where a driver wants the words of a kind of fence to lie.
+#[derive(Clone, Copy, Debug)]
+pub struct FenceStorageSurface {
+    /// Which words.
+    pub value_type: FenceValueType,
+    /// Of which fences.
+    pub fence_type: FenceType,
+    /// In: the size. Out: SupportedWriteSegmentSet, EvictionSegmentSet, PreferredSegment, alignment; and CpuVisible where the CPU
+    /// is to reach it.
+    pub info: AllocationInfo,
 }

@@ -1,6 +1,6 @@
 //! What a driver's interrupt routine reports (sync §2.8).
 
-use wddm_types::NodeId;
+use wddm_types::{EngineId, NodeId};
 
 use crate::fence::OsGlobalFence;
 use crate::queue::{KmdQueue, OsContext};
@@ -28,6 +28,11 @@ pub enum Interrupt<'a> {
         /// Flags.
         flags: InterruptFlags,
     },
+    /// 11, `DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED`: some monitored fence has been, by the GPU; there is no list.
+    MonitoredFenceSignaled {
+        /// Node.
+        node: NodeId,
+    },
     /// 17, `DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED`: no engine executes for the context any more (sync §4.1).
     SuspendContextCompleted {
         /// The *kernel's* handle.
@@ -41,6 +46,20 @@ pub enum Interrupt<'a> {
         node: NodeId,
         /// `SubmissionFenceId`.
         fence_id: u32,
+    },
+    /// 2, `DXGK_INTERRUPT_DMA_PREEMPTED`: what `preempt_command` asked for has happened. Everything that was handed over
+    /// behind the last completed packet counts as preempted (sync §4.3); the kernel hands it over again. A last completed
+    /// packet that the node never had or that lies behind one that was reported, or an answer that nobody asked for, stops
+    /// the adapter.
+    DmaPreempted {
+        /// Node.
+        node: NodeId,
+        /// Engine.
+        engine: EngineId,
+        /// `PreemptionFenceId`: the request.
+        preemption_fence_id: u32,
+        /// `LastCompletedFenceId`: the packet that was done last on the node; 0: none ever was.
+        last_completed_fence_id: u32,
     },
     /// 9, `DXGK_INTERRUPT_DMA_PAGE_FAULTED`.
     DmaPageFaulted(DmaFault),

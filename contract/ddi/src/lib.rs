@@ -20,20 +20,19 @@ mod adapter;
 mod allocation;
 mod context_allocation;
 mod cpu_access;
+mod feature;
 mod fence;
 mod gpu_va;
 mod interrupt;
 mod miniport;
 mod packet;
 mod paging;
+mod preemption;
 mod queue;
 mod segment;
 mod transfer;
 
-pub use adapter::{
-    AdapterCaps, DdiVersion, DriverModel, DriverStatus, FeatureId, FeatureState, FeatureSupport, NativeFenceOsCaps,
-    NodeMetadata, PowerState, VidMmCaps,
-};
+pub use adapter::{AdapterCaps, DdiVersion, DriverModel, DriverStatus, NodeMetadata, PowerState, VidMmCaps};
 pub use allocation::{
     AllocationFlags, AllocationFlags2, AllocationInfo, AllocationUsageHint, CreateAllocation, CreateAllocationFlags,
     DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdOpenAllocation, KmdResource, NewAllocation,
@@ -49,9 +48,13 @@ pub use cpu_access::{
     AcquireSwizzlingRange, HostAperture, MapCpuHostAperture, ReleaseSwizzlingRange, Swizzling, SwizzlingError,
     UnmapCpuHostAperture,
 };
+pub use feature::{
+    FeatureId, FeatureInterface, FeatureState, FeatureSupport, NativeFenceInterface1, NativeFenceOsCaps,
+};
 pub use fence::{
-    CreateNativeFence, CurrentUpdate, FenceType, KmdGlobalFence, KmdLocalFence, MonitoredUpdate, NativeFenceCaps,
-    OpenNativeFence, OsGlobalFence, OsLocalFence, PRIVATE_DATA_BYTES, UpdateCurrentFlags,
+    CreateNativeFence, CurrentUpdate, FenceStorageSurface, FenceType, FenceValueType, KmdGlobalFence, KmdLocalFence,
+    MonitoredUpdate, NativeFenceCaps, OpenNativeFence, OsGlobalFence, OsLocalFence, PRIVATE_DATA_BYTES,
+    UpdateCurrentFlags,
 };
 pub use gpu_va::{GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags, RootPageTableSize};
 pub use interrupt::{DmaFault, Interrupt, InterruptFlags, PageFault};
@@ -63,9 +66,10 @@ pub use packet::{
     WRITTEN_PRIMARIES_MAX,
 };
 pub use paging::{BuildPagingBuffer, PagingOp, PagingStatus};
+pub use preemption::{ComputePreemption, GraphicsPreemption, PreemptCommand, PreemptionGranularity};
 pub use queue::{
-    ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, HwQueueFlags, KmdContext,
-    KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, OsContext, OsDoorbell, OsQueue, ProgressFence,
+    ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, CreateProcess, HwQueueFlags,
+    KmdContext, KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, OsContext, OsDoorbell, OsQueue, ProgressFence,
     SubmitCommandToHwQueue, SuspendStatus,
 };
 pub use segment::{

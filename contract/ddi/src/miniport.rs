@@ -2,26 +2,25 @@
 
 use wddm_types::{GpuVa, NodeId, PageRun, PhysicalAddress};
 
-use crate::adapter::{
-    AdapterCaps, DriverStatus, FeatureId, FeatureState, FeatureSupport, NativeFenceOsCaps, NodeMetadata, PowerState,
-};
+use crate::adapter::{AdapterCaps, DriverStatus, NodeMetadata, PowerState};
 use crate::allocation::{
     CreateAllocation, DestroyAllocation, KmdOpenAllocation, OpenAllocation, StandardAllocationDriverData,
     UpdateAllocationProperty,
 };
 use crate::context_allocation::{CreateContextAllocation, MapContextAllocation, OsContextAllocation};
 use crate::cpu_access::{HostAperture, Swizzling};
+use crate::feature::{FeatureId, FeatureInterface, FeatureState, FeatureSupport};
 use crate::fence::{
-    CreateNativeFence, CurrentUpdate, KmdGlobalFence, KmdLocalFence, MonitoredUpdate, NativeFenceCaps, OpenNativeFence,
-    UpdateCurrentFlags,
+    CreateNativeFence, CurrentUpdate, FenceStorageSurface, KmdGlobalFence, KmdLocalFence, MonitoredUpdate,
+    NativeFenceCaps, OpenNativeFence, UpdateCurrentFlags,
 };
 use crate::gpu_va::{GpuMmuCaps, PageTableLevelDesc, RootPageTableSize};
 use crate::interrupt::Interrupt;
 use crate::packet::PacketScheduling;
 use crate::paging::{BuildPagingBuffer, PagingStatus};
 use crate::queue::{
-    ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, KmdContext, KmdDevice,
-    KmdDoorbell, KmdProcess, KmdQueue, SubmitCommandToHwQueue, SuspendStatus,
+    ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, CreateProcess, KmdContext,
+    KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, SubmitCommandToHwQueue, SuspendStatus,
 };
 use crate::segment::{QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4};
 
@@ -30,9 +29,13 @@ pub trait Host {
     /// `IsFeatureEnabled` (sync §3.1 step 5). Unknown features are off with version 0.
     fn is_feature_enabled(&mut self, feature: FeatureId) -> FeatureState;
 
-    /// `QueryFeatureInterface` for NATIVE_FENCE version 1, then `GetOSCaps` (sync §3.1 step 6). `None` when the feature
-    /// is off or the version is not the negotiated one.
-    fn native_fence_os_caps(&mut self, version: u16) -> Option<NativeFenceOsCaps>;
+    /// `QueryFeatureInterface` (sync §3.1 step 6): the functions of a feature, in the negotiated version. For that one it
+    /// never fails.
+    ///
+    /// # Errors
+    /// `InvalidParameter` for an id that the kernel does not know; `Unsuccessful` when the feature is off, or another version
+    /// was negotiated.
+    fn query_feature_interface(&mut self, feature: FeatureId, version: u16) -> Result<FeatureInterface, DriverStatus>;
 
     /// Contiguous, locked system memory for the driver's own use (rings of kernel-mode queues), or `None`. It stays the
     /// driver's until [`Host::free_contiguous`].
@@ -93,7 +96,8 @@ pub trait Miniport: Send {
     fn stop_device(&mut self, host: &mut dyn Host);
 
     /// `DxgkDdiSetPowerState`, level 3: nothing executes, and what would be lost has been saved. Going down, the device
-    /// touches no memory when it returns. Coming back, the aperture is empty, and tables are written anew afterwards.
+    /// touches no memory when it returns. Coming back, the aperture is empty, and tables are
+    /// written anew afterwards; then the driver is told again which fences are always signalled, and of MonitoredValues that changed.
     ///
     /// # Errors
     /// Any status stops the adapter.
@@ -159,11 +163,11 @@ pub trait Miniport: Send {
     /// `DxgkDdiGetNodeMetadata`, for node 0, 1, … until `None`.
     fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata>;
 
-    /// `DxgkDdiCreateProcess`. `system` is the paging process.
+    /// `DxgkDdiCreateProcess`.
     ///
     /// # Errors
     /// The process cannot use the adapter.
-    fn create_process(&mut self, system: bool) -> Result<KmdProcess, DriverStatus>;
+    fn create_process(&mut self, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus>;
 
     /// `DxgkDdiDestroyProcess`. Must succeed.
     fn destroy_process(&mut self, process: KmdProcess);
@@ -318,6 +322,15 @@ pub trait HardwareQueues {
 pub trait NativeFences {
     /// `QueryAdapterInfo(NATIVE_FENCE_CAPS)`.
     fn caps(&self) -> NativeFenceCaps;
+
+    /// `DxgkDdiGetStandardAllocationDriverData` with FENCESTORAGE: in which segments words may lie that are not to lie in system
+    /// memory. It has no private data, and the kernel makes the allocation by itself.
+    ///
+    /// # Errors
+    /// `NotSupported` for words that this device keeps in system memory only.
+    fn fence_storage(&mut self, _surface: &mut FenceStorageSurface) -> Result<(), DriverStatus> {
+        Err(DriverStatus::NotSupported("fences in local memory"))
+    }
 
     /// `DxgkDdiCreateNativeFence`.
     ///

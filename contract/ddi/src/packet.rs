@@ -7,14 +7,18 @@
 //!   buffer mean only the driver knows, so it checks them, and it alone writes DMA buffers.
 //! - A context without [`ContextCaps::NO_PATCHING_REQUIRED`] names memory by list index; the addresses come with the list
 //!   (pre-patching), and again with [`PacketScheduling::patch`] when they were unknown or have changed.
-//! - Packets of one node are handed over in the order in which they run; each is answered by
-//!   [`Interrupt::DmaCompleted`](crate::Interrupt) with its fence id, in that order.
+//! - Packets of one node are handed over in the order in which they run, whatever contexts they are of; each is answered by
+//!   [`Interrupt::DmaCompleted`](crate::Interrupt) with its fence id, in that order. A node has packets of one context at a
+//!   time, and paging buffers in front of them or behind.
+//! - Ids of one node rise. A driver that is PreemptionAware gives packets back ([`PacketScheduling::preempt_command`]); paging
+//!   buffers come again with the ids that they had, before anything else, everything else with new ones.
 
 use wddm_types::{GpuVa, NodeId, SegmentId, SegmentSet};
 
 use crate::adapter::DriverStatus;
 use crate::allocation::KmdOpenAllocation;
 use crate::miniport::Host;
+use crate::preemption::{PreemptCommand, PreemptionGranularity};
 use crate::queue::{KmdContext, KmdDevice, OsContext};
 
 /// `DXGK_PRESENT_SOURCE_INDEX` (memory §5.7).
@@ -64,6 +68,8 @@ bitflags::bitflags! {
         const REDIRECTED_PRESENT = 1 << 2;
         /// Nothing is to be drawn.
         const NULL_RENDERING = 1 << 3;
+        /// It was handed over before and preempted (memory §7.4).
+        const RESUBMISSION = 1 << 7;
     }
 }
 
@@ -228,6 +234,15 @@ pub struct Patch<'a> {
     pub allocation_list: &'a [AllocationListEntry],
     /// What Render or Present said.
     pub patch_locations: &'a [PatchLocation],
+    /// The first of these that is to be patched: the others belong to other portions of the buffer, and what they name may
+    /// be nowhere.
+    pub submission_start: u32,
+    /// How many.
+    pub submission_length: u32,
+    /// First byte that is about to run.
+    pub start_offset: u32,
+    /// One past the last.
+    pub end_offset: u32,
     /// The packet.
     pub fence_id: u32,
     /// Flags.
@@ -277,6 +292,8 @@ pub struct PacketCaps {
     pub max_allocation_list_slot_id: u32,
     /// Packets handed over and not completed, per node (`HwQueuePacketCap`); not 0.
     pub hw_queue_packets: u32,
+    /// `PreemptionAware`, and how finely; `None`: what was handed over runs to its end.
+    pub preemption: Option<PreemptionGranularity>,
 }
 
 /// Packet scheduling.
@@ -327,6 +344,15 @@ pub trait PacketScheduling {
     /// # Errors
     /// `InvalidParameter` puts the device in error; anything else stops the adapter.
     fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiPreemptCommand`, level 1, class of the GPU scheduler, at dispatch level: take the node back from what was handed
+    /// over, between two units of the granularity that the capabilities tell. The answer is
+    /// [`Interrupt::DmaPreempted`](crate::Interrupt), even if everything was done before the request. Only asked of a driver
+    /// that is PreemptionAware, and not again before the answer.
+    ///
+    /// # Errors
+    /// Bug check 0x119: the adapter stops.
+    fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus>;
 
     /// `DxgkDdiResetEngine` narrowed to one context after a fault, or when its device is lost: nothing of it runs any more
     /// when this returns, its packets are not reported, and it takes no more. Must succeed.

@@ -150,8 +150,8 @@ pub enum PagingOp<'a> {
     },
     /// 9: fills by an address of the paging process.
     VirtualFill {
-        /// Whose content.
-        allocation: KmdAllocation,
+        /// Whose content; `None`: nobody's, the pages are free and are cleared ahead.
+        allocation: Option<KmdAllocation>,
         /// Where the range lies in the allocation; *not* to be added to the address.
         allocation_offset: u64,
         /// Bytes.
@@ -188,7 +188,8 @@ pub enum PagingOp<'a> {
         use_64kb_pages: bool,
         /// The pages hold native fences.
         native_fence: bool,
-        /// First entry of the 64-KB table (`pPageTableEntries64KB`), only with DualPteSupported.
+        /// The second half of the first entry, which names a leaf table of 64-KB entries (`pPageTableEntries64KB`): only with
+        /// DualPteSupported, and at level 1 only. `first` names that of 4-KB entries then, or a large page.
         first_64kb: Option<Pte>,
         /// Address of the table in the paging process, in mode GPU_VIRTUAL; else NULL.
         table_va: GpuVa,

@@ -1,6 +1,6 @@
 //! Devices, contexts, hardware queues and doorbells between kernel and driver (sync §2.5, §2.9).
 
-use wddm_types::{GpuVa, NodeId};
+use wddm_types::{GpuVa, NodeId, Pasid};
 
 use crate::fence::KmdGlobalFence;
 
@@ -29,13 +29,25 @@ handles! {
     KmdDoorbell,
 }
 
-/// `DXGKARG_CREATEDEVICE`.
+/// `DXGKARG_CREATEPROCESS` (memory §7.1).
+#[derive(Clone, Copy, Debug)]
+pub struct CreateProcess<'a> {
+    /// The paging process.
+    pub system: bool,
+    /// `pPasid`, `NumPasid` of them: the process at the IOMMU of each physical adapter. None but on an adapter of the IoMmu
+    /// model, where contexts of the process run in these address spaces (memory §4.1).
+    pub pasids: &'a [Pasid],
+}
+
+/// `DXGKARG_CREATEDEVICE` (memory §7.1).
 #[derive(Clone, Copy, Debug)]
 pub struct CreateDevice {
     /// Whose.
     pub process: KmdProcess,
     /// The kernel's own device for paging.
     pub system: bool,
+    /// `Pasid` of the process; `None` but in the IoMmu model (memory §4.1).
+    pub pasid: Option<Pasid>,
 }
 
 /// `DXGKARG_CREATECONTEXT` for hardware scheduling (`DxgkDdiCreateHwContext`).

@@ -85,6 +85,72 @@ impl Move {
     }
 }
 
+/// Why a leaf table of 64-KB entries got 4-KB ones (memory §4.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Conversion {
+    /// Pages of system memory appeared in it.
+    SystemMemory,
+    /// Part of a 64-KB page did, or left it.
+    PartOfPage,
+    /// 4-KB pages of a memory segment appeared in it.
+    SmallPages,
+}
+
+impl Conversion {
+    /// Some words for tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Conversion::SystemMemory => "system memory appeared",
+            Conversion::PartOfPage => "part of a 64-KB page",
+            Conversion::SmallPages => "4-KB segment pages appeared",
+        }
+    }
+}
+
+/// Why the contexts of a process stand still while its page tables change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stillness {
+    /// A leaf table is converted (memory §4.5).
+    Conversion,
+    /// The root becomes longer or shorter (memory §4.6).
+    Root,
+    /// The hardware wants it for every change (memory §4.2, bit 5).
+    Hardware,
+}
+
+impl Stillness {
+    /// Some words for tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stillness::Conversion => "a leaf table is converted",
+            Stillness::Root => "the root changes its length",
+            Stillness::Hardware => "the hardware wants an idle space",
+        }
+    }
+}
+
+/// For whom a node gives back what was handed over (sync §4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PreemptedFor {
+    /// Paging, which goes before every context.
+    Paging,
+    /// A context that ranks higher.
+    Rank,
+    /// Nobody: the device that has the node must stand still.
+    Standstill,
+}
+
+impl PreemptedFor {
+    /// Some words for tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PreemptedFor::Paging => "paging",
+            PreemptedFor::Rank => "a context that ranks higher",
+            PreemptedFor::Standstill => "a device that must stand still",
+        }
+    }
+}
+
 macro_rules! events {
     ($( $(#[$doc:meta])* $name:ident = $code:literal { $( $(#[$field_doc:meta])* $field:ident : $kind:ty ),* $(,)? } )*) => {
         /// One event.
@@ -169,6 +235,10 @@ events! {
     SwizzlingRangeAcquired = 97 { allocation: u64, range: u32, private_driver_data: u32 }
     /// WDDM 1: a range was not to be had, and the CPU works on system memory.
     SwizzlingRangeRefused = 98 { allocation: u64, supported: bool }
+    /// WDDM 1: the driver no longer shows anything through a swizzling range.
+    SwizzlingRangeReleased = 99 { range: u32 }
+    /// WDDM 1: a lock with IgnoreSync and without DonotWait, which one document wants together, is honoured.
+    IgnoreSyncAlone = 100 { allocation: u64 }
     /// They were taken back; `lost` of them had lost their content.
     Reclaimed = 25 { device: u64, count: u32, lost: u32 }
     /// A device was asked to give memory back: flags as D3DDDI_TRIMRESIDENCYSET_FLAGS.
@@ -179,6 +249,11 @@ events! {
     TablesEvicted = 70 { work: u64, process: u32, bytes: u64, for_process: u32 }
     /// They are written anew, before a device of it runs again.
     TablesRestored = 71 { work: u64, process: u32, bytes: u64 }
+    /// A leaf table of 64-KB entries gets 4-KB ones, and never 64-KB ones again; from address `va` on. With dual entries it
+    /// is one 64-KB page in use that gets them, because a part of it changes.
+    LeafTableConverted = 72 { work: u64, process: u32, va: u64, size_bytes: u64, why: Conversion }
+    /// All contexts of a process stand still for a change of its page tables, until the work is done.
+    ProcessStandsStill = 73 { work: u64, process: u32, why: Stillness }
     /// A hardware queue was created; `hardware_queue` is its number on the device.
     QueueCreated = 30 { queue: u64, node: u16, user_mode: bool, process: u32, fence: u64 }
     /// A hardware queue was destroyed.
@@ -195,6 +270,10 @@ events! {
     FenceCreated = 40 { process: u32, fence: u64, initial: u64, current: u64 }
     /// A fence was destroyed.
     FenceDestroyed = 41 { fence: u64 }
+    /// Another device opened a shared fence.
+    FenceOpened = 48 { process: u32, fence: u64, open: u64 }
+    /// A device has closed a fence that goes on: others have it open, or it has a name.
+    FenceClosed = 49 { process: u32, fence: u64, open: u64 }
     /// The CPU signalled a fence.
     FenceSignaledFromCpu = 42 { fence: u64, value: u64 }
     /// A CPU wait began.
@@ -205,6 +284,22 @@ events! {
     MonitoredValueUpdated = 45 { fence: u64, value: u64 }
     /// A native-fence interrupt was dispatched: how many fences it named (0: any), how many waits it released.
     FenceInterrupt = 46 { adapter: u32, named: u32, released: u32 }
+    /// A monitored-fence interrupt was dispatched: how many fences were looked at, how many waits that ended.
+    MonitoredFenceInterrupt = 80 { adapter: u32, node: u16, looked_at: u32, released: u32 }
+    /// A command buffer of a basic engine has completed, and the fences that the process waits for were looked at.
+    MonitoredFencesLookedAt = 81 { process: u32, looked_at: u32, released: u32 }
+    /// An event of a process was set.
+    EventSet = 82 { process: u32, event: u64 }
+    /// A mutex, semaphore, packet fence or CPU notification was created; `kind` as D3DDDI_SYNCHRONIZATIONOBJECT_TYPE.
+    SyncObjectCreated = 83 { device: u64, object: u64, kind: u32 }
+    /// It was destroyed.
+    SyncObjectDestroyed = 84 { object: u64 }
+    /// A context came to a packet that signals it, which let so many contexts go on.
+    SyncObjectSignaled = 85 { object: u64, released: u32 }
+    /// A context is held until it can have such an object.
+    ContextHeld = 86 { context: u64, object: u64 }
+    /// A signal packet will never be carried out: a context that was to come to it has gone.
+    SignalDropped = 87 { fences: u32, objects: u32 }
     /// A queue faulted.
     QueueFaulted = 47 { queue: u64, va: u64, write: bool, instruction: bool }
     /// A packet context was created: it has lists and is patched, or it has addresses.
@@ -215,6 +310,10 @@ events! {
     PacketQueued = 62 { context: u64, packet: u64 }
     /// It was handed to the driver; `patched`: addresses were written after its list had been pre-patched.
     PacketStarted = 63 { context: u64, packet: u64, node: u16, fence_id: u32, patched: bool }
+    /// Not all that its list names fits at once: it runs in so many portions.
+    PacketSplit = 72 { context: u64, packet: u64, portions: u32 }
+    /// One of them was handed over: these bytes of its buffer.
+    PortionStarted = 73 { context: u64, packet: u64, fence_id: u32, start_offset: u32, end_offset: u32 }
     /// It is done.
     PacketCompleted = 64 { context: u64, packet: u64 }
     /// A submission was rejected: it names memory that it may not.
@@ -223,6 +322,16 @@ events! {
     DmaBufferCreated = 66 { context: u64, bytes: u64, segment: u8 }
     /// It went.
     DmaBufferDestroyed = 67 { context: u64 }
+    /// A process has said how one of its contexts ranks among its others.
+    ContextPriority = 114 { context: u64, priority: i32 }
+    /// A node is to give back what was handed over. `context`: who goes first, or must stand still; 0 for paging.
+    PreemptionRequested = 110 { node: u16, preemption_fence: u32, why: PreemptedFor, context: u64 }
+    /// It has: so many packets of contexts and paging buffers behind `last_completed` came back.
+    Preempted = 111 { node: u16, preemption_fence: u32, last_completed: u32, packets: u32, paging: u32 }
+    /// A packet came back; `fence_id` was its last one. It is handed over again with another.
+    PacketPreempted = 112 { context: u64, packet: u64, node: u16, fence_id: u32 }
+    /// A paging buffer was handed over as a packet; it completes `progress_value` of the paging ring. `again`: it was preempted.
+    PagingPacketStarted = 113 { progress_value: u64, node: u16, fence_id: u32, again: bool }
     /// A call was refused.
     CallRefused = 50 { process: u32, call: String, status: u32, reason: String }
     /// A driver broke the contract; its adapter is stopped.

@@ -5,7 +5,7 @@
 use wddm_types::PageRun;
 
 use crate::Tracer;
-use crate::event::{Cause, Event, Move};
+use crate::event::{Cause, Conversion, Event, Move, PreemptedFor, Stillness};
 
 /// Accumulates the hash of a stream of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,12 @@ macro_rules! feed_numbers {
 }
 feed_numbers!(u8, u16, u32, u64, bool);
 
+impl Feed for i32 {
+    fn feed(&self, hash: &mut TraceHash) {
+        hash.number(u64::from(self.cast_unsigned()));
+    }
+}
+
 impl Feed for String {
     fn feed(&self, hash: &mut TraceHash) {
         hash.number(self.len() as u64);
@@ -66,6 +72,24 @@ impl Feed for String {
 }
 
 impl Feed for Move {
+    fn feed(&self, hash: &mut TraceHash) {
+        hash.number(*self as u64);
+    }
+}
+
+impl Feed for Conversion {
+    fn feed(&self, hash: &mut TraceHash) {
+        hash.number(*self as u64);
+    }
+}
+
+impl Feed for PreemptedFor {
+    fn feed(&self, hash: &mut TraceHash) {
+        hash.number(*self as u64);
+    }
+}
+
+impl Feed for Stillness {
     fn feed(&self, hash: &mut TraceHash) {
         hash.number(*self as u64);
     }

@@ -7,7 +7,7 @@
 mod event;
 mod hash;
 
-pub use event::{Cause, Event, Move};
+pub use event::{Cause, Conversion, Event, Move, PreemptedFor, Stillness};
 pub use hash::TraceHash;
 
 /// Listens to events.

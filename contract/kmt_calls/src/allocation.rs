@@ -1,7 +1,7 @@
 //! What the calls about allocations and resources say and answer (memory §2.7, §2.8, §6.2). The calls themselves stand with
 //! all others in `call`.
 
-use wddm_types::{RawHandle, SegmentSet};
+use wddm_types::{CpuVa, RawHandle, SegmentSet};
 
 use crate::reply::Mapped;
 
@@ -209,6 +209,9 @@ pub struct CreatedAllocation {
     pub handle: RawHandle,
     /// Its private data as they are now, if they differ from what the caller has or it has none.
     pub private_data: Option<Vec<u8>>,
+    /// `GpuVirtualAddress`: on an adapter of the IoMmu model the allocation's CPU address in this process, which the GPU uses
+    /// too while it is resident (memory §4.1); NULL on others, where it is mapped by a call of its own.
+    pub address: CpuVa,
 }
 
 /// Of OpenResource.

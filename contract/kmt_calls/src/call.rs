@@ -1,10 +1,12 @@
 //! The calls. Their flags are in `flags`; what those about allocations, addresses and packets say is in files beside this
 //! one.
 
+mod event;
 mod flags;
 mod name;
 
-pub use flags::{EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, QueueFlags, WaitFlags};
+pub use event::EventCall;
+pub use flags::{EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, QueueFlags, SignalFlags, WaitFlags};
 
 use crate::packet::{AllocationListItem, ContextFlags, PatchLocationItem};
 use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
@@ -13,7 +15,7 @@ use crate::allocation::{
     AllocationRequest, AllocationTarget, DestroyFlags, PropertyRequest, ResourceRequest, ShareName,
 };
 use crate::gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
-use crate::sync_object::{NativeFenceRequest, SynchronizationObjectRequest};
+use crate::sync_object::{NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess, SyncObjectRequest};
 
 /// One call of user mode. The variant's name is the `D3DKMT` function's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,13 @@ pub enum Call {
     QueryAdapterInfo {
         /// The adapter.
         adapter: RawHandle,
+    },
+    /// `D3DKMTIsFeatureEnabled` → `Feature` (sync §2.10).
+    IsFeatureEnabled {
+        /// The adapter; NONE for a feature of the whole machine.
+        adapter: RawHandle,
+        /// `DXGK_FEATURE_ID`.
+        feature: u32,
     },
     /// `D3DKMTQueryVideoMemoryInfo` → `VideoMemoryInfo`.
     QueryVideoMemoryInfo {
@@ -99,10 +108,12 @@ pub enum Call {
         /// Which.
         share: ShareName,
     },
-    /// `D3DKMTShareObjects` of a resource → `NtHandle`. The handle keeps it alive.
+    /// `D3DKMTShareObjects` → `NtHandle`. A fence lives as long as it has a handle; a resource as long as a device has it.
     ShareObjects {
-        /// Created with NT_SECURITY_SHARING.
-        resource: RawHandle,
+        /// A resource or a synchronization object, created with NT_SECURITY_SHARING.
+        objects: Vec<RawHandle>,
+        /// What whoever opens a synchronization object may do with it.
+        access: SyncObjectAccess,
     },
     /// The operating system's `CloseHandle` of an NT handle that this process got from ShareObjects.
     CloseNtHandle {
@@ -413,24 +424,40 @@ pub enum Call {
         /// What kind.
         request: NativeFenceRequest,
     },
-    /// `D3DKMTCreateSynchronizationObject2` → `Fence`.
+    /// `D3DKMTCreateSynchronizationObject2` → `MonitoredFence`, or `Handle` for the types without a word in memory.
     CreateSynchronizationObject2 {
         /// The device.
         device: RawHandle,
         /// What kind.
-        request: SynchronizationObjectRequest,
+        request: SyncObjectRequest,
     },
-    /// `D3DKMTDestroySynchronizationObject`.
+    /// `D3DKMTOpenNativeFenceFromNtHandle` → `Fence`.
+    OpenNativeFenceFromNtHandle {
+        /// For which device.
+        device: RawHandle,
+        /// Which, and for what.
+        request: OpenSyncObjectRequest,
+    },
+    /// `D3DKMTOpenSyncObjectFromNtHandle2` → `Fence`, without an address of MonitoredValue.
+    OpenSyncObjectFromNtHandle2 {
+        /// For which device.
+        device: RawHandle,
+        /// Which, and for what.
+        request: OpenSyncObjectRequest,
+    },
+    /// `D3DKMTDestroySynchronizationObject`: the last of a shared one destroys it.
     DestroySynchronizationObject {
-        /// The fence.
+        /// The object, of any type.
         fence: RawHandle,
     },
-    /// `D3DKMTWaitForSynchronizationObjectFromCpu`: answers when satisfied.
+    /// `D3DKMTWaitForSynchronizationObjectFromCpu`: answers when satisfied, or at once with an event.
     WaitForSynchronizationObjectFromCpu {
         /// The device.
         device: RawHandle,
         /// Fences and values.
         points: Vec<(RawHandle, u64)>,
+        /// `hAsyncEvent`: set once, when satisfied; [`RawHandle::NONE`]: the call blocks.
+        async_event: RawHandle,
         /// Flags.
         flags: WaitFlags,
     },
@@ -440,7 +467,11 @@ pub enum Call {
         device: RawHandle,
         /// Fences and values.
         points: Vec<(RawHandle, u64)>,
+        /// Flags: a rewind.
+        flags: SignalFlags,
     },
+    /// The operating system's calls on events.
+    Event(EventCall),
     /// `D3DKMTCreateContext` → `Context`: packets with lists, for engines without GPU virtual addresses (memory §5.6).
     CreateContext {
         /// The device.
@@ -469,6 +500,18 @@ pub enum Call {
     },
     /// `D3DKMTDestroyContext`.
     DestroyContext {
+        /// The context.
+        context: RawHandle,
+    },
+    /// `D3DKMTSetContextInProcessSchedulingPriority` of a packet context: how it ranks among those of its process (sync §4.2).
+    SetContextInProcessSchedulingPriority {
+        /// The context.
+        context: RawHandle,
+        /// -7 to 7; 0 at first.
+        priority: i32,
+    },
+    /// `D3DKMTGetContextInProcessSchedulingPriority` → `ContextPriority`.
+    GetContextInProcessSchedulingPriority {
         /// The context.
         context: RawHandle,
     },
@@ -507,14 +550,50 @@ pub enum Call {
     WaitForSynchronizationObjectFromGpu {
         /// The context.
         context: RawHandle,
-        /// Fences and values.
+        /// Objects and values; those of type `D3DDDI_FENCE` have one value in common.
         points: Vec<(RawHandle, u64)>,
     },
     /// `D3DKMTSignalSynchronizationObjectFromGpu`: when what the context was given before is done.
     SignalSynchronizationObjectFromGpu {
         /// The context.
         context: RawHandle,
-        /// Fences and values.
+        /// Objects and values.
         points: Vec<(RawHandle, u64)>,
+    },
+    /// `D3DKMTSignalSynchronizationObjectFromGpu2`: when all these contexts have come to this point.
+    SignalSynchronizationObjectFromGpu2 {
+        /// `BroadcastContextArray`, 64 at most.
+        contexts: Vec<RawHandle>,
+        /// Objects and values; none with ENQUEUE_CPU_EVENT.
+        points: Vec<(RawHandle, u64)>,
+        /// `CpuEventHandle`, with ENQUEUE_CPU_EVENT; else [`RawHandle::NONE`].
+        event: RawHandle,
+        /// Flags.
+        flags: SignalFlags,
+    },
+    /// `D3DKMTWaitForSynchronizationObject2`: of mutexes, semaphores and packet fences. The first version of the call is this
+    /// one with value 0.
+    WaitForSynchronizationObject2 {
+        /// The context.
+        context: RawHandle,
+        /// All of these.
+        objects: Vec<RawHandle>,
+        /// `FenceValue`, for the fences among them.
+        fence_value: u64,
+    },
+    /// `D3DKMTSignalSynchronizationObject2`: of the same and of CPU notifications.
+    SignalSynchronizationObject2 {
+        /// `hContext`.
+        context: RawHandle,
+        /// All of these; none with ENQUEUE_CPU_EVENT.
+        objects: Vec<RawHandle>,
+        /// `BroadcastContext`: these contexts besides, 64 at most.
+        broadcast: Vec<RawHandle>,
+        /// `FenceValue`, for the fences among the objects.
+        fence_value: u64,
+        /// `CpuEventHandle`, with ENQUEUE_CPU_EVENT.
+        event: RawHandle,
+        /// Flags.
+        flags: SignalFlags,
     },
 }

@@ -21,12 +21,19 @@ pub use allocation::{
     CreatedAllocations, CreatedSection, DestroyFlags, OpenedResource, PropertyFlags, PropertyMask, PropertyRequest,
     ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange, ShareName,
 };
-pub use call::{Call, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, QueueFlags, WaitFlags};
+pub use call::{
+    Call, EventCall, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, QueueFlags, SignalFlags,
+    WaitFlags,
+};
 pub use gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
 pub use notification::{Notification, NotificationKind, TrimFlags};
 pub use packet::{AllocationListFlags, AllocationListItem, ContextFlags, CreatedContext, PatchLocationItem};
 pub use reply::{
-    AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, Mapped, MappingId,
-    ReclaimResult, Refusal, Reply, Residency, SegmentInfo, VideoMemoryInfo,
+    AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, FeatureResult, Mapped,
+    MappingId, MonitoredFenceSignal, ReclaimResult, Refusal, Reply, Residency, SegmentInfo, VideoMemoryInfo,
+    Wddm31Caps,
 };
-pub use sync_object::{MONITORED_FENCE, NativeFenceRequest, SynchronizationObjectRequest};
+pub use sync_object::{
+    CpuCaching, CreatedMonitoredFence, FencePrivateData, NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess,
+    SyncObjectKind, SyncObjectRequest,
+};

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use wddm_types::{Blame, CpuRun, GpuVa, Luid, NtStatus, RawHandle, SegmentId, WordAddress};
+use wddm_types::{Blame, CpuRun, CpuVa, GpuVa, Luid, NtStatus, RawHandle, SegmentId, WordAddress};
 
 use crate::allocation::{CreatedAllocations, CreatedSection, OpenedResource, ResidencyStatus, ResourceInfo};
 use crate::call::QueueFlags;
+use crate::sync_object::FencePrivateData;
 
 /// What a call answers when it succeeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub enum Reply {
     ResidencyStatuses(Vec<ResidencyStatus>),
     /// About an adapter.
     AdapterInfo(AdapterInfo),
+    /// About a feature.
+    Feature(FeatureResult),
     /// About a budget group.
     VideoMemoryInfo(VideoMemoryInfo),
     /// A device's state.
@@ -82,6 +85,10 @@ pub enum Reply {
     },
     /// A fence.
     Fence(CreatedFence),
+    /// A monitored fence.
+    MonitoredFence(crate::CreatedMonitoredFence),
+    /// The in-process priority of a context.
+    ContextPriority(i32),
 }
 
 /// Why a call is refused. Nothing has changed.
@@ -118,12 +125,55 @@ pub struct AdapterInfo {
     pub nodes: Vec<String>,
     /// Its engines translate GPU virtual addresses; without, their contexts are patched (memory §5.6).
     pub gpu_virtual_addresses: bool,
-    /// `NativeGpuFenceSupported` (sync §2.1).
-    pub native_gpu_fence: bool,
+    /// Its engines use the CPU's addresses of a process (the IoMmu model, memory §4.1): allocations have their addresses from
+    /// their creation on, and there are no calls about them.
+    pub cpu_addresses: bool,
+    /// `KMTQAITYPE_WDDM_3_1_CAPS`.
+    pub wddm_3_1_caps: Wddm31Caps,
+    /// How each node signals monitored fences, and with that what its user-mode driver emits.
+    pub monitored_fence_signals: Vec<MonitoredFenceSignal>,
     /// Feature USER_MODE_SUBMISSION is on.
     pub user_mode_submission: bool,
+    /// How finely packets can be preempted, as `D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY` and its like for compute; 0: not at all
+    /// (sync §4.3).
+    pub preemption: (u32, u32),
     /// The GPU snoops the CPU's caches: InvalidateCache has nothing to do (memory §6.7).
     pub io_coherent: bool,
+}
+
+bitflags::bitflags! {
+    /// `D3DKMT_WDDM_3_1_CAPS` (sync §2.1).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Wddm31Caps: u32 {
+        /// `NativeGpuFenceSupported`.
+        const NATIVE_GPU_FENCE_SUPPORTED = 1 << 0;
+    }
+}
+
+/// `DXGK_ISFEATUREENABLED_RESULT` (sync §2.10).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FeatureResult {
+    /// The version negotiated; 0 when off.
+    pub version: u16,
+    /// On.
+    pub enabled: bool,
+    /// The kernel knows the id.
+    pub known: bool,
+    /// The driver supports it.
+    pub supported_by_driver: bool,
+    /// On this machine.
+    pub supported_on_current_config: bool,
+}
+
+/// How a node's engines signal monitored fences (sync §3.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MonitoredFenceSignal {
+    /// They cannot: a software packet does (`SignalSynchronizationObjectFromGpu`).
+    Packet,
+    /// By a store to the fence's address. They do not interrupt: the kernel looks at each completed command buffer.
+    Basic,
+    /// By a store to the fence's address that always interrupts.
+    Advanced,
 }
 
 /// One segment as user mode sees it.
@@ -192,12 +242,22 @@ pub struct CreatedPagingQueue {
 pub struct CreatedFence {
     /// The handle.
     pub fence: RawHandle,
-    /// CurrentValue, to be mapped read-only.
+    /// CurrentValue, to be mapped read-only; [`CreatedFence::NO_CPU_ADDRESS`] of an INTRA_GPU fence.
     pub current: WordAddress,
-    /// CurrentValue for the GPU: read/write.
+    /// CurrentValue for the GPU: read/write. NULL in the IoMmu model.
     pub current_va: GpuVa,
-    /// MonitoredValue for the GPU: read-only.
+    /// CurrentValue's CPU address in the process, where the GPU uses that: in the IoMmu model, mapped read/write then (sync
+    /// §1.5). NULL on other adapters.
+    pub current_cpu_va: CpuVa,
+    /// MonitoredValue for the GPU: read-only. In the IoMmu model an address of the process's CPU page tables.
     pub monitored_va: GpuVa,
+    /// What the driver wrote.
+    pub private_data: FencePrivateData,
+}
+
+impl CreatedFence {
+    /// The CPU does not reach the word (`CurrentValueCpuVa` is NULL).
+    pub const NO_CPU_ADDRESS: WordAddress = WordAddress(u64::MAX);
 }
 
 /// Of CreateHwQueue.

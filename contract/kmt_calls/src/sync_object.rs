@@ -1,4 +1,6 @@
-//! What the calls that create synchronization objects carry (sync §2.1, §2.2).
+//! What the calls that create synchronization objects carry and answer (sync §2.1, §2.2).
+
+use wddm_types::{CpuVa, GpuVa, RawHandle, WordAddress};
 
 use crate::call::FenceFlags;
 
@@ -11,18 +13,144 @@ pub struct NativeFenceRequest {
     pub fence_type: u32,
     /// `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS`.
     pub flags: FenceFlags,
+    /// Bit n: map it for physical adapter n of the link; 0: for all.
+    pub engine_affinity: u32,
+    /// For the driver.
+    pub private_data: FencePrivateData,
 }
 
-/// `D3DDDI_MONITORED_FENCE` (sync §1.1).
-pub const MONITORED_FENCE: u32 = 5;
+/// The input of `D3DKMT_OPENNATIVEFENCEFROMNTHANDLE` (sync §2.1), and of `D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2` (sync §2.2) as
+/// far as that has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenSyncObjectRequest {
+    /// The NT handle.
+    pub handle: u64,
+    /// Bit n: map it for physical adapter n of the link; 0: for all.
+    pub engine_affinity: u32,
+    /// What this device may do: NoSignal, NoWait, NoSignalMaxValueOnTdr.
+    pub flags: FenceFlags,
+    /// For the driver; not of the second call.
+    pub private_data: FencePrivateData,
+}
 
-/// The input of `D3DDDI_SYNCHRONIZATIONOBJECTINFO2` with the arm MonitoredFence (sync §2.2).
+/// `D3DDDI_NATIVE_FENCE_PDD_SIZE` bytes from the user-mode driver to its kernel-mode driver and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SynchronizationObjectRequest {
-    /// `D3DDDI_SYNCHRONIZATIONOBJECT_TYPE` as a number.
-    pub object_type: u32,
+pub struct FencePrivateData(pub [u8; 64]);
+
+impl Default for FencePrivateData {
+    fn default() -> Self {
+        FencePrivateData([0; 64])
+    }
+}
+
+bitflags::bitflags! {
+    /// The access that a name of a shared synchronization object gives (`dwDesiredAccess` of `D3DKMTShareObjects`, sync §2.2).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct SyncObjectAccess: u32 {
+        /// `D3DDDI_SYNC_OBJECT_WAIT`.
+        const WAIT = 0x1;
+        /// `D3DDDI_SYNC_OBJECT_SIGNAL`.
+        const SIGNAL = 0x2;
+        /// Without it whoever opens the object has no access at all.
+        const STANDARD_RIGHTS_READ = 0x2_0000;
+        /// `D3DDDI_SYNC_OBJECT_ALL_ACCESS`.
+        const ALL_ACCESS = 0x1f_0003;
+        /// Unknown bits are kept, so that they can be refused.
+        const _ = !0;
+    }
+}
+
+/// `D3DDDI_SYNCHRONIZATIONOBJECTINFO2`: the type with its arm of the union (sync §1.1, §2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncObjectKind {
+    /// 1, `D3DDDI_SYNCHRONIZATION_MUTEX`.
+    MutexObject {
+        /// `InitialState`: it is owned.
+        owned: bool,
+    },
+    /// 2, `D3DDDI_SEMAPHORE`.
+    Semaphore {
+        /// `MaxCount`.
+        max_count: u32,
+        /// `InitialCount`.
+        initial_count: u32,
+    },
+    /// 3, `D3DDDI_FENCE`, of software packets.
+    Fence {
+        /// `FenceValue`, initial.
+        value: u64,
+    },
+    /// 4, `D3DDDI_CPU_NOTIFICATION`.
+    CpuNotification {
+        /// `Event`, of `CreateEvent`.
+        event: RawHandle,
+    },
+    /// 5, `D3DDDI_MONITORED_FENCE`.
+    MonitoredFence {
+        /// `InitialFenceValue`.
+        initial_value: u64,
+        /// `EngineAffinity`: bit n, it has an address on physical adapter n; 0: on all.
+        engine_affinity: u32,
+    },
+    /// 6, `D3DDDI_PERIODIC_MONITORED_FENCE`.
+    PeriodicMonitoredFence {
+        /// `VidPnTargetId`.
+        target: u32,
+        /// `Time`: before VSync, in units of 100 ns.
+        time_100ns: u64,
+        /// As of a monitored fence.
+        engine_affinity: u32,
+    },
+    /// A number that this call does not know. 7, a native fence, has a call of its own.
+    Other(u32),
+}
+
+impl SyncObjectKind {
+    /// `D3DDDI_SYNCHRONIZATIONOBJECT_TYPE` (sync §1.1).
+    pub const fn number(&self) -> u32 {
+        match *self {
+            SyncObjectKind::MutexObject { .. } => 1,
+            SyncObjectKind::Semaphore { .. } => 2,
+            SyncObjectKind::Fence { .. } => 3,
+            SyncObjectKind::CpuNotification { .. } => 4,
+            SyncObjectKind::MonitoredFence { .. } => 5,
+            SyncObjectKind::PeriodicMonitoredFence { .. } => 6,
+            SyncObjectKind::Other(number) => number,
+        }
+    }
+}
+
+/// The input of `D3DKMT_CREATESYNCHRONIZATIONOBJECT2` (sync §2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncObjectRequest {
+    /// What.
+    pub kind: SyncObjectKind,
     /// `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS`.
     pub flags: FenceFlags,
-    /// InitialFenceValue.
-    pub initial_value: u64,
+}
+
+/// How the CPU's mapping of a fence's word is cached (sync §1.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuCaching {
+    /// Write-back: the platform keeps the caches coherent.
+    WriteBack,
+    /// Uncached: it does not.
+    Uncached,
+}
+
+/// A monitored fence as its creator sees it: the outputs of the union's arm (sync §2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreatedMonitoredFence {
+    /// The handle.
+    pub fence: RawHandle,
+    /// `FenceValueCPUVirtualAddress`: the word, to be mapped read-only.
+    pub value: WordAddress,
+    /// `FenceValueGPUVirtualAddress`: the same for the GPU, read/write. NULL: it has no GPU access, or the CPU address is used.
+    pub value_va: GpuVa,
+    /// The word's CPU address in the process, where the GPU uses that: in the IoMmu model (sync §1.5). NULL on other adapters.
+    pub value_cpu_va: CpuVa,
+    /// How the CPU's mapping is cached.
+    pub caching: CpuCaching,
+    /// Bits of the word: 64, or 32 where the GPU updates no more (`No64BitAtomics`); then they are the value's lower half.
+    pub bits: u32,
 }

@@ -38,6 +38,14 @@ pub enum Command<'a> {
         /// Where to log.
         log: Option<LogSlot>,
     },
+    /// Stores `value` at `va`, as many bits as [`crate::register::SIGNAL_BITS`] says in one piece and the lowest, and always
+    /// raises an interrupt.
+    SignalAlways {
+        /// Address, a multiple of 8.
+        va: u64,
+        /// The value.
+        value: u64,
+    },
     /// Executes `words` 64-bit words at `va`, then goes on behind this command. Nested buffers do not nest.
     Branch {
         /// Address of the nested buffer.
@@ -99,6 +107,16 @@ pub enum Command<'a> {
         first: u64,
         /// What each next one adds.
         step: u64,
+    },
+    /// Stores `count` words from `target_va` on: those from `source_va` on. Real whether content is stored or not: page-table
+    /// entries are copied so. What happens where the ranges overlap is not said.
+    CopyRun {
+        /// Read from here on.
+        source_va: u64,
+        /// Stored from here on.
+        target_va: u64,
+        /// How many; at most [`crate::page_table::ENTRIES_MAX`].
+        count: u32,
     },
     /// Kernel `touch`: reads every byte of the range, or reads and writes it back changed.
     Touch {

@@ -6,8 +6,15 @@
 //! up to the root. A leaf entry names the page; an entry above names the next lower table. Tables are named by bus
 //! address; the aperture does not lead to them.
 //!
+//! A device may be built with *dual entries* ([`Shape::with_dual_entries`]): those of level 1 are two words. The first is as
+//! ever, but for LEAF_64KB, which means nothing there; the second names a leaf table of 64-KB entries. Each half is valid for
+//! itself. Of every 64 KB of addresses the 64-KB entry counts if it is valid, and else the 4-KB ones; software keeps at most
+//! one of both valid. With LARGE in the first the second does not count.
+//!
 //! A root may be shorter than its level allows: the low 12 bits of the address that a queue has of it count its 4-KB
 //! pages ([`root`]), and an index beyond them faults. 0 there is a root of full length.
+//!
+//! A root may also name a process instead of a table ([`process_space`]): then the platform translates, not the device.
 
 use crate::bus::PAGE_BYTES;
 
@@ -52,7 +59,12 @@ pub struct Shape {
     levels: u32,
     /// Lowest address bit of each level's index; behind the last level the width of an address.
     shifts: [u32; LEVELS_MAX as usize + 1],
+    /// Entries of level 1 are two words.
+    dual: bool,
 }
+
+/// The bit of [`crate::register::MMU_LEVELS`] that says that a device has dual entries.
+const DUAL: u64 = 1 << 56;
 
 impl Shape {
     /// Four levels of 512 entries: 48 bits.
@@ -89,20 +101,40 @@ impl Shape {
             return None;
         }
         // CAST: at most six, checked above.
-        Some(Shape { levels: levels as u32, shifts })
+        Some(Shape { levels: levels as u32, shifts, dual: false })
     }
 
-    /// What [`crate::register::MMU_LEVELS`] reads: index bits of each level in a byte of its own, the leaf in the lowest.
+    /// The same with dual entries.
+    ///
+    /// # Panics
+    /// When no device can be built so: level 1 is the root, or leaf tables have less than 16 entries.
+    pub const fn with_dual_entries(self) -> Shape {
+        assert!(self.can_be_dual(), "dual entries stand between the root and leaf tables of 16 entries or more");
+        Shape { dual: true, ..self }
+    }
+
+    const fn can_be_dual(&self) -> bool {
+        self.levels > LEVELS_MIN && self.has_64kb_leaves()
+    }
+
+    /// What [`crate::register::MMU_LEVELS`] reads: index bits of each level in a byte of its own, the leaf in the lowest; 1 in
+    /// the highest byte where entries are dual.
     pub fn to_register(&self) -> u64 {
-        (0..self.levels).fold(0, |value, level| value | u64::from(self.index_bits(level)) << (8 * level))
+        let dual = if self.dual { DUAL } else { 0 };
+        (0..self.levels).fold(dual, |value, level| value | u64::from(self.index_bits(level)) << (8 * level))
     }
 
     /// The shape that the register tells of; `None` for a value that no device shows.
     pub fn from_register(value: u64) -> Option<Shape> {
-        let bits: Vec<u32> = value.to_le_bytes().into_iter().map(u32::from).collect();
+        let dual = value & DUAL != 0;
+        let bits: Vec<u32> = (value & !DUAL).to_le_bytes().into_iter().map(u32::from).collect();
         let levels = bits.iter().position(|bits| *bits == 0).unwrap_or(bits.len());
         let above = bits[levels..].iter().any(|bits| *bits != 0);
-        if above { None } else { Shape::checked(&bits[..levels]) }
+        let shape = if above { None } else { Shape::checked(&bits[..levels]) };
+        match shape {
+            Some(shape) if dual => shape.can_be_dual().then(|| shape.with_dual_entries()),
+            shape => shape,
+        }
     }
 
     /// How many levels.
@@ -125,9 +157,19 @@ impl Shape {
         1 << self.index_bits(level)
     }
 
+    /// Words of 8 bytes in an entry of a level.
+    pub const fn entry_words(&self, level: u32) -> u32 {
+        if self.dual && level == 1 { 2 } else { 1 }
+    }
+
+    /// Whether entries of level 1 name two leaf tables.
+    pub const fn has_dual_entries(&self) -> bool {
+        self.dual
+    }
+
     /// Bytes of a table of a level: whole pages.
     pub const fn table_bytes(&self, level: u32) -> u64 {
-        (self.entries(level) as u64 * ENTRY_BYTES).next_multiple_of(PAGE_BYTES)
+        (self.entries(level) as u64 * self.entry_words(level) as u64 * ENTRY_BYTES).next_multiple_of(PAGE_BYTES)
     }
 
     /// Bits of a virtual address.
@@ -193,9 +235,42 @@ pub mod root {
     }
 }
 
+/// Roots that name no table: addresses of such a space are those of a process, and the platform's IOMMU translates them
+/// (`register::PASID_BITS`). Bit 63 is set, bits 31:12 are the process's number at the IOMMU, the others are 0.
+pub mod process_space {
+    const MARK: u64 = 1 << 63;
+    const SHIFT: u32 = 12;
+    /// Bits of a process's number.
+    pub const PASID_BITS: u32 = 20;
+
+    /// The root that stands for a process. Numbers have [`PASID_BITS`] bits; more are cut off.
+    pub const fn root(pasid: u32) -> u64 {
+        MARK | (pasid as u64 & ((1 << PASID_BITS) - 1)) << SHIFT
+    }
+
+    /// The process that a root stands for.
+    #[inline]
+    pub const fn of(found: u64) -> Option<u32> {
+        // CAST: the number has 20 bits; other bits make the comparison fail.
+        let pasid = (found >> SHIFT) as u32 & ((1 << PASID_BITS) - 1);
+        if root(pasid) == found { Some(pasid) } else { None }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_root_stands_for_a_process_or_names_a_table() {
+        for pasid in [0, 1, 0xf_ffff] {
+            assert_eq!(process_space::of(process_space::root(pasid)), Some(pasid));
+        }
+        let table = root::short(0x0000_4000_0000_0000, 1024);
+        for other in [0, u64::MAX, table, process_space::root(1) | 1, process_space::root(1) | 1 << 32] {
+            assert_eq!(process_space::of(other), None, "{other:#x}");
+        }
+    }
 
     #[test]
     fn indices_and_coverage_cut_an_address_without_rest() {
@@ -208,6 +283,14 @@ mod tests {
                 assert_eq!(joined.sum::<u64>(), va, "{bits:?} {va:#x}");
             }
             assert_eq!(Shape::from_register(shape.to_register()), Some(shape));
+            if bits.len() > 2 && bits[0] >= 4 {
+                let dual = shape.with_dual_entries();
+                assert_eq!(Shape::from_register(dual.to_register()), Some(dual));
+                assert_eq!(dual.table_bytes(1), (16u64 << bits[1]).next_multiple_of(4096));
+                assert!(
+                    (0..shape.levels()).all(|level| level == 1 || dual.table_bytes(level) == shape.table_bytes(level))
+                );
+            }
         }
     }
 
@@ -217,7 +300,9 @@ mod tests {
         for bits in bad {
             assert_eq!(Shape::checked(bits), None, "{bits:?}");
         }
-        for register in [0, 9, 0x0009_0009, 0x0900_0000_0009, u64::MAX] {
+        for register in
+            [0, 9, 0x0009_0009, 0x0900_0000_0009, u64::MAX, DUAL, DUAL | 0x0909, DUAL | 0x0003_0303, 1 << 57 | 0x0909]
+        {
             assert_eq!(Shape::from_register(register), None, "{register:#x}");
         }
     }

@@ -19,6 +19,11 @@ pub const CPU_WINDOW_PAGE: u32 = 0x030;
 pub const CPU_WINDOW_ENTRY: u32 = 0x038;
 /// r: how virtual addresses are cut into indices: [`crate::page_table::Shape::from_register`].
 pub const MMU_LEVELS: u32 = 0x040;
+/// r: how many bits an engine stores in one piece for SignalAlways: 64, or 32.
+pub const SIGNAL_BITS: u32 = 0x048;
+/// r: bits of a process's number ([`crate::page_table::process_space`]) at the IOMMU that the device stands behind; 0: it
+/// stands behind none.
+pub const PASID_BITS: u32 = 0x050;
 /// r: unswizzling ranges ([`crate::tile`]).
 pub const RANGES: u32 = 0x080;
 /// rw: which unswizzling range the next registers address.
@@ -38,7 +43,8 @@ pub const ENGINE_ENABLE: u32 = 0x028;
 pub const QUEUE_SELECT: u32 = 0x100;
 /// rw: engine number.
 pub const QUEUE_ENGINE: u32 = 0x108;
-/// rw: bus address of the root page table, with its length ([`crate::page_table::root`]).
+/// rw: bus address of the root page table, with its length ([`crate::page_table::root`]); or a process
+/// ([`crate::page_table::process_space`]).
 pub const QUEUE_ROOT: u32 = 0x110;
 /// rw: virtual address of the ring.
 pub const QUEUE_RING: u32 = 0x118;
@@ -50,6 +56,9 @@ pub const QUEUE_FLAGS: u32 = 0x128;
 pub const QUEUE_CONTROL: u32 = 0x130;
 /// r: bytes of the ring consumed so far; rises as the write pointer does.
 pub const QUEUE_READ_POINTER: u32 = 0x138;
+/// r: words executed of the nested buffer whose branch stands at the read pointer, 0 for none; holds while the queue is
+/// PREEMPTED, SUSPENDED or FAULTED.
+pub const QUEUE_NESTED_WORDS: u32 = 0x140;
 
 /// Bits of [`QUEUE_FLAGS`].
 pub mod queue_flags {
@@ -77,6 +86,11 @@ pub mod queue_control {
     pub const SUSPEND: u64 = 3;
     /// Go on with a suspended queue where it was, under the root that QUEUE_ROOT names now. Nothing on any other.
     pub const RESUME: u64 = 4;
+    /// Stop executing for the queue between two commands, in a nested buffer too: a command under way is finished first and
+    /// takes the time that it takes, a wait that is not over is left at once. The write returns before that;
+    /// [`super::record::PREEMPTED`] says when it has happened, and where. Then the queue is the driver's until it is enabled
+    /// again. Nothing on a queue that is not READY or PARKED.
+    pub const PREEMPT: u64 = 5;
 }
 
 /// Values read from [`QUEUE_CONTROL`].
@@ -91,6 +105,8 @@ pub mod queue_state {
     pub const FAULTED: u64 = 3;
     /// Set aside by SUSPEND.
     pub const SUSPENDED: u64 = 4;
+    /// Stopped by PREEMPT.
+    pub const PREEMPTED: u64 = 5;
 }
 
 /// w: arguments of the next CMP command.
@@ -102,7 +118,7 @@ pub const CMP_ARGUMENT_2: u32 = 0x210;
 /// w: a [`cmp`] command; it has been carried out when the write returns.
 pub const CMP_COMMAND: u32 = 0x218;
 
-/// rw: bus address of the root page table of the CMP's own space, with its length.
+/// rw: bus address of the root page table of the CMP's own space, with its length; or a process.
 pub const CMP_ROOT: u32 = 0x220;
 /// r: [`cmp_result`] of the last CMP command.
 pub const CMP_RESULT: u32 = 0x228;
@@ -128,6 +144,12 @@ pub mod cmp {
     /// Arguments: root, its length or none (all ones: every space), first and last virtual address (0, 0: whole space). Forgets
     /// translations in every engine.
     pub const FLUSH_TLB: u64 = 3;
+    /// Argument: address (in the CMP's own space) of a CurrentValue that counts as reached for good. Stores the largest value;
+    /// from then on a signal of the word changes nothing and raises nothing, and no wait for it parks. Reads back
+    /// [`super::cmp_result::FAULT`] without a translation.
+    pub const SEAL: u64 = 4;
+    /// Argument: address (in the CMP's own space) of a word that was sealed, 0: all. It is a word like any other again.
+    pub const UNSEAL: u64 = 5;
 }
 
 /// r: takes the oldest interrupt record: its [`record`] kind, or 0 if there is none. The fields are then in
@@ -160,6 +182,11 @@ pub mod record {
     pub const SUSPENDED: u64 = 5;
     /// A Complete command was executed. Fields: queue, value.
     pub const COMPLETED: u64 = 6;
+    /// A SignalAlways command was executed. Fields: queue, virtual address, value.
+    pub const SIGNALED: u64 = 8;
+    /// No engine executes for a queue any more, as PREEMPT asked. Fields: queue, [`super::QUEUE_READ_POINTER`],
+    /// [`super::QUEUE_NESTED_WORDS`].
+    pub const PREEMPTED: u64 = 7;
 }
 
 /// Causes of a fault.
@@ -194,7 +221,7 @@ pub mod counter {
     pub const COPY_BYTES: u32 = 0x430;
     /// Interrupts raised by PUBLISH_MONITORED.
     pub const PUBLISH_RAISED: u32 = 0x438;
-    /// Page-table entries written, and words of StoreRun.
+    /// Page-table entries written, and words of StoreRun and CopyRun.
     pub const ENTRIES_WRITTEN: u32 = 0x440;
     /// Nanoseconds that an engine spent in commands, by engine number × 8.
     pub const ENGINE_BUSY_NS: u32 = 0x480;

@@ -1,4 +1,4 @@
-//! Addresses: where the GPU's programs look ([`GpuVa`]), where a segment keeps a page ([`PhysicalAddress`]), where the
+//! Addresses: where the GPU's programs look ([`GpuVa`]), where a process's do ([`CpuVa`]), where a segment keeps a page ([`PhysicalAddress`]), where the
 //! kernel's shared words lie ([`WordAddress`]).
 
 use crate::size::PAGE_BYTES;
@@ -25,6 +25,27 @@ impl GpuVa {
 impl std::fmt::Display for GpuVa {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:#x}", self.0)
+    }
+}
+
+/// An address of a process as its CPU page tables translate it. On adapters of the IoMmu model the GPU uses it too (memory
+/// §4.1). 0 is never valid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CpuVa(pub u64);
+
+impl CpuVa {
+    /// Nowhere.
+    pub const NULL: CpuVa = CpuVa(0);
+
+    /// Whether this is nowhere.
+    pub const fn is_null(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The number that a GPU of the IoMmu model is given: the same.
+    // spec: memory §4.1
+    pub const fn for_gpu(self) -> GpuVa {
+        GpuVa(self.0)
     }
 }
 

@@ -25,6 +25,11 @@ impl ProcessId {
     pub const SYSTEM: ProcessId = ProcessId(0);
 }
 
+/// A process as the platform's IOMMU knows it (PASID): on adapters of the IoMmu model it selects the CPU page tables that
+/// translate the GPU's accesses (memory §4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pasid(pub u32);
+
 /// An adapter's locally unique id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Luid(pub u64);

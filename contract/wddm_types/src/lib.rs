@@ -10,8 +10,8 @@ mod identity;
 mod size;
 mod status;
 
-pub use address::{GpuVa, PhysicalAddress, SegmentId, SegmentSet, SystemPage, WordAddress};
+pub use address::{CpuVa, GpuVa, PhysicalAddress, SegmentId, SegmentSet, SystemPage, WordAddress};
 pub use cpu::{CpuPlace, CpuRun};
-pub use identity::{AdapterIndex, EngineId, FencePoint, Luid, NodeId, ProcessId, RawHandle};
+pub use identity::{AdapterIndex, EngineId, FencePoint, Luid, NodeId, Pasid, ProcessId, RawHandle};
 pub use size::{PAGE_BYTES, PageRun, Pages};
 pub use status::{Blame, NtStatus};

@@ -1,4 +1,5 @@
-//! The seam between a driver and its device: registers, memory behind the bus, doorbells, interrupt pins.
+//! The seam between a driver and its device: registers, memory behind the bus, doorbells, interrupt pins; and between the
+//! device and its platform: the IOMMU.
 //!
 //! # Law of this boundary
 //! - The device trusts nothing that comes over it: any register may be written with any value at any time, any memory may
@@ -30,6 +31,33 @@ pub trait DevicePort: Send + Sync {
     /// Somebody rang doorbell `index` and found the engine asleep. A device in silicon sees the store itself; one in
     /// software is told by whoever read the sleeping flag.
     fn doorbell_rung(&self, index: u32);
+}
+
+/// The platform's IOMMU as the devices behind it see it: where an address of a process leads. A process is named by the
+/// number that the platform gave it (PASID), and what its addresses mean is the platform's. Asked from any thread of a
+/// device, which may own an engine then: it answers at once and calls nobody.
+pub trait Iommu: Send + Sync {
+    /// The longest run of consecutive system pages from a page of the process's addresses on, at most `pages_max` of them
+    /// (not 0) and all with the same rights. `None`: nothing is mapped there.
+    fn translate(&self, pasid: u32, page: u64, pages_max: u64) -> Option<IommuRun>;
+}
+
+/// Consecutive pages of a process that are consecutive in system memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IommuRun {
+    /// The first system page.
+    pub system_page: u64,
+    /// How many, 1 at least.
+    pub pages: u64,
+    /// A device may write them.
+    pub writable: bool,
+}
+
+/// What a device remembers of the IOMMU's answers.
+pub trait TranslationCache: Send + Sync {
+    /// Forgets what it knows of a process's addresses from `first` to `last`, both inclusive; both 0: of all. When this
+    /// returns no access uses an older answer. The caller holds nothing that [`Iommu::translate`] needs.
+    fn invalidate(&self, pasid: u32, first: u64, last: u64);
 }
 
 /// Where a device's interrupt pin ends. Level-triggered: asserted while the device holds a record.

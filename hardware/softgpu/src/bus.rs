@@ -2,12 +2,13 @@
 //! It translates no virtual addresses ([`crate::mmu`] does) and keeps nothing but the memories and the place of the
 //! aperture table. Called by the MMU, by physical commands and by the CMP.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use device_port::Iommu;
 use shared_words::Memory;
 use softgpu_spec::bus::{APERTURE_BASE, CPU_WINDOW_BASE, PAGE_BYTES, Place, SYSTEM_BASE, aperture_entry, place};
-use softgpu_spec::page_table::{ADDRESS, ENTRY_BYTES, Shape};
+use softgpu_spec::page_table::{ADDRESS, ENTRY_BYTES, Shape, process_space};
 use softgpu_spec::register::fault;
 
 use crate::ranges::Ranges;
@@ -83,6 +84,8 @@ pub(crate) struct Bus {
     /// How virtual addresses are cut.
     pub(crate) shape: Shape,
     pub(crate) ranges: Ranges,
+    /// What translates the addresses of processes, once the device stands behind it.
+    iommu: OnceLock<Arc<dyn Iommu>>,
 }
 
 impl Bus {
@@ -96,7 +99,22 @@ impl Bus {
             window: CpuWindow::default(),
             ranges: Ranges::default(),
             shape,
+            iommu: OnceLock::new(),
         }
+    }
+
+    /// Puts the device behind an IOMMU, for good.
+    pub(crate) fn connect(&self, iommu: Arc<dyn Iommu>) {
+        let second = self.iommu.set(iommu).is_err();
+        assert!(!second, "a device stands behind one IOMMU");
+    }
+
+    pub(crate) fn iommu(&self) -> Option<&dyn Iommu> {
+        self.iommu.get().map(Arc::as_ref)
+    }
+
+    pub(crate) fn pasid_bits(&self) -> u32 {
+        if self.iommu.get().is_some() { process_space::PASID_BITS } else { 0 }
     }
 
     pub(crate) fn aperture_bytes(&self) -> u64 {

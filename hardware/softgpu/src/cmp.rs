@@ -5,12 +5,16 @@
 //! store-and-load race: the signaller stores the value and then loads the count, the waiter stores the count and then
 //! loads the value, each with a full barrier between.
 //!
-//! Lock order: an engine's state, then this table, then an engine's wake-up token. Called by engines and registers.
+//! A sealed word is one that counts as reached for ever, because whoever was to signal it is lost. It holds the largest value, so
+//! that no wait for it parks, and signals leave it alone.
+//!
+//! Lock order: an engine's state, then this table, then an engine's wake-up token; nobody takes another lock with the seals'.
+//! Called by engines and registers.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use shared_words::{HardwareBarrier, Word, fence};
+use shared_words::{Barrier, HardwareBarrier, Word, fence};
 use softgpu_spec::register::{cmp, cmp_result, queue_state, record};
 
 use crate::bus::Site;
@@ -28,6 +32,9 @@ pub(crate) struct Cmp {
     pub(crate) root: AtomicU64,
     pub(crate) arguments: [AtomicU64; 3],
     pub(crate) result: AtomicU64,
+    /// How many words are sealed. Stored under the list's lock, loaded by every signal.
+    sealed: AtomicU64,
+    seals: Mutex<Vec<Site>>,
     /// Interrupts raised by PUBLISH_MONITORED.
     pub(crate) publish_raised: AtomicU64,
 }
@@ -85,10 +92,47 @@ impl SoftGpu {
                 self.flush(Flush { root: argument(0), first: argument(1), last: argument(2) });
                 Some(())
             }
+            cmp::SEAL => self.cmp_word(argument(0), Access::Write).map(|target| self.seal(target)),
+            cmp::UNSEAL if argument(0) == 0 => {
+                self.unseal(|_| true);
+                Some(())
+            }
+            cmp::UNSEAL => {
+                self.cmp_word(argument(0), Access::Read).map(|target| self.unseal(|site| site == target.site))
+            }
             _ => None,
         };
         let result = if done.is_some() { cmp_result::DONE } else { cmp_result::FAULT };
         self.cmp.result.store(result, Ordering::Release);
+    }
+
+    /// Whether signals of this word change nothing any more.
+    #[inline]
+    pub(crate) fn is_sealed(&self, site: Site) -> bool {
+        Word::load(&self.cmp.sealed) != 0 && lock(&self.cmp.seals).contains(&site)
+    }
+
+    /// The word has its largest value for good. A signal that is under way stores its value, then, behind its barrier, asks
+    /// whether the word is sealed; here the seal is published, then, behind the barrier, the value stored. So whichever stores
+    /// last stores the largest.
+    fn seal(&self, target: Target<'_>) {
+        {
+            let mut seals = lock(&self.cmp.seals);
+            if !seals.contains(&target.site) {
+                seals.push(target.site);
+            }
+            Word::store(&self.cmp.sealed, seals.len() as u64);
+        }
+        HardwareBarrier::full();
+        Word::store(target.word, u64::MAX);
+        HardwareBarrier::full();
+        self.unpark(Some(target.site));
+    }
+
+    fn unseal(&self, gone: impl Fn(Site) -> bool) {
+        let mut seals = lock(&self.cmp.seals);
+        seals.retain(|site| !gone(*site));
+        Word::store(&self.cmp.sealed, seals.len() as u64);
     }
 
     /// Stores the monitored value and asks whether the current one has passed it.

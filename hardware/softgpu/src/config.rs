@@ -16,6 +16,8 @@ pub struct Config {
     pub shape: Shape,
     /// Whether bulk content exists.
     pub data: DataMode,
+    /// Bits that an engine stores in one piece for SignalAlways: 64 or 32.
+    pub signal_bits: u32,
     /// What commands cost in virtual time.
     pub timing: Timing,
     /// How often a thread looks again before it gives up: at the word of a wait before the queue is parked, at an empty

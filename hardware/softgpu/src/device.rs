@@ -3,8 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use device_port::{InterruptPin, Observation, Probe};
+use device_port::{InterruptPin, Iommu, Observation, Probe, TranslationCache};
 use shared_words::{Memory, MemoryError, doorbell};
+use softgpu_spec::page_table::process_space;
 use softgpu_spec::{QUEUE_COUNT, engine};
 
 use crate::bus::{Bus, Site};
@@ -76,6 +77,14 @@ impl SoftGpu {
         }))
     }
 
+    /// Puts the device behind its platform's IOMMU: roots may name processes from now on. Before anything runs, and once.
+    ///
+    /// # Panics
+    /// When it stands behind one already.
+    pub fn connect_iommu(&self, iommu: Arc<dyn Iommu>) {
+        self.bus.connect(iommu);
+    }
+
     /// Where the CPU gets to at a bus address of the device: byte of local memory, and how many follow it there.
     pub fn cpu_window(&self, bus: u64) -> Option<(u64, u64)> {
         self.bus.seen_by_cpu(bus)
@@ -141,5 +150,11 @@ impl SoftGpu {
                 Observation::WaitEnd { queue, bus, value }
             }
         });
+    }
+}
+
+impl TranslationCache for SoftGpu {
+    fn invalidate(&self, pasid: u32, first: u64, last: u64) {
+        self.flush(Flush { root: process_space::root(pasid), first, last });
     }
 }

@@ -11,6 +11,8 @@
 //!            └───────────┴────────── ring, unpark, enable ◄─────┘
 //! ```
 
+mod preemption;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Condvar, Mutex};
@@ -228,6 +230,9 @@ impl EngineState {
         self.waiting -= queue.as_ref().map_or(0, |queue| u32::from(queue.parked));
         self.active.remove(number as usize);
         gpu.forget_parked(number);
+        if let Some(queue) = &queue {
+            gpu.queues[number as usize].nested_words.store(queue.nested_words(), Ordering::Release);
+        }
         (flush, queue)
     }
 
@@ -281,14 +286,17 @@ impl EngineState {
         match outcome {
             Ok(Outcome::Done) => {
                 self.retire(gpu, engine);
+                self.give_way(gpu, engine, at);
                 Step::Went
             }
             Ok(Outcome::Flush(flush)) => {
                 self.retire(gpu, engine);
+                self.give_way(gpu, engine, at);
                 Step::Flush(flush)
             }
             Ok(Outcome::Nested) => {
                 self.flight = None;
+                self.give_way(gpu, engine, at);
                 Step::Went
             }
             Ok(Outcome::Again) => Step::Went,
@@ -370,6 +378,11 @@ impl EngineState {
     /// Stops a queue and reports why.
     fn fault(&mut self, gpu: &SoftGpu, at: usize, fault: Fault) {
         self.active.remove(at);
+        if let Some(queue) = self.queues[at].as_mut() {
+            // Whoever asked is told of the fault, and asks again where it goes on.
+            queue.preempt = false;
+            gpu.queues[at].nested_words.store(queue.nested_words(), Ordering::Release);
+        }
         gpu.queues[at].state.store(queue_state::FAULTED, Ordering::Release);
         gpu.trace_fault(at as u32, fault.address);
         let cause = fault.cause | u64::from(fault.level) << 8;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use device_port::Observation;
-use shared_words::{HardwareBarrier, Memory, Word, fence, log};
+use shared_words::{Barrier, HardwareBarrier, Memory, Word, fence, log};
 use softgpu_spec::bus::{PAGE_BYTES, aperture_entry};
 use softgpu_spec::register::{fault, record};
 use softgpu_spec::{Command, DecodeError, LogSlot};
@@ -63,6 +63,7 @@ impl<'a> Execution<'a> {
             Command::Signal { current_va, monitored_va, value, log } => {
                 self.signal(current_va, monitored_va, value, log)
             }
+            Command::SignalAlways { va, value } => self.signal_always(va, value),
             Command::Branch { va, words } => self.branch(va, words, false),
             Command::BranchPhysical { bus, words } => self.branch(bus, words, true),
             Command::Complete { value } => {
@@ -82,6 +83,7 @@ impl<'a> Execution<'a> {
                 Ok(Outcome::Done)
             }
             Command::StoreRun { va, count, first, step } => self.store_run(va, count, first, step),
+            Command::CopyRun { source_va, target_va, count } => self.copy_run(source_va, target_va, count),
             Command::TouchPhysical { bus, write } => self.touch_physical(bus, write),
             Command::WriteEntries { table, first, entries } => {
                 let (memory, word) = self.table_entry(table, first, entries.len() as u64)?;
@@ -201,6 +203,9 @@ impl<'a> Execution<'a> {
     ) -> Result<Outcome, Fault> {
         let current = self.word(current_va, Access::Write)?;
         let monitored = self.word(monitored_va, Access::Read)?;
+        if self.gpu.is_sealed(current.site) {
+            return Ok(Outcome::Done);
+        }
         let mut logged = Ok(());
         let interrupt = match slot {
             None => fence::signal::<HardwareBarrier>(&current.word, &monitored.word, value, || ()),
@@ -215,6 +220,10 @@ impl<'a> Execution<'a> {
                 })
             }
         };
+        // Sealed between: the barrier stands behind our store.
+        if self.gpu.is_sealed(current.site) {
+            Word::store(current.word, u64::MAX);
+        }
         self.face.counters.signals.add(1);
         self.gpu.trace(|| Observation::Signal { queue: self.queue.number, bus: current.site.bus(), value, interrupt });
         if interrupt {
@@ -226,6 +235,35 @@ impl<'a> Execution<'a> {
         self.gpu.unpark_after_store(current.site);
         // Whoever waits has been told, log or no log.
         logged.map(|()| Outcome::Done)
+    }
+
+    /// Value, then the question to nobody: the processor is always interrupted.
+    // spec: sync §3.7
+    fn signal_always(&mut self, va: u64, value: u64) -> Result<Outcome, Fault> {
+        if !va.is_multiple_of(8) {
+            return Err(Fault { address: va, cause: fault::BAD_ADDRESS, level: 0 });
+        }
+        let target = self.word(va, Access::Write)?;
+        if self.gpu.config.signal_bits == 64 {
+            Word::store(target.word, value);
+        } else {
+            // The other half is somebody else's, and whole all the time.
+            let half = u64::from(u32::MAX);
+            let store = |word: u64| Some(word & !half | value & half);
+            let _ = target.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, store);
+        }
+        self.face.counters.signals.add(1);
+        self.face.counters.interrupts_raised.add(1);
+        self.gpu.trace(|| Observation::Signal {
+            queue: self.queue.number,
+            bus: target.site.bus(),
+            value,
+            interrupt: true,
+        });
+        self.gpu.interrupts.raise(Record { kind: record::SIGNALED, fields: [u64::from(self.queue.number), va, value] });
+        HardwareBarrier::full();
+        self.gpu.unpark_after_store(target.site);
+        Ok(Outcome::Done)
     }
 
     fn branch(&mut self, va: u64, words: u32, physical: bool) -> Result<Outcome, Fault> {
@@ -283,6 +321,16 @@ impl<'a> Execution<'a> {
                 memory.store_words(offset, run.bytes / 8, word);
             }
             done += run.bytes / 8;
+        }
+        self.face.counters.entries_written.add(u64::from(count));
+        Ok(Outcome::Done)
+    }
+
+    /// Words from one place to another, word by word: a walker may look at them meanwhile.
+    fn copy_run(&mut self, source_va: u64, target_va: u64, count: u32) -> Result<Outcome, Fault> {
+        for offset in (0..u64::from(count)).map(|index| index * 8) {
+            let value = Word::load(self.word(source_va.wrapping_add(offset), Access::Read)?.word);
+            Word::store(self.word(target_va.wrapping_add(offset), Access::Write)?.word, value);
         }
         self.face.counters.entries_written.add(u64::from(count));
         Ok(Outcome::Done)

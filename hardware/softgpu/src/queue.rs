@@ -16,6 +16,8 @@ pub(crate) struct QueueFace {
     pub(crate) state: AtomicU64,
     /// Bytes of the ring consumed; owned by the engine.
     pub(crate) read_pointer: AtomicU64,
+    /// Words done of the nested buffer at the read pointer when the queue last stopped.
+    pub(crate) nested_words: AtomicU64,
     /// The engine that the queue was enabled on.
     pub(crate) engine: AtomicU32,
 }
@@ -25,6 +27,7 @@ impl QueueFace {
         QueueFace {
             state: AtomicU64::new(queue_state::DISABLED),
             read_pointer: AtomicU64::new(0),
+            nested_words: AtomicU64::new(0),
             engine: AtomicU32::new(0),
         }
     }
@@ -71,6 +74,8 @@ pub(crate) struct QueueRun {
     pub(crate) parked: bool,
     /// When the wait at the head was first found unsatisfied, if anybody wants to know.
     pub(crate) observed: Option<u64>,
+    /// It stops before its next command.
+    pub(crate) preempt: bool,
 }
 
 impl QueueRun {
@@ -92,6 +97,7 @@ impl QueueRun {
             drained: 0,
             parked: false,
             observed: None,
+            preempt: false,
         }
     }
 

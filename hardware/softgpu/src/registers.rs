@@ -35,12 +35,14 @@ impl DevicePort for SoftGpu {
             register::APERTURE_BYTES => self.bus.aperture_bytes(),
             register::TIMESTAMP => self.now(),
             register::MMU_LEVELS => self.bus.shape.to_register(),
+            register::SIGNAL_BITS => u64::from(self.config.signal_bits),
+            register::PASID_BITS => u64::from(self.bus.pasid_bits()),
             register::APERTURE_TABLE => self.bus.aperture_table(),
             register::CPU_WINDOW_PAGE => self.bus.window.selected(),
             register::CPU_WINDOW_ENTRY => self.bus.window.entry(),
             register::RANGES..=register::RANGE_PITCH => self.bus.ranges.read(offset),
             register::ENGINE_ENABLE => u64::from(self.engines[0].ask(|state| state.enabled)),
-            register::QUEUE_SELECT..=register::QUEUE_READ_POINTER => self.read_queue(offset),
+            register::QUEUE_SELECT..=register::QUEUE_NESTED_WORDS => self.read_queue(offset),
             register::CMP_ROOT => self.cmp.root.load(Ordering::Relaxed),
             register::CMP_RESULT => self.cmp.result.load(Ordering::Acquire),
             register::INTERRUPT_POP => self.interrupts.pop(),
@@ -110,6 +112,7 @@ impl SoftGpu {
             register::QUEUE_FLAGS => setup.flags,
             register::QUEUE_CONTROL => face.state(),
             register::QUEUE_READ_POINTER => face.read_pointer.load(Ordering::Acquire),
+            register::QUEUE_NESTED_WORDS => face.nested_words.load(Ordering::Acquire),
             _ => 0,
         }
     }
@@ -148,6 +151,7 @@ impl SoftGpu {
             queue_control::DISABLE => self.disable(queue),
             queue_control::SUSPEND => self.suspend(queue),
             queue_control::RESUME => self.resume(queue, setup.root),
+            queue_control::PREEMPT => self.preempt(queue),
             _ => {}
         }
     }
@@ -170,6 +174,7 @@ impl SoftGpu {
         Word::store(self.doorbells.word(offset + doorbell::VALUE_OFFSET), 0);
         Word::store(self.doorbells.word(offset + doorbell::ASLEEP_OFFSET), 0);
         face.read_pointer.store(0, Ordering::Release);
+        face.nested_words.store(0, Ordering::Release);
         // CAST: below the engine count.
         face.engine.store(setup.engine as u32, Ordering::Release);
         self.engines[setup.engine as usize].ask(|state| {
@@ -230,6 +235,18 @@ impl SoftGpu {
             face.state.store(queue_state::READY, Ordering::Release);
         });
         self.engines[number].wake(queue);
+        self.due_after(&self.engines[number], 0);
+    }
+
+    /// Asks a queue to stop before its next command.
+    fn preempt(&self, queue: u32) {
+        let face = &self.queues[queue as usize];
+        let number = face.engine.load(Ordering::Acquire) as usize;
+        self.engines[number].ask(|state| {
+            if matches!(face.state(), queue_state::READY | queue_state::PARKED) {
+                state.preempt(self, number, queue);
+            }
+        });
         self.due_after(&self.engines[number], 0);
     }
 

@@ -81,6 +81,11 @@ impl QueueRun {
         true
     }
 
+    /// Words done of the nested buffer that is being executed.
+    pub(crate) fn nested_words(&self) -> u64 {
+        self.nested.map_or(0, |nested| nested.done)
+    }
+
     /// The address of the command at the head: what a fault of the command itself names.
     pub(crate) fn head(&self) -> u64 {
         self.address(0)

@@ -157,6 +157,9 @@ fn shape(command: &Command<'_>) -> (Option<&'static str>, u64, [Operand; 2]) {
         }
         Command::WriteEntryRun { count, .. } => (Some("page-table update"), u64::from(count) * 8, [Nothing, Nothing]),
         Command::StoreRun { va, count, .. } => (Some("store"), u64::from(count) * 8, [Virtual(va), Nothing]),
+        Command::CopyRun { source_va, target_va, count } => {
+            (Some("entry copy"), u64::from(count) * 8, [Virtual(source_va), Virtual(target_va)])
+        }
         Command::MapAperture { count, .. } => (Some("aperture update"), count.saturating_mul(8), [Nothing, Nothing]),
         Command::FlushTlb { .. } => (Some("TLB flush"), 0, [Nothing, Nothing]),
         Command::Nop
@@ -164,6 +167,7 @@ fn shape(command: &Command<'_>) -> (Option<&'static str>, u64, [Operand; 2]) {
         | Command::TouchPhysical { .. }
         | Command::Wait { .. }
         | Command::Signal { .. }
+        | Command::SignalAlways { .. }
         | Command::Branch { .. }
         | Command::BranchPhysical { .. }
         | Command::Complete { .. }

@@ -8,7 +8,7 @@
 //! | Signal, Complete | `command_ns + signal_ns` |
 //! | Copy, CopyPhysical, CopyTiled, Fill, FillPhysical | `command_ns + copy_latency_ns + bytes ÷ rate`, rate `local_copy_bytes_per_us` when every end is local memory, else `copy_bytes_per_us` |
 //! | Touch, Pattern, Check, Checksum, Saxpy | `command_ns + launch_ns + bytes ÷ rate`, rate `compute_bytes_per_us`, and no more than `copy_bytes_per_us` when an operand is not local |
-//! | WriteEntries, WriteEntryRun, StoreRun, MapAperture | `command_ns + entries × entry_ps ÷ 1000` |
+//! | WriteEntries, WriteEntryRun, StoreRun, CopyRun, MapAperture | `command_ns + entries × entry_ps ÷ 1000` |
 //!
 //! Divisions round up. Where a range begins decides whether it is local. Touch with write, Copy and Saxpy count the bytes
 //! of their range once: the rates are those of ranges, not of the memory's wires.
@@ -94,7 +94,7 @@ impl Timing {
             | Command::Store { .. }
             | Command::TouchPhysical { .. } => 0,
             Command::Wait { .. } => self.wait_ns,
-            Command::Signal { .. } | Command::Complete { .. } => self.signal_ns,
+            Command::Signal { .. } | Command::SignalAlways { .. } | Command::Complete { .. } => self.signal_ns,
             Command::Copy { bytes, .. }
             | Command::CopyPhysical { bytes, .. }
             | Command::CopyTiled { bytes, .. }
@@ -106,7 +106,9 @@ impl Timing {
             | Command::Checksum { bytes, .. } => kernel(bytes),
             Command::Saxpy { elements, .. } => kernel(elements.saturating_mul(4)),
             Command::WriteEntries { entries: list, .. } => entries(list.len() as u64),
-            Command::WriteEntryRun { count, .. } | Command::StoreRun { count, .. } => entries(u64::from(count)),
+            Command::WriteEntryRun { count, .. } | Command::StoreRun { count, .. } | Command::CopyRun { count, .. } => {
+                entries(u64::from(count))
+            }
             Command::MapAperture { count, .. } => entries(count),
         };
         self.command_ns.saturating_add(work)

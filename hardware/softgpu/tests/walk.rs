@@ -42,6 +42,7 @@ fn device(shape: Shape) -> (Arc<SoftGpu>, Arc<Memory>) {
         data: DataMode::Stored,
         timing: Timing::default(),
         poll_spins: 0,
+        signal_bits: 64,
     };
     let gpu = SoftGpu::new(config, Arc::clone(&system), Arc::new(Pin), None).unwrap();
     gpu.write_register(ENGINE_ENABLE, 1);
@@ -160,4 +161,37 @@ fn every_shape_walks_as_its_data_sheet_says() {
         }
         assert!(seen.iter().all(|count| *count > 20), "{bits:?}: {seen:?}");
     }
+}
+
+#[test]
+fn a_dual_entry_leads_to_the_form_that_is_valid() {
+    // spec: memory §4.5
+    let shape = Shape::new(&[9, 9, 9, 9]).with_dual_entries();
+    let (gpu, system) = device(shape);
+    let local = gpu.local_memory();
+    let va = 0x1234_5678_9000;
+    let [top, middle, lower, small, coarse] = [1u64 << 20, 2 << 20, 3 << 20, 4 << 20, 5 << 20];
+    let store = |table: u64, index: u32, entry| Word::store(local.word(table + u64::from(index) * 8), entry);
+    store(top, shape.index(va, 3), middle | VALID);
+    store(middle, shape.index(va, 2), lower | VALID);
+    let valid = |bit: bool| if bit { VALID } else { 0 };
+    for bits in 0..16 {
+        let [links_small, links_coarse, small_leaf, coarse_leaf] = [1, 2, 4, 8].map(|bit| bits & bit != 0);
+        // An entry of level 1 is two words.
+        store(lower, shape.index(va, 1) * 2, small | valid(links_small));
+        store(lower, shape.index(va, 1) * 2 + 1, coarse | valid(links_coarse));
+        // By the 4-KB form the page may not be written, by the other it may.
+        store(small, shape.index(va, 0), 6 << 20 | READ_ONLY | valid(small_leaf));
+        store(coarse, shape.index(va, 0) / 16, 7 << 20 | valid(coarse_leaf));
+        let expected = match (links_small, links_coarse) {
+            (false, false) => Err((fault::NOT_PRESENT, 1)),
+            (_, true) if coarse_leaf => Ok(()),
+            (true, _) if small_leaf => Err((fault::READ_ONLY, 0)),
+            _ => Err((fault::NOT_PRESENT, 0)),
+        };
+        assert_eq!(touch(&gpu, &system, top, va), expected, "{bits:#06b}");
+    }
+    // A half that names no memory is found before a leaf is.
+    store(lower, shape.index(va, 1) * 2 + 1, LOCAL_BYTES | VALID);
+    assert_eq!(touch(&gpu, &system, top, va), Err((fault::BAD_ADDRESS, 0)));
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ddi::Miniport;
 use device_port::{DevicePort, Probe};
-use dxgkrnl::MemoryPolicy;
+use dxgkrnl::{FeaturePolicy, MemoryPolicy};
 use events::Tracer;
 
 use crate::profile::Profile;
@@ -43,6 +43,8 @@ pub struct HostConfig {
     pub mode: Mode,
     /// What the memory manager may do besides the usual.
     pub memory_policy: MemoryPolicy,
+    /// What the configuration says about features.
+    pub features: FeaturePolicy,
     /// Who listens to the kernel's events.
     pub tracer: Box<dyn Tracer + Send>,
     /// What is clipped to the device.
@@ -67,6 +69,7 @@ impl HostConfig {
             memory_files: false,
             mode,
             memory_policy: MemoryPolicy::default(),
+            features: FeaturePolicy { native_fence: profile.fence_caps, ..FeaturePolicy::default() },
             tracer: Box::new(events::Silence),
             probe: None,
             io_coherent: profile.io_coherent,
@@ -74,6 +77,12 @@ impl HostConfig {
             wrap_port: None,
         }
     }
+}
+
+/// The part of the memory for page tables that is kept where only directories live: they name a leaf table in 8 bytes, and
+/// every process has one at least of each level.
+pub fn directory_table_bytes(page_table_bytes: u64) -> u64 {
+    page_table_bytes / 8
 }
 
 /// Enough for the page tables of `mapped_bytes` of addresses: 8 bytes for each 4-KB page, twice that for addresses that

@@ -6,26 +6,31 @@ mod passage;
 mod sleep;
 mod state;
 
+use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::BuildHasher;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use ddi::Miniport;
 use device_port::{DevicePort, InterruptPin};
-use dxgkrnl::{AdapterConfig, AdapterCounters, AdapterDescription, Answer, CpuCache, Machine, StartError, Token};
+use dxgkrnl::{
+    AdapterConfig, AdapterCounters, AdapterDescription, Answer, CpuCache, IoMmu, Machine, StartError, Token,
+};
 use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
 use kmt_link::CpuMapping;
 use shared_words::{Memory, MemoryError};
 use softgpu::{Config as DeviceConfig, DataMode, Running, SoftGpu};
-use softgpu_kmd::{KmdConfig, SoftGpuKmd};
+use softgpu_kmd::{KmdConfig, Layout, SoftGpuKmd, TableHome};
 use wddm_types::{AdapterIndex, Blame, Luid, NtStatus, PAGE_BYTES, PageRun, Pages, ProcessId};
 
-use crate::config::{HostConfig, Mode};
+use crate::config::{HostConfig, Mode, directory_table_bytes};
 use crate::cpu_cache::StaleCache;
 use crate::cpu_mapping::Views;
 use crate::host::passage::spawn_dispatcher;
 use crate::host::state::State;
+use crate::iommu::Iommu;
 use crate::line::Line;
 use crate::time::Clock;
 
@@ -90,10 +95,16 @@ impl Host {
                 config.vram_bytes
             )));
         }
-        let driver = KmdConfig { paging_buffer_bytes: PAGING_BUFFER_BYTES, ..config.profile.driver_for(vram) };
-        let tables = if driver.translates() { config.page_table_bytes.next_multiple_of(page) } else { 0 };
-        // Page tables lie in the first memory segment or in system memory.
-        let (local_tables, system_tables) = if driver.tables_are_local() { (tables, 0) } else { (0, tables) };
+        let mut driver = KmdConfig { paging_buffer_bytes: PAGING_BUFFER_BYTES, ..config.profile.driver_for(vram) };
+        let tables = if driver.has_page_tables() { config.page_table_bytes.next_multiple_of(page) } else { 0 };
+        let directories = directory_table_bytes(tables).next_multiple_of(page);
+        // Page tables lie in memory segments or in system memory.
+        let in_home = |home| driver.table_homes().bytes_in(home, tables, directories);
+        let (second_tables, system_tables) = (in_home(TableHome::Second), in_home(TableHome::System));
+        let local_tables = in_home(TableHome::Local).saturating_add(second_tables);
+        if let Layout::TwoMemories { second_bytes, .. } = &mut driver.layout {
+            *second_bytes = second_bytes.saturating_add(second_tables);
+        }
         let system_bytes = config.system_bytes.saturating_add(system_tables).next_multiple_of(PAGE_BYTES);
         // The driver keeps something for itself in local memory, beside what it reports.
         let reported = vram.checked_add(local_tables);
@@ -115,11 +126,18 @@ impl Host {
             aperture_bytes: config.profile.aperture_bytes,
             shape: config.profile.shape,
             data,
+            signal_bits: config.profile.signal_bits,
             timing: config.profile.timing,
             poll_spins: POLL_SPINS,
         };
         let pin = Arc::clone(&line) as Arc<dyn InterruptPin>;
         let device = SoftGpu::with_local(device_config, reserve(local_bytes)?, Arc::clone(&system), pin, config.probe)?;
+        let iommu = driver.uses_cpu_addresses().then(Iommu::new);
+        if let Some(iommu) = &iommu {
+            let weak = Arc::downgrade(&device);
+            iommu.attach(weak);
+            device.connect_iommu(Arc::clone(iommu) as Arc<dyn device_port::Iommu>);
+        }
         // The engines run before the driver starts: real hardware does not wait for its driver either.
         let running = matches!(config.mode, Mode::Real).then(|| device.run_threads());
         let port = Arc::clone(&device) as Arc<dyn DevicePort>;
@@ -133,7 +151,7 @@ impl Host {
             None => miniport,
         };
         let mut state = State {
-            machine: Machine::new(Arc::clone(&system)),
+            machine: Machine::new(Arc::clone(&system), handle_key(config.mode)),
             tracer: config.tracer,
             clock,
             answers: BTreeMap::new(),
@@ -149,11 +167,13 @@ impl Host {
             kernel_pages: PageRun { first: 0, count: Pages(kernel_pages) },
             system_pages: PageRun { first: kernel_pages, count: Pages(system_bytes / PAGE_BYTES) },
             page_table_reserve: Pages(tables / PAGE_BYTES),
+            directory_reserve: Pages(directories / PAGE_BYTES),
             paging_buffers: PAGING_BUFFERS,
             clear_pages: data == DataMode::Stored,
             memory_policy: config.memory_policy,
             cpu_cache: cpu_cache.clone().map(|cache| cache as Arc<dyn CpuCache>),
-            switched_off: Vec::new(),
+            iommu: iommu.map(|iommu| iommu as Arc<dyn IoMmu>),
+            features: config.features,
         };
         state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;
         let host = Arc::new(Host {
@@ -344,4 +364,13 @@ impl Host {
 /// shared memory; the panic itself is reported by that thread. Others go on.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What NT handles are drawn under: random where programs share a kernel, the same in every run of virtual time.
+fn handle_key(mode: Mode) -> [u64; 2] {
+    match mode {
+        // The standard library seeds its hash maps from the operating system.
+        Mode::Real => [0, 1].map(|half: u64| RandomState::new().hash_one(half)),
+        Mode::Virtual { .. } => [0x6f70_656e_7764_646d, 0x6e74_2068_616e_646c],
+    }
 }

@@ -16,15 +16,16 @@ mod config;
 mod cpu_cache;
 mod cpu_mapping;
 mod host;
+mod iommu;
 mod line;
 mod link;
 mod profile;
 mod time;
 
 pub use conductor::Conductor;
-pub use config::{HostConfig, Mode, WrapMiniport, WrapPort, page_table_bytes};
+pub use config::{HostConfig, Mode, WrapMiniport, WrapPort, directory_table_bytes, page_table_bytes};
 pub use cpu_mapping::StoresWait;
-pub use dxgkrnl::{BrokenInvariant, MemoryPolicy, StateDigest};
+pub use dxgkrnl::{BrokenInvariant, FeatureOverride, FeaturePolicy, MemoryPolicy, StateDigest};
 pub use host::{Host, HostError, Pending};
 pub use link::ProcessLink;
 pub use profile::{PROFILES, Profile};

@@ -1,9 +1,9 @@
 //! Adapter profiles: named sets of sizes and rates. The rates are a stated cost model for virtual time; real time runs
 //! as fast as this computer does.
 
-use ddi::{DriverModel, PageTableUpdateMode};
+use ddi::{DriverModel, NativeFenceOsCaps, PageTableUpdateMode};
 use softgpu::Timing;
-use softgpu_kmd::{KmdConfig, Layout, TableHome};
+use softgpu_kmd::{Addressing, KmdConfig, Layout, TableHome, TableHomes};
 use softgpu_spec::page_table::Shape;
 
 /// An adapter that can be asked for by name.
@@ -23,6 +23,10 @@ pub struct Profile {
     pub shape: Shape,
     /// The device snoops the CPU's caches (memory §6.7).
     pub io_coherent: bool,
+    /// What the kernel allows of native fences beside the usual.
+    pub fence_caps: NativeFenceOsCaps,
+    /// Bits that an engine stores in one piece when it signals a monitored fence: 64, or 32 (`No64BitAtomics`, sync §1.6).
+    pub signal_bits: u32,
     /// What commands cost in virtual time.
     pub timing: Timing,
     /// What a call costs its caller in virtual time, in nanoseconds.
@@ -39,6 +43,8 @@ pub const PROFILES: &[Profile] = &[
         aperture_bytes: 256 << 20,
         shape: Shape::FOUR_LEVELS,
         io_coherent: true,
+        fence_caps: PLAIN,
+        signal_bits: 64,
         timing: MIDDLE,
         call_ns: 500,
     },
@@ -51,6 +57,8 @@ pub const PROFILES: &[Profile] = &[
         aperture_bytes: 1 << 30,
         shape: Shape::FOUR_LEVELS,
         io_coherent: true,
+        fence_caps: PLAIN,
+        signal_bits: 64,
         timing: Timing {
             compute_bytes_per_us: 3_300_000,
             copy_bytes_per_us: 55_000,
@@ -67,6 +75,8 @@ pub const PROFILES: &[Profile] = &[
         aperture_bytes: 256 << 20,
         shape: Shape::FOUR_LEVELS,
         io_coherent: true,
+        fence_caps: PLAIN,
+        signal_bits: 64,
         timing: MIDDLE,
         call_ns: 500,
     },
@@ -78,6 +88,21 @@ pub const PROFILES: &[Profile] = &[
         aperture_bytes: 256 << 20,
         shape: Shape::FOUR_LEVELS,
         io_coherent: true,
+        fence_caps: PLAIN,
+        signal_bits: 64,
+        timing: Timing { compute_bytes_per_us: 50_000, copy_bytes_per_us: 50_000, ..MIDDLE },
+        call_ns: 500,
+    },
+    Profile {
+        name: "iommu",
+        description: "integrated without page tables of its own: it uses the CPU's addresses, the IOMMU translates",
+        driver: KmdConfig { layout: Layout::Aperture, addressing: Addressing::IoMmu, ..SMALL_PAGES },
+        vram_bytes: 4 << 30,
+        aperture_bytes: 256 << 20,
+        shape: Shape::FOUR_LEVELS,
+        io_coherent: true,
+        fence_caps: PLAIN,
+        signal_bits: 64,
         timing: Timing { compute_bytes_per_us: 50_000, copy_bytes_per_us: 50_000, ..MIDDLE },
         call_ns: 500,
     },
@@ -92,6 +117,8 @@ pub const PROFILES: &[Profile] = &[
         aperture_bytes: 256 << 20,
         shape: Shape::FOUR_LEVELS,
         io_coherent: true,
+        fence_caps: PLAIN,
+        signal_bits: 64,
         timing: MIDDLE,
         call_ns: 500,
     },
@@ -103,6 +130,8 @@ pub const PROFILES: &[Profile] = &[
         aperture_bytes: 256 << 20,
         shape: Shape::FOUR_LEVELS,
         io_coherent: true,
+        fence_caps: PLAIN,
+        signal_bits: 64,
         timing: MIDDLE,
         call_ns: 500,
     },
@@ -116,6 +145,8 @@ pub const PROFILES: &[Profile] = &[
         timing: MIDDLE,
         call_ns: 500,
         io_coherent: true,
+        fence_caps: PLAIN,
+        signal_bits: 64,
     },
     Profile {
         name: "levels-2",
@@ -146,7 +177,7 @@ pub const PROFILES: &[Profile] = &[
         name: "tables-by-cpu",
         description: "discrete-64k with page tables in system memory that the CPU writes (CPU_VIRTUAL)",
         driver: KmdConfig {
-            tables: TableHome::System,
+            tables: TableHomes::all(TableHome::System),
             update_mode: PageTableUpdateMode::CpuVirtual,
             ..KmdConfig::DEFAULT
         },
@@ -159,6 +190,65 @@ pub const PROFILES: &[Profile] = &[
         ..DISCRETE
     },
     Profile {
+        name: "leaves-64k",
+        description: "discrete-64k with leaf tables of 64-KB entries, converted where a 4-KB page appears while contexts stand still",
+        driver: KmdConfig { leaf_64kb: true, large_pages: false, ..KmdConfig::DEFAULT },
+        ..DISCRETE
+    },
+    Profile {
+        name: "idle-spaces",
+        description: "leaves-64k on hardware that wants a process's contexts to stand still for every change of its page tables",
+        driver: KmdConfig { leaf_64kb: true, large_pages: false, idle_spaces: true, ..KmdConfig::DEFAULT },
+        ..DISCRETE
+    },
+    Profile {
+        name: "dual-entries",
+        description: "discrete-64k with entries that name two leaf tables: each 64 KB goes from 64-KB to 4-KB entries and back at any time",
+        shape: Shape::FOUR_LEVELS.with_dual_entries(),
+        ..DISCRETE
+    },
+    Profile {
+        name: "levels-apart",
+        description: "two-memories with the tables of each level elsewhere: leaf tables in system memory, roots in the second memory",
+        driver: KmdConfig {
+            layout: Layout::TwoMemories { second_bytes: 2 << 30, hidden_bytes: 1 << 20 },
+            tables: TableHomes {
+                leaf: TableHome::System,
+                middle: TableHome::Local,
+                root: TableHome::Second,
+                paging_leaf: TableHome::System,
+                paging_directories: TableHome::Second,
+            },
+            ..KmdConfig::DEFAULT
+        },
+        ..DISCRETE
+    },
+    Profile {
+        name: "intra-gpu-fences",
+        description: "discrete-64k under a kernel that allows INTRA_GPU fences: their words lie in video memory",
+        fence_caps: NativeFenceOsCaps { intra_gpu_fence_type: true, ..PLAIN },
+        ..DISCRETE
+    },
+    Profile {
+        name: "wddm2-packets",
+        description: "discrete-4k as of WDDM 2.0: engines that take packets, monitored fences and no native ones",
+        driver: KmdConfig { hardware_queues: false, ..SMALL_PAGES },
+        ..DISCRETE
+    },
+    Profile {
+        name: "basic-engines",
+        description: "wddm2-packets whose engines do not interrupt when they signal a fence",
+        driver: KmdConfig { hardware_queues: false, fence_interrupt: false, ..SMALL_PAGES },
+        ..DISCRETE
+    },
+    Profile {
+        name: "atomics-32",
+        description: "wddm2-packets whose engines update 32 bits of a fence at once (No64BitAtomics)",
+        driver: KmdConfig { hardware_queues: false, ..SMALL_PAGES },
+        signal_bits: 32,
+        ..DISCRETE
+    },
+    Profile {
         name: "wddm1-banks",
         description: "a WDDM 1.3 GPU: four banks, no GPU virtual addresses",
         driver: KmdConfig { driver_model: DriverModel::Wddm1, banks: 4, ..SMALL_PAGES },
@@ -166,6 +256,8 @@ pub const PROFILES: &[Profile] = &[
         aperture_bytes: 256 << 20,
         shape: Shape::FOUR_LEVELS,
         io_coherent: true,
+        fence_caps: PLAIN,
+        signal_bits: 64,
         timing: MIDDLE,
         call_ns: 500,
     },
@@ -177,10 +269,15 @@ pub const PROFILES: &[Profile] = &[
         aperture_bytes: 256 << 20,
         shape: Shape::FOUR_LEVELS,
         io_coherent: false,
+        fence_caps: PLAIN,
+        signal_bits: 64,
         timing: MIDDLE,
         call_ns: 500,
     },
 ];
+
+/// DEFAULT fences, their words in system memory.
+const PLAIN: NativeFenceOsCaps = NativeFenceOsCaps { optimized_default_fence_type: false, intra_gpu_fence_type: false };
 
 const DISCRETE: Profile = Profile {
     name: "discrete-64k",
@@ -190,6 +287,8 @@ const DISCRETE: Profile = Profile {
     aperture_bytes: 256 << 20,
     shape: Shape::FOUR_LEVELS,
     io_coherent: true,
+    fence_caps: PLAIN,
+    signal_bits: 64,
     timing: MIDDLE,
     call_ns: 500,
 };

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use ddi::{FeatureId, KmdProcess, Miniport};
+use ddi::{AdapterCaps, FeatureId, KmdProcess, Miniport};
 use events::Event;
-use gpu_fence::{FenceId, Fences};
-use kmt_calls::{Refusal, Reply};
+use gpu_fence::{FenceId, Fences, LegacyObjects};
+use kmt_calls::{Refusal, Reply, Wddm31Caps};
 use shared_words::Memory;
 use vidmm::{DeviceId, SpaceId, VidMm};
 use vidsch::VidSch;
@@ -17,14 +17,17 @@ use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
 
 use crate::coherency::CpuCache;
 use crate::driver_host::KernelPages;
-use crate::features::Features;
+use crate::event::EventName;
+use crate::features::{FeaturePolicy, Features};
+use crate::fence::SyncObject;
+use crate::io_mmu::{IoMmu, Pasids};
 use crate::lock::LegacyRequest;
 use crate::machine::{Cx, Effect, Token};
 use crate::object::{
-    Allocation, Body, Context, Device, Doorbell, Dying, Fence, NtShare, PagingQueue, ProcessOnAdapter, Queue,
+    Allocation, Body, Context, Device, Doorbell, Dying, Fence, FenceOpen, PagingQueue, ProcessOnAdapter, Queue,
     Registration, Resource, ResourceBody, Section,
 };
-use crate::packet::{PacketContext, Packets};
+use crate::packet::{PacketContext, Packets, Software};
 use crate::paging::PagingRing;
 use crate::refusal::removed;
 use crate::store::Store;
@@ -42,8 +45,10 @@ pub struct AdapterConfig {
     pub kernel_pages: PageRun,
     /// System pages for backing stores.
     pub system_pages: PageRun,
-    /// Video memory kept for page tables, beside what allocations can have.
+    /// Memory kept for page tables in the segment of leaf tables, beside what allocations can have.
     pub page_table_reserve: Pages,
+    /// The same in each segment that only tables above the leaf live in (memory §4.3).
+    pub directory_reserve: Pages,
     /// Paging buffers in flight at most.
     pub paging_buffers: u32,
     /// Clear system pages before an owner sees them. Off only where no bytes are stored.
@@ -52,8 +57,10 @@ pub struct AdapterConfig {
     pub memory_policy: MemoryPolicy,
     /// The CPU's caches, where the GPU does not snoop them (memory §6.7); `None`: the hardware keeps coherency.
     pub cpu_cache: Option<Arc<dyn CpuCache>>,
-    /// Features that the kernel's side turns off.
-    pub switched_off: Vec<FeatureId>,
+    /// The IOMMU that the adapter stands behind; adapters of the IoMmu model need one (memory §4.1).
+    pub iommu: Option<Arc<dyn IoMmu>>,
+    /// What the configuration says about features.
+    pub features: FeaturePolicy,
 }
 
 /// Choices that the specification leaves open and that a host may make otherwise; the rest of them stand in `vidmm`.
@@ -67,6 +74,9 @@ pub struct MemoryPolicy {
     pub clear_ahead: Pages,
     /// While it is idle, content moves to where it would rather be, if there is room.
     pub promote: bool,
+    /// So long devices that always run keep it from moving; then they stop for it. `u64::MAX`, as long as nobody says otherwise: for
+    /// ever, because the ring waits for a device that stops, and some wait for what never comes.
+    pub promote_patience_ns: u64,
     /// The page tables of a process that has nothing to run leave when others need room for theirs.
     pub evict_page_tables: bool,
 }
@@ -78,6 +88,7 @@ impl Default for MemoryPolicy {
             write_back_ahead: false,
             clear_ahead: Pages::ZERO,
             promote: true,
+            promote_patience_ns: u64::MAX,
             evict_page_tables: true,
         }
     }
@@ -106,6 +117,15 @@ pub enum Waiter {
         token: Token,
         /// The device it was made on.
         device: u64,
+    },
+    /// Sets an event of a device's process.
+    Event {
+        /// Which call asked for it.
+        token: Token,
+        /// The device it was made on.
+        device: u64,
+        /// Which.
+        event: EventName,
     },
     /// Carries out a lock that waited for the GPU.
     Lock {
@@ -153,9 +173,11 @@ pub enum Payload {
     /// While the paging work of this number is carried out its devices stand still.
     StandStill(u64),
     /// Before the paging work of this number everything stops that runs in these spaces.
-    IdleSpaces(u64, Vec<vidmm::SpaceId>),
+    IdleSpaces(u64, Vec<(vidmm::SpaceId, events::Stillness)>),
     /// A packet of a packet context by its number there.
     Packet(u64),
+    /// A software packet of a packet context.
+    Software(u64),
     /// A command buffer.
     Command(ddi::SubmitCommandToHwQueue),
 }
@@ -167,6 +189,8 @@ pub struct Adapter {
     pub config: AdapterConfig,
     pub memory: Arc<Memory>,
     pub miniport: Box<dyn Miniport>,
+    /// What the driver said of itself at start: it is not asked again.
+    pub caps: AdapterCaps,
     pub features: Features,
     pub nodes: Vec<ddi::NodeMetadata>,
     pub reported: crate::description::Reported,
@@ -174,8 +198,15 @@ pub struct Adapter {
     pub vidsch: VidSch<Payload, FenceId>,
     pub waits: Fences<Waiter>,
     pub fence_numbers: BTreeMap<FenceId, u64>,
+    /// Objects that contexts wait for and only the kernel signals; a wait gives its context back.
+    pub legacy: LegacyObjects<u64>,
+    pub sync_objects: Store<SyncObject>,
+    pub software: Software,
+    /// Events that the machine is to set.
+    pub set_events: Vec<EventName>,
     pub pages: KernelPages,
     pub spaces: BTreeMap<SpaceId, KmdProcess>,
+    pub pasids: Pasids,
     pub processes: BTreeMap<ProcessId, ProcessOnAdapter>,
     pub devices: Store<Device>,
     pub contexts: Store<Context>,
@@ -189,11 +220,13 @@ pub struct Adapter {
     pub bodies: BTreeMap<vidmm::AllocationId, Body>,
     pub resources: Store<Resource>,
     pub resource_bodies: Store<ResourceBody>,
-    pub nt_shares: Store<NtShare>,
     pub sections: Store<Section>,
     /// Locks that wait for the GPU.
     pub waiting_locks: Store<LegacyRequest>,
+    /// Buffers with lists that wait for their devices' turns, oldest first.
+    pub waiting_renders: VecDeque<crate::packet::WaitingRender>,
     pub fences: Store<Fence>,
+    pub fence_opens: Store<FenceOpen>,
     pub dying: VecDeque<Dying>,
     pub registrations: Store<Registration>,
     pub ring: PagingRing,
@@ -211,6 +244,15 @@ pub struct Adapter {
 }
 
 impl Adapter {
+    /// `D3DKMT_WDDM_3_1_CAPS`.
+    // spec: sync §3.1 step 8
+    pub fn wddm_3_1_caps(&self) -> Wddm31Caps {
+        let mut caps = Wddm31Caps::empty();
+        let on = self.features.enabled(FeatureId::NATIVE_FENCE) && self.miniport.adapter_caps().native_gpu_fence;
+        caps.set(Wddm31Caps::NATIVE_GPU_FENCE_SUPPORTED, on);
+        caps
+    }
+
     /// Carries out what is due until nothing is.
     pub fn settle(&mut self, cx: &mut Cx<'_>) {
         self.reap_paging(cx);
@@ -219,6 +261,7 @@ impl Adapter {
         self.settle_due(cx);
         // Last, because a turn that has just begun, and memory that has just come free, may allow the next.
         self.take_turns(cx);
+        self.renders_due(cx);
         self.pump_paging(cx);
         self.settle_due(cx);
         self.stop_driver_behind_last();
@@ -235,6 +278,7 @@ impl Adapter {
                         if lost { Err(removed("the device was lost while the call waited")) } else { Ok(Reply::Done) };
                     cx.effects.push(Effect::Answer { token, result });
                 }
+                Waiter::Event { event, .. } => self.set_events.push(event),
                 Waiter::Burial => self.bury_dead(cx),
                 Waiter::Lock { waiting } => self.lock_waited(cx, waiting),
                 Waiter::Queue { queue, packet } => self.queue_released(cx, queue, packet),

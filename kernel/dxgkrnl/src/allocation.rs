@@ -12,9 +12,7 @@ use ddi::{
     StandardAllocationType,
 };
 use events::Event;
-use kmt_calls::{
-    AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, CreatedAllocation, Refusal, ResourceRequest,
-};
+use kmt_calls::{AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, Refusal, ResourceRequest};
 use vidmm::{AllocationError, AllocationId, Origin};
 use wddm_types::PageRun;
 
@@ -70,6 +68,12 @@ impl Adapter {
             Ok(placed) => placed,
             Err(refusal) => return Err(undo(self, refusal)),
         };
+        let process = self.devices[device].process;
+        let ids: Vec<AllocationId> = placed.iter().map(|(id, _)| *id).collect();
+        if let Err(refusal) = self.give_addresses(cx, process, &ids, true) {
+            let refusal = self.unplace(&mut placed, refusal);
+            return Err(undo(self, refusal));
+        }
         let before = blobs.clone();
         let opens = match self.open_in_driver(device, &infos, &mut blobs, call) {
             Ok(opens) => opens,
@@ -115,6 +119,7 @@ impl Adapter {
                 allocation: number,
                 size_bytes: self.vidmm.allocation_bytes(id),
             });
+            self.announce_address(cx, process, id, number);
             allocations.push((number, changed));
         }
         // Everything is cleared before anybody sees it, whether asked for or not.
@@ -197,11 +202,6 @@ impl Adapter {
         };
         self.miniport.create_allocation(&mut create).map_err(from_driver)?;
         let kmd = create.resource;
-        if let Some(resource) = resource {
-            // spec: memory §2.7: the driver may change it
-            let body = self.resources[resource].body;
-            self.resource_bodies[body].kmd = kmd;
-        }
         Ok((new.into_iter().map(|new| new.info).collect(), kmd))
     }
 
@@ -252,7 +252,7 @@ impl Adapter {
     /// Flags that need a capability of the driver.
     // spec: memory §2.2, bit 13
     fn check_capabilities(&self, info: &ddi::AllocationInfo) -> Result<(), Refusal> {
-        let caps = self.miniport.adapter_caps();
+        let caps = &self.caps;
         let asks = info.flags.contains(ddi::AllocationFlags::MAP_APERTURE_CPU_VISIBLE);
         if asks && caps.driver_model == ddi::DriverModel::Wddm2 && !caps.map_aperture2_supported {
             return Err(invalid("MapApertureCpuVisible needs MapAperture2Supported"));
@@ -298,6 +298,11 @@ impl Adapter {
         call: &ResourceRequest,
         kmd: KmdResource,
     ) -> Option<u64> {
+        if let Some(resource) = resource {
+            // spec: memory §2.7: the driver may change it; of a creation that failed nothing is kept
+            let body = self.resources[resource].body;
+            self.resource_bodies[body].kmd = kmd;
+        }
         if resource.is_some() || !call.flags.contains(CreateAllocationFlags::CREATE_RESOURCE) {
             return resource;
         }
@@ -373,12 +378,6 @@ fn completed(
         info.flags2 |= ddi::AllocationFlags2::NO_IMPLICIT_SYNCHRONIZATION;
     }
     info
-}
-
-/// Names what was created, for the caller.
-pub fn reply(allocations: &[(u64, Option<Vec<u8>>)], handles: Vec<wddm_types::RawHandle>) -> Vec<CreatedAllocation> {
-    let named = allocations.iter().zip(handles);
-    named.map(|((_, private_data), handle)| CreatedAllocation { handle, private_data: private_data.clone() }).collect()
 }
 
 // spec: memory §9.2

@@ -4,21 +4,30 @@
 //! `INVALID_PARAMETER` (memory §9.3), and nothing has changed.
 
 mod allocation;
+mod fence;
 mod gpu_va;
 mod lock;
 mod packet;
 mod property;
 mod residency;
 mod resolve;
+mod share;
+mod sync;
+
+pub use share::unname;
 
 use events::Event;
 use kmt_calls::{
-    AdapterInfo, Call, CreatedDoorbell, CreatedHwQueue, CreatedPagingQueue, QueueFlags, Refusal, Reply, SegmentInfo,
+    AdapterInfo, Call, CreatedDoorbell, CreatedHwQueue, CreatedPagingQueue, FeatureResult, QueueFlags, Refusal, Reply,
+    SegmentInfo,
 };
 use wddm_types::{ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
+use crate::features;
+use crate::fence::PointUse;
 use crate::machine::{Answer, Cx, Machine, Token};
+use crate::nt_handle::NtHandles;
 use crate::object::{Object, Process};
 use crate::refusal::{invalid, no_memory};
 
@@ -28,7 +37,8 @@ pub fn dispatch(machine: &mut Machine, cx: &mut Cx<'_>, from: ProcessId, token: 
     let Some(process) = machine.processes.get_mut(&from) else {
         return Answer::Done(Err(invalid("the process is not known to the kernel")));
     };
-    let mut turn = Turn { process, adapters: &mut machine.adapters, from, token };
+    let (adapters, nt_handles) = (&mut machine.adapters, &mut machine.nt_handles);
+    let mut turn = Turn { process, adapters, nt_handles, from, token };
     let (touched, result) = turn.perform(cx, call);
     if let Some(adapter) = touched {
         machine.adapters[adapter as usize].settle(cx);
@@ -51,6 +61,7 @@ pub fn dispatch(machine: &mut Machine, cx: &mut Cx<'_>, from: ProcessId, token: 
 struct Turn<'a> {
     process: &'a mut Process,
     adapters: &'a mut Vec<Adapter>,
+    nt_handles: &'a mut NtHandles,
     from: ProcessId,
     token: Token,
 }
@@ -64,17 +75,23 @@ impl Turn<'_> {
         if !self.process.handles.has_room(names(&call)) {
             return (None, Err(handles_full()));
         }
-        let result = self.on_kernel(&call).unwrap_or_else(|| self.on_adapter(cx, call, &mut touched));
+        let result = self.on_kernel(cx, &call).unwrap_or_else(|| self.on_adapter(cx, call, &mut touched));
         (touched, result)
     }
 
     /// Calls that need no adapter.
-    fn on_kernel(&mut self, call: &Call) -> Option<Result<Answer, Refusal>> {
+    fn on_kernel(&mut self, cx: &mut Cx<'_>, call: &Call) -> Option<Result<Answer, Refusal>> {
         match call {
             Call::EnumAdapters => {
                 let adapters =
                     self.adapters.iter().map(|adapter| (adapter.luid, adapter.config.name.clone())).collect();
                 Some(done(Reply::Adapters(adapters)))
+            }
+            // spec: sync §2.10: hAdapter is 0 for global features
+            Call::IsFeatureEnabled { adapter: RawHandle::NONE, feature } => {
+                let state = features::global(ddi::FeatureId(*feature));
+                let asked = state.ok_or_else(|| invalid(format!("feature {feature:#x} is an adapter's, or unknown")));
+                Some(asked.and_then(|state| done(Reply::Feature(result_of(state)))))
             }
             Call::OpenAdapterFromLuid { luid } => {
                 let found = self.adapters.iter().find(|adapter| adapter.luid == *luid).map(|adapter| adapter.index.0);
@@ -85,7 +102,7 @@ impl Turn<'_> {
                         .and_then(|handle| done(Reply::Handle(handle))),
                 )
             }
-            _ => None,
+            call => self.on_event(cx, call),
         }
     }
 
@@ -103,6 +120,16 @@ impl Turn<'_> {
             Call::QueryAdapterInfo { adapter } => {
                 let index = self.adapter(adapter)?;
                 done(Reply::AdapterInfo(info(&self.adapters[index as usize])))
+            }
+            Call::IsFeatureEnabled { adapter, feature } => {
+                let index = self.adapter(adapter)?;
+                if features::global(ddi::FeatureId(feature)).is_some() {
+                    return Err(invalid(format!(
+                        "feature {feature:#x} is the machine's: it is asked for without an adapter"
+                    )));
+                }
+                let state = self.adapters[index as usize].features.state(ddi::FeatureId(feature));
+                done(Reply::Feature(result_of(state)))
             }
             Call::QueryVideoMemoryInfo { adapter, local } => {
                 let index = self.adapter(adapter)?;
@@ -150,17 +177,19 @@ impl Turn<'_> {
                 let (index, device) = self.live_device(device, touched)?;
                 let number = self.adapters[index as usize].create_paging_queue(cx, device)?;
                 let queue = self.name(Object::PagingQueue(index, number))?;
-                let fence = self.adapters[index as usize].paging_queues[number].fence;
-                let fence_handle = self.name(Object::Fence(index, fence))?;
-                let fence = self.adapters[index as usize].created_fence(fence, fence_handle);
+                let adapter = &self.adapters[index as usize];
+                let open = adapter.only_open(adapter.paging_queues[number].fence);
+                let fence_handle = self.name(Object::Fence(index, open))?;
+                let fence = self.adapters[index as usize].created_fence(open, fence_handle, Default::default());
                 self.when_mapped(cx, index, Reply::PagingQueue(CreatedPagingQueue { queue, fence }))
             }
             Call::DestroyPagingQueue { queue } => {
                 let (index, number) = self.paging_queue(queue)?;
                 *touched = Some(index);
-                let fence = self.adapters[index as usize].paging_queues[number].fence;
-                self.adapters[index as usize].destroy_paging_queue(number);
-                self.forget(queue, Object::Fence(index, fence));
+                let adapter = &mut self.adapters[index as usize];
+                let open = adapter.only_open(adapter.paging_queues[number].fence);
+                adapter.destroy_paging_queue(number);
+                self.forget(queue, Object::Fence(index, open));
                 done(Reply::Done)
             }
             call => self.on_gpu_va(cx, call, touched),
@@ -193,10 +222,11 @@ impl Turn<'_> {
                 let (index, number) = self.context(context)?;
                 self.alive(index, self.adapters[index as usize].contexts[number].device, touched)?;
                 let queue = self.adapters[index as usize].create_queue(cx, number, flags)?;
-                let fence = self.adapters[index as usize].queues[queue].progress;
+                let adapter = &self.adapters[index as usize];
+                let open = adapter.only_open(adapter.queues[queue].progress);
                 let (queue, fence_handle) =
-                    (self.name(Object::Queue(index, queue))?, self.name(Object::Fence(index, fence))?);
-                let progress = self.adapters[index as usize].created_fence(fence, fence_handle);
+                    (self.name(Object::Queue(index, queue))?, self.name(Object::Fence(index, open))?);
+                let progress = self.adapters[index as usize].created_fence(open, fence_handle, Default::default());
                 let flags = flags | QueueFlags::NATIVE_PROGRESS_FENCE;
                 self.when_mapped(cx, index, Reply::HwQueue(CreatedHwQueue { queue, flags, progress }))
             }
@@ -249,60 +279,17 @@ impl Turn<'_> {
             }
             Call::SubmitWaitForSyncObjectsToHwQueue { queue, points } => {
                 let (index, number) = self.live_queue(queue, touched)?;
-                let points = self.points(index, &points)?;
+                let points = self.points(index, &points, PointUse::GpuWait)?;
                 self.adapters[index as usize].submit_wait(cx, number, &points)?;
                 done(Reply::Done)
             }
             Call::SubmitSignalSyncObjectsToHwQueue { queue, points } => {
                 let (index, number) = self.live_queue(queue, touched)?;
-                let points = self.points(index, &points)?;
+                let points = self.points(index, &points, PointUse::GpuSignal)?;
                 self.adapters[index as usize].submit_signal(cx, number, &points)?;
                 done(Reply::Done)
             }
             call => self.on_fence(cx, call, touched),
-        }
-    }
-
-    /// Calls on fences.
-    fn on_fence(&mut self, cx: &mut Cx<'_>, call: Call, touched: &mut Option<u32>) -> Result<Answer, Refusal> {
-        match call {
-            Call::CreateNativeFence { device, request } => {
-                let (index, device) = self.live_device(device, touched)?;
-                let number = self.adapters[index as usize].create_native_fence(cx, device, request)?;
-                let handle = self.name(Object::Fence(index, number))?;
-                let created = self.adapters[index as usize].created_fence(number, handle);
-                self.when_mapped(cx, index, Reply::Fence(created))
-            }
-            Call::CreateSynchronizationObject2 { device, request } => {
-                let (index, device) = self.live_device(device, touched)?;
-                let number = self.adapters[index as usize].create_monitored_fence(cx, device, request)?;
-                let handle = self.name(Object::Fence(index, number))?;
-                done(Reply::Fence(self.adapters[index as usize].created_fence(number, handle)))
-            }
-            Call::DestroySynchronizationObject { fence } => {
-                let (index, number) = self.fence(fence)?;
-                *touched = Some(index);
-                let adapter = &mut self.adapters[index as usize];
-                let device = adapter.fences[number].device;
-                if !device.is_some_and(|device| adapter.devices[device].fences.contains(&number)) {
-                    return Err(invalid("the fence belongs to a queue and goes with it"));
-                }
-                adapter.destroy_fence(cx, number);
-                self.process.handles.remove(fence);
-                done(Reply::Done)
-            }
-            Call::WaitForSynchronizationObjectFromCpu { device, points, flags } => {
-                let (index, device) = self.live_device(device, touched)?;
-                let points = self.points(index, &points)?;
-                self.adapters[index as usize].wait_from_cpu(cx, self.token, device, &points, flags)
-            }
-            Call::SignalSynchronizationObjectFromCpu { device, points } => {
-                let (index, _) = self.live_device(device, touched)?;
-                let points = self.points(index, &points)?;
-                self.adapters[index as usize].signal_from_cpu(cx, &points)?;
-                done(Reply::Done)
-            }
-            call => self.on_packets(cx, call, touched),
         }
     }
 
@@ -333,12 +320,13 @@ impl Turn<'_> {
             }
             Object::Allocation(on, number) => on == index && adapter.allocations.get(number).is_none(),
             Object::Resource(on, number) => on == index && adapter.resources.get(number).is_none(),
-            Object::Section(..) => false,
+            Object::Section(..) | Object::Event(_) => false,
             Object::Context(on, number) => on == index && adapter.contexts.get(number).is_none(),
             Object::PacketContext(on, number) => on == index && adapter.packet_contexts.get(number).is_none(),
             Object::Queue(on, number) => on == index && adapter.queues.get(number).is_none(),
             Object::Doorbell(on, number) => on == index && adapter.doorbells.get(number).is_none(),
             Object::Fence(on, number) => on == index && adapter.fence_gone(number),
+            Object::Legacy(on, number) => on == index && adapter.sync_objects.get(number).is_none(),
             Object::Registration(on, number) => on == index && adapter.registrations.get(number).is_none(),
         });
     }
@@ -357,6 +345,9 @@ fn names(call: &Call) -> usize {
         | Call::CreateDoorbell { .. }
         | Call::CreateNativeFence { .. }
         | Call::CreateSynchronizationObject2 { .. }
+        | Call::OpenNativeFenceFromNtHandle { .. }
+        | Call::OpenSyncObjectFromNtHandle2 { .. }
+        | Call::Event(kmt_calls::EventCall::Create { .. })
         | Call::RegisterTrimNotification { .. }
         | Call::RegisterBudgetChangeNotification { .. } => 1,
         _ => 0,
@@ -365,6 +356,16 @@ fn names(call: &Call) -> usize {
 
 fn handles_full() -> Refusal {
     no_memory(format!("the process holds {} handles", crate::handle::HANDLES_MAX))
+}
+
+fn result_of(state: ddi::FeatureState) -> FeatureResult {
+    FeatureResult {
+        version: state.version,
+        enabled: state.enabled,
+        known: state.known,
+        supported_by_driver: state.supported_by_driver,
+        supported_on_current_config: state.supported_on_current_config,
+    }
 }
 
 fn info(adapter: &Adapter) -> AdapterInfo {
@@ -382,9 +383,12 @@ fn info(adapter: &Adapter) -> AdapterInfo {
     AdapterInfo {
         segments,
         nodes: adapter.nodes.iter().map(|node| node.name.to_owned()).collect(),
-        native_gpu_fence: adapter.features.enabled(ddi::FeatureId::NATIVE_FENCE),
+        wddm_3_1_caps: adapter.wddm_3_1_caps(),
+        monitored_fence_signals: adapter.monitored_fence_signals(),
         user_mode_submission: adapter.features.enabled(ddi::FeatureId::USER_MODE_SUBMISSION),
         gpu_virtual_addresses: !adapter.reported.levels.is_empty(),
+        preemption: adapter.packets.preemption(),
+        cpu_addresses: adapter.uses_cpu_addresses(),
         io_coherent: adapter.config.cpu_cache.is_none(),
     }
 }

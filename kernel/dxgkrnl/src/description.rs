@@ -2,13 +2,15 @@
 //! shows what is; nobody decides anything by it. Asked by whoever embeds the kernel.
 
 use ddi::{
-    CpuHostAperture, DdiVersion, DriverModel, FeatureId, GpuMmuCaps, NodeMetadata, PageTableLevelDesc,
-    PagingBufferInfo, SegmentFlags, VidMmCaps,
+    CpuHostAperture, DdiVersion, DriverModel, GpuMmuCaps, NativeFenceOsCaps, NodeMetadata, PageTableLevelDesc,
+    PagingBufferInfo, PreemptionGranularity, SegmentFlags, VidMmCaps,
 };
+use kmt_calls::MonitoredFenceSignal;
 use vidmm::{MemoryTotals, Segment, SegmentGroup};
 use wddm_types::{PageRun, SegmentId};
 
 use crate::adapter::Adapter;
+use crate::features::FeatureReport;
 
 /// What start has learned of the driver and what stays true until it stops.
 #[derive(Clone, Debug)]
@@ -77,8 +79,16 @@ pub struct AdapterDescription {
     pub totals: MemoryTotals,
     /// Its engines.
     pub nodes: Vec<NodeMetadata>,
-    /// Features with their versions; 0: off.
-    pub features: Vec<(&'static str, u16)>,
+    /// Features that the kernel has, and what the negotiation with the driver gave.
+    pub features: Vec<FeatureReport>,
+    /// What the kernel allows of native fences.
+    pub native_fence_os_caps: NativeFenceOsCaps,
+    /// How each of its engines signals monitored fences.
+    pub monitored_fence_signals: Vec<MonitoredFenceSignal>,
+    /// Bits of a monitored fence that its engines update at once.
+    pub monitored_fence_bits: u32,
+    /// How finely it preempts packets; `None`: not at all, or it has none.
+    pub preemption: Option<PreemptionGranularity>,
     /// What its driver can do beside, by name.
     pub facets: Vec<&'static str>,
 }
@@ -86,11 +96,6 @@ pub struct AdapterDescription {
 impl Adapter {
     /// The adapter as it started.
     pub fn description(&mut self) -> AdapterDescription {
-        let named = [
-            ("HWSCH", FeatureId::HWSCH),
-            ("NATIVE_FENCE", FeatureId::NATIVE_FENCE),
-            ("USER_MODE_SUBMISSION", FeatureId::USER_MODE_SUBMISSION),
-        ];
         let facets = [
             ("GPU virtual addresses", self.miniport.gpu_va().is_some()),
             ("hardware queues", self.miniport.hardware_queues().is_some()),
@@ -105,7 +110,11 @@ impl Adapter {
             segments: self.vidmm.segments().iter().map(|segment| self.segment_report(segment)).collect(),
             totals: self.vidmm.totals(),
             nodes: self.nodes.clone(),
-            features: named.map(|(name, feature)| (name, self.features.state(feature).version)).to_vec(),
+            features: self.features.report(),
+            native_fence_os_caps: self.features.native_fence_os_caps(),
+            monitored_fence_signals: self.monitored_fence_signals(),
+            monitored_fence_bits: if self.caps.no_64_bit_atomics { 32 } else { 64 },
+            preemption: self.packets.granularity(),
             facets: facets.into_iter().filter(|(_, there)| *there).map(|(name, _)| name).collect(),
         }
     }

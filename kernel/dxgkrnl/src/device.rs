@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use ddi::CreateDevice;
+use ddi::{CreateDevice, CreateProcess};
 use events::Event;
-use kmt_calls::{DeviceState, Refusal};
+use kmt_calls::{DeviceState, FenceFlags, Refusal, SyncObjectAccess};
 use vidmm::SpaceKind;
 use wddm_types::ProcessId;
 
@@ -24,7 +24,11 @@ impl Adapter {
         }
         let on_adapter = &self.processes[&process];
         let (space, kmd_process) = (on_adapter.space, on_adapter.kmd);
-        let created = self.miniport.create_device(CreateDevice { process: kmd_process, system: false });
+        let created = self.miniport.create_device(CreateDevice {
+            process: kmd_process,
+            system: false,
+            pasid: self.pasids.of(space),
+        });
         let kmd = match created {
             Ok(kmd) => kmd,
             Err(status) => {
@@ -47,7 +51,9 @@ impl Adapter {
             allocations: BTreeSet::new(),
             resources: BTreeSet::new(),
             context_allocations: Vec::new(),
+            local_words: Vec::new(),
             fences: BTreeSet::new(),
+            sync_objects: BTreeSet::new(),
         });
         self.stand_still_too(device);
         cx.emit(Event::DeviceCreated { process: process.0, device });
@@ -61,7 +67,15 @@ impl Adapter {
     }
 
     fn add_process(&mut self, cx: &mut Cx<'_>, process: ProcessId, terms: Terms) -> Result<(), Refusal> {
-        let kmd = self.miniport.create_process(false).map_err(from_driver)?;
+        let pasid = self.pasids.take().map_err(|error| no_memory(error.to_string()))?;
+        let made = self.miniport.create_process(CreateProcess { system: false, pasids: pasid.as_slice() });
+        let kmd = match made {
+            Ok(kmd) => kmd,
+            Err(status) => {
+                self.pasids.give_back(pasid);
+                return Err(from_driver(status));
+            }
+        };
         let mut created = self.vidmm.create_space(SpaceKind::Process);
         if created.is_err() {
             self.note_idle_devices();
@@ -75,15 +89,18 @@ impl Adapter {
             Ok(created) => created,
             Err(error) => {
                 self.miniport.destroy_process(kmd);
+                self.pasids.give_back(pasid);
                 return Err(no_memory(format!("page tables of the process: {error}")));
             }
         };
         self.spaces.insert(space, kmd);
+        self.pasids.enter(space, pasid);
         let words = WordPages::default();
         let on_adapter = ProcessOnAdapter {
+            class: crate::object::Terms::default().class,
             space,
             kmd,
-            fences: Vec::new(),
+            fences: Default::default(),
             user_words: words,
             status_words: WordPages::default(),
             devices: 0,
@@ -106,9 +123,15 @@ impl Adapter {
         }
         self.bury_dead_of(cx, number);
         let fences: Vec<u64> = self.devices[number].fences.iter().copied().collect();
-        for fence in fences {
-            self.destroy_fence(cx, fence);
+        for open in fences {
+            self.close_fence(cx, open);
         }
+        self.unmap_local_words(cx, number);
+        let objects: Vec<u64> = self.devices[number].sync_objects.iter().copied().collect();
+        for object in objects {
+            self.destroy_sync_object(cx, object);
+        }
+        self.end_waits_of_device(cx, number);
         let made = std::mem::take(&mut self.devices[number].context_allocations);
         self.destroy_context_allocations(cx, number, made);
         let resources: Vec<u64> = self.devices[number].resources.iter().copied().collect();
@@ -140,7 +163,7 @@ impl Adapter {
         if work.is_some() {
             self.queue_work(cx, process, None, work, Vec::new());
         }
-        self.release_fence_slabs(on_adapter.fences);
+        self.release_fence_storage(on_adapter.fences);
         on_adapter.user_words.release(&mut self.pages);
         on_adapter.status_words.release(&mut self.pages);
         self.defer_space(on_adapter.space, on_adapter.kmd);
@@ -153,7 +176,6 @@ impl Adapter {
         for device in devices {
             self.destroy_device(cx, device);
         }
-        self.close_nt_shares_of(process);
         self.close_sections_of(cx, process);
     }
 
@@ -173,8 +195,15 @@ impl Adapter {
             DeviceState::ErrorDmaPageFault => 7,
         };
         cx.emit(Event::DeviceInError { device: number, state: code, reason });
-        let mut fences: Vec<u64> = self.devices[number].fences.iter().copied().collect();
-        fences.extend(self.fail_packets(cx, number));
+        // spec: sync §3.16: those that it may signal, unless it asked to be left out
+        let signalable = |open: &u64| {
+            let open = &self.fence_opens[*open];
+            let excluded = FenceFlags::NO_SIGNAL | FenceFlags::NO_SIGNAL_MAX_VALUE_ON_TDR;
+            let may = !open.flags.intersects(excluded) && open.access.contains(SyncObjectAccess::SIGNAL);
+            may.then_some(open.fence)
+        };
+        let of_user: Vec<u64> = self.devices[number].fences.iter().filter_map(signalable).collect();
+        let mut fences = self.fail_packets(cx, number);
         let queues: Vec<u64> =
             self.queues.iter().filter(|(_, queue)| queue.device == number).map(|(queue, _)| queue).collect();
         for queue in queues {
@@ -190,6 +219,11 @@ impl Adapter {
         for fence in fences {
             self.signal_always(cx, fence);
         }
+        for fence in of_user {
+            self.lose_signaller(cx, fence);
+        }
+        // Its threads wait for nothing any more, also on fences that others go on with.
+        self.end_waits_of_device(cx, number);
         self.forget_suspension_of(cx, number);
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ddi::{
-    CreateContextAllocation, DriverStatus, FeatureId, FeatureState, Host, MapContextAllocation, NativeFenceOsCaps,
+    CreateContextAllocation, DriverStatus, FeatureId, FeatureInterface, FeatureState, Host, MapContextAllocation,
     OsContextAllocation,
 };
 use wddm_types::{GpuVa, PageRun, Pages};
@@ -76,10 +76,8 @@ impl Host for DriverHost<'_, '_> {
         self.features.state(feature)
     }
 
-    fn native_fence_os_caps(&mut self, version: u16) -> Option<NativeFenceOsCaps> {
-        let state = self.features.state(FeatureId::NATIVE_FENCE);
-        // Neither optimized storage nor INTRA_GPU fences are built: the kernel says so here and refuses them at creation.
-        (state.enabled && state.version == version).then_some(NativeFenceOsCaps::default())
+    fn query_feature_interface(&mut self, feature: FeatureId, version: u16) -> Result<FeatureInterface, DriverStatus> {
+        self.features.interface(feature, version)
     }
 
     fn allocate_contiguous(&mut self, pages: u64) -> Option<PageRun> {

@@ -91,8 +91,13 @@ impl Adapter {
     ///
     /// # Errors
     /// `NOT_SUPPORTED`.
-    // spec: memory §5.6
+    // spec: memory §4.1, memory §5.6
     pub fn translates(&self) -> Result<(), Refusal> {
+        if self.uses_cpu_addresses() {
+            return Err(not_supported(
+                "addresses on this adapter are the CPU's (IoMmu): an allocation has its own from its creation on",
+            ));
+        }
         if self.reported.levels.is_empty() {
             return Err(not_supported("the adapter has no GPU virtual addresses"));
         }

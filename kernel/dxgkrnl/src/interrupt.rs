@@ -1,13 +1,17 @@
 //! The interrupt path: the driver's routine says what happened, then the kernel acts (sync §3.10, memory §5.8).
 
-use ddi::{DmaFault, Interrupt, KmdQueue, Notify, OsContext, OsGlobalFence, PageFault};
+use std::collections::BTreeSet;
+
+use ddi::{DmaFault, Interrupt, InterruptFlags, KmdQueue, Notify, OsContext, OsGlobalFence, PageFault};
 use events::Event;
+use gpu_fence::FenceKind;
 use kmt_calls::DeviceState;
 
 use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::packet::NodePreempted;
 
 /// Most calls of the routine for one interrupt: a driver that always finds more would keep the kernel for ever.
 const ROUTINE_CALLS_MAX: u32 = 1 << 16;
@@ -17,17 +21,26 @@ const ROUTINE_CALLS_MAX: u32 = 1 << 16;
 struct Reported {
     fences: Vec<Vec<OsGlobalFence>>,
     any: u32,
+    /// Nodes that say that some monitored fence was signalled.
+    monitored: BTreeSet<NodeId>,
     faults: Vec<PageFault>,
     suspended: Vec<(OsContext, u64)>,
     packets: Vec<(NodeId, u32)>,
     packet_faults: Vec<DmaFault>,
+    preempted: Vec<NodePreempted>,
     unsupported: bool,
 }
 
 impl Notify for Reported {
     fn interrupt(&mut self, interrupt: Interrupt<'_>) {
         match interrupt {
-            Interrupt::NativeFenceSignaled { fences, queues, .. } => {
+            Interrupt::MonitoredFenceSignaled { node } => {
+                self.monitored.insert(node);
+            }
+            Interrupt::NativeFenceSignaled { node, fences, queues, flags } => {
+                if flags.contains(InterruptFlags::EVALUATE_LEGACY_MONITORED_FENCES) {
+                    self.monitored.insert(node);
+                }
                 // Without the optimized cap the queues are not read (sync §2.8); a driver that has it does not start.
                 self.unsupported |= !queues.is_empty();
                 match fences {
@@ -36,6 +49,9 @@ impl Notify for Reported {
                 }
             }
             Interrupt::DmaCompleted { node, fence_id } => self.packets.push((node, fence_id)),
+            Interrupt::DmaPreempted { node, engine, preemption_fence_id, last_completed_fence_id } => {
+                self.preempted.push(NodePreempted { node, engine, preemption_fence_id, last_completed_fence_id });
+            }
             Interrupt::DmaPageFaulted(fault) => self.packet_faults.push(fault),
             Interrupt::HwQueuePageFaulted(fault) => self.faults.push(fault),
             Interrupt::SuspendContextCompleted { context, suspend_fence } => {
@@ -71,6 +87,9 @@ impl Adapter {
         for _ in 0..reported.any {
             self.any_fence_signaled(cx);
         }
+        for node in reported.monitored {
+            self.monitored_fences_signaled(cx, node);
+        }
         for (context, suspend_fence) in reported.suspended {
             self.context_suspended(cx, context.0, suspend_fence);
         }
@@ -80,6 +99,9 @@ impl Adapter {
         for fault in reported.packet_faults {
             self.packet_faulted(cx, fault);
         }
+        for answer in reported.preempted {
+            self.node_preempted(cx, answer);
+        }
         for fault in reported.faults {
             self.queue_faulted(cx, fault);
         }
@@ -88,27 +110,25 @@ impl Adapter {
     /// Exactly these fences are looked at. A name that is no fence of this adapter is a bug check: the adapter stops.
     // spec: sync §3.10, sync §6 B18
     fn fences_signaled(&mut self, cx: &mut Cx<'_>, named: &[OsGlobalFence]) {
-        let mut released = 0;
-        for fence in named {
-            if self.fences.get(fence.0).is_none() {
-                self.stop(cx, format!("an interrupt named fence {}, which is destroyed", fence.0));
-                return;
-            }
-            released += self.sample_fence(cx, fence.0);
+        // What nobody has open is destroyed for the driver, also while a name keeps it.
+        let dead = |fence: &&OsGlobalFence| self.fences.get(fence.0).is_none_or(|fence| fence.opens.is_empty());
+        if let Some(fence) = named.iter().find(dead) {
+            self.stop(cx, format!("an interrupt named fence {}, which is destroyed", fence.0));
+            return;
         }
+        let numbers: Vec<u64> = named.iter().map(|fence| fence.0).collect();
+        let released = self.sample_fences(cx, &numbers);
         // CAST: a driver names at most the records of one routine.
         self.count_dispatch(cx, named.len() as u32, released);
     }
 
-    /// The driver could not tell: every fence with waiters is looked at.
+    /// The driver could not tell: every native fence with waiters is looked at.
     // spec: sync §3.10, sync §6 B17
     fn any_fence_signaled(&mut self, cx: &mut Cx<'_>) {
-        let numbers: Vec<u64> =
-            self.waits.with_waiters().filter_map(|fence| self.fence_numbers.get(&fence).copied()).collect();
-        let mut released = 0;
-        for number in numbers {
-            released += self.sample_fence(cx, number);
-        }
+        let native = |fence: &gpu_fence::FenceId| self.waits.kind(*fence) != FenceKind::Monitored;
+        let waited = self.waits.with_waiters().filter(native);
+        let numbers: Vec<u64> = waited.filter_map(|fence| self.fence_numbers.get(&fence).copied()).collect();
+        let released = self.sample_fences(cx, &numbers);
         self.count_dispatch(cx, 0, released);
     }
 

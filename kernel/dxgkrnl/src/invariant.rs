@@ -5,10 +5,13 @@
 //! | rule | what it says |
 //! |---|---|
 //! | handles | a handle names a live object of its own process, and no object has two, opened adapters excepted |
+//! | reachable | every object of a process that lives has a handle there: what nobody can name nobody can destroy |
 //! | devices | what a device owns exists and knows it |
 //! | allocations | bindings, bodies, resources and sections count each other rightly, and VidMm's with them |
-//! | fences | every fence has its waits; paging queues and hardware queues have theirs |
+//! | fences | every fence has its waits, and somebody who has it open or a name; paging queues and hardware queues have theirs |
 //! | memory | whatever VidMm checks |
+
+use std::collections::BTreeSet;
 
 use vidmm::{BrokenInvariant, StateDigest};
 use wddm_types::{PageRun, ProcessId};
@@ -16,6 +19,7 @@ use wddm_types::{PageRun, ProcessId};
 use crate::adapter::Adapter;
 use crate::machine::Machine;
 use crate::object::{Allocation, Object, Process};
+use crate::store::Store;
 
 type Checked = Result<(), BrokenInvariant>;
 
@@ -33,7 +37,23 @@ impl Machine {
         for (id, process) in &self.processes {
             self.check_handles(*id, process)?;
         }
+        self.check_reachable()?;
         self.adapters.iter().try_for_each(Adapter::check_invariants)
+    }
+
+    /// That no object has two handles is checked with the handles.
+    fn check_reachable(&self) -> Checked {
+        let named: BTreeSet<Object> =
+            self.processes.values().flat_map(|process| process.handles.iter().map(|(_, object)| *object)).collect();
+        for adapter in &self.adapters {
+            for object in adapter.objects() {
+                // Who died while the adapter slept has no handles any more; what it had goes when the adapter wakes.
+                let lives = adapter.process_of(&object).filter(|process| self.processes.contains_key(process));
+                let Some(process) = lives else { continue };
+                ensure(named.contains(&object), "reachable", || format!("process {}: {object:?}", process.0))?;
+            }
+        }
+        Ok(())
     }
 
     /// Why an adapter was stopped, if it was: its driver or hardware broke the contract.
@@ -44,7 +64,10 @@ impl Machine {
     fn check_handles(&self, id: ProcessId, process: &Process) -> Checked {
         let mut seen: Vec<Object> = Vec::new();
         for (handle, object) in process.handles.iter() {
-            let live = self.adapter_of(object).is_some_and(|adapter| adapter.process_of(object) == Some(id));
+            let live = match object {
+                Object::Event(number) => process.events.get(*number).is_some(),
+                object => self.adapter_of(object).is_some_and(|adapter| adapter.process_of(object) == Some(id)),
+            };
             let opened = matches!(object, Object::Adapter(_));
             ensure(live || opened, "handles", || format!("process {}: {handle:?} names {object:?}", id.0))?;
             if !opened {
@@ -68,7 +91,11 @@ impl Machine {
         | Object::Queue(index, _)
         | Object::Doorbell(index, _)
         | Object::Fence(index, _)
-        | Object::Registration(index, _)) = object;
+        | Object::Legacy(index, _)
+        | Object::Registration(index, _)) = object
+        else {
+            return None;
+        };
         self.adapters.get(*index as usize)
     }
 
@@ -79,7 +106,9 @@ impl Machine {
         for (id, process) in &self.processes {
             let handles: Vec<_> = process.handles.iter().collect();
             digest.add("handles of process", &id.0, &(process.terms, handles));
+            process.events.iter().for_each(|(number, event)| digest.add("event", &(id.0, number), event));
         }
+        self.nt_handles.iter().for_each(|(id, value)| digest.add("NT handle", &id, value));
         self.adapters.iter().for_each(|adapter| adapter.add_to(&mut digest));
         digest
     }
@@ -100,9 +129,33 @@ impl Adapter {
             Object::PacketContext(_, number) => of(self.packet_contexts.get(number)?.device),
             Object::Queue(_, number) => of(self.queues.get(number)?.device),
             Object::Doorbell(_, number) => of(self.queues.get(self.doorbells.get(number)?.queue)?.device),
-            Object::Fence(_, number) => self.fences.get(number).filter(|fence| !fence.doomed).map(|f| f.slot.owner()),
+            Object::Fence(_, number) => {
+                let open = self.fence_opens.get(number)?;
+                (!self.fences.get(open.fence)?.doomed).then_some(open.process)
+            }
+            Object::Legacy(_, number) => of(self.sync_objects.get(number)?.device),
+            Object::Event(_) => None,
             Object::Registration(_, number) => of(self.registrations.get(number)?.device),
         }
+    }
+
+    /// Everything here that a process may have a handle of.
+    fn objects(&self) -> impl Iterator<Item = Object> + '_ {
+        fn of<'a, T>(store: &'a Store<T>, name: impl Fn(u64) -> Object + 'a) -> impl Iterator<Item = Object> + 'a {
+            store.iter().map(move |(number, _)| name(number))
+        }
+        let index = self.index.0;
+        of(&self.devices, move |number| Object::Device(index, number))
+            .chain(of(&self.paging_queues, move |number| Object::PagingQueue(index, number)))
+            .chain(of(&self.allocations, move |number| Object::Allocation(index, number)))
+            .chain(of(&self.resources, move |number| Object::Resource(index, number)))
+            .chain(of(&self.sections, move |number| Object::Section(index, number)))
+            .chain(of(&self.contexts, move |number| Object::Context(index, number)))
+            .chain(of(&self.packet_contexts, move |number| Object::PacketContext(index, number)))
+            .chain(of(&self.queues, move |number| Object::Queue(index, number)))
+            .chain(of(&self.doorbells, move |number| Object::Doorbell(index, number)))
+            .chain(of(&self.fences, move |number| Object::Fence(index, number)))
+            .chain(of(&self.registrations, move |number| Object::Registration(index, number)))
     }
 
     fn check_invariants(&self) -> Checked {
@@ -122,7 +175,8 @@ impl Adapter {
                 && device.paging_queues.iter().all(|n| mine(self.paging_queues.get(*n).map(|queue| queue.device)))
                 && device.allocations.iter().all(|n| mine(self.allocations.get(*n).map(|a| a.device)))
                 && device.resources.iter().all(|n| mine(self.resources.get(*n).map(|resource| resource.device)))
-                && device.fences.iter().all(|n| mine(self.fences.get(*n).and_then(|fence| fence.device)));
+                && device.sync_objects.iter().all(|n| mine(self.sync_objects.get(*n).map(|object| object.device)))
+                && device.fences.iter().all(|n| mine(self.fence_opens.get(*n).and_then(|open| open.device)));
             ensure(all, "devices", || format!("device {number} has something that is not its own: {device:?}"))?;
             let process = self.processes.get(&device.process);
             ensure(process.is_some(), "devices", || format!("device {number} is of no process"))?;
@@ -214,6 +268,17 @@ impl Adapter {
         for (number, fence) in self.fences.iter() {
             let named = self.fence_numbers.get(&fence.waits) == Some(&number);
             ensure(named && self.waits.contains(fence.waits), "fences", || format!("fence {number} has no waits"))?;
+            let known = fence.opens.iter().all(|open| self.fence_opens.get(*open).is_some_and(|o| o.fence == number));
+            let kept = fence.names > 0 || !fence.opens.is_empty();
+            ensure(known && kept, "fences", || format!("fence {number}: {fence:?}"))?;
+            for (process, view) in &fence.views {
+                let opens = fence.opens.iter().filter(|open| self.fence_opens[**open].process == *process).count();
+                ensure(opens == view.opens as usize, "fences", || format!("fence {number} in {process:?}: {view:?}"))?;
+            }
+        }
+        for (number, open) in self.fence_opens.iter() {
+            let known = self.fences.get(open.fence).is_some_and(|fence| fence.opens.contains(&number));
+            ensure(known, "fences", || format!("open {number} is of no fence: {open:?}"))?;
         }
         let (named, fences) = (self.fence_numbers.len(), self.fences.iter().count());
         ensure(named == fences, "fences", || format!("{named} fences are known by their waits, {fences} there"))?;
@@ -236,9 +301,10 @@ impl Adapter {
         self.allocations.iter().for_each(|(id, value)| digest.add("allocation", &id, value));
         self.resources.iter().for_each(|(id, value)| digest.add("resource", &id, value));
         self.resource_bodies.iter().for_each(|(id, value)| digest.add("resource body", &id, value));
-        self.nt_shares.iter().for_each(|(id, value)| digest.add("NT handle", &id, value));
         self.sections.iter().for_each(|(id, value)| digest.add("section", &id, value));
         self.fences.iter().for_each(|(id, value)| digest.add("fence", &id, value));
+        self.fence_opens.iter().for_each(|(id, value)| digest.add("open of a fence", &id, value));
+        self.sync_objects.iter().for_each(|(id, value)| digest.add("sync object", &id, value));
         self.registrations.iter().for_each(|(id, value)| digest.add("registration", &id, value));
         for (id, context) in self.packet_contexts.iter() {
             digest.add("packet context", &id, &(context.device, context.last_submitted));

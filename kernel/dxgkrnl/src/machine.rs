@@ -12,6 +12,7 @@ use wddm_types::{AdapterIndex, Luid, ProcessId};
 use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
 use crate::cpu_mapping::{self, MappingChange};
 use crate::description::AdapterDescription;
+use crate::nt_handle::NtHandles;
 use crate::object::{CLASS_MAX, Process, Terms};
 use crate::start::StartError;
 
@@ -86,6 +87,7 @@ pub struct Machine {
     pub(crate) memory: Arc<Memory>,
     pub(crate) adapters: Vec<Adapter>,
     pub(crate) processes: BTreeMap<ProcessId, Process>,
+    pub(crate) nt_handles: NtHandles,
     next_process: u32,
     next_token: u64,
     /// When the timer is armed for.
@@ -95,12 +97,14 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A kernel without adapters over this system memory.
-    pub fn new(memory: Arc<Memory>) -> Machine {
+    /// A kernel without adapters over this system memory. NT handles are drawn under `handle_key`: nobody guesses them if it is
+    /// random, and every run has the same ones if it is not.
+    pub fn new(memory: Arc<Memory>, handle_key: [u64; 2]) -> Machine {
         Machine {
             memory,
             adapters: Vec::new(),
             processes: BTreeMap::new(),
+            nt_handles: NtHandles::new(handle_key),
             next_process: 1,
             next_token: 1,
             armed: None,
@@ -145,6 +149,9 @@ impl Machine {
                 adapter.process_died(cx, id);
             }
             adapter.settle(cx);
+        }
+        for object in self.nt_handles.close_all_of(id) {
+            crate::call::unname(&mut self.adapters, cx, object);
         }
         cx.emit(Event::ProcessDied { process: id.0 });
         self.blocked.retain(|(process, ..)| *process != id);
@@ -259,6 +266,7 @@ impl Machine {
                 cx.effects.push(Effect::Answer { token, result });
             }
         }
+        self.set_events(cx);
         self.arm_timer(cx);
     }
 

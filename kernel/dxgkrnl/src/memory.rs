@@ -22,7 +22,7 @@ impl Adapter {
         let process = self.devices[device].process;
         // The paging fence is a native fence here, so that queues with user-mode submission may wait for it on the GPU.
         let fence = self.create_fence(cx, Some(device), process, 0)?;
-        self.fences[fence].no_signal = true;
+        self.forbid_signals(fence);
         let queue = self.paging_queues.insert(PagingQueue {
             device,
             fence,

@@ -1,19 +1,20 @@
 //! The objects of the kernel and how a process names them.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ddi::{
-    KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess,
-    KmdQueue, KmdResource,
+    FenceType, KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation,
+    KmdProcess, KmdQueue, KmdResource,
 };
 use gpu_fence::FenceId;
-use kmt_calls::{DeviceState, MappingId};
+use kmt_calls::{DeviceState, FenceFlags, MappingId, SyncObjectAccess};
 use wddm_types::{FencePoint, NodeId, PageRun, ProcessId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
-use crate::fence::FenceSlot;
+use crate::fence::{FenceSlot, FenceStorage, FenceView, FenceWord, LocalPage};
 use crate::handle::HandleTable;
 use crate::machine::Token;
+use crate::store::Store;
 use crate::suspension::SuspendReasons;
 use crate::word_page::WordPages;
 
@@ -24,6 +25,8 @@ pub struct Process {
     pub handles: HandleTable<Object>,
     /// On which terms it shares memory.
     pub terms: Terms,
+    /// Its events.
+    pub events: Store<crate::event::Event>,
 }
 
 /// On which terms a process shares an adapter's memory (memory §5.5).
@@ -69,10 +72,14 @@ pub enum Object {
     Queue(u32, u64),
     /// A doorbell.
     Doorbell(u32, u64),
-    /// A fence.
+    /// What a device has of a fence.
     Fence(u32, u64),
+    /// A synchronization object without a word in memory.
+    Legacy(u32, u64),
     /// A registration for notifications.
     Registration(u32, u64),
+    /// An event, of no adapter.
+    Event(u64),
 }
 
 /// A process on one adapter.
@@ -80,13 +87,15 @@ pub enum Object {
 pub struct ProcessOnAdapter {
     /// Its GPU address space.
     pub space: vidmm::SpaceId,
+    /// `D3DKMT_SCHEDULINGPRIORITYCLASS`.
+    pub class: u32,
     /// The driver's handle.
     pub kmd: KmdProcess,
     /// Fence words, mapped into its space.
-    pub fences: Vec<crate::fence::FenceSlab>,
+    pub fences: FenceStorage,
     /// Words that the process writes (last-queued values).
     pub user_words: WordPages,
-    /// Words that it only reads (doorbell status).
+    /// Words that it only reads: doorbell status, fences without GPU access.
     pub status_words: WordPages,
     /// How many devices it has here.
     pub devices: u32,
@@ -113,7 +122,12 @@ pub struct Device {
     pub resources: BTreeSet<u64>,
     /// What the driver made for all its contexts.
     pub context_allocations: Vec<ContextAllocation>,
+    /// Fence words in its local memory; the allocations stand in the list before.
+    pub local_words: Vec<LocalPage>,
+    /// What it has of fences.
     pub fences: BTreeSet<u64>,
+    /// Mutexes and their like.
+    pub sync_objects: BTreeSet<u64>,
 }
 
 /// A hardware context.
@@ -230,13 +244,6 @@ pub struct ResourceBody {
     pub holds: u32,
 }
 
-/// An NT handle of a shared resource.
-#[derive(Debug)]
-pub struct NtShare {
-    pub process: ProcessId,
-    pub body: u64,
-}
-
 /// Memory of a process that allocations may lie in.
 #[derive(Debug)]
 pub struct Section {
@@ -291,21 +298,46 @@ pub struct Dying {
     pub answer: Option<Token>,
 }
 
-/// A native fence on this adapter.
+/// A fence on this adapter: what all devices share of it.
 #[derive(Debug)]
 pub struct Fence {
-    /// The device it was created on; `None` for the kernel's own.
-    pub device: Option<u64>,
     /// Its waiters.
     pub waits: FenceId,
     /// Its words.
     pub slot: FenceSlot,
-    /// The driver's names of it; `None`: its adapter has no fences of its own, the kernel alone signals it.
-    pub kmd: Option<(KmdGlobalFence, KmdLocalFence)>,
-    pub no_wait: bool,
-    pub no_signal: bool,
+    /// Its width.
+    pub word: FenceWord,
+    /// Who may touch them.
+    pub fence_type: FenceType,
+    /// As it was created.
+    pub flags: FenceFlags,
+    /// The driver's name of it; `None`: its adapter has no fences of its own and the kernel alone signals it, or nobody has it
+    /// open.
+    pub kmd: Option<KmdGlobalFence>,
+    /// What devices have of it.
+    pub opens: BTreeSet<u64>,
+    /// Where processes see the words of a shareable one.
+    pub views: BTreeMap<ProcessId, FenceView>,
+    /// Its NT handles.
+    pub names: u32,
     /// Satisfied for ever: its device is lost (sync §3.16).
     pub always_signaled: bool,
     /// Destroyed with its queue; it goes when the ring has passed.
     pub doomed: bool,
+}
+
+/// A fence as one device has it.
+#[derive(Debug)]
+pub struct FenceOpen {
+    pub fence: u64,
+    /// Whose handle it has.
+    pub process: ProcessId,
+    /// `None` for the kernel's own.
+    pub device: Option<u64>,
+    /// The driver's local handle.
+    pub kmd: Option<KmdLocalFence>,
+    /// NoSignal, NoWait, NoSignalMaxValueOnTdr of this device.
+    pub flags: FenceFlags,
+    /// What the name gave that it was opened by.
+    pub access: SyncObjectAccess,
 }

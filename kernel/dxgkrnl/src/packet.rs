@@ -10,9 +10,10 @@
 //!             DMA_COMPLETED with its fence id ─► the context's progress rises, the buffer is free again
 //! ```
 //! # What may be in flight
-//! The packets in flight on a node are all of one context, so a fault costs exactly one device its packets, and the order in
-//! which packets are handed over is the order in which they complete. Another context gets the node when it is empty; contexts
-//! that have work take turns.
+//! The packets in flight on a node are of one context, and paging buffers, so a fault costs exactly one device its packets; the
+//! order in which packets are handed over is the order in which they complete. Who gets the node is `vidsch`'s to decide
+//! (`vidsch::next_turn`): equals take turns when it is empty, who ranks higher has it preempted, and so have paging buffers.
+//! What came back from a preemption stands in front of its queue again.
 //!
 //! # Where memory is when a packet runs
 //! A packet without GPU addresses names memory by physical address, so the kernel owes it that the address is right:
@@ -31,28 +32,38 @@
 //! | `list` | lists: what a caller may write into them, and what a driver may answer |
 //! | `render` | Render, Present, SubmitCommand up to the queue |
 //! | `schedule` | from the queue to the driver |
+//! | `preempt` | what the driver gives back |
 //! | `complete` | and back |
+//! | `software` | what the kernel itself does at a point of a context |
+//! | `split` | lists that are residency: buffers run in portions |
 //! | `uses` | what buffers use that are not done |
 
 mod complete;
 mod context;
 mod dma_buffer;
 mod list;
+mod preempt;
 mod render;
 mod schedule;
+mod software;
+mod split;
 mod uses;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use ddi::{ContextInfo, KmdContext, KmdOpenAllocation, PacketCaps, PatchLocation, SubmitFlags};
+use ddi::{ContextInfo, KmdContext, KmdOpenAllocation, PacketCaps, PatchLocation, PreemptionGranularity, SubmitFlags};
 use vidmm::AllocationId;
 use vidsch::{Flips, QueueId};
 use wddm_types::{GpuVa, NodeId, SegmentId};
 
+use crate::paging::Ready;
 use dma_buffer::DmaBuffer;
 pub use list::ListEntry;
+pub use preempt::NodePreempted;
 pub use render::check_primaries;
 pub use schedule::RingNeed;
+pub use software::{Signal, Software};
+pub use split::{Submission, WaitingRender};
 
 /// A packet context.
 pub struct PacketContext {
@@ -63,10 +74,16 @@ pub struct PacketContext {
     /// It has GPU addresses, and no lists.
     pub addresses: bool,
     pub vidsch: QueueId,
+    /// `D3DKMTSetContextInProcessSchedulingPriority`.
+    pub in_process_priority: i32,
     /// The kernel's own fence: the number of the last packet that is done.
     pub progress: u64,
     /// The number of the last packet queued.
     pub last_submitted: u64,
+    /// The kernel's own fence of portions that are not the last of their packets; 0: lists are no residency here.
+    portions: u64,
+    /// The number of the last of these portions.
+    portions_made: u64,
     /// Packets that were not handed over, oldest first.
     queued: VecDeque<Packet>,
     /// What its buffers use that were not done when the last one was queued.
@@ -78,12 +95,24 @@ pub struct PacketContext {
 struct Packet {
     number: u64,
     work: Work,
+    /// It was handed over before.
+    preempted: bool,
 }
 
 /// What a packet carries.
 enum Work {
     /// A DMA buffer with what its addresses are.
-    Patched { buffer: u64, written: usize, entries: Vec<Bound>, places: Vec<PatchLocation>, flags: SubmitFlags },
+    Patched {
+        buffer: u64,
+        written: usize,
+        entries: Vec<Bound>,
+        places: Vec<PatchLocation>,
+        flags: SubmitFlags,
+        /// Its parts that were not handed over; empty: it has none, and its entries' bindings hold.
+        portions: VecDeque<split::Portion>,
+    },
+    /// Nothing: no memory was found for it. What waits for portions up to this goes on.
+    Withdrawn { portions: u64 },
     /// Commands in the context's space, and the primaries that they write.
     Virtual { commands: GpuVa, bytes: u32, primaries: Vec<u64> },
 }
@@ -92,6 +121,8 @@ enum Work {
 struct Bound {
     /// The buffer writes it.
     write: bool,
+    /// No residency list holds it: it is brought in for the buffer.
+    unlisted: bool,
     /// The driver's name of the allocation: it lives as long as the packet, whoever destroys it.
     kmd: Option<KmdOpenAllocation>,
     /// The address that the DMA buffer holds since it was written.
@@ -113,22 +144,39 @@ pub struct Binding {
     serial: u64,
 }
 
-/// The context of paging buffers in a node's list: no packet context has this number.
-const PAGING: u64 = 0;
-
 /// A packet with the driver.
 struct InFlight {
     fence_id: u32,
-    context: u64,
-    number: u64,
-    buffer: Option<u64>,
-    /// What it writes and the CPU's caches may hold.
-    written: Vec<AllocationId>,
+    what: Handed,
+}
+
+/// What was handed over; kept until it is done, because it may come back.
+enum Handed {
+    Paging(Ready),
+    /// A part of a packet that is not its last, and what that writes and the CPU's caches may hold. The packet is in front of its
+    /// queue still.
+    Portion {
+        context: u64,
+        packet: u64,
+        portion: split::Portion,
+        written: Vec<AllocationId>,
+    },
+    /// A context's packet, or the last part of it.
+    Packet {
+        context: u64,
+        packet: Packet,
+        portion: Option<split::Portion>,
+        written: Vec<AllocationId>,
+    },
 }
 
 impl InFlight {
-    fn paging(fence_id: u32, number: u64) -> InFlight {
-        InFlight { fence_id, context: PAGING, number, buffer: None, written: Vec::new() }
+    /// The context that it is of; `None`: the kernel's own.
+    fn context(&self) -> Option<u64> {
+        match &self.what {
+            Handed::Paging(_) => None,
+            Handed::Portion { context, .. } | Handed::Packet { context, .. } => Some(*context),
+        }
     }
 }
 
@@ -137,8 +185,35 @@ impl InFlight {
 struct Node {
     in_flight: VecDeque<InFlight>,
     last_fence_id: u32,
+    /// The packet that was done last; 0: none.
+    last_completed: u32,
+    /// Packets that the driver had when their context was stopped, and of which it may have said nothing yet.
+    dropped: Vec<u32>,
     /// The context that had the node last.
     last_context: u64,
+    /// How often it was to be preempted.
+    preemptions: u32,
+    /// The preemption that the driver has not answered: nothing is handed over until then.
+    asked: Option<u32>,
+}
+
+impl Node {
+    /// The context that has packets on it.
+    fn holder(&self) -> Option<u64> {
+        self.in_flight.iter().find_map(InFlight::context)
+    }
+
+    /// The id of the next packet that is handed over for the first time.
+    fn next_fence_id(&self) -> u32 {
+        self.last_fence_id.wrapping_add(1).max(1)
+    }
+
+    /// A packet is done, and what was handed over before it.
+    fn passed(&mut self, fence_id: u32) {
+        self.last_completed = fence_id;
+        // Ids rise, and go round.
+        self.dropped.retain(|dropped| fence_id.wrapping_sub(*dropped) >= 1 << 31);
+    }
 }
 
 /// Packet scheduling on one adapter.
@@ -155,6 +230,16 @@ pub struct Packets {
 }
 
 impl Packets {
+    /// How finely the driver preempts, if it does.
+    pub fn granularity(&self) -> Option<PreemptionGranularity> {
+        self.caps.and_then(|caps| caps.preemption)
+    }
+
+    /// How finely the driver preempts graphics and compute work, as numbers (sync §4.3); 0: not at all.
+    pub fn preemption(&self) -> (u32, u32) {
+        self.granularity().map_or((0, 0), |fine| (fine.graphics as u32, fine.compute as u32))
+    }
+
     /// Of an adapter with so many nodes.
     pub fn new(caps: Option<PacketCaps>, nodes: usize) -> Packets {
         Packets {

@@ -34,7 +34,7 @@ use crate::machine::Cx;
 use crate::object::Gone;
 use crate::paging::buffer::Progress;
 use crate::paging::deferred::Deferred;
-pub use crate::paging::packets::PacketRing;
+pub use crate::paging::packets::{PacketRing, Ready};
 use crate::paging::parts::{empty_work, part_that_leaves};
 use crate::paging::scratch::Scratch;
 use crate::paging::stillness::Stillness;
@@ -191,7 +191,7 @@ impl Adapter {
     /// Creates the paging hardware queue and its buffers.
     // spec: memory §1.11, memory §4.7
     pub fn start_ring(&mut self, cx: &mut Cx<'_>, node: NodeId, info: PagingBufferInfo) -> Result<(), StartError> {
-        self.ring.device_pages = self.miniport.adapter_caps().map_aperture2_supported;
+        self.ring.device_pages = self.caps.map_aperture2_supported;
         let progress = self
             .create_fence(cx, None, ProcessId::SYSTEM, 0)
             .map_err(|_| StartError::Memory("the paging ring's fence"))?;
@@ -212,7 +212,7 @@ impl Adapter {
             return Ok(None);
         }
         let slot = self.fences[progress].slot;
-        let (fence, _) = self.fences[progress].kmd.expect("hardware queues go with native fences");
+        let fence = self.fences[progress].kmd.expect("hardware queues go with native fences");
         let create = CreateHwQueue {
             context: self.ring.context,
             queue: OsQueue(0),
@@ -266,14 +266,17 @@ impl Adapter {
         destroys: Vec<Gone>,
     ) -> u64 {
         let mut work = work.unwrap_or_else(empty_work);
+        let idle_spaces = stillness::causes(&work);
         if let Some(leaving) = part_that_leaves(&mut work) {
             self.queue_work(cx, process, None, Some(leaving), Vec::new());
+            // They are told with the part that leaves.
+            work.conversions.clear();
         }
         self.clear_pages(&work.clear);
         for pages in &work.unmap {
             self.unmap_window(pages);
         }
-        self.release_ranges(&work.ranges);
+        self.release_ranges(cx, &work.ranges);
         let turns = self.bind_rotations(work.rotations);
         let relocation = self.bind_relocation(&work.stands_still, &work.moves);
         self.ring.last_queued += 1;
@@ -289,6 +292,7 @@ impl Adapter {
         self.ring.last_paging_queue = paging_queue.unwrap_or(0);
         let (in_bytes, out_bytes) = self.emit_moves(cx, number, process, &work.moves);
         self.emit_table_moves(cx, number, &work.tables);
+        self.emit_conversions(cx, number, &work.conversions);
         let mut written_back = Vec::new();
         for moved in &work.moves {
             self.maintain_for_move(moved.allocation);
@@ -322,7 +326,7 @@ impl Adapter {
         let stands_still = queued.relocation.devices().to_vec();
         let vidsch = self.ring.queue.as_ref().expect("the ring runs").vidsch;
         self.ring.held.push_back(queued);
-        if !work.idle_spaces.is_empty() {
+        if !idle_spaces.is_empty() {
             self.defer_stillness_over();
         }
         for allocation in written_back {
@@ -344,9 +348,9 @@ impl Adapter {
                 .submit(vidsch, Packet::Work(Payload::StandStill(number)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
-        if !work.idle_spaces.is_empty() {
+        if !idle_spaces.is_empty() {
             self.vidsch
-                .submit(vidsch, Packet::Work(Payload::IdleSpaces(number, work.idle_spaces)))
+                .submit(vidsch, Packet::Work(Payload::IdleSpaces(number, idle_spaces)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
         self.vidsch
@@ -425,7 +429,11 @@ impl Adapter {
                     let points = self.stand_still(cx, number);
                     self.wait_for_suspensions(cx, &points);
                 }
-                Some(Step::Start(Payload::Command(_) | Payload::Packet(_)) | Step::Signal(_)) => {
+                Some(
+                    Step::Start(Payload::Command(_) | Payload::Packet(_) | Payload::Software(_))
+                    | Step::Signal(_)
+                    | Step::Software(_),
+                ) => {
                     unreachable!("the paging queue carries paging work only")
                 }
                 None => break,

@@ -153,7 +153,9 @@ impl Adapter {
             return self.running();
         }
         self.power.stage = Stage::On;
+        self.tell_slept_through(cx);
         cx.emit(Event::PowerChanged { adapter: self.index.0, on: true });
+        self.show_dma_buffers_again(cx);
         if let Some(work) = up.processes {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
         }
@@ -178,6 +180,11 @@ impl Adapter {
             return Ok(());
         }
         Err(refuse(NtStatus::RETRY, Blame::Scarcity, "the adapter sleeps"))
+    }
+
+    /// Whether the device has no power.
+    pub fn is_off(&self) -> bool {
+        self.power.stage == Stage::Asleep
     }
 
     /// Remembers a death until the adapter wakes. False when it is awake.

@@ -3,15 +3,15 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use ddi::{
-    ConnectedDoorbell, CreateDoorbell, CreateHwContext, CreateHwQueue, FeatureId, HwQueueFlags, OsContext, OsDoorbell,
-    OsQueue, ProgressFence, SubmitCommandToHwQueue,
+    ConnectedDoorbell, CreateDoorbell, CreateHwContext, CreateHwQueue, FeatureId, HwQueueFlags, KmdContext, OsContext,
+    OsDoorbell, OsQueue, ProgressFence, SubmitCommandToHwQueue,
 };
 use events::Event;
 use gpu_fence::WaitMode;
 use kmt_calls::{DeviceState, QueueFlags, Refusal};
 use shared_words::Word;
 use vidsch::{Packet, QueueKind, Step, SubmitError};
-use wddm_types::{GpuVa, NodeId};
+use wddm_types::{GpuVa, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload, Waiter};
 use crate::context_allocation::{ContextAllocation, ContextHost};
@@ -68,10 +68,7 @@ impl Adapter {
                 return Err(from_driver(status));
             }
         };
-        let (root, entries) = self.vidmm.root_table(self.processes[&process].space);
-        let addressing = self.miniport.gpu_va().expect("checked at adapter start");
-        // spec: memory §4.6
-        addressing.set_root_page_table(kmd, root, entries);
+        self.tell_root(kmd, process);
         let shared = |allocation: &ContextAllocation| {
             allocation.flags.contains(ddi::ContextAllocationFlags::SHARED_ACROSS_CONTEXTS)
         };
@@ -82,6 +79,16 @@ impl Adapter {
         self.devices[device].contexts.insert(number);
         self.suspend_newcomer(number).map_err(from_driver)?;
         Ok(number)
+    }
+
+    /// Tells the driver where the page tables of a new context begin. In the IoMmu model there are none: it knows the process's
+    /// number.
+    // spec: memory §4.1, memory §4.6
+    pub fn tell_root(&mut self, context: KmdContext, process: ProcessId) {
+        let (root, entries) = self.vidmm.root_table(self.processes[&process].space);
+        if let Some(addressing) = self.miniport.gpu_va() {
+            addressing.set_root_page_table(context, root, entries);
+        }
     }
 
     /// `D3DKMTDestroyHwContext` with its queues.
@@ -118,9 +125,9 @@ impl Adapter {
         let in_flight_max = u32::from(metadata.max_in_flight_buffers);
         let process = self.devices[device].process;
         let progress = self.create_fence(cx, Some(device), process, 0)?;
-        self.fences[progress].no_signal = true;
+        self.forbid_signals(progress);
         let slot = self.fences[progress].slot;
-        let (fence, _) = self.fences[progress].kmd.expect("hardware queues go with native fences");
+        let fence = self.fences[progress].kmd.expect("hardware queues go with native fences");
         let number = self.queues.next_number();
         let kmd_flags = HwQueueFlags::from_bits_truncate(flags.bits()) | HwQueueFlags::NATIVE_PROGRESS_FENCE;
         let create = CreateHwQueue {
@@ -175,7 +182,6 @@ impl Adapter {
         self.contexts[queue.context].queues.remove(&number);
         // Paging work may stand behind the progress fence: it is reached for ever now, and goes when the ring has passed.
         self.signal_always(cx, queue.progress);
-        self.devices[queue.device].fences.remove(&queue.progress);
         self.defer_fence(queue.progress);
         cx.emit(Event::QueueDestroyed { queue: number });
     }
@@ -301,9 +307,6 @@ impl Adapter {
         if points.is_empty() || points.len() > POINTS_MAX {
             return Err(invalid(format!("1 to {POINTS_MAX} fences")));
         }
-        if points.iter().any(|(fence, _)| self.fences[*fence].no_wait) {
-            return Err(crate::refusal::access_denied("the fence was created with NoWait"));
-        }
         let points = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
         self.submit_packet(number, Packet::Wait(points))?;
         self.pump_queue(cx, number);
@@ -314,9 +317,6 @@ impl Adapter {
     pub fn submit_signal(&mut self, cx: &mut Cx<'_>, number: u64, points: &[(u64, u64)]) -> Result<(), Refusal> {
         if points.is_empty() || points.len() > POINTS_MAX {
             return Err(invalid(format!("1 to {POINTS_MAX} fences")));
-        }
-        if points.iter().any(|(fence, _)| self.fences[*fence].no_signal) {
-            return Err(crate::refusal::access_denied("the fence was created with NoSignal"));
         }
         let queue = &self.queues[number];
         let before = self.point(queue.progress, queue.last_submitted);
@@ -377,8 +377,10 @@ impl Adapter {
                     | Payload::Suspend(..)
                     | Payload::StandStill(_)
                     | Payload::IdleSpaces(..)
-                    | Payload::Packet(_),
-                )) => {
+                    | Payload::Packet(_)
+                    | Payload::Software(_),
+                ))
+                | Some(Step::Software(_)) => {
                     unreachable!("paging work goes to the paging queue")
                 }
                 Some(Step::Signal(points)) => {

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 
 use ddi::{OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData};
 use events::Event;
-use kmt_calls::{Refusal, ResourceInfo, ShareName};
-use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
+use kmt_calls::{CreatedAllocation, Refusal, ResourceInfo};
+use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Allocation, NtShare, Resource};
-use crate::refusal::{from_driver, invalid, refuse};
+use crate::object::{Allocation, Resource};
+use crate::refusal::{from_driver, invalid};
 
 /// A global share handle has this bit, which no handle of a process has; below it the adapter and the resource.
 const GLOBAL: u32 = 1 << 31;
@@ -23,11 +23,13 @@ pub struct Opened {
     /// The device's resource.
     pub resource: u64,
     /// Its bindings with their private data.
-    pub allocations: Vec<(u64, Vec<u8>)>,
+    pub allocations: Vec<(u64, Option<Vec<u8>>)>,
     /// The driver's blob of the creation.
     pub private_data: Vec<u8>,
     /// The runtime's blob of the creation.
     pub runtime_data: Vec<u8>,
+    /// Addresses that the caller has from now on are shown when the ring has got so far.
+    pub shown_later: bool,
 }
 
 impl Adapter {
@@ -47,43 +49,20 @@ impl Adapter {
         self.resource_bodies.next_number() < 1 << NUMBER_BITS && self.index.0 < 1 << (31 - NUMBER_BITS)
     }
 
-    /// `D3DKMTShareObjects`.
+    /// `D3DKMTShareObjects` of a resource: what its new NT handle names.
     // spec: memory §2.7
-    pub fn share_resource(&mut self, process: ProcessId, resource: u64) -> Result<u64, Refusal> {
+    pub fn share_resource(&self, resource: u64) -> Result<u64, Refusal> {
         let body = self.resources[resource].body;
         if !self.resource_bodies[body].by_nt_handle {
             return Err(invalid("the resource was not created with NtSecuritySharing"));
         }
-        // The two halves keep handles of different adapters apart.
-        let number = self.nt_shares.insert(NtShare { process, body });
-        Ok(u64::from(self.index.0 + 1) << 32 | number)
-    }
-
-    /// Closes an NT handle of a process.
-    pub fn close_nt_share(&mut self, process: ProcessId, handle: u64) -> Result<(), Refusal> {
-        let number = handle & u64::from(u32::MAX);
-        if handle >> 32 != u64::from(self.index.0 + 1)
-            || self.nt_shares.get(number).is_none_or(|share| share.process != process)
-        {
-            return Err(no_such_nt_handle());
-        }
-        self.nt_shares.remove(number);
-        Ok(())
-    }
-
-    /// The NT handles of a process that has gone.
-    pub fn close_nt_shares_of(&mut self, process: ProcessId) {
-        let of_process = |(number, share): (u64, &NtShare)| (share.process == process).then_some(number);
-        let shares: Vec<u64> = self.nt_shares.iter().filter_map(of_process).collect();
-        for number in shares {
-            self.nt_shares.remove(number);
-        }
+        Ok(body)
     }
 
     /// `D3DKMTQueryResourceInfo`.
     // spec: memory §2.7
-    pub fn query_resource(&self, share: ShareName) -> Result<ResourceInfo, Refusal> {
-        let body = &self.resource_bodies[self.shared(share)?];
+    pub fn query_resource(&self, number: u64) -> Result<ResourceInfo, Refusal> {
+        let body = &self.resource_bodies[self.whole(number)?];
         // CAST: each is bounded where the resource was created, the sum by LIST_MAX times PRIVATE_DATA_MAX.
         let total: usize = body.members.iter().map(|id| self.bodies[id].private_data.len()).sum();
         Ok(ResourceInfo {
@@ -96,14 +75,17 @@ impl Adapter {
 
     /// `D3DKMTOpenResource2`: the driver opens it for this device too, with private data that it can only read.
     // spec: memory §2.7
-    pub fn open_resource(&mut self, cx: &mut Cx<'_>, device: u64, share: ShareName) -> Result<Opened, Refusal> {
-        let number = self.shared(share)?;
+    pub fn open_resource(&mut self, cx: &mut Cx<'_>, device: u64, number: u64) -> Result<Opened, Refusal> {
+        let number = self.whole(number)?;
         let body = &self.resource_bodies[number];
         let members = body.members.clone();
         let blobs: Vec<Vec<u8>> = members.iter().map(|id| self.bodies[id].private_data.clone()).collect();
         let (private_data, runtime_data) = (body.private_data.clone(), body.runtime_data.clone());
+        let process = self.devices[device].process;
+        let write = !body.read_only || body.creator == process;
         let mut flags = OpenAllocationFlags::empty();
         flags.set(OpenAllocationFlags::READ_ONLY, body.read_only);
+        let given = self.give_addresses(cx, process, &members, write)?;
         let mut list: Vec<OpenAllocationInfo<'_>> = members
             .iter()
             .zip(&blobs)
@@ -115,8 +97,11 @@ impl Adapter {
             .collect();
         let kmd = self.devices[device].kmd;
         let mut open = OpenAllocation { device: kmd, allocations: &mut list, private_data: &private_data, flags };
-        if !members.is_empty() {
-            self.miniport.open_allocation(&mut open).map_err(from_driver)?;
+        if !members.is_empty()
+            && let Err(status) = self.miniport.open_allocation(&mut open)
+        {
+            self.take_addresses(cx, process, &given.fresh);
+            return Err(from_driver(status));
         }
         let opens: Vec<_> = list.into_iter().map(|opened| (opened.allocation, opened.open)).collect();
         self.resource_bodies[number].holds += 1;
@@ -138,29 +123,38 @@ impl Adapter {
             self.resources[resource].allocations.push(binding);
             let size_bytes = self.vidmm.allocation_bytes(id);
             cx.emit(Event::AllocationCreated { device, allocation: binding, size_bytes });
-            allocations.push((binding, blob));
+            if given.fresh.contains(&id) {
+                self.announce_address(cx, process, id, binding);
+            }
+            allocations.push((binding, Some(blob)));
         }
-        Ok(Opened { resource, allocations, private_data, runtime_data })
+        Ok(Opened { resource, allocations, private_data, runtime_data, shown_later: given.shown_later })
     }
 
-    /// The resource of a name: it is shared this way, and somebody still has it whole.
-    fn shared(&self, share: ShareName) -> Result<u64, Refusal> {
-        let number = match share {
-            ShareName::Global(handle) => {
-                let of_this = handle.0 & GLOBAL != 0 && (handle.0 & !GLOBAL) >> NUMBER_BITS == self.index.0;
-                let number = u64::from(handle.0 & ((1 << NUMBER_BITS) - 1));
-                let named = |number: &u64| {
-                    self.resource_bodies.get(*number).is_some_and(|body| body.shared && !body.by_nt_handle)
-                };
-                Some(number).filter(|number| of_this && named(number))
-            }
-            .ok_or_else(|| invalid("no resource has this global share handle"))?,
-            ShareName::NtHandle(handle) => {
-                let share = self.nt_shares.get(handle & u64::from(u32::MAX));
-                let share = share.filter(|_| handle >> 32 == u64::from(self.index.0 + 1));
-                share.map(|share| share.body).ok_or_else(no_such_nt_handle)?
-            }
+    /// Names what was created, or opened, for the caller.
+    pub fn named(&self, allocations: Vec<(u64, Option<Vec<u8>>)>, handles: Vec<RawHandle>) -> Vec<CreatedAllocation> {
+        let named = allocations.into_iter().zip(handles);
+        let reply = |((number, private_data), handle)| {
+            let allocation = &self.allocations[number];
+            let address = self.address_of(self.devices[allocation.device].process, allocation.vidmm);
+            CreatedAllocation { handle, private_data, address }
         };
+        named.map(reply).collect()
+    }
+
+    /// The resource of a global share handle.
+    pub fn resource_of_global(&self, handle: RawHandle) -> Result<u64, Refusal> {
+        let of_this = handle.0 & GLOBAL != 0 && (handle.0 & !GLOBAL) >> NUMBER_BITS == self.index.0;
+        let number = u64::from(handle.0 & ((1 << NUMBER_BITS) - 1));
+        let named =
+            |number: &u64| self.resource_bodies.get(*number).is_some_and(|body| body.shared && !body.by_nt_handle);
+        Some(number)
+            .filter(|number| of_this && named(number))
+            .ok_or_else(|| invalid("no resource has this global share handle"))
+    }
+
+    /// The resource of this number, if somebody still has it whole.
+    fn whole(&self, number: u64) -> Result<u64, Refusal> {
         // A destroyed allocation that queued work still uses cannot be opened again.
         let whole = |body: &crate::object::ResourceBody| {
             body.members.iter().all(|id| self.bodies.get(id).is_some_and(|body| body.living > 0))
@@ -172,9 +166,4 @@ impl Adapter {
             _ => Err(invalid("the resource has been destroyed")),
         }
     }
-}
-
-// spec: memory §9.3: INVALID_HANDLE is for handles of the operating system
-fn no_such_nt_handle() -> Refusal {
-    refuse(NtStatus::INVALID_HANDLE, Blame::Caller, "no such NT handle")
 }

@@ -1,14 +1,15 @@
 //! Adapter start: features, capabilities, segments, the paging process (sync §3.1, memory §1.3, §4.7).
 
-mod caps;
+pub(crate) mod caps;
 mod segments;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ddi::{
-    CreateDevice, CreateHwContext, DriverStatus, FeatureId, GpuMmuCaps, GpuVirtualAddressing, KmdContext, KmdDevice,
-    Miniport, OsContext, PageTableLevelDesc, PagingBufferInfo, RootPageTableSize,
+    AdapterCaps, CreateDevice, CreateHwContext, CreateProcess, DriverStatus, FeatureId, GpuMmuCaps,
+    GpuVirtualAddressing, KmdContext, KmdDevice, Miniport, OsContext, PageTableLevelDesc, PagingBufferInfo,
+    RootPageTableSize, VidMmCaps,
 };
 use events::Event;
 use gpu_fence::Fences;
@@ -21,6 +22,7 @@ use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
 use crate::description::Reported;
 use crate::driver_host::{DriverHost, KernelPages};
 use crate::features::Features;
+use crate::io_mmu::{IoMmu, Pasids};
 use crate::machine::Cx;
 use crate::object::ProcessOnAdapter;
 use crate::packet::Packets;
@@ -67,10 +69,12 @@ impl Adapter {
         mut miniport: Box<dyn Miniport>,
         config: AdapterConfig,
     ) -> Result<Adapter, StartError> {
-        let features = Features::negotiate(miniport.as_mut(), &config.switched_off);
+        let features = Features::negotiate(miniport.as_mut(), &config.features);
         let mut pages = KernelPages::new(config.kernel_pages);
         miniport.start_device(&mut DriverHost { features: &features, pages: &mut pages, context: None })?;
-        match describe(miniport.as_mut(), &features, memory.bytes()) {
+        // Asked once: what it says later does not matter.
+        let caps = miniport.adapter_caps();
+        match describe(miniport.as_mut(), caps, &features, memory.bytes(), config.iommu.as_ref()) {
             Ok(description) => Adapter::build(cx, index, memory, miniport, config, features, pages, description),
             Err(error) => {
                 miniport.stop_device(&mut DriverHost { features: &features, pages: &mut pages, context: None });
@@ -92,69 +96,79 @@ impl Adapter {
     ) -> Result<Adapter, StartError> {
         let policy = Policy {
             page_table_reserve: config.page_table_reserve,
+            directory_reserve: config.directory_reserve,
             paging_table_reserve: caps::paging_tables(&description.mmu, config.page_table_reserve),
             suspend_others: config.memory_policy.suspend_others,
             write_back_ahead: config.memory_policy.write_back_ahead,
             clear_ahead: config.memory_policy.clear_ahead,
             promote: config.memory_policy.promote,
+            promote_patience_ns: config.memory_policy.promote_patience_ns,
             evict_page_tables: config.memory_policy.evict_page_tables,
-            paging_by_gpu_va: miniport.adapter_caps().paging_by_gpu_va,
-            moves_within_segments: miniport.adapter_caps().move_paging_supported,
+            paging_by_gpu_va: description.caps.paging_by_gpu_va,
+            moves_within_segments: description.caps.move_paging_supported,
             ..Policy::new(config.system_pages)
         };
         let built = (|| {
-            let translates = miniport.gpu_va().is_some();
-            let mut vidmm = if translates {
+            let mut pasids = description.iommu.clone().map_or_else(Pasids::default, Pasids::at);
+            let mut vidmm = if miniport.gpu_va().is_some() {
                 let (levels, roots) = (&description.levels, &description.roots);
                 VidMm::with_roots(policy, description.layout, description.mmu, levels, roots)?
+            } else if description.iommu.is_some() {
+                VidMm::with_cpu_addresses(policy, description.layout)?
             } else {
                 VidMm::without_addresses(policy, description.layout)?
             };
             let (space, tables) = vidmm
                 .create_space(SpaceKind::Paging)
                 .map_err(|_| StartError::Memory("page tables of the paging process"))?;
-            let kmd = miniport.create_process(true)?;
-            let device = miniport.create_device(CreateDevice { process: kmd, system: true })?;
+            let pasid = pasids.take().map_err(|_| StartError::Memory("a number of the paging process at the IOMMU"))?;
+            pasids.enter(space, pasid);
+            let kmd = miniport.create_process(CreateProcess { system: true, pasids: pasid.as_slice() })?;
+            let device = miniport.create_device(CreateDevice { process: kmd, system: true, pasid })?;
             let mut host = DriverHost { features: &features, pages: &mut pages, context: None };
             let node = description.paging_node;
-            let context = match miniport.gpu_va() {
-                None => PacketRing::create_context(miniport.as_mut(), &mut host, device, node)?,
-                Some(_) => create_paging_context(miniport.as_mut(), &mut host, device, node)?,
+            let packets = PacketRing::is_used(miniport.as_mut());
+            let context = if packets {
+                PacketRing::create_context(miniport.as_mut(), &mut host, device, node)?
+            } else {
+                create_paging_context(miniport.as_mut(), &mut host, device, node)?
             };
-            if let Some(addressing) = miniport.gpu_va() {
+            // Paging buffers that are packets name memory by physical address.
+            if let Some(addressing) = miniport.gpu_va().filter(|_| !packets) {
                 let (root, entries) = vidmm.root_table(space);
                 addressing.set_root_page_table(context, root, entries);
             }
-            Ok::<_, StartError>((vidmm, space, tables, kmd, device, context))
+            Ok::<_, StartError>((vidmm, pasids, space, tables, kmd, device, context))
         })();
-        let (vidmm, space, tables, kmd, device, context) = match built {
+        let (vidmm, pasids, space, tables, kmd, device, context) = match built {
             Ok(parts) => parts,
             Err(error) => {
                 miniport.stop_device(&mut DriverHost { features: &features, pages: &mut pages, context: None });
                 return Err(error);
             }
         };
-        let caps = miniport.adapter_caps();
+        let caps = description.caps;
         let reported = Reported {
             driver_model: caps.driver_model,
             ddi_version: caps.ddi_version,
-            memory_caps: caps::memory_caps(miniport.as_mut()),
+            memory_caps: caps::memory_caps(miniport.as_mut(), &caps),
             levels: description.levels,
             mmu: description.mmu,
             paging_buffer: description.paging_buffer,
             paging_node: description.paging_node.0,
         };
         let system = ProcessOnAdapter {
+            class: crate::object::Terms::default().class,
             space,
             kmd,
-            fences: Vec::new(),
+            fences: Default::default(),
             user_words: WordPages::default(),
             status_words: WordPages::default(),
             devices: 1,
             words_mapped_at: 0,
         };
-        let caps = miniport.packet_scheduling().map(|packets| packets.packet_caps());
-        let packets = Packets::new(caps, description.nodes.len());
+        let packet_caps = miniport.packet_scheduling().map(|packets| packets.packet_caps());
+        let packets = Packets::new(packet_caps, description.nodes.len());
         let mut vidmm = vidmm;
         vidmm.set_swizzling_ranges(miniport.swizzling().map_or(0, |facet| facet.swizzling_ranges()));
         let mut adapter = Adapter {
@@ -162,6 +176,7 @@ impl Adapter {
             luid: config.luid,
             memory,
             miniport,
+            caps,
             features,
             nodes: description.nodes,
             reported,
@@ -169,8 +184,13 @@ impl Adapter {
             vidsch: VidSch::new(Limits { packets_per_queue: PACKETS_PER_QUEUE }),
             waits: Fences::new(),
             fence_numbers: BTreeMap::new(),
+            legacy: Default::default(),
+            sync_objects: Store::default(),
+            software: Default::default(),
+            set_events: Vec::new(),
             pages,
             spaces: BTreeMap::from([(space, kmd)]),
+            pasids,
             processes: BTreeMap::from([(ProcessId::SYSTEM, system)]),
             devices: Store::default(),
             contexts: Store::default(),
@@ -184,10 +204,11 @@ impl Adapter {
             bodies: BTreeMap::new(),
             resources: Store::default(),
             resource_bodies: Store::default(),
-            nt_shares: Store::default(),
             sections: Store::default(),
             waiting_locks: Store::default(),
+            waiting_renders: VecDeque::new(),
             fences: Store::default(),
+            fence_opens: Store::default(),
             dying: VecDeque::new(),
             registrations: Store::default(),
             ring: PagingRing::new(device, context),
@@ -202,12 +223,26 @@ impl Adapter {
             counters: AdapterCounters::default(),
             config,
         };
-        adapter
-            .execute_now(tables)
-            .map_err(|()| StartError::Rule("a page-table update of the paging process failed"))?;
-        adapter.start_ring(cx, description.paging_node, description.paging_buffer)?;
+        let (node, buffer) = (description.paging_node, description.paging_buffer);
+        if let Err(error) = adapter.start_paging_process(cx, tables, node, buffer) {
+            let Adapter { miniport, features, pages, .. } = &mut adapter;
+            miniport.stop_device(&mut DriverHost { features, pages, context: None });
+            return Err(error);
+        }
         adapter.announce(cx);
         Ok(adapter)
+    }
+
+    fn start_paging_process(
+        &mut self,
+        cx: &mut Cx<'_>,
+        tables: Vec<vidmm::Operation>,
+        node: NodeId,
+        buffer: PagingBufferInfo,
+    ) -> Result<(), StartError> {
+        self.execute_now(tables).map_err(|()| StartError::Rule("a page-table update of the paging process failed"))?;
+        self.start_ring(cx, node, buffer)?;
+        self.start_scratch()
     }
 
     fn announce(&self, cx: &mut Cx<'_>) {
@@ -237,37 +272,55 @@ fn create_paging_context(
     device: KmdDevice,
     node: NodeId,
 ) -> Result<KmdContext, StartError> {
-    let hardware = miniport.hardware_queues().ok_or(StartError::NotSupported(NO_QUEUES))?;
+    let hardware = miniport.hardware_queues().expect("else the paging ring takes packets");
     let create = CreateHwContext { device, context: OsContext(0), node, system: true, private_data: &[] };
     Ok(hardware.create_hw_context(host, create)?)
 }
 
-const NO_QUEUES: &str = "an adapter with GPU virtual addresses and without hardware queues";
-
 /// What a started driver says of its adapter.
 struct Description {
     nodes: Vec<ddi::NodeMetadata>,
+    caps: AdapterCaps,
     paging_node: NodeId,
     layout: MemoryLayout,
     paging_buffer: PagingBufferInfo,
     mmu: GpuMmuCaps,
     levels: Vec<PageTableLevelDesc>,
     roots: Vec<RootPageTableSize>,
+    /// What translates for an adapter of the IoMmu model.
+    iommu: Option<Arc<dyn IoMmu>>,
 }
 
-fn describe(miniport: &mut dyn Miniport, features: &Features, system_bytes: u64) -> Result<Description, StartError> {
-    caps::check(miniport, system_bytes)?;
-    check_fences(miniport, features)?;
+fn describe(
+    miniport: &mut dyn Miniport,
+    caps: AdapterCaps,
+    features: &Features,
+    system_bytes: u64,
+    platform: Option<&Arc<dyn IoMmu>>,
+) -> Result<Description, StartError> {
+    caps::check(miniport, &caps, system_bytes)?;
+    // Asked once: a driver that answers otherwise later has not changed its model.
+    let io_mmu = miniport.gpu_va().is_none() && caps.memory.contains(VidMmCaps::IO_MMU_SUPPORTED);
+    let iommu = match (io_mmu, platform) {
+        (true, None) => return Err(StartError::NotSupported("IoMmuSupported: this computer has no IOMMU to share")),
+        (true, Some(platform)) => Some(Arc::clone(platform)),
+        (false, _) => None,
+    };
+    check_fences(miniport, &caps, features, io_mmu)?;
     let nodes: Vec<_> = (0..NODES_MAX).map_while(|node| miniport.node_metadata(NodeId(node))).collect();
-    let paging_node = NodeId(miniport.adapter_caps().paging_node);
+    let paging_node = NodeId(caps.paging_node);
     if usize::from(paging_node.0) >= nodes.len() {
         return Err(StartError::Rule("PagingNodeIndex names a node that there is"));
+    }
+    // spec: sync §3.7: nothing but its fences tells how far a hardware queue is
+    if miniport.hardware_queues().is_some() && nodes.iter().any(|node| !node.fence_interrupt) {
+        return Err(StartError::Rule("hardware queues need engines that interrupt when they signal a fence"));
     }
     // spec: memory §4.1, a context of such a node is given a root page table
     if miniport.gpu_va().is_none() && nodes.iter().any(|node| node.gpu_mmu_supported) {
         return Err(StartError::Rule("GpuMmuSupported of a node needs the entry points of GPU addresses"));
     }
-    let (layout, paging_buffer) = segments::query(miniport, &miniport.adapter_caps())?;
+    let (layout, paging_buffer) = segments::query(miniport, &caps)?;
     // spec: memory §6.6, both entry points work as soon as the segments are known
     let windowed = |segment: &vidmm::SegmentDescription| {
         !segment.is_aperture() && segment.flags.contains(ddi::SegmentFlags::SUPPORTS_CPU_HOST_APERTURE)
@@ -275,8 +328,8 @@ fn describe(miniport: &mut dyn Miniport, features: &Features, system_bytes: u64)
     if layout.segments.iter().any(windowed) && miniport.cpu_host_aperture().is_none() {
         return Err(StartError::Rule("SupportsCpuHostAperture needs the entry points of the CPU host aperture"));
     }
-    let Addresses { mmu, levels, roots } = describe_addresses(miniport)?;
-    Ok(Description { nodes, paging_node, layout, paging_buffer, mmu, levels, roots })
+    let Addresses { mmu, levels, roots } = describe_addresses(miniport, &caps, io_mmu)?;
+    Ok(Description { nodes, caps, paging_node, layout, paging_buffer, mmu, levels, roots, iommu })
 }
 
 /// How a driver's engines translate addresses.
@@ -289,17 +342,21 @@ struct Addresses {
 
 /// What the driver says of GPU virtual addresses; nothing without them, and then its engines take packets.
 // spec: memory §4.2, memory §4.3, memory §5.6
-fn describe_addresses(miniport: &mut dyn Miniport) -> Result<Addresses, StartError> {
-    let version = miniport.adapter_caps().ddi_version;
-    let packets = miniport.packet_scheduling().is_some();
-    let Some(addressing) = miniport.gpu_va() else {
-        if !packets {
-            return Err(StartError::Rule("an adapter without GPU virtual addresses takes packets"));
-        }
-        return Ok(Addresses::default());
-    };
+fn describe_addresses(miniport: &mut dyn Miniport, caps: &AdapterCaps, io_mmu: bool) -> Result<Addresses, StartError> {
+    let queues = miniport.hardware_queues().is_some();
+    if io_mmu && !queues {
+        return Err(StartError::NotSupported("the IoMmu model without hardware queues"));
+    }
+    if !queues && miniport.packet_scheduling().is_none() {
+        return Err(StartError::Rule("an adapter without hardware queues takes packets"));
+    }
+    let Some(addressing) = miniport.gpu_va() else { return Ok(Addresses::default()) };
     let mmu = addressing.gpu_mmu_caps();
-    caps::check_mmu(mmu.flags, version)?;
+    // Its paging buffers run in no address space.
+    if !queues && (caps.paging_by_gpu_va || mmu.update_mode == ddi::PageTableUpdateMode::GpuVirtual) {
+        return Err(StartError::NotSupported("paging by GPU virtual address without hardware queues"));
+    }
+    caps::check_mmu(mmu.flags, caps.ddi_version)?;
     // spec: memory §0 (levels), §4.3
     if !(2..=6).contains(&mmu.page_table_levels) {
         return Err(StartError::Rule("PageTableLevelCount is 2 to 6"));
@@ -341,8 +398,12 @@ fn root_sizes(
 
 /// The rules of native fences at adapter start.
 // spec: sync §3.1, sync §1.6, sync §6 A3
-fn check_fences(miniport: &mut dyn Miniport, features: &Features) -> Result<(), StartError> {
-    let caps = miniport.adapter_caps();
+fn check_fences(
+    miniport: &mut dyn Miniport,
+    caps: &AdapterCaps,
+    features: &Features,
+    io_mmu: bool,
+) -> Result<(), StartError> {
     if caps.native_gpu_fence && !features.enabled(FeatureId::NATIVE_FENCE) {
         return Err(StartError::Rule(
             "NativeGpuFence is set only when feature NATIVE_FENCE is enabled (STATUS_INVALID_PARAMETER)",
@@ -354,13 +415,17 @@ fn check_fences(miniport: &mut dyn Miniport, features: &Features) -> Result<(), 
     if caps.native_gpu_fence && caps.no_64_bit_atomics {
         return Err(StartError::Rule("native fences need 64-bit atomics"));
     }
-    if miniport.gpu_va().is_none() {
+    if miniport.gpu_va().is_none() && !io_mmu {
         let rule = "native fences and hardware queues need GPU virtual addresses";
         let none = !caps.native_gpu_fence && miniport.native_fences().is_none() && miniport.hardware_queues().is_none();
         return if none { Ok(()) } else { Err(StartError::Rule(rule)) };
     }
     if !caps.native_gpu_fence {
-        return Err(StartError::NotSupported("an adapter without native fences (monitored fences are not built)"));
+        // Monitored fences are enough for packets.
+        return match miniport.hardware_queues() {
+            None => Ok(()),
+            Some(_) => Err(StartError::NotSupported("hardware queues whose progress fences are monitored fences")),
+        };
     }
     if caps.optimized_native_fence_interrupt {
         return Err(StartError::NotSupported("the optimized native-fence interrupt (fence logs are not read yet)"));
@@ -368,12 +433,17 @@ fn check_fences(miniport: &mut dyn Miniport, features: &Features) -> Result<(), 
     let Some(fences) = miniport.native_fences() else {
         return Err(StartError::Rule("NativeGpuFence needs all native-fence entry points"));
     };
+    if features.native_fence_os_caps().optimized_default_fence_type {
+        return Err(StartError::NotSupported("MonitoredValues of DEFAULT fences in local memory"));
+    }
     let stride = fences.caps().monitored_value_stride;
     if !stride.is_multiple_of(8) || stride > 4096 {
         return Err(StartError::Rule("MonitoredValueStride is a multiple of 8 up to 4096, or 0"));
     }
-    if !fences.caps().map_to_gpu_system_process {
-        return Err(StartError::NotSupported("native fences without MapToGpuSystemProcess"));
+    // spec: sync §2.6
+    let (least, most) = (fences.caps().minimum_address, fences.caps().maximum_address);
+    if !most.is_null() && most <= least {
+        return Err(StartError::Rule("MaximumAddress of native fences lies behind their MinimumAddress"));
     }
     Ok(())
 }

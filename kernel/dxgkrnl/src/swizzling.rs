@@ -25,7 +25,7 @@ impl Adapter {
         wish: &RangeWish,
         alternate: bool,
     ) -> Result<Option<Option<Vec<CpuRun>>>, Refusal> {
-        self.release_ranges(wish.release.as_slice());
+        self.release_ranges(cx, wish.release.as_slice());
         let HeldRange { allocation: kmd, private_driver_data, range } = wish.acquire;
         let number = self.allocation_numbers.get(&allocation).copied().unwrap_or(0);
         loop {
@@ -58,7 +58,7 @@ impl Adapter {
                         cx.emit(Event::SwizzlingRangeRefused { allocation: number, supported: true });
                         return Ok(None);
                     };
-                    self.release_ranges(&[kept]);
+                    self.release_ranges(cx, &[kept]);
                 }
                 Err(SwizzlingError::Unsupported) => {
                     cx.emit(Event::SwizzlingRangeRefused { allocation: number, supported: false });
@@ -70,10 +70,11 @@ impl Adapter {
 
     /// Lets the driver release ranges.
     // spec: memory §6.5
-    pub fn release_ranges(&mut self, ranges: &[HeldRange]) {
+    pub fn release_ranges(&mut self, cx: &mut Cx<'_>, ranges: &[HeldRange]) {
         let Some(facet) = self.miniport.swizzling().filter(|_| !ranges.is_empty()) else { return };
         for &HeldRange { allocation, private_driver_data, range } in ranges {
             facet.release_swizzling_range(ReleaseSwizzlingRange { allocation, private_driver_data, range });
+            cx.emit(Event::SwizzlingRangeReleased { range });
         }
     }
 }

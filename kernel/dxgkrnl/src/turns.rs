@@ -37,7 +37,8 @@ impl Adapter {
     /// A process shares memory on these terms.
     // spec: memory §5.5
     pub fn apply_terms(&mut self, process: ProcessId, terms: Terms) {
-        let Some(on_adapter) = self.processes.get(&process) else { return };
+        let Some(on_adapter) = self.processes.get_mut(&process) else { return };
+        on_adapter.class = terms.class;
         let space = on_adapter.space;
         self.vidmm.set_process_priority(space, priority_of(terms));
         self.vidmm.set_budget(space, SegmentGroup::Local, terms.budget_bytes);
@@ -94,7 +95,7 @@ impl Adapter {
     }
 
     /// Lets content move to where it would rather be, while nothing else moves. Who lists it stands still meanwhile, and
-    /// goes on at once.
+    /// goes on at once; who is never idle, when it has been waited for long enough.
     // spec: memory §8.1
     fn promote(&mut self, cx: &mut Cx<'_>) {
         self.turns.promote_ns = None;
@@ -103,6 +104,7 @@ impl Adapter {
         }
         if self.ring.is_idle() {
             self.note_idle_devices();
+            self.vidmm.set_time(cx.now_ns);
             match self.vidmm.promote(AHEAD_MAX.0) {
                 Promotion::Nothing => return,
                 Promotion::Later => {}
@@ -146,9 +148,7 @@ impl Adapter {
                 let (fences, numbers, memory) = (&self.fences, &self.fence_numbers, &self.memory);
                 // A fence that has gone holds nobody back.
                 self.vidmm.settle_postponed(vidmm, |point| {
-                    numbers
-                        .get(&point.fence)
-                        .is_none_or(|number| Word::load(memory.word(fences[*number].slot.current.0)) >= point.value)
+                    numbers.get(&point.fence).is_none_or(|number| fences[*number].value(memory) >= point.value)
                 });
             }
         }
@@ -156,15 +156,17 @@ impl Adapter {
     }
 
     fn has_nothing_to_run(&self, device: u64) -> bool {
-        self.queues.iter().filter(|(_, queue)| queue.device == device).all(|(_, queue)| {
-            let last = match queue.doorbell.and_then(|doorbell| self.doorbells.get(doorbell)) {
-                Some(doorbell) => Word::load(self.memory.word(doorbell.last_queued.0)),
-                None => queue.last_submitted,
-            };
-            self.vidsch.held(queue.vidsch) == 0 && last <= self.current_value(queue.progress)
-        }) && self.packet_contexts.iter().filter(|(_, context)| context.device == device).all(|(_, context)| {
-            self.vidsch.held(context.vidsch) == 0 && context.last_submitted <= self.current_value(context.progress)
-        })
+        !self.has_waiting_renders(device)
+            && self.queues.iter().filter(|(_, queue)| queue.device == device).all(|(_, queue)| {
+                let last = match queue.doorbell.and_then(|doorbell| self.doorbells.get(doorbell)) {
+                    Some(doorbell) => Word::load(self.memory.word(doorbell.last_queued.0)),
+                    None => queue.last_submitted,
+                };
+                self.vidsch.held(queue.vidsch) == 0 && last <= self.current_value(queue.progress)
+            })
+            && self.packet_contexts.iter().filter(|(_, context)| context.device == device).all(|(_, context)| {
+                self.vidsch.held(context.vidsch) == 0 && context.last_submitted <= self.current_value(context.progress)
+            })
     }
 
     /// What a device needs is back: it runs, at least for so long that bringing it back was worth it.

@@ -6,15 +6,24 @@ mod stub;
 use std::sync::{Arc, Mutex};
 
 use ddi::{FeatureId, PagingBufferInfo, SegmentDescriptor4};
-use dxgkrnl::{AdapterConfig, Cx, Machine, StartError};
+use dxgkrnl::{AdapterConfig, Cx, FeaturePolicy, IoMmu, Machine, StartError};
 use events::Silence;
 use shared_words::Memory;
 use stub::{Answers, PAGES, Seen, Stub, system_run};
-use wddm_types::{Luid, PageRun, Pages, SegmentId};
+use wddm_types::{GpuVa, Luid, PageRun, Pages, SegmentId};
 
-fn start(answers: Answers, switched_off: Vec<FeatureId>) -> (Result<(), StartError>, Arc<Mutex<Seen>>) {
+fn start(answers: Answers, off: Vec<FeatureId>) -> (Result<(), StartError>, Arc<Mutex<Seen>>) {
+    start_behind(answers, off, None)
+}
+
+/// The same on a computer with this IOMMU.
+fn start_behind(
+    answers: Answers,
+    off: Vec<FeatureId>,
+    iommu: Option<Arc<dyn IoMmu>>,
+) -> (Result<(), StartError>, Arc<Mutex<Seen>>) {
     let memory = Memory::reserve(PAGES * 4096).unwrap();
-    let mut machine = Machine::new(memory);
+    let mut machine = Machine::new(memory, [1, 2]);
     let (stub, seen) = Stub::new(answers);
     let config = AdapterConfig {
         name: "stub".into(),
@@ -22,11 +31,13 @@ fn start(answers: Answers, switched_off: Vec<FeatureId>) -> (Result<(), StartErr
         kernel_pages: PageRun { first: 0, count: Pages(PAGES / 2) },
         system_pages: system_run(),
         page_table_reserve: Pages(1024),
+        directory_reserve: Pages(128),
         paging_buffers: 4,
         cpu_cache: None,
+        iommu,
         clear_pages: true,
         memory_policy: dxgkrnl::MemoryPolicy::default(),
-        switched_off,
+        features: FeaturePolicy::without(off),
     };
     let mut effects = Vec::new();
     let mut cx = Cx { now_ns: 0, effects: &mut effects, tracer: &mut Silence };
@@ -94,6 +105,7 @@ fn every_broken_rule_is_named() {
         ),
         ("MonitoredValueStride", Answers { stride: 12, ..Answers::default() }),
         ("MonitoredValueStride", Answers { stride: 8192, ..Answers::default() }),
+        ("MaximumAddress", Answers { fence_addresses: (GpuVa(1 << 40), GpuVa(1 << 40)), ..Answers::default() }),
         ("writes only NbSegment", Answers { first_call_writes_more: true, ..Answers::default() }),
         ("1 to 31 segments", Answers { segments: vec![], ..Answers::default() }),
         ("1 to 31 segments", Answers { segments: vec![SegmentDescriptor4::default(); 32], ..Answers::default() }),
@@ -113,6 +125,22 @@ fn every_broken_rule_is_named() {
         assert!(error.contains(rule), "expected a word of `{rule}` in: {error}");
         let seen = seen.lock().unwrap();
         assert_eq!(seen.started, seen.stopped, "a started device is stopped again: {rule}");
+    }
+}
+
+#[test]
+fn words_are_shown_to_the_paging_process_as_the_driver_wants() {
+    // spec: sync §1.5, sync §2.6
+    // seed: N49
+    for map_to_system_process in [true, false] {
+        let (result, seen) = start(Answers { map_to_system_process, ..Answers::default() }, vec![]);
+        result.expect("it starts either way");
+        let seen = seen.lock().unwrap();
+        assert!(!seen.system_addresses.is_empty(), "the paging queue has its progress fence");
+        for (current, monitored) in &seen.system_addresses {
+            assert_eq!((current.is_null(), monitored.is_null()), (!map_to_system_process, !map_to_system_process));
+            assert!(current != monitored || !map_to_system_process);
+        }
     }
 }
 

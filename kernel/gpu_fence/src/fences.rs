@@ -12,7 +12,7 @@
 //! | sample of value c | those with value ≤ c on that fence | when it needs no more; its other conditions leave too |
 //! | always signaled | all on that fence, as for a sample of `u64::MAX` | as above |
 //! | destroy | all on that fence | at once, even if it needs more (sync §6 B8) |
-//! | cancel | all of that wait | at once |
+//! | cancel, end | all of that wait | at once |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -126,6 +126,36 @@ impl<W> Fences<W> {
         }
         self.waits.insert(wait, Wait { points: open, needed, what });
         WaitOutcome::Pending { wait, updates: self.changed(touched) }
+    }
+
+    /// Ends every wait on the fence whose waiter `ends` says so of, whatever else it waits for: an open of a shared fence was
+    /// closed, and its CPU waiters go on with it.
+    // spec: sync §2.3 (UnwaitCpuWaitersOnlyOnDestroy), §3.4 step 1
+    pub fn end_waits_on(&mut self, fence: FenceId, ends: &mut dyn FnMut(&W) -> bool) -> Sampled<W> {
+        let mut waits: Vec<WaitId> = self.fence(fence).conditions.iter().map(|condition| condition.wait).collect();
+        waits.sort_unstable();
+        waits.dedup();
+        self.end_waits(waits, ends)
+    }
+
+    /// Ends every wait whose waiter `ends` says so of: whoever waits was lost with its device.
+    // spec: sync §3.16
+    pub fn end_waits_of(&mut self, ends: &mut dyn FnMut(&W) -> bool) -> Sampled<W> {
+        let waits: Vec<WaitId> = self.waits.keys().copied().collect();
+        self.end_waits(waits, ends)
+    }
+
+    fn end_waits(&mut self, waits: Vec<WaitId>, ends: &mut dyn FnMut(&W) -> bool) -> Sampled<W> {
+        let mut turn = Turn::default();
+        for id in waits {
+            if self.waits.get(&id).is_some_and(|wait| ends(&wait.what))
+                && let Some(wait) = self.waits.remove(&id)
+            {
+                self.withdraw(id, &wait.points, &mut turn.touched);
+                turn.released.push(wait.what);
+            }
+        }
+        self.finish(turn)
     }
 
     /// Takes note of a sampled CurrentValue: the waits that it satisfies end. A sample below an earlier one (a rewind)

@@ -26,10 +26,14 @@
 //! Nothing here fails. A [`FenceId`] whose fence was destroyed is a bug of the kernel, not of a client (the handle table
 //! resolved it), and panics with that message. A [`WaitId`] may be stale: a cancellation races with the release.
 
+mod extension;
 mod fences;
+mod legacy;
 mod slots;
 mod wait;
 
+pub use extension::{Extension, REACH};
 pub use fences::{FenceKind, Fences};
+pub use legacy::{LegacyError, LegacyId, LegacyKind, LegacyObjects, LegacyWait, LegacyWaitId};
 pub use slots::FenceId;
 pub use wait::{MonitoredUpdate, Sampled, WaitId, WaitMode, WaitOutcome};

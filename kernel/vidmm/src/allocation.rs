@@ -127,6 +127,8 @@ pub(crate) struct Allocation<F> {
     pub last_use: Vec<FencePoint<F>>,
     /// Where it is mapped: space and first page.
     pub mappings: BTreeSet<(SpaceId, u64)>,
+    /// Where the pages have no content yet they hold this, another pattern than the usual one.
+    pub pattern: Option<u32>,
     /// It belongs to a context or device of the driver's own making (memory §7.5).
     pub context: Option<ContextContent>,
     /// Its ranges that have one driver protection wherever they are mapped.

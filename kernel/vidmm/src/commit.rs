@@ -113,7 +113,17 @@ impl<F: Copy + Eq> VidMm<F> {
                     let backing = allocation.backing_of(first, count);
                     batch.content.push(copy_in(what, allocation.contiguous(), backing, form));
                 } else {
-                    batch.content.extend(fills(place, owner, first, frames, pattern));
+                    match allocation.pattern {
+                        None => batch.content.extend(fills(place, owner, first, frames, pattern)),
+                        Some(pattern) => batch.content.push(Operation::Fill {
+                            allocation: Some(owner),
+                            allocation_offset: first * PAGE_BYTES,
+                            size_bytes: frames.count.bytes(),
+                            pattern,
+                            segment,
+                            address: base + frames.first * PAGE_BYTES,
+                        }),
+                    }
                 }
                 batch.moved(MoveStep {
                     allocation: id,

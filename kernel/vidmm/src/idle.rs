@@ -27,8 +27,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return None;
         }
         let mut batch = Batch::new(self.serial + 1);
-        // A fill by virtual address is of an allocation, and these pages belong to nobody.
-        if !self.policy.clear_ahead.is_zero() && !self.policy.paging_by_gpu_va {
+        if !self.policy.clear_ahead.is_zero() {
             self.clear_ahead(max_pages, &mut batch);
         }
         if self.policy.write_back_ahead {

@@ -19,8 +19,8 @@
 //!
 //! # Modules
 //! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
-//! `plan`, `rank`, `victim`, `commit` content in and out, `compaction` from place to place; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `offer` and
-//! `pin` what may go and what must stay; `idle`, `promote` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`, `space`, `page_table`, `tables`, `table_room`, `table_form`, `table_window` addresses;
+//! `plan`, `rank`, `victim`, `commit` content in and out, `compaction` from place to place; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `split` lists that are residency; `offer` and
+//! `pin` what may go and what must stay; `idle`, `promote` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`, `io_mmu`, `space`, `page_table`, `tables`, `table_room`, `table_form`, `table_window` addresses;
 //! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage` numbers; `invariant` what always holds; `policy` every free choice.
 
 mod allocation;
@@ -35,6 +35,7 @@ mod extent;
 mod host_aperture;
 mod idle;
 mod invariant;
+mod io_mmu;
 mod lifetime;
 mod list;
 mod lock;
@@ -60,6 +61,7 @@ mod segment;
 mod sharing;
 mod slab;
 mod space;
+mod split;
 mod suspend;
 mod swizzle;
 mod synchronous;
@@ -101,9 +103,10 @@ pub use scratch::ScratchSlot;
 pub use segment::{BankTable, MemoryLayout, MemoryTotals, Segment, SegmentDescription, SegmentError};
 pub use slab::{AllocationId, DeviceId, SpaceId};
 pub use space::{Protection, Reserved, SpaceKind};
+pub use split::{Cut, Portion, PortionError, Use};
 pub use suspend::Turn;
 pub use swizzle::{Form, HeldRange, RangeWish};
-
+pub use table_form::{Conversion, ConversionCause};
 pub use tables::OutOfTables;
 pub use trim::{TrimFlags, TrimRequest};
 pub use update::{Update, UpdateError, UpdateOperation};

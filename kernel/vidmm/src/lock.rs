@@ -204,9 +204,9 @@ impl<F: Copy + Eq> VidMm<F> {
         self.allocations[id].locks.count
     }
 
-    /// Undoes every lock: the allocation is destroyed.
+    /// Undoes every lock: the allocation is destroyed, or its process has it no more.
     // spec: memory §10.1 row 27
-    pub(crate) fn unlock_all(&mut self, id: AllocationId) {
+    pub fn unlock_all(&mut self, id: AllocationId) {
         if self.allocations[id].locks.count > 0 {
             self.unlocked(id);
         }

@@ -24,6 +24,9 @@ pub enum Target {
     },
     /// System pages that the kernel holds: fence words, rings, paging buffers. Only the kernel frees them.
     SystemPages(PageRun),
+    /// The first pages of an allocation of the kernel's own, which is pinned: fence words in local memory. It may be shown in the
+    /// paging process too, and only the kernel frees it there and elsewhere, before it destroys the allocation.
+    KernelAllocation(AllocationId),
     /// Nothing any more: what a reserved range does (protection bits Zero and NoAccess).
     Reserved(Reserved),
 }
@@ -98,7 +101,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut batch = Batch::new(self.serial + 1);
         self.place(space, run, shown.map(|shown| (shown, request.protection)), &mut batch)?;
         if fresh {
-            let kernels = matches!(request.target, Target::SystemPages(_));
+            let kernels = matches!(request.target, Target::SystemPages(_) | Target::KernelAllocation(_));
             self.spaces[space].take(run, if kernels { Origin::Kernel } else { Origin::Map });
         }
         let immediate = self.spaces[space].kind == SpaceKind::Paging;
@@ -189,18 +192,11 @@ impl<F: Copy + Eq> VidMm<F> {
             return Ok(());
         };
         let before = self.spaces[space].zero_page;
-        let root = self.take_root(space, run.end())?;
-        if shown == Shown::Zero
-            && let Err(error) = self.prepare_zero_page(space, batch)
-        {
-            self.give_root(space, root);
-            return Err(error);
+        if shown == Shown::Zero {
+            self.prepare_zero_page(space, batch)?;
         }
-        if let Err(error) = self.provide_tables(space, &[(run.first, run.count.0)], batch) {
-            self.forget_zero_page(space, before, batch);
-            self.give_root(space, root);
-            return Err(error);
-        }
+        let provided = self.provide_tables(space, &[(run.first, run.count.0)], batch);
+        let root = provided.inspect_err(|_| self.forget_zero_page(space, before, batch))?;
         // The new pages are counted before the old ones are not any more, so that tables in use stay.
         let coarse =
             self.begins_coarse(space, run, shown) && self.room_for_coarse(space, &[(run.first, run.count.0)], &[true]);
@@ -334,6 +330,11 @@ impl<F: Copy + Eq> VidMm<F> {
                 }
                 self.check_part(allocation, offset_pages.0, request.size_pages.0, request.protection.driver)?;
                 Ok(Some(Shown::Allocation(allocation, offset_pages.0)))
+            }
+            Target::KernelAllocation(allocation) => {
+                assert!(self.is_pinned(allocation), "what the kernel shows in the paging process stays where it is");
+                self.check_part(allocation, 0, request.size_pages.0, request.protection.driver)?;
+                Ok(Some(Shown::Allocation(allocation, 0)))
             }
             Target::SystemPages(run) => {
                 if run.count != request.size_pages {

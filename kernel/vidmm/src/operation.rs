@@ -3,7 +3,7 @@
 //! whoever owns the paging ring.
 
 use ddi::{KmdAllocation, Pte};
-use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
+use wddm_types::{CpuVa, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
 use crate::slab::{DeviceId, SpaceId};
 use crate::swizzle::Form;
@@ -167,6 +167,9 @@ pub enum Operation {
         count: u32,
         /// The first entry; each next one names the next 4-KB page unless `repeat`.
         first: Pte,
+        /// With DualPteSupported the second half of the first entry, at level 1 only: the leaf table of 64-KB entries
+        /// beside that of 4-KB ones.
+        first_64kb: Option<Pte>,
         /// All entries are `first`.
         repeat: bool,
         /// First write into a fresh table.
@@ -212,6 +215,21 @@ pub enum Operation {
         target_start: u32,
         /// How many.
         count: u32,
+    },
+    /// Lets addresses lead elsewhere in the table that the platform keeps of a process: in the IoMmu model, instead of page
+    /// tables (memory §4.1). Not for a paging buffer: whoever owns the process's CPU page tables does it, when the hardware is
+    /// past all that stands before it. A [`Operation::FlushTlb`] of such a space is the platform's too.
+    PlatformEntries {
+        /// Whose.
+        space: SpaceId,
+        /// The first address.
+        first: CpuVa,
+        /// How many pages.
+        count: Pages,
+        /// The system pages from this one on; `None`: every access faults.
+        shows: Option<u64>,
+        /// They may be written.
+        writable: bool,
     },
     /// Forgets translations from `start` to `end`, both inclusive; both 0: of the whole space.
     FlushTlb {

@@ -8,26 +8,29 @@
 mod check;
 mod coarse;
 mod copy;
+mod dual;
 mod large;
+mod platform;
 mod residence;
 mod root;
 
 use std::collections::BTreeMap;
 
-use ddi::{GpuMmuCaps, PageTableLevelDesc, Pte, PteFlags, RootPageTableSize};
+use ddi::{GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, Pte, PteFlags, RootPageTableSize};
 use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress, SegmentId};
 
 use crate::entry::LeafEntry;
 use crate::paging::Operation;
 use crate::slab::SpaceId;
-pub(crate) use coarse::is_coarse_run;
+use crate::space::SpaceKind;
+pub(crate) use coarse::{COARSE_PAGES, is_coarse_run};
 use coarse::{Coarse, leaf_update};
 use large::LargePages;
 use residence::NOWHERE;
-pub(crate) use root::NewRoot;
+pub(crate) use root::{NewRoot, RootLength};
 use root::{RootStep, root_bits, root_steps};
 
-use crate::tables::{OutOfTables, TableFrames};
+use crate::tables::{OutOfTables, TableFrames, TableSize};
 
 /// How addresses are cut into indices.
 #[derive(Clone, Debug)]
@@ -38,6 +41,8 @@ pub(crate) struct Geometry {
     large: LargePages,
     /// Pages of a leaf table of 64-KB entries; 0: there are none.
     coarse_pages: u64,
+    /// Entries of level 1 hold two leaf tables, one of each form.
+    dual: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +78,7 @@ impl Geometry {
             roots: root_steps(descriptions, roots),
             large: LargePages::new(caps.flags),
             coarse_pages: u64::from(caps.leaf_table_64kb_bytes) / PAGE_BYTES,
+            dual: caps.flags.contains(GpuMmuFlags::DUAL_PTE_SUPPORTED),
         }
     }
 
@@ -104,8 +110,21 @@ struct Table {
     used: u64,
     /// Leaf: the entry above names memory, beginning with this entry's, instead of this table.
     large: Option<LeafEntry>,
-    /// Leaf: it has 64-KB entries and stands elsewhere; `address` is kept for its conversion.
+    /// Leaf: it has 64-KB entries and stands elsewhere; `address` is kept for its conversion. With dual entries both stand.
     coarse: Option<Box<Coarse>>,
+}
+
+/// What an entry above the leaf says, and with dual entries its second half.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    first: Pte,
+    first_64kb: Option<Pte>,
+}
+
+impl From<Pte> for Link {
+    fn from(first: Pte) -> Link {
+        Link { first, first_64kb: None }
+    }
 }
 
 impl Table {
@@ -114,10 +133,14 @@ impl Table {
     }
 
     /// What the entry above says to lead here.
-    fn link(&self) -> Pte {
+    fn link(&self) -> Link {
+        let to = |address| Pte { flags: PteFlags::VALID, address };
         match &self.coarse {
-            Some(coarse) => Pte { flags: PteFlags::VALID | PteFlags::LEAF_64KB, address: coarse.address },
-            None => Pte { flags: PteFlags::VALID, address: self.address },
+            Some(coarse) if coarse.dual.is_some() => {
+                Link { first: to(self.address), first_64kb: Some(to(coarse.address)) }
+            }
+            Some(coarse) => Pte { flags: PteFlags::VALID | PteFlags::LEAF_64KB, address: coarse.address }.into(),
+            None => to(self.address).into(),
         }
     }
 }
@@ -130,6 +153,8 @@ pub(crate) struct PageTable {
     root: PhysicalAddress,
     /// The tables below the root have frames.
     resident: bool,
+    /// Leaf tables come in pairs, one of each form.
+    dual: bool,
     /// How long the root is.
     root_step: usize,
     /// Room of tables that nothing leads to any more, and its pages: it goes back at the next occasion.
@@ -138,30 +163,39 @@ pub(crate) struct PageTable {
 
 impl PageTable {
     /// Takes room for a root that reaches page `end`.
-    pub fn new(geometry: &Geometry, end: u64, frames: &mut TableFrames) -> Result<Self, OutOfTables> {
+    pub fn new(geometry: &Geometry, kind: SpaceKind, end: u64, frames: &mut TableFrames) -> Result<Self, OutOfTables> {
+        // The paging process maps by 4 KB always: its tables are alone.
+        let dual = geometry.dual && kind == SpaceKind::Process;
         if !geometry.translates() {
             let root = PhysicalAddress { segment: SegmentId::SYSTEM, offset: 0 };
             let (geometry, levels) = (geometry.clone(), Vec::new());
-            return Ok(PageTable { geometry, levels, root, resident: true, root_step: 0, spare: Vec::new() });
+            return Ok(PageTable { geometry, levels, root, resident: true, dual, root_step: 0, spare: Vec::new() });
         }
-        let level = geometry.levels[geometry.root_level()];
+        if geometry.is_platforms() {
+            return Ok(PageTable::of_platform(geometry));
+        }
         let root_step = geometry.root_step(end);
-        let root = frames.take(geometry.roots[root_step].pages, level.alignment_pages).ok_or(OutOfTables)?;
+        let root = frames.take(geometry.root_size_of(root_step)).ok_or(OutOfTables)?;
         let mut levels = vec![BTreeMap::new(); geometry.levels.len()];
         levels[geometry.root_level()].insert(0, Table::new(root));
-        Ok(PageTable { geometry: geometry.clone(), levels, root, resident: true, root_step, spare: Vec::new() })
+        let geometry = geometry.clone();
+        Ok(PageTable { geometry, levels, root, resident: true, dual, root_step, spare: Vec::new() })
     }
 
     /// Makes all entries of the root invalid: the first write of a space, if it has a root.
-    pub fn initialize(&self, space: SpaceId) -> Option<Operation> {
-        self.geometry.translates().then(|| self.fresh(space, self.geometry.root_level(), 0))
+    pub fn initialize(&self, space: SpaceId) -> Vec<Operation> {
+        let mut operations = Vec::new();
+        if self.geometry.translates() && !self.geometry.is_platforms() {
+            self.fresh(space, self.geometry.root_level(), 0, &mut operations);
+        }
+        operations
     }
 
     /// All tables anew, the root first: their memory has lost them. Entries of pages are invalid afterwards.
     // spec: memory §4.7, memory §8.4
     pub fn rebuild(&mut self, space: SpaceId) -> Vec<Operation> {
-        if !self.resident {
-            return self.initialize(space).into_iter().collect();
+        if !self.resident || self.geometry.is_platforms() {
+            return self.initialize(space);
         }
         for table in self.levels.iter_mut().take(1).flat_map(BTreeMap::values_mut) {
             table.large = None;
@@ -172,7 +206,7 @@ impl PageTable {
         let mut operations = Vec::new();
         for number in (0..self.levels.len()).rev() {
             for (&prefix, table) in &self.levels[number] {
-                operations.push(self.fresh(space, number, prefix));
+                self.fresh(space, number, prefix, &mut operations);
                 if number < self.geometry.root_level() {
                     operations.push(self.parent_entry(space, number, prefix, table.link()));
                 }
@@ -200,7 +234,9 @@ impl PageTable {
         self.give_spare(frames);
         if !self.resident {
             for (number, prefix) in self.absent(first, count) {
-                self.levels[number].insert(prefix, Table::new(NOWHERE));
+                let mut table = Table::new(NOWHERE);
+                table.coarse = (self.dual && number == 0).then(|| self.new_coarse(NOWHERE, 0));
+                self.levels[number].insert(prefix, table);
                 self.parent(number, prefix).used += 1;
             }
             self.count_leaves(first, count, |used, pages| *used += pages);
@@ -209,17 +245,18 @@ impl PageTable {
         let shift = self.geometry.levels[0].table_shift;
         let (from, to) = (first >> shift, (first + count - 1) >> shift);
         // A range may be as large as the space: nobody lists tables that there is no room for.
-        if to - from >= self.levels[0].range(from..=to).count() as u64 + frames.free_pages() {
+        if to - from >= self.levels[0].range(from..=to).count() as u64 + frames.leaf_free_pages() {
             return Err(OutOfTables);
         }
         let absent = self.absent(first, count);
+        let coarse = if self.dual { Some(0) } else { coarse };
         let coarse = coarse.zip(self.geometry.coarse_table_pages());
         let mut wanted = Vec::with_capacity(absent.len());
         for &(number, _) in &absent {
-            let level = self.geometry.levels[number];
-            wanted.push((level.table_pages, level.alignment_pages));
+            let size = self.geometry.size(number);
+            wanted.push(size);
             if let (0, Some((_, pages))) = (number, coarse) {
-                wanted.push((pages, level.alignment_pages));
+                wanted.push(TableSize { pages, ..size });
             }
         }
         let mut taken = frames.take_all(&wanted)?.into_iter();
@@ -231,7 +268,7 @@ impl PageTable {
             }
             let link = table.link();
             self.levels[number].insert(prefix, table);
-            operations.push(self.fresh(space, number, prefix));
+            self.fresh(space, number, prefix, &mut operations);
             operations.push(self.parent_entry(space, number, prefix, link));
             self.parent(number, prefix).used += 1;
         }
@@ -253,7 +290,7 @@ impl PageTable {
                 .map(|(prefix, _)| *prefix)
                 .collect();
             for prefix in empty {
-                let link = self.resident.then(|| self.parent_entry(space, number, prefix, Pte::INVALID));
+                let link = self.resident.then(|| self.parent_entry(space, number, prefix, Pte::INVALID.into()));
                 let table = self.levels[number].remove(&prefix).expect("it was just listed");
                 if let Some(link) = link {
                     operations.push(link);
@@ -277,7 +314,7 @@ impl PageTable {
         if table.address != NOWHERE {
             frames.give(table.address, self.table_pages(number));
         }
-        if let Some(coarse) = table.coarse {
+        if let Some(coarse) = table.coarse.filter(|coarse| coarse.address != NOWHERE) {
             frames.give(coarse.address, self.geometry.coarse_pages);
         }
     }
@@ -304,6 +341,10 @@ impl PageTable {
         entry: LeafEntry,
         operations: &mut Vec<Operation>,
     ) {
+        if self.geometry.is_platforms() {
+            operations.push(platform::update(space, first, count, entry));
+            return;
+        }
         let shift = self.geometry.levels[0].table_shift;
         let (mut page, end, mut next) = (first, first + count, entry);
         while page < end {
@@ -354,7 +395,7 @@ impl PageTable {
         (prefix >> bits, (prefix & ((1 << bits) - 1)) as u32)
     }
 
-    fn parent_entry(&self, space: SpaceId, number: usize, prefix: u64, entry: Pte) -> Operation {
+    fn parent_entry(&self, space: SpaceId, number: usize, prefix: u64, link: Link) -> Operation {
         let (up, index) = self.up(number, prefix);
         Operation::UpdatePageTable {
             space,
@@ -362,7 +403,8 @@ impl PageTable {
             table: self.levels[number + 1][&up].address,
             start_index: index,
             count: 1,
-            first: entry,
+            first: link.first,
+            first_64kb: self.second_half(number + 1, link.first_64kb),
             repeat: false,
             initial: false,
             use_64kb: false,
@@ -372,28 +414,48 @@ impl PageTable {
         }
     }
 
-    /// All entries of a new table become invalid.
-    fn fresh(&self, space: SpaceId, number: usize, prefix: u64) -> Operation {
-        let level = self.geometry.levels[number];
+    /// All entries of a new table become invalid, or of both.
+    fn fresh(&self, space: SpaceId, number: usize, prefix: u64, operations: &mut Vec<Operation>) {
         let table = &self.levels[number][&prefix];
         let coarse = table.coarse.as_ref().map(|coarse| coarse.address);
+        if coarse.is_none() || self.dual {
+            operations.push(self.fresh_one(space, number, prefix, (table.address, false)));
+        }
+        operations.extend(coarse.map(|coarse| self.fresh_one(space, number, prefix, (coarse, true))));
+    }
+
+    fn fresh_one(
+        &self,
+        space: SpaceId,
+        number: usize,
+        prefix: u64,
+        (table, use_64kb): (PhysicalAddress, bool),
+    ) -> Operation {
+        let level = self.geometry.levels[number];
         Operation::UpdatePageTable {
             space,
             level: number as u32, // CAST: at most six levels.
-            table: coarse.unwrap_or(table.address),
-            use_64kb: coarse.is_some(),
+            table,
+            use_64kb,
             start_index: 0,
             count: match number == self.geometry.root_level() {
                 true => self.root_entries(),
                 false => 1 << (level.table_shift - level.entry_shift),
             },
             first: Pte::INVALID,
+            first_64kb: self.second_half(number, None),
             repeat: true,
             initial: true,
             first_va: self.first_va(number, prefix),
             behind: None,
             driver_protection: 0,
         }
+    }
+
+    /// The second half of entries of a level, where they have one.
+    // spec: memory §4.5
+    fn second_half(&self, number: usize, first_64kb: Option<Pte>) -> Option<Pte> {
+        (self.geometry.dual && number == 1).then(|| first_64kb.unwrap_or(Pte::INVALID))
     }
 
     fn first_va(&self, number: usize, prefix: u64) -> GpuVa {

@@ -11,6 +11,7 @@ use crate::host_aperture::WindowPages;
 pub(crate) use crate::operation::{Direction, Operation};
 use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::swizzle::HeldRange;
+use crate::table_form::Conversion;
 
 /// One piece of paging work. Works enter the adapter's one paging ring in the order in which VidMm returned them.
 #[must_use = "the logical state has already moved on; dropped work makes the hardware differ from it"]
@@ -47,6 +48,8 @@ pub struct Work<F> {
     pub moves: Vec<Move>,
     /// Page tables that left or came, for events.
     pub tables: Vec<TableMove>,
+    /// Leaf tables that get another form, for events.
+    pub conversions: Vec<Conversion>,
     /// Locked allocations that the CPU sees elsewhere afterwards (memory §6.3).
     pub rotations: Vec<Rotation>,
     /// Pages of host apertures that the driver is to unmap at once, before the work is queued (memory §6.6).
@@ -185,6 +188,8 @@ pub(crate) struct Batch<F> {
     pub suspends: Vec<DeviceId>,
     pub stands_still: Vec<DeviceId>,
     pub idle_spaces: BTreeSet<SpaceId>,
+    /// What makes room for new roots, before them.
+    ahead: Vec<Operation>,
     /// Roots that become longer or shorter, before anything else.
     pub roots: Vec<Operation>,
     pub after: Vec<FencePoint<F>>,
@@ -211,6 +216,7 @@ pub(crate) struct Batch<F> {
     pub relinked: BTreeSet<SpaceId>,
     pub moves: Vec<Move>,
     pub tables: Vec<TableMove>,
+    pub conversions: Vec<Conversion>,
     /// Locked allocations that may be seen elsewhere afterwards.
     pub locked: BTreeSet<AllocationId>,
     /// Windows that the locked among them leave.
@@ -256,6 +262,7 @@ impl<F: Copy + Eq> Batch<F> {
             suspends: Vec::new(),
             stands_still: Vec::new(),
             idle_spaces: BTreeSet::new(),
+            ahead: Vec::new(),
             roots: Vec::new(),
             after: Vec::new(),
             clear: Vec::new(),
@@ -271,6 +278,7 @@ impl<F: Copy + Eq> Batch<F> {
             relinked: BTreeSet::new(),
             moves: Vec::new(),
             tables: Vec::new(),
+            conversions: Vec::new(),
             locked: BTreeSet::new(),
             unmap_locked: BTreeMap::new(),
             unmap: Vec::new(),
@@ -360,6 +368,16 @@ impl<F: Copy + Eq> Batch<F> {
         self.epoch += 1;
     }
 
+    /// Puts all that has left so far, and its flushes, before new roots: they may lie where tables were that go.
+    // spec: memory §4.6
+    pub fn settle_ahead(&mut self) {
+        self.ahead.append(&mut self.settled);
+        self.ahead.append(&mut self.leaving);
+        self.ahead.append(&mut self.out);
+        self.ahead.append(&mut self.invalidations);
+        self.ahead.extend(flushes(&std::mem::take(&mut self.stale)));
+    }
+
     /// What becomes invalid is forgotten before content comes. Where none comes, one flush a space says all, behind what
     /// becomes valid.
     // spec: memory §3.4, operation 12
@@ -381,8 +399,8 @@ impl<F: Copy + Eq> Batch<F> {
 
     /// Whether nothing was noted at all, which is what most calls come to.
     fn is_empty(&self) -> bool {
-        let operations = [&self.roots, &self.settled, &self.leaving, &self.out, &self.invalidations, &self.content];
-        operations.into_iter().chain([&self.arrived, &self.entries]).all(Vec::is_empty)
+        let operations = [&self.ahead, &self.roots, &self.settled, &self.leaving, &self.out, &self.invalidations];
+        operations.into_iter().chain([&self.content, &self.arrived, &self.entries]).all(Vec::is_empty)
             && self.stale.is_empty()
             && self.fresh.is_empty()
             && self.has_no_effects()
@@ -406,11 +424,12 @@ impl<F: Copy + Eq> Batch<F> {
             return None;
         }
         self.settle_leaving(flush_fresh);
-        // New roots come first.
-        let mut roots = std::mem::take(&mut self.roots);
-        if !roots.is_empty() {
-            roots.append(&mut self.settled);
-            self.settled = roots;
+        // New roots come first, behind what makes room for them.
+        let mut first = std::mem::take(&mut self.ahead);
+        if !first.is_empty() || !self.roots.is_empty() {
+            first.append(&mut self.roots);
+            first.append(&mut self.settled);
+            self.settled = first;
         }
         let leaving = self.settled.len();
         self.settle(flush_fresh);
@@ -428,6 +447,7 @@ impl<F: Copy + Eq> Batch<F> {
             operations: self.settled,
             moves: self.moves,
             tables: self.tables,
+            conversions: self.conversions,
             rotations: self.rotations,
             unmap: self.unmap,
             ranges: self.ranges,

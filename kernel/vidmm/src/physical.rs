@@ -5,6 +5,7 @@
 use ddi::{AllocationFlags, AllocationInfo, GpuMmuCaps};
 use wddm_types::Pages;
 
+use crate::page_table::Geometry;
 use crate::policy::Policy;
 use crate::segment::{self, MemoryLayout, SegmentDescription, SegmentError};
 use crate::vidmm::VidMm;
@@ -23,7 +24,8 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let none = Pages::ZERO;
         let policy = Policy { page_table_reserve: none, paging_table_reserve: none, paging_by_gpu_va: false, ..policy };
-        VidMm::open(policy, &layout, GpuMmuCaps::default(), &[], &[])
+        let mmu = GpuMmuCaps::default();
+        VidMm::open(policy, &layout, mmu, &[], Geometry::new(&[], &mmu, &[]))
     }
 
     /// What a driver or a client says of an allocation, with what goes without saying here.

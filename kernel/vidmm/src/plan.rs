@@ -23,6 +23,7 @@ use std::collections::BTreeSet;
 use wddm_types::{PageRun, Pages, SegmentId};
 
 use crate::plan::state::{Refused, State};
+use crate::rank::lazy_tier;
 use crate::residency::{MakeResidentError, unique};
 use crate::slab::{AllocationId, DeviceId};
 use crate::vidmm::VidMm;
@@ -78,6 +79,8 @@ pub(crate) struct Relocated {
 /// Whose lists may be broken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
+    /// Nobody's: only what nobody needs goes.
+    Victims,
     /// Those of lower protection only.
     Lower,
     /// Those of lower protection; among equals those of idle devices and of processes over their budgets.
@@ -118,6 +121,8 @@ pub(crate) struct Planner<'a, F> {
     wanted: BTreeSet<AllocationId>,
     /// As if nobody else had anything here.
     alone: bool,
+    /// As if everything that nobody needs had left, and what is wanted of it too: it is placed anew.
+    emptied: bool,
 }
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -127,6 +132,13 @@ impl<F: Copy + Eq> VidMm<F> {
             return Ok(Plan::default());
         }
         Planner::new(self, claim, list, false).run()
+    }
+
+    /// The same, if first everything left that nobody lists, and of the list too ([`VidMm::clear_victims`]): what is there may
+    /// lie in the way of a better packing. Nothing moves within its segment.
+    pub(crate) fn plan_emptied(&self, claim: Claim, list: &[AllocationId]) -> Result<(), MakeResidentError> {
+        let planner = Planner { emptied: true, ..Planner::new(self, claim, list, false) };
+        planner.run().map(drop)
     }
 
     /// Whether all of it is resident and charged to the process already: the usual case, found without a copy of the list.
@@ -151,7 +163,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
     fn new(mm: &'a VidMm<F>, claim: Claim, list: &[AllocationId], alone: bool) -> Self {
         let list = unique(list);
         let wanted = list.iter().copied().collect();
-        Planner { mm, claim, list, wanted, alone }
+        Planner { mm, claim, list, wanted, alone, emptied: false }
     }
 
     fn run(&self) -> Result<Plan, MakeResidentError> {
@@ -175,7 +187,18 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
 
     /// Whether an allocation has everything that it needs.
     fn is_settled(&self, id: AllocationId) -> bool {
-        !self.alone && self.mm.is_resident(id)
+        !self.alone && self.mm.is_resident(id) && !self.has_left(id)
+    }
+
+    /// Whether an allocation is nowhere because everything left that nobody needs.
+    fn has_left(&self, id: AllocationId) -> bool {
+        let rank = self.mm.allocations[id].standing.and_then(|standing| standing.rank);
+        self.emptied && rank.is_some_and(|rank| rank.tier <= self.tier_of_unneeded())
+    }
+
+    /// The last tier of what nobody needs whom the claimant's protection does not spare.
+    fn tier_of_unneeded(&self) -> usize {
+        lazy_tier(self.mm.band_of(self.claim.device))
     }
 
     /// Places allocations in this order.
@@ -259,7 +282,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
     /// The memory segment that has a part of an allocation.
     fn present(&self, id: AllocationId) -> Option<SegmentId> {
         match &self.mm.allocations[id].placement {
-            crate::allocation::Placement::Memory(segment, _) if !self.alone => Some(*segment),
+            crate::allocation::Placement::Memory(segment, _) if !self.alone && !self.has_left(id) => Some(*segment),
             _ => None,
         }
     }

@@ -12,7 +12,8 @@
 //! - a contiguous request for which pages enough are free and no hole moves other content before anybody loses any; only
 //!   what its owner has destroyed goes first (memory §8.1) (`plan`, `compaction`);
 //! - content that sits in a less preferred place for lack of room is placed anew at the next MakeResident from count 0
-//!   (`residency`), and moves up in idle time if there is free room, at nobody's cost (memory §8.1 step 4) (`promote`);
+//!   (`residency`), and moves up in idle time if there is free room, at nobody's cost but a short stop of who is never
+//!   idle (memory §8.1 step 4) (`promote`);
 //! - a combination of power flags that the specification does not list fails adapter start (memory §1.13) (`segment`).
 
 use wddm_types::{GpuVa, PageRun, Pages};
@@ -23,10 +24,14 @@ use wddm_types::{GpuVa, PageRun, Pages};
 pub struct Policy {
     /// System memory for backing stores and the kernel's own pages, by page number.
     pub system_pages: PageRun,
-    /// Taken from the end of the page-table segment for page tables; not available to allocations.
+    /// Taken from the end of the segment of leaf tables for page tables; not available to allocations. Where those of the
+    /// paging process lie in another segment, as much is taken there.
     pub page_table_reserve: Pages,
-    /// The part of `page_table_reserve` for the tables of the paging process. They have frames of their own because
-    /// the CPU writes them at once: a frame that queued work still writes must not become one of them.
+    /// Taken from the end of each segment that only tables above the leaf live in (memory §4.3).
+    pub directory_reserve: Pages,
+    /// The part of `page_table_reserve` for the tables of the paging process; beside directories of processes an eighth at
+    /// most. They have frames of their own because the CPU writes them at once: a frame that queued work still writes must
+    /// not become one of them.
     pub paging_table_reserve: Pages,
     /// The 32-bit pattern that memory holds before anybody wrote it (memory §3.3, operation 1).
     pub clear_pattern: u32,
@@ -61,6 +66,9 @@ pub struct Policy {
     pub write_back_ahead: bool,
     /// What lies elsewhere than it would rather moves there while the copy engine is idle and there is room (memory §8.1).
     pub promote: bool,
+    /// How long content that has room where it would rather be waits for its devices to have nothing to run. Then they stop
+    /// for it, at the turn of the move in the ring. `u64::MAX`: never.
+    pub promote_patience_ns: u64,
     /// Free pages of each segment that are cleared while the copy engine is idle, at most. 0: none.
     pub clear_ahead: Pages,
     /// Most that one sub-transfer moves (memory §3.2): a longer transfer is cut, so that no single command keeps the
@@ -88,6 +96,7 @@ impl Policy {
         Policy {
             system_pages,
             page_table_reserve: Pages(16384),
+            directory_reserve: Pages(2048),
             paging_table_reserve: Pages(256),
             clear_pattern: 0,
             va_start: GpuVa(0),
@@ -101,9 +110,10 @@ impl Policy {
             trim_retry_ns: 100_000_000,
             reservable_percent: 50,
             budget_step_shift: 6,
-            plan_search_steps: 256,
+            plan_search_steps: 1024,
             write_back_ahead: false,
             promote: true,
+            promote_patience_ns: u64::MAX,
             clear_ahead: Pages::ZERO,
             transfer_pages_max: Pages(65536),
             windows_kept_max: usize::MAX,

@@ -1,9 +1,10 @@
 //! Background promotion (memory §8.1 step 4): what a list found no room for where it would rather be, and went elsewhere,
 //! moves there when the copy engine is idle and there is room.
 //!
-//! It costs nobody anything: only free pages are taken, no device that runs is stopped for it (idle ones stand still while
-//! their content moves), budgets hold, and as long as a suspended device waits for its turn the room is that device's. So
-//! what is promoted displaces nothing, and nothing goes to and fro.
+//! It costs nobody anything: only free pages are taken, idle devices stand still while their content moves, budgets hold, and
+//! as long as a suspended device waits for its turn the room is that device's. So what is promoted displaces nothing, and
+//! nothing goes to and fro. A device that is never idle would keep its content out of the better place for ever: when the
+//! room was there for as long as the policy's patience, it is stopped for the move, and goes on at once.
 
 use std::collections::BTreeSet;
 
@@ -45,18 +46,22 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let mut batch = Batch::new(self.serial + 1);
         let (mut moved, mut later) = (0, false);
-        let ids: Vec<AllocationId> = self.demoted.iter().copied().take(SCAN_MAX).collect();
+        let ids: Vec<AllocationId> = self.demoted.keys().copied().take(SCAN_MAX).collect();
         for id in ids {
             if !self.lies_elsewhere(id) {
                 self.demoted.remove(&id);
                 continue;
             }
-            let Some(target) = self.better_place(id) else { continue };
+            let Some(target) = self.better_place(id) else {
+                // Who waits waits for devices, not for room: that begins anew when there is some.
+                self.demoted.insert(id, None);
+                continue;
+            };
             let pages = self.allocations[id].pages_in(self.segment(target));
             if moved > 0 && moved + pages > max_pages {
                 continue;
             }
-            if self.may_move(id) {
+            if self.may_move(id) || self.has_waited(id) {
                 self.move_up(id, target, &mut batch);
                 moved += pages;
             } else {
@@ -73,7 +78,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// An allocation has come to a place: whether that is the one it would rather have is remembered.
     pub(crate) fn note_place(&mut self, id: AllocationId) {
         if self.lies_elsewhere(id) {
-            self.demoted.insert(id);
+            self.demoted.entry(id).or_insert(None);
         } else {
             self.demoted.remove(&id);
         }
@@ -133,6 +138,14 @@ impl<F: Copy + Eq> VidMm<F> {
             let known = &self.devices[*device];
             known.suspended.is_some() || self.policy.suspend_others && known.idle_since.is_some()
         })
+    }
+
+    /// Whether devices that run have kept it from moving for as long as the policy lets them.
+    fn has_waited(&mut self, id: AllocationId) -> bool {
+        let now_ns = self.now_ns;
+        let since = *self.demoted.entry(id).or_insert(None).get_or_insert(now_ns);
+        let patience_ns = self.policy.promote_patience_ns;
+        self.policy.suspend_others && patience_ns != u64::MAX && now_ns - since >= patience_ns
     }
 
     fn move_up(&mut self, id: AllocationId, target: SegmentId, batch: &mut Batch<F>) {

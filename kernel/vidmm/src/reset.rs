@@ -48,6 +48,7 @@ impl<F: Copy + Eq> VidMm<F> {
             operations,
             moves: batch.moves,
             tables: Vec::new(),
+            conversions: Vec::new(),
             rotations: Vec::new(),
             unmap: Vec::new(),
             // spec: memory §3.5

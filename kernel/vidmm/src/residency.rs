@@ -122,7 +122,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     // spec: memory §5.1, memory §10.1 row 13
-    fn count_up(&mut self, device: DeviceId, id: AllocationId) {
+    pub(crate) fn count_up(&mut self, device: DeviceId, id: AllocationId) {
         let count = self.devices[device].counts.entry(id).or_insert(0);
         *count += 1;
         let first = *count == 1;

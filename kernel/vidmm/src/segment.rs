@@ -30,6 +30,7 @@ use crate::extent::Extent;
 use crate::policy::Policy;
 use crate::pool::FramePool;
 use crate::rank::Victims;
+use crate::tables::reserve_of;
 
 /// One segment.
 #[derive(Debug)]
@@ -106,9 +107,9 @@ impl Segment {
     }
 }
 
-/// Opens the pools of checked segments, the page-table reserve cut off the end of its segment. Behind the driver's
+/// Opens the pools of checked segments, the page-table reserves cut off the ends of theirs. Behind the driver's
 /// segments stands system memory itself where no aperture stands for it.
-pub(crate) fn open(policy: &Policy, layout: &MemoryLayout, leaf: Option<&PageTableLevelDesc>) -> Vec<Segment> {
+pub(crate) fn open(policy: &Policy, layout: &MemoryLayout, levels: &[PageTableLevelDesc]) -> Vec<Segment> {
     let shared = MemoryTotals::of(layout, policy.system_pages.count.bytes()).shared_bytes;
     let mut segments: Vec<Segment> = Vec::new();
     for (index, descriptor) in layout.segments.iter().enumerate() {
@@ -116,10 +117,9 @@ pub(crate) fn open(policy: &Policy, layout: &MemoryLayout, leaf: Option<&PageTab
         let bytes = if descriptor.is_aperture() {
             // spec: memory §1.12, both limits count, the smaller wins
             descriptor.commit_limit_bytes.min(shared) / PAGE_BYTES * PAGE_BYTES
-        } else if leaf.is_some_and(|leaf| id == leaf.segment || id == leaf.paging_process_segment) {
-            descriptor.size_bytes - policy.page_table_reserve.bytes()
         } else {
-            descriptor.size_bytes
+            let (of_processes, of_paging) = reserve_of(policy, levels, id);
+            descriptor.size_bytes - (of_processes + of_paging).bytes()
         };
         segments.push(open_one(id, descriptor, bytes));
     }

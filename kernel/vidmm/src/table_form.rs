@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use ddi::PageTableUpdateMode;
-use wddm_types::{PAGE_BYTES, PageRun};
+use wddm_types::{GpuVa, PAGE_BYTES, PageRun};
 
 use crate::allocation::Placement;
 use crate::operation::Operation;
@@ -15,11 +15,40 @@ use crate::slab::SpaceId;
 use crate::space::{Shown, SpaceKind};
 use crate::vidmm::VidMm;
 
+/// A leaf table gets 4-KB entries instead of 64-KB ones (memory §4.5), or with dual entries 64 KB of it, for events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conversion {
+    /// Whose.
+    pub space: SpaceId,
+    /// The first address that it translates.
+    pub va: GpuVa,
+    /// Bytes of address that it covers.
+    pub size_bytes: u64,
+    /// What it could not say.
+    pub cause: ConversionCause,
+}
+
+/// What a leaf table of 64-KB entries cannot say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConversionCause {
+    /// Pages of system memory.
+    SystemMemory,
+    /// Part of a 64-KB page, there or not there any more.
+    PartOfPage,
+    /// Pages of a segment of 4-KB pages.
+    SmallPages,
+}
+
 impl<F: Copy + Eq> VidMm<F> {
-    /// Whether entries are copied from table to table: by the GPU, which writes the tables.
+    /// There is no room for windows onto tables: entries are written from now on where they could be copied.
+    pub fn copy_no_entries(&mut self) {
+        self.has_windows = false;
+    }
+
+    /// Whether entries are copied from table to table: by the GPU, which writes the tables and has windows onto them.
     // spec: memory §4.8
     pub(crate) fn copies_entries(&self) -> bool {
-        self.mmu.update_mode != PageTableUpdateMode::CpuVirtual
+        self.mmu.update_mode != PageTableUpdateMode::CpuVirtual && self.has_windows
     }
 
     /// Whether leaf tables that are made for this have 64-KB entries: no 4-KB page appears in them, as far as can be seen.
@@ -52,7 +81,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let entry = &self.spaces[space];
         let frames = self.table_frames.of(entry.kind);
-        let sizes = entry.table.lacking_coarse(runs, coarse, frames.free_pages());
+        let sizes = entry.table.lacking_coarse(runs, coarse, frames.leaf_free_pages());
         sizes.is_some_and(|sizes| frames.hold([], &sizes))
     }
 

@@ -19,7 +19,7 @@ use wddm_types::{Pages, PhysicalAddress};
 
 use crate::budget::ProcessPriority;
 use crate::entry::hull;
-use crate::page_table::NewRoot;
+use crate::page_table::{NewRoot, RootLength};
 use crate::paging::{Batch, Hull, TableMove, Work};
 use crate::plan::Takes;
 use crate::slab::{DeviceId, SpaceId};
@@ -91,58 +91,72 @@ impl<F: Copy + Eq> VidMm<F> {
         self.finish(batch, false)
     }
 
-    /// Sees to it that the tables of these runs can be made, all of them or nothing changes.
+    /// Sees to it that the tables of these runs can be made, and takes the frames of a root that reaches them, if the space
+    /// needs a longer one: all of it, or nothing changes. The root goes to [`VidMm::set_root`].
+    // spec: memory §4.6
     pub(crate) fn provide_tables(
         &mut self,
         space: SpaceId,
         runs: &[(u64, u64)],
         batch: &mut Batch<F>,
-    ) -> Result<(), OutOfTables> {
+    ) -> Result<Option<NewRoot>, OutOfTables> {
         let entry = &mut self.spaces[space];
         entry.table.give_spare(self.table_frames.of(entry.kind));
         let entry = &self.spaces[space];
         let (kind, table) = (entry.kind, &entry.table);
-        let most = self.table_frames.of(kind).capacity_pages();
-        let mut wanted = table.lacking(runs, most).ok_or(OutOfTables)?;
-        if !table.is_resident() {
-            if wanted.is_empty() {
-                return Ok(());
+        let longer = table.longer(runs.iter().map(|(first, count)| first + count).max().unwrap_or(0));
+        let most = self.table_frames.peek(kind).leaf_capacity_pages();
+        let lacking = table.lacking(runs, most).ok_or(OutOfTables)?;
+        let away = !table.is_resident();
+        // Tables that are away are made when they come back.
+        let mut wanted: Vec<TableSize> = longer.iter().map(|longer| longer.size).collect();
+        wanted.extend(lacking.iter().filter(|_| !away));
+        let mut victims = Vec::new();
+        if !self.table_frames.peek(kind).hold([], &wanted) {
+            if kind == SpaceKind::Paging {
+                return Err(OutOfTables);
             }
-            wanted.extend(table.lower_sizes());
-            let roots = self.roots();
-            return if self.table_frames.of(kind).hold_beside(&roots, &wanted) { Ok(()) } else { Err(OutOfTables) };
+            let claim = TableClaim { space: Some(space), band: self.processes[&space].priority, takes: Takes::Lower };
+            victims = self.table_victims(claim, &wanted, batch).ok_or(OutOfTables)?;
         }
-        if self.table_frames.of(kind).hold([], &wanted) {
-            return Ok(());
-        }
-        if kind == SpaceKind::Paging {
+        let address = longer.map(|longer| {
+            let gone = victims.iter().flat_map(|id| self.spaces[*id].table.lower_places());
+            self.table_frames.peek(kind).place_for(gone, longer.size).expect("there is room for it")
+        });
+        let root = longer.zip(address);
+        if (longer.is_some() || away && !lacking.is_empty()) && !self.turns_come(space, root, &lacking, &victims) {
             return Err(OutOfTables);
         }
-        let claim = TableClaim { space: Some(space), band: self.processes[&space].priority, takes: Takes::Lower };
-        let victims = self.table_victims(claim, &wanted, batch).ok_or(OutOfTables)?;
         self.evict_tables(&victims, Some(space), batch);
-        Ok(())
+        Ok(root.map(|(longer, address)| {
+            // It may lie where a table was that leaves in this work.
+            batch.settle_ahead();
+            self.table_frames.of(kind).take_exact(address, longer.size.pages);
+            longer.at(address)
+        }))
     }
 
-    /// Frames for a root that reaches page `end`, if a space needs a longer one: it goes to [`VidMm::set_root`] or
-    /// [`VidMm::give_root`].
-    // spec: memory §4.6
-    pub(crate) fn take_root(&mut self, space: SpaceId, end: u64) -> Result<Option<NewRoot>, OutOfTables> {
-        let entry = &self.spaces[space];
-        let root = entry.table.take_longer(end, self.table_frames.of(entry.kind))?;
-        let fits = |root: &NewRoot| self.root_leaves_room(Some(space), (root.address, root.pages));
-        if root.as_ref().is_some_and(|root| !fits(root)) {
-            self.give_root(space, root);
-            return Err(OutOfTables);
+    /// Whether all whose tables are away, or leave now, find room beside the roots when their turn comes, if a space gets
+    /// this root and lacks these tables.
+    fn turns_come(
+        &self,
+        space: SpaceId,
+        root: Option<(RootLength, PhysicalAddress)>,
+        lacking: &[TableSize],
+        victims: &[SpaceId],
+    ) -> bool {
+        let mut roots = self.roots();
+        if let Some((longer, address)) = root {
+            let own = self.spaces[space].table.root();
+            roots.retain(|(known, _)| *known != own);
+            roots.push((address, longer.size.pages));
         }
-        Ok(root)
-    }
-
-    /// The root is not needed.
-    pub(crate) fn give_root(&mut self, space: SpaceId, root: Option<NewRoot>) {
-        if let Some(root) = root {
-            self.table_frames.of(self.spaces[space].kind).give(root.address, root.pages);
-        }
+        let mut away = self.spaces.iter().filter(|(id, known)| !known.table.is_resident() || victims.contains(id));
+        away.all(|(id, known)| {
+            let mut sizes = if id == space { lacking.to_vec() } else { Vec::new() };
+            sizes.extend(known.table.lower_sizes());
+            self.table_frames.of_processes().hold_beside(&roots, &sizes)
+        })
     }
 
     /// The space has this root from the work on.
@@ -153,11 +167,9 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
-    /// Whether a new root, of a new space or instead of a space's own, leaves enough to those whose tables are away.
-    pub(crate) fn root_leaves_room(&self, instead: Option<SpaceId>, root: (PhysicalAddress, u64)) -> bool {
-        let own = instead.map(|space| self.spaces[space].table.root());
+    /// Whether the root of a new space leaves enough to those whose tables are away.
+    pub(crate) fn root_leaves_room(&self, root: (PhysicalAddress, u64)) -> bool {
         let mut roots = self.roots();
-        roots.retain(|(known, _)| Some(*known) != own);
         roots.push(root);
         let mut away = self.spaces.iter().filter(|(_, space)| !space.table.is_resident());
         away.all(|(_, space)| self.table_frames.of_processes().hold_beside(&roots, &space.table.lower_sizes()))

@@ -1,6 +1,6 @@
 //! The window through which the paging process sees the page tables of all processes, for hardware that writes them by
-//! virtual address (GPU_VIRTUAL, memory §4.2): all frames that such tables can have, one behind the other, mapped once when
-//! the adapter starts. Whoever builds paging buffers asks it where a table stands.
+//! virtual address (GPU_VIRTUAL, memory §4.2): all frames that such tables can have, those of each segment one behind the
+//! other, mapped once when the adapter starts. Whoever builds paging buffers asks it where a table stands.
 
 use ddi::{GpuMmuFlags, Pte, PteFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
@@ -12,7 +12,7 @@ use crate::space::{Mapping, Origin, Protection, Shown, SpaceKind};
 use crate::tables::OutOfTables;
 use crate::vidmm::VidMm;
 
-/// Where the frames of process tables are seen.
+/// Where the frames of process tables in one segment are seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableWindow {
     space: SpaceId,
@@ -26,26 +26,28 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Opens the window in the paging process's space. The operations make its tables and entries.
     // spec: memory §4.2, memory §4.7
     pub(crate) fn open_table_window(&mut self, space: SpaceId) -> Result<Vec<Operation>, OutOfTables> {
-        let (segment, frames) = self.table_frames.of(SpaceKind::Process).frames();
-        let entry = &mut self.spaces[space];
-        assert_eq!(entry.kind, SpaceKind::Paging, "only the paging process writes tables");
-        let first = entry.find(frames.count.0, 0, u64::MAX, 1).ok_or(OutOfTables)?;
-        let run = PageRun { first, count: frames.count };
-        let mut operations =
-            entry.table.cover(space, first, frames.count.0, None, self.table_frames.of(SpaceKind::Paging))?;
-        entry.take(run, Origin::Kernel);
-        // What stands there is written by this file only, as with the scratch area.
-        let shown = Shown::System(self.dummy_page.first);
-        entry.show(first, Mapping { pages: frames.count.0, shown, protection: Protection::READ_WRITE });
-        self.table_window = Some(TableWindow { space, first, segment, frames });
+        let mut operations = Vec::new();
+        for (segment, frames) in self.table_frames.of(SpaceKind::Process).frames() {
+            let entry = &mut self.spaces[space];
+            assert_eq!(entry.kind, SpaceKind::Paging, "only the paging process writes tables");
+            let first = entry.find(frames.count.0, 0, u64::MAX, 1).ok_or(OutOfTables)?;
+            let run = PageRun { first, count: frames.count };
+            let of_paging = self.table_frames.of(SpaceKind::Paging);
+            operations.extend(entry.table.cover(space, first, frames.count.0, None, of_paging)?);
+            entry.take(run, Origin::Kernel);
+            // What stands there is written by this file only, as with the scratch area.
+            let shown = Shown::System(self.dummy_page.first);
+            entry.show(first, Mapping { pages: frames.count.0, shown, protection: Protection::READ_WRITE });
+            self.table_window.push(TableWindow { space, first, segment, frames });
+        }
         operations.extend(self.table_window_entries());
         Ok(operations)
     }
 
-    /// The entries of the window, for a paging process whose tables are new or written anew.
+    /// The entries of the windows, for a paging process whose tables are new or written anew.
     pub(crate) fn table_window_entries(&self) -> Vec<Operation> {
         let mut operations = Vec::new();
-        if let Some(window) = self.table_window {
+        for &window in &self.table_window {
             let mut flags = PteFlags::VALID;
             let snoops = self.mmu.flags.contains(GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED);
             flags.set(PteFlags::CACHE_COHERENT, window.segment.is_system() && snoops);
@@ -89,9 +91,11 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The address of a process's page table in the paging process; NULL where tables are not written by address.
     // spec: memory §4.2
     pub fn table_va(&self, table: PhysicalAddress) -> GpuVa {
-        let Some(window) = self.table_window else { return GpuVa::NULL };
-        let offset = table.offset.checked_sub(window.frames.first * PAGE_BYTES);
-        let inside = offset.filter(|&offset| table.segment == window.segment && offset < window.frames.count.bytes());
-        inside.map_or(GpuVa::NULL, |offset| GpuVa(window.first * PAGE_BYTES + offset))
+        let seen = self.table_window.iter().find_map(|window| {
+            let offset = table.offset.checked_sub(window.frames.first * PAGE_BYTES)?;
+            let inside = table.segment == window.segment && offset < window.frames.count.bytes();
+            inside.then(|| GpuVa(window.first * PAGE_BYTES + offset))
+        });
+        seen.unwrap_or(GpuVa::NULL)
     }
 }

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod ahead;
+mod apart;
 mod apertures;
 mod away;
 mod budget;
@@ -13,6 +14,8 @@ mod flushes;
 mod forms;
 mod hidden;
 mod invariants;
+mod io_mmu;
+mod kernels;
 mod kit;
 mod large;
 mod leaving;
@@ -31,6 +34,8 @@ mod roots;
 mod rules;
 mod segments;
 mod shares;
+mod splits;
+mod sprawl;
 mod start;
 mod tiles;
 mod trimming;

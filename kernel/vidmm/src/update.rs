@@ -128,6 +128,13 @@ impl Step {
     }
 }
 
+impl Update {
+    /// Whether it may copy entries, and so needs windows onto tables.
+    pub fn copies(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Copy { .. }))
+    }
+}
+
 impl<F: Copy + Eq> VidMm<F> {
     /// Checks an update. The work makes the tables that it needs.
     ///
@@ -277,20 +284,13 @@ impl<F: Copy + Eq> VidMm<F> {
         let nothing = |step: &&Step| matches!(step, Step::Unmap { reserved: Reserved::NoAccess, .. });
         let wanted: Vec<&Step> = steps.iter().filter(|step| !nothing(step)).collect();
         let held: Vec<PageRun> = wanted.iter().map(|step| step.target()).collect();
-        let root = self.take_root(space, held.iter().map(|run| run.end()).max().unwrap_or(0))?;
-        if steps.iter().any(|step| !matches!(step, Step::Map { .. }))
-            && let Err(error) = self.prepare_zero_page(space, batch)
-        {
-            self.give_root(space, root);
-            return Err(error);
+        if steps.iter().any(|step| !matches!(step, Step::Map { .. })) {
+            self.prepare_zero_page(space, batch)?;
         }
         let runs: Vec<(u64, u64)> = held.iter().map(|run| (run.first, run.count.0)).collect();
-        if let Err(error) = self.provide_tables(space, &runs, batch) {
-            // Nothing of the batch is carried out.
-            self.forget_zero_page(space, before, batch);
-            self.give_root(space, root);
-            return Err(error);
-        }
+        // Nothing of the batch is carried out on failure.
+        let provided = self.provide_tables(space, &runs, batch);
+        let root = provided.inspect_err(|_| self.forget_zero_page(space, before, batch))?;
         let coarse: Vec<bool> = wanted.iter().map(|step| self.step_begins_coarse(space, step)).collect();
         let serial = self.room_for_coarse(space, &runs, &coarse).then_some(batch.epoch);
         for (run, coarse) in held.iter().zip(coarse) {

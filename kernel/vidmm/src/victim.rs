@@ -17,8 +17,9 @@ use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
 use crate::allocation::{Allocation, Placement};
 use crate::extent::{Extent, PageSet};
 use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, merge_points};
+use crate::rank::lazy_tier;
 use crate::segment::Segment;
-use crate::slab::AllocationId;
+use crate::slab::{AllocationId, DeviceId};
 use crate::swizzle::Form;
 use crate::vidmm::VidMm;
 
@@ -39,6 +40,17 @@ impl<F: Copy + Eq> VidMm<F> {
             let whole = allocation.all_or_nothing() || allocation.offer.is_some() || self.is_windowed(victim);
             let taken = if whole { resident } else { shortage.min(resident) };
             self.take_end(victim, taken, Cause::Pressure { for_allocation }, batch);
+        }
+    }
+
+    /// Takes everything out of memory segments that nobody needs and that a device's protection does not spare: what is placed
+    /// then finds all its room in one piece.
+    pub(crate) fn clear_victims(&mut self, device: DeviceId, for_allocation: AllocationId, batch: &mut Batch<F>) {
+        let tier = lazy_tier(self.band_of(device));
+        let of = |segment: &Segment| segment.victims.up_to(tier).map(|(_, id)| id).collect::<Vec<_>>();
+        let victims: Vec<AllocationId> = self.segments.iter().flat_map(of).collect();
+        for id in victims {
+            self.withdraw(id, Cause::Pressure { for_allocation }, batch);
         }
     }
 

@@ -21,7 +21,7 @@ use crate::space::{Space, SpaceKind};
 use crate::suspend::{Postponed, Suspension};
 use crate::swizzle::SwizzlingRanges;
 use crate::table_window::TableWindow;
-use crate::tables::{OutOfTables, TableFrames, TableSources, table_sources};
+use crate::tables::{OutOfTables, TableSources, table_sources};
 
 /// One adapter's video memory. `F` names fences; VidMm only carries it.
 #[derive(Debug)]
@@ -36,8 +36,8 @@ pub struct VidMm<F> {
     pub(crate) model: DriverModel,
     totals: MemoryTotals,
     pub(crate) table_frames: TableSources,
-    /// Where the paging process sees the tables of all others, if it writes them by address.
-    pub(crate) table_window: Option<TableWindow>,
+    /// Where the paging process sees the tables of all others, segment by segment, if it writes them by address.
+    pub(crate) table_window: Vec<TableWindow>,
     pub(crate) spaces: Slab<SpaceId, Space>,
     pub(crate) devices: Slab<DeviceId, Device<F>>,
     pub(crate) allocations: Slab<AllocationId, Allocation<F>>,
@@ -48,8 +48,8 @@ pub struct VidMm<F> {
     pub(crate) waiting: BTreeMap<u64, DeviceId>,
     /// Offered content whose backing store may go, by priority and time.
     pub(crate) decommittable: BTreeSet<(OfferPriority, u64, AllocationId)>,
-    /// What may lie elsewhere than it would rather.
-    pub(crate) demoted: BTreeSet<AllocationId>,
+    /// What may lie elsewhere than it would rather, and since when only devices that run keep it there.
+    pub(crate) demoted: BTreeMap<AllocationId, Option<u64>>,
     pub(crate) now_ns: u64,
     /// Something had to make room, or was refused, since the last periodic trim.
     pub(crate) pressure: bool,
@@ -65,6 +65,8 @@ pub struct VidMm<F> {
     /// Through which the CPU sees swizzled content.
     pub(crate) ranges: SwizzlingRanges,
     pub(crate) dummy_page: PageRun,
+    /// The paging process has windows onto tables, or room for them.
+    pub(crate) has_windows: bool,
     /// System pages of dead allocations, each with the work after which nobody writes them.
     pub(crate) retiring: VecDeque<(u64, Vec<PageRun>)>,
 }
@@ -120,35 +122,32 @@ impl<F: Copy + Eq> VidMm<F> {
         segment::check_pitches(&policy, &layout)?;
         segment::check_mmu_caps(&mmu, levels)?;
         segment::check_levels(&policy, &layout.segments, &mmu, levels, roots)?;
-        VidMm::open(policy, &layout, mmu, levels, roots)
+        VidMm::open(policy, &layout, mmu, levels, Geometry::new(levels, &mmu, roots))
     }
 
-    /// From checked descriptions; no levels: an adapter without addresses.
+    /// From checked descriptions; no levels: an adapter without page tables of its own.
     pub(crate) fn open(
         policy: Policy,
         layout: &MemoryLayout,
         mmu: GpuMmuCaps,
         levels: &[PageTableLevelDesc],
-        roots: &[RootPageTableSize],
+        geometry: Geometry,
     ) -> Result<Self, SegmentError> {
         let mut system = FramePool::new(policy.system_pages);
         let dummy_page = system.take_contiguous(1, 1, false).ok_or(SegmentError::NoSystemPage)?;
-        let table_frames = match levels.first() {
-            Some(leaf) => table_sources(&policy, &layout.segments, leaf, &mut system)?,
-            None => TableSources { process: TableFrames::none(), paging: TableFrames::none() },
-        };
-        let segments = segment::open(&policy, layout, levels.first());
+        let table_frames = table_sources(&policy, &layout.segments, levels, &mut system)?;
+        let segments = segment::open(&policy, layout, levels);
         Ok(VidMm {
             policy,
             mmu,
-            geometry: Geometry::new(levels, &mmu, roots),
+            geometry,
             host_apertures: crate::host_aperture::open(&segments),
             segments,
             model: layout.model,
             driver_segments: layout.segments.len(),
             totals: MemoryTotals::of(layout, policy.system_pages.count.bytes()),
             table_frames,
-            table_window: None,
+            table_window: Vec::new(),
             spaces: Slab::new(),
             devices: Slab::new(),
             allocations: Slab::new(),
@@ -156,7 +155,7 @@ impl<F: Copy + Eq> VidMm<F> {
             tick: 0,
             waiting: BTreeMap::new(),
             decommittable: BTreeSet::new(),
-            demoted: BTreeSet::new(),
+            demoted: BTreeMap::new(),
             now_ns: 0,
             pressure: false,
             last_periodic_ns: 0,
@@ -165,6 +164,7 @@ impl<F: Copy + Eq> VidMm<F> {
             synchronous: 0,
             system,
             dummy_page,
+            has_windows: true,
             ranges: SwizzlingRanges::default(),
             retiring: VecDeque::new(),
         })
@@ -200,12 +200,13 @@ impl<F: Copy + Eq> VidMm<F> {
         // The paging process's root is never replaced: it always runs.
         let reach = match kind {
             SpaceKind::Paging => {
-                self.geometry.reach_within(self.policy.paging_space.0, self.policy.paging_table_reserve.0 / 4)
+                let most = self.table_frames.of(kind).root_capacity_pages() / 4;
+                self.geometry.reach_within(self.policy.paging_space.0, most)
             }
             SpaceKind::Process => 0,
         };
-        let table = PageTable::new(&self.geometry, reach, self.table_frames.of(kind))?;
-        if kind == SpaceKind::Process && !self.root_leaves_room(None, (table.root(), table.root_pages())) {
+        let table = PageTable::new(&self.geometry, kind, reach, self.table_frames.of(kind))?;
+        if kind == SpaceKind::Process && !self.root_leaves_room((table.root(), table.root_pages())) {
             table.destroy(self.table_frames.of(kind));
             return Err(OutOfTables);
         }
@@ -216,7 +217,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if kind == SpaceKind::Process {
             self.processes.insert(space, Process::default());
         }
-        let mut operations: Vec<Operation> = self.spaces[space].table.initialize(space).into_iter().collect();
+        let mut operations = self.spaces[space].table.initialize(space);
         if kind == SpaceKind::Paging && self.mmu.update_mode == PageTableUpdateMode::GpuVirtual {
             operations.extend(self.open_table_window(space)?);
         }
@@ -236,7 +237,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let process = self.processes.remove(&space);
         assert!(process.is_none_or(|process| process.devices.is_empty()), "devices go before their space");
         let mut batch = Batch::new(self.serial + 1);
-        let explicit = self.mmu.flags.contains(GpuMmuFlags::EXPLICIT_PAGE_TABLE_INVALIDATION);
+        let explicit = self.mmu.flags.contains(GpuMmuFlags::EXPLICIT_PAGE_TABLE_INVALIDATION)
+            // A process's number may be given to another one: nothing is left under it.
+            || self.geometry.is_platforms();
         for run in self.spaces[space].shown_runs() {
             self.conceal(space, run, &mut batch);
         }
@@ -299,8 +302,8 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Bytes of page tables that exist for spaces of a kind.
-    pub fn table_bytes(&mut self, kind: SpaceKind) -> u64 {
-        self.table_frames.of(kind).used_bytes()
+    pub fn table_bytes(&self, kind: SpaceKind) -> u64 {
+        self.table_frames.peek(kind).used_bytes()
     }
 
     pub(crate) fn segment(&self, id: SegmentId) -> &Segment {

@@ -9,13 +9,16 @@
 //! # The law
 //! - The order of a queue is never changed, and nothing is started past a wait that is not over (sync §3.8).
 //! - A signal comes out when every work before it on its queue has completed, and nothing behind it comes out sooner.
+//! - A software packet is the caller's: it comes out when its turn has come, and the caller does what it says.
 //! - A wait is handed out once, when it reaches the head, also while earlier work still runs. The caller owes one
 //!   [`VidSch::waited`] for it, at once if it holds already.
+//! - What was started and given back by the engine ([`VidSch::preempted`]) comes out again first, in its order.
 //! - What is never started comes back, in order, from [`VidSch::fail`] or [`VidSch::destroy_queue`].
 //!
 //! # What it does not do
-//! Which queue runs is the hardware scheduler's choice (sync §4.1, stage 1): every queue feeds the driver on its own.
-//! There is no priority, preemption or timeout detection here. A queue for user-mode submission exists so that it
+//! Which hardware queue runs is the hardware scheduler's choice (sync §4.1, stage 1): every queue feeds the driver on its
+//! own. A node that takes packets has one sequence of them, and whose packet is next, or who must give way, is decided
+//! here ([`next_turn`]), by [`Rank`]; there are no bands, quanta or timeout detection yet. A queue for user-mode submission exists so that it
 //! has a node and a state; its work goes by doorbell and is not seen here, and packets on it are refused.
 //!
 //! # Blame
@@ -28,8 +31,10 @@ mod lifecycle;
 mod packet;
 mod queue;
 mod scheduler;
+mod turn;
 
 pub use flips::Flips;
 pub use lifecycle::QueueState;
-pub use packet::{Packet, QueueKind, Step, SubmitError};
+pub use packet::{Packet, QueueKind, SoftwareTurn, Step, SubmitError};
 pub use scheduler::{Limits, PACKETS_PER_QUEUE_MAX, QueueId, VidSch};
+pub use turn::{Contender, IN_PROCESS_MAX, Occupied, Rank, Turn, next_turn};

@@ -23,6 +23,19 @@ pub enum Packet<P, F> {
     Signal(Vec<FencePoint<F>>),
     /// Start this on the engine.
     Work(P),
+    /// The caller's own software packet: given back when its turn has come.
+    Software(P, SoftwareTurn),
+}
+
+/// When a software packet's turn has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SoftwareTurn {
+    /// All work before has completed.
+    Completed,
+    /// All work before has been started (`SignalAtSubmission`, sync §2.4).
+    Submitted,
+    /// As soon as it is at the head; what is behind is held until [`waited`](crate::VidSch::waited).
+    Holds,
 }
 
 /// What is due on a queue.
@@ -33,6 +46,8 @@ pub enum Step<P, F> {
     Wait(Vec<FencePoint<F>>),
     /// Signal these now, from the CPU.
     Signal(Vec<FencePoint<F>>),
+    /// The turn of this software packet has come; if it holds, say [`waited`](crate::VidSch::waited) when it is over.
+    Software(P),
     /// Hand this to the driver now; say [`completed`](crate::VidSch::completed) when the engine has finished it.
     Start(P),
 }

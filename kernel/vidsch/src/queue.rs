@@ -7,7 +7,7 @@ use std::mem;
 use wddm_types::NodeId;
 
 use crate::lifecycle::{Event, QueueState};
-use crate::packet::{Packet, QueueKind, Step, SubmitError};
+use crate::packet::{Packet, QueueKind, SoftwareTurn, Step, SubmitError};
 
 pub(crate) struct Queue<P, F> {
     pub(crate) node: NodeId,
@@ -18,34 +18,55 @@ pub(crate) struct Queue<P, F> {
     /// 0 = unlimited.
     in_flight_max: u32,
     packets: VecDeque<Packet<P, F>>,
+    /// Works that were started and came back, oldest first: they are before everything else, waits that were handed out too.
+    preempted: VecDeque<P>,
 }
 
 impl<P, F> Queue<P, F> {
     pub(crate) fn new(node: NodeId, kind: QueueKind, in_flight_max: u32) -> Self {
-        Queue { node, kind, state: QueueState::Ready, in_flight: 0, in_flight_max, packets: VecDeque::new() }
+        Queue {
+            node,
+            kind,
+            state: QueueState::Ready,
+            in_flight: 0,
+            in_flight_max,
+            packets: VecDeque::new(),
+            preempted: VecDeque::new(),
+        }
     }
 
-    pub(crate) fn submit(&mut self, packet: Packet<P, F>, packets_max: usize) -> Result<(), SubmitError> {
+    /// Whether so many packets more would be taken.
+    pub(crate) fn may_submit(&self, packets: usize, packets_max: usize) -> Result<(), SubmitError> {
         if self.kind == QueueKind::User {
             return Err(SubmitError::UserQueue);
         }
         if self.state == QueueState::Failed {
             return Err(SubmitError::Stopped);
         }
-        if self.kind != QueueKind::System && self.packets.len() >= packets_max {
+        if self.kind != QueueKind::System && self.packets.len() + packets > packets_max {
             return Err(SubmitError::TooMany);
         }
+        Ok(())
+    }
+
+    pub(crate) fn submit(&mut self, packet: Packet<P, F>, packets_max: usize) -> Result<(), SubmitError> {
+        self.may_submit(1, packets_max)?;
         self.packets.push_back(packet);
         Ok(())
     }
 
     pub(crate) fn next(&mut self) -> Option<Step<P, F>> {
+        if !self.preempted.is_empty() {
+            let work = if self.may_start() { self.preempted.pop_front()? } else { return None };
+            return Some(self.start(work));
+        }
         let due = self.state == QueueState::Ready
             && match self.packets.front()? {
                 // Handed out while earlier work runs: it holds what is behind it, not what is before.
                 Packet::Wait(_) => true,
-                Packet::Signal(_) => self.in_flight == 0,
-                Packet::Work(_) => self.in_flight_max == 0 || self.in_flight < self.in_flight_max,
+                Packet::Signal(_) | Packet::Software(_, SoftwareTurn::Completed) => self.in_flight == 0,
+                Packet::Software(_, SoftwareTurn::Submitted | SoftwareTurn::Holds) => true,
+                Packet::Work(_) => self.has_room(),
             };
         if !due {
             return None;
@@ -56,16 +77,42 @@ impl<P, F> Queue<P, F> {
                 Step::Wait(points)
             }
             Packet::Signal(points) => Step::Signal(points),
-            Packet::Work(work) => {
-                self.in_flight = self.in_flight.checked_add(1).expect("fewer than 2^32 works in flight on one queue");
-                Step::Start(work)
+            Packet::Software(what, turn) => {
+                if turn == SoftwareTurn::Holds {
+                    self.happens(Event::WaitTaken);
+                }
+                Step::Software(what)
             }
+            Packet::Work(work) => self.start(work),
         })
     }
 
     pub(crate) fn next_is_work(&self) -> bool {
-        let room = self.in_flight_max == 0 || self.in_flight < self.in_flight_max;
-        self.state == QueueState::Ready && room && matches!(self.packets.front(), Some(Packet::Work(_)))
+        if !self.preempted.is_empty() {
+            return self.may_start();
+        }
+        self.state == QueueState::Ready && self.has_room() && matches!(self.packets.front(), Some(Packet::Work(_)))
+    }
+
+    /// Takes back the work that was started last and has not completed.
+    pub(crate) fn preempted(&mut self, work: P) {
+        assert!(self.in_flight > 0, "a work comes back that was not in flight");
+        self.in_flight -= 1;
+        self.preempted.push_front(work);
+    }
+
+    fn start(&mut self, work: P) -> Step<P, F> {
+        self.in_flight = self.in_flight.checked_add(1).expect("fewer than 2^32 works in flight on one queue");
+        Step::Start(work)
+    }
+
+    fn has_room(&self) -> bool {
+        self.in_flight_max == 0 || self.in_flight < self.in_flight_max
+    }
+
+    /// Whether a work that came back may start: a wait behind it, though handed out, does not hold it.
+    fn may_start(&self) -> bool {
+        matches!(self.state, QueueState::Ready | QueueState::Waiting) && self.has_room()
     }
 
     pub(crate) fn completed(&mut self, works: u32) {
@@ -82,7 +129,8 @@ impl<P, F> Queue<P, F> {
 
     pub(crate) fn fail(&mut self) -> Vec<Packet<P, F>> {
         self.happens(Event::Fail);
-        mem::take(&mut self.packets).into()
+        let (preempted, packets) = (mem::take(&mut self.preempted), mem::take(&mut self.packets));
+        preempted.into_iter().map(Packet::Work).chain(packets).collect()
     }
 
     pub(crate) fn happens(&mut self, event: Event) {
@@ -91,14 +139,14 @@ impl<P, F> Queue<P, F> {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.packets.is_empty() && self.in_flight == 0 && !self.state.is_waiting()
+        self.packets.is_empty() && self.preempted.is_empty() && self.in_flight == 0 && !self.state.is_waiting()
     }
 
     pub(crate) fn held(&self) -> usize {
-        self.packets.len()
+        self.packets.len() + self.preempted.len()
     }
 
     pub(crate) fn into_packets(self) -> Vec<Packet<P, F>> {
-        self.packets.into()
+        self.preempted.into_iter().map(Packet::Work).chain(self.packets).collect()
     }
 }

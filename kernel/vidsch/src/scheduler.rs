@@ -77,6 +77,14 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
         self.queue_mut(queue).submit(packet, packets_max)
     }
 
+    /// Whether so many packets more would be taken: for what goes to several queues, or to none.
+    ///
+    /// # Errors
+    /// What [`submit`](Self::submit) would say.
+    pub fn may_submit(&self, queue: QueueId, packets: usize) -> Result<(), SubmitError> {
+        self.queue(queue).may_submit(packets, self.limits.packets_per_queue)
+    }
+
     /// What is due now on this queue. Call until `None`, after each call here that can have made something due:
     /// `submit`, `waited`, `completed`, `resume`.
     // spec: sync §3.7, §3.8, §4.1
@@ -98,6 +106,17 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
     /// If fewer were in flight and the queue has not failed.
     pub fn completed(&mut self, queue: QueueId, works: u32) {
         self.queue_mut(queue).completed(works);
+    }
+
+    /// The engine gave this work back, the youngest in flight of the queue. It comes out again before everything else of the
+    /// queue, also before what a wait that was handed out holds: it stands in front of that wait. Whoever gives several back
+    /// begins with the youngest.
+    ///
+    /// # Panics
+    /// If nothing of the queue was in flight.
+    // spec: sync §4.3
+    pub fn preempted(&mut self, queue: QueueId, work: P) {
+        self.queue_mut(queue).preempted(work);
     }
 
     /// Nothing more comes out until [`resume`](Self::resume). No change if suspended already.

@@ -40,6 +40,7 @@ impl Kernel {
         while let Some(step) = self.vidsch.next(queue) {
             match step {
                 Step::Start(work) => self.started.push(work),
+                Step::Software(_) => unreachable!("none was submitted"),
                 Step::Signal(points) => points.iter().for_each(|point| self.signal(point.fence, point.value)),
                 Step::Wait(points) => {
                     let current = &self.current;

@@ -26,14 +26,59 @@ pub enum Layout {
     ComputeOnly,
 }
 
-/// Where page tables live (memory §4.3).
+/// Whose addresses the engines use (memory §4.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Addressing {
+    /// GPU virtual addresses, through page tables of the GPU.
+    #[default]
+    GpuMmu,
+    /// The CPU's, through the platform's IOMMU: of an integrated GPU that stands behind one.
+    IoMmu,
+}
+
+/// Where page tables of a kind live (memory §4.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TableHome {
     /// In the first memory segment; in system memory where there is none.
     #[default]
     Local,
+    /// In the second memory segment.
+    Second,
     /// In system memory.
     System,
+}
+
+/// Where page tables live: every level says it for itself, and the paging process's apart from all others (memory §4.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableHomes {
+    /// Leaf tables.
+    pub leaf: TableHome,
+    /// Tables of the levels between leaf and root.
+    pub middle: TableHome,
+    /// Roots.
+    pub root: TableHome,
+    /// Leaf tables of the paging process.
+    pub paging_leaf: TableHome,
+    /// Its other tables.
+    pub paging_directories: TableHome,
+}
+
+impl TableHomes {
+    /// All in one place.
+    pub const fn all(home: TableHome) -> TableHomes {
+        TableHomes { leaf: home, middle: home, root: home, paging_leaf: home, paging_directories: home }
+    }
+
+    /// Of the tables of `bytes` bytes where leaf tables live, and `directory_bytes` where only others do: those that a
+    /// place has to have room for.
+    pub fn bytes_in(&self, home: TableHome, bytes: u64, directory_bytes: u64) -> u64 {
+        let TableHomes { leaf, middle, root, paging_leaf, paging_directories } = *self;
+        match home {
+            _ if [leaf, paging_leaf].contains(&home) => bytes,
+            _ if [middle, root, paging_directories].contains(&home) => directory_bytes,
+            _ => 0,
+        }
+    }
 }
 
 /// Choices of the driver.
@@ -54,6 +99,8 @@ pub struct KmdConfig {
     pub cpu_window_pages: u32,
     /// Which segments are reported.
     pub layout: Layout,
+    /// Whose addresses the engines use.
+    pub addressing: Addressing,
     /// The generation of the contract that the driver speaks. The first one has no GPU virtual addresses.
     pub driver_model: DriverModel,
     /// `Wddm1`: so many banks of equal size divide the first memory segment; 0: none (memory §1.8).
@@ -72,16 +119,24 @@ pub struct KmdConfig {
     /// does not need that; kernels that honour it are tested so.
     pub idle_spaces: bool,
     /// Where page tables live.
-    pub tables: TableHome,
+    pub tables: TableHomes,
     /// How those of processes are written (memory §4.2).
     pub update_mode: PageTableUpdateMode,
     /// Aperture maps are taken as device pages (`MapAperture2Supported`, memory §1.14).
     pub map_aperture2: bool,
     /// Bytes of a save area that each context of a process gets (a context allocation, memory §7.5); 0: none.
     pub context_save_bytes: u64,
+    /// The engines have hardware queues, and with them native fences; else they take packets, and fences are monitored. Only
+    /// with GPU virtual addresses.
+    pub hardware_queues: bool,
+    /// The driver says that its engines interrupt when they signal a monitored fence; else its user-mode driver signals by
+    /// plain stores, and the kernel looks at each buffer that completes (sync §3.7). Not with hardware queues.
+    pub fence_interrupt: bool,
     /// A connected doorbell is reported as `CONNECTED_NOTIFY_KMD` (sync §2.9): clients tell the kernel after each ring. Not
     /// needed by clients that look at the doorbell's second word and tell the kernel only when the engine sleeps.
     pub notify_after_ring: bool,
+    /// `PreemptionAware`: packets are taken back from an engine (sync §4.3).
+    pub preemption: bool,
 }
 
 impl Default for KmdConfig {
@@ -100,6 +155,7 @@ impl KmdConfig {
         cpu_visible: true,
         cpu_window_pages: 0,
         layout: Layout::Memory,
+        addressing: Addressing::GpuMmu,
         driver_model: DriverModel::Wddm2,
         banks: 0,
         preserved: SegmentFlags::empty(),
@@ -108,16 +164,19 @@ impl KmdConfig {
         large_pages: true,
         leaf_64kb: false,
         idle_spaces: false,
-        tables: TableHome::Local,
+        tables: TableHomes::all(TableHome::Local),
         update_mode: PageTableUpdateMode::GpuPhysical,
         map_aperture2: false,
         context_save_bytes: 0,
+        hardware_queues: true,
+        fence_interrupt: true,
         notify_after_ring: false,
+        preemption: true,
     };
 
-    /// Whether page tables live in local memory; else in system memory.
-    pub fn tables_are_local(&self) -> bool {
-        self.tables == TableHome::Local && self.layout != Layout::Aperture
+    /// Where page tables live in this layout: without a memory segment in system memory.
+    pub fn table_homes(&self) -> TableHomes {
+        if self.layout == Layout::Aperture { TableHomes::all(TableHome::System) } else { self.tables }
     }
 
     /// Local memory of a device whose driver is to report `reported_bytes` of it: with what the driver keeps for itself. `None`
@@ -135,10 +194,19 @@ impl KmdConfig {
         reported.checked_add(hidden)?.checked_add(table)
     }
 
-    /// Whether the driver's generation has GPU virtual addresses, and with them hardware queues and fences of the
-    /// hardware's own. Without, its engines take packets that are patched.
+    /// Whether the driver's generation has virtual addresses. Without, its engines take packets that are patched.
     pub fn translates(&self) -> bool {
         self.driver_model == DriverModel::Wddm2
+    }
+
+    /// Whether the GPU has page tables of its own.
+    pub fn has_page_tables(&self) -> bool {
+        self.translates() && self.addressing == Addressing::GpuMmu
+    }
+
+    /// Whether the engines use the CPU's addresses.
+    pub fn uses_cpu_addresses(&self) -> bool {
+        self.addressing == Addressing::IoMmu
     }
 
     /// Checks the choices against each other.
@@ -167,8 +235,29 @@ impl KmdConfig {
             (self.banks == 0 || self.driver_model == DriverModel::Wddm1, "only the first generation has banks"),
             (self.banks <= 127, "a segment has 127 banks at most"),
             (
+                self.fence_interrupt || !self.hardware_queues || !self.translates(),
+                "hardware queues need engines that interrupt when they signal a fence",
+            ),
+            (
                 !self.pitch_aligned || matches!(self.layout, Layout::TwoMemories { .. }),
                 "the second memory segment aligns pitches, and there has to be one",
+            ),
+            (
+                self.table_homes().bytes_in(TableHome::Second, 1, 1) == 0
+                    || matches!(self.layout, Layout::TwoMemories { .. }),
+                "page tables live in the second memory segment, and there has to be one",
+            ),
+            (
+                !self.uses_cpu_addresses() || self.driver_model == DriverModel::Wddm2,
+                "the first generation does not share the CPU's addresses",
+            ),
+            (
+                !self.uses_cpu_addresses() || self.layout == Layout::Aperture,
+                "behind an IOMMU there is system memory only: no memory segment",
+            ),
+            (
+                !self.uses_cpu_addresses() || !self.paging_by_gpu_va,
+                "paging by GPU virtual address needs page tables of the GPU",
             ),
             (self.max_in_flight > 0, "a ring has an end: the buffers in flight are limited"),
             // One more than the limit, because the engine moves its read pointer after it has signalled.

@@ -4,15 +4,17 @@
 use std::sync::Arc;
 
 use ddi::{
-    AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, DdiVersion, DestroyAllocation, Doorbells,
-    DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuVirtualAddressing, HardwareQueues, Host, HostAperture,
-    KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess, Miniport, NativeFences, NodeMetadata, Notify,
-    OpenAllocation, PacketScheduling, PagingStatus, PowerState, QuerySegment, QuerySegment3, QuerySegment4,
-    StandardAllocationDriverData, Swizzling, UpdateAllocationProperty,
+    AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, CreateProcess, DdiVersion, DestroyAllocation,
+    Doorbells, DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuVirtualAddressing, HardwareQueues, Host,
+    HostAperture, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess, Miniport, NativeFences, NodeMetadata,
+    Notify, OpenAllocation, PacketScheduling, PagingStatus, PowerState, QuerySegment, QuerySegment3, QuerySegment4,
+    StandardAllocationDriverData, Swizzling, UpdateAllocationProperty, VidMmCaps,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
-use wddm_types::NodeId;
+use softgpu_spec::page_table::process_space;
+use softgpu_spec::register;
+use wddm_types::{NodeId, Pasid};
 
 use crate::allocation::{Allocation, Opened};
 use crate::config::KmdConfig;
@@ -57,6 +59,8 @@ pub struct SoftGpuKmd {
 #[derive(Debug)]
 pub(crate) struct Process {
     devices: u32,
+    /// Its number at the IOMMU, where that translates.
+    pasid: Option<Pasid>,
 }
 
 /// A device of a process.
@@ -66,6 +70,8 @@ pub(crate) struct Device {
     /// The kernel's own, for paging.
     pub(crate) system: bool,
     pub(crate) contexts: u32,
+    /// Its process's number at the IOMMU, where that translates.
+    pub(crate) pasid: Option<Pasid>,
 }
 
 impl SoftGpuKmd {
@@ -95,8 +101,27 @@ impl SoftGpuKmd {
 }
 
 impl SoftGpuKmd {
-    fn translates(&self) -> bool {
-        self.config.translates()
+    /// Whether the engines have hardware queues; native fences go with them.
+    pub(crate) fn has_native_fences(&self) -> bool {
+        self.config.translates() && self.config.hardware_queues
+    }
+
+    /// The number of a process or device, which there is in the IoMmu model and in no other.
+    // spec: memory §4.1
+    fn check_pasid(&self, pasid: Option<Pasid>) -> Result<(), DriverStatus> {
+        match (pasid, self.config.uses_cpu_addresses()) {
+            (None, false) => Ok(()),
+            (Some(Pasid(number)), true) if number >> process_space::PASID_BITS == 0 => Ok(()),
+            (Some(_), true) => Err(DriverStatus::InvalidParameter("a process number of more bits than the device has")),
+            (Some(_), false) => Err(DriverStatus::InvalidParameter("a process number where the GPU has page tables")),
+            (None, true) => Err(DriverStatus::InvalidParameter("no process number, and nothing else that translates")),
+        }
+    }
+
+    /// The root of a device's contexts, where it is no page table.
+    pub(crate) fn process_root(&self, device: KmdDevice) -> Option<u64> {
+        let Pasid(pasid) = self.devices.get(device.0)?.pasid?;
+        Some(process_space::root(pasid))
     }
 }
 
@@ -118,7 +143,7 @@ impl Miniport for SoftGpuKmd {
         feature: FeatureId,
         _allow_experimental: bool,
     ) -> Result<FeatureSupport, DriverStatus> {
-        crate::start::feature_support(feature, self.translates())
+        crate::start::feature_support(feature, self.has_native_fences())
     }
 
     fn adapter_caps(&self) -> AdapterCaps {
@@ -126,7 +151,8 @@ impl Miniport for SoftGpuKmd {
             // spec: sync §3.1: only when the feature is enabled
             native_gpu_fence: self.negotiated.native_fence.is_some(),
             optimized_native_fence_interrupt: false,
-            no_64_bit_atomics: false,
+            // spec: sync §1.6
+            no_64_bit_atomics: self.port.read_register(register::SIGNAL_BITS) == 32,
             driver_model: self.config.driver_model,
             ddi_version: match self.config.driver_model {
                 DriverModel::Wddm1 => DdiVersion::WDDM_1_3,
@@ -135,6 +161,11 @@ impl Miniport for SoftGpuKmd {
             paging_node: softgpu_spec::engine::COPY as u16,
             paging_by_gpu_va: self.config.paging_by_gpu_va,
             map_aperture2_supported: self.config.map_aperture2,
+            // spec: memory §4.1: that of page tables follows from their entry points
+            memory: match self.config.uses_cpu_addresses() {
+                true => VidMmCaps::VIRTUAL_ADDRESSING_SUPPORTED | VidMmCaps::IO_MMU_SUPPORTED,
+                false => VidMmCaps::empty(),
+            },
             move_paging_supported: true,
             ..AdapterCaps::default()
         }
@@ -156,14 +187,22 @@ impl Miniport for SoftGpuKmd {
         let name = NODES.get(usize::from(node.0))?;
         Some(NodeMetadata {
             name,
-            gpu_mmu_supported: self.translates(),
-            user_mode_submission: self.translates(),
+            gpu_mmu_supported: self.config.has_page_tables(),
+            user_mode_submission: self.has_native_fences(),
+            fence_interrupt: self.config.fence_interrupt,
             max_in_flight_buffers: self.config.max_in_flight,
         })
     }
 
-    fn create_process(&mut self, _system: bool) -> Result<KmdProcess, DriverStatus> {
-        Ok(KmdProcess(self.processes.insert(Process { devices: 0 })))
+    fn create_process(&mut self, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
+        let pasid = match create.pasids {
+            [] => None,
+            // There is one physical adapter.
+            [pasid] => Some(*pasid),
+            _ => return Err(DriverStatus::InvalidParameter("a process has one number on one physical adapter")),
+        };
+        self.check_pasid(pasid)?;
+        Ok(KmdProcess(self.processes.insert(Process { devices: 0, pasid })))
     }
 
     fn destroy_process(&mut self, process: KmdProcess) {
@@ -174,8 +213,12 @@ impl Miniport for SoftGpuKmd {
     fn create_device(&mut self, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
         let process =
             self.processes.get_mut(create.process.0).ok_or(DriverStatus::InvalidParameter("no such process"))?;
+        if create.pasid != process.pasid {
+            return Err(DriverStatus::InvalidParameter("a device has its process's number"));
+        }
         process.devices += 1;
-        Ok(KmdDevice(self.devices.insert(Device { process: create.process, system: create.system, contexts: 0 })))
+        let CreateDevice { process, system, pasid } = create;
+        Ok(KmdDevice(self.devices.insert(Device { process, system, contexts: 0, pasid })))
     }
 
     fn destroy_device(&mut self, device: KmdDevice) {
@@ -221,15 +264,15 @@ impl Miniport for SoftGpuKmd {
     }
 
     fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
-        self.translates().then_some(self as &mut dyn GpuVirtualAddressing)
+        self.config.has_page_tables().then_some(self as &mut dyn GpuVirtualAddressing)
     }
 
     fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
-        self.translates().then_some(self as &mut dyn HardwareQueues)
+        self.has_native_fences().then_some(self as &mut dyn HardwareQueues)
     }
 
     fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
-        self.translates().then_some(self as &mut dyn NativeFences)
+        self.has_native_fences().then_some(self as &mut dyn NativeFences)
     }
 
     fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
@@ -237,7 +280,7 @@ impl Miniport for SoftGpuKmd {
     }
 
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
-        self.translates().then_some(self as &mut dyn Doorbells)
+        self.has_native_fences().then_some(self as &mut dyn Doorbells)
     }
 
     fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {
@@ -248,3 +291,6 @@ impl Miniport for SoftGpuKmd {
         (!self.ranges.is_empty()).then_some(self as &mut dyn Swizzling)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,8 +6,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use ddi::{
-    CreateDevice, CreateHwContext, DmaFault, FeatureId, FeatureState, Host, Interrupt, KmdContext, KmdDevice,
-    KmdProcess, Miniport, NativeFenceOsCaps, Notify, OsContext, OsGlobalFence, PageFault,
+    CreateDevice, CreateHwContext, CreateProcess, DmaFault, DriverStatus, FeatureId, FeatureInterface, FeatureState,
+    Host, Interrupt, KmdContext, KmdDevice, KmdProcess, Miniport, NativeFenceInterface1, NativeFenceOsCaps, Notify,
+    OsContext, OsGlobalFence, PageFault,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -100,6 +101,8 @@ impl DevicePort for FakePort {
             let state = match value {
                 queue_control::ENABLE | queue_control::RESUME => queue_state::READY,
                 queue_control::SUSPEND => queue_state::SUSPENDED,
+                // It goes on until the test says that it has stopped.
+                queue_control::PREEMPT => queue_state::READY,
                 _ => queue_state::DISABLED,
             };
             inside.queues.insert(selected, state);
@@ -155,9 +158,11 @@ impl Host for FakeHost {
             supported_on_current_config: true,
         }
     }
-    fn native_fence_os_caps(&mut self, version: u16) -> Option<NativeFenceOsCaps> {
+    fn query_feature_interface(&mut self, feature: FeatureId, version: u16) -> Result<FeatureInterface, DriverStatus> {
+        assert_eq!(feature, FeatureId::NATIVE_FENCE);
         self.asked.push(version);
-        self.os_caps
+        let caps = self.os_caps.ok_or(DriverStatus::Unsuccessful("as the test wants"))?;
+        Ok(FeatureInterface::NativeFence1(NativeFenceInterface1::new(caps)))
     }
     fn allocate_contiguous(&mut self, pages: u64) -> Option<PageRun> {
         let run = PageRun { first: self.next_page, count: Pages(pages) };
@@ -177,8 +182,11 @@ pub(crate) enum Said {
     Fences(u16, Option<Vec<OsGlobalFence>>),
     Fault(PageFault),
     Suspended(OsContext, u64),
+    Monitored(u16),
     Completed(u32),
     DmaFault(DmaFault),
+    /// The kernel's fence, and the packet that was done last.
+    Preempted(u32, u32),
 }
 
 #[derive(Default)]
@@ -188,8 +196,12 @@ impl Notify for FakeNotify {
     fn interrupt(&mut self, interrupt: Interrupt<'_>) {
         self.0.push(match interrupt {
             Interrupt::NativeFenceSignaled { node, fences, .. } => Said::Fences(node.0, fences.map(<[_]>::to_vec)),
+            Interrupt::MonitoredFenceSignaled { node } => Said::Monitored(node.0),
             Interrupt::DmaCompleted { fence_id, .. } => Said::Completed(fence_id),
             Interrupt::DmaPageFaulted(fault) => Said::DmaFault(fault),
+            Interrupt::DmaPreempted { preemption_fence_id, last_completed_fence_id, .. } => {
+                Said::Preempted(preemption_fence_id, last_completed_fence_id)
+            }
             Interrupt::HwQueuePageFaulted(fault) => Said::Fault(fault),
             Interrupt::SuspendContextCompleted { context, suspend_fence } => Said::Suspended(context, suspend_fence),
         });
@@ -206,6 +218,7 @@ pub(crate) fn stopped(config: KmdConfig) -> (SoftGpuKmd, Arc<FakePort>) {
     port.set(register::ID, register::ID_VALUE);
     port.set(register::LOCAL_BYTES, LOCAL_BYTES);
     port.set(register::APERTURE_BYTES, APERTURE_BYTES);
+    port.set(register::SIGNAL_BITS, 64);
     port.set(register::MMU_LEVELS, Shape::FOUR_LEVELS.to_register());
     let as_port: Arc<dyn DevicePort> = port.clone();
     (SoftGpuKmd::new(as_port, Memory::reserve(SYSTEM_BYTES).unwrap(), config), port)
@@ -222,8 +235,8 @@ pub(crate) fn started() -> (SoftGpuKmd, Arc<FakePort>, FakeHost) {
 
 /// A process with a device and a context on a node.
 pub(crate) fn context(kmd: &mut SoftGpuKmd, node: u16, system: bool) -> (KmdProcess, KmdDevice, KmdContext) {
-    let process = kmd.create_process(system).unwrap();
-    let device = kmd.create_device(CreateDevice { process, system }).unwrap();
+    let process = kmd.create_process(CreateProcess { system, pasids: &[] }).unwrap();
+    let device = kmd.create_device(CreateDevice { process, system, pasid: None }).unwrap();
     let create = CreateHwContext { device, context: OsContext(1), node: NodeId(node), system, private_data: &[] };
     let context = kmd.hardware_queues().unwrap().create_hw_context(&mut FakeHost::default(), create).unwrap();
     (process, device, context)

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{Ordering, fence};
 
 use ddi::{
-    CreateNativeFence, CurrentUpdate, DriverStatus, FenceType, KmdGlobalFence, KmdLocalFence, KmdProcess,
-    MonitoredUpdate, NativeFenceCaps, NativeFences, OpenNativeFence, OsGlobalFence, UpdateCurrentFlags,
+    CreateNativeFence, CurrentUpdate, DriverStatus, FenceStorageSurface, FenceType, KmdGlobalFence, KmdLocalFence,
+    KmdProcess, MonitoredUpdate, NativeFenceCaps, NativeFences, OpenNativeFence, OsGlobalFence, SegmentPreference,
+    UpdateCurrentFlags,
 };
 use shared_words::Word;
 use shared_words::doorbell::DOORBELL_BYTES;
 use softgpu_spec::register::{cmp, cmp_result};
-use wddm_types::GpuVa;
+use wddm_types::{GpuVa, SegmentId};
 
 use crate::driver::SoftGpuKmd;
 use crate::handles::Handles;
@@ -26,6 +27,8 @@ struct Global {
     current_system_va: GpuVa,
     monitored_system_va: GpuVa,
     opens: u32,
+    /// It counts as reached for good; its word is told to the CMP.
+    sealed: bool,
 }
 
 /// A process's open of it.
@@ -68,12 +71,44 @@ impl FenceTable {
     }
 }
 
+impl SoftGpuKmd {
+    /// The device forgets its seals with its power, while fences can be named to it still. When it wakes the kernel says anew which
+    /// are always signalled.
+    pub(crate) fn unseal_all(&mut self) {
+        let done = self.cmp_command(cmp::UNSEAL, [0, 0, 0]);
+        assert_eq!(done, cmp_result::DONE, "it names no address that could be missing");
+        self.fences.globals.iter_mut().for_each(|(_, fence)| fence.sealed = false);
+    }
+}
+
 const NO_FENCE: DriverStatus = DriverStatus::InvalidParameter("no such native fence");
 
 impl NativeFences for SoftGpuKmd {
     fn caps(&self) -> NativeFenceCaps {
         // A cache line each: two fences' monitored values are never written by two cores into one line.
-        NativeFenceCaps { monitored_value_stride: DOORBELL_BYTES as u32, map_to_gpu_system_process: true }
+        NativeFenceCaps {
+            monitored_value_stride: DOORBELL_BYTES as u32,
+            map_to_gpu_system_process: true,
+            ..NativeFenceCaps::default()
+        }
+    }
+
+    // spec: sync §1.4, sync §2.6
+    fn fence_storage(&mut self, surface: &mut FenceStorageSurface) -> Result<(), DriverStatus> {
+        let geometry = self.geometry.ok_or(DriverStatus::Unsuccessful("the device is not started"))?;
+        let local = geometry.memory_segments();
+        if local.is_empty() {
+            return Err(DriverStatus::NotSupported("this device has no memory of its own"));
+        }
+        if surface.fence_type == FenceType::Default {
+            return Err(DriverStatus::NotSupported("words of DEFAULT fences in local memory"));
+        }
+        let first = SegmentId(1);
+        surface.info.preferred_segment = SegmentPreference::of(&[first]);
+        surface.info.supported_segments = local;
+        surface.info.read_segments = local;
+        surface.info.alignment_bytes = self.config.segment_page_bytes;
+        Ok(())
     }
 
     fn create(&mut self, create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
@@ -92,6 +127,7 @@ impl NativeFences for SoftGpuKmd {
             current_system_va: create.current_system_va,
             monitored_system_va: create.monitored_system_va,
             opens: 0,
+            sealed: false,
         }));
         self.fences.by_system_va.insert(create.current_system_va.0, global);
         Ok(global)
@@ -103,6 +139,10 @@ impl NativeFences for SoftGpuKmd {
         let global = self.fences.globals.remove(fence.0, "native fence");
         assert_eq!(global.opens, 0, "a fence is destroyed after its last close");
         self.fences.by_system_va.remove(&global.current_system_va.0);
+        // The word may be another fence's next.
+        if global.sealed && self.cmp_command(cmp::UNSEAL, [global.current_system_va.0, 0, 0]) != cmp_result::DONE {
+            panic!("the words of a fence are mapped until it is destroyed");
+        }
         self.gathered.forget_fence(global.os);
     }
 
@@ -138,8 +178,8 @@ impl NativeFences for SoftGpuKmd {
         Ok(())
     }
 
-    /// Store, barrier, kick. The device knows no fence that is always signalled (sync §3.16): the largest value stands for
-    /// it, which every wait passes.
+    /// Store, barrier, kick. A fence that is always signalled is one whose word is sealed: it holds the largest value, which every
+    /// wait passes, and the engines' signals leave it alone (sync §3.16).
     // spec: sync §3.6, sync §3.16
     fn update_current_values(
         &mut self,
@@ -148,12 +188,27 @@ impl NativeFences for SoftGpuKmd {
     ) -> Result<(), DriverStatus> {
         for update in updates {
             let global = self.fences.globals.get(update.fence.0).ok_or(NO_FENCE)?;
+            let (cv, value) = (global.current_system_va.0, update.value);
+            if flags.contains(UpdateCurrentFlags::ALWAYS_SIGNALED) {
+                if self.cmp_command(cmp::SEAL, [cv, 0, 0]) != cmp_result::DONE {
+                    return Err(DriverStatus::Unsuccessful("the CMP has no translation of a fence's words"));
+                }
+                self.fences.globals.get_mut(update.fence.0).expect("just seen").sealed = true;
+                continue;
+            }
             if !flags.contains(UpdateCurrentFlags::NOTIFICATION_ONLY) {
-                let value = if flags.contains(UpdateCurrentFlags::ALWAYS_SIGNALED) { u64::MAX } else { update.value };
-                Word::store(update.current, value);
+                match update.current {
+                    Some(word) => Word::store(word, value),
+                    // Only the CMP reaches it: any of its words is one that it can store.
+                    None => {
+                        if self.cmp_command(cmp::PUBLISH_MONITORED, [cv, cv, value]) != cmp_result::DONE {
+                            return Err(DriverStatus::Unsuccessful("the CMP has no translation of a fence's words"));
+                        }
+                    }
+                }
             }
             fence(Ordering::SeqCst);
-            if self.cmp_command(cmp::RESCAN, [global.current_system_va.0, 0, 0]) != cmp_result::DONE {
+            if self.cmp_command(cmp::RESCAN, [cv, 0, 0]) != cmp_result::DONE {
                 // Without a translation the CMP does nothing; 0 makes it look at every parked wait.
                 self.cmp_command(cmp::RESCAN, [0; 3]);
             }

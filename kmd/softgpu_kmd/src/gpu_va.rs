@@ -6,7 +6,7 @@ use ddi::{
 };
 use softgpu_spec::bus::PAGE_BYTES;
 use softgpu_spec::page_table::{self, Shape};
-use wddm_types::{PhysicalAddress, SegmentId};
+use wddm_types::PhysicalAddress;
 
 use crate::driver::SoftGpuKmd;
 use crate::packet::PacketTable;
@@ -19,7 +19,9 @@ impl GpuVirtualAddressing for SoftGpuKmd {
         let mut chosen = GpuMmuFlags::empty();
         chosen.set(GpuMmuFlags::LARGE_PAGE_SUPPORTED, self.config.large_pages && shape.has_large_pages());
         chosen.set(GpuMmuFlags::PAGE_TABLE_UPDATE_REQUIRE_ADDRESS_SPACE_IDLE, self.config.idle_spaces);
-        let coarse = self.config.leaf_64kb && shape.has_64kb_leaves();
+        // Dual entries have a table of 64-KB entries to name.
+        chosen.set(GpuMmuFlags::DUAL_PTE_SUPPORTED, shape.has_dual_entries());
+        let coarse = shape.has_dual_entries() || self.config.leaf_64kb && shape.has_64kb_leaves();
         GpuMmuCaps {
             flags: chosen
                 | GpuMmuFlags::READ_ONLY_MEMORY_SUPPORTED
@@ -38,18 +40,18 @@ impl GpuVirtualAddressing for SoftGpuKmd {
     fn page_table_level(&self, level: u32) -> PageTableLevelDesc {
         let shape = self.shape();
         assert!(level < shape.levels(), "the kernel asks for the levels that there are");
-        // 0 where the device has no memory segment: tables in system memory
-        let tables = self.geometry.map_or(SegmentId::SYSTEM, |geometry| geometry.tables(&self.config));
+        let geometry = self.geometry.expect("the device is started before it is asked");
+        let [segment, paging_process_segment] = geometry.tables(&self.config, level);
         if shape.levels() == page_table::LEVELS_MIN && level == shape.root_level() {
             // How long a root is, is asked for root by root.
             let alignment_bytes = PAGE_BYTES as u32; // CAST: a page.
-            let segments = PageTableLevelDesc { segment: tables, paging_process_segment: tables, ..Default::default() };
+            let segments = PageTableLevelDesc { segment, paging_process_segment, ..Default::default() };
             return PageTableLevelDesc { alignment_bytes, ..segments };
         }
         PageTableLevelDesc {
             index_bits: shape.index_bits(level),
-            segment: tables,
-            paging_process_segment: tables,
+            segment,
+            paging_process_segment,
             // CAST: at most 2^20 entries of 8 bytes.
             size_bytes: shape.table_bytes(level) as u32,
             alignment_bytes: PAGE_BYTES as u32,
@@ -59,7 +61,8 @@ impl GpuVirtualAddressing for SoftGpuKmd {
     // spec: memory §4.6
     fn root_page_table_size(&mut self, entries: u32) -> Option<RootPageTableSize> {
         let shape = self.shape();
-        let local = !self.geometry?.tables(&self.config).is_system();
+        let segments = self.geometry?.tables(&self.config, shape.root_level());
+        let local = segments.iter().any(|segment| !segment.is_system());
         let page = if local { self.config.segment_page_bytes } else { PAGE_BYTES };
         // The device counts the pages of a root, and memory is handed out in pages of its segment.
         let bytes = (u64::from(entries) * page_table::ENTRY_BYTES).next_multiple_of(page);

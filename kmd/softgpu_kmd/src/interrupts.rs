@@ -6,11 +6,11 @@
 //!
 //! What cannot be told exactly is reported as "any fence" (the NULL array): never a lost wake-up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ddi::{DmaFault, Interrupt, InterruptFlags, KmdQueue, Notify, OsContext, OsGlobalFence, PageFault};
 use softgpu_spec::register::{self, fault, queue_state, record};
-use wddm_types::NodeId;
+use wddm_types::{EngineId, NodeId};
 
 use crate::driver::SoftGpuKmd;
 use crate::queues::State;
@@ -23,8 +23,12 @@ const CMP_NODE: NodeId = NodeId(0);
 pub(crate) struct Gathered {
     signals: BTreeMap<NodeId, Signals>,
     faults: Vec<PageFault>,
+    /// Nodes whose engines have signalled monitored fences.
+    monitored: BTreeSet<NodeId>,
     /// Packets that are done, oldest first, and those that faulted.
     completed: Vec<(NodeId, u32)>,
+    /// Nodes that were preempted: the kernel's fence for that, and the packet that was done last.
+    preempted: Vec<(NodeId, u32, u32)>,
     dma_faults: Vec<DmaFault>,
     /// Contexts that stand still, with the kernel's value for that.
     suspended: Vec<(OsContext, u64)>,
@@ -58,6 +62,11 @@ impl Gathered {
         self.completed.push((node, fence_id));
     }
 
+    /// A node was preempted.
+    pub(crate) fn preempted(&mut self, node: NodeId, preemption_fence_id: u32, last_completed_fence_id: u32) {
+        self.preempted.push((node, preemption_fence_id, last_completed_fence_id));
+    }
+
     /// A packet has faulted.
     pub(crate) fn dma_fault(&mut self, fault: DmaFault) {
         self.dma_faults.push(fault);
@@ -83,9 +92,11 @@ impl SoftGpuKmd {
         self.gather();
         let gathered = std::mem::take(&mut self.gathered);
         let ours = !gathered.signals.is_empty()
+            || !gathered.monitored.is_empty()
             || !gathered.faults.is_empty()
             || !gathered.suspended.is_empty()
             || !gathered.completed.is_empty()
+            || !gathered.preempted.is_empty()
             || !gathered.dma_faults.is_empty();
         for (node, signals) in &gathered.signals {
             if signals.fences.is_empty() && !signals.any {
@@ -99,11 +110,20 @@ impl SoftGpuKmd {
                 flags: InterruptFlags::empty(),
             });
         }
+        // spec: sync §2.8, sync §3.7: no list
+        for node in gathered.monitored {
+            notify.interrupt(Interrupt::MonitoredFenceSignaled { node });
+        }
         for (context, suspend_fence) in gathered.suspended {
             notify.interrupt(Interrupt::SuspendContextCompleted { context, suspend_fence });
         }
         for (node, fence_id) in gathered.completed {
             notify.interrupt(Interrupt::DmaCompleted { node, fence_id });
+        }
+        for (node, preemption_fence_id, last_completed_fence_id) in gathered.preempted {
+            let engine = EngineId(0);
+            let preempted = Interrupt::DmaPreempted { node, engine, preemption_fence_id, last_completed_fence_id };
+            notify.interrupt(preempted);
         }
         for fault in gathered.dma_faults {
             notify.interrupt(Interrupt::DmaPageFaulted(fault));
@@ -125,14 +145,23 @@ impl SoftGpuKmd {
                 [register::RECORD_0, register::RECORD_1, register::RECORD_2].map(|at| self.port.read_register(at));
             match kind {
                 record::FENCE => self.gather_fence(field[0], field[1]),
+                record::SIGNALED => self.gather_signaled(field[0]),
                 record::MONITORED => self.gathered.signal(CMP_NODE, self.fences.in_system(field[0])),
                 record::FAULT => self.gather_fault(field[0], field[1], field[2]),
                 record::SUSPENDED => self.gather_suspended(field[0]),
                 record::COMPLETED => self.gather_completed(field[0], field[1]),
+                record::PREEMPTED => self.gather_preempted(field[0], field[1], field[2]),
                 // A record of a kind that this driver does not know is one that says too little.
                 _ => self.gather_overflow(),
             }
         }
+    }
+
+    /// Which fence it was is the kernel's to find; the node is told as far as the queue is still known.
+    fn gather_signaled(&mut self, index: u64) {
+        let of_queue = self.queues.at(index).map(|(_, queue)| queue.node);
+        let node = of_queue.or_else(|| self.packets.node_of(index)).unwrap_or(CMP_NODE);
+        self.gathered.monitored.insert(node);
     }
 
     fn gather_fence(&mut self, index: u64, current_va: u64) {
@@ -183,7 +212,10 @@ impl SoftGpuKmd {
 
     /// Records were lost: any fence may have been signalled, and queues that stand still are asked why.
     fn gather_overflow(&mut self) {
-        self.gathered.signal(CMP_NODE, None);
+        if self.has_native_fences() {
+            self.gathered.signal(CMP_NODE, None);
+        }
+        self.gathered.monitored.insert(CMP_NODE);
         self.recheck_packets();
         let enabled: Vec<_> = self
             .queues

@@ -49,5 +49,5 @@ mod segments;
 mod start;
 mod swizzling;
 
-pub use config::{KmdConfig, Layout, TableHome};
+pub use config::{Addressing, KmdConfig, Layout, TableHome, TableHomes};
 pub use driver::SoftGpuKmd;

@@ -1,38 +1,32 @@
-//! Packet contexts (memory §5.6): each has a queue of the device with a small ring of the driver's own, at a bus address,
-//! into which each packet puts two commands: a branch to its buffer, and a completion with its fence id.
+//! Packet contexts (memory §5.6). A packet is two commands in a ring of the driver's own: a branch to its buffer, and a
+//! completion with its fence id ([`ring`]).
 //!
-//! A context without GPU addresses runs privileged, because its DMA buffers name bus addresses; nobody but this driver
-//! writes those ([`translate`]). A context with GPU addresses runs in its process's space and unprivileged.
-//!
-//! The kernel keeps packets of one node in order and in flight for one context at a time, so rings of several contexts
-//! are as good as one ring for the node, and a fault stops exactly one context.
+//! Contexts without GPU addresses share one ring for each node, which runs privileged, because DMA buffers name bus addresses;
+//! nobody but this driver writes those ([`translate`]). So packets of a node run in the order in which they were handed
+//! over, paging buffers among them. A context with GPU addresses has a ring that runs in its process's space and
+//! unprivileged; the kernel never has packets of two of those on a node.
 
+mod preemption;
+mod ring;
 mod translate;
-
-use std::collections::VecDeque;
 
 use ddi::{
     ContextCaps, ContextInfo, CreateContext, CreateContextFlags, DmaFault, DriverModel, DriverStatus, Host, KmdContext,
-    KmdDevice, PacketCaps, PacketScheduling, Patch, Present, Render, RenderStatus, SubmitCommand, SubmitCommandVirtual,
-    SubmitFlags, WRITTEN_PRIMARIES_MAX,
+    KmdDevice, PacketCaps, PacketScheduling, Patch, PreemptCommand, Present, Render, RenderStatus, SubmitCommand,
+    SubmitCommandVirtual, SubmitFlags, WRITTEN_PRIMARIES_MAX,
 };
-use shared_words::doorbell::{ASLEEP_OFFSET, DOORBELL_BYTES, VALUE_OFFSET};
-use shared_words::{HardwareBarrier, Word, doorbell};
+use softgpu_spec::bus;
 use softgpu_spec::context_data::{self, DmaBuffers};
-use softgpu_spec::register::{self, fault, queue_control, queue_flags, queue_state};
-use softgpu_spec::{Command, bus};
+use softgpu_spec::register::fault;
 use wddm_types::{NodeId, PageRun, SegmentSet};
 
 use crate::driver::SoftGpuKmd;
 use crate::handles::Handles;
+use preemption::{Interrupted, Node};
+use ring::{Body, Packet, Ring};
 
 /// Packets in flight on a node.
 const PACKETS_IN_FLIGHT: u32 = 4;
-/// Bytes of a context's ring: a page has room for far more packets than may be in flight.
-const RING_BYTES: u64 = bus::PAGE_BYTES;
-/// Bytes of a packet in the ring: a branch and a completion.
-const PACKET_BYTES: u64 = 32;
-const _: () = assert!(PACKET_BYTES * (PACKETS_IN_FLIGHT as u64 + 1) <= RING_BYTES);
 /// Slots of an allocation list.
 const SLOTS: u32 = 256;
 /// Bytes of a DMA buffer.
@@ -46,26 +40,25 @@ const PACKET: u64 = 1 << 63;
 #[derive(Debug)]
 pub(crate) struct PacketContext {
     device: KmdDevice,
-    node: NodeId,
-    /// The device's number of its queue.
-    index: u32,
     /// It runs in a GPU address space.
     addresses: bool,
     /// The kernel's own, for paging.
     system: bool,
-    root: Option<u64>,
-    ring: PageRun,
-    written: u64,
-    /// Packets in the ring that are not known to be done: fence id, and where in the ring each ends.
-    in_flight: VecDeque<(u32, u64)>,
-    enabled: bool,
+    /// Its ring: its own, or its node's.
+    ring: u64,
     /// It has faulted or was stopped: it runs nothing more.
     stopped: bool,
+    /// A packet of it that was preempted when a part of it was done: it comes next.
+    interrupted: Option<Interrupted>,
 }
 
-/// Packet contexts by handle.
+/// Packet contexts and rings by handle.
 #[derive(Debug, Default)]
-pub(crate) struct PacketTable(Handles<PacketContext>);
+pub(crate) struct PacketTable {
+    contexts: Handles<PacketContext>,
+    rings: Handles<Ring>,
+    nodes: [Node; softgpu_spec::engine::COUNT as usize],
+}
 
 impl PacketTable {
     /// Whether a context is one of these.
@@ -73,22 +66,26 @@ impl PacketTable {
         context.0 & PACKET != 0
     }
 
-    /// The drivers' own rings.
+    /// The memory of the rings.
     pub(crate) fn rings(&self) -> Vec<PageRun> {
-        self.0.iter().map(|(_, context)| context.ring).collect()
+        self.rings.iter().map(|(_, ring)| ring.run).collect()
     }
 
     fn get(&self, context: KmdContext) -> Option<&PacketContext> {
-        self.0.get(context.0 & !PACKET)
+        self.contexts.get(context.0 & !PACKET)
     }
 
     fn get_mut(&mut self, context: KmdContext) -> Option<&mut PacketContext> {
-        self.0.get_mut(context.0 & !PACKET)
+        self.contexts.get_mut(context.0 & !PACKET)
     }
 
-    fn at(&mut self, index: u64) -> Option<&mut PacketContext> {
-        let handle = self.0.iter().find(|(_, context)| u64::from(context.index) == index)?.0;
-        self.0.get_mut(handle)
+    /// The node of the ring whose queue has this number.
+    pub(crate) fn node_of(&self, index: u64) -> Option<NodeId> {
+        self.rings.iter().find(|(_, ring)| u64::from(ring.index) == index).map(|(_, ring)| ring.node)
+    }
+
+    fn ring_mut(&mut self, ring: u64) -> &mut Ring {
+        self.rings.get_mut(ring).expect("a ring outlives its contexts")
     }
 }
 
@@ -96,7 +93,11 @@ const NO_CONTEXT: DriverStatus = DriverStatus::InvalidParameter("no such context
 
 impl PacketScheduling for SoftGpuKmd {
     fn packet_caps(&self) -> PacketCaps {
-        PacketCaps { max_allocation_list_slot_id: SLOTS, hw_queue_packets: PACKETS_IN_FLIGHT }
+        PacketCaps {
+            max_allocation_list_slot_id: SLOTS,
+            hw_queue_packets: PACKETS_IN_FLIGHT,
+            preemption: self.config.preemption.then_some(preemption::GRANULARITY),
+        }
     }
 
     // spec: memory §7.1
@@ -118,40 +119,31 @@ impl PacketScheduling for SoftGpuKmd {
         if self.devices.get(create.device.0).is_none() {
             return Err(DriverStatus::InvalidParameter("no such device"));
         }
-        let ring = host.allocate_contiguous(RING_BYTES / bus::PAGE_BYTES).ok_or(DriverStatus::NoMemory("a ring"))?;
-        let Some(index) = self.queues.reserve_index() else {
-            host.free_contiguous(ring);
-            return Err(DriverStatus::NoMemory("every hardware queue is taken"));
-        };
+        let shared = self.node_ring(host, create.node)?;
+        let ring = if addresses { self.create_ring(host, create.node, true)? } else { shared };
         self.devices.get_mut(create.device.0).expect("looked up above").contexts += 1;
-        let context = KmdContext(
-            PACKET
-                | self.packets.0.insert(PacketContext {
-                    device: create.device,
-                    node: create.node,
-                    index,
-                    addresses,
-                    system: create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT),
-                    root: None,
-                    ring,
-                    written: 0,
-                    in_flight: VecDeque::new(),
-                    enabled: false,
-                    stopped: false,
-                }),
-        );
-        if !addresses && let Err(status) = self.enable_packets(context) {
-            PacketScheduling::destroy_context(self, host, context);
-            return Err(status);
+        let context = PacketContext {
+            device: create.device,
+            addresses,
+            system: create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT),
+            ring,
+            stopped: false,
+            interrupted: None,
+        };
+        let context = KmdContext(PACKET | self.packets.contexts.insert(context));
+        let process = self.process_root(create.device).filter(|_| addresses);
+        if let Some(root) = process {
+            self.set_packet_root(context, root);
         }
-        Ok((context, if addresses { virtual_info() } else { self.patched_info(buffers) }))
+        Ok((context, if addresses { virtual_info(process.is_some()) } else { self.patched_info(buffers) }))
     }
 
     fn destroy_context(&mut self, host: &mut dyn Host, context: KmdContext) {
         self.stop_context(context);
-        let gone = self.packets.0.remove(context.0 & !PACKET, "packet context");
-        self.queues.release_index(gone.index);
-        host.free_contiguous(gone.ring);
+        let gone = self.packets.contexts.remove(context.0 & !PACKET, "packet context");
+        if gone.addresses {
+            self.destroy_ring(host, gone.ring);
+        }
         self.devices.get_mut(gone.device.0).expect("a device outlives its contexts").contexts -= 1;
     }
 
@@ -167,7 +159,10 @@ impl PacketScheduling for SoftGpuKmd {
 
     // spec: memory §7.3, memory §7.4
     fn patch(&mut self, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
-        for place in patch.patch_locations {
+        let first = patch.submission_start as usize;
+        let places = patch.patch_locations.get(first..first + patch.submission_length as usize);
+        let places = places.ok_or(DriverStatus::InvalidParameter("patch locations that there are not"))?;
+        for place in places {
             let entry = patch.allocation_list[place.allocation_index as usize];
             if entry.allocation.is_none() {
                 continue;
@@ -187,35 +182,38 @@ impl PacketScheduling for SoftGpuKmd {
         if paging != self.packets.get(submit.context).is_some_and(|known| known.system) {
             return Err(DriverStatus::InvalidParameter("paging buffers run in the system context"));
         }
-        if paging && bytes == 0 {
-            // It only marks a place.
-            return self.append_packet(submit.context, Command::Nop, submit.fence_id);
-        }
-        if !paging && translate::words_of(submit.private_data) != Some(submit.end_offset / 8) {
+        // A portion may end before the buffer does.
+        let within = |words: u32| submit.end_offset / 8 <= words;
+        if !paging && !translate::words_of(submit.private_data).is_some_and(within) {
             return Err(DriverStatus::InvalidParameter("the private data belong to another buffer"));
         }
         // spec: memory §7.1: the segments' bases are their bus addresses
         let base = if submit.dma_buffer_segment.is_system() { bus::SYSTEM_BASE } else { 0 };
         let at = base + submit.dma_buffer_physical_address + u64::from(submit.start_offset);
-        self.append_packet(submit.context, Command::BranchPhysical { bus: at, words: bytes / 8 }, submit.fence_id)
+        // Without words it only marks a place.
+        let body = Body { at, words: bytes / 8, done: 0, physical: true };
+        self.append_packet(submit.context, body, submit.fence_id, submit.flags)
     }
 
     fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
         if !submit.dma_buffer.0.is_multiple_of(8) || !submit.dma_buffer_bytes.is_multiple_of(8) {
             return Err(DriverStatus::InvalidParameter("a command buffer is made of 64-bit words"));
         }
-        let branch = Command::Branch { va: submit.dma_buffer.0, words: submit.dma_buffer_bytes / 8 };
-        self.append_packet(submit.context, branch, submit.fence_id)
+        let body = Body { at: submit.dma_buffer.0, words: submit.dma_buffer_bytes / 8, done: 0, physical: false };
+        self.append_packet(submit.context, body, submit.fence_id, submit.flags)
+    }
+
+    fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus> {
+        self.preempt_node(preempt)
     }
 
     fn stop_context(&mut self, context: KmdContext) {
-        let index = self.packets.get(context).expect("the kernel stops a context that there is").index;
-        self.disable_index(index);
-        // What it has raised so far is taken while its number still means it, and not reported any more.
-        self.gather();
-        let gone = self.packets.get_mut(context).expect("looked up above");
-        gone.stopped = true;
-        gone.in_flight.clear();
+        let known = self.packets.get_mut(context).expect("the kernel stops a context that there is");
+        (known.stopped, known.interrupted) = (true, None);
+        let ring = known.ring;
+        if self.awaits_ring(ring, context) {
+            self.take_packets_out(ring, context);
+        }
     }
 }
 
@@ -229,82 +227,51 @@ impl SoftGpuKmd {
 
     /// The root of a packet context with addresses. It moves while nothing of the context is in flight.
     pub(crate) fn set_packet_root(&mut self, context: KmdContext, root: u64) {
-        let known = self.packets.get_mut(context).expect("the kernel names a context that there is");
+        let ring = self.packets.get(context).expect("the kernel names a context that there is").ring;
+        let known = self.packets.ring_mut(ring);
         assert!(known.in_flight.is_empty(), "a root page table moved under a packet");
         if known.root.replace(root) != Some(root) {
             // A device that refuses leaves the context as it was, and the first packet says so.
-            let _ = self.enable_packets(context);
+            let _ = self.enable_ring(ring);
         }
     }
 
-    fn enable_packets(&mut self, context: KmdContext) -> Result<(), DriverStatus> {
-        let known = self.packets.get(context).ok_or(NO_CONTEXT)?;
-        let flags = if known.addresses { 0 } else { queue_flags::PRIVILEGED | queue_flags::UNTRANSLATED };
-        let (index, node, root, ring) = (known.index, known.node, known.root.unwrap_or(0), known.ring);
-        Word::store(self.port.doorbell_page().word(u64::from(index) * DOORBELL_BYTES + VALUE_OFFSET), 0);
-        for (register, value) in [
-            (register::QUEUE_SELECT, u64::from(index)),
-            (register::QUEUE_ENGINE, u64::from(node.0)),
-            (register::QUEUE_ROOT, root),
-            (register::QUEUE_RING, bus::SYSTEM_BASE + ring.first * bus::PAGE_BYTES),
-            (register::QUEUE_RING_BYTES, RING_BYTES),
-            (register::QUEUE_FLAGS, flags | queue_flags::RING_PHYSICAL),
-            (register::QUEUE_CONTROL, queue_control::ENABLE),
-        ] {
-            self.port.write_register(register, value);
-        }
-        let known = self.packets.get_mut(context).expect("looked up above");
-        known.written = 0;
-        known.enabled = self.port.read_register(register::QUEUE_CONTROL) != queue_state::DISABLED;
-        if known.enabled { Ok(()) } else { Err(DriverStatus::Unsuccessful("the device did not take the queue")) }
-    }
-
-    fn append_packet(&mut self, context: KmdContext, branch: Command<'_>, fence_id: u32) -> Result<(), DriverStatus> {
+    /// A packet goes to the end of its context's ring. One that was interrupted goes on where it was.
+    fn append_packet(
+        &mut self,
+        context: KmdContext,
+        mut body: Body,
+        fence_id: u32,
+        flags: SubmitFlags,
+    ) -> Result<(), DriverStatus> {
         let known = self.packets.get_mut(context).ok_or(NO_CONTEXT)?;
-        if !known.enabled || known.stopped {
+        if known.stopped {
             return Err(DriverStatus::Unsuccessful("the context runs nothing"));
         }
-        if known.in_flight.len() >= PACKETS_IN_FLIGHT as usize {
-            return Err(DriverStatus::Unsuccessful("the kernel keeps to HwQueuePacketCap"));
+        if let Some(interrupted) = known.interrupted {
+            // spec: memory §7.4
+            if !flags.contains(SubmitFlags::RESUBMISSION) || interrupted.at != body.at {
+                return Err(DriverStatus::InvalidParameter("the packet that was interrupted comes first"));
+            }
+            known.interrupted = None;
+            body.done = interrupted.done.min(body.words);
         }
-        let mut words = Vec::with_capacity((PACKET_BYTES / 8) as usize);
-        branch.encode(&mut words);
-        Command::Complete { value: u64::from(fence_id) }.encode(&mut words);
-        let base = known.ring.first * bus::PAGE_BYTES;
-        for (offset, word) in (known.written..).step_by(8).zip(&words) {
-            Word::store(self.system.word(base + offset % RING_BYTES), *word);
-        }
-        known.written += words.len() as u64 * 8;
-        known.in_flight.push_back((fence_id, known.written));
-        let (index, end) = (known.index, known.written);
-        let page = self.port.doorbell_page();
-        let at = u64::from(index) * DOORBELL_BYTES;
-        // spec: sync §3.17
-        if doorbell::ring::<HardwareBarrier>(page.word(at + VALUE_OFFSET), page.word(at + ASLEEP_OFFSET), end) {
-            self.port.doorbell_rung(index);
-        }
-        Ok(())
+        let ring = known.ring;
+        self.append_to_ring(ring, Packet { fence_id, context, body, start: 0, end: 0 })
     }
 
-    /// The device has told that a packet is done, and with it those before it in the ring.
-    pub(crate) fn gather_completed(&mut self, index: u64, value: u64) {
-        let Some(known) = self.packets.at(index) else { return };
-        let Some(at) = known.in_flight.iter().position(|(fence, _)| u64::from(*fence) == value) else { return };
-        let node = known.node;
-        for (fence, _) in known.in_flight.drain(..=at) {
-            self.gathered.completed(node, fence);
-        }
-    }
-
-    /// A queue of a packet context has faulted: the packet at its head is the one. False when it is no such queue.
+    /// A queue of a ring has faulted: the packet at its head is the one. False when it is no such queue.
     // spec: memory §5.8
     pub(crate) fn gather_packet_fault(&mut self, index: u64, virtual_address: u64, cause: u64) -> bool {
-        let Some(known) = self.packets.at(index) else { return false };
-        if let Some((fence_id, _)) = known.in_flight.front().copied().filter(|_| !known.stopped) {
+        let Some((_, ring)) = self.packets.ring_at(index) else { return false };
+        let (node, head) = (ring.node, ring.in_flight.front().map(|packet| (packet.fence_id, packet.context)));
+        let Some((fence_id, context)) = head else { return true };
+        let known = self.packets.get_mut(context).expect("a packet's context is there while it is in the ring");
+        if !known.stopped {
             known.stopped = true;
             let cause = cause & 0xff;
             self.gathered.dma_fault(DmaFault {
-                node: known.node,
+                node,
                 fence_id,
                 virtual_address,
                 write: cause == fault::READ_ONLY,
@@ -312,27 +279,6 @@ impl SoftGpuKmd {
             });
         }
         true
-    }
-
-    /// Records were lost: the rings themselves tell how far they are.
-    pub(crate) fn recheck_packets(&mut self) {
-        // The write takes hold between two commands, so that every completion that was raised has moved its read pointer.
-        self.port.write_register(register::ENGINE_ENABLE, 1);
-        let rings: Vec<(u64, u32)> = self.packets.0.iter().map(|(handle, context)| (handle, context.index)).collect();
-        for (handle, index) in rings {
-            self.port.write_register(register::QUEUE_SELECT, u64::from(index));
-            let read = self.port.read_register(register::QUEUE_READ_POINTER);
-            let faulted = self.port.read_register(register::QUEUE_CONTROL) == queue_state::FAULTED;
-            let known = self.packets.0.get_mut(handle).expect("just listed");
-            let done = known.in_flight.iter().take_while(|(_, end)| *end <= read).count();
-            let node = known.node;
-            for (fence, _) in known.in_flight.drain(..done) {
-                self.gathered.completed(node, fence);
-            }
-            if faulted {
-                self.gather_packet_fault(u64::from(index), 0, 0);
-            }
-        }
     }
 }
 
@@ -360,11 +306,13 @@ impl SoftGpuKmd {
 }
 
 // spec: memory §5.6
-fn virtual_info() -> ContextInfo {
+fn virtual_info(io_mmu: bool) -> ContextInfo {
+    // spec: memory §4.1, memory §7.1
+    let model = if io_mmu { ContextCaps::USE_IO_MMU } else { ContextCaps::empty() };
     ContextInfo {
         // CAST: 16.
         allocation_list_entries: WRITTEN_PRIMARIES_MAX as u32,
-        caps: ContextCaps::NO_PATCHING_REQUIRED,
+        caps: ContextCaps::NO_PATCHING_REQUIRED | model,
         paging_companion_node: NodeId(softgpu_spec::engine::COPY as u16),
         ..ContextInfo::default()
     }

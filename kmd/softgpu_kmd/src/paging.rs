@@ -15,10 +15,10 @@
 //! | UnmapApertureSegment | `MapAperture` with step 0 to the dummy page |
 //! | ReadPhysical, WritePhysical | `TouchPhysical` |
 //! | VirtualTransfer, VirtualFill | `Copy`, `Fill` in the paging process's space |
-//! | CopyPageTableEntries | `Copy`, one for each range: the tables are mapped there |
+//! | CopyPageTableEntries | `CopyRun`, one for each range: the tables are mapped there |
 //! | InitContextResource | `Store` of the head: the kernel has filled the pages with zeros |
 //! | UpdateContextAllocation | `Store`: the private data are an offset and the words that go there |
-//! | UpdatePageTable | `WriteEntryRun`; in mode GPU_VIRTUAL `StoreRun` |
+//! | UpdatePageTable | `WriteEntryRun`, of dual entries one for each half; in mode GPU_VIRTUAL `StoreRun` |
 //! | FlushTlb | `FlushTlb` |
 //! | SignalMonitoredFence | `Signal` |
 //! | DiscardContent, NotifyResidency, NotifyFenceResidency, NotifyAlloc | none: the device keeps nothing beside the frames |
@@ -34,12 +34,14 @@ use crate::allocation::Rows;
 use crate::driver::SoftGpuKmd;
 use crate::gpu_va;
 use crate::paging::pages::{Cursor, End};
+use crate::paging::pairs::Pairs;
 use crate::paging::tiled::TiledCopy;
 use crate::segments::Geometry;
 
 use PagingStatus::Fatal;
 
 mod pages;
+mod pairs;
 mod tiled;
 
 impl SoftGpuKmd {
@@ -97,6 +99,8 @@ enum Pieces<'a> {
     Header { va: u64, allocation: u64, done: u64 },
     /// Words from an address on.
     Store { va: u64, data: &'a [u8], done: u64 },
+    /// Entries of two halves.
+    Pairs(Pairs),
     /// One command, or none.
     One(Option<Command<'static>>),
 }
@@ -163,6 +167,7 @@ impl<'a> Pieces<'a> {
                 start_index,
                 count,
                 first,
+                first_64kb,
                 repeat,
                 mode,
                 use_64kb_pages,
@@ -171,10 +176,19 @@ impl<'a> Pieces<'a> {
                 if level >= geometry.shape.levels() || use_64kb_pages && level > 0 {
                     return Err(Fatal("a page-table update that the caps do not offer"));
                 }
+                let virtually = mode == PageTableUpdateMode::GpuVirtual;
+                let table_va = virtually.then_some(table_va);
+                if geometry.shape.entry_words(level) == 2 {
+                    let halves = [first, first_64kb.unwrap_or(Pte::INVALID)];
+                    let pairs = Pairs::new(geometry, (table, table_va), (start_index, count), halves, repeat)?;
+                    return Ok(Pieces::Pairs(pairs.resumed(multipass)));
+                }
+                if first_64kb.is_some() {
+                    return Err(Fatal("an entry of two halves, which the caps do not offer"));
+                }
                 let unit = if use_64kb_pages { page_table::PAGES_64KB } else { 1 };
                 let run = entry_run(geometry, level, table, (start_index, count, unit), first, repeat)?;
-                let virtually = mode == PageTableUpdateMode::GpuVirtual;
-                let run = if virtually { by_address(run, table_va)? } else { run };
+                let run = table_va.map_or(Ok(run), |va| by_address(run, va))?;
                 Ok(Pieces::One((count > 0).then_some(run)))
             }
             PagingOp::FlushTlb { root, start, end, .. } => {
@@ -238,6 +252,7 @@ impl<'a> Pieces<'a> {
         match self {
             Pieces::One(command) => Ok(command.take()),
             Pieces::Tiled(copy) => copy.next(),
+            Pieces::Pairs(pairs) => pairs.next(),
             Pieces::Copy { left: 0, .. } | Pieces::Map { left: 0, .. } => Ok(None),
             Pieces::Entries { ranges, entries, done } => {
                 let Some(range) = ranges.get(usize::try_from(*done).unwrap_or(usize::MAX)) else { return Ok(None) };
@@ -291,6 +306,7 @@ impl<'a> Pieces<'a> {
     fn done(&self) -> u64 {
         match self {
             Pieces::Tiled(copy) => copy.done(),
+            Pieces::Pairs(pairs) => pairs.done(),
             Pieces::Copy { done, .. }
             | Pieces::Map { done, .. }
             | Pieces::Entries { done, .. }
@@ -336,10 +352,10 @@ fn entry_copy(entries: u32, range: &CopyEntries) -> Result<Command<'static>, Pag
         return Err(Fatal("entries beyond their table"));
     }
     let entry = |table: wddm_types::GpuVa, start: u32| table.0 + u64::from(start) * 8;
-    Ok(Command::Copy {
+    Ok(Command::CopyRun {
         source_va: entry(range.source_table, range.source_start),
         target_va: entry(range.target_table, range.target_start),
-        bytes: u64::from(range.count) * 8,
+        count: range.count,
     })
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Context {
     pub(crate) device: KmdDevice,
     node: NodeId,
     system: bool,
-    /// Offset in local memory of the root page table.
+    /// What the device finds the context's page tables by: their root, or the process at the IOMMU.
     root: Option<u64>,
     queues: u32,
     /// The kernel's handle.
@@ -190,7 +190,12 @@ impl HardwareQueues for SoftGpuKmd {
             os: create.context,
             suspended: None,
         };
-        Ok(KmdContext(self.contexts.insert(context)))
+        let handle = KmdContext(self.contexts.insert(context));
+        // spec: memory §4.1: nobody tells a root where the IOMMU translates
+        if let Some(root) = self.process_root(create.device) {
+            self.set_root(handle, root);
+        }
+        Ok(handle)
     }
 
     fn destroy_hw_context(&mut self, context: KmdContext) {

@@ -9,7 +9,7 @@ use softgpu_spec::page_table::Shape;
 use softgpu_spec::{bus, register};
 use wddm_types::{PhysicalAddress, SegmentId, SegmentSet};
 
-use crate::config::{KmdConfig, Layout};
+use crate::config::{KmdConfig, Layout, TableHome};
 
 /// Most bytes of local memory that bus addresses leave room for.
 const LOCAL_BYTES_MAX: u64 = bus::APERTURE_BASE - bus::LOCAL_BASE;
@@ -102,11 +102,23 @@ impl Geometry {
         self.system
     }
 
-    /// The segment of page tables; 0 is system memory.
+    /// The segments of the page tables of a level, of processes and of the paging process; 0 is system memory.
     // spec: memory §4.3
-    pub(crate) fn tables(&self, config: &KmdConfig) -> SegmentId {
-        let local = self.memory[0].filter(|_| config.tables_are_local());
-        local.map_or(SegmentId::SYSTEM, |range| range.id)
+    pub(crate) fn tables(&self, config: &KmdConfig, level: u32) -> [SegmentId; 2] {
+        let homes = config.table_homes();
+        let of_level = match level {
+            0 => [homes.leaf, homes.paging_leaf],
+            root if root == self.shape.root_level() => [homes.root, homes.paging_directories],
+            _ => [homes.middle, homes.paging_directories],
+        };
+        of_level.map(|home| {
+            let range = match home {
+                TableHome::Local => self.memory[0],
+                TableHome::Second => self.memory[1],
+                TableHome::System => None,
+            };
+            range.map_or(SegmentId::SYSTEM, |range| range.id)
+        })
     }
 
     /// The aperture, if it is reported.

@@ -1,6 +1,6 @@
 //! Finding the device, asking for features, starting and stopping (sync §3.1). Called at adapter start and stop only.
 
-use ddi::{DriverStatus, FeatureId, FeatureSupport, Host, NativeFenceOsCaps, PowerState};
+use ddi::{DriverStatus, FeatureId, FeatureInterface, FeatureSupport, Host, NativeFenceOsCaps, PowerState};
 use shared_words::Memory;
 use softgpu_spec::bus::PAGE_BYTES;
 use softgpu_spec::{QUEUE_COUNT, register};
@@ -29,12 +29,15 @@ const FEATURE_VERSION: u16 = 1;
 // spec: sync §3.1 step 3
 pub(crate) fn feature_support(feature: FeatureId, translates: bool) -> Result<FeatureSupport, DriverStatus> {
     match feature {
-        FeatureId::HWSCH | FeatureId::USER_MODE_SUBMISSION | FeatureId::NATIVE_FENCE => Ok(FeatureSupport {
-            min_version: FEATURE_VERSION,
-            max_version: FEATURE_VERSION,
-            supported_by_driver: translates,
-            supported_on_current_config: true,
-        }),
+        FeatureId::HWSCH | FeatureId::USER_MODE_SUBMISSION | FeatureId::NATIVE_FENCE if translates => {
+            Ok(FeatureSupport {
+                min_version: FEATURE_VERSION,
+                max_version: FEATURE_VERSION,
+                supported_by_driver: true,
+                supported_on_current_config: true,
+            })
+        }
+        FeatureId::HWSCH | FeatureId::USER_MODE_SUBMISSION | FeatureId::NATIVE_FENCE => Ok(FeatureSupport::default()),
         _ => Err(DriverStatus::InvalidParameter("an unknown feature")),
     }
 }
@@ -45,6 +48,9 @@ impl SoftGpuKmd {
         self.config.check()?;
         if self.port.read_register(register::ID) != register::ID_VALUE {
             return Err(DriverStatus::NotSupported("the device is no software GPU"));
+        }
+        if self.config.uses_cpu_addresses() && self.port.read_register(register::PASID_BITS) == 0 {
+            return Err(DriverStatus::NotSupported("the device stands behind no IOMMU"));
         }
         let geometry = Geometry::read(self.port.as_ref(), &self.config)?;
         self.negotiated = negotiate(host);
@@ -71,6 +77,9 @@ impl SoftGpuKmd {
             self.port.write_register(register::APERTURE_TABLE, geometry.table);
         }
         self.port.write_register(register::ENGINE_ENABLE, u64::from(state == PowerState::On));
+        if state != PowerState::On {
+            self.unseal_all();
+        }
         Ok(())
     }
 
@@ -116,5 +125,10 @@ fn negotiate(host: &mut dyn Host) -> Negotiated {
     if !state.enabled || state.version != FEATURE_VERSION {
         return Negotiated::default();
     }
-    Negotiated { native_fence: host.native_fence_os_caps(state.version).map(|os_caps| NativeFenceFeature { os_caps }) }
+    let Ok(FeatureInterface::NativeFence1(interface)) =
+        host.query_feature_interface(FeatureId::NATIVE_FENCE, state.version)
+    else {
+        return Negotiated::default();
+    };
+    Negotiated { native_fence: Some(NativeFenceFeature { os_caps: interface.get_os_caps() }) }
 }

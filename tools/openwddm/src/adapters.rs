@@ -95,6 +95,27 @@ mod tests {
             let text = adapters(Some(name), false).unwrap();
             assert!(text.contains(mode), "{text}");
         }
+        let text = adapters(Some("levels-apart"), false).unwrap();
+        for place in ["in system memory", "in segment 1, the paging process's in segment 3", "in segment 3"] {
+            assert!(text.contains(place), "{place} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn an_adapter_shows_its_64_kb_leaf_tables() {
+        // spec: memory §4.2, memory §4.5
+        let dual = adapters(Some("dual-entries"), false).unwrap();
+        assert!(dual.contains("and 32 entries of 64.00 KiB, tables of 4.00 KiB, beside each"), "{dual}");
+        assert!(dual.contains("DUAL_PTE_SUPPORTED") && dual.contains("tables of 8.00 KiB"), "{dual}");
+        for (name, leaves, idle) in
+            [("leaves-64k", true, false), ("idle-spaces", true, true), ("discrete-64k", false, false)]
+        {
+            let text = adapters(Some(name), false).unwrap();
+            assert_eq!(text.contains("or 32 entries of 64.00 KiB, tables of 4.00 KiB"), leaves, "{text}");
+            assert_eq!(text.contains("PAGE_TABLE_UPDATE_REQUIRE_ADDRESS_SPACE_IDLE"), idle, "{text}");
+            let json: serde_json::Value = serde_json::from_str(&adapters(Some(name), true).unwrap()).unwrap();
+            assert_eq!(json["leaf_table_64kb_bytes"], if leaves { 4096 } else { 0 });
+        }
     }
 
     #[test]
@@ -109,6 +130,9 @@ mod tests {
         // spec: memory §1.6, memory §1.7
         let integrated = adapters(Some("integrated"), false).unwrap();
         assert!(integrated.contains("APERTURE") && integrated.contains("system memory"), "{integrated}");
+        let iommu = adapters(Some("iommu"), false).unwrap();
+        assert!(iommu.contains("IO_MMU_SUPPORTED") && iommu.contains("the CPU's, translated by the IOMMU"), "{iommu}");
+        assert!(!iommu.contains("GPU_MMU_SUPPORTED") && !iommu.contains("GPU virtual addresses"), "{iommu}");
         let window = adapters(Some("small-bar"), false).unwrap();
         assert!(window.contains("SUPPORTS_CPU_HOST_APERTURE") && window.contains("window of 4,096 pages"), "{window}");
     }

@@ -49,7 +49,13 @@ pub struct Summary {
     pub page_in_by_cause: BTreeMap<String, u64>,
     /// `paged_out_bytes` by the name of its cause.
     pub page_out_by_cause: BTreeMap<String, u64>,
-    /// The same per step.
+    /// How often a leaf table of 64-KB entries got 4-KB ones, by the name of the cause.
+    pub tables_converted_by_cause: BTreeMap<String, u64>,
+    /// How often the contexts of a process stood still for a change of its page tables, by the name of the cause.
+    pub stood_still_by_cause: BTreeMap<String, u64>,
+    /// How often a node gave back the packets that it had, by the name of the cause.
+    pub preemptions_by_cause: BTreeMap<String, u64>,
+    /// The same bytes per step.
     pub per_step: Vec<StepSummary>,
     /// From the first submission to the last completion.
     pub elapsed_ns: u64,

@@ -62,6 +62,9 @@ fn memory_rows(rows: &mut Rows, summary: &Summary) {
     if summary.relocated_bytes > 0 {
         rows.add("relocated", format!("{}, within their segment", bytes_exact(summary.relocated_bytes)));
     }
+    rows.times("leaf tables converted", "from 64-KB to 4-KB entries", &summary.tables_converted_by_cause);
+    rows.times("nodes preempted", "packets came back", &summary.preemptions_by_cause);
+    rows.times("processes stood still", "for their page tables", &summary.stood_still_by_cause);
     rows.gap();
 }
 
@@ -152,6 +155,15 @@ impl Rows {
         causes.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
         for (cause, count) in causes {
             self.add(&format!("  {cause}"), bytes(*count));
+        }
+    }
+
+    /// How often something happened, in all and by cause; nothing if it never did.
+    fn times(&mut self, name: &str, what: &str, causes: &BTreeMap<String, u64>) {
+        let total: u64 = causes.values().sum();
+        if total > 0 {
+            self.add(name, format!("{}, {what}", grouped(total)));
+            causes.iter().for_each(|(cause, times)| self.add(&format!("  {cause}"), grouped(*times)));
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use openwddm::arguments::{Policy, default_run};
-use openwddm::outcome::Outcome;
+use openwddm::outcome::{Outcome, Summary};
 use openwddm::progress::Progress;
 use openwddm::run::{Priority, RunOptions, Share, Terms, Workload, execute};
 use openwddm::size::MemorySize;
@@ -89,6 +89,54 @@ fn engines_without_addresses_run_the_main_job() {
         let drawn_ns: u64 = waits.map(|slice| slice.end_ns - slice.begin_ns).sum();
         assert_eq!((drawn_ns, first.summary.stall_ns > 0), (first.summary.stall_ns, true), "{name}");
     }
+}
+
+/// Leaf tables of 64-KB entries are converted, and processes stand still for that or for every change: the same bytes move
+/// as with plain tables, every one is right, and table and timeline say why somebody stood still.
+#[test]
+fn tables_that_are_converted_and_idle_spaces_run_the_main_job() {
+    // spec: memory §4.2, memory §4.5
+    let moved = |summary: &openwddm::outcome::Summary| (summary.paged_in_bytes, summary.paged_out_bytes);
+    let plain = run(&RunOptions { adapter: Some("discrete-64k".into()), ..options("gpt.cpu.rrs.json.gz") }).summary;
+    assert!(plain.tables_converted_by_cause.is_empty() && plain.stood_still_by_cause.is_empty());
+    for (name, cause) in
+        [("leaves-64k", "a leaf table is converted"), ("idle-spaces", "the hardware wants an idle space")]
+    {
+        let timed = RunOptions { adapter: Some(name.into()), recorded: true, ..options("gpt.cpu.rrs.json.gz") };
+        let real = run(&RunOptions { virtual_time: false, verify: true, recorded: false, ..timed.clone() }).summary;
+        assert_eq!((real.verify.as_str(), moved(&real)), ("ok", moved(&plain)), "{name}");
+        let timed = run(&timed);
+        assert_eq!(moved(&timed.summary), moved(&plain), "{name}");
+        for summary in [&real, &timed.summary] {
+            assert!(summary.tables_converted_by_cause["part of a 64-KB page"] > 0, "{name}");
+            assert!(summary.stood_still_by_cause[cause] > 0, "{name}: {:?}", summary.stood_still_by_cause);
+        }
+        let timeline = Timeline::of(&timed.recording);
+        let told = |slice: &&openwddm::timeline::Slice| {
+            slice.kind == SliceKind::Suspended
+                && slice.notes.contains(&openwddm::timeline::Note::Text("cause", cause.to_owned()))
+        };
+        assert!(timeline.slices.iter().any(|slice| told(&slice)), "{name}");
+        let converted = timeline.instants.iter().filter(|at| timeline.names.text(at.name) == "leaf table converted");
+        let counted: u64 = timed.summary.tables_converted_by_cause.values().sum();
+        assert_eq!(converted.count() as u64, counted, "{name}");
+    }
+}
+
+/// An adapter that uses the CPU's addresses runs the same work without page tables of its own. Its memory is the computer's, so
+/// nothing moves, as on the integrated one that has page tables.
+#[test]
+fn engines_behind_an_iommu_run_the_main_job() {
+    // spec: memory §4.1
+    let name = "gpt.cpu.rrs.json.gz";
+    let shared = RunOptions { adapter: Some("iommu".into()), ..options(name) };
+    let real = run(&RunOptions { virtual_time: false, verify: true, ..shared.clone() }).summary;
+    assert_eq!((real.verify.as_str(), real.adapter.as_str()), ("ok", "iommu"));
+    let (first, again) = (run(&shared), run(&shared));
+    assert_eq!(first.summary.trace_hash, again.summary.trace_hash);
+    let integrated = run(&RunOptions { adapter: Some("integrated".into()), ..options(name) }).summary;
+    let moved = |summary: &Summary| (summary.paged_in_bytes, summary.paged_out_bytes);
+    assert_eq!((moved(&first.summary), moved(&integrated)), ((0, 0), (0, 0)));
 }
 
 /// Real time moves the same bytes as virtual time, and every word that an operation reads is checked.

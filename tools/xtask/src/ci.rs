@@ -55,7 +55,7 @@ const STEPS: &[Step] = &[
         needs: "verify/sim/src/main.rs",
     },
     Step {
-        name: "fuzz, fresh seeds",
+        name: "fuzz, smoke",
         action: Action::Cargo(&[
             "run",
             "--release",
@@ -64,9 +64,9 @@ const STEPS: &[Step] = &[
             "openwddm-fuzz",
             "--",
             "--seed",
-            "{fresh}",
+            "42",
             "--calls",
-            "20000",
+            "12000",
         ]),
         needs: "verify/fuzz/src/main.rs",
     },

@@ -55,6 +55,18 @@ impl Commands {
         self.push(Command::Signal { current_va: current.0, monitored_va: monitored.0, value, log: None })
     }
 
+    /// Signals a monitored fence on the GPU: the processor is always interrupted.
+    // spec: sync §3.7
+    pub fn signal_monitored(&mut self, value_va: GpuVa, value: u64) -> &mut Self {
+        self.push(Command::SignalAlways { va: value_va.0, value })
+    }
+
+    /// The same on a basic engine: a store, which interrupts nobody.
+    // spec: sync §3.7
+    pub fn store(&mut self, va: GpuVa, value: u64) -> &mut Self {
+        self.push(Command::Store { va: va.0, words: &[value] })
+    }
+
     /// The encoded words.
     pub fn words(&self) -> &[u64] {
         &self.words

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use d3dkmt::{Adapter, Allocation, Device, DeviceState, Lock, MakeResidentFlags, PagingQueue, Refusal, Residency};
+use d3dkmt::{
+    Adapter, Allocation, Device, DeviceState, Lock, MakeResidentFlags, MonitoredFenceSignal, PagingQueue, Refusal,
+    Residency, Wddm31Caps,
+};
 use kmt_link::Link;
 use softgpu_spec::private_data::{AllocationRequest, Kind};
-use wddm_types::{GpuVa, Pages};
+use wddm_types::{GpuVa, NodeId, Pages};
 
 /// Why the driver could not do something.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +39,8 @@ pub struct Gpu {
     device: Device,
     adapter: Adapter,
     addresses: bool,
+    user_queues: bool,
+    signals: Vec<MonitoredFenceSignal>,
     io_coherent: bool,
 }
 
@@ -52,22 +57,32 @@ impl Gpu {
     /// Opens the kernel's first adapter.
     ///
     /// # Errors
-    /// When there is none, or it has GPU virtual addresses and lacks user-mode submission.
+    /// When there is none.
     pub fn open(link: Arc<dyn Link>) -> Result<Gpu, UmdError> {
         let adapter = Adapter::open_first(link)?;
         let info = adapter.info()?;
-        let addresses = info.gpu_virtual_addresses;
-        if addresses && !(info.user_mode_submission && info.native_gpu_fence) {
-            return Err(UmdError::Lacks("user-mode submission with native fences"));
-        }
+        let addresses = info.gpu_virtual_addresses || info.cpu_addresses;
+        let native = info.wddm_3_1_caps.contains(Wddm31Caps::NATIVE_GPU_FENCE_SUPPORTED);
+        let user_queues = info.user_mode_submission && native;
         let device = Device::create(&adapter)?;
         let paging = device.create_paging_queue()?;
-        Ok(Gpu { paging, device, adapter, addresses, io_coherent: info.io_coherent })
+        let signals = info.monitored_fence_signals;
+        Ok(Gpu { paging, device, adapter, addresses, user_queues, signals, io_coherent: info.io_coherent })
     }
 
-    /// Whether the engines have GPU virtual addresses. Without, surfaces are named in lists only.
+    /// Whether the engines have virtual addresses, the GPU's or the CPU's. Without, surfaces are named in lists only.
     pub fn has_addresses(&self) -> bool {
         self.addresses
+    }
+
+    /// Whether the engines have queues that a process feeds itself, and native fences with them. Without, they take packets.
+    pub fn has_user_queues(&self) -> bool {
+        self.user_queues
+    }
+
+    /// How a node signals monitored fences; there is no such node: not at all.
+    pub fn monitored_fence_signal(&self, node: NodeId) -> MonitoredFenceSignal {
+        self.signals.get(usize::from(node.0)).copied().unwrap_or(MonitoredFenceSignal::Packet)
     }
 
     /// Whether the hardware keeps the CPU's caches and the GPU coherent. Without, this driver maintains them for surfaces that
@@ -97,7 +112,10 @@ impl Gpu {
         let accessed_physically = !self.addresses;
         let request = AllocationRequest { kind, cpu_visible, cached, accessed_physically, size_bytes: bytes };
         let allocation = self.device.create_allocation(request.encode().to_vec())?;
-        let (va, mapped_at) = if self.addresses {
+        let (va, mapped_at) = if !allocation.address().is_null() {
+            // The IoMmu model: it has its address, and is there when it is resident.
+            (allocation.address().for_gpu(), 0)
+        } else if self.addresses {
             self.paging.map(&allocation, Pages::holding(bytes).0, true)?
         } else {
             (GpuVa::NULL, 0)
@@ -138,7 +156,7 @@ impl Gpu {
 }
 
 impl Surface {
-    /// Its GPU virtual address; NULL on an adapter without.
+    /// Its address for the GPU: a GPU virtual address, or the CPU's on an adapter of the IoMmu model; NULL on one without.
     pub fn va(&self) -> GpuVa {
         self.va
     }

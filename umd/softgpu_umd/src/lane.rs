@@ -7,13 +7,16 @@ use wddm_types::NodeId;
 
 use crate::commands::Commands;
 use crate::gpu::{Gpu, Surface, UmdError};
+use crate::packets::PacketStream;
 use crate::patched::PatchedStream;
 use crate::stream::{GpuWait, Stream, StreamConfig};
 
 /// A stream of either mode, and the submission that is recorded for it.
 pub enum Lane {
-    /// Engines with GPU virtual addresses.
+    /// Engines with GPU virtual addresses whose queues the process feeds.
     Addressed(Box<Stream>, Commands),
+    /// Engines with GPU virtual addresses that take packets.
+    Packets(Box<PacketStream>, Commands),
     /// Engines without.
     Patched(Box<PatchedStream>),
 }
@@ -24,6 +27,10 @@ impl Lane {
     /// # Errors
     /// When memory is short or the adapter lacks something.
     pub fn create(gpu: &Gpu, node: NodeId) -> Result<Lane, UmdError> {
+        if gpu.has_addresses() && !gpu.has_user_queues() {
+            let stream = PacketStream::create(gpu, node, StreamConfig::default())?;
+            return Ok(Lane::Packets(Box::new(stream), Commands::new()));
+        }
         if gpu.has_addresses() {
             let stream = Stream::create(gpu, node, StreamConfig::default())?;
             return Ok(Lane::Addressed(Box::new(stream), Commands::new()));
@@ -34,7 +41,7 @@ impl Lane {
     /// Records a read of a surface, and a write of the bytes read, changed, if `write`.
     pub fn touch(&mut self, surface: &Surface, write: bool) {
         match self {
-            Lane::Addressed(_, commands) => {
+            Lane::Addressed(_, commands) | Lane::Packets(_, commands) => {
                 commands.touch(surface.va(), surface.bytes(), write);
             }
             Lane::Patched(stream) => stream.touch(surface, write),
@@ -44,7 +51,7 @@ impl Lane {
     /// Records writing the content of a seed.
     pub fn pattern(&mut self, surface: &Surface, seed: u64) {
         match self {
-            Lane::Addressed(_, commands) => {
+            Lane::Addressed(_, commands) | Lane::Packets(_, commands) => {
                 commands.pattern(surface.va(), surface.bytes(), seed);
             }
             Lane::Patched(stream) => stream.pattern(surface, seed),
@@ -54,7 +61,7 @@ impl Lane {
     /// Records a comparison with the content of a seed; the first mismatch is written to `report` under `tag`.
     pub fn check(&mut self, surface: &Surface, seed: u64, report: &Surface, tag: u64) {
         match self {
-            Lane::Addressed(_, commands) => {
+            Lane::Addressed(_, commands) | Lane::Packets(_, commands) => {
                 commands.check(surface.va(), surface.bytes(), seed, report.va(), tag);
             }
             Lane::Patched(stream) => stream.check(surface, seed, report, tag),
@@ -74,6 +81,11 @@ impl Lane {
                 commands.clear();
                 Ok(value)
             }
+            Lane::Packets(stream, commands) => {
+                let value = stream.submit(gpu, paged_at, commands)?;
+                commands.clear();
+                Ok(value)
+            }
             Lane::Patched(stream) => stream.submit(gpu),
         }
     }
@@ -85,6 +97,7 @@ impl Lane {
     pub fn wait(&mut self, gpu: &Gpu, value: u64) -> Result<(), UmdError> {
         match self {
             Lane::Addressed(stream, _) => stream.wait(gpu, value),
+            Lane::Packets(stream, _) => stream.wait(gpu, value),
             Lane::Patched(stream) => stream.wait(gpu, value),
         }
     }
@@ -93,6 +106,7 @@ impl Lane {
     pub fn last_value(&self) -> u64 {
         match self {
             Lane::Addressed(stream, _) => stream.last_value(),
+            Lane::Packets(stream, _) => stream.last_value(),
             Lane::Patched(stream) => stream.last_value(),
         }
     }
@@ -101,6 +115,7 @@ impl Lane {
     pub fn progress(&self) -> &Fence {
         match self {
             Lane::Addressed(stream, _) => stream.progress(),
+            Lane::Packets(stream, _) => stream.progress(),
             Lane::Patched(stream) => stream.progress(),
         }
     }
@@ -109,7 +124,7 @@ impl Lane {
     pub fn device_queue(&self) -> Option<u32> {
         match self {
             Lane::Addressed(stream, _) => Some(stream.device_queue()),
-            Lane::Patched(_) => None,
+            Lane::Packets(..) | Lane::Patched(_) => None,
         }
     }
 }

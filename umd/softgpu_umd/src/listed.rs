@@ -31,8 +31,10 @@ pub struct ListedCommands {
     pub words: Vec<u64>,
     /// Element 0 is NULL, then each allocation once.
     pub allocations: Vec<AllocationListItem>,
-    /// One entry for each address.
+    /// One entry for each address, and one for each slot that is unbound.
     pub places: Vec<PatchLocationItem>,
+    /// Slots that the last command has bound: 1 to this.
+    slots: u32,
 }
 
 impl Default for ListedCommands {
@@ -45,15 +47,14 @@ impl ListedCommands {
     /// Nothing yet.
     pub fn new() -> ListedCommands {
         let null = AllocationListItem { allocation: RawHandle::NONE, flags: AllocationListFlags::empty() };
-        ListedCommands { words: Vec::new(), allocations: vec![null], places: Vec::new() }
+        ListedCommands { words: Vec::new(), allocations: vec![null], places: Vec::new(), slots: 0 }
     }
 
     /// Copies between allocations. Offsets and bytes are multiples of 8.
     pub fn copy(&mut self, source: (&Allocation, u32), target: (&Allocation, u32), bytes: u64) -> &mut ListedCommands {
         let at = self.words.len();
         Command::CopyPhysical { source_bus: 0, target_bus: 0, bytes }.encode(&mut self.words);
-        self.place(at, at + 1, source, false);
-        self.place(at, at + 2, target, true);
+        self.place(at, &[(at + 1, source, false), (at + 2, target, true)]);
         self
     }
 
@@ -86,8 +87,7 @@ impl ListedCommands {
     ) -> &mut ListedCommands {
         let at = self.words.len();
         Command::CopyTiled { linear_bus: 0, surface_bus: 0, offset, bytes, tiling, swizzle }.encode(&mut self.words);
-        self.place(at, at + 1, linear, !swizzle);
-        self.place(at, at + 2, (surface, 0), swizzle);
+        self.place(at, &[(at + 1, linear, !swizzle), (at + 2, (surface, 0), swizzle)]);
         self
     }
 
@@ -95,7 +95,7 @@ impl ListedCommands {
     pub fn fill(&mut self, target: (&Allocation, u32), bytes: u64, pattern: u32) -> &mut ListedCommands {
         let at = self.words.len();
         Command::FillPhysical { target_bus: 0, bytes, pattern }.encode(&mut self.words);
-        self.place(at, at + 1, target, true);
+        self.place(at, &[(at + 1, target, true)]);
         self
     }
 
@@ -103,7 +103,7 @@ impl ListedCommands {
     pub fn touch(&mut self, target: &Allocation, bytes: u64, write: bool) -> &mut ListedCommands {
         let at = self.words.len();
         Command::Touch { va: 0, bytes: bytes.next_multiple_of(8), write }.encode(&mut self.words);
-        self.place(at, at + 1, (target, 0), write);
+        self.place(at, &[(at + 1, (target, 0), write)]);
         self
     }
 
@@ -111,7 +111,7 @@ impl ListedCommands {
     pub fn pattern(&mut self, target: &Allocation, bytes: u64, seed: u64) -> &mut ListedCommands {
         let at = self.words.len();
         Command::Pattern { va: 0, bytes: bytes.next_multiple_of(8), seed }.encode(&mut self.words);
-        self.place(at, at + 1, (target, 0), true);
+        self.place(at, &[(at + 1, (target, 0), true)]);
         self
     }
 
@@ -126,8 +126,7 @@ impl ListedCommands {
     ) -> &mut ListedCommands {
         let at = self.words.len();
         Command::Check { va: 0, bytes: bytes.next_multiple_of(8), seed, report_va: 0, tag }.encode(&mut self.words);
-        self.place(at, at + 1, (source, 0), false);
-        self.place(at, at + 4, (report, 0), true);
+        self.place(at, &[(at + 1, (source, 0), false), (at + 4, (report, 0), true)]);
         self
     }
 
@@ -147,18 +146,30 @@ impl ListedCommands {
         context.render(self.words.clone(), self.allocations.clone(), self.places.clone())
     }
 
-    /// The address at word `word` of the command that begins at word `command`.
-    fn place(&mut self, command: usize, word: usize, (allocation, offset): (&Allocation, u32), write: bool) {
-        let index = self.index_of(allocation, write);
-        // CAST: a command buffer is far below 4 GiB.
-        self.places.push(PatchLocationItem {
-            allocation_index: index,
-            slot_id: index,
-            driver_id: 0,
-            allocation_offset: offset,
-            patch_offset: word as u32 * 8,
-            split_offset: command as u32 * 8,
-        });
+    /// The addresses of the command that begins at word `command`: in which word each stands. An engine keeps nothing from one
+    /// command to the next, so each has the first slots, and what it does not use of those is unbound: a buffer can be split
+    /// before every command.
+    // spec: memory §7.3
+    fn place(&mut self, command: usize, operands: &[(usize, (&Allocation, u32), bool)]) {
+        // CAST: a command buffer is far below 4 GiB, and a command has a few operands.
+        let (split_offset, count) = (command as u32 * 8, operands.len() as u32);
+        for slot_id in count + 1..=self.slots {
+            let unbind = PatchLocationItem { slot_id, patch_offset: split_offset, split_offset, ..Default::default() };
+            self.places.push(unbind);
+        }
+        self.slots = count;
+        for (slot_id, &(word, (allocation, allocation_offset), write)) in (1..).zip(operands) {
+            let allocation_index = self.index_of(allocation, write);
+            let patch_offset = word as u32 * 8;
+            self.places.push(PatchLocationItem {
+                allocation_index,
+                slot_id,
+                driver_id: 0,
+                allocation_offset,
+                patch_offset,
+                split_offset,
+            });
+        }
     }
 
     // spec: memory §7.2

@@ -60,11 +60,11 @@ struct InFlight {
 }
 
 /// System memory used as a ring: positions only rise.
-struct RingMemory {
+pub(crate) struct RingMemory {
     lock: Lock,
     surface: Surface,
-    written: u64,
-    freed: u64,
+    pub(crate) written: u64,
+    pub(crate) freed: u64,
 }
 
 impl Stream {
@@ -75,6 +75,9 @@ impl Stream {
     pub fn create(gpu: &Gpu, node: NodeId, config: StreamConfig) -> Result<Stream, UmdError> {
         if !gpu.has_addresses() {
             return Err(UmdError::Lacks("GPU virtual addresses for user-mode submission"));
+        }
+        if !gpu.has_user_queues() {
+            return Err(UmdError::Lacks("user-mode submission with native fences"));
         }
         let ring = RingMemory::create(gpu, config.ring_bytes)?;
         let commands = RingMemory::create(gpu, config.command_bytes)?;
@@ -190,24 +193,24 @@ impl Stream {
 }
 
 impl RingMemory {
-    fn create(gpu: &Gpu, bytes: u64) -> Result<RingMemory, UmdError> {
+    pub(crate) fn create(gpu: &Gpu, bytes: u64) -> Result<RingMemory, UmdError> {
         let surface = gpu.create_surface(Kind::System, bytes)?;
         gpu.pin(&surface)?;
         let lock = surface.lock()?;
         Ok(RingMemory { lock, surface, written: 0, freed: 0 })
     }
 
-    fn has_room(&self, bytes: u64) -> bool {
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.written + bytes - self.freed <= self.surface.bytes()
     }
 
     /// Bytes that a piece takes which may not wrap: itself and what it skips at the ring's end.
-    fn needed_whole(&self, bytes: u64) -> u64 {
+    pub(crate) fn needed_whole(&self, bytes: u64) -> u64 {
         let at = self.written % self.surface.bytes();
         if at + bytes > self.surface.bytes() { bytes + self.surface.bytes() - at } else { bytes }
     }
 
-    fn put_whole(&mut self, words: &[u64]) -> GpuVa {
+    pub(crate) fn put_whole(&mut self, words: &[u64]) -> GpuVa {
         let bytes = words.len() as u64 * 8;
         self.written += self.needed_whole(bytes) - bytes;
         let at = self.written % self.surface.bytes();

@@ -2,10 +2,12 @@
 //! seen deep in the kernel and not at its door.
 
 mod memory;
+mod submission;
 mod work;
 
-use kmt_calls::{AllocationTarget, Call, QueueFlags};
-use wddm_types::{Luid, NodeId, RawHandle};
+use kmt_calls::{AllocationTarget, Call, GpuVaProtection, MakeResidentFlags, QueueFlags};
+use softgpu_spec::context_data::{self, DmaBuffers};
+use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
 
 use crate::dice::Dice;
 use crate::known::{Kind, Known};
@@ -20,6 +22,8 @@ pub struct Generator<'a> {
     pub luid: Luid,
     /// Whether the GPU may be given waits that nobody ends and buffers that fault.
     pub endless: bool,
+    /// The adapter is of the first generation: it has packets with lists, and no GPU virtual addresses.
+    pub old: bool,
 }
 
 impl Generator<'_> {
@@ -38,7 +42,13 @@ impl Generator<'_> {
         if self.known.here(Kind::Allocation) < 3 {
             return self.create_allocation();
         }
-        if self.known.here(Kind::HwContext) == 0 && self.dice.chance(20) {
+        if let Some(call) = self.towards_work() {
+            return call;
+        }
+        if self.old && self.known.here(Kind::ListContext) == 0 && self.dice.chance(30) {
+            return self.create_list_context();
+        }
+        if !self.old && self.known.here(Kind::HwContext) == 0 && self.dice.chance(20) {
             return Call::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() };
         }
         if self.known.here(Kind::HwContext) > 0 && self.known.here(Kind::Queue) < 2 && self.dice.chance(15) {
@@ -50,27 +60,77 @@ impl Generator<'_> {
             let (node, engine_affinity) = (NodeId(0), 1);
             let (flags, private_data) = (kmt_calls::ContextFlags::empty(), Vec::new());
             if self.known.here(Kind::OwnFence) < 2 {
-                return Call::CreateNativeFence { device, request: Default::default() };
+                let native = Call::CreateNativeFence { device, request: Default::default() };
+                return if self.old { self.create_fence() } else { native };
             }
-            if self.known.here(Kind::VirtualContext) == 0 {
+            if !self.old && self.known.here(Kind::VirtualContext) == 0 {
                 return Call::CreateContextVirtual { device, node, engine_affinity, flags, private_data };
             }
             if self.known.here(Kind::ListContext) == 0 {
-                return Call::CreateContext { device, node, engine_affinity, flags, private_data };
+                return self.create_list_context();
             }
         }
         match self.dice.below(100) {
             0..4 => self.adapter_call(),
             4..8 => self.device_call(),
             8..20 => self.allocation_call(),
-            20..42 => self.residency_call(),
-            42..60 => self.address_call(),
-            60..74 => self.cpu_call(),
-            74..78 => self.sharing_call(),
-            78..90 => self.queue_call(),
-            90..94 => self.packet_call(),
+            20..38 => self.residency_call(),
+            38..40 if !self.old => self.address_call(),
+            40..54 if self.old => self.packet_call(),
+            40..54 => self.address_call(),
+            54..68 => self.cpu_call(),
+            68..72 => self.sharing_call(),
+            72..84 if !self.old => self.queue_call(),
+            72..94 => self.packet_call(),
             _ => self.fence_call(),
         }
+    }
+
+    fn create_list_context(&mut self) -> Call {
+        let place = match self.dice.below(3) {
+            0 => Vec::new(),
+            1 => context_data::encode(DmaBuffers::Contiguous).to_vec(),
+            _ => context_data::encode(DmaBuffers::Aperture).to_vec(),
+        };
+        let private_data = if self.dice.odd() { vec![0xA5; self.dice.below(9) as usize] } else { place };
+        let (device, node) = (self.known.device, NodeId(u16::from(self.dice.chance(70))));
+        let flags = kmt_calls::ContextFlags::empty();
+        Call::CreateContext { device, node, engine_affinity: 1, flags, private_data }
+    }
+
+    /// What is still missing before the GPU can be given work that is in order: memory on the list, commands in it, an address
+    /// of them.
+    fn towards_work(&mut self) -> Option<Call> {
+        if !self.dice.chance(25) {
+            return None;
+        }
+        let (device, paging_queue) = (self.known.device, self.handle(Kind::PagingQueue));
+        if self.known.listed().iter().filter(|(_, asked)| asked.physical || !self.old).count() < 2 {
+            let allocations = vec![self.handle(Kind::Allocation)];
+            return Some(Call::MakeResident { paging_queue, allocations, flags: MakeResidentFlags::empty() });
+        }
+        if self.old {
+            return None;
+        }
+        if let Some(allocation) = self.known.unseen_program() {
+            let (minimum, maximum) = (GpuVa::NULL, GpuVa::NULL);
+            return Some(Call::MapGpuVirtualAddress {
+                paging_queue,
+                allocation,
+                base: GpuVa::NULL,
+                minimum,
+                maximum,
+                offset_in_pages: 0,
+                size_in_pages: 1,
+                protection: GpuVaProtection::from_bits_retain(3),
+                driver_protection: 0,
+            });
+        }
+        if self.known.buffers().is_empty() {
+            let allocation = self.dice.pick(&self.known.lockable())?;
+            return Some(Call::Lock2 { device, allocation, flags: 0 });
+        }
+        None
     }
 
     fn handle(&mut self, kind: Kind) -> RawHandle {

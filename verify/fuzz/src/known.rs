@@ -1,12 +1,16 @@
 //! What a hostile process has learnt from the kernel's answers: handles by kind, those that are dead, addresses. It knows
 //! too much and forgets little: what went with its device stays here as one more stale handle.
 
+mod asked;
+
 use std::collections::BTreeMap;
 
-use kmt_calls::{Call, CreatedFence, Reply};
+use kmt_calls::{Call, CreatedFence, EventCall, Reply};
 use wddm_types::{GpuVa, PAGE_BYTES, RawHandle};
 
 use crate::dice::Dice;
+
+pub use asked::Asked;
 
 /// What a handle was said to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +28,8 @@ pub enum Kind {
     Queue,
     Doorbell,
     Fence,
+    SyncObject,
+    Event,
     Registration,
     /// A fence that everybody may signal.
     OwnFence,
@@ -68,11 +74,24 @@ pub struct Known {
     pub addresses: Vec<(GpuVa, u64)>,
     /// Where fence words are seen by the GPU.
     pub words: Vec<GpuVa>,
+    /// What it has asked of its allocations.
+    asked: BTreeMap<RawHandle, Asked>,
+    /// It may write commands that wait for what nobody signals.
+    pub endless: bool,
+    /// Which allocation is seen where, and how much of it.
+    mapped: Vec<(RawHandle, GpuVa, u64)>,
+    /// Allocations that begin with commands.
+    programs: BTreeMap<RawHandle, u32>,
     /// NT handles.
     pub nt_handles: Vec<u64>,
 }
 
 impl Known {
+    /// Nothing yet.
+    pub fn new(endless: bool) -> Known {
+        Known { endless, ..Known::default() }
+    }
+
     /// How many of a kind are alive, as far as it knows.
     pub fn count(&self, kind: Kind) -> usize {
         self.handles.get(&kind).map_or(0, Vec::len)
@@ -113,7 +132,7 @@ impl Known {
         let all = self.handles.get(&kind).map_or(&[][..], Vec::as_slice);
         // Objects of another device are an attack, too.
         let fits = |made_on: RawHandle| {
-            matches!(kind, Kind::Adapter | Kind::Device | Kind::GlobalShare) || made_on == self.device
+            matches!(kind, Kind::Adapter | Kind::Device | Kind::GlobalShare | Kind::Event) || made_on == self.device
         };
         let foreign = dice.odd();
         let list: Vec<RawHandle> =
@@ -124,16 +143,61 @@ impl Known {
         dice.pick(from).unwrap_or(RawHandle::NONE)
     }
 
+    /// Allocations on the list of the device that the next call is about, with what was asked of them.
+    pub fn listed(&self) -> Vec<(RawHandle, Asked)> {
+        let listed = self.handles.get(&Kind::Listed).map_or(&[][..], Vec::as_slice);
+        let here = listed.iter().filter(|(_, on)| *on == self.device);
+        here.filter_map(|(handle, _)| Some((*handle, *self.asked.get(handle)?))).collect()
+    }
+
+    /// Allocations of the device that the CPU may lock.
+    pub fn lockable(&self) -> Vec<RawHandle> {
+        let all = self.handles.get(&Kind::Allocation).map_or(&[][..], Vec::as_slice);
+        let here = all
+            .iter()
+            .filter(|(handle, on)| *on == self.device && self.asked.get(handle).is_some_and(|asked| asked.cpu_visible));
+        here.map(|(handle, _)| *handle).collect()
+    }
+
+    /// Addresses of listed allocations with their bytes.
+    pub fn reachable(&self) -> Vec<(GpuVa, u64)> {
+        self.mapped_and_listed().map(|(_, va, bytes)| (*va, *bytes)).collect()
+    }
+
+    /// Command buffers on the device's list: where they are seen, and their bytes.
+    pub fn buffers(&self) -> Vec<(GpuVa, u32)> {
+        self.mapped_and_listed().filter_map(|(handle, va, _)| Some((*va, *self.programs.get(handle)?))).collect()
+    }
+
+    fn mapped_and_listed(&self) -> impl Iterator<Item = &(RawHandle, GpuVa, u64)> {
+        let listed = self.listed();
+        self.mapped.iter().filter(move |(handle, ..)| listed.iter().any(|(known, _)| known == handle))
+    }
+
+    /// An allocation that begins with commands and is on the list, but not seen anywhere yet.
+    pub fn unseen_program(&self) -> Option<RawHandle> {
+        let listed = self.listed();
+        let seen = |handle: &RawHandle| self.mapped.iter().any(|(known, ..)| known == handle);
+        listed.iter().map(|(handle, _)| *handle).find(|handle| self.programs.contains_key(handle) && !seen(handle))
+    }
+
+    /// Commands were written to the beginning of an allocation.
+    pub fn has_written(&mut self, allocation: RawHandle, bytes: u32) {
+        self.programs.insert(allocation, bytes);
+    }
+
     /// Everything may be gone: a device was lost, and with it most of this.
     pub fn forget_devices(&mut self) {
         for (kind, list) in &mut self.handles {
-            if !matches!(kind, Kind::Adapter | Kind::Section | Kind::GlobalShare) {
+            if !matches!(kind, Kind::Adapter | Kind::Section | Kind::GlobalShare | Kind::Event) {
                 self.stale.extend(list.drain(..).map(|(handle, _)| handle));
             }
         }
         let most = self.stale.len().saturating_sub(MEMORY);
         self.stale.drain(..most);
         self.addresses.clear();
+        self.mapped.clear();
+        self.programs.clear();
         self.reserved.clear();
         self.words.clear();
     }
@@ -151,6 +215,7 @@ impl Known {
             | Call::CreateContext { device, .. }
             | Call::CreateContextVirtual { device, .. }
             | Call::CreateNativeFence { device, .. }
+            | Call::CreateSynchronizationObject2 { device, .. }
             | Call::OpenResource { device, .. } => *device,
             Call::MakeResident { paging_queue, .. } => of(Kind::PagingQueue, *paging_queue),
             Call::CreateHwQueue { context, .. } => of(Kind::HwContext, *context),
@@ -218,6 +283,9 @@ impl Known {
         for list in self.handles.values_mut() {
             list.retain(|(known, _)| *known != handle);
         }
+        self.mapped.retain(|(known, ..)| *known != handle);
+        self.programs.remove(&handle);
+        self.asked.remove(&handle);
         self.stale.push(handle);
     }
 
@@ -229,9 +297,16 @@ impl Known {
             (Call::CreateDevice { .. }, Reply::Handle(handle)) => self.learn(Kind::Device, *handle, on),
             (Call::CreateHwContext { .. }, Reply::Handle(handle)) => self.learn(Kind::HwContext, *handle, on),
             (Call::CreateContextVirtual { .. }, Reply::Handle(handle)) => self.learn(Kind::VirtualContext, *handle, on),
+            (Call::Event(_), Reply::Handle(handle)) => self.learn(Kind::Event, *handle, on),
+            (Call::CreateSynchronizationObject2 { .. }, Reply::Handle(handle)) => {
+                self.learn(Kind::SyncObject, *handle, on);
+            }
             (_, Reply::Handle(handle)) => self.learn(Kind::Registration, *handle, on),
             (_, Reply::Context(made)) => self.learn(Kind::ListContext, made.context, on),
-            (_, Reply::Allocations(made)) => {
+            (Call::CreateAllocation { allocations, .. }, Reply::Allocations(made)) => {
+                for (request, made) in allocations.iter().zip(&made.allocations) {
+                    self.asked.extend(Asked::of(request).map(|asked| (made.handle, asked)));
+                }
                 made.allocations.iter().for_each(|made| self.learn(Kind::Allocation, made.handle, on));
                 self.learn(Kind::Resource, made.resource, on);
                 self.learn(Kind::GlobalShare, made.global_share, on);
@@ -251,12 +326,20 @@ impl Known {
                 self.learn_fence(&made.progress, on);
             }
             (_, Reply::Doorbell(made)) => self.learn(Kind::Doorbell, made.doorbell, on),
+            (_, Reply::MonitoredFence(made)) => {
+                self.learn(Kind::Fence, made.fence, on);
+                self.learn(Kind::OwnFence, made.fence, on);
+                self.words.push(made.value_va);
+            }
             (_, Reply::Fence(made)) => {
                 self.learn_fence(made, on);
                 self.learn(Kind::OwnFence, made.fence, on);
             }
-            (Call::MapGpuVirtualAddress { size_in_pages, .. }, Reply::MappedVa { va, .. }) => {
+            (Call::MapGpuVirtualAddress { size_in_pages, allocation, .. }, Reply::MappedVa { va, .. }) => {
                 self.learn_address(*va, size_in_pages * PAGE_BYTES);
+                self.mapped.push((*allocation, *va, size_in_pages * PAGE_BYTES));
+                let most = self.mapped.len().saturating_sub(MEMORY);
+                self.mapped.drain(..most);
             }
             (Call::ReserveGpuVirtualAddress { size_bytes, .. }, Reply::MappedVa { va, .. }) => {
                 self.learn_address(*va, *size_bytes);
@@ -284,6 +367,13 @@ impl Known {
     fn done(&mut self, call: &Call, on: RawHandle) {
         match call {
             Call::Unlock2 { allocation, .. } => self.forget_one(Kind::Locked, *allocation),
+            Call::Unlock { allocations, .. } => {
+                allocations.iter().for_each(|handle| self.forget_one(Kind::Locked, *handle));
+            }
+            Call::FreeGpuVirtualAddress { base, .. } => {
+                self.mapped.retain(|(_, va, _)| va != base);
+                self.addresses.retain(|(va, _)| va != base);
+            }
             Call::OfferAllocations { allocations, .. } => {
                 allocations.iter().for_each(|handle| self.learn(Kind::Offered, *handle, on));
             }
@@ -306,6 +396,7 @@ impl Known {
             | Call::DestroyHwQueue { queue: handle }
             | Call::DestroyDoorbell { doorbell: handle }
             | Call::DestroySynchronizationObject { fence: handle }
+            | Call::Event(EventCall::Close { event: handle })
             | Call::UnregisterNotification { registration: handle } => self.dies(*handle),
             _ => {}
         }

@@ -231,9 +231,9 @@ impl Miniport for Liar {
         Some(metadata)
     }
 
-    fn create_process(&mut self, system: bool) -> Result<KmdProcess, DriverStatus> {
+    fn create_process(&mut self, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        self.inner.create_process(system)
+        self.inner.create_process(create)
     }
 
     fn destroy_process(&mut self, process: KmdProcess) {

@@ -1,8 +1,9 @@
 //! Hostile clients and lying drivers against the kernel.
 //!
-//! [`run`] makes the worlds of many seeds. Each has a host in virtual time with little memory, two or three processes
-//! that make any call there is with handles, flags, sizes, offsets and addresses that are partly an attacker's, and one
-//! process that behaves. [`run_lies`] does the same with a driver that breaks its contract.
+//! [`run`] makes the worlds of many seeds. Each has a host in virtual time with little memory and one of many profiles, the
+//! first generation among them; two or three processes that make any call there is with handles, flags, sizes, offsets and
+//! addresses that are partly an attacker's, and give the GPU work that is in order or nearly so; and one process that
+//! behaves. Between the calls processes die, and the computer sleeps and wakes. [`run_lies`] does the same with a driver that breaks its contract.
 //!
 //! # What is checked, after every call
 //! | rule | what it says |
@@ -17,6 +18,7 @@
 
 mod dice;
 mod generate;
+mod hostile;
 mod known;
 mod liar;
 mod report;

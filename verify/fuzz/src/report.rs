@@ -16,6 +16,8 @@ pub struct Report {
     pub refused: u64,
     /// Refusals at which the whole state was compared with the one before.
     pub compared: u64,
+    /// Times that the computer slept.
+    pub sleeps: u64,
     /// Rounds of work whose bytes the witness found right.
     pub rounds: u64,
     /// How often each kind of call was answered, and refused.
@@ -35,6 +37,7 @@ impl Report {
         self.refused += other.refused;
         self.compared += other.compared;
         self.rounds += other.rounds;
+        self.sleeps += other.sleeps;
         self.stopped += other.stopped;
         for (call, [answered, refused]) in other.by_call {
             let sum = self.by_call.entry(call).or_default();
@@ -52,7 +55,11 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (calls, refused, compared) = (self.calls, self.refused, self.compared);
-        write!(f, "{calls} calls, {refused} refused, {compared} of them compared; {} rounds", self.rounds)?;
+        write!(
+            f,
+            "{calls} calls, {refused} refused, {compared} of them compared; {} rounds, {} sleeps",
+            self.rounds, self.sleeps
+        )?;
         if !self.lies.is_empty() {
             write!(f, "; {} lies, {} adapters stopped", self.lies.values().sum::<u64>(), self.stopped)?;
         }

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use d3dkmt::{Context, Fence, FenceFlags};
 use dxgk_host::{Host, ProcessLink};
 use kmt_calls::EvictFlags;
 use kmt_link::Link;
 use softgpu_spec::pattern;
-use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind, UmdError};
+use softgpu_umd::{Commands, Gpu, ListedCommands, Stream, StreamConfig, Surface, SurfaceKind, UmdError};
 use wddm_types::{NodeId, NtStatus, ProcessId};
 
 use crate::dice::Dice;
@@ -16,10 +17,18 @@ const BYTES: u64 = 5 * 4096;
 /// HIGH: in the foreground.
 const CLASS: u32 = 4;
 
+/// How its work gets to an engine.
+enum Lane {
+    /// Through a ring of its own, with GPU virtual addresses.
+    Ring(Box<Stream>),
+    /// Through the kernel, packet by packet, with lists.
+    Packets { context: Context, done: Box<Fence>, value: u64 },
+}
+
 /// The process.
 pub struct Witness {
     // Dropped in this order: what it uses goes after it.
-    stream: Stream,
+    lane: Lane,
     local: Surface,
     staging: Surface,
     gpu: Gpu,
@@ -41,17 +50,20 @@ impl Witness {
         let process = link.process();
         host.set_process_priority(process, CLASS);
         let gpu = Gpu::open(link as Arc<dyn Link>)?;
-        let stream = Stream::create(
-            &gpu,
-            NodeId(0),
-            StreamConfig { ring_bytes: 4096, command_bytes: 4096, ..StreamConfig::default() },
-        )?;
+        let lane = if gpu.has_addresses() {
+            let sizes = StreamConfig { ring_bytes: 4096, command_bytes: 4096, ..StreamConfig::default() };
+            Lane::Ring(Box::new(Stream::create(&gpu, NodeId(0), sizes)?))
+        } else {
+            let context = Context::create(gpu.device(), NodeId(0), Vec::new())?;
+            let done = Box::new(gpu.device().create_monitored_fence(FenceFlags::NO_GPU_ACCESS, 0)?);
+            Lane::Packets { context, done, value: 0 }
+        };
         let local = gpu.create_surface(SurfaceKind::Local, BYTES)?;
         let staging = gpu.create_surface(SurfaceKind::System, BYTES)?;
         gpu.pin(&local)?;
         gpu.pin(&staging)?;
         let coherent = gpu.adapter().info()?.io_coherent;
-        Ok(Witness { stream, local, staging, gpu, process, seed: 1, written: false, listed: true, coherent })
+        Ok(Witness { lane, local, staging, gpu, process, seed: 1, written: false, listed: true, coherent })
     }
 
     /// Its number in the kernel.
@@ -75,26 +87,54 @@ impl Witness {
             self.read_back()?;
         }
         self.seed += 1;
-        let (seed, va) = (self.seed, self.local.va());
-        self.work(|commands| {
-            commands.pattern(va, BYTES, seed);
-        })?;
+        let seed = self.seed;
+        self.work(
+            |commands, local, _| {
+                commands.pattern(local.va(), BYTES, seed);
+            },
+            |commands, local, _| {
+                commands.pattern(local.allocation(), BYTES, seed);
+            },
+        )?;
         self.written = true;
         self.read_back()
     }
 
-    fn work(&mut self, build: impl FnOnce(&mut Commands)) -> Result<(), String> {
-        let mut commands = Commands::new();
-        build(&mut commands);
-        let value = self.stream.submit(&self.gpu, &[], &commands).map_err(|error| format!("a submission: {error}"))?;
-        self.stream.wait(&self.gpu, value).map_err(|error| format!("its wait: {error}"))
+    /// Does the same work in either way, and waits for it.
+    fn work(
+        &mut self,
+        with_addresses: impl FnOnce(&mut Commands, &Surface, &Surface),
+        with_lists: impl FnOnce(&mut ListedCommands, &Surface, &Surface),
+    ) -> Result<(), String> {
+        match &mut self.lane {
+            Lane::Ring(stream) => {
+                let mut commands = Commands::new();
+                with_addresses(&mut commands, &self.local, &self.staging);
+                let submitted = stream.submit(&self.gpu, &[], &commands);
+                let value = submitted.map_err(|error| format!("a submission: {error}"))?;
+                stream.wait(&self.gpu, value).map_err(|error| format!("its wait: {error}"))
+            }
+            Lane::Packets { context, done, value } => {
+                let mut commands = ListedCommands::new();
+                with_lists(&mut commands, &self.local, &self.staging);
+                commands.render(context).map_err(|error| format!("a buffer: {error}"))?;
+                *value += 1;
+                context.signal(done, *value).map_err(|error| format!("its signal: {error}"))?;
+                self.gpu.device().wait(&[(done, *value)]).map_err(|error| format!("its wait: {error}"))
+            }
+        }
     }
 
     fn read_back(&mut self) -> Result<(), String> {
-        let (from, to, seed) = (self.local.va(), self.staging.va(), self.seed);
-        self.work(|commands| {
-            commands.copy(from, to, BYTES);
-        })?;
+        let seed = self.seed;
+        self.work(
+            |commands, from, to| {
+                commands.copy(from.va(), to.va(), BYTES);
+            },
+            |commands, from, to| {
+                commands.copy((from.allocation(), 0), (to.allocation(), 0), BYTES);
+            },
+        )?;
         let lock = self.staging.lock().map_err(|error| format!("a lock: {error}"))?;
         if !self.coherent {
             self.staging.allocation().invalidate_cache(0, BYTES).map_err(|error| format!("its cache: {error}"))?;

@@ -1,17 +1,17 @@
 //! One world: a host in virtual time, a witness, some hostile processes. After every call the kernel's invariants are
 //! checked; a refused call, made when nothing was under way, leaves the digest of the whole state as it was.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use dxgk_host::{Host, HostConfig, Mode, Pending, Profile, StateDigest};
+use ddi::{DriverModel, PowerState, SegmentFlags};
+use dxgk_host::{Host, HostConfig, Mode, Profile, StateDigest};
 use kmt_calls::{Call, MakeResidentFlags, Refusal, Reply};
 use sim::Random;
 use wddm_types::{Blame, NtStatus, ProcessId};
 
 use crate::dice::Dice;
 use crate::generate::Generator;
-use crate::known::Known;
+use crate::hostile::Hostile;
 use crate::liar::{Liar, Lies};
 use crate::report::{Diary, Report};
 use crate::witness::Witness;
@@ -21,8 +21,8 @@ const MIB: u64 = 1 << 20;
 const STEPS_MAX: u64 = 300_000;
 /// Calls of one process that wait for their answers.
 const PENDING_MAX: usize = 24;
-/// The profiles, with user-mode submission for the witness.
-const PROFILES: [&str; 8] = [
+/// The profiles. The witness submits by itself, or through the kernel on an adapter of the first generation.
+const PROFILES: [&str; 13] = [
     "discrete-4k",
     "discrete-64k",
     "small-bar",
@@ -31,17 +31,15 @@ const PROFILES: [&str; 8] = [
     "compute-only",
     "by-address",
     "noncoherent",
+    "levels-2",
+    "tables-by-cpu",
+    "wddm1-banks",
+    "wddm1-banks",
+    "wddm1-banks",
 ];
 
 /// A rule and where it was broken.
 pub type Broken = (&'static str, String);
-
-struct Hostile {
-    id: ProcessId,
-    known: Known,
-    pending: VecDeque<(Call, Pending)>,
-    dice: Dice,
-}
 
 /// A world.
 pub struct World {
@@ -53,6 +51,9 @@ pub struct World {
     diary: Diary,
     /// Waits that nobody ends and wild buffers are allowed: then paging may stand still, and the witness needs none.
     endless: bool,
+    /// The adapter is of the first generation.
+    old: bool,
+    asleep: bool,
     /// The driver breaks its contract.
     lies: Option<Lies>,
     report: Report,
@@ -62,8 +63,13 @@ pub struct World {
 pub fn config(seed: u64) -> HostConfig {
     let mut random = Random::new(seed);
     let name = random.pick(&PROFILES);
-    let profile = Profile::named(name).expect("a built-in profile");
-    let mut config = HostConfig::new(profile, Mode::Virtual { stored: true });
+    let mut profile = *Profile::named(name).expect("a built-in profile");
+    let (standby, whole) = (SegmentFlags::PRESERVED_DURING_STANDBY, SegmentFlags::PRESERVED_DURING_HIBERNATE);
+    profile.driver.preserved = *random.pick(&[SegmentFlags::empty(), standby, standby | whole]);
+    if profile.driver.translates() {
+        profile.driver.idle_spaces = random.chance(10);
+    }
+    let mut config = HostConfig::new(&profile, Mode::Virtual { stored: true });
     config.vram_bytes = (512 << 10) << random.below(3);
     config.page_table_bytes = 8 * MIB;
     config.system_bytes = (4 + random.below(4)) * MIB;
@@ -79,6 +85,7 @@ impl World {
     pub fn new(seed: u64, diary: Diary, lies: Option<Lies>) -> Result<Option<World>, Broken> {
         let mut random = Random::new(seed.rotate_left(17));
         let mut config = config(seed);
+        let old = config.profile.driver.driver_model == DriverModel::Wddm1;
         if let Some(lies) = lies.clone() {
             config.wrap_miniport = Some(Box::new(|inner| Box::new(Liar::new(inner, lies))));
         }
@@ -95,15 +102,13 @@ impl World {
             Err(_) if lies.is_some() => None,
             Err(error) => return Err(("witness", error.to_string())),
         };
-        let malice = *random.pick(&[2, 5, 10, 25]);
-        let hostile = (0..2 + random.below(2)).map(|_| {
-            let id = host.process_created();
-            Hostile { id, known: Known::default(), pending: VecDeque::new(), dice: Dice::new(random.split(), malice) }
-        });
-        let hostile = hostile.collect();
         let endless = random.chance(40);
+        let malice = *random.pick(&[2, 5, 10, 25]);
+        let hostile = (0..2 + random.below(2)).map(|_| Hostile::new(&host, Dice::new(random.split(), malice), endless));
+        let hostile = hostile.collect();
         let bystander = host.process_created();
-        Ok(Some(World { host, witness, hostile, bystander, diary, endless, lies, report: Report::default() }))
+        let report = Report::default();
+        Ok(Some(World { host, witness, hostile, bystander, diary, endless, old, asleep: false, lies, report }))
     }
 
     /// One step: a call, a death, some time, a look at the witness. Everything about it comes from `seed`.
@@ -118,6 +123,7 @@ impl World {
             90..92 => self.drain()?,
             92 => self.death(&mut random),
             93 => self.notifications(),
+            94 if self.asleep || random.chance(40) => self.power(&mut random)?,
             _ => self.testify(&mut random)?,
         }
         self.take_answers();
@@ -132,10 +138,13 @@ impl World {
         self.look_for_forgotten()?;
         self.report.stopped += u64::from(self.host.stopped().is_some());
         for hostile in std::mem::take(&mut self.hostile) {
-            self.host.process_died(hostile.id);
+            drop(hostile);
             self.check()?;
         }
         self.drain()?;
+        if self.asleep {
+            self.wake()?;
+        }
         let mut dice = Dice::new(Random::new(1), 0);
         if self.lies.is_none() {
             for _ in 0..4 {
@@ -163,7 +172,7 @@ impl World {
             let shares = self.hostile[random.index(self.hostile.len())].known.shares();
             shares.last().into_iter().for_each(|share| self.hostile[who].known.told_of(*share));
         }
-        let (luid, endless) = (self.host.luid(), self.endless);
+        let (luid, endless, old) = (self.host.luid(), self.endless, self.old);
         let hostile = &mut self.hostile[who];
         if hostile.pending.len() >= PENDING_MAX {
             return Ok(());
@@ -171,7 +180,7 @@ impl World {
         // What is drawn depends on this step and on what is known, not on earlier draws.
         let mut dice = hostile.dice.seeded(random.draw());
         hostile.known.choose_device(&mut dice);
-        let mut generator = Generator { dice: &mut dice, known: &hostile.known, luid, endless };
+        let mut generator = Generator { dice: &mut dice, known: &hostile.known, luid, endless, old };
         let call = generator.call();
         self.diary.write(format!("process {}: {call:?}", hostile.id.0));
         let answer = self.host.begin_call(hostile.id, call.clone());
@@ -262,15 +271,48 @@ impl World {
     }
 
     fn death(&mut self, random: &mut Random) {
-        if !random.chance(30) {
-            return;
+        if random.chance(30) {
+            self.kill(random.index(self.hostile.len()));
         }
-        let who = random.index(self.hostile.len());
+    }
+
+    /// A process dies, another of its kind comes.
+    fn kill(&mut self, who: usize) {
         self.diary.write(format!("process {} dies", self.hostile[who].id.0));
-        self.host.process_died(self.hostile[who].id);
-        let hostile = &mut self.hostile[who];
-        (hostile.known, hostile.pending) = (Known::default(), VecDeque::new());
-        hostile.id = self.host.process_created();
+        let dice = self.hostile[who].dice.clone();
+        self.hostile[who] = Hostile::new(&self.host, dice, self.endless);
+    }
+
+    /// The computer falls asleep, or wakes.
+    // spec: memory §1.10, memory §8.4
+    fn power(&mut self, random: &mut Random) -> Result<(), Broken> {
+        if self.asleep {
+            return self.wake();
+        }
+        let state = if random.chance(50) { PowerState::Standby } else { PowerState::Hibernate };
+        self.diary.write(format!("the computer falls asleep: {state:?}"));
+        match self.host.power_transition(state) {
+            Ok(()) => self.asleep = true,
+            Err(_) if self.lies.is_some() => return Ok(()),
+            // Work that never ends is in the way; it ends with who has given it.
+            Err(refusal) if self.endless && refusal.status == NtStatus::TIMEOUT => {
+                (0..self.hostile.len()).for_each(|who| self.kill(who));
+                self.drain()?;
+                self.asleep = true;
+            }
+            Err(refusal) => return Err(("power", refusal.to_string())),
+        }
+        self.report.sleeps += 1;
+        Ok(())
+    }
+
+    fn wake(&mut self) -> Result<(), Broken> {
+        self.diary.write("the computer wakes".into());
+        self.asleep = false;
+        match self.host.power_transition(PowerState::On) {
+            Err(refusal) if self.lies.is_none() => Err(("power", refusal.to_string())),
+            _ => Ok(()),
+        }
     }
 
     fn notifications(&self) {
@@ -280,6 +322,9 @@ impl World {
     }
 
     fn testify(&mut self, random: &mut Random) -> Result<(), Broken> {
+        if self.asleep {
+            return Ok(());
+        }
         let moves = !self.endless;
         let mut dice = Dice::new(random.split(), 0);
         let Some(witness) = &mut self.witness else { return Ok(()) };
@@ -308,6 +353,7 @@ fn note(
             count[0] += 1;
             diary.write(format!("    -> {reply:?}"));
             hostile.known.answered(call, &reply);
+            hostile.program(call, reply);
             None
         }
         Err(refusal) => {

@@ -1,11 +1,13 @@
 //! The whole world from one seed: processes, kernel, driver and device in virtual time, with every byte stored and very
 //! little memory, so that everything is always being moved.
 //!
-//! [`run`] makes the world of a seed: an adapter of one of two profiles with 256 KiB to 4 MiB of video memory, and two to
+//! [`run`] makes the world of a seed: an adapter of one of some profiles with 256 KiB to 4 MiB of video memory, and two to
 //! four processes that create, map, make resident, evict, lock, submit to rings and to the kernel, signal and wait on
 //! fences of every kind, destroy things in the middle, make calls that must be refused, and die in the middle. Between
 //! their calls the hardware runs for a number of steps that the seed decides. The same seed gives the same events at the
-//! same times, in every build: their hash says so.
+//! same times, in every build: their hash says so. From seed 1000 on worlds are of several kinds: in some leaf tables are
+//! converted, in some hardware wants idle address spaces, in some surfaces move within their segment, tiles are copied, or
+//! roots grow while tables leave.
 //!
 //! # What is checked, all the time
 //! | checker | rule |
@@ -24,6 +26,7 @@
 //! [`Sabotage`] breaks something on purpose, so that each checker is seen to fail.
 
 mod check;
+mod neighbours;
 mod process;
 mod random;
 mod report;

@@ -10,6 +10,7 @@ mod issue;
 mod model;
 mod plan;
 mod submission;
+mod tiles;
 
 pub use issue::{Issue, Op, Point};
 pub use model::Phase;
@@ -18,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use dxgk_host::{Host, Pending, ProcessLink};
-use kmt_calls::Call;
+use kmt_calls::{Call, SignalFlags};
 use kmt_link::Link;
 use shared_words::Word;
 use wddm_types::{Luid, ProcessId, RawHandle};
@@ -34,6 +35,21 @@ pub struct Blocked {
     fence: u64,
 }
 
+/// What processes of a world like to do, beside what all do.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    /// They reserve addresses and change tiles in them.
+    pub tiles: bool,
+    /// Surfaces lie in tables of their own, at so many places 2 MB apart; 0: where the kernel puts them.
+    pub places: u64,
+    /// How far apart those places are.
+    pub apart: u64,
+    /// Surfaces are whole 64-KB pages, most of them.
+    pub whole: bool,
+    /// So many of a hundred surfaces are used by physical address too: they lie in one piece.
+    pub physical_percent: u64,
+}
+
 /// A process.
 pub struct Process {
     /// Its number in the kernel.
@@ -47,6 +63,8 @@ pub struct Process {
     link: Option<Arc<ProcessLink>>,
     random: Random,
     hostile: bool,
+    habits: Habits,
+    tiles: Option<tiles::Tiles>,
     steps_left: u64,
     lives_left: u64,
     luid: Luid,
@@ -65,7 +83,7 @@ pub struct Process {
 
 impl Process {
     /// A process on a host, that will do about `steps` things.
-    pub fn new(host: &Arc<Host>, mut random: Random, steps: u64, hostile: bool) -> Process {
+    pub fn new(host: &Arc<Host>, mut random: Random, steps: u64, hostile: bool, habits: Habits) -> Process {
         let link = ProcessLink::new(Arc::clone(host));
         let lives_left = random.below(3);
         let next_seed = random.draw() << 16;
@@ -77,6 +95,8 @@ impl Process {
             link: Some(link),
             random,
             hostile,
+            habits,
+            tiles: None,
             steps_left: steps,
             lives_left,
             luid: host.luid(),
@@ -138,6 +158,7 @@ impl Process {
         Some(Call::SignalSynchronizationObjectFromCpu {
             device: self.device,
             points: vec![(owed.made.fence, owed.promised)],
+            flags: SignalFlags::empty(),
         })
     }
 

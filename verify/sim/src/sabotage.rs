@@ -26,6 +26,16 @@ pub enum Sabotage {
     DriverIgnoresMonitored,
     /// The kernel forgets TLB flushes: neither checkers nor driver see them.
     KernelSkipsFlush,
+    /// The kernel forgets to flush after leaf tables were converted.
+    KernelSkipsConversionFlush,
+    /// The kernel does not stop a process for a conversion.
+    KernelRunsOn,
+    /// The driver forgets to copy page-table entries.
+    DriverSkipsCopy,
+    /// The kernel forgets that what copied entries name was left.
+    KernelSkipsCopiedInvalidation,
+    /// The driver forgets to move content out of the way of other content.
+    DriverSkipsRelocation,
     /// The kernel forgets that frames were left: entries stay valid.
     KernelSkipsInvalidation,
 }

@@ -1,14 +1,17 @@
 //! A decorator around any miniport that shows every call to the checkers before or after it goes on, and, in a sabotaged
 //! world, leaves some out. It never changes what a call answers.
 
+use std::collections::BTreeSet;
+
 use ddi::{
     AdapterCaps, BuildPagingBuffer, ConnectedDoorbell, CreateAllocation, CreateDevice, CreateDoorbell, CreateHwContext,
-    CreateHwQueue, CreateNativeFence, CurrentUpdate, DestroyAllocation, Doorbells, DriverStatus, FeatureId,
-    FeatureSupport, GpuMmuCaps, GpuVirtualAddressing, HardwareQueues, Host, KmdContext, KmdDevice, KmdDoorbell,
-    KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess, KmdQueue, Miniport, MonitoredUpdate, NativeFenceCaps,
-    NativeFences, NodeMetadata, Notify, OpenAllocation, OpenNativeFence, PageTableLevelDesc, PagingOp, PagingStatus,
-    PteFlags, QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData,
-    SubmitCommandToHwQueue, SuspendStatus, TransferEnd, UpdateAllocationProperty, UpdateCurrentFlags,
+    CreateHwQueue, CreateNativeFence, CreateProcess, CurrentUpdate, DestroyAllocation, Doorbells, DriverStatus,
+    FeatureId, FeatureSupport, GpuMmuCaps, GpuVirtualAddressing, HardwareQueues, Host, KmdContext, KmdDevice,
+    KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess, KmdQueue, Miniport, MonitoredUpdate,
+    NativeFenceCaps, NativeFences, NodeMetadata, Notify, OpenAllocation, OpenNativeFence, PageTableLevelDesc, PagingOp,
+    PagingStatus, PteFlags, QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4,
+    StandardAllocationDriverData, SubmitCommandToHwQueue, SuspendStatus, TransferEnd, UpdateAllocationProperty,
+    UpdateCurrentFlags,
 };
 use shared_words::Word;
 use wddm_types::{NodeId, PhysicalAddress};
@@ -29,12 +32,24 @@ pub struct Watched {
     /// Facets are reached through `&mut`, their capabilities are asked for through `&`: what they said is kept.
     mmu: (GpuMmuCaps, Vec<PageTableLevelDesc>),
     fences: NativeFenceCaps,
+    /// Entries that name tables of 64-KB entries.
+    coarse: BTreeSet<(PhysicalAddress, u32)>,
+    /// Processes of which such a table was converted, until a flush.
+    converted: BTreeSet<KmdProcess>,
 }
 
 impl Watched {
     /// Around this driver.
     pub fn new(inner: Box<dyn Miniport>, ledger: Shared, sabotage: Sabotage) -> Watched {
-        Watched { inner, ledger, sabotage, mmu: Default::default(), fences: NativeFenceCaps::default() }
+        Watched {
+            inner,
+            ledger,
+            sabotage,
+            mmu: Default::default(),
+            fences: NativeFenceCaps::default(),
+            coarse: BTreeSet::new(),
+            converted: BTreeSet::new(),
+        }
     }
 
     fn see(&self, checker: &'static str, check: impl FnOnce(&mut Ledger) -> Result<(), Broken>) {
@@ -63,13 +78,36 @@ impl Watched {
             (Sabotage::DriverSkipsPageOut, PagingOp::Transfer { destination, .. }) => {
                 matches!(destination, TransferEnd::Mdl(_))
             }
+            (Sabotage::DriverSkipsCopy, PagingOp::CopyPageTableEntries { .. }) => true,
+            (Sabotage::DriverSkipsRelocation, PagingOp::Transfer { source, destination, .. }) => {
+                matches!((source, destination), (TransferEnd::Segment { .. }, TransferEnd::Segment { .. }))
+            }
             _ => false,
         }
     }
 
     /// Whether a sabotaged kernel never asked for this operation.
-    fn kernel_skips(&self, operation: &PagingOp<'_>) -> bool {
+    fn kernel_skips(&mut self, operation: &PagingOp<'_>) -> bool {
+        if let PagingOp::UpdatePageTable { level: 1, table, start_index, first, process, .. } = *operation {
+            let place = (table, start_index);
+            let coarse = first.flags.contains(PteFlags::LEAF_64KB);
+            if coarse {
+                self.coarse.insert(place);
+            } else if self.coarse.remove(&place) && first.flags.contains(PteFlags::VALID) {
+                self.converted.insert(process);
+            }
+        }
         match (self.sabotage, operation) {
+            (Sabotage::KernelSkipsConversionFlush, PagingOp::FlushTlb { process, start, end, .. }) => {
+                (start.0, end.0) != (0, 0) && self.converted.remove(process)
+            }
+            (
+                Sabotage::KernelSkipsCopiedInvalidation,
+                PagingOp::UpdatePageTable { level: 0, first, initial: false, process, first_va, count, .. },
+            ) => {
+                let invalid = !first.flags.contains(PteFlags::VALID);
+                invalid && shared(&self.ledger).frames.was_copied(*process, *first_va, *count)
+            }
             (Sabotage::KernelSkipsFlush, PagingOp::FlushTlb { .. }) => true,
             (Sabotage::KernelSkipsInvalidation, PagingOp::UpdatePageTable { level: 0, first, initial: false, .. }) => {
                 !first.flags.contains(PteFlags::VALID)
@@ -135,9 +173,9 @@ impl Miniport for Watched {
         self.inner.node_metadata(node)
     }
 
-    fn create_process(&mut self, system: bool) -> Result<KmdProcess, DriverStatus> {
-        let process = self.inner.create_process(system)?;
-        self.see(CONTRACT, |ledger| ledger.contract.create_process(process, system));
+    fn create_process(&mut self, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
+        let process = self.inner.create_process(create)?;
+        self.see(CONTRACT, |ledger| ledger.contract.create_process(process, create.system));
         Ok(process)
     }
 
@@ -217,6 +255,9 @@ impl Miniport for Watched {
         // is built later.
         if result.is_ok() {
             let operation = build.operation;
+            if matches!(operation, PagingOp::CopyPageTableEntries { .. }) {
+                shared(&self.ledger).count("entries copied");
+            }
             self.see(FRAMES, |ledger| {
                 let Ledger { frames, contract, .. } = ledger;
                 frames.operation(&operation, contract)
@@ -233,7 +274,7 @@ impl Miniport for Watched {
         let facet = self.inner.gpu_va()?;
         let caps = facet.gpu_mmu_caps();
         self.mmu = (caps, (0..caps.page_table_levels).map(|level| facet.page_table_level(level)).collect());
-        shared(&self.ledger).frames.levels(&self.mmu.1);
+        shared(&self.ledger).frames.levels(self.mmu.0, &self.mmu.1);
         Some(self)
     }
 
@@ -308,10 +349,15 @@ impl HardwareQueues for Watched {
     }
 
     fn suspend_context(&mut self, context: KmdContext, suspend_fence: u64) -> Result<SuspendStatus, DriverStatus> {
-        self.queues().suspend_context(context, suspend_fence)
+        let status = self.queues().suspend_context(context, suspend_fence)?;
+        if self.sabotage != Sabotage::KernelRunsOn {
+            shared(&self.ledger).contract.suspended(context, true);
+        }
+        Ok(status)
     }
 
     fn resume_context(&mut self, context: KmdContext) {
+        shared(&self.ledger).contract.suspended(context, false);
         self.queues().resume_context(context);
     }
 
@@ -328,7 +374,10 @@ impl NativeFences for Watched {
 
     fn create(&mut self, create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
         let fence = self.native().create(create)?;
-        self.see(CONTRACT, |ledger| ledger.contract.create_fence(fence));
+        self.see(CONTRACT, |ledger| {
+            ledger.frames.fence(fence, create.fence);
+            ledger.contract.create_fence(fence)
+        });
         Ok(fence)
     }
 
@@ -339,7 +388,12 @@ impl NativeFences for Watched {
 
     fn open(&mut self, open: &mut OpenNativeFence<'_>) -> Result<KmdLocalFence, DriverStatus> {
         let local = self.native().open(open)?;
-        self.see(CONTRACT, |ledger| ledger.contract.open_fence(local, open.global));
+        self.see(CONTRACT, |ledger| {
+            if let Some(process) = ledger.contract.process_of(open.device) {
+                ledger.frames.fence_shown(process, open.global, [open.current_va, open.monitored_va]);
+            }
+            ledger.contract.open_fence(local, open.global)
+        });
         Ok(local)
     }
 

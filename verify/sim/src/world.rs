@@ -7,19 +7,25 @@ use ddi::Miniport;
 use device_port::DevicePort;
 use dxgk_host::{Host, HostConfig, Mode, Pending, Profile};
 use kmt_calls::{Call, Refusal, Reply};
+use softgpu_kmd::TableHome;
 use wddm_types::ProcessId;
 
 use crate::check::contract::Held;
 use crate::check::ledger::Listener;
 use crate::check::{Shared, shared};
+use crate::neighbours::Neighbours;
 use crate::process::{Issue, Op, Phase, Point, Process};
 use crate::random::Random;
 use crate::report::{Report, Violation};
 use crate::sabotage::{DeafPort, Sabotage};
-use crate::shape::{build, page_table_bytes};
+use crate::shape::{Kind, build, page_table_bytes};
 use crate::watch::Watched;
 
 const MIB: u64 = 1 << 20;
+/// Sets the neighbours' stream of chance apart.
+const NEIGHBOURS: u64 = 0x6e65_6967_6862_6f75;
+/// What they do in all.
+const NEIGHBOURS_STEPS: u64 = 300;
 /// Turns after which a world that has not come to its end never will.
 const TURNS_MAX: u64 = 100_000;
 /// Turns that a reached wait may stay unanswered: interrupts are carried to the kernel within one.
@@ -51,6 +57,8 @@ struct World {
     ledger: Shared,
     random: Random,
     processes: Vec<Process>,
+    /// In some worlds.
+    neighbours: Option<Neighbours>,
     waits: Vec<Wait>,
     turns: u64,
     calls: u64,
@@ -73,12 +81,13 @@ struct Wait {
 impl World {
     fn new(seed: u64, sabotage: Sabotage, ledger: &Shared) -> Result<World, Broken> {
         let mut random = Random::new(seed);
-        let name = *random.pick(&["discrete-4k", "discrete-64k"]);
+        let kind = Kind::of(seed);
+        let name = *random.pick(kind.profiles());
         let profile = Profile::named(name).ok_or(("start", format!("no profile {name}")))?;
         let mut config = HostConfig::new(profile, Mode::Virtual { stored: true });
-        build(&mut config.profile, seed);
+        build(&mut config.profile, seed, kind);
         config.vram_bytes = (256 << 10) << random.below(4);
-        config.page_table_bytes = page_table_bytes(seed, config.profile.shape);
+        config.page_table_bytes = page_table_bytes(seed, kind, config.profile.shape);
         config.system_bytes = (4 + random.below(5)) * MIB;
         config.tracer = Box::new(Listener(Arc::clone(ledger)));
         let watched = Arc::clone(ledger);
@@ -88,7 +97,7 @@ impl World {
             config.wrap_port = Some(Box::new(|inner| Arc::new(DeafPort::new(inner)) as Arc<dyn DevicePort>));
         }
         // Everything that entries may name lies below this: the kernel's own pages, the backing stores, tables kept there.
-        let tables = if config.profile.driver.tables_are_local() { 0 } else { 16 * MIB };
+        let tables = config.profile.driver.table_homes().bytes_in(TableHome::System, 16 * MIB, 16 * MIB);
         shared(ledger).frames.system_bytes(config.system_bytes + tables + 64 * MIB);
         let host = Host::start(config).map_err(|error| ("start", error.to_string()))?;
         let count = 2 + random.index(3);
@@ -96,18 +105,29 @@ impl World {
             .map(|_| {
                 let (own, steps) = (random.split(), 60 + random.below(160));
                 let hostile = random.chance(35);
-                Process::new(&host, own, steps, hostile)
+                Process::new(&host, own, steps, hostile, kind.habits())
             })
             .collect();
+        // Whether there are some is the seed's and not chance's, so that the other worlds are the same without them.
+        let own = Random::new(seed ^ NEIGHBOURS);
+        let neighbours = seed.is_multiple_of(5).then(|| Neighbours::new(&host, own, NEIGHBOURS_STEPS)).transpose();
+        let neighbours = neighbours.map_err(|place| ("neighbours", place))?;
         let ledger = Arc::clone(ledger);
-        Ok(World { seed, host, ledger, random, processes, waits: Vec::new(), turns: 0, calls: 0 })
+        Ok(World { seed, host, ledger, random, processes, neighbours, waits: Vec::new(), turns: 0, calls: 0 })
     }
 
     fn run(mut self) -> Result<Report, Broken> {
-        while self.processes.iter().any(|process| process.phase != Phase::Dead) {
+        let busy = |world: &World| {
+            let dead = world.processes.iter().all(|process| process.phase == Phase::Dead);
+            !dead || world.neighbours.as_ref().is_some_and(|neighbours| !neighbours.done())
+        };
+        while busy(&self) {
             self.turns += 1;
             if self.turns > TURNS_MAX {
                 return Err(("liveness", format!("no end after {TURNS_MAX} turns; {}", self.who_waits())));
+            }
+            if let Some(neighbours) = self.neighbours.as_mut().filter(|_| self.turns.is_multiple_of(3)) {
+                neighbours.turn(&self.host).map_err(|place| ("neighbours", place))?;
             }
             if self.random.chance(60) {
                 let who = self.random.index(self.processes.len());
@@ -217,6 +237,8 @@ impl World {
             let mut ledger = shared(&self.ledger);
             let outcome = ledger.fences.look(self.host.system_memory());
             ledger.check("fences", outcome);
+            let outcome = ledger.frames.doubts();
+            ledger.check("frames", outcome);
             let lost = ledger.take_lost();
             let innocent = |id: u32| self.processes.iter().any(|process| process.id.0 == id && !process.guilty);
             if let Some((process, reason)) = lost.iter().find(|(process, _)| innocent(*process)) {

@@ -5,10 +5,13 @@ use sim::{Sabotage, Violation, run_sabotaged};
 /// Seeds until one notices.
 const SEEDS: u64 = 20;
 
+/// The first of the worlds in which tables are converted, entries copied, content relocated.
+const KINDS_FROM: u64 = 1000;
+
 /// The violations that the first seeds find.
-fn found(sabotage: Sabotage) -> Vec<Violation> {
+fn found(sabotage: Sabotage, first: u64) -> Vec<Violation> {
     let found: Vec<Violation> =
-        (1..=SEEDS).filter_map(|seed| run_sabotaged(seed, sabotage).err()).map(|found| *found).collect();
+        (first..first + SEEDS).filter_map(|seed| run_sabotaged(seed, sabotage).err()).map(|found| *found).collect();
     assert!(!found.is_empty(), "{sabotage:?} goes unnoticed in {SEEDS} worlds");
     for violation in &found {
         eprintln!("{sabotage:?}: seed {}: {}: {}", violation.seed, violation.checker, violation.place);
@@ -17,7 +20,11 @@ fn found(sabotage: Sabotage) -> Vec<Violation> {
 }
 
 fn assert_found_by(sabotage: Sabotage, checkers: &[&str]) {
-    let found = found(sabotage);
+    assert_found_from(1, sabotage, checkers);
+}
+
+fn assert_found_from(first: u64, sabotage: Sabotage, checkers: &[&str]) {
+    let found = found(sabotage, first);
     assert!(
         found.iter().any(|violation| checkers.contains(&violation.checker)),
         "{sabotage:?} is noticed, but not by {checkers:?}: {found:#?}"
@@ -65,4 +72,34 @@ fn a_kernel_that_does_not_flush_is_noticed_by_frames() {
 fn a_kernel_that_leaves_entries_valid_is_noticed_by_frames() {
     // spec: memory §8.3
     assert_found_by(Sabotage::KernelSkipsInvalidation, &["frames"]);
+}
+
+#[test]
+fn a_conversion_without_a_flush_is_noticed_by_frames() {
+    // spec: memory §4.5
+    assert_found_from(KINDS_FROM, Sabotage::KernelSkipsConversionFlush, &["frames"]);
+}
+
+#[test]
+fn a_process_that_runs_on_while_its_tables_are_converted_is_noticed_by_frames() {
+    // spec: memory §4.2, memory §4.5
+    assert_found_from(KINDS_FROM, Sabotage::KernelRunsOn, &["frames"]);
+}
+
+#[test]
+fn entries_that_are_not_copied_are_noticed_by_who_uses_them() {
+    // spec: memory §3.4, operation 14
+    assert_found_from(KINDS_FROM, Sabotage::DriverSkipsCopy, &["content", "residency", "liveness"]);
+}
+
+#[test]
+fn copied_entries_that_stay_valid_are_noticed_by_frames() {
+    // spec: memory §3.4, operation 14, memory §8.3
+    assert_found_from(KINDS_FROM, Sabotage::KernelSkipsCopiedInvalidation, &["frames"]);
+}
+
+#[test]
+fn content_that_is_not_relocated_is_noticed() {
+    // spec: memory §8.2
+    assert_found_from(KINDS_FROM, Sabotage::DriverSkipsRelocation, &["content"]);
 }

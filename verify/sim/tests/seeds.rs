@@ -26,7 +26,9 @@ fn fifty_worlds_keep_every_rule() {
         "DeviceResumed",
         "DeviceSuspended",
         "DoorbellConnected",
+        "FenceClosed",
         "FenceInterrupt",
+        "FenceOpened",
         "FenceSignaledFromCpu",
         "GpuVaFreed",
         "MakeResidentRefused",
@@ -49,6 +51,33 @@ fn fifty_worlds_keep_every_rule() {
 }
 
 #[test]
+fn worlds_of_every_kind_keep_every_rule() {
+    // spec: memory §3.4, memory §4.2, memory §4.5, memory §4.6, memory §4.8, memory §8.2
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    for report in run_all(1000..=1059) {
+        for (kind, count) in report.seen {
+            *seen.entry(kind).or_insert(0) += count;
+        }
+    }
+    for kind in [
+        "GpuVaReserved",
+        "GpuVaUpdated",
+        "LeafTableConverted",
+        "Moved: relocate for compaction",
+        "ProcessStandsStill",
+        "TablesEvicted",
+        "TablesRestored",
+        "entries copied",
+    ] {
+        assert!(
+            seen.get(kind).is_some_and(|count| *count >= 10),
+            "{kind} was seen {:?} times: {seen:?}",
+            seen.get(kind)
+        );
+    }
+}
+
+#[test]
 fn a_seed_is_one_world() {
     for seed in [1, 7, 1 << 40] {
         assert_eq!(run(seed), run(seed));
@@ -60,7 +89,7 @@ fn a_seed_is_one_world() {
 /// kernel that changes what happens changes them, and has to mean it.
 #[test]
 fn a_seed_is_one_world_in_every_build() {
-    let pinned = [(1, 0x339c_aca1_3068_a928), (2, 0xcf0b_aa93_862e_c7f0), (3, 0xa13a_4995_b770_6aca)];
+    let pinned = [(1, 0xaa25_ee13_8919_9269), (2, 0xcf0b_aa93_862e_c7f0), (3, 0xa13a_4995_b770_6aca)];
     let found = pinned.map(|(seed, _)| (seed, run(seed).unwrap_or_else(|violation| panic!("{violation}")).trace_hash));
     // All of them at once, so that a change that was meant is pinned in one go.
     let shown = found.map(|(seed, hash)| format!("({seed}, {hash:#018x})")).join(", ");

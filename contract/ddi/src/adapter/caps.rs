@@ -36,6 +36,10 @@ impl DdiVersion {
     pub const WDDM_2_9: DdiVersion = DdiVersion(0xE003);
     /// 3.0.
     pub const WDDM_3_0: DdiVersion = DdiVersion(0xF003);
+    /// 3.1.
+    pub const WDDM_3_1: DdiVersion = DdiVersion(0x1_0004);
+    /// 3.2.
+    pub const WDDM_3_2: DdiVersion = DdiVersion(0x1_1008);
 
     /// The generation that it belongs to.
     pub fn model(self) -> DriverModel {
@@ -116,7 +120,8 @@ pub struct AdapterCaps {
     pub highest_acceptable_address: u64,
     /// `ApertureSegmentCommitLimit`: most bytes of system memory mapped by all apertures together (memory §1.12).
     pub aperture_segment_commit_limit_bytes: u64,
-    /// `NativeGpuFence`: the driver wants native fences. Legal only with the feature enabled and the facet there.
+    /// `NativeGpuFence`: the driver wants native fences. Legal only from version 3.2 on, with the feature enabled and the
+    /// facet there.
     pub native_gpu_fence: bool,
     /// `OptimizedNativeFenceSignaledInterrupt`.
     pub optimized_native_fence_interrupt: bool,

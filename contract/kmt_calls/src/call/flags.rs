@@ -20,6 +20,12 @@ bitflags::bitflags! {
         const NO_SIGNAL_MAX_VALUE_ON_TDR = 1 << 6;
         /// Not mapped on the GPU.
         const NO_GPU_ACCESS = 1 << 7;
+        /// CPU notification only: the kernel-mode driver signals it.
+        const SIGNAL_BY_KMD = 1 << 8;
+        /// Shared: CPU waiters go on only when the last one destroys it.
+        const UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY = 1 << 10;
+        /// All that have a meaning.
+        const DEFINED = 0x5ff;
         /// Unknown bits are kept, so that they can be refused.
         const _ = !0;
     }
@@ -91,6 +97,19 @@ bitflags::bitflags! {
     pub struct WaitFlags: u32 {
         /// Any object instead of all.
         const WAIT_ANY = 1 << 0;
+        /// Unknown bits are kept, so that they can be refused.
+        const _ = !0;
+    }
+
+    /// `D3DDDICB_SIGNALFLAGS` (sync §2.4).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct SignalFlags: u32 {
+        /// When what is before is submitted, not when it is done.
+        const SIGNAL_AT_SUBMISSION = 1 << 0;
+        /// No objects: an event is set.
+        const ENQUEUE_CPU_EVENT = 1 << 1;
+        /// The value may be lower than the present one.
+        const ALLOW_FENCE_REWIND = 1 << 2;
         /// Unknown bits are kept, so that they can be refused.
         const _ = !0;
     }

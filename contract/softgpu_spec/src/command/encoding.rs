@@ -9,10 +9,12 @@ mod op {
     pub const SIGNAL: u8 = 0x02;
     pub const BRANCH: u8 = 0x03;
     pub const TIMESTAMP: u8 = 0x04;
+    pub const SIGNAL_ALWAYS: u8 = 0x05;
     pub const COPY: u8 = 0x10;
     pub const FILL: u8 = 0x11;
     pub const STORE: u8 = 0x12;
     pub const STORE_RUN: u8 = 0x13;
+    pub const COPY_RUN: u8 = 0x14;
     pub const TOUCH: u8 = 0x20;
     pub const PATTERN: u8 = 0x21;
     pub const CHECK: u8 = 0x22;
@@ -47,7 +49,8 @@ impl<'a> Command<'a> {
             Command::Branch { .. } | Command::BranchPhysical { .. } => 2,
             Command::Complete { .. } | Command::Timestamp { .. } => 2,
             Command::Copy { .. } | Command::Pattern { .. } | Command::Checksum { .. } | Command::Saxpy { .. } => 4,
-            Command::Fill { .. } | Command::Touch { .. } | Command::FillPhysical { .. } => 3,
+            Command::SignalAlways { .. } => 3,
+            Command::Fill { .. } | Command::Touch { .. } | Command::FillPhysical { .. } | Command::CopyRun { .. } => 3,
             Command::Check { .. } => 6,
             Command::Store { words, .. } => 2 + words.len(),
             Command::TouchPhysical { .. } => 2,
@@ -77,6 +80,7 @@ impl<'a> Command<'a> {
                 out.extend([head(op::SIGNAL, 0), current_va, monitored_va, value]);
                 put_log(&log, out);
             }
+            Command::SignalAlways { va, value } => out.extend([head(op::SIGNAL_ALWAYS, 0), va, value]),
             Command::Branch { va, words } => out.extend([head(op::BRANCH, words), va]),
             Command::BranchPhysical { bus, words } => out.extend([head(op::BRANCH_PHYSICAL, words), bus]),
             Command::Complete { value } => out.extend([head(op::COMPLETE, 0), value]),
@@ -90,6 +94,9 @@ impl<'a> Command<'a> {
                 out.extend_from_slice(words);
             }
             Command::StoreRun { va, count, first, step } => out.extend([head(op::STORE_RUN, count), va, first, step]),
+            Command::CopyRun { source_va, target_va, count } => {
+                out.extend([head(op::COPY_RUN, count), source_va, target_va]);
+            }
             Command::TouchPhysical { bus, write } => out.extend([head(op::TOUCH_PHYSICAL, u32::from(write)), bus]),
             Command::Touch { va, bytes, write } => out.extend([head(op::TOUCH, u32::from(write)), va, bytes]),
             Command::Pattern { va, bytes, seed } => out.extend([head(op::PATTERN, 0), va, bytes, seed]),
@@ -180,6 +187,10 @@ impl<'a> Command<'a> {
             op::SIGNAL if length >= 4 => {
                 Command::Signal { current_va: body[1], monitored_va: body[2], value: body[3], log: log_from(4)? }
             }
+            op::SIGNAL_ALWAYS => {
+                need(3)?;
+                Command::SignalAlways { va: body[1], value: body[2] }
+            }
             op::BRANCH => {
                 need(2)?;
                 Command::Branch { va: body[1], words: operand }
@@ -210,6 +221,13 @@ impl<'a> Command<'a> {
                     return Err(DecodeError::Operand { opcode, rule: "no more words than a table has entries" });
                 }
                 Command::StoreRun { va: body[1], count: operand, first: body[2], step: body[3] }
+            }
+            op::COPY_RUN => {
+                need(3)?;
+                if operand > crate::page_table::ENTRIES_MAX {
+                    return Err(DecodeError::Operand { opcode, rule: "no more words than a table has entries" });
+                }
+                Command::CopyRun { source_va: body[1], target_va: body[2], count: operand }
             }
             op::STORE if length >= 3 => Command::Store { va: body[1], words: &body[2..] },
             op::TOUCH_PHYSICAL => {

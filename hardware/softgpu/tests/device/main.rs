@@ -1,6 +1,8 @@
 //! The device straight through its registers, in virtual time: each command, each fault, the ring's end, the aperture, the
 //! interrupt records. No driver and no kernel.
 
+mod preemption;
+mod seals;
 mod stores;
 mod tiles;
 
@@ -49,6 +51,7 @@ impl Rig {
             data,
             timing: Timing::default(),
             poll_spins: 0,
+            signal_bits: 64,
         };
         let gpu = SoftGpu::new(config, Arc::clone(&system), Arc::clone(&pin) as Arc<dyn InterruptPin>, None).unwrap();
         for (table, next) in [(ROOT, 0x2000), (0x2000, 0x3000), (0x3000, LEAF)] {

@@ -197,7 +197,7 @@ fn names_of_shared_resources_are_checked() {
         assert_eq!(status(Resource::open(theirs.device(), wrong)), NtStatus::INVALID_PARAMETER);
     }
     let ShareName::NtHandle(handle) = name else { panic!("an NT handle") };
-    for wrong in [0, handle + 1, handle | 1 << 40] {
+    for wrong in [0, handle ^ 1, handle ^ 1 << 40] {
         assert_eq!(status(Resource::open(theirs.device(), ShareName::NtHandle(wrong))), NtStatus::INVALID_HANDLE);
     }
     assert_eq!(

@@ -1,6 +1,9 @@
 //! Calls about locks that are refused, and what is left of the lock of WDDM 1.
 
-use d3dkmt::{AllocationRequest, CreateAllocationFlags, LockFlags, Resource, ResourceRequest};
+use d3dkmt::{
+    AllocationRequest, CreateAllocationFlags, DestroyFlags, LockFlags, MakeResidentFlags, Resource, ResourceRequest,
+};
+use ddi::PowerState;
 use kmt_calls::Call;
 use kmt_link::Link;
 use softgpu_spec::private_data::{self, Kind};
@@ -126,4 +129,32 @@ fn a_list_of_unlocks_is_refused_whole_when_two_handles_name_one_lock() {
     lock().expect("twice");
     unlock(vec![first, second]).expect("two locks end");
     assert_eq!(unlock(vec![first]).expect_err("none is left").status, NtStatus::INVALID_PARAMETER);
+}
+
+// spec: memory §10.1 row 27, memory §2.7
+#[test]
+fn the_locks_of_whoever_destroys_what_others_still_have_are_over() {
+    let host = host(VIRTUAL, 4 * MIB);
+    let (ours, theirs) = (client(&host), client(&host));
+    let data = private_data::AllocationRequest {
+        kind: Kind::LocalThenSystem,
+        cpu_visible: true,
+        cached: false,
+        accessed_physically: false,
+        size_bytes: 4096,
+    };
+    let request = AllocationRequest { private_data: data.encode().to_vec(), ..AllocationRequest::default() };
+    let shared = CreateAllocationFlags::CREATE_RESOURCE | CreateAllocationFlags::CREATE_SHARED;
+    let request_of = ResourceRequest { flags: shared, ..ResourceRequest::default() };
+    let made = Resource::create(ours.gpu.device(), vec![request], request_of).expect("a resource");
+    let opened = Resource::open(theirs.gpu.device(), made.global_share()).expect("it is shared");
+    let list = vec![opened.allocations()[0].handle()];
+    theirs.gpu.paging().make_resident(list, MakeResidentFlags::empty()).expect("room");
+    let (device, allocation) = (ours.gpu.device().handle(), made.allocations()[0].handle());
+    ours.link.call(Call::Lock2 { device, allocation, flags: 0 }).expect("its creator locks it");
+    made.destroy(DestroyFlags::empty()).expect("it is its own");
+    // It was thought to be locked, and moving it wanted a mapping that was gone.
+    host.power_transition(PowerState::Hibernate).expect("what nobody has locked moves");
+    host.power_transition(PowerState::On).expect("it wakes");
+    host.check_invariants().expect("in order");
 }

@@ -8,6 +8,7 @@ use dxgk_host::{Host, Mode};
 use kmt_calls::{Call, WaitFlags};
 use softgpu_spec::register::counter;
 use softgpu_umd::Commands;
+use wddm_types::RawHandle;
 
 const RAISED: u32 = counter::INTERRUPTS_RAISED;
 const SUPPRESSED: u32 = counter::INTERRUPTS_SUPPRESSED;
@@ -18,6 +19,12 @@ fn signal_batch(client: &mut Client, fence: &d3dkmt::Fence, values: std::ops::Ra
         commands.signal(fence.current_va(), fence.monitored_va(), value);
     }
     client.stream.submit(&client.gpu, &[], &commands).expect("a submission");
+}
+
+/// A CPU wait for all points, which blocks.
+fn wait(device: RawHandle, points: Vec<(RawHandle, u64)>) -> Call {
+    let (async_event, flags) = (RawHandle::NONE, WaitFlags::empty());
+    Call::WaitForSynchronizationObjectFromCpu { device, points, async_event, flags }
 }
 
 /// Lets virtual time run until nothing is left.
@@ -63,7 +70,7 @@ fn one_interrupt_for_each_satisfied_set() {
         let pending: Vec<_> = (0..waiters)
             .map(|_| {
                 let points = vec![(fence.handle(), set)];
-                let call = Call::WaitForSynchronizationObjectFromCpu { device, points, flags: WaitFlags::empty() };
+                let call = wait(device, points);
                 host.begin_call(client.link.process(), call).expect_err("the value has not come")
             })
             .collect();
@@ -91,8 +98,7 @@ fn one_releasing_dispatch_for_each_satisfied_set_in_real_time() {
     for set in 1..=200u64 {
         let device = client.gpu.device();
         let points = vec![(fence.handle(), set)];
-        let call =
-            Call::WaitForSynchronizationObjectFromCpu { device: device.handle(), points, flags: WaitFlags::empty() };
+        let call = wait(device.handle(), points);
         let waiting = host.begin_call(client.link.process(), call).expect_err("the value has not come");
         signal_batch(&mut client, &fence, set..=set);
         while host.take_answer(waiting).is_none() {
@@ -164,12 +170,14 @@ fn what_a_fence_may_not_be() {
         (0, FenceFlags::NO_SIGNAL | FenceFlags::NO_WAIT, NtStatus::INVALID_PARAMETER),
         (0, FenceFlags::NO_GPU_ACCESS, NtStatus::INVALID_PARAMETER),
         (0, FenceFlags::from_bits_retain(1 << 20), NtStatus::INVALID_PARAMETER),
-        (0, FenceFlags::SHARED, NtStatus::NOT_SUPPORTED),
+        (0, FenceFlags::SHARED, NtStatus::INVALID_PARAMETER),
+        (0, FenceFlags::CROSS_ADAPTER, NtStatus::NOT_SUPPORTED),
+        (1, FenceFlags::CROSS_ADAPTER, NtStatus::INVALID_PARAMETER),
         (1, FenceFlags::empty(), NtStatus::NOT_SUPPORTED),
         (2, FenceFlags::empty(), NtStatus::INVALID_PARAMETER),
     ];
     for (fence_type, flags, status) in cases {
-        let refused = device.create_native_fence(NativeFenceRequest { initial_value: 0, fence_type, flags }).err();
+        let refused = device.create_native_fence(NativeFenceRequest { fence_type, flags, ..Default::default() }).err();
         assert_eq!(refused.expect("refused").status, status, "type {fence_type}, {flags:?}");
     }
     let no_wait =

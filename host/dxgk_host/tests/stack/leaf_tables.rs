@@ -3,11 +3,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use d3dkmt::{GpuVaMapping, GpuVaProtection, GpuVaReservation, UpdateGpuVaFlags, UpdateGpuVaOperation};
+use d3dkmt::{DeviceState, GpuVaMapping, GpuVaProtection, GpuVaReservation, UpdateGpuVaFlags, UpdateGpuVaOperation};
 use ddi::{PagingOp, PteFlags};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
-use events::{Event, Tracer};
+use events::{Conversion, Event, Stillness, Tracer};
 use softgpu_kmd::KmdConfig;
+use softgpu_spec::page_table::Shape;
 use softgpu_umd::{Surface, SurfaceKind, pattern};
 use wddm_types::{GpuVa, NodeId, PAGE_BYTES};
 
@@ -44,6 +45,13 @@ enum Step {
     },
     /// Entries copied from table to table.
     Copied(u32),
+    /// A conversion was decided on.
+    Converted {
+        va: u64,
+        why: Conversion,
+    },
+    /// A process stands still, for this.
+    Still(Stillness),
     Done,
 }
 
@@ -92,6 +100,10 @@ impl Tracer for Log {
     fn event(&mut self, _now_ns: u64, event: &Event) {
         match event {
             Event::DeviceSuspended { reasons, .. } if *reasons & PAGE_TABLES != 0 => self.push(Step::Suspended),
+            Event::LeafTableConverted { va, size_bytes: COVERAGE, why, .. } => {
+                self.push(Step::Converted { va: *va, why: *why });
+            }
+            Event::ProcessStandsStill { why, .. } => self.push(Step::Still(*why)),
             Event::DeviceResumed { .. } => self.push(Step::Resumed),
             Event::PagingCompleted { .. } => self.push(Step::Done),
             _ => {}
@@ -101,8 +113,16 @@ impl Tracer for Log {
 
 /// An adapter of 64-KB segment pages whose driver says this.
 fn traced(mode: Mode, driver: impl FnOnce(KmdConfig) -> KmdConfig) -> (Arc<Host>, Log) {
-    let mut profile = *Profile::named("discrete-64k").expect("a built-in profile");
+    traced_profile("discrete-64k", mode, driver)
+}
+
+fn traced_profile(name: &str, mode: Mode, driver: impl FnOnce(KmdConfig) -> KmdConfig) -> (Arc<Host>, Log) {
+    let mut profile = *Profile::named(name).expect("a built-in profile");
     profile.driver = driver(profile.driver);
+    traced_on(&profile, mode)
+}
+
+fn traced_on(profile: &Profile, mode: Mode) -> (Arc<Host>, Log) {
     let log = Log::default();
     let seen = log.clone();
     let whims = Whims {
@@ -121,7 +141,7 @@ fn traced(mode: Mode, driver: impl FnOnce(KmdConfig) -> KmdConfig) -> (Arc<Host>
         system_bytes: 64 * MIB,
         tracer: Box::new(log.clone()),
         wrap_miniport: Some(wrapped(whims)),
-        ..HostConfig::new(&profile, mode)
+        ..HostConfig::new(profile, mode)
     };
     (Host::start(config).expect("the host starts"), log)
 }
@@ -211,6 +231,9 @@ fn a_4_kb_page_converts_a_table_of_64_kb_entries_while_its_contexts_stand_still(
             index += 1;
             *step != Step::Done || index == ends
         });
+        let why = Step::Converted { va: BASE.0, why: Conversion::SystemMemory };
+        let still = Step::Still(Stillness::Conversion);
+        assert!(converted.contains(&why) && converted.contains(&still), "{converted:?}");
         let from = converted.iter().position(|step| *step == Step::Suspended).expect("a suspension");
         assert_eq!(converted[from..], expected[..]);
         // Never back, although nothing but whole pages is left; and nothing stands still for that.
@@ -253,7 +276,8 @@ fn nothing_runs_in_a_space_that_must_be_idle_while_it_changes() {
             match step {
                 Step::Suspended => still = true,
                 Step::Resumed => still = false,
-                Step::Done => {}
+                Step::Done | Step::Converted { .. } => {}
+                Step::Still(why) => assert_eq!(*why, Stillness::Hardware, "{steps:?}"),
                 _ => {
                     changes += 1;
                     assert!(still, "{step:?} while the process runs: {steps:?}");
@@ -307,4 +331,118 @@ fn a_copy_of_tiles_copies_their_entries_by_the_gpu() {
             assert_eq!(word, pattern::word(5, chunk * CHUNK), "{mode:?} {at:#x}");
         }
     }
+}
+
+#[test]
+fn with_dual_entries_64_kb_go_to_4_kb_and_back_while_contexts_run() {
+    // spec: memory §4.5
+    let write = GpuVaProtection::WRITE;
+    for mode in [VIRTUAL, Mode::Real] {
+        let (host, log) = traced_profile("dual-entries", mode, |driver| KmdConfig { large_pages: false, ..driver });
+        let mut client = client(&host);
+        let local = client.pinned(SurfaceKind::Local, 4 * CHUNK);
+        let small = client.pinned(SurfaceKind::System, CHUNK);
+        let out = client.pinned(SurfaceKind::System, PAGE_BYTES);
+        let (local_va, small_va) = (local.va(), small.va());
+        client.run(|commands| {
+            commands.pattern(local_va, 4 * CHUNK, 5);
+            commands.pattern(small_va, CHUNK, 9);
+        });
+        let reservation = GpuVaReservation { base: BASE, size_bytes: COVERAGE, ..GpuVaReservation::default() };
+        client.gpu.device().reserve_gpu_va(reservation).expect("room");
+        let leaf = |va: u64, count, coarse| Step::Leaf { va: BASE.0 + va, count, valid: true, coarse };
+        log.take();
+        map(&client, Some(&local), BASE, 64, write);
+        assert!(about(&log.take()).contains(&leaf(0, 64, true)));
+        for _ in 0..2 {
+            // The second of them shows system memory, then local memory again.
+            map(&client, Some(&small), BASE.offset(CHUNK), 16, write);
+            let steps = about(&log.take());
+            assert!(steps.contains(&leaf(CHUNK, 16, false)) && !steps.contains(&Step::Suspended), "{steps:?}");
+            for (at, word) in [(0, (5, 0)), (CHUNK, (9, 0)), (2 * CHUNK, (5, 2 * CHUNK))] {
+                assert_eq!(word_at(&mut client, &out, BASE.offset(at)), pattern::word(word.0, word.1), "{mode:?}");
+            }
+            log.take();
+            let mapping = GpuVaMapping {
+                base: BASE.offset(CHUNK),
+                offset_in_pages: 16,
+                size_in_pages: 16,
+                protection: write,
+                ..GpuVaMapping::default()
+            };
+            let (_, value) = client.gpu.paging().map_gpu_va(Some(local.allocation()), mapping).expect("reserved");
+            client.gpu.device().wait(&[(client.gpu.paging().fence(), value)]).expect("mapped");
+            let steps = about(&log.take());
+            assert!(steps.contains(&leaf(CHUNK, 16, true)) && !steps.contains(&Step::Suspended), "{steps:?}");
+            let out_va = out.va();
+            client.run(|commands| {
+                commands.fill(out_va, PAGE_BYTES, 0);
+                commands.check(BASE, 4 * CHUNK, 5, out_va, 77);
+            });
+            assert_eq!(out.lock().expect("system memory").read_word(0), 0, "all of it is as it was");
+            log.take();
+        }
+        // A page within them: what is left of its 64 KB keeps its content while the process stands still.
+        map(&client, Some(&small), BASE.offset(CHUNK + PAGE_BYTES), 1, write);
+        for (at, word) in [(CHUNK, (5, CHUNK)), (CHUNK + PAGE_BYTES, (9, 0)), (2 * CHUNK - 8192, (5, 2 * CHUNK - 8192))]
+        {
+            assert_eq!(word_at(&mut client, &out, BASE.offset(at)), pattern::word(word.0, word.1), "{mode:?}");
+        }
+        let steps = about(&log.take());
+        assert!(steps.contains(&Step::Suspended) && steps.contains(&leaf(CHUNK, 16, false)), "{steps:?}");
+    }
+}
+
+#[test]
+fn entries_are_written_where_windows_for_copies_find_no_room() {
+    // spec: memory §4.7, memory §4.8
+    // Leaf tables of eight entries: the scratch area would need more tables than the paging process has room for.
+    let shape = Shape::new(&[3, 18]);
+    let profile = Profile { shape, ..*Profile::named("discrete-4k").expect("a built-in profile") };
+    let (host, log) = traced_on(&profile, VIRTUAL);
+    let mut client = client(&host);
+    let local = client.pinned(SurfaceKind::Local, CHUNK);
+    let out = client.pinned(SurfaceKind::System, PAGE_BYTES);
+    let local_va = local.va();
+    client.run(|commands| {
+        commands.pattern(local_va, CHUNK, 5);
+    });
+    let reservation = GpuVaReservation { size_bytes: 4 * CHUNK, ..GpuVaReservation::default() };
+    let base = client.gpu.device().reserve_gpu_va(reservation).expect("room");
+    map(&client, Some(&local), base, 16, GpuVaProtection::WRITE);
+    let context = client.gpu.device().create_context(NodeId(0)).expect("a context");
+    let fence = client.gpu.device().create_native_fence(Default::default()).expect("a fence");
+    log.take();
+    let to = base.offset(2 * CHUNK);
+    let copy = UpdateGpuVaOperation::Copy { source: base, size_bytes: CHUNK, destination: to };
+    let flags = UpdateGpuVaFlags::DO_NOT_WAIT;
+    client.gpu.device().update_gpu_va(&context, (&fence, 1), vec![copy], flags).expect("an update");
+    client.gpu.device().wait(&[(&fence, 2)]).expect("it is applied");
+    assert!(!log.take().iter().any(|step| matches!(step, Step::Copied(_))));
+    assert_eq!(word_at(&mut client, &out, to.offset(4096)), pattern::word(5, 4096));
+}
+
+#[test]
+fn copied_entries_lead_somewhere_where_no_bytes_are_stored() {
+    // spec: memory §3.4 operation 14
+    let (host, log) = traced(Mode::Virtual { stored: false }, |driver| driver);
+    let mut client = client(&host);
+    let local = client.pinned(SurfaceKind::Local, 4 * CHUNK);
+    let reservation = GpuVaReservation { base: BASE, size_bytes: 2 * COVERAGE, ..GpuVaReservation::default() };
+    client.gpu.device().reserve_gpu_va(reservation).expect("room");
+    map(&client, Some(&local), BASE, 64, GpuVaProtection::WRITE);
+    let context = client.gpu.device().create_context(NodeId(0)).expect("a context");
+    let fence = client.gpu.device().create_native_fence(Default::default()).expect("a fence");
+    let to = BASE.offset(COVERAGE - CHUNK);
+    let copy = UpdateGpuVaOperation::Copy { source: BASE, size_bytes: 4 * CHUNK, destination: to };
+    let flags = UpdateGpuVaFlags::DO_NOT_WAIT;
+    log.take();
+    client.gpu.device().update_gpu_va(&context, (&fence, 1), vec![copy], flags).expect("an update");
+    client.gpu.device().wait(&[(&fence, 2)]).expect("it is applied");
+    let steps = log.take();
+    assert!(steps.iter().any(|step| matches!(step, Step::Copied(_))), "{steps:?}");
+    client.run(|commands| {
+        commands.touch(to, 4 * CHUNK, true);
+    });
+    assert_eq!(client.gpu.device().state().expect("a device"), DeviceState::Active);
 }

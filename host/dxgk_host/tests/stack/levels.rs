@@ -6,6 +6,8 @@ use std::sync::Arc;
 use d3dkmt::{EvictFlags, GpuVaMapping, GpuVaProtection, GpuVaReservation};
 use ddi::{PageTableUpdateMode, PowerState};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
+use softgpu_kmd::{KmdConfig, TableHome, TableHomes};
+use softgpu_spec::page_table::Shape;
 use softgpu_spec::register::counter::ENTRIES_WRITTEN;
 use softgpu_umd::{Commands, Stream, StreamConfig, SurfaceKind, pattern};
 use wddm_types::{GpuVa, NodeId, NtStatus};
@@ -25,8 +27,15 @@ fn host_of(name: &str, mode: Mode) -> Arc<Host> {
     Host::start(config).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-const PROFILES: [(&str, usize, u32); 5] =
-    [("levels-2", 2, 39), ("levels-3", 3, 42), ("discrete-64k", 4, 48), ("levels-5", 5, 57), ("levels-6", 6, 60)];
+const PROFILES: [(&str, usize, u32); 7] = [
+    ("levels-2", 2, 39),
+    ("levels-3", 3, 42),
+    ("discrete-64k", 4, 48),
+    ("levels-5", 5, 57),
+    ("levels-6", 6, 60),
+    ("levels-apart", 4, 48),
+    ("dual-entries", 4, 48),
+];
 
 #[test]
 fn addresses_use_every_bit_of_every_shape() {
@@ -115,6 +124,8 @@ fn tables_are_written_by_whom_the_driver_names() {
         ("discrete-64k", PageTableUpdateMode::GpuPhysical, true),
         ("tables-by-cpu", PageTableUpdateMode::CpuVirtual, false),
         ("tables-by-address", PageTableUpdateMode::GpuVirtual, true),
+        ("levels-apart", PageTableUpdateMode::GpuPhysical, true),
+        ("dual-entries", PageTableUpdateMode::GpuPhysical, true),
     ] {
         for time in [VIRTUAL, Mode::Real] {
             let host = host_of(name, time);
@@ -146,7 +157,7 @@ fn tables_are_written_by_whom_the_driver_names() {
 #[test]
 fn tables_come_back_after_a_sleep_whoever_writes_them() {
     // spec: memory §4.7, memory §8.4
-    for name in ["tables-by-cpu", "tables-by-address", "levels-3"] {
+    for name in ["tables-by-cpu", "tables-by-address", "levels-3", "levels-apart", "dual-entries"] {
         let host = host_of(name, VIRTUAL);
         let mut client = client(&host);
         let out = client.pinned(SurfaceKind::System, TILE);
@@ -220,4 +231,67 @@ fn a_root_is_lengthened_and_shortened_under_a_process_that_works() {
         let value = client.stream.submit(&client.gpu, &[], &commands).expect("it is not looked into");
         assert!(client.stream.wait(&client.gpu, value).is_err(), "nothing is there");
     }
+}
+
+#[test]
+fn a_driver_may_mix_who_writes_tables_and_where_each_level_lives() {
+    // spec: memory §4.2, memory §4.3
+    let apart = TableHomes { leaf: TableHome::Local, ..TableHomes::all(TableHome::System) };
+    let memories = TableHomes { middle: TableHome::Second, paging_leaf: TableHome::Second, ..Default::default() };
+    for (name, tables, update_mode) in [
+        // spec: memory §4.2, what CPU_VIRTUAL allows: leaf tables in a visible segment, directories in system memory
+        ("discrete-64k", apart, PageTableUpdateMode::CpuVirtual),
+        ("discrete-64k", apart, PageTableUpdateMode::GpuVirtual),
+        ("two-memories", memories, PageTableUpdateMode::GpuVirtual),
+        ("two-memories", memories, PageTableUpdateMode::GpuPhysical),
+        ("dual-entries", TableHomes::default(), PageTableUpdateMode::GpuVirtual),
+    ] {
+        let mut profile = *Profile::named(name).expect("a built-in profile");
+        profile.driver = KmdConfig { tables, update_mode, ..profile.driver };
+        let config = HostConfig {
+            vram_bytes: 8 * MIB,
+            page_table_bytes: 16 * MIB,
+            system_bytes: 64 * MIB,
+            ..HostConfig::new(&profile, VIRTUAL)
+        };
+        let host = Host::start(config).unwrap_or_else(|error| panic!("{name} {update_mode:?}: {error}"));
+        let capacity: u64 = host.describe().segments.iter().filter(|s| !s.aperture).map(|s| s.capacity_bytes).sum();
+        assert_eq!(capacity, 8 * MIB, "the reserves lie beside what was asked for");
+        let mut client = client(&host);
+        let out = client.pinned(SurfaceKind::System, TILE);
+        let surface = client.pinned(SurfaceKind::Local, 4 * MIB);
+        for sleeps in [false, true] {
+            if sleeps {
+                host.power_transition(PowerState::Hibernate).expect("it goes to sleep");
+                host.power_transition(PowerState::On).expect("it wakes");
+            }
+            client.run(|commands| {
+                if sleeps {
+                    commands.check(surface.va(), 4 * MIB, 6, out.va(), 1);
+                }
+                commands.pattern(surface.va(), 4 * MIB, 6);
+                commands.check(surface.va(), 4 * MIB, 6, out.va(), 2);
+            });
+        }
+        assert_eq!(out.lock().expect("system memory").read_word(0), 0, "{name} {update_mode:?}");
+    }
+}
+
+#[test]
+fn a_second_memory_that_is_not_there_holds_no_tables() {
+    // spec: memory §4.3
+    let mut profile = *Profile::named("discrete-64k").expect("a built-in profile");
+    profile.driver.tables.root = TableHome::Second;
+    let refused = Host::start(HostConfig::new(&profile, VIRTUAL)).map(drop).expect_err("there is one memory segment");
+    assert!(refused.to_string().contains("second memory segment"), "{refused}");
+}
+
+#[test]
+fn paging_by_address_fails_adapter_start_where_its_scratch_area_finds_no_room() {
+    // spec: memory §3.3, memory §4.7
+    // Leaf tables of eight entries: the scratch area needs more of them than the paging process has room for.
+    let profile = *Profile::named("by-address").expect("a built-in profile");
+    let profile = Profile { shape: Shape::new(&[3, 18]), ..profile };
+    let refused = Host::start(HostConfig::new(&profile, VIRTUAL)).map(drop).expect_err("nothing could ever move");
+    assert!(refused.to_string().contains("the paging process's scratch area"), "{refused}");
 }

@@ -17,9 +17,9 @@ use wddm_types::{NodeId, NtStatus};
 /// Enough for several turns.
 const ROUNDS: u32 = 4_000;
 
-/// Counts what happened: suspensions, packets, packets that were patched again.
+/// Counts what happened: suspensions, packets, packets that were patched again, packets that came back from the hardware.
 #[derive(Clone, Default)]
-struct Counts(Arc<[AtomicU64; 3]>);
+struct Counts(Arc<[AtomicU64; 4]>);
 
 impl Tracer for Counts {
     fn event(&mut self, _now_ns: u64, event: &Event) {
@@ -27,6 +27,7 @@ impl Tracer for Counts {
             Event::DeviceSuspended { .. } => &[0],
             Event::PacketStarted { patched: false, .. } => &[1],
             Event::PacketStarted { patched: true, .. } => &[1, 2],
+            Event::PacketPreempted { .. } => &[3],
             _ => &[],
         };
         for which in which {
@@ -109,8 +110,8 @@ fn buffers_follow_their_memory_through_turns() {
         }
     });
     assert_eq!(*failed.lock().unwrap(), 0);
-    let [suspensions, packets, patched] = [0, 1, 2].map(|which| counts.0[which].load(Ordering::Relaxed));
-    assert_eq!(packets, 2 * 4 * u64::from(ROUNDS));
+    let [suspensions, packets, patched, back] = [0, 1, 2, 3].map(|which| counts.0[which].load(Ordering::Relaxed));
+    assert_eq!(packets - back, 2 * 4 * u64::from(ROUNDS), "what came back starts again, once");
     assert!(suspensions >= 2, "both stood still at some time");
     assert!(patched > 0, "some buffer was queued while its memory moved");
 }

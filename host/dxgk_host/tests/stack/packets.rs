@@ -3,6 +3,7 @@
 
 mod lists;
 mod nodes;
+mod sleep;
 
 use std::sync::{Arc, Mutex};
 

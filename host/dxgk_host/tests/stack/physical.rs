@@ -3,12 +3,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use d3dkmt::{Context, DeviceState, FenceFlags, GpuVaReservation, MakeResidentFlags, Refusal, VirtualContext};
+use d3dkmt::{DeviceState, GpuVaReservation, MakeResidentFlags, Refusal, VirtualContext};
 use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
 use events::{Event, Tracer};
-use kmt_calls::{Call, SynchronizationObjectRequest};
 use kmt_link::Link;
-use softgpu_umd::{Gpu, ListedCommands, PatchedStream, Surface, SurfaceKind};
+use softgpu_umd::{Gpu, PatchedStream, Surface, SurfaceKind};
 use wddm_types::{NodeId, NtStatus};
 
 use crate::world::{MIB, VIRTUAL};
@@ -54,7 +53,7 @@ fn what_needs_addresses_is_refused_by_name() {
     let (host, _) = host(VIRTUAL);
     let gpu = open(&host);
     let (device, info) = (gpu.device(), gpu.adapter().info().unwrap());
-    assert!(!info.gpu_virtual_addresses && !info.native_gpu_fence && !info.user_mode_submission);
+    assert!(!info.gpu_virtual_addresses && info.wddm_3_1_caps.is_empty() && !info.user_mode_submission);
     let surface = gpu.create_surface(SurfaceKind::Local, 4096).unwrap();
     let refused = |what: &str, status: NtStatus, result: Result<(), Refusal>| {
         let refusal = result.expect_err(what);
@@ -70,51 +69,6 @@ fn what_needs_addresses_is_refused_by_name() {
     let no_addresses = VirtualContext::create(device, NodeId(0), Vec::new()).map(drop);
     refused("a context with addresses", NtStatus::INVALID_PARAMETER, no_addresses);
     assert_eq!(device.state().unwrap(), DeviceState::Active);
-    // And the other way round: fences of the kernel's own where the hardware has some.
-    let config = HostConfig { vram_bytes: 4 * MIB, ..HostConfig::new(Profile::named("discrete-4k").unwrap(), VIRTUAL) };
-    let other = open(&Host::start(config).unwrap());
-    let fence = other.device().create_monitored_fence(FenceFlags::empty(), 0).map(drop);
-    refused("a monitored fence beside native ones", unsupported, fence);
-}
-
-#[test]
-fn monitored_fences_keep_their_rules() {
-    // spec: sync §1.1, sync §2.2, sync §2.3
-    let (host, _) = host(VIRTUAL);
-    let gpu = open(&host);
-    let device = gpu.device();
-    let create = |object_type, flags, initial_value| {
-        let request = SynchronizationObjectRequest { object_type, flags, initial_value };
-        device.link().call(Call::CreateSynchronizationObject2 { device: device.handle(), request }).map(drop)
-    };
-    let none = FenceFlags::empty();
-    let (invalid, unsupported) = (NtStatus::INVALID_PARAMETER, NtStatus::NOT_SUPPORTED);
-    let shared = FenceFlags::SHARED;
-    let both = FenceFlags::NO_SIGNAL | FenceFlags::NO_WAIT;
-    let cases = [
-        (0, none, invalid),
-        (1, none, unsupported),
-        (3, none, unsupported),
-        (6, none, unsupported),
-        (7, none, invalid),
-        (8, none, invalid),
-        (u32::MAX, none, invalid),
-        (5, both, invalid),
-        (5, shared, unsupported),
-        (5, FenceFlags::from_bits_retain(1 << 31), invalid),
-        (5, FenceFlags::from_bits_retain(1 << 9), invalid),
-    ];
-    for (object_type, flags, status) in cases {
-        let refusal = create(object_type, flags, 0).expect_err("it breaks a rule");
-        assert_eq!(refusal.status, status, "type {object_type}, {flags:?}: {refusal}");
-    }
-    let fence = device.create_monitored_fence(FenceFlags::NO_GPU_ACCESS, 7).unwrap();
-    assert_eq!(fence.current(), 7);
-    device.signal(&fence, 9).unwrap();
-    device.wait(&[(&fence, 9)]).unwrap();
-    assert_eq!(device.signal(&fence, 8).expect_err("it would go back").status, invalid);
-    let mute = device.create_monitored_fence(FenceFlags::NO_SIGNAL, 0).unwrap();
-    assert_eq!(device.signal(&mute, 1).expect_err("NoSignal").status, NtStatus::ACCESS_DENIED);
 }
 
 /// Paging buffers and buffers of clients share the paging node: paging comes first, nobody starves, order is kept.
@@ -187,27 +141,4 @@ fn a_submission_beyond_its_list_is_split() {
     assert!(stream.parts() > 64);
     let value = stream.submit(&gpu).unwrap();
     stream.wait(&gpu, value).unwrap();
-}
-
-#[test]
-fn memory_off_the_list_costs_its_device_only() {
-    // spec: memory §5.6, memory §5.8, memory §10.4
-    // seed: R14
-    for mode in [VIRTUAL, Mode::Real] {
-        let (host, _) = host(mode);
-        let (guilty, innocent) = (open(&host), open(&host));
-        let away = guilty.create_surface(SurfaceKind::Local, 4096).unwrap();
-        let context = Context::create(guilty.device(), NodeId(0), Vec::new()).unwrap();
-        let mut commands = ListedCommands::new();
-        commands.touch(away.allocation(), 4096, true);
-        let refused = commands.render(&context).expect_err("it is not on the list");
-        assert_eq!(refused.status, NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE, "{refused}");
-        assert_eq!(guilty.device().state().unwrap(), DeviceState::ErrorDmaFault);
-        let target = pinned(&innocent, SurfaceKind::System, 4096);
-        let mut stream = PatchedStream::create(&innocent, NodeId(0)).unwrap();
-        stream.pattern(&target, 3);
-        let value = stream.submit(&innocent).unwrap();
-        stream.wait(&innocent, value).unwrap();
-        assert_eq!(target.lock().unwrap().read_word(0), softgpu_umd::pattern::word(3, 0), "{mode:?}");
-    }
 }

@@ -14,8 +14,18 @@ type Build = dyn FnMut(&mut dyn Miniport, &mut BuildPagingBuffer<'_>) -> Result<
 type Describe = dyn Fn(&mut AllocationInfo) + Send;
 type Caps = dyn Fn(&mut AdapterCaps) + Send;
 type Hear = dyn Fn(Step) + Send;
+type Rename = dyn Fn(&mut KmdResource) + Send;
 type Acquire = dyn FnMut(&mut dyn Swizzling, &mut AcquireSwizzlingRange) -> Result<(), SwizzlingError> + Send;
+type Feature = dyn Fn(FeatureId, bool) -> Option<FeatureSupport> + Send;
+type HearFence = dyn FnMut(FenceStep) + Send;
+type RefuseOpen = dyn Fn(&OpenNativeFence<'_>) -> bool + Send;
+type FailUpdate = dyn Fn(&FenceStep) -> bool + Send;
+type NameFences = dyn Fn(Option<Vec<OsGlobalFence>>) -> Option<Vec<OsGlobalFence>> + Send;
+type FenceCaps = dyn Fn(&mut NativeFenceCaps) + Send;
+type Say = dyn FnMut(Interrupt<'_>, &mut dyn Notify) + Send;
 type Release = dyn FnMut(u32) + Send;
+type Context = dyn Fn(&mut ContextInfo) + Send;
+type Translate = dyn FnMut(&mut dyn PacketScheduling, KmdContext, &mut Render<'_>) -> Result<(), RenderStatus> + Send;
 
 /// What the driver was told about allocations, with the handles of each call together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,16 +36,49 @@ pub enum Step {
     Destroy(Vec<KmdAllocation>, DestroyAllocationFlags),
 }
 
+/// What the driver was told about native fences.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FenceStep {
+    Create(KmdGlobalFence),
+    Open(KmdGlobalFence, KmdLocalFence, KmdDevice),
+    Close(KmdLocalFence),
+    Destroy(KmdGlobalFence),
+    /// One update of MonitoredValues.
+    Monitored(Vec<(KmdGlobalFence, u64)>),
+    /// One update of CurrentValues.
+    Current(Vec<(KmdGlobalFence, u64)>, UpdateCurrentFlags),
+}
+
 /// What is different about the driver.
 pub struct Whims {
     pub build: Box<Build>,
     pub describe: Box<Describe>,
     pub caps: Box<Caps>,
     pub hear: Box<Hear>,
+    /// What it makes of a resource's handle when allocations are created in it: its upper half.
+    pub resource: Box<Rename>,
     pub acquire: Box<Acquire>,
     pub release: Box<Release>,
+    /// What it says of each of its interrupts.
+    pub say: Box<Say>,
+    /// Its answer about a feature, when experimental ones are allowed or not; `None`: the real driver's.
+    pub feature: Box<Feature>,
+    /// After each call about native fences; the updates before.
+    pub hear_fence: Box<HearFence>,
+    /// Opens that it refuses.
+    pub refuse_fence_open: Box<RefuseOpen>,
+    /// Updates that fail in it.
+    pub fail_fence_update: Box<FailUpdate>,
+    /// What it says of its fences otherwise.
+    pub fence_caps: Box<FenceCaps>,
+    /// Which fences its interrupts name instead of those that it knows; `None`: it says that it does not know.
+    pub name_fences: Box<NameFences>,
+    /// What it says of a packet context.
+    pub context: Box<Context>,
     /// It schedules packets, if the real driver does.
     pub packets: bool,
+    /// What it makes of a command buffer, if it does.
+    pub render: Box<Translate>,
 }
 
 impl Default for Whims {
@@ -45,9 +88,19 @@ impl Default for Whims {
             describe: Box::new(|_| ()),
             caps: Box::new(|_| ()),
             hear: Box::new(|_| ()),
+            resource: Box::new(|_| ()),
             acquire: Box::new(|driver, acquire| driver.acquire_swizzling_range(acquire)),
             release: Box::new(|_| ()),
+            say: Box::new(|interrupt, notify| notify.interrupt(interrupt)),
+            feature: Box::new(|_, _| None),
+            hear_fence: Box::new(|_| ()),
+            refuse_fence_open: Box::new(|_| false),
+            fail_fence_update: Box::new(|_| false),
+            fence_caps: Box::new(|_| ()),
+            name_fences: Box::new(|known| known),
+            context: Box::new(|_| ()),
             packets: false,
+            render: Box::new(|driver, context, render| driver.render(context, render)),
         }
     }
 }
@@ -78,12 +131,16 @@ pub fn host_in(mode: Mode, vram_bytes: u64, whims: Whims) -> Arc<Host> {
 
 /// Puts the whims between kernel and driver.
 pub fn wrapped(whims: Whims) -> WrapMiniport {
-    Box::new(|inner| Box::new(Stubborn { inner, whims }) as Box<dyn Miniport>)
+    Box::new(|mut inner| {
+        let caps = inner.packet_scheduling().map(|packets| packets.packet_caps());
+        Box::new(Stubborn { inner, whims, caps }) as Box<dyn Miniport>
+    })
 }
 
 struct Stubborn {
     inner: Box<dyn Miniport>,
     whims: Whims,
+    caps: Option<PacketCaps>,
 }
 
 impl Miniport for Stubborn {
@@ -97,7 +154,10 @@ impl Miniport for Stubborn {
         self.inner.set_power_state(host, state)
     }
     fn query_feature_support(&mut self, id: FeatureId, experimental: bool) -> Result<FeatureSupport, DriverStatus> {
-        self.inner.query_feature_support(id, experimental)
+        match (self.whims.feature)(id, experimental) {
+            Some(support) => Ok(support),
+            None => self.inner.query_feature_support(id, experimental),
+        }
     }
     fn adapter_caps(&self) -> AdapterCaps {
         let mut caps = self.inner.adapter_caps();
@@ -119,8 +179,8 @@ impl Miniport for Stubborn {
     fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
         self.inner.node_metadata(node)
     }
-    fn create_process(&mut self, system: bool) -> Result<KmdProcess, DriverStatus> {
-        self.inner.create_process(system)
+    fn create_process(&mut self, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
+        self.inner.create_process(create)
     }
     fn destroy_process(&mut self, process: KmdProcess) {
         self.inner.destroy_process(process);
@@ -135,6 +195,7 @@ impl Miniport for Stubborn {
         self.inner.create_allocation(create)?;
         create.allocations.iter_mut().for_each(|new| (self.whims.describe)(&mut new.info));
         let created = create.allocations.iter().map(|new| new.info.allocation).collect();
+        (self.whims.resource)(&mut create.resource);
         (self.whims.hear)(Step::Create(created, create.resource));
         Ok(())
     }
@@ -150,6 +211,8 @@ impl Miniport for Stubborn {
     }
     fn destroy_allocation(&mut self, destroy: &mut DestroyAllocation<'_>) {
         (self.whims.hear)(Step::Destroy(destroy.allocations.to_vec(), destroy.flags));
+        // The upper half of a handle is a whim's.
+        destroy.resource.0 &= u64::from(u32::MAX);
         self.inner.destroy_allocation(destroy);
     }
     fn validate_update_allocation_property(&mut self, update: UpdateAllocationProperty) -> Result<(), DriverStatus> {
@@ -165,7 +228,14 @@ impl Miniport for Stubborn {
         (self.whims.build)(self.inner.as_mut(), build)
     }
     fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool {
-        self.inner.interrupt_routine(notify)
+        struct Through<'a>(&'a mut Say, &'a mut dyn Notify);
+        impl Notify for Through<'_> {
+            fn interrupt(&mut self, interrupt: Interrupt<'_>) {
+                (self.0)(interrupt, self.1);
+            }
+        }
+        let mut renamed = Renamed { notify, name: self.whims.name_fences.as_ref() };
+        self.inner.interrupt_routine(&mut Through(&mut self.whims.say, &mut renamed))
     }
     fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
         self.inner.gpu_va()
@@ -174,16 +244,92 @@ impl Miniport for Stubborn {
         self.inner.hardware_queues()
     }
     fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
-        self.inner.native_fences()
+        self.inner.native_fences().is_some().then_some(self as &mut dyn NativeFences)
     }
     fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
-        if self.whims.packets { self.inner.packet_scheduling() } else { None }
+        let packets = self.whims.packets && self.inner.packet_scheduling().is_some();
+        packets.then_some(self as &mut dyn PacketScheduling)
     }
     fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
         self.inner.swizzling().is_some().then_some(self as &mut dyn Swizzling)
     }
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
         self.inner.doorbells()
+    }
+}
+
+/// Interrupts with other names in them.
+struct Renamed<'a> {
+    notify: &'a mut dyn Notify,
+    name: &'a NameFences,
+}
+
+impl Notify for Renamed<'_> {
+    fn interrupt(&mut self, interrupt: Interrupt<'_>) {
+        match interrupt {
+            Interrupt::NativeFenceSignaled { node, fences, queues, flags } => {
+                let named = (self.name)(fences.map(<[_]>::to_vec));
+                let fences = named.as_deref();
+                self.notify.interrupt(Interrupt::NativeFenceSignaled { node, fences, queues, flags });
+            }
+            other => self.notify.interrupt(other),
+        }
+    }
+}
+
+impl Stubborn {
+    fn fences(&mut self) -> &mut dyn NativeFences {
+        self.inner.native_fences().expect("the facet was there when the kernel asked")
+    }
+
+    fn updated(&mut self, step: FenceStep) -> Result<(), DriverStatus> {
+        let fails = (self.whims.fail_fence_update)(&step);
+        (self.whims.hear_fence)(step);
+        if fails { Err(DriverStatus::Unsuccessful("as the test wants")) } else { Ok(()) }
+    }
+}
+
+impl NativeFences for Stubborn {
+    fn caps(&self) -> NativeFenceCaps {
+        let mut caps =
+            NativeFenceCaps { monitored_value_stride: 64, map_to_gpu_system_process: true, ..Default::default() };
+        (self.whims.fence_caps)(&mut caps);
+        caps
+    }
+    fn create(&mut self, create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
+        let global = self.fences().create(create)?;
+        (self.whims.hear_fence)(FenceStep::Create(global));
+        Ok(global)
+    }
+    fn destroy(&mut self, fence: KmdGlobalFence) {
+        self.fences().destroy(fence);
+        (self.whims.hear_fence)(FenceStep::Destroy(fence));
+    }
+    fn open(&mut self, open: &mut OpenNativeFence<'_>) -> Result<KmdLocalFence, DriverStatus> {
+        if (self.whims.refuse_fence_open)(open) {
+            return Err(DriverStatus::InvalidParameter("as the test wants"));
+        }
+        let local = self.fences().open(open)?;
+        (self.whims.hear_fence)(FenceStep::Open(open.global, local, open.device));
+        Ok(local)
+    }
+    fn close(&mut self, fence: KmdLocalFence) {
+        self.fences().close(fence);
+        (self.whims.hear_fence)(FenceStep::Close(fence));
+    }
+    fn update_monitored_values(&mut self, updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus> {
+        let told = updates.iter().map(|update| (update.fence, update.value)).collect();
+        self.updated(FenceStep::Monitored(told))?;
+        self.fences().update_monitored_values(updates)
+    }
+    fn update_current_values(
+        &mut self,
+        updates: &[CurrentUpdate<'_>],
+        flags: UpdateCurrentFlags,
+    ) -> Result<(), DriverStatus> {
+        let told = updates.iter().map(|update| (update.fence, update.value)).collect();
+        self.updated(FenceStep::Current(told, flags))?;
+        self.fences().update_current_values(updates, flags)
     }
 }
 
@@ -197,5 +343,50 @@ impl Swizzling for Stubborn {
     fn release_swizzling_range(&mut self, release: ReleaseSwizzlingRange) {
         (self.whims.release)(release.range);
         self.inner.swizzling().expect("it has ranges").release_swizzling_range(release);
+    }
+}
+
+impl Stubborn {
+    fn packets(&mut self) -> &mut dyn PacketScheduling {
+        self.inner.packet_scheduling().expect("it schedules packets")
+    }
+}
+
+impl PacketScheduling for Stubborn {
+    fn packet_caps(&self) -> PacketCaps {
+        self.caps.expect("it schedules packets")
+    }
+    fn create_context(
+        &mut self,
+        host: &mut dyn ddi::Host,
+        create: CreateContext<'_>,
+    ) -> Result<(KmdContext, ContextInfo), DriverStatus> {
+        let (context, mut info) = self.packets().create_context(host, create)?;
+        (self.whims.context)(&mut info);
+        Ok((context, info))
+    }
+    fn destroy_context(&mut self, host: &mut dyn ddi::Host, context: KmdContext) {
+        self.packets().destroy_context(host, context);
+    }
+    fn render(&mut self, context: KmdContext, render: &mut Render<'_>) -> Result<(), RenderStatus> {
+        (self.whims.render)(self.inner.packet_scheduling().expect("it schedules packets"), context, render)
+    }
+    fn present(&mut self, context: KmdContext, present: &mut Present<'_>) -> Result<(), RenderStatus> {
+        self.packets().present(context, present)
+    }
+    fn patch(&mut self, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
+        self.packets().patch(patch)
+    }
+    fn submit_command(&mut self, submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
+        self.packets().submit_command(submit)
+    }
+    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
+        self.packets().submit_command_virtual(submit)
+    }
+    fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus> {
+        self.packets().preempt_command(preempt)
+    }
+    fn stop_context(&mut self, context: KmdContext) {
+        self.packets().stop_context(context);
     }
 }

@@ -6,8 +6,11 @@ use kmt_calls::{AllocationRequest as Request, CreateAllocationFlags, ResourceReq
 use softgpu_spec::private_data::{AllocationRequest, Details, Kind};
 use wddm_types::{GpuVa, PAGE_BYTES};
 
+use crate::ahead::{host as host_with, let_pass};
 use crate::world::{Client, MIB, VIRTUAL, client, host};
-use dxgk_host::Mode;
+use dxgk_host::{MemoryPolicy, Mode};
+use events::{Cause, Move};
+use softgpu_umd::SurfaceKind;
 
 const PAGES: u64 = 4;
 
@@ -59,7 +62,7 @@ fn memory_that_a_caller_brings_along_has_a_copy_in_local_memory() {
         let allocation = &made.allocations()[0];
         arrive(&client, allocation);
         let va = mapped(&client, allocation);
-        let target = client.pinned(softgpu_umd::SurfaceKind::System, 4096);
+        let target = client.pinned(SurfaceKind::System, 4096);
         client.run(|commands| {
             commands.copy(va.offset(PAGE_BYTES), target.va(), 8).fill(va.offset(PAGE_BYTES), 8, 5);
         });
@@ -91,8 +94,43 @@ fn a_lock_of_a_permanent_copy_shows_it_and_an_unlock_brings_it_back() {
         drop(lock);
         evict(&client, &allocation);
         arrive(&client, &allocation);
-        let target = client.pinned(softgpu_umd::SurfaceKind::System, 4096);
+        let target = client.pinned(SurfaceKind::System, 4096);
         client.run(|commands| {
+            commands.copy(va, target.va(), 4096);
+        });
+        let seen = target.lock().unwrap();
+        assert_eq!([0, 16, 24].map(|at| seen.read_word(at)), [9 << 32 | 9, 4711, 9 << 32 | 9], "{mode:?}");
+    }
+}
+
+/// Nobody calls anything about it after the unlock: what the CPU wrote is brought to where the content was.
+#[test]
+fn what_was_written_under_a_lock_is_uploaded_after_the_unlock() {
+    // spec: memory §2.2
+    for mode in [VIRTUAL, Mode::Real] {
+        let (host, moves) = host_with(mode, MemoryPolicy::default());
+        let (mut owner, mut other) = (client(&host), client(&host));
+        let target = owner.pinned(SurfaceKind::System, 4096);
+        let scrap = other.pinned(SurfaceKind::System, 65536);
+        let allocation = owner.gpu.device().create_allocation(data(1 << 1, true)).expect("CPU-visible");
+        arrive(&owner, &allocation);
+        let va = mapped(&owner, &allocation);
+        owner.run(|commands| {
+            commands.fill(va, PAGES * PAGE_BYTES, 9);
+        });
+        let uploaded = || moves.bytes(Move::PageIn, Cause::Promote);
+        let lock = allocation.lock().expect("the system copy");
+        lock.write_words(16, &[4711]);
+        let mut turns = 0;
+        let_pass(&mut other, &scrap, || {
+            turns += 1;
+            turns > 8
+        });
+        assert_eq!(uploaded(), 0, "{mode:?}: the CPU may still write");
+        drop(lock);
+        let_pass(&mut other, &scrap, || uploaded() > 0);
+        assert_eq!(uploaded(), PAGES * PAGE_BYTES, "{mode:?}: once");
+        owner.run(|commands| {
             commands.copy(va, target.va(), 4096);
         });
         let seen = target.lock().unwrap();

@@ -2,8 +2,8 @@
 //! lists are checked whole before anything changes.
 
 use kmt_calls::{
-    AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocation, CreatedAllocations,
-    CreatedSection, DestroyFlags, OpenedResource, Refusal, Reply, ResourceRequest, ShareName,
+    AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocations, CreatedSection, DestroyFlags,
+    OpenedResource, Refusal, Reply, ResourceRequest, ShareName,
 };
 use wddm_types::RawHandle;
 
@@ -44,19 +44,8 @@ impl Turn<'_> {
             }
             Call::QueryResourceInfo { device, share } => {
                 let (index, _) = self.live_device(device, touched)?;
-                done(Reply::ResourceInfo(self.adapters[index as usize].query_resource(share)?))
-            }
-            Call::ShareObjects { resource } => {
-                let (index, number) = self.any_resource(resource)?;
-                let device = self.adapters[index as usize].resources[number].device;
-                self.alive(index, device, touched)?;
-                done(Reply::NtHandle(self.adapters[index as usize].share_resource(self.from, number)?))
-            }
-            Call::CloseNtHandle { handle } => {
-                let from = self.from;
-                let closed = self.adapters.iter_mut().map(|adapter| adapter.close_nt_share(from, handle));
-                closed.reduce(Result::or).unwrap_or_else(|| Err(invalid("there is no adapter")))?;
-                done(Reply::Done)
+                let body = self.resource_named(index, share)?;
+                done(Reply::ResourceInfo(self.adapters[index as usize].query_resource(body)?))
             }
             Call::CreateSection { adapter, size_bytes } => {
                 let index = self.adapter(adapter)?;
@@ -119,7 +108,7 @@ impl Turn<'_> {
                     resource: named.unwrap_or(call.resource),
                     global_share: global_share.unwrap_or_default(),
                     flags: created.flags,
-                    allocations: crate::allocation::reply(&created.allocations, handles),
+                    allocations: self.adapters[index as usize].named(created.allocations, handles),
                 }))
             }
             Err(refusal) => {
@@ -137,22 +126,23 @@ impl Turn<'_> {
     }
 
     fn open_resource(&mut self, cx: &mut Cx<'_>, index: u32, device: u64, share: ShareName) -> Result<Answer, Refusal> {
-        let opened = self.adapters[index as usize].open_resource(cx, device, share)?;
+        let body = self.resource_named(index, share)?;
+        let opened = self.adapters[index as usize].open_resource(cx, device, body)?;
         let mut objects: Vec<Object> =
             opened.allocations.iter().map(|(number, _)| Object::Allocation(index, *number)).collect();
         objects.push(Object::Resource(index, opened.resource));
         match self.names(&objects) {
             Ok(mut handles) => {
                 let resource = handles.pop().expect("the resource is the last of the names");
-                let named = handles.into_iter().zip(opened.allocations);
-                done(Reply::OpenedResource(OpenedResource {
+                let adapter = &mut self.adapters[index as usize];
+                let reply = Reply::OpenedResource(OpenedResource {
                     resource,
-                    allocations: named
-                        .map(|(handle, (_, blob))| CreatedAllocation { handle, private_data: Some(blob) })
-                        .collect(),
+                    allocations: adapter.named(opened.allocations, handles),
                     private_data: opened.private_data,
                     runtime_data: opened.runtime_data,
-                }))
+                });
+                // Addresses of what is resident are good when the caller hears of them (memory §4.1).
+                if opened.shown_later { Ok(adapter.after_ring(cx, self.token, reply)) } else { done(reply) }
             }
             Err(refusal) => {
                 self.adapters[index as usize].destroy_resource(cx, opened.resource, &[]);

@@ -1,9 +1,10 @@
 //! Calls about GPU virtual addresses (memory §4.8).
 
-use kmt_calls::{Call, Refusal, Reply, UpdateGpuVaOperation};
+use kmt_calls::{Call, Refusal, Reply, UpdateGpuVaFlags, UpdateGpuVaOperation};
 use wddm_types::RawHandle;
 
 use crate::call::{Turn, done};
+use crate::fence::PointUse;
 use crate::gpu_va::{MapCall, ReserveCall, UpdateRequest};
 use crate::machine::{Answer, Cx};
 use crate::refusal::invalid;
@@ -63,9 +64,10 @@ impl Turn<'_> {
                 if on != index || self.adapters[index as usize].contexts[context].device != device {
                     return Err(invalid("a context of another device"));
                 }
-                let (on, fence) = self.fence(fence)?;
-                if on != index {
-                    return Err(invalid("a fence of another adapter"));
+                let handle = fence;
+                let fence = self.usable_fence(index, handle, PointUse::GpuSignal)?;
+                if !flags.contains(UpdateGpuVaFlags::DO_NOT_WAIT) {
+                    self.usable_fence(index, handle, PointUse::GpuWait)?;
                 }
                 let mut allocations = Vec::new();
                 for operation in &operations {

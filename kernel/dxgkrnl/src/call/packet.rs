@@ -7,8 +7,8 @@ use wddm_types::{Blame, NodeId, NtStatus, RawHandle};
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
 use crate::object::Object;
-use crate::packet::{ListEntry, check_primaries};
-use crate::refusal::{invalid, refuse};
+use crate::packet::{ListEntry, Submission, check_primaries};
+use crate::refusal::{invalid, not_supported, refuse};
 
 /// What CreateContext and CreateContextVirtual say.
 struct Wanted {
@@ -50,6 +50,18 @@ impl Turn<'_> {
                 self.process.handles.remove(context);
                 done(Reply::Done)
             }
+            Call::SetContextInProcessSchedulingPriority { context, priority } => {
+                self.refuse_hardware_context(context)?;
+                let (index, number, _) = self.live_packet_context(context, touched)?;
+                self.adapters[index as usize].set_in_process_priority(cx, number, priority)?;
+                done(Reply::Done)
+            }
+            Call::GetContextInProcessSchedulingPriority { context } => {
+                self.refuse_hardware_context(context)?;
+                let (index, number, _) = self.live_packet_context(context, touched)?;
+                let priority = self.adapters[index as usize].packet_contexts[number].in_process_priority;
+                done(Reply::ContextPriority(priority))
+            }
             Call::Render { context, command, allocation_list, patch_location_list } => {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 let room = self.adapters[index as usize].packet_contexts[number].info.allocation_list_entries;
@@ -57,34 +69,26 @@ impl Turn<'_> {
                     return Err(invalid(format!("an allocation list of {}; at most {room}", allocation_list.len())));
                 }
                 let entries = self.list_entries(index, device, &allocation_list)?;
-                let adapter = &mut self.adapters[index as usize];
-                let queued = adapter.render(cx, number, &command, &entries, &patch_location_list)?;
-                done(Reply::Queued(queued))
+                let what = Submission::Render { command, places: patch_location_list };
+                self.adapters[index as usize].submit_listed(cx, self.token, number, entries, what)
             }
             Call::Present { context, source, destination } => {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 let source = self.listed_allocation(index, device, source)?;
                 let destination = self.listed_allocation(index, device, destination)?;
                 self.adapters[index as usize].may_write(destination)?;
-                done(Reply::Queued(self.adapters[index as usize].present(cx, number, source, destination)?))
+                let entries = vec![
+                    ListEntry::default(),
+                    ListEntry { allocation: Some(source), write: false },
+                    ListEntry { allocation: Some(destination), write: true },
+                ];
+                self.adapters[index as usize].submit_listed(cx, self.token, number, entries, Submission::Present)
             }
             Call::SubmitCommand { context, commands, command_bytes, written_primaries } => {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 let primaries = self.primaries(index, device, &written_primaries)?;
                 let adapter = &mut self.adapters[index as usize];
                 done(Reply::Queued(adapter.submit_virtual(cx, number, commands, command_bytes, &primaries)?))
-            }
-            Call::WaitForSynchronizationObjectFromGpu { context, points } => {
-                let (index, number, _) = self.live_packet_context(context, touched)?;
-                let points = self.points(index, &points)?;
-                self.adapters[index as usize].packet_wait(cx, number, &points)?;
-                done(Reply::Done)
-            }
-            Call::SignalSynchronizationObjectFromGpu { context, points } => {
-                let (index, number, _) = self.live_packet_context(context, touched)?;
-                let points = self.points(index, &points)?;
-                self.adapters[index as usize].packet_signal(cx, number, &points)?;
-                done(Reply::Done)
             }
             _ => unreachable!("every call stands in one of the lists"),
         }
@@ -129,7 +133,19 @@ impl Turn<'_> {
         }
     }
 
-    fn live_packet_context(&self, handle: RawHandle, touched: &mut Option<u32>) -> Result<(u32, u64, u64), Refusal> {
+    /// Which of its hardware queues runs is the hardware's choice, and nobody tells it of priorities yet.
+    fn refuse_hardware_context(&self, handle: RawHandle) -> Result<(), Refusal> {
+        match self.process.handles.get(handle) {
+            Some(Object::Context(..)) => Err(not_supported("scheduling priorities of contexts with hardware queues")),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn live_packet_context(
+        &self,
+        handle: RawHandle,
+        touched: &mut Option<u32>,
+    ) -> Result<(u32, u64, u64), Refusal> {
         let (index, number) = self.packet_context(handle)?;
         let device = self.adapters[index as usize].packet_contexts[number].device;
         self.alive(index, device, touched)?;

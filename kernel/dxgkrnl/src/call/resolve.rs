@@ -4,7 +4,7 @@ use kmt_calls::Refusal;
 use wddm_types::RawHandle;
 
 use crate::call::Turn;
-use crate::fence::POINTS_MAX;
+use crate::fence::{POINTS_MAX, PointUse};
 use crate::memory::LIST_MAX;
 use crate::object::Object;
 use crate::refusal::invalid;
@@ -76,6 +76,7 @@ impl Turn<'_> {
         }
     }
 
+    /// What a device has of a fence.
     pub(super) fn fence(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Fence(adapter, number)) => Ok((*adapter, *number)),
@@ -117,16 +118,33 @@ impl Turn<'_> {
         list.iter().map(|handle| self.allocation(index, *handle)).collect()
     }
 
-    pub(super) fn points(&self, index: u32, list: &[(RawHandle, u64)]) -> Result<Vec<(u64, u64)>, Refusal> {
+    /// The fences of a call, all of which it may use so.
+    pub(super) fn points(
+        &self,
+        index: u32,
+        list: &[(RawHandle, u64)],
+        what: PointUse,
+    ) -> Result<Vec<(u64, u64)>, Refusal> {
         if list.is_empty() || list.len() > POINTS_MAX {
             return Err(invalid(format!("a call names 1 to {POINTS_MAX} objects, not {}", list.len())));
         }
+        let adapter = &self.adapters[index as usize];
         list.iter()
-            .map(|(handle, value)| match self.fence(*handle)? {
-                (adapter, number) if adapter == index => Ok((number, *value)),
-                _ => Err(invalid("a fence of another adapter")),
+            .map(|(handle, value)| {
+                let fence = self.usable_fence(index, *handle, what)?;
+                // spec: sync §1.6
+                adapter.fences[fence].admits(&adapter.memory, *value)?;
+                Ok((fence, *value))
             })
             .collect()
+    }
+
+    /// The fence of a handle, if it may be used so.
+    pub(super) fn usable_fence(&self, index: u32, handle: RawHandle, what: PointUse) -> Result<u64, Refusal> {
+        match self.fence(handle)? {
+            (adapter, open) if adapter == index => self.adapters[index as usize].usable_fence(open, what),
+            _ => Err(invalid("a fence of another adapter")),
+        }
     }
 }
 

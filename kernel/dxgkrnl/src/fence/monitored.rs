@@ -1,56 +1,65 @@
-//! Monitored fences, as far as they are built: on adapters whose hardware has no fences of its own. There every signal is
-//! the kernel's, from the CPU or when packets are done, so nobody maps or monitors anything (sync §1.1, §2.2, §3.7).
+//! Monitored fences: one word in system memory, which the kernel watches (sync §1.2, §2.2). They are there on every adapter,
+//! beside native ones too. How their signals are seen is `scan`.
 
-use kmt_calls::{FenceFlags, MONITORED_FENCE, Refusal, SynchronizationObjectRequest};
+use ddi::FenceType;
+use gpu_fence::Extension;
+use kmt_calls::{CpuCaching, CreatedMonitoredFence, FenceFlags, FencePrivateData, Refusal};
+use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
+use crate::fence::flags::{self, ObjectType};
+use crate::fence::lifetime::{NewMonitored, check_affinity};
+use crate::fence::{FenceWord, NewFence};
 use crate::machine::Cx;
-use crate::refusal::{invalid, not_supported};
-
-/// `D3DDDI_SYNCHRONIZATIONOBJECT_TYPE` ends here (sync §1.1).
-const TYPE_LIMIT: u32 = 8;
-/// `D3DDDI_NATIVE_FENCE`: it has a call of its own.
-const NATIVE_FENCE: u32 = 7;
+use crate::refusal::not_supported;
 
 impl Adapter {
-    /// `D3DKMTCreateSynchronizationObject2`.
-    // spec: sync §2.2, sync §2.3
+    /// The monitored type of `D3DKMTCreateSynchronizationObject2`: the creator's open.
+    // spec: sync §2.2, sync §2.3, sync §1.5, sync §1.6
     pub fn create_monitored_fence(
         &mut self,
         cx: &mut Cx<'_>,
         device: u64,
-        request: SynchronizationObjectRequest,
+        flags: FenceFlags,
+        initial_value: u64,
+        engine_affinity: u32,
     ) -> Result<u64, Refusal> {
-        let flags = request.flags;
-        match request.object_type {
-            MONITORED_FENCE => {}
-            0 | NATIVE_FENCE | TYPE_LIMIT.. => {
-                return Err(invalid(format!("synchronization object type {}", request.object_type)));
-            }
-            _ => return Err(not_supported("synchronization objects of the older types are not built")),
-        }
-        if flags.contains(FenceFlags::NO_SIGNAL | FenceFlags::NO_WAIT) {
-            return Err(invalid("NoSignal and NoWait exclude each other"));
-        }
-        if flags.intersects(FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING | FenceFlags::CROSS_ADAPTER) {
+        flags::check(ObjectType::MonitoredFence, flags)?;
+        check_affinity(engine_affinity)?;
+        if flags.intersects(FenceFlags::SHARED | FenceFlags::CROSS_ADAPTER) {
             return Err(not_supported("shared monitored fences are not built"));
         }
-        let allowed = FenceFlags::NO_SIGNAL
-            | FenceFlags::NO_WAIT
-            | FenceFlags::NO_SIGNAL_MAX_VALUE_ON_TDR
-            | FenceFlags::NO_GPU_ACCESS;
-        if !allowed.contains(flags) {
-            return Err(invalid(format!("fence flags {:#x}", flags.difference(allowed).bits())));
+        let mapped = !flags.contains(FenceFlags::NO_GPU_ACCESS) && !self.reported.levels.is_empty();
+        // What no GPU reaches has 64 bits whatever the GPU can do.
+        let half = mapped && self.caps.no_64_bit_atomics;
+        let word = if half { FenceWord::Half(Extension::new(initial_value)) } else { FenceWord::Whole };
+        let new = NewFence {
+            device: Some(device),
+            owner: self.devices[device].process,
+            initial: initial_value,
+            fence_type: FenceType::Default,
+            monitored: Some(NewMonitored { mapped, word }),
+            flags,
+            private_data: FencePrivateData::default(),
+        };
+        let (_, open, _) = self.make_fence(cx, new)?;
+        self.devices[device].fences.insert(open);
+        Ok(open)
+    }
+
+    /// A monitored fence as its creator sees it.
+    // spec: sync §2.2, sync §1.5
+    pub fn created_monitored_fence(&self, open: u64, fence: RawHandle) -> CreatedMonitoredFence {
+        let known = &self.fences[self.fence_opens[open].fence];
+        let coherent = self.config.cpu_cache.is_none();
+        let (value_va, value_cpu_va) = self.va_for_gpu(known.slot.current_va);
+        CreatedMonitoredFence {
+            fence,
+            value: known.slot.current,
+            value_va,
+            value_cpu_va,
+            caching: if coherent { CpuCaching::WriteBack } else { CpuCaching::Uncached },
+            bits: known.word.bits(),
         }
-        if self.miniport.native_fences().is_some() {
-            return Err(not_supported("monitored fences on an adapter with native fences are not built"));
-        }
-        let owner = self.devices[device].process;
-        let number = self.create_fence(cx, Some(device), owner, request.initial_value)?;
-        let fence = &mut self.fences[number];
-        fence.no_signal = flags.contains(FenceFlags::NO_SIGNAL);
-        fence.no_wait = flags.contains(FenceFlags::NO_WAIT);
-        self.devices[device].fences.insert(number);
-        Ok(number)
     }
 }

@@ -1,132 +1,308 @@
-//! Where fence words lie (sync §1.5): slabs of two pages a process, one for CurrentValues, one for MonitoredValues.
+//! Where fence words lie (sync §1.5): system memory out of the kernel's own pages, but for what `local` has.
+//!
+//! | fence | words |
+//! |---|---|
+//! | not shareable | packed: pages of CurrentValues and pages of MonitoredValues of one process, each at its stride; the process maps the first read/write and the second read-only for the GPU, the first read-only for the CPU |
+//! | shareable | two pages of its own, mapped in each process that has it open, at one address however many devices of that process open it |
+//!
+//! So a page is mapped only in processes that may have every fence on it. The pages of packed words stand in the paging process
+//! too, where paging buffers signal the fences of paging queues; what a driver is told of that depends on its
+//! MapToGpuSystemProcess.
 
-use kmt_calls::Refusal;
+use ddi::{FenceValueType, NativeFenceCaps};
+use kmt_calls::{CreatedFence, Refusal};
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 
+use super::local::LocalWord;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::refusal::no_memory;
 use crate::word_page::WORD_STRIDE;
 
-/// Fences of one slab.
-const SLAB_FENCES: u16 = (PAGE_BYTES / WORD_STRIDE) as u16;
-/// Most slabs of one process: 4,096 fences.
-const SLABS_MAX: usize = 64;
+/// Most pages of packed CurrentValues of one process: 4,096 fences.
+const PAGES_MAX: usize = 64;
+/// `MonitoredValueStride` 0 (sync §6 A3).
+const NATURAL_STRIDE: u64 = 8;
 
-/// Two pages of fence words of one process.
+/// Which of a fence's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Current,
+    Monitored,
+}
+
+/// The packed words of one process.
+#[derive(Debug, Default)]
+pub struct FenceStorage {
+    current: Vec<WordPage>,
+    monitored: Vec<WordPage>,
+}
+
+impl FenceStorage {
+    fn of(&mut self, which: Which) -> &mut Vec<WordPage> {
+        match which {
+            Which::Current => &mut self.current,
+            Which::Monitored => &mut self.monitored,
+        }
+    }
+}
+
+/// A page of words of one process.
 #[derive(Debug)]
-pub struct FenceSlab {
-    current: PageRun,
-    monitored: PageRun,
-    current_va: GpuVa,
-    monitored_va: GpuVa,
-    system_current_va: GpuVa,
-    system_monitored_va: GpuVa,
+struct WordPage {
+    run: PageRun,
+    va: GpuVa,
+    system_va: GpuVa,
     free: Vec<u16>,
 }
 
-/// Where one fence's words lie.
+/// Where one word lies.
+#[derive(Clone, Copy, Debug)]
+enum Home {
+    /// Which page of its owner's, and which of its words.
+    Packed { page: usize, index: u16 },
+    /// A page that no other fence uses.
+    Own(PageRun),
+    /// Local memory.
+    Local(LocalWord),
+    /// A word that no GPU reaches.
+    Unmapped,
+    /// There is none: a monitored fence has one word.
+    Nowhere,
+}
+
+/// Where one fence's words lie, and where its creator sees them.
 #[derive(Clone, Copy, Debug)]
 pub struct FenceSlot {
     owner: ProcessId,
-    slab: usize,
-    index: u16,
+    current_home: Home,
+    monitored_home: Home,
     pub current: WordAddress,
     pub monitored: WordAddress,
+    /// In its owner's space; NULL for shareable ones, whose addresses are each process's own.
     pub current_va: GpuVa,
     pub monitored_va: GpuVa,
+    /// In the paging process's space; NULL where nobody needs them there.
     pub system_current_va: GpuVa,
     pub system_monitored_va: GpuVa,
 }
 
+/// Where one process's GPU work sees a shareable fence.
+#[derive(Clone, Copy, Debug)]
+pub struct FenceView {
+    pub current_va: GpuVa,
+    pub monitored_va: GpuVa,
+    /// How many opens of the process use it.
+    pub opens: u32,
+}
+
 impl FenceSlot {
-    /// Whose page the words lie on.
+    /// Whether the CPU reaches the words.
+    pub fn on_cpu(&self) -> bool {
+        self.current != CreatedFence::NO_CPU_ADDRESS
+    }
+
+    /// Whose the words are.
     pub fn owner(&self) -> ProcessId {
         self.owner
+    }
+
+    fn without_monitored(owner: ProcessId, home: Home, word: WordAddress, va: GpuVa, system_va: GpuVa) -> FenceSlot {
+        FenceSlot {
+            owner,
+            current_home: home,
+            monitored_home: Home::Nowhere,
+            current: word,
+            monitored: word,
+            current_va: va,
+            monitored_va: GpuVa::NULL,
+            system_current_va: system_va,
+            system_monitored_va: GpuVa::NULL,
+        }
     }
 }
 
 impl Adapter {
+    /// Words for a fence that no other process will see.
+    // spec: sync §1.5
     pub(super) fn take_fence_slot(&mut self, cx: &mut Cx<'_>, owner: ProcessId) -> Result<FenceSlot, Refusal> {
-        let slabs = &self.processes[&owner].fences;
-        let slab = match slabs.iter().position(|slab| !slab.free.is_empty()) {
-            Some(slab) => slab,
-            None if slabs.len() < SLABS_MAX => self.grow_fences(cx, owner)?,
-            None => {
-                return Err(no_memory(format!(
-                    "a process has at most {} fences",
-                    SLABS_MAX * usize::from(SLAB_FENCES)
-                )));
-            }
-        };
-        let slab_number = slab;
-        let slab = &mut self.processes.get_mut(&owner).expect("just found").fences[slab];
-        let index = slab.free.pop().expect("a slab with a free slot");
-        let offset = u64::from(index) * WORD_STRIDE;
-        Ok(FenceSlot {
-            owner,
-            slab: slab_number,
-            index,
-            current: WordAddress(slab.current.first * PAGE_BYTES + offset),
-            monitored: WordAddress(slab.monitored.first * PAGE_BYTES + offset),
-            current_va: slab.current_va.offset(offset),
-            monitored_va: slab.monitored_va.offset(offset),
-            system_current_va: slab.system_current_va.offset(offset),
-            system_monitored_va: slab.system_monitored_va.offset(offset),
-        })
-    }
-
-    /// Adds a slab: two pages, mapped in the process's space and in the paging process (sync §1.5).
-    // spec: sync §1.5, sync §1.4
-    fn grow_fences(&mut self, cx: &mut Cx<'_>, owner: ProcessId) -> Result<usize, Refusal> {
-        let out_of_pages = || no_memory("the kernel's pages for fence words are used up");
-        let current = self.pages.take(Pages(1)).ok_or_else(out_of_pages)?;
-        let Some(monitored) = self.pages.take(Pages(1)) else {
-            self.pages.give_back(current);
-            return Err(out_of_pages());
-        };
-        for run in [current, monitored] {
-            self.memory.fill(run.first * PAGE_BYTES, PAGE_BYTES, 0);
-        }
-        let system_space = self.processes[&ProcessId::SYSTEM].space;
-        let translates = self.miniport.gpu_va().is_some();
-        let mapped = (|| {
-            if !translates {
-                // Nothing but the CPU reaches them.
-                return Ok((GpuVa::NULL, GpuVa::NULL, GpuVa::NULL, GpuVa::NULL));
-            }
-            let system_current_va = self.map_pages(cx, system_space, current, true)?;
-            let system_monitored_va = self.map_pages(cx, system_space, monitored, true)?;
-            if owner == ProcessId::SYSTEM {
-                return Ok((system_current_va, system_monitored_va, system_current_va, system_monitored_va));
-            }
-            let space = self.processes[&owner].space;
-            let current_va = self.map_pages(cx, space, current, true)?;
-            let monitored_va = self.map_pages(cx, space, monitored, false)?;
-            Ok((system_current_va, system_monitored_va, current_va, monitored_va))
-        })();
-        let (system_current_va, system_monitored_va, current_va, monitored_va) = match mapped {
-            Ok(addresses) => addresses,
+        let current = self.take_word(cx, owner, Which::Current)?;
+        let monitored = match self.take_word(cx, owner, Which::Monitored) {
+            Ok(monitored) => monitored,
             Err(refusal) => {
-                // What was mapped stays mapped in tables of a process that gets no slab: the pages are not given back,
-                // so that nothing else is ever reached through it.
+                self.give_back_word(owner, Which::Current, current.home, current.word);
                 return Err(refusal);
             }
         };
-        let slab = FenceSlab {
-            current,
-            monitored,
-            current_va,
-            monitored_va,
-            system_current_va,
-            system_monitored_va,
-            free: (0..SLAB_FENCES).rev().collect(),
+        Ok(FenceSlot {
+            owner,
+            current_home: current.home,
+            monitored_home: monitored.home,
+            current: current.word,
+            monitored: monitored.word,
+            current_va: current.va,
+            monitored_va: monitored.va,
+            system_current_va: current.system_va,
+            system_monitored_va: monitored.system_va,
+        })
+    }
+
+    /// Words in local memory, for a fence that only engines touch.
+    // spec: sync §1.4, sync §1.5
+    pub(super) fn take_local_slot(&mut self, cx: &mut Cx<'_>, device: u64) -> Result<FenceSlot, Refusal> {
+        let current = self.take_local_word(cx, device, FenceValueType::Current)?;
+        let monitored = match self.take_local_word(cx, device, FenceValueType::Monitored) {
+            Ok(monitored) => monitored,
+            Err(refusal) => {
+                self.give_back_local_word(current);
+                return Err(refusal);
+            }
+        };
+        Ok(FenceSlot {
+            owner: self.devices[device].process,
+            current_home: Home::Local(current),
+            monitored_home: Home::Local(monitored),
+            current: CreatedFence::NO_CPU_ADDRESS,
+            monitored: CreatedFence::NO_CPU_ADDRESS,
+            current_va: current.va,
+            monitored_va: monitored.va,
+            system_current_va: current.system_va,
+            system_monitored_va: monitored.system_va,
+        })
+    }
+
+    /// The one word of a monitored fence that is not mapped on the GPU.
+    // spec: sync §1.6, sync §2.3
+    pub(super) fn take_unmapped_slot(&mut self, owner: ProcessId) -> Result<FenceSlot, Refusal> {
+        let process = self.processes.get_mut(&owner).expect("the owner is on the adapter");
+        let word = process.status_words.take(&self.memory, &mut self.pages, 0);
+        let current = word.ok_or_else(|| no_memory("the kernel's pages for fence words are used up"))?;
+        Ok(FenceSlot::without_monitored(owner, Home::Unmapped, current, GpuVa::NULL, GpuVa::NULL))
+    }
+
+    /// The one word of a monitored fence that the GPU reaches.
+    // spec: sync §1.2, sync §1.5
+    pub(super) fn take_monitored_slot(&mut self, cx: &mut Cx<'_>, owner: ProcessId) -> Result<FenceSlot, Refusal> {
+        let Taken { home, word, va, system_va } = self.take_word(cx, owner, Which::Current)?;
+        Ok(FenceSlot::without_monitored(owner, home, word, va, system_va))
+    }
+
+    /// Words for a fence that can be shared: two pages of its own, mapped nowhere yet but where the driver wants all fences.
+    // spec: sync §1.5
+    pub(super) fn take_shared_slot(&mut self, cx: &mut Cx<'_>, owner: ProcessId) -> Result<FenceSlot, Refusal> {
+        let current = self.take_word_page()?;
+        let monitored = match self.take_word_page() {
+            Ok(monitored) => monitored,
+            Err(refusal) => {
+                self.pages.give_back(current);
+                return Err(refusal);
+            }
+        };
+        let mut slot = FenceSlot {
+            owner,
+            current_home: Home::Own(current),
+            monitored_home: Home::Own(monitored),
+            current: WordAddress(current.first * PAGE_BYTES),
+            monitored: WordAddress(monitored.first * PAGE_BYTES),
+            current_va: GpuVa::NULL,
+            monitored_va: GpuVa::NULL,
+            system_current_va: GpuVa::NULL,
+            system_monitored_va: GpuVa::NULL,
+        };
+        if self.fence_caps().map_to_gpu_system_process {
+            let system = self.processes[&ProcessId::SYSTEM].space;
+            let mapped = self.map_word_page(cx, system, current, true).and_then(|current_va| {
+                let monitored_va = self.map_word_page(cx, system, monitored, true);
+                if monitored_va.is_err() {
+                    self.defer_system_mapping(current_va);
+                }
+                Ok((current_va, monitored_va?))
+            });
+            match mapped {
+                Ok((current_va, monitored_va)) => {
+                    (slot.system_current_va, slot.system_monitored_va) = (current_va, monitored_va);
+                }
+                Err(refusal) => {
+                    self.defer_pages(current);
+                    self.defer_pages(monitored);
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(slot)
+    }
+
+    /// Shows a shareable fence's words to a process.
+    // spec: sync §1.4, sync §3.3 step 2
+    pub(super) fn map_fence_view(
+        &mut self,
+        cx: &mut Cx<'_>,
+        slot: &FenceSlot,
+        process: ProcessId,
+    ) -> Result<FenceView, Refusal> {
+        let (Home::Own(current), Home::Own(monitored)) = (slot.current_home, slot.monitored_home) else {
+            unreachable!("only shareable fences are shown to processes one by one")
+        };
+        let space = self.processes[&process].space;
+        let current_va = self.map_word_page(cx, space, current, true)?;
+        let monitored_va = match self.map_word_page(cx, space, monitored, false) {
+            Ok(monitored_va) => monitored_va,
+            Err(refusal) => {
+                self.unmap_pages(cx, space, current_va, Pages(1));
+                return Err(refusal);
+            }
         };
         let mapped_at = self.ring.queued();
-        let process = self.processes.get_mut(&owner).expect("the owner is on the adapter");
-        process.words_mapped_at = mapped_at;
-        process.fences.push(slab);
-        Ok(process.fences.len() - 1)
+        self.processes.get_mut(&process).expect("its device is here").words_mapped_at = mapped_at;
+        Ok(FenceView { current_va, monitored_va, opens: 0 })
+    }
+
+    /// Takes a shareable fence's words out of a process.
+    pub(super) fn unmap_fence_view(&mut self, cx: &mut Cx<'_>, process: ProcessId, view: FenceView) {
+        // With the process its space has gone.
+        let Some(on_adapter) = self.processes.get(&process) else { return };
+        let space = on_adapter.space;
+        for va in [view.current_va, view.monitored_va].into_iter().filter(|va| !va.is_null()) {
+            self.unmap_pages(cx, space, va, Pages(1));
+        }
+    }
+
+    pub(super) fn give_back_slot(&mut self, slot: FenceSlot) {
+        for (which, home, word, system_va) in [
+            (Which::Current, slot.current_home, slot.current, slot.system_current_va),
+            (Which::Monitored, slot.monitored_home, slot.monitored, slot.system_monitored_va),
+        ] {
+            match home {
+                // With its process its pages have gone.
+                Home::Unmapped => {
+                    if let Some(process) = self.processes.get_mut(&slot.owner) {
+                        process.status_words.give_back(word);
+                    }
+                }
+                Home::Nowhere => {}
+                Home::Own(run) => {
+                    // Works that are queued still reach the pages at the addresses that have just been freed.
+                    if !system_va.is_null() {
+                        self.defer_system_mapping(system_va);
+                    }
+                    self.defer_pages(run);
+                }
+                Home::Local(word) => self.give_back_local_word(word),
+                Home::Packed { .. } => self.give_back_word(slot.owner, which, home, word),
+            }
+        }
+    }
+
+    /// Gives the packed words of a process back that has gone: their system mappings are freed, and the pages when the paging
+    /// ring has got past every use of them.
+    pub fn release_fence_storage(&mut self, storage: FenceStorage) {
+        for page in storage.current.into_iter().chain(storage.monitored) {
+            // Works that are still to come signal fences of the process by these addresses.
+            if !page.system_va.is_null() {
+                self.defer_system_mapping(page.system_va);
+            }
+            self.defer_pages(page.run);
+        }
     }
 
     /// Whether the GPU reaches all fence words of a process.
@@ -134,25 +310,126 @@ impl Adapter {
         self.processes.get(&process).is_none_or(|on_adapter| on_adapter.words_mapped_at <= self.ring.done())
     }
 
-    pub(super) fn give_back_slot(&mut self, slot: FenceSlot) {
-        // A process that has gone has given its slabs back whole.
-        let Some(process) = self.processes.get_mut(&slot.owner) else { return };
-        // Nor does one that has come again since own the slab: its pages tell, for they are not given out again before this.
-        let Some(slab) = process.fences.get_mut(slot.slab) else { return };
-        if slab.current.first * PAGE_BYTES + u64::from(slot.index) * WORD_STRIDE == slot.current.0 {
-            slab.free.push(slot.index);
+    /// What the driver says of fences; nothing where it has none.
+    pub(super) fn fence_caps(&mut self) -> NativeFenceCaps {
+        self.miniport.native_fences().map(|fences| fences.caps()).unwrap_or_default()
+    }
+
+    /// Bytes between two packed MonitoredValues.
+    pub(super) fn monitored_stride(&mut self) -> u64 {
+        self.word_stride(Which::Monitored)
+    }
+
+    /// Bytes between two packed words.
+    // spec: sync §1.5, sync §6 A2, sync §6 A3
+    fn word_stride(&mut self, which: Which) -> u64 {
+        match (which, self.fence_caps().monitored_value_stride) {
+            (Which::Current, _) => WORD_STRIDE,
+            (Which::Monitored, 0) => NATURAL_STRIDE,
+            (Which::Monitored, stride) => u64::from(stride),
         }
     }
 
-    /// Gives the slabs of a process back that has gone: their system mappings are freed, and the pages when the paging ring
-    /// has got past every use of them.
-    pub fn release_fence_slabs(&mut self, slabs: Vec<FenceSlab>) {
-        for slab in slabs {
-            // Works that are still to come signal fences of the process by these addresses.
-            let mapped = [slab.system_current_va, slab.system_monitored_va].into_iter().filter(|va| !va.is_null());
-            mapped.for_each(|va| self.defer_system_mapping(va));
-            self.defer_pages(slab.current);
-            self.defer_pages(slab.monitored);
+    fn take_word(&mut self, cx: &mut Cx<'_>, owner: ProcessId, which: Which) -> Result<Taken, Refusal> {
+        let stride = self.word_stride(which);
+        let pages = self.processes.get_mut(&owner).expect("the owner is on the adapter").fences.of(which);
+        let page = match pages.iter().position(|page| !page.free.is_empty()) {
+            Some(page) => page,
+            None => self.add_word_page(cx, owner, which, stride)?,
+        };
+        let number = page;
+        let page = &mut self.processes.get_mut(&owner).expect("just found").fences.of(which)[page];
+        let index = page.free.pop().expect("a page with a free word");
+        let offset = u64::from(index) * stride;
+        let at = |va: GpuVa| if va.is_null() { va } else { va.offset(offset) };
+        Ok(Taken {
+            home: Home::Packed { page: number, index },
+            word: WordAddress(page.run.first * PAGE_BYTES + offset),
+            va: at(page.va),
+            system_va: at(page.system_va),
+        })
+    }
+
+    /// Adds a page of words, mapped in the process's space and in the paging process.
+    // spec: sync §1.5, sync §1.4
+    fn add_word_page(
+        &mut self,
+        cx: &mut Cx<'_>,
+        owner: ProcessId,
+        which: Which,
+        stride: u64,
+    ) -> Result<usize, Refusal> {
+        // A stride of a whole page makes as many pages of MonitoredValues as there are fences.
+        let words = PAGE_BYTES / stride;
+        // CAST: a page has at most 512 words.
+        let pages_max = (PAGES_MAX as u64 * (PAGE_BYTES / WORD_STRIDE)).div_ceil(words) as usize;
+        if self.processes.get_mut(&owner).expect("the owner is on the adapter").fences.of(which).len() >= pages_max {
+            let most = PAGES_MAX as u64 * (PAGE_BYTES / WORD_STRIDE);
+            return Err(no_memory(format!("a process has at most {most} fences")));
+        }
+        let run = self.take_word_page()?;
+        // What was mapped before a failure stays mapped in tables of a process that gets no words there: the page is not
+        // given back, so that nothing else is ever reached through it.
+        let system = self.processes[&ProcessId::SYSTEM].space;
+        let space = self.processes[&owner].space;
+        let (va, system_va) = if !self.has_addresses() {
+            // Nothing but the CPU reaches them.
+            (GpuVa::NULL, GpuVa::NULL)
+        } else {
+            let system_va = self.map_word_page(cx, system, run, true)?;
+            match owner {
+                ProcessId::SYSTEM => (system_va, system_va),
+                _ => (self.map_word_page(cx, space, run, which == Which::Current)?, system_va),
+            }
+        };
+        let mapped_at = self.ring.queued();
+        let process = self.processes.get_mut(&owner).expect("the owner is on the adapter");
+        process.words_mapped_at = mapped_at;
+        let pages = process.fences.of(which);
+        // CAST: a page has at most 512 words.
+        pages.push(WordPage { run, va, system_va, free: (0..words as u16).rev().collect() });
+        Ok(pages.len() - 1)
+    }
+
+    fn give_back_word(&mut self, owner: ProcessId, which: Which, home: Home, word: WordAddress) {
+        let Home::Packed { page, index } = home else { return };
+        let stride = self.word_stride(which);
+        // A process that has gone has given its pages back whole.
+        let Some(process) = self.processes.get_mut(&owner) else { return };
+        // Nor does one that has come again since own the page: its address tells, for it is not given out again before this.
+        let Some(page) = process.fences.of(which).get_mut(page) else { return };
+        if page.run.first * PAGE_BYTES + u64::from(index) * stride == word.0 {
+            page.free.push(index);
         }
     }
+
+    /// A page for words, zeroed.
+    // spec: sync §1.5: from the kernel's internal pool
+    fn take_word_page(&mut self) -> Result<PageRun, Refusal> {
+        let run =
+            self.pages.take(Pages(1)).ok_or_else(|| no_memory("the kernel's pages for fence words are used up"))?;
+        self.memory.fill(run.first * PAGE_BYTES, PAGE_BYTES, 0);
+        Ok(run)
+    }
+
+    /// Maps a page of words for the GPU, where the driver wants fences to be.
+    // spec: sync §1.5 (MinimumAddress, MaximumAddress)
+    fn map_word_page(
+        &mut self,
+        cx: &mut Cx<'_>,
+        space: vidmm::SpaceId,
+        run: PageRun,
+        writable: bool,
+    ) -> Result<GpuVa, Refusal> {
+        let caps = self.fence_caps();
+        self.map_pages_in(cx, space, run, writable, (caps.minimum_address, caps.maximum_address))
+    }
+}
+
+/// A word that was free.
+struct Taken {
+    home: Home,
+    word: WordAddress,
+    va: GpuVa,
+    system_va: GpuVa,
 }

@@ -17,7 +17,7 @@ use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::memory::LIST_MAX;
 use crate::object::Allocation;
-use crate::refusal::{access_denied, invalid, no_memory, removed};
+use crate::refusal::{invalid, no_memory, removed};
 
 /// So many updates wait on a context; who asks for more waits with them.
 // spec: memory §0, memory §4.8
@@ -64,6 +64,7 @@ impl Adapter {
         token: Token,
         request: UpdateRequest<'_>,
     ) -> Result<Answer, Refusal> {
+        self.translates()?;
         let UpdateRequest { context, fence, fence_value: value, operations, flags, .. } = request;
         if !UpdateGpuVaFlags::DO_NOT_WAIT.contains(flags) {
             return Err(invalid(format!("update flags {:#x}: only DoNotWait is known", flags.bits())));
@@ -74,13 +75,7 @@ impl Adapter {
         if value == u64::MAX {
             return Err(invalid("there is no value behind the last one"));
         }
-        if self.fences[fence].no_signal {
-            return Err(access_denied("the fence was created with NoSignal"));
-        }
         let wait = !flags.contains(UpdateGpuVaFlags::DO_NOT_WAIT);
-        if wait && self.fences[fence].no_wait {
-            return Err(access_denied("the fence was created with NoWait"));
-        }
         let process = self.devices[self.contexts[context].device].process;
         let space = self.processes[&process].space;
         let mut allocations = request.allocations.iter();
@@ -126,6 +121,9 @@ impl Adapter {
                 cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
             }
             cx.emit(Event::GpuVaUpdated { context, fence: due.fence, value: due.value + 1 });
+            if due.update.copies() {
+                self.provide_windows(cx);
+            }
             let work = self.vidmm.apply_update(due.update);
             if work.is_some() {
                 self.queue_work(cx, due.process, None, work, Vec::new());

@@ -5,6 +5,7 @@
 //! A lock that waits is answered when the GPU is done with what was submitted before it; nobody looks in between.
 
 use ddi::{AllocationFlags, DriverModel};
+use events::Event;
 use gpu_fence::{FenceId, WaitMode};
 use kmt_calls::{DeviceState, LockFlags, Mapped, Refusal, Reply};
 use vidmm::LegacyLock;
@@ -49,7 +50,7 @@ impl Adapter {
         arguments: LockArguments<'_>,
     ) -> Result<Answer, Refusal> {
         let LockArguments { private_driver_data, pages, flags } = arguments;
-        let first = self.miniport.adapter_caps().driver_model == DriverModel::Wddm1;
+        let first = self.caps.driver_model == DriverModel::Wddm1;
         check_flags(flags, pages, first)?;
         let size_pages = self.vidmm.allocation_bytes(self.allocations[number].vidmm) / wddm_types::PAGE_BYTES;
         if pages.iter().any(|page| u64::from(*page) >= size_pages) {
@@ -72,6 +73,10 @@ impl Adapter {
             return self.lock_renamed(cx, request);
         }
         let used = if flags.contains(LockFlags::IGNORE_SYNC) {
+            // spec: memory §10.2: honoured alone, and logged
+            if !flags.contains(LockFlags::DONOT_WAIT) {
+                cx.emit(Event::IgnoreSyncAlone { allocation: number });
+            }
             Vec::new()
         } else {
             self.gpu_uses(self.allocations[number].vidmm, flags.contains(LockFlags::IGNORE_READ_SYNC))

@@ -6,7 +6,7 @@ use kmt_calls::DeviceState;
 use wddm_types::NodeId;
 
 use super::schedule::suspension_name;
-use super::{InFlight, PAGING};
+use super::{Handed, InFlight, Work};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 
@@ -20,31 +20,46 @@ impl Adapter {
         let Some(at) = known.in_flight.iter().position(|packet| packet.fence_id == fence_id) else {
             // A packet of a context that was stopped meanwhile; an id that was never given is a bug check (sync §4.4).
             let ahead = fence_id.wrapping_sub(known.last_fence_id);
-            if ahead != 0 && ahead < 1 << 31 {
+            if known.dropped.contains(&fence_id) {
+                known.passed(fence_id);
+            } else if ahead != 0 && ahead < 1 << 31 {
                 self.stop(cx, format!("packet {fence_id} of node {} was reported and never handed over", node.0));
             }
             return;
         };
         let done: Vec<InFlight> = known.in_flight.drain(..=at).collect();
+        known.passed(fence_id);
         for packet in done {
             self.finish_packet(cx, packet);
         }
     }
 
     fn finish_packet(&mut self, cx: &mut Cx<'_>, packet: InFlight) {
-        let InFlight { context, number, buffer, written, .. } = packet;
-        if context == PAGING {
-            self.paging_packet_done(cx, number);
-            return;
-        }
+        let (context, packet, written) = match packet.what {
+            Handed::Paging(ready) => return self.paging_packet_done(cx, ready.value()),
+            Handed::Portion { context, portion, written, .. } => {
+                self.lists_wrote(&written);
+                let number = portion.number.expect("it is not the last");
+                self.signal_fence(cx, self.packet_contexts[context].portions, number);
+                if !self.runs_packets(context) {
+                    self.forget_suspension(cx, suspension_name(context));
+                }
+                return;
+            }
+            Handed::Packet { context, packet, written, .. } => (context, packet, written),
+        };
+        self.lists_wrote(&written);
+        let number = packet.number;
         let (vidsch, progress) = (self.packet_contexts[context].vidsch, self.packet_contexts[context].progress);
         self.vidsch.completed(vidsch, 1);
-        if let Some(buffer) = buffer {
+        if let Work::Patched { buffer, .. } = packet.work {
             self.release_dma_buffer(cx, context, buffer);
         }
-        self.lists_wrote(&written);
         cx.emit(Event::PacketCompleted { context, packet: number });
         self.signal_fence(cx, progress, number);
+        let (node, device) = (self.packet_contexts[context].node, self.packet_contexts[context].device);
+        let process = self.devices[device].process;
+        self.buffer_completed(cx, node, process);
         if !self.runs_packets(context) {
             self.forget_suspension(cx, suspension_name(context));
         }
@@ -59,14 +74,14 @@ impl Adapter {
             return;
         };
         let Some(at) = known.in_flight.iter().position(|packet| packet.fence_id == fault.fence_id) else { return };
-        let context = known.in_flight[at].context;
+        let context = known.in_flight[at].context();
         if let Some(before) = at.checked_sub(1).map(|before| known.in_flight[before].fence_id) {
             self.packet_completed(cx, fault.node, before);
         }
-        if context == PAGING {
+        let Some(context) = context else {
             self.hardware_lost(cx, format!("a paging buffer faulted at {:#x}", fault.virtual_address));
             return;
-        }
+        };
         let (device, addresses) = (self.packet_contexts[context].device, self.packet_contexts[context].addresses);
         let state = if addresses { DeviceState::ErrorDmaPageFault } else { DeviceState::ErrorDmaFault };
         let what = if fault.invalid_instruction { "an invalid command" } else { "an address without memory" };

@@ -56,12 +56,21 @@ impl Adapter {
                 return Err(refusal);
             }
         };
+        let portions = if addresses || !self.lists_are_residency() {
+            0
+        } else {
+            match self.create_fence(cx, None, ProcessId::SYSTEM, 0) {
+                Ok(portions) => portions,
+                Err(refusal) => {
+                    self.destroy_in_packet_driver(kmd);
+                    self.defer_fence(progress);
+                    return Err(refusal);
+                }
+            }
+        };
         if addresses {
             let process = self.devices[device].process;
-            let (root, entries) = self.vidmm.root_table(self.processes[&process].space);
-            let addressing = self.miniport.gpu_va().expect("the node has GPU virtual addresses");
-            // spec: memory §4.6
-            addressing.set_root_page_table(kmd, root, entries);
+            self.tell_root(kmd, process);
         }
         let vidsch = self.vidsch.create_queue(node, QueueKind::Kernel, 0);
         let context = PacketContext {
@@ -71,8 +80,11 @@ impl Adapter {
             info,
             addresses,
             vidsch,
+            in_process_priority: 0,
             progress,
             last_submitted: 0,
+            portions,
+            portions_made: 0,
             queued: VecDeque::new(),
             uses: VecDeque::new(),
             buffers: Vec::new(),
@@ -95,7 +107,7 @@ impl Adapter {
         if self.packets.caps.is_none() {
             return Err(not_supported("the driver has no packet scheduling"));
         }
-        if addresses && !metadata.gpu_mmu_supported {
+        if addresses && !metadata.gpu_mmu_supported && !self.uses_cpu_addresses() {
             return Err(invalid("the node has no GPU virtual addresses: its contexts are patched"));
         }
         if engine_affinity != 1 {
@@ -111,11 +123,15 @@ impl Adapter {
     }
 
     /// The rules of what a driver wants for a context.
-    // spec: memory §5.6, memory §7.1, memory §1.13
+    // spec: memory §4.1, memory §5.6, memory §7.1, memory §1.13
     fn check_info(&self, info: &ContextInfo, addresses: bool) -> Result<(), Refusal> {
         let broken = |rule: &'static str| refuse(NtStatus::INVALID_PARAMETER, Blame::Driver, rule);
-        if info.caps.intersects(ContextCaps::DRIVER_MANAGES_RESIDENCY | ContextCaps::USE_IO_MMU) {
-            return Err(not_supported("contexts whose driver manages residency, or of the IoMmu model"));
+        if info.caps.contains(ContextCaps::DRIVER_MANAGES_RESIDENCY) {
+            return Err(not_supported("contexts whose driver manages residency"));
+        }
+        // spec: memory §4.1, a context runs in its adapter's model
+        if info.caps.contains(ContextCaps::USE_IO_MMU) != (addresses && self.uses_cpu_addresses()) {
+            return Err(broken("UseIoMmu goes with the addresses of an adapter of the IoMmu model, and they with it"));
         }
         if info.caps.contains(ContextCaps::NO_PATCHING_REQUIRED) != addresses {
             return Err(broken("NoPatchingRequired goes with GPU virtual addresses, and they with it"));
@@ -142,11 +158,14 @@ impl Adapter {
             self.destroy_dma_buffer(cx, number, buffer);
         }
         let context = self.packet_contexts.remove(number).expect("a context is destroyed once");
-        drop(self.vidsch.destroy_queue(context.vidsch));
+        let dropped = self.vidsch.destroy_queue(context.vidsch);
+        self.drop_software(cx, number, dropped);
         self.forget_suspension(cx, super::schedule::suspension_name(number));
         // Paging work may stand behind its progress: it is reached for ever now, and goes when the ring has passed.
-        self.signal_always(cx, context.progress);
-        self.defer_fence(context.progress);
+        for fence in [context.progress, context.portions].into_iter().filter(|fence| *fence != 0) {
+            self.signal_always(cx, fence);
+            self.defer_fence(fence);
+        }
         cx.emit(Event::PacketContextDestroyed { context: number });
     }
 
@@ -163,9 +182,11 @@ impl Adapter {
             let (kmd, vidsch) = (self.packet_contexts[number].kmd, self.packet_contexts[number].vidsch);
             self.miniport.packet_scheduling().expect("it made this context").stop_context(kmd);
             self.drop_packets(number);
-            drop(self.vidsch.fail(vidsch));
+            let dropped = self.vidsch.fail(vidsch);
+            self.drop_software(cx, number, dropped);
             self.forget_suspension(cx, super::schedule::suspension_name(number));
-            fences.push(self.packet_contexts[number].progress);
+            let known = &self.packet_contexts[number];
+            fences.extend([known.progress, known.portions].into_iter().filter(|fence| *fence != 0));
         }
         fences
     }
@@ -181,6 +202,10 @@ impl Adapter {
         let context = &mut self.packet_contexts[number];
         context.queued.clear();
         let node = &mut self.packets.nodes[usize::from(context.node.0)];
-        node.in_flight.retain(|packet| packet.context != number);
+        let (gone, kept): (VecDeque<_>, _) = std::mem::take(&mut node.in_flight)
+            .into_iter()
+            .partition(|p: &super::InFlight| p.context() == Some(number));
+        node.in_flight = kept;
+        node.dropped.extend(gone.iter().map(|packet| packet.fence_id));
     }
 }

@@ -7,7 +7,10 @@
 //! | an aperture | any, shown by the aperture | the aperture, base + offset |
 //! | a memory segment | – | the context is not created |
 
+use std::ops::Range;
+
 use events::Event;
+use vidmm::Operation;
 use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId, SegmentSet};
 
 use crate::adapter::Adapter;
@@ -22,8 +25,8 @@ pub struct DmaBuffer {
     pub number: u64,
     /// Its pages.
     pages: Vec<PageRun>,
-    /// The aperture that shows it, and its first page there.
-    shown: Option<(SegmentId, u64)>,
+    /// The aperture that shows it, its first page there, and what makes it show it.
+    shown: Option<(SegmentId, u64, Operation)>,
     /// What the driver is told at submission.
     pub segment: SegmentId,
     pub physical_address: u64,
@@ -84,8 +87,8 @@ impl Adapter {
                     return None;
                 };
                 // Through the ring, like everything in the aperture: what was there before leaves it first.
-                self.queue_operations(cx, vec![map]);
-                (pages, Some((segment, first)), (segment, address), self.ring.queued())
+                self.queue_operations(cx, vec![map.clone()]);
+                (pages, Some((segment, first, map)), (segment, address), self.ring.queued())
             }
         };
         self.clear_pages(&pages);
@@ -134,9 +137,24 @@ impl Adapter {
         self.destroy_dma_buffer(cx, context, gone);
     }
 
+    /// Shows all DMA buffers again through an aperture that has lost them. What is queued waits for it.
+    // spec: memory §7.1, memory §8.4
+    pub fn show_dma_buffers_again(&mut self, cx: &mut Cx<'_>) {
+        let contexts: Vec<u64> = self.packet_contexts.iter().map(|(number, _)| number).collect();
+        for context in contexts {
+            let shown = |buffer: &DmaBuffer| buffer.shown.as_ref().map(|(_, _, map)| map.clone());
+            let maps: Vec<Operation> = self.packet_contexts[context].buffers.iter().filter_map(shown).collect();
+            self.queue_operations(cx, maps);
+            let after = self.ring.queued();
+            for buffer in self.packet_contexts[context].buffers.iter_mut().filter(|buffer| buffer.shown.is_some()) {
+                buffer.shown_after = after;
+            }
+        }
+    }
+
     /// Ends a buffer that the hardware does not read any more.
     pub(super) fn destroy_dma_buffer(&mut self, cx: &mut Cx<'_>, context: u64, gone: DmaBuffer) {
-        if let Some((segment, first)) = gone.shown {
+        if let Some((segment, first, _)) = gone.shown {
             let count = Pages(gone.pages.iter().map(|run| run.count.0).sum());
             let unmap = self.vidmm.unmap_dma_buffer(segment, first, count);
             self.queue_operations(cx, vec![unmap]);
@@ -147,18 +165,19 @@ impl Adapter {
         cx.emit(Event::DmaBufferDestroyed { context });
     }
 
-    /// Brings the words of a buffer to where the GPU reads them.
-    pub(super) fn store_dma_buffer(&self, context: u64, number: u64, words: usize) {
+    /// Brings words of a buffer to where the GPU reads them: those of a portion, so that those that run are left alone.
+    pub(super) fn store_dma_buffer(&self, context: u64, number: u64, words: Range<usize>) {
         let buffer = self.dma_buffer(context, number);
-        let mut from = 0usize;
+        let mut run_start = 0usize;
         for run in &buffer.pages {
-            let count = (words - from).min((run.count.bytes() / 8) as usize);
-            let part = &buffer.words[from..from + count];
-            self.memory.store_words(run.first * PAGE_BYTES, count as u64, |index| part[index as usize]);
-            from += count;
-            if from == words {
-                return;
+            let run_end = run_start + (run.count.bytes() / 8) as usize;
+            let (from, to) = (words.start.max(run_start), words.end.min(run_end));
+            if from < to {
+                let part = &buffer.words[from..to];
+                let at = run.first * PAGE_BYTES + (from - run_start) as u64 * 8;
+                self.memory.store_words(at, part.len() as u64, |index| part[index as usize]);
             }
+            run_start = run_end;
         }
     }
 

@@ -5,9 +5,11 @@ use std::collections::VecDeque;
 
 use ddi::{AllocationListEntry, PatchLocation};
 use kmt_calls::{AllocationListFlags, PatchLocationItem, Refusal};
+use vidmm::ReferenceError;
 use wddm_types::SegmentId;
 
-use super::{Binding, Bound, Work};
+use super::split::Portion;
+use super::{Binding, Bound, Handed, Packet, Work};
 use crate::adapter::Adapter;
 use crate::refusal::invalid;
 
@@ -91,10 +93,17 @@ impl Adapter {
     // spec: memory §5.6
     pub(super) fn bind(&self, device: u64, list: &[ListEntry]) -> (Vec<Bound>, Option<String>) {
         let (owner, mut wrong) = (self.devices[device].vidmm, None);
+        let brought_in = self.lists_are_residency();
         let bound = list.iter().map(|&entry| {
             let known = entry.allocation.map(|number| &self.allocations[number]);
+            let mut unlisted = false;
             let binding = known.map(|known| match self.vidmm.reference(owner, known.vidmm) {
                 Ok(reference) => Binding { place: reference.place, serial: reference.serial },
+                Err(ReferenceError::NotListed) if brought_in => {
+                    unlisted = true;
+                    // It may still be where it was; if not, the driver is told when it is known.
+                    self.binding_of(known.vidmm)
+                }
                 Err(error) => {
                     wrong.get_or_insert(error.to_string());
                     Binding::default()
@@ -102,6 +111,7 @@ impl Adapter {
             });
             Bound {
                 write: entry.write,
+                unlisted,
                 kmd: known.map(|known| known.open),
                 vidmm: known.map(|known| known.vidmm),
                 written: None,
@@ -151,30 +161,41 @@ impl Adapter {
         Binding { place: now.place, serial: now.serial }
     }
 
-    /// Every list entry of a device's queued packets that names memory.
+    /// Every list entry of a device's queued packets that names memory, and of those with the driver: they may come back.
     fn each_bound(&mut self, device: u64, mut act: impl FnMut(&Adapter, &mut Bound, vidmm::AllocationId)) {
-        for context in self.packet_contexts_of(device) {
-            let mut queued = std::mem::take(&mut self.packet_contexts[context].queued);
-            for packet in &mut queued {
-                let Work::Patched { entries, .. } = &mut packet.work else { continue };
-                for bound in entries {
-                    if let Some(id) = bound.vidmm {
-                        act(self, bound, id);
-                    }
+        let mut each = |adapter: &Adapter, packet: &mut Packet| {
+            let Work::Patched { entries, .. } = &mut packet.work else { return };
+            for bound in entries {
+                if let Some(id) = bound.vidmm {
+                    act(adapter, bound, id);
                 }
             }
+        };
+        for context in self.packet_contexts_of(device) {
+            let node = usize::from(self.packet_contexts[context].node.0);
+            let mut in_flight = std::mem::take(&mut self.packets.nodes[node].in_flight);
+            for handed in &mut in_flight {
+                match &mut handed.what {
+                    Handed::Packet { context: of, packet, .. } if *of == context => each(self, packet),
+                    _ => {}
+                }
+            }
+            self.packets.nodes[node].in_flight = in_flight;
+            let mut queued = std::mem::take(&mut self.packet_contexts[context].queued);
+            queued.iter_mut().for_each(|packet| each(self, packet));
             self.packet_contexts[context].queued = queued;
         }
     }
 
     /// The list as the driver gets it.
     // spec: memory §7.2
-    pub(super) fn driver_list(entries: &[Bound]) -> Vec<AllocationListEntry> {
-        let entry = |bound: &Bound| {
-            let (segment, physical_address) = bound.binding.place.unwrap_or((SegmentId::SYSTEM, 0));
+    pub(super) fn driver_list(entries: &[Bound], portion: Option<&Portion>) -> Vec<AllocationListEntry> {
+        let entry = |(at, bound): (usize, &Bound)| {
+            let place = portion.map_or(bound.binding.place, |portion| portion.bindings[at].and_then(|now| now.place));
+            let (segment, physical_address) = place.unwrap_or((SegmentId::SYSTEM, 0));
             AllocationListEntry { allocation: bound.kmd, write_operation: bound.write, segment, physical_address }
         };
-        entries.iter().map(entry).collect()
+        entries.iter().enumerate().map(entry).collect()
     }
 }
 

@@ -3,6 +3,8 @@
 //! What is wrong with the call refuses it, and nothing has changed. A reference to memory that the device's list does not
 //! hold, or that has no physical address, rejects the submission and costs the device its life (memory §9.3).
 
+use std::collections::VecDeque;
+
 use ddi::{
     DmaBuffer, KmdContext, PatchLocation, PatchLocationsOut, Present, Render, RenderStatus, SubmitFlags,
     WRITTEN_PRIMARIES_MAX,
@@ -12,7 +14,7 @@ use kmt_calls::{DeviceState, PatchLocationItem, Refusal};
 use vidsch::{Packet as Queued, SubmitError};
 use wddm_types::{Blame, GpuVa, NtStatus};
 
-use super::{Bound, ListEntry, Packet, Work, list, uses};
+use super::{Bound, ListEntry, Packet, Work, list, split, uses};
 use crate::adapter::{Adapter, Payload};
 use crate::machine::Cx;
 use crate::refusal::{invalid, no_memory, refuse, removed};
@@ -34,26 +36,32 @@ impl Adapter {
         entries: &[ListEntry],
         places: &[PatchLocationItem],
     ) -> Result<u32, Refusal> {
+        let places = self.check_render(context, command, entries, places)?;
+        self.queue_patched(cx, context, entries, &Source::Render { command, places: &places }, SubmitFlags::empty())
+    }
+
+    /// The rules of a command buffer and its lists.
+    pub(super) fn check_render(
+        &self,
+        context: u64,
+        command: &[u64],
+        entries: &[ListEntry],
+        places: &[PatchLocationItem],
+    ) -> Result<Vec<PatchLocation>, Refusal> {
         self.check_patched(context)?;
         let bytes = command.len() as u64 * 8;
         let room = self.packet_contexts[context].info.dma_buffer_bytes;
         if bytes == 0 || bytes > u64::from(room) {
             return Err(invalid(format!("a command buffer of {bytes} bytes; 8 to {room} make one DMA buffer")));
         }
-        let places = self.check_places(context, bytes, entries, places)?;
-        self.queue_patched(cx, context, entries, &Source::Render { command, places: &places }, SubmitFlags::empty())
+        self.check_places(context, bytes, entries, places)
     }
 
     /// `D3DKMTPresent` as far as memory goes: the list carries the parameters.
     // spec: memory §5.7
-    pub fn present(&mut self, cx: &mut Cx<'_>, context: u64, source: u64, destination: u64) -> Result<u32, Refusal> {
+    pub fn present(&mut self, cx: &mut Cx<'_>, context: u64, entries: &[ListEntry]) -> Result<u32, Refusal> {
         self.check_patched(context)?;
-        let entries = [
-            ListEntry::default(),
-            ListEntry { allocation: Some(source), write: false },
-            ListEntry { allocation: Some(destination), write: true },
-        ];
-        self.queue_patched(cx, context, &entries, &Source::Present, SubmitFlags::PRESENT)
+        self.queue_patched(cx, context, entries, &Source::Present, SubmitFlags::PRESENT)
     }
 
     /// `D3DKMTSubmitCommand`.
@@ -124,7 +132,7 @@ impl Adapter {
         };
         let (written, places) = done;
         let used = uses::of(&bound);
-        let work = Work::Patched { buffer, written, entries: bound, places, flags };
+        let work = Work::Patched { buffer, written, entries: bound, places, flags, portions: VecDeque::new() };
         let queued = self.queue_packet(cx, context, work);
         match &queued {
             Ok(_) => self.note_uses(context, used),
@@ -143,7 +151,7 @@ impl Adapter {
         let known = &mut self.packet_contexts[context];
         let (kmd, entries_max) = (known.kmd, known.info.patch_location_list_entries as usize);
         let buffer = known.buffers.iter_mut().find(|buffer| buffer.number == number).expect("just taken");
-        let allocation_list = Adapter::driver_list(bound);
+        let allocation_list = Adapter::driver_list(bound, None);
         let mut places = vec![PatchLocation::default(); entries_max];
         let dma_buffer = DmaBuffer { words: &mut buffer.words, written: 0, private_data: &mut buffer.private_data };
         let patch_locations_out = PatchLocationsOut { list: &mut places, written: 0 };
@@ -154,6 +162,8 @@ impl Adapter {
         }
         places.truncate(listed);
         list::check_answer(&places, allocation_list.len(), used).map_err(Written::Breach)?;
+        let slots = self.packets.caps.expect("its driver schedules packets").max_allocation_list_slot_id;
+        split::check_splits(&places, bound, slots).map_err(Written::Breach)?;
         for entry in bound {
             // spec: memory §7.4: the driver must have written the addresses that it was given
             entry.written = entry.binding.place;
@@ -161,17 +171,29 @@ impl Adapter {
         Ok((used, places))
     }
 
-    fn queue_packet(&mut self, cx: &mut Cx<'_>, context: u64, work: Work) -> Result<u32, Refusal> {
+    fn queue_packet(&mut self, cx: &mut Cx<'_>, context: u64, mut work: Work) -> Result<u32, Refusal> {
         let known = &self.packet_contexts[context];
-        let number = known.last_submitted + 1;
-        self.vidsch.submit(known.vidsch, Queued::Work(Payload::Packet(number))).map_err(|error| match error {
+        let (vidsch, number, decided) = (known.vidsch, known.last_submitted + 1, known.portions_made);
+        self.vidsch.may_submit(vidsch, 1).map_err(|error| match error {
             SubmitError::UserQueue => unreachable!("a packet context is fed by the kernel"),
             SubmitError::TooMany => no_memory("the context holds as many packets as it may"),
             SubmitError::Stopped => removed("the context has stopped"),
         })?;
+        let made = self.make_portions(cx, context, number, &mut work);
         let known = &mut self.packet_contexts[context];
+        let made = match made {
+            // Nobody was given a point behind it: it is as if it had not been asked for.
+            Err(refusal) if known.portions_made == decided => return Err(refusal),
+            made => made,
+        };
+        self.vidsch.submit(vidsch, Queued::Work(Payload::Packet(number))).expect("the scheduler has just said so");
         known.last_submitted = number;
-        known.queued.push_back(Packet { number, work });
+        if let Err(refusal) = made {
+            let portions = known.portions_made;
+            known.queued.push_back(Packet { number, work: Work::Withdrawn { portions }, preempted: false });
+            return Err(refusal);
+        }
+        known.queued.push_back(Packet { number, work, preempted: false });
         cx.emit(Event::PacketQueued { context, packet: number });
         self.pump_packets(cx);
         let done = self.packet_contexts.get(context).map_or(number, |known| self.current_value(known.progress));

@@ -1,16 +1,15 @@
 //! From a context's queue to the driver (memory §7.4; sync §4.1): who has a node, when a packet may start, patching.
 
 use ddi::{DriverStatus, Patch, SubmitCommand, SubmitCommandVirtual, SubmitFlags};
-use events::Event;
+use events::{Event, PreemptedFor};
 use gpu_fence::WaitMode;
-use kmt_calls::{DeviceState, Refusal};
-use vidsch::{Packet as Queued, Step, SubmitError};
+use kmt_calls::DeviceState;
+use vidsch::{Step, Turn};
 
-use super::{InFlight, PAGING, Packet, Work};
+use super::split::Portion;
+use super::{Handed, InFlight, Packet, Work};
 use crate::adapter::{Adapter, Payload, Waiter};
-use crate::fence::POINTS_MAX;
 use crate::machine::Cx;
-use crate::refusal::{access_denied, invalid, no_memory, removed};
 
 /// Packet contexts stand beside hardware contexts in the list of what a suspension waits for; this bit tells them apart.
 const SUSPENSION_BIT: u64 = 1 << 63;
@@ -30,41 +29,6 @@ pub enum RingNeed {
 }
 
 impl Adapter {
-    /// `D3DKMTWaitForSynchronizationObjectFromGpu`: what comes later is held (sync §3.8).
-    pub fn packet_wait(&mut self, cx: &mut Cx<'_>, context: u64, points: &[(u64, u64)]) -> Result<(), Refusal> {
-        check_points(points)?;
-        if points.iter().any(|(fence, _)| self.fences[*fence].no_wait) {
-            return Err(access_denied("the fence was created with NoWait"));
-        }
-        let points = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
-        self.queue_points(cx, context, Queued::Wait(points))
-    }
-
-    /// `D3DKMTSignalSynchronizationObjectFromGpu`: when everything before is done (sync §3.7).
-    pub fn packet_signal(&mut self, cx: &mut Cx<'_>, context: u64, points: &[(u64, u64)]) -> Result<(), Refusal> {
-        check_points(points)?;
-        if points.iter().any(|(fence, _)| self.fences[*fence].no_signal) {
-            return Err(access_denied("the fence was created with NoSignal"));
-        }
-        let points = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
-        self.queue_points(cx, context, Queued::Signal(points))
-    }
-
-    fn queue_points(
-        &mut self,
-        cx: &mut Cx<'_>,
-        context: u64,
-        packet: Queued<Payload, gpu_fence::FenceId>,
-    ) -> Result<(), Refusal> {
-        self.vidsch.submit(self.packet_contexts[context].vidsch, packet).map_err(|error| match error {
-            SubmitError::UserQueue => unreachable!("a packet context is fed by the kernel"),
-            SubmitError::TooMany => no_memory("the context holds as many packets as it may"),
-            SubmitError::Stopped => removed("the context has stopped"),
-        })?;
-        self.pump_packets(cx);
-        Ok(())
-    }
-
     /// A wait of a context is over.
     pub fn packets_released(&mut self, cx: &mut Cx<'_>, context: u64) {
         // A context that was destroyed while it waited has nothing to go on with.
@@ -84,8 +48,12 @@ impl Adapter {
             self.start_paging(cx, node);
             while self.stopped.is_none() {
                 self.advance_contexts(cx, node);
-                let Some(context) = self.next_context(node) else { break };
-                self.start_packet(cx, node, context);
+                match self.next_turn(node) {
+                    Turn::Start(context) => self.start_packet(cx, node, context),
+                    Turn::Preempt(context) => self.preempt(cx, node, PreemptedFor::Rank, context),
+                    Turn::Clear(context) => self.preempt(cx, node, PreemptedFor::Standstill, context),
+                    Turn::Wait => break,
+                }
             }
         }
         if self.ring_need().is_some() {
@@ -99,7 +67,11 @@ impl Adapter {
         let contexts: Vec<u64> = self.packet_contexts.iter().filter(on(node)).map(|(number, _)| number).collect();
         for context in contexts {
             let Some(vidsch) = self.packet_contexts.get(context).map(|known| known.vidsch) else { continue };
-            while self.stopped.is_none() && !self.vidsch.next_is_work(vidsch) {
+            while self.stopped.is_none() {
+                self.pass_withdrawn(cx, context);
+                if self.vidsch.next_is_work(vidsch) {
+                    break;
+                }
                 match self.vidsch.next(vidsch) {
                     Some(Step::Wait(points)) => {
                         let points = self.live_points(points);
@@ -114,71 +86,69 @@ impl Adapter {
                             self.signal_fence(cx, fence, point.value);
                         }
                     }
-                    Some(Step::Start(_)) => unreachable!("the next step is no work"),
+                    Some(Step::Software(Payload::Software(number))) => self.software_turn(cx, context, number),
+                    Some(Step::Start(_) | Step::Software(_)) => unreachable!("the next step is no work"),
                     None => break,
                 }
             }
         }
     }
 
-    /// Who may hand over a packet now: the context that has the node, while nobody else is ready; else the next in turn, when
-    /// the node is empty.
-    // spec: sync §4.1
-    fn next_context(&self, node: usize) -> Option<u64> {
-        if self.ring.waits_for_node() && node == self.paging_node() {
-            return None;
-        }
-        let cap = self.packets.caps?.hw_queue_packets.max(1) as usize;
-        let known = &self.packets.nodes[node];
-        let ready =
-            || self.packet_contexts.iter().filter(on(node)).map(|(number, _)| number).filter(|c| self.may_start(*c));
-        match known.in_flight.back().map(|packet| packet.context) {
-            Some(_) if known.in_flight.len() >= cap => None,
-            Some(holder) => {
-                let alone = ready().all(|context| context == holder);
-                (alone && ready().next().is_some()).then_some(holder)
-            }
-            None => ready().find(|context| *context > known.last_context).or_else(|| ready().next()),
-        }
-    }
-
-    fn paging_node(&self) -> usize {
+    pub(super) fn paging_node(&self) -> usize {
         usize::from(self.reported.paging_node)
     }
 
-    /// Paging buffers that are packets come first, when the packets of others have left their node.
-    // spec: memory §7.4
+    /// Paging buffers that are packets come first: whoever is on their node gives way.
+    // spec: memory §7.4, sync §4.3
     fn start_paging(&mut self, cx: &mut Cx<'_>, node: usize) {
         if node != self.paging_node() {
             return;
         }
-        let cap = self.packets.caps.map_or(1, |caps| caps.hw_queue_packets.max(1) as usize);
+        let cap = self.hw_queue_packets();
         while self.stopped.is_none() && self.ring.waits_for_node() {
             let known = &self.packets.nodes[node];
-            let others = known.in_flight.iter().any(|packet| packet.context != PAGING);
-            if others || known.in_flight.len() >= cap {
+            if known.asked.is_some() {
                 return;
             }
-            let fence_id = known.last_fence_id.wrapping_add(1).max(1);
-            match self.hand_over_paging(fence_id) {
-                Ok(Some(number)) => {
+            if known.holder().is_some() {
+                self.preempt(cx, node, PreemptedFor::Paging, 0);
+                return;
+            }
+            if known.in_flight.len() >= cap {
+                return;
+            }
+            let Some(ready) = self.ring.take_ready() else { return };
+            let fence_id = ready.fence_id().unwrap_or_else(|| known.next_fence_id());
+            match self.hand_over_paging(ready, fence_id) {
+                Ok(()) => {
                     let known = &mut self.packets.nodes[node];
-                    known.last_fence_id = fence_id;
-                    known.in_flight.push_back(InFlight::paging(fence_id, number));
+                    if ready.fence_id().is_none() {
+                        known.last_fence_id = fence_id;
+                    }
+                    known.in_flight.push_back(InFlight { fence_id, what: Handed::Paging(ready) });
+                    let (progress_value, again) = (ready.value(), ready.fence_id().is_some());
+                    // CAST: at most 64 nodes.
+                    cx.emit(Event::PagingPacketStarted { progress_value, node: node as u16, fence_id, again });
                 }
-                Ok(None) => return,
                 // Bug check 0x119, parameter 2.
                 Err(status) => self.stop(cx, format!("SubmitCommand of a paging buffer failed: {status}")),
             }
         }
     }
 
+    /// Packets that a node may have.
+    pub(super) fn hw_queue_packets(&self) -> usize {
+        self.packets.caps.map_or(1, |caps| caps.hw_queue_packets.max(1) as usize)
+    }
+
     /// Whether a context's next step is a packet that may start.
-    fn may_start(&self, context: u64) -> bool {
+    pub(super) fn may_start(&self, context: u64) -> bool {
         let known = &self.packet_contexts[context];
         let device = &self.devices[known.device];
         let runs = device.state == DeviceState::Active && device.suspended.is_empty();
+        let withdrawn = matches!(known.queued.front(), Some(Packet { work: Work::Withdrawn { .. }, .. }));
         runs && self.vidsch.next_is_work(known.vidsch)
+            && !withdrawn
             && self.need_of(context).is_none()
             && self.primaries_are_free(context)
             && !self.awaits_turn(context)
@@ -187,7 +157,13 @@ impl Adapter {
     /// Whether a context's next packet names memory that was taken and comes back with a turn of its device.
     fn awaits_turn(&self, context: u64) -> bool {
         let known = &self.packet_contexts[context];
-        let Some(Packet { work: Work::Patched { entries, .. }, .. }) = known.queued.front() else { return false };
+        let Some(Packet { work: Work::Patched { entries, portions, .. }, .. }) = known.queued.front() else {
+            return false;
+        };
+        // Nothing moves under portions: what would, waits for them.
+        if !portions.is_empty() {
+            return false;
+        }
         let away = entries.iter().any(|bound| bound.vidmm.is_some() && bound.binding.place.is_none());
         let comes = entries.iter().any(|bound| !bound.turns.is_empty());
         away && (comes || self.vidmm.is_suspended(self.devices[known.device].vidmm))
@@ -197,12 +173,16 @@ impl Adapter {
     // spec: memory §5.1, memory §7.4
     fn need_of(&self, context: u64) -> Option<RingNeed> {
         let known = &self.packet_contexts[context];
-        let Work::Patched { buffer, entries, .. } = &known.queued.front()?.work else { return None };
+        let Work::Patched { buffer, entries, portions, .. } = &known.queued.front()?.work else { return None };
         let shown_after = self.dma_buffer(context, *buffer).shown_after;
         if shown_after > self.ring.done() {
             return Some(RingNeed::Number(shown_after));
         }
-        let serial = entries.iter().map(|bound| bound.binding.serial).max().unwrap_or(0);
+        let serial = match portions.front() {
+            Some(portion) => portion.bindings.iter().flatten().map(|binding| binding.serial).max(),
+            None => entries.iter().map(|bound| bound.binding.serial).max(),
+        };
+        let serial = serial.unwrap_or(0);
         // spec: memory §2.2, bit 11: nobody's work while such content is moved
         let serial = serial.max(self.vidmm.synchronous_serial());
         (serial > self.vidmm.completed_serial()).then_some(RingNeed::Serial(serial))
@@ -230,33 +210,48 @@ impl Adapter {
 
     fn start_packet(&mut self, cx: &mut Cx<'_>, node: usize, context: u64) {
         let vidsch = self.packet_contexts[context].vidsch;
-        let step = self.vidsch.next(vidsch);
         let packet = self.packet_contexts[context].queued.pop_front().expect("a packet that may start is queued");
-        assert!(
-            matches!(step, Some(Step::Start(Payload::Packet(number))) if number == packet.number),
-            "the scheduler keeps the order of packets"
-        );
-        let fence_id = self.packets.nodes[node].last_fence_id.wrapping_add(1).max(1);
-        let Packet { number, work } = packet;
-        let uses = match &work {
+        let number = packet.number;
+        let mut packet = packet;
+        let portion = match &mut packet.work {
+            Work::Patched { portions, .. } => portions.pop_front(),
+            Work::Virtual { .. } | Work::Withdrawn { .. } => None,
+        };
+        // For the scheduler a packet starts with its last portion: what is behind it waits for that.
+        let more = portion.as_ref().is_some_and(|portion| portion.number.is_some());
+        if !more {
+            let step = self.vidsch.next(vidsch);
+            assert!(
+                matches!(step, Some(Step::Start(Payload::Packet(of))) if of == number),
+                "the scheduler keeps the order of packets"
+            );
+        }
+        let fence_id = self.packets.nodes[node].next_fence_id();
+        let uses = match &packet.work {
             Work::Patched { entries, .. } => {
-                self.cached_uses(entries.iter().filter_map(|bound| bound.vidmm.map(|id| (id, bound.write))))
+                let here = |at: usize| portion.as_ref().is_none_or(|portion| portion.bindings[at].is_some());
+                let named = entries.iter().enumerate().filter(|(at, _)| here(*at));
+                self.cached_uses(named.filter_map(|(_, bound)| bound.vidmm.map(|id| (id, bound.write))))
             }
-            Work::Virtual { .. } => Vec::new(),
+            Work::Virtual { .. } | Work::Withdrawn { .. } => Vec::new(),
         };
         self.lists_use(&uses);
-        let (handed, buffer) = match work {
-            Work::Patched { .. } => self.hand_over(cx, context, fence_id, work),
+        let mut again = SubmitFlags::empty();
+        let came_back = portion.as_ref().map_or(packet.preempted, |portion| portion.preempted);
+        again.set(SubmitFlags::RESUBMISSION, came_back);
+        let handed = match &mut packet.work {
+            Work::Patched { .. } => self.hand_over(cx, context, fence_id, &mut packet.work, portion.as_ref(), again),
+            Work::Withdrawn { .. } => unreachable!("what was withdrawn is passed over"),
             Work::Virtual { commands, bytes, .. } => {
                 let submit = SubmitCommandVirtual {
                     context: self.packet_contexts[context].kmd,
-                    dma_buffer: commands,
-                    dma_buffer_bytes: bytes,
+                    dma_buffer: *commands,
+                    dma_buffer_bytes: *bytes,
                     fence_id,
-                    flags: SubmitFlags::empty(),
+                    flags: again,
                 };
                 let driver = self.miniport.packet_scheduling().expect("it made this context");
-                (driver.submit_command_virtual(submit).map(|()| false).map_err(Refused::Virtual), None)
+                driver.submit_command_virtual(submit).map(|()| false).map_err(Refused::Virtual)
             }
         };
         match handed {
@@ -265,9 +260,23 @@ impl Adapter {
                 known.last_fence_id = fence_id;
                 known.last_context = context;
                 let written = uses.into_iter().filter(|(_, write)| *write).map(|(id, _)| id).collect();
-                known.in_flight.push_back(InFlight { fence_id, context, number, buffer, written });
-                // CAST: at most 64 nodes.
-                cx.emit(Event::PacketStarted { context, packet: number, node: node as u16, fence_id, patched });
+                if portion.as_ref().is_none_or(|portion| portion.bytes.start == 0) {
+                    // CAST: at most 64 nodes.
+                    cx.emit(Event::PacketStarted { context, packet: number, node: node as u16, fence_id, patched });
+                }
+                if let Some(Portion { bytes, .. }) = portion.as_ref().filter(|portion| more || portion.bytes.start > 0)
+                {
+                    let (start_offset, end_offset) = (bytes.start, bytes.end);
+                    cx.emit(Event::PortionStarted { context, packet: number, fence_id, start_offset, end_offset });
+                }
+                let what = match portion {
+                    Some(portion) if more => {
+                        self.packet_contexts[context].queued.push_front(packet);
+                        Handed::Portion { context, packet: number, portion, written }
+                    }
+                    portion => Handed::Packet { context, packet, portion, written },
+                };
+                self.packets.nodes[node].in_flight.push_back(InFlight { fence_id, what });
             }
             Err(refused) => self.packet_refused(cx, context, refused),
         }
@@ -280,16 +289,28 @@ impl Adapter {
         cx: &mut Cx<'_>,
         context: u64,
         fence_id: u32,
-        work: Work,
-    ) -> (Result<bool, Refused>, Option<u64>) {
-        let Work::Patched { buffer, written, entries, places, flags } = work else { unreachable!("a DMA buffer") };
+        work: &mut Work,
+        portion: Option<&Portion>,
+        again: SubmitFlags,
+    ) -> Result<bool, Refused> {
+        let Work::Patched { buffer, written, entries, places, flags, .. } = work else { unreachable!("a DMA buffer") };
+        let (buffer, written, flags) = (*buffer, *written, *flags | again);
         let lost = entries.iter().any(|bound| bound.vidmm.is_some() && bound.binding.place.is_none());
-        if lost {
+        if lost && portion.is_none() {
             self.release_dma_buffer(cx, context, buffer);
-            return (Err(Refused::Away), None);
+            return Err(Refused::Away);
         }
-        let changed = entries.iter().any(|bound| bound.binding.place != bound.written);
-        let allocation_list = Adapter::driver_list(&entries);
+        let changed = match portion {
+            None => entries.iter().any(|bound| bound.binding.place != bound.written),
+            Some(portion) => {
+                let mut now = portion.bindings.iter().zip(&*entries);
+                now.any(|(now, bound)| now.is_some_and(|now| now.place != bound.written))
+            }
+        };
+        let allocation_list = Adapter::driver_list(entries, portion);
+        // CAST: a DMA buffer is far below 4 GiB, and a list below 2^32 entries.
+        let bytes = portion.map_or(0..written as u32 * 8, |portion| portion.bytes.clone());
+        let listed = portion.map_or(0..places.len(), |portion| portion.places.clone());
         let known = &mut self.packet_contexts[context];
         let kmd = known.kmd;
         let found = known.buffers.iter_mut().find(|known| known.number == buffer).expect("a buffer in use");
@@ -300,29 +321,35 @@ impl Adapter {
                 words: &mut found.words[..written],
                 private_data: &mut found.private_data,
                 allocation_list: &allocation_list,
-                patch_locations: &places,
+                patch_locations: places,
+                submission_start: listed.start as u32,
+                submission_length: listed.len() as u32,
+                start_offset: bytes.start,
+                end_offset: bytes.end,
                 fence_id,
                 flags,
             };
-            if let Err(status) = driver.patch(&mut patch) {
-                return (Err(Refused::Patch(status)), None);
+            driver.patch(&mut patch).map_err(Refused::Patch)?;
+            // It may come back, and is patched again only if something has moved since. The places of other portions hold
+            // what they held.
+            if portion.is_none() {
+                entries.iter_mut().for_each(|bound| bound.written = bound.binding.place);
             }
         }
-        self.store_dma_buffer(context, buffer, written);
+        self.store_dma_buffer(context, buffer, bytes.start as usize / 8..bytes.end.div_ceil(8) as usize);
         let found = self.dma_buffer(context, buffer);
         let submit = SubmitCommand {
             context: kmd,
             dma_buffer_segment: found.segment,
             dma_buffer_physical_address: found.physical_address,
-            start_offset: 0,
-            // CAST: a DMA buffer is far below 4 GiB.
-            end_offset: written as u32 * 8,
+            start_offset: bytes.start,
+            end_offset: bytes.end,
             private_data: &found.private_data.clone(),
             fence_id,
             flags,
         };
         let driver = self.miniport.packet_scheduling().expect("it made this context");
-        (driver.submit_command(submit).map(|()| changed).map_err(Refused::Submit), Some(buffer))
+        driver.submit_command(submit).map(|()| changed).map_err(Refused::Submit)
     }
 
     fn packet_refused(&mut self, cx: &mut Cx<'_>, context: u64, refused: Refused) {
@@ -356,7 +383,7 @@ impl Adapter {
     /// Whether the hardware may execute for a context.
     pub fn runs_packets(&self, context: u64) -> bool {
         let node = &self.packets.nodes[usize::from(self.packet_contexts[context].node.0)];
-        node.in_flight.iter().any(|packet| packet.context == context)
+        node.holder() == Some(context)
     }
 
     /// The contexts of a device that is to stand still and that have packets with the driver, as suspensions name them.
@@ -378,11 +405,4 @@ enum Refused {
 
 fn on(node: usize) -> impl Fn(&(u64, &super::PacketContext)) -> bool {
     move |(_, context)| usize::from(context.node.0) == node
-}
-
-fn check_points(points: &[(u64, u64)]) -> Result<(), Refusal> {
-    if points.is_empty() || points.len() > POINTS_MAX {
-        return Err(invalid(format!("1 to {POINTS_MAX} fences")));
-    }
-    Ok(())
 }

@@ -40,10 +40,14 @@ enum Filled {
 }
 
 impl Adapter {
-    /// Executes operations at once by the CPU: tables of the paging process, aperture entries of paging buffers.
+    /// Executes operations at once by the CPU: tables of the paging process, aperture entries of paging buffers, tables that
+    /// the platform keeps.
     // spec: memory §3.4 (paging-process tables)
     pub fn execute_now(&mut self, operations: Vec<Operation>) -> Result<(), ()> {
         for operation in &operations {
+            if self.pasids.carry_out(operation) {
+                continue;
+            }
             let whole = operation.part(0, Pages(u64::MAX / PAGE_BYTES), None);
             let device_pages = device_pages(operation);
             let asked = Asked {
@@ -130,6 +134,7 @@ impl Adapter {
                 return self.between_buffers(*used);
             }
             Some(Operation::SwitchRoot { .. }) => return self.between_buffers(*used),
+            Some(operation) if self.pasids.carries_out(operation) => return self.between_buffers(*used),
             _ => {}
         }
         let before = self.ring.building[0].progress;
@@ -229,8 +234,8 @@ impl Adapter {
     }
 
     /// What the CPU does at the time at which the ring would have, when the hardware is past all that stands before it: a
-    /// page-table update, or the switch to another root.
-    // spec: memory §4.2, memory §4.6, memory §4.8
+    /// page-table update, the switch to another root, or what is the platform's.
+    // spec: memory §4.1, memory §4.2, memory §4.6, memory §4.8
     fn between_buffers(&mut self, used: usize) -> Result<Option<Filled>, String> {
         if used > 0 {
             return Ok(Some(Filled::Full));

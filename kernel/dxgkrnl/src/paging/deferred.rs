@@ -149,7 +149,10 @@ impl Adapter {
                     let space = self.processes[&ProcessId::SYSTEM].space;
                     self.unmap_pages(cx, space, va, Pages(1));
                 }
-                Deferred::Space(space) => drop(self.spaces.remove(&space)),
+                Deferred::Space(space) => {
+                    self.spaces.remove(&space);
+                    self.pasids.leave(space);
+                }
                 Deferred::Process(process) => self.miniport.destroy_process(process),
                 Deferred::Fence(fence) => self.destroy_fence(cx, fence),
                 Deferred::PagingQueue(queue) => drop(self.paging_queues.remove(queue)),

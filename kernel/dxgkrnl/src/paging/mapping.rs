@@ -18,14 +18,36 @@ impl Adapter {
         run: PageRun,
         writable: bool,
     ) -> Result<GpuVa, kmt_calls::Refusal> {
+        self.map_pages_in(cx, space, run, writable, (GpuVa::NULL, GpuVa::NULL))
+    }
+
+    /// The same within a window of addresses; NULL is no bound.
+    pub fn map_pages_in(
+        &mut self,
+        cx: &mut Cx<'_>,
+        space: SpaceId,
+        run: PageRun,
+        writable: bool,
+        (minimum, maximum): (GpuVa, GpuVa),
+    ) -> Result<GpuVa, kmt_calls::Refusal> {
         let request = vidmm::MapRequest {
             target: Target::SystemPages(run),
             size_pages: run.count,
             base: None,
-            minimum: GpuVa::NULL,
-            maximum: GpuVa::NULL,
+            minimum,
+            maximum,
             protection: Protection { write: writable, ..Protection::default() },
         };
+        self.map_for_kernel(cx, space, request)
+    }
+
+    /// Maps something of the kernel's own.
+    pub fn map_for_kernel(
+        &mut self,
+        cx: &mut Cx<'_>,
+        space: SpaceId,
+        request: vidmm::MapRequest,
+    ) -> Result<GpuVa, kmt_calls::Refusal> {
         let mut made = self.vidmm.map_gpu_va(space, request);
         if made == Err(vidmm::MapError::OutOfTables) && self.note_idle_devices() {
             made = self.vidmm.map_gpu_va(space, request);

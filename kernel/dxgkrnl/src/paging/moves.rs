@@ -47,19 +47,39 @@ impl Adapter {
     /// Tells whose page tables left or came.
     pub(super) fn emit_table_moves(&mut self, cx: &mut Cx<'_>, work: u64, tables: &[vidmm::TableMove]) {
         for moved in tables {
-            let process_of = |space: SpaceId| {
-                let found = self.processes.iter().find(|(_, process)| process.space == space);
-                found.map_or(0, |(process, _)| process.0)
-            };
-            let process = process_of(moved.space);
+            let process = self.process_in(moved.space);
             cx.emit(match moved.came {
                 true => Event::TablesRestored { work, process, bytes: moved.bytes },
                 false => {
-                    let for_process = moved.for_space.map_or(0, process_of);
+                    let for_process = moved.for_space.map_or(0, |space| self.process_in(space));
                     Event::TablesEvicted { work, process, bytes: moved.bytes, for_process }
                 }
             });
         }
+    }
+
+    /// Tells whose leaf tables get another form, and why.
+    // spec: memory §4.5
+    pub(super) fn emit_conversions(&mut self, cx: &mut Cx<'_>, work: u64, conversions: &[vidmm::Conversion]) {
+        for conversion in conversions {
+            cx.emit(Event::LeafTableConverted {
+                work,
+                process: self.process_in(conversion.space),
+                va: conversion.va.0,
+                size_bytes: conversion.size_bytes,
+                why: match conversion.cause {
+                    vidmm::ConversionCause::SystemMemory => events::Conversion::SystemMemory,
+                    vidmm::ConversionCause::PartOfPage => events::Conversion::PartOfPage,
+                    vidmm::ConversionCause::SmallPages => events::Conversion::SmallPages,
+                },
+            });
+        }
+    }
+
+    /// The number of the process that a space is of; 0: of one that is being created, or has died.
+    pub(super) fn process_in(&self, space: SpaceId) -> u32 {
+        let found = self.processes.iter().find(|(_, process)| process.space == space);
+        found.map_or(0, |(process, _)| process.0)
     }
 
     /// The hardware is gone: the adapter stops, and its driver learns what is lost, by operations that the CPU carries
@@ -75,7 +95,7 @@ impl Adapter {
         for operation in work.operations {
             let _ = self.execute_now(vec![operation]);
         }
-        self.release_ranges(&work.ranges);
+        self.release_ranges(cx, &work.ranges);
     }
 
     fn allocation_number(&self, allocation: vidmm::AllocationId) -> u64 {

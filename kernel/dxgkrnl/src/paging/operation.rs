@@ -81,8 +81,7 @@ pub(super) fn as_paging_op<'a>(
                 address: address + asked.part.offset_bytes,
             },
             Some(windows) => PagingOp::VirtualFill {
-                // PANIC: pages are cleared ahead only where paging goes by physical address.
-                allocation: allocation.expect("a fill by virtual address is of an allocation"),
+                allocation: *allocation,
                 allocation_offset: allocation_offset + asked.part.offset_bytes,
                 size_bytes: asked.part.size_bytes,
                 pattern: *pattern,
@@ -143,6 +142,7 @@ pub(super) fn as_paging_op<'a>(
             start_index,
             count,
             first,
+            first_64kb,
             repeat,
             initial,
             use_64kb,
@@ -156,7 +156,7 @@ pub(super) fn as_paging_op<'a>(
             notify_eviction: false,
             use_64kb_pages: *use_64kb,
             native_fence: false,
-            first_64kb: None,
+            first_64kb: *first_64kb,
             table_va: table_va(*table),
             level: *level,
             table: *table,
@@ -191,6 +191,7 @@ pub(super) fn as_paging_op<'a>(
             first_va: *first_va,
         },
         Operation::SwitchRoot { .. } => unreachable!("the ring switches roots between buffers"),
+        Operation::PlatformEntries { .. } => unreachable!("the platform's tables are no driver's"),
         Operation::CopyEntries { .. } => PagingOp::CopyPageTableEntries { ranges: asked.copies },
         Operation::FlushTlb { space, root, start, end } => {
             PagingOp::FlushTlb { root: *root, process: process(space), start: *start, end: *end }

@@ -1,9 +1,11 @@
-//! The paging ring of an adapter without GPU virtual addresses: paging buffers are packets of a system context on the
+//! The paging ring of an adapter without hardware queues, with GPU virtual addresses or without: paging buffers are packets of a system context on the
 //! paging node, handed over with [`SubmitFlags::PAGING`] and named by segment and address (memory §1.11, §7.4).
 //!
-//! They come before everybody else's packets of that node: as long as one waits, no other is handed over, and when the node
-//! is empty it is theirs. Nothing they need waits for a packet that is held back by this, because paging work is built
-//! only after all that it must wait for. The hardware signals no fence here; the kernel does, when packets complete.
+//! They come before everybody else's packets of that node: as long as one waits, no other is handed over. Others that are
+//! with the driver are preempted, or are waited for where the driver gives nothing back. A paging buffer that came back itself,
+//! because packets of contexts were preempted behind it, goes first, with the id that it had. Nothing paging buffers need waits
+//! for a packet that is held back by this, because paging work is built only after all that it must wait for. The hardware
+//! signals no fence here; the kernel does, when packets complete.
 
 use std::collections::VecDeque;
 
@@ -24,6 +26,21 @@ pub struct Ready {
     words: usize,
     /// The ring's progress that it completes.
     value: u64,
+    /// The id that it had when it was preempted.
+    fence_id: Option<u32>,
+}
+
+impl Ready {
+    /// The ring's progress that it completes.
+    pub fn value(&self) -> u64 {
+        self.value
+    }
+
+    /// The id that it keeps.
+    // spec: memory §7.4, sync §4.3
+    pub fn fence_id(&self) -> Option<u32> {
+        self.fence_id
+    }
 }
 
 /// Rings of packets.
@@ -32,7 +49,7 @@ pub struct PacketRing;
 impl PacketRing {
     /// Whether an adapter's ring is one.
     pub fn is_used(miniport: &mut dyn Miniport) -> bool {
-        miniport.gpu_va().is_none()
+        miniport.hardware_queues().is_none()
     }
 
     /// The system context.
@@ -62,7 +79,7 @@ impl PacketRing {
 impl PagingRing {
     /// The buffer that has just been built waits for its node.
     pub(super) fn make_ready(&mut self, value: u64, words: usize) {
-        self.ready.push_back(Ready { buffer: self.next_buffer, words, value });
+        self.ready.push_back(Ready { buffer: self.next_buffer, words, value, fence_id: None });
     }
 
     /// Whether paging buffers wait for the node.
@@ -71,19 +88,27 @@ impl PagingRing {
     }
 
     /// The next of them.
-    fn take_ready(&mut self) -> Option<Ready> {
+    pub fn take_ready(&mut self) -> Option<Ready> {
         VecDeque::pop_front(&mut self.ready)
+    }
+
+    /// One came back: it is the next again, and keeps its id.
+    // spec: memory §7.4, sync §4.3
+    pub fn give_back(&mut self, ready: Ready, fence_id: u32) {
+        self.ready.push_front(Ready { fence_id: Some(fence_id), ..ready });
     }
 }
 
 impl Adapter {
-    /// Hands the next paging buffer over; answers with the ring's progress that it completes, `None` when there is none.
+    /// Hands a paging buffer over.
     ///
     /// # Errors
     /// The driver refused it, which stops the adapter.
     // spec: memory §7.1, memory §7.4
-    pub fn hand_over_paging(&mut self, fence_id: u32) -> Result<Option<u64>, DriverStatus> {
-        let Some(Ready { buffer, words, value }) = self.ring.take_ready() else { return Ok(None) };
+    pub fn hand_over_paging(&mut self, ready: Ready, fence_id: u32) -> Result<(), DriverStatus> {
+        let Ready { buffer, words, .. } = ready;
+        let mut flags = SubmitFlags::PAGING;
+        flags.set(SubmitFlags::RESUBMISSION, ready.fence_id.is_some());
         let (segment, address) = self.ring.buffers[buffer].place;
         let submit = SubmitCommand {
             context: self.ring.context,
@@ -94,10 +119,9 @@ impl Adapter {
             end_offset: words as u32 * 8,
             private_data: &[],
             fence_id,
-            flags: SubmitFlags::PAGING,
+            flags,
         };
-        self.miniport.packet_scheduling().expect("checked at adapter start").submit_command(submit)?;
-        Ok(Some(value))
+        self.miniport.packet_scheduling().expect("checked at adapter start").submit_command(submit)
     }
 
     /// A paging packet is done: the ring has got so far.

@@ -114,7 +114,7 @@ impl Adapter {
             }
         }
         self.ring.stage = Stage::Showing(mappings, windows, ranges);
-        self.advance_rotation();
+        self.advance_rotation(cx);
     }
 
     /// A mapping has gone: nobody waits for it any more.
@@ -122,7 +122,7 @@ impl Adapter {
         if let Stage::Protecting(waiting) | Stage::Showing(waiting, ..) = &mut self.ring.stage
             && waiting.remove(&mapping)
         {
-            self.advance_rotation();
+            self.advance_rotation(cx);
             self.pump_paging(cx);
         }
     }
@@ -147,7 +147,7 @@ impl Adapter {
         }
     }
 
-    fn advance_rotation(&mut self) {
+    fn advance_rotation(&mut self, cx: &mut Cx<'_>) {
         match &self.ring.stage {
             Stage::Protecting(waiting) if waiting.is_empty() => self.ring.stage = Stage::Building,
             Stage::Showing(waiting, ..) if waiting.is_empty() => {
@@ -160,7 +160,7 @@ impl Adapter {
                     self.vidmm.window_unmapped(&pages);
                 }
                 // spec: memory §6.5, nobody looks through them any more
-                self.release_ranges(&ranges);
+                self.release_ranges(cx, &ranges);
                 self.vidmm.ranges_released(&ranges);
             }
             _ => {}

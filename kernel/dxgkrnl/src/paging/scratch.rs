@@ -9,6 +9,7 @@ use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, SegmentId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::start::StartError;
 
 /// What one window shows.
 type Shown = Vec<(SegmentId, PageRun)>;
@@ -85,15 +86,50 @@ impl Adapter {
         }
     }
 
+    /// Where content is moved by address, the slots are there from the start: without them nothing could ever move.
+    // spec: memory §3.3, memory §4.7
+    pub fn start_scratch(&mut self) -> Result<(), StartError> {
+        if !self.vidmm.pages_by_gpu_va() {
+            return Ok(());
+        }
+        let space = self.processes[&ProcessId::SYSTEM].space;
+        let (windows, tables) = self.vidmm.create_scratch(space).map_err(|_| {
+            StartError::Memory("paging by GPU virtual address needs page tables for the paging process's scratch area")
+        })?;
+        self.open_scratch(windows, tables)
+            .map_err(|_| StartError::Rule("a page-table update of the paging process failed"))
+    }
+
+    /// Entries are about to be copied: where the tables of the windows for that find no room, they are written.
+    pub fn provide_windows(&mut self, cx: &mut Cx<'_>) {
+        if !self.ring.scratch.slots.is_empty() || self.stopped.is_some() {
+            return;
+        }
+        let space = self.processes[&ProcessId::SYSTEM].space;
+        match self.vidmm.create_scratch(space) {
+            Ok((windows, tables)) => {
+                if let Err(reason) = self.open_scratch(windows, tables) {
+                    self.stop(cx, reason);
+                }
+            }
+            Err(_) => self.vidmm.copy_no_entries(),
+        }
+    }
+
+    fn open_scratch(&mut self, windows: Vec<ScratchSlot>, tables: Vec<Operation>) -> Result<(), String> {
+        self.write_now(tables)?;
+        let slot = |windows| Slot { windows, busy_until: 0, shows: [Pages::ZERO; 2], used: false };
+        self.ring.scratch.slots = windows.into_iter().map(slot).collect();
+        Ok(())
+    }
+
     /// Borrows a slot and makes it show this. `None`: none is free before the ring's progress has reached `hold_until`,
     /// which is set.
     pub(super) fn borrow_slot(&mut self, shown: &[Shown; 2]) -> Result<Option<Borrowed>, String> {
         let space = self.processes[&ProcessId::SYSTEM].space;
         if self.ring.scratch.slots.is_empty() {
             let (windows, tables) = self.vidmm.create_scratch(space).map_err(|error| error.to_string())?;
-            self.write_now(tables)?;
-            let slot = |windows| Slot { windows, busy_until: 0, shows: [Pages::ZERO; 2], used: false };
-            self.ring.scratch.slots = windows.into_iter().map(slot).collect();
+            self.open_scratch(windows, tables)?;
         }
         let index = self.ring.scratch.next;
         let slot = &self.ring.scratch.slots[index];
@@ -109,6 +145,9 @@ impl Adapter {
             let entries = self.vidmm.scratch_entries(space, window, pages);
             self.write_now(entries)?;
         }
+        // What the platform translates is forgotten by the platform, at once.
+        let forgotten = flush && self.pasids.carry_out(&self.vidmm.scratch_flush(space, windows));
+        let flush = flush && !forgotten;
         let scratch = &mut self.ring.scratch;
         scratch.next = (index + 1) % scratch.slots.len();
         let slot = &mut scratch.slots[index];

@@ -3,9 +3,10 @@
 //! of the process's devices leave the hardware when that work's turn has come, and go on when the hardware has got past
 //! it. A device that comes in between stands still too.
 
+use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::DeviceState;
-use vidmm::SpaceId;
+use vidmm::{Operation, SpaceId, Work};
 use wddm_types::{FencePoint, PhysicalAddress, ProcessId};
 
 use crate::adapter::Adapter;
@@ -19,10 +20,34 @@ pub(super) struct Stillness {
     devices: Vec<u64>,
 }
 
+/// The spaces in which nothing may run during a work, each with its strongest reason.
+pub(super) fn causes(work: &Work<FenceId>) -> Vec<(SpaceId, events::Stillness)> {
+    let converts = |space: SpaceId| work.conversions.iter().any(|conversion| conversion.space == space);
+    let switches = |space: SpaceId| {
+        work.operations.iter().any(|what| matches!(what, Operation::SwitchRoot { space: of, .. } if *of == space))
+    };
+    let cause = |space| match (switches(space), converts(space)) {
+        (true, _) => events::Stillness::Root,
+        (false, true) => events::Stillness::Conversion,
+        (false, false) => events::Stillness::Hardware,
+    };
+    work.idle_spaces.iter().map(|space| (*space, cause(*space))).collect()
+}
+
 impl Adapter {
     /// The work of this number comes next: what runs in these spaces stops. Answers with what to wait for until it has.
     // spec: memory §4.5, memory §8.6
-    pub(super) fn idle_spaces(&mut self, cx: &mut Cx<'_>, work: u64, spaces: Vec<SpaceId>) -> Vec<FencePoint<FenceId>> {
+    pub(super) fn idle_spaces(
+        &mut self,
+        cx: &mut Cx<'_>,
+        work: u64,
+        spaces: Vec<(SpaceId, events::Stillness)>,
+    ) -> Vec<FencePoint<FenceId>> {
+        for (space, why) in &spaces {
+            let process = self.process_in(*space);
+            cx.emit(Event::ProcessStandsStill { work, process, why: *why });
+        }
+        let spaces: Vec<SpaceId> = spaces.into_iter().map(|(space, _)| space).collect();
         let lives_there = |process| self.processes.get(process).is_some_and(|known| spaces.contains(&known.space));
         let devices: Vec<u64> =
             self.devices.iter().filter(|(_, device)| lives_there(&device.process)).map(|(number, _)| number).collect();

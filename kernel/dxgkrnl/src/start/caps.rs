@@ -8,8 +8,7 @@ use wddm_types::{PageRun, Pages};
 use super::StartError;
 
 /// The memory manager's capabilities as far as the driver says them, with those that its facets tell.
-pub fn memory_caps(miniport: &mut dyn Miniport) -> VidMmCaps {
-    let caps = miniport.adapter_caps();
+pub fn memory_caps(miniport: &mut dyn Miniport, caps: &AdapterCaps) -> VidMmCaps {
     let mut memory = caps.memory;
     if miniport.gpu_va().is_some() {
         memory |= VidMmCaps::VIRTUAL_ADDRESSING_SUPPORTED | VidMmCaps::GPU_MMU_SUPPORTED;
@@ -34,11 +33,10 @@ pub fn paging_tables(mmu: &GpuMmuCaps, reserve: Pages) -> Pages {
 
 /// All rules. `system_bytes`: the system memory of this computer.
 // spec: memory §1.13, memory §1.14, memory §4.1, memory §10.2
-pub fn check(miniport: &mut dyn Miniport, system_bytes: u64) -> Result<(), StartError> {
+pub fn check(miniport: &mut dyn Miniport, caps: &AdapterCaps, system_bytes: u64) -> Result<(), StartError> {
     use VidMmCaps as C;
-    let caps: AdapterCaps = miniport.adapter_caps();
     let told = caps.memory;
-    let memory = memory_caps(miniport);
+    let memory = memory_caps(miniport, caps);
     let addresses = miniport.gpu_va().is_some();
     let ranges = miniport.swizzling().is_some();
     let needs = |bit: C, needed: C| !told.contains(bit) || memory.contains(needed);
@@ -84,11 +82,6 @@ pub fn check(miniport: &mut dyn Miniport, system_bytes: u64) -> Result<(), Start
     ];
     match rules.iter().find(|(kept, _)| !kept) {
         Some((_, rule)) => Err(StartError::Rule(rule)),
-        // The model's addresses are the process's own, translated by the host's tables: no driver stands for that yet, and
-        // one that asks for it must not be started with patched contexts instead.
-        None if memory.contains(C::IO_MMU_SUPPORTED) => Err(StartError::NotSupported(
-            "IoMmuSupported: the IoMmu model, in which the GPU shares the CPU's page tables, is not built",
-        )),
         None => Ok(()),
     }
 }

@@ -166,7 +166,7 @@ fn page_table_capabilities_belong_to_the_version_or_are_refused_by_name() {
         (F::SYS_MEM_64KB_PAGE_SUPPORTED, DdiVersion::WDDM_2_0, "from WDDM 2.1 on"),
         (F::INVALID_TLB_ENTRIES_NOT_CACHED, DdiVersion::WDDM_2_2, "from WDDM 2.6 on"),
         (F::SYS_MEM_LARGE_PAGE_SUPPORTED, DdiVersion::WDDM_2_6, "from WDDM 2.9 on"),
-        (F::DUAL_PTE_SUPPORTED, DdiVersion::WDDM_2_0, "DualPteSupported is not built"),
+        (F::DUAL_PTE_SUPPORTED, DdiVersion::WDDM_2_0, "DualPteSupported needs leaf tables of 64-KB entries"),
         (F::CACHED_PAGE_TABLES, DdiVersion::WDDM_3_0, "CachedPageTables is not built"),
         (F::from_bits_retain(1 << 13), DdiVersion::WDDM_3_0, "reserved bits 0x2000"),
     ];

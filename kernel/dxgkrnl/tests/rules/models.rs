@@ -1,9 +1,13 @@
 //! Which models of GPU virtual addresses an adapter may report, alone and together.
 
+use std::sync::{Arc, Mutex};
+
 use ddi::*;
+use dxgkrnl::IoMmu;
+use wddm_types::{CpuVa, PageRun, Pages, Pasid, SegmentId};
 
 use super::{expect_error, first_generation};
-use crate::start;
+use crate::start_behind;
 use crate::stub::Answers;
 
 /// Takes packets, and has neither addresses of its own nor what needs them: nothing but its capabilities is in the way.
@@ -19,13 +23,80 @@ fn without_tables(memory: VidMmCaps) -> Answers {
     }
 }
 
+/// An adapter of the IoMmu model as it should be: behind it there is system memory only.
+fn behind_the_iommu() -> Answers {
+    let memory = VidMmCaps::VIRTUAL_ADDRESSING_SUPPORTED | VidMmCaps::IO_MMU_SUPPORTED;
+    let usual = Answers::default();
+    Answers {
+        caps: AdapterCaps { memory, ..Default::default() },
+        has_gpu_va: false,
+        segments: usual.segments[1..].to_vec(),
+        paging_buffer: PagingBufferInfo { segment: SegmentId(1), ..usual.paging_buffer },
+        ..usual
+    }
+}
+
+/// An IOMMU that remembers what it was asked to map.
+#[derive(Debug, Default)]
+struct Mapped(Mutex<Vec<(Pasid, PageRun, bool)>>);
+
+impl IoMmu for Mapped {
+    fn map(&self, pasid: Pasid, first: CpuVa, run: PageRun, writable: bool) {
+        assert!(!first.is_null());
+        self.0.lock().unwrap().push((pasid, run, writable));
+    }
+    fn unmap(&self, _pasid: Pasid, _first: CpuVa, _count: Pages) {}
+    fn invalidate(&self, _pasid: Pasid, _first: CpuVa, _last: CpuVa) {}
+    fn release(&self, _pasid: Pasid) {}
+}
+
+fn start_with_iommu(answers: Answers) -> (Result<(), String>, Arc<Mapped>, Vec<Option<Pasid>>) {
+    let mapped = Arc::new(Mapped::default());
+    let iommu = Arc::clone(&mapped) as Arc<dyn IoMmu>;
+    let (result, seen) = start_behind(answers, vec![], Some(iommu));
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.started - seen.stopped, u32::from(result.is_ok()), "a start that fails stops the device");
+    (result.map_err(|error| error.to_string()), mapped, seen.pasids.clone())
+}
+
 #[test]
-fn an_adapter_that_shares_the_cpu_s_page_tables_is_refused_by_name_and_never_started_as_another_model() {
-    // spec: memory §4.1
-    use VidMmCaps as C;
-    start(without_tables(C::empty()), vec![]).0.expect("without the capability it starts");
-    let model = C::VIRTUAL_ADDRESSING_SUPPORTED | C::IO_MMU_SUPPORTED;
-    expect_error(without_tables(model), "not supported: IoMmuSupported: the IoMmu model");
+fn an_adapter_that_shares_the_cpu_s_page_tables_is_told_its_processes_numbers() {
+    // spec: memory §4.1, memory §7.1
+    let (result, mapped, pasids) = start_with_iommu(behind_the_iommu());
+    result.expect("it keeps the rules");
+    assert_eq!(pasids, [Some(Pasid(1)); 2], "the paging process and its device");
+    let mapped = mapped.0.lock().unwrap();
+    assert!(!mapped.is_empty(), "fence words and paging buffers are where the system process has them");
+    assert!(mapped.iter().all(|(pasid, ..)| *pasid == Pasid(1)));
+    assert!(mapped.iter().any(|(.., writable)| *writable), "and the engine signals there");
+    // Others have no numbers, IOMMU or not.
+    let (result, mapped, pasids) = start_with_iommu(Answers::default());
+    result.expect("with page tables of its own it starts");
+    assert_eq!(pasids, [None; 2]);
+    assert!(mapped.0.lock().unwrap().is_empty(), "and the platform translates nothing for it");
+}
+
+#[test]
+fn an_adapter_of_the_model_needs_an_iommu_and_system_memory_only_and_queues_and_fences() {
+    // spec: memory §4.1, sync §3.1
+    expect_error(behind_the_iommu(), "not supported: IoMmuSupported: this computer has no IOMMU to share");
+    let usual = Answers::default();
+    for (words, answers) in [
+        ("segment 1: behind the IOMMU there is system memory only", {
+            Answers { segments: usual.segments.clone(), paging_buffer: usual.paging_buffer, ..behind_the_iommu() }
+        }),
+        ("without hardware queues", Answers { has_hardware_queues: false, ..behind_the_iommu() }),
+        ("whose progress fences are monitored fences", Answers { native_cap: false, ..behind_the_iommu() }),
+        ("GpuMmuSupported of a node needs", Answers { node_lies: true, ..behind_the_iommu() }),
+    ] {
+        let (result, ..) = start_with_iommu(answers);
+        let error = result.expect_err(words);
+        assert!(error.contains(words), "expected `{words}` in: {error}");
+    }
+    let mut by_address = behind_the_iommu();
+    by_address.caps.paging_by_gpu_va = true;
+    let (result, ..) = start_with_iommu(by_address);
+    assert!(result.expect_err("nothing to page by").contains("paging by GPU virtual address needs"));
 }
 
 #[test]

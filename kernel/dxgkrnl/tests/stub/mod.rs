@@ -1,7 +1,7 @@
 //! A driver without a device, for the rules of adapter start: every answer can be made a lie.
 
 use ddi::*;
-use wddm_types::{NodeId, PageRun, PhysicalAddress, SegmentId};
+use wddm_types::{GpuVa, NodeId, PageRun, Pasid, PhysicalAddress, SegmentId};
 
 /// What the driver answers.
 #[derive(Clone)]
@@ -11,6 +11,8 @@ pub struct Answers {
     pub optimized_cap: bool,
     pub no_64_bit_atomics: bool,
     pub stride: u32,
+    pub map_to_system_process: bool,
+    pub fence_addresses: (GpuVa, GpuVa),
     pub versions: (u16, u16),
     pub feature_query_fails: bool,
     pub first_call_writes_more: bool,
@@ -51,6 +53,8 @@ impl Default for Answers {
             optimized_cap: false,
             no_64_bit_atomics: false,
             stride: 64,
+            map_to_system_process: true,
+            fence_addresses: (GpuVa::NULL, GpuVa::NULL),
             versions: (1, 1),
             feature_query_fails: false,
             first_call_writes_more: false,
@@ -88,6 +92,10 @@ pub struct Seen {
     pub native_enabled: Option<FeatureState>,
     pub os_caps: Option<NativeFenceOsCaps>,
     pub fence_calls: u32,
+    /// Where the words of each new fence stand in the paging process.
+    pub system_addresses: Vec<(GpuVa, GpuVa)>,
+    /// Numbers that the paging process and its device came with.
+    pub pasids: Vec<Option<Pasid>>,
     /// Segment queries by name, with whether the descriptors were there and what came in.
     pub segment_queries: Vec<(&'static str, bool, QuerySegmentIn)>,
     /// Ranges asked for: kind, segment, how many.
@@ -125,7 +133,10 @@ impl Stub {
 impl Miniport for Stub {
     fn start_device(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
         let state = host.is_feature_enabled(FeatureId::NATIVE_FENCE);
-        let os_caps = host.native_fence_os_caps(state.version);
+        let os_caps = match host.query_feature_interface(FeatureId::NATIVE_FENCE, state.version) {
+            Ok(FeatureInterface::NativeFence1(interface)) => Some(interface.get_os_caps()),
+            _ => None,
+        };
         let mut seen = self.seen.lock().unwrap();
         seen.started += 1;
         seen.native_enabled = Some(state);
@@ -203,17 +214,21 @@ impl Miniport for Stub {
     }
     fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
         (node.0 == 0).then_some(NodeMetadata {
+            fence_interrupt: true,
             name: "only",
             gpu_mmu_supported: self.answers.has_gpu_va || self.answers.node_lies,
             user_mode_submission: true,
             max_in_flight_buffers: 8,
         })
     }
-    fn create_process(&mut self, _system: bool) -> Result<KmdProcess, DriverStatus> {
+    fn create_process(&mut self, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
+        assert!(create.pasids.len() <= 1, "there is one physical adapter");
+        self.seen.lock().unwrap().pasids.push(create.pasids.first().copied());
         Ok(KmdProcess(self.number()))
     }
     fn destroy_process(&mut self, _process: KmdProcess) {}
-    fn create_device(&mut self, _create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
+    fn create_device(&mut self, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
+        self.seen.lock().unwrap().pasids.push(create.pasid);
         Ok(KmdDevice(self.number()))
     }
     fn destroy_device(&mut self, _device: KmdDevice) {}
@@ -304,7 +319,7 @@ impl HardwareQueues for Stub {
 
 impl PacketScheduling for Stub {
     fn packet_caps(&self) -> PacketCaps {
-        PacketCaps { max_allocation_list_slot_id: 1, hw_queue_packets: 1 }
+        PacketCaps { max_allocation_list_slot_id: 1, hw_queue_packets: 1, preemption: None }
     }
     fn create_context(
         &mut self,
@@ -330,15 +345,26 @@ impl PacketScheduling for Stub {
     fn submit_command_virtual(&mut self, _submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
         Ok(())
     }
+    fn preempt_command(&mut self, _preempt: PreemptCommand) -> Result<(), DriverStatus> {
+        Err(DriverStatus::NotSupported("preemption"))
+    }
     fn stop_context(&mut self, _context: KmdContext) {}
 }
 
 impl NativeFences for Stub {
     fn caps(&self) -> NativeFenceCaps {
-        NativeFenceCaps { monitored_value_stride: self.answers.stride, map_to_gpu_system_process: true }
+        NativeFenceCaps {
+            monitored_value_stride: self.answers.stride,
+            map_to_gpu_system_process: self.answers.map_to_system_process,
+            minimum_address: self.answers.fence_addresses.0,
+            maximum_address: self.answers.fence_addresses.1,
+        }
     }
-    fn create(&mut self, _create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
-        self.seen.lock().unwrap().fence_calls += 1;
+    fn create(&mut self, create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
+        let mut seen = self.seen.lock().unwrap();
+        seen.fence_calls += 1;
+        seen.system_addresses.push((create.current_system_va, create.monitored_system_va));
+        drop(seen);
         Ok(KmdGlobalFence(self.number()))
     }
     fn destroy(&mut self, _fence: KmdGlobalFence) {}

@@ -212,6 +212,22 @@ fn cross_adapter_and_monitored_fences_interrupt_at_each_signal_and_never_update(
 }
 
 #[test]
+fn waits_of_some_waiters_end_and_those_of_others_stay() {
+    // spec: sync §2.3, §3.4, §3.16
+    let mut fences = Waits::new();
+    let (f, g) = (fences.create(FenceKind::Native), fences.create(FenceKind::Native));
+    let _ = pend(&mut fences, &[at(f, 5), at(g, 3)], WaitMode::All, 0, "cpu, both");
+    let _ = pend(&mut fences, &[at(f, 5), at(f, 7)], WaitMode::All, 0, "queue");
+    let _ = pend(&mut fences, &[at(g, 9)], WaitMode::All, 0, "cpu, other");
+    let closed = fences.end_waits_on(f, &mut |who| who.starts_with("cpu"));
+    assert_eq!(closed, sampled(&["cpu, both"], &[monitored(g, 8)]));
+    assert_eq!(fences.monitored_value(f), 4, "the queue still waits");
+    let lost = fences.end_waits_of(&mut |who| who.starts_with("cpu"));
+    assert_eq!(lost, sampled(&["cpu, other"], &[monitored(g, NOBODY)]));
+    assert_eq!(fences.sample(f, 7).released, ["queue"]);
+}
+
+#[test]
 fn a_wait_for_no_points_holds() {
     for mode in [WaitMode::All, WaitMode::Any] {
         assert_eq!(Waits::new().wait(&[], mode, &mut |_| 0, "none"), WaitOutcome::Satisfied("none"));

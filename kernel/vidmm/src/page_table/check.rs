@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use wddm_types::{PAGE_BYTES, PageRun, Pages, PhysicalAddress};
+use wddm_types::PhysicalAddress;
 
 use super::residence::NOWHERE;
 use super::{Geometry, PageTable};
@@ -18,19 +18,15 @@ impl Geometry {
 }
 
 impl PageTable {
-    /// Where the tables are that are there: pages of their segment.
-    pub(crate) fn frames(&self) -> Vec<PageRun> {
+    /// Where the tables are that are there, with their pages.
+    pub(crate) fn frames(&self) -> Vec<(PhysicalAddress, u64)> {
         let tables = self.levels.iter().enumerate();
         let own = tables
             .flat_map(|(number, tables)| tables.values().map(move |table| (table.address, self.table_pages(number))));
         let leaves = self.levels.iter().take(1).flat_map(BTreeMap::values).filter_map(|table| table.coarse.as_ref());
         let coarse = leaves.map(|coarse| (coarse.address, self.geometry.coarse_pages));
-        let frame = |(address, pages): (PhysicalAddress, u64)| PageRun {
-            first: address.offset / PAGE_BYTES,
-            count: Pages(pages),
-        };
         let all = own.chain(coarse).chain(self.spare.iter().copied());
-        all.filter(|(address, _)| *address != NOWHERE).map(frame).collect()
+        all.filter(|(address, _)| *address != NOWHERE).collect()
     }
 
     /// Forgets what a leaf counts, for those who test the check.
@@ -43,6 +39,13 @@ impl PageTable {
     /// What is wrong with the tables of a space. `exact`: leaf tables count the pages that show something and no others.
     /// Updates that wait for their turn, and the scratch area, count pages that show nothing yet.
     pub(crate) fn check(&self, space: SpaceId, shown: &Space, exact: bool) -> Result<(), String> {
+        if self.geometry.is_platforms() {
+            return self.check_platforms(space, shown, exact);
+        }
+        if !self.geometry.translates() {
+            let empty = self.levels.iter().all(BTreeMap::is_empty);
+            return if empty { Ok(()) } else { Err(format!("{space:?} has tables, and nothing is translated")) };
+        }
         let root = self.geometry.root_level();
         if self.levels[root].len() != 1 || self.levels[root].get(&0).is_none_or(|table| table.address != self.root) {
             return Err(format!("{space:?} has no root, or two"));

@@ -1,4 +1,4 @@
-//! Leaf tables of 64-KB entries in the single-entry mode (memory §4.5): the entry above a leaf names either a table of 4-KB
+//! Leaf tables of 64-KB entries in the single-entry mode (memory §4.5; that of dual entries is `dual`): the entry above a leaf names either a table of 4-KB
 //! entries or one of 64-KB entries. A table that is made for content of 64-KB segment pages begins with the second form.
 //! Once a 4-KB page must appear in it, it is *converted*, and never back: all contexts of the process stand still, its
 //! entries are written into a table of the first form, then the entry above is, and the contexts go on.
@@ -14,11 +14,13 @@
 use ddi::{Pte, PteFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress};
 
+use super::dual::Beside;
 use super::{Geometry, PageTable};
 use crate::entry::{LeafEntry, hull};
 use crate::operation::Operation;
 use crate::paging::{Batch, Hull, Section};
 use crate::slab::SpaceId;
+use crate::table_form::{Conversion, ConversionCause};
 
 /// 4-KB pages behind one entry.
 pub(crate) const COARSE_PAGES: u64 = 16;
@@ -29,17 +31,20 @@ pub(super) struct Coarse {
     /// Where it is.
     pub address: PhysicalAddress,
     /// What stands in it, or is on its way there.
-    entries: Vec<LeafEntry>,
+    pub entries: Vec<LeafEntry>,
     /// The work that made entries valid last, and what stood in those before it.
     before: (u64, Vec<(usize, LeafEntry)>),
     /// The work among whose valid entries the table is linked.
     linked: u64,
+    /// With dual entries: what stands in the table of 4-KB entries beside it.
+    pub dual: Option<Beside>,
 }
 
 impl Coarse {
     /// A table of so many entries, all invalid.
-    fn new(address: PhysicalAddress, count: u64, linked: u64) -> Coarse {
-        Coarse { address, entries: vec![LeafEntry::INVALID; count as usize], before: (0, Vec::new()), linked }
+    fn new(address: PhysicalAddress, count: u64, linked: u64, dual: bool) -> Coarse {
+        let entries = vec![LeafEntry::INVALID; count as usize];
+        Coarse { address, entries, before: (0, Vec::new()), linked, dual: dual.then(|| Beside::new(count)) }
     }
 
     /// The table's memory has lost it.
@@ -47,6 +52,7 @@ impl Coarse {
         self.entries.fill(LeafEntry::INVALID);
         self.before = (0, Vec::new());
         self.linked = 0;
+        self.dual.iter_mut().for_each(Beside::forget);
     }
 
     /// The table is linked again by a work, empty.
@@ -74,16 +80,26 @@ pub(crate) fn is_coarse_run(first: u64, count: u64) -> bool {
 
 /// Whether 64-KB entries can say this.
 // spec: memory §4.5
-fn can_be_coarse(entry: &LeafEntry) -> bool {
+pub(super) fn can_be_coarse(entry: &LeafEntry) -> bool {
     let names_memory = entry.pte.flags.contains(PteFlags::VALID) && !entry.pte.flags.contains(PteFlags::ZERO);
     let aligned = entry.pte.address.offset.is_multiple_of(COARSE_PAGES * PAGE_BYTES);
     !names_memory || entry.coarse_allowed && !entry.repeat && aligned
 }
 
+/// What it is that they cannot say.
+pub(super) fn why_converted(page: u64, count: u64, entry: &LeafEntry) -> ConversionCause {
+    let valid = entry.pte.flags.contains(PteFlags::VALID) && !entry.pte.flags.contains(PteFlags::ZERO);
+    match (valid && entry.pte.address.segment.is_system(), is_coarse_run(page, count)) {
+        (true, _) => ConversionCause::SystemMemory,
+        (false, false) => ConversionCause::PartOfPage,
+        (false, true) => ConversionCause::SmallPages,
+    }
+}
+
 impl PageTable {
     /// The 64-KB form for a new leaf table at this place.
     pub(super) fn new_coarse(&self, address: PhysicalAddress, serial: u64) -> Box<Coarse> {
-        Box::new(Coarse::new(address, (1 << self.geometry.levels[0].table_shift) / COARSE_PAGES, serial))
+        Box::new(Coarse::new(address, (1 << self.geometry.levels[0].table_shift) / COARSE_PAGES, serial, self.dual))
     }
 
     /// Writes entries of one leaf table that has 64-KB entries, or has it converted first if these cannot say it.
@@ -105,6 +121,12 @@ impl PageTable {
             if nothing(&entry) && coarse.entries[slots].iter().all(nothing) {
                 return;
             }
+            batch.conversions.push(Conversion {
+                space,
+                va: GpuVa((prefix << shift) * PAGE_BYTES),
+                size_bytes: PAGE_BYTES << shift,
+                cause: why_converted(page, count, &entry),
+            });
             self.convert(space, prefix, batch);
             return self.write_small(space, page, count, entry, batch.section(section));
         }
@@ -127,18 +149,24 @@ impl PageTable {
         let shift = self.geometry.levels[0].table_shift;
         let table = self.levels[0].get_mut(&prefix).expect("it is covered");
         let address = table.address;
-        let Coarse { address: old, entries, before, linked } = *table.coarse.take().expect("it has 64-KB entries");
+        let Coarse { address: old, entries, before, linked, .. } = *table.coarse.take().expect("it has 64-KB entries");
         self.spare.push((old, self.geometry.coarse_pages));
         let start = prefix << shift;
         // A table that is linked among the valid entries of this work has nothing to be converted before that.
         let section = if linked == batch.epoch { Section::Valid } else { Section::Invalid };
+        if section == Section::Invalid {
+            // Written after the old table has gone, these would land in frames that are nobody's.
+            let into_old = |what: &Operation| matches!(what, Operation::UpdatePageTable { table, .. } if *table == old);
+            batch.section(Section::Valid).retain(|what| !into_old(what));
+        }
         let mut standing = entries.clone();
         if section == Section::Invalid && before.0 == batch.epoch {
             before.1.iter().for_each(|&(slot, entry)| standing[slot] = entry);
         }
-        let mut operations = vec![self.fresh(space, 0, prefix)];
+        let mut operations = Vec::new();
+        self.fresh(space, 0, prefix, &mut operations);
         self.write_slots(space, start, &standing, |_| true, &mut operations);
-        operations.push(self.parent_entry(space, 0, prefix, Pte { flags: PteFlags::VALID, address }));
+        operations.push(self.parent_entry(space, 0, prefix, Pte { flags: PteFlags::VALID, address }.into()));
         batch.section(section).append(&mut operations);
         if section == Section::Invalid && before.0 == batch.epoch {
             let later = |slot: usize| before.1.iter().any(|(known, _)| *known == slot);
@@ -182,7 +210,7 @@ impl PageTable {
         }
     }
 
-    fn coarse_mut(&mut self, prefix: u64) -> &mut Coarse {
+    pub(super) fn coarse_mut(&mut self, prefix: u64) -> &mut Coarse {
         self.levels[0].get_mut(&prefix).and_then(|table| table.coarse.as_mut()).expect("it has 64-KB entries")
     }
 }
@@ -203,6 +231,7 @@ pub(super) fn leaf_update(
         start_index: index as u32,
         count: count as u32,
         first: entry.pte,
+        first_64kb: None,
         repeat: entry.repeat,
         initial: false,
         use_64kb,

@@ -1,5 +1,5 @@
 //! Entries copied from leaf table to leaf table (COPY_PAGE_TABLE_ENTRIES, memory §3.4): what they say then is what the source
-//! shows when the hardware gets there. Only tables of 4-KB entries are copied; everything else is written.
+//! shows when the hardware gets there. Only 4-KB entries are copied; everything else is written.
 
 use wddm_types::PageRun;
 
@@ -12,7 +12,7 @@ impl PageTable {
     /// `pages_max`, or have entries of another size: then nothing has been done.
     // spec: memory §3.4, operation 14
     pub fn copy(
-        &self,
+        &mut self,
         source: u64,
         run: PageRun,
         pages_max: u64,
@@ -24,7 +24,8 @@ impl PageTable {
         let plain = |first: u64, count: u64| {
             self.levels[0]
                 .range(first >> shift..=(first + count - 1) >> shift)
-                .all(|(_, table)| table.large.is_none() && table.coarse.is_none())
+                .all(|(_, table)| table.large.is_none() && (self.dual || table.coarse.is_none()))
+                && !(self.dual && self.any_coarse(first, count))
         };
         let (count, whole) = (run.count.0, level.table_pages <= pages_max);
         if !self.resident || !whole || !plain(source, count) || !plain(run.first, count) {
@@ -46,6 +47,9 @@ impl PageTable {
                 count: part as u32,
             });
             done += part;
+        }
+        if self.dual {
+            self.copied(source, run);
         }
         true
     }

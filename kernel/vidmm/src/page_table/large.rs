@@ -12,7 +12,7 @@ use crate::paging::{Batch, Section};
 use crate::slab::SpaceId;
 
 /// Pages of a large page: 2 MB.
-const LARGE_PAGES: u64 = 512;
+pub(super) const LARGE_PAGES: u64 = 512;
 
 /// When large pages are used.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,7 +66,9 @@ impl PageTable {
                 if self.levels[0][&prefix].large.is_some() {
                     self.take_apart(space, prefix, whole, batch, section);
                 }
-                if self.levels[0][&prefix].coarse.is_some() {
+                if self.dual {
+                    self.write_dual(space, (page, stop - page), next, batch, section);
+                } else if self.levels[0][&prefix].coarse.is_some() {
                     self.write_coarse(space, (page, stop - page), next, batch, section);
                 } else {
                     self.write_small(space, page, stop - page, next, batch.section(section));
@@ -91,7 +93,7 @@ impl PageTable {
     fn link_large(&mut self, space: SpaceId, prefix: u64, entry: LeafEntry, operations: &mut Vec<Operation>) {
         let mut pte = entry.pte;
         pte.flags |= PteFlags::LARGE_PAGE;
-        operations.push(self.parent_entry(space, 0, prefix, pte));
+        operations.push(self.parent_entry(space, 0, prefix, pte.into()));
         self.levels[0].get_mut(&prefix).expect("it is covered").large = Some(entry);
     }
 
@@ -107,6 +109,9 @@ impl PageTable {
     ) {
         let table = self.levels[0].get_mut(&prefix).expect("it is covered");
         let entry = table.large.take().expect("it was looked at");
+        if self.dual {
+            return self.take_apart_dual(space, prefix, (!whole).then_some(entry), batch.section(section));
+        }
         match &mut table.coarse {
             Some(coarse) if whole => coarse.forget_for(batch.epoch, section),
             _ => self.spare.extend(table.coarse.take().map(|coarse| (coarse.address, self.geometry.coarse_pages))),
@@ -116,7 +121,7 @@ impl PageTable {
         if !whole {
             self.write_small(space, prefix << self.geometry.levels[0].table_shift, LARGE_PAGES, entry, operations);
         } else {
-            operations.push(self.fresh(space, 0, prefix));
+            self.fresh(space, 0, prefix, operations);
         }
         operations.push(self.parent_entry(space, 0, prefix, link));
     }

@@ -5,7 +5,7 @@
 use ddi::Pte;
 use wddm_types::{PhysicalAddress, SegmentId};
 
-use super::{Geometry, PageTable};
+use super::{Geometry, Link, PageTable};
 use crate::operation::Operation;
 use crate::slab::SpaceId;
 use crate::tables::{OutOfTables, TableFrames, TableSize};
@@ -14,16 +14,17 @@ use crate::tables::{OutOfTables, TableFrames, TableSize};
 pub(super) const NOWHERE: PhysicalAddress = PhysicalAddress { segment: SegmentId::SYSTEM, offset: u64::MAX };
 
 impl Geometry {
-    fn size(&self, number: usize) -> TableSize {
+    /// What a table of a level takes.
+    pub(super) fn size(&self, number: usize) -> TableSize {
         let level = self.levels[number];
-        TableSize { pages: level.table_pages, alignment_pages: level.alignment_pages }
+        TableSize { level: number, pages: level.table_pages, alignment_pages: level.alignment_pages }
     }
 
     /// What a root takes at first; nothing without addresses.
     pub fn root_size(&self) -> TableSize {
         match self.roots.first() {
-            Some(step) => TableSize { pages: step.pages, ..self.size(self.root_level()) },
-            None => TableSize { pages: 0, alignment_pages: 1 },
+            Some(_) => self.root_size_of(0),
+            None => TableSize { level: 0, pages: 0, alignment_pages: 1 },
         }
     }
 }
@@ -37,20 +38,33 @@ impl PageTable {
     /// Pages of the tables below the root.
     pub fn lower_pages(&self) -> u64 {
         let below = self.levels.iter().take(self.geometry.root_level()).enumerate();
-        below.map(|(number, tables)| tables.len() as u64 * self.geometry.size(number).pages).sum()
+        below
+            .map(|(number, tables)| tables.len() as u64 * self.table_sizes(number).map(|size| size.pages).sum::<u64>())
+            .sum()
     }
 
     /// What the tables below the root take, in the order in which they come back.
     pub fn lower_sizes(&self) -> Vec<TableSize> {
         let below = (0..self.geometry.root_level()).rev();
-        below.flat_map(|number| self.levels[number].keys().map(move |_| self.geometry.size(number))).collect()
+        below.flat_map(|number| self.levels[number].keys().flat_map(move |_| self.table_sizes(number))).collect()
+    }
+
+    /// What a table of a level takes; with dual entries a leaf takes two.
+    fn table_sizes(&self, number: usize) -> impl Iterator<Item = TableSize> + use<> {
+        let size = self.geometry.size(number);
+        let coarse = (self.dual && number == 0).then_some(TableSize { pages: self.geometry.coarse_pages, ..size });
+        std::iter::once(size).chain(coarse)
     }
 
     /// Where the tables below the root are, in the order in which they give up their frames.
     pub fn lower_places(&self) -> impl Iterator<Item = (PhysicalAddress, u64)> + '_ {
         let below = self.levels.iter().take(self.geometry.root_level()).enumerate();
         below.flat_map(move |(number, tables)| {
-            tables.values().map(move |table| (table.address, self.geometry.size(number).pages))
+            tables.values().flat_map(move |table| {
+                let coarse = table.coarse.iter().filter(|_| self.dual);
+                let coarse = coarse.map(|coarse| (coarse.address, self.geometry.coarse_pages));
+                std::iter::once((table.address, self.geometry.size(number).pages)).chain(coarse)
+            })
         })
     }
 
@@ -75,7 +89,7 @@ impl PageTable {
             let wants = coarse.get(nth).is_some_and(|coarse| *coarse);
             for (number, _) in absent {
                 sizes.push(self.geometry.size(number));
-                if let (0, true, Some(pages)) = (number, wants, self.geometry.coarse_table_pages()) {
+                if let (0, true, Some(pages)) = (number, wants || self.dual, self.geometry.coarse_table_pages()) {
                     sizes.push(TableSize { pages, ..self.geometry.size(0) });
                 }
             }
@@ -92,22 +106,33 @@ impl PageTable {
         let mut operations = Vec::new();
         for number in 0..root {
             let level = self.geometry.levels[number];
-            operations.extend(self.levels[number].iter().map(|(&prefix, table)| Operation::EvictTable {
-                space,
-                level: number as u32, // CAST: at most six levels.
-                table: table.link().address,
-                use_64kb: table.coarse.is_some(),
-                count: 1 << (level.table_shift - level.entry_shift),
-                first_va: self.first_va(number, prefix),
-            }));
+            for (&prefix, table) in &self.levels[number] {
+                let leaves = |table, use_64kb| Operation::EvictTable {
+                    space,
+                    level: number as u32, // CAST: at most six levels.
+                    table,
+                    use_64kb,
+                    count: 1 << (level.table_shift - level.entry_shift),
+                    first_va: self.first_va(number, prefix),
+                };
+                let Link { first, first_64kb } = table.link();
+                operations.push(leaves(first.address, table.coarse.is_some() && !self.dual));
+                operations.extend(first_64kb.map(|coarse| leaves(coarse.address, true)));
+            }
         }
         let links = self.levels[root - 1].keys();
-        operations.extend(links.map(|&prefix| self.parent_entry(space, root - 1, prefix, Pte::INVALID)));
+        operations.extend(links.map(|&prefix| self.parent_entry(space, root - 1, prefix, Pte::INVALID.into())));
         for (address, pages) in self.lower_places() {
             frames.give(address, pages);
         }
+        let dual = self.dual;
         for table in self.levels[..root].iter_mut().flat_map(|tables| tables.values_mut()) {
             (table.address, table.large) = (NOWHERE, None);
+            if let (true, Some(coarse)) = (dual, &mut table.coarse) {
+                coarse.forget();
+                coarse.address = NOWHERE;
+                continue;
+            }
             // It comes back with 4-KB entries.
             self.spare.extend(table.coarse.take().map(|coarse| (coarse.address, self.geometry.coarse_pages)));
         }
@@ -125,12 +150,16 @@ impl PageTable {
         }
         let mut operations = Vec::new();
         for number in (0..self.geometry.root_level()).rev() {
-            let level = self.geometry.levels[number];
+            let size = self.geometry.size(number);
             for table in self.levels[number].values_mut() {
-                table.address = frames.take(level.table_pages, level.alignment_pages).expect("there is room for all");
+                table.address = frames.take(size).expect("there is room for all");
+                if let Some(coarse) = &mut table.coarse {
+                    let size = TableSize { pages: self.geometry.coarse_pages, ..size };
+                    coarse.address = frames.take(size).expect("there is room for all");
+                }
             }
             for (&prefix, table) in &self.levels[number] {
-                operations.push(self.fresh(space, number, prefix));
+                self.fresh(space, number, prefix, &mut operations);
                 operations.push(self.parent_entry(space, number, prefix, table.link()));
             }
         }

@@ -3,19 +3,20 @@
 //!
 //! A new root is made and written with everything that the old one led to, then the contexts of the process are switched to
 //! it, then the old one goes. All of that stands at the head of the work that needs it, and nothing of the process runs
-//! before that work is done ([`Batch::idle_spaces`]). Operations that this work has already decided on name the new root
-//! from then on.
+//! before that work is done ([`Batch::idle_spaces`]). Before it comes only what makes room for it: tables that this work
+//! takes away are invalid and forgotten by then, because the new root may lie where they were ([`Batch::settle_ahead`]).
+//! Operations that this work has already decided on name the new root from then on.
 
 use std::collections::BTreeSet;
 
 use ddi::{GpuMmuCaps, PageTableLevelDesc, Pte, PteFlags, RootPageTableSize};
 use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress};
 
-use super::{Geometry, PageTable, Table};
+use super::{Geometry, Link, PageTable, Table};
 use crate::operation::Operation;
 use crate::paging::Batch;
 use crate::slab::SpaceId;
-use crate::tables::{OutOfTables, TableFrames};
+use crate::tables::{TableFrames, TableSize};
 
 /// A length that roots can have.
 #[derive(Clone, Copy, Debug)]
@@ -24,13 +25,26 @@ pub(super) struct RootStep {
     pub pages: u64,
 }
 
-/// Frames that are taken for a root, which nobody has yet. They go to a space, or back.
+/// Frames that are taken for a root, which nobody has yet. They go to a space.
 #[must_use = "it holds frames"]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewRoot {
     step: usize,
-    pub address: PhysicalAddress,
-    pub pages: u64,
+    address: PhysicalAddress,
+}
+
+/// How long a root is to be, and what it takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RootLength {
+    step: usize,
+    pub size: TableSize,
+}
+
+impl RootLength {
+    /// A root of this length in these frames.
+    pub fn at(self, address: PhysicalAddress) -> NewRoot {
+        NewRoot { step: self.step, address }
+    }
 }
 
 /// The lengths of roots, shortest first: one where the root is fixed.
@@ -60,6 +74,11 @@ impl Geometry {
         let entries = end.div_ceil(self.root_entry_pages());
         self.roots.iter().position(|step| step.entries >= entries).unwrap_or(self.roots.len() - 1)
     }
+
+    /// What a root of a length takes.
+    pub(super) fn root_size_of(&self, step: usize) -> TableSize {
+        TableSize { pages: self.roots[step].pages, ..self.size(self.root_level()) }
+    }
 }
 
 impl Geometry {
@@ -74,15 +93,22 @@ impl Geometry {
 }
 
 impl PageTable {
-    /// Entries of the root.
+    /// Entries of the root; none of a table that the platform keeps.
     pub fn root_entries(&self) -> u32 {
+        if self.geometry.is_platforms() {
+            return 0;
+        }
         // CAST: roots have at most 2^31 entries.
         self.geometry.roots.get(self.root_step).map_or(0, |step| step.entries as u32)
     }
 
     /// Pages that the root translates.
     pub fn reach(&self) -> u64 {
-        if self.geometry.translates() { u64::from(self.root_entries()) * self.geometry.root_entry_pages() } else { 0 }
+        match self.geometry.translates() {
+            true if self.geometry.is_platforms() => self.geometry.space_pages(),
+            true => u64::from(self.root_entries()) * self.geometry.root_entry_pages(),
+            false => 0,
+        }
     }
 
     /// Pages of the root.
@@ -90,20 +116,15 @@ impl PageTable {
         self.geometry.roots.get(self.root_step).map_or(0, |step| step.pages)
     }
 
-    /// Frames for a root that reaches page `end`, if this one does not. Not every adapter has addresses.
+    /// The root that reaches page `end`, if this one does not. Not every adapter has addresses.
     // spec: memory §4.6
-    pub fn take_longer(&self, end: u64, frames: &mut TableFrames) -> Result<Option<NewRoot>, OutOfTables> {
-        if end <= self.reach() || !self.geometry.translates() {
-            return Ok(None);
-        }
-        self.take_root(self.geometry.root_step(end), frames).map(Some)
+    pub fn longer(&self, end: u64) -> Option<RootLength> {
+        let lacks = end > self.reach() && self.geometry.translates();
+        lacks.then(|| self.length(self.geometry.root_step(end)))
     }
 
-    fn take_root(&self, step: usize, frames: &mut TableFrames) -> Result<NewRoot, OutOfTables> {
-        let alignment = self.geometry.levels[self.geometry.root_level()].alignment_pages;
-        let pages = self.geometry.roots[step].pages;
-        let address = frames.take(pages, alignment).ok_or(OutOfTables)?;
-        Ok(NewRoot { step, address, pages })
+    fn length(&self, step: usize) -> RootLength {
+        RootLength { step, size: self.geometry.root_size_of(step) }
     }
 
     /// Makes the root shorter when a quarter of it would do: what is mapped may double before it is lengthened again.
@@ -115,12 +136,15 @@ impl PageTable {
         let below = &self.levels[self.geometry.root_level() - 1];
         let entries = below.keys().next_back().map_or(0, |last| last + 1);
         let step = self.geometry.root_step(entries * 2 * self.geometry.root_entry_pages());
+        if entries * 4 > u64::from(self.root_entries()) || step >= self.root_step {
+            return;
+        }
+        let length = self.length(step);
         // Without room for both it stays as it is.
-        if entries * 4 <= u64::from(self.root_entries())
-            && step < self.root_step
-            && let Ok(new) = self.take_root(step, frames)
-        {
-            self.replace_root(space, new, frames, batch);
+        if let Some(address) = frames.take(length.size) {
+            // It may lie where a table was that this work gave back.
+            batch.settle_ahead();
+            self.replace_root(space, length.at(address), frames, batch);
         }
     }
 
@@ -135,15 +159,15 @@ impl PageTable {
     ) {
         let level = self.geometry.root_level();
         let (old, old_pages) = (self.root, self.root_pages());
-        let NewRoot { step, address: new, .. } = new;
+        let NewRoot { step, address: new } = new;
         (self.root, self.root_step) = (new, step);
         self.levels[level].get_mut(&0).expect("the root").address = new;
-        batch.roots.push(self.fresh(space, level, 0));
+        self.fresh(space, level, 0, &mut batch.roots);
         let decided = Decided::of(batch, old);
         // Tables that are away are linked when they come back.
         for (&prefix, table) in self.levels[level - 1].iter().filter(|_| self.resident) {
             // A table that this work makes is linked when it is written.
-            if !decided.made.contains(&table.link().address) {
+            if !decided.made.contains(&table.link().first.address) {
                 let entry = if decided.linked.contains(&prefix) { table.link() } else { entry_above(table) };
                 batch.roots.push(self.parent_entry(space, level - 1, prefix, entry));
             }
@@ -190,9 +214,9 @@ impl Decided {
 }
 
 /// What the root says of a table, or of the memory that stands for it.
-fn entry_above(table: &Table) -> Pte {
+fn entry_above(table: &Table) -> Link {
     match table.large {
-        Some(entry) => Pte { flags: entry.pte.flags | PteFlags::LARGE_PAGE, ..entry.pte },
+        Some(entry) => Pte { flags: entry.pte.flags | PteFlags::LARGE_PAGE, ..entry.pte }.into(),
         None => table.link(),
     }
 }

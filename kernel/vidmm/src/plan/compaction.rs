@@ -23,7 +23,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
             || plan.whole_victims.iter().map(|(victim, _)| victim).chain(given.iter().map(|(_, victim)| victim));
         let place = self.mm.segment(segment);
         let plain = !place.is_aperture() && !place.aligns_pitches();
-        let possible = self.mm.policy.moves_within_segments && !self.alone && plain;
+        let possible = self.mm.policy.moves_within_segments && !self.alone && !self.emptied && plain;
         possible && !victims().any(locked)
     }
 

@@ -16,7 +16,7 @@ use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
 
 /// A run, and what it costs.
-struct Hole {
+pub(super) struct Hole {
     run: PageRun,
     moved: Vec<Relocated>,
     victims: Vec<AllocationId>,
@@ -37,6 +37,11 @@ impl<F: Copy + Eq> Planner<'_, F> {
         tier: usize,
     ) -> Option<PageRun> {
         let hole = self.find_hole(state, id, candidate, tier)?;
+        Some(self.take_hole(state, id, candidate, hole))
+    }
+
+    /// Plans this run.
+    pub(super) fn take_hole(&self, state: &mut State, id: AllocationId, candidate: SegmentId, hole: Hole) -> PageRun {
         let Hole { run, moved, victims, .. } = hole;
         let (plan, room) = (&mut state.plan, &mut state.rooms[index(candidate)]);
         let mut trial = self.trial(room, candidate);
@@ -53,7 +58,40 @@ impl<F: Copy + Eq> Planner<'_, F> {
         plan.relocations.retain(|step| !victims.contains(&step.allocation));
         plan.relocations.extend(moved);
         plan.whole_victims.extend(victims.into_iter().map(|victim| (victim, id)));
-        Some(run)
+        run
+    }
+
+    /// A run in each free piece that holds contiguous content once everybody is gone who may be taken, the tightest piece
+    /// first; of pieces that are alike only the first.
+    pub(super) fn holes(&self, state: &State, id: AllocationId, candidate: SegmentId) -> Vec<Hole> {
+        let allocation = &self.mm.allocations[id];
+        let (plan, room) = (&state.plan, &state.rooms[index(candidate)]);
+        let segment = self.mm.segment(candidate);
+        let pages = allocation.pages_in(segment);
+        if pages > room.pages {
+            return Vec::new();
+        }
+        let mut trial = self.trial(room, candidate);
+        let mut given = Vec::new();
+        for (tier, victim) in self.victims_for(state, candidate, room.tier) {
+            let frames = frames_in(self.mm, plan, victim, candidate);
+            if !frames.is_empty() {
+                frames.into_iter().for_each(|run| trial.give(run));
+                given.push((tier, victim));
+            }
+        }
+        let alignment = Wish::of(&allocation.info, segment).alignment();
+        let mut pieces = trial.free_runs();
+        pieces.sort_by_key(|piece| piece.count);
+        if alignment == 1 {
+            pieces.dedup_by_key(|piece| piece.count);
+        }
+        let within = |piece: PageRun| {
+            let first = piece.first.next_multiple_of(alignment);
+            let run = PageRun { first, count: Pages(pages) };
+            (run.end() <= piece.end()).then(|| self.hole(plan, candidate, run, Vec::new(), &given))
+        };
+        pieces.into_iter().filter_map(within).collect()
     }
 
     fn find_hole(&self, state: &State, id: AllocationId, candidate: SegmentId, tier: usize) -> Option<Hole> {
@@ -109,14 +147,27 @@ impl<F: Copy + Eq> Planner<'_, F> {
         victims.retain(|(of, _)| *of <= tier);
         victims.sort_by_key(|(tier, _)| *tier);
         let given = &state.rooms[index(candidate)].given;
-        victims.retain(|(_, victim)| !self.wanted.contains(victim) && !given.contains(victim));
+        let taken = |victim: &AllocationId| self.has_left(*victim) || given.contains(victim);
+        victims.retain(|(_, victim)| !self.wanted.contains(victim) && !taken(victim));
         victims
     }
 
     /// A copy of the pool with all that is planned.
     fn trial(&self, room: &Room, candidate: SegmentId) -> FramePool {
-        let pool = &self.mm.segment(candidate).pool;
-        room.trial.clone().unwrap_or_else(|| if self.alone { pool.emptied() } else { pool.clone() })
+        if let Some(trial) = &room.trial {
+            return trial.clone();
+        }
+        let segment = self.mm.segment(candidate);
+        if self.alone {
+            return segment.pool.emptied();
+        }
+        let mut trial = segment.pool.clone();
+        if self.emptied {
+            for (_, victim) in segment.victims.up_to(self.tier_of_unneeded()) {
+                frames_in(self.mm, &Plan::default(), victim, candidate).into_iter().for_each(|run| trial.give(run));
+            }
+        }
+        trial
     }
 
     /// Of those asked only who lies there loses anything.

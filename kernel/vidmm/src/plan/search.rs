@@ -2,7 +2,9 @@
 //!
 //! Scattered content with one memory segment to go to has nothing to choose, and contiguous content alone neither. With
 //! a choice, the order decides: those with the fewest segments first, contiguous before scattered, large before small.
-//! If that fails too, all assignments are tried, up to the policy's number of steps.
+//! If that fails too, all assignments are tried, up to the policy's number of steps: of each allocation to each segment, of
+//! contiguous content to each free piece that there is with everybody gone who may be taken. A piece is filled from its
+//! start, so where alignments differ more than its length a better order inside one is not looked for.
 
 use crate::plan::Planner;
 use crate::plan::state::State;
@@ -37,13 +39,18 @@ impl<F: Copy + Eq> Planner<'_, F> {
         if self.stays(&mut state, id) {
             return self.search(state, rest, steps);
         }
+        let contiguous = self.mm.allocations[id].contiguous();
         for candidate in self.candidates(id) {
-            *steps = steps.checked_sub(1)?;
-            let mut next = state.clone();
-            if let Ok(place) = self.try_place(&mut next, id, candidate) {
-                next.plan.places.push((id, place));
-                if let Some(found) = self.search(next, rest, steps) {
-                    return Some(found);
+            let holes = if contiguous { self.holes(&state, id, candidate) } else { Vec::new() };
+            // Last what `try_place` finds by itself: content may move for it.
+            for hole in holes.into_iter().map(Some).chain([None]) {
+                *steps = steps.checked_sub(1)?;
+                let mut next = state.clone();
+                if let Ok(place) = self.try_place_at(&mut next, id, candidate, hole) {
+                    next.plan.places.push((id, place));
+                    if let Some(found) = self.search(next, rest, steps) {
+                        return Some(found);
+                    }
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use wddm_types::{PageRun, SegmentId};
 
 use crate::budget::ProcessPriority;
+use crate::plan::hole::Hole;
 use crate::plan::suspects::Suspect;
 use crate::plan::{Limit, Place, Plan, Planner};
 use crate::pool::FramePool;
@@ -153,7 +154,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
             return Room { pages, used: 0, below: [pages; BANDS], tier: 0, trial, given };
         }
         let standing = |id: &AllocationId| self.mm.allocations[*id].standing.filter(|s| s.segment == segment.id);
-        let wanted: Vec<_> = self.list.iter().filter_map(standing).collect();
+        let wanted: Vec<_> = self.list.iter().filter(|id| !self.has_left(**id)).filter_map(standing).collect();
         let tier = self.last_tier(segment.id, !wanted.is_empty());
         // What is being made resident is no victim.
         let up_to = |tier: usize| {
@@ -211,6 +212,17 @@ impl<F: Copy + Eq> Planner<'_, F> {
         id: AllocationId,
         candidate: SegmentId,
     ) -> Result<Place, NoPlace> {
+        self.try_place_at(state, id, candidate, None)
+    }
+
+    /// The same; contiguous content into a run that was chosen for it.
+    pub(super) fn try_place_at(
+        &self,
+        state: &mut State,
+        id: AllocationId,
+        candidate: SegmentId,
+        hole: Option<Hole>,
+    ) -> Result<Place, NoPlace> {
         let allocation = &self.mm.allocations[id];
         let aperture = self.mm.segment(candidate).is_aperture();
         // spec: memory §6.3, not committed to a memory segment while locked
@@ -233,7 +245,10 @@ impl<F: Copy + Eq> Planner<'_, F> {
             if aperture && pages > state.commit_left {
                 return Err(NoPlace::Room);
             }
-            let run = self.contiguous_or_suspend(state, id, candidate).ok_or(NoPlace::Room)?;
+            let run = match hole {
+                Some(hole) => self.take_hole(state, id, candidate, hole),
+                None => self.contiguous_or_suspend(state, id, candidate).ok_or(NoPlace::Room)?,
+            };
             if aperture {
                 state.commit_left -= pages;
             }

@@ -78,7 +78,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let victims = &self.mm.segment(segment).victims;
         let any = [ProcessPriority::Background, ProcessPriority::Normal, ProcessPriority::Foreground];
         let some = any.into_iter().any(|band| band <= highest && victims.held(band) > 0);
-        if self.alone || !some || !self.mm.policy.suspend_others {
+        if self.alone || !some || !self.mm.policy.suspend_others || self.claim.takes == Takes::Victims {
             return false;
         }
         let mut left = state.suspects.take().unwrap_or_else(|| self.suspects());
@@ -186,7 +186,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let allowed = band < own
             || band == own
                 && match self.claim.takes {
-                    Takes::Lower => false,
+                    Takes::Victims | Takes::Lower => false,
                     Takes::Ranked => standing < Standing::Within,
                     Takes::Turn => standing == Standing::Idle || run_enough,
                     Takes::Any => true,

@@ -74,22 +74,26 @@ pub enum SegmentError {
     TableSize(u32),
     #[error("level {0}: page tables live in a memory segment or in system memory (memory §4.3)")]
     TableSegment(u32),
-    #[error("level {0}: page tables of several levels in different segments are not built")]
-    TableSegmentsDiffer(u32),
     #[error("GpuMmuCaps: {0} is not built (memory §4.2)")]
     MmuCapNotBuilt(&'static str),
     #[error("LeafPageTableSizeFor64KPagesInBytes is a multiple of 4096, and in system memory 4096 (memory §4.2, §4.3)")]
     LeafTableSize,
+    #[error(
+        "DualPteSupported needs leaf tables of 64-KB entries, and leaf levels of 16 entries at least (memory §4.5)"
+    )]
+    DualWithoutTables,
     #[error("GpuMmuCaps: reserved bits {0:#x} are set (memory §4.2)")]
     ReservedMmuCaps(u32),
     #[error("level {0}: CPU_VIRTUAL is not allowed when page directories live in local memory (memory §4.2)")]
     CpuWrittenDirectory(u32),
     #[error("level {0}: in CPU_VIRTUAL leaf tables live in system memory or in a CpuVisible segment (memory §4.2)")]
     CpuWrittenTable(u32),
-    #[error("the page-table reserve does not fit the page-table segment")]
+    #[error("a page-table reserve does not fit its segment")]
     Reserve,
     #[error("no aperture: without GPU virtual addresses nothing else shows system memory to the engines (memory §1.6)")]
     NoAperture,
+    #[error("segment {}: behind the IOMMU there is system memory only, so every segment is an aperture (memory §4.1)", .0.0)]
+    MemoryBehindIoMmu(SegmentId),
     #[error("there is no system page for the dummy page")]
     NoSystemPage,
 }

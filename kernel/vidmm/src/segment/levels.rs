@@ -2,11 +2,12 @@
 //! adapter start.
 
 use ddi::{GpuMmuCaps, PageTableLevelDesc, PageTableUpdateMode, RootPageTableSize, SegmentFlags};
-use wddm_types::PAGE_BYTES;
+use wddm_types::{PAGE_BYTES, SegmentId};
 
 use super::description::SegmentDescription;
 use super::error::SegmentError;
 use crate::policy::Policy;
+use crate::tables::reserve_of;
 
 /// Rules of the page-table levels (memory §4.2, §4.3).
 pub(crate) fn check_levels(
@@ -28,11 +29,6 @@ pub(crate) fn check_levels(
         } else {
             check_segments_of(number, level, 0, segments)?;
         }
-        let same =
-            level.segment == levels[0].segment && level.paging_process_segment == levels[0].paging_process_segment;
-        if !same {
-            return Err(SegmentError::TableSegmentsDiffer(number));
-        }
     }
     let bits: u32 = levels.iter().map(|level| level.index_bits).sum();
     if roots.is_empty() && bits + 12 != mmu.virtual_address_bits || mmu.virtual_address_bits > 63 {
@@ -41,20 +37,27 @@ pub(crate) fn check_levels(
     if policy.paging_table_reserve >= policy.page_table_reserve {
         return Err(SegmentError::Reserve);
     }
-    let both = [levels[0].segment, levels[0].paging_process_segment];
-    let apart = both.iter().all(|id| !id.is_system()) && both[0] != both[1];
-    if apart {
-        return Err(SegmentError::TableSegmentsDiffer(0));
-    }
-    if let Some(id) = both.into_iter().find(|id| !id.is_system()) {
+    let named = levels.iter().flat_map(|level| [level.segment, level.paging_process_segment]);
+    named.into_iter().try_for_each(|id| check_reserve(policy, segments, levels, id))
+}
+
+/// The reserve of a segment that a level names has something for each kind of table there, and leaves something beside it.
+// spec: memory §4.3
+fn check_reserve(
+    policy: &Policy,
+    segments: &[SegmentDescription],
+    levels: &[PageTableLevelDesc],
+    id: SegmentId,
+) -> Result<(), SegmentError> {
+    let (process, paging) = reserve_of(policy, levels, id);
+    let enough = (!process.is_zero() || levels.iter().all(|level| level.segment != id))
+        && (!paging.is_zero() || levels.iter().all(|level| level.paging_process_segment != id));
+    let fits = id.is_system() || {
         let descriptor = &segments[usize::from(id.0) - 1];
-        let reserve = policy.page_table_reserve.bytes();
-        let whole = reserve.is_multiple_of(descriptor.page_bytes());
-        if reserve >= descriptor.size_bytes || !whole {
-            return Err(SegmentError::Reserve);
-        }
-    }
-    Ok(())
+        let bytes = (process + paging).bytes();
+        bytes < descriptor.size_bytes && bytes.is_multiple_of(descriptor.page_bytes())
+    };
+    if enough && fits { Ok(()) } else { Err(SegmentError::Reserve) }
 }
 
 /// The lengths of a resizable root: the driver has them where there are two levels, each is longer than the one before and

@@ -5,10 +5,10 @@ use ddi::{GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc};
 use wddm_types::PAGE_BYTES;
 
 use super::error::SegmentError;
+use crate::page_table::COARSE_PAGES;
 
 /// Bits that ask the memory manager for something that it does not do.
-const NOT_BUILT: [(GpuMmuFlags, &str); 2] = [
-    (GpuMmuFlags::DUAL_PTE_SUPPORTED, "DualPteSupported"),
+const NOT_BUILT: [(GpuMmuFlags, &str); 1] = [
     // Nobody says what caching a table asks of whoever writes it (memory §10.3).
     (GpuMmuFlags::CACHED_PAGE_TABLES, "CachedPageTables"),
 ];
@@ -29,6 +29,11 @@ pub(crate) fn check_mmu_caps(mmu: &GpuMmuCaps, levels: &[PageTableLevelDesc]) ->
     let in_system = levels.first().is_some_and(|leaf| leaf.segment.is_system());
     if !size.is_multiple_of(PAGE_BYTES) || in_system && size > PAGE_BYTES {
         return Err(SegmentError::LeafTableSize);
+    }
+    // spec: memory §4.5, an entry of level 1 that holds both leaf tables needs one of 64-KB entries to hold
+    let slots = levels.first().is_some_and(|leaf| leaf.index_bits >= COARSE_PAGES.trailing_zeros());
+    if mmu.flags.contains(GpuMmuFlags::DUAL_PTE_SUPPORTED) && (size == 0 || !slots) {
+        return Err(SegmentError::DualWithoutTables);
     }
     Ok(())
 }

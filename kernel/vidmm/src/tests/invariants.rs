@@ -43,7 +43,11 @@ fn every_rule_can_be_broken() {
         }),
         ("frames", |mm, _, _, a| mm.system.give(mm.allocations[a].backing[0])),
         ("frames", |mm, _, _, _| {
-            _ = mm.table_frames.of(crate::SpaceKind::Process).take(1, 1);
+            _ = mm.table_frames.of(crate::SpaceKind::Process).take(crate::tables::TableSize {
+                level: 0,
+                pages: 1,
+                alignment_pages: 1,
+            });
         }),
         ("lists", |mm, _, _, a| mm.allocations[a].count += 1),
         ("lists", |mm, _, device, a| {
@@ -77,6 +81,21 @@ fn every_rule_can_be_broken() {
         let broken = mm.check_invariants(&[]).expect_err("it was broken by hand");
         assert_eq!(broken.rule, *rule, "row {nth}: {broken}");
     }
+}
+
+#[test]
+fn an_adapter_without_addresses_keeps_what_always_holds() {
+    // spec: memory §5.6, memory §9.3
+    let layout = [vram_descriptor(64, ddi::SegmentFlags::empty()), aperture_descriptor(64)];
+    let mut mm = Mm::without_addresses(policy(), &layout[..]).expect("the description keeps the rules");
+    assert_eq!(mm.check_invariants(&[]), Ok(()), "nothing is there");
+    let (space, _) = mm.create_space(crate::SpaceKind::Process).expect("no tables are needed");
+    let device = mm.create_device(space);
+    let a = create(&mut mm, device, 8, &[VRAM, APERTURE]);
+    mm.make_resident(device, &[a]).expect("room");
+    assert_eq!(mm.check_invariants(&[]), Ok(()));
+    mm.allocations[a].count += 1;
+    assert_eq!(mm.check_invariants(&[]).expect_err("broken by hand").rule, "lists");
 }
 
 #[test]

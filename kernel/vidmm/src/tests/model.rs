@@ -28,6 +28,19 @@ const VRAM_PAGES: u64 = 96;
 const PROCESSES: usize = 3;
 const DEVICES: usize = 4;
 
+/// What page tables have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tables {
+    /// Room for those of all processes.
+    Roomy,
+    /// They do not fit beside each other.
+    Tight,
+    /// Neither do they, and each level has its own segment.
+    Apart,
+    /// No room for those of all either, and leaf tables in pairs.
+    Dual,
+}
+
 /// What the model knows of one allocation.
 struct Known {
     id: AllocationId,
@@ -68,13 +81,16 @@ struct Model {
 }
 
 impl Model {
-    /// `tight`: the tables of all processes do not fit beside each other.
-    fn new(flags: SegmentFlags, tight: bool) -> Self {
-        let mut choices = policy();
-        if tight {
-            choices.paging_table_reserve = Pages(RESERVE - PROCESSES as u64 - 28);
-        }
-        let mut mm = adapter_with(choices, VRAM_PAGES, flags);
+    fn new(flags: SegmentFlags, tables: Tables) -> Self {
+        let mut mm = match tables {
+            Tables::Roomy => adapter_with(policy(), VRAM_PAGES, flags),
+            Tables::Tight => {
+                let paging_table_reserve = Pages(RESERVE - PROCESSES as u64 - 28);
+                adapter_with(crate::Policy { paging_table_reserve, ..policy() }, VRAM_PAGES, flags)
+            }
+            Tables::Apart => adapter_of_levels_apart(VRAM_PAGES, flags),
+            Tables::Dual => adapter_of_dual_entries(VRAM_PAGES, PROCESSES as u64 + 52, flags),
+        };
         let mut machine = Machine::default();
         mm.policy.suspend_others = true;
         mm.policy.write_back_ahead = true;
@@ -354,7 +370,8 @@ impl Model {
             self.queue(work);
         }
         self.machine.run(&mut self.mm);
-        assert_eq!(self.mm.free_system_pages(), Pages(100_000 - 1));
+        let in_system = self.mm.table_frames.of_processes().in_system().map_or(0, |tables| tables.count.0);
+        assert_eq!(self.mm.free_system_pages(), Pages(100_000 - 1 - in_system));
         assert_eq!(self.mm.resident_bytes(VRAM), 0);
         assert_eq!(self.mm.table_bytes(SpaceKind::Process), 0);
         let held = |band| self.mm.segment(VRAM).victims.held(band);
@@ -371,7 +388,7 @@ proptest! {
     #[test]
     fn no_content_is_lost(
         large in any::<bool>(),
-        tight in any::<bool>(),
+        tables in prop::sample::select(&[Tables::Roomy, Tables::Tight, Tables::Apart, Tables::Dual][..]),
         reach in 0..3u8,
         steps in prop::collection::vec(step(), 1..120),
     ) {
@@ -381,7 +398,7 @@ proptest! {
             1 => SegmentFlags::CPU_VISIBLE,
             _ => SegmentFlags::SUPPORTS_CPU_HOST_APERTURE,
         };
-        let mut model = Model::new(flags, tight);
+        let mut model = Model::new(flags, tables);
         // Twice what fits, so that pressure is the rule.
         for (pages, kind) in [(30, 1), (23, 4), (37, 6), (18, 1), (41, 7), (29, 3)] {
             model.create(pages, kind, (pages % 2) as usize);

@@ -25,6 +25,7 @@ fn tag(operation: &Operation) -> &'static str {
         Operation::SwitchRoot { .. } => "root",
         Operation::CopyEntries { .. } => "entries copied",
         Operation::MapAperture { .. } => "map",
+        Operation::PlatformEntries { .. } => "platform",
         Operation::UnmapAperture { .. } => "unmap",
     }
 }

@@ -114,37 +114,63 @@ proptest! {
         pages in 1u64..40,
     ) {
         let (mut mm, _, device) = with_device(64);
-        let physical = |mm: &mut Mm, pages: u64| {
-            let mut wanted = info(pages, &[VRAM]);
-            wanted.flags = AllocationFlags::ACCESSED_PHYSICALLY;
-            mm.create_allocation(device, wanted).expect("rules are kept")
-        };
-        let mut taken = Vec::new();
-        for (pages, stays) in blocks {
-            let id = physical(&mut mm, pages);
-            if mm.make_resident(device, &[id]).is_ok() {
-                taken.push((id, pages, stays));
-            }
-        }
-        let mut walls = vec![64];
-        for (id, pages, stays) in taken {
-            let (_, address) = mm.whereabouts(id).place.expect("resident");
-            let first = (address - VRAM_BASE) / PAGE_BYTES;
-            if stays {
-                mm.pin(id).expect("resident");
-                walls.extend(first..first + pages);
-            } else {
-                mm.evict(device, &[id], LAZY, &[]).expect("counted");
-            }
-        }
-        walls.sort_unstable();
-        let mut longest = 0;
-        let mut next = 0;
-        for wall in walls {
-            longest = longest.max(wall - next);
-            next = wall + 1;
-        }
-        let run = physical(&mut mm, pages);
+        let gaps = gaps_between_walls(&mut mm, device, &blocks);
+        let longest = gaps.into_iter().max().unwrap_or(0);
+        let run = physical(&mut mm, device, pages);
         prop_assert_eq!(mm.make_resident(device, &[run]).is_ok(), pages <= longest, "{} of {}", pages, longest);
     }
+
+    /// Several runs, between walls that are pinned, while victims lie everywhere else.
+    // spec: memory §1.6, memory §8.1
+    #[test]
+    fn runs_are_refused_exactly_if_the_gaps_between_the_pinned_do_not_hold_them(
+        blocks in prop::collection::vec((1u64..12, any::<bool>()), 4..16),
+        wanted in prop::collection::vec(1u64..24, 2..6),
+    ) {
+        let (mut mm, _, device) = with_device(64);
+        let gaps = gaps_between_walls(&mut mm, device, &blocks);
+        let list: Vec<AllocationId> = wanted.iter().map(|&pages| physical(&mut mm, device, pages)).collect();
+        let granted = mm.make_resident(device, &list).is_ok();
+        prop_assert_eq!(granted, fill(&gaps, &wanted), "{:?} into {:?}", wanted, gaps);
+    }
+}
+
+fn physical(mm: &mut Mm, device: DeviceId, pages: u64) -> AllocationId {
+    let wanted = ddi::AllocationInfo { flags: AllocationFlags::ACCESSED_PHYSICALLY, ..info(pages, &[VRAM]) };
+    mm.create_allocation(device, wanted).expect("rules are kept")
+}
+
+/// Fills the memory with blocks, of which some are pinned and the others may go; how long the gaps between the pinned are.
+fn gaps_between_walls(mm: &mut Mm, device: DeviceId, blocks: &[(u64, bool)]) -> Vec<u64> {
+    let mut taken = Vec::new();
+    for &(pages, stays) in blocks {
+        let id = physical(mm, device, pages);
+        if mm.make_resident(device, &[id]).is_ok() {
+            taken.push((id, pages, stays));
+        }
+    }
+    let mut walls = vec![64];
+    for (id, pages, stays) in taken {
+        let (_, address) = mm.whereabouts(id).place.expect("resident");
+        let first = (address - VRAM_BASE) / PAGE_BYTES;
+        if stays {
+            mm.pin(id).expect("resident");
+            walls.extend(first..first + pages);
+        } else {
+            mm.evict(device, &[id], LAZY, &[]).expect("counted");
+        }
+    }
+    walls.sort_unstable();
+    let starts = std::iter::once(0).chain(walls.iter().map(|wall| wall + 1));
+    starts.zip(&walls).map(|(start, wall)| wall - start).filter(|gap| *gap > 0).collect()
+}
+
+/// Whether runs can be laid into gaps: all ways are tried.
+fn fill(gaps: &[u64], wanted: &[u64]) -> bool {
+    let Some((&pages, rest)) = wanted.split_first() else { return true };
+    (0..gaps.len()).any(|at| {
+        let mut left = gaps.to_vec();
+        left[at] = left[at].wrapping_sub(pages);
+        gaps[at] >= pages && fill(&left, rest)
+    })
 }

@@ -53,6 +53,36 @@ fn it_moves_up_when_there_is_room_and_its_devices_have_nothing_to_run() {
 }
 
 #[test]
+fn who_is_never_idle_is_stopped_when_patience_ends() {
+    // spec: memory §8.1
+    let (mut mm, [(_, a), (_, b)], x, y) = displaced();
+    let patience = 1_000_000_000;
+    mm.policy.promote_patience_ns = patience;
+    mm.set_time(500);
+    assert!(matches!(mm.promote(1000), Promotion::Nothing), "no room: nobody is waited for");
+    mm.evict(b, &[y], NOW, &[]).expect("counted");
+    mm.set_time(1000);
+    assert!(matches!(mm.promote(1000), Promotion::Later), "from now on it waits");
+    mm.set_time(1000 + patience - 1);
+    assert!(matches!(mm.promote(1000), Promotion::Later));
+    // Room that goes and comes lets the time begin anew.
+    mm.make_resident(b, &[y]).expect("room");
+    assert!(matches!(mm.promote(1000), Promotion::Nothing));
+    mm.evict(b, &[y], NOW, &[]).expect("counted");
+    mm.set_time(1000 + patience);
+    assert!(matches!(mm.promote(1000), Promotion::Later));
+    mm.set_time(1000 + 2 * patience - 1);
+    assert!(matches!(mm.promote(1000), Promotion::Later));
+    mm.set_time(1000 + 2 * patience);
+    mm.policy.promote_patience_ns = u64::MAX;
+    assert!(matches!(mm.promote(1000), Promotion::Later), "never, says the policy");
+    mm.policy.promote_patience_ns = patience;
+    let work = moved(mm.promote(1000)).expect("it has waited long enough");
+    assert_eq!((work.moves[0].allocation, &work.stands_still[..], mm.is_suspended(a)), (x, &[a][..], false));
+    assert!(!mm.may_promote());
+}
+
+#[test]
 fn free_room_only_and_nobody_who_waits_for_it() {
     // spec: memory §8.1, memory §5.5
     let (mut mm, [(one, a), (_, b)], _, y) = displaced();

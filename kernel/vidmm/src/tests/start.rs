@@ -92,7 +92,22 @@ fn levels_that_break_a_rule_fail_adapter_start() {
         ("alignment of 3 pages", |_, _, l, _| l[1].alignment_bytes = 3 * 4096, SegmentError::TableSize(1)),
         ("tables in the aperture", |_, _, l, _| l[0].segment = APERTURE, SegmentError::TableSegment(0)),
         ("no such segment", |_, _, l, _| l[1].segment = SegmentId(9), SegmentError::TableSegment(1)),
-        ("levels apart", |_, _, l, _| l[1].segment = SegmentId::SYSTEM, SegmentError::TableSegmentsDiffer(1)),
+        (
+            "no reserve for directories apart",
+            |_, _, l, p| {
+                l[1].segment = SegmentId::SYSTEM;
+                p.directory_reserve = Pages::ZERO;
+            },
+            SegmentError::Reserve,
+        ),
+        (
+            "a reserve too small to be shared",
+            |_, _, l, p| {
+                (l[2].segment, l[2].paging_process_segment) = (SegmentId::SYSTEM, SegmentId::SYSTEM);
+                p.directory_reserve = Pages(7);
+            },
+            SegmentError::Reserve,
+        ),
         (
             "large table in system memory",
             |_, _, l, _| {
@@ -146,7 +161,7 @@ fn a_capability_that_nobody_honours_fails_adapter_start() {
         caps.flags |= flag;
         let started = Mm::new(world.1, &world.0, caps, &world.2).err();
         let expected = match flag {
-            GpuMmuFlags::DUAL_PTE_SUPPORTED => Some(SegmentError::MmuCapNotBuilt("DualPteSupported")),
+            GpuMmuFlags::DUAL_PTE_SUPPORTED => Some(SegmentError::DualWithoutTables),
             GpuMmuFlags::CACHED_PAGE_TABLES => Some(SegmentError::MmuCapNotBuilt("CachedPageTables")),
             _ if bit > 12 => Some(SegmentError::ReservedMmuCaps(1 << bit)),
             _ => None,

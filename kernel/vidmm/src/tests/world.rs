@@ -113,6 +113,53 @@ pub fn adapter_with(policy: Policy, pages: u64, flags: SegmentFlags) -> Mm {
     VidMm::new(policy, &descriptors, mmu(&bits), &levels(&bits)).expect("the description keeps the rules")
 }
 
+/// The same with tables apart: leaf tables in the second memory segment, roots in the first, where all of the paging
+/// process's are, what is between in system memory; and room for so few that those of three processes do not fit.
+pub fn adapter_of_levels_apart(pages: u64, flags: SegmentFlags) -> Mm {
+    let policy = Policy {
+        page_table_reserve: Pages(32),
+        paging_table_reserve: Pages(16),
+        directory_reserve: Pages(64),
+        ..policy()
+    };
+    let memory = |base_address, pages: u64, segment| {
+        let size_bytes = (pages + 32) * PAGE_BYTES;
+        let cpu = cpu_access(flags, base_address, segment);
+        SegmentDescriptor4 {
+            flags,
+            base_address,
+            size_bytes,
+            commit_limit_bytes: size_bytes,
+            cpu,
+            ..Default::default()
+        }
+    };
+    let descriptors = [memory(VRAM_BASE, pages, VRAM), aperture_descriptor(64), memory(EXTRA_BASE, 32, EXTRA)];
+    let bits = [5, 5, 6];
+    let mut levels = levels(&bits);
+    (levels[0].segment, levels[1].segment) = (EXTRA, SegmentId::SYSTEM);
+    VidMm::new(policy, &descriptors, mmu(&bits), &levels).expect("the description keeps the rules")
+}
+
+/// The first with entries of level 1 that hold two leaf tables, and so many pages for the tables of processes.
+pub fn adapter_of_dual_entries(pages: u64, table_pages: u64, flags: SegmentFlags) -> Mm {
+    let (bits, size_bytes) = ([5, 5, 6], 32 * PAGE_BYTES);
+    let mut caps = mmu(&bits);
+    (caps.leaf_table_64kb_bytes, caps.flags) = (4096, caps.flags | GpuMmuFlags::DUAL_PTE_SUPPORTED);
+    let cpu = cpu_access(flags, EXTRA_BASE, EXTRA);
+    let extra = SegmentDescriptor4 {
+        flags,
+        base_address: EXTRA_BASE,
+        size_bytes,
+        commit_limit_bytes: size_bytes,
+        cpu,
+        ..Default::default()
+    };
+    let descriptors = [vram_descriptor(pages, flags), aperture_descriptor(64), extra];
+    let policy = Policy { paging_table_reserve: Pages(RESERVE - table_pages), ..policy() };
+    VidMm::new(policy, &descriptors, caps, &levels(&bits)).expect("the description keeps the rules")
+}
+
 /// The first with a space and a device.
 pub fn with_device(pages: u64) -> (Mm, SpaceId, DeviceId) {
     let mut mm = adapter(pages, SegmentFlags::empty());
@@ -168,6 +215,10 @@ pub struct Machine {
     /// Pages by segment and page number; segment 0 is system memory.
     pub memory: BTreeMap<(SegmentId, u64), u64>,
     pub entries: BTreeMap<(PhysicalAddress, u32), Pte>,
+    /// The second halves of dual entries.
+    pub second_halves: BTreeMap<(PhysicalAddress, u32), Pte>,
+    /// What the platform's table shows of a space's pages: the system page, and whether it may be written.
+    pub platform: BTreeMap<(SpaceId, u64), (u64, bool)>,
     /// The last root that contexts were switched to.
     pub switched: Option<(SpaceId, PhysicalAddress, u32)>,
 }
@@ -238,7 +289,18 @@ impl Machine {
                         self.memory.insert((*segment, page), u64::from(*pattern));
                     }
                 }
-                Operation::UpdatePageTable { table, start_index, count, first, repeat, use_64kb, .. } => {
+                Operation::UpdatePageTable {
+                    level,
+                    table,
+                    start_index,
+                    count,
+                    first,
+                    first_64kb,
+                    repeat,
+                    use_64kb,
+                    ..
+                } => {
+                    assert!(first_64kb.is_none() || *level == 1, "only entries of level 1 have two halves");
                     // A table of 64-KB entries has every sixteenth.
                     let unit = if *use_64kb { 16 } else { 1 };
                     assert!(start_index.is_multiple_of(unit) && count.is_multiple_of(unit), "whole entries");
@@ -248,10 +310,14 @@ impl Machine {
                             entry.address.offset += u64::from(index) * PAGE_BYTES;
                         }
                         self.entries.insert((*table, (start_index + index) / unit), entry);
+                        if let Some(second) = first_64kb {
+                            assert!(*count == 1 || *repeat, "no two entries name the same table");
+                            self.second_halves.insert((*table, start_index + index), *second);
+                        }
                     }
                 }
-                Operation::EvictTable { table, count, .. } => {
-                    for index in 0..*count {
+                Operation::EvictTable { table, count, use_64kb, .. } => {
+                    for index in 0..*count / if *use_64kb { 16 } else { 1 } {
                         // Whoever reads this has followed a pointer to a table that is not there.
                         self.entries.remove(&(*table, index)).expect("a table that leaves was there");
                     }
@@ -260,6 +326,15 @@ impl Machine {
                     for index in 0..*count {
                         let entry = self.entries[&(*source, source_start + index)];
                         self.entries.insert((*target, target_start + index), entry);
+                    }
+                }
+                Operation::PlatformEntries { space, first, count, shows, writable } => {
+                    for page in 0..count.0 {
+                        let at = (*space, first.0 / PAGE_BYTES + page);
+                        match shows {
+                            Some(system) => self.platform.insert(at, (system + page, *writable)),
+                            None => self.platform.remove(&at),
+                        };
                     }
                 }
                 Operation::MapAperture { .. }
@@ -275,6 +350,36 @@ impl Machine {
         }
     }
 
+    /// What both halves of an entry of level 1 say: of each 64 KB at most one of the two forms is valid.
+    // spec: memory §4.5
+    fn walk_pair(&self, first: Pte, second: Pte, (bits, shift): (u32, u32), address: GpuVa) -> Option<Pte> {
+        let within = address.0 & ((1 << shift) - 1) & !(PAGE_BYTES - 1);
+        let at = |entry: Pte, within: u64| {
+            let place = PhysicalAddress { offset: entry.address.offset + within, ..entry.address };
+            Pte { flags: entry.flags - PteFlags::LARGE_PAGE, address: place }
+        };
+        if first.flags.contains(PteFlags::LARGE_PAGE) {
+            return Some(at(first, within));
+        }
+        let index = (address.0 >> 12) as u32 & ((1 << bits) - 1);
+        let entry = |table: Pte, index: u32| {
+            let linked = table.flags.contains(PteFlags::VALID);
+            assert!(!table.flags.contains(PteFlags::LEAF_64KB), "which half it is says the size");
+            let entry = linked.then(|| self.entries.get(&(table.address, index)).expect("initialised"));
+            entry.copied().filter(|entry| entry.flags.contains(PteFlags::VALID))
+        };
+        let coarse = entry(second, index / 16);
+        let small: Vec<Pte> = (index / 16 * 16..index / 16 * 16 + 16).filter_map(|index| entry(first, index)).collect();
+        assert!(coarse.is_none() || small.is_empty(), "both forms are valid at {address:?}: {coarse:?}, {small:?}");
+        match coarse {
+            Some(coarse) => {
+                assert!(coarse.address.offset.is_multiple_of(16 * PAGE_BYTES), "aligned: {coarse:?}");
+                Some(at(coarse, within % (16 * PAGE_BYTES)))
+            }
+            None => entry(first, index),
+        }
+    }
+
     /// Walks the tables from `root`; `bits` are the index bits, leaf first.
     pub fn walk(&self, root: PhysicalAddress, bits: &[u32], address: GpuVa) -> Option<Pte> {
         let (mut table, mut coarse) = (root, false);
@@ -283,6 +388,9 @@ impl Machine {
             let index = (address.0 >> shift) as u32 & ((1 << bits[level]) - 1);
             let unit = if level == 0 && coarse { 16 } else { 1 };
             let entry = *self.entries.get(&(table, index / unit)).expect("a table is initialised before it is linked");
+            if let (1, Some(second)) = (level, self.second_halves.get(&(table, index))) {
+                return self.walk_pair(entry, *second, (bits[0], shift), address);
+            }
             if !entry.flags.contains(PteFlags::VALID) {
                 return None;
             }

@@ -3,6 +3,7 @@
 use wddm_types::{Blame, FencePoint};
 
 use super::*;
+use crate::packet::SoftwareTurn;
 
 type Scheduler = VidSch<&'static str, u32>;
 
@@ -36,6 +37,38 @@ fn a_wait_holds_what_is_behind_it_until_it_is_over() {
     assert_eq!(due(&mut vidsch, queue), [Step::Start("behind")]);
     vidsch.completed(queue, 1);
     assert!(vidsch.is_idle(queue));
+}
+
+#[test]
+fn software_packets_come_out_when_their_turn_has_come() {
+    // spec: sync §2.4, §3.7
+    let packets = vec![
+        Packet::Work("work"),
+        Packet::Software("submitted", SoftwareTurn::Submitted),
+        Packet::Software("completed", SoftwareTurn::Completed),
+        Packet::Software("holds", SoftwareTurn::Holds),
+        Packet::Software("behind", SoftwareTurn::Submitted),
+    ];
+    let (mut vidsch, queue) = queue_with(0, packets);
+    assert!(vidsch.next_is_work(queue));
+    assert_eq!(due(&mut vidsch, queue), [Step::Start("work"), Step::Software("submitted")]);
+    vidsch.completed(queue, 1);
+    assert_eq!(due(&mut vidsch, queue), [Step::Software("completed"), Step::Software("holds")]);
+    assert_eq!((due(&mut vidsch, queue), vidsch.state(queue)), (vec![], QueueState::Waiting));
+    vidsch.waited(queue);
+    assert_eq!(due(&mut vidsch, queue), [Step::Software("behind")]);
+    assert!(vidsch.is_idle(queue));
+}
+
+#[test]
+fn room_for_several_packets_is_asked_for_before() {
+    let mut vidsch = Scheduler::new(Limits { packets_per_queue: 2 });
+    let queue = vidsch.create_queue(NodeId(0), QueueKind::Kernel, 0);
+    assert_eq!((vidsch.may_submit(queue, 2), vidsch.may_submit(queue, 3)), (Ok(()), Err(SubmitError::TooMany)));
+    assert_eq!(vidsch.submit(queue, Packet::Software("one", SoftwareTurn::Holds)), Ok(()));
+    assert_eq!((vidsch.may_submit(queue, 1), vidsch.may_submit(queue, 2)), (Ok(()), Err(SubmitError::TooMany)));
+    vidsch.fail(queue);
+    assert_eq!(vidsch.may_submit(queue, 1), Err(SubmitError::Stopped));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use ddi::{
     CreateNativeFence, CurrentUpdate, DriverStatus, FenceType, KmdDevice, KmdGlobalFence, KmdLocalFence, Miniport,
-    MonitoredUpdate, OpenNativeFence, OsGlobalFence, OsLocalFence, UpdateCurrentFlags,
+    MonitoredUpdate, OpenNativeFence, OsGlobalFence, OsLocalFence, PowerState, UpdateCurrentFlags,
 };
 use shared_words::Word;
 use softgpu_spec::register::{self, cmp, cmp_result};
@@ -129,12 +129,8 @@ fn current_values_are_stored_then_kicked() {
     let (mut kmd, port, _) = started();
     let global = fence(&mut kmd, 5);
     let word = AtomicU64::new(7);
-    let update = [CurrentUpdate { fence: global, value: 42, current: &word }];
-    for (flags, value) in [
-        (UpdateCurrentFlags::NOTIFICATION_ONLY, 7),
-        (UpdateCurrentFlags::empty(), 42),
-        (UpdateCurrentFlags::ALWAYS_SIGNALED, u64::MAX),
-    ] {
+    let update = [CurrentUpdate { fence: global, value: 42, current: Some(&word) }];
+    for (flags, value) in [(UpdateCurrentFlags::NOTIFICATION_ONLY, 7), (UpdateCurrentFlags::empty(), 42)] {
         kmd.native_fences().unwrap().update_current_values(&update, flags).unwrap();
         assert_eq!(Word::load(&word), value);
         let writes = port.writes();
@@ -147,4 +143,39 @@ fn current_values_are_stored_then_kicked() {
     kmd.native_fences().unwrap().update_current_values(&update, UpdateCurrentFlags::empty()).unwrap();
     let first: Vec<_> = port.writes().into_iter().filter(|write| write.0 == register::CMP_ARGUMENT_0).collect();
     assert_eq!(first, [(register::CMP_ARGUMENT_0, 0x5000), (register::CMP_ARGUMENT_0, 0)], "then every parked wait");
+}
+
+#[test]
+fn a_fence_that_is_always_signalled_is_sealed_until_it_is_destroyed() {
+    // spec: sync §3.16, sync §6 B13
+    let (mut kmd, port, _) = started();
+    let global = fence(&mut kmd, 5);
+    let word = AtomicU64::new(7);
+    let update = [CurrentUpdate { fence: global, value: 0xFFFF_FFFF, current: Some(&word) }];
+    kmd.native_fences().unwrap().update_current_values(&update, UpdateCurrentFlags::ALWAYS_SIGNALED).unwrap();
+    let command = |writes: &[(u32, u64)]| {
+        (writes.contains(&(register::CMP_ARGUMENT_0, 0x5000)), writes.last().copied().map(|write| write.1))
+    };
+    assert_eq!(command(&port.writes()), (true, Some(cmp::SEAL)), "the CMP stores it, the number is ignored");
+    kmd.native_fences().unwrap().destroy(global);
+    assert_eq!(command(&port.writes()), (true, Some(cmp::UNSEAL)));
+    let plain = fence(&mut kmd, 6);
+    kmd.native_fences().unwrap().destroy(plain);
+    assert!(port.writes().iter().all(|write| *write != (register::CMP_COMMAND, cmp::UNSEAL)), "never sealed");
+}
+
+#[test]
+fn seals_go_with_the_power_of_the_device() {
+    // spec: sync §6 B13, memory §1.10
+    let (mut kmd, port, _) = started();
+    let global = fence(&mut kmd, 5);
+    let word = AtomicU64::new(7);
+    let update = [CurrentUpdate { fence: global, value: 0xFFFF_FFFF, current: Some(&word) }];
+    kmd.native_fences().unwrap().update_current_values(&update, UpdateCurrentFlags::ALWAYS_SIGNALED).unwrap();
+    port.writes();
+    kmd.set_power_state(&mut FakeHost::default(), PowerState::Standby).unwrap();
+    let unseals = |writes: &[(u32, u64)]| writes.contains(&(register::CMP_COMMAND, cmp::UNSEAL));
+    assert!(unseals(&port.writes()), "all of them");
+    kmd.native_fences().unwrap().destroy(global);
+    assert!(!unseals(&port.writes()), "it is not sealed any more, and its words are not to be found");
 }

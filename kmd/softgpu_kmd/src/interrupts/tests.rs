@@ -69,8 +69,12 @@ fn what_is_not_known_is_the_null_array() {
         port.record(record::FENCE, [0, 0x7000, 1]);
         port.record(kind, fields);
         let (ours, said) = routine(&mut kmd);
-        let expected =
+        let mut expected =
             if node == 0 { vec![Said::Fences(0, None)] } else { vec![named(0, &[7]), Said::Fences(1, None)] };
+        // What says nothing may have been about a monitored fence.
+        if !matches!(kind, record::FENCE | record::MONITORED) {
+            expected.push(Said::Monitored(0));
+        }
         assert_eq!((ours, said), (true, expected), "kind {kind} {fields:x?}");
     }
 }
@@ -95,6 +99,26 @@ fn faults_name_the_queue_once() {
     }
 }
 
+/// Interrupt 11 has no list: one for a node, however many signals there were.
+#[test]
+fn signals_of_monitored_fences_are_told_node_by_node() {
+    // spec: sync §2.8, sync §3.7
+    // seed: C15
+    let (mut kmd, port, mut host) = started();
+    let (_, _, compute) = context(&mut kmd, 0, false);
+    let (_, _, copy) = context(&mut kmd, 1, false);
+    queue(&mut kmd, &mut host, compute, 50);
+    queue(&mut kmd, &mut host, copy, 51);
+    for (index, value) in [(0, 1), (1, 2), (1, 3), (0, 4)] {
+        port.record(record::SIGNALED, [index, 0x7000, value]);
+    }
+    assert_eq!(routine(&mut kmd), (true, vec![Said::Monitored(0), Said::Monitored(1)]));
+    assert_eq!(routine(&mut kmd), (false, vec![]), "said once");
+    // A queue that is gone: some node, and the interrupt all the same.
+    port.record(record::SIGNALED, [9, 0x7000, 5]);
+    assert_eq!(routine(&mut kmd), (true, vec![Said::Monitored(0)]));
+}
+
 #[test]
 fn a_fault_whose_record_was_lost_is_found() {
     let (mut kmd, port, mut host) = started();
@@ -105,7 +129,8 @@ fn a_fault_whose_record_was_lost_is_found() {
     port.record(record::OVERFLOW, [0; 3]);
     let (_, said) = routine(&mut kmd);
     assert_eq!(said[0], Said::Fences(0, None));
-    assert!(matches!(said[1..], [Said::Fault(PageFault { queue, .. })] if queue == faulted));
+    assert_eq!(said[1], Said::Monitored(0), "a monitored fence may have been among them");
+    assert!(matches!(said[2..], [Said::Fault(PageFault { queue, .. })] if queue == faulted));
 }
 
 #[test]

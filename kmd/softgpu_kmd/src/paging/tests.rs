@@ -4,6 +4,7 @@
 mod address;
 
 mod leaves;
+mod pairs;
 
 use ddi::{
     BuildPagingBuffer, KmdProcess, Mdl, Miniport, PageTableUpdateMode, PagingOp, PagingStatus, Pte, PteFlags,
@@ -130,6 +131,7 @@ fn commands(kmd: &mut SoftGpuKmd, operation: PagingOp<'_>) -> Vec<Command<'stati
             Command::Copy { source_va, target_va, bytes } => Command::Copy { source_va, target_va, bytes },
             Command::Fill { va, bytes, pattern } => Command::Fill { va, bytes, pattern },
             Command::StoreRun { va, count, first, step } => Command::StoreRun { va, count, first, step },
+            Command::CopyRun { source_va, target_va, count } => Command::CopyRun { source_va, target_va, count },
             Command::TouchPhysical { bus, write } => Command::TouchPhysical { bus, write },
             Command::Signal { current_va, monitored_va, value, log } => {
                 Command::Signal { current_va, monitored_va, value, log }

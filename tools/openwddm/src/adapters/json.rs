@@ -1,7 +1,7 @@
 //! An adapter as programs read it. The names are described in JSON.md and stay.
 
 use dxgk_host::Profile;
-use dxgkrnl::{AdapterDescription, SegmentReport};
+use dxgkrnl::{AdapterDescription, FeatureReport, SegmentReport};
 use serde_json::{Value, json};
 use wddm_types::{PAGE_BYTES, PageRun};
 
@@ -16,9 +16,13 @@ pub fn list(profiles: &[Profile]) -> String {
 /// One adapter in full.
 pub fn adapter(profile: &Profile, adapter: &AdapterDescription) -> String {
     let said = &adapter.reported;
-    let features = adapter.features.iter().map(|(name, version)| ((*name).to_owned(), json!(version)));
-    let nodes = adapter.nodes.iter().map(|node| {
+    let features = adapter.features.iter().map(|feature| (feature.name.to_owned(), json!(feature.state.version)));
+    let why = |feature: &FeatureReport| Some((feature.name.to_owned(), json!(feature.off?.to_string())));
+    let off = adapter.features.iter().filter_map(why);
+    let caps = adapter.native_fence_os_caps;
+    let nodes = adapter.nodes.iter().zip(&adapter.monitored_fence_signals).map(|(node, signal)| {
         json!({
+            "monitored_fence_signal": format!("{signal:?}").to_lowercase(),
             "name": node.name,
             "user_mode_submission": node.user_mode_submission,
             "max_in_flight_buffers": node.max_in_flight_buffers,
@@ -41,6 +45,9 @@ pub fn adapter(profile: &Profile, adapter: &AdapterDescription) -> String {
         "memory_caps": names(said.memory_caps),
         "facets": adapter.facets,
         "features": features.collect::<serde_json::Map<_, _>>(),
+        "features_off": off.collect::<serde_json::Map<_, _>>(),
+        "optimized_default_fences": caps.optimized_default_fence_type,
+        "intra_gpu_fences": caps.intra_gpu_fence_type,
         "dedicated_video_bytes": adapter.totals.dedicated_video_bytes,
         "dedicated_system_bytes": adapter.totals.dedicated_system_bytes,
         "shared_bytes": adapter.totals.shared_bytes,
@@ -50,10 +57,14 @@ pub fn adapter(profile: &Profile, adapter: &AdapterDescription) -> String {
         "paging_buffer_segment": said.paging_buffer.segment.0,
         "paging_node": said.paging_node,
         "segments": adapter.segments.iter().map(segment).collect::<Vec<_>>(),
+        "monitored_fence_bits": adapter.monitored_fence_bits,
         "virtual_address_bits": said.mmu.virtual_address_bits,
         "mmu_flags": names(said.mmu.flags),
+        "leaf_table_64kb_bytes": said.mmu.leaf_table_64kb_bytes,
         "levels": levels.collect::<Vec<_>>(),
         "nodes": nodes.collect::<Vec<_>>(),
+        "graphics_preemption": adapter.preemption.map_or("none", |fine| fine.graphics.name()),
+        "compute_preemption": adapter.preemption.map_or("none", |fine| fine.compute.name()),
     }))
 }
 

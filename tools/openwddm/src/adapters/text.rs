@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use dxgk_host::{Profile, StoresWait};
-use dxgkrnl::{AdapterDescription, SegmentReport};
+use dxgkrnl::{AdapterDescription, MonitoredFenceSignal, SegmentReport};
 use wddm_types::{PageRun, SegmentId};
 
 use super::names;
@@ -24,17 +24,32 @@ pub fn adapter(profile: &Profile, adapter: &AdapterDescription) -> String {
     sheet.row("driver", format!("{:?}, interface version {}", said.driver_model, said.ddi_version));
     sheet.row("memory caps", list_or_none(&names(said.memory_caps)));
     sheet.row("facets", list_or_none(&adapter.facets));
-    let features = adapter.features.iter().map(|(name, version)| match version {
-        0 => format!("{name} off"),
-        version => format!("{name} version {version}"),
-    });
-    sheet.row("features", features.collect::<Vec<_>>().join(", "));
+    features(&mut sheet, adapter);
     totals(&mut sheet, adapter);
     sheet.head("segments");
     adapter.segments.iter().for_each(|segment| one_segment(&mut sheet, segment));
     translation(&mut sheet, adapter);
     engines(&mut sheet, adapter);
     sheet.text
+}
+
+fn features(sheet: &mut Sheet, adapter: &AdapterDescription) {
+    let mut title = "features";
+    for feature in &adapter.features {
+        let what = match feature.off {
+            None => format!("{} version {}", feature.name, feature.state.version),
+            Some(why) => format!("{} off: {why}", feature.name),
+        };
+        sheet.row(title, what);
+        title = "";
+    }
+    let caps = adapter.native_fence_os_caps;
+    let allowed = [
+        ("SupportOptimizedDefaultFenceType", caps.optimized_default_fence_type),
+        ("SupportIntraGpuFenceType", caps.intra_gpu_fence_type),
+    ];
+    let allowed: Vec<_> = allowed.into_iter().filter(|(_, on)| *on).map(|(name, _)| name).collect();
+    sheet.row("native-fence caps", list_or_none(&allowed));
 }
 
 fn totals(sheet: &mut Sheet, adapter: &AdapterDescription) {
@@ -91,6 +106,11 @@ fn cpu_access(segment: &SegmentReport) -> String {
 fn translation(sheet: &mut Sheet, adapter: &AdapterDescription) {
     let said = &adapter.reported;
     sheet.head("address translation");
+    if names(said.memory_caps).contains(&"IO_MMU_SUPPORTED") {
+        sheet.row("addresses", "the CPU's, translated by the IOMMU (IoMmu)".to_owned());
+        sheet.row("levels", "none: the GPU has no page tables".to_owned());
+        return;
+    }
     if said.levels.is_empty() {
         sheet.row("levels", "none: engines use physical addresses".to_owned());
         return;
@@ -117,7 +137,21 @@ fn translation(sheet: &mut Sheet, adapter: &AdapterDescription) {
             last if last + 1 == said.levels.len() => format!("level {last} (root)"),
             number => format!("level {number}"),
         };
-        sheet.row(&name, what);
+        let apart = match level.paging_process_segment == level.segment {
+            true => String::new(),
+            false => format!(", the paging process's in {}", place(level.paging_process_segment)),
+        };
+        sheet.row(&name, what + &apart);
+        // spec: memory §4.5
+        if number == 0 && said.mmu.leaf_table_64kb_bytes > 0 {
+            let count = grouped(1u64.checked_shl(level.index_bits).unwrap_or(0) / 16);
+            let size = bytes(u64::from(said.mmu.leaf_table_64kb_bytes));
+            let (or, until) = match names(said.mmu.flags).contains(&"DUAL_PTE_SUPPORTED") {
+                true => ("and", "beside each"),
+                false => ("or", "until a smaller page appears"),
+            };
+            sheet.row("", format!("{or} {count} entries of {}, tables of {size}, {until}", bytes(1 << 16)));
+        }
         shift += level.index_bits;
     }
 }
@@ -133,11 +167,24 @@ fn engines(sheet: &mut Sheet, adapter: &AdapterDescription) {
             0 => "buffers in flight without limit".to_owned(),
             limit => format!("{limit} buffers in flight"),
         });
+        what.push(match adapter.monitored_fence_signals[number] {
+            MonitoredFenceSignal::Packet => "monitored fences by software packets".to_owned(),
+            MonitoredFenceSignal::Basic => format!("basic: stores fences of {} bits", adapter.monitored_fence_bits),
+            MonitoredFenceSignal::Advanced => {
+                format!("advanced: stores fences of {} bits and interrupts", adapter.monitored_fence_bits)
+            }
+        });
         if number == usize::from(adapter.reported.paging_node) {
             what.push("runs paging".to_owned());
         }
         sheet.row(&format!("node {number}"), what.join(", "));
     }
+    // spec: sync §4.3
+    let fine = adapter.preemption.map(|fine| {
+        let (graphics, compute) = (fine.graphics.name(), fine.compute.name());
+        format!("between two of: {graphics} (graphics), {compute} (compute)")
+    });
+    sheet.row("packet preemption", fine.unwrap_or_else(|| "none".to_owned()));
 }
 
 fn place(segment: SegmentId) -> String {

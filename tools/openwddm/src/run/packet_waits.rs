@@ -26,6 +26,7 @@ impl PacketWaits {
             Event::PacketQueued { context, .. }
             | Event::PacketStarted { context, .. }
             | Event::PacketCompleted { context, .. }
+            | Event::PacketPreempted { context, .. }
             | Event::PacketContextDestroyed { context } => *context,
             _ => return,
         };
@@ -33,11 +34,15 @@ impl PacketWaits {
         match event {
             Event::PacketQueued { .. } => context.queued += 1,
             Event::PacketStarted { .. } => {
-                // A packet that was taken off the hardware starts again without having been queued again.
                 context.queued = context.queued.saturating_sub(1);
                 context.running += 1;
             }
             Event::PacketCompleted { .. } => context.running = context.running.saturating_sub(1),
+            // It waits again.
+            Event::PacketPreempted { .. } => {
+                context.running = context.running.saturating_sub(1);
+                context.queued += 1;
+            }
             _ => *context = Context { since_ns: context.since_ns, ..Context::default() },
         }
         let waits = context.queued > 0 && context.running == 0;
@@ -79,9 +84,14 @@ mod tests {
             waits.event(*at, event);
         }
         assert_eq!(waits.total_ns(), 4 + 7);
+        let came_back = Event::PacketPreempted { context: 3, packet: 4, node: 0, fence_id: 1 };
+        for (at, event) in [(31, queued(4)), (31, started(4)), (33, came_back), (38, started(4)), (39, completed(4))] {
+            waits.event(at, &event);
+        }
+        assert_eq!(waits.total_ns(), 4 + 7 + 5, "what came back waits");
         waits.event(40, &queued(3));
         waits.event(41, &Event::PacketContextDestroyed { context: 3 });
         waits.event(99, &completed(3));
-        assert_eq!(waits.total_ns(), 4 + 7 + 1);
+        assert_eq!(waits.total_ns(), 4 + 7 + 5 + 1);
     }
 }

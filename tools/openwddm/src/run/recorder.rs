@@ -53,6 +53,9 @@ struct State {
 struct Sums {
     moved: BTreeMap<Move, u64>,
     by_cause: BTreeMap<(Move, &'static str), u64>,
+    converted: BTreeMap<String, u64>,
+    stood_still: BTreeMap<String, u64>,
+    preempted: BTreeMap<String, u64>,
 }
 
 /// Readings of the device's counters.
@@ -206,6 +209,18 @@ impl Tracer for Listener {
             *state.sums.moved.entry(*how).or_default() += bytes;
             *state.sums.by_cause.entry((*how, why.name())).or_default() += bytes;
         }
+        match event {
+            Event::LeafTableConverted { why, .. } => {
+                *state.sums.converted.entry(why.name().to_owned()).or_default() += 1;
+            }
+            Event::ProcessStandsStill { why, .. } => {
+                *state.sums.stood_still.entry(why.name().to_owned()).or_default() += 1;
+            }
+            Event::PreemptionRequested { why, .. } => {
+                *state.sums.preempted.entry(why.name().to_owned()).or_default() += 1;
+            }
+            _ => {}
+        }
         if self.0.keeps_records {
             if state.events.len() < RECORDS_MAX {
                 state.events.push((now_ns, event.clone()));
@@ -274,6 +289,9 @@ impl Numbers {
             relocated_bytes: self.sums.bytes(Move::Relocate),
             page_in_by_cause: self.sums.causes(Move::PageIn),
             page_out_by_cause: self.sums.causes(Move::PageOut),
+            tables_converted_by_cause: self.sums.converted,
+            stood_still_by_cause: self.sums.stood_still,
+            preemptions_by_cause: self.sums.preempted,
             per_step: self.per_step,
             ideal_ns: self.device.busy_ns,
             stall_ns: self.device.wait_ns + self.packet_waits_ns,

@@ -7,7 +7,7 @@ mod paging;
 use std::collections::{BTreeMap, VecDeque};
 
 use device_port::Observation;
-use events::Event;
+use events::{Event, Stillness};
 
 use self::packets::Packets;
 use self::paging::Paging;
@@ -78,6 +78,8 @@ struct Builder<'a> {
     held: BTreeMap<u32, u64>,
     /// Slices of devices that stand still.
     suspended: BTreeMap<u64, usize>,
+    /// Why a process stood still for its page tables last.
+    stillness: BTreeMap<u32, Stillness>,
     packets: BTreeMap<u64, Packets>,
 }
 
@@ -105,6 +107,7 @@ impl<'a> Builder<'a> {
             places: Places::default(),
             held: BTreeMap::new(),
             suspended: BTreeMap::new(),
+            stillness: BTreeMap::new(),
             packets: BTreeMap::new(),
         };
         for queue in &recording.queues {
@@ -187,8 +190,13 @@ impl<'a> Builder<'a> {
             Event::PacketContextCreated { .. }
             | Event::PacketQueued { .. }
             | Event::PacketStarted { .. }
+            | Event::PacketPreempted { .. }
             | Event::PacketCompleted { .. } => self.packet(event),
             Event::BudgetChanged { process, local, bytes } => self.budget_changed(*process, *local, *bytes),
+            Event::LeafTableConverted { .. } => self.table_converted(event),
+            Event::ProcessStandsStill { process, why, .. } => {
+                self.stillness.insert(*process, *why);
+            }
             Event::DeviceSuspended { device, reasons } => self.device_suspended(*device, *reasons),
             Event::DeviceResumed { device } => self.device_resumed(*device),
             _ => self.remarkable(event),

@@ -3,7 +3,7 @@
 use kmt_calls::{
     AllocationInfoFlags, AllocationRequest, Call, CreateAllocationFlags, DestroyFlags, EvictFlags, GpuVaProtection,
     LockFlags, MakeResidentFlags, OfferFlags, PropertyFlags, PropertyMask, PropertyRequest, ResourceRequest,
-    SectionRange, ShareName, UpdateGpuVaFlags, UpdateGpuVaOperation,
+    SectionRange, ShareName, SyncObjectAccess, UpdateGpuVaFlags, UpdateGpuVaOperation,
 };
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Details, Kind as Place};
 use wddm_types::{PAGE_BYTES, RawHandle, SegmentSet};
@@ -11,6 +11,22 @@ use wddm_types::{PAGE_BYTES, RawHandle, SegmentSet};
 use super::Generator;
 use crate::known::Kind;
 
+/// What locks say: the first six on every adapter, the rest where there are ranges and renames.
+const LOCKS: [LockFlags; 10] = [
+    LockFlags::empty(),
+    LockFlags::READ_ONLY,
+    LockFlags::WRITE_ONLY,
+    LockFlags::DONOT_WAIT,
+    LockFlags::DONOT_EVICT,
+    LockFlags::IGNORE_SYNC,
+    LockFlags::DISCARD,
+    LockFlags::DISCARD.union(LockFlags::NO_EXISTING_REFERENCE),
+    LockFlags::ACQUIRE_APERTURE,
+    LockFlags::ACQUIRE_APERTURE.union(LockFlags::DONOT_WAIT),
+];
+/// Bytes of a row of tiles, and of a surface of two bands.
+const TILED_PITCH: u32 = 2048;
+const TILED_BYTES: u64 = 2 * 8 * TILED_PITCH as u64;
 /// Most pages of an allocation that is meant to succeed.
 const PAGES_MAX: u64 = 48;
 
@@ -57,10 +73,14 @@ impl Generator<'_> {
             kind,
             cpu_visible,
             cached: cpu_visible && self.dice.chance(40),
-            accessed_physically: self.dice.chance(20),
+            accessed_physically: self.old || self.dice.chance(20),
             size_bytes: self.dice.bytes(PAGES_MAX),
         };
-        let mut private_data = if self.dice.odd() { self.detailed(&data) } else { data.encode().to_vec() };
+        let mut private_data = match self.old && self.dice.chance(30) {
+            _ if self.dice.odd() => self.detailed(&data),
+            true => self.of_first_generation(data),
+            false => data.encode().to_vec(),
+        };
         if self.dice.odd() && self.dice.chance(40) {
             let length = self.dice.number(100).min(5000);
             // CAST: at most 5000.
@@ -74,6 +94,20 @@ impl Generator<'_> {
             priority: self.dice.number32(0),
             existing: (self.dice.odd() && self.dice.chance(15)).then(|| self.section_range()),
         }
+    }
+
+    /// What only drivers of the first generation make: a surface in tiles, one that is renamed at a discard.
+    fn of_first_generation(&mut self, data: PrivateData) -> Vec<u8> {
+        let tiled = self.dice.chance(60);
+        let data = PrivateData {
+            kind: Place::LocalThenSystem,
+            cpu_visible: true,
+            cached: false,
+            size_bytes: if tiled { TILED_BYTES } else { data.size_bytes },
+            ..data
+        };
+        let tile_pitch = if tiled { TILED_PITCH } else { 0 };
+        data.encode_with(&Details { tile_pitch, ..Details::default() }).to_vec()
     }
 
     /// What a driver that hands everything on would tell the kernel.
@@ -264,15 +298,20 @@ impl Generator<'_> {
                 let flags = if self.dice.odd() { self.dice.flags32(u32::MAX) } else { 0 };
                 Call::Lock2 { device, allocation, flags }
             }
-            7..13 => Call::Unlock2 { device, allocation: self.handle(Kind::Locked) },
-            13..15 => {
-                let flags = LockFlags::from_bits_retain(self.dice.flags32(0x7FF)) | LockFlags::LOCK_ENTIRE;
+            13..15 | 7..10 if self.dice.chance(if self.old { 100 } else { 40 }) => {
+                let flags = if self.dice.odd() {
+                    LockFlags::from_bits_retain(self.dice.flags32(0x7FF))
+                } else {
+                    self.dice.pick(&LOCKS[..if self.old { LOCKS.len() } else { 6 }]).unwrap_or(LockFlags::empty())
+                };
+                let flags = flags | LockFlags::LOCK_ENTIRE;
                 let odd = self.dice.odd();
                 let pages = if odd { (0..self.dice.below(5)).map(|_| self.dice.number32(9)).collect() } else { vec![] };
                 let private_driver_data = self.dice.number32(0);
                 Call::Lock { device, allocation, private_driver_data, pages, flags }
             }
-            15 | 16 => Call::Unlock { device, allocations: self.known.list(self.dice, Kind::Allocation, 2) },
+            7..13 => Call::Unlock2 { device, allocation: self.handle(Kind::Locked) },
+            13..17 => Call::Unlock { device, allocations: self.known.list(self.dice, Kind::Locked, 2) },
             _ => {
                 let offset_bytes = self.dice.number(4096);
                 Call::InvalidateCache { device, allocation, offset_bytes, length_bytes: self.dice.number(8192) }
@@ -292,7 +331,9 @@ impl Generator<'_> {
         match self.dice.below(8) {
             0..3 => Call::OpenResource { device, share },
             3 | 4 => Call::QueryResourceInfo { device, share },
-            5 | 6 => Call::ShareObjects { resource: self.handle(Kind::Resource) },
+            5 | 6 => {
+                Call::ShareObjects { objects: vec![self.handle(Kind::Resource)], access: SyncObjectAccess::empty() }
+            }
             _ => Call::CloseNtHandle { handle: nt },
         }
     }

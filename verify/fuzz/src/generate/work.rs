@@ -1,10 +1,9 @@
 //! Calls that give the GPU something to do: queues, doorbells, packets, fences.
 
 use kmt_calls::{
-    AllocationListFlags, AllocationListItem, Call, ContextFlags, FenceFlags, NativeFenceRequest, PatchLocationItem,
-    QueueFlags, WaitFlags,
+    Call, ContextFlags, EventCall, FenceFlags, NativeFenceRequest, QueueFlags, SignalFlags, SyncObjectKind,
+    SyncObjectRequest, WaitFlags,
 };
-use softgpu_spec::Command;
 use wddm_types::{NodeId, RawHandle};
 
 use super::Generator;
@@ -53,13 +52,12 @@ impl Generator<'_> {
             12 => Call::DestroyDoorbell { doorbell: self.handle(Kind::Doorbell) },
             13 => Call::NotifyWorkSubmission { doorbell: self.handle(Kind::Doorbell) },
             14..17 => {
-                let wild = self.endless || self.dice.chance(5);
-                let buffer = if wild { self.dice.address(&self.known.addresses) } else { wddm_types::GpuVa(4) };
+                let (buffer, buffer_bytes) = self.buffer();
                 Call::SubmitCommandToHwQueue {
                     queue,
                     progress_value: self.dice.number(1 << 20).saturating_add(1),
                     buffer,
-                    buffer_bytes: if self.dice.odd() { self.dice.number32(u32::MAX) } else { 64 },
+                    buffer_bytes,
                     written_primaries: if self.dice.odd() {
                         self.known.list(self.dice, Kind::Allocation, 3)
                     } else {
@@ -79,7 +77,7 @@ impl Generator<'_> {
         let flags = if self.dice.odd() { self.dice.flags32(0x7F) } else { 0 };
         let flags = ContextFlags::from_bits_retain(flags);
         let engine_affinity = if self.dice.odd() { self.dice.number32(u32::MAX) } else { 1 };
-        match self.dice.below(12) {
+        match self.dice.below(15) {
             0 | 1 => Call::CreateContext { device, node: self.node(), engine_affinity, flags, private_data: vec![] },
             2 | 3 => {
                 Call::CreateContextVirtual { device, node: self.node(), engine_affinity, flags, private_data: vec![] }
@@ -87,68 +85,105 @@ impl Generator<'_> {
             4 if self.dice.chance(50) => Call::DestroyContext { context: list },
             4 => Call::DestroyContext { context },
             5..8 => self.render(list),
-            8 => {
-                let (source, destination) = (self.handle(Kind::Allocation), self.handle(Kind::Allocation));
-                Call::Present { context: list, source, destination }
+            8 | 9 => self.present(list),
+            10..13 => {
+                let (commands, command_bytes) = self.buffer();
+                let odd = self.dice.odd();
+                let written_primaries = if odd { self.known.list(self.dice, Kind::Allocation, 3) } else { Vec::new() };
+                Call::SubmitCommand { context, commands, command_bytes, written_primaries }
             }
-            9 => Call::SubmitCommand {
-                context,
-                commands: self.dice.address(&self.known.addresses),
-                command_bytes: self.dice.number32(64),
-                written_primaries: self.known.list(self.dice, Kind::Allocation, 3),
-            },
-            10 => Call::WaitForSynchronizationObjectFromGpu { context, points: self.gpu_points() },
+            13 => Call::WaitForSynchronizationObjectFromGpu { context, points: self.gpu_points() },
             _ => Call::SignalSynchronizationObjectFromGpu { context, points: self.points() },
         }
     }
 
-    fn render(&mut self, context: RawHandle) -> Call {
-        let mut command = Vec::new();
-        for _ in 0..self.dice.below(3) {
-            let va = self.dice.address(&self.known.addresses).0;
-            match self.dice.below(4) {
-                0 => Command::Nop.encode(&mut command),
-                1 => Command::Fill { va, bytes: self.dice.bytes(2), pattern: 7 }.encode(&mut command),
-                2 => Command::Copy { source_va: va, target_va: va, bytes: 64 }.encode(&mut command),
-                _ => command.push(self.dice.edge()),
-            }
-        }
-        let list = self.known.list(self.dice, Kind::Allocation, 3);
-        let items = list.into_iter().map(|allocation| AllocationListItem {
-            allocation,
-            flags: AllocationListFlags::from_bits_retain(self.dice.flags32(1)),
-        });
-        let allocation_list = items.collect();
-        let count = if self.dice.odd() { self.dice.below(2) * 200 } else { self.dice.below(3) };
-        let patch = |this: &mut Self| PatchLocationItem {
-            allocation_index: this.dice.number32(2),
-            slot_id: this.dice.number32(1),
-            driver_id: this.dice.number32(1),
-            allocation_offset: this.dice.number32(64),
-            patch_offset: this.dice.number32(64),
-            split_offset: this.dice.number32(64),
+    /// A fence that every adapter has; when odd, any object of the call.
+    pub(super) fn create_fence(&mut self) -> Call {
+        let odd = self.dice.odd();
+        let initial_value = self.dice.number(2);
+        let monitored = SyncObjectKind::MonitoredFence { initial_value, engine_affinity: u32::from(odd) };
+        let kind = match if odd { self.dice.below(8) } else { 7 } {
+            0 => SyncObjectKind::MutexObject { owned: self.dice.chance(50) },
+            1 => SyncObjectKind::Semaphore { max_count: self.dice.number32(2), initial_count: self.dice.number32(2) },
+            2 => SyncObjectKind::Fence { value: self.dice.number(2) },
+            3 => SyncObjectKind::CpuNotification { event: self.handle(Kind::Event) },
+            4 => SyncObjectKind::PeriodicMonitoredFence { target: 0, time_100ns: initial_value, engine_affinity: 0 },
+            5 => SyncObjectKind::Other(self.dice.number32(9)),
+            _ => monitored,
         };
-        let patch_location_list = (0..count).map(|_| patch(self)).collect();
-        Call::Render { context, command, allocation_list, patch_location_list }
+        let flags = match self.dice.below(4) {
+            0 if odd => FenceFlags::from_bits_retain(self.dice.flags32(0x5FF)),
+            1 => FenceFlags::NO_GPU_ACCESS,
+            _ => FenceFlags::empty(),
+        };
+        let flags =
+            if matches!(kind, SyncObjectKind::MonitoredFence { .. }) || odd { flags } else { FenceFlags::empty() };
+        Call::CreateSynchronizationObject2 {
+            device: self.handle(Kind::Device),
+            request: SyncObjectRequest { kind, flags },
+        }
+    }
+
+    /// Calls of contexts on all kinds of objects, and on events.
+    pub(super) fn sync_call(&mut self) -> Call {
+        let context = if self.dice.odd() { self.handle(Kind::ListContext) } else { self.handle(Kind::VirtualContext) };
+        let flags = SignalFlags::from_bits_retain(self.dice.flags32(7));
+        let event = if self.dice.chance(60) { RawHandle::NONE } else { self.handle(Kind::Event) };
+        match self.dice.below(8) {
+            0 => Call::Event(EventCall::Create { manual_reset: self.dice.chance(50) }),
+            1 => Call::Event(EventCall::Wait { event: self.handle(Kind::Event), block: self.endless }),
+            2 => Call::Event(EventCall::Close { event: self.handle(Kind::Event) }),
+            3 => Call::SignalSynchronizationObjectFromGpu2 {
+                contexts: vec![context],
+                points: self.points(),
+                event,
+                flags,
+            },
+            4 => Call::WaitForSynchronizationObject2 {
+                context,
+                objects: self.known.list(self.dice, Kind::SyncObject, 2),
+                fence_value: if self.endless { self.dice.number(3) } else { 0 },
+            },
+            _ => Call::SignalSynchronizationObject2 {
+                context,
+                objects: self.known.list(self.dice, Kind::SyncObject, 2),
+                broadcast: Vec::new(),
+                fence_value: self.dice.number(3),
+                event,
+                flags,
+            },
+        }
     }
 
     pub(super) fn fence_call(&mut self) -> Call {
         let device = self.handle(Kind::Device);
-        match self.dice.below(12) {
+        match self.dice.below(14) {
+            12..14 => self.sync_call(),
+            0..4 if self.old || self.dice.chance(30) => self.create_fence(),
             0..4 => {
                 let request = NativeFenceRequest {
                     initial_value: self.dice.number(2),
                     fence_type: self.dice.number32(0),
                     flags: FenceFlags::from_bits_retain(if self.dice.odd() { self.dice.flags32(0xFF) } else { 0 }),
+                    ..NativeFenceRequest::default()
                 };
                 Call::CreateNativeFence { device, request }
             }
             4 | 5 => Call::DestroySynchronizationObject { fence: self.handle(Kind::Fence) },
             6..8 => {
                 let flags = WaitFlags::from_bits_retain(self.dice.flags32(1));
-                Call::WaitForSynchronizationObjectFromCpu { device, points: self.points(), flags }
+                Call::WaitForSynchronizationObjectFromCpu {
+                    device,
+                    points: self.points(),
+                    async_event: if self.dice.chance(70) { RawHandle::NONE } else { self.handle(Kind::Event) },
+                    flags,
+                }
             }
-            _ => Call::SignalSynchronizationObjectFromCpu { device, points: self.points() },
+            _ => Call::SignalSynchronizationObjectFromCpu {
+                device,
+                points: self.points(),
+                flags: SignalFlags::from_bits_retain(self.dice.flags32(7)),
+            },
         }
     }
 }

@@ -12,7 +12,7 @@ pub fn false_interrupt(dice: &mut Dice, notify: &mut dyn Notify) {
     let (node, queue, fence_id) = (NodeId(dice.number(2) as u16), KmdQueue(dice.number(9)), dice.number32(9));
     let fences = [OsGlobalFence(dice.number(9)), OsGlobalFence(dice.edge())];
     let queues = [queue];
-    match dice.below(6) {
+    match dice.below(7) {
         0 => notify.interrupt(Interrupt::NativeFenceSignaled {
             node,
             fences: Some(&fences),
@@ -37,6 +37,12 @@ pub fn false_interrupt(dice: &mut Dice, notify: &mut dyn Notify) {
             write: true,
             invalid_instruction: dice.chance(50),
         })),
+        5 => notify.interrupt(Interrupt::DmaPreempted {
+            node,
+            engine: wddm_types::EngineId(0),
+            preemption_fence_id: dice.number32(3),
+            last_completed_fence_id: fence_id,
+        }),
         _ => notify.interrupt(Interrupt::HwQueuePageFaulted(PageFault {
             queue,
             node,
@@ -282,6 +288,11 @@ impl PacketScheduling for Liar {
     fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Submit)?;
         self.packets().submit_command_virtual(submit)
+    }
+
+    fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Submit)?;
+        self.packets().preempt_command(preempt)
     }
 
     fn stop_context(&mut self, context: KmdContext) {

@@ -1,7 +1,7 @@
 //! Which handles of the driver are alive, and whether the kernel respects it: created before used, opened before closed,
 //! closed before destroyed, destroyed once, nothing before start or after stop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ddi::{
     KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess,
@@ -18,6 +18,7 @@ pub struct Contract {
     processes: BTreeMap<KmdProcess, bool>,
     devices: BTreeMap<KmdDevice, KmdProcess>,
     contexts: BTreeMap<KmdContext, KmdDevice>,
+    suspended: BTreeSet<KmdContext>,
     queues: BTreeMap<KmdQueue, Queue>,
     doorbells: BTreeMap<KmdDoorbell, Bell>,
     /// With how often each is open.
@@ -95,6 +96,27 @@ impl Contract {
         self.processes.get(&process).copied().unwrap_or(false)
     }
 
+    /// The paging process.
+    pub fn system(&self) -> Option<KmdProcess> {
+        self.processes.iter().find(|(_, system)| **system).map(|(process, _)| *process)
+    }
+
+    /// A context that was told to stand still, and has not been told to go on, does not run.
+    pub fn suspended(&mut self, context: KmdContext, suspended: bool) {
+        if suspended {
+            self.suspended.insert(context);
+        } else {
+            self.suspended.remove(&context);
+        }
+    }
+
+    /// A context of this process that may run.
+    pub fn running_context(&self, process: KmdProcess) -> Option<KmdContext> {
+        let of = |device: &KmdDevice| self.devices.get(device) == Some(&process);
+        let runs = |context: &KmdContext| !self.suspended.contains(context);
+        self.contexts.iter().find(|(context, device)| of(device) && runs(context)).map(|(context, _)| *context)
+    }
+
     /// A process that exists.
     pub fn process(&self, process: KmdProcess) -> Result<(), Broken> {
         if self.processes.contains_key(&process) { Ok(()) } else { Err(format!("{process:?} is not alive")) }
@@ -143,6 +165,7 @@ impl Contract {
     /// A context goes: its queues are gone.
     pub fn destroy_context(&mut self, context: KmdContext) -> Result<(), Broken> {
         once(self.contexts.remove(&context).is_some(), &context)?;
+        self.suspended.remove(&context);
         none(self.queues.values().any(|of| of.context == context), &context, "queues")
     }
 
@@ -243,6 +266,11 @@ impl Contract {
     pub fn destroy_allocation(&mut self, allocation: KmdAllocation) -> Result<(), Broken> {
         let opens = self.allocations.remove(&allocation).ok_or_else(|| format!("{allocation:?} is not alive"))?;
         none(opens != 0, &allocation, "opens")
+    }
+
+    /// Whose a device is.
+    pub fn process_of(&self, device: KmdDevice) -> Option<KmdProcess> {
+        self.devices.get(&device).copied()
     }
 
     /// A fence was made.

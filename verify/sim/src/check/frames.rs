@@ -5,21 +5,26 @@
 //! valid, *stale* from the moment when the entry went until a flush covers its address. The rules:
 //! - content enters a frame only when no translation leads to it;
 //! - an entry of a process names only frames that hold content of that process's own allocations, or system pages that
-//!   no other process's translation reaches (the paging process excepted, which may also see page tables);
+//!   no other process's translation reaches (the paging process excepted, which may also see page tables; and the words of a
+//!   fence that both have open);
 //! - content is copied out only of frames that hold it, and into system pages that no other process reaches;
-//! - nothing names a place outside of its segment; page tables never lie in frames that hold content.
+//! - nothing names a place outside of its segment; page tables never lie in frames that hold content;
+//! - a table that is unlinked is somebody else's only when a flush has made the TLBs forget it;
+//! - contexts stand still while a leaf table gets another form, and for every change if the hardware wants it.
 
+mod leaves;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ddi::{
-    KmdAllocation, KmdProcess, Mdl, PageTableLevelDesc, PagingOp, Pte, PteFlags, SegmentDescriptor4, SegmentFlags,
-    TransferEnd,
+    GpuMmuCaps, GpuMmuFlags, KmdAllocation, KmdGlobalFence, KmdProcess, Mdl, OsGlobalFence, PageTableLevelDesc,
+    PagingOp, Pte, PteFlags, SegmentDescriptor4, SegmentFlags, TransferEnd,
 };
-use wddm_types::{PAGE_BYTES, PhysicalAddress, SegmentId};
+use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress, SegmentId};
 
 use crate::check::contract::{Broken, Contract};
+use leaves::Run;
 
 type Frame = (u8, u64);
 type Spot = (KmdProcess, u64);
@@ -40,9 +45,22 @@ pub struct Frames {
     tables: BTreeMap<Frame, KmdProcess>,
     /// Roots whose length is not fixed: where, and how many entries.
     roots: BTreeMap<KmdProcess, (Frame, u32)>,
+    /// What leaf tables say.
+    leaves: BTreeMap<Frame, leaves::Leaf>,
+    /// Frames of tables that a TLB may still walk through: of which process, for which pages.
+    left: BTreeMap<Frame, (KmdProcess, u64, u64)>,
+    /// Pages whose entries were copied, not written.
+    copied: BTreeSet<Spot>,
+    mmu: GpuMmuCaps,
     /// The table that an entry of an upper table leads to.
     links: BTreeMap<(Frame, u32), Frame>,
     aperture: BTreeSet<u64>,
+    /// The kernel's name of each fence that the driver has had.
+    fences: BTreeMap<KmdGlobalFence, OsGlobalFence>,
+    /// Where processes were shown a fence's words, the last one on each page.
+    words: BTreeMap<Spot, OsGlobalFence>,
+    /// Two translations of one system page, the younger first.
+    doubts: Vec<(Spot, Spot, Frame)>,
 }
 
 impl Frames {
@@ -52,13 +70,28 @@ impl Frames {
     }
 
     /// What the driver says of its page tables, the leaf first.
-    pub fn levels(&mut self, levels: &[PageTableLevelDesc]) {
+    pub fn levels(&mut self, mmu: GpuMmuCaps, levels: &[PageTableLevelDesc]) {
+        self.mmu = mmu;
         self.levels = levels.to_vec();
     }
 
     /// How much system memory there is.
     pub fn system_bytes(&mut self, bytes: u64) {
         self.system_bytes = bytes;
+    }
+
+    /// The driver has a fence.
+    pub fn fence(&mut self, global: KmdGlobalFence, os: OsGlobalFence) {
+        self.fences.insert(global, os);
+    }
+
+    /// A process sees a fence's words at these addresses: whoever else sees this fence may lead to the same pages.
+    // spec: sync §1.5 (cross-process isolation)
+    pub fn fence_shown(&mut self, process: KmdProcess, global: KmdGlobalFence, addresses: [GpuVa; 2]) {
+        let Some(os) = self.fences.get(&global).copied() else { return };
+        for va in addresses {
+            self.words.insert((process, va.0 / PAGE_BYTES), os);
+        }
     }
 
     /// An allocation belongs to a process.
@@ -141,9 +174,13 @@ impl Frames {
                 initial,
                 process,
                 first_va,
+                use_64kb_pages,
                 ..
             } => {
                 contract.process(process)?;
+                if self.mmu.flags.contains(GpuMmuFlags::PAGE_TABLE_UPDATE_REQUIRE_ADDRESS_SPACE_IDLE) {
+                    self.stands_still(process, contract)?;
+                }
                 if initial && self.is_resizable(level) {
                     self.new_root(process, frame(table), start_index + count);
                 }
@@ -151,24 +188,39 @@ impl Frames {
                 if start_index + count > entries {
                     return Err(format!("entries {start_index}+{count} of a table of {entries}"));
                 }
-                self.table(level, table, process, contract)?;
+                self.table((level, use_64kb_pages), table, process, contract)?;
                 let covers = self.coverage(level);
+                if level == 0 {
+                    let target = named(first);
+                    let (va, index) = (first_va.0 / PAGE_BYTES, u64::from(start_index));
+                    let written = (process, va)..(process, va + u64::from(count));
+                    self.copied.retain(|spot| !written.contains(spot));
+                    let run = Run {
+                        process,
+                        va,
+                        index,
+                        count: u64::from(count),
+                        target,
+                        repeat,
+                        coarse: use_64kb_pages,
+                        initial,
+                    };
+                    return self.write_leaf(frame(table), run, contract);
+                }
                 for index in 0..u64::from(count) {
                     let va = first_va.0 + index * covers;
-                    if level == 0 {
-                        let step = if repeat { 0 } else { index * PAGE_BYTES };
-                        self.entry((process, va / PAGE_BYTES), first, step, contract)?;
-                    } else if first.flags.contains(PteFlags::LARGE_PAGE) {
+                    if first.flags.contains(PteFlags::LARGE_PAGE) {
                         // CAST: below the table's entries, checked above.
                         let place = (frame(table), start_index + index as u32);
-                        self.link(place, level, Pte::INVALID, (process, va), covers)?;
+                        self.link(place, level, Pte::INVALID, (process, va), contract)?;
                         for page in 0..covers / PAGE_BYTES {
-                            self.entry((process, va / PAGE_BYTES + page), first, page * PAGE_BYTES, contract)?;
+                            let target = named(first).map(|(segment, at)| (segment, at + page));
+                            self.translate((process, va / PAGE_BYTES + page), target, contract)?;
                         }
                     } else {
                         // CAST: below the table's entries, checked above.
                         let place = (frame(table), start_index + index as u32);
-                        self.link(place, level, first, (process, va), covers)?;
+                        self.link(place, level, first, (process, va), contract)?;
                     }
                 }
                 Ok(())
@@ -185,6 +237,8 @@ impl Frames {
                 }
                 self.below(process, 0, u64::MAX);
                 self.flush(process, 0, u64::MAX);
+                self.leaves.retain(|_, leaf| !leaf.is_of(process));
+                self.copied.retain(|(of, _)| *of != process);
                 self.tables.retain(|_, of| *of != process);
                 self.roots.remove(&process);
                 let Frames { links, tables, .. } = self;
@@ -193,16 +247,18 @@ impl Frames {
             }
             PagingOp::DiscardContent { allocation, .. }
             | PagingOp::VirtualTransfer { allocation, .. }
-            | PagingOp::VirtualFill { allocation, .. }
             | PagingOp::NotifyResidency { allocation, .. }
             | PagingOp::NotifyAlloc { allocation, .. } => contract.allocation(allocation),
+            PagingOp::VirtualFill { allocation, .. } => allocation.map_or(Ok(()), |of| contract.allocation(of)),
             PagingOp::ReadPhysical { segment, address } | PagingOp::WritePhysical { segment, address } => {
                 self.frames(segment, address / PAGE_BYTES * PAGE_BYTES, PAGE_BYTES).map(drop)
+            }
+            PagingOp::CopyPageTableEntries { ranges } => {
+                ranges.iter().try_for_each(|range| self.copy_entries(range, contract))
             }
             PagingOp::SignalMonitoredFence { .. }
             | PagingOp::InitContextResource { .. }
             | PagingOp::UpdateContextAllocation { .. }
-            | PagingOp::CopyPageTableEntries { .. }
             | PagingOp::NotifyFenceResidency { .. } => Ok(()),
         }
     }
@@ -222,6 +278,7 @@ impl Frames {
             if self.tables.contains_key(&frame) {
                 return Err(format!("content of {allocation:?} enters {}, which is a page table", at(frame)));
             }
+            self.not_left(frame)?;
             self.owner.insert(frame, allocation);
         }
         Ok(())
@@ -255,29 +312,7 @@ impl Frames {
         if count * PAGE_BYTES < bytes { Err(format!("an MDL of {count} pages for {bytes} bytes")) } else { Ok(()) }
     }
 
-    fn entry(&mut self, spot: Spot, first: Pte, step: u64, contract: &Contract) -> Result<(), Broken> {
-        let target = first
-            .flags
-            .contains(PteFlags::VALID)
-            .then(|| (first.address.segment.0, (first.address.offset + step) / PAGE_BYTES));
-        let target = target.filter(|_| !first.flags.contains(PteFlags::ZERO));
-        if let Some(old) = self.live.get(&spot).copied()
-            && Some(old) != target
-        {
-            self.live.remove(&spot);
-            if !self.stale.insert((spot, old)) {
-                self.unreach(spot, old);
-            }
-        }
-        let Some(frame) = target else { return Ok(()) };
-        self.may_name(spot, frame, contract)?;
-        if self.live.insert(spot, frame).is_none() {
-            *self.reached.entry(frame).or_default().entry(spot).or_insert(0) += 1;
-        }
-        Ok(())
-    }
-
-    fn may_name(&self, spot: Spot, frame: Frame, contract: &Contract) -> Result<(), Broken> {
+    fn may_name(&mut self, spot: Spot, frame: Frame, contract: &Contract) -> Result<(), Broken> {
         let (segment, page) = frame;
         if segment == 0 {
             if (page + 1) * PAGE_BYTES > self.system_bytes {
@@ -296,12 +331,30 @@ impl Frames {
         }
         let foreign = |other: &KmdProcess| *other != spot.0 && !contract.is_system(*other);
         let spots = self.reached.get(&frame);
-        match spots.and_then(|spots| spots.keys().find(|(other, _)| foreign(other))) {
-            Some(other) if !contract.is_system(spot.0) => {
-                Err(format!("{} names {} while {} leads there too", name(spot), at(frame), name(*other)))
-            }
-            _ => Ok(()),
+        if contract.is_system(spot.0) {
+            return Ok(());
         }
+        match spots.and_then(|spots| spots.keys().find(|other| foreign(&other.0)).copied()) {
+            Some(other) if segment == 0 => {
+                self.doubts.push((spot, other, frame));
+                Ok(())
+            }
+            Some(other) => Err(lead_together(spot, other, frame)),
+            None => Ok(()),
+        }
+    }
+
+    /// System pages to which two processes lead: the words of a fence that both have open, of which the driver hears behind the
+    /// entries. Asked when the calls that wrote them are over.
+    // spec: sync §1.5 (cross-process isolation)
+    pub fn doubts(&mut self) -> Result<(), Broken> {
+        for (spot, other, frame) in std::mem::take(&mut self.doubts) {
+            let fence = self.words.get(&spot);
+            if fence.is_none() || self.words.get(&other) != fence {
+                return Err(lead_together(spot, other, frame));
+            }
+        }
+        Ok(())
     }
 
     fn flush(&mut self, process: KmdProcess, first: u64, last: u64) {
@@ -311,6 +364,32 @@ impl Frames {
         for (spot, frame) in gone {
             self.stale.remove(&(spot, frame));
             self.unreach(spot, frame);
+        }
+        // A flush of an address forgets how it was walked to.
+        self.left.retain(|_, (of, from, to)| *of != process || *to < first || *from > last);
+    }
+
+    /// No TLB may remember a page table where something else comes.
+    fn not_left(&self, frame: Frame) -> Result<(), Broken> {
+        match self.left.get(&frame) {
+            Some((process, first, _)) => Err(format!(
+                "{} is used again while a TLB may walk through it as a table of {}",
+                at(frame),
+                name((*process, *first))
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Nothing of a process runs now.
+    // spec: memory §4.2, memory §4.5
+    fn stands_still(&self, process: KmdProcess, contract: &Contract) -> Result<(), Broken> {
+        if contract.is_system(process) {
+            return Ok(());
+        }
+        match contract.running_context(process) {
+            Some(context) => Err(format!("tables of {process:?} change while {context:?} may run")),
+            None => Ok(()),
         }
     }
 
@@ -353,12 +432,22 @@ impl Frames {
     }
 }
 
+/// The frame that an entry names.
+fn named(entry: Pte) -> Option<Frame> {
+    let names = entry.flags.contains(PteFlags::VALID) && !entry.flags.contains(PteFlags::ZERO);
+    names.then(|| frame(entry.address))
+}
+
 fn frame(address: PhysicalAddress) -> Frame {
     (address.segment.0, address.offset / PAGE_BYTES)
 }
 
 fn from(process: KmdProcess) -> Spot {
     (process, 0)
+}
+
+fn lead_together(spot: Spot, other: Spot, frame: Frame) -> Broken {
+    format!("{} names {} while {} leads there too", name(spot), at(frame), name(other))
 }
 
 fn name((process, page): Spot) -> String {

@@ -98,6 +98,11 @@ impl Ledger {
         self.resident.values().sum()
     }
 
+    /// Counts what no event tells.
+    pub fn count(&mut self, what: &str) {
+        *self.seen.entry(what.to_owned()).or_insert(0) += 1;
+    }
+
     fn note(&mut self, event: &Event) {
         let kind = match event {
             Event::Moved { how, why, .. } => format!("Moved: {} for {}", how.name(), why.name()),

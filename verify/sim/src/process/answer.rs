@@ -188,8 +188,12 @@ impl Process {
             }
             (Op::Destroy { slot }, Reply::Done) => {
                 let gone = self.surfaces[slot].take().expect("it was there");
+                self.tiles_forget(slot);
                 self.dead_handles.push(gone.handle);
             }
+            (Op::Reserve, Reply::MappedVa { va, .. }) => self.reserved(va),
+            (Op::TileFence, Reply::Fence(made)) => self.tiles_ready(Known { made, number }),
+            (Op::Tiles { changes, .. }, Reply::Done) => self.tiles_changed(&changes),
             (Op::Fence { slot, owner }, Reply::Fence(made)) => {
                 self.fences[slot] =
                     Some(Fence { made, number, owner, promised: 0, signalled: 0, uses: [0; QUEUES_MAX] });
@@ -271,6 +275,7 @@ impl Process {
             }
         }
         self.sums.retain(|sum| sum.queue != queue);
+        self.tiles_unused(queue);
         let gone = &mut self.queues[queue];
         (gone.progress, gone.doorbell, gone.last_value) = (None, None, 0);
         gone.in_flight.clear();
@@ -291,6 +296,7 @@ impl Process {
         self.dead_handles.push(self.device);
         self.dead_handles.extend(self.surfaces.iter().flatten().map(|surface| surface.handle));
         (self.paging, self.report, self.guilty) = (None, None, false);
+        self.tiles = None;
         self.queues.clear();
         self.surfaces.clear();
         self.fences.clear();

@@ -2,7 +2,7 @@
 
 use kmt_calls::{
     AllocationRequest, AllocationTarget, Call, DestroyFlags, EvictFlags, GpuVaProtection, MakeResidentFlags,
-    NativeFenceRequest, QueueFlags, ResourceRequest, WaitFlags,
+    NativeFenceRequest, QueueFlags, ResourceRequest, SignalFlags, WaitFlags,
 };
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Kind};
 use wddm_types::{GpuVa, Luid, NodeId, Pages, RawHandle};
@@ -10,6 +10,10 @@ use wddm_types::{GpuVa, Luid, NodeId, Pages, RawHandle};
 use crate::process::Process;
 use crate::process::model::{Content, Owner, Phase, Wish};
 use crate::process::submission::Job;
+use crate::process::tiles::Tile;
+
+/// Far from what is mapped where the kernel puts it.
+const FIRST_PLACE: u64 = 1 << 32;
 
 /// A fence and a value that are waited for.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +45,16 @@ pub enum Op {
     FreeSecond {
         slot: usize,
     },
+    /// Addresses for tiles.
+    Reserve,
+    /// The fence of their updates.
+    TileFence,
+    /// One update of tiles.
+    Tiles {
+        queue: usize,
+        changes: Vec<Tile>,
+    },
+    AwaitTiles,
     Resident {
         slots: Vec<usize>,
         tries: u32,
@@ -164,12 +178,13 @@ impl Process {
             Op::DestroyPagingQueue => Call::DestroyPagingQueue { queue: self.paging_handle() },
             Op::Create { wish, .. } => create(device, *wish),
             Op::Map { slot, .. } => {
+                let minimum = self.place(*slot);
                 let surface = self.surface(*slot);
                 Call::MapGpuVirtualAddress {
                     paging_queue: self.paging_handle(),
                     allocation: surface.handle,
                     base: GpuVa::NULL,
-                    minimum: GpuVa::NULL,
+                    minimum,
                     maximum: GpuVa::NULL,
                     offset_in_pages: 0,
                     size_in_pages: Pages::holding(surface.wish.bytes).0,
@@ -190,6 +205,7 @@ impl Process {
                 let flags = MakeResidentFlags::empty();
                 Call::MakeResident { paging_queue: self.paging_handle(), allocations: self.handles(slots), flags }
             }
+            Op::Reserve | Op::TileFence | Op::Tiles { .. } | Op::AwaitTiles => return Ok(self.tile_call(op)),
             Op::AwaitPaging { slots } => return Ok(self.await_paging(slots)),
             Op::Evict { slots, lazily } => {
                 let mut flags = EvictFlags::empty();
@@ -208,7 +224,11 @@ impl Process {
             Op::Submit(job) => return Ok(self.submit(job)),
             Op::SignalCpu { fence } => match self.fences[*fence] {
                 Some(made) if self.read(made.made.current) < made.promised => {
-                    Call::SignalSynchronizationObjectFromCpu { device, points: vec![(made.made.fence, made.promised)] }
+                    Call::SignalSynchronizationObjectFromCpu {
+                        device,
+                        points: vec![(made.made.fence, made.promised)],
+                        flags: SignalFlags::empty(),
+                    }
                 }
                 _ => return Ok(Issue::Done),
             },
@@ -305,9 +325,23 @@ impl Process {
         self.wait(vec![Point { handle: progress.made.fence, number: progress.number, value }], false, false)
     }
 
-    fn wait(&self, points: Vec<Point>, any: bool, background: bool) -> Issue {
+    /// From where on a surface is mapped.
+    fn place(&mut self, slot: usize) -> GpuVa {
+        match self.habits.places {
+            _ if self.surface(slot).pinned => GpuVa::NULL,
+            0 => GpuVa::NULL,
+            places => GpuVa(FIRST_PLACE + self.random.below(places) * self.habits.apart),
+        }
+    }
+
+    pub(super) fn wait(&self, points: Vec<Point>, any: bool, background: bool) -> Issue {
         let flags = if any { WaitFlags::WAIT_ANY } else { WaitFlags::empty() };
-        let call = Call::WaitForSynchronizationObjectFromCpu { device: self.device, points: plain(&points), flags };
+        let call = Call::WaitForSynchronizationObjectFromCpu {
+            device: self.device,
+            points: plain(&points),
+            async_event: RawHandle::NONE,
+            flags,
+        };
         Issue::Wait { call, points, any, background }
     }
 

@@ -1,6 +1,8 @@
 //! What a process decides to do next: its setting up, its actions, its end.
 
-use kmt_calls::{AllocationRequest, Call, EvictFlags, MakeResidentFlags, QueueFlags, ResourceRequest, WaitFlags};
+use kmt_calls::{
+    AllocationRequest, Call, EvictFlags, MakeResidentFlags, QueueFlags, ResourceRequest, SignalFlags, WaitFlags,
+};
 use softgpu_spec::private_data::Kind;
 use wddm_types::{GpuVa, NodeId, RawHandle, WordAddress};
 
@@ -18,7 +20,7 @@ const SURFACES: usize = 8;
 /// Fences of one process.
 const FENCES: usize = 4;
 /// Most pages of a surface.
-const PAGES_MAX: u64 = 48;
+pub(super) const PAGES_MAX: u64 = 48;
 
 impl Process {
     /// Plans a device with its queues.
@@ -85,6 +87,9 @@ impl Process {
     }
 
     fn draw(&mut self) {
+        if self.habits.tiles && self.random.chance(20) {
+            return self.plan_tiles();
+        }
         match self.random.below(100) {
             0..12 => self.plan_surface(),
             12..54 => self.plan_work(),
@@ -131,12 +136,15 @@ impl Process {
             6..8 => Kind::LocalThenSystem,
             _ => Kind::System,
         };
-        let bytes = 4096 * (1 + self.random.below(PAGES_MAX)) - 8 * self.random.below(512);
+        let mut bytes = 4096 * (1 + self.random.below(PAGES_MAX)) - 8 * self.random.below(512);
+        if self.habits.whole && self.random.chance(70) {
+            bytes = bytes.next_multiple_of(65536);
+        }
         let wish = Wish {
             kind,
             bytes,
             visible: kind == Kind::System || self.random.chance(50),
-            physical: self.random.chance(5),
+            physical: self.random.chance(self.habits.physical_percent),
         };
         self.plan.extend([Op::Create { slot, wish, pinned: false }, Op::Map { slot, second: false }]);
     }
@@ -200,7 +208,7 @@ impl Process {
         self.plan.extend([Op::Lock { slot }, Op::CpuWork { slot }, Op::Unlock { slot }]);
     }
 
-    fn plan_idle(&mut self, uses: [u64; QUEUES_MAX]) {
+    pub(super) fn plan_idle(&mut self, uses: [u64; QUEUES_MAX]) {
         let queues = (0..self.queues.len()).filter(|queue| uses[*queue] > 0);
         self.plan.extend(queues.map(|queue| Op::AwaitQueue { queue, value: uses[queue] }));
     }
@@ -343,7 +351,12 @@ impl Process {
         let progress = self.queues[queue].progress.map_or(paging_fence, |progress| progress.made.fence);
         let surface = self.surface(0).handle;
         let stale = self.dead_handles.last().copied().unwrap_or(RawHandle(0xffff_fff0));
-        let wait = |points| Call::WaitForSynchronizationObjectFromCpu { device, points, flags: WaitFlags::empty() };
+        let wait = |points| Call::WaitForSynchronizationObjectFromCpu {
+            device,
+            points,
+            async_event: RawHandle::NONE,
+            flags: WaitFlags::empty(),
+        };
         match self.random.below(15) {
             0 => (Call::Lock2 { device, allocation: surface, flags: 4 }, "reserved flags of a lock"),
             1 => {
@@ -372,7 +385,10 @@ impl Process {
             9 => (Call::DestroySynchronizationObject { fence: progress }, "the fence of a queue"),
             10 => {
                 let points = vec![(progress, u64::MAX)];
-                (Call::SignalSynchronizationObjectFromCpu { device, points }, "a signal of a progress fence")
+                (
+                    Call::SignalSynchronizationObjectFromCpu { device, points, flags: SignalFlags::empty() },
+                    "a signal of a progress fence",
+                )
             }
             11 => {
                 let allocations =

@@ -136,6 +136,7 @@ impl Process {
         for (index, slot) in slots.iter().copied().enumerate() {
             let second = self.surface(slot).second.filter(|_| self.random.chance(50));
             let va = second.or(self.surface(slot).va).expect("usable").va.0;
+            let va = self.tile_of(slot).unwrap_or(va);
             self.check(queue, value, slot, va, words);
             let from = slots[..index].last().copied().filter(|_| self.random.chance(30));
             let roll = self.random.below(100);
@@ -175,6 +176,7 @@ impl Process {
     }
 
     fn used(&mut self, slot: usize, queue: usize, value: u64) {
+        self.tiles_used(slot, queue, value);
         let surface = self.surface_mut(slot);
         surface.uses[queue] = value;
         for mapping in [&mut surface.va, &mut surface.second].into_iter().flatten() {

@@ -1,23 +1,45 @@
 //! The flags of the lock, its waits, and the two forms of a surface.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use d3dkmt::{EvictFlags, LockFlags};
 use ddi::AllocationFlags;
-use dxgk_host::{Host, Mode};
+use dxgk_host::{Host, HostConfig, Mode};
+use events::{Event, Tracer};
 use softgpu_umd::{LegacyResource, ListedCommands, MapError, MapKind, TwoForms};
 use wddm_types::{CpuPlace, NtStatus};
 
 use super::{BYTES, ENTIRE, PITCH, RANGE, config, old, rows, tiles, tiling};
 use crate::world::VIRTUAL;
 
+/// Counts locks that ignore the GPU's work without saying that they would not wait.
+#[derive(Clone, Default)]
+struct Alone(Arc<AtomicU32>);
+
+impl Alone {
+    fn count(&self) -> u32 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Tracer for Alone {
+    fn event(&mut self, _: u64, event: &Event) {
+        if matches!(event, Event::IgnoreSyncAlone { .. }) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
 /// The kernel knows what the GPU uses: a lock waits for it without looking, or says that it is busy.
 #[test]
 fn a_lock_waits_for_the_gpu_or_says_that_it_is_busy() {
-    // spec: memory §6.5, memory §6.1, memory §6.4
+    // spec: memory §6.5, memory §6.1, memory §6.4, memory §10.2
     // seed: M48, M49
-    let host = Host::start(config(Mode::Real)).expect("the host starts");
+    let alone = Alone::default();
+    let host =
+        Host::start(HostConfig { tracer: Box::new(alone.clone()), ..config(Mode::Real) }).expect("the host starts");
     let client = old(&host);
     let (read, written) = (client.surface(0, 0), client.surface(0, 0));
     for allocation in [&read, &written] {
@@ -39,7 +61,10 @@ fn a_lock_waits_for_the_gpu_or_says_that_it_is_busy() {
     assert!(busy(&read, at_once) && busy(&written, at_once));
     assert!(!busy(&read, at_once | LockFlags::IGNORE_READ_SYNC), "it is only read");
     assert!(busy(&written, at_once | LockFlags::IGNORE_READ_SYNC), "it is written");
-    assert!(!busy(&written, LockFlags::IGNORE_SYNC), "the caller knows better");
+    assert!(!busy(&written, at_once | LockFlags::IGNORE_SYNC), "the caller knows better");
+    assert_eq!(alone.count(), 0, "both flags are as every document has it");
+    assert!(!busy(&written, LockFlags::IGNORE_SYNC), "also alone");
+    assert_eq!(alone.count(), 1, "which is logged");
     let resource = LegacyResource { allocation: written.clone(), swizzled: false, aperture: true };
     let drawing = resource.map(MapKind::ReadWrite, true, None).map(drop).expect_err("the GPU still uses it");
     assert!(matches!(drawing, MapError::WasStillDrawing), "{drawing}");

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use d3dkmt::EvictFlags;
 use ddi::{AcquireSwizzlingRange, AllocationFlags, PagingOp, SwizzlingError};
 use dxgk_host::{Host, HostConfig, MemoryPolicy, Mode};
+use events::{Event, Tracer};
 use wddm_types::{CpuPlace, NtStatus};
 
 use super::{BYTES, ENTIRE, PITCH, RANGE, all, config, old, rows, tiles};
@@ -74,6 +75,36 @@ fn eviction_keeps_the_order_that_the_cpu_saw() {
             assert_eq!(client.read(&plain, ENTIRE), lies, "{how}: in tiles again");
         }
     }
+}
+
+/// Ranges that are acquired and released, as the trace has them.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<(bool, u32)>>>);
+
+impl Tracer for Seen {
+    fn event(&mut self, _: u64, event: &Event) {
+        match event {
+            Event::SwizzlingRangeAcquired { range, .. } => self.0.lock().unwrap().push((true, *range)),
+            Event::SwizzlingRangeReleased { range } => self.0.lock().unwrap().push((false, *range)),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn every_range_that_was_acquired_is_seen_to_be_released() {
+    // spec: memory §6.5
+    let seen = Seen::default();
+    let host = Host::start(HostConfig { tracer: Box::new(seen.clone()), ..config(VIRTUAL) }).expect("the host starts");
+    let client = old(&host);
+    let surface = client.surface(PITCH, 0);
+    client.list(&surface);
+    client.write(&surface, RANGE, 5);
+    client.unlist(&surface, EvictFlags::empty());
+    assert_eq!(client.places(&surface, RANGE).expect("outside"), [CpuPlace::System]);
+    let seen = seen.0.lock().unwrap().clone();
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    assert_eq!((seen[0], seen[1]), ((true, seen[0].1), (false, seen[0].1)), "what shows it goes with it");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use kmt_calls::{
     AllocationTarget, Call, ContextFlags, DestroyFlags, EvictFlags, LockFlags, MakeResidentFlags, OfferFlags,
-    PropertyRequest, QueueFlags, ResourceRequest, ShareName, WaitFlags,
+    OpenSyncObjectRequest, PropertyRequest, QueueFlags, ResourceRequest, ShareName, SyncObjectAccess, WaitFlags,
 };
 use wddm_types::{GpuVa, NodeId, RawHandle};
 
@@ -16,6 +16,7 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
     let mut calls = vec![
         Call::CloseAdapter { adapter: handle },
         Call::QueryAdapterInfo { adapter: handle },
+        Call::IsFeatureEnabled { adapter: handle, feature: 37 },
         Call::QueryVideoMemoryInfo { adapter: handle, local: true },
         Call::ChangeVideoMemoryReservation { adapter: handle, local: true, reservation_bytes: 0 },
         Call::SetProcessSchedulingPriorityClass { adapter: handle, class: 2 },
@@ -37,7 +38,9 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
         Call::DestroyDoorbell { doorbell: handle },
         Call::NotifyWorkSubmission { doorbell: handle },
         Call::DestroySynchronizationObject { fence: handle },
-        Call::ShareObjects { resource: handle },
+        Call::ShareObjects { objects: vec![handle], access: SyncObjectAccess::ALL_ACCESS },
+        Call::OpenNativeFenceFromNtHandle { device: handle, request: OpenSyncObjectRequest::default() },
+        Call::OpenSyncObjectFromNtHandle2 { device: handle, request: OpenSyncObjectRequest::default() },
         Call::Present { context: handle, source: handle, destination: handle },
         Call::WaitForSynchronizationObjectFromGpu { context: handle, points: Vec::new() },
         Call::SignalSynchronizationObjectFromGpu { context: handle, points: Vec::new() },
@@ -86,8 +89,13 @@ pub fn on_device(device: RawHandle) -> Vec<Call> {
             private_data: Vec::new(),
         },
         Call::CreateNativeFence { device, request: Default::default() },
-        Call::WaitForSynchronizationObjectFromCpu { device, points: Vec::new(), flags: WaitFlags::empty() },
-        Call::SignalSynchronizationObjectFromCpu { device, points: Vec::new() },
+        Call::WaitForSynchronizationObjectFromCpu {
+            device,
+            points: Vec::new(),
+            async_event: RawHandle::NONE,
+            flags: WaitFlags::empty(),
+        },
+        Call::SignalSynchronizationObjectFromCpu { device, points: Vec::new(), flags: kmt_calls::SignalFlags::empty() },
         Call::ReserveGpuVirtualAddress {
             device,
             base: GpuVa::NULL,

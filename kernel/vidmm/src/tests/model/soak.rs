@@ -3,7 +3,7 @@
 
 use ddi::SegmentFlags;
 
-use super::{DEVICES, Model, PROCESSES, Step};
+use super::{DEVICES, Model, PROCESSES, Step, Tables};
 
 const STEPS: u64 = if cfg!(debug_assertions) { 6_000 } else { 1_000_000 };
 
@@ -59,22 +59,25 @@ impl Random {
 #[test]
 fn a_long_life_agrees_with_the_model() {
     // spec: memory §5.1, §5.2, §5.3, §5.5, §5.9, §8.2, §8.3, §8.5
-    let counted = live(1, STEPS, SegmentFlags::empty(), false);
+    let counted = live(1, STEPS, SegmentFlags::empty(), Tables::Roomy);
     assert!(counted.relocated_bytes > 0, "content moved to make holes");
     assert!(counted.promoted > 0, "content moved up");
 }
 
 #[test]
 fn so_does_one_in_sight_of_the_cpu() {
-    live(2, STEPS / 4, SegmentFlags::USE_64KB_PAGES | SegmentFlags::CPU_VISIBLE, false);
-    live(3, STEPS / 4, SegmentFlags::SUPPORTS_CPU_HOST_APERTURE, false);
+    live(2, STEPS / 4, SegmentFlags::USE_64KB_PAGES | SegmentFlags::CPU_VISIBLE, Tables::Roomy);
+    live(5, STEPS / 4, SegmentFlags::USE_64KB_PAGES | SegmentFlags::CPU_VISIBLE, Tables::Dual);
+    live(3, STEPS / 4, SegmentFlags::SUPPORTS_CPU_HOST_APERTURE, Tables::Roomy);
 }
 
 #[test]
 fn so_does_one_whose_page_tables_come_and_go() {
-    // spec: memory §4.6
-    let counted = live(4, STEPS / 2, SegmentFlags::empty(), true);
-    assert!(counted.tables_left > 0, "tables left");
+    // spec: memory §4.3, §4.6
+    for tables in [Tables::Tight, Tables::Apart, Tables::Dual] {
+        let counted = live(4, STEPS / 2, SegmentFlags::empty(), tables);
+        assert!(counted.tables_left > 0, "tables left: {tables:?}");
+    }
 }
 
 /// What happened in a life.
@@ -87,8 +90,8 @@ struct Counted {
     promoted: u64,
 }
 
-fn live(seed: u64, steps: u64, flags: SegmentFlags, tight: bool) -> Counted {
-    let mut model = Model::new(flags, tight);
+fn live(seed: u64, steps: u64, flags: SegmentFlags, tables: Tables) -> Counted {
+    let mut model = Model::new(flags, tables);
     let mut random = Random(seed);
     for at in 0..steps {
         let step = random.step();

@@ -25,7 +25,7 @@ fn virtual_transfer(size_bytes: u64) -> PagingOp<'static> {
 
 fn virtual_fill(size_bytes: u64) -> PagingOp<'static> {
     PagingOp::VirtualFill {
-        allocation: ALLOCATION,
+        allocation: Some(ALLOCATION),
         allocation_offset: 0x20_0000,
         size_bytes,
         pattern: 6,
@@ -126,8 +126,8 @@ fn entries_are_copied_from_table_to_table() {
         target_start,
     };
     let ranges = [range(3, 500, 12), range(0, 0, 512)];
-    let copied = |source_va, target_va, bytes| Command::Copy { source_va, target_va, bytes };
-    let expected = [copied(0x1_0018, 0x2_0fa0, 96), copied(0x1_0000, 0x2_0000, 4096)];
+    let copied = |source_va, target_va, count| Command::CopyRun { source_va, target_va, count };
+    let expected = [copied(0x1_0018, 0x2_0fa0, 12), copied(0x1_0000, 0x2_0000, 512)];
     assert_eq!(commands(&mut kmd, PagingOp::CopyPageTableEntries { ranges: &ranges }), expected);
     let whole = build(&mut kmd, PagingOp::CopyPageTableEntries { ranges: &ranges }, 64).unwrap();
     assert_eq!(build(&mut kmd, PagingOp::CopyPageTableEntries { ranges: &ranges }, 4).unwrap(), whole);

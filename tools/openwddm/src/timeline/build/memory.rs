@@ -81,9 +81,29 @@ impl Builder<'_> {
             .filter(|(bit, _)| reasons & bit != 0)
             .map(|(_, name)| *name)
             .collect();
-        let notes = vec![Note::Number("device", device), Note::Text("reasons", why.join(", "))];
+        let mut notes = vec![Note::Number("device", device), Note::Text("reasons", why.join(", "))];
+        // The kernel tells the cause just before it stops the process's devices.
+        if reasons & 2 != 0
+            && let Some(cause) = self.stillness.get(&process)
+        {
+            notes.push(Note::Text("cause", cause.name().to_string()));
+        }
         let slice = self.open(track, SliceKind::Suspended, "suspended", notes);
         self.suspended.insert(device, slice);
+    }
+
+    /// A leaf table gets 4-KB entries: told where its process stands still for that.
+    pub(super) fn table_converted(&mut self, event: &Event) {
+        let Event::LeafTableConverted { work, process, va, size_bytes, why } = event else { return };
+        let track = self.lanes.track(TrackKind::Moves, 0, || "memory that moved".to_string());
+        let notes = vec![
+            Note::Number("process", u64::from(*process)),
+            Note::Number("va", *va),
+            Note::Number("covers bytes", *size_bytes),
+            Note::Number("work", *work),
+            Note::Text("cause", why.name().to_string()),
+        ];
+        self.instant(track, "leaf table converted", notes);
     }
 
     /// It runs again, or is gone.

@@ -31,6 +31,7 @@ impl Builder<'_> {
             }
             Event::PacketQueued { context, packet }
             | Event::PacketStarted { context, packet, .. }
+            | Event::PacketPreempted { context, packet, .. }
             | Event::PacketCompleted { context, packet } => (*context, *packet),
             _ => return,
         };
@@ -44,10 +45,6 @@ impl Builder<'_> {
                     self.close(slice);
                 }
                 context.queued = context.queued.saturating_sub(1);
-                if let Some(slice) = context.running.remove(&packet).filter(|slice| *slice != usize::MAX) {
-                    // It was taken off the hardware, and starts again.
-                    self.close(slice);
-                }
                 // The next may be handed over while one runs; the hardware begins it when that one is done.
                 if context.running.is_empty() {
                     let notes = vec![Note::Number("packet", packet), Note::Number("fence id", u64::from(*fence_id))];
@@ -56,6 +53,14 @@ impl Builder<'_> {
                 } else {
                     context.running.insert(packet, usize::MAX);
                 }
+            }
+            Event::PacketPreempted { fence_id, .. } => {
+                if let Some(slice) = context.running.remove(&packet).filter(|slice| *slice != usize::MAX) {
+                    self.close(slice);
+                    let notes = vec![Note::Number("packet", packet), Note::Number("fence id", u64::from(*fence_id))];
+                    self.instant(track, "packet preempted", notes);
+                }
+                context.queued += 1;
             }
             _ => {
                 if let Some(slice) = context.running.remove(&packet).filter(|slice| *slice != usize::MAX) {

@@ -17,23 +17,38 @@ impl Frames {
         level: u32,
         entry: Pte,
         (process, va): Spot,
-        bytes: u64,
+        contract: &Contract,
     ) -> Result<(), Broken> {
+        let bytes = self.coverage(level);
         let target = entry.flags.contains(PteFlags::VALID).then(|| frame(entry.address));
         if let Some(old) = self.links.get(&place).copied()
             && Some(old) != target
         {
             self.links.remove(&place);
-            for page in self.table_frames(self.bytes(level - 1, process)?, old)? {
+            let form = (level - 1, self.leaves.get(&old).is_some_and(|leaf| leaf.coarse));
+            for page in self.table_frames(self.bytes(form, process)?, old)? {
                 self.tables.remove(&page);
+                self.left.insert(page, (process, va / PAGE_BYTES, (va + (bytes - 1)) / PAGE_BYTES));
             }
-            self.below(process, va, bytes);
+            if level == 1 {
+                self.leaf_gone(old);
+                if target.is_some() {
+                    // spec: memory §4.5
+                    self.stands_still(process, contract)?;
+                }
+            }
+            if level > 1 || target.is_none() {
+                self.below(process, va, bytes);
+            }
         }
         let Some(target) = target else { return Ok(()) };
         if self.tables.get(&target) != Some(&process) {
             return Err(format!("{process:?} links {} as a table, which it is not", at(target)));
         }
         self.links.insert(place, target);
+        if level == 1 {
+            self.link_leaf(target, (process, va / PAGE_BYTES), entry.flags, contract)?;
+        }
         Ok(())
     }
 
@@ -52,12 +67,12 @@ impl Frames {
 
     pub(super) fn table(
         &mut self,
-        level: u32,
+        form: (u32, bool),
         table: PhysicalAddress,
         process: KmdProcess,
         contract: &Contract,
     ) -> Result<(), Broken> {
-        for frame in self.table_frames(self.bytes(level, process)?, frame(table))? {
+        for frame in self.table_frames(self.bytes(form, process)?, frame(table))? {
             let foreign = |spots: &BTreeMap<Spot, u32>| spots.keys().any(|(of, _)| !contract.is_system(*of));
             if self.owner.contains_key(&frame) || self.reached.get(&frame).is_some_and(foreign) {
                 return Err(format!("the page table at {} lies where content is", at(frame)));
@@ -66,7 +81,8 @@ impl Frames {
                 Some(other) if other != process => {
                     return Err(format!("the page table at {} of {process:?} is {other:?}'s", at(frame)));
                 }
-                _ => {}
+                Some(_) => {}
+                None => self.not_left(frame)?,
             }
         }
         Ok(())
@@ -100,7 +116,14 @@ impl Frames {
         }
     }
 
-    fn bytes(&self, level: u32, process: KmdProcess) -> Result<u64, Broken> {
+    /// Bytes of a table of a level, of the 64-KB form or not.
+    fn bytes(&self, (level, coarse): (u32, bool), process: KmdProcess) -> Result<u64, Broken> {
+        if coarse {
+            return match self.mmu.leaf_table_64kb_bytes {
+                0 => Err("a table of 64-KB entries, which the driver does not offer".into()),
+                bytes => Ok(u64::from(bytes)),
+            };
+        }
         match self.is_resizable(level) {
             true => Ok((u64::from(self.entries(level, process)?) * 8).next_multiple_of(PAGE_BYTES)),
             false => Ok(u64::from(self.level(level)?.size_bytes)),

@@ -1,0 +1,43 @@
+//! Calls on events, which are the operating system's and not `D3DKMT`'s: what asynchronous waits, `EnqueueCpuEvent` and CPU
+//! notifications set (sync §2.4).
+
+use wddm_types::RawHandle;
+
+/// A call on an event of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventCall {
+    /// `CreateEvent` → `Handle`; not set.
+    Create {
+        /// It stays set until it is reset; else one wait takes it.
+        manual_reset: bool,
+    },
+    /// `WaitForSingleObject` → `Done` when it is set; `TIMEOUT` without `block`.
+    Wait {
+        /// Which.
+        event: RawHandle,
+        /// Until it is set.
+        block: bool,
+    },
+    /// `ResetEvent`.
+    Reset {
+        /// Which.
+        event: RawHandle,
+    },
+    /// `CloseHandle`. Who waits for it goes on.
+    Close {
+        /// Which.
+        event: RawHandle,
+    },
+}
+
+impl EventCall {
+    /// The function's name.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            EventCall::Create { .. } => "CreateEvent",
+            EventCall::Wait { .. } => "WaitForSingleObject",
+            EventCall::Reset { .. } => "ResetEvent",
+            EventCall::Close { .. } => "CloseHandle",
+        }
+    }
+}

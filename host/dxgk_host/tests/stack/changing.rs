@@ -1,0 +1,83 @@
+//! A driver that says something else later than before: what it has said at start holds, and of a creation that failed
+//! nothing is kept.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use d3dkmt::{CreateAllocationFlags, LockFlags, Resource, ResourceRequest};
+use ddi::{AllocationFlags, DriverModel, KmdResource};
+use kmt_calls::{AllocationRequest, Call};
+use kmt_link::Link;
+use softgpu_spec::private_data::{AllocationRequest as Request, Details};
+use softgpu_umd::SurfaceKind;
+
+use crate::stubborn::{Whims, host_with};
+use crate::world::{MIB, client};
+
+/// What is added to a resource's handle each time.
+const WHIM: u64 = 1 << 32;
+
+#[test]
+fn capabilities_are_those_of_the_start() {
+    // spec: memory §1.14, memory §6.5, memory §2.2
+    let later = Arc::new(AtomicBool::new(false));
+    let now = Arc::clone(&later);
+    let caps = Box::new(move |caps: &mut ddi::AdapterCaps| {
+        if now.load(Ordering::Relaxed) {
+            caps.driver_model = DriverModel::Wddm1;
+            caps.map_aperture2_supported = true;
+        }
+    });
+    let host = host_with(4 * MIB, Whims { caps, ..Whims::default() });
+    let client = client(&host);
+    let surface = client.pinned(SurfaceKind::System, 4096);
+    later.store(true, Ordering::Relaxed);
+    let refused = surface.allocation().lock_legacy(Vec::new(), LockFlags::LOCK_ENTIRE | LockFlags::DISCARD);
+    let refused = refused.map(drop).expect_err("it started as a driver of WDDM 2");
+    assert!(refused.reason.contains("WDDM 2"), "{refused}");
+    let flags = AllocationFlags::MAP_APERTURE_CPU_VISIBLE.bits();
+    let refused = client.gpu.device().create_allocation(private_data(flags)).map(drop);
+    let refused = refused.expect_err("it started without the second form of aperture maps");
+    assert!(refused.reason.contains("MapAperture2Supported"), "{refused}");
+}
+
+#[test]
+fn an_addition_that_fails_leaves_the_resource_its_handle() {
+    // spec: memory §2.7, memory §9.3
+    let seen: Arc<Mutex<Vec<KmdResource>>> = Arc::default();
+    let told = Arc::clone(&seen);
+    let resource = Box::new(move |handle: &mut KmdResource| {
+        told.lock().unwrap().push(*handle);
+        handle.0 += WHIM;
+    });
+    let host = host_with(4 * MIB, Whims { resource, ..Whims::default() });
+    let client = client(&host);
+    let device = client.gpu.device();
+    seen.lock().unwrap().clear();
+    let of = |data: Vec<u8>| AllocationRequest { private_data: data, ..AllocationRequest::default() };
+    let made = ResourceRequest { flags: CreateAllocationFlags::CREATE_RESOURCE, ..ResourceRequest::default() };
+    let made = Resource::create(device, vec![of(private_data(0))], made).expect("a resource");
+    let add = |flags: u32| {
+        let resource = ResourceRequest { resource: made.handle(), ..ResourceRequest::default() };
+        let call =
+            Call::CreateAllocation { device: device.handle(), allocations: vec![of(private_data(flags))], resource };
+        client.link.call(call).map(drop)
+    };
+    add(AllocationFlags::MAP_APERTURE_CPU_VISIBLE.bits()).expect_err("the kernel refuses it behind the driver");
+    add(0).expect("an addition");
+    add(0).expect("another");
+    let handles: Vec<u64> = seen.lock().unwrap().iter().map(|handle| handle.0).collect();
+    let first = handles[0] + WHIM;
+    assert_eq!(handles[1..], [first, first, first + WHIM], "the one that failed has changed nothing");
+}
+
+fn private_data(flags: u32) -> Vec<u8> {
+    let request = Request {
+        kind: SurfaceKind::LocalThenSystem,
+        cpu_visible: true,
+        cached: false,
+        accessed_physically: true,
+        size_bytes: 4096,
+    };
+    request.encode_with(&Details { flags, ..Details::default() }).to_vec()
+}

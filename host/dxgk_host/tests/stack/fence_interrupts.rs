@@ -1,0 +1,144 @@
+//! What the kernel makes of native-fence interrupts: exact lists, none, folded ones, names that are wrong; and where the words
+//! of a fence may be written.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use d3dkmt::{DeviceState, Fence, NativeFenceRequest};
+use ddi::{HwQueueFlags, OsGlobalFence};
+use dxgk_host::{Host, HostConfig, Pending, Profile};
+use kmt_calls::{Call, QueueFlags, Reply, WaitFlags};
+use kmt_link::Link;
+use softgpu_umd::Commands;
+use wddm_types::NodeId;
+
+use crate::stubborn::{Whims, wrapped};
+use crate::world::{Client, MIB, VIRTUAL, client, host};
+
+type Names = Option<Vec<OsGlobalFence>>;
+
+fn host_naming(name: impl Fn(Names) -> Names + Send + 'static) -> Arc<Host> {
+    let profile = Profile::named("discrete-4k").expect("a built-in profile");
+    let whims = Whims { name_fences: Box::new(name), ..Whims::default() };
+    let config = HostConfig {
+        vram_bytes: 4 * MIB,
+        page_table_bytes: 16 * MIB,
+        system_bytes: 64 * MIB,
+        wrap_miniport: Some(wrapped(whims)),
+        ..HostConfig::new(profile, VIRTUAL)
+    };
+    Host::start(config).expect("the host starts")
+}
+
+fn begin_wait(host: &Arc<Host>, of: &Client, fence: &Fence, value: u64) -> Pending {
+    let device = of.gpu.device().handle();
+    let points = vec![(fence.handle(), value)];
+    let call = Call::WaitForSynchronizationObjectFromCpu {
+        device,
+        points,
+        async_event: wddm_types::RawHandle::NONE,
+        flags: WaitFlags::empty(),
+    };
+    host.begin_call(of.link.process(), call).expect_err("the value has not come")
+}
+
+/// Two fences that somebody waits for, signalled by one submission; which waits were released.
+fn signal_two(host: &Arc<Host>) -> [bool; 2] {
+    signal_two_after(host, || ())
+}
+
+/// The same; something happens when all but the submission is done.
+fn signal_two_after(host: &Arc<Host>, before: impl FnOnce()) -> [bool; 2] {
+    let mut client = client(host);
+    let fences: Vec<_> =
+        (0..2).map(|_| client.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap()).collect();
+    let waits: Vec<_> = fences.iter().map(|fence| begin_wait(host, &client, fence, 5)).collect();
+    let mut commands = Commands::new();
+    for fence in &fences {
+        commands.signal(fence.current_va(), fence.monitored_va(), 5);
+    }
+    while host.step() {}
+    before();
+    client.stream.submit(&client.gpu, &[], &commands).expect("a submission");
+    while host.step() {}
+    [host.take_answer(waits[0]).is_some(), host.take_answer(waits[1]).is_some()]
+}
+
+#[test]
+fn an_exact_list_and_no_list_release_the_same_waiters() {
+    // spec: sync §3.10, sync §6 B16, sync §6 B17, sync §3.19 item 6
+    // seed: N54, N55, N57, N58
+    assert_eq!(signal_two(&host_naming(|known| known)), [true; 2], "exactly these");
+    assert_eq!(signal_two(&host_naming(|_| None)), [true; 2], "it does not know: all are looked at");
+    assert_eq!(signal_two(&host_naming(|_| Some(Vec::new()))), [true; 2], "an empty list says the same");
+    // Several signals in one interrupt: the first says nothing of who, the others never come.
+    let raised = AtomicU64::new(0);
+    let folded = host_naming(move |known| match raised.fetch_add(1, Ordering::Relaxed) {
+        0 => known,
+        _ => None,
+    });
+    assert_eq!(signal_two(&folded), [true; 2]);
+}
+
+#[test]
+fn fences_that_are_listed_beside_are_harmless() {
+    // spec: sync §3.10
+    let twice = host_naming(|known| known.map(|list| list.iter().chain(&list).copied().collect()));
+    assert_eq!(signal_two(&twice), [true; 2]);
+    assert_eq!(twice.stopped(), None);
+}
+
+#[test]
+fn a_destroyed_fence_in_a_list_is_a_bug_check() {
+    // spec: sync §3.10, sync §6 B18, sync §3.19 item 5
+    // seed: N56
+    let lies = Arc::new(AtomicBool::new(false));
+    let now = Arc::clone(&lies);
+    let wrong =
+        move |known: Names| if now.load(Ordering::Relaxed) { Some(vec![OsGlobalFence(1 << 40)]) } else { known };
+    let host = host_naming(wrong);
+    let released = signal_two_after(&host, || lies.store(true, Ordering::Relaxed));
+    assert_eq!(released, [true; 2], "everybody is let go, as on a lost device");
+    let reason = host.stopped().expect("the adapter has stopped");
+    assert!(reason.contains("destroyed"), "{reason}");
+}
+
+/// The engine writes CurrentValue; MonitoredValue it only reads: who writes it could suppress or forge interrupts.
+#[test]
+fn the_gpu_writes_the_current_value_and_not_the_monitored_one() {
+    // spec: sync §1.4, sync §6 A1
+    // seed: N10, N13
+    let host = host(VIRTUAL, 4 * MIB);
+    let (mut good, mut bad) = (client(&host), client(&host));
+    for client in [&mut good, &mut bad] {
+        let fence = client.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap();
+        client.run(|commands| {
+            commands.signal(fence.current_va(), fence.monitored_va(), 3).wait(fence.current_va(), 3);
+        });
+        assert_eq!(fence.current(), 3, "the CPU reads what the engine wrote");
+    }
+    let fence = bad.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap();
+    let mut commands = Commands::new();
+    commands.signal(fence.monitored_va(), fence.monitored_va(), 7);
+    bad.stream.submit(&bad.gpu, &[], &commands).unwrap();
+    while host.step() {}
+    assert_eq!(bad.gpu.device().state().unwrap(), DeviceState::ErrorDmaPageFault);
+    assert_eq!(good.gpu.device().state().unwrap(), DeviceState::Active, "and nobody else notices");
+}
+
+#[test]
+fn a_queue_says_that_its_progress_fence_is_native() {
+    // spec: sync §2.5, sync §3.11
+    // seed: N53
+    let host = host(VIRTUAL, 4 * MIB);
+    let client = client(&host);
+    let owned = client.gpu.device().create_context(NodeId(0)).unwrap();
+    let context = owned.handle();
+    for flags in [QueueFlags::empty(), QueueFlags::USER_MODE_SUBMISSION] {
+        let made = client.link.call(Call::CreateHwQueue { context, flags }).unwrap();
+        let Reply::HwQueue(made) = made else { panic!("{made:?}") };
+        assert!(made.flags.contains(QueueFlags::NATIVE_PROGRESS_FENCE));
+        assert_eq!(made.flags.bits(), flags.bits() | HwQueueFlags::NATIVE_PROGRESS_FENCE.bits());
+        assert!(!made.progress.monitored_va.is_null(), "it has both words");
+    }
+}

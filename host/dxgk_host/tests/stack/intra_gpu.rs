@@ -1,0 +1,245 @@
+//! INTRA_GPU fences: engine to engine, in local memory, out of the CPU's reach.
+
+use std::sync::Arc;
+
+use d3dkmt::{Fence, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, Refusal, SyncObjectAccess};
+use ddi::PowerState;
+use dxgk_host::{Host, HostConfig, Profile};
+use kmt_calls::{Call, WaitFlags};
+use softgpu_spec::register::counter;
+use softgpu_umd::{Commands, Stream, StreamConfig, SurfaceKind};
+use wddm_types::{NodeId, NtStatus};
+
+use crate::world::{Client, MIB, VIRTUAL, client};
+
+fn host_of(profile: &str) -> Arc<Host> {
+    let profile = Profile::named(profile).expect("a built-in profile");
+    let config = HostConfig {
+        vram_bytes: 8 * MIB,
+        page_table_bytes: 16 * MIB,
+        system_bytes: 64 * MIB,
+        ..HostConfig::new(profile, VIRTUAL)
+    };
+    Host::start(config).expect("the host starts")
+}
+
+const INTRA_GPU: NativeFenceRequest = NativeFenceRequest {
+    initial_value: 0,
+    fence_type: 1,
+    flags: FenceFlags::empty(),
+    engine_affinity: 0,
+    private_data: d3dkmt::FencePrivateData([0; 64]),
+};
+
+fn intra_gpu(of: &Client) -> Fence {
+    of.gpu.device().create_native_fence(INTRA_GPU).expect("an INTRA_GPU fence")
+}
+
+fn status<T>(result: Result<T, Refusal>) -> NtStatus {
+    result.err().expect("a refusal").status
+}
+
+fn local_usage(of: &Client) -> u64 {
+    of.gpu.adapter().video_memory_info(true).unwrap().current_usage_bytes
+}
+
+/// What an engine reads at an address.
+fn read_by_gpu(of: &mut Client, va: wddm_types::GpuVa) -> u64 {
+    let report = of.pinned(SurfaceKind::System, 4096);
+    of.run(|commands| {
+        commands.checksum(va, 8, report.va());
+    });
+    report.lock().expect("a lock").read_word(0)
+}
+
+#[test]
+fn engines_wait_for_each_other_in_local_memory_and_nobody_is_interrupted() {
+    // spec: sync §1.4, sync §1.5, sync §6 A6
+    // seed: N08, N22, N25
+    let host = host_of("intra-gpu-fences");
+    let mut compute = client(&host);
+    let before = local_usage(&compute);
+    let fences: Vec<_> = (0..3).map(|_| intra_gpu(&compute)).collect();
+    let page = 65536;
+    assert_eq!(local_usage(&compute) - before, 2 * page, "one page of each kind of word, in video memory");
+    let places: std::collections::BTreeSet<_> =
+        fences.iter().flat_map(|fence| [fence.current_va(), fence.monitored_va()]).collect();
+    assert_eq!(places.len(), 6, "each word has its place");
+    assert!(fences.iter().all(|fence| !fence.is_mapped()), "no address for the CPU");
+    let fence = &fences[1];
+    // The initial value is a GPU write; MonitoredValue lets nobody be interrupted.
+    assert_eq!(read_by_gpu(&mut compute, fence.monitored_va()), u64::MAX);
+    compute.run(|commands| {
+        commands.signal(fence.current_va(), fence.monitored_va(), 40);
+    });
+    assert_eq!(read_by_gpu(&mut compute, fence.current_va()), 40);
+    let mut copy = Stream::create(&compute.gpu, NodeId(1), StreamConfig::default()).expect("a stream");
+    let raised = host.device_register(counter::INTERRUPTS_RAISED);
+    let dispatched = host.counters().interrupt_dispatches;
+    let mut wait = Commands::new();
+    wait.wait(fence.current_va(), 42).signal(fence.current_va(), fence.monitored_va(), 43);
+    copy.submit(&compute.gpu, &[], &wait).expect("a submission");
+    while host.step() {}
+    let mut signal = Commands::new();
+    signal.signal(fence.current_va(), fence.monitored_va(), 42).wait(fence.current_va(), 43);
+    compute.stream.submit(&compute.gpu, &[], &signal).expect("a submission");
+    while host.step() {}
+    assert_eq!(host.device_register(counter::INTERRUPTS_RAISED), raised, "the CPU slept");
+    assert_eq!(host.counters().interrupt_dispatches, dispatched);
+    assert_eq!(read_by_gpu(&mut compute, fence.current_va()), 43);
+    assert!([&fences[0], &fences[2]].iter().all(|other| read_by_gpu(&mut compute, other.current_va()) == 0));
+    host.check_invariants().unwrap();
+}
+
+#[test]
+fn the_cpu_neither_waits_for_them_nor_signals_them() {
+    // spec: sync §1.4, sync §5
+    let host = host_of("intra-gpu-fences");
+    let client = client(&host);
+    let fence = intra_gpu(&client);
+    let (device, points) = (client.gpu.device().handle(), vec![(fence.handle(), 1)]);
+    let context = client.gpu.device().create_context(NodeId(0)).expect("a context");
+    let queue = context.create_kernel_queue().expect("a queue").handle();
+    while host.step() {}
+    for call in [
+        Call::WaitForSynchronizationObjectFromCpu {
+            device,
+            points: points.clone(),
+            async_event: wddm_types::RawHandle::NONE,
+            flags: WaitFlags::empty(),
+        },
+        Call::SignalSynchronizationObjectFromCpu {
+            device,
+            points: points.clone(),
+            flags: kmt_calls::SignalFlags::empty(),
+        },
+        Call::SubmitWaitForSyncObjectsToHwQueue { queue, points: points.clone() },
+        Call::SubmitSignalSyncObjectsToHwQueue { queue, points },
+    ] {
+        let before = host.state_digest();
+        assert_eq!(
+            status(kmt_link::Link::call(client.link.as_ref(), call.clone())),
+            NtStatus::INVALID_PARAMETER,
+            "{call:?}"
+        );
+        assert_eq!(before.differences(&host.state_digest()), Vec::<String>::new(), "{call:?}");
+    }
+}
+
+#[test]
+fn only_a_kernel_that_announces_them_makes_them_and_only_on_local_memory() {
+    // spec: sync §3.2 step 1, sync §5
+    for profile in ["discrete-64k", "integrated"] {
+        let mut profile = *Profile::named(profile).expect("a built-in profile");
+        profile.fence_caps.intra_gpu_fence_type = profile.name == "integrated";
+        let config = HostConfig {
+            vram_bytes: 8 * MIB,
+            page_table_bytes: 16 * MIB,
+            system_bytes: 64 * MIB,
+            ..HostConfig::new(&profile, VIRTUAL)
+        };
+        let host = Host::start(config).expect("the host starts");
+        let client = client(&host);
+        let refused = client.gpu.device().create_native_fence(INTRA_GPU);
+        assert_eq!(status(refused), NtStatus::NOT_SUPPORTED, "{}", profile.name);
+        host.check_invariants().unwrap();
+    }
+}
+
+#[test]
+fn a_shared_one_lies_in_system_memory_and_still_has_no_cpu() {
+    // spec: sync §1.5, sync §6 A5
+    let host = host_of("intra-gpu-fences");
+    let (mut ours, mut theirs) = (client(&host), client(&host));
+    let before = local_usage(&ours);
+    let flags = FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING;
+    let mine = ours.gpu.device().create_native_fence(NativeFenceRequest { flags, ..INTRA_GPU }).unwrap();
+    assert_eq!(local_usage(&ours), before, "no video memory");
+    let name = mine.share(SyncObjectAccess::ALL_ACCESS).unwrap();
+    let request = OpenSyncObjectRequest { handle: name.token(), ..Default::default() };
+    let opened = theirs.gpu.device().open_native_fence(request).unwrap();
+    assert!(!mine.is_mapped() && !opened.is_mapped());
+    let mut wait = Commands::new();
+    wait.wait(opened.current_va(), 5);
+    let waited = theirs.stream.submit(&theirs.gpu, &[], &wait).unwrap();
+    ours.run(|commands| {
+        commands.signal(mine.current_va(), mine.monitored_va(), 5);
+    });
+    theirs.stream.wait(&theirs.gpu, waited).unwrap();
+    assert_eq!(status(theirs.gpu.device().wait(&[(&opened, 5)])), NtStatus::INVALID_PARAMETER);
+}
+
+#[test]
+fn the_words_stay_where_they_are_under_pressure_and_go_with_the_device() {
+    // spec: sync §1.5
+    let host = host_of("intra-gpu-fences");
+    let mut one = client(&host);
+    let empty = local_usage(&one);
+    let fence = intra_gpu(&one);
+    one.run(|commands| {
+        commands.signal(fence.current_va(), fence.monitored_va(), 7);
+    });
+    // Another fills all of video memory, again and again.
+    let mut other = client(&host);
+    for round in 0..3 {
+        let surfaces: Vec<_> =
+            (0..6).map(|_| other.gpu.create_surface(SurfaceKind::Local, MIB).expect("a surface")).collect();
+        for surface in &surfaces {
+            if other.gpu.pin(surface).is_ok() {
+                other.run(|commands| {
+                    commands.pattern(surface.va(), MIB, round);
+                });
+            }
+        }
+    }
+    assert_eq!(read_by_gpu(&mut one, fence.current_va()), 7);
+    one.run(|commands| {
+        commands.signal(fence.current_va(), fence.monitored_va(), 8).wait(fence.current_va(), 8);
+    });
+    assert_eq!(read_by_gpu(&mut one, fence.current_va()), 8);
+    drop(fence);
+    // The page stays for the next fence, and goes with the device.
+    assert!(local_usage(&one) > empty);
+    let next = intra_gpu(&one);
+    drop((next, one));
+    while host.step() {}
+    host.check_invariants().unwrap();
+    assert_eq!(host.stopped(), None);
+}
+
+#[test]
+fn the_words_outlive_sleep() {
+    // spec: memory §1.10, sync §1.5
+    let host = host_of("intra-gpu-fences");
+    let mut one = client(&host);
+    let fence = intra_gpu(&one);
+    one.run(|commands| {
+        commands.signal(fence.current_va(), fence.monitored_va(), 11);
+    });
+    host.power_transition(PowerState::Standby).expect("it falls asleep");
+    host.power_transition(PowerState::On).expect("it wakes");
+    assert_eq!(read_by_gpu(&mut one, fence.current_va()), 11);
+    assert_eq!(read_by_gpu(&mut one, fence.monitored_va()), u64::MAX);
+    one.run(|commands| {
+        commands.signal(fence.current_va(), fence.monitored_va(), 12).wait(fence.current_va(), 12);
+    });
+    assert_eq!(host.stopped(), None);
+    host.check_invariants().unwrap();
+}
+
+/// A lost device leaves nobody parked, also where the CPU cannot write the word.
+#[test]
+fn a_lost_device_satisfies_them_by_the_hardware() {
+    // spec: sync §3.16
+    let host = host_of("intra-gpu-fences");
+    let mut one = client(&host);
+    let fence = intra_gpu(&one);
+    let wild = wddm_types::GpuVa(0x7fff_0000_0000);
+    let mut commands = Commands::new();
+    commands.signal(wild, wild.offset(8), 1);
+    one.stream.submit(&one.gpu, &[], &commands).unwrap();
+    while host.step() {}
+    assert_eq!(host.stopped(), None, "the driver was told, and could");
+    drop(fence);
+    host.check_invariants().unwrap();
+}

@@ -1,0 +1,135 @@
+//! Calls about names of shared objects (memory §2.7, sync §2.2): making and closing NT handles, and what opens a
+//! synchronization object by one. Resources are opened where resources are.
+
+use kmt_calls::{Call, FencePrivateData, OpenSyncObjectRequest, Refusal, Reply, ShareName, SyncObjectAccess};
+use wddm_types::{GpuVa, RawHandle};
+
+use crate::adapter::Adapter;
+use crate::call::{Turn, done};
+use crate::machine::{Answer, Cx};
+use crate::nt_handle::Shared;
+use crate::object::Object;
+use crate::refusal::{invalid, not_supported};
+
+impl Turn<'_> {
+    pub(super) fn on_share(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: Call,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        match call {
+            Call::ShareObjects { objects, access } => {
+                let token = self.share_objects(&objects, access, touched)?;
+                done(Reply::NtHandle(token))
+            }
+            Call::CloseNtHandle { handle } => {
+                let gone = self.nt_handles.close(self.from, handle)?;
+                unname(self.adapters, cx, gone);
+                done(Reply::Done)
+            }
+            Call::OpenNativeFenceFromNtHandle { device, request } => {
+                let (index, device) = self.live_device(device, touched)?;
+                self.open_fence(cx, index, device, request, true)
+            }
+            Call::OpenSyncObjectFromNtHandle2 { device, request } => {
+                let (index, device) = self.live_device(device, touched)?;
+                if request.private_data != FencePrivateData::default() {
+                    return Err(invalid("OpenSyncObjectFromNtHandle2 has no private data: reserved bytes are 0"));
+                }
+                self.open_fence(cx, index, device, request, false)
+            }
+            call => self.on_packets(cx, call, touched),
+        }
+    }
+
+    /// The fence of an NT handle for a device. The older call tells nothing of MonitoredValue.
+    // spec: sync §3.3, sync §3.13, sync §6 A11
+    fn open_fence(
+        &mut self,
+        cx: &mut Cx<'_>,
+        index: u32,
+        device: u64,
+        request: OpenSyncObjectRequest,
+        native: bool,
+    ) -> Result<Answer, Refusal> {
+        let (fence, access) = match self.nt_handles.named(request.handle)? {
+            Shared::Fence { adapter, fence, access } if adapter == index => (fence, access),
+            Shared::Fence { .. } => return Err(invalid("a fence of another adapter, created without CrossAdapter")),
+            Shared::Resource { .. } => {
+                return Err(invalid("an NT handle of a resource, not of a synchronization object"));
+            }
+        };
+        let adapter = &mut self.adapters[index as usize];
+        let (open, private_data) = adapter.open_shared_fence(cx, device, (fence, access), request)?;
+        let handle = self.name(Object::Fence(index, open))?;
+        let mut opened = self.adapters[index as usize].created_fence(open, handle, private_data);
+        if !native {
+            opened.monitored_va = GpuVa::NULL;
+        }
+        // spec: sync §1.5 (GPU VA readiness): answered when the addresses are there
+        self.when_mapped(cx, index, Reply::Fence(opened))
+    }
+
+    /// `D3DKMTShareObjects`: one resource or one synchronization object; nothing else goes by one handle here.
+    // spec: sync §2.2, memory §2.7
+    fn share_objects(
+        &mut self,
+        objects: &[RawHandle],
+        access: SyncObjectAccess,
+        touched: &mut Option<u32>,
+    ) -> Result<u64, Refusal> {
+        let [handle] = objects else {
+            return Err(match objects.len() {
+                2 | 3 => not_supported("an allocation with its keyed mutex: there are no keyed mutexes"),
+                count => invalid(format!("one handle names 1 to 3 objects, not {count}")),
+            });
+        };
+        let object = match self.process.handles.get(*handle) {
+            Some(&Object::Fence(adapter, open)) => {
+                self.alive_fence(adapter, open, touched)?;
+                let fence = self.adapters[adapter as usize].share_fence(open, access)?;
+                Shared::Fence { adapter, fence, access }
+            }
+            _ => {
+                let (adapter, number) = self.any_resource(*handle)?;
+                let device = self.adapters[adapter as usize].resources[number].device;
+                self.alive(adapter, device, touched)?;
+                let body = self.adapters[adapter as usize].share_resource(number)?;
+                Shared::Resource { adapter, body }
+            }
+        };
+        let token = self.nt_handles.share(self.from, object);
+        if let (Err(_), Shared::Fence { adapter, fence, .. }) = (&token, object) {
+            // It is open, so that it outlives the name that it did not get.
+            self.adapters[adapter as usize].fences[fence].names -= 1;
+        }
+        token
+    }
+
+    /// The body of a shared resource on this adapter.
+    pub(super) fn resource_named(&self, index: u32, share: ShareName) -> Result<u64, Refusal> {
+        match share {
+            ShareName::Global(handle) => self.adapters[index as usize].resource_of_global(handle),
+            ShareName::NtHandle(handle) => match self.nt_handles.named(handle)? {
+                Shared::Resource { adapter, body } if adapter == index => Ok(body),
+                Shared::Resource { .. } => Err(invalid("a resource of another adapter")),
+                Shared::Fence { .. } => Err(invalid("an NT handle of a synchronization object, not of a resource")),
+            },
+        }
+    }
+
+    fn alive_fence(&self, adapter: u32, open: u64, touched: &mut Option<u32>) -> Result<(), Refusal> {
+        match self.adapters[adapter as usize].fence_opens[open].device {
+            Some(device) => self.alive(adapter, device, touched),
+            None => Err(invalid("a fence of the kernel's own")),
+        }
+    }
+}
+
+/// A name of this object has gone.
+pub fn unname(adapters: &mut [Adapter], cx: &mut Cx<'_>, object: Shared) {
+    if let Shared::Fence { adapter, fence, .. } = object {
+        adapters[adapter as usize].unname_fence(cx, fence);
+    }
+}

@@ -1,0 +1,243 @@
+//! Calls on packet contexts that name synchronization objects, and on events: handles become objects of the calling process, and lists are measured (sync
+//! §2.4, §5).
+
+use gpu_fence::LegacyKind;
+use kmt_calls::{Call, EventCall, Refusal, Reply, SignalFlags, SyncObjectKind, SyncObjectRequest};
+use wddm_types::RawHandle;
+
+use crate::call::{Turn, done};
+use crate::event::{Event, EventName};
+use crate::fence::{POINTS_MAX, PointUse};
+use crate::machine::{Answer, Cx};
+use crate::object::Object;
+use crate::packet::Signal;
+use crate::refusal::invalid;
+
+/// `D3DDDI_MAX_BROADCAST_CONTEXT` (sync §0).
+const BROADCAST_MAX: usize = 64;
+
+/// What a list of a context's call names.
+#[derive(Default)]
+struct Listed {
+    /// Fences with a word in memory, and values.
+    points: Vec<(u64, u64)>,
+    /// Objects without.
+    objects: Vec<u64>,
+    /// The value for these.
+    fence_value: u64,
+}
+
+impl Turn<'_> {
+    /// Calls on packet contexts that name synchronization objects.
+    pub(super) fn on_context_sync(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: Call,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        match call {
+            Call::WaitForSynchronizationObjectFromGpu { context, points } => {
+                let (index, number, _) = self.live_packet_context(context, touched)?;
+                let Listed { points, objects, fence_value } = self.listed(index, &points, PointUse::GpuWait)?;
+                self.adapters[index as usize].packet_wait(cx, number, &points, objects, fence_value)?;
+                done(Reply::Done)
+            }
+            Call::WaitForSynchronizationObject2 { context, objects, fence_value } => {
+                let (index, number, _) = self.live_packet_context(context, touched)?;
+                let objects = self.sync_objects(index, &objects)?;
+                self.adapters[index as usize].packet_wait(cx, number, &[], objects, fence_value)?;
+                done(Reply::Done)
+            }
+            Call::SignalSynchronizationObjectFromGpu { context, points } => {
+                let (index, contexts) = self.broadcast(&[context], touched)?;
+                let listed = self.listed(index, &points, PointUse::GpuSignal)?;
+                self.signal(cx, index, &contexts, listed, RawHandle::NONE, SignalFlags::empty())
+            }
+            Call::SignalSynchronizationObjectFromGpu2 { contexts, points, event, flags } => {
+                let (index, contexts) = self.broadcast(&contexts, touched)?;
+                let of_event = flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) && points.is_empty();
+                let listed =
+                    if of_event { Listed::default() } else { self.listed(index, &points, PointUse::GpuSignal)? };
+                self.signal(cx, index, &contexts, listed, event, flags)
+            }
+            Call::SignalSynchronizationObject2 { context, objects, broadcast, fence_value, event, flags } => {
+                let contexts: Vec<RawHandle> = std::iter::once(context).chain(broadcast).collect();
+                let (index, contexts) = self.broadcast(&contexts, touched)?;
+                let of_event = flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) && objects.is_empty();
+                let objects = if of_event { Vec::new() } else { self.sync_objects(index, &objects)? };
+                let listed = Listed { points: Vec::new(), objects, fence_value };
+                self.signal(cx, index, &contexts, listed, event, flags)
+            }
+            call => self.on_share(cx, call, touched),
+        }
+    }
+
+    /// The operating system's calls on events.
+    pub(super) fn on_event(&mut self, cx: &mut Cx<'_>, call: &Call) -> Option<Result<Answer, Refusal>> {
+        Some(match *call {
+            Call::Event(EventCall::Create { manual_reset }) => {
+                let number = self.process.events.insert(Event::new(manual_reset));
+                self.name(Object::Event(number)).and_then(|handle| done(Reply::Handle(handle)))
+            }
+            Call::Event(EventCall::Wait { event, block }) => {
+                let token = self.token;
+                self.process.event(event).and_then(|number| self.process.events[number].wait(token, block))
+            }
+            Call::Event(EventCall::Reset { event }) => self.process.event(event).and_then(|number| {
+                self.process.events[number].reset();
+                done(Reply::Done)
+            }),
+            Call::Event(EventCall::Close { event }) => self.process.event(event).and_then(|number| {
+                self.process.handles.remove(event);
+                self.process.events.remove(number).expect("it was named").close(cx);
+                done(Reply::Done)
+            }),
+            _ => return None,
+        })
+    }
+
+    pub(super) fn create_sync_object(
+        &mut self,
+        cx: &mut Cx<'_>,
+        index: u32,
+        device: u64,
+        request: SyncObjectRequest,
+    ) -> Result<Answer, Refusal> {
+        let flags = request.flags;
+        let event = match request.kind {
+            SyncObjectKind::CpuNotification { event } => Some(self.process.event(event)?),
+            _ => None,
+        };
+        let adapter = &mut self.adapters[index as usize];
+        let number = match request.kind {
+            SyncObjectKind::MonitoredFence { initial_value, engine_affinity } => {
+                let open = adapter.create_monitored_fence(cx, device, flags, initial_value, engine_affinity)?;
+                let handle = self.name(Object::Fence(index, open))?;
+                let created = self.adapters[index as usize].created_monitored_fence(open, handle);
+                return self.when_mapped(cx, index, Reply::MonitoredFence(created));
+            }
+            SyncObjectKind::MutexObject { owned } => {
+                adapter.create_legacy_object(cx, device, flags, LegacyKind::MutexObject { owned })?
+            }
+            SyncObjectKind::Semaphore { max_count: max, initial_count: initial } => {
+                adapter.create_legacy_object(cx, device, flags, LegacyKind::Semaphore { max, initial })?
+            }
+            SyncObjectKind::Fence { value } => {
+                adapter.create_legacy_object(cx, device, flags, LegacyKind::Fence { value })?
+            }
+            SyncObjectKind::CpuNotification { .. } => {
+                let name = EventName { process: self.from, number: event.expect("resolved above") };
+                adapter.create_cpu_notification(cx, device, flags, name)?
+            }
+            SyncObjectKind::PeriodicMonitoredFence { target, .. } => adapter.create_periodic_fence(flags, target)?,
+            // spec: sync §6 A10
+            SyncObjectKind::Other(7) => {
+                return Err(invalid("a native fence is created by CreateNativeFence"));
+            }
+            SyncObjectKind::Other(number) => {
+                return Err(invalid(format!("synchronization object type {number}")));
+            }
+        };
+        done(Reply::Handle(self.name(Object::Legacy(index, number))?))
+    }
+
+    /// The contexts of a signal, all of one adapter, none twice.
+    // spec: sync §2.4
+    fn broadcast(&self, list: &[RawHandle], touched: &mut Option<u32>) -> Result<(u32, Vec<u64>), Refusal> {
+        if list.is_empty() || list.len() > BROADCAST_MAX {
+            return Err(invalid(format!("a call names 1 to {BROADCAST_MAX} contexts, not {}", list.len())));
+        }
+        let (index, ..) = self.live_packet_context(list[0], touched)?;
+        let mut contexts = Vec::with_capacity(list.len());
+        for handle in list {
+            let (on, number, _) = self.live_packet_context(*handle, touched)?;
+            if on != index {
+                return Err(invalid("a context of another adapter"));
+            }
+            if contexts.contains(&number) {
+                return Err(invalid("a context is named twice"));
+            }
+            contexts.push(number);
+        }
+        Ok((index, contexts))
+    }
+
+    // spec: sync §2.4
+    fn signal(
+        &mut self,
+        cx: &mut Cx<'_>,
+        index: u32,
+        contexts: &[u64],
+        listed: Listed,
+        event: RawHandle,
+        flags: SignalFlags,
+    ) -> Result<Answer, Refusal> {
+        let known =
+            SignalFlags::SIGNAL_AT_SUBMISSION | SignalFlags::ENQUEUE_CPU_EVENT | SignalFlags::ALLOW_FENCE_REWIND;
+        if !known.contains(flags) {
+            return Err(invalid(format!("signal flags {:#x} are reserved", flags.difference(known).bits())));
+        }
+        let Listed { points, objects, fence_value } = listed;
+        let event = match flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) {
+            true if !points.is_empty() || !objects.is_empty() => {
+                return Err(invalid("EnqueueCpuEvent signals no objects"));
+            }
+            true => Some(EventName { process: self.from, number: self.process.event(event)? }),
+            false if event != RawHandle::NONE => return Err(invalid("an event without EnqueueCpuEvent")),
+            false => None,
+        };
+        let signal = Signal { points, objects, fence_value, event, flags };
+        self.adapters[index as usize].packet_signal(cx, contexts, signal)?;
+        done(Reply::Done)
+    }
+
+    /// `hAsyncEvent`: none, or one that there is.
+    // spec: sync §5
+    pub(super) fn some_event(&mut self, handle: RawHandle) -> Result<Option<EventName>, Refusal> {
+        if handle == RawHandle::NONE {
+            return Ok(None);
+        }
+        Ok(Some(EventName { process: self.from, number: self.process.event(handle)? }))
+    }
+
+    /// Fences and objects of a context's call. The call has one value for all packet fences.
+    // spec: sync §2.4
+    fn listed(&self, index: u32, list: &[(RawHandle, u64)], what: PointUse) -> Result<Listed, Refusal> {
+        check_count(list.len())?;
+        let mut listed = Listed::default();
+        for (handle, value) in list {
+            if matches!(self.process.handles.get(*handle), Some(Object::Legacy(..))) {
+                let object = self.sync_object(index, *handle)?;
+                if !listed.objects.is_empty() && listed.fence_value != *value {
+                    return Err(invalid("one FenceValue goes for all objects without a word in memory"));
+                }
+                listed.objects.push(object);
+                listed.fence_value = *value;
+            } else {
+                listed.points.extend(self.points(index, &[(*handle, *value)], what)?);
+            }
+        }
+        Ok(listed)
+    }
+
+    fn sync_objects(&self, index: u32, list: &[RawHandle]) -> Result<Vec<u64>, Refusal> {
+        check_count(list.len())?;
+        list.iter().map(|handle| self.sync_object(index, *handle)).collect()
+    }
+
+    fn sync_object(&self, index: u32, handle: RawHandle) -> Result<u64, Refusal> {
+        match self.process.handles.get(handle) {
+            Some(Object::Legacy(adapter, number)) if *adapter == index => Ok(*number),
+            Some(Object::Fence(..)) => Err(invalid("a fence with a word in memory has values of its own")),
+            _ => Err(invalid(format!("{handle} is no synchronization object of this process and adapter"))),
+        }
+    }
+}
+
+// spec: sync §0
+fn check_count(objects: usize) -> Result<(), Refusal> {
+    if objects == 0 || objects > POINTS_MAX {
+        return Err(invalid(format!("a call names 1 to {POINTS_MAX} objects, not {objects}")));
+    }
+    Ok(())
+}

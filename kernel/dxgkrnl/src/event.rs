@@ -1,0 +1,105 @@
+//! Events of the operating system: what asynchronous waits, `EnqueueCpuEvent` and CPU notifications set (sync §2.4). A real
+//! system has them outside of the graphics kernel; here they are objects of a process. Adapters only name them; they are
+//! set at the end of the turn, by the machine.
+
+use std::collections::VecDeque;
+
+use kmt_calls::{Refusal, Reply};
+use wddm_types::{Blame, NtStatus, ProcessId};
+
+use crate::machine::{Answer, Cx, Effect, Machine, Token};
+use crate::object::Process;
+use crate::refusal::refuse;
+
+/// An event as adapters remember it. It may be closed when its time comes: then nobody is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventName {
+    pub process: ProcessId,
+    pub number: u64,
+}
+
+/// An event.
+#[derive(Debug)]
+pub struct Event {
+    manual_reset: bool,
+    set: bool,
+    /// Calls that wait for it, oldest first.
+    waiting: VecDeque<Token>,
+}
+
+impl Event {
+    /// Not set.
+    pub fn new(manual_reset: bool) -> Event {
+        Event { manual_reset, set: false, waiting: VecDeque::new() }
+    }
+
+    /// `WaitForSingleObject`.
+    ///
+    /// # Errors
+    /// `TIMEOUT` when it is not set and the caller does not want to wait.
+    pub fn wait(&mut self, token: Token, block: bool) -> Result<Answer, Refusal> {
+        if self.set {
+            self.set = self.manual_reset;
+            return Ok(Answer::Done(Ok(Reply::Done)));
+        }
+        if !block {
+            return Err(refuse(NtStatus::TIMEOUT, Blame::Caller, "the event is not set"));
+        }
+        self.waiting.push_back(token);
+        Ok(Answer::Later(token))
+    }
+
+    /// `ResetEvent`.
+    pub fn reset(&mut self) {
+        self.set = false;
+    }
+
+    /// Sets it: who waits goes on, all or the oldest.
+    fn set(&mut self, cx: &mut Cx<'_>) {
+        let woken = if self.manual_reset { self.waiting.len() } else { self.waiting.len().min(1) };
+        self.set = self.manual_reset || woken == 0;
+        for token in self.waiting.drain(..woken) {
+            cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
+        }
+    }
+
+    /// Its handle is closed: nothing will ever set it, so who waits goes on with an error.
+    pub fn close(self, cx: &mut Cx<'_>) {
+        for token in self.waiting {
+            let closed = refuse(NtStatus::INVALID_HANDLE, Blame::Caller, "the event was closed");
+            cx.effects.push(Effect::Answer { token, result: Err(closed) });
+        }
+    }
+}
+
+impl Process {
+    /// The event that a handle names.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE`.
+    // spec: sync §5
+    pub fn event(&mut self, handle: wddm_types::RawHandle) -> Result<u64, Refusal> {
+        match self.handles.get(handle) {
+            Some(crate::object::Object::Event(number)) => Ok(*number),
+            _ => {
+                let reason = format!("{handle} is no event of this process");
+                Err(refuse(NtStatus::INVALID_HANDLE, Blame::Caller, reason))
+            }
+        }
+    }
+}
+
+impl Machine {
+    /// Sets the events that the adapters have named in this turn.
+    pub(crate) fn set_events(&mut self, cx: &mut Cx<'_>) {
+        let named: Vec<EventName> =
+            self.adapters.iter_mut().flat_map(|adapter| std::mem::take(&mut adapter.set_events)).collect();
+        for EventName { process, number } in named {
+            let Some(known) = self.processes.get_mut(&process) else { continue };
+            if let Some(event) = known.events.get_mut(number) {
+                cx.emit(events::Event::EventSet { process: process.0, event: number });
+                event.set(cx);
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Fence words in local memory (sync §1.4, §1.5): both words of INTRA_GPU fences, which only engines and the context management
+//! processor touch. Which segments, the driver says (FENCESTORAGE); whether at all, the kernel's configuration
+//! (`SupportIntraGpuFenceType`). Shared fences lie in system memory always.
+//!
+//! A page of words is an allocation of the kernel's own on the device that creates the fence, pinned, so that it never moves
+//! while engines use it; it goes with its device. It begins with zeros, or with the MonitoredValue that nobody exceeds: no CPU
+//! has to write it first. What one fence leaves in a word stays for the next: the user-mode driver gives an INTRA_GPU fence its
+//! initial value by a GPU write.
+
+use ddi::{
+    AllocationFlags, AllocationInfo, ContextAllocationFlags, FenceStorageSurface, FenceType, FenceValueType,
+    PRIORITY_MAXIMUM,
+};
+use kmt_calls::Refusal;
+use vidmm::{AllocationId, MapRequest, Protection, SpaceId, Target};
+use wddm_types::{GpuVa, PAGE_BYTES, Pages, ProcessId};
+
+use crate::adapter::Adapter;
+use crate::context_allocation::ContextAllocation;
+use crate::machine::Cx;
+use crate::refusal::{from_driver, no_memory, not_supported};
+
+/// The fill pattern of MonitoredValues that nobody exceeds, 32 bits of it.
+const NOBODY: u32 = u32::MAX;
+
+/// Words of one kind in one device's local memory.
+#[derive(Debug)]
+pub struct LocalPage {
+    value_type: FenceValueType,
+    allocation: AllocationId,
+    va: GpuVa,
+    system_va: GpuVa,
+    stride: u64,
+    free: Vec<u16>,
+}
+
+/// A word in local memory.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalWord {
+    device: u64,
+    allocation: AllocationId,
+    index: u16,
+    pub va: GpuVa,
+    pub system_va: GpuVa,
+}
+
+impl Adapter {
+    /// A word in the local memory of a device.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` where the driver has no such storage; `NO_MEMORY`.
+    // spec: sync §1.5
+    pub(super) fn take_local_word(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        value_type: FenceValueType,
+    ) -> Result<LocalWord, Refusal> {
+        let pages = &self.devices[device].local_words;
+        let page = match pages.iter().position(|page| page.value_type == value_type && !page.free.is_empty()) {
+            Some(page) => page,
+            None => self.add_local_page(cx, device, value_type)?,
+        };
+        let page = &mut self.devices[device].local_words[page];
+        let index = page.free.pop().expect("a page with a free word");
+        let offset = u64::from(index) * page.stride;
+        Ok(LocalWord {
+            device,
+            allocation: page.allocation,
+            index,
+            va: page.va.offset(offset),
+            system_va: page.system_va.offset(offset),
+        })
+    }
+
+    pub(super) fn give_back_local_word(&mut self, word: LocalWord) {
+        // With the device its pages have gone.
+        let Some(device) = self.devices.get_mut(word.device) else { return };
+        if let Some(page) = device.local_words.iter_mut().find(|page| page.allocation == word.allocation) {
+            page.free.push(word.index);
+        }
+    }
+
+    fn add_local_page(&mut self, cx: &mut Cx<'_>, device: u64, value_type: FenceValueType) -> Result<usize, Refusal> {
+        let (size_bytes, priority) = (PAGE_BYTES, PRIORITY_MAXIMUM);
+        let info = AllocationInfo { size_bytes, priority, ..AllocationInfo::default() };
+        let mut surface = FenceStorageSurface { value_type, fence_type: FenceType::IntraGpu, info };
+        let fences = self.miniport.native_fences().expect("native fences have their facet");
+        fences.fence_storage(&mut surface).map_err(from_driver)?;
+        // spec: sync §1.4: the CPU does not see INTRA_GPU fences
+        if surface.info.flags.contains(AllocationFlags::CPU_VISIBLE) {
+            return Err(not_supported("the driver's storage for INTRA_GPU fences is CPU-visible"));
+        }
+        let info = AllocationInfo { size_bytes, priority, ..surface.info };
+        let (stride, pattern) = match value_type {
+            FenceValueType::Current => (crate::word_page::WORD_STRIDE, 0),
+            FenceValueType::Monitored => (self.monitored_stride(), NOBODY),
+        };
+        let process = self.devices[device].process;
+        let allocation = self.pin_kernel_allocation(cx, device, info, pattern)?;
+        let mapped = self.map_local_page(cx, process, allocation, value_type);
+        let (va, system_va) = match mapped {
+            Ok(addresses) => addresses,
+            Err(refusal) => {
+                self.end_local_allocation(cx, device, allocation);
+                return Err(refusal);
+            }
+        };
+        let mapped_at = self.ring.queued();
+        self.processes.get_mut(&process).expect("a device's process is here").words_mapped_at = mapped_at;
+        let flags = ContextAllocationFlags::SHARED_ACROSS_CONTEXTS;
+        let device = &mut self.devices[device];
+        device.context_allocations.push(ContextAllocation { vidmm: allocation, flags });
+        // CAST: a page has at most 512 words.
+        let free = (0..(PAGE_BYTES / stride) as u16).rev().collect();
+        device.local_words.push(LocalPage { value_type, allocation, va, system_va, stride, free });
+        Ok(device.local_words.len() - 1)
+    }
+
+    /// An allocation that is where it is from now on.
+    fn pin_kernel_allocation(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        info: AllocationInfo,
+        pattern: u32,
+    ) -> Result<AllocationId, Refusal> {
+        let (vidmm, process) = (self.devices[device].vidmm, self.devices[device].process);
+        let made = self.vidmm.create_kernel_allocation(vidmm, info, pattern);
+        let allocation = made.map_err(|error| not_supported(format!("the driver's storage for fences: {error}")))?;
+        let resident = self.vidmm.make_resident(vidmm, &[allocation]);
+        let pinned = match resident {
+            Ok(work) => {
+                if work.is_some() {
+                    self.queue_work(cx, process, None, work, Vec::new());
+                }
+                self.vidmm.pin(allocation).is_ok()
+            }
+            Err(_) => false,
+        };
+        if pinned {
+            return Ok(allocation);
+        }
+        let work = self.vidmm.destroy_allocation(allocation, &[]);
+        if work.is_some() {
+            self.queue_work(cx, process, None, work, Vec::new());
+        }
+        Err(no_memory("no room in local memory for the words of fences"))
+    }
+
+    fn map_local_page(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        allocation: AllocationId,
+        value_type: FenceValueType,
+    ) -> Result<(GpuVa, GpuVa), Refusal> {
+        let (system, space) = (self.processes[&ProcessId::SYSTEM].space, self.processes[&process].space);
+        let system_va = self.map_kernel_allocation(cx, system, allocation, true)?;
+        match self.map_kernel_allocation(cx, space, allocation, value_type == FenceValueType::Current) {
+            Ok(va) => Ok((va, system_va)),
+            Err(refusal) => {
+                self.unmap_pages(cx, system, system_va, Pages(1));
+                Err(refusal)
+            }
+        }
+    }
+
+    fn map_kernel_allocation(
+        &mut self,
+        cx: &mut Cx<'_>,
+        space: SpaceId,
+        allocation: AllocationId,
+        write: bool,
+    ) -> Result<GpuVa, Refusal> {
+        let caps = self.fence_caps();
+        let request = MapRequest {
+            target: Target::KernelAllocation(allocation),
+            size_pages: Pages(1),
+            base: None,
+            minimum: caps.minimum_address,
+            maximum: caps.maximum_address,
+            protection: Protection { write, ..Protection::default() },
+        };
+        self.map_for_kernel(cx, space, request)
+    }
+
+    /// Takes the pages of a device that goes out of all spaces; the allocations go with its other ones.
+    pub fn unmap_local_words(&mut self, cx: &mut Cx<'_>, device: u64) {
+        let (system, process) = (self.processes[&ProcessId::SYSTEM].space, self.devices[device].process);
+        let space = self.processes[&process].space;
+        for page in std::mem::take(&mut self.devices[device].local_words) {
+            self.unmap_pages(cx, system, page.system_va, Pages(1));
+            self.unmap_pages(cx, space, page.va, Pages(1));
+            self.vidmm.unpin(page.allocation);
+        }
+    }
+
+    fn end_local_allocation(&mut self, cx: &mut Cx<'_>, device: u64, allocation: AllocationId) {
+        let process = self.devices[device].process;
+        self.vidmm.unpin(allocation);
+        let work = self.vidmm.destroy_allocation(allocation, &[]);
+        if work.is_some() {
+            self.queue_work(cx, process, None, work, Vec::new());
+        }
+    }
+}

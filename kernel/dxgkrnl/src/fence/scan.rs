@@ -1,0 +1,74 @@
+//! How the kernel learns that a GPU has signalled a monitored fence (sync §3.7): the interrupt names none, and a basic engine
+//! does not even interrupt, so fences are looked at.
+//!
+//! | engines of the node | the kernel looks at |
+//! |---|---|
+//! | cannot write the fence | none: it signals itself, when it comes to the software packet |
+//! | basic | the waited-for fences of the process, at each of its command buffers that completes |
+//! | advanced | the waited-for fences of the adapter, at each interrupt 11 |
+//!
+//! A fence of 32 bits is looked at whether somebody waits or not: two looks must not lie 2^31 values apart.
+
+use events::Event;
+use gpu_fence::FenceKind;
+use kmt_calls::MonitoredFenceSignal;
+use wddm_types::{NodeId, ProcessId};
+
+use crate::adapter::Adapter;
+use crate::fence::FenceWord;
+use crate::machine::Cx;
+
+impl Adapter {
+    /// How a node signals monitored fences. Where the device does not snoop the CPU's caches it must not write them.
+    // spec: sync §3.7, sync §1.5
+    pub fn monitored_fence_signal(&self, node: NodeId) -> MonitoredFenceSignal {
+        if self.reported.levels.is_empty() || self.config.cpu_cache.is_some() {
+            return MonitoredFenceSignal::Packet;
+        }
+        match self.nodes[usize::from(node.0)].fence_interrupt {
+            true => MonitoredFenceSignal::Advanced,
+            false => MonitoredFenceSignal::Basic,
+        }
+    }
+
+    /// The same of all nodes.
+    pub fn monitored_fence_signals(&self) -> Vec<MonitoredFenceSignal> {
+        // CAST: at most 64 nodes.
+        (0..self.nodes.len()).map(|node| self.monitored_fence_signal(NodeId(node as u16))).collect()
+    }
+
+    /// Interrupt 11, or 19 with EvaluateLegacyMonitoredFences: every monitored fence is looked at.
+    // spec: sync §3.7, sync §3.10
+    pub fn monitored_fences_signaled(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+        let (looked_at, released) = self.look_at_monitored(cx, |_| true);
+        self.counters.interrupt_dispatches += 1;
+        self.counters.dispatches_releasing += u64::from(released > 0);
+        cx.emit(Event::MonitoredFenceInterrupt { adapter: self.index.0, node: node.0, looked_at, released });
+    }
+
+    /// A command buffer of a process has completed on a node.
+    // spec: sync §3.7
+    pub fn buffer_completed(&mut self, cx: &mut Cx<'_>, node: NodeId, process: ProcessId) {
+        if self.monitored_fence_signal(node) != MonitoredFenceSignal::Basic {
+            return;
+        }
+        let (looked_at, released) = self.look_at_monitored(cx, |owner| owner == process);
+        if looked_at > 0 {
+            cx.emit(Event::MonitoredFencesLookedAt { process: process.0, looked_at, released });
+        }
+    }
+
+    /// Looks at the monitored fences of some processes. Answers how many, and how many waits that ended.
+    fn look_at_monitored(&mut self, cx: &mut Cx<'_>, whose: impl Fn(ProcessId) -> bool) -> (u32, u32) {
+        let worth_it = |number: &u64| {
+            let fence = &self.fences[*number];
+            self.waits.kind(fence.waits) == FenceKind::Monitored
+                && whose(fence.slot.owner())
+                && (self.waits.waiters(fence.waits) > 0 || matches!(fence.word, FenceWord::Half(_)))
+        };
+        let numbers: Vec<u64> = self.fences.iter().map(|(number, _)| number).filter(worth_it).collect();
+        let released = self.sample_fences(cx, &numbers);
+        // CAST: a process has few thousand fences.
+        (numbers.len() as u32, released)
+    }
+}

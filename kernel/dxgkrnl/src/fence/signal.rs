@@ -1,0 +1,185 @@
+//! Signals of fences by the CPU, and what a fence becomes when its device is lost (sync §3.6, §3.16).
+
+use std::collections::BTreeMap;
+
+use ddi::{CurrentUpdate, UpdateCurrentFlags};
+use events::Event;
+use gpu_fence::{FenceKind, MonitoredUpdate};
+use kmt_calls::{Refusal, SignalFlags};
+use shared_words::Word;
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::object::Fence;
+use crate::refusal::invalid;
+
+impl Adapter {
+    /// `D3DKMTSignalSynchronizationObjectFromCpu`.
+    // spec: sync §3.6, sync §1.6, sync §6 B4
+    pub fn signal_from_cpu(
+        &mut self,
+        cx: &mut Cx<'_>,
+        points: &[(u64, u64)],
+        flags: SignalFlags,
+    ) -> Result<(), Refusal> {
+        if !SignalFlags::ALLOW_FENCE_REWIND.contains(flags) {
+            return Err(invalid(format!("signal flags {:#x}: from the CPU only AllowFenceRewind", flags.bits())));
+        }
+        let rewind = flags.contains(SignalFlags::ALLOW_FENCE_REWIND);
+        let mut changes: Vec<(u64, u64)> = Vec::with_capacity(points.len());
+        for &(number, value) in points {
+            if self.fences[number].always_signaled {
+                continue;
+            }
+            let before = changes.iter().rev().find(|(fence, _)| *fence == number).map(|(_, value)| *value);
+            let current = before.unwrap_or_else(|| self.current_value(number));
+            if value < current && !rewind {
+                return Err(invalid(format!("the fence has {current} already, {value} would take it back")));
+            }
+            // A value that it has already is no change.
+            if value != current {
+                changes.push((number, value));
+            }
+        }
+        self.signal_fences(cx, &changes);
+        Ok(())
+    }
+
+    /// Brings a fence to a value from the CPU and releases whom that satisfies. A value that it has already is no change.
+    pub fn signal_fence(&mut self, cx: &mut Cx<'_>, number: u64, value: u64) {
+        self.set_fence(cx, number, value, false);
+    }
+
+    /// The same; with `rewind` also to a lower value. Whoever was released stays so.
+    // spec: sync §3.6, sync §6 B4
+    pub fn set_fence(&mut self, cx: &mut Cx<'_>, number: u64, value: u64, rewind: bool) {
+        let current = self.current_value(number);
+        if !self.fences[number].always_signaled && (value > current || rewind && value != current) {
+            self.signal_fences(cx, &[(number, value)]);
+        }
+    }
+
+    /// Brings fences to values that they do not have yet, all by one call of the driver.
+    // spec: sync §3.6, sync §2.6
+    fn signal_fences(&mut self, cx: &mut Cx<'_>, changes: &[(u64, u64)]) {
+        for &(number, value) in changes {
+            let fence = &mut self.fences[number];
+            // Of native fences the driver stores it.
+            if fence.kmd.is_none() {
+                fence.store(&self.memory, value);
+            }
+        }
+        let update = |&(number, value): &(u64, u64)| {
+            let fence = &self.fences[number];
+            let current = self.memory.word(fence.slot.current.0);
+            fence.kmd.map(|global| CurrentUpdate { fence: global, value, current: Some(current) })
+        };
+        let batch: Vec<CurrentUpdate<'_>> = changes.iter().filter_map(update).collect();
+        if let Some(fences) = self.miniport.native_fences().filter(|_| !batch.is_empty())
+            && let Err(status) = fences.update_current_values(&batch, UpdateCurrentFlags::empty())
+        {
+            self.stop(cx, format!("bug check 0x119, parameter 0x13: UpdateCurrentValuesFromCpu failed: {status}"));
+            return;
+        }
+        for &(fence, value) in changes {
+            self.counters.cpu_signals += 1;
+            cx.emit(Event::FenceSignaledFromCpu { fence, value });
+        }
+        let fences: Vec<u64> = changes.iter().map(|(fence, _)| *fence).collect();
+        self.sample_fences(cx, &fences);
+    }
+
+    /// The device that may signal a fence of user mode is lost: a monitored fence gets its greatest value, a native one is
+    /// satisfied for ever.
+    // spec: sync §3.16
+    pub fn lose_signaller(&mut self, cx: &mut Cx<'_>, number: u64) {
+        match self.waits.kind(self.fences[number].waits) {
+            FenceKind::Monitored => self.set_fence(cx, number, u64::MAX, false),
+            FenceKind::Native | FenceKind::NativeCrossAdapter => self.signal_always(cx, number),
+        }
+    }
+
+    /// Looks at fences' values and releases whom they satisfy; what is to be published for them all goes to the driver in one
+    /// call. Returns how many waits ended.
+    pub fn sample_fences(&mut self, cx: &mut Cx<'_>, numbers: &[u64]) -> u32 {
+        let (mut count, mut updates) = (0, BTreeMap::new());
+        for &number in numbers {
+            // A driver may name a fence that nobody can wait for.
+            if !self.fences[number].slot.on_cpu() {
+                continue;
+            }
+            let current = self.fences[number].look(&self.memory);
+            let sampled = self.waits.sample(self.fences[number].waits, current);
+            // CAST: waits are bounded by calls in flight.
+            count += sampled.released.len() as u32;
+            self.release(cx, sampled.released);
+            // A fence that a later one of the list touched once more has its last value published only.
+            updates.extend(sampled.updates.into_iter().map(|update| (update.fence, update)));
+        }
+        count + self.publish(cx, updates.into_values().collect())
+    }
+
+    /// Marks a fence satisfied for ever and releases everybody (sync §3.16).
+    // spec: sync §3.16
+    pub fn signal_always(&mut self, cx: &mut Cx<'_>, number: u64) {
+        let fence = &mut self.fences[number];
+        if std::mem::replace(&mut fence.always_signaled, true) {
+            return;
+        }
+        let waits = fence.waits;
+        if !self.tell_always_signaled(cx, number) {
+            return;
+        }
+        let sampled = self.waits.always_signaled(waits);
+        self.release(cx, sampled.released);
+        self.publish(cx, sampled.updates);
+    }
+
+    /// Readers see the largest value, and the driver passes every wait. False: the driver failed, and the adapter is stopped.
+    // spec: sync §3.16, sync §6 B12
+    pub(super) fn tell_always_signaled(&mut self, cx: &mut Cx<'_>, number: u64) -> bool {
+        let fence = &mut self.fences[number];
+        let on_cpu = fence.slot.on_cpu();
+        if on_cpu {
+            fence.store(&self.memory, u64::MAX);
+        }
+        let word = on_cpu.then(|| self.memory.word(fence.slot.current.0));
+        // A device without power passes no wait, and its page tables may be away: it is told when it wakes.
+        if self.is_off() {
+            return true;
+        }
+        let (Some(global), Some(fences)) = (self.fences[number].kmd, self.miniport.native_fences()) else {
+            return true;
+        };
+        let update = [CurrentUpdate { fence: global, value: ALWAYS_SIGNALED_VALUE, current: word }];
+        let told = fences.update_current_values(&update, UpdateCurrentFlags::ALWAYS_SIGNALED);
+        if let Err(status) = told {
+            self.stop(cx, format!("bug check 0x119, parameter 0x13: UpdateCurrentValuesFromCpu failed: {status}"));
+        }
+        told.is_ok()
+    }
+}
+
+impl Adapter {
+    /// The device has power again: it is told what it was not while it slept, of the fences whose every wait passes and of
+    /// those that somebody began or ceased to wait for.
+    pub fn tell_slept_through(&mut self, cx: &mut Cx<'_>) {
+        let sealed = self.fences.iter().filter(|(_, fence)| fence.always_signaled && fence.kmd.is_some());
+        for number in sealed.map(|(number, _)| number).collect::<Vec<_>>() {
+            if !self.tell_always_signaled(cx, number) {
+                return;
+            }
+        }
+        let differs = |fence: &Fence| {
+            let monitored = self.waits.monitored_value(fence.waits);
+            let told = fence.kmd.is_none() || !fence.slot.on_cpu();
+            let stored = told || Word::load(self.memory.word(fence.slot.monitored.0)) == monitored;
+            (!stored).then_some(MonitoredUpdate { fence: fence.waits, value: monitored })
+        };
+        let updates = self.fences.iter().filter_map(|(_, fence)| differs(fence)).collect();
+        self.publish(cx, updates);
+    }
+}
+
+/// What the document gives as the value of an AlwaysSignaled update; drivers ignore it (sync §6 B12).
+const ALWAYS_SIGNALED_VALUE: u64 = 0xFFFF_FFFF;

@@ -1,0 +1,102 @@
+//! Waits for fences: of the CPU, which block or set an event, and those that the kernel holds for queues (sync §3.5, §3.8).
+//! What a wait does when it ends is its [`Waiter`]; here it is registered, published, or found to be over already.
+
+use events::Event;
+use gpu_fence::{FenceId, MonitoredUpdate, WaitMode, WaitOutcome};
+use kmt_calls::{Refusal, Reply, WaitFlags};
+use wddm_types::FencePoint;
+
+use crate::adapter::{Adapter, Waiter};
+use crate::event::EventName;
+use crate::machine::{Answer, Cx, Token};
+use crate::refusal::invalid;
+
+impl Adapter {
+    /// `D3DKMTWaitForSynchronizationObjectFromCpu`: blocks, or with an event answers at once and sets it once.
+    // spec: sync §3.5, sync §6 B9, sync §6 B10
+    pub fn wait_from_cpu(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        device: u64,
+        points: &[(u64, u64)],
+        event: Option<EventName>,
+        flags: WaitFlags,
+    ) -> Result<Answer, Refusal> {
+        if !WaitFlags::WAIT_ANY.contains(flags) {
+            return Err(invalid(format!("wait flags {:#x} are reserved", flags.bits())));
+        }
+        let mode = if flags.contains(WaitFlags::WAIT_ANY) { WaitMode::Any } else { WaitMode::All };
+        let first = points[0];
+        let points: Vec<_> = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
+        let (waiter, answer) = match event {
+            None => (Waiter::Answer { token, device }, Answer::Later(token)),
+            Some(event) => (Waiter::Event { token, device, event }, Answer::Done(Ok(Reply::Done))),
+        };
+        let Some(updates) = self.register_wait(&points, mode, waiter) else {
+            self.set_events.extend(event);
+            return Ok(Answer::Done(Ok(Reply::Done)));
+        };
+        self.counters.cpu_waits += 1;
+        let process = self.devices[device].process.0;
+        cx.emit(Event::CpuWaitBegan { process, wait: token.0, fence: first.0, value: first.1 });
+        // What this publishes may find the value there already: the wait ends in this turn then.
+        self.publish(cx, updates);
+        Ok(answer)
+    }
+
+    /// Registers a wait; true when it is satisfied at once (the waiter is dropped then).
+    pub fn begin_wait(
+        &mut self,
+        cx: &mut Cx<'_>,
+        points: &[FencePoint<FenceId>],
+        mode: WaitMode,
+        waiter: Waiter,
+    ) -> bool {
+        match self.register_wait(points, mode, waiter) {
+            None => true,
+            Some(updates) => {
+                self.publish(cx, updates);
+                false
+            }
+        }
+    }
+
+    /// Ends the CPU waits of a device that is lost, or goes; they are answered so.
+    // spec: sync §3.16, sync §6 B8
+    pub fn end_waits_of_device(&mut self, cx: &mut Cx<'_>, number: u64) {
+        let mut of_device = |waiter: &Waiter| match waiter {
+            Waiter::Answer { device, .. } | Waiter::Event { device, .. } => *device == number,
+            _ => false,
+        };
+        let ended = self.waits.end_waits_of(&mut of_device);
+        self.release(cx, ended.released);
+        self.publish(cx, ended.updates);
+    }
+
+    /// Registers a wait and says what is to be published for it; `None` when it is satisfied at once.
+    fn register_wait(
+        &mut self,
+        points: &[FencePoint<FenceId>],
+        mode: WaitMode,
+        waiter: Waiter,
+    ) -> Option<Vec<MonitoredUpdate>> {
+        let (memory, fences, numbers) = (&self.memory, &mut self.fences, &self.fence_numbers);
+        let mut current = |fence: FenceId| fences[numbers[&fence]].look(memory);
+        match self.waits.wait(points, mode, &mut current, waiter) {
+            WaitOutcome::Satisfied(_) => None,
+            WaitOutcome::Pending { updates, .. } => Some(updates),
+        }
+    }
+
+    /// Queues what released waits do, and says so.
+    pub(super) fn release(&mut self, cx: &mut Cx<'_>, released: Vec<Waiter>) {
+        for waiter in released {
+            if let Waiter::Answer { token, device } | Waiter::Event { token, device, .. } = &waiter {
+                let process = self.devices.get(*device).map_or(0, |device| device.process.0);
+                cx.emit(Event::CpuWaitEnded { process, wait: token.0 });
+            }
+            self.due.push_back(waiter);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The IoMmu model (memory §4.1): the GPU uses a process's CPU addresses, and the platform's IOMMU translates them by the
+//! process's number, its PASID. The kernel owns the processes' CPU page tables, so it is the kernel that writes them, at
+//! the places of the paging ring where it would have a GPU write its own. It decides nothing about residency; called by the
+//! ring, by start, by whoever makes or ends a process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use events::Event;
+use kmt_calls::Refusal;
+use vidmm::{AllocationId, Operation, SpaceId};
+use wddm_types::{CpuVa, PageRun, Pages, Pasid, ProcessId};
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::refusal::no_memory;
+
+/// The platform's IOMMU: what devices behind it find at a process's addresses. Everything is done when the call returns.
+pub trait IoMmu: Send + Sync + std::fmt::Debug {
+    /// Addresses lead to these system pages from now on, whatever they led to before.
+    fn map(&self, pasid: Pasid, first: CpuVa, run: PageRun, writable: bool);
+
+    /// Addresses lead nowhere from now on. What a device remembers is another matter: [`IoMmu::invalidate`].
+    fn unmap(&self, pasid: Pasid, first: CpuVa, count: Pages);
+
+    /// No access of a device uses what it remembers of addresses from `first` to `last` any more; both 0: of all.
+    fn invalidate(&self, pasid: Pasid, first: CpuVa, last: CpuVa);
+
+    /// The number is nobody's any more: nothing is mapped there, and nothing remembered.
+    fn release(&self, pasid: Pasid);
+}
+
+/// Numbers of processes, of 20 bits. 0 is what a request without a number has.
+const PASID_END: u32 = 1 << 20;
+
+/// The processes of an adapter at its IOMMU. Without one nobody has a number.
+#[derive(Debug, Default)]
+pub struct Pasids {
+    platform: Option<Arc<dyn IoMmu>>,
+    by_space: BTreeMap<SpaceId, Pasid>,
+    /// Numbers given back.
+    free: BTreeSet<Pasid>,
+    /// The lowest number that nobody ever had.
+    next: u32,
+}
+
+impl Pasids {
+    /// All numbers at the IOMMU of an adapter of the model.
+    pub fn at(platform: Arc<dyn IoMmu>) -> Pasids {
+        Pasids { platform: Some(platform), next: 1, ..Pasids::default() }
+    }
+
+    /// A number for a process that is being made: `None` without an IOMMU.
+    ///
+    /// # Errors
+    /// Scarcity: all are taken.
+    pub fn take(&mut self) -> Result<Option<Pasid>, OutOfPasids> {
+        if self.platform.is_none() {
+            return Ok(None);
+        }
+        if let Some(free) = self.free.pop_first() {
+            return Ok(Some(free));
+        }
+        if self.next == PASID_END {
+            return Err(OutOfPasids);
+        }
+        self.next += 1;
+        Ok(Some(Pasid(self.next - 1)))
+    }
+
+    /// The process is there, with this space.
+    pub fn enter(&mut self, space: SpaceId, pasid: Option<Pasid>) {
+        self.by_space.extend(pasid.map(|pasid| (space, pasid)));
+    }
+
+    /// The process was not made after all.
+    pub fn give_back(&mut self, pasid: Option<Pasid>) {
+        self.free.extend(pasid);
+    }
+
+    /// Nothing uses the space any more.
+    pub fn leave(&mut self, space: SpaceId) {
+        if let (Some(pasid), Some(platform)) = (self.by_space.remove(&space), &self.platform) {
+            platform.release(pasid);
+            self.free.insert(pasid);
+        }
+    }
+
+    /// The number of the process with this space.
+    pub fn of(&self, space: SpaceId) -> Option<Pasid> {
+        self.by_space.get(&space).copied()
+    }
+
+    /// Whether an operation is the platform's, not the driver's.
+    pub fn carries_out(&self, operation: &Operation) -> bool {
+        self.platform.is_some() && matches!(operation, Operation::PlatformEntries { .. } | Operation::FlushTlb { .. })
+    }
+
+    /// Carries out an operation that is the platform's; false for all others.
+    // spec: memory §4.1
+    pub fn carry_out(&self, operation: &Operation) -> bool {
+        let Some(platform) = &self.platform else { return false };
+        // PANIC: a space keeps its number until the ring has got past every operation on it.
+        match operation {
+            Operation::PlatformEntries { space, first, count, shows: Some(page), writable } => {
+                let run = PageRun { first: *page, count: *count };
+                platform.map(self.by_space[space], *first, run, *writable);
+            }
+            Operation::PlatformEntries { space, first, count, shows: None, .. } => {
+                platform.unmap(self.by_space[space], *first, *count);
+            }
+            Operation::FlushTlb { space, start, end, .. } => {
+                platform.invalidate(self.by_space[space], CpuVa(start.0), CpuVa(end.0));
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// What [`Adapter::give_addresses`] gave.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// To whom: these had none before.
+    pub fresh: Vec<AllocationId>,
+    /// Some of it is resident, and is shown when the ring has got so far.
+    pub shown_later: bool,
+}
+
+/// Every number of a process is taken (scarcity).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no process number is left at the IOMMU")]
+pub struct OutOfPasids;
+
+impl Adapter {
+    /// Whether the adapter is of the IoMmu model: the GPU uses the CPU's addresses of a process.
+    pub fn uses_cpu_addresses(&self) -> bool {
+        self.pasids.platform.is_some()
+    }
+
+    /// Whether engines have addresses of processes at all, their own or the CPU's.
+    pub fn has_addresses(&mut self) -> bool {
+        self.uses_cpu_addresses() || self.miniport.gpu_va().is_some()
+    }
+
+    /// Gives the allocations of a call their addresses in the process, all or none. Nothing to do on adapters of other models,
+    /// and for what the process has already.
+    // spec: memory §4.1
+    pub fn give_addresses(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        allocations: &[AllocationId],
+        write: bool,
+    ) -> Result<Given, Refusal> {
+        let mut given = Given::default();
+        if !self.uses_cpu_addresses() {
+            return Ok(given);
+        }
+        let space = self.processes[&process].space;
+        for &id in allocations {
+            if self.vidmm.cpu_address(space, id).is_some() {
+                continue;
+            }
+            match self.vidmm.give_cpu_address(space, id, write) {
+                Ok(work) => {
+                    given.fresh.push(id);
+                    if work.is_some() {
+                        given.shown_later = true;
+                        self.queue_work(cx, process, None, work, Vec::new());
+                    }
+                }
+                Err(error) => {
+                    self.take_addresses(cx, process, &given.fresh);
+                    return Err(no_memory(error.to_string()));
+                }
+            }
+        }
+        Ok(given)
+    }
+
+    /// Tells traces where a process has an allocation, when that has just been decided.
+    pub fn announce_address(&self, cx: &mut Cx<'_>, process: ProcessId, id: AllocationId, allocation: u64) {
+        let CpuVa(va) = self.address_of(process, id);
+        if va != 0 {
+            let size_bytes = self.vidmm.allocation_bytes(id);
+            cx.emit(Event::GpuVaMapped { process: process.0, va, size_bytes, allocation });
+        }
+    }
+
+    /// Takes back what was given for a call that failed later.
+    pub fn take_addresses(&mut self, cx: &mut Cx<'_>, process: ProcessId, allocations: &[AllocationId]) {
+        let space = self.processes[&process].space;
+        for &id in allocations {
+            let work = self.vidmm.take_cpu_address(space, id);
+            if work.is_some() {
+                self.queue_work(cx, process, None, work, Vec::new());
+            }
+        }
+    }
+
+    /// Where a process has an allocation, on an adapter of this model; else NULL.
+    pub fn address_of(&self, process: ProcessId, allocation: AllocationId) -> CpuVa {
+        let space = self.processes.get(&process).map(|process| process.space);
+        space.and_then(|space| self.vidmm.cpu_address(space, allocation)).unwrap_or(CpuVa::NULL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use wddm_types::PAGE_BYTES;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Released(Mutex<Vec<u32>>);
+
+    impl IoMmu for Released {
+        fn map(&self, _pasid: Pasid, _first: CpuVa, _run: PageRun, _writable: bool) {}
+        fn unmap(&self, _pasid: Pasid, _first: CpuVa, _count: Pages) {}
+        fn invalidate(&self, _pasid: Pasid, _first: CpuVa, _last: CpuVa) {}
+        fn release(&self, pasid: Pasid) {
+            self.0.lock().unwrap().push(pasid.0);
+        }
+    }
+
+    #[test]
+    fn a_number_is_one_process_s_until_nothing_uses_its_space() {
+        // spec: memory §4.1
+        let platform = Arc::new(Released::default());
+        let mut pasids = Pasids::at(Arc::clone(&platform) as Arc<dyn IoMmu>);
+        let mut mm: vidmm::VidMm<u8> = {
+            let run = PageRun { first: 0, count: Pages(64) };
+            let aperture = ddi::SegmentDescriptor4 {
+                flags: ddi::SegmentFlags::APERTURE,
+                size_bytes: 64 * PAGE_BYTES,
+                commit_limit_bytes: 64 * PAGE_BYTES,
+                ..Default::default()
+            };
+            vidmm::VidMm::with_cpu_addresses(vidmm::Policy::new(run), &[aperture]).expect("it keeps the rules")
+        };
+        let mut space = || mm.create_space(vidmm::SpaceKind::Process).expect("it takes nothing").0;
+        let (first, second) = (space(), space());
+        for (space, number) in [(first, 1), (second, 2)] {
+            let pasid = pasids.take().expect("enough");
+            assert_eq!(pasid, Some(Pasid(number)), "0 is nobody's");
+            pasids.enter(space, pasid);
+        }
+        let third = pasids.take().expect("enough");
+        pasids.give_back(third);
+        pasids.leave(first);
+        assert_eq!(*platform.0.lock().unwrap(), [1]);
+        assert_eq!((pasids.of(first), pasids.of(second)), (None, Some(Pasid(2))));
+        assert_eq!(pasids.take(), Ok(Some(Pasid(1))), "the lowest that is free");
+        pasids.next = PASID_END;
+        assert_eq!(pasids.take(), Ok(third));
+        assert_eq!(pasids.take(), Err(OutOfPasids));
+        assert_eq!(Pasids::default().take(), Ok(None), "without an IOMMU nobody has a number");
+    }
+}

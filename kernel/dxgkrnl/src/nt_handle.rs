@@ -1,0 +1,165 @@
+//! NT handles: names of shared objects that are passed from process to process (memory §2.7, sync §2.2). The operating
+//! system has its own; on one machine of ours a handle is a token that nobody guesses. Whoever was told it may open what it
+//! names, with the access that it was made with; whoever made it closes it.
+//!
+//! A token is SipHash-2-4 of a counter under a key that the host chooses: unguessable where the key is random, the same in
+//! every run where it is fixed.
+
+use std::collections::BTreeMap;
+
+use kmt_calls::{Refusal, SyncObjectAccess};
+use wddm_types::{Blame, NtStatus, ProcessId};
+
+use crate::refusal::{no_memory, refuse};
+
+/// Most NT handles of one machine.
+const HANDLES_MAX: usize = 1 << 16;
+
+/// What an NT handle names, on the adapter of this index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shared {
+    /// The body of a resource.
+    Resource { adapter: u32, body: u64 },
+    /// A synchronization object.
+    Fence { adapter: u32, fence: u64, access: SyncObjectAccess },
+}
+
+/// One handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NtHandle {
+    /// Who closes it.
+    pub process: ProcessId,
+    /// What it names.
+    pub object: Shared,
+}
+
+/// All of a machine.
+pub struct NtHandles {
+    key: [u64; 2],
+    made: u64,
+    open: BTreeMap<u64, NtHandle>,
+}
+
+impl NtHandles {
+    /// None.
+    pub fn new(key: [u64; 2]) -> NtHandles {
+        NtHandles { key, made: 0, open: BTreeMap::new() }
+    }
+
+    /// Names an object.
+    ///
+    /// # Errors
+    /// `NO_MEMORY` when the machine has as many as it may.
+    pub fn share(&mut self, process: ProcessId, object: Shared) -> Result<u64, Refusal> {
+        if self.open.len() >= HANDLES_MAX {
+            return Err(no_memory(format!("the machine has {HANDLES_MAX} NT handles")));
+        }
+        let token = loop {
+            self.made += 1;
+            let token = siphash(self.key, self.made);
+            // 0 is no handle; one that is taken would name two objects.
+            if token != 0 && !self.open.contains_key(&token) {
+                break token;
+            }
+        };
+        self.open.insert(token, NtHandle { process, object });
+        Ok(token)
+    }
+
+    /// What a handle names.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE`.
+    // spec: memory §9.3: INVALID_HANDLE is for handles of the operating system
+    pub fn named(&self, handle: u64) -> Result<Shared, Refusal> {
+        self.open.get(&handle).map(|named| named.object).ok_or_else(no_such_nt_handle)
+    }
+
+    /// Closes a handle of this process.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE`, also for another process's: being told a handle is not having it.
+    pub fn close(&mut self, process: ProcessId, handle: u64) -> Result<Shared, Refusal> {
+        match self.open.get(&handle) {
+            Some(named) if named.process == process => Ok(self.open.remove(&handle).expect("just seen").object),
+            _ => Err(no_such_nt_handle()),
+        }
+    }
+
+    /// Closes the handles of a process that has gone.
+    pub fn close_all_of(&mut self, process: ProcessId) -> Vec<Shared> {
+        let of_process = |(token, named): (&u64, &NtHandle)| (named.process == process).then_some(*token);
+        let tokens: Vec<u64> = self.open.iter().filter_map(of_process).collect();
+        tokens.iter().filter_map(|token| self.open.remove(token)).map(|named| named.object).collect()
+    }
+
+    /// All, by token.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &NtHandle)> {
+        self.open.iter().map(|(token, named)| (*token, named))
+    }
+}
+
+fn no_such_nt_handle() -> Refusal {
+    refuse(NtStatus::INVALID_HANDLE, Blame::Caller, "no such NT handle")
+}
+
+/// SipHash-2-4 of the eight bytes of a number.
+fn siphash(key: [u64; 2], number: u64) -> u64 {
+    let mut state = [
+        key[0] ^ 0x736f_6d65_7073_6575,
+        key[1] ^ 0x646f_7261_6e64_6f6d,
+        key[0] ^ 0x6c79_6765_6e65_7261,
+        key[1] ^ 0x7465_6462_7974_6573,
+    ];
+    // The number, then the last word of the message: its length in the highest byte.
+    for word in [number, 8 << 56] {
+        state[3] ^= word;
+        round(&mut state);
+        round(&mut state);
+        state[0] ^= word;
+    }
+    state[2] ^= 0xff;
+    (0..4).for_each(|_| round(&mut state));
+    state[0] ^ state[1] ^ state[2] ^ state[3]
+}
+
+fn round(state: &mut [u64; 4]) {
+    let [v0, v1, v2, v3] = state;
+    *v0 = v0.wrapping_add(*v1);
+    *v1 = v1.rotate_left(13) ^ *v0;
+    *v0 = v0.rotate_left(32);
+    *v2 = v2.wrapping_add(*v3);
+    *v3 = v3.rotate_left(16) ^ *v2;
+    *v0 = v0.wrapping_add(*v3);
+    *v3 = v3.rotate_left(21) ^ *v0;
+    *v2 = v2.wrapping_add(*v1);
+    *v1 = v1.rotate_left(17) ^ *v2;
+    *v2 = v2.rotate_left(32);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The vector of the algorithm's authors for the message 00 01 … 07 under the key 00 01 … 0f.
+    #[test]
+    fn the_hash_is_the_published_one() {
+        let key = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
+        assert_eq!(siphash(key, 0x0706_0504_0302_0100), 0x93f5_f579_9a93_2462);
+    }
+
+    #[test]
+    fn a_handle_is_its_makers_to_close_and_everybodys_to_open() {
+        let mut handles = NtHandles::new([1, 2]);
+        let object = Shared::Resource { adapter: 0, body: 5 };
+        let token = handles.share(ProcessId(1), object).unwrap();
+        let other = handles.share(ProcessId(2), object).unwrap();
+        assert_ne!(token, other);
+        assert_ne!(NtHandles::new([1, 3]).share(ProcessId(1), object).unwrap(), token, "another key, another token");
+        assert_eq!(handles.named(token), Ok(object));
+        assert_eq!(handles.close(ProcessId(2), token).unwrap_err().status, NtStatus::INVALID_HANDLE);
+        assert_eq!(handles.close_all_of(ProcessId(1)), [object]);
+        assert_eq!(handles.named(token).unwrap_err().status, NtStatus::INVALID_HANDLE);
+        assert_eq!(handles.close(ProcessId(2), other), Ok(object));
+    }
+}

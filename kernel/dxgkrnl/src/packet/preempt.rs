@@ -1,0 +1,209 @@
+//! Preemption (memory §7.4; sync §4.3): a node gives back what was handed over, for somebody who goes first. Who that is, is
+//! `vidsch`'s to say; this asks the driver, measures its answer, and puts what came back in front of its queues.
+//!
+//! An answer is an allegation: one that nobody asked for, or whose last completed packet the node never had or has left behind,
+//! stops the adapter, because nobody could say any more what has run.
+
+use ddi::PreemptCommand;
+use events::{Event, PreemptedFor};
+use kmt_calls::Refusal;
+use vidmm::AllocationId;
+use vidsch::{Contender, IN_PROCESS_MAX, Occupied, Rank, Turn};
+use wddm_types::{EngineId, NodeId};
+
+use super::schedule::suspension_name;
+use super::split::Portion;
+use super::{Handed, InFlight, Packet, Work};
+use crate::adapter::{Adapter, Payload};
+use crate::machine::Cx;
+use crate::refusal::invalid;
+
+/// A driver's answer to a preemption, copied from its interrupt.
+#[derive(Clone, Copy, Debug)]
+pub struct NodePreempted {
+    pub node: NodeId,
+    pub engine: EngineId,
+    pub preemption_fence_id: u32,
+    pub last_completed_fence_id: u32,
+}
+
+impl Adapter {
+    /// `D3DKMTSetContextInProcessSchedulingPriority`: from the next decision on.
+    // spec: sync §4.2
+    pub fn set_in_process_priority(&mut self, cx: &mut Cx<'_>, context: u64, priority: i32) -> Result<(), Refusal> {
+        if !(-IN_PROCESS_MAX..=IN_PROCESS_MAX).contains(&priority) {
+            return Err(invalid(format!("in-process priority {priority}: -{IN_PROCESS_MAX} to {IN_PROCESS_MAX}")));
+        }
+        self.packet_contexts[context].in_process_priority = priority;
+        cx.emit(Event::ContextPriority { context, priority });
+        self.pump_packets(cx);
+        Ok(())
+    }
+
+    /// Whose packet a node takes next.
+    pub(super) fn next_turn(&self, node: usize) -> Turn<u64> {
+        let known = &self.packets.nodes[node];
+        let paging_waits = self.ring.waits_for_node() && node == self.paging_node();
+        let Some(caps) = self.packets.caps.filter(|_| !paging_waits && known.asked.is_none()) else {
+            return Turn::Wait;
+        };
+        let contender = |context| Contender { context, rank: self.rank_of(context) };
+        let on_node = self.packet_contexts.iter().filter(|(_, context)| usize::from(context.node.0) == node);
+        let ready: Vec<_> = on_node.map(|(number, _)| number).filter(|c| self.may_start(*c)).map(contender).collect();
+        let occupied = Occupied {
+            in_flight: known.in_flight.len(),
+            in_flight_max: self.hw_queue_packets(),
+            holder: known.holder().map(contender),
+            stands_still: known.holder().is_some_and(|holder| !self.device_of(holder).suspended.is_empty()),
+            last: known.last_context,
+            preemptible: caps.preemption.is_some(),
+        };
+        vidsch::next_turn(occupied, &ready)
+    }
+
+    fn device_of(&self, context: u64) -> &crate::object::Device {
+        &self.devices[self.packet_contexts[context].device]
+    }
+
+    fn rank_of(&self, context: u64) -> Rank {
+        let process = self.device_of(context).process;
+        let in_process = self.packet_contexts[context].in_process_priority;
+        Rank { class: self.processes[&process].class, process: process.0, in_process }
+    }
+
+    /// Asks a node for what it has; nothing where the driver gives nothing back. `context`: who is meant, 0 for paging.
+    // spec: sync §4.3
+    pub(super) fn preempt(&mut self, cx: &mut Cx<'_>, node: usize, why: PreemptedFor, context: u64) {
+        if self.packets.caps.is_none_or(|caps| caps.preemption.is_none()) {
+            return;
+        }
+        let known = &mut self.packets.nodes[node];
+        known.preemptions = known.preemptions.wrapping_add(1).max(1);
+        let fence = known.preemptions;
+        known.asked = Some(fence);
+        // CAST: at most 64 nodes.
+        let number = node as u16;
+        cx.emit(Event::PreemptionRequested { node: number, preemption_fence: fence, why, context });
+        let command = PreemptCommand { node: NodeId(number), engine: EngineId(0), preemption_fence_id: fence };
+        let driver = self.miniport.packet_scheduling().expect("the node has packets of it");
+        if let Err(status) = driver.preempt_command(command) {
+            // Bug check 0x119.
+            self.stop(cx, format!("PreemptCommand failed: {status}"));
+        }
+    }
+
+    /// The driver has answered: what it has not done comes back.
+    // spec: memory §7.4, sync §4.3
+    pub fn node_preempted(&mut self, cx: &mut Cx<'_>, answer: NodePreempted) {
+        if let Err(reason) = self.check_answer(answer) {
+            self.stop(cx, reason);
+            return;
+        }
+        let node = usize::from(answer.node.0);
+        let (fence, last) = (answer.preemption_fence_id, answer.last_completed_fence_id);
+        let known = &mut self.packets.nodes[node];
+        // Ids rise, and go round.
+        let later = |packet: &&InFlight| packet.fence_id.wrapping_sub(last).wrapping_sub(1) < 1 << 31;
+        let done = known.in_flight.len() - known.in_flight.iter().rev().take_while(later).count();
+        // What is done first, then what is not: nobody is handed over meanwhile, because the request still stands.
+        if let Some(newest) = done.checked_sub(1).map(|newest| known.in_flight[newest].fence_id) {
+            self.packet_completed(cx, answer.node, newest);
+        }
+        let known = &mut self.packets.nodes[node];
+        known.last_completed = last;
+        known.dropped.clear();
+        let left = std::mem::take(&mut known.in_flight);
+        let paging = left.iter().filter(|packet| packet.context().is_none()).count();
+        // CAST: a node has few packets.
+        let (packets, paging) = ((left.len() - paging) as u32, paging as u32);
+        // CAST: at most 64 nodes.
+        let number = node as u16;
+        cx.emit(Event::Preempted { node: number, preemption_fence: fence, last_completed: last, packets, paging });
+        // The youngest first, so that the oldest is in front.
+        for packet in left.into_iter().rev() {
+            self.take_back(cx, number, packet);
+        }
+        self.packets.nodes[node].asked = None;
+        self.pump_packets(cx);
+    }
+
+    fn check_answer(&self, answer: NodePreempted) -> Result<(), String> {
+        let NodePreempted { node, engine, preemption_fence_id: fence, last_completed_fence_id: last } = answer;
+        let Some(known) = self.packets.nodes.get(usize::from(node.0)).filter(|_| engine == EngineId(0)) else {
+            return Err(format!(
+                "a preemption of engine {} of node {} was reported; there is no such engine",
+                engine.0, node.0
+            ));
+        };
+        let said = format!("preemption {fence} of node {} was reported", node.0);
+        match known.asked {
+            None => return Err(format!("{said} and nobody asked for one")),
+            Some(asked) if asked != fence => return Err(format!("{said}; {asked} was asked for")),
+            Some(_) => {}
+        }
+        let had = known.in_flight.iter().any(|packet| packet.fence_id == last) || known.dropped.contains(&last);
+        if had || last == known.last_completed {
+            return Ok(());
+        }
+        let behind = known.last_completed.wrapping_sub(last) < 1 << 31;
+        Err(if behind {
+            format!("{said} with packet {last} done last; packet {} was done before", known.last_completed)
+        } else {
+            format!("{said} with packet {last} done last, which the node does not have")
+        })
+    }
+
+    /// A packet that was not done stands in front of its queue again.
+    // spec: memory §7.4, sync §4.3
+    fn take_back(&mut self, cx: &mut Cx<'_>, node: u16, packet: InFlight) {
+        let fence_id = packet.fence_id;
+        match packet.what {
+            Handed::Paging(ready) => self.ring.give_back(ready, fence_id),
+            Handed::Portion { context, packet, portion, written } => {
+                let known = &mut self.packet_contexts[context];
+                let front = known.queued.front_mut().filter(|front| front.number == packet);
+                front.expect("a packet is in front until its last portion is handed over").take_back(portion);
+                self.taken_back(cx, node, context, packet, fence_id, &written);
+            }
+            Handed::Packet { context, mut packet, portion, written } => {
+                let number = packet.number;
+                match portion {
+                    Some(portion) => packet.take_back(portion),
+                    None => packet.preempted = true,
+                }
+                let known = &mut self.packet_contexts[context];
+                known.queued.push_front(packet);
+                self.vidsch.preempted(known.vidsch, Payload::Packet(number));
+                self.taken_back(cx, node, context, number, fence_id, &written);
+            }
+        }
+    }
+
+    fn taken_back(
+        &mut self,
+        cx: &mut Cx<'_>,
+        node: u16,
+        context: u64,
+        packet: u64,
+        fence_id: u32,
+        written: &[AllocationId],
+    ) {
+        // A part of it may have run.
+        self.lists_wrote(written);
+        cx.emit(Event::PacketPreempted { context, packet, node, fence_id });
+        if !self.runs_packets(context) {
+            self.forget_suspension(cx, suspension_name(context));
+        }
+    }
+}
+
+impl Packet {
+    /// A part of it that was not done is its first again.
+    fn take_back(&mut self, mut portion: Portion) {
+        portion.preempted = true;
+        match &mut self.work {
+            Work::Patched { portions, .. } => portions.push_front(portion),
+            Work::Virtual { .. } | Work::Withdrawn { .. } => unreachable!("only buffers with lists have parts"),
+        }
+    }
+}

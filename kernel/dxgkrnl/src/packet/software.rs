@@ -1,0 +1,211 @@
+//! Software packets: what the kernel itself does when a context comes to a point (sync §2.4, §3.7, §3.8): take mutexes and
+//! semaphores, signal objects, set an event. Waits for fences, and signals of fences alone, are packets of the scheduler.
+//!
+//! A signal that several contexts broadcast is a part in the queue of each; who brings the last part signals. A context
+//! that goes, or is lost, takes its part with it: then the signal never comes, as if its own had been dropped.
+
+use std::collections::BTreeMap;
+
+use events::Event;
+use gpu_fence::{FenceId, LegacyId, LegacyWait, LegacyWaitId};
+use kmt_calls::{FenceFlags, Refusal, SignalFlags};
+use vidsch::{Packet as Queued, SoftwareTurn, SubmitError};
+
+use crate::adapter::{Adapter, Payload};
+use crate::event::EventName;
+use crate::fence::SyncPart;
+use crate::machine::Cx;
+use crate::refusal::{invalid, no_memory, removed};
+
+/// The software packets of an adapter.
+#[derive(Default)]
+pub struct Software {
+    steps: BTreeMap<u64, Step>,
+    broadcasts: BTreeMap<u64, Broadcast>,
+    /// Numbers given so far, to both.
+    made: u64,
+    /// Contexts that wait for objects.
+    waits: BTreeMap<u64, LegacyWaitId>,
+}
+
+/// What a packet is about.
+enum Step {
+    /// Takes these objects, all at once.
+    Take { objects: Vec<u64>, value: u64 },
+    /// One context's part of a broadcast.
+    Part(u64),
+}
+
+struct Broadcast {
+    /// Parts in queues.
+    left: usize,
+    /// A part was lost.
+    lost: bool,
+    signal: Signal,
+}
+
+/// What a signal packet does.
+#[derive(Clone, Default)]
+pub struct Signal {
+    /// Fences with a word in memory.
+    pub points: Vec<(u64, u64)>,
+    /// The others.
+    pub objects: Vec<u64>,
+    /// For the fences among these.
+    pub fence_value: u64,
+    /// An event.
+    pub event: Option<EventName>,
+    /// Flags of the call.
+    pub flags: SignalFlags,
+}
+
+impl Software {
+    fn number(&mut self) -> u64 {
+        self.made += 1;
+        self.made
+    }
+
+    /// A context waits for no object any more.
+    pub fn forget_wait(&mut self, context: u64) {
+        self.waits.remove(&context);
+    }
+}
+
+impl Adapter {
+    /// `D3DKMTWaitForSynchronizationObjectFromGpu`, `D3DKMTWaitForSynchronizationObject2`: what the context is given later is
+    /// held. Fences first, then all objects at once.
+    // spec: sync §3.8, sync §2.4
+    pub fn packet_wait(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: u64,
+        points: &[(u64, u64)],
+        objects: Vec<u64>,
+        value: u64,
+    ) -> Result<(), Refusal> {
+        if objects.iter().any(|object| matches!(self.sync_objects[*object].part, SyncPart::Notification(_))) {
+            return Err(invalid("nobody waits for a CPU notification: its event tells"));
+        }
+        let queue = self.packet_contexts[context].vidsch;
+        let packets = usize::from(!points.is_empty()) + usize::from(!objects.is_empty());
+        self.vidsch.may_submit(queue, packets).map_err(refused)?;
+        if !points.is_empty() {
+            let points = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
+            self.vidsch.submit(queue, Queued::Wait(points)).expect("there is room");
+        }
+        if !objects.is_empty() {
+            let number = self.software.number();
+            self.software.steps.insert(number, Step::Take { objects, value });
+            self.submit_software(context, number, SoftwareTurn::Holds);
+        }
+        self.pump_packets(cx);
+        Ok(())
+    }
+
+    /// `D3DKMTSignalSynchronizationObjectFromGpu` and its relatives: when all these contexts have come so far.
+    // spec: sync §3.7, sync §2.4, sync §2.3
+    pub fn packet_signal(&mut self, cx: &mut Cx<'_>, contexts: &[u64], mut signal: Signal) -> Result<(), Refusal> {
+        for context in contexts {
+            self.vidsch.may_submit(self.packet_contexts[*context].vidsch, 2).map_err(refused)?;
+        }
+        let at_submission = signal.flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
+        // Signalled when what is before has entered the pipeline: as early as the kernel knows of.
+        let top = |(fence, _): &(u64, u64)| self.fences[*fence].flags.contains(FenceFlags::TOP_OF_PIPELINE);
+        let (early, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut signal.points).into_iter().partition(top);
+        if !early.is_empty() {
+            let early = Signal { points: early, flags: signal.flags, ..Signal::default() };
+            self.broadcast(contexts, early, SoftwareTurn::Submitted);
+        }
+        signal.points = rest;
+        if !signal.points.is_empty() || !signal.objects.is_empty() || signal.event.is_some() {
+            let turn = if at_submission { SoftwareTurn::Submitted } else { SoftwareTurn::Completed };
+            self.broadcast(contexts, signal, turn);
+        }
+        self.pump_packets(cx);
+        Ok(())
+    }
+
+    fn broadcast(&mut self, contexts: &[u64], signal: Signal, turn: SoftwareTurn) {
+        let broadcast = self.software.number();
+        self.software.broadcasts.insert(broadcast, Broadcast { left: contexts.len(), lost: false, signal });
+        for context in contexts {
+            let number = self.software.number();
+            self.software.steps.insert(number, Step::Part(broadcast));
+            self.submit_software(*context, number, turn);
+        }
+    }
+
+    fn submit_software(&mut self, context: u64, number: u64, turn: SoftwareTurn) {
+        let queue = self.packet_contexts[context].vidsch;
+        let packet = Queued::Software(Payload::Software(number), turn);
+        self.vidsch.submit(queue, packet).expect("there is room");
+    }
+
+    /// The turn of a software packet has come.
+    // spec: sync §3.7, sync §3.8
+    pub fn software_turn(&mut self, cx: &mut Cx<'_>, context: u64, number: u64) {
+        match self.software.steps.remove(&number).expect("a packet comes once") {
+            Step::Take { objects, value } => {
+                let waited = |number: &u64| match self.sync_objects.get(*number)?.part {
+                    SyncPart::Waited(id) => Some(id),
+                    SyncPart::Notification(_) => None,
+                };
+                let ids: Vec<LegacyId> = objects.iter().filter_map(waited).collect();
+                match self.legacy.wait(&ids, value, context) {
+                    LegacyWait::Satisfied(_) => self.vidsch.waited(self.packet_contexts[context].vidsch),
+                    LegacyWait::Pending(wait) => {
+                        self.software.waits.insert(context, wait);
+                        cx.emit(Event::ContextHeld { context, object: objects[0] });
+                    }
+                }
+            }
+            Step::Part(broadcast) => self.part_is_over(cx, broadcast, false),
+        }
+    }
+
+    fn part_is_over(&mut self, cx: &mut Cx<'_>, number: u64, lost: bool) {
+        let broadcast = self.software.broadcasts.get_mut(&number).expect("as long as it has parts");
+        broadcast.left -= 1;
+        broadcast.lost |= lost;
+        if broadcast.left > 0 {
+            return;
+        }
+        let Broadcast { signal, lost, .. } = self.software.broadcasts.remove(&number).expect("just seen");
+        if lost {
+            cx.emit(Event::SignalDropped { fences: signal.points.len() as u32, objects: signal.objects.len() as u32 });
+            return;
+        }
+        let rewind = signal.flags.contains(SignalFlags::ALLOW_FENCE_REWIND);
+        for (fence, value) in signal.points {
+            // A fence that was destroyed meanwhile is nobody's.
+            if self.fences.get(fence).is_some() {
+                self.set_fence(cx, fence, value, rewind);
+            }
+        }
+        for object in signal.objects {
+            self.signal_sync_object(cx, object, signal.fence_value, rewind);
+        }
+        self.set_events.extend(signal.event);
+    }
+
+    /// A context goes or is lost: with what it waits for, and with what it had still to do.
+    pub fn drop_software(&mut self, cx: &mut Cx<'_>, context: u64, dropped: Vec<Queued<Payload, FenceId>>) {
+        if let Some(wait) = self.software.waits.remove(&context) {
+            self.legacy.cancel(wait);
+        }
+        for packet in dropped {
+            let Queued::Software(Payload::Software(number), _) = packet else { continue };
+            if let Some(Step::Part(broadcast)) = self.software.steps.remove(&number) {
+                self.part_is_over(cx, broadcast, true);
+            }
+        }
+    }
+}
+
+fn refused(error: SubmitError) -> Refusal {
+    match error {
+        SubmitError::UserQueue => unreachable!("a packet context is fed by the kernel"),
+        SubmitError::TooMany => no_memory("the context holds as many packets as it may"),
+        SubmitError::Stopped => removed("the context has stopped"),
+    }
+}

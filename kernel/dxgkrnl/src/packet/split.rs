@@ -1,0 +1,283 @@
+//! Buffers whose list is residency (memory §6.1, §7.3, §7.4): a driver of the first generation knows no residency lists, so
+//! what a buffer names is brought in for it. `vidmm` says what fits together and where a buffer is to be split; here the
+//! *portions* become submissions of one DMA buffer, patched and handed over one after the other. What waits for the
+//! buffer waits for the last of them.
+//!
+//! ```text
+//! Render ─► every portion decided: paging work, places ─► portion 1 ─► … ─► last portion ─► the packet is done
+//!               └ the device stands still: the call waits until its turn
+//! ```
+//! Everything is decided when the buffer is queued, so paging for a portion stands in the ring before anything that could
+//! wait for the buffer. Each portion has a number on a fence of the kernel's own: what leaves memory behind a portion that
+//! is not the last waits for that.
+
+use std::ops::Range;
+
+use ddi::{DriverModel, PatchLocation};
+use events::Event;
+use gpu_fence::FenceId;
+use kmt_calls::{DeviceState, PatchLocationItem, Refusal, Reply};
+use vidmm::{Cut, PortionError, Use};
+use vidsch::Step;
+use wddm_types::{Blame, FencePoint, NtStatus};
+
+use super::{Binding, Bound, ListEntry, Packet, Work};
+use crate::adapter::{Adapter, Payload};
+use crate::machine::{Answer, Cx, Effect, Token};
+use crate::refusal::{invalid, no_memory, refuse, removed};
+
+/// A part of a DMA buffer that is handed over by itself.
+pub(super) struct Portion {
+    /// Its bytes in the buffer.
+    pub bytes: Range<u32>,
+    /// The patch locations in it.
+    pub places: Range<usize>,
+    /// Where the list's entries are that it needs, in the order of the list; the others are nowhere.
+    pub bindings: Vec<Option<Binding>>,
+    /// Its number on the context's fence of portions; `None`: it is the last.
+    pub number: Option<u64>,
+    /// It was handed over before.
+    pub preempted: bool,
+}
+
+/// A submission that waits until its device runs again.
+pub struct WaitingRender {
+    token: Token,
+    pub device: u64,
+    context: u64,
+    entries: Vec<ListEntry>,
+    what: Submission,
+}
+
+/// What is to be queued.
+pub enum Submission {
+    /// `D3DKMTRender`.
+    Render { command: Vec<u64>, places: Vec<PatchLocationItem> },
+    /// `D3DKMTPresent`; the list carries the parameters.
+    Present,
+}
+
+impl Adapter {
+    /// Whether what lists name need not be on a residency list: the driver knows none.
+    // spec: memory §6.1, memory §7.4
+    pub(super) fn lists_are_residency(&self) -> bool {
+        self.reported.driver_model == DriverModel::Wddm1
+    }
+
+    /// Queues a buffer with lists, or has the call wait until its device runs again: only then can be said where what the
+    /// buffer names finds room.
+    pub fn submit_listed(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        context: u64,
+        entries: Vec<ListEntry>,
+        what: Submission,
+    ) -> Result<Answer, Refusal> {
+        let device = self.packet_contexts[context].device;
+        let stands_still = self.vidmm.is_suspended(self.devices[device].vidmm);
+        let queue = self.waiting_renders.iter().any(|waiting| waiting.context == context);
+        if self.lists_are_residency() && (stands_still || queue) && self.names_unlisted(device, &entries) {
+            // What a buffer breaks a rule with is said at once.
+            if let Submission::Render { command, places } = &what {
+                self.check_render(context, command, &entries, places)?;
+            }
+            self.waiting_renders.push_back(WaitingRender { token, device, context, entries, what });
+            return Ok(Answer::Later(token));
+        }
+        self.queue_listed(cx, context, &entries, &what).map(|queued| Answer::Done(Ok(Reply::Queued(queued))))
+    }
+
+    fn queue_listed(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: u64,
+        entries: &[ListEntry],
+        what: &Submission,
+    ) -> Result<u32, Refusal> {
+        match what {
+            Submission::Render { command, places } => self.render(cx, context, command, entries, places),
+            Submission::Present => self.present(cx, context, entries),
+        }
+    }
+
+    /// Whether a list names something that no residency list of its device holds.
+    fn names_unlisted(&self, device: u64, entries: &[ListEntry]) -> bool {
+        let owner = self.devices[device].vidmm;
+        let mut named = entries.iter().filter_map(|entry| self.allocations.get(entry.allocation?));
+        named.any(|known| self.vidmm.count(owner, known.vidmm) == 0)
+    }
+
+    /// Whether a call of a device waits to be queued: it has something to run.
+    pub fn has_waiting_renders(&self, device: u64) -> bool {
+        self.waiting_renders.iter().any(|waiting| waiting.device == device)
+    }
+
+    /// Queues what waited for its device's turn, in the order of the calls.
+    pub fn renders_due(&mut self, cx: &mut Cx<'_>) {
+        for waiting in std::mem::take(&mut self.waiting_renders) {
+            let device = self.devices.get(waiting.device).filter(|device| device.state == DeviceState::Active);
+            let lost = self.stopped.is_some() || self.packet_contexts.get(waiting.context).is_none();
+            let known =
+                |entry: &ListEntry| entry.allocation.is_none_or(|number| self.allocations.get(number).is_some());
+            let result = match device {
+                Some(device) if !lost && self.vidmm.is_suspended(device.vidmm) => {
+                    self.waiting_renders.push_back(waiting);
+                    continue;
+                }
+                Some(_) if !lost && waiting.entries.iter().all(known) => {
+                    self.queue_listed(cx, waiting.context, &waiting.entries, &waiting.what).map(Reply::Queued)
+                }
+                Some(_) if !lost => Err(invalid("an allocation was destroyed while the buffer that names it waited")),
+                _ => Err(removed("the device was lost while the call waited")),
+            };
+            cx.effects.push(Effect::Answer { token: waiting.token, result });
+        }
+    }
+
+    /// Decides all portions of a buffer that is being queued: paging work goes into the ring, places are bound. A buffer all
+    /// of whose memory is listed has none.
+    ///
+    /// # Errors
+    /// Why not, and the points of portions that were decided before and are not to come.
+    // spec: memory §7.3, memory §7.4, memory §8.1
+    pub(super) fn make_portions(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: u64,
+        number: u64,
+        work: &mut Work,
+    ) -> Result<(), Refusal> {
+        let Work::Patched { written, entries, places, portions, .. } = work else { return Ok(()) };
+        if !entries.iter().any(|bound| bound.unlisted) {
+            return Ok(());
+        }
+        // CAST: a DMA buffer is far below 4 GiB.
+        let bytes = (*written * 8) as u32;
+        let device = self.packet_contexts[context].device;
+        let uses = uses_of(entries, places);
+        let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
+        let mut from = Cut::default();
+        loop {
+            let mut made = self.vidmm.bring_in(owner, &uses, &from);
+            if matches!(made, Err(PortionError::Held { .. })) && self.note_idle_devices() {
+                // Whoever has nothing to run gives way before anybody is refused (memory §10.1 row 10).
+                made = self.vidmm.bring_in(owner, &uses, &from);
+            }
+            let made = made.map_err(|error| self.portion_refused(cx, device, error))?;
+            for work in made.work {
+                self.queue_work(cx, process, None, Some(work), Vec::new());
+            }
+            let binding =
+                |bound: &Bound| bound.vidmm.filter(|id| made.needs.contains(id)).map(|id| self.binding_of(id));
+            let bindings = entries.iter().map(binding).collect();
+            let number_of_portion = made.cut.as_ref().map(|_| {
+                self.packet_contexts[context].portions_made += 1;
+                self.packet_contexts[context].portions_made
+            });
+            let end = made.cut.as_ref().map_or(bytes, |cut| cut.offset);
+            portions.push_back(Portion {
+                bytes: from.offset..end,
+                places: made.uses,
+                bindings,
+                number: number_of_portion,
+                preempted: false,
+            });
+            let point = self.portion_point(context, number, number_of_portion);
+            let writes = |id| entries.iter().any(|bound| bound.vidmm == Some(id) && bound.write);
+            let leaves = self.vidmm.portion_queued(owner, &made.needs, writes, point);
+            for work in leaves {
+                self.queue_work(cx, process, None, Some(work), Vec::new());
+            }
+            match made.cut {
+                Some(cut) => from = cut,
+                None => break,
+            }
+        }
+        if portions.len() > 1 {
+            // CAST: at most one for each patch location.
+            cx.emit(Event::PacketSplit { context, packet: number, portions: portions.len() as u32 });
+        }
+        Ok(())
+    }
+
+    /// The point behind a portion: its own, or the packet's for the last.
+    fn portion_point(&self, context: u64, packet: u64, portion: Option<u64>) -> FencePoint<FenceId> {
+        let known = &self.packet_contexts[context];
+        match portion {
+            Some(portion) => self.point(known.portions, portion),
+            None => self.point(known.progress, packet),
+        }
+    }
+
+    /// What was queued and then found no memory stands in the queue like a packet, because points behind it were given away:
+    /// its turn is when everything before it is done, and then it is done, too.
+    pub(super) fn pass_withdrawn(&mut self, cx: &mut Cx<'_>, context: u64) {
+        loop {
+            let known = &self.packet_contexts[context];
+            let Some(&Packet { number, work: Work::Withdrawn { portions }, .. }) = known.queued.front() else { return };
+            let (vidsch, fence, progress) = (known.vidsch, known.portions, known.progress);
+            if !self.vidsch.next_is_work(vidsch) || self.runs_packets(context) {
+                return;
+            }
+            let step = self.vidsch.next(vidsch);
+            assert!(
+                matches!(step, Some(Step::Start(Payload::Packet(of))) if of == number),
+                "the scheduler keeps the order of packets"
+            );
+            self.packet_contexts[context].queued.pop_front();
+            self.vidsch.completed(vidsch, 1);
+            self.signal_fence(cx, fence, portions);
+            self.signal_fence(cx, progress, number);
+        }
+    }
+
+    fn portion_refused(&mut self, cx: &mut Cx<'_>, device: u64, error: PortionError) -> Refusal {
+        let (PortionError::Unsplittable { bytes_to_trim, .. } | PortionError::Held { bytes_to_trim, .. }) = error
+        else {
+            // spec: memory §6.5, memory §9.2
+            let status = match error {
+                PortionError::Locked => NtStatus::GRAPHICS_CANT_RENDER_LOCKED_ALLOCATION,
+                _ => NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE,
+            };
+            return refuse(status, Blame::Caller, error.to_string());
+        };
+        cx.emit(Event::MakeResidentRefused { device, bytes_to_trim });
+        let mut refusal = no_memory(error.to_string());
+        refusal.bytes_to_trim = bytes_to_trim;
+        refusal
+    }
+}
+
+/// The patch locations as residency sees them. What has none has no address in the buffer, and need not be anywhere.
+fn uses_of(entries: &[Bound], places: &[PatchLocation]) -> Vec<Use> {
+    places
+        .iter()
+        .map(|place| Use {
+            slot: place.slot_id,
+            split_offset: place.split_offset,
+            allocation: entries[place.allocation_index as usize].vidmm,
+        })
+        .collect()
+}
+
+/// The rules of split points that a driver answers with, beside those of `list::check_answer`.
+///
+/// # Errors
+/// The rule; the driver is to blame.
+// spec: memory §7.3
+pub(super) fn check_splits(places: &[PatchLocation], entries: &[Bound], slots: u32) -> Result<(), &'static str> {
+    for place in places {
+        if place.slot_id >= slots {
+            return Err("a patch location of the driver names a slot that MaxAllocationListSlotId excludes");
+        }
+        let bound = entries[place.allocation_index as usize].vidmm.is_some();
+        if bound && place.patch_offset < place.split_offset {
+            return Err("a split offset of the driver lies behind the address that it is for");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

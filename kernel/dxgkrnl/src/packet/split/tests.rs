@@ -1,0 +1,66 @@
+//! What a driver may not say about split points, rule by rule.
+
+use std::collections::VecDeque;
+
+use super::*;
+use crate::packet::list::check_answer;
+
+/// A list of a NULL element and an allocation, a buffer of eight words, sixteen slots.
+fn verdict(places: &[PatchLocation]) -> Result<(), &'static str> {
+    let bound = |named: bool| Bound {
+        write: false,
+        unlisted: named,
+        kmd: None,
+        written: None,
+        vidmm: named.then(some_allocation),
+        binding: Binding::default(),
+        turns: VecDeque::new(),
+    };
+    check_answer(places, 2, 8).and_then(|()| check_splits(places, &[bound(false), bound(true)], 16))
+}
+
+fn some_allocation() -> vidmm::AllocationId {
+    use ddi::{AllocationInfo, SegmentDescriptor4, SegmentFlags, SegmentPreference};
+    use wddm_types::{PageRun, Pages, SegmentId, SegmentSet};
+    let aperture = SegmentDescriptor4 {
+        flags: SegmentFlags::APERTURE,
+        size_bytes: 1 << 20,
+        commit_limit_bytes: 1 << 20,
+        ..Default::default()
+    };
+    let policy = vidmm::Policy::new(PageRun { first: 16, count: Pages(64) });
+    let mut mm = vidmm::VidMm::<u8>::without_addresses(policy, &[aperture][..]).expect("it keeps the rules");
+    let (space, _) = mm.create_space(vidmm::SpaceKind::Process).expect("no tables");
+    let device = mm.create_device(space);
+    let segment = SegmentId(1);
+    let info = AllocationInfo {
+        size_bytes: 4096,
+        preferred_segment: SegmentPreference::of(&[segment]),
+        supported_segments: SegmentSet::only(segment),
+        priority: ddi::PRIORITY_NORMAL,
+        ..Default::default()
+    };
+    mm.create_allocation(device, info).expect("it fits")
+}
+
+#[test]
+fn split_points_of_a_driver_keep_the_rules() {
+    // spec: memory §7.3, memory §10.2
+    let place = |slot_id, patch_offset, split_offset| PatchLocation {
+        allocation_index: 1,
+        slot_id,
+        patch_offset,
+        split_offset,
+        ..PatchLocation::default()
+    };
+    let null = PatchLocation { allocation_index: 0, ..place(1, 0, 32) };
+    assert_eq!(verdict(&[place(1, 8, 8), place(2, 16, 8), null, place(15, 40, 32)]), Ok(()), "shared ones, an unbind");
+    let behind = Err("a split offset of the driver lies behind the address that it is for");
+    assert_eq!(verdict(&[place(1, 8, 16)]), behind);
+    let fall = Err("split offsets of the driver fall, or lie outside the buffer");
+    assert_eq!(verdict(&[place(1, 24, 16), place(2, 32, 8)]), fall);
+    assert_eq!(verdict(&[place(1, 56, 72)]), fall);
+    let slot = Err("a patch location of the driver names a slot that MaxAllocationListSlotId excludes");
+    assert_eq!(verdict(&[place(16, 8, 8)]), slot);
+    assert_eq!(verdict(&[PatchLocation { slot_id: u32::MAX, ..null }]), slot);
+}

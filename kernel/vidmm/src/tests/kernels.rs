@@ -1,0 +1,55 @@
+//! Allocations of the kernel's own: fence words in video memory (sync §1.5).
+
+use ddi::SegmentFlags;
+use wddm_types::{GpuVa, PAGE_BYTES, Pages};
+
+use super::world::*;
+use crate::{AllocationError, MapError, MapRequest, Operation, Protection, SpaceKind, Target, VidMm};
+
+fn whole(target: Target) -> MapRequest {
+    MapRequest {
+        target,
+        size_pages: Pages(1),
+        base: None,
+        minimum: GpuVa::NULL,
+        maximum: GpuVa::NULL,
+        protection: Protection::READ_WRITE,
+    }
+}
+
+#[test]
+fn words_begin_with_their_pattern_stay_in_place_and_are_shown_to_the_paging_process() {
+    // spec: sync §1.5, memory §4.7
+    // seed: N25
+    let bits = [5, 5, 6];
+    let descriptors = [vram_descriptor(64, SegmentFlags::empty()), aperture_descriptor(64)];
+    let mut mm: Mm = VidMm::new(policy(), &descriptors, mmu(&bits), &levels(&bits)).expect("rules are kept");
+    let (paging, _) = mm.create_space(SpaceKind::Paging).expect("tables");
+    let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
+    let device = mm.create_device(space);
+    let error = mm.create_kernel_allocation(device, info(1, &[APERTURE]), 7).expect_err("an aperture holds nothing");
+    assert_eq!(error, AllocationError::NoSegment);
+    let id = mm.create_kernel_allocation(device, info(1, &[VRAM]), u32::MAX).expect("the rules are kept");
+    let came = mm.make_resident(device, &[id]).expect("room").expect("it moves").operations;
+    let filled = |operation: &Operation| matches!(operation, Operation::Fill { pattern: u32::MAX, .. });
+    assert_eq!(came.iter().filter(|operation| filled(operation)).count(), 1, "{came:?}");
+    mm.pin(id).expect("it is resident");
+    let (in_paging, work) = mm.map_gpu_va(paging, whole(Target::KernelAllocation(id))).expect("room");
+    assert!(work.is_none_or(|work| work.immediate), "the paging process's tables are written at once");
+    let (in_process, _) = mm.map_gpu_va(space, whole(Target::KernelAllocation(id))).expect("room");
+    assert_eq!(mm.free_gpu_va(space, in_process, PAGE_BYTES), Err(MapError::Kernels), "not the process's to free");
+    // All of the segment is wanted by another, whose list may displace everything but this.
+    let (other, _) = mm.create_space(SpaceKind::Process).expect("tables");
+    let other = mm.create_device(other);
+    let greedy = create(&mut mm, other, 64, &[VRAM]);
+    assert!(mm.make_resident(other, &[greedy]).is_err(), "one page less than all");
+    let modest = create(&mut mm, other, 48, &[VRAM]);
+    mm.make_resident(other, &[modest]).expect("beside it");
+    assert!(mm.is_resident(id));
+    for (space, va) in [(paging, in_paging), (space, in_process)] {
+        let _ = mm.free_system_va(space, va, Pages(1));
+    }
+    mm.unpin(id);
+    let _ = mm.destroy_allocation(id, &[]);
+    mm.check_invariants(&[]).expect("nothing is left of it");
+}

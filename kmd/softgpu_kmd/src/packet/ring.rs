@@ -1,0 +1,210 @@
+//! Rings: small ones of the driver's own, at bus addresses, each with a queue of the device. A packet puts two commands into
+//! one: a branch to its buffer, and a completion with its fence id. Where each ends in the ring is remembered, so that a
+//! read pointer tells as much as the interrupt records do.
+
+use std::collections::VecDeque;
+
+use ddi::{DriverStatus, Host, KmdContext};
+use shared_words::doorbell::{ASLEEP_OFFSET, DOORBELL_BYTES, VALUE_OFFSET};
+use shared_words::{HardwareBarrier, Word, doorbell};
+use softgpu_spec::register::{self, queue_control, queue_flags, queue_state};
+use softgpu_spec::{Command, bus};
+use wddm_types::{NodeId, PageRun};
+
+use super::{PACKETS_IN_FLIGHT, PacketTable};
+use crate::driver::SoftGpuKmd;
+
+/// Bytes of a ring: a page has room for far more packets than may be in flight.
+const RING_BYTES: u64 = bus::PAGE_BYTES;
+/// Bytes of a packet in the ring at most: a branch and a completion.
+pub(super) const PACKET_BYTES: u64 = 32;
+const _: () = assert!(PACKET_BYTES * (PACKETS_IN_FLIGHT as u64 + 1) <= RING_BYTES);
+
+/// What a packet executes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Body {
+    /// Where its commands begin: a bus address, or a virtual one.
+    pub(super) at: u64,
+    pub(super) words: u32,
+    /// Words that were executed before it was preempted: it goes on behind them.
+    pub(super) done: u32,
+    pub(super) physical: bool,
+}
+
+/// A packet in a ring, not known to be done.
+#[derive(Clone, Debug)]
+pub(super) struct Packet {
+    pub(super) fence_id: u32,
+    pub(super) context: KmdContext,
+    pub(super) body: Body,
+    /// Where it begins and ends in the ring.
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+/// A ring.
+#[derive(Debug)]
+pub(super) struct Ring {
+    pub(super) node: NodeId,
+    /// The device's number of its queue.
+    pub(super) index: u32,
+    /// It runs in a GPU address space, once it has a root.
+    addresses: bool,
+    pub(super) root: Option<u64>,
+    pub(super) run: PageRun,
+    written: u64,
+    pub(super) in_flight: VecDeque<Packet>,
+    pub(super) enabled: bool,
+}
+
+impl PacketTable {
+    /// The ring of a queue of the device.
+    pub(super) fn ring_at(&self, index: u64) -> Option<(u64, &Ring)> {
+        self.rings.iter().find(|(_, ring)| u64::from(ring.index) == index)
+    }
+}
+
+impl SoftGpuKmd {
+    /// The ring that contexts without addresses share; made for the first context of a node, gone when the device stops.
+    pub(super) fn node_ring(&mut self, host: &mut dyn Host, node: NodeId) -> Result<u64, DriverStatus> {
+        if let Some(ring) = self.packets.nodes[usize::from(node.0)].ring {
+            return Ok(ring);
+        }
+        let ring = self.create_ring(host, node, false)?;
+        if let Err(status) = self.enable_ring(ring) {
+            self.destroy_ring(host, ring);
+            return Err(status);
+        }
+        self.packets.nodes[usize::from(node.0)].ring = Some(ring);
+        Ok(ring)
+    }
+
+    pub(super) fn create_ring(
+        &mut self,
+        host: &mut dyn Host,
+        node: NodeId,
+        addresses: bool,
+    ) -> Result<u64, DriverStatus> {
+        let run = host.allocate_contiguous(RING_BYTES / bus::PAGE_BYTES).ok_or(DriverStatus::NoMemory("a ring"))?;
+        let Some(index) = self.queues.reserve_index() else {
+            host.free_contiguous(run);
+            return Err(DriverStatus::NoMemory("every hardware queue is taken"));
+        };
+        let in_flight = VecDeque::new();
+        let ring = Ring { node, index, addresses, root: None, run, written: 0, in_flight, enabled: false };
+        Ok(self.packets.rings.insert(ring))
+    }
+
+    pub(super) fn destroy_ring(&mut self, host: &mut dyn Host, ring: u64) {
+        let gone = self.packets.rings.remove(ring, "ring");
+        self.disable_index(gone.index);
+        self.queues.release_index(gone.index);
+        host.free_contiguous(gone.run);
+    }
+
+    /// The ring runs, and is empty.
+    pub(super) fn enable_ring(&mut self, ring: u64) -> Result<(), DriverStatus> {
+        let known = self.packets.ring_mut(ring);
+        let flags = if known.addresses { 0 } else { queue_flags::PRIVILEGED | queue_flags::UNTRANSLATED };
+        let (index, node, root, run) = (known.index, known.node, known.root.unwrap_or(0), known.run);
+        Word::store(self.port.doorbell_page().word(u64::from(index) * DOORBELL_BYTES + VALUE_OFFSET), 0);
+        for (register, value) in [
+            (register::QUEUE_SELECT, u64::from(index)),
+            (register::QUEUE_ENGINE, u64::from(node.0)),
+            (register::QUEUE_ROOT, root),
+            (register::QUEUE_RING, bus::SYSTEM_BASE + run.first * bus::PAGE_BYTES),
+            (register::QUEUE_RING_BYTES, RING_BYTES),
+            (register::QUEUE_FLAGS, flags | queue_flags::RING_PHYSICAL),
+            (register::QUEUE_CONTROL, queue_control::ENABLE),
+        ] {
+            self.port.write_register(register, value);
+        }
+        let enabled = self.port.read_register(register::QUEUE_CONTROL) != queue_state::DISABLED;
+        let known = self.packets.ring_mut(ring);
+        (known.written, known.enabled) = (0, enabled);
+        if enabled { Ok(()) } else { Err(DriverStatus::Unsuccessful("the device did not take the queue")) }
+    }
+
+    /// Puts a packet at the end of a ring and rings its doorbell.
+    pub(super) fn append_to_ring(&mut self, ring: u64, mut packet: Packet) -> Result<(), DriverStatus> {
+        let known = self.packets.rings.get_mut(ring).expect("a ring outlives its contexts");
+        if !known.enabled {
+            return Err(DriverStatus::Unsuccessful("the context runs nothing"));
+        }
+        if known.in_flight.len() >= PACKETS_IN_FLIGHT as usize {
+            return Err(DriverStatus::Unsuccessful("the kernel keeps to HwQueuePacketCap"));
+        }
+        let mut words = Vec::with_capacity((PACKET_BYTES / 8) as usize);
+        packet.body.branch().encode(&mut words);
+        Command::Complete { value: u64::from(packet.fence_id) }.encode(&mut words);
+        let base = known.run.first * bus::PAGE_BYTES;
+        for (offset, word) in (known.written..).step_by(8).zip(&words) {
+            Word::store(self.system.word(base + offset % RING_BYTES), *word);
+        }
+        packet.start = known.written;
+        known.written += words.len() as u64 * 8;
+        packet.end = known.written;
+        known.in_flight.push_back(packet);
+        let (index, end) = (known.index, known.written);
+        let page = self.port.doorbell_page();
+        let at = u64::from(index) * DOORBELL_BYTES;
+        // spec: sync §3.17
+        if doorbell::ring::<HardwareBarrier>(page.word(at + VALUE_OFFSET), page.word(at + ASLEEP_OFFSET), end) {
+            self.port.doorbell_rung(index);
+        }
+        Ok(())
+    }
+
+    /// The device has told that a packet is done, and with it those before it in the ring.
+    pub(crate) fn gather_completed(&mut self, index: u64, value: u64) {
+        let Some((handle, ring)) = self.packets.ring_at(index) else { return };
+        let Some(at) = ring.in_flight.iter().position(|packet| u64::from(packet.fence_id) == value) else { return };
+        self.complete_first(handle, at + 1);
+    }
+
+    /// The packets of a ring up to where the device has read it are done.
+    pub(super) fn complete_read(&mut self, ring: u64, read: u64) {
+        let done = self.packets.ring_mut(ring).in_flight.iter().take_while(|packet| packet.end <= read).count();
+        self.complete_first(ring, done);
+    }
+
+    fn complete_first(&mut self, ring: u64, count: usize) {
+        let known = self.packets.rings.get_mut(ring).expect("found by the caller");
+        for packet in known.in_flight.drain(..count) {
+            self.packets.nodes[usize::from(known.node.0)].last_completed = packet.fence_id;
+            self.gathered.completed(known.node, packet.fence_id);
+        }
+    }
+
+    /// Records were lost: the rings themselves tell how far they are.
+    pub(crate) fn recheck_packets(&mut self) {
+        // The write takes hold between two commands, so that every completion that was raised has moved its read pointer.
+        self.port.write_register(register::ENGINE_ENABLE, 1);
+        let rings: Vec<(u64, u32)> = self.packets.rings.iter().map(|(handle, ring)| (handle, ring.index)).collect();
+        for (handle, index) in rings {
+            self.port.write_register(register::QUEUE_SELECT, u64::from(index));
+            let read = self.port.read_register(register::QUEUE_READ_POINTER);
+            let nested = self.port.read_register(register::QUEUE_NESTED_WORDS);
+            let state = self.port.read_register(register::QUEUE_CONTROL);
+            self.complete_read(handle, read);
+            match state {
+                queue_state::FAULTED => {
+                    self.gather_packet_fault(u64::from(index), 0, 0);
+                }
+                queue_state::PREEMPTED => self.gather_preempted(u64::from(index), read, nested),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Body {
+    fn branch(self) -> Command<'static> {
+        let (words, behind) = (self.words - self.done, u64::from(self.done) * 8);
+        match (words, self.physical) {
+            (0, _) => Command::Nop,
+            (_, true) => Command::BranchPhysical { bus: self.at + behind, words },
+            (_, false) => Command::Branch { va: self.at.wrapping_add(behind), words },
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! What a process has asked of an allocation, read back from its own request.
+
+use kmt_calls::AllocationRequest;
+use softgpu_spec::private_data::AllocationRequest as PrivateData;
+
+/// What a process has asked of an allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Its bytes.
+    pub bytes: u64,
+    /// It has a bus address where it is resident.
+    pub physical: bool,
+    /// The CPU may lock it.
+    pub cpu_visible: bool,
+}
+
+impl Asked {
+    /// What a request says, if it says it in the driver's words.
+    pub fn of(request: &AllocationRequest) -> Option<Asked> {
+        let (data, _) = PrivateData::decode_with_details(&request.private_data).ok()?;
+        let (bytes, physical) = (data.size_bytes, data.accessed_physically);
+        Some(Asked { bytes, physical, cpu_visible: data.cpu_visible })
+    }
+}
