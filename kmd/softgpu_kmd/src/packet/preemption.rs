@@ -68,11 +68,16 @@ impl SoftGpuKmd {
         let Some((fence, _)) = asked else { return };
         self.complete_read(handle, read);
         let left = std::mem::take(&mut self.packets.ring_mut(handle).in_flight);
-        if let Some(first) = left.front()
-            && let Some(done) = words_done(first, read, nested)
-            && let Some(context) = self.packets.get_mut(first.context)
-        {
-            context.interrupted = Some(Interrupted { at: first.body.at, done });
+        // The first may have been under way. One behind it may have been before: it came back half done, and was not begun
+        // again. The packets of a context run in order, so that it has one of these at most.
+        for (place, packet) in left.iter().enumerate() {
+            let before = (packet.body.done > 0).then_some(packet.body.done);
+            let done = if place == 0 { words_done(packet, read, nested) } else { before };
+            if let Some(done) = done
+                && let Some(context) = self.packets.get_mut(packet.context)
+            {
+                context.interrupted.get_or_insert(Interrupted { at: packet.body.at, done });
+            }
         }
         // A device that refuses leaves the ring off, and the next packet says so.
         let _ = self.enable_ring(handle);

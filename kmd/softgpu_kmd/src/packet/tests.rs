@@ -15,6 +15,8 @@ use super::*;
 use crate::fake_port::{FakeHost, FakeNotify, FakePort, Said, context as hw_context, started};
 use crate::segments::LOCAL;
 
+mod preemption;
+
 struct Rig {
     kmd: SoftGpuKmd,
     port: std::sync::Arc<FakePort>,
@@ -294,101 +296,6 @@ fn ring_of(rig: &mut Rig) -> (u64, u64) {
     let ring = rig.kmd.packets.get(rig.context).unwrap().ring;
     let ring = rig.kmd.packets.ring_mut(ring);
     (u64::from(ring.index), ring.run.first * bus::PAGE_BYTES)
-}
-
-/// What stands in the ring from its start.
-fn ring_commands(rig: &mut Rig, count: usize) -> Vec<Command<'static>> {
-    let (_, at) = ring_of(rig);
-    let words: Vec<u64> = (0..16).map(|word| shared_words::Word::load(rig.kmd.system.word(at + word * 8))).collect();
-    let mut found = Vec::new();
-    let mut rest = &words[..];
-    while found.len() < count {
-        let (command, length) = Command::decode(rest).unwrap();
-        found.push(match command {
-            Command::BranchPhysical { bus, words } => Command::BranchPhysical { bus, words },
-            Command::Complete { value } => Command::Complete { value },
-            Command::Nop => Command::Nop,
-            other => panic!("{other:?} in a ring"),
-        });
-        rest = &rest[length..];
-    }
-    found
-}
-
-fn preempt(rig: &mut Rig, fence: u32) {
-    let command = PreemptCommand { node: NodeId(1), engine: wddm_types::EngineId(0), preemption_fence_id: fence };
-    rig.kmd.preempt_command(command).unwrap();
-}
-
-fn said(rig: &mut Rig) -> Vec<Said> {
-    let mut notify = FakeNotify::default();
-    rig.kmd.interrupt_routine(&mut notify);
-    notify.0
-}
-
-#[test]
-fn what_was_interrupted_goes_on_behind_what_is_done() {
-    // spec: memory §7.4, sync §4.3
-    let (mut rig, _) = rig(DmaBuffers::Contiguous);
-    let (index, none, again) = (ring_of(&mut rig).0, SubmitFlags::empty(), SubmitFlags::RESUBMISSION);
-    for (address, fence_id) in [(0x3000, 7), (0x4000, 8), (0x5000, 9)] {
-        submit(&mut rig, address, fence_id, none).unwrap();
-    }
-    preempt(&mut rig, 1);
-    assert!(
-        rig.port
-            .writes()
-            .ends_with(&[(register::QUEUE_SELECT, index), (register::QUEUE_CONTROL, queue_control::PREEMPT)])
-    );
-    assert_eq!(said(&mut rig), [], "the device has not answered");
-    // The first is done, its record is lost; two words of the second are done.
-    rig.port.record(record::PREEMPTED, [index, PACKET_BYTES, 2]);
-    assert_eq!(said(&mut rig), [Said::Completed(7), Said::Preempted(1, 7)]);
-    assert!(submit(&mut rig, 0x5000, 10, again).is_err(), "another one than was interrupted");
-    submit(&mut rig, 0x4000, 10, again).unwrap();
-    submit(&mut rig, 0x5000, 11, again).unwrap();
-    let branch = |address: u64, words| Command::BranchPhysical { bus: bus::SYSTEM_BASE + address, words };
-    let complete = |value| Command::Complete { value };
-    let rest = [branch(0x4010, 2), complete(10), branch(0x5000, 4), complete(11)];
-    assert_eq!(ring_commands(&mut rig, 4), rest);
-    // Interrupted again, one word further; and when all but its completion is done.
-    for (fence, read, nested, left) in [(2, 0, 1, Some(1)), (3, 16, 0, None)] {
-        preempt(&mut rig, fence);
-        rig.port.record(record::PREEMPTED, [index, read, nested]);
-        assert_eq!(said(&mut rig), [Said::Preempted(fence, 7)]);
-        submit(&mut rig, 0x4000, 12, again).unwrap();
-        let first = left.map_or(Command::Nop, |words| branch(0x4018, words));
-        assert_eq!(ring_commands(&mut rig, 2), [first, complete(12)]);
-    }
-    // Nobody asked, and lost records: the state of the queue says it.
-    rig.port.record(record::PREEMPTED, [index, 0, 0]);
-    assert_eq!(said(&mut rig), []);
-    preempt(&mut rig, 4);
-    rig.port.set_queue(index, queue_state::PREEMPTED);
-    rig.port.record(record::OVERFLOW, [0; 3]);
-    assert!(said(&mut rig).contains(&Said::Preempted(4, 7)));
-}
-
-/// A ring is everybody's: who goes takes nobody along.
-#[test]
-fn packets_of_others_stay_when_a_context_is_stopped() {
-    // spec: memory §5.8, sync §4.3
-    let (mut rig, _) = rig(DmaBuffers::Contiguous);
-    let device = rig.kmd.packets.get(rig.context).unwrap().device;
-    let (first, index) = (rig.context, ring_of(&mut rig).0);
-    let second = patched(&mut rig, device, 6);
-    submit(&mut rig, 0x3000, 7, SubmitFlags::empty()).unwrap();
-    rig.context = second;
-    submit(&mut rig, 0x4000, 8, SubmitFlags::empty()).unwrap();
-    preempt(&mut rig, 1);
-    rig.port.writes();
-    rig.kmd.stop_context(first);
-    let branch = Command::BranchPhysical { bus: bus::SYSTEM_BASE + 0x4000, words: 4 };
-    assert_eq!(ring_commands(&mut rig, 2), [branch, Command::Complete { value: 8 }]);
-    let last = rig.port.writes().last().copied();
-    assert_eq!(last, Some((register::QUEUE_CONTROL, queue_control::PREEMPT)), "the kernel still waits for its answer");
-    rig.port.record(record::PREEMPTED, [index, 0, 0]);
-    assert_eq!(said(&mut rig), [Said::Preempted(1, 0)]);
 }
 
 #[test]
