@@ -151,7 +151,9 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The longest portion from a cut that fits without anybody else being stopped; `None`: not even its first command does.
     fn reach(&self, device: DeviceId, uses: &[Use], from: &Cut) -> Option<Reach> {
         let plan = |needs: &BTreeSet<AllocationId>| self.plan_portion(device, needs, Takes::Victims).ok();
-        let all = commands(uses, from).last();
+        // A buffer without addresses is one command that needs nothing.
+        let nothing = || (from.next, from.bound.clone(), BTreeSet::new());
+        let all = commands(uses, from).last().or_else(|| Some(nothing()));
         if let Some((next, bound, needs)) = all
             && let Some(plan) = plan(&needs)
         {

@@ -4,10 +4,11 @@ mod answers;
 
 use std::sync::{Arc, Mutex};
 
-use d3dkmt::{Context, DeviceState, MakeResidentFlags};
+use d3dkmt::{AllocationListFlags, AllocationListItem, Context, DeviceState, FenceFlags, MakeResidentFlags};
 use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
 use events::{Event, Move, Tracer};
 use kmt_link::Link;
+use softgpu_spec::Command;
 use softgpu_umd::{Gpu, ListedCommands, PatchedStream, Surface, SurfaceKind};
 use wddm_types::{NodeId, NtStatus};
 
@@ -144,6 +145,29 @@ fn processes_share_memory_by_their_lists() {
             assert_eq!(report.lock().unwrap().read_word(0), 0, "{mode:?}: content was lost");
         }
     }
+}
+
+/// A list may name what no address of the buffer means: that is not brought in.
+#[test]
+fn a_buffer_without_addresses_needs_nothing() {
+    // spec: memory §7.3
+    let (host, heard) = host(VIRTUAL);
+    let gpu = open(&host);
+    let context = Context::create(gpu.device(), COMPUTE, Vec::new()).unwrap();
+    let surface = gpu.create_surface(SurfaceKind::Local, MIB).unwrap();
+    let mut command = Vec::new();
+    Command::Nop.encode(&mut command);
+    let named = AllocationListItem { allocation: surface.allocation().handle(), flags: AllocationListFlags::empty() };
+    for list in [vec![named], vec![]] {
+        context.render(command.clone(), list, vec![]).unwrap();
+        let done = gpu.device().create_monitored_fence(FenceFlags::NO_GPU_ACCESS, 0).unwrap();
+        context.signal(&done, 1).unwrap();
+        gpu.device().wait(&[(&done, 1)]).unwrap();
+    }
+    let events = heard.take();
+    let done = events.iter().filter(|event| matches!(event, Event::PacketCompleted { .. })).count();
+    assert_eq!((done, moved(&events, Move::Fill)), (2, 0));
+    assert_eq!(gpu.device().state().unwrap(), DeviceState::Active);
 }
 
 #[test]

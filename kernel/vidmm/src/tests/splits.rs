@@ -53,6 +53,13 @@ fn a_list_that_fits_is_one_portion_and_stays_on_no_list() {
 }
 
 #[test]
+fn a_list_without_addresses_is_one_portion_that_needs_nothing() {
+    // spec: memory §7.3
+    let (mut mm, _, device) = with_device(64);
+    assert_eq!(portions(&mut mm, device, &[], true), Ok(vec![(0..0, None, vec![], vec![])]));
+}
+
+#[test]
 fn what_is_bound_stays_and_the_rest_may_go() {
     // spec: memory §7.3
     let (mut mm, _, device) = with_device(64);
