@@ -101,6 +101,7 @@ impl Memory {
     }
 
     /// Whether `length` bytes from `offset` lie inside.
+    #[inline]
     pub fn contains(&self, offset: u64, length: u64) -> bool {
         offset.checked_add(length).is_some_and(|end| end <= self.bytes)
     }
@@ -109,6 +110,7 @@ impl Memory {
     ///
     /// # Panics
     /// When the offset is not a multiple of 8 or lies outside: offsets from outside are checked before they come here.
+    #[inline]
     pub fn word(&self, offset: u64) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && self.contains(offset, 8), "no word at {offset:#x} of {:#x}", self.bytes);
         // SAFETY: in range, aligned (the base is page aligned), alive as long as `self`, and only ever used as an atomic
@@ -192,6 +194,7 @@ impl Memory {
         (0..count).find(|index| !check(*index, unsafe { words.add(*index as usize).read() }))
     }
 
+    #[inline]
     fn at(&self, offset: u64) -> *mut u8 {
         debug_assert!(offset <= self.bytes);
         // SAFETY: callers have checked that `offset` is inside the mapping, which is one allocated object.
@@ -230,6 +233,7 @@ impl ReadOnlyWord {
     }
 
     /// The value now.
+    #[inline]
     pub fn load(&self) -> u64 {
         Word::load(self.memory.word(self.offset))
     }

@@ -11,18 +11,22 @@ pub trait Word {
 }
 
 impl Word for AtomicU64 {
+    #[inline]
     fn load(&self) -> u64 {
         AtomicU64::load(self, Ordering::Acquire)
     }
+    #[inline]
     fn store(&self, value: u64) {
         AtomicU64::store(self, value, Ordering::Release);
     }
 }
 
 impl<W: Word> Word for &W {
+    #[inline]
     fn load(&self) -> u64 {
         (**self).load()
     }
+    #[inline]
     fn store(&self, value: u64) {
         (**self).store(value);
     }
@@ -38,6 +42,7 @@ pub trait Barrier {
 pub struct HardwareBarrier;
 
 impl Barrier for HardwareBarrier {
+    #[inline]
     fn full() {
         fence(Ordering::SeqCst);
     }

@@ -48,13 +48,27 @@ impl QueueRun {
         let available = self.available()?;
         let head = self.address(0);
         let bad = |_| Fault { address: head, cause: fault::BAD_COMMAND, level: 0 };
-        scratch[0] = self.word(bus, mmu, head)?;
+        scratch[0] = Word::load(bus.read_word(self.site(bus, mmu, head)?));
         let length = Command::length(scratch[0]).map_err(bad)?;
         if length as u64 > available {
             return Err(Fault { address: head, cause: fault::BAD_COMMAND, level: 0 });
         }
-        for (index, place) in scratch[..length].iter_mut().enumerate().skip(1) {
-            *place = self.word(bus, mmu, self.address(index as u64))?;
+        let mut done = 1;
+        while done < length {
+            // Words of a page lie in one piece, as far as the ring does not begin again.
+            let address = self.address(done as u64);
+            let begins_again = match &self.nested {
+                Some(_) => u64::MAX,
+                None => self.ring_bytes - address.wrapping_sub(self.ring),
+            };
+            // CAST: at most a page.
+            let words = ((PAGE_BYTES - address % PAGE_BYTES).min(begins_again) / 8) as usize;
+            let piece = words.min(length - done);
+            let site = self.site(bus, mmu, address)?;
+            for (index, place) in (0..).zip(&mut scratch[done..done + piece]) {
+                *place = Word::load(bus.read_word(site.plus(index * 8)));
+            }
+            done += piece;
         }
         Ok(length)
     }
@@ -112,8 +126,9 @@ impl QueueRun {
         Ok(bytes / 8)
     }
 
+    /// Where a word lies.
     #[inline]
-    fn word(&mut self, bus: &Bus, mmu: &mut Mmu, address: u64) -> Result<u64, Fault> {
+    fn site(&mut self, bus: &Bus, mmu: &mut Mmu, address: u64) -> Result<Site, Fault> {
         let physical = self.nested.map_or(self.ring_physical, |nested| nested.physical);
         let window = if self.nested.is_some() { &mut self.nested_window } else { &mut self.ring_window };
         if window.page != address / PAGE_BYTES || window.generation != mmu.generation() {
@@ -125,6 +140,6 @@ impl QueueRun {
             let site = found.map_err(|fault| Fault { address, ..fault })?;
             *window = Window { page: address / PAGE_BYTES, generation: mmu.generation(), site };
         }
-        Ok(Word::load(bus.read_word(window.site.plus(address % PAGE_BYTES))))
+        Ok(window.site.plus(address % PAGE_BYTES))
     }
 }

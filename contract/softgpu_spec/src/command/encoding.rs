@@ -138,6 +138,7 @@ impl<'a> Command<'a> {
     ///
     /// # Errors
     /// When it says that it has none, or more than any command can have.
+    #[inline]
     pub fn length(first: u64) -> Result<usize, DecodeError> {
         let words = ((first >> 8) & 0xff_ffff) as usize;
         if words == 0 || words > WORDS_MAX {

@@ -2,6 +2,7 @@
 //! interrupt records. No driver and no kernel.
 
 mod preemption;
+mod rings;
 mod seals;
 mod stores;
 mod tiles;
