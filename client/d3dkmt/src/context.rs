@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{AllocationListItem, Call, ContextFlags, CreatedContext, PatchLocationItem, Refusal, Reply};
+use kmt_calls::{
+    AllocationListItem, Call, ContextFlags, CreatedContext, PacketCall, PatchLocationItem, Refusal, Reply, SyncCall,
+};
 use wddm_types::{GpuVa, NodeId, RawHandle};
 
 use crate::allocation::Allocation;
@@ -32,8 +34,13 @@ impl Context {
     /// When there is no such node, or its driver has no packet scheduling.
     pub fn create(device: &Device, node: NodeId, private_data: Vec<u8>) -> Result<Context, Refusal> {
         let flags = ContextFlags::empty();
-        let call =
-            Call::CreateContext { device: device.handle(), node, engine_affinity: ENGINE_0, flags, private_data };
+        let call = Call::Packet(PacketCall::CreateContext {
+            device: device.handle(),
+            node,
+            engine_affinity: ENGINE_0,
+            flags,
+            private_data,
+        });
         let sizes = expect_reply!(device.link().call(call)?, Reply::Context(created) => created);
         Ok(Context { owned: owned(device, sizes.context), sizes })
     }
@@ -49,7 +56,8 @@ impl Context {
         allocation_list: Vec<AllocationListItem>,
         patch_location_list: Vec<PatchLocationItem>,
     ) -> Result<u32, Refusal> {
-        let call = Call::Render { context: self.handle(), command, allocation_list, patch_location_list };
+        let call =
+            Call::Packet(PacketCall::Render { context: self.handle(), command, allocation_list, patch_location_list });
         Ok(expect_reply!(self.owned.link.call(call)?, Reply::Queued(queued) => queued))
     }
 
@@ -59,7 +67,7 @@ impl Context {
     /// As of [`Context::render`].
     pub fn present(&self, source: &Allocation, destination: &Allocation) -> Result<u32, Refusal> {
         let (source, destination) = (source.handle(), destination.handle());
-        let call = Call::Present { context: self.handle(), source, destination };
+        let call = Call::Packet(PacketCall::Present { context: self.handle(), source, destination });
         Ok(expect_reply!(self.owned.link.call(call)?, Reply::Queued(queued) => queued))
     }
 
@@ -114,13 +122,13 @@ impl VirtualContext {
     /// When the node has no GPU virtual addresses.
     pub fn create(device: &Device, node: NodeId, private_data: Vec<u8>) -> Result<VirtualContext, Refusal> {
         let flags = ContextFlags::empty();
-        let call = Call::CreateContextVirtual {
+        let call = Call::Packet(PacketCall::CreateContextVirtual {
             device: device.handle(),
             node,
             engine_affinity: ENGINE_0,
             flags,
             private_data,
-        };
+        });
         let handle = expect_reply!(device.link().call(call)?, Reply::Handle(handle) => handle);
         Ok(VirtualContext { owned: owned(device, handle) })
     }
@@ -135,7 +143,12 @@ impl VirtualContext {
         command_bytes: u32,
         written_primaries: Vec<RawHandle>,
     ) -> Result<u32, Refusal> {
-        let call = Call::SubmitCommand { context: self.handle(), commands, command_bytes, written_primaries };
+        let call = Call::Packet(PacketCall::SubmitCommand {
+            context: self.handle(),
+            commands,
+            command_bytes,
+            written_primaries,
+        });
         Ok(expect_reply!(self.owned.link.call(call)?, Reply::Queued(queued) => queued))
     }
 
@@ -179,24 +192,37 @@ impl VirtualContext {
 }
 
 fn owned(device: &Device, handle: RawHandle) -> Owned {
-    Owned { link: Arc::clone(device.link()), handle, destroy: |context| Call::DestroyContext { context } }
+    Owned {
+        link: Arc::clone(device.link()),
+        handle,
+        destroy: |context| Call::Packet(PacketCall::DestroyContext { context }),
+    }
 }
 
 fn wait(owned: &Owned, fence: &Fence, value: u64) -> Result<(), Refusal> {
     let points = vec![(fence.handle(), value)];
-    owned.link.call(Call::WaitForSynchronizationObjectFromGpu { context: owned.handle, points }).map(drop)
+    owned
+        .link
+        .call(Call::Sync(SyncCall::WaitForSynchronizationObjectFromGpu { context: owned.handle, points }))
+        .map(drop)
 }
 
 fn signal(owned: &Owned, fence: &Fence, value: u64) -> Result<(), Refusal> {
     let points = vec![(fence.handle(), value)];
-    owned.link.call(Call::SignalSynchronizationObjectFromGpu { context: owned.handle, points }).map(drop)
+    owned
+        .link
+        .call(Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu { context: owned.handle, points }))
+        .map(drop)
 }
 
 fn set_priority(owned: &Owned, priority: i32) -> Result<(), Refusal> {
-    owned.link.call(Call::SetContextInProcessSchedulingPriority { context: owned.handle, priority }).map(drop)
+    owned
+        .link
+        .call(Call::Packet(PacketCall::SetContextInProcessSchedulingPriority { context: owned.handle, priority }))
+        .map(drop)
 }
 
 fn priority(owned: &Owned) -> Result<i32, Refusal> {
-    let call = Call::GetContextInProcessSchedulingPriority { context: owned.handle };
+    let call = Call::Packet(PacketCall::GetContextInProcessSchedulingPriority { context: owned.handle });
     Ok(expect_reply!(owned.link.call(call)?, Reply::ContextPriority(priority) => priority))
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use kmt_calls::{
     AllocationRequest, Call, DeviceState, EvictFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags,
-    OpenSyncObjectRequest, PropertyRequest, ReclaimResult, Refusal, Reply, Residency, ResourceRequest, SignalFlags,
-    WaitFlags,
+    OpenSyncObjectRequest, PropertyRequest, QueueCall, ReclaimResult, Refusal, Reply, Residency, ResourceRequest,
+    SignalFlags, SyncCall, WaitFlags,
 };
 use kmt_link::Link;
 use wddm_types::{Luid, NodeId, RawHandle};
@@ -118,7 +118,7 @@ impl Device {
     /// # Errors
     /// When there is no such node.
     pub fn create_context(&self, node: NodeId) -> Result<HwContext, Refusal> {
-        let call = Call::CreateHwContext { device: self.handle(), node, private_data: Vec::new() };
+        let call = Call::Queue(QueueCall::CreateHwContext { device: self.handle(), node, private_data: Vec::new() });
         let handle = expect_reply!(self.link().call(call)?, Reply::Handle(handle) => handle);
         Ok(HwContext::new(Arc::clone(self.link()), handle, self.luid))
     }
@@ -128,7 +128,7 @@ impl Device {
     /// # Errors
     /// As the request's rules say (sync §3.2).
     pub fn create_native_fence(&self, request: NativeFenceRequest) -> Result<Fence, Refusal> {
-        let call = Call::CreateNativeFence { device: self.handle(), request };
+        let call = Call::Sync(SyncCall::CreateNativeFence { device: self.handle(), request });
         let created = expect_reply!(self.link().call(call)?, Reply::Fence(created) => created);
         Ok(Fence::owned(Arc::clone(self.link()), created))
     }
@@ -139,7 +139,7 @@ impl Device {
     /// `INVALID_HANDLE` when nothing has this name; `ACCESS_DENIED` when the name gives no access; otherwise as the flags'
     /// rules say (sync §2.1, §3.3).
     pub fn open_native_fence(&self, request: OpenSyncObjectRequest) -> Result<Fence, Refusal> {
-        self.opened_fence(Call::OpenNativeFenceFromNtHandle { device: self.handle(), request })
+        self.opened_fence(Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device: self.handle(), request }))
     }
 
     /// `D3DKMTOpenSyncObjectFromNtHandle2`: the same by the older call, which tells no address of MonitoredValue.
@@ -147,7 +147,7 @@ impl Device {
     /// # Errors
     /// As [`Device::open_native_fence`].
     pub fn open_sync_object(&self, request: OpenSyncObjectRequest) -> Result<Fence, Refusal> {
-        self.opened_fence(Call::OpenSyncObjectFromNtHandle2 { device: self.handle(), request })
+        self.opened_fence(Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { device: self.handle(), request }))
     }
 
     fn opened_fence(&self, call: Call) -> Result<Fence, Refusal> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kmt_calls::{
-    Call, CpuCaching, CreatedFence, CreatedMonitoredFence, FencePrivateData, Refusal, Reply, SyncObjectAccess,
+    Call, CpuCaching, CreatedFence, CreatedMonitoredFence, FencePrivateData, Refusal, Reply, SyncCall, SyncObjectAccess,
 };
 use kmt_link::{Link, read_only};
 use shared_words::ReadOnlyWord;
@@ -155,7 +155,7 @@ fn mapped(link: &Arc<dyn Link>, created: &CreatedFence) -> Option<ReadOnlyWord> 
 }
 
 fn destroys(link: Arc<dyn Link>, handle: RawHandle) -> Owned {
-    Owned { link, handle, destroy: |fence| Call::DestroySynchronizationObject { fence } }
+    Owned { link, handle, destroy: |fence| Call::Sync(SyncCall::DestroySynchronizationObject { fence }) }
 }
 
 /// An NT handle of this process: whoever is told its number opens what it names. Dropping it closes it; the fence lives as long

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, QueueFlags, Refusal, Reply};
+use kmt_calls::{Call, QueueCall, QueueFlags, Refusal, Reply};
 use kmt_link::{Doorbell, Link};
 use wddm_types::{GpuVa, Luid, NtStatus, RawHandle};
 
@@ -18,7 +18,10 @@ pub struct HwContext {
 
 impl HwContext {
     pub(crate) fn new(link: Arc<dyn Link>, handle: RawHandle, luid: Luid) -> HwContext {
-        HwContext { owned: Owned { link, handle, destroy: |context| Call::DestroyHwContext { context } }, luid }
+        HwContext {
+            owned: Owned { link, handle, destroy: |context| Call::Queue(QueueCall::DestroyHwContext { context }) },
+            luid,
+        }
     }
 
     /// Its handle.
@@ -42,11 +45,11 @@ impl HwContext {
     pub fn create_user_queue(&self, ring: &Allocation, ring_va: GpuVa) -> Result<UserQueue, Refusal> {
         let (owned, progress) = self.create_queue(QueueFlags::USER_MODE_SUBMISSION)?;
         let link = Arc::clone(&self.owned.link);
-        let call = Call::CreateDoorbell { queue: owned.handle, ring: ring.handle(), ring_va };
+        let call = Call::Queue(QueueCall::CreateDoorbell { queue: owned.handle, ring: ring.handle(), ring_va });
         let created = expect_reply!(link.call(call)?, Reply::Doorbell(created) => created);
-        let destroy = |doorbell| Call::DestroyDoorbell { doorbell };
+        let destroy = |doorbell| Call::Queue(QueueCall::DestroyDoorbell { doorbell });
         let doorbell_handle = Owned { link: Arc::clone(&link), handle: created.doorbell, destroy };
-        let connect = Call::ConnectDoorbell { doorbell: created.doorbell };
+        let connect = Call::Queue(QueueCall::ConnectDoorbell { doorbell: created.doorbell });
         let offset = expect_reply!(link.call(connect)?, Reply::DoorbellOffset { offset, .. } => offset);
         let doorbell = Doorbell::new(link, self.luid, offset, created.last_queued).ok_or(Refusal {
             status: NtStatus::DEVICE_REMOVED,
@@ -59,10 +62,13 @@ impl HwContext {
 
     fn create_queue(&self, flags: QueueFlags) -> Result<(Owned, Fence), Refusal> {
         let link = Arc::clone(&self.owned.link);
-        let call = Call::CreateHwQueue { context: self.owned.handle, flags };
+        let call = Call::Queue(QueueCall::CreateHwQueue { context: self.owned.handle, flags });
         let created = expect_reply!(link.call(call)?, Reply::HwQueue(created) => created);
         let progress = Fence::borrowed(Arc::clone(&link), created.progress);
-        Ok((Owned { link, handle: created.queue, destroy: |queue| Call::DestroyHwQueue { queue } }, progress))
+        Ok((
+            Owned { link, handle: created.queue, destroy: |queue| Call::Queue(QueueCall::DestroyHwQueue { queue }) },
+            progress,
+        ))
     }
 }
 
@@ -93,7 +99,13 @@ impl KernelQueue {
         written_primaries: Vec<RawHandle>,
     ) -> Result<(), Refusal> {
         let queue = self.owned.handle;
-        let call = Call::SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, written_primaries };
+        let call = Call::Queue(QueueCall::SubmitCommandToHwQueue {
+            queue,
+            progress_value,
+            buffer,
+            buffer_bytes,
+            written_primaries,
+        });
         self.owned.link.call(call).map(drop)
     }
 
@@ -102,8 +114,10 @@ impl KernelQueue {
     /// # Errors
     /// When the handle is wrong.
     pub fn submit_wait(&self, fence: &Fence, value: u64) -> Result<(), Refusal> {
-        let call =
-            Call::SubmitWaitForSyncObjectsToHwQueue { queue: self.owned.handle, points: vec![(fence.handle(), value)] };
+        let call = Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue {
+            queue: self.owned.handle,
+            points: vec![(fence.handle(), value)],
+        });
         self.owned.link.call(call).map(drop)
     }
 
@@ -112,8 +126,10 @@ impl KernelQueue {
     /// # Errors
     /// When the handle is wrong.
     pub fn submit_signal(&self, fence: &Fence, value: u64) -> Result<(), Refusal> {
-        let call =
-            Call::SubmitSignalSyncObjectsToHwQueue { queue: self.owned.handle, points: vec![(fence.handle(), value)] };
+        let call = Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue {
+            queue: self.owned.handle,
+            points: vec![(fence.handle(), value)],
+        });
         self.owned.link.call(call).map(drop)
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kmt_calls::{
-    Call, EventCall, FenceFlags, Refusal, Reply, SignalFlags, SyncObjectKind, SyncObjectRequest, WaitFlags,
+    Call, EventCall, FenceFlags, Refusal, Reply, SignalFlags, SyncCall, SyncObjectKind, SyncObjectRequest, WaitFlags,
 };
 use kmt_link::Link;
 use wddm_types::{NtStatus, RawHandle};
@@ -92,13 +92,13 @@ impl Device {
     /// For a monitored fence, which has a method of its own.
     pub fn create_sync_object(&self, kind: SyncObjectKind, flags: FenceFlags) -> Result<SyncObject, Refusal> {
         let handle = expect_reply!(self.request_object(kind, flags)?, Reply::Handle(handle) => handle);
-        let destroy = |fence| Call::DestroySynchronizationObject { fence };
+        let destroy = |fence| Call::Sync(SyncCall::DestroySynchronizationObject { fence });
         Ok(SyncObject { owned: Owned { link: Arc::clone(self.link()), handle, destroy } })
     }
 
     fn request_object(&self, kind: SyncObjectKind, flags: FenceFlags) -> Result<Reply, Refusal> {
         let request = SyncObjectRequest { kind, flags };
-        self.link().call(Call::CreateSynchronizationObject2 { device: self.handle(), request })
+        self.link().call(Call::Sync(SyncCall::CreateSynchronizationObject2 { device: self.handle(), request }))
     }
 
     /// Blocks until one of the fences has reached its value (`WaitAny`).
@@ -125,7 +125,12 @@ impl Device {
     ) -> Result<(), Refusal> {
         let async_event = event.map_or(RawHandle::NONE, Event::handle);
         let points = listed(points);
-        let call = Call::WaitForSynchronizationObjectFromCpu { device: self.handle(), points, async_event, flags };
+        let call = Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
+            device: self.handle(),
+            points,
+            async_event,
+            flags,
+        });
         self.link().call(call).map(drop)
     }
 
@@ -134,7 +139,11 @@ impl Device {
     /// # Errors
     /// When a value is lower and may not be: nothing has changed.
     pub fn signal_with(&self, points: &[(&Fence, u64)], flags: SignalFlags) -> Result<(), Refusal> {
-        let call = Call::SignalSynchronizationObjectFromCpu { device: self.handle(), points: listed(points), flags };
+        let call = Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu {
+            device: self.handle(),
+            points: listed(points),
+            flags,
+        });
         self.link().call(call).map(drop)
     }
 
@@ -149,7 +158,12 @@ impl Device {
         flags: SignalFlags,
     ) -> Result<(), Refusal> {
         let (contexts, points) = (contexts.to_vec(), listed(points));
-        let call = Call::SignalSynchronizationObjectFromGpu2 { contexts, points, event: RawHandle::NONE, flags };
+        let call = Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu2 {
+            contexts,
+            points,
+            event: RawHandle::NONE,
+            flags,
+        });
         self.link().call(call).map(drop)
     }
 
@@ -159,7 +173,8 @@ impl Device {
     /// As of [`Device::signal_from_gpu`].
     pub fn enqueue_cpu_event(&self, contexts: &[ContextHandle], event: &Event) -> Result<(), Refusal> {
         let (contexts, event, flags) = (contexts.to_vec(), event.handle(), SignalFlags::ENQUEUE_CPU_EVENT);
-        let call = Call::SignalSynchronizationObjectFromGpu2 { contexts, points: Vec::new(), event, flags };
+        let call =
+            Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu2 { contexts, points: Vec::new(), event, flags });
         self.link().call(call).map(drop)
     }
 
@@ -175,7 +190,9 @@ impl Device {
         fence_value: u64,
     ) -> Result<(), Refusal> {
         let objects = objects.iter().map(|object| object.handle()).collect();
-        self.link().call(Call::WaitForSynchronizationObject2 { context, objects, fence_value }).map(drop)
+        self.link()
+            .call(Call::Sync(SyncCall::WaitForSynchronizationObject2 { context, objects, fence_value }))
+            .map(drop)
     }
 
     /// `D3DKMTSignalSynchronizationObject2`: signals them when the first context and all others have come so far.
@@ -192,7 +209,14 @@ impl Device {
             contexts.split_first().map_or((RawHandle::NONE, Vec::new()), |(f, b)| (*f, b.to_vec()));
         let objects = objects.iter().map(|object| object.handle()).collect();
         let (event, flags) = (RawHandle::NONE, SignalFlags::empty());
-        let call = Call::SignalSynchronizationObject2 { context: first, objects, broadcast, fence_value, event, flags };
+        let call = Call::Sync(SyncCall::SignalSynchronizationObject2 {
+            context: first,
+            objects,
+            broadcast,
+            fence_value,
+            event,
+            flags,
+        });
         self.link().call(call).map(drop)
     }
 }

@@ -1,21 +1,26 @@
-//! The calls. Their flags are in `flags`; what those about allocations, addresses and packets say is in files beside this
-//! one.
+//! The calls. Those about queues, packet contexts, synchronization objects and events are enums of their own; flags are in
+//! `flags`, and what calls about allocations, addresses and packets say is in files beside this one.
 
 mod event;
 mod flags;
 mod name;
+mod packet;
+mod queue;
+mod sync;
 
 pub use event::EventCall;
 pub use flags::{EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, QueueFlags, SignalFlags, WaitFlags};
+pub use packet::PacketCall;
+pub use queue::QueueCall;
+pub use sync::SyncCall;
 
-use crate::packet::{AllocationListItem, ContextFlags, PatchLocationItem};
-use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
+use wddm_types::{GpuVa, Luid, RawHandle};
 
 use crate::allocation::{
     AllocationRequest, AllocationTarget, DestroyFlags, PropertyRequest, ResourceRequest, ShareName,
 };
 use crate::gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
-use crate::sync_object::{NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess, SyncObjectRequest};
+use crate::sync_object::SyncObjectAccess;
 
 /// One call of user mode. The variant's name is the `D3DKMT` function's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -340,260 +345,12 @@ pub enum Call {
         /// The allocation.
         allocation: RawHandle,
     },
-    /// `D3DKMTCreateHwContext` → `Handle`.
-    CreateHwContext {
-        /// The device.
-        device: RawHandle,
-        /// Node.
-        node: NodeId,
-        /// For the driver.
-        private_data: Vec<u8>,
-    },
-    /// `D3DKMTDestroyHwContext`.
-    DestroyHwContext {
-        /// The context; its queues go too.
-        context: RawHandle,
-    },
-    /// `D3DKMTCreateHwQueue` → `HwQueue`.
-    CreateHwQueue {
-        /// The context.
-        context: RawHandle,
-        /// Flags.
-        flags: QueueFlags,
-    },
-    /// `D3DKMTDestroyHwQueue`.
-    DestroyHwQueue {
-        /// The queue.
-        queue: RawHandle,
-    },
-    /// `D3DKMTSubmitCommandToHwQueue`.
-    SubmitCommandToHwQueue {
-        /// The queue; not one with user-mode submission.
-        queue: RawHandle,
-        /// The progress value that the buffer completes; strictly rising.
-        progress_value: u64,
-        /// The commands.
-        buffer: GpuVa,
-        /// Their bytes.
-        buffer_bytes: u32,
-        /// `WrittenPrimaries`: primaries that they write, 16 at most. There are no other lists here.
-        written_primaries: Vec<RawHandle>,
-    },
-    /// `D3DKMTSubmitWaitForSyncObjectsToHwQueue`.
-    SubmitWaitForSyncObjectsToHwQueue {
-        /// The queue.
-        queue: RawHandle,
-        /// Fences and values; all must be reached.
-        points: Vec<(RawHandle, u64)>,
-    },
-    /// `D3DKMTSubmitSignalSyncObjectsToHwQueue`.
-    SubmitSignalSyncObjectsToHwQueue {
-        /// The queue.
-        queue: RawHandle,
-        /// Fences and values.
-        points: Vec<(RawHandle, u64)>,
-    },
-    /// `D3DKMTCreateDoorbell` → `Doorbell`.
-    CreateDoorbell {
-        /// A queue with user-mode submission.
-        queue: RawHandle,
-        /// The ring buffer: an allocation, mapped at `ring_va`, resident.
-        ring: RawHandle,
-        /// Where it is mapped.
-        ring_va: GpuVa,
-    },
-    /// `D3DKMTConnectDoorbell` → `DoorbellOffset`.
-    ConnectDoorbell {
-        /// The doorbell.
-        doorbell: RawHandle,
-    },
-    /// `D3DKMTDestroyDoorbell`.
-    DestroyDoorbell {
-        /// The doorbell.
-        doorbell: RawHandle,
-    },
-    /// `D3DKMTNotifyWorkSubmission`.
-    NotifyWorkSubmission {
-        /// The doorbell.
-        doorbell: RawHandle,
-    },
-    /// `D3DKMTCreateNativeFence` → `Fence`.
-    CreateNativeFence {
-        /// The device.
-        device: RawHandle,
-        /// What kind.
-        request: NativeFenceRequest,
-    },
-    /// `D3DKMTCreateSynchronizationObject2` → `MonitoredFence`, or `Handle` for the types without a word in memory.
-    CreateSynchronizationObject2 {
-        /// The device.
-        device: RawHandle,
-        /// What kind.
-        request: SyncObjectRequest,
-    },
-    /// `D3DKMTOpenNativeFenceFromNtHandle` → `Fence`.
-    OpenNativeFenceFromNtHandle {
-        /// For which device.
-        device: RawHandle,
-        /// Which, and for what.
-        request: OpenSyncObjectRequest,
-    },
-    /// `D3DKMTOpenSyncObjectFromNtHandle2` → `Fence`, without an address of MonitoredValue.
-    OpenSyncObjectFromNtHandle2 {
-        /// For which device.
-        device: RawHandle,
-        /// Which, and for what.
-        request: OpenSyncObjectRequest,
-    },
-    /// `D3DKMTDestroySynchronizationObject`: the last of a shared one destroys it.
-    DestroySynchronizationObject {
-        /// The object, of any type.
-        fence: RawHandle,
-    },
-    /// `D3DKMTWaitForSynchronizationObjectFromCpu`: answers when satisfied, or at once with an event.
-    WaitForSynchronizationObjectFromCpu {
-        /// The device.
-        device: RawHandle,
-        /// Fences and values.
-        points: Vec<(RawHandle, u64)>,
-        /// `hAsyncEvent`: set once, when satisfied; [`RawHandle::NONE`]: the call blocks.
-        async_event: RawHandle,
-        /// Flags.
-        flags: WaitFlags,
-    },
-    /// `D3DKMTSignalSynchronizationObjectFromCpu`.
-    SignalSynchronizationObjectFromCpu {
-        /// The device.
-        device: RawHandle,
-        /// Fences and values.
-        points: Vec<(RawHandle, u64)>,
-        /// Flags: a rewind.
-        flags: SignalFlags,
-    },
     /// The operating system's calls on events.
     Event(EventCall),
-    /// `D3DKMTCreateContext` → `Context`: packets with lists, for engines without GPU virtual addresses (memory §5.6).
-    CreateContext {
-        /// The device.
-        device: RawHandle,
-        /// Node.
-        node: NodeId,
-        /// `1 << engine`.
-        engine_affinity: u32,
-        /// Flags.
-        flags: ContextFlags,
-        /// For the driver.
-        private_data: Vec<u8>,
-    },
-    /// `D3DKMTCreateContextVirtual` → `Handle`: packets in the process's address space.
-    CreateContextVirtual {
-        /// The device.
-        device: RawHandle,
-        /// Node.
-        node: NodeId,
-        /// `1 << engine`.
-        engine_affinity: u32,
-        /// Flags.
-        flags: ContextFlags,
-        /// For the driver.
-        private_data: Vec<u8>,
-    },
-    /// `D3DKMTDestroyContext`.
-    DestroyContext {
-        /// The context.
-        context: RawHandle,
-    },
-    /// `D3DKMTSetContextInProcessSchedulingPriority` of a packet context: how it ranks among those of its process (sync §4.2).
-    SetContextInProcessSchedulingPriority {
-        /// The context.
-        context: RawHandle,
-        /// -7 to 7; 0 at first.
-        priority: i32,
-    },
-    /// `D3DKMTGetContextInProcessSchedulingPriority` → `ContextPriority`.
-    GetContextInProcessSchedulingPriority {
-        /// The context.
-        context: RawHandle,
-    },
-    /// `D3DKMTRender` → `Queued`: a command buffer with its lists.
-    Render {
-        /// A context of `CreateContext`.
-        context: RawHandle,
-        /// The commands.
-        command: Vec<u64>,
-        /// What they name.
-        allocation_list: Vec<AllocationListItem>,
-        /// Where they name it.
-        patch_location_list: Vec<PatchLocationItem>,
-    },
-    /// `D3DKMTPresent` as far as memory goes → `Queued`: the source's content goes to the destination.
-    Present {
-        /// A context of `CreateContext`.
-        context: RawHandle,
-        /// From.
-        source: RawHandle,
-        /// To.
-        destination: RawHandle,
-    },
-    /// `D3DKMTSubmitCommand` → `Queued`.
-    SubmitCommand {
-        /// A context of `CreateContextVirtual`.
-        context: RawHandle,
-        /// The commands.
-        commands: GpuVa,
-        /// Their bytes.
-        command_bytes: u32,
-        /// `WrittenPrimaries`: primaries that they write, 16 at most.
-        written_primaries: Vec<RawHandle>,
-    },
-    /// `D3DKMTWaitForSynchronizationObjectFromGpu`: what the context is given later waits.
-    WaitForSynchronizationObjectFromGpu {
-        /// The context.
-        context: RawHandle,
-        /// Objects and values; those of type `D3DDDI_FENCE` have one value in common.
-        points: Vec<(RawHandle, u64)>,
-    },
-    /// `D3DKMTSignalSynchronizationObjectFromGpu`: when what the context was given before is done.
-    SignalSynchronizationObjectFromGpu {
-        /// The context.
-        context: RawHandle,
-        /// Objects and values.
-        points: Vec<(RawHandle, u64)>,
-    },
-    /// `D3DKMTSignalSynchronizationObjectFromGpu2`: when all these contexts have come to this point.
-    SignalSynchronizationObjectFromGpu2 {
-        /// `BroadcastContextArray`, 64 at most.
-        contexts: Vec<RawHandle>,
-        /// Objects and values; none with ENQUEUE_CPU_EVENT.
-        points: Vec<(RawHandle, u64)>,
-        /// `CpuEventHandle`, with ENQUEUE_CPU_EVENT; else [`RawHandle::NONE`].
-        event: RawHandle,
-        /// Flags.
-        flags: SignalFlags,
-    },
-    /// `D3DKMTWaitForSynchronizationObject2`: of mutexes, semaphores and packet fences. The first version of the call is this
-    /// one with value 0.
-    WaitForSynchronizationObject2 {
-        /// The context.
-        context: RawHandle,
-        /// All of these.
-        objects: Vec<RawHandle>,
-        /// `FenceValue`, for the fences among them.
-        fence_value: u64,
-    },
-    /// `D3DKMTSignalSynchronizationObject2`: of the same and of CPU notifications.
-    SignalSynchronizationObject2 {
-        /// `hContext`.
-        context: RawHandle,
-        /// All of these; none with ENQUEUE_CPU_EVENT.
-        objects: Vec<RawHandle>,
-        /// `BroadcastContext`: these contexts besides, 64 at most.
-        broadcast: Vec<RawHandle>,
-        /// `FenceValue`, for the fences among the objects.
-        fence_value: u64,
-        /// `CpuEventHandle`, with ENQUEUE_CPU_EVENT.
-        event: RawHandle,
-        /// Flags.
-        flags: SignalFlags,
-    },
+    /// Calls on hardware contexts, their queues and doorbells.
+    Queue(QueueCall),
+    /// Calls on packet contexts.
+    Packet(PacketCall),
+    /// Calls on synchronization objects.
+    Sync(SyncCall),
 }

@@ -22,8 +22,8 @@ pub use allocation::{
     ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange, ShareName,
 };
 pub use call::{
-    Call, EventCall, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, QueueFlags, SignalFlags,
-    WaitFlags,
+    Call, EventCall, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, PacketCall, QueueCall,
+    QueueFlags, SignalFlags, SyncCall, WaitFlags,
 };
 pub use gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
 pub use notification::{Notification, NotificationKind, TrimFlags};

@@ -4,11 +4,12 @@
 //! `INVALID_PARAMETER` (memory §9.3), and nothing has changed.
 
 mod allocation;
-mod fence;
+mod event;
 mod gpu_va;
 mod lock;
 mod packet;
 mod property;
+mod queue;
 mod residency;
 mod resolve;
 mod share;
@@ -18,14 +19,12 @@ pub use share::unname;
 
 use events::Event;
 use kmt_calls::{
-    AdapterInfo, Call, CreatedDoorbell, CreatedHwQueue, CreatedPagingQueue, FeatureResult, QueueFlags, Refusal, Reply,
-    SegmentInfo,
+    AdapterInfo, Call, CreatedPagingQueue, FeatureResult, QueueCall, Refusal, Reply, SegmentInfo, SyncCall,
 };
 use wddm_types::{ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::features;
-use crate::fence::PointUse;
 use crate::machine::{Answer, Cx, Machine, Token};
 use crate::nt_handle::NtHandles;
 use crate::object::{Object, Process};
@@ -192,104 +191,10 @@ impl Turn<'_> {
                 self.forget(queue, Object::Fence(index, open));
                 done(Reply::Done)
             }
+            Call::Queue(call) => self.on_queue(cx, call, touched),
+            Call::Packet(call) => self.on_packets(cx, call, touched),
+            Call::Sync(call) => self.on_sync(cx, call, touched),
             call => self.on_gpu_va(cx, call, touched),
-        }
-    }
-
-    /// Calls on contexts, queues, doorbells.
-    fn on_queue(&mut self, cx: &mut Cx<'_>, call: Call, touched: &mut Option<u32>) -> Result<Answer, Refusal> {
-        match call {
-            Call::CreateHwContext { device, node, private_data } => {
-                let (index, device) = self.live_device(device, touched)?;
-                let number = self.adapters[index as usize].create_context(cx, device, node, &private_data)?;
-                let handle = self.name(Object::Context(index, number))?;
-                let adapter = &mut self.adapters[index as usize];
-                // What its driver made for it is there before anybody uses the context.
-                if adapter.contexts[number].allocations.is_empty() {
-                    done(Reply::Handle(handle))
-                } else {
-                    Ok(adapter.after_ring(cx, self.token, Reply::Handle(handle)))
-                }
-            }
-            Call::DestroyHwContext { context } => {
-                let (index, number) = self.context(context)?;
-                *touched = Some(index);
-                self.adapters[index as usize].destroy_context(cx, number);
-                self.forget_dead(index);
-                done(Reply::Done)
-            }
-            Call::CreateHwQueue { context, flags } => {
-                let (index, number) = self.context(context)?;
-                self.alive(index, self.adapters[index as usize].contexts[number].device, touched)?;
-                let queue = self.adapters[index as usize].create_queue(cx, number, flags)?;
-                let adapter = &self.adapters[index as usize];
-                let open = adapter.only_open(adapter.queues[queue].progress);
-                let (queue, fence_handle) =
-                    (self.name(Object::Queue(index, queue))?, self.name(Object::Fence(index, open))?);
-                let progress = self.adapters[index as usize].created_fence(open, fence_handle, Default::default());
-                let flags = flags | QueueFlags::NATIVE_PROGRESS_FENCE;
-                self.when_mapped(cx, index, Reply::HwQueue(CreatedHwQueue { queue, flags, progress }))
-            }
-            Call::DestroyHwQueue { queue } => {
-                let (index, number) = self.queue(queue)?;
-                *touched = Some(index);
-                self.adapters[index as usize].destroy_queue(cx, number);
-                self.forget_dead(index);
-                done(Reply::Done)
-            }
-            Call::CreateDoorbell { queue, ring, ring_va } => {
-                let (index, number) = self.queue(queue)?;
-                self.alive(index, self.adapters[index as usize].queues[number].device, touched)?;
-                let ring = self.allocation(index, ring)?;
-                let doorbell = self.adapters[index as usize].create_doorbell(number, ring, ring_va)?;
-                let handle = self.name(Object::Doorbell(index, doorbell))?;
-                let made = &self.adapters[index as usize].doorbells[doorbell];
-                done(Reply::Doorbell(CreatedDoorbell {
-                    doorbell: handle,
-                    last_queued: made.last_queued,
-                    status: made.status,
-                }))
-            }
-            Call::ConnectDoorbell { doorbell } => {
-                let (index, number) = self.doorbell(doorbell)?;
-                let queue = self.adapters[index as usize].doorbells[number].queue;
-                self.alive(index, self.adapters[index as usize].queues[queue].device, touched)?;
-                let connected = self.adapters[index as usize].connect_doorbell(cx, number)?;
-                done(Reply::DoorbellOffset { offset: connected.offset, notify: connected.notify })
-            }
-            Call::DestroyDoorbell { doorbell } => {
-                let (index, number) = self.doorbell(doorbell)?;
-                *touched = Some(index);
-                self.adapters[index as usize].destroy_doorbell(number);
-                self.process.handles.remove(doorbell);
-                done(Reply::Done)
-            }
-            Call::NotifyWorkSubmission { doorbell } => {
-                let (index, number) = self.doorbell(doorbell)?;
-                *touched = Some(index);
-                self.adapters[index as usize].notify_work_submission(number);
-                done(Reply::Done)
-            }
-            Call::SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, written_primaries } => {
-                let (index, number) = self.live_queue(queue, touched)?;
-                // spec: memory §10.1, row 31: accepted; nothing else of lists is left here
-                self.primaries(index, self.adapters[index as usize].queues[number].device, &written_primaries)?;
-                self.adapters[index as usize].submit_command(cx, number, progress_value, buffer, buffer_bytes)?;
-                done(Reply::Done)
-            }
-            Call::SubmitWaitForSyncObjectsToHwQueue { queue, points } => {
-                let (index, number) = self.live_queue(queue, touched)?;
-                let points = self.points(index, &points, PointUse::GpuWait)?;
-                self.adapters[index as usize].submit_wait(cx, number, &points)?;
-                done(Reply::Done)
-            }
-            Call::SubmitSignalSyncObjectsToHwQueue { queue, points } => {
-                let (index, number) = self.live_queue(queue, touched)?;
-                let points = self.points(index, &points, PointUse::GpuSignal)?;
-                self.adapters[index as usize].submit_signal(cx, number, &points)?;
-                done(Reply::Done)
-            }
-            call => self.on_fence(cx, call, touched),
         }
     }
 
@@ -340,13 +245,13 @@ fn done(reply: Reply) -> Result<Answer, Refusal> {
 /// takes back what it made itself.
 fn names(call: &Call) -> usize {
     match call {
-        Call::CreatePagingQueue { .. } | Call::CreateHwQueue { .. } => 2,
-        Call::CreateHwContext { .. }
-        | Call::CreateDoorbell { .. }
-        | Call::CreateNativeFence { .. }
-        | Call::CreateSynchronizationObject2 { .. }
-        | Call::OpenNativeFenceFromNtHandle { .. }
-        | Call::OpenSyncObjectFromNtHandle2 { .. }
+        Call::CreatePagingQueue { .. } | Call::Queue(QueueCall::CreateHwQueue { .. }) => 2,
+        Call::Queue(QueueCall::CreateHwContext { .. })
+        | Call::Queue(QueueCall::CreateDoorbell { .. })
+        | Call::Sync(SyncCall::CreateNativeFence { .. })
+        | Call::Sync(SyncCall::CreateSynchronizationObject2 { .. })
+        | Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { .. })
+        | Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { .. })
         | Call::Event(kmt_calls::EventCall::Create { .. })
         | Call::RegisterTrimNotification { .. }
         | Call::RegisterBudgetChangeNotification { .. } => 1,

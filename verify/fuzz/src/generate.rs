@@ -5,7 +5,9 @@ mod memory;
 mod submission;
 mod work;
 
-use kmt_calls::{AllocationTarget, Call, GpuVaProtection, MakeResidentFlags, QueueFlags};
+use kmt_calls::{
+    AllocationTarget, Call, GpuVaProtection, MakeResidentFlags, PacketCall, QueueCall, QueueFlags, SyncCall,
+};
 use softgpu_spec::context_data::{self, DmaBuffers};
 use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
 
@@ -49,22 +51,28 @@ impl Generator<'_> {
             return self.create_list_context();
         }
         if !self.old && self.known.here(Kind::HwContext) == 0 && self.dice.chance(20) {
-            return Call::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() };
+            return Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() });
         }
         if self.known.here(Kind::HwContext) > 0 && self.known.here(Kind::Queue) < 2 && self.dice.chance(15) {
             let user = self.known.here(Kind::Queue) == 1;
             let flags = if user { QueueFlags::USER_MODE_SUBMISSION } else { QueueFlags::empty() };
-            return Call::CreateHwQueue { context: self.handle(Kind::HwContext), flags };
+            return Call::Queue(QueueCall::CreateHwQueue { context: self.handle(Kind::HwContext), flags });
         }
         if self.dice.chance(6) {
             let (node, engine_affinity) = (NodeId(0), 1);
             let (flags, private_data) = (kmt_calls::ContextFlags::empty(), Vec::new());
             if self.known.here(Kind::OwnFence) < 2 {
-                let native = Call::CreateNativeFence { device, request: Default::default() };
+                let native = Call::Sync(SyncCall::CreateNativeFence { device, request: Default::default() });
                 return if self.old { self.create_fence() } else { native };
             }
             if !self.old && self.known.here(Kind::VirtualContext) == 0 {
-                return Call::CreateContextVirtual { device, node, engine_affinity, flags, private_data };
+                return Call::Packet(PacketCall::CreateContextVirtual {
+                    device,
+                    node,
+                    engine_affinity,
+                    flags,
+                    private_data,
+                });
             }
             if self.known.here(Kind::ListContext) == 0 {
                 return self.create_list_context();
@@ -95,7 +103,7 @@ impl Generator<'_> {
         let private_data = if self.dice.odd() { vec![0xA5; self.dice.below(9) as usize] } else { place };
         let (device, node) = (self.known.device, NodeId(u16::from(self.dice.chance(70))));
         let flags = kmt_calls::ContextFlags::empty();
-        Call::CreateContext { device, node, engine_affinity: 1, flags, private_data }
+        Call::Packet(PacketCall::CreateContext { device, node, engine_affinity: 1, flags, private_data })
     }
 
     /// What is still missing before the GPU can be given work that is in order: memory on the list, commands in it, an address

@@ -5,7 +5,7 @@ mod asked;
 
 use std::collections::BTreeMap;
 
-use kmt_calls::{Call, CreatedFence, EventCall, Reply};
+use kmt_calls::{Call, CreatedFence, EventCall, PacketCall, QueueCall, Reply, SyncCall};
 use wddm_types::{GpuVa, PAGE_BYTES, RawHandle};
 
 use crate::dice::Dice;
@@ -211,15 +211,15 @@ impl Known {
         match call {
             Call::CreateAllocation { device, .. }
             | Call::CreatePagingQueue { device }
-            | Call::CreateHwContext { device, .. }
-            | Call::CreateContext { device, .. }
-            | Call::CreateContextVirtual { device, .. }
-            | Call::CreateNativeFence { device, .. }
-            | Call::CreateSynchronizationObject2 { device, .. }
+            | Call::Queue(QueueCall::CreateHwContext { device, .. })
+            | Call::Packet(PacketCall::CreateContext { device, .. })
+            | Call::Packet(PacketCall::CreateContextVirtual { device, .. })
+            | Call::Sync(SyncCall::CreateNativeFence { device, .. })
+            | Call::Sync(SyncCall::CreateSynchronizationObject2 { device, .. })
             | Call::OpenResource { device, .. } => *device,
             Call::MakeResident { paging_queue, .. } => of(Kind::PagingQueue, *paging_queue),
-            Call::CreateHwQueue { context, .. } => of(Kind::HwContext, *context),
-            Call::CreateDoorbell { queue, .. } => of(Kind::Queue, *queue),
+            Call::Queue(QueueCall::CreateHwQueue { context, .. }) => of(Kind::HwContext, *context),
+            Call::Queue(QueueCall::CreateDoorbell { queue, .. }) => of(Kind::Queue, *queue),
             _ => self.device,
         }
     }
@@ -295,10 +295,14 @@ impl Known {
         match (call, reply) {
             (Call::OpenAdapterFromLuid { .. }, Reply::Handle(handle)) => self.learn(Kind::Adapter, *handle, on),
             (Call::CreateDevice { .. }, Reply::Handle(handle)) => self.learn(Kind::Device, *handle, on),
-            (Call::CreateHwContext { .. }, Reply::Handle(handle)) => self.learn(Kind::HwContext, *handle, on),
-            (Call::CreateContextVirtual { .. }, Reply::Handle(handle)) => self.learn(Kind::VirtualContext, *handle, on),
+            (Call::Queue(QueueCall::CreateHwContext { .. }), Reply::Handle(handle)) => {
+                self.learn(Kind::HwContext, *handle, on)
+            }
+            (Call::Packet(PacketCall::CreateContextVirtual { .. }), Reply::Handle(handle)) => {
+                self.learn(Kind::VirtualContext, *handle, on)
+            }
             (Call::Event(_), Reply::Handle(handle)) => self.learn(Kind::Event, *handle, on),
-            (Call::CreateSynchronizationObject2 { .. }, Reply::Handle(handle)) => {
+            (Call::Sync(SyncCall::CreateSynchronizationObject2 { .. }), Reply::Handle(handle)) => {
                 self.learn(Kind::SyncObject, *handle, on);
             }
             (_, Reply::Handle(handle)) => self.learn(Kind::Registration, *handle, on),
@@ -391,11 +395,11 @@ impl Known {
             Call::CloseAdapter { adapter: handle }
             | Call::DestroyPagingQueue { queue: handle }
             | Call::CloseSection { section: handle }
-            | Call::DestroyHwContext { context: handle }
-            | Call::DestroyContext { context: handle }
-            | Call::DestroyHwQueue { queue: handle }
-            | Call::DestroyDoorbell { doorbell: handle }
-            | Call::DestroySynchronizationObject { fence: handle }
+            | Call::Queue(QueueCall::DestroyHwContext { context: handle })
+            | Call::Packet(PacketCall::DestroyContext { context: handle })
+            | Call::Queue(QueueCall::DestroyHwQueue { queue: handle })
+            | Call::Queue(QueueCall::DestroyDoorbell { doorbell: handle })
+            | Call::Sync(SyncCall::DestroySynchronizationObject { fence: handle })
             | Call::Event(EventCall::Close { event: handle })
             | Call::UnregisterNotification { registration: handle } => self.dies(*handle),
             _ => {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ddi::{DriverModel, PowerState, SegmentFlags};
 use dxgk_host::{Host, HostConfig, Mode, Profile, StateDigest};
-use kmt_calls::{Call, MakeResidentFlags, Refusal, Reply};
+use kmt_calls::{Call, MakeResidentFlags, PacketCall, Refusal, Reply};
 use sim::Random;
 use wddm_types::{Blame, NtStatus, ProcessId};
 
@@ -374,7 +374,7 @@ fn note(
 /// A refused buffer leaves the DMA buffer that it was translated into in the context's pool, shown by the aperture.
 // spec: memory §7.1
 fn is_pool_of(call: &Call, part: &str) -> bool {
-    let buffers = matches!(call, Call::Render { .. } | Call::Present { .. });
+    let buffers = matches!(call, Call::Packet(PacketCall::Render { .. }) | Call::Packet(PacketCall::Present { .. }));
     buffers && (part.starts_with("adapter") || part.starts_with("segment"))
 }
 

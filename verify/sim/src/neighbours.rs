@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use dxgk_host::{Host, Pending};
 use kmt_calls::{
-    Call, CreatedFence, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, Refusal, Reply, SignalFlags,
+    Call, CreatedFence, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, Refusal, Reply, SignalFlags, SyncCall,
     SyncObjectAccess, WaitFlags,
 };
 use shared_words::Word;
@@ -188,7 +188,7 @@ impl Neighbours {
         let request = NativeFenceRequest { initial_value: value, flags, ..NativeFenceRequest::default() };
         let Neighbour { id, device, .. } = self.processes[who];
         let after = After::Create { who, value, only_on_destroy };
-        self.begin(host, id, Call::CreateNativeFence { device, request }, after)
+        self.begin(host, id, Call::Sync(SyncCall::CreateNativeFence { device, request }), after)
     }
 
     fn open(&mut self, host: &Host, who: usize) -> Checked {
@@ -198,7 +198,7 @@ impl Neighbours {
         let request = OpenSyncObjectRequest { handle: fence.token, flags, ..OpenSyncObjectRequest::default() };
         let Neighbour { id, device, .. } = self.processes[who];
         let after = After::Open { who, may_signal };
-        self.begin(host, id, Call::OpenNativeFenceFromNtHandle { device, request }, after)
+        self.begin(host, id, Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device, request }), after)
     }
 
     fn wait(&mut self, host: &Host, who: usize) -> Checked {
@@ -207,12 +207,12 @@ impl Neighbours {
         let value = fence.value + ahead;
         let Neighbour { id, device, .. } = self.processes[who];
         let points = vec![(open.made.fence, value)];
-        let wait = Call::WaitForSynchronizationObjectFromCpu {
+        let wait = Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
             device,
             points,
             async_event: RawHandle::NONE,
             flags: WaitFlags::empty(),
-        };
+        });
         match host.begin_call(id, wait) {
             Ok(result) if ahead == 0 => result.map(drop).map_err(|refusal| format!("a wait was refused: {refusal}")),
             Ok(result) => Err(format!("a wait for {value} was answered at {}: {result:?}", fence.value)),
@@ -229,11 +229,11 @@ impl Neighbours {
         let (Some(open), Some(fence)) = (self.processes[who].open, &mut self.fence) else { return Ok(()) };
         let Neighbour { id, device, .. } = self.processes[who];
         let value = fence.value + ahead;
-        let signal = Call::SignalSynchronizationObjectFromCpu {
+        let signal = Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu {
             device,
             points: vec![(open.made.fence, value)],
             flags: SignalFlags::empty(),
-        };
+        });
         match host.call(id, signal) {
             Ok(_) if open.may_signal => fence.value = value,
             Err(refusal) if !open.may_signal && refusal.status == NtStatus::ACCESS_DENIED => return Ok(()),
@@ -244,7 +244,11 @@ impl Neighbours {
 
     fn close(&mut self, host: &Host, who: usize) -> Checked {
         let Some(open) = self.processes[who].open.take() else { return Ok(()) };
-        call(host, self.processes[who].id, Call::DestroySynchronizationObject { fence: open.made.fence })?;
+        call(
+            host,
+            self.processes[who].id,
+            Call::Sync(SyncCall::DestroySynchronizationObject { fence: open.made.fence }),
+        )?;
         self.closed(host)
     }
 
@@ -263,7 +267,7 @@ impl Neighbours {
         call(host, id, Call::CloseNtHandle { handle: fence.token })?;
         let request = OpenSyncObjectRequest { handle: fence.token, ..OpenSyncObjectRequest::default() };
         let device = self.processes[fence.namer].device;
-        match host.call(id, Call::OpenNativeFenceFromNtHandle { device, request }) {
+        match host.call(id, Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device, request })) {
             Err(refusal) if refusal.status == NtStatus::INVALID_HANDLE => Ok(()),
             other => Err(format!("a closed name was opened: {other:?}")),
         }

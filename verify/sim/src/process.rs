@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use dxgk_host::{Host, Pending, ProcessLink};
-use kmt_calls::{Call, SignalFlags};
+use kmt_calls::{Call, SignalFlags, SyncCall};
 use kmt_link::Link;
 use shared_words::Word;
 use wddm_types::{Luid, ProcessId, RawHandle};
@@ -155,11 +155,11 @@ impl Process {
         let owed = self.fences.iter().flatten().find(|fence| {
             fence.owner == Owner::Cpu && Word::load(link.system_memory().word(fence.made.current.0)) < fence.promised
         })?;
-        Some(Call::SignalSynchronizationObjectFromCpu {
+        Some(Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu {
             device: self.device,
             points: vec![(owed.made.fence, owed.promised)],
             flags: SignalFlags::empty(),
-        })
+        }))
     }
 
     /// Dies: the kernel cleans up.

@@ -1,6 +1,6 @@
 //! What each call is called, for traces and refusals.
 
-use crate::call::Call;
+use crate::call::{Call, PacketCall, QueueCall, SyncCall};
 
 impl Call {
     /// Whether the call gives the adapter's copy engine work to do, so that it may have to wait until there is less.
@@ -17,14 +17,14 @@ impl Call {
                 | Call::OfferAllocations { .. }
                 | Call::ReclaimAllocations2 { .. }
                 | Call::Lock2 { .. }
-                | Call::CreateHwQueue { .. }
-                | Call::CreateNativeFence { .. }
-                | Call::CreateSynchronizationObject2 { .. }
-                | Call::OpenNativeFenceFromNtHandle { .. }
-                | Call::OpenSyncObjectFromNtHandle2 { .. }
-                | Call::CreateContext { .. }
-                | Call::Render { .. }
-                | Call::Present { .. }
+                | Call::Queue(QueueCall::CreateHwQueue { .. })
+                | Call::Sync(SyncCall::CreateNativeFence { .. })
+                | Call::Sync(SyncCall::CreateSynchronizationObject2 { .. })
+                | Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { .. })
+                | Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { .. })
+                | Call::Packet(PacketCall::CreateContext { .. })
+                | Call::Packet(PacketCall::Render { .. })
+                | Call::Packet(PacketCall::Present { .. })
         )
     }
 
@@ -72,38 +72,10 @@ impl Call {
             Call::Unlock { .. } => "Unlock",
             Call::Lock2 { .. } => "Lock2",
             Call::Unlock2 { .. } => "Unlock2",
-            Call::CreateHwContext { .. } => "CreateHwContext",
-            Call::DestroyHwContext { .. } => "DestroyHwContext",
-            Call::CreateHwQueue { .. } => "CreateHwQueue",
-            Call::DestroyHwQueue { .. } => "DestroyHwQueue",
-            Call::SubmitCommandToHwQueue { .. } => "SubmitCommandToHwQueue",
-            Call::SubmitWaitForSyncObjectsToHwQueue { .. } => "SubmitWaitForSyncObjectsToHwQueue",
-            Call::SubmitSignalSyncObjectsToHwQueue { .. } => "SubmitSignalSyncObjectsToHwQueue",
-            Call::CreateDoorbell { .. } => "CreateDoorbell",
-            Call::ConnectDoorbell { .. } => "ConnectDoorbell",
-            Call::DestroyDoorbell { .. } => "DestroyDoorbell",
-            Call::NotifyWorkSubmission { .. } => "NotifyWorkSubmission",
-            Call::CreateNativeFence { .. } => "CreateNativeFence",
-            Call::CreateSynchronizationObject2 { .. } => "CreateSynchronizationObject2",
-            Call::OpenNativeFenceFromNtHandle { .. } => "OpenNativeFenceFromNtHandle",
-            Call::OpenSyncObjectFromNtHandle2 { .. } => "OpenSyncObjectFromNtHandle2",
-            Call::DestroySynchronizationObject { .. } => "DestroySynchronizationObject",
-            Call::WaitForSynchronizationObjectFromCpu { .. } => "WaitForSynchronizationObjectFromCpu",
-            Call::SignalSynchronizationObjectFromCpu { .. } => "SignalSynchronizationObjectFromCpu",
             Call::Event(call) => call.name(),
-            Call::CreateContext { .. } => "CreateContext",
-            Call::CreateContextVirtual { .. } => "CreateContextVirtual",
-            Call::DestroyContext { .. } => "DestroyContext",
-            Call::SetContextInProcessSchedulingPriority { .. } => "SetContextInProcessSchedulingPriority",
-            Call::GetContextInProcessSchedulingPriority { .. } => "GetContextInProcessSchedulingPriority",
-            Call::Render { .. } => "Render",
-            Call::Present { .. } => "Present",
-            Call::SubmitCommand { .. } => "SubmitCommand",
-            Call::WaitForSynchronizationObjectFromGpu { .. } => "WaitForSynchronizationObjectFromGpu",
-            Call::SignalSynchronizationObjectFromGpu { .. } => "SignalSynchronizationObjectFromGpu",
-            Call::SignalSynchronizationObjectFromGpu2 { .. } => "SignalSynchronizationObjectFromGpu2",
-            Call::WaitForSynchronizationObject2 { .. } => "WaitForSynchronizationObject2",
-            Call::SignalSynchronizationObject2 { .. } => "SignalSynchronizationObject2",
+            Call::Queue(call) => call.name(),
+            Call::Packet(call) => call.name(),
+            Call::Sync(call) => call.name(),
         }
     }
 }
@@ -123,18 +95,18 @@ mod tests {
         let kind = SyncObjectKind::MonitoredFence { initial_value: 0, engine_affinity: 0 };
         let request = SyncObjectRequest { kind, flags: Default::default() };
         let calls = [
-            Call::CreateSynchronizationObject2 { device, request },
-            Call::WaitForSynchronizationObjectFromCpu {
+            SyncCall::CreateSynchronizationObject2 { device, request },
+            SyncCall::WaitForSynchronizationObjectFromCpu {
                 device,
                 points: Vec::new(),
                 async_event: event,
                 flags: WaitFlags::empty(),
             },
-            Call::SignalSynchronizationObjectFromCpu { device, points: Vec::new(), flags },
-            Call::WaitForSynchronizationObjectFromGpu { context, points: Vec::new() },
-            Call::SignalSynchronizationObjectFromGpu { context, points: Vec::new() },
-            Call::SignalSynchronizationObjectFromGpu2 { contexts: Vec::new(), points, event, flags },
-            Call::WaitForSynchronizationObject2 { context, objects: Vec::new(), fence_value: 0 },
+            SyncCall::SignalSynchronizationObjectFromCpu { device, points: Vec::new(), flags },
+            SyncCall::WaitForSynchronizationObjectFromGpu { context, points: Vec::new() },
+            SyncCall::SignalSynchronizationObjectFromGpu { context, points: Vec::new() },
+            SyncCall::SignalSynchronizationObjectFromGpu2 { contexts: Vec::new(), points, event, flags },
+            SyncCall::WaitForSynchronizationObject2 { context, objects: Vec::new(), fence_value: 0 },
         ];
         for call in calls {
             // The variant's name is the function's.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use d3dkmt::{DeviceState, Fence, NativeFenceRequest};
 use ddi::{HwQueueFlags, OsGlobalFence};
 use dxgk_host::{Host, HostConfig, Pending, Profile};
-use kmt_calls::{Call, QueueFlags, Reply, WaitFlags};
+use kmt_calls::{Call, QueueCall, QueueFlags, Reply, SyncCall, WaitFlags};
 use kmt_link::Link;
 use softgpu_umd::Commands;
 use wddm_types::NodeId;
@@ -33,12 +33,12 @@ fn host_naming(name: impl Fn(Names) -> Names + Send + 'static) -> Arc<Host> {
 fn begin_wait(host: &Arc<Host>, of: &Client, fence: &Fence, value: u64) -> Pending {
     let device = of.gpu.device().handle();
     let points = vec![(fence.handle(), value)];
-    let call = Call::WaitForSynchronizationObjectFromCpu {
+    let call = Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
         device,
         points,
         async_event: wddm_types::RawHandle::NONE,
         flags: WaitFlags::empty(),
-    };
+    });
     host.begin_call(of.link.process(), call).expect_err("the value has not come")
 }
 
@@ -135,7 +135,7 @@ fn a_queue_says_that_its_progress_fence_is_native() {
     let owned = client.gpu.device().create_context(NodeId(0)).unwrap();
     let context = owned.handle();
     for flags in [QueueFlags::empty(), QueueFlags::USER_MODE_SUBMISSION] {
-        let made = client.link.call(Call::CreateHwQueue { context, flags }).unwrap();
+        let made = client.link.call(Call::Queue(QueueCall::CreateHwQueue { context, flags })).unwrap();
         let Reply::HwQueue(made) = made else { panic!("{made:?}") };
         assert!(made.flags.contains(QueueFlags::NATIVE_PROGRESS_FENCE));
         assert_eq!(made.flags.bits(), flags.bits() | HwQueueFlags::NATIVE_PROGRESS_FENCE.bits());

@@ -9,7 +9,7 @@ use d3dkmt::{
     SyncObjectAccess,
 };
 use dxgk_host::{Host, HostConfig, Pending, ProcessLink, Profile};
-use kmt_calls::{Call, DeviceState, Reply, SignalFlags, WaitFlags};
+use kmt_calls::{Call, DeviceState, Reply, SignalFlags, SyncCall, WaitFlags};
 use kmt_link::Link;
 use softgpu_umd::{Commands, Gpu};
 use wddm_types::{GpuVa, NtStatus, RawHandle};
@@ -56,17 +56,17 @@ fn status<T>(result: Result<T, Refusal>) -> NtStatus {
 }
 
 fn signal(device: RawHandle, points: Vec<(RawHandle, u64)>) -> Call {
-    Call::SignalSynchronizationObjectFromCpu { device, points, flags: SignalFlags::empty() }
+    Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu { device, points, flags: SignalFlags::empty() })
 }
 
 fn begin_wait(host: &Arc<Host>, of: &Client, fence: &Fence, value: u64) -> Pending {
     let points = vec![(fence.handle(), value)];
-    let call = Call::WaitForSynchronizationObjectFromCpu {
+    let call = Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
         device: of.gpu.device().handle(),
         points,
         async_event: RawHandle::NONE,
         flags: WaitFlags::empty(),
-    };
+    });
     host.begin_call(of.link.process(), call).expect_err("the value has not come")
 }
 
@@ -352,7 +352,7 @@ fn wrong_input_is_refused_and_changes_nothing() {
     let name = mine.share(SyncObjectAccess::ALL_ACCESS).unwrap();
     let (handle, device, all) = (name.token(), b.gpu.device().handle(), SyncObjectAccess::ALL_ACCESS);
     let (invalid, not_a_handle) = (NtStatus::INVALID_PARAMETER, NtStatus::INVALID_HANDLE);
-    let open = |request| Call::OpenNativeFenceFromNtHandle { device, request };
+    let open = |request| Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device, request });
     let of = |flags| OpenSyncObjectRequest { handle, flags, ..Default::default() };
     let private_data = FencePrivateData([1; 64]);
     let share = |objects, access| Call::ShareObjects { objects, access };
@@ -370,10 +370,10 @@ fn wrong_input_is_refused_and_changes_nothing() {
         (open(of(FenceFlags::UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY)), invalid),
         (open(of(FenceFlags::from_bits_retain(1 << 31))), invalid),
         (
-            Call::OpenSyncObjectFromNtHandle2 {
+            Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 {
                 device,
                 request: OpenSyncObjectRequest { private_data, ..of(FenceFlags::empty()) },
-            },
+            }),
             invalid,
         ),
         (Call::CloseNtHandle { handle }, not_a_handle),

@@ -3,7 +3,7 @@
 
 use d3dkmt::{FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess};
 use ddi::PowerState;
-use kmt_calls::{Call, QueueFlags, Reply, WaitFlags};
+use kmt_calls::{Call, QueueCall, QueueFlags, Reply, SyncCall, WaitFlags};
 use kmt_link::Link;
 use softgpu_spec::register::counter::INTERRUPTS_RAISED;
 use softgpu_umd::Commands;
@@ -20,13 +20,17 @@ fn a_device_that_slept_is_told_who_waits_no_more_and_what_is_always_signalled() 
         let new = || client.gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
         let (gone, stays) = (new(), new());
         let device = client.gpu.device().handle();
-        let made = client.link.call(Call::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() });
+        let made = client.link.call(Call::Queue(QueueCall::CreateHwContext {
+            device,
+            node: NodeId(0),
+            private_data: Vec::new(),
+        }));
         let Ok(Reply::Handle(context)) = made else { panic!("no context: {made:?}") };
-        let made = client.link.call(Call::CreateHwQueue { context, flags: QueueFlags::empty() });
+        let made = client.link.call(Call::Queue(QueueCall::CreateHwQueue { context, flags: QueueFlags::empty() }));
         assert!(matches!(made, Ok(Reply::HwQueue(_))), "{made:?}");
         let (async_event, flags) = (RawHandle::NONE, WaitFlags::empty());
         let points = vec![(gone.handle(), 1), (stays.handle(), 1)];
-        let wait = Call::WaitForSynchronizationObjectFromCpu { device, points, async_event, flags };
+        let wait = Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu { device, points, async_event, flags });
         let waits = host.begin_call(client.link.process(), wait).expect_err("the values have not come");
         while host.step() {}
         host.power_transition(state).expect("it falls asleep");
@@ -34,7 +38,7 @@ fn a_device_that_slept_is_told_who_waits_no_more_and_what_is_always_signalled() 
         drop(gone);
         host.take_answer(waits).expect("the wait is over").expect("and well");
         // With the queue its progress fence is satisfied for ever.
-        client.link.call(Call::DestroyHwContext { context }).expect("it goes, asleep or not");
+        client.link.call(Call::Queue(QueueCall::DestroyHwContext { context })).expect("it goes, asleep or not");
         host.power_transition(PowerState::On).expect("it wakes");
         while host.step() {}
         let raised = host.device_register(INTERRUPTS_RAISED);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::world::{Client, MIB, VIRTUAL, client, host};
 use d3dkmt::NativeFenceRequest;
 use dxgk_host::{Host, Mode};
-use kmt_calls::{Call, WaitFlags};
+use kmt_calls::{Call, SyncCall, WaitFlags};
 use softgpu_spec::register::counter;
 use softgpu_umd::Commands;
 use wddm_types::RawHandle;
@@ -24,7 +24,7 @@ fn signal_batch(client: &mut Client, fence: &d3dkmt::Fence, values: std::ops::Ra
 /// A CPU wait for all points, which blocks.
 fn wait(device: RawHandle, points: Vec<(RawHandle, u64)>) -> Call {
     let (async_event, flags) = (RawHandle::NONE, WaitFlags::empty());
-    Call::WaitForSynchronizationObjectFromCpu { device, points, async_event, flags }
+    Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu { device, points, async_event, flags })
 }
 
 /// Lets virtual time run until nothing is left.

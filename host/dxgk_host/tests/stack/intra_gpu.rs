@@ -5,7 +5,7 @@ use std::sync::Arc;
 use d3dkmt::{Fence, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, Refusal, SyncObjectAccess};
 use ddi::PowerState;
 use dxgk_host::{Host, HostConfig, Profile};
-use kmt_calls::{Call, WaitFlags};
+use kmt_calls::{Call, QueueCall, SyncCall, WaitFlags};
 use softgpu_spec::register::counter;
 use softgpu_umd::{Commands, Stream, StreamConfig, SurfaceKind};
 use wddm_types::{NodeId, NtStatus};
@@ -102,19 +102,19 @@ fn the_cpu_neither_waits_for_them_nor_signals_them() {
     let queue = context.create_kernel_queue().expect("a queue").handle();
     while host.step() {}
     for call in [
-        Call::WaitForSynchronizationObjectFromCpu {
+        Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
             device,
             points: points.clone(),
             async_event: wddm_types::RawHandle::NONE,
             flags: WaitFlags::empty(),
-        },
-        Call::SignalSynchronizationObjectFromCpu {
+        }),
+        Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu {
             device,
             points: points.clone(),
             flags: kmt_calls::SignalFlags::empty(),
-        },
-        Call::SubmitWaitForSyncObjectsToHwQueue { queue, points: points.clone() },
-        Call::SubmitSignalSyncObjectsToHwQueue { queue, points },
+        }),
+        Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points: points.clone() }),
+        Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue { queue, points }),
     ] {
         let before = host.state_digest();
         assert_eq!(

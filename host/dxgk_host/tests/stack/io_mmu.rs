@@ -9,7 +9,7 @@ use d3dkmt::{
 };
 use ddi::{ContextCaps, VidMmCaps};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
-use kmt_calls::{Call, NativeFenceRequest, Reply};
+use kmt_calls::{Call, NativeFenceRequest, Reply, SyncCall};
 use kmt_link::Link;
 use softgpu_spec::private_data::{AllocationRequest, Kind};
 use softgpu_umd::{Commands, Surface, SurfaceKind, UmdError, pattern};
@@ -148,7 +148,8 @@ fn fences_are_used_by_their_cpu_address() {
         let mut client = client(&host);
         let device = client.gpu.device().handle();
         let request = NativeFenceRequest::default();
-        let Ok(Reply::Fence(raw)) = client.link.call(Call::CreateNativeFence { device, request }) else {
+        let Ok(Reply::Fence(raw)) = client.link.call(Call::Sync(SyncCall::CreateNativeFence { device, request }))
+        else {
             panic!("a fence")
         };
         assert!(raw.current_va.is_null(), "there is no GPU address to use");

@@ -7,7 +7,7 @@ use d3dkmt::{Allocation, Context, EvictFlags, Fence, FenceFlags, MakeResidentFla
 use ddi::Interrupt;
 use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
 use events::{Event, Tracer};
-use kmt_calls::Call;
+use kmt_calls::{Call, PacketCall};
 use kmt_link::Link;
 use softgpu_spec::private_data::AllocationRequest;
 use softgpu_umd::{Gpu, ListedCommands, SurfaceKind};
@@ -293,7 +293,8 @@ fn priorities_have_bounds_and_hardware_queues_none() {
     let modern = crate::world::client(&modern);
     let device = modern.gpu.device();
     let hardware = device.create_context(COMPUTE).unwrap();
-    let call = Call::SetContextInProcessSchedulingPriority { context: hardware.handle(), priority: 1 };
+    let call =
+        Call::Packet(PacketCall::SetContextInProcessSchedulingPriority { context: hardware.handle(), priority: 1 });
     let refused = device.link().call(call).expect_err("its queues are the hardware's to schedule");
     assert_eq!(refused.status, NtStatus::NOT_SUPPORTED, "{refused}");
 }

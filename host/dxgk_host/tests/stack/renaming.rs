@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use d3dkmt::{Fence, NativeFenceRequest};
 use dxgk_host::{Mode, ProcessLink};
-use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
+use kmt_calls::{Call, MappingId, Notification, Refusal, Reply, SyncCall};
 use kmt_link::{CpuMapping, Link};
 use shared_words::Memory;
 use softgpu_umd::{
@@ -30,7 +30,9 @@ impl Link for Counting {
     fn call(&self, call: Call) -> Result<Reply, Refusal> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         match call {
-            Call::WaitForSynchronizationObjectFromCpu { .. } => _ = self.waits.fetch_add(1, Ordering::SeqCst),
+            Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu { .. }) => {
+                _ = self.waits.fetch_add(1, Ordering::SeqCst)
+            }
             Call::CreateAllocation { .. } => _ = self.creations.fetch_add(1, Ordering::SeqCst),
             _ => {}
         }

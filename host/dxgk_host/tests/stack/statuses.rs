@@ -9,7 +9,7 @@ use std::sync::Arc;
 use dxgk_host::{Host, ProcessLink};
 use kmt_calls::{
     AllocationRequest, AllocationTarget, Call, DeviceState, EvictFlags, GpuVaProtection, MakeResidentFlags, OfferFlags,
-    PropertyFlags, PropertyMask, PropertyRequest, Reply, ResourceRequest, ShareName,
+    PropertyFlags, PropertyMask, PropertyRequest, QueueCall, Reply, ResourceRequest, ShareName, SyncCall,
 };
 use kmt_link::Link;
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Kind};
@@ -91,7 +91,8 @@ fn a_handle_that_names_nothing_or_something_else() {
     let target = AllocationTarget { allocations: vec![stale], ..AllocationTarget::default() };
     let flags = kmt_calls::DestroyFlags::empty();
     raw.link.call(Call::DestroyAllocation { device: raw.device, target, flags }).expect("it is there");
-    let fence = raw.link.call(Call::CreateNativeFence { device: raw.device, request: Default::default() });
+    let fence =
+        raw.link.call(Call::Sync(SyncCall::CreateNativeFence { device: raw.device, request: Default::default() }));
     let Ok(Reply::Fence(fence)) = fence else { panic!("{fence:?}") };
     let stranger = Raw::new(&host);
     let foreign = (0..9).map(|_| stranger.create(stranger.device, Kind::Local, 1, false)).next_back().expect("nine");
@@ -287,17 +288,19 @@ fn what_the_gpu_does_wrong() {
 fn a_full_handle_table_makes_nothing() {
     let host = host(VIRTUAL, 4 * MIB);
     let raw = Raw::new(&host);
-    let context =
-        handle(&raw.link, Call::CreateHwContext { device: raw.device, node: NodeId(0), private_data: vec![] });
+    let context = handle(
+        &raw.link,
+        Call::Queue(QueueCall::CreateHwContext { device: raw.device, node: NodeId(0), private_data: vec![] }),
+    );
     let open = Call::OpenAdapterFromLuid { luid: host.luid() };
     while raw.status(open.clone()) == NtStatus::SUCCESS {}
     assert_eq!(raw.status(open), NtStatus::NO_MEMORY);
     let device = raw.device;
     let calls = [
         Call::CreatePagingQueue { device },
-        Call::CreateNativeFence { device, request: Default::default() },
-        Call::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() },
-        Call::CreateHwQueue { context, flags: kmt_calls::QueueFlags::empty() },
+        Call::Sync(SyncCall::CreateNativeFence { device, request: Default::default() }),
+        Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }),
+        Call::Queue(QueueCall::CreateHwQueue { context, flags: kmt_calls::QueueFlags::empty() }),
         Call::RegisterTrimNotification { device },
         Call::CreateDevice { adapter: raw.adapter },
     ];

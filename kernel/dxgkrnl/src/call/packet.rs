@@ -1,7 +1,7 @@
 //! Calls on packet contexts: lists become numbers of allocations of the context's device, or the call is refused (memory §7.2,
 //! §9.3).
 
-use kmt_calls::{AllocationListItem, Call, ContextFlags, CreatedContext, Refusal, Reply};
+use kmt_calls::{AllocationListItem, ContextFlags, CreatedContext, PacketCall, Refusal, Reply};
 use wddm_types::{Blame, NodeId, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
@@ -23,11 +23,11 @@ impl Turn<'_> {
     pub(super) fn on_packets(
         &mut self,
         cx: &mut Cx<'_>,
-        call: Call,
+        call: PacketCall,
         touched: &mut Option<u32>,
     ) -> Result<Answer, Refusal> {
         match call {
-            Call::CreateContext { device, node, engine_affinity, flags, private_data } => {
+            PacketCall::CreateContext { device, node, engine_affinity, flags, private_data } => {
                 let wanted = Wanted { device, node, engine_affinity, flags, private_data };
                 let (index, number, context) = self.create_packet_context(cx, &wanted, false, touched)?;
                 let info = self.adapters[index as usize].packet_contexts[number].info;
@@ -38,31 +38,31 @@ impl Turn<'_> {
                     patch_location_list_entries: info.patch_location_list_entries,
                 }))
             }
-            Call::CreateContextVirtual { device, node, engine_affinity, flags, private_data } => {
+            PacketCall::CreateContextVirtual { device, node, engine_affinity, flags, private_data } => {
                 let wanted = Wanted { device, node, engine_affinity, flags, private_data };
                 let (_, _, context) = self.create_packet_context(cx, &wanted, true, touched)?;
                 done(Reply::Handle(context))
             }
-            Call::DestroyContext { context } => {
+            PacketCall::DestroyContext { context } => {
                 let (index, number) = self.packet_context(context)?;
                 *touched = Some(index);
                 self.adapters[index as usize].destroy_packet_context(cx, number);
                 self.process.handles.remove(context);
                 done(Reply::Done)
             }
-            Call::SetContextInProcessSchedulingPriority { context, priority } => {
+            PacketCall::SetContextInProcessSchedulingPriority { context, priority } => {
                 self.refuse_hardware_context(context)?;
                 let (index, number, _) = self.live_packet_context(context, touched)?;
                 self.adapters[index as usize].set_in_process_priority(cx, number, priority)?;
                 done(Reply::Done)
             }
-            Call::GetContextInProcessSchedulingPriority { context } => {
+            PacketCall::GetContextInProcessSchedulingPriority { context } => {
                 self.refuse_hardware_context(context)?;
                 let (index, number, _) = self.live_packet_context(context, touched)?;
                 let priority = self.adapters[index as usize].packet_contexts[number].in_process_priority;
                 done(Reply::ContextPriority(priority))
             }
-            Call::Render { context, command, allocation_list, patch_location_list } => {
+            PacketCall::Render { context, command, allocation_list, patch_location_list } => {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 let room = self.adapters[index as usize].packet_contexts[number].info.allocation_list_entries;
                 if allocation_list.len() > room as usize {
@@ -72,7 +72,7 @@ impl Turn<'_> {
                 let what = Submission::Render { command, places: patch_location_list };
                 self.adapters[index as usize].submit_listed(cx, self.token, number, entries, what)
             }
-            Call::Present { context, source, destination } => {
+            PacketCall::Present { context, source, destination } => {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 let source = self.listed_allocation(index, device, source)?;
                 let destination = self.listed_allocation(index, device, destination)?;
@@ -84,13 +84,12 @@ impl Turn<'_> {
                 ];
                 self.adapters[index as usize].submit_listed(cx, self.token, number, entries, Submission::Present)
             }
-            Call::SubmitCommand { context, commands, command_bytes, written_primaries } => {
+            PacketCall::SubmitCommand { context, commands, command_bytes, written_primaries } => {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 let primaries = self.primaries(index, device, &written_primaries)?;
                 let adapter = &mut self.adapters[index as usize];
                 done(Reply::Queued(adapter.submit_virtual(cx, number, commands, command_bytes, &primaries)?))
             }
-            _ => unreachable!("every call stands in one of the lists"),
         }
     }
 

@@ -72,7 +72,7 @@ impl Turn<'_> {
                 *touched = Some(index);
                 done(Reply::Done)
             }
-            call => self.on_queue(cx, call, touched),
+            call => self.on_share(cx, call, touched),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Calls about names of shared objects (memory §2.7, sync §2.2): making and closing NT handles, and what opens a
 //! synchronization object by one. Resources are opened where resources are.
 
-use kmt_calls::{Call, FencePrivateData, OpenSyncObjectRequest, Refusal, Reply, ShareName, SyncObjectAccess};
+use kmt_calls::{Call, OpenSyncObjectRequest, Refusal, Reply, ShareName, SyncObjectAccess};
 use wddm_types::{GpuVa, RawHandle};
 
 use crate::adapter::Adapter;
@@ -28,24 +28,13 @@ impl Turn<'_> {
                 unname(self.adapters, cx, gone);
                 done(Reply::Done)
             }
-            Call::OpenNativeFenceFromNtHandle { device, request } => {
-                let (index, device) = self.live_device(device, touched)?;
-                self.open_fence(cx, index, device, request, true)
-            }
-            Call::OpenSyncObjectFromNtHandle2 { device, request } => {
-                let (index, device) = self.live_device(device, touched)?;
-                if request.private_data != FencePrivateData::default() {
-                    return Err(invalid("OpenSyncObjectFromNtHandle2 has no private data: reserved bytes are 0"));
-                }
-                self.open_fence(cx, index, device, request, false)
-            }
-            call => self.on_packets(cx, call, touched),
+            _ => unreachable!("every call stands in one of the lists"),
         }
     }
 
     /// The fence of an NT handle for a device. The older call tells nothing of MonitoredValue.
     // spec: sync §3.3, sync §3.13, sync §6 A11
-    fn open_fence(
+    pub(super) fn open_fence(
         &mut self,
         cx: &mut Cx<'_>,
         index: u32,

@@ -1,12 +1,12 @@
-//! Calls on packet contexts that name synchronization objects, and on events: handles become objects of the calling process, and lists are measured (sync
-//! §2.4, §5).
+//! Calls on synchronization objects: handles become objects of the calling process, and lists are measured (sync §2.4,
+//! §3.2–§3.6, §5).
 
 use gpu_fence::LegacyKind;
-use kmt_calls::{Call, EventCall, Refusal, Reply, SignalFlags, SyncObjectKind, SyncObjectRequest};
+use kmt_calls::{FencePrivateData, Refusal, Reply, SignalFlags, SyncCall, SyncObjectKind, SyncObjectRequest};
 use wddm_types::RawHandle;
 
 use crate::call::{Turn, done};
-use crate::event::{Event, EventName};
+use crate::event::EventName;
 use crate::fence::{POINTS_MAX, PointUse};
 use crate::machine::{Answer, Cx};
 use crate::object::Object;
@@ -28,39 +28,90 @@ struct Listed {
 }
 
 impl Turn<'_> {
-    /// Calls on packet contexts that name synchronization objects.
-    pub(super) fn on_context_sync(
+    pub(super) fn on_sync(
         &mut self,
         cx: &mut Cx<'_>,
-        call: Call,
+        call: SyncCall,
         touched: &mut Option<u32>,
     ) -> Result<Answer, Refusal> {
         match call {
-            Call::WaitForSynchronizationObjectFromGpu { context, points } => {
+            SyncCall::CreateNativeFence { device, request } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let (open, private_data) = self.adapters[index as usize].create_native_fence(cx, device, request)?;
+                let handle = self.name(Object::Fence(index, open))?;
+                let created = self.adapters[index as usize].created_fence(open, handle, private_data);
+                self.when_mapped(cx, index, Reply::Fence(created))
+            }
+            SyncCall::CreateSynchronizationObject2 { device, request } => {
+                let (index, device) = self.live_device(device, touched)?;
+                self.create_sync_object(cx, index, device, request)
+            }
+            SyncCall::DestroySynchronizationObject { fence } => {
+                if let Some(&Object::Legacy(index, number)) = self.process.handles.get(fence) {
+                    *touched = Some(index);
+                    self.adapters[index as usize].destroy_sync_object(cx, number);
+                    self.process.handles.remove(fence);
+                    return done(Reply::Done);
+                }
+                let (index, open) = self.fence(fence)?;
+                *touched = Some(index);
+                let adapter = &mut self.adapters[index as usize];
+                let device = adapter.fence_opens[open].device;
+                if !device.is_some_and(|device| adapter.devices[device].fences.contains(&open)) {
+                    return Err(invalid("the fence belongs to a queue and goes with it"));
+                }
+                adapter.close_fence(cx, open);
+                self.process.handles.remove(fence);
+                done(Reply::Done)
+            }
+            SyncCall::WaitForSynchronizationObjectFromCpu { device, points, async_event, flags } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let points = self.points(index, &points, PointUse::CpuWait)?;
+                let event = self.some_event(async_event)?;
+                self.adapters[index as usize].wait_from_cpu(cx, self.token, device, &points, event, flags)
+            }
+            SyncCall::SignalSynchronizationObjectFromCpu { device, points, flags } => {
+                let (index, _) = self.live_device(device, touched)?;
+                let points = self.points(index, &points, PointUse::CpuSignal)?;
+                self.adapters[index as usize].signal_from_cpu(cx, &points, flags)?;
+                done(Reply::Done)
+            }
+            SyncCall::OpenNativeFenceFromNtHandle { device, request } => {
+                let (index, device) = self.live_device(device, touched)?;
+                self.open_fence(cx, index, device, request, true)
+            }
+            SyncCall::OpenSyncObjectFromNtHandle2 { device, request } => {
+                let (index, device) = self.live_device(device, touched)?;
+                if request.private_data != FencePrivateData::default() {
+                    return Err(invalid("OpenSyncObjectFromNtHandle2 has no private data: reserved bytes are 0"));
+                }
+                self.open_fence(cx, index, device, request, false)
+            }
+            SyncCall::WaitForSynchronizationObjectFromGpu { context, points } => {
                 let (index, number, _) = self.live_packet_context(context, touched)?;
                 let Listed { points, objects, fence_value } = self.listed(index, &points, PointUse::GpuWait)?;
                 self.adapters[index as usize].packet_wait(cx, number, &points, objects, fence_value)?;
                 done(Reply::Done)
             }
-            Call::WaitForSynchronizationObject2 { context, objects, fence_value } => {
+            SyncCall::WaitForSynchronizationObject2 { context, objects, fence_value } => {
                 let (index, number, _) = self.live_packet_context(context, touched)?;
                 let objects = self.sync_objects(index, &objects)?;
                 self.adapters[index as usize].packet_wait(cx, number, &[], objects, fence_value)?;
                 done(Reply::Done)
             }
-            Call::SignalSynchronizationObjectFromGpu { context, points } => {
+            SyncCall::SignalSynchronizationObjectFromGpu { context, points } => {
                 let (index, contexts) = self.broadcast(&[context], touched)?;
                 let listed = self.listed(index, &points, PointUse::GpuSignal)?;
                 self.signal(cx, index, &contexts, listed, RawHandle::NONE, SignalFlags::empty())
             }
-            Call::SignalSynchronizationObjectFromGpu2 { contexts, points, event, flags } => {
+            SyncCall::SignalSynchronizationObjectFromGpu2 { contexts, points, event, flags } => {
                 let (index, contexts) = self.broadcast(&contexts, touched)?;
                 let of_event = flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) && points.is_empty();
                 let listed =
                     if of_event { Listed::default() } else { self.listed(index, &points, PointUse::GpuSignal)? };
                 self.signal(cx, index, &contexts, listed, event, flags)
             }
-            Call::SignalSynchronizationObject2 { context, objects, broadcast, fence_value, event, flags } => {
+            SyncCall::SignalSynchronizationObject2 { context, objects, broadcast, fence_value, event, flags } => {
                 let contexts: Vec<RawHandle> = std::iter::once(context).chain(broadcast).collect();
                 let (index, contexts) = self.broadcast(&contexts, touched)?;
                 let of_event = flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) && objects.is_empty();
@@ -68,35 +119,10 @@ impl Turn<'_> {
                 let listed = Listed { points: Vec::new(), objects, fence_value };
                 self.signal(cx, index, &contexts, listed, event, flags)
             }
-            call => self.on_share(cx, call, touched),
         }
     }
 
-    /// The operating system's calls on events.
-    pub(super) fn on_event(&mut self, cx: &mut Cx<'_>, call: &Call) -> Option<Result<Answer, Refusal>> {
-        Some(match *call {
-            Call::Event(EventCall::Create { manual_reset }) => {
-                let number = self.process.events.insert(Event::new(manual_reset));
-                self.name(Object::Event(number)).and_then(|handle| done(Reply::Handle(handle)))
-            }
-            Call::Event(EventCall::Wait { event, block }) => {
-                let token = self.token;
-                self.process.event(event).and_then(|number| self.process.events[number].wait(token, block))
-            }
-            Call::Event(EventCall::Reset { event }) => self.process.event(event).and_then(|number| {
-                self.process.events[number].reset();
-                done(Reply::Done)
-            }),
-            Call::Event(EventCall::Close { event }) => self.process.event(event).and_then(|number| {
-                self.process.handles.remove(event);
-                self.process.events.remove(number).expect("it was named").close(cx);
-                done(Reply::Done)
-            }),
-            _ => return None,
-        })
-    }
-
-    pub(super) fn create_sync_object(
+    fn create_sync_object(
         &mut self,
         cx: &mut Cx<'_>,
         index: u32,

@@ -1,7 +1,7 @@
 //! Work that is in order: buffers with their lists and places, command buffers in addresses. Then, now and then, one thing of
 //! it is not, so that what is odd gets past every check before the one that it is meant for.
 
-use kmt_calls::{AllocationListFlags, AllocationListItem, Call, PatchLocationItem};
+use kmt_calls::{AllocationListFlags, AllocationListItem, Call, PacketCall, PatchLocationItem};
 use softgpu_spec::Command;
 use wddm_types::{GpuVa, PAGE_BYTES, RawHandle};
 
@@ -88,7 +88,7 @@ impl Generator<'_> {
             self.spoil(&mut made);
         }
         let Listed { words, list, places } = made;
-        Call::Render { context, command: words, allocation_list: list, patch_location_list: places }
+        Call::Packet(PacketCall::Render { context, command: words, allocation_list: list, patch_location_list: places })
     }
 
     /// One thing of it is not as it was.
@@ -131,7 +131,7 @@ impl Generator<'_> {
             _ => self.known.handle(self.dice, crate::known::Kind::Allocation),
         };
         let (source, destination) = (one(), one());
-        Call::Present { context, source, destination }
+        Call::Packet(PacketCall::Present { context, source, destination })
     }
 
     /// A command buffer that is one, its address and bytes. Without one, or when wild ones are allowed, any address.

@@ -1,8 +1,8 @@
 //! Calls that give the GPU something to do: queues, doorbells, packets, fences.
 
 use kmt_calls::{
-    Call, ContextFlags, EventCall, FenceFlags, NativeFenceRequest, QueueFlags, SignalFlags, SyncObjectKind,
-    SyncObjectRequest, WaitFlags,
+    Call, ContextFlags, EventCall, FenceFlags, NativeFenceRequest, PacketCall, QueueCall, QueueFlags, SignalFlags,
+    SyncCall, SyncObjectKind, SyncObjectRequest, WaitFlags,
 };
 use wddm_types::{NodeId, RawHandle};
 
@@ -34,26 +34,30 @@ impl Generator<'_> {
             0..3 => {
                 let length = if self.dice.odd() { self.dice.number(64).min(8192) } else { 0 };
                 // CAST: at most 8192.
-                Call::CreateHwContext { device, node: self.node(), private_data: vec![0x5A; length as usize] }
+                Call::Queue(QueueCall::CreateHwContext {
+                    device,
+                    node: self.node(),
+                    private_data: vec![0x5A; length as usize],
+                })
             }
-            3 => Call::DestroyHwContext { context: self.handle(Kind::HwContext) },
+            3 => Call::Queue(QueueCall::DestroyHwContext { context: self.handle(Kind::HwContext) }),
             4..8 => {
                 let flags = if self.dice.chance(50) { QueueFlags::USER_MODE_SUBMISSION } else { QueueFlags::empty() };
                 let odd = if self.dice.odd() { self.dice.flags32(0x31) } else { 0 };
                 let flags = flags | QueueFlags::from_bits_retain(odd);
-                Call::CreateHwQueue { context: self.handle(Kind::HwContext), flags }
+                Call::Queue(QueueCall::CreateHwQueue { context: self.handle(Kind::HwContext), flags })
             }
-            8 => Call::DestroyHwQueue { queue },
+            8 => Call::Queue(QueueCall::DestroyHwQueue { queue }),
             9..11 => {
                 let ring_va = self.dice.address(&self.known.addresses);
-                Call::CreateDoorbell { queue, ring: self.handle(Kind::Allocation), ring_va }
+                Call::Queue(QueueCall::CreateDoorbell { queue, ring: self.handle(Kind::Allocation), ring_va })
             }
-            11 => Call::ConnectDoorbell { doorbell: self.handle(Kind::Doorbell) },
-            12 => Call::DestroyDoorbell { doorbell: self.handle(Kind::Doorbell) },
-            13 => Call::NotifyWorkSubmission { doorbell: self.handle(Kind::Doorbell) },
+            11 => Call::Queue(QueueCall::ConnectDoorbell { doorbell: self.handle(Kind::Doorbell) }),
+            12 => Call::Queue(QueueCall::DestroyDoorbell { doorbell: self.handle(Kind::Doorbell) }),
+            13 => Call::Queue(QueueCall::NotifyWorkSubmission { doorbell: self.handle(Kind::Doorbell) }),
             14..17 => {
                 let (buffer, buffer_bytes) = self.buffer();
-                Call::SubmitCommandToHwQueue {
+                Call::Queue(QueueCall::SubmitCommandToHwQueue {
                     queue,
                     progress_value: self.dice.number(1 << 20).saturating_add(1),
                     buffer,
@@ -63,10 +67,10 @@ impl Generator<'_> {
                     } else {
                         Vec::new()
                     },
-                }
+                })
             }
-            17..20 => Call::SubmitWaitForSyncObjectsToHwQueue { queue, points: self.gpu_points() },
-            _ => Call::SubmitSignalSyncObjectsToHwQueue { queue, points: self.points() },
+            17..20 => Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points: self.gpu_points() }),
+            _ => Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue { queue, points: self.points() }),
         }
     }
 
@@ -78,22 +82,32 @@ impl Generator<'_> {
         let flags = ContextFlags::from_bits_retain(flags);
         let engine_affinity = if self.dice.odd() { self.dice.number32(u32::MAX) } else { 1 };
         match self.dice.below(15) {
-            0 | 1 => Call::CreateContext { device, node: self.node(), engine_affinity, flags, private_data: vec![] },
-            2 | 3 => {
-                Call::CreateContextVirtual { device, node: self.node(), engine_affinity, flags, private_data: vec![] }
-            }
-            4 if self.dice.chance(50) => Call::DestroyContext { context: list },
-            4 => Call::DestroyContext { context },
+            0 | 1 => Call::Packet(PacketCall::CreateContext {
+                device,
+                node: self.node(),
+                engine_affinity,
+                flags,
+                private_data: vec![],
+            }),
+            2 | 3 => Call::Packet(PacketCall::CreateContextVirtual {
+                device,
+                node: self.node(),
+                engine_affinity,
+                flags,
+                private_data: vec![],
+            }),
+            4 if self.dice.chance(50) => Call::Packet(PacketCall::DestroyContext { context: list }),
+            4 => Call::Packet(PacketCall::DestroyContext { context }),
             5..8 => self.render(list),
             8 | 9 => self.present(list),
             10..13 => {
                 let (commands, command_bytes) = self.buffer();
                 let odd = self.dice.odd();
                 let written_primaries = if odd { self.known.list(self.dice, Kind::Allocation, 3) } else { Vec::new() };
-                Call::SubmitCommand { context, commands, command_bytes, written_primaries }
+                Call::Packet(PacketCall::SubmitCommand { context, commands, command_bytes, written_primaries })
             }
-            13 => Call::WaitForSynchronizationObjectFromGpu { context, points: self.gpu_points() },
-            _ => Call::SignalSynchronizationObjectFromGpu { context, points: self.points() },
+            13 => Call::Sync(SyncCall::WaitForSynchronizationObjectFromGpu { context, points: self.gpu_points() }),
+            _ => Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu { context, points: self.points() }),
         }
     }
 
@@ -118,10 +132,10 @@ impl Generator<'_> {
         };
         let flags =
             if matches!(kind, SyncObjectKind::MonitoredFence { .. }) || odd { flags } else { FenceFlags::empty() };
-        Call::CreateSynchronizationObject2 {
+        Call::Sync(SyncCall::CreateSynchronizationObject2 {
             device: self.handle(Kind::Device),
             request: SyncObjectRequest { kind, flags },
-        }
+        })
     }
 
     /// Calls of contexts on all kinds of objects, and on events.
@@ -133,25 +147,25 @@ impl Generator<'_> {
             0 => Call::Event(EventCall::Create { manual_reset: self.dice.chance(50) }),
             1 => Call::Event(EventCall::Wait { event: self.handle(Kind::Event), block: self.endless }),
             2 => Call::Event(EventCall::Close { event: self.handle(Kind::Event) }),
-            3 => Call::SignalSynchronizationObjectFromGpu2 {
+            3 => Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu2 {
                 contexts: vec![context],
                 points: self.points(),
                 event,
                 flags,
-            },
-            4 => Call::WaitForSynchronizationObject2 {
+            }),
+            4 => Call::Sync(SyncCall::WaitForSynchronizationObject2 {
                 context,
                 objects: self.known.list(self.dice, Kind::SyncObject, 2),
                 fence_value: if self.endless { self.dice.number(3) } else { 0 },
-            },
-            _ => Call::SignalSynchronizationObject2 {
+            }),
+            _ => Call::Sync(SyncCall::SignalSynchronizationObject2 {
                 context,
                 objects: self.known.list(self.dice, Kind::SyncObject, 2),
                 broadcast: Vec::new(),
                 fence_value: self.dice.number(3),
                 event,
                 flags,
-            },
+            }),
         }
     }
 
@@ -167,23 +181,23 @@ impl Generator<'_> {
                     flags: FenceFlags::from_bits_retain(if self.dice.odd() { self.dice.flags32(0xFF) } else { 0 }),
                     ..NativeFenceRequest::default()
                 };
-                Call::CreateNativeFence { device, request }
+                Call::Sync(SyncCall::CreateNativeFence { device, request })
             }
-            4 | 5 => Call::DestroySynchronizationObject { fence: self.handle(Kind::Fence) },
+            4 | 5 => Call::Sync(SyncCall::DestroySynchronizationObject { fence: self.handle(Kind::Fence) }),
             6..8 => {
                 let flags = WaitFlags::from_bits_retain(self.dice.flags32(1));
-                Call::WaitForSynchronizationObjectFromCpu {
+                Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
                     device,
                     points: self.points(),
                     async_event: if self.dice.chance(70) { RawHandle::NONE } else { self.handle(Kind::Event) },
                     flags,
-                }
+                })
             }
-            _ => Call::SignalSynchronizationObjectFromCpu {
+            _ => Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu {
                 device,
                 points: self.points(),
                 flags: SignalFlags::from_bits_retain(self.dice.flags32(7)),
-            },
+            }),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use kmt_calls::{
     AllocationRequest, AllocationTarget, Call, DestroyFlags, EvictFlags, GpuVaProtection, MakeResidentFlags,
-    NativeFenceRequest, QueueFlags, ResourceRequest, SignalFlags, WaitFlags,
+    NativeFenceRequest, QueueCall, QueueFlags, ResourceRequest, SignalFlags, SyncCall, WaitFlags,
 };
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Kind};
 use wddm_types::{GpuVa, Luid, NodeId, Pages, RawHandle};
@@ -224,17 +224,19 @@ impl Process {
             Op::Submit(job) => return Ok(self.submit(job)),
             Op::SignalCpu { fence } => match self.fences[*fence] {
                 Some(made) if self.read(made.made.current) < made.promised => {
-                    Call::SignalSynchronizationObjectFromCpu {
+                    Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu {
                         device,
                         points: vec![(made.made.fence, made.promised)],
                         flags: SignalFlags::empty(),
-                    }
+                    })
                 }
                 _ => return Ok(Issue::Done),
             },
-            Op::Fence { .. } => Call::CreateNativeFence { device, request: NativeFenceRequest::default() },
+            Op::Fence { .. } => {
+                Call::Sync(SyncCall::CreateNativeFence { device, request: NativeFenceRequest::default() })
+            }
             Op::DestroyFence { fence } => match self.fences[*fence] {
-                Some(made) => Call::DestroySynchronizationObject { fence: made.made.fence },
+                Some(made) => Call::Sync(SyncCall::DestroySynchronizationObject { fence: made.made.fence }),
                 None => return Ok(Issue::Done),
             },
             Op::AwaitQueue { queue, value } => return Ok(self.await_queue(*queue, *value)),
@@ -253,40 +255,44 @@ impl Process {
         match op {
             Op::Context { queue } => {
                 let node = NodeId(self.queues[*queue].node);
-                Call::CreateHwContext { device: self.device, node, private_data: Vec::new() }
+                Call::Queue(QueueCall::CreateHwContext { device: self.device, node, private_data: Vec::new() })
             }
             Op::Queue { queue } => {
                 let queue = &self.queues[*queue];
                 let flags = if queue.user { QueueFlags::USER_MODE_SUBMISSION } else { QueueFlags::empty() };
-                Call::CreateHwQueue { context: queue.context, flags }
+                Call::Queue(QueueCall::CreateHwQueue { context: queue.context, flags })
             }
             Op::Doorbell { queue } => {
                 let ring = self.surface(self.queues[*queue].memory);
                 let ring_va = ring.va.expect("a ring is mapped").va;
-                Call::CreateDoorbell { queue: self.queues[*queue].handle, ring: ring.handle, ring_va }
+                Call::Queue(QueueCall::CreateDoorbell { queue: self.queues[*queue].handle, ring: ring.handle, ring_va })
             }
-            Op::Connect { queue } => Call::ConnectDoorbell { doorbell: self.queues[*queue].doorbell_handle },
+            Op::Connect { queue } => {
+                Call::Queue(QueueCall::ConnectDoorbell { doorbell: self.queues[*queue].doorbell_handle })
+            }
             Op::DestroyQueue { queue } => {
                 let reached = self.queues[*queue].progress.map_or(0, |progress| self.read(progress.made.current));
                 self.queues[*queue].reached = reached;
-                Call::DestroyHwQueue { queue: self.queues[*queue].handle }
+                Call::Queue(QueueCall::DestroyHwQueue { queue: self.queues[*queue].handle })
             }
-            Op::KernelWait { queue, points } => {
-                Call::SubmitWaitForSyncObjectsToHwQueue { queue: self.queues[*queue].handle, points: plain(points) }
-            }
+            Op::KernelWait { queue, points } => Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue {
+                queue: self.queues[*queue].handle,
+                points: plain(points),
+            }),
             Op::KernelCommand { queue, value, buffer, bytes } => {
                 let queue = self.queues[*queue].handle;
-                Call::SubmitCommandToHwQueue {
+                Call::Queue(QueueCall::SubmitCommandToHwQueue {
                     queue,
                     progress_value: *value,
                     buffer: *buffer,
                     buffer_bytes: *bytes,
                     written_primaries: Vec::new(),
-                }
+                })
             }
-            Op::KernelSignal { queue, points } => {
-                Call::SubmitSignalSyncObjectsToHwQueue { queue: self.queues[*queue].handle, points: plain(points) }
-            }
+            Op::KernelSignal { queue, points } => Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue {
+                queue: self.queues[*queue].handle,
+                points: plain(points),
+            }),
             other => unreachable!("{other:?} is handled before"),
         }
     }
@@ -336,12 +342,12 @@ impl Process {
 
     pub(super) fn wait(&self, points: Vec<Point>, any: bool, background: bool) -> Issue {
         let flags = if any { WaitFlags::WAIT_ANY } else { WaitFlags::empty() };
-        let call = Call::WaitForSynchronizationObjectFromCpu {
+        let call = Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
             device: self.device,
             points: plain(&points),
             async_event: RawHandle::NONE,
             flags,
-        };
+        });
         Issue::Wait { call, points, any, background }
     }
 

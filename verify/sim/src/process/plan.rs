@@ -1,7 +1,8 @@
 //! What a process decides to do next: its setting up, its actions, its end.
 
 use kmt_calls::{
-    AllocationRequest, Call, EvictFlags, MakeResidentFlags, QueueFlags, ResourceRequest, SignalFlags, WaitFlags,
+    AllocationRequest, Call, EvictFlags, MakeResidentFlags, QueueCall, QueueFlags, ResourceRequest, SignalFlags,
+    SyncCall, WaitFlags,
 };
 use softgpu_spec::private_data::Kind;
 use wddm_types::{GpuVa, NodeId, RawHandle, WordAddress};
@@ -351,11 +352,13 @@ impl Process {
         let progress = self.queues[queue].progress.map_or(paging_fence, |progress| progress.made.fence);
         let surface = self.surface(0).handle;
         let stale = self.dead_handles.last().copied().unwrap_or(RawHandle(0xffff_fff0));
-        let wait = |points| Call::WaitForSynchronizationObjectFromCpu {
-            device,
-            points,
-            async_event: RawHandle::NONE,
-            flags: WaitFlags::empty(),
+        let wait = |points| {
+            Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
+                device,
+                points,
+                async_event: RawHandle::NONE,
+                flags: WaitFlags::empty(),
+            })
         };
         match self.random.below(15) {
             0 => (Call::Lock2 { device, allocation: surface, flags: 4 }, "reserved flags of a lock"),
@@ -379,14 +382,21 @@ impl Process {
             ),
             7 => {
                 let flags = QueueFlags::from_bits_retain(1 << 20);
-                (Call::CreateHwQueue { context, flags }, "reserved flags of a queue")
+                (Call::Queue(QueueCall::CreateHwQueue { context, flags }), "reserved flags of a queue")
             }
-            8 => (Call::CreateHwContext { device, node: NodeId(99), private_data: vec![] }, "a node that is not there"),
-            9 => (Call::DestroySynchronizationObject { fence: progress }, "the fence of a queue"),
+            8 => (
+                Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(99), private_data: vec![] }),
+                "a node that is not there",
+            ),
+            9 => (Call::Sync(SyncCall::DestroySynchronizationObject { fence: progress }), "the fence of a queue"),
             10 => {
                 let points = vec![(progress, u64::MAX)];
                 (
-                    Call::SignalSynchronizationObjectFromCpu { device, points, flags: SignalFlags::empty() },
+                    Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu {
+                        device,
+                        points,
+                        flags: SignalFlags::empty(),
+                    }),
                     "a signal of a progress fence",
                 )
             }
@@ -402,24 +412,24 @@ impl Process {
             13 => (wait(vec![(stale, 1)]), "a wait for a stale handle"),
             _ if self.queues[queue].user => {
                 let (buffer, buffer_bytes) = (GpuVa(4096), 8);
-                let call = Call::SubmitCommandToHwQueue {
+                let call = Call::Queue(QueueCall::SubmitCommandToHwQueue {
                     queue: handle,
                     progress_value: u64::MAX,
                     buffer,
                     buffer_bytes,
                     written_primaries: Vec::new(),
-                };
+                });
                 (call, "kernel-mode submission on a queue that forbids it")
             }
             _ => {
                 let (buffer, buffer_bytes) = (GpuVa(4096), 7);
-                let call = Call::SubmitCommandToHwQueue {
+                let call = Call::Queue(QueueCall::SubmitCommandToHwQueue {
                     queue: handle,
                     progress_value: u64::MAX,
                     buffer,
                     buffer_bytes,
                     written_primaries: Vec::new(),
-                };
+                });
                 (call, "a buffer of 7 bytes")
             }
         }

@@ -1,7 +1,7 @@
 //! Tiled addresses: a reservation in regions, each of which shows the beginning of a surface because it was mapped there, or
 //! because another region's entries were copied there. The GPU uses such an address like any other of the surface.
 
-use kmt_calls::{Call, NativeFenceRequest, UpdateGpuVaFlags, UpdateGpuVaOperation};
+use kmt_calls::{Call, NativeFenceRequest, SyncCall, UpdateGpuVaFlags, UpdateGpuVaOperation};
 use wddm_types::{GpuVa, Pages};
 
 use crate::process::Process;
@@ -102,7 +102,7 @@ impl Process {
                 driver_protection: 0,
             }),
             (Op::TileFence, Some(_)) => {
-                Issue::Call(Call::CreateNativeFence { device, request: NativeFenceRequest::default() })
+                Issue::Call(Call::Sync(SyncCall::CreateNativeFence { device, request: NativeFenceRequest::default() }))
             }
             (Op::AwaitTiles, Some(Tiles { fence: Some(fence), value, .. })) => {
                 let point = Point { handle: fence.made.fence, number: fence.number, value: *value };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use d3dkmt::{FenceFlags, NativeFenceRequest};
-use kmt_calls::{Call, Reply, WaitFlags};
+use kmt_calls::{Call, Reply, SyncCall, WaitFlags};
 use kmt_link::Link;
 use wddm_types::{GpuVa, NtStatus, RawHandle};
 
@@ -23,12 +23,12 @@ fn a_call_about_several_fences_is_one_call_of_the_driver() {
     let points = |value: u64| fences.iter().map(|fence| (fence.handle(), value)).collect::<Vec<_>>();
     heard.lock().unwrap().clear();
     let heard_now = || std::mem::take(&mut *heard.lock().unwrap());
-    let wait = Call::WaitForSynchronizationObjectFromCpu {
+    let wait = Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
         device: device.handle(),
         points: points(5),
         async_event: RawHandle::NONE,
         flags: WaitFlags::empty(),
-    };
+    });
     let waiting = host.begin_call(a.link.process(), wait).expect_err("not there");
     let steps = heard_now();
     assert!(matches!(&steps[..], [FenceStep::Monitored(list)] if list.len() == 3), "{steps:?}");
@@ -72,12 +72,12 @@ fn a_driver_whose_update_fails_is_a_bug_check() {
         let call = if monitored {
             let device = a.gpu.device().handle();
             let points = vec![(fence.handle(), 5)];
-            Call::WaitForSynchronizationObjectFromCpu {
+            Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
                 device,
                 points,
                 async_event: RawHandle::NONE,
                 flags: WaitFlags::empty(),
-            }
+            })
         } else {
             let device = a.gpu.device().handle();
             signal(device, vec![(fence.handle(), 5)])

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use dxgk_host::{Host, ProcessLink};
 use kmt_calls::{
-    Call, ContextFlags, EventCall, FenceFlags, Reply, SignalFlags, SyncObjectKind, SyncObjectRequest, WaitFlags,
+    Call, ContextFlags, EventCall, FenceFlags, PacketCall, Reply, SignalFlags, SyncCall, SyncObjectKind,
+    SyncObjectRequest, WaitFlags,
 };
 use kmt_link::Link;
 use wddm_types::{NodeId, NtStatus, RawHandle};
@@ -34,7 +35,10 @@ impl Raw {
     }
 
     fn create(&self, kind: SyncObjectKind, flags: FenceFlags) -> Call {
-        Call::CreateSynchronizationObject2 { device: self.device, request: SyncObjectRequest { kind, flags } }
+        Call::Sync(SyncCall::CreateSynchronizationObject2 {
+            device: self.device,
+            request: SyncObjectRequest { kind, flags },
+        })
     }
 
     fn fence(&self, flags: FenceFlags) -> RawHandle {
@@ -43,8 +47,13 @@ impl Raw {
 
     fn context(&self) -> RawHandle {
         let (node, flags) = (NodeId(0), ContextFlags::empty());
-        let call =
-            Call::CreateContext { device: self.device, node, engine_affinity: 1, flags, private_data: Vec::new() };
+        let call = Call::Packet(PacketCall::CreateContext {
+            device: self.device,
+            node,
+            engine_affinity: 1,
+            flags,
+            private_data: Vec::new(),
+        });
         handle(&self.link, call)
     }
 }
@@ -126,16 +135,20 @@ fn what_the_cpu_may_not() {
         let mutex = handle(&raw.link, raw.create(SyncObjectKind::MutexObject { owned: false }, FenceFlags::empty()));
         let event = handle(&raw.link, Call::Event(EventCall::Create { manual_reset: false }));
         let device = raw.device;
-        let wait = |points: &[(RawHandle, u64)], async_event, bits| Call::WaitForSynchronizationObjectFromCpu {
-            device,
-            points: points.to_vec(),
-            async_event,
-            flags: WaitFlags::from_bits_retain(bits),
+        let wait = |points: &[(RawHandle, u64)], async_event, bits| {
+            Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
+                device,
+                points: points.to_vec(),
+                async_event,
+                flags: WaitFlags::from_bits_retain(bits),
+            })
         };
-        let signal = |points: &[(RawHandle, u64)], bits| Call::SignalSynchronizationObjectFromCpu {
-            device,
-            points: points.to_vec(),
-            flags: SignalFlags::from_bits_retain(bits),
+        let signal = |points: &[(RawHandle, u64)], bits| {
+            Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu {
+                device,
+                points: points.to_vec(),
+                flags: SignalFlags::from_bits_retain(bits),
+            })
         };
         let rows = vec![
             ("no object", wait(&[], event, 0), INVALID),
@@ -168,7 +181,7 @@ fn what_the_cpu_may_not() {
                 NtStatus::INVALID_HANDLE,
             ),
             ("an event that is not set", Call::Event(EventCall::Wait { event, block: false }), NtStatus::TIMEOUT),
-            ("an event as an object", Call::DestroySynchronizationObject { fence: event }, INVALID),
+            ("an event as an object", Call::Sync(SyncCall::DestroySynchronizationObject { fence: event }), INVALID),
         ];
         refused(&host, &raw, rows);
         assert_eq!(raw.status(signal(&[(fence, 5)], 0)), NtStatus::SUCCESS);
@@ -191,30 +204,29 @@ fn what_contexts_may_not() {
         let (mutex, packet) =
             (made(SyncObjectKind::MutexObject { owned: false }), made(SyncObjectKind::Fence { value: 0 }));
         let event = handle(&raw.link, Call::Event(EventCall::Create { manual_reset: false }));
-        let wait = |points: &[(RawHandle, u64)]| Call::WaitForSynchronizationObjectFromGpu {
-            context,
-            points: points.to_vec(),
+        let wait = |points: &[(RawHandle, u64)]| {
+            Call::Sync(SyncCall::WaitForSynchronizationObjectFromGpu { context, points: points.to_vec() })
         };
         let signal = |contexts: &[RawHandle], points: &[(RawHandle, u64)], event, bits| {
-            Call::SignalSynchronizationObjectFromGpu2 {
+            Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu2 {
                 contexts: contexts.to_vec(),
                 points: points.to_vec(),
                 event,
                 flags: SignalFlags::from_bits_retain(bits),
-            }
+            })
         };
-        let legacy = |objects: &[RawHandle], broadcast: &[RawHandle]| Call::SignalSynchronizationObject2 {
-            context,
-            objects: objects.to_vec(),
-            broadcast: broadcast.to_vec(),
-            fence_value: 0,
-            event: NONE,
-            flags: SignalFlags::empty(),
+        let legacy = |objects: &[RawHandle], broadcast: &[RawHandle]| {
+            Call::Sync(SyncCall::SignalSynchronizationObject2 {
+                context,
+                objects: objects.to_vec(),
+                broadcast: broadcast.to_vec(),
+                fence_value: 0,
+                event: NONE,
+                flags: SignalFlags::empty(),
+            })
         };
-        let wait2 = |objects: &[RawHandle]| Call::WaitForSynchronizationObject2 {
-            context,
-            objects: objects.to_vec(),
-            fence_value: 0,
+        let wait2 = |objects: &[RawHandle]| {
+            Call::Sync(SyncCall::WaitForSynchronizationObject2 { context, objects: objects.to_vec(), fence_value: 0 })
         };
         let one = &[(fence, 1)][..];
         let rows = vec![

@@ -1,7 +1,7 @@
 //! Lists, contexts and flags that break a rule: refused, and nothing has changed.
 
 use d3dkmt::{AllocationListFlags, AllocationListItem, DeviceState, PatchLocationItem, VirtualContext};
-use kmt_calls::Call;
+use kmt_calls::{Call, PacketCall};
 use kmt_link::Link;
 use softgpu_spec::private_data::AllocationRequest;
 use softgpu_umd::{DmaBuffers, ListedCommands, SurfaceKind};
@@ -102,12 +102,14 @@ fn wrong_contexts_and_flags_are_refused() {
     let client = client(&host);
     let device = client.gpu.device();
     let flags = kmt_calls::ContextFlags::empty();
-    let create = |node, engine_affinity, flags, private_data| Call::CreateContext {
-        device: device.handle(),
-        node: NodeId(node),
-        engine_affinity,
-        flags,
-        private_data,
+    let create = |node, engine_affinity, flags, private_data| {
+        Call::Packet(PacketCall::CreateContext {
+            device: device.handle(),
+            node: NodeId(node),
+            engine_affinity,
+            flags,
+            private_data,
+        })
     };
     let retained = kmt_calls::ContextFlags::from_bits_retain;
     let refused = [
@@ -126,10 +128,21 @@ fn wrong_contexts_and_flags_are_refused() {
     let virtual_context = VirtualContext::create(device, COPY, vec![]).unwrap();
     let hardware = device.create_context(COPY).unwrap();
     let hardware_queue = hardware.create_kernel_queue().unwrap();
-    let render =
-        |context| Call::Render { context, command: vec![0x100], allocation_list: vec![], patch_location_list: vec![] };
+    let render = |context| {
+        Call::Packet(PacketCall::Render {
+            context,
+            command: vec![0x100],
+            allocation_list: vec![],
+            patch_location_list: vec![],
+        })
+    };
     let (commands, written_primaries) = (wddm_types::GpuVa(4096), vec![]);
-    let submit = Call::SubmitCommand { context: listed.handle(), commands, command_bytes: 8, written_primaries };
+    let submit = Call::Packet(PacketCall::SubmitCommand {
+        context: listed.handle(),
+        commands,
+        command_bytes: 8,
+        written_primaries,
+    });
     let hardware_handle = hardware_queue.handle();
     for call in [render(virtual_context.handle()), render(hardware_handle), render(RawHandle::NONE), submit] {
         let refused = client.link.call(call.clone()).expect_err("lists belong to contexts that are patched");

@@ -2,13 +2,14 @@
 
 use kmt_calls::{
     AllocationTarget, Call, ContextFlags, DestroyFlags, EvictFlags, LockFlags, MakeResidentFlags, OfferFlags,
-    OpenSyncObjectRequest, PropertyRequest, QueueFlags, ResourceRequest, ShareName, SyncObjectAccess, WaitFlags,
+    OpenSyncObjectRequest, PacketCall, PropertyRequest, QueueCall, QueueFlags, ResourceRequest, ShareName, SyncCall,
+    SyncObjectAccess, WaitFlags,
 };
 use wddm_types::{GpuVa, NodeId, RawHandle};
 
 /// Whether a call's handle is a fence.
 pub fn is_about_fences(call: &Call) -> bool {
-    matches!(call, Call::DestroySynchronizationObject { .. })
+    matches!(call, Call::Sync(SyncCall::DestroySynchronizationObject { .. }))
 }
 
 /// Every call whose first handle this is.
@@ -27,23 +28,23 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
         Call::GetDeviceState { device: handle },
         Call::DestroyPagingQueue { queue: handle },
         Call::UnregisterNotification { registration: handle },
-        Call::DestroyHwContext { context: handle },
-        Call::DestroyContext { context: handle },
-        Call::CreateHwQueue { context: handle, flags: QueueFlags::empty() },
-        Call::DestroyHwQueue { queue: handle },
-        Call::SubmitWaitForSyncObjectsToHwQueue { queue: handle, points: Vec::new() },
-        Call::SubmitSignalSyncObjectsToHwQueue { queue: handle, points: Vec::new() },
-        Call::CreateDoorbell { queue: handle, ring: handle, ring_va: GpuVa::NULL },
-        Call::ConnectDoorbell { doorbell: handle },
-        Call::DestroyDoorbell { doorbell: handle },
-        Call::NotifyWorkSubmission { doorbell: handle },
-        Call::DestroySynchronizationObject { fence: handle },
+        Call::Queue(QueueCall::DestroyHwContext { context: handle }),
+        Call::Packet(PacketCall::DestroyContext { context: handle }),
+        Call::Queue(QueueCall::CreateHwQueue { context: handle, flags: QueueFlags::empty() }),
+        Call::Queue(QueueCall::DestroyHwQueue { queue: handle }),
+        Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue: handle, points: Vec::new() }),
+        Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue { queue: handle, points: Vec::new() }),
+        Call::Queue(QueueCall::CreateDoorbell { queue: handle, ring: handle, ring_va: GpuVa::NULL }),
+        Call::Queue(QueueCall::ConnectDoorbell { doorbell: handle }),
+        Call::Queue(QueueCall::DestroyDoorbell { doorbell: handle }),
+        Call::Queue(QueueCall::NotifyWorkSubmission { doorbell: handle }),
+        Call::Sync(SyncCall::DestroySynchronizationObject { fence: handle }),
         Call::ShareObjects { objects: vec![handle], access: SyncObjectAccess::ALL_ACCESS },
-        Call::OpenNativeFenceFromNtHandle { device: handle, request: OpenSyncObjectRequest::default() },
-        Call::OpenSyncObjectFromNtHandle2 { device: handle, request: OpenSyncObjectRequest::default() },
-        Call::Present { context: handle, source: handle, destination: handle },
-        Call::WaitForSynchronizationObjectFromGpu { context: handle, points: Vec::new() },
-        Call::SignalSynchronizationObjectFromGpu { context: handle, points: Vec::new() },
+        Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device: handle, request: OpenSyncObjectRequest::default() }),
+        Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { device: handle, request: OpenSyncObjectRequest::default() }),
+        Call::Packet(PacketCall::Present { context: handle, source: handle, destination: handle }),
+        Call::Sync(SyncCall::WaitForSynchronizationObjectFromGpu { context: handle, points: Vec::new() }),
+        Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu { context: handle, points: Vec::new() }),
     ];
     calls.extend(with_allocation(handle, handle, handle));
     calls.extend(on_device(handle));
@@ -80,22 +81,26 @@ pub fn on_device(device: RawHandle) -> Vec<Call> {
         Call::OpenResource { device, share: ShareName::Global(RawHandle(1 << 31)) },
         Call::RegisterTrimNotification { device },
         Call::RegisterBudgetChangeNotification { device },
-        Call::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() },
-        Call::CreateContextVirtual {
+        Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }),
+        Call::Packet(PacketCall::CreateContextVirtual {
             device,
             node: NodeId(0),
             engine_affinity: 1,
             flags: ContextFlags::empty(),
             private_data: Vec::new(),
-        },
-        Call::CreateNativeFence { device, request: Default::default() },
-        Call::WaitForSynchronizationObjectFromCpu {
+        }),
+        Call::Sync(SyncCall::CreateNativeFence { device, request: Default::default() }),
+        Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
             device,
             points: Vec::new(),
             async_event: RawHandle::NONE,
             flags: WaitFlags::empty(),
-        },
-        Call::SignalSynchronizationObjectFromCpu { device, points: Vec::new(), flags: kmt_calls::SignalFlags::empty() },
+        }),
+        Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu {
+            device,
+            points: Vec::new(),
+            flags: kmt_calls::SignalFlags::empty(),
+        }),
         Call::ReserveGpuVirtualAddress {
             device,
             base: GpuVa::NULL,

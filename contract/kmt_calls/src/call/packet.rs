@@ -1,0 +1,100 @@
+//! Calls on packet contexts (memory §5.6, §7).
+
+use wddm_types::{GpuVa, NodeId, RawHandle};
+
+use crate::packet::{AllocationListItem, ContextFlags, PatchLocationItem};
+
+/// A call on a packet context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PacketCall {
+    /// `D3DKMTCreateContext` → `Context`: packets with lists, for engines without GPU virtual addresses (memory §5.6).
+    CreateContext {
+        /// The device.
+        device: RawHandle,
+        /// Node.
+        node: NodeId,
+        /// `1 << engine`.
+        engine_affinity: u32,
+        /// Flags.
+        flags: ContextFlags,
+        /// For the driver.
+        private_data: Vec<u8>,
+    },
+    /// `D3DKMTCreateContextVirtual` → `Handle`: packets in the process's address space.
+    CreateContextVirtual {
+        /// The device.
+        device: RawHandle,
+        /// Node.
+        node: NodeId,
+        /// `1 << engine`.
+        engine_affinity: u32,
+        /// Flags.
+        flags: ContextFlags,
+        /// For the driver.
+        private_data: Vec<u8>,
+    },
+    /// `D3DKMTDestroyContext`.
+    DestroyContext {
+        /// The context.
+        context: RawHandle,
+    },
+    /// `D3DKMTSetContextInProcessSchedulingPriority` of a packet context: how it ranks among those of its process (sync §4.2).
+    SetContextInProcessSchedulingPriority {
+        /// The context.
+        context: RawHandle,
+        /// -7 to 7; 0 at first.
+        priority: i32,
+    },
+    /// `D3DKMTGetContextInProcessSchedulingPriority` → `ContextPriority`.
+    GetContextInProcessSchedulingPriority {
+        /// The context.
+        context: RawHandle,
+    },
+    /// `D3DKMTRender` → `Queued`: a command buffer with its lists.
+    Render {
+        /// A context of `CreateContext`.
+        context: RawHandle,
+        /// The commands.
+        command: Vec<u64>,
+        /// What they name.
+        allocation_list: Vec<AllocationListItem>,
+        /// Where they name it.
+        patch_location_list: Vec<PatchLocationItem>,
+    },
+    /// `D3DKMTPresent` as far as memory goes → `Queued`: the source's content goes to the destination.
+    Present {
+        /// A context of `CreateContext`.
+        context: RawHandle,
+        /// From.
+        source: RawHandle,
+        /// To.
+        destination: RawHandle,
+    },
+    /// `D3DKMTSubmitCommand` → `Queued`.
+    SubmitCommand {
+        /// A context of `CreateContextVirtual`.
+        context: RawHandle,
+        /// The commands.
+        commands: GpuVa,
+        /// Their bytes.
+        command_bytes: u32,
+        /// `WrittenPrimaries`: primaries that they write, 16 at most.
+        written_primaries: Vec<RawHandle>,
+    },
+}
+
+impl PacketCall {
+    /// The name of the `D3DKMT` function, without its prefix.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            PacketCall::CreateContext { .. } => "CreateContext",
+            PacketCall::CreateContextVirtual { .. } => "CreateContextVirtual",
+            PacketCall::DestroyContext { .. } => "DestroyContext",
+            PacketCall::SetContextInProcessSchedulingPriority { .. } => "SetContextInProcessSchedulingPriority",
+            PacketCall::GetContextInProcessSchedulingPriority { .. } => "GetContextInProcessSchedulingPriority",
+            PacketCall::Render { .. } => "Render",
+            PacketCall::Present { .. } => "Present",
+            PacketCall::SubmitCommand { .. } => "SubmitCommand",
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Calls on hardware contexts, hardware queues and doorbells (sync §3).
+
+use wddm_types::{GpuVa, NodeId, RawHandle};
+
+use crate::call::QueueFlags;
+
+/// A call on a hardware context, a queue of one, or its doorbell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueueCall {
+    /// `D3DKMTCreateHwContext` → `Handle`.
+    CreateHwContext {
+        /// The device.
+        device: RawHandle,
+        /// Node.
+        node: NodeId,
+        /// For the driver.
+        private_data: Vec<u8>,
+    },
+    /// `D3DKMTDestroyHwContext`.
+    DestroyHwContext {
+        /// The context; its queues go too.
+        context: RawHandle,
+    },
+    /// `D3DKMTCreateHwQueue` → `HwQueue`.
+    CreateHwQueue {
+        /// The context.
+        context: RawHandle,
+        /// Flags.
+        flags: QueueFlags,
+    },
+    /// `D3DKMTDestroyHwQueue`.
+    DestroyHwQueue {
+        /// The queue.
+        queue: RawHandle,
+    },
+    /// `D3DKMTSubmitCommandToHwQueue`.
+    SubmitCommandToHwQueue {
+        /// The queue; not one with user-mode submission.
+        queue: RawHandle,
+        /// The progress value that the buffer completes; strictly rising.
+        progress_value: u64,
+        /// The commands.
+        buffer: GpuVa,
+        /// Their bytes.
+        buffer_bytes: u32,
+        /// `WrittenPrimaries`: primaries that they write, 16 at most. There are no other lists here.
+        written_primaries: Vec<RawHandle>,
+    },
+    /// `D3DKMTSubmitWaitForSyncObjectsToHwQueue`.
+    SubmitWaitForSyncObjectsToHwQueue {
+        /// The queue.
+        queue: RawHandle,
+        /// Fences and values; all must be reached.
+        points: Vec<(RawHandle, u64)>,
+    },
+    /// `D3DKMTSubmitSignalSyncObjectsToHwQueue`.
+    SubmitSignalSyncObjectsToHwQueue {
+        /// The queue.
+        queue: RawHandle,
+        /// Fences and values.
+        points: Vec<(RawHandle, u64)>,
+    },
+    /// `D3DKMTCreateDoorbell` → `Doorbell`.
+    CreateDoorbell {
+        /// A queue with user-mode submission.
+        queue: RawHandle,
+        /// The ring buffer: an allocation, mapped at `ring_va`, resident.
+        ring: RawHandle,
+        /// Where it is mapped.
+        ring_va: GpuVa,
+    },
+    /// `D3DKMTConnectDoorbell` → `DoorbellOffset`.
+    ConnectDoorbell {
+        /// The doorbell.
+        doorbell: RawHandle,
+    },
+    /// `D3DKMTDestroyDoorbell`.
+    DestroyDoorbell {
+        /// The doorbell.
+        doorbell: RawHandle,
+    },
+    /// `D3DKMTNotifyWorkSubmission`.
+    NotifyWorkSubmission {
+        /// The doorbell.
+        doorbell: RawHandle,
+    },
+}
+
+impl QueueCall {
+    /// The name of the `D3DKMT` function, without its prefix.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            QueueCall::CreateHwContext { .. } => "CreateHwContext",
+            QueueCall::DestroyHwContext { .. } => "DestroyHwContext",
+            QueueCall::CreateHwQueue { .. } => "CreateHwQueue",
+            QueueCall::DestroyHwQueue { .. } => "DestroyHwQueue",
+            QueueCall::SubmitCommandToHwQueue { .. } => "SubmitCommandToHwQueue",
+            QueueCall::SubmitWaitForSyncObjectsToHwQueue { .. } => "SubmitWaitForSyncObjectsToHwQueue",
+            QueueCall::SubmitSignalSyncObjectsToHwQueue { .. } => "SubmitSignalSyncObjectsToHwQueue",
+            QueueCall::CreateDoorbell { .. } => "CreateDoorbell",
+            QueueCall::ConnectDoorbell { .. } => "ConnectDoorbell",
+            QueueCall::DestroyDoorbell { .. } => "DestroyDoorbell",
+            QueueCall::NotifyWorkSubmission { .. } => "NotifyWorkSubmission",
+        }
+    }
+}

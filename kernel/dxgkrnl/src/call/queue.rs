@@ -1,0 +1,110 @@
+//! Calls on hardware contexts, their queues and doorbells (sync §3).
+
+use kmt_calls::{CreatedDoorbell, CreatedHwQueue, QueueCall, QueueFlags, Refusal, Reply};
+
+use crate::call::{Turn, done};
+use crate::fence::PointUse;
+use crate::machine::{Answer, Cx};
+use crate::object::Object;
+
+impl Turn<'_> {
+    pub(super) fn on_queue(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: QueueCall,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        match call {
+            QueueCall::CreateHwContext { device, node, private_data } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let number = self.adapters[index as usize].create_context(cx, device, node, &private_data)?;
+                let handle = self.name(Object::Context(index, number))?;
+                let adapter = &mut self.adapters[index as usize];
+                // What its driver made for it is there before anybody uses the context.
+                if adapter.contexts[number].allocations.is_empty() {
+                    done(Reply::Handle(handle))
+                } else {
+                    Ok(adapter.after_ring(cx, self.token, Reply::Handle(handle)))
+                }
+            }
+            QueueCall::DestroyHwContext { context } => {
+                let (index, number) = self.context(context)?;
+                *touched = Some(index);
+                self.adapters[index as usize].destroy_context(cx, number);
+                self.forget_dead(index);
+                done(Reply::Done)
+            }
+            QueueCall::CreateHwQueue { context, flags } => {
+                let (index, number) = self.context(context)?;
+                self.alive(index, self.adapters[index as usize].contexts[number].device, touched)?;
+                let queue = self.adapters[index as usize].create_queue(cx, number, flags)?;
+                let adapter = &self.adapters[index as usize];
+                let open = adapter.only_open(adapter.queues[queue].progress);
+                let (queue, fence_handle) =
+                    (self.name(Object::Queue(index, queue))?, self.name(Object::Fence(index, open))?);
+                let progress = self.adapters[index as usize].created_fence(open, fence_handle, Default::default());
+                let flags = flags | QueueFlags::NATIVE_PROGRESS_FENCE;
+                self.when_mapped(cx, index, Reply::HwQueue(CreatedHwQueue { queue, flags, progress }))
+            }
+            QueueCall::DestroyHwQueue { queue } => {
+                let (index, number) = self.queue(queue)?;
+                *touched = Some(index);
+                self.adapters[index as usize].destroy_queue(cx, number);
+                self.forget_dead(index);
+                done(Reply::Done)
+            }
+            QueueCall::CreateDoorbell { queue, ring, ring_va } => {
+                let (index, number) = self.queue(queue)?;
+                self.alive(index, self.adapters[index as usize].queues[number].device, touched)?;
+                let ring = self.allocation(index, ring)?;
+                let doorbell = self.adapters[index as usize].create_doorbell(number, ring, ring_va)?;
+                let handle = self.name(Object::Doorbell(index, doorbell))?;
+                let made = &self.adapters[index as usize].doorbells[doorbell];
+                done(Reply::Doorbell(CreatedDoorbell {
+                    doorbell: handle,
+                    last_queued: made.last_queued,
+                    status: made.status,
+                }))
+            }
+            QueueCall::ConnectDoorbell { doorbell } => {
+                let (index, number) = self.doorbell(doorbell)?;
+                let queue = self.adapters[index as usize].doorbells[number].queue;
+                self.alive(index, self.adapters[index as usize].queues[queue].device, touched)?;
+                let connected = self.adapters[index as usize].connect_doorbell(cx, number)?;
+                done(Reply::DoorbellOffset { offset: connected.offset, notify: connected.notify })
+            }
+            QueueCall::DestroyDoorbell { doorbell } => {
+                let (index, number) = self.doorbell(doorbell)?;
+                *touched = Some(index);
+                self.adapters[index as usize].destroy_doorbell(number);
+                self.process.handles.remove(doorbell);
+                done(Reply::Done)
+            }
+            QueueCall::NotifyWorkSubmission { doorbell } => {
+                let (index, number) = self.doorbell(doorbell)?;
+                *touched = Some(index);
+                self.adapters[index as usize].notify_work_submission(number);
+                done(Reply::Done)
+            }
+            QueueCall::SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, written_primaries } => {
+                let (index, number) = self.live_queue(queue, touched)?;
+                // spec: memory §10.1, row 31: accepted; nothing else of lists is left here
+                self.primaries(index, self.adapters[index as usize].queues[number].device, &written_primaries)?;
+                self.adapters[index as usize].submit_command(cx, number, progress_value, buffer, buffer_bytes)?;
+                done(Reply::Done)
+            }
+            QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points } => {
+                let (index, number) = self.live_queue(queue, touched)?;
+                let points = self.points(index, &points, PointUse::GpuWait)?;
+                self.adapters[index as usize].submit_wait(cx, number, &points)?;
+                done(Reply::Done)
+            }
+            QueueCall::SubmitSignalSyncObjectsToHwQueue { queue, points } => {
+                let (index, number) = self.live_queue(queue, touched)?;
+                let points = self.points(index, &points, PointUse::GpuSignal)?;
+                self.adapters[index as usize].submit_signal(cx, number, &points)?;
+                done(Reply::Done)
+            }
+        }
+    }
+}
