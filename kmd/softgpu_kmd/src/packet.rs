@@ -2,9 +2,9 @@
 //! completion with its fence id ([`ring`]).
 //!
 //! Contexts without GPU addresses share one ring for each node, which runs privileged, because DMA buffers name bus addresses;
-//! nobody but this driver writes those ([`translate`]). So packets of a node run in the order in which they were handed
-//! over, paging buffers among them. A context with GPU addresses has a ring that runs in its process's space and
-//! unprivileged; the kernel never has packets of two of those on a node.
+//! nobody but this driver writes those ([`translate`]). A context with GPU addresses has a ring that runs in its process's
+//! space and unprivileged. Packets of a node run in the order in which they were handed over, paging buffers among them,
+//! whichever ring they are for.
 
 mod preemption;
 mod ring;
@@ -211,9 +211,12 @@ impl PacketScheduling for SoftGpuKmd {
         let known = self.packets.get_mut(context).expect("the kernel stops a context that there is");
         (known.stopped, known.interrupted) = (true, None);
         let ring = known.ring;
+        let node = usize::from(self.packets.ring_mut(ring).node.0);
+        self.packets.nodes[node].waiting.retain(|(_, packet)| packet.context != context);
         if self.awaits_ring(ring, context) {
             self.take_packets_out(ring, context);
         }
+        self.advance_node(node);
     }
 }
 

@@ -4,6 +4,8 @@
 //!
 //! A ring also loses the packets of a context that is stopped; those of others go on, with their ids.
 
+use std::collections::VecDeque;
+
 use ddi::{ComputePreemption, DriverStatus, GraphicsPreemption, KmdContext, PreemptCommand, PreemptionGranularity};
 use softgpu_spec::register::{self, queue_control};
 
@@ -32,7 +34,9 @@ pub(super) struct Node {
     /// The packet that was done last.
     pub(super) last_completed: u32,
     /// A preemption that the kernel has asked for: its fence, and the ring that was told.
-    preempting: Option<(u32, u64)>,
+    pub(super) preempting: Option<(u32, u64)>,
+    /// Packets with their rings that are behind those in another ring.
+    pub(super) waiting: VecDeque<(u64, Packet)>,
 }
 
 impl PacketTable {
@@ -66,13 +70,15 @@ impl SoftGpuKmd {
         let node = ring.node;
         let asked = self.packets.nodes[usize::from(node.0)].preempting.take_if(|(_, ring)| *ring == handle);
         let Some((fence, _)) = asked else { return };
+        // None of these began, and none begins because others turn out to be done.
+        let behind = std::mem::take(&mut self.packets.nodes[usize::from(node.0)].waiting);
         self.complete_read(handle, read);
         let left = std::mem::take(&mut self.packets.ring_mut(handle).in_flight);
         // The first may have been under way. One behind it may have been before: it came back half done, and was not begun
         // again. The packets of a context run in order, so that it has one of these at most.
-        for (place, packet) in left.iter().enumerate() {
+        for (place, packet) in left.iter().chain(behind.iter().map(|(_, packet)| packet)).enumerate() {
             let before = (packet.body.done > 0).then_some(packet.body.done);
-            let done = if place == 0 { words_done(packet, read, nested) } else { before };
+            let done = if place == 0 && !left.is_empty() { words_done(packet, read, nested) } else { before };
             if let Some(done) = done
                 && let Some(context) = self.packets.get_mut(packet.context)
             {
@@ -114,7 +120,7 @@ impl SoftGpuKmd {
         left.retain(|packet| packet.context != context);
         for packet in left {
             // A device that refuses the ring leaves its contexts without one, and the next packet says so.
-            let _ = enabled.and_then(|()| self.append_to_ring(ring, packet));
+            let _ = enabled.map(|()| self.put_in_ring(ring, packet));
         }
         let node = usize::from(self.packets.ring_mut(ring).node.0);
         let Some((fence, at)) = self.packets.nodes[node].preempting else { return };

@@ -1,6 +1,10 @@
 //! Rings: small ones of the driver's own, at bus addresses, each with a queue of the device. A packet puts two commands into
 //! one: a branch to its buffer, and a completion with its fence id. Where each ends in the ring is remembered, so that a
 //! read pointer tells as much as the interrupt records do.
+//!
+//! The device takes turns among the queues of an engine, but packets of a node run in the order in which they are handed
+//! over. So *one ring of a node has packets at any time*, and those for another wait until it is empty: those of a context
+//! with addresses behind paging buffers.
 
 use std::collections::VecDeque;
 
@@ -58,6 +62,16 @@ pub(super) struct Ring {
 }
 
 impl PacketTable {
+    /// The rings of a node.
+    fn rings_of(&self, node: usize) -> impl Iterator<Item = (u64, &Ring)> {
+        self.rings.iter().filter(move |(_, ring)| usize::from(ring.node.0) == node)
+    }
+
+    /// Whether a ring of the node that is not this one has packets.
+    fn is_another_busy(&self, node: usize, ring: u64) -> bool {
+        self.rings_of(node).any(|(handle, known)| handle != ring && !known.in_flight.is_empty())
+    }
+
     /// The ring of a queue of the device.
     pub(super) fn ring_at(&self, index: u64) -> Option<(u64, &Ring)> {
         self.rings.iter().find(|(_, ring)| u64::from(ring.index) == index)
@@ -125,15 +139,41 @@ impl SoftGpuKmd {
         if enabled { Ok(()) } else { Err(DriverStatus::Unsuccessful("the device did not take the queue")) }
     }
 
-    /// Puts a packet at the end of a ring and rings its doorbell.
-    pub(super) fn append_to_ring(&mut self, ring: u64, mut packet: Packet) -> Result<(), DriverStatus> {
-        let known = self.packets.rings.get_mut(ring).expect("a ring outlives its contexts");
+    /// A packet is the last of its node: it goes to the end of its ring, or waits until another ring of the node is empty.
+    pub(super) fn append_to_ring(&mut self, ring: u64, packet: Packet) -> Result<(), DriverStatus> {
+        let known = self.packets.ring_mut(ring);
         if !known.enabled {
             return Err(DriverStatus::Unsuccessful("the context runs nothing"));
         }
-        if known.in_flight.len() >= PACKETS_IN_FLIGHT as usize {
+        let node = usize::from(known.node.0);
+        let waiting = self.packets.nodes[node].waiting.len();
+        let in_flight: usize = self.packets.rings_of(node).map(|(_, ring)| ring.in_flight.len()).sum();
+        if waiting + in_flight >= PACKETS_IN_FLIGHT as usize {
             return Err(DriverStatus::Unsuccessful("the kernel keeps to HwQueuePacketCap"));
         }
+        if waiting > 0 || self.packets.is_another_busy(node, ring) {
+            self.packets.nodes[node].waiting.push_back((ring, packet));
+        } else {
+            self.put_in_ring(ring, packet);
+        }
+        Ok(())
+    }
+
+    /// A ring of a node may have become empty: what waited for that goes on.
+    pub(super) fn advance_node(&mut self, node: usize) {
+        // Behind a preemption nothing begins: what waits is given back with its answer.
+        while self.packets.nodes[node].preempting.is_none()
+            && let Some(&(ring, _)) = self.packets.nodes[node].waiting.front()
+            && !self.packets.is_another_busy(node, ring)
+        {
+            let (_, packet) = self.packets.nodes[node].waiting.pop_front().expect("just seen");
+            self.put_in_ring(ring, packet);
+        }
+    }
+
+    /// Puts a packet at the end of a ring and rings its doorbell.
+    pub(super) fn put_in_ring(&mut self, ring: u64, mut packet: Packet) {
+        let known = self.packets.rings.get_mut(ring).expect("a ring outlives its contexts");
         let mut words = Vec::with_capacity((PACKET_BYTES / 8) as usize);
         packet.body.branch().encode(&mut words);
         Command::Complete { value: u64::from(packet.fence_id) }.encode(&mut words);
@@ -152,7 +192,6 @@ impl SoftGpuKmd {
         if doorbell::ring::<HardwareBarrier>(page.word(at + VALUE_OFFSET), page.word(at + ASLEEP_OFFSET), end) {
             self.port.doorbell_rung(index);
         }
-        Ok(())
     }
 
     /// The device has told that a packet is done, and with it those before it in the ring.
@@ -174,6 +213,8 @@ impl SoftGpuKmd {
             self.packets.nodes[usize::from(known.node.0)].last_completed = packet.fence_id;
             self.gathered.completed(known.node, packet.fence_id);
         }
+        let node = usize::from(known.node.0);
+        self.advance_node(node);
     }
 
     /// Records were lost: the rings themselves tell how far they are.

@@ -15,6 +15,7 @@ use super::*;
 use crate::fake_port::{FakeHost, FakeNotify, FakePort, Said, context as hw_context, started};
 use crate::segments::LOCAL;
 
+mod order;
 mod preemption;
 
 struct Rig {

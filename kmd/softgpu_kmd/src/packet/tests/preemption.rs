@@ -21,12 +21,12 @@ fn ring_commands(rig: &mut Rig, count: usize) -> Vec<Command<'static>> {
     found
 }
 
-fn preempt(rig: &mut Rig, fence: u32) {
+pub(super) fn preempt(rig: &mut Rig, fence: u32) {
     let command = PreemptCommand { node: NodeId(1), engine: wddm_types::EngineId(0), preemption_fence_id: fence };
     rig.kmd.preempt_command(command).unwrap();
 }
 
-fn said(rig: &mut Rig) -> Vec<Said> {
+pub(super) fn said(rig: &mut Rig) -> Vec<Said> {
     let mut notify = FakeNotify::default();
     rig.kmd.interrupt_routine(&mut notify);
     notify.0
