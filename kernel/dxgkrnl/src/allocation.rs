@@ -218,7 +218,6 @@ impl Adapter {
         let mut wanted = Vec::with_capacity(infos.len());
         let mut sections = Vec::with_capacity(infos.len());
         for ((info, request), existing) in infos.iter().zip(requests).zip(existing) {
-            self.check_capabilities(info)?;
             sections.push(existing.as_ref().map(|(_, section)| *section));
             let origin = Origin {
                 primary: request.flags.contains(AllocationInfoFlags::PRIMARY),
@@ -247,17 +246,6 @@ impl Adapter {
             self.leave_section(section);
         }
         refusal
-    }
-
-    /// Flags that need a capability of the driver.
-    // spec: memory §2.2, bit 13
-    fn check_capabilities(&self, info: &ddi::AllocationInfo) -> Result<(), Refusal> {
-        let caps = &self.caps;
-        let asks = info.flags.contains(ddi::AllocationFlags::MAP_APERTURE_CPU_VISIBLE);
-        if asks && caps.driver_model == ddi::DriverModel::Wddm2 && !caps.map_aperture2_supported {
-            return Err(invalid("MapApertureCpuVisible needs MapAperture2Supported"));
-        }
-        Ok(())
     }
 
     // spec: memory §2.7: Open with Create = 1 follows the creation

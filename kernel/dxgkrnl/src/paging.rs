@@ -191,7 +191,7 @@ impl Adapter {
     /// Creates the paging hardware queue and its buffers.
     // spec: memory §1.11, memory §4.7
     pub fn start_ring(&mut self, cx: &mut Cx<'_>, node: NodeId, info: PagingBufferInfo) -> Result<(), StartError> {
-        self.ring.device_pages = self.caps.map_aperture2_supported;
+        self.ring.device_pages = self.caps.memory.contains(ddi::VidMmCaps::MAP_APERTURE2_SUPPORTED);
         let progress = self
             .create_fence(cx, None, ProcessId::SYSTEM, 0)
             .map_err(|_| StartError::Memory("the paging ring's fence"))?;

@@ -164,9 +164,7 @@ impl Adapter {
     pub fn video_memory_info(&self, process: ProcessId, local: bool) -> VideoMemoryInfo {
         let group = if local { SegmentGroup::Local } else { SegmentGroup::NonLocal };
         let Some(on_adapter) = self.processes.get(&process) else {
-            let counted = self.vidmm.segments().iter().filter(|segment| segment.is_aperture() != local);
-            let budget_bytes = counted.map(vidmm::Segment::capacity_bytes).sum();
-            return VideoMemoryInfo { budget_bytes, ..VideoMemoryInfo::default() };
+            return VideoMemoryInfo { budget_bytes: self.vidmm.group_bytes(group), ..VideoMemoryInfo::default() };
         };
         let info = self.vidmm.video_memory_info(on_adapter.space, group);
         VideoMemoryInfo {

@@ -4,7 +4,7 @@
 mod check;
 
 pub use check::Origin;
-pub(crate) use check::{SYSTEM_COPY, check};
+pub(crate) use check::{SYSTEM_COPY, Terms, check};
 
 use std::collections::BTreeSet;
 
@@ -58,6 +58,8 @@ pub enum AllocationError {
     PitchAlignedScattered,
     #[error("there is one physical adapter, number 0")]
     PhysicalAdapter,
+    #[error("MapApertureCpuVisible needs MapAperture2Supported, WDDM 2.9 (memory §2.2)")]
+    NoMapAperture2,
     #[error("a primary, and the CPU does not reach segment {} (memory §2.7)", .0.0)]
     PrimaryNotVisible(SegmentId),
     #[error("the driver and the caller disagree on memory that exists, or on its size (memory §2.2)")]
@@ -145,12 +147,23 @@ pub(crate) struct Allocation<F> {
 impl<F> Allocation<F> {
     /// Whether a partial eviction is forbidden (memory §8.3).
     pub fn all_or_nothing(&self) -> bool {
-        self.contiguous() || self.primary || self.info.flags2.contains(AllocationFlags2::DISABLE_PARTIAL_RESIDENCY)
+        self.contiguous() || self.info.flags2.contains(AllocationFlags2::DISABLE_PARTIAL_RESIDENCY)
     }
 
-    /// Whether it lies in one run of frames (memory §1.6).
+    /// Whether it lies in one run of frames of a memory segment.
+    // spec: memory §1.6
     pub fn contiguous(&self) -> bool {
+        self.accessed_physically() || self.primary
+    }
+
+    /// Whether engines may reach it by physical addresses: an aperture shows it while it lies in system memory.
+    pub fn accessed_physically(&self) -> bool {
         self.info.flags.contains(AllocationFlags::ACCESSED_PHYSICALLY)
+    }
+
+    /// Whether it takes one run of pages of a segment.
+    pub fn takes_run(&self, of: &Segment) -> bool {
+        if of.is_aperture() { self.accessed_physically() } else { self.contiguous() }
     }
 
     /// The notice that it goes, if its driver wants one.
@@ -166,6 +179,12 @@ impl<F> Allocation<F> {
         let wanted = self.info.flags.contains(AllocationFlags::EXPLICIT_RESIDENCY_NOTIFICATION);
         let address = PhysicalAddress { segment, offset: first * PAGE_BYTES };
         wanted.then_some(Operation::NotifyResidency { allocation: self.info.allocation, address, resident: true })
+    }
+
+    /// `hDevice` of what shows it in an aperture: none for a primary, whoever created it.
+    // spec: memory §3.4, operations 5 and 6
+    pub fn device(&self) -> Option<DeviceId> {
+        (!self.primary).then_some(self.owner)
     }
 
     /// Pages that it takes in a segment.

@@ -242,8 +242,8 @@ impl<F: Copy + Eq> VidMm<F> {
     pub(crate) fn group_of_placement(&self, id: AllocationId) -> Option<SegmentGroup> {
         match &self.allocations[id].placement {
             Placement::None => None,
-            Placement::Memory(segment, _) => Some(self.group_of(*segment)),
-            Placement::System(_) => Some(self.system_group()),
+            Placement::Memory(segment, _) => self.charged_group(*segment),
+            Placement::System(_) => self.system_group(),
         }
     }
 

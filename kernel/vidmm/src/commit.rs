@@ -141,7 +141,7 @@ impl<F: Copy + Eq> VidMm<F> {
             writer.show(&mut self.spaces, &self.allocations[id], id, None, first, count, batch);
         }
         self.note_place(id);
-        self.charge(id, Some(self.group_of(segment)));
+        self.charge(id, self.charged_group(segment));
         self.rerank(id);
     }
 
@@ -169,7 +169,7 @@ impl<F: Copy + Eq> VidMm<F> {
             place.pool.take_exact(run);
             batch.arrived.extend(allocation.came(place.id, run.first));
             batch.content.push(Operation::MapAperture {
-                device: Some(allocation.owner),
+                device: allocation.device(),
                 allocation: Some(allocation.info.allocation),
                 segment: place.id,
                 offset_in_pages: run.first,
@@ -181,7 +181,7 @@ impl<F: Copy + Eq> VidMm<F> {
         batch.content.extend(first_content(&mut self.allocations[id]));
         writer.show(&mut self.spaces, &self.allocations[id], id, None, 0, pages, batch);
         self.note_place(id);
-        self.charge(id, Some(self.system_group()));
+        self.charge(id, self.system_group());
     }
 }
 

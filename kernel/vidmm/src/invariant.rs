@@ -107,7 +107,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
             let in_a_row =
                 extents.iter().zip(extents.iter().skip(1)).all(|(one, next)| one.frame + one.count == next.frame);
             if allocation.contiguous() && !in_a_row {
-                return Err(format!("{id:?} is accessed physically and in pieces"));
+                return Err(format!("{id:?} is contiguous and in pieces"));
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use ddi::{AllocationFlags, AllocationInfo, KmdAllocation};
 use wddm_types::{FencePoint, PageRun, Pages, SegmentId, SegmentSet};
 
-use crate::allocation::{self, Allocation, AllocationError, Origin, Placement};
+use crate::allocation::{self, Allocation, AllocationError, Origin, Placement, Terms};
 use crate::extent::PageSet;
 use crate::paging::{Batch, Cause, Work, merge_points};
 use crate::slab::{AllocationId, DeviceId, SpaceId};
@@ -34,7 +34,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn check_allocations(&self, wanted: &[(AllocationInfo, Origin)]) -> Result<(), AllocationError> {
         let mut needed = 0u64;
         for (info, origin) in wanted {
-            let (_, pages) = allocation::check(self.with_system_alias(*info), origin, self.model, &self.segments)?;
+            let (_, pages) = allocation::check(self.with_system_alias(*info), origin, self.creation_terms())?;
             needed = needed.saturating_add(if origin.existing.is_some() { 0 } else { pages });
         }
         if self.can_back(needed) { Ok(()) } else { Err(AllocationError::NoBackingStore) }
@@ -74,7 +74,7 @@ impl<F: Copy + Eq> VidMm<F> {
     ) -> Result<AllocationId, AllocationError> {
         let _ = &self.devices[owner];
         let info = self.by_physical_address(self.with_system_alias(info));
-        let (info, pages) = allocation::check(info, &origin, self.model, &self.segments)?;
+        let (info, pages) = allocation::check(info, &origin, self.creation_terms())?;
         let foreign = origin.existing.is_some();
         let backing = match origin.existing {
             Some(runs) => Some(runs),
@@ -236,9 +236,14 @@ impl<F: Copy + Eq> VidMm<F> {
         work
     }
 
+    /// What a driver may say of an allocation here.
+    pub(crate) fn creation_terms(&self) -> Terms<'_> {
+        Terms { model: self.model, version: self.version, caps: self.caps, segments: &self.segments }
+    }
+
     /// The number behind the last segment means system memory in sets and preferences; the documented way to say that
     /// is the aperture's number (memory §10.2).
-    fn with_system_alias(&self, mut info: AllocationInfo) -> AllocationInfo {
+    pub(crate) fn with_system_alias(&self, mut info: AllocationInfo) -> AllocationInfo {
         // CAST: at most 31 segments.
         let alias = SegmentId(self.driver_segments as u8 + 1);
         let aperture = self

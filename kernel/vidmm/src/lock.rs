@@ -299,7 +299,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The aperture pages that content has to have when it moves out, if it has to have any.
     fn way_out(&self, id: AllocationId) -> Result<Option<(SegmentId, PageRun)>, LockError> {
         let allocation = &self.allocations[id];
-        if allocation.count == 0 || !allocation.contiguous() {
+        if allocation.count == 0 || !allocation.accessed_physically() {
             return Ok(None);
         }
         let alignment = (allocation.info.alignment_bytes / PAGE_BYTES).max(1);

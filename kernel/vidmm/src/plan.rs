@@ -235,7 +235,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
         if !self.is_settled(id) {
             return false;
         }
-        let group = self.mm.group_of_placement(id).expect("it is resident");
+        let Some(group) = self.mm.group_of_placement(id) else { return true };
         let growth = self.growth(id, group);
         let stays = self.mm.allocations[id].count > 0 || state.affords(self, group, growth);
         if stays {
@@ -248,15 +248,13 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
     fn afford_all(&self) -> Result<(), MakeResidentError> {
         let mut state = State::new(self);
         for (position, &id) in self.list.iter().enumerate() {
-            let affordable = self.candidates(id).into_iter().find(|&candidate| {
-                let group = self.mm.group_of(candidate);
-                state.affords(self, group, self.growth(id, group))
-            });
-            match affordable {
-                Some(candidate) => {
-                    let group = self.mm.group_of(candidate);
-                    state.spend(group, self.growth(id, group));
-                }
+            let groups = self.candidates(id).into_iter().map(|candidate| self.mm.charged_group(candidate));
+            let affordable = groups.map(|group| group.map(|group| (group, self.growth(id, group))));
+            let mut affordable =
+                affordable.filter(|cost| cost.is_none_or(|(group, bytes)| state.affords(self, group, bytes)));
+            match affordable.next() {
+                Some(Some((group, bytes))) => state.spend(group, bytes),
+                Some(None) => {}
                 None => return Err(self.refusal(Refused::Budget { position }, &state)),
             }
         }
@@ -307,11 +305,11 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
     // spec: memory §5.2
     fn overshoot(&self, position: usize, state: &State) -> u64 {
         let group = |id: AllocationId| {
-            let first = self.candidates(id)[0];
-            self.mm.group_of_placement(id).unwrap_or_else(|| self.mm.group_of(first))
+            let mut groups = self.candidates(id).into_iter().filter_map(|candidate| self.mm.charged_group(candidate));
+            self.mm.group_of_placement(id).or_else(|| groups.next())
         };
-        let failing = group(self.list[position]);
-        let behind = self.list[position..].iter().filter(|id| group(**id) == failing);
+        let failing = group(self.list[position]).expect("only what is charged is refused for a budget");
+        let behind = self.list[position..].iter().filter(|id| group(**id) == Some(failing));
         let wanted: u64 = behind.map(|&id| self.growth(id, failing)).sum();
         let left = state.left_bytes(failing);
         // The spent part of the list may have been larger than the failing rest.

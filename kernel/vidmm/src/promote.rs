@@ -124,7 +124,8 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Whether every process that lists it keeps to its budget with it.
     // spec: memory §5.5
     fn all_afford(&self, id: AllocationId, candidate: SegmentId) -> bool {
-        let (allocation, group) = (&self.allocations[id], self.group_of(candidate));
+        let allocation = &self.allocations[id];
+        let Some(group) = self.charged_group(candidate) else { return true };
         let spaces: BTreeSet<SpaceId> = allocation.holders.iter().map(|device| self.devices[*device].space).collect();
         let affords = |space: &SpaceId| {
             self.need(*space, group).saturating_add(allocation.bytes()) <= self.budget_bytes(*space, group)

@@ -117,10 +117,10 @@ impl<F: Copy + Eq> VidMm<F> {
         if let Some(physically) = update.accessed_physically {
             info.flags.set(AllocationFlags::ACCESSED_PHYSICALLY, physically);
         }
-        let info = self.by_physical_address(info);
+        let info = self.by_physical_address(self.with_system_alias(info));
         let existing = allocation.foreign.then(|| allocation.backing.clone());
         let origin = Origin { primary: allocation.primary, existing };
-        let (info, pages) = allocation::check(info, &origin, self.model, &self.segments)?;
+        let (info, pages) = allocation::check(info, &origin, self.creation_terms())?;
         if self.may_align_pitches(&info) && !allocation.mappings.is_empty() {
             return Err(PropertyError::NotBuilt("a segment that aligns pitches for what has GPU virtual addresses"));
         }
@@ -142,7 +142,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let becomes_contiguous = info.flags.contains(physically) != allocation.info.flags.contains(physically);
         let leaves = match &allocation.placement {
             Placement::None => false,
-            Placement::Memory(segment, _) => becomes_contiguous || !info.supported_segments.contains(*segment),
+            Placement::Memory(segment, _) => {
+                becomes_contiguous && !allocation.primary || !info.supported_segments.contains(*segment)
+            }
             Placement::System(_) => {
                 becomes_contiguous || !info.supported_segments.iter().any(|id| self.segment(id).is_aperture())
             }

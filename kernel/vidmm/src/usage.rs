@@ -44,11 +44,25 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Bytes that a group can hold. Content in system memory needs no room of the aperture that names it, so there the
     /// measure is the system memory itself.
-    pub(crate) fn group_bytes(&self, group: SegmentGroup) -> u64 {
+    pub fn group_bytes(&self, group: SegmentGroup) -> u64 {
         let of = |segment: &Segment| {
             if segment.is_aperture() { self.policy.system_pages.count.bytes() } else { segment.capacity_bytes() }
         };
-        self.segments.iter().filter(|segment| self.group_of(segment.id) == group).map(of).sum()
+        let counted = self.segments.iter().filter(|segment| self.counts_in_budgets(segment.id));
+        counted.filter(|segment| self.group_of(segment.id) == group).map(of).sum()
+    }
+
+    /// Whether content of a segment counts in budgets: what its driver has marked for applications, or everything where it
+    /// has marked nothing.
+    // spec: memory §1.5 bit 15, memory §5.5
+    pub fn counts_in_budgets(&self, segment: SegmentId) -> bool {
+        let marked = |segment: &Segment| segment.descriptor.flags.contains(SegmentFlags::APPLICATION_TARGET);
+        marked(self.segment(segment)) || !self.segments.iter().any(marked)
+    }
+
+    /// The group in which content of a segment is charged.
+    pub(crate) fn charged_group(&self, segment: SegmentId) -> Option<SegmentGroup> {
+        self.counts_in_budgets(segment).then(|| self.group_of(segment))
     }
 
     /// The group that a segment's flags name; without a name memory is local and the aperture is not.
@@ -64,9 +78,9 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
-    /// The group of content in system memory.
-    pub(crate) fn system_group(&self) -> SegmentGroup {
+    /// The group in which content in system memory is charged: that of the aperture that names it.
+    pub(crate) fn system_group(&self) -> Option<SegmentGroup> {
         let aperture = self.segments.iter().find(|segment| segment.is_aperture());
-        aperture.map_or(SegmentGroup::NonLocal, |aperture| self.group_of(aperture.id))
+        aperture.map_or(Some(SegmentGroup::NonLocal), |aperture| self.charged_group(aperture.id))
     }
 }

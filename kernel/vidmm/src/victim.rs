@@ -168,7 +168,7 @@ impl<F: Copy + Eq> VidMm<F> {
         allocation.placement = Placement::None;
         allocation.last_work = batch.serial;
         let (pages, kmd_allocation) = (allocation.pages, allocation.info.allocation);
-        let device = Some(allocation.owner);
+        let device = allocation.device();
         self.writer().hide(&mut self.spaces, &self.allocations[id], 0, pages, batch);
         if let Some((segment, run)) = aperture {
             let place = self.segment_mut(segment);
@@ -230,7 +230,7 @@ fn copy_out<F>(
         let run = segments[usize::from(id.0) - 1].pool.take_contiguous(extent.count, 1, false)?;
         Some((id, run))
     });
-    let (kmd_allocation, device) = (allocation.info.allocation, Some(allocation.owner));
+    let (kmd_allocation, device) = (allocation.info.allocation, allocation.device());
     let mut through = None;
     if let Some((id, run)) = window {
         let aperture = &mut segments[usize::from(id.0) - 1];

@@ -4,7 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use ddi::{DriverModel, GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, PageTableUpdateMode, RootPageTableSize};
+use ddi::{
+    DdiVersion, DriverModel, GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, PageTableUpdateMode, RootPageTableSize,
+    VidMmCaps,
+};
 use wddm_types::{FencePoint, GpuVa, PageRun, SegmentId};
 
 use crate::allocation::Allocation;
@@ -34,6 +37,8 @@ pub struct VidMm<F> {
     pub(crate) driver_segments: usize,
     /// Which version's flags and sets count.
     pub(crate) model: DriverModel,
+    pub(crate) version: DdiVersion,
+    pub(crate) caps: VidMmCaps,
     totals: MemoryTotals,
     pub(crate) table_frames: TableSources,
     /// Where the paging process sees the tables of all others, segment by segment, if it writes them by address.
@@ -144,6 +149,8 @@ impl<F: Copy + Eq> VidMm<F> {
             host_apertures: crate::host_aperture::open(&segments),
             segments,
             model: layout.model,
+            version: layout.version,
+            caps: layout.caps,
             driver_segments: layout.segments.len(),
             totals: MemoryTotals::of(layout, policy.system_pages.count.bytes()),
             table_frames,

@@ -1,6 +1,6 @@
 //! What the host may choose about the driver. A wrong choice fails `start_device`, never panics.
 
-use ddi::{DriverModel, DriverStatus, PageTableUpdateMode, SegmentFlags};
+use ddi::{DriverModel, DriverStatus, PageTableUpdateMode, SegmentFlags, VidMmCaps};
 use softgpu_spec::bus::PAGE_BYTES;
 
 use crate::queues::SUBMISSION_BYTES;
@@ -202,6 +202,16 @@ impl KmdConfig {
     /// Whether the GPU has page tables of its own.
     pub fn has_page_tables(&self) -> bool {
         self.translates() && self.addressing == Addressing::GpuMmu
+    }
+
+    /// `MemoryManagementCaps`. Those of page tables follow from their entry points.
+    // spec: memory §1.14, memory §4.1
+    pub(crate) fn memory_caps(&self) -> VidMmCaps {
+        let mut caps = VidMmCaps::empty();
+        let addresses = VidMmCaps::VIRTUAL_ADDRESSING_SUPPORTED | VidMmCaps::IO_MMU_SUPPORTED;
+        caps.set(addresses, self.uses_cpu_addresses());
+        caps.set(VidMmCaps::MAP_APERTURE2_SUPPORTED, self.map_aperture2);
+        caps
     }
 
     /// Whether the engines use the CPU's addresses.

@@ -8,7 +8,7 @@ use ddi::{
     Doorbells, DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuVirtualAddressing, HardwareQueues, Host,
     HostAperture, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess, Miniport, NativeFences, NodeMetadata,
     Notify, OpenAllocation, PacketScheduling, PagingStatus, PowerState, QuerySegment, QuerySegment3, QuerySegment4,
-    StandardAllocationDriverData, Swizzling, UpdateAllocationProperty, VidMmCaps,
+    StandardAllocationDriverData, Swizzling, UpdateAllocationProperty,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -156,16 +156,11 @@ impl Miniport for SoftGpuKmd {
             driver_model: self.config.driver_model,
             ddi_version: match self.config.driver_model {
                 DriverModel::Wddm1 => DdiVersion::WDDM_1_3,
-                DriverModel::Wddm2 => DdiVersion::WDDM_3_0,
+                DriverModel::Wddm2 => DdiVersion::WDDM_3_2,
             },
             paging_node: softgpu_spec::engine::COPY as u16,
             paging_by_gpu_va: self.config.paging_by_gpu_va,
-            map_aperture2_supported: self.config.map_aperture2,
-            // spec: memory §4.1: that of page tables follows from their entry points
-            memory: match self.config.uses_cpu_addresses() {
-                true => VidMmCaps::VIRTUAL_ADDRESSING_SUPPORTED | VidMmCaps::IO_MMU_SUPPORTED,
-                false => VidMmCaps::empty(),
-            },
+            memory: self.config.memory_caps(),
             move_paging_supported: true,
             ..AdapterCaps::default()
         }

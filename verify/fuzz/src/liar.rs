@@ -170,7 +170,7 @@ impl Miniport for Liar {
             4 => caps.paging_node = dice.edge() as u16,
             5 => caps.paging_by_gpu_va = !caps.paging_by_gpu_va,
             6 => caps.memory ^= VidMmCaps::from_bits_retain(1 << dice.below(18)),
-            _ => caps.map_aperture2_supported = !caps.map_aperture2_supported,
+            _ => caps.memory ^= VidMmCaps::MAP_APERTURE2_SUPPORTED,
         }
         caps
     }

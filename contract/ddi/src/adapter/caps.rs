@@ -132,8 +132,6 @@ pub struct AdapterCaps {
     /// The driver pages by GPU virtual address: content is moved by operations 8 and 9 instead of 0 and 1 (memory §3.3).
     /// Only with the GPU-VA facet.
     pub paging_by_gpu_va: bool,
-    /// `MapAperture2Supported` (memory §1.14): operation 17 instead of 5.
-    pub map_aperture2_supported: bool,
     /// `MovePagingSupported` (memory §1.14): a transfer may go from one place of a segment to another.
     pub move_paging_supported: bool,
 }
@@ -152,7 +150,6 @@ impl Default for AdapterCaps {
             no_64_bit_atomics: false,
             paging_node: 0,
             paging_by_gpu_va: false,
-            map_aperture2_supported: false,
             move_paging_supported: false,
         }
     }

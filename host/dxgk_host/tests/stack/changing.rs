@@ -25,7 +25,7 @@ fn capabilities_are_those_of_the_start() {
     let caps = Box::new(move |caps: &mut ddi::AdapterCaps| {
         if now.load(Ordering::Relaxed) {
             caps.driver_model = DriverModel::Wddm1;
-            caps.map_aperture2_supported = true;
+            caps.memory |= ddi::VidMmCaps::MAP_APERTURE2_SUPPORTED;
         }
     });
     let host = host_with(4 * MIB, Whims { caps, ..Whims::default() });

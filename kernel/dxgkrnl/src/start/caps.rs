@@ -13,10 +13,6 @@ pub fn memory_caps(miniport: &mut dyn Miniport, caps: &AdapterCaps) -> VidMmCaps
     if miniport.gpu_va().is_some() {
         memory |= VidMmCaps::VIRTUAL_ADDRESSING_SUPPORTED | VidMmCaps::GPU_MMU_SUPPORTED;
     }
-    memory.set(
-        VidMmCaps::MAP_APERTURE2_SUPPORTED,
-        memory.contains(VidMmCaps::MAP_APERTURE2_SUPPORTED) || caps.map_aperture2_supported,
-    );
     memory
 }
 
@@ -73,6 +69,10 @@ pub fn check(miniport: &mut dyn Miniport, caps: &AdapterCaps, system_bytes: u64)
         (
             needs(C::CROSS_ADAPTER_RESOURCE_SCANOUT, C::CROSS_ADAPTER_RESOURCE | C::CROSS_ADAPTER_RESOURCE_TEXTURE),
             "CrossAdapterResourceScanout needs CrossAdapterResource and CrossAdapterResourceTexture",
+        ),
+        (
+            !told.contains(C::MAP_APERTURE2_SUPPORTED) || caps.ddi_version >= DdiVersion::WDDM_2_9,
+            "MapAperture2Supported exists from WDDM 2.9 on",
         ),
         (VidMmCaps::all().contains(told), "reserved bits of the memory capabilities are 0"),
         (

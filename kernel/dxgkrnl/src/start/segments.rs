@@ -34,6 +34,7 @@ pub fn query(miniport: &dyn Miniport, caps: &AdapterCaps) -> Result<(MemoryLayou
     check_paging_buffer(&segments, paging_buffer)?;
     let layout = MemoryLayout {
         version: caps.ddi_version,
+        caps: caps.memory,
         aperture_commit_limit_bytes: caps.aperture_segment_commit_limit_bytes,
         ..MemoryLayout::new(caps.driver_model, segments)
     };

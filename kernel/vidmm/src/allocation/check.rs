@@ -1,7 +1,7 @@
 //! The rules that a new allocation keeps: sizes, alignment, flags, sets, primaries, memory that exists (memory §1.13, §2.1,
 //! §2.2, §2.6, §2.7, §6.3). Pure: it looks at the driver's description and the segments, and changes nothing.
 
-use ddi::{AllocationFlags, AllocationFlags2, AllocationInfo, DriverModel, SegmentFlags};
+use ddi::{AllocationFlags, AllocationFlags2, AllocationInfo, DdiVersion, DriverModel, SegmentFlags, VidMmCaps};
 use wddm_types::{PAGE_BYTES, PageRun, SegmentId, SegmentSet};
 
 use crate::allocation::AllocationError;
@@ -21,13 +21,22 @@ pub struct Origin {
     pub existing: Option<Vec<PageRun>>,
 }
 
+/// What a driver's flags may say: by its version, its capabilities and its segments.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    pub model: DriverModel,
+    pub version: DdiVersion,
+    pub caps: VidMmCaps,
+    pub segments: &'a [Segment],
+}
+
 /// Checks a description. Answers with it as it counts here, and with its size in pages, rounded to the segments' pages.
 pub(crate) fn check(
     mut info: AllocationInfo,
     origin: &Origin,
-    model: DriverModel,
-    segments: &[Segment],
+    terms: Terms<'_>,
 ) -> Result<(AllocationInfo, u64), AllocationError> {
+    let Terms { model, segments, .. } = terms;
     if info.size_bytes == 0 {
         return Err(AllocationError::ZeroSize);
     }
@@ -37,11 +46,11 @@ pub(crate) fn check(
     if info.alignment_bytes > 1 && !info.alignment_bytes.is_power_of_two() {
         return Err(AllocationError::Alignment);
     }
-    check_flags(&info, origin.primary, model, segments)?;
-    check_flags2(info.flags2, model)?;
+    check_flags(&info, origin.primary, terms)?;
+    check_flags2(info.flags2, terms.version)?;
     info.supported_segments = supported(&info, model, segments)?;
     check_sets(&info, segments)?;
-    check_cpu(&info, origin.primary, segments)?;
+    check_cpu(&info, origin.primary, terms)?;
     let pages = pages(&info, segments)?;
     check_existing(&info, origin, pages)?;
     Ok((info, pages))
@@ -58,12 +67,8 @@ fn reserved(model: DriverModel) -> AllocationFlags {
 }
 
 // spec: memory §2.2, with the incompatibility summary
-fn check_flags(
-    info: &AllocationInfo,
-    primary: bool,
-    model: DriverModel,
-    segments: &[Segment],
-) -> Result<(), AllocationError> {
+fn check_flags(info: &AllocationInfo, primary: bool, terms: Terms<'_>) -> Result<(), AllocationError> {
+    let Terms { model, version, caps, segments } = terms;
     use AllocationFlags as F;
     let flags = info.flags;
     let has = |flag: F| flags.contains(flag);
@@ -91,6 +96,12 @@ fn check_flags(
             }
         }
         DriverModel::Wddm2 => {
+            // spec: memory §2.2 bit 13
+            if has(F::MAP_APERTURE_CPU_VISIBLE)
+                && (version < DdiVersion::WDDM_2_9 || !caps.contains(VidMmCaps::MAP_APERTURE2_SUPPORTED))
+            {
+                return Err(AllocationError::NoMapAperture2);
+            }
             if has(F::CREATE_IN_VPR) {
                 return Err(AllocationError::NotBuilt(
                     "content in a protected region: nothing here keeps one engine from what another may see",
@@ -108,8 +119,13 @@ fn check_flags(
 }
 
 // spec: memory §2.2, DXGK_ALLOCATIONINFOFLAGS2
-fn check_flags2(flags: AllocationFlags2, model: DriverModel) -> Result<(), AllocationError> {
-    if flags.bits() >> 6 != 0 || model == DriverModel::Wddm1 && !flags.is_empty() {
+fn check_flags2(flags: AllocationFlags2, version: DdiVersion) -> Result<(), AllocationError> {
+    let named = match version {
+        version if version >= DdiVersion::WDDM_3_2 => AllocationFlags2::from_bits_retain((1 << 6) - 1),
+        version if version >= DdiVersion::WDDM_3_0 => AllocationFlags2::SHARE_BACKING_STORE_WITH_KMD,
+        _ => AllocationFlags2::empty(),
+    };
+    if !named.contains(flags) {
         return Err(AllocationError::Flags);
     }
     if flags.contains(AllocationFlags2::SHARE_BACKING_STORE_WITH_KMD) {
@@ -174,14 +190,19 @@ fn check_sets(info: &AllocationInfo, segments: &[Segment]) -> Result<(), Allocat
     Ok(())
 }
 
-fn check_cpu(info: &AllocationInfo, primary: bool, segments: &[Segment]) -> Result<(), AllocationError> {
+fn check_cpu(info: &AllocationInfo, primary: bool, terms: Terms<'_>) -> Result<(), AllocationError> {
+    let segments = terms.segments;
     let of = |set: SegmentSet| segments.iter().filter(move |segment| set.contains(segment.id));
     let reached = SegmentFlags::CPU_VISIBLE | SegmentFlags::SUPPORTS_CPU_HOST_APERTURE;
     let unseen = |segment: &&Segment| !segment.is_aperture() && !segment.descriptor.flags.intersects(reached);
     // spec: memory §2.7, primary rules: the preferred segments, else the write set
     let preferred = info.preferred_segment.segments().fold(SegmentSet::NONE, |set, id| set.with(SegmentSet::only(id)));
     let placed = if preferred.is_empty() { info.supported_segments } else { preferred };
-    if primary && let Some(segment) = of(placed).find(unseen) {
+    let may_be_unseen = terms.caps.contains(VidMmCaps::NON_CPU_VISIBLE_PRIMARY);
+    if primary
+        && !may_be_unseen
+        && let Some(segment) = of(placed).find(unseen)
+    {
         return Err(AllocationError::PrimaryNotVisible(segment.id));
     }
     // spec: memory §6.3, requirements

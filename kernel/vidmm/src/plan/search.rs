@@ -39,9 +39,9 @@ impl<F: Copy + Eq> Planner<'_, F> {
         if self.stays(&mut state, id) {
             return self.search(state, rest, steps);
         }
-        let contiguous = self.mm.allocations[id].contiguous();
         for candidate in self.candidates(id) {
-            let holes = if contiguous { self.holes(&state, id, candidate) } else { Vec::new() };
+            let takes_run = self.mm.allocations[id].takes_run(self.mm.segment(candidate));
+            let holes = if takes_run { self.holes(&state, id, candidate) } else { Vec::new() };
             // Last what `try_place` finds by itself: content may move for it.
             for hole in holes.into_iter().map(Some).chain([None]) {
                 *steps = steps.checked_sub(1)?;

@@ -234,12 +234,11 @@ impl<F: Copy + Eq> Planner<'_, F> {
         if aperture && self.mm.is_marked(id) {
             return Err(NoPlace::Room);
         }
-        let group = self.mm.group_of(candidate);
-        let growth = self.growth(id, group);
-        if !state.affords(self, group, growth) {
+        let cost = self.mm.charged_group(candidate).map(|group| (group, self.growth(id, group)));
+        if cost.is_some_and(|(group, growth)| !state.affords(self, group, growth)) {
             return Err(NoPlace::Budget);
         }
-        let place = if allocation.contiguous() {
+        let place = if allocation.takes_run(self.mm.segment(candidate)) {
             // spec: memory §1.12, the limit over all apertures beside that of each
             let pages = allocation.pages_in(self.mm.segment(candidate));
             if aperture && pages > state.commit_left {
@@ -264,7 +263,9 @@ impl<F: Copy + Eq> Planner<'_, F> {
             state.take_pages(candidate, missing);
             Place::Memory(candidate, None)
         };
-        state.spend(group, growth);
+        if let Some((group, growth)) = cost {
+            state.spend(group, growth);
+        }
         Ok(place)
     }
 

@@ -3,7 +3,7 @@
 
 use ddi::{
     CpuAccess, DdiVersion, DriverModel, MemoryRange, SegmentDescriptor, SegmentDescriptor3, SegmentDescriptor4,
-    SegmentFlags,
+    SegmentFlags, VidMmCaps,
 };
 use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
@@ -142,6 +142,8 @@ pub struct MemoryLayout {
     pub model: DriverModel,
     /// The version of the contract, because flags belong to versions.
     pub version: DdiVersion,
+    /// What the driver can do, because flags need capabilities.
+    pub caps: VidMmCaps,
     /// `ApertureSegmentCommitLimit` of the adapter (memory §1.12).
     pub aperture_commit_limit_bytes: u64,
     /// The segments, number 1 first.
@@ -149,13 +151,15 @@ pub struct MemoryLayout {
 }
 
 impl MemoryLayout {
-    /// A layout of the newest version of a generation, without a limit over all apertures.
+    /// A layout of the newest version of a generation, without capabilities, without a limit over all
+    /// apertures.
     pub fn new(model: DriverModel, segments: Vec<SegmentDescription>) -> MemoryLayout {
         let version = match model {
             DriverModel::Wddm1 => DdiVersion::WDDM_1_3,
-            DriverModel::Wddm2 => DdiVersion::WDDM_3_0,
+            DriverModel::Wddm2 => DdiVersion::WDDM_3_2,
         };
-        MemoryLayout { model, version, aperture_commit_limit_bytes: u64::MAX, segments }
+        let caps = VidMmCaps::empty();
+        MemoryLayout { model, version, caps, aperture_commit_limit_bytes: u64::MAX, segments }
     }
 
     /// The rules of all segments.

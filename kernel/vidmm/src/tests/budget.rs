@@ -1,6 +1,6 @@
 //! Usage numbers, devices that end, and the size of a large step.
 
-use ddi::SegmentFlags;
+use ddi::{SegmentDescriptor4, SegmentFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
 use super::world::*;
@@ -22,6 +22,43 @@ fn usage_is_per_process_and_group() {
     assert_eq!(mm.video_memory_info(space, SegmentGroup::Local).budget_bytes, 64 * PAGE_BYTES);
     mm.evict(one, &[a], LAZY, &[]).expect("counted");
     assert_eq!(usage(&mm, SegmentGroup::Local), 10, "the other device still holds it");
+}
+
+/// The first of two memory segments is marked for applications, or none is, or all are.
+#[test]
+fn only_what_is_meant_for_applications_counts() {
+    // spec: memory §1.5 bit 15, memory §5.5
+    let marked = SegmentFlags::APPLICATION_TARGET;
+    for (flags, local, non_local, used) in [
+        ([SegmentFlags::empty(); 3], 64 + 32, 100_000, 20 + 7),
+        ([marked, SegmentFlags::empty(), SegmentFlags::empty()], 64, 0, 20),
+        ([SegmentFlags::empty(), marked, marked], 32, 100_000, 7),
+    ] {
+        let bits = [5, 5, 6];
+        let size_bytes = 32 * PAGE_BYTES;
+        let plain = SegmentFlags::empty();
+        let extra = SegmentDescriptor4 {
+            base_address: EXTRA_BASE,
+            size_bytes,
+            commit_limit_bytes: size_bytes,
+            ..vram_descriptor(32, plain)
+        };
+        let mut descriptors = [vram_descriptor(64, plain), aperture_descriptor(64), extra];
+        descriptors.iter_mut().zip(flags).for_each(|(descriptor, flags)| descriptor.flags |= flags);
+        let mut mm: Mm = VidMm::new(policy(), &descriptors, mmu(&bits), &levels(&bits)).expect("rules");
+        let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
+        let device = mm.create_device(space);
+        let [a, b] = [(20, VRAM), (7, EXTRA)].map(|(pages, segment)| create(&mut mm, device, pages, &[segment]));
+        mm.make_resident(device, &[a, b]).expect("they fit");
+        let [here, there] =
+            [SegmentGroup::Local, SegmentGroup::NonLocal].map(|group| mm.video_memory_info(space, group));
+        let pages = [here.budget_bytes, there.budget_bytes, here.current_usage_bytes].map(|bytes| bytes / PAGE_BYTES);
+        assert_eq!(pages, [local, non_local, used], "{flags:?}");
+        // Nobody's budget keeps content out of a segment that counts in none.
+        let rest = [(44, VRAM), (25, EXTRA)].map(|(pages, segment)| create(&mut mm, device, pages, &[segment]));
+        mm.make_resident(device, &rest).expect("both segments to the last page");
+        assert_eq!(mm.bytes_over_budget(space), 0, "{flags:?}");
+    }
 }
 
 #[test]

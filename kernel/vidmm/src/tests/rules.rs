@@ -1,17 +1,31 @@
 //! The rules of a new allocation, one after the other: flags by generation, sets, primaries, memory that exists, pinned
 //! ones, sharing.
 
-use ddi::{AllocationFlags as F, AllocationFlags2, AllocationInfo, DriverModel, SegmentFlags, SegmentPreference};
+use ddi::{
+    AllocationFlags as F, AllocationFlags2, AllocationInfo, DdiVersion, DriverModel, SegmentFlags, SegmentPreference,
+    VidMmCaps,
+};
 use wddm_types::{GpuVa, PageRun, Pages, SegmentSet};
 
 use super::world::*;
-use crate::allocation::{AllocationError, Origin, check};
-use crate::{EvictFlags, Location, MakeResidentError, MapRequest, Protection};
+use crate::allocation::{AllocationError, Origin, Placement, Terms, check};
+use crate::{EvictFlags, Location, MakeResidentError, MapRequest, MemoryLayout, Operation, Protection, SpaceKind};
 
 fn verdict(info: AllocationInfo, primary: bool, model: DriverModel) -> Result<u64, AllocationError> {
+    let version = MemoryLayout::new(model, Vec::new()).version;
+    verdict_of(info, primary, version, VidMmCaps::MAP_APERTURE2_SUPPORTED)
+}
+
+fn verdict_of(
+    info: AllocationInfo,
+    primary: bool,
+    version: DdiVersion,
+    caps: VidMmCaps,
+) -> Result<u64, AllocationError> {
     let mm = adapter(64, SegmentFlags::CPU_VISIBLE);
     let origin = Origin { primary, existing: None };
-    check(info, &origin, model, mm.segments()).map(|(_, pages)| pages)
+    let terms = Terms { model: version.model(), version, caps, segments: mm.segments() };
+    check(info, &origin, terms).map(|(_, pages)| pages)
 }
 
 fn both(flags: F) -> AllocationInfo {
@@ -46,7 +60,7 @@ fn every_flag_has_its_answer_in_each_generation() {
                 12 | 13 if first => assert_eq!(alone, Ok(4), "{name}: one GPU is its own link"),
                 10 => assert!(unbuilt(alone), "{name}"),
                 11 | 12 => assert_eq!(alone, Err(Flags), "{name}: reserved"),
-                13 => assert_eq!(alone, Ok(4), "{name}: the kernel asks for the driver's capability"),
+                13 => assert_eq!(alone, Ok(4), "{name}: the driver has the capability"),
                 14 => assert!(alone == Err(Flags), "{name}: a history buffer is CPU-visible"),
                 16 => assert_eq!(alone, Err(Flags), "{name}: needs AccessedPhysically"),
                 17 => assert!(unbuilt(alone), "{name}"),
@@ -82,13 +96,78 @@ fn the_second_flags_have_theirs() {
 }
 
 #[test]
+fn flags_belong_to_versions_and_capabilities() {
+    // spec: memory §2.1, memory §2.2
+    let none = VidMmCaps::empty();
+    let second = |flags2, version| verdict_of(AllocationInfo { flags2, ..both(F::empty()) }, false, version, none);
+    let refused = Err(AllocationError::Flags);
+    for flags2 in [AllocationFlags2::NO_IMPLICIT_SYNCHRONIZATION, AllocationFlags2::NOTIFY_EVICTION] {
+        let by_version = [DdiVersion::WDDM_2_0, DdiVersion::WDDM_3_1, DdiVersion::WDDM_3_2].map(|v| second(flags2, v));
+        assert_eq!(by_version, [refused.clone(), refused.clone(), Ok(4)], "{flags2:?}");
+    }
+    let shared = AllocationFlags2::SHARE_BACKING_STORE_WITH_KMD;
+    assert_eq!(second(shared, DdiVersion::WDDM_2_9), refused);
+    assert!(matches!(second(shared, DdiVersion::WDDM_3_0), Err(AllocationError::NotBuilt(_))));
+    let seen = both(F::MAP_APERTURE_CPU_VISIBLE);
+    for (version, caps, answer) in [
+        (DdiVersion::WDDM_3_2, none, Err(AllocationError::NoMapAperture2)),
+        (DdiVersion::WDDM_2_6, VidMmCaps::MAP_APERTURE2_SUPPORTED, Err(AllocationError::NoMapAperture2)),
+        (DdiVersion::WDDM_2_9, VidMmCaps::MAP_APERTURE2_SUPPORTED, Ok(4)),
+        // Bit 13 is LinkInstanced there.
+        (DdiVersion::WDDM_1_3, none, Ok(4)),
+    ] {
+        assert_eq!(verdict_of(seen, false, version, caps), answer, "{version}");
+    }
+}
+
+/// A primary's pages lie in a row, because a display reads them; whoever owns it, no device is named where it is shown.
+#[test]
+fn a_primary_lies_in_one_run_of_memory() {
+    // spec: memory §1.6, memory §3.4
+    let mut mm = adapter(64, SegmentFlags::CPU_VISIBLE);
+    let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
+    let device = mm.create_device(space);
+    let eights: Vec<_> = (0..8).map(|_| create(&mut mm, device, 8, &[VRAM])).collect();
+    mm.make_resident(device, &eights).expect("all of the segment");
+    let primary = || Origin { primary: true, existing: None };
+    let runs = [Origin::default(), primary()].map(|origin| {
+        // Four holes of eight pages; others have to move for twelve in a row.
+        let id = mm.create_allocation_from(device, info(12, &[VRAM]), origin).expect("it is small");
+        for hole in eights.iter().step_by(2) {
+            mm.evict(device, &[*hole], EvictFlags::default(), &[]).expect("it is listed");
+        }
+        mm.make_resident(device, &[id]).expect("room");
+        let Placement::Memory(_, extents) = &mm.allocations[id].placement else { panic!("it is in memory") };
+        let extents: Vec<_> = extents.iter().collect();
+        mm.check_invariants(&[]).expect("whatever moved");
+        mm.destroy_allocation(id, &[]);
+        for hole in eights.iter().step_by(2) {
+            mm.make_resident(device, &[*hole]).expect("room again");
+        }
+        1 + extents.windows(2).filter(|pair| pair[0].frame + pair[0].count != pair[1].frame).count()
+    });
+    assert_eq!(runs, [2, 1]);
+    let physical = AllocationInfo { flags: F::CPU_VISIBLE | F::ACCESSED_PHYSICALLY, ..info(4, &[APERTURE]) };
+    let devices = [Origin::default(), primary()].map(|origin| {
+        let id = mm.create_allocation_from(device, physical, origin).expect("four pages");
+        let work = mm.make_resident(device, &[id]).expect("room").expect("it is shown");
+        let found = work.operations.iter().find_map(|operation| match operation {
+            Operation::MapAperture { device, .. } => Some(*device),
+            _ => None,
+        });
+        found.expect("an aperture shows it")
+    });
+    assert_eq!(devices, [Some(device), None]);
+}
+
+#[test]
 fn read_and_write_sets_count_by_generation() {
     // spec: memory §2.1
     let mm = adapter(64, SegmentFlags::CPU_VISIBLE);
     let effective = |read: SegmentSet, model| {
         let base =
             AllocationInfo { read_segments: read, preferred_segment: SegmentPreference::NONE, ..both(F::empty()) };
-        check(base, &Origin::default(), model, mm.segments()).map(|(info, _)| info.supported_segments)
+        check(base, &Origin::default(), Terms { model, ..mm.creation_terms() }).map(|(info, _)| info.supported_segments)
     };
     let write = both(F::empty()).supported_segments;
     assert_eq!(effective(set(&[VRAM]), DriverModel::Wddm2), Ok(write), "the read set is ignored");
@@ -115,11 +194,13 @@ fn a_primary_lies_where_the_cpu_reaches() {
     let primary = Origin { primary: true, existing: None };
     let on = |preferred: &[wddm_types::SegmentId]| {
         let info = AllocationInfo { preferred_segment: SegmentPreference::of(preferred), ..both(F::empty()) };
-        check(info, &primary, DriverModel::Wddm2, unseen.segments()).map(drop)
+        check(info, &primary, unseen.creation_terms()).map(drop)
     };
     assert_eq!(on(&[VRAM]), Err(AllocationError::PrimaryNotVisible(VRAM)));
     assert_eq!(on(&[]), Err(AllocationError::PrimaryNotVisible(VRAM)), "without preferences the whole set counts");
     assert_eq!(on(&[APERTURE]), Ok(()));
+    let relaxed = Terms { caps: VidMmCaps::NON_CPU_VISIBLE_PRIMARY, ..unseen.creation_terms() };
+    assert!(check(both(F::empty()), &primary, relaxed).is_ok(), "a driver that copes with it");
     assert_eq!(verdict(both(F::empty()), true, DriverModel::Wddm2), Ok(4), "where all is seen");
 }
 

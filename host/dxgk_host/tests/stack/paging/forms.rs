@@ -140,7 +140,7 @@ fn an_aperture_is_mapped_by_device_pages_when_the_driver_understands_them() {
                 info.flags.set(AllocationFlags::MAP_APERTURE_CPU_VISIBLE, info.size_bytes == 64 << 10);
             }
         }),
-        caps: Box::new(|caps| caps.map_aperture2_supported = true),
+        caps: Box::new(|caps| caps.memory |= ddi::VidMmCaps::MAP_APERTURE2_SUPPORTED),
         ..Whims::default()
     };
     let host = host_with(2 * MIB, whims);
