@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ddi::{AdapterCaps, FeatureId, KmdProcess, Miniport};
 use events::Event;
 use gpu_fence::{FenceId, Fences, LegacyObjects};
-use kmt_calls::{Refusal, Reply, Wddm31Caps};
+use kmt_calls::{DeviceState, Refusal, Reply, Wddm31Caps};
 use shared_words::Memory;
 use vidmm::{DeviceId, SpaceId, VidMm};
 use vidsch::VidSch;
@@ -298,6 +298,13 @@ impl Adapter {
             return;
         }
         cx.emit(Event::AdapterStopped { adapter: self.index.0, reason: reason.clone() });
+        // spec: memory §8.6: whoever asks for the state of a device gets the same answer as every other call
+        let active = |(_, device): &(u64, &Device)| device.state == DeviceState::Active;
+        let lost: Vec<u64> = self.devices.iter().filter(active).map(|(number, _)| number).collect();
+        for device in lost {
+            self.devices[device].state = DeviceState::Stopped;
+            cx.emit(Event::DeviceInError { device, state: 4, reason: reason.clone() });
+        }
         self.stopped = Some(reason);
         let waiting: Vec<FenceId> = self.waits.with_waiters().collect();
         for fence in waiting {

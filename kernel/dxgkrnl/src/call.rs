@@ -132,6 +132,8 @@ impl Turn<'_> {
             }
             Call::QueryVideoMemoryInfo { adapter, local } => {
                 let index = self.adapter(adapter)?;
+                // spec: memory §9.3
+                self.adapters[index as usize].running()?;
                 done(Reply::VideoMemoryInfo(self.adapters[index as usize].video_memory_info(self.from, local)))
             }
             Call::CreateDevice { adapter } => {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use d3dkmt::{
-    Allocation, GpuVaMapping, GpuVaProtection, GpuVaReservation, HwContext, Refusal, UpdateGpuVaFlags,
+    Allocation, Device, GpuVaMapping, GpuVaProtection, GpuVaReservation, HwContext, Refusal, UpdateGpuVaFlags,
     UpdateGpuVaOperation,
 };
 use dxgk_host::{Host, HostConfig, Mode, Profile};
+use softgpu_spec::private_data::AllocationRequest;
 use softgpu_umd::{SurfaceKind, pattern};
 use wddm_types::{GpuVa, NodeId, NtStatus, RawHandle};
 
@@ -123,14 +124,23 @@ fn wrong_calls_have_their_statuses() {
         allocation_size_bytes,
         protection: None,
     };
-    let stranger = UpdateGpuVaOperation::Map {
+    let stranger = |allocation| UpdateGpuVaOperation::Map {
         base,
         size_bytes: TILE,
-        allocation: RawHandle(0xdead),
+        allocation,
         offset_bytes: 0,
         allocation_size_bytes: 0,
         protection: None,
     };
+    let beside = Device::create(client.gpu.adapter()).expect("a second device of the process");
+    let request = AllocationRequest {
+        kind: SurfaceKind::Local,
+        cpu_visible: false,
+        cached: false,
+        accessed_physically: false,
+        size_bytes: TILE,
+    };
+    let theirs = beside.create_allocation(request.encode().to_vec()).expect("memory of that device");
     let other = reserve(&client, TILE, false);
     let copy = |source, destination| UpdateGpuVaOperation::Copy { source, size_bytes: TILE, destination };
     let unmap = |protection| UpdateGpuVaOperation::Unmap { base, size_bytes: TILE, protection };
@@ -144,7 +154,8 @@ fn wrong_calls_have_their_statuses() {
         ("not reserved", vec![tile(surface.va(), 0, 0)]),
         ("two reservations", vec![tile(base, 0, 0), tile(other, 0, 0)]),
         ("sources in two reservations", vec![copy(other, base), copy(base, base.offset(TILE))]),
-        ("no such allocation", vec![stranger]),
+        ("no such allocation", vec![stranger(RawHandle(0xdead))]),
+        ("an allocation of another device", vec![stranger(theirs.handle())]),
         ("unmapped to what", vec![unmap(GpuVaProtection::WRITE)]),
         ("unmapped to both", vec![unmap(both)]),
     ];

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use d3dkmt::{Allocation, Context, EvictFlags, Fence, FenceFlags, MakeResidentFlags};
+use d3dkmt::{Allocation, Context, DeviceState, EvictFlags, Fence, FenceFlags, MakeResidentFlags};
 use ddi::Interrupt;
 use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
 use events::{Event, Tracer};
@@ -369,5 +369,9 @@ fn a_driver_that_lies_about_preemptions_stops_its_adapter() {
         });
         let stopped = stopped.unwrap_or_else(|| panic!("{lie:?} was believed"));
         assert!(stopped.contains(reason), "{lie:?}: {stopped}");
+        // spec: memory §8.6, memory §9.3
+        assert_eq!(client.gpu.device().state().expect("it may always be asked"), DeviceState::Stopped);
+        let budget = client.gpu.adapter().video_memory_info(true).expect_err("the adapter is gone");
+        assert_eq!(budget.status, NtStatus::DEVICE_REMOVED, "{budget}");
     }
 }

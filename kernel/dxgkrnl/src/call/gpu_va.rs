@@ -29,9 +29,12 @@ impl Turn<'_> {
                 driver_protection,
             } => {
                 let (index, queue) = self.paging_queue(paging_queue)?;
-                self.alive(index, self.adapters[index as usize].paging_queues[queue].device, touched)?;
-                let allocation =
-                    if allocation == RawHandle::NONE { None } else { Some(self.allocation(index, allocation)?) };
+                let device = self.adapters[index as usize].paging_queues[queue].device;
+                self.alive(index, device, touched)?;
+                let allocation = match allocation {
+                    RawHandle::NONE => None,
+                    named => Some(self.allocation_of(index, device, named)?),
+                };
                 let map = MapCall {
                     allocation,
                     base,
@@ -72,7 +75,7 @@ impl Turn<'_> {
                 let mut allocations = Vec::new();
                 for operation in &operations {
                     if let UpdateGpuVaOperation::Map { allocation, .. } = operation {
-                        allocations.push(self.allocation(index, *allocation)?);
+                        allocations.push(self.allocation_of(index, device, *allocation)?);
                     }
                 }
                 let request =

@@ -55,6 +55,7 @@ impl Turn<'_> {
             }
             Call::ChangeVideoMemoryReservation { adapter, local, reservation_bytes } => {
                 let index = self.adapter(adapter)?;
+                self.adapters[index as usize].running()?;
                 *touched = Some(index);
                 self.adapters[index as usize].change_reservation(self.from, local, reservation_bytes)?;
                 done(Reply::Done)

@@ -1,9 +1,9 @@
 //! Calls with one handle in them that is to be refused.
 
 use kmt_calls::{
-    AllocationTarget, Call, ContextFlags, DestroyFlags, EvictFlags, LockFlags, MakeResidentFlags, OfferFlags,
-    OpenSyncObjectRequest, PacketCall, PropertyRequest, QueueCall, QueueFlags, ResourceRequest, ShareName, SyncCall,
-    SyncObjectAccess, WaitFlags,
+    AllocationTarget, Call, ContextFlags, DestroyFlags, EvictFlags, GpuVaProtection, LockFlags, MakeResidentFlags,
+    OfferFlags, OpenSyncObjectRequest, PacketCall, PropertyRequest, QueueCall, QueueFlags, ResourceRequest, ShareName,
+    SyncCall, SyncObjectAccess, WaitFlags,
 };
 use wddm_types::{GpuVa, NodeId, RawHandle};
 
@@ -61,6 +61,17 @@ pub fn with_allocation(device: RawHandle, paging_queue: RawHandle, allocation: R
         Call::GetAllocationPriority { device, target: target.clone() },
         Call::QueryAllocationResidency { device, target },
         Call::UpdateAllocationProperty { paging_queue, allocation, request: PropertyRequest::default() },
+        Call::MapGpuVirtualAddress {
+            paging_queue,
+            allocation,
+            base: GpuVa::NULL,
+            minimum: GpuVa::NULL,
+            maximum: GpuVa::NULL,
+            offset_in_pages: 0,
+            size_in_pages: 1,
+            protection: GpuVaProtection::WRITE,
+            driver_protection: 0,
+        },
         Call::InvalidateCache { device, allocation, offset_bytes: 0, length_bytes: 1 },
         Call::MakeResident { paging_queue, allocations: allocations.clone(), flags: MakeResidentFlags::empty() },
         Call::Evict { device, allocations: allocations.clone(), flags: EvictFlags::empty() },
