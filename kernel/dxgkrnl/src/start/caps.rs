@@ -80,10 +80,13 @@ pub fn check(miniport: &mut dyn Miniport, caps: &AdapterCaps, system_bytes: u64)
             "HighestAcceptableAddress is not below the computer's memory",
         ),
     ];
-    match rules.iter().find(|(kept, _)| !kept) {
-        Some((_, rule)) => Err(StartError::Rule(rule)),
-        None => Ok(()),
+    if let Some((_, rule)) = rules.iter().find(|(kept, _)| !kept) {
+        return Err(StartError::Rule(rule));
     }
+    if told.contains(C::IO_MMU_SECURE_MODE_REQUIRED) {
+        return Err(StartError::NotSupported("IoMmuSecureModeRequired: nothing here isolates this GPU"));
+    }
+    Ok(())
 }
 
 /// Capability bits of page tables that came with later versions.

@@ -112,6 +112,10 @@ fn the_models_of_addresses_are_reported_whole_and_one_at_a_time() {
     // Its facet says GpuMmu, whatever its bits leave out.
     expect_error(Answers { has_gpu_va: true, ..without_tables(io) }, "exclude each other");
 
+    // spec: memory §1.14: a driver that must be isolated is not started without
+    let secure = Answers { has_gpu_va: true, ..without_tables(C::IO_MMU_SECURE_MODE_REQUIRED) };
+    expect_error(secure, "not supported: IoMmuSecureModeRequired");
+
     let mut old = first_generation(DdiVersion::WDDM_1_3);
     old.caps.memory = addresses | io;
     expect_error(old, "GPU virtual addresses are WDDM 2");

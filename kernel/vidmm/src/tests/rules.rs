@@ -103,7 +103,7 @@ fn flags_belong_to_versions_and_capabilities() {
     let refused = Err(AllocationError::Flags);
     for flags2 in [AllocationFlags2::NO_IMPLICIT_SYNCHRONIZATION, AllocationFlags2::NOTIFY_EVICTION] {
         let by_version = [DdiVersion::WDDM_2_0, DdiVersion::WDDM_3_1, DdiVersion::WDDM_3_2].map(|v| second(flags2, v));
-        assert_eq!(by_version, [refused.clone(), refused.clone(), Ok(4)], "{flags2:?}");
+        assert_eq!(by_version, [refused, refused, Ok(4)], "{flags2:?}");
     }
     let shared = AllocationFlags2::SHARE_BACKING_STORE_WITH_KMD;
     assert_eq!(second(shared, DdiVersion::WDDM_2_9), refused);
