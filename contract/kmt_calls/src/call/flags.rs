@@ -84,7 +84,8 @@ bitflags::bitflags! {
     /// `D3DKMT_OFFER_FLAGS` (memory §5.9).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct OfferFlags: u32 {
-        /// Without waiting for what was submitted before.
+        /// Not with the next submission but now. The kernel offers now in any case, and what submitted work still uses is
+        /// thrown away only behind that work, with this flag or without.
         const OFFER_IMMEDIATELY = 1 << 0;
         /// The backing store may go too.
         const ALLOW_DECOMMIT = 1 << 1;
