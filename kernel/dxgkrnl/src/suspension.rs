@@ -117,7 +117,7 @@ impl Adapter {
     /// have completed.
     pub fn resume_device(&mut self, cx: &mut Cx<'_>, number: u64, reason: SuspendReasons) {
         if self.devices.get(number).is_some() && reason == SuspendReasons::RESIDENCY {
-            self.packets_turn_came(number);
+            self.packets_turn_over(number, true);
         }
         let Some(device) = self.devices.get_mut(number) else { return };
         let stood_still = !device.suspended.is_empty();

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use crate::stubborn::{Whims, host_with};
 use crate::world::{MIB, VIRTUAL, client};
-use d3dkmt::{Allocation, Context, MakeResidentFlags, Residency};
+use d3dkmt::{Allocation, Context, EvictFlags, MakeResidentFlags, Residency};
 use dxgk_host::{Conductor, Host, HostConfig, ProcessLink, Profile};
-use events::{Event, Tracer};
+use events::{Cause, Event, Move, Tracer};
 use kmt_link::Link;
 use softgpu_spec::private_data::AllocationRequest;
 use softgpu_umd::{Gpu, ListedCommands, SurfaceKind};
@@ -114,6 +114,84 @@ fn buffers_follow_their_memory_through_turns() {
     assert_eq!(packets - back, 2 * 4 * u64::from(ROUNDS), "what came back starts again, once");
     assert!(suspensions >= 2, "both stood still at some time");
     assert!(patched > 0, "some buffer was queued while its memory moved");
+}
+
+/// A turn that was decided is taken back before it has come: what was queued meanwhile comes with the next one.
+#[test]
+fn a_turn_that_never_comes_holds_nobody() {
+    // spec: memory §8.6, memory §7.4
+    let heard = Heard::default();
+    let config = HostConfig {
+        vram_bytes: 4 * MIB,
+        page_table_bytes: 16 * MIB,
+        system_bytes: 64 * MIB,
+        tracer: Box::new(heard.clone()),
+        ..HostConfig::new(Profile::named("discrete-4k").unwrap(), VIRTUAL)
+    };
+    let host = Host::start(config).unwrap();
+    let open = || Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).expect("the adapter opens");
+    let (humble, proud) = (open(), open());
+    proud.adapter().set_priority_class(4).unwrap();
+    let context = Context::create(humble.device(), NodeId(1), Vec::new()).expect("a context");
+    let done = humble.device().create_native_fence(Default::default()).expect("a fence");
+    let one = physical(&humble, SurfaceKind::Local, 3 * MIB);
+    let fill = |pattern| {
+        let mut commands = ListedCommands::new();
+        commands.fill((&one, 0), 3 * MIB, pattern).render(&context).expect("room for it");
+        context.signal(&done, u64::from(pattern)).unwrap();
+    };
+    fill(1);
+    humble.device().wait(&[(&done, 1)]).unwrap();
+    // Whoever ranks higher takes the room, and what is queued waits for it.
+    let other = physical(&proud, SurfaceKind::Local, 3 * MIB);
+    fill(2);
+    // For longer than a quantum: then content that was taken may come back.
+    let busy = Context::create(proud.device(), NodeId(0), Vec::new()).expect("a context");
+    let (word, idle) =
+        (physical(&proud, SurfaceKind::System, MIB), proud.device().create_native_fence(Default::default()));
+    let idle = idle.expect("a fence");
+    for _ in 0..3 {
+        let mut commands = ListedCommands::new();
+        (0..200).for_each(|_| _ = commands.touch(&word, MIB, false));
+        commands.render(&busy).expect("room for it");
+    }
+    busy.signal(&idle, 1).unwrap();
+    proud.device().wait(&[(&idle, 1)]).unwrap();
+    // The turn is decided as soon as there is room, and the room is taken back while the content is on its way.
+    let evict = || proud.device().evict(vec![other.handle()], EvictFlags::empty()).unwrap();
+    evict();
+    assert_eq!(heard.returns(), 1, "it gets its turn");
+    proud.paging().make_resident(vec![other.handle()], MakeResidentFlags::empty()).unwrap();
+    fill(3);
+    evict();
+    humble.device().wait(&[(&done, 3)]).expect("another turn comes");
+    assert_eq!((heard.returns(), heard.resumed()), (2, 1), "the first one was taken back");
+    humble.device().evict(vec![one.handle()], EvictFlags::empty()).unwrap();
+}
+
+/// Hears of decisions that content returns, and of devices that go on.
+#[derive(Clone, Default)]
+struct Heard(Arc<[AtomicU64; 2]>);
+
+impl Heard {
+    fn returns(&self) -> u64 {
+        self.0[0].load(Ordering::Relaxed)
+    }
+
+    fn resumed(&self) -> u64 {
+        self.0[1].load(Ordering::Relaxed)
+    }
+}
+
+impl Tracer for Heard {
+    fn event(&mut self, _now_ns: u64, event: &Event) {
+        match event {
+            Event::Moved { how: Move::PageIn, why: Cause::Resume, .. } => &self.0[0],
+            Event::DeviceResumed { .. } => &self.0[1],
+            _ => return,
+        }
+        .fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Patching is a part of its own: an adapter without it has no such contexts and does everything else.

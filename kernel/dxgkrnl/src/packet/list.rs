@@ -133,13 +133,16 @@ impl Adapter {
         });
     }
 
-    /// The turn has come.
-    pub fn packets_turn_came(&mut self, device: u64) {
+    /// The oldest turn that was decided has come, or never comes: what was to be there was taken again before.
+    // spec: memory §8.6
+    pub fn packets_turn_over(&mut self, device: u64, came: bool) {
         let turn = self.packets.turns.entry(device).or_default();
         turn.1 += 1;
         let turn = turn.1;
         self.each_bound(device, |_, bound, _| {
-            if let Some((_, binding)) = bound.turns.pop_front_if(|(of, _)| *of == turn) {
+            if let Some((_, binding)) = bound.turns.pop_front_if(|(of, _)| *of == turn)
+                && came
+            {
                 bound.binding = binding;
             }
         });

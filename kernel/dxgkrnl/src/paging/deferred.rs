@@ -85,7 +85,11 @@ impl Adapter {
     /// is not begun any more.
     pub fn cancel_resume(&mut self, device: u64, before: u64) {
         let cancelled = |what: &Deferred| matches!(what, Deferred::Resume(resumed, _) if *resumed == device);
+        let known = self.ring.deferred.len();
         self.ring.deferred.retain(|(number, what)| *number >= before || !cancelled(what));
+        for _ in self.ring.deferred.len()..known {
+            self.packets_turn_over(device, false);
+        }
     }
 
     /// Whether a device's turn has been decided and has not begun.
