@@ -5,6 +5,7 @@ pub mod contract;
 pub mod fences;
 pub mod frames;
 pub mod ledger;
+pub mod packets;
 pub mod paging;
 
 pub use ledger::{Ledger, Shared, shared};

@@ -7,7 +7,8 @@
 //! their calls the hardware runs for a number of steps that the seed decides. The same seed gives the same events at the
 //! same times, in every build: their hash says so. From seed 1000 on worlds are of several kinds: in some leaf tables are
 //! converted, in some hardware wants idle address spaces, in some surfaces move within their segment, tiles are copied, or
-//! roots grow while tables leave.
+//! roots grow while tables leave. Worlds 2000 to 3999 live by packets: contexts of different ranks that are preempted, buffers that
+//! run in portions, and on every second adapter the locks and the residency of the first generation.
 //!
 //! # What is checked, all the time
 //! | checker | rule |
@@ -16,6 +17,7 @@
 //! | residency | no device of a process that behaves is ever lost |
 //! | content | every check that a command buffer makes, every checksum, everything that the CPU reads back |
 //! | fences | words never go back; nobody is woken early; nobody is forgotten; MonitoredValues cover every wait |
+//! | packets | a packet runs once, in its context's order; ids rise, those of paging buffers stay over a preemption |
 //! | paging order | paging work is queued, submitted and completed in one order |
 //! | answers | what behaves is refused only for scarcity; what does not is refused and changes nothing |
 //! | liveness | the world comes to its end, and everybody who waits is answered |
@@ -29,6 +31,7 @@ mod check;
 mod neighbours;
 mod process;
 mod random;
+mod renderers;
 mod report;
 mod sabotage;
 mod shape;

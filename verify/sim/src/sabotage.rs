@@ -38,6 +38,14 @@ pub enum Sabotage {
     DriverSkipsRelocation,
     /// The kernel forgets that frames were left: entries stay valid.
     KernelSkipsInvalidation,
+    /// The driver does not say which packets were done while a preemption was under way, so that they run twice.
+    DriverForgetsCompletion,
+    /// The kernel gives paging buffers that came back another id.
+    KernelChangesPagingId,
+    /// The kernel does not say that a packet comes again.
+    KernelForgetsResubmission,
+    /// The kernel hands packets over in another order than they came back in.
+    KernelSwapsPackets,
 }
 
 /// A device port that swallows every third fence record.

@@ -10,6 +10,8 @@ use crate::process::Habits;
 
 /// The first world in which more happens than in those before, which stay what they were.
 const KINDS_FROM: u64 = 1000;
+/// And the first whose processes live by packets.
+const PACKETS_FROM: u64 = 2000;
 
 /// What a world is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +28,18 @@ pub enum Kind {
     Tiled,
     /// Addresses far apart, so that a root of two levels grows while tables leave and come back (memory §4.6).
     Sprawling,
+    /// Packets with lists, locks and residency of the first generation (memory §6.1, §7.3).
+    Patched,
+    /// Packets with lists and packets at addresses (memory §5.6).
+    Addressed,
 }
 
 impl Kind {
     /// The kind of a seed's world.
     pub fn of(seed: u64) -> Kind {
+        if let Some(seed) = seed.checked_sub(PACKETS_FROM).filter(|seed| *seed < PACKETS_FROM) {
+            return if seed.is_multiple_of(2) { Kind::Patched } else { Kind::Addressed };
+        }
         match seed.checked_sub(KINDS_FROM).map(|seed| seed % 5) {
             None => Kind::Plain,
             Some(0) => Kind::Converting,
@@ -46,15 +55,22 @@ impl Kind {
         match self {
             Kind::Converting => &["leaves-64k"],
             Kind::Idle => &["idle-spaces"],
+            Kind::Patched => &["wddm1-banks"],
+            Kind::Addressed => &["wddm2-packets"],
             _ => &["discrete-4k", "discrete-64k"],
         }
+    }
+
+    /// Whether its processes live by packets.
+    pub fn has_packets(self) -> bool {
+        matches!(self, Kind::Patched | Kind::Addressed)
     }
 
     /// What its processes like to do.
     pub fn habits(self) -> Habits {
         let plain = Habits { tiles: false, places: 0, apart: 0, whole: false, physical_percent: 5 };
         match self {
-            Kind::Plain => plain,
+            Kind::Plain | Kind::Patched | Kind::Addressed => plain,
             Kind::Converting | Kind::Idle => {
                 Habits { tiles: true, places: 6, apart: 2 << 20, whole: true, physical_percent: 5 }
             }
@@ -68,6 +84,9 @@ impl Kind {
 /// Builds the device of a world. The seed says how and not the world's random numbers, so that the first worlds are the
 /// same with one device more.
 pub fn build(profile: &mut Profile, seed: u64, kind: Kind) {
+    if kind.has_packets() {
+        return;
+    }
     let shape = shape_of(seed, kind);
     let (home, update_mode) = match seed / 8 % 4 {
         1 => (TableHome::System, PageTableUpdateMode::CpuVirtual),

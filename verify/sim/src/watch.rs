@@ -1,6 +1,8 @@
 //! A decorator around any miniport that shows every call to the checkers before or after it goes on, and, in a sabotaged
 //! world, leaves some out. It never changes what a call answers.
 
+mod packets;
+
 use std::collections::BTreeSet;
 
 use ddi::{
@@ -8,10 +10,10 @@ use ddi::{
     CreateHwQueue, CreateNativeFence, CreateProcess, CurrentUpdate, DestroyAllocation, Doorbells, DriverStatus,
     FeatureId, FeatureSupport, GpuMmuCaps, GpuVirtualAddressing, HardwareQueues, Host, KmdContext, KmdDevice,
     KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess, KmdQueue, Miniport, MonitoredUpdate,
-    NativeFenceCaps, NativeFences, NodeMetadata, Notify, OpenAllocation, OpenNativeFence, PageTableLevelDesc, PagingOp,
-    PagingStatus, PteFlags, QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4,
-    StandardAllocationDriverData, SubmitCommandToHwQueue, SuspendStatus, TransferEnd, UpdateAllocationProperty,
-    UpdateCurrentFlags,
+    NativeFenceCaps, NativeFences, NodeMetadata, Notify, OpenAllocation, OpenNativeFence, PacketCaps, PacketScheduling,
+    PageTableLevelDesc, PagingOp, PagingStatus, PteFlags, QueryMemoryRanges, QuerySegment, QuerySegment3,
+    QuerySegment4, SegmentDescriptor3, SegmentDescriptor4, StandardAllocationDriverData, SubmitCommandToHwQueue,
+    SuspendStatus, Swizzling, TransferEnd, UpdateAllocationProperty, UpdateCurrentFlags,
 };
 use shared_words::Word;
 use wddm_types::{NodeId, PhysicalAddress};
@@ -19,6 +21,7 @@ use wddm_types::{NodeId, PhysicalAddress};
 use crate::check::contract::Broken;
 use crate::check::{Ledger, Shared, shared};
 use crate::sabotage::Sabotage;
+use packets::Tampering;
 
 const CONTRACT: &str = "ddi contract";
 const FRAMES: &str = "frames";
@@ -36,11 +39,18 @@ pub struct Watched {
     coarse: BTreeSet<(PhysicalAddress, u32)>,
     /// Processes of which such a table was converted, until a flush.
     converted: BTreeSet<KmdProcess>,
+    /// In a world of packets.
+    packet_caps: Option<PacketCaps>,
+    tampering: Tampering,
 }
 
 impl Watched {
-    /// Around this driver.
-    pub fn new(inner: Box<dyn Miniport>, ledger: Shared, sabotage: Sabotage) -> Watched {
+    /// Around this driver. Its packets are handed on in worlds that have some: in others the kernel knows of none.
+    pub fn new(mut inner: Box<dyn Miniport>, ledger: Shared, sabotage: Sabotage, has_packets: bool) -> Watched {
+        let packet_caps = inner.packet_scheduling().filter(|_| has_packets).map(|packets| packets.packet_caps());
+        if let Some(caps) = packet_caps {
+            shared(&ledger).packets.in_flight_max(caps.hw_queue_packets);
+        }
         Watched {
             inner,
             ledger,
@@ -49,6 +59,8 @@ impl Watched {
             fences: NativeFenceCaps::default(),
             coarse: BTreeSet::new(),
             converted: BTreeSet::new(),
+            packet_caps,
+            tampering: Tampering::default(),
         }
     }
 
@@ -158,7 +170,19 @@ impl Miniport for Watched {
     }
 
     fn query_segment3(&self, query: &mut QuerySegment3<'_>) -> Result<(), DriverStatus> {
-        self.inner.query_segment3(query)
+        let result = self.inner.query_segment3(query);
+        if let Some(descriptors) = &query.descriptors {
+            // Where a segment lies and what it is, every form says alike.
+            let place = |known: &SegmentDescriptor3| SegmentDescriptor4 {
+                base_address: known.base_address,
+                size_bytes: known.size_bytes,
+                flags: known.flags,
+                ..SegmentDescriptor4::default()
+            };
+            let all: Vec<_> = descriptors.iter().map(place).collect();
+            shared(&self.ledger).frames.segments(&all);
+        }
+        result
     }
 
     fn segment_memory_state(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
@@ -267,7 +291,7 @@ impl Miniport for Watched {
     }
 
     fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool {
-        self.inner.interrupt_routine(notify)
+        self.interrupts(notify)
     }
 
     fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
@@ -291,6 +315,16 @@ impl Miniport for Watched {
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
         self.inner.doorbells()?;
         Some(self)
+    }
+
+    fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
+        self.packet_caps?;
+        Some(self)
+    }
+
+    fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
+        self.packet_caps?;
+        self.inner.swizzling()
     }
 }
 

@@ -16,6 +16,7 @@ use crate::check::{Shared, shared};
 use crate::neighbours::Neighbours;
 use crate::process::{Issue, Op, Phase, Point, Process};
 use crate::random::Random;
+use crate::renderers::Renderers;
 use crate::report::{Report, Violation};
 use crate::sabotage::{DeafPort, Sabotage};
 use crate::shape::{Kind, build, page_table_bytes};
@@ -59,6 +60,8 @@ struct World {
     processes: Vec<Process>,
     /// In some worlds.
     neighbours: Option<Neighbours>,
+    /// In worlds of packets: nobody else is there.
+    renderers: Option<Renderers>,
     waits: Vec<Wait>,
     turns: u64,
     calls: u64,
@@ -91,8 +94,9 @@ impl World {
         config.system_bytes = (4 + random.below(5)) * MIB;
         config.tracer = Box::new(Listener(Arc::clone(ledger)));
         let watched = Arc::clone(ledger);
-        config.wrap_miniport =
-            Some(Box::new(move |inner| Box::new(Watched::new(inner, watched, sabotage)) as Box<dyn Miniport>));
+        config.wrap_miniport = Some(Box::new(move |inner| {
+            Box::new(Watched::new(inner, watched, sabotage, kind.has_packets())) as Box<dyn Miniport>
+        }));
         if sabotage == Sabotage::LostInterrupts {
             config.wrap_port = Some(Box::new(|inner| Arc::new(DeafPort::new(inner)) as Arc<dyn DevicePort>));
         }
@@ -100,7 +104,8 @@ impl World {
         let tables = config.profile.driver.table_homes().bytes_in(TableHome::System, 16 * MIB, 16 * MIB);
         shared(ledger).frames.system_bytes(config.system_bytes + tables + 64 * MIB);
         let host = Host::start(config).map_err(|error| ("start", error.to_string()))?;
-        let count = 2 + random.index(3);
+        let renderers = kind.has_packets().then(|| Renderers::new(&host, random.split(), kind == Kind::Patched));
+        let count = if renderers.is_some() { 0 } else { 2 + random.index(3) };
         let processes = (0..count)
             .map(|_| {
                 let (own, steps) = (random.split(), 60 + random.below(160));
@@ -110,16 +115,30 @@ impl World {
             .collect();
         // Whether there are some is the seed's and not chance's, so that the other worlds are the same without them.
         let own = Random::new(seed ^ NEIGHBOURS);
-        let neighbours = seed.is_multiple_of(5).then(|| Neighbours::new(&host, own, NEIGHBOURS_STEPS)).transpose();
+        let has_neighbours = seed.is_multiple_of(5) && renderers.is_none();
+        let neighbours = has_neighbours.then(|| Neighbours::new(&host, own, NEIGHBOURS_STEPS)).transpose();
         let neighbours = neighbours.map_err(|place| ("neighbours", place))?;
         let ledger = Arc::clone(ledger);
-        Ok(World { seed, host, ledger, random, processes, neighbours, waits: Vec::new(), turns: 0, calls: 0 })
+        Ok(World {
+            seed,
+            host,
+            ledger,
+            random,
+            processes,
+            neighbours,
+            renderers,
+            waits: Vec::new(),
+            turns: 0,
+            calls: 0,
+        })
     }
 
     fn run(mut self) -> Result<Report, Broken> {
         let busy = |world: &World| {
             let dead = world.processes.iter().all(|process| process.phase == Phase::Dead);
-            !dead || world.neighbours.as_ref().is_some_and(|neighbours| !neighbours.done())
+            !dead
+                || world.neighbours.as_ref().is_some_and(|neighbours| !neighbours.done())
+                || world.renderers.as_ref().is_some_and(|renderers| !renderers.done())
         };
         while busy(&self) {
             self.turns += 1;
@@ -130,6 +149,11 @@ impl World {
                 neighbours.turn(&self.host).map_err(|place| ("neighbours", place))?;
             }
             if self.random.chance(60) {
+                if let Some(renderers) = &mut self.renderers {
+                    renderers.turn(&self.host)?;
+                    self.look()?;
+                    continue;
+                }
                 let who = self.random.index(self.processes.len());
                 self.turn(who)?;
             } else {
@@ -212,6 +236,9 @@ impl World {
                 continue;
             }
             self.look()?;
+            if let Some(renderers) = &self.renderers {
+                return renderers.at_rest();
+            }
             if let Some(wait) = self.waits.iter().find(|wait| self.satisfied(wait)) {
                 return Err(("fences", format!("a waiter was lost: {}", self.describe(wait))));
             }
@@ -240,7 +267,10 @@ impl World {
             let outcome = ledger.frames.doubts();
             ledger.check("frames", outcome);
             let lost = ledger.take_lost();
-            let innocent = |id: u32| self.processes.iter().any(|process| process.id.0 == id && !process.guilty);
+            let innocent = |id: u32| {
+                self.processes.iter().any(|process| process.id.0 == id && !process.guilty)
+                    || self.renderers.as_ref().is_some_and(|renderers| renderers.owns(id))
+            };
             if let Some((process, reason)) = lost.iter().find(|(process, _)| innocent(*process)) {
                 ledger.check("residency", Err(format!("process {process} lost its device without guilt: {reason}")));
             }
@@ -254,6 +284,9 @@ impl World {
             self.host.check_invariants().map_err(|broken| ("invariants", broken.to_string()))?;
         }
         self.take_answers()?;
+        if let Some(renderers) = &mut self.renderers {
+            renderers.look(&self.host)?;
+        }
         for process in &mut self.processes {
             process.verify().map_err(|place| ("content", place))?;
         }
@@ -386,17 +419,11 @@ impl World {
         let ledger = shared(&self.ledger);
         // The paging process with its device, context, queue and progress fence, and the newcomer's process and device. Once
         // a device has stood still, the fence of suspensions stays.
-        let fences = 1 + usize::from(ledger.seen().contains_key("DeviceSuspended"));
-        let expected = Held {
-            processes: 2,
-            devices: 2,
-            contexts: 1,
-            queues: 1,
-            doorbells: 0,
-            allocations: 0,
-            fences,
-            opens: fences,
-        };
+        // Where paging is packets there are no queues, and the fences are the kernel's alone.
+        let queues = usize::from(self.renderers.is_none());
+        let fences = queues * (1 + usize::from(ledger.seen().contains_key("DeviceSuspended")));
+        let expected =
+            Held { processes: 2, devices: 2, contexts: 1, queues, doorbells: 0, allocations: 0, fences, opens: fences };
         let held = ledger.contract.held();
         if held != expected {
             return Err(("ddi contract", format!("at the end the driver holds {held:?}, expected {expected:?}")));
@@ -407,9 +434,11 @@ impl World {
         if !ledger.paging.idle() {
             return Err(("liveness", "paging work was never completed".into()));
         }
+        ledger.packets.idle().map_err(|place| ("packets", place))?;
         let (trace_hash, events) = ledger.trace();
         let seen = ledger.seen().clone();
-        let (seed, turns, calls, virtual_ns) = (self.seed, self.turns, self.calls, self.host.now_ns());
+        let calls = self.calls + self.renderers.as_ref().map_or(0, Renderers::calls);
+        let (seed, turns, virtual_ns) = (self.seed, self.turns, self.host.now_ns());
         Ok(Report { seed, trace_hash, events, calls, turns, virtual_ns, seen })
     }
 

@@ -8,6 +8,9 @@ const SEEDS: u64 = 20;
 /// The first of the worlds in which tables are converted, entries copied, content relocated.
 const KINDS_FROM: u64 = 1000;
 
+/// The first of the worlds that live by packets.
+const PACKETS_FROM: u64 = 2000;
+
 /// The violations that the first seeds find.
 fn found(sabotage: Sabotage, first: u64) -> Vec<Violation> {
     let found: Vec<Violation> =
@@ -102,4 +105,28 @@ fn copied_entries_that_stay_valid_are_noticed_by_frames() {
 fn content_that_is_not_relocated_is_noticed() {
     // spec: memory §8.2
     assert_found_from(KINDS_FROM, Sabotage::DriverSkipsRelocation, &["content"]);
+}
+
+#[test]
+fn packets_that_run_twice_are_noticed() {
+    // spec: memory §7.4, sync §4.3
+    assert_found_from(PACKETS_FROM, Sabotage::DriverForgetsCompletion, &["packets"]);
+}
+
+#[test]
+fn paging_buffers_with_another_id_are_noticed() {
+    // spec: memory §7.4, sync §4.3
+    assert_found_from(PACKETS_FROM, Sabotage::KernelChangesPagingId, &["packets"]);
+}
+
+#[test]
+fn packets_that_do_not_say_that_they_come_again_are_noticed() {
+    // spec: memory §7.4
+    assert_found_from(PACKETS_FROM, Sabotage::KernelForgetsResubmission, &["packets"]);
+}
+
+#[test]
+fn packets_in_another_order_are_noticed() {
+    // spec: memory §7.4, sync §4.1
+    assert_found_from(PACKETS_FROM, Sabotage::KernelSwapsPackets, &["packets"]);
 }

@@ -10,6 +10,7 @@ use events::{Event, TraceHash, Tracer};
 use crate::check::contract::{Broken, Contract};
 use crate::check::fences::Fences;
 use crate::check::frames::Frames;
+use crate::check::packets::Packets;
 use crate::check::paging::Paging;
 
 /// A ledger that several hold. The lock is never held while the kernel, the driver or the device is called.
@@ -31,6 +32,8 @@ pub struct Ledger {
     pub fences: Fences,
     /// The paging ring.
     pub paging: Paging,
+    /// Packets.
+    pub packets: Packets,
     hash: TraceHash,
     now_ns: u64,
     broken: Option<(&'static str, String)>,
@@ -165,7 +168,10 @@ impl Ledger {
                 let outcome = self.fences.published(*fence, *value);
                 self.check("fences", outcome);
             }
-            _ => {}
+            _ => {
+                let outcome = self.packets.told(event);
+                self.check("packets", outcome);
+            }
         }
     }
 }
