@@ -16,6 +16,9 @@ pub enum Cause {
     Evict,
     /// A CPU lock needed it in system memory.
     Lock,
+    /// A CPU lock shows its permanent system copy, which was brought up to date, or back afterwards. The content stays where
+    /// it is.
+    SystemCopy,
     /// It was destroyed.
     Destroy,
     /// Its device has its turn again after a suspension.
@@ -45,6 +48,7 @@ impl Cause {
             Cause::Pressure { .. } => "pressure",
             Cause::Evict => "evict",
             Cause::Lock => "lock",
+            Cause::SystemCopy => "system copy",
             Cause::Destroy => "destroy",
             Cause::Resume => "resume",
             Cause::Reclaim => "reclaim",
@@ -54,6 +58,11 @@ impl Cause {
             Cause::Compaction { .. } => "compaction",
             Cause::Promote => "promotion",
         }
+    }
+
+    /// Content was copied and stays where it was: nothing entered or left a segment.
+    pub const fn stays(self) -> bool {
+        matches!(self, Cause::Ahead | Cause::SystemCopy)
     }
 }
 

@@ -120,6 +120,7 @@ impl Feed for Cause {
             Cause::Power => (9, 0),
             Cause::Compaction { for_allocation } => (10, for_allocation),
             Cause::Promote => (11, 0),
+            Cause::SystemCopy => (12, 0),
         };
         hash.number(code);
         hash.number(who);

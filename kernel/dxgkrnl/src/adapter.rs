@@ -231,6 +231,8 @@ pub struct Adapter {
     pub registrations: Store<Registration>,
     pub ring: PagingRing,
     pub cpu_mappings: crate::cpu_mapping::CpuMappings,
+    /// Locked permanent system copies.
+    pub copies: crate::lock::SystemCopies,
     /// What the CPU's caches may hold of allocations that lists name.
     pub lines: vidmm::CoherencyTracker<vidmm::AllocationId>,
     pub suspensions: Suspensions,

@@ -129,6 +129,7 @@ impl Adapter {
             return false;
         }
         self.vidmm.unlock_all(gone.vidmm);
+        self.forget_copy(gone.vidmm);
         self.unmap_for_cpu(cx, gone.vidmm);
         self.lines_unmapped(gone.vidmm);
         true

@@ -2,9 +2,11 @@
 //! does is decided in `vidmm`; here handles become allocations, devices stand still, copies are queued, the process gets
 //! its mapping.
 
+mod copy;
 mod legacy;
 mod rename;
 
+pub use copy::{SystemCopies, WrittenPages, spare};
 pub use legacy::{LegacyRequest, LockArguments};
 
 use gpu_fence::FenceId;
@@ -23,25 +25,47 @@ impl Adapter {
         if flags != 0 {
             return Err(invalid(format!("Lock2 flags {flags:#x}: all bits are reserved")));
         }
-        let (mapped, wait_for) = if self.vidmm.is_marked(self.allocations[number].vidmm) {
+        let vidmm = self.allocations[number].vidmm;
+        let (mapped, wait_for) = if self.vidmm.is_marked(vidmm) {
             // Lock2 knows no swizzled content: the old lock does, without a range.
             self.may_lock(number)?;
             self.lock_through(cx, number, LegacyLock::default())?
         } else {
             self.lock(cx, number)?
         };
-        Ok(self.answer_lock(cx, token, wait_for, Reply::Mapped(mapped)))
+        Ok(self.answer_lock(cx, token, vidmm, wait_for, Reply::Mapped(mapped)))
     }
 
-    /// `D3DKMTUnlock2`.
-    pub fn unlock(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<(), Refusal> {
+    /// `D3DKMTUnlock2`, answered when what the CPU wrote is where the GPU reads it.
+    // spec: memory §2.2, memory §6.3
+    pub fn unlock2(&mut self, cx: &mut Cx<'_>, token: Token, number: u64) -> Result<Answer, Refusal> {
+        let uploads = self.unlock(cx, number)?;
+        Ok(self.answer_unlock(token, uploads))
+    }
+
+    /// Ends a lock. Says whether its content is being brought back.
+    fn unlock(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<bool, Refusal> {
         let vidmm = self.allocations[number].vidmm;
-        if self.vidmm.unlock(vidmm).map_err(from_lock)? {
-            self.unmap_for_cpu(cx, vidmm);
-            self.lines_unmapped(vidmm);
-            self.retry_held(cx);
+        if !self.vidmm.unlock(vidmm).map_err(from_lock)? {
+            return Ok(false);
         }
-        Ok(())
+        let written = self.written_pages(vidmm);
+        self.forget_copy(vidmm);
+        self.rotations_unlocked(vidmm, &written);
+        self.unmap_for_cpu(cx, vidmm);
+        self.lines_unmapped(vidmm);
+        let uploads = self.upload(cx, vidmm, written);
+        self.retry_held(cx);
+        Ok(uploads)
+    }
+
+    /// Answers an unlock: behind the ring, if something is being uploaded.
+    fn answer_unlock(&mut self, token: Token, uploads: bool) -> Answer {
+        if !uploads {
+            return Answer::Done(Ok(Reply::Done));
+        }
+        self.defer_unlocked(token);
+        Answer::Later(token)
     }
 
     fn lock(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<(Mapped, Option<u64>), Refusal> {
@@ -61,6 +85,7 @@ impl Adapter {
         plan: LockPlan<FenceId>,
     ) -> (Mapped, Option<u64>) {
         self.clear_pages(&plan.clear);
+        self.copy_shown(vidmm);
         self.lines_mapped(vidmm);
         let mapping = self.map_for_cpu(cx, process, vidmm, &plan.runs);
         if plan.work.is_some() {
@@ -82,12 +107,22 @@ impl Adapter {
 
     /// Answers when the copies that were queued before are over.
     // spec: memory §10.1 row 20
-    fn answer_lock(&mut self, cx: &mut Cx<'_>, token: Token, wait_for: Option<u64>, reply: Reply) -> Answer {
+    fn answer_lock(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        vidmm: AllocationId,
+        wait_for: Option<u64>,
+        reply: Reply,
+    ) -> Answer {
         self.reap_paging(cx);
-        if wait_for.is_none_or(|serial| serial <= self.vidmm.completed_serial()) {
+        if self.ring.is_idle() || wait_for.is_none_or(|serial| serial <= self.vidmm.completed_serial()) {
+            self.note_copy(vidmm);
             return Answer::Done(Ok(reply));
         }
-        self.after_ring(cx, token, reply)
+        self.defer_copy(vidmm);
+        self.answer_after_ring(token, reply);
+        Answer::Later(token)
     }
 }
 

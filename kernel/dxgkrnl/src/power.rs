@@ -159,6 +159,7 @@ impl Adapter {
         if let Some(work) = up.processes {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
         }
+        self.upload_late(cx);
         for process in std::mem::take(&mut self.power.died) {
             self.process_died(cx, process);
         }

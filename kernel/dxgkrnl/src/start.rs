@@ -213,6 +213,7 @@ impl Adapter {
             registrations: Store::default(),
             ring: PagingRing::new(device, context),
             cpu_mappings: Default::default(),
+            copies: Default::default(),
             lines: Default::default(),
             suspensions: Suspensions::default(),
             power: Default::default(),

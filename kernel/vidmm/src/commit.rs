@@ -243,7 +243,7 @@ fn fills(
 }
 
 /// Copies content in.
-fn copy_in(
+pub(crate) fn copy_in(
     what: (KmdAllocation, u64, u64, SegmentId, u64),
     contiguous: bool,
     backing: Vec<PageRun>,

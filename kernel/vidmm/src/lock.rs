@@ -10,6 +10,7 @@
 //! What may not be in a memory segment while it is locked (cached, not CPU-visible, out of reach, or confined: locked
 //! while not resident with no aperture supported) is committed to system memory if it can, and not at all otherwise.
 
+mod copy;
 mod legacy;
 pub(crate) mod rules;
 mod view;
@@ -138,6 +139,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 // From here on the CPU writes there, and says so to nobody.
                 extents.make_dirty();
             }
+            Ruling::SystemCopy => self.refresh_copy(id, &mut batch),
             Ruling::MoveOut => self.move_out(id, &mut batch)?,
         }
         let confined = matches!(self.allocations[id].placement, Placement::None) && !self.supports_aperture(id);
@@ -236,8 +238,10 @@ impl<F: Copy + Eq> VidMm<F> {
         let flags = allocation.info.flags;
         let subject = Subject {
             cpu_visible: flags.contains(AllocationFlags::CPU_VISIBLE),
-            // spec: memory §2.2, bits 1 and 4: the system copy, always, as if the segment and the CPU were not coherent
+            // spec: memory §2.2, bits 1 and 4: where it cannot be the copy of what stays, it leaves, as if the segment and the
+            // CPU were not coherent
             cached: flags.intersects(AllocationFlags::CACHED | SYSTEM_COPY),
+            keeps_copy: self.keeps_copy(id),
             medium,
             may_leave,
         };

@@ -72,6 +72,9 @@ pub struct Rotation {
     pub unmap: Option<WindowPages>,
     /// Swizzling ranges that it does not see any more.
     pub ranges: Vec<HeldRange>,
+    /// The CPU sees, and writes, the backing store itself all along: `runs` are what it saw before. What it has written there
+    /// since the lock is not to be written over by the copies out.
+    pub writes_backing: bool,
 }
 
 /// How content moved.
@@ -103,6 +106,9 @@ pub enum Cause {
     Evict,
     /// A lock needed it in system memory.
     Lock,
+    /// A permanent system copy is what a lock shows: it was brought up to date for that, or what the CPU wrote there was
+    /// brought back after it. The content stays where it is.
+    SystemCopy,
     /// It was destroyed.
     Destroy,
     /// Its device has its turn again.
@@ -225,6 +231,8 @@ pub(crate) struct Batch<F> {
     /// Ranges that the locked among them leave.
     pub ranges_locked: BTreeMap<AllocationId, Vec<HeldRange>>,
     pub ranges: Vec<HeldRange>,
+    /// Locked allocations whose content is copied out over a backing store that the CPU writes.
+    pub copied_locked: BTreeSet<AllocationId>,
     pub rotations: Vec<Rotation>,
 }
 
@@ -284,6 +292,7 @@ impl<F: Copy + Eq> Batch<F> {
             unmap: Vec::new(),
             ranges_locked: BTreeMap::new(),
             ranges: Vec::new(),
+            copied_locked: BTreeSet::new(),
             rotations: Vec::new(),
         }
     }

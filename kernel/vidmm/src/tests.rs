@@ -7,6 +7,7 @@ mod apertures;
 mod away;
 mod budget;
 mod compaction;
+mod copies;
 mod creation;
 mod failures;
 mod flags;

@@ -37,7 +37,10 @@ impl<F: Copy + Eq> VidMm<F> {
             let (_, victim) = self.segment(segment).victims.first().expect("the victims suffice");
             let allocation = &self.allocations[victim];
             let resident = allocation.resident_pages();
-            let whole = allocation.all_or_nothing() || allocation.offer.is_some() || self.is_windowed(victim);
+            let whole = allocation.all_or_nothing()
+                || allocation.offer.is_some()
+                || self.is_windowed(victim)
+                || self.shows_copy(victim);
             let taken = if whole { resident } else { shortage.min(resident) };
             self.take_end(victim, taken, Cause::Pressure { for_allocation }, batch);
         }
@@ -76,6 +79,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let dummy_page = self.dummy_page_address();
         let through = if self.policy.paging_by_gpu_va { 0 } else { self.commit_left_pages() };
         self.leave_window(id, batch);
+        let shown = self.shows_copy(id);
         let form = self.form_out(id, cause == Cause::Lock);
         self.leave_ranges(id, batch);
         let allocation = &mut self.allocations[id];
@@ -110,6 +114,9 @@ impl<F: Copy + Eq> VidMm<F> {
             if copied {
                 let how = (form, dummy_page, through);
                 copy_out(&mut self.segments, allocation, &content, (segment, address), how, batch);
+                if shown {
+                    batch.copied_locked.insert(id);
+                }
                 allocation.valid.insert(content.page, content.count);
             } else if !gone && !self.policy.paging_by_gpu_va {
                 // spec: memory §3.3, operation 2

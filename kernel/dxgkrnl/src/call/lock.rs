@@ -1,8 +1,8 @@
 //! Calls about the CPU's access to allocations (memory §6.3, §6.5).
 
-use kmt_calls::{Call, Refusal, Reply};
+use kmt_calls::{Call, Refusal};
 
-use crate::call::{Turn, done};
+use crate::call::Turn;
 use crate::lock::LockArguments;
 use crate::machine::{Answer, Cx};
 
@@ -24,8 +24,7 @@ impl Turn<'_> {
                 let (index, device) = self.device(device)?;
                 *touched = Some(index);
                 let allocation = self.allocation_of(index, device, allocation)?;
-                self.adapters[index as usize].unlock(cx, allocation)?;
-                done(Reply::Done)
+                self.adapters[index as usize].unlock2(cx, self.token, allocation)
             }
             Call::Lock { device, allocation, private_driver_data, pages, flags } => {
                 let (index, device) = self.live_device(device, touched)?;
@@ -38,8 +37,7 @@ impl Turn<'_> {
                 *touched = Some(index);
                 let numbers: Result<Vec<u64>, Refusal> =
                     allocations.iter().map(|allocation| self.allocation_of(index, device, *allocation)).collect();
-                self.adapters[index as usize].unlock_legacy(cx, &numbers?)?;
-                done(Reply::Done)
+                self.adapters[index as usize].unlock_legacy(cx, self.token, &numbers?)
             }
             call => self.on_allocation(cx, call, touched),
         }

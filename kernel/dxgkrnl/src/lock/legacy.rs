@@ -158,13 +158,15 @@ impl Adapter {
             return Err(refuse(NtStatus::GRAPHICS_CANT_LOCK_MEMORY, Blame::Caller, "it had to be evicted"));
         }
         let (mapped, wait_for) = self.lock(cx, number)?;
-        Ok(self.answer_lock(cx, token, wait_for, Reply::Locked { allocation: handle, mapped }))
+        let vidmm = self.allocations[number].vidmm;
+        Ok(self.answer_lock(cx, token, vidmm, wait_for, Reply::Locked { allocation: handle, mapped }))
     }
 
     fn lock_now(&mut self, cx: &mut Cx<'_>, request: &LegacyRequest) -> Result<Answer, Refusal> {
         let (mapped, wait_for) = self.lock_through(cx, request.number, request.how)?;
         let reply = Reply::Locked { allocation: request.handle, mapped };
-        Ok(self.answer_lock(cx, request.token, wait_for, reply))
+        let vidmm = self.allocations[request.number].vidmm;
+        Ok(self.answer_lock(cx, request.token, vidmm, wait_for, reply))
     }
 
     pub(super) fn lock_through(
@@ -236,7 +238,7 @@ impl Adapter {
     }
 
     /// `D3DKMTUnlock`: one lock of each, all or none.
-    pub fn unlock_legacy(&mut self, cx: &mut Cx<'_>, numbers: &[u64]) -> Result<(), Refusal> {
+    pub fn unlock_legacy(&mut self, cx: &mut Cx<'_>, token: Token, numbers: &[u64]) -> Result<Answer, Refusal> {
         let mut once = numbers.to_vec();
         once.sort_unstable();
         once.dedup();
@@ -248,7 +250,11 @@ impl Adapter {
         if once.len() != numbers.len() || !locked {
             return Err(invalid("an allocation of the list is not locked, or stands in it twice"));
         }
-        numbers.iter().try_for_each(|&number| self.unlock(cx, number))
+        let mut uploads = false;
+        for &number in numbers {
+            uploads |= self.unlock(cx, number)?;
+        }
+        Ok(self.answer_unlock(token, uploads))
     }
 }
 

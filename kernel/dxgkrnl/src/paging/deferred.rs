@@ -21,6 +21,8 @@ pub(super) enum Deferred {
     /// Which device, and when its turn was decided.
     Resume(u64, u64),
     Section(u64),
+    /// The system copy of an allocation is up to date.
+    Copy(vidmm::AllocationId),
     /// Lines of an allocation whose backing store the hardware writes.
     Lines(vidmm::AllocationId),
     Signal {
@@ -31,6 +33,8 @@ pub(super) enum Deferred {
     /// Stop the adapter and answer.
     Stop(Token),
     Answer(Token, Box<Reply>),
+    /// What was unlocked is where it was: answered whatever has become of the adapter (memory §8.6).
+    Unlocked(Token),
     /// Devices that stood still while content moved.
     Relocated(Vec<u64>),
     /// Processes that stood still for the work of this number.
@@ -112,6 +116,16 @@ impl Adapter {
         self.defer(Deferred::Lines(allocation));
     }
 
+    /// Takes a system copy as what the CPU is shown, when the ring has brought it up to date.
+    pub fn defer_copy(&mut self, allocation: vidmm::AllocationId) {
+        self.defer(Deferred::Copy(allocation));
+    }
+
+    /// Answers an unlock when the ring has got past everything queued so far.
+    pub fn defer_unlocked(&mut self, token: Token) {
+        self.defer(Deferred::Unlocked(token));
+    }
+
     /// Lets an allocation's section go when the ring has got past everything queued so far.
     pub fn defer_section(&mut self, section: u64) {
         self.defer(Deferred::Section(section));
@@ -164,6 +178,8 @@ impl Adapter {
                 Deferred::Relocated(devices) => self.relocated(cx, devices),
                 Deferred::StillnessOver(work) => self.stillness_over(cx, work),
                 Deferred::Lines(allocation) => self.maintain_for_move(allocation),
+                Deferred::Copy(allocation) => self.note_copy(allocation),
+                Deferred::Unlocked(token) => cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) }),
                 Deferred::Section(section) => self.leave_section(Some(section)),
                 Deferred::Signal { fence, value } => {
                     if self.fences.get(fence).is_some() {
@@ -195,6 +211,7 @@ impl Adapter {
                 matches!(
                     what,
                     Deferred::Answer(..)
+                        | Deferred::Unlocked(_)
                         | Deferred::Resume(..)
                         | Deferred::Relocated(_)
                         | Deferred::StillnessOver(_)

@@ -110,6 +110,7 @@ impl Adapter {
             }
             vidmm::Cause::Evict => Cause::Evict,
             vidmm::Cause::Lock => Cause::Lock,
+            vidmm::Cause::SystemCopy => Cause::SystemCopy,
             vidmm::Cause::Destroy => Cause::Destroy,
             vidmm::Cause::Resume => Cause::Resume,
             vidmm::Cause::Reclaim => Cause::Reclaim,

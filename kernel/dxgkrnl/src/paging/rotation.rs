@@ -5,16 +5,18 @@
 //!              CPU writes wait   outside says so   hardware done   outside says so, windows unmapped, ranges released
 //! ```
 //! Nothing behind such a work is built before its end: the frames that it gave up are still to be read by the CPU until it
-//! is shown others.
+//! is shown others. Copies out over a system copy that the CPU goes on writing (memory §2.2) are cut when writes are held: what it
+//! has written stays.
 
 use std::collections::BTreeSet;
 
 use kmt_calls::MappingId;
-use vidmm::{HeldRange, Rotation, WindowPages};
-use wddm_types::CpuRun;
+use vidmm::{AllocationId, HeldRange, Rotation, WindowPages};
+use wddm_types::{CpuRun, PageRun};
 
 use crate::adapter::Adapter;
 use crate::cpu_mapping::{MappingChange, tell};
+use crate::lock::{WrittenPages, spare};
 use crate::machine::Cx;
 use crate::paging::PagingRing;
 
@@ -24,6 +26,17 @@ pub(super) struct Turn {
     runs: Vec<CpuRun>,
     unmap: Option<WindowPages>,
     ranges: Vec<HeldRange>,
+    /// The CPU writes what the work copies out to.
+    writes: Option<Written>,
+}
+
+/// A permanent system copy that the CPU writes (memory §2.2).
+struct Written {
+    allocation: AllocationId,
+    /// It is copied whole or not at all.
+    whole: bool,
+    /// What it had written when it was unlocked; `None`: it may write on.
+    frames: Option<Vec<PageRun>>,
 }
 
 /// How far the work at the ring's head is.
@@ -62,8 +75,11 @@ impl Adapter {
     pub(super) fn bind_rotations(&self, rotations: Vec<Rotation>) -> Vec<Turn> {
         let bind = |rotation: Rotation| {
             let mapping = self.cpu_mappings.of(rotation.allocation)?;
-            let runs = self.through_caches(rotation.allocation, rotation.runs);
-            Some(Turn { mapping, runs, unmap: rotation.unmap, ranges: rotation.ranges })
+            let allocation = rotation.allocation;
+            let runs = self.through_caches(allocation, rotation.runs);
+            let whole = self.vidmm.is_copied_whole(allocation);
+            let writes = rotation.writes_backing.then_some(Written { allocation, whole, frames: None });
+            Some(Turn { mapping, runs, unmap: rotation.unmap, ranges: rotation.ranges, writes })
         };
         rotations.into_iter().map(|rotation| bind(rotation).expect("what is locked is mapped")).collect()
     }
@@ -84,8 +100,43 @@ impl Adapter {
                     tell(cx, mapping, MappingChange::Protected);
                 }
                 let waits = !mappings.is_empty();
-                self.ring.stage = if waits { Stage::Protecting(mappings) } else { Stage::Building };
+                if waits {
+                    self.ring.stage = Stage::Protecting(mappings);
+                } else {
+                    self.begin_building();
+                }
                 !waits
+            }
+        }
+    }
+
+    /// Nobody writes what the work at the head moves: what was written into a system copy is not written over.
+    // spec: memory §2.2
+    fn begin_building(&mut self) {
+        self.ring.stage = Stage::Building;
+        let Some(work) = self.ring.building.front_mut() else { return };
+        let turns = std::mem::take(&mut work.turns);
+        for writes in turns.iter().filter_map(|turn| turn.writes.as_ref()) {
+            let frames = match &writes.frames {
+                Some(frames) => frames.clone(),
+                None => self.frames_of(writes.allocation, &self.written_pages(writes.allocation)),
+            };
+            if !frames.is_empty() {
+                let operations = std::mem::take(&mut self.ring.building[0].operations);
+                let spared = operations.into_iter().flat_map(|operation| spare(operation, &frames, writes.whole));
+                self.ring.building[0].operations = spared.collect();
+            }
+        }
+        self.ring.building[0].turns = turns;
+    }
+
+    /// An allocation was unlocked: what it had written is settled for works that are still to copy over it.
+    pub fn rotations_unlocked(&mut self, allocation: AllocationId, written: &WrittenPages) {
+        let frames = self.frames_of(allocation, written);
+        let works = self.ring.held.iter_mut().chain(&mut self.ring.building);
+        for writes in works.flat_map(|work| &mut work.turns).filter_map(|turn| turn.writes.as_mut()) {
+            if writes.allocation == allocation {
+                writes.frames.get_or_insert_with(|| frames.clone());
             }
         }
     }
@@ -149,7 +200,7 @@ impl Adapter {
 
     fn advance_rotation(&mut self, cx: &mut Cx<'_>) {
         match &self.ring.stage {
-            Stage::Protecting(waiting) if waiting.is_empty() => self.ring.stage = Stage::Building,
+            Stage::Protecting(waiting) if waiting.is_empty() => self.begin_building(),
             Stage::Showing(waiting, ..) if waiting.is_empty() => {
                 let Stage::Showing(_, windows, ranges) = std::mem::take(&mut self.ring.stage) else {
                     unreachable!("just seen")

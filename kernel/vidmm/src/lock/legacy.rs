@@ -7,6 +7,7 @@
 //! | no | anywhere | | | refused |
 //! | yes | in system memory, linear | | | as it is: the driver is not asked |
 //! | yes | in system memory, swizzled | yes | | in a memory segment first, then as there |
+//! | yes | in a segment, with a permanent system copy | no | | the copy |
 //! | yes | in a segment behind the BAR | | yes | through a range; without one, out |
 //! | yes | in a segment behind the BAR | no | no | as it lies |
 //! | yes | in a segment behind the BAR | yes | no | out: nothing else shows it in order |
@@ -44,6 +45,7 @@ enum Ruling {
     InPlace,
     Bar,
     Range,
+    SystemCopy,
     MoveOut,
     Refuse,
 }
@@ -53,6 +55,7 @@ enum Ruling {
 struct Subject {
     cpu_visible: bool,
     cached: bool,
+    keeps_copy: bool,
     medium: Medium,
     marked: bool,
     acquire: bool,
@@ -60,10 +63,11 @@ struct Subject {
 
 // spec: memory §6.5
 fn ruling(subject: Subject) -> Ruling {
-    let Subject { cpu_visible, cached, medium, marked, acquire } = subject;
+    let Subject { cpu_visible, cached, keeps_copy, medium, marked, acquire } = subject;
     match medium {
         _ if !cpu_visible => Ruling::Refuse,
         Medium::System => Ruling::InPlace,
+        _ if keeps_copy => Ruling::SystemCopy,
         Medium::Bar if cached => Ruling::MoveOut,
         Medium::Bar if acquire => Ruling::Range,
         Medium::Bar if marked => Ruling::MoveOut,
@@ -145,19 +149,25 @@ impl<F: Copy + Eq> VidMm<F> {
             // Nobody looks any closer at what is locked already.
             Ruling::MoveOut => !nested,
             Ruling::Refuse => return Err(LockError::CantLock),
-            Ruling::InPlace | Ruling::Bar => false,
+            Ruling::InPlace | Ruling::Bar | Ruling::SystemCopy => false,
         };
         if moves {
             return self.lock_out(id, how);
         }
-        if let Placement::Memory(_, extents) = &mut self.allocations[id].placement {
+        let mut batch = Batch::new(self.serial + 1);
+        if ruling == Ruling::SystemCopy {
+            if !nested {
+                self.refresh_copy(id, &mut batch);
+            }
+        } else if let Placement::Memory(_, extents) = &mut self.allocations[id].placement {
             // From here on the CPU writes there, and says so to nobody.
             extents.make_dirty();
         }
+        let work = self.finish(batch, false);
         let confined = matches!(self.allocations[id].placement, Placement::None) && !self.supports_aperture(id);
         let clear = self.make_whole(id);
         self.count_lock(id, how, confined);
-        let mut plan = self.plan_of(id, None, None, clear);
+        let mut plan = self.plan_of(id, work, None, clear);
         plan.range = range;
         Ok(plan)
     }
@@ -240,8 +250,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let visible = AllocationFlags::CPU_VISIBLE | AllocationFlags::CPU_VISIBLE_ON_DEMAND;
         let ruling = ruling(Subject {
             cpu_visible: flags.intersects(visible),
-            // spec: memory §2.2, bits 1 and 4: the system copy, always
+            // spec: memory §2.2, bits 1 and 4: where it cannot be the copy of what stays, it leaves
             cached: flags.intersects(AllocationFlags::CACHED | SYSTEM_COPY),
+            keeps_copy: self.keeps_copy(id),
             medium,
             marked: self.is_marked(id),
             acquire: how.acquire.is_some(),
@@ -263,7 +274,7 @@ mod tests {
         // seed: M35, M36
         use Medium::{Bar, OutOfReach, System};
         let of = |cpu_visible, cached, medium, marked, acquire| {
-            ruling(Subject { cpu_visible, cached, medium, marked, acquire })
+            ruling(Subject { cpu_visible, cached, keeps_copy: false, medium, marked, acquire })
         };
         for (marked, acquire) in [(false, false), (false, true), (true, false), (true, true)] {
             assert_eq!(of(true, false, System, marked, acquire), Ruling::InPlace, "the driver is not asked");

@@ -31,6 +31,8 @@ pub(crate) enum Medium {
 pub(crate) struct Subject {
     pub cpu_visible: bool,
     pub cached: bool,
+    /// A permanent system copy is what the CPU is shown (memory §2.2 bits 1 and 4).
+    pub keeps_copy: bool,
     pub medium: Medium,
     /// It may leave for system memory: an aperture is in its supported set, or no device's list holds it any more.
     pub may_leave: bool,
@@ -45,6 +47,8 @@ pub(crate) enum Ruling {
     Bar,
     /// Local memory through the host aperture; without pages there, [`fallback`].
     Window,
+    /// The system pages, while the content stays in local memory.
+    SystemCopy,
     /// To system memory first.
     MoveOut,
     /// `STATUS_GRAPHICS_CANT_LOCK_MEMORY`.
@@ -54,7 +58,10 @@ pub(crate) enum Ruling {
 /// The row that a lock falls under, and what it says.
 // spec: memory §6.3
 pub(crate) fn ruling(subject: Subject) -> (u8, Ruling) {
-    let Subject { cpu_visible, cached, medium, may_leave } = subject;
+    let Subject { cpu_visible, cached, keeps_copy, medium, may_leave } = subject;
+    if keeps_copy && medium != Medium::System {
+        return (7, Ruling::SystemCopy);
+    }
     match (cpu_visible, cached, medium) {
         (true, true, Medium::System) => (2, Ruling::InPlace),
         (true, true, _) => (1, fallback(may_leave)),
@@ -86,7 +93,7 @@ mod tests {
     #[test]
     fn every_row_of_the_table() {
         use Medium::{Bar, OutOfReach, System, Windowed};
-        use Ruling::{InPlace, MoveOut, Refuse, Window};
+        use Ruling::{InPlace, MoveOut, Refuse, SystemCopy, Window};
         // visible, cached, medium, row, with a way out, without
         let rows = [
             (true, true, Bar, 1, MoveOut, Refuse),
@@ -102,12 +109,15 @@ mod tests {
         ];
         for (cpu_visible, cached, medium, row, with, without) in rows {
             for (may_leave, expected) in [(true, with), (false, without)] {
-                let subject = Subject { cpu_visible, cached, medium, may_leave };
+                let subject = Subject { cpu_visible, cached, keeps_copy: false, medium, may_leave };
                 assert_eq!(ruling(subject), (row, expected), "{subject:?}");
+                let (_, copy) = ruling(Subject { keeps_copy: true, ..subject });
+                let stays = if medium == System { InPlace } else { SystemCopy };
+                assert_eq!(copy, stays, "a system copy, wherever it is: {subject:?}");
             }
         }
         for (cached, medium) in [false, true].into_iter().flat_map(|c| [Bar, Windowed, OutOfReach].map(|m| (c, m))) {
-            let subject = |may_leave| Subject { cpu_visible: false, cached, medium, may_leave };
+            let subject = |may_leave| Subject { cpu_visible: false, cached, keeps_copy: false, medium, may_leave };
             assert_eq!(ruling(subject(true)), (8, MoveOut), "{medium:?}");
             assert_eq!(ruling(subject(false)), (9, Refuse), "{medium:?}");
         }

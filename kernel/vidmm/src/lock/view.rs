@@ -17,9 +17,13 @@ impl<F: Copy + Eq> VidMm<F> {
             let runs = self.cpu_runs(id);
             let unmap = batch.unmap_locked.remove(&id);
             let ranges = batch.ranges_locked.remove(&id).unwrap_or_default();
-            if runs != self.allocations[id].locks.runs {
+            let writes_backing = batch.copied_locked.remove(&id);
+            if writes_backing {
+                assert!(runs == self.allocations[id].locks.runs, "a system copy is seen wherever the content is");
+                rotations.push(Rotation { allocation: id, runs, unmap, ranges, writes_backing });
+            } else if runs != self.allocations[id].locks.runs {
                 self.allocations[id].locks.runs.clone_from(&runs);
-                rotations.push(Rotation { allocation: id, runs, unmap, ranges });
+                rotations.push(Rotation { allocation: id, runs, unmap, ranges, writes_backing });
             } else {
                 assert!(
                     unmap.is_none() && ranges.is_empty(),
@@ -47,10 +51,11 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// What the CPU is about to see in system memory and nobody wrote yet; it counts as written from now on.
     pub(super) fn make_whole(&mut self, id: AllocationId) -> Vec<PageRun> {
+        let copy = self.keeps_copy(id);
         let allocation = &mut self.allocations[id];
         let in_system = match &allocation.placement {
-            Placement::Memory(_, extents) => extents.missing(),
-            Placement::None | Placement::System(_) => vec![(0, allocation.pages)],
+            Placement::Memory(_, extents) if !copy => extents.missing(),
+            Placement::Memory(..) | Placement::None | Placement::System(_) => vec![(0, allocation.pages)],
         };
         let mut clear = Vec::new();
         for (first, count) in in_system {
@@ -71,6 +76,10 @@ impl<F: Copy + Eq> VidMm<F> {
         let Placement::Memory(segment, extents) = &allocation.placement else {
             return merged(system_runs(allocation, 0, allocation.pages));
         };
+        // spec: memory §2.2, always the system copy
+        if self.keeps_copy(id) {
+            return merged(system_runs(allocation, 0, allocation.pages));
+        }
         // spec: memory §6.5, UseAlternateVA: where the driver shows it
         if let Some(address) = self.ranges.placed(id).filter(|_| allocation.locks.acquired) {
             let run = PageRun { first: address / PAGE_BYTES, count: Pages(allocation.pages) };

@@ -1,82 +1,11 @@
-//! What allocation flags do beyond the rules of creation: copies in system memory, zones, paging that everybody waits for.
+//! What allocation flags do beyond the rules of creation: zones, paging that everybody waits for. Copies in system memory
+//! are `copies`.
 
 use ddi::{AllocationFlags as F, AllocationInfo, DriverModel, SegmentFlags};
-use wddm_types::PAGE_BYTES;
 
 use super::world::*;
-use crate::allocation::{AllocationError, Origin, Placement};
-use crate::{
-    DeviceId, EvictFlags, MemoryLayout, MoveKind, OfferFlags, OfferPriority, SegmentDescription, SpaceKind, VidMm, Work,
-};
-
-fn moved(work: &Work<u8>) -> Vec<(MoveKind, u64)> {
-    work.moves.iter().map(|what| (what.kind, what.bytes / PAGE_BYTES)).collect()
-}
-
-fn visible() -> (Mm, DeviceId) {
-    let mut mm = adapter(64, SegmentFlags::CPU_VISIBLE);
-    let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
-    let device = mm.create_device(space);
-    (mm, device)
-}
-
-#[test]
-fn a_permanent_system_copy_is_what_a_lock_shows_and_what_clean_content_falls_back_to() {
-    // spec: memory §2.2, memory §6.3, memory §8.3
-    let (mut mm, device) = visible();
-    let flags = F::PERMANENT_SYS_MEM | F::CPU_VISIBLE;
-    let alone = mm.create_allocation(device, AllocationInfo { flags, ..info(4, &[VRAM]) });
-    assert_eq!(
-        alone,
-        Err(AllocationError::LockNeedsAperture),
-        "a lock takes it to system memory, behind the BAR or not"
-    );
-    let id = mm.create_allocation(device, AllocationInfo { flags, ..info(4, &[VRAM, APERTURE]) }).expect("it fits");
-    mm.make_resident(device, &[id]).expect("room");
-    let unwritten = EvictFlags { not_written_to: true, ..EvictFlags::default() };
-    let work = mm.evict(device, &[id], unwritten, &[]).expect("it is on the list").expect("it leaves");
-    assert_eq!(moved(&work), [(MoveKind::Discard, 4)], "the GPU did not write it: the copy is there");
-    mm.make_resident(device, &[id]).expect("room");
-    assert!(matches!(mm.allocations[id].placement, Placement::Memory(VRAM, _)));
-    let plan = mm.lock(id).expect("it is lockable");
-    assert_eq!(plan.runs.iter().map(|seen| seen.run).collect::<Vec<_>>(), mm.backing(id), "never the BAR");
-    assert_eq!(moved(&plan.work.expect("what the GPU wrote comes along")), [(MoveKind::PageOut, 4)]);
-    mm.evict(device, &[id], EvictFlags::default(), &[]).expect("it is on the list");
-    mm.make_resident(device, &[id]).expect("room");
-    assert!(matches!(mm.allocations[id].placement, Placement::System(_)), "not in memory while it is locked");
-    mm.unlock(id).expect("it was locked");
-    mm.evict(device, &[id], EvictFlags::default(), &[]).expect("it is on the list");
-    let work = mm.make_resident(device, &[id]).expect("room").expect("it goes up again");
-    assert_eq!(moved(&work), [(MoveKind::PageIn, 4)], "an ordinary transfer");
-}
-
-#[test]
-fn memory_that_exists_has_a_copy_in_a_segment_and_gets_it_back() {
-    // spec: memory §2.2, memory §5.9
-    let (mut mm, device) = visible();
-    let pages = mm.allocate_scattered(4).expect("they are free");
-    let flags = F::EXISTING_SYS_MEM;
-    let origin = Origin { primary: false, existing: Some(pages.clone()) };
-    let described = AllocationInfo { flags, ..info(4, &[VRAM, APERTURE]) };
-    let id = mm.create_allocation_from(device, described, origin).expect("it fits");
-    let work = mm.make_resident(device, &[id]).expect("room").expect("work");
-    assert_eq!(moved(&work), [(MoveKind::PageIn, 4)], "what the caller had, not a fill");
-    let work = mm.evict(device, &[id], EvictFlags::default(), &[]).expect("it is on the list").expect("work");
-    assert_eq!(moved(&work), [(MoveKind::PageOut, 4)], "into the caller's memory");
-    mm.make_resident(device, &[id]).expect("room");
-    let plan = mm.lock(id).expect("an aperture is supported");
-    assert_eq!(plan.runs.iter().map(|seen| seen.run).collect::<Vec<_>>(), pages);
-    mm.unlock(id).expect("it was locked");
-    // Thrown away: the caller's memory is not cleared for it.
-    mm.evict(device, &[id], EvictFlags::default(), &[]).expect("it is on the list");
-    mm.make_resident(device, &[id]).expect("room");
-    assert!(matches!(mm.allocations[id].placement, Placement::Memory(..)));
-    mm.offer(device, &[id], OfferPriority::Low, OfferFlags::default(), &[]).expect("it may be");
-    let large = create(&mut mm, device, 64, &[VRAM]);
-    mm.make_resident(device, &[large]).expect("the offered one gives way");
-    assert!(mm.allocations[id].offer.is_some_and(|offer| offer.discarded));
-    assert_eq!(mm.allocations[id].valid.split(0, 4), [(0, 4, true)]);
-}
+use crate::allocation::Placement;
+use crate::{EvictFlags, MemoryLayout, SegmentDescription, SpaceKind, VidMm};
 
 #[test]
 fn overlays_live_in_the_last_fifth_unless_a_preference_says_otherwise() {

@@ -98,7 +98,7 @@ impl Reader {
                 let new = CauseSum { how: key.0, why: key.1, ..CauseSum::default() };
                 let sum = self.causes.entry(key).or_insert(new);
                 (sum.bytes, sum.times) = (sum.bytes.saturating_add(*bytes), sum.times + 1);
-                if matches!(how, Move::PageOut | Move::Discard) && !destroyed {
+                if matches!(how, Move::PageOut | Move::Discard) && !destroyed && !why.stays() {
                     self.open.entry(*work).or_default().push(self.evictions.len());
                     self.evicted(at_ns, (*allocation, *bytes), *how, *why);
                 }

@@ -37,8 +37,8 @@ impl Builder<'_> {
         }
         let owner = self.owners.of_allocation(*allocation).unwrap_or(0);
         let comes = matches!(how, Move::PageIn | Move::Fill);
-        if *how == Move::PageOut && *why == Cause::Ahead {
-            // Written back ahead: it stays where it is.
+        if why.stays() {
+            // A copy: nothing has entered or left the segment.
             return;
         }
         if *how == Move::Relocate {
