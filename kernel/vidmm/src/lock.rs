@@ -12,10 +12,11 @@
 
 mod copy;
 mod legacy;
+mod render;
 pub(crate) mod rules;
 mod view;
 
-use ddi::{AllocationFlags, SegmentFlags};
+use ddi::{AllocationFlags, DriverModel, SegmentFlags};
 use wddm_types::{CpuRun, PAGE_BYTES, PageRun, SegmentId};
 
 use crate::allocation::{Placement, SYSTEM_COPY};
@@ -222,6 +223,8 @@ impl<F: Copy + Eq> VidMm<F> {
         flags.contains(AllocationFlags::CPU_VISIBLE)
             && !flags.intersects(AllocationFlags::CACHED | SYSTEM_COPY)
             && self.medium_of(segment) == Medium::Bar
+            // spec: memory §6.5, nothing renders from it there
+            && self.model == DriverModel::Wddm2
             && !allocation.locks.confined
             && !allocation.locks.acquired
             && !self.is_marked(id)

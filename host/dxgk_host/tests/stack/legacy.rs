@@ -4,6 +4,7 @@
 mod locks;
 mod ranges;
 mod renames;
+mod rendering;
 mod sleep;
 
 use std::sync::Arc;

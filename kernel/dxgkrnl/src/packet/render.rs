@@ -110,6 +110,7 @@ impl Adapter {
         flags: SubmitFlags,
     ) -> Result<u32, Refusal> {
         let (device, _) = self.owner_of(context);
+        self.locked_leave(cx, device, entries)?;
         let (mut bound, wrong) = self.bind(device, entries);
         let buffer = self
             .take_dma_buffer(cx, context)
@@ -139,6 +140,27 @@ impl Adapter {
             Err(_) => self.release_dma_buffer(cx, context, buffer),
         }
         queued
+    }
+
+    /// What is locked is rendered from in an aperture, or not at all.
+    // spec: memory §6.5, memory §9.2
+    fn locked_leave(&mut self, cx: &mut Cx<'_>, device: u64, entries: &[ListEntry]) -> Result<(), Refusal> {
+        let named = entries.iter().filter_map(|entry| Some(self.allocations[entry.allocation?].vidmm));
+        let named: Vec<_> = named.filter(|id| self.vidmm.is_locked(*id)).collect();
+        if !self.lists_are_residency() || named.is_empty() {
+            return Ok(());
+        }
+        for id in &named {
+            self.vidmm.may_render_from(*id).map_err(|error| self.portion_refused(cx, device, error))?;
+        }
+        let process = self.devices[device].process;
+        for id in named {
+            let work = self.vidmm.render_from_locked(id).map_err(|error| self.portion_refused(cx, device, error))?;
+            if work.is_some() {
+                self.queue_work(cx, process, None, work, Vec::new());
+            }
+        }
+        Ok(())
     }
 
     fn write_buffer(

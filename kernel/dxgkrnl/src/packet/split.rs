@@ -232,7 +232,7 @@ impl Adapter {
         }
     }
 
-    fn portion_refused(&mut self, cx: &mut Cx<'_>, device: u64, error: PortionError) -> Refusal {
+    pub(super) fn portion_refused(&mut self, cx: &mut Cx<'_>, device: u64, error: PortionError) -> Refusal {
         let (PortionError::Unsplittable { bytes_to_trim, .. } | PortionError::Held { bytes_to_trim, .. }) = error
         else {
             // spec: memory §6.5, memory §9.2

@@ -7,7 +7,7 @@ use super::world::*;
 use crate::segment::{MemoryLayout, SegmentDescription};
 use crate::{
     AllocationId, Cause, DeviceId, EvictFlags, Form, LegacyLock, LockError, MakeResidentError, MoveKind, Operation,
-    SpaceKind, VidMm, Work,
+    PortionError, SpaceKind, VidMm, Work,
 };
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
@@ -138,6 +138,40 @@ fn what_is_evicted_while_locked_gives_its_range_up_and_stays_out() {
     assert_eq!(mm.lock_legacy(c, LegacyLock { donot_evict: true, ..through(0) }), Err(LockError::NeedsEviction));
     mm.ranges_released(&rotation.ranges.clone());
     assert!(mm.lock_legacy(c, through(0)).expect("free again").range.is_some());
+}
+
+#[test]
+fn what_is_locked_is_rendered_from_outside_local_memory() {
+    // spec: memory §6.5
+    let (mut mm, device) = first_generation(1);
+    let [a, marked] = [false, true].map(|marked| surface(&mut mm, device, 4, marked));
+    let mut described = *mm.info(a);
+    (described.supported_segments, described.read_segments) = (set(&[VRAM]), set(&[VRAM]));
+    let only = mm.create_allocation(device, described).expect("it fits");
+    for id in [a, marked, only] {
+        left_behind(&mut mm, device, id);
+        assert_eq!(mm.render_from_locked(id), Ok(None), "nobody has it locked");
+    }
+    mm.lock_legacy(marked, through(0)).expect("a range");
+    assert_eq!(mm.render_from_locked(marked), Err(PortionError::Locked), "not for an aperture");
+    mm.lock_legacy(only, PLAIN).expect("behind the BAR");
+    assert_eq!(mm.render_from_locked(only), Err(PortionError::Locked), "it has no other place");
+    mm.lock_legacy(a, PLAIN).expect("behind the BAR");
+    let work = mm.render_from_locked(a).expect("an aperture is supported").expect("it leaves");
+    assert_eq!((work.moves[0].kind, work.moves[0].cause), (MoveKind::PageOut, Cause::Lock));
+    assert_eq!(work.rotations.len(), 1, "the CPU goes on seeing it");
+    assert_eq!(mm.render_from_locked(a), Ok(None), "it is out");
+    mm.make_resident(device, &[a]).expect("in an aperture");
+    assert_eq!(mm.resident_bytes(VRAM), 8 * PAGE_BYTES, "not back while it is locked");
+    mm.unlock(a).expect("locked");
+    // With a list that holds it, it stays within the GPU's reach all along.
+    mm.evict(device, &[a], NOW, &[]).expect("counted");
+    mm.make_resident(device, &[a]).expect("room");
+    assert_eq!(mm.resident_bytes(VRAM), 12 * PAGE_BYTES);
+    mm.lock_legacy(a, PLAIN).expect("behind the BAR");
+    let work = mm.render_from_locked(a).expect("an aperture is supported").expect("it leaves");
+    assert_eq!(work.stands_still, [device]);
+    assert!(mm.is_resident(a));
 }
 
 #[test]

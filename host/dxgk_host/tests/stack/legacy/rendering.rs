@@ -1,0 +1,89 @@
+//! Rendering from what the CPU has locked: not in local memory.
+
+use std::sync::Arc;
+
+use d3dkmt::{Allocation, DeviceState};
+use ddi::AllocationFlags;
+use dxgk_host::{Host, Mode};
+use softgpu_spec::private_data::{AllocationRequest, Details};
+use softgpu_umd::{ListedCommands, SurfaceKind};
+use wddm_types::{CpuPlace, NtStatus};
+
+use super::{BYTES, ENTIRE, Old, RANGE, config, old};
+use crate::world::VIRTUAL;
+
+fn surface(client: &Old, kind: SurfaceKind, tile_pitch: u32) -> Arc<Allocation> {
+    let request =
+        AllocationRequest { kind, cpu_visible: true, cached: false, accessed_physically: true, size_bytes: BYTES };
+    // Tiles of which the kernel keeps track.
+    let flags = if tile_pitch == 0 { 0 } else { AllocationFlags::SWIZZLED.bits() };
+    let data = request.encode_with(&Details { tile_pitch, flags, ..Details::default() }).to_vec();
+    client.gpu.device().create_allocation(data).expect("an allocation")
+}
+
+fn first_word(client: &Old, of: &Arc<Allocation>) -> u64 {
+    let report = surface(client, SurfaceKind::System, 0);
+    client.run(|commands| {
+        commands.copy((of, 0), (&report, 0), 8);
+    });
+    report.lock_legacy(Vec::new(), ENTIRE).expect("a lock").read_word(0)
+}
+
+/// Whether a list names it, or a residency list holds it besides: it is rendered from in an aperture.
+#[test]
+fn what_is_locked_leaves_local_memory_before_it_is_rendered_from() {
+    // spec: memory §6.5
+    for (mode, listed) in [(VIRTUAL, false), (VIRTUAL, true), (Mode::Real, false), (Mode::Real, true)] {
+        let host = Host::start(config(mode)).expect("the host starts");
+        let client = old(&host);
+        let surface = surface(&client, SurfaceKind::LocalThenSystem, 0);
+        if listed {
+            client.list(&surface);
+        }
+        client.run(|commands| {
+            commands.fill((&surface, 0), BYTES, 3);
+        });
+        let lock = surface.lock_legacy(Vec::new(), ENTIRE).expect("a lock");
+        assert_eq!(client.places(&surface, ENTIRE).expect("nested"), [CpuPlace::Bar], "{mode:?} {listed}");
+        lock.write_words(8, &[4711]);
+        client.run(|commands| {
+            commands.fill((&surface, 0), 8, 5).copy((&surface, 8), (&surface, 16), 8);
+        });
+        let places = client.places(&surface, ENTIRE).expect("nested");
+        assert!(places.iter().all(|place| *place == CpuPlace::System), "{mode:?} {listed}: {places:?}");
+        let words = [0, 8, 16, 24].map(|at| lock.read_word(at));
+        assert_eq!(words, [5 << 32 | 5, 4711, 4711, 3 << 32 | 3], "{mode:?} {listed}: no byte is lost");
+        drop(lock);
+        assert_eq!(first_word(&client, &surface), 5 << 32 | 5, "{mode:?} {listed}");
+    }
+}
+
+#[test]
+fn what_is_locked_and_may_be_nowhere_else_is_not_rendered_from() {
+    // spec: memory §6.5, memory §9.2
+    for (tile_pitch, kind, how, listed) in [
+        (0, SurfaceKind::Local, ENTIRE, false),
+        (0, SurfaceKind::Local, ENTIRE, true),
+        (super::PITCH, SurfaceKind::LocalThenSystem, RANGE, false),
+    ] {
+        let host = Host::start(config(VIRTUAL)).expect("the host starts");
+        let client = old(&host);
+        let surface = surface(&client, kind, tile_pitch);
+        if listed {
+            client.list(&surface);
+        }
+        client.run(|commands| {
+            commands.fill((&surface, 0), BYTES, 3);
+        });
+        let lock = surface.lock_legacy(Vec::new(), how).expect("a lock");
+        let mut commands = ListedCommands::new();
+        commands.fill((&surface, 0), 8, 5);
+        let refusal = commands.render(&client.context).map(drop).expect_err("it is locked in local memory");
+        assert_eq!(refusal.status, NtStatus::GRAPHICS_CANT_RENDER_LOCKED_ALLOCATION, "{refusal}");
+        assert_eq!(client.gpu.device().state().expect("a state"), DeviceState::Active, "nobody dies of it");
+        assert_eq!(lock.read_word(0), 3 << 32 | 3, "nothing has happened");
+        drop(lock);
+        commands.render(&client.context).expect("nothing against it");
+        assert_eq!(first_word(&client, &surface), 5 << 32 | 5);
+    }
+}
