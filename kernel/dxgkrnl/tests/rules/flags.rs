@@ -65,8 +65,8 @@ const ROWS: [(u32, [Verdict; 4]); 32] = [
     (14, [Fails("without a CPU host aperture"), Starts, Fails("without a CPU host aperture"), Starts]),
     (15, [Starts; 4]),
     (16, [Starts, Starts, Fails(LATER), Starts]),
-    (17, [Starts, Starts, Fails(LATER), Starts]),
-    (18, [Starts, Starts, Fails(LATER), Starts]),
+    (17, [Fails("VprSupported says that there is none"), Starts, Fails(LATER), Starts]),
+    (18, [Fails("EncryptedPagingSupported: no content is protected here"), Starts, Fails(LATER), Starts]),
     (19, [Starts; 4]),
     (20, [Starts; 4]),
     (21, [Starts, Starts, Fails(LATER), Fails(LATER)]),
@@ -111,6 +111,20 @@ fn every_segment_flag_has_its_answer_at_adapter_start() {
             }
         }
     }
+}
+
+#[test]
+fn what_is_promised_of_a_protected_region_is_not_believed() {
+    // spec: memory §1.5 bits 16 to 18, memory §1.13
+    let region = SegmentFlags::VPR_SUPPORTED;
+    let driver = |flags| {
+        let mut answers = Answers::default();
+        answers.segments[0].flags |= flags;
+        answers
+    };
+    start(driver(region), vec![]).0.expect("nobody is let into it, and that is all");
+    let promised = region | SegmentFlags::VPR_PRESERVED_DURING_STANDBY;
+    expect_error(driver(promised), "VprPreservedDuringStandby: no content is kept");
 }
 
 #[test]

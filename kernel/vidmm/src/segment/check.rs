@@ -25,6 +25,7 @@ pub(crate) fn check_segments(layout: &MemoryLayout) -> Result<(), SegmentError> 
         }
         check_one(id, segment)?;
         check_version(id, segment, layout)?;
+        check_protected(id, segment)?;
         if segments[..index].iter().any(|other| overlap(other, segment)) {
             return Err(SegmentError::Overlap(id));
         }
@@ -121,6 +122,29 @@ fn check_power(id: SegmentId, segment: &SegmentDescription) -> Result<(), Segmen
         return Err(SegmentError::SystemMemoryEnd(id));
     }
     Ok(())
+}
+
+/// Promises about protected content. There is none here: nothing keeps one engine from what another may see, so allocations
+/// in a protected region and hardware-protected ones are refused. A driver that relies on such a promise is told so
+/// at its start, instead of being believed.
+// spec: memory §1.5 bits 16 to 18, memory §1.13
+fn check_protected(id: SegmentId, segment: &SegmentDescription) -> Result<(), SegmentError> {
+    // On an aperture they mean nothing.
+    let has = |flag| segment.flags.contains(flag) && !segment.is_aperture();
+    if has(F::VPR_PRESERVED_DURING_STANDBY) && !has(F::VPR_SUPPORTED) {
+        return Err(SegmentError::ProtectedRangeMissing(id));
+    }
+    let promises = [
+        (F::VPR_PRESERVED_DURING_STANDBY, "VprPreservedDuringStandby: no content is kept in a protected region here"),
+        (
+            F::ENCRYPTED_PAGING_SUPPORTED,
+            "EncryptedPagingSupported: no content is protected here, and none is encrypted",
+        ),
+    ];
+    match promises.iter().find(|(flag, _)| has(*flag)) {
+        Some((_, reason)) => Err(SegmentError::NotBuilt(id, reason)),
+        None => Ok(()),
+    }
 }
 
 /// The way of the CPU: linear, through a window, or none. On apertures it means nothing.

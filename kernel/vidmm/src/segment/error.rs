@@ -56,6 +56,10 @@ pub enum SegmentError {
     InvalidRange(SegmentId),
     #[error("segment {}: the protected region is aligned as the driver says and lies in the segment, its reserve in it (memory §1.4)", .0.0)]
     ProtectedRange(SegmentId),
+    #[error("segment {}: VprPreservedDuringStandby is about a protected region, and VprSupported says that there is none (memory §1.5)", .0.0)]
+    ProtectedRangeMissing(SegmentId),
+    #[error("segment {}: {} (memory §1.5)", .0.0, .1)]
+    NotBuilt(SegmentId, &'static str),
     #[error("segment {}: paging by GPU virtual address converts no layout, so no segment may align pitches", .0.0)]
     PitchAlignment(SegmentId),
     #[error("{0} page-table levels; 2 to 6 are allowed and each has one description (memory §4.2)")]

@@ -96,6 +96,16 @@ fn each_rule_of_the_cpus_way_and_of_ranges_has_a_name() {
     refused(protected(4096, 65536), new_layout(), E::ProtectedRange(VRAM));
     refused(protected(0, 4096), new_layout(), E::ProtectedRange(VRAM));
     refused(protected(0, 1 << 40), new_layout(), E::ProtectedRange(VRAM));
+    // spec: memory §1.5 bits 17 and 18
+    refused(|s| s[0].flags |= F::VPR_PRESERVED_DURING_STANDBY, new_layout(), E::ProtectedRangeMissing(VRAM));
+    for flags in [F::VPR_SUPPORTED | F::VPR_PRESERVED_DURING_STANDBY, F::ENCRYPTED_PAGING_SUPPORTED] {
+        let mut layout = new_layout();
+        layout.segments[0].flags |= flags;
+        assert!(matches!(layout.check(), Err(E::NotBuilt(VRAM, _))), "{flags:?}");
+        let mut layout = new_layout();
+        layout.segments[1].flags |= flags;
+        assert_eq!(layout.check(), Ok(()), "on an aperture it means nothing");
+    }
 }
 
 #[test]
