@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use ddi::{AdapterCaps, FeatureId, KmdProcess, Miniport};
+use ddi::{AdapterCaps, FeatureId, KmdProcess};
 use events::Event;
 use gpu_fence::{FenceId, Fences, LegacyObjects};
 use kmt_calls::{DeviceState, Refusal, Reply, Wddm31Caps};
@@ -188,7 +188,7 @@ pub struct Adapter {
     pub luid: Luid,
     pub config: AdapterConfig,
     pub memory: Arc<Memory>,
-    pub miniport: Box<dyn Miniport>,
+    pub miniport: crate::driver::Driver,
     /// What the driver said of itself at start: it is not asked again.
     pub caps: AdapterCaps,
     pub features: Features,

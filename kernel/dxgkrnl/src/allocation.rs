@@ -218,6 +218,7 @@ impl Adapter {
         let mut wanted = Vec::with_capacity(infos.len());
         let mut sections = Vec::with_capacity(infos.len());
         for ((info, request), existing) in infos.iter().zip(requests).zip(existing) {
+            self.check_notices(info)?;
             sections.push(existing.as_ref().map(|(_, section)| *section));
             let origin = Origin {
                 primary: request.flags.contains(AllocationInfoFlags::PRIMARY),
@@ -246,6 +247,18 @@ impl Adapter {
             self.leave_section(section);
         }
         refusal
+    }
+
+    /// What a driver wants that its paging buffers cannot give.
+    // spec: memory §3.4, operation 22: the driver is shown its pages by an address of the paging process
+    fn check_notices(&self, info: &ddi::AllocationInfo) -> Result<(), Refusal> {
+        let notified = info.flags2.contains(ddi::AllocationFlags2::NOTIFY_EVICTION);
+        if notified && crate::paging::PacketRing::is_used(&self.miniport) {
+            return Err(invalid(
+                "NotifyEviction needs paging buffers that run in an address space: those here are packets",
+            ));
+        }
+        Ok(())
     }
 
     // spec: memory §2.7: Open with Create = 1 follows the creation

@@ -96,13 +96,14 @@ pub struct AdapterDescription {
 impl Adapter {
     /// The adapter as it started.
     pub fn description(&mut self) -> AdapterDescription {
+        let has = self.miniport.facets();
         let facets = [
-            ("GPU virtual addresses", self.miniport.gpu_va().is_some()),
-            ("hardware queues", self.miniport.hardware_queues().is_some()),
-            ("native fences", self.miniport.native_fences().is_some()),
-            ("doorbells", self.miniport.doorbells().is_some()),
-            ("CPU host aperture", self.miniport.cpu_host_aperture().is_some()),
-            ("swizzling ranges", self.miniport.swizzling().is_some()),
+            ("GPU virtual addresses", has.gpu_va),
+            ("hardware queues", has.hardware_queues),
+            ("native fences", has.native_fences.is_some()),
+            ("doorbells", has.doorbells),
+            ("CPU host aperture", has.cpu_host_aperture),
+            ("swizzling ranges", has.swizzling),
         ];
         AdapterDescription {
             name: self.config.name.clone(),

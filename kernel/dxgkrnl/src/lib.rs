@@ -24,6 +24,7 @@ mod cpu_mapping;
 mod description;
 mod destroy;
 mod device;
+mod driver;
 mod driver_host;
 mod event;
 mod features;

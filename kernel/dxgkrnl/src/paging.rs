@@ -208,7 +208,7 @@ impl Adapter {
 
     /// The hardware queue of a ring that has one.
     fn create_ring_queue(&mut self, progress: u64) -> Result<Option<KmdQueue>, StartError> {
-        if PacketRing::is_used(self.miniport.as_mut()) {
+        if PacketRing::is_used(&self.miniport) {
             return Ok(None);
         }
         let slot = self.fences[progress].slot;
@@ -239,7 +239,7 @@ impl Adapter {
             shown = Some(map.clone());
             self.execute_now(vec![map]).map_err(|()| StartError::Rule("an aperture map by the CPU failed"))?;
         }
-        let va = if PacketRing::is_used(self.miniport.as_mut()) {
+        let va = if PacketRing::is_used(&self.miniport) {
             GpuVa::NULL
         } else {
             let space = self.processes[&ProcessId::SYSTEM].space;

@@ -41,7 +41,7 @@ impl Adapter {
         if usize::from(node.0) >= self.nodes.len() {
             return Err(invalid(format!("node {} of {}", node.0, self.nodes.len())));
         }
-        if self.miniport.hardware_queues().is_none() {
+        if !self.miniport.facets().hardware_queues {
             return Err(not_supported("the adapter has no hardware queues: its contexts take packets"));
         }
         let number = self.contexts.next_number();

@@ -20,6 +20,7 @@ use wddm_types::{AdapterIndex, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
 use crate::description::Reported;
+use crate::driver::Driver;
 use crate::driver_host::{DriverHost, KernelPages};
 use crate::features::Features;
 use crate::io_mmu::{IoMmu, Pasids};
@@ -73,8 +74,9 @@ impl Adapter {
         let mut pages = KernelPages::new(config.kernel_pages);
         miniport.start_device(&mut DriverHost { features: &features, pages: &mut pages, context: None })?;
         // Asked once: what it says later does not matter.
+        let mut miniport = Driver::started(miniport);
         let caps = miniport.adapter_caps();
-        match describe(miniport.as_mut(), caps, &features, memory.bytes(), config.iommu.as_ref()) {
+        match describe(&mut miniport, caps, &features, memory.bytes(), config.iommu.as_ref()) {
             Ok(description) => Adapter::build(cx, index, memory, miniport, config, features, pages, description),
             Err(error) => {
                 miniport.stop_device(&mut DriverHost { features: &features, pages: &mut pages, context: None });
@@ -88,7 +90,7 @@ impl Adapter {
         cx: &mut Cx<'_>,
         index: AdapterIndex,
         memory: Arc<Memory>,
-        mut miniport: Box<dyn Miniport>,
+        mut miniport: Driver,
         config: AdapterConfig,
         features: Features,
         mut pages: KernelPages,
@@ -97,7 +99,7 @@ impl Adapter {
         let policy = Policy {
             page_table_reserve: config.page_table_reserve,
             directory_reserve: config.directory_reserve,
-            paging_table_reserve: caps::paging_tables(&description.mmu, config.page_table_reserve),
+            paging_table_reserve: caps::paging_tables(&description.mmu, &description.levels, config.page_table_reserve),
             suspend_others: config.memory_policy.suspend_others,
             write_back_ahead: config.memory_policy.write_back_ahead,
             clear_ahead: config.memory_policy.clear_ahead,
@@ -110,7 +112,7 @@ impl Adapter {
         };
         let built = (|| {
             let mut pasids = description.iommu.clone().map_or_else(Pasids::default, Pasids::at);
-            let mut vidmm = if miniport.gpu_va().is_some() {
+            let mut vidmm = if miniport.facets().gpu_va {
                 let (levels, roots) = (&description.levels, &description.roots);
                 VidMm::with_roots(policy, description.layout, description.mmu, levels, roots)?
             } else if description.iommu.is_some() {
@@ -127,11 +129,11 @@ impl Adapter {
             let device = miniport.create_device(CreateDevice { process: kmd, system: true, pasid })?;
             let mut host = DriverHost { features: &features, pages: &mut pages, context: None };
             let node = description.paging_node;
-            let packets = PacketRing::is_used(miniport.as_mut());
+            let packets = PacketRing::is_used(&miniport);
             let context = if packets {
-                PacketRing::create_context(miniport.as_mut(), &mut host, device, node)?
+                PacketRing::create_context(&mut miniport, &mut host, device, node)?
             } else {
-                create_paging_context(miniport.as_mut(), &mut host, device, node)?
+                create_paging_context(&mut miniport, &mut host, device, node)?
             };
             // Paging buffers that are packets name memory by physical address.
             if let Some(addressing) = miniport.gpu_va().filter(|_| !packets) {
@@ -151,7 +153,7 @@ impl Adapter {
         let reported = Reported {
             driver_model: caps.driver_model,
             ddi_version: caps.ddi_version,
-            memory_caps: caps::memory_caps(miniport.as_mut(), &caps),
+            memory_caps: caps::memory_caps(&miniport, &caps),
             levels: description.levels,
             mmu: description.mmu,
             paging_buffer: description.paging_buffer,
@@ -268,7 +270,7 @@ impl Adapter {
 
 /// The system context of an adapter with hardware queues.
 fn create_paging_context(
-    miniport: &mut dyn Miniport,
+    miniport: &mut Driver,
     host: &mut DriverHost<'_, '_>,
     device: KmdDevice,
     node: NodeId,
@@ -293,7 +295,7 @@ struct Description {
 }
 
 fn describe(
-    miniport: &mut dyn Miniport,
+    miniport: &mut Driver,
     caps: AdapterCaps,
     features: &Features,
     system_bytes: u64,
@@ -301,7 +303,7 @@ fn describe(
 ) -> Result<Description, StartError> {
     caps::check(miniport, &caps, system_bytes)?;
     // Asked once: a driver that answers otherwise later has not changed its model.
-    let io_mmu = miniport.gpu_va().is_none() && caps.memory.contains(VidMmCaps::IO_MMU_SUPPORTED);
+    let io_mmu = !miniport.facets().gpu_va && caps.memory.contains(VidMmCaps::IO_MMU_SUPPORTED);
     let iommu = match (io_mmu, platform) {
         (true, None) => return Err(StartError::NotSupported("IoMmuSupported: this computer has no IOMMU to share")),
         (true, Some(platform)) => Some(Arc::clone(platform)),
@@ -314,19 +316,19 @@ fn describe(
         return Err(StartError::Rule("PagingNodeIndex names a node that there is"));
     }
     // spec: sync §3.7: nothing but its fences tells how far a hardware queue is
-    if miniport.hardware_queues().is_some() && nodes.iter().any(|node| !node.fence_interrupt) {
+    if miniport.facets().hardware_queues && nodes.iter().any(|node| !node.fence_interrupt) {
         return Err(StartError::Rule("hardware queues need engines that interrupt when they signal a fence"));
     }
     // spec: memory §4.1, a context of such a node is given a root page table
-    if miniport.gpu_va().is_none() && nodes.iter().any(|node| node.gpu_mmu_supported) {
+    if !miniport.facets().gpu_va && nodes.iter().any(|node| node.gpu_mmu_supported) {
         return Err(StartError::Rule("GpuMmuSupported of a node needs the entry points of GPU addresses"));
     }
-    let (layout, paging_buffer) = segments::query(miniport, &caps)?;
+    let (layout, paging_buffer) = segments::query(&**miniport, &caps)?;
     // spec: memory §6.6, both entry points work as soon as the segments are known
     let windowed = |segment: &vidmm::SegmentDescription| {
         !segment.is_aperture() && segment.flags.contains(ddi::SegmentFlags::SUPPORTS_CPU_HOST_APERTURE)
     };
-    if layout.segments.iter().any(windowed) && miniport.cpu_host_aperture().is_none() {
+    if layout.segments.iter().any(windowed) && !miniport.facets().cpu_host_aperture {
         return Err(StartError::Rule("SupportsCpuHostAperture needs the entry points of the CPU host aperture"));
     }
     let Addresses { mmu, levels, roots } = describe_addresses(miniport, &caps, io_mmu)?;
@@ -343,12 +345,12 @@ struct Addresses {
 
 /// What the driver says of GPU virtual addresses; nothing without them, and then its engines take packets.
 // spec: memory §4.2, memory §4.3, memory §5.6
-fn describe_addresses(miniport: &mut dyn Miniport, caps: &AdapterCaps, io_mmu: bool) -> Result<Addresses, StartError> {
-    let queues = miniport.hardware_queues().is_some();
+fn describe_addresses(miniport: &mut Driver, caps: &AdapterCaps, io_mmu: bool) -> Result<Addresses, StartError> {
+    let queues = miniport.facets().hardware_queues;
     if io_mmu && !queues {
         return Err(StartError::NotSupported("the IoMmu model without hardware queues"));
     }
-    if !queues && miniport.packet_scheduling().is_none() {
+    if !queues && !miniport.facets().packet_scheduling {
         return Err(StartError::Rule("an adapter without hardware queues takes packets"));
     }
     let Some(addressing) = miniport.gpu_va() else { return Ok(Addresses::default()) };
@@ -400,7 +402,7 @@ fn root_sizes(
 /// The rules of native fences at adapter start.
 // spec: sync §3.1, sync §1.6, sync §6 A3
 fn check_fences(
-    miniport: &mut dyn Miniport,
+    miniport: &mut Driver,
     caps: &AdapterCaps,
     features: &Features,
     io_mmu: bool,
@@ -416,33 +418,34 @@ fn check_fences(
     if caps.native_gpu_fence && caps.no_64_bit_atomics {
         return Err(StartError::Rule("native fences need 64-bit atomics"));
     }
-    if miniport.gpu_va().is_none() && !io_mmu {
+    if !miniport.facets().gpu_va && !io_mmu {
         let rule = "native fences and hardware queues need GPU virtual addresses";
-        let none = !caps.native_gpu_fence && miniport.native_fences().is_none() && miniport.hardware_queues().is_none();
+        let none =
+            !caps.native_gpu_fence && miniport.facets().native_fences.is_none() && !miniport.facets().hardware_queues;
         return if none { Ok(()) } else { Err(StartError::Rule(rule)) };
     }
     if !caps.native_gpu_fence {
         // Monitored fences are enough for packets.
-        return match miniport.hardware_queues() {
-            None => Ok(()),
-            Some(_) => Err(StartError::NotSupported("hardware queues whose progress fences are monitored fences")),
+        return match miniport.facets().hardware_queues {
+            false => Ok(()),
+            true => Err(StartError::NotSupported("hardware queues whose progress fences are monitored fences")),
         };
     }
     if caps.optimized_native_fence_interrupt {
         return Err(StartError::NotSupported("the optimized native-fence interrupt (fence logs are not read yet)"));
     }
-    let Some(fences) = miniport.native_fences() else {
+    let Some(fences) = miniport.facets().native_fences else {
         return Err(StartError::Rule("NativeGpuFence needs all native-fence entry points"));
     };
     if features.native_fence_os_caps().optimized_default_fence_type {
         return Err(StartError::NotSupported("MonitoredValues of DEFAULT fences in local memory"));
     }
-    let stride = fences.caps().monitored_value_stride;
+    let stride = fences.monitored_value_stride;
     if !stride.is_multiple_of(8) || stride > 4096 {
         return Err(StartError::Rule("MonitoredValueStride is a multiple of 8 up to 4096, or 0"));
     }
     // spec: sync §2.6
-    let (least, most) = (fences.caps().minimum_address, fences.caps().maximum_address);
+    let (least, most) = (fences.minimum_address, fences.maximum_address);
     if !most.is_null() && most <= least {
         return Err(StartError::Rule("MaximumAddress of native fences lies behind their MinimumAddress"));
     }

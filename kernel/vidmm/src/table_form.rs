@@ -40,15 +40,10 @@ pub enum ConversionCause {
 }
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// There is no room for windows onto tables: entries are written from now on where they could be copied.
-    pub fn copy_no_entries(&mut self) {
-        self.has_windows = false;
-    }
-
     /// Whether entries are copied from table to table: by the GPU, which writes the tables and has windows onto them.
     // spec: memory §4.8
     pub(crate) fn copies_entries(&self) -> bool {
-        self.mmu.update_mode != PageTableUpdateMode::CpuVirtual && self.has_windows
+        self.mmu.update_mode != PageTableUpdateMode::CpuVirtual
     }
 
     /// Whether leaf tables that are made for this have 64-KB entries: no 4-KB page appears in them, as far as can be seen.

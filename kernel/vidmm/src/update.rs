@@ -128,13 +128,6 @@ impl Step {
     }
 }
 
-impl Update {
-    /// Whether it may copy entries, and so needs windows onto tables.
-    pub fn copies(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::Copy { .. }))
-    }
-}
-
 impl<F: Copy + Eq> VidMm<F> {
     /// Checks an update. The work makes the tables that it needs.
     ///

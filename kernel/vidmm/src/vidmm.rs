@@ -70,8 +70,6 @@ pub struct VidMm<F> {
     /// Through which the CPU sees swizzled content.
     pub(crate) ranges: SwizzlingRanges,
     pub(crate) dummy_page: PageRun,
-    /// The paging process has windows onto tables, or room for them.
-    pub(crate) has_windows: bool,
     /// System pages of dead allocations, each with the work after which nobody writes them.
     pub(crate) retiring: VecDeque<(u64, Vec<PageRun>)>,
 }
@@ -171,7 +169,6 @@ impl<F: Copy + Eq> VidMm<F> {
             synchronous: 0,
             system,
             dummy_page,
-            has_windows: true,
             ranges: SwizzlingRanges::default(),
             retiring: VecDeque::new(),
         })

@@ -12,6 +12,8 @@ use crate::process::Habits;
 const KINDS_FROM: u64 = 1000;
 /// And the first whose processes live by packets.
 const PACKETS_FROM: u64 = 2000;
+/// Addresses of the kernel's scratch area (memory §4.7), in pages.
+const SCRATCH_PAGES: u64 = 8192;
 
 /// What a world is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,9 +129,12 @@ fn shape_of(seed: u64, kind: Kind) -> Shape {
     }
 }
 
-/// Memory for page tables, the paging process's megabyte included. In one world of three the tables of all processes do not
+/// Memory for page tables, the paging process's megabyte included, and what small leaf tables take of it beside for the scratch
+/// area. In one world of three the tables of all processes do not
 /// fit beside each other: beyond their roots there are eight pages.
 pub fn page_table_bytes(seed: u64, kind: Kind, shape: Shape) -> u64 {
     let roots = 4 * shape.table_bytes(shape.root_level());
-    if seed.is_multiple_of(3) || kind == Kind::Sprawling { (1 << 20) + roots + (8 << 12) } else { 16 << 20 }
+    let tables = (SCRATCH_PAGES / u64::from(shape.entries(0))).saturating_sub(SCRATCH_PAGES / 512);
+    let small = (tables * 3 / 2) << 12;
+    if seed.is_multiple_of(3) || kind == Kind::Sprawling { (1 << 20) + small + roots + (8 << 12) } else { 16 << 20 }
 }

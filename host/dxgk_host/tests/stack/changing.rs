@@ -4,12 +4,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use d3dkmt::{CreateAllocationFlags, LockFlags, Resource, ResourceRequest};
+use d3dkmt::{Context, CreateAllocationFlags, LockFlags, Resource, ResourceRequest};
 use ddi::{AllocationFlags, DriverModel, KmdResource};
 use kmt_calls::{AllocationRequest, Call};
 use kmt_link::Link;
 use softgpu_spec::private_data::{AllocationRequest as Request, Details};
 use softgpu_umd::SurfaceKind;
+use wddm_types::{NodeId, NtStatus};
 
 use crate::stubborn::{Whims, host_with};
 use crate::world::{MIB, client};
@@ -39,6 +40,31 @@ fn capabilities_are_those_of_the_start() {
     let refused = client.gpu.device().create_allocation(private_data(flags)).map(drop);
     let refused = refused.expect_err("it started without the second form of aperture maps");
     assert!(refused.reason.contains("MapAperture2Supported"), "{refused}");
+}
+
+/// What turns up later is not there; what it takes away has failed, as any driver may, and takes nobody along.
+#[test]
+fn facets_are_those_of_the_start() {
+    // spec: memory §1.13, sync §3.1
+    let turned = Arc::new(AtomicBool::new(false));
+    let host = host_with(4 * MIB, Whims { turned: Arc::clone(&turned), ..Whims::default() });
+    let client = client(&host);
+    let facets = host.describe().facets;
+    let device = client.gpu.device();
+    let context = device.create_context(NodeId(0)).expect("hardware queues");
+    let surface = client.pinned(SurfaceKind::System, 4096);
+    turned.store(true, Ordering::SeqCst);
+    assert_eq!(host.describe().facets, facets);
+    let packets = Context::create(device, NodeId(0), Vec::new()).map(drop).expect_err("it schedules no packets");
+    assert_eq!(packets.status, NtStatus::NOT_SUPPORTED, "{packets}");
+    let lock = surface.allocation().lock_legacy(Vec::new(), LockFlags::LOCK_ENTIRE | LockFlags::ACQUIRE_APERTURE);
+    assert_eq!(lock.map(drop).expect_err("it has no ranges").status, NtStatus::INVALID_PARAMETER);
+    let another = device.create_context(NodeId(0)).map(drop).expect_err("its entry point is gone");
+    assert!([NtStatus::UNSUCCESSFUL, NtStatus::DEVICE_REMOVED].contains(&another.status), "{another}");
+    drop(device.create_native_fence(Default::default()).map(drop).expect_err("its entry point is gone"));
+    turned.store(false, Ordering::SeqCst);
+    drop((context, surface, client));
+    assert_eq!(host.describe().facets, facets);
 }
 
 #[test]

@@ -8,7 +8,6 @@ use ddi::{PagingOp, PteFlags};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use events::{Conversion, Event, Stillness, Tracer};
 use softgpu_kmd::KmdConfig;
-use softgpu_spec::page_table::Shape;
 use softgpu_umd::{Surface, SurfaceKind, pattern};
 use wddm_types::{GpuVa, NodeId, PAGE_BYTES};
 
@@ -391,35 +390,6 @@ fn with_dual_entries_64_kb_go_to_4_kb_and_back_while_contexts_run() {
         let steps = about(&log.take());
         assert!(steps.contains(&Step::Suspended) && steps.contains(&leaf(CHUNK, 16, false)), "{steps:?}");
     }
-}
-
-#[test]
-fn entries_are_written_where_windows_for_copies_find_no_room() {
-    // spec: memory §4.7, memory §4.8
-    // Leaf tables of eight entries: the scratch area would need more tables than the paging process has room for.
-    let shape = Shape::new(&[3, 18]);
-    let profile = Profile { shape, ..*Profile::named("discrete-4k").expect("a built-in profile") };
-    let (host, log) = traced_on(&profile, VIRTUAL);
-    let mut client = client(&host);
-    let local = client.pinned(SurfaceKind::Local, CHUNK);
-    let out = client.pinned(SurfaceKind::System, PAGE_BYTES);
-    let local_va = local.va();
-    client.run(|commands| {
-        commands.pattern(local_va, CHUNK, 5);
-    });
-    let reservation = GpuVaReservation { size_bytes: 4 * CHUNK, ..GpuVaReservation::default() };
-    let base = client.gpu.device().reserve_gpu_va(reservation).expect("room");
-    map(&client, Some(&local), base, 16, GpuVaProtection::WRITE);
-    let context = client.gpu.device().create_context(NodeId(0)).expect("a context");
-    let fence = client.gpu.device().create_native_fence(Default::default()).expect("a fence");
-    log.take();
-    let to = base.offset(2 * CHUNK);
-    let copy = UpdateGpuVaOperation::Copy { source: base, size_bytes: CHUNK, destination: to };
-    let flags = UpdateGpuVaFlags::DO_NOT_WAIT;
-    client.gpu.device().update_gpu_va(&context, (&fence, 1), vec![copy], flags).expect("an update");
-    client.gpu.device().wait(&[(&fence, 2)]).expect("it is applied");
-    assert!(!log.take().iter().any(|step| matches!(step, Step::Copied(_))));
-    assert_eq!(word_at(&mut client, &out, to.offset(4096)), pattern::word(5, 4096));
 }
 
 #[test]

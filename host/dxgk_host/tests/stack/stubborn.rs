@@ -2,6 +2,7 @@
 //! paging operation before the real driver does. What it does not change it hands on; facets that are not handed on here
 //! are absent.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ddi::*;
@@ -79,6 +80,8 @@ pub struct Whims {
     pub packets: bool,
     /// What it makes of a command buffer, if it does.
     pub render: Box<Translate>,
+    /// While this is set it shows the facets that it has not, and none that it has.
+    pub turned: Arc<AtomicBool>,
 }
 
 impl Default for Whims {
@@ -101,6 +104,7 @@ impl Default for Whims {
             context: Box::new(|_| ()),
             packets: false,
             render: Box::new(|driver, context, render| driver.render(context, render)),
+            turned: Arc::default(),
         }
     }
 }
@@ -238,24 +242,30 @@ impl Miniport for Stubborn {
         self.inner.interrupt_routine(&mut Through(&mut self.whims.say, &mut renamed))
     }
     fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
-        self.inner.gpu_va()
+        self.inner.gpu_va().filter(|_| !turned(&self.whims))
     }
     fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
-        self.inner.hardware_queues()
+        self.inner.hardware_queues().filter(|_| !turned(&self.whims))
     }
     fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
-        self.inner.native_fences().is_some().then_some(self as &mut dyn NativeFences)
+        let there = self.inner.native_fences().is_some() && !turned(&self.whims);
+        there.then_some(self as &mut dyn NativeFences)
     }
     fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
         let packets = self.whims.packets && self.inner.packet_scheduling().is_some();
-        packets.then_some(self as &mut dyn PacketScheduling)
+        (packets != turned(&self.whims)).then_some(self as &mut dyn PacketScheduling)
     }
     fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
-        self.inner.swizzling().is_some().then_some(self as &mut dyn Swizzling)
+        let ranges = self.inner.swizzling().is_some();
+        (ranges != turned(&self.whims)).then_some(self as &mut dyn Swizzling)
     }
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
-        self.inner.doorbells()
+        self.inner.doorbells().filter(|_| !turned(&self.whims))
     }
+}
+
+fn turned(whims: &Whims) -> bool {
+    whims.turned.load(Ordering::SeqCst)
 }
 
 /// Interrupts with other names in them.

@@ -427,7 +427,7 @@ impl Adapter {
     // spec: sync §3.1: the entry points are called in no other case
     pub fn has_native_fences(&mut self) -> bool {
         self.wddm_3_1_caps().contains(kmt_calls::Wddm31Caps::NATIVE_GPU_FENCE_SUPPORTED)
-            && self.miniport.native_fences().is_some()
+            && self.miniport.facets().native_fences.is_some()
     }
 }
 

@@ -312,7 +312,7 @@ impl Adapter {
 
     /// What the driver says of fences; nothing where it has none.
     pub(super) fn fence_caps(&mut self) -> NativeFenceCaps {
-        self.miniport.native_fences().map(|fences| fences.caps()).unwrap_or_default()
+        self.miniport.facets().native_fences.unwrap_or_default()
     }
 
     /// Bytes between two packed MonitoredValues.

@@ -121,9 +121,6 @@ impl Adapter {
                 cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
             }
             cx.emit(Event::GpuVaUpdated { context, fence: due.fence, value: due.value + 1 });
-            if due.update.copies() {
-                self.provide_windows(cx);
-            }
             let work = self.vidmm.apply_update(due.update);
             if work.is_some() {
                 self.queue_work(cx, due.process, None, work, Vec::new());

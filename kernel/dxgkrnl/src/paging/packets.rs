@@ -10,12 +10,12 @@
 use std::collections::VecDeque;
 
 use ddi::{
-    CreateContext, CreateContextFlags, DriverStatus, Host, KmdContext, KmdDevice, Miniport, OsContext, SubmitCommand,
-    SubmitFlags,
+    CreateContext, CreateContextFlags, DriverStatus, Host, KmdContext, KmdDevice, OsContext, SubmitCommand, SubmitFlags,
 };
 use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
+use crate::driver::Driver;
 use crate::machine::Cx;
 use crate::paging::PagingRing;
 
@@ -48,8 +48,8 @@ pub struct PacketRing;
 
 impl PacketRing {
     /// Whether an adapter's ring is one.
-    pub fn is_used(miniport: &mut dyn Miniport) -> bool {
-        miniport.hardware_queues().is_none()
+    pub fn is_used(miniport: &Driver) -> bool {
+        !miniport.facets().hardware_queues
     }
 
     /// The system context.
@@ -58,7 +58,7 @@ impl PacketRing {
     /// What the driver says; `NotSupported` without packets.
     // spec: memory §1.11, memory §7.1
     pub fn create_context(
-        miniport: &mut dyn Miniport,
+        miniport: &mut Driver,
         host: &mut dyn Host,
         device: KmdDevice,
         node: NodeId,

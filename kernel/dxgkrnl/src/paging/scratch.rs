@@ -9,6 +9,7 @@ use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, SegmentId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::paging::packets::PacketRing;
 use crate::start::StartError;
 
 /// What one window shows.
@@ -86,34 +87,20 @@ impl Adapter {
         }
     }
 
-    /// Where content is moved by address, the slots are there from the start: without them nothing could ever move.
-    // spec: memory §3.3, memory §4.7
+    /// The slots are there from the start: whatever needs one (content that is moved by address, entries that are copied, the first
+    /// content of context allocations, notices of evictions) could not be carried out without, and would be found out too late.
+    /// Paging buffers that are packets run in no address space and see nothing there.
+    // spec: memory §3.3, memory §3.4 operations 10, 14 and 22, memory §4.7
     pub fn start_scratch(&mut self) -> Result<(), StartError> {
-        if !self.vidmm.pages_by_gpu_va() {
+        if PacketRing::is_used(&self.miniport) {
             return Ok(());
         }
         let space = self.processes[&ProcessId::SYSTEM].space;
         let (windows, tables) = self.vidmm.create_scratch(space).map_err(|_| {
-            StartError::Memory("paging by GPU virtual address needs page tables for the paging process's scratch area")
+            StartError::Memory("there are too few page tables for the scratch area of the paging process")
         })?;
         self.open_scratch(windows, tables)
             .map_err(|_| StartError::Rule("a page-table update of the paging process failed"))
-    }
-
-    /// Entries are about to be copied: where the tables of the windows for that find no room, they are written.
-    pub fn provide_windows(&mut self, cx: &mut Cx<'_>) {
-        if !self.ring.scratch.slots.is_empty() || self.stopped.is_some() {
-            return;
-        }
-        let space = self.processes[&ProcessId::SYSTEM].space;
-        match self.vidmm.create_scratch(space) {
-            Ok((windows, tables)) => {
-                if let Err(reason) = self.open_scratch(windows, tables) {
-                    self.stop(cx, reason);
-                }
-            }
-            Err(_) => self.vidmm.copy_no_entries(),
-        }
     }
 
     fn open_scratch(&mut self, windows: Vec<ScratchSlot>, tables: Vec<Operation>) -> Result<(), String> {
@@ -127,10 +114,6 @@ impl Adapter {
     /// which is set.
     pub(super) fn borrow_slot(&mut self, shown: &[Shown; 2]) -> Result<Option<Borrowed>, String> {
         let space = self.processes[&ProcessId::SYSTEM].space;
-        if self.ring.scratch.slots.is_empty() {
-            let (windows, tables) = self.vidmm.create_scratch(space).map_err(|error| error.to_string())?;
-            self.open_scratch(windows, tables)?;
-        }
         let index = self.ring.scratch.next;
         let slot = &self.ring.scratch.slots[index];
         let (windows, flush) = (slot.windows, slot.used);

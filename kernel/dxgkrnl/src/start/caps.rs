@@ -1,40 +1,47 @@
 //! The rules of a driver's capability bits at adapter start: they agree with its version, with each other and with its
 //! facets (memory §1.13, §1.14). A lie fails the start.
 
-use ddi::{AdapterCaps, DdiVersion, DriverModel, GpuMmuCaps, GpuMmuFlags, Miniport, PageTableUpdateMode, VidMmCaps};
+use ddi::{
+    AdapterCaps, DdiVersion, DriverModel, GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, PageTableUpdateMode, VidMmCaps,
+};
 use vidmm::Policy;
 use wddm_types::{PageRun, Pages};
 
 use super::StartError;
+use crate::driver::Driver;
 
 /// The memory manager's capabilities as far as the driver says them, with those that its facets tell.
-pub fn memory_caps(miniport: &mut dyn Miniport, caps: &AdapterCaps) -> VidMmCaps {
+pub fn memory_caps(miniport: &Driver, caps: &AdapterCaps) -> VidMmCaps {
     let mut memory = caps.memory;
-    if miniport.gpu_va().is_some() {
+    if miniport.facets().gpu_va {
         memory |= VidMmCaps::VIRTUAL_ADDRESSING_SUPPORTED | VidMmCaps::GPU_MMU_SUPPORTED;
     }
     memory
 }
 
-/// Frames for the paging process's own tables: some, and what a window onto all others takes where they are written by
-/// address (an entry of 8 bytes for each page).
+/// Frames for the paging process's own tables: some, what the scratch area takes beside where leaf tables are small, and what
+/// a window onto all others takes where they are written by address (an entry of 8 bytes for each page).
 // spec: memory §4.7
-pub fn paging_tables(mmu: &GpuMmuCaps, reserve: Pages) -> Pages {
-    let usual = Policy::new(PageRun { first: 0, count: Pages::ZERO }).paging_table_reserve;
-    match mmu.update_mode {
-        PageTableUpdateMode::GpuVirtual => Pages(usual.0 + reserve.0 / 128).min(Pages(reserve.0.saturating_sub(1))),
-        PageTableUpdateMode::CpuVirtual | PageTableUpdateMode::GpuPhysical => usual,
-    }
+pub fn paging_tables(mmu: &GpuMmuCaps, levels: &[PageTableLevelDesc], reserve: Pages) -> Pages {
+    let policy = Policy::new(PageRun { first: 0, count: Pages::ZERO });
+    let (usual, scratch) =
+        (policy.paging_table_reserve.0, u64::from(policy.scratch_slots) * 2 * policy.scratch_window.0);
+    let tables = levels.first().map_or(0, |leaf| scratch >> leaf.index_bits.min(63));
+    // Leaf tables of 512 entries are the usual ones. A root that grows takes up to a quarter of all.
+    let small = tables.saturating_sub(scratch / 512) * 3 / 2;
+    let window = if mmu.update_mode == PageTableUpdateMode::GpuVirtual { reserve.0 / 128 } else { 0 };
+    let more = small + window;
+    if more == 0 { Pages(usual) } else { Pages(usual + more).min(Pages(reserve.0.saturating_sub(1))) }
 }
 
 /// All rules. `system_bytes`: the system memory of this computer.
 // spec: memory §1.13, memory §1.14, memory §4.1, memory §10.2
-pub fn check(miniport: &mut dyn Miniport, caps: &AdapterCaps, system_bytes: u64) -> Result<(), StartError> {
+pub fn check(miniport: &Driver, caps: &AdapterCaps, system_bytes: u64) -> Result<(), StartError> {
     use VidMmCaps as C;
     let told = caps.memory;
     let memory = memory_caps(miniport, caps);
-    let addresses = miniport.gpu_va().is_some();
-    let ranges = miniport.swizzling().is_some();
+    let addresses = miniport.facets().gpu_va;
+    let ranges = miniport.facets().swizzling;
     let needs = |bit: C, needed: C| !told.contains(bit) || memory.contains(needed);
     let rules = [
         (caps.ddi_version.model() == caps.driver_model, "the driver's version belongs to its generation"),

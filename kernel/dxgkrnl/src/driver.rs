@@ -1,0 +1,111 @@
+//! The driver of a started adapter: its `Miniport`, and what it said of its facets when it started. It was asked then, once:
+//! a facet that turns up later is not there, and one that it does not show any more refuses whatever it is asked
+//! (`gone`), as a driver may that has failed. Everything else goes straight to the driver.
+
+mod gone;
+
+use std::ops::{Deref, DerefMut};
+
+use ddi::{
+    Doorbells, GpuVirtualAddressing, HardwareQueues, HostAperture, Miniport, NativeFenceCaps, NativeFences,
+    PacketScheduling, Swizzling,
+};
+
+use gone::Gone;
+
+/// A driver whose facets are those that it started with.
+pub struct Driver {
+    miniport: Box<dyn Miniport>,
+    facets: Facets,
+    gone: Gone,
+}
+
+/// Which facets a driver has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facets {
+    pub gpu_va: bool,
+    pub hardware_queues: bool,
+    /// With what it says of native fences.
+    pub native_fences: Option<NativeFenceCaps>,
+    pub packet_scheduling: bool,
+    pub doorbells: bool,
+    pub cpu_host_aperture: bool,
+    pub swizzling: bool,
+}
+
+impl Driver {
+    /// A driver whose device has started.
+    pub fn started(mut miniport: Box<dyn Miniport>) -> Driver {
+        let facets = Facets {
+            gpu_va: miniport.gpu_va().is_some(),
+            hardware_queues: miniport.hardware_queues().is_some(),
+            native_fences: miniport.native_fences().map(|fences| fences.caps()),
+            packet_scheduling: miniport.packet_scheduling().is_some(),
+            doorbells: miniport.doorbells().is_some(),
+            cpu_host_aperture: miniport.cpu_host_aperture().is_some(),
+            swizzling: miniport.swizzling().is_some(),
+        };
+        Driver { miniport, facets, gone: Gone }
+    }
+
+    /// What it has.
+    pub fn facets(&self) -> Facets {
+        self.facets
+    }
+
+    /// [`Miniport::gpu_va`].
+    pub fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
+        let (there, shown) = (self.facets.gpu_va, self.miniport.gpu_va());
+        there.then(|| shown.unwrap_or(&mut self.gone))
+    }
+
+    /// [`Miniport::hardware_queues`].
+    pub fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
+        let (there, shown) = (self.facets.hardware_queues, self.miniport.hardware_queues());
+        there.then(|| shown.unwrap_or(&mut self.gone))
+    }
+
+    /// [`Miniport::native_fences`].
+    pub fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
+        let (there, shown) = (self.facets.native_fences.is_some(), self.miniport.native_fences());
+        there.then(|| shown.unwrap_or(&mut self.gone))
+    }
+
+    /// [`Miniport::packet_scheduling`].
+    pub fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
+        let (there, shown) = (self.facets.packet_scheduling, self.miniport.packet_scheduling());
+        there.then(|| shown.unwrap_or(&mut self.gone))
+    }
+
+    /// [`Miniport::doorbells`].
+    pub fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
+        let (there, shown) = (self.facets.doorbells, self.miniport.doorbells());
+        there.then(|| shown.unwrap_or(&mut self.gone))
+    }
+
+    /// [`Miniport::cpu_host_aperture`].
+    pub fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {
+        let (there, shown) = (self.facets.cpu_host_aperture, self.miniport.cpu_host_aperture());
+        there.then(|| shown.unwrap_or(&mut self.gone))
+    }
+
+    /// [`Miniport::swizzling`].
+    pub fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
+        let (there, shown) = (self.facets.swizzling, self.miniport.swizzling());
+        there.then(|| shown.unwrap_or(&mut self.gone))
+    }
+}
+
+impl Deref for Driver {
+    type Target = dyn Miniport;
+
+    fn deref(&self) -> &Self::Target {
+        self.miniport.as_ref()
+    }
+}
+
+impl DerefMut for Driver {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.miniport.as_mut()
+    }
+}

@@ -1,0 +1,161 @@
+//! The facet of a driver that had it at adapter start and does not show it any more: whatever can fail fails, the rest does
+//! nothing. So the kernel meets a driver that has failed, and its own rules for that decide what becomes of the adapter.
+
+use ddi::*;
+use wddm_types::PhysicalAddress;
+
+/// All facets, gone.
+pub(super) struct Gone;
+
+const REASON: &str = "the driver has withdrawn entry points that it had at its start";
+const FAILED: DriverStatus = DriverStatus::Unsuccessful(REASON);
+
+impl GpuVirtualAddressing for Gone {
+    fn gpu_mmu_caps(&self) -> GpuMmuCaps {
+        GpuMmuCaps::default()
+    }
+
+    fn page_table_level(&self, _level: u32) -> PageTableLevelDesc {
+        PageTableLevelDesc::default()
+    }
+
+    fn set_root_page_table(&mut self, _context: KmdContext, _root: PhysicalAddress, _entries: u32) {}
+}
+
+impl HardwareQueues for Gone {
+    fn create_hw_context(&mut self, _: &mut dyn Host, _: CreateHwContext<'_>) -> Result<KmdContext, DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn destroy_hw_context(&mut self, _context: KmdContext) {}
+
+    fn create_hw_queue(&mut self, _: &mut dyn Host, _: CreateHwQueue) -> Result<KmdQueue, DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn destroy_hw_queue(&mut self, _host: &mut dyn Host, _queue: KmdQueue) {}
+
+    fn submit_command_to_hw_queue(&mut self, _submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn suspend_context(&mut self, _context: KmdContext, _suspend_fence: u64) -> Result<SuspendStatus, DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn resume_context(&mut self, _context: KmdContext) {}
+
+    fn stop_hw_queue(&mut self, _queue: KmdQueue) {}
+}
+
+impl NativeFences for Gone {
+    fn caps(&self) -> NativeFenceCaps {
+        NativeFenceCaps::default()
+    }
+
+    fn fence_storage(&mut self, _surface: &mut FenceStorageSurface) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn create(&mut self, _create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn destroy(&mut self, _fence: KmdGlobalFence) {}
+
+    fn open(&mut self, _open: &mut OpenNativeFence<'_>) -> Result<KmdLocalFence, DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn close(&mut self, _fence: KmdLocalFence) {}
+
+    fn update_monitored_values(&mut self, _updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn update_current_values(
+        &mut self,
+        _updates: &[CurrentUpdate<'_>],
+        _flags: UpdateCurrentFlags,
+    ) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
+}
+
+impl PacketScheduling for Gone {
+    fn packet_caps(&self) -> PacketCaps {
+        PacketCaps { max_allocation_list_slot_id: 0, hw_queue_packets: 1, preemption: None }
+    }
+
+    fn create_context(
+        &mut self,
+        _host: &mut dyn Host,
+        _create: CreateContext<'_>,
+    ) -> Result<(KmdContext, ContextInfo), DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn destroy_context(&mut self, _host: &mut dyn Host, _context: KmdContext) {}
+
+    fn render(&mut self, _context: KmdContext, _render: &mut Render<'_>) -> Result<(), RenderStatus> {
+        Err(RenderStatus::GpuException(REASON))
+    }
+
+    fn present(&mut self, _context: KmdContext, _present: &mut Present<'_>) -> Result<(), RenderStatus> {
+        Err(RenderStatus::GpuException(REASON))
+    }
+
+    fn patch(&mut self, _patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn submit_command(&mut self, _submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn submit_command_virtual(&mut self, _submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn preempt_command(&mut self, _preempt: PreemptCommand) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn stop_context(&mut self, _context: KmdContext) {}
+}
+
+impl Doorbells for Gone {
+    fn create_doorbell(&mut self, _create: CreateDoorbell) -> Result<KmdDoorbell, DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn connect_doorbell(&mut self, _doorbell: KmdDoorbell) -> Result<ConnectedDoorbell, DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn disconnect_doorbell(&mut self, _doorbell: KmdDoorbell) {}
+
+    fn destroy_doorbell(&mut self, _doorbell: KmdDoorbell) {}
+
+    fn notify_work_submission(&mut self, _queue: KmdQueue) {}
+}
+
+impl HostAperture for Gone {
+    fn map_cpu_host_aperture(&mut self, _map: MapCpuHostAperture<'_>) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn unmap_cpu_host_aperture(&mut self, _unmap: UnmapCpuHostAperture<'_>) {}
+}
+
+impl Swizzling for Gone {
+    fn swizzling_ranges(&self) -> u32 {
+        0
+    }
+
+    fn acquire_swizzling_range(&mut self, _acquire: &mut AcquireSwizzlingRange) -> Result<(), SwizzlingError> {
+        Err(SwizzlingError::Unsupported)
+    }
+
+    fn release_swizzling_range(&mut self, _release: ReleaseSwizzlingRange) {}
+}
