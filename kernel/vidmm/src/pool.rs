@@ -98,6 +98,11 @@ impl FramePool {
         pool
     }
 
+    /// Where its pages are, excluded ones between them.
+    pub fn whole(&self) -> PageRun {
+        self.whole
+    }
+
     /// Pages that nobody owns.
     pub fn free_pages(&self) -> u64 {
         self.free

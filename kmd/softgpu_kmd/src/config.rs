@@ -20,6 +20,8 @@ pub enum Layout {
         /// Bytes that no segment covers: the microcode's.
         hidden_bytes: u64,
     },
+    /// A memory segment, and the aperture in two halves: two segments, as only drivers of the first generation may have.
+    TwoApertures,
     /// The aperture only: an integrated GPU. Its page tables lie in system memory, its local memory is hidden.
     Aperture,
     /// A memory segment only: a GPU that computes and never shows anything.
@@ -189,7 +191,7 @@ impl KmdConfig {
             Layout::TwoMemories { hidden_bytes, .. } => hidden_bytes,
             // Something for the start of local memory to be; no segment reports it.
             Layout::Aperture => page,
-            Layout::Memory | Layout::ComputeOnly => 0,
+            Layout::Memory | Layout::TwoApertures | Layout::ComputeOnly => 0,
         };
         reported.checked_add(hidden)?.checked_add(table)
     }

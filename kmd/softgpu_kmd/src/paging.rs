@@ -141,23 +141,19 @@ impl<'a> Pieces<'a> {
                 })))
             }
             PagingOp::MapApertureSegment { segment, offset_in_pages, number_of_pages, mdl, mdl_offset, .. } => {
-                check_aperture(geometry, segment, offset_in_pages, number_of_pages)?;
+                let first = first_in_aperture(geometry, segment, offset_in_pages, number_of_pages)?;
                 let left =
                     number_of_pages.checked_sub(multipass).ok_or(Fatal("the kernel changed a MultipassOffset"))?;
                 // spec: memory §3.4: aperture page OffsetInPages + i ← MDL page MdlOffset + i
                 let mut pages = Cursor::new(mdl, mdl_offset)?;
                 pages.advance(multipass * PAGE_BYTES)?;
-                Ok(Pieces::Map { pages, first: offset_in_pages + multipass, left, done: multipass })
+                Ok(Pieces::Map { pages, first: first + multipass, left, done: multipass })
             }
             PagingOp::UnmapApertureSegment { segment, offset_in_pages, number_of_pages, dummy_page, .. } => {
-                check_aperture(geometry, segment, offset_in_pages, number_of_pages)?;
+                let first = first_in_aperture(geometry, segment, offset_in_pages, number_of_pages)?;
                 // spec: memory §3.4: to the dummy page, access left enabled
-                let command = Command::MapAperture {
-                    first: offset_in_pages,
-                    count: number_of_pages,
-                    system_address: dummy_page,
-                    step: 0,
-                };
+                let command =
+                    Command::MapAperture { first, count: number_of_pages, system_address: dummy_page, step: 0 };
                 Ok(Pieces::One((number_of_pages > 0).then_some(command)))
             }
             PagingOp::UpdatePageTable {
@@ -196,12 +192,12 @@ impl<'a> Pieces<'a> {
                 Ok(Pieces::One(Some(Command::FlushTlb { root, first_va: start.0, last_va: end.0 })))
             }
             PagingOp::MapApertureSegment2 { segment, offset_in_pages, number_of_pages, adl, adl_offset, .. } => {
-                check_aperture(geometry, segment, offset_in_pages, number_of_pages)?;
+                let first = first_in_aperture(geometry, segment, offset_in_pages, number_of_pages)?;
                 let left =
                     number_of_pages.checked_sub(multipass).ok_or(Fatal("the kernel changed a MultipassOffset"))?;
                 let mut pages = Cursor::device_pages(adl);
                 pages.advance_pages(adl_offset.checked_add(multipass).ok_or(OUTSIDE)?)?;
-                Ok(Pieces::Map { pages, first: offset_in_pages + multipass, left, done: multipass })
+                Ok(Pieces::Map { pages, first: first + multipass, left, done: multipass })
             }
             PagingOp::ReadPhysical { segment, address } => touch(geometry, segment, address, false),
             PagingOp::WritePhysical { segment, address } => touch(geometry, segment, address, true),
@@ -319,15 +315,16 @@ impl<'a> Pieces<'a> {
 
 const OUTSIDE: PagingStatus = Fatal("an address outside its segment");
 
-fn check_aperture(
+/// Where pages of an aperture segment begin in the device's aperture.
+fn first_in_aperture(
     geometry: &Geometry,
     segment: wddm_types::SegmentId,
     first: u64,
     count: u64,
-) -> Result<(), PagingStatus> {
-    let inside = geometry.aperture().is_some_and(|range| range.id == segment)
-        && first.checked_add(count).is_some_and(|end| end <= geometry.aperture_pages());
-    if inside { Ok(()) } else { Err(OUTSIDE) }
+) -> Result<u64, PagingStatus> {
+    let (begins, pages) = geometry.aperture(segment).ok_or(OUTSIDE)?;
+    let inside = first.checked_add(count).is_some_and(|end| end <= pages);
+    if inside { Ok(begins + first) } else { Err(OUTSIDE) }
 }
 
 fn whole_words(bytes: u64) -> Result<(), PagingStatus> {

@@ -37,8 +37,8 @@ pub(crate) struct Geometry {
     pub(crate) aperture_bytes: u64,
     /// The memory segments.
     memory: [Option<Range>; 2],
-    /// The aperture as a segment.
-    aperture: Option<Range>,
+    /// The aperture as segments: one, or its halves.
+    apertures: [Option<Range>; 2],
     /// What names system memory in sets and preferences.
     system: SegmentId,
     /// How the device cuts virtual addresses.
@@ -80,15 +80,16 @@ impl Geometry {
         self.pitched
     }
 
-    /// The aperture as a segment.
-    pub(crate) fn aperture(&self) -> Option<Range> {
-        self.aperture
+    /// The first page of an aperture segment in the device's aperture, and how many it has. `None`: it is no such segment.
+    pub(crate) fn aperture(&self, segment: SegmentId) -> Option<(u64, u64)> {
+        let range = self.apertures.into_iter().flatten().find(|range| range.id == segment)?;
+        Some(((range.base - bus::APERTURE_BASE) / bus::PAGE_BYTES, range.bytes / bus::PAGE_BYTES))
     }
 
-    /// All segments in the order of their numbers.
+    /// All segments in the order of their numbers: no layout has two of both kinds.
     pub(crate) fn segments(&self) -> impl Iterator<Item = Range> {
-        let [first, second] = self.memory;
-        [first, self.aperture, second].into_iter().flatten()
+        let ([first, second], [aperture, other]) = (self.memory, self.apertures);
+        [first, aperture, second, other].into_iter().flatten()
     }
 
     /// The memory segments.
@@ -121,9 +122,9 @@ impl Geometry {
         })
     }
 
-    /// The aperture, if it is reported.
+    /// The aperture, if it is reported; of two the first.
     pub(crate) fn aperture_segment(&self) -> Option<SegmentId> {
-        self.aperture.map(|range| range.id)
+        self.apertures[0].map(|range| range.id)
     }
 
     /// The first memory segment, if any is reported.
@@ -168,18 +169,26 @@ impl Geometry {
 
     /// The bus address of a page table.
     pub(crate) fn table_address(&self, table: PhysicalAddress) -> Option<u64> {
-        let aperture = self.aperture_segment() == Some(table.segment);
-        if aperture { None } else { self.bus_of_page(table) }
+        if self.aperture(table.segment).is_some() { None } else { self.bus_of_page(table) }
     }
 }
 
 /// Numbers the segments and lays them over local memory, which ends at `end`.
 fn divide(layout: Layout, page: u64, end: u64, aperture_bytes: u64, shape: Shape) -> Result<Geometry, DriverStatus> {
     let range = |id, base, bytes| Some(Range { id: SegmentId(id), base, bytes });
-    let aperture = |id| range(id, bus::APERTURE_BASE, aperture_bytes);
-    let (memory, aperture, system) = match layout {
+    let aperture = |id| [range(id, bus::APERTURE_BASE, aperture_bytes), None];
+    let (memory, apertures, system) = match layout {
         Layout::Memory => ([range(1, bus::LOCAL_BASE, end), None], aperture(2), 2),
-        Layout::ComputeOnly => ([range(1, bus::LOCAL_BASE, end), None], None, 2),
+        Layout::ComputeOnly => ([range(1, bus::LOCAL_BASE, end), None], [None, None], 2),
+        Layout::TwoApertures => {
+            let half = aperture_bytes / 2 / bus::PAGE_BYTES * bus::PAGE_BYTES;
+            if half == 0 {
+                return Err(DriverStatus::InvalidParameter("an aperture of one page has no halves"));
+            }
+            let halves =
+                [range(2, bus::APERTURE_BASE, half), range(3, bus::APERTURE_BASE + half, aperture_bytes - half)];
+            ([range(1, bus::LOCAL_BASE, end), None], halves, 2)
+        }
         Layout::Aperture => ([None, None], aperture(1), 1),
         Layout::TwoMemories { second_bytes, hidden_bytes } => {
             let whole = second_bytes > 0 && second_bytes.is_multiple_of(page) && hidden_bytes.is_multiple_of(page);
@@ -196,7 +205,7 @@ fn divide(layout: Layout, page: u64, end: u64, aperture_bytes: u64, shape: Shape
         table: end,
         aperture_bytes,
         memory,
-        aperture,
+        apertures,
         system: SegmentId(system),
         shape,
         pitched: None,

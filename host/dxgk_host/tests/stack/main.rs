@@ -42,3 +42,4 @@ mod submission;
 mod synchronous;
 mod system_copies;
 mod world;
+mod zones;

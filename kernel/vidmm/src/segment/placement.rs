@@ -88,10 +88,10 @@ impl Wish {
 }
 
 /// The last fifth of a segment, where overlays and captures live unless hints say otherwise: pinned as they are, they leave
-/// the rest in one piece.
+/// the rest in one piece. Counted is what content can have: page tables lie behind it.
 // spec: memory §2.2 bits 8 and 9, memory §8.1
 fn overlay_zone(segment: &Segment) -> PageRun {
-    let pages = segment.descriptor.size_bytes / PAGE_BYTES;
-    let first = pages - pages / 5;
-    PageRun { first, count: Pages(pages - first) }
+    let whole = segment.pool.whole();
+    let pages = whole.count.0 / 5;
+    PageRun { first: whole.end() - pages, count: Pages(pages) }
 }

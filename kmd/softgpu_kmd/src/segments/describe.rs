@@ -83,9 +83,10 @@ impl SoftGpuKmd {
         if self.config.driver_model != model {
             return Err(OTHER_GENERATION);
         }
-        let aperture = geometry.aperture();
-        let describe =
-            |range: Range| if Some(range) == aperture { aperture_segment(range) } else { self.memory(range) };
+        let describe = |range: Range| match geometry.aperture(range.id) {
+            Some(_) => aperture_segment(range),
+            None => self.memory(range),
+        };
         Ok(geometry.segments().map(describe).collect())
     }
 
@@ -93,7 +94,7 @@ impl SoftGpuKmd {
     fn paging_buffer(&self) -> Result<PagingBufferInfo, DriverStatus> {
         let geometry: Geometry = self.geometry.ok_or(DriverStatus::Unsuccessful("the device is not started"))?;
         Ok(PagingBufferInfo {
-            segment: geometry.aperture().map_or(SegmentId::SYSTEM, |range| range.id),
+            segment: geometry.aperture_segment().unwrap_or(SegmentId::SYSTEM),
             size_bytes: self.config.paging_buffer_bytes,
             private_data_bytes: 0,
         })
