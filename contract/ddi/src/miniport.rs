@@ -301,7 +301,7 @@ pub trait HardwareQueues {
     ///
     /// # Errors
     /// Any status puts the device in error.
-    fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus>;
+    fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue<'_>) -> Result<(), DriverStatus>;
 
     /// `DxgkDdiSuspendContext`: the context's queues leave the run list; their rings stay as they are and may be filled on.
     /// Answered by [`Interrupt::SuspendContextCompleted`] with this `suspend_fence`, unless nothing executes at return.

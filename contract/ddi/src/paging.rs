@@ -349,6 +349,11 @@ pub struct BuildPagingBuffer<'a> {
     pub buffer: &'a mut [u64],
     /// Out: words written from the start of `buffer`.
     pub written: usize,
+    /// The free part of the buffer's private data (`pDmaBufferPrivateData`): zeroed once when the buffer was created, then
+    /// the driver's. Empty when the operation must be done at once by the CPU.
+    pub private_data: &'a mut [u8],
+    /// Out: bytes of `private_data` that are taken from its start; the next operation of this buffer gets those behind.
+    pub private_written: usize,
     /// The operation.
     pub operation: PagingOp<'a>,
     /// 0 on the first call of an operation, then owned by the driver.

@@ -112,7 +112,7 @@ pub struct CreateHwQueue {
 
 /// `DXGKARG_SUBMITCOMMANDTOHWQUEUE`.
 #[derive(Clone, Copy, Debug)]
-pub struct SubmitCommandToHwQueue {
+pub struct SubmitCommandToHwQueue<'a> {
     /// The queue.
     pub queue: KmdQueue,
     /// The value that the queue's progress fence has when the buffer is done.
@@ -121,6 +121,8 @@ pub struct SubmitCommandToHwQueue {
     pub buffer: GpuVa,
     /// Their bytes.
     pub buffer_bytes: u32,
+    /// `pDmaBufferPrivateData`: what the driver wrote when it built a paging buffer; else empty.
+    pub private_data: &'a [u8],
     /// A paging buffer.
     pub paging: bool,
 }

@@ -179,7 +179,7 @@ pub enum Payload {
     /// A software packet of a packet context.
     Software(u64),
     /// A command buffer.
-    Command(ddi::SubmitCommandToHwQueue),
+    Command(ddi::SubmitCommandToHwQueue<'static>),
 }
 
 /// One adapter.

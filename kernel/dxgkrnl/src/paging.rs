@@ -15,6 +15,7 @@ mod moves;
 mod operation;
 mod packets;
 mod parts;
+mod pool;
 mod relocation;
 mod rotation;
 mod scratch;
@@ -27,7 +28,7 @@ use events::Event;
 use gpu_fence::{FenceId, WaitMode};
 use vidmm::{Operation, Work};
 use vidsch::{Packet, QueueKind, Step};
-use wddm_types::{FencePoint, GpuVa, NodeId, PAGE_BYTES, PageRun, Pages, ProcessId, SegmentId};
+use wddm_types::{FencePoint, NodeId, PAGE_BYTES, PageRun, ProcessId};
 
 use crate::adapter::{Adapter, Payload, RingWait, Waiter};
 use crate::machine::Cx;
@@ -36,6 +37,7 @@ use crate::paging::buffer::Progress;
 use crate::paging::deferred::Deferred;
 pub use crate::paging::packets::{PacketRing, Ready};
 use crate::paging::parts::{empty_work, part_that_leaves};
+use crate::paging::pool::Buffer;
 use crate::paging::scratch::Scratch;
 use crate::paging::stillness::Stillness;
 use crate::start::StartError;
@@ -83,17 +85,6 @@ struct RingQueue {
     kmd: Option<KmdQueue>,
     vidsch: vidsch::QueueId,
     progress: u64,
-}
-
-struct Buffer {
-    /// What shows it through the aperture, if the driver wants that.
-    shown: Option<Operation>,
-    /// Segment and GPU address of its start; in system memory segment 0 and the physical address.
-    place: (SegmentId, u64),
-    va: GpuVa,
-    address: u64,
-    words: usize,
-    busy_until: u64,
 }
 
 /// A work whose last buffer is with the hardware.
@@ -223,37 +214,6 @@ impl Adapter {
             crate::driver_host::DriverHost { features: &self.features, pages: &mut self.pages, context: None };
         let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
         Ok(Some(hardware.create_hw_queue(&mut host, create)?))
-    }
-
-    fn add_paging_buffer(&mut self, cx: &mut Cx<'_>, info: PagingBufferInfo) -> Result<(), StartError> {
-        let pages = Pages::holding(u64::from(info.size_bytes));
-        let run = self.pages.take(pages).ok_or(StartError::Memory("paging buffers"))?;
-        let address = run.first * PAGE_BYTES;
-        let (mut shown, mut place) = (None, (SegmentId::SYSTEM, address));
-        if !info.segment.is_system() {
-            let (at, map) = self
-                .vidmm
-                .aperture_map_system(info.segment, run)
-                .map_err(|_| StartError::Memory("aperture space of paging buffers"))?;
-            place = (at.segment, self.vidmm.address_of(at.segment, at.offset / PAGE_BYTES));
-            shown = Some(map.clone());
-            self.execute_now(vec![map]).map_err(|()| StartError::Rule("an aperture map by the CPU failed"))?;
-        }
-        let va = if PacketRing::is_used(&self.miniport) {
-            GpuVa::NULL
-        } else {
-            let space = self.processes[&ProcessId::SYSTEM].space;
-            self.map_pages(cx, space, run, false).map_err(|_| StartError::Memory("addresses of paging buffers"))?
-        };
-        let words = (pages.bytes() / 8) as usize;
-        self.ring.buffers.push(Buffer { shown, place, va, address, words, busy_until: 0 });
-        Ok(())
-    }
-
-    /// Shows the paging buffers through the aperture again, which has lost them.
-    pub fn show_buffers_again(&mut self) -> Result<(), ()> {
-        let maps = self.ring.buffers.iter().filter_map(|buffer| buffer.shown.clone()).collect();
-        self.execute_now(maps)
     }
 
     /// Queues paging work. `paging_queue` is whose fence it completes; the value is returned.

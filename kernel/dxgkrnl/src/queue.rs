@@ -295,7 +295,8 @@ impl Adapter {
                 "a command buffer lies at a nonzero multiple of 8 and has a nonzero multiple of 8 bytes",
             ));
         }
-        let submit = SubmitCommandToHwQueue { queue: queue.kmd, progress_value, buffer, buffer_bytes, paging: false };
+        let (queue, private_data, paging) = (queue.kmd, &[], false);
+        let submit = SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, private_data, paging };
         self.submit_packet(number, Packet::Work(Payload::Command(submit)))?;
         self.queues[number].last_submitted = progress_value;
         self.pump_queue(cx, number);

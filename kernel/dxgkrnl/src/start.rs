@@ -131,7 +131,7 @@ impl Adapter {
             let node = description.paging_node;
             let packets = PacketRing::is_used(&miniport);
             let context = if packets {
-                PacketRing::create_context(&mut miniport, &mut host, device, node)?
+                PacketRing::create_context(&mut miniport, &mut host, device, node, description.paging_buffer)?
             } else {
                 create_paging_context(&mut miniport, &mut host, device, node)?
             };

@@ -114,6 +114,17 @@ fn every_broken_rule_is_named() {
         ("an aperture segment or 0", paging(SegmentId(9), 65536)),
         ("multiple of the host page", paging(SegmentId(2), 100)),
         ("multiple of the host page", paging(SegmentId(2), 0)),
+        (
+            "PagingBufferPrivateDataSize is at most",
+            Answers {
+                paging_buffer: PagingBufferInfo {
+                    segment: SegmentId(2),
+                    size_bytes: 65536,
+                    private_data_bytes: (16 << 20) + 1,
+                },
+                ..Answers::default()
+            },
+        ),
         ("2 to 6", Answers { levels: 1, ..Answers::default() }),
         ("2 to 6", Answers { levels: 7, ..Answers::default() }),
         ("GetRootPageTableSize", Answers { levels: 2, ..Answers::default() }),

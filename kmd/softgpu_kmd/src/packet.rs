@@ -8,7 +8,7 @@
 
 mod preemption;
 mod ring;
-mod translate;
+pub(crate) mod translate;
 
 use ddi::{
     ContextCaps, ContextInfo, CreateContext, CreateContextFlags, DmaFault, DriverModel, DriverStatus, Host, KmdContext,
@@ -182,9 +182,11 @@ impl PacketScheduling for SoftGpuKmd {
         if paging != self.packets.get(submit.context).is_some_and(|known| known.system) {
             return Err(DriverStatus::InvalidParameter("paging buffers run in the system context"));
         }
-        // A portion may end before the buffer does.
-        let within = |words: u32| submit.end_offset / 8 <= words;
-        if !paging && !translate::words_of(submit.private_data).is_some_and(within) {
+        // A portion may end before the buffer does; a paging buffer runs whole, and one without words was built by nobody.
+        let noted = translate::words_of(submit.private_data);
+        let own = |words: u32| if paging { submit.end_offset / 8 == words } else { submit.end_offset / 8 <= words };
+        let unbuilt = paging && bytes == 0;
+        if !unbuilt && !noted.is_some_and(own) {
             return Err(DriverStatus::InvalidParameter("the private data belong to another buffer"));
         }
         // spec: memory §7.1: the segments' bases are their bus addresses

@@ -33,6 +33,7 @@ use wddm_types::PhysicalAddress;
 use crate::allocation::Rows;
 use crate::driver::SoftGpuKmd;
 use crate::gpu_va;
+use crate::packet::translate;
 use crate::paging::pages::{Cursor, End};
 use crate::paging::pairs::Pairs;
 use crate::paging::tiled::TiledCopy;
@@ -47,6 +48,19 @@ mod tiled;
 impl SoftGpuKmd {
     // spec: memory §3.1, memory §3.2
     pub(crate) fn build_paging(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
+        let result = self.write_commands(build);
+        if !build.immediate {
+            // The next operation of this buffer replaces the note.
+            build.private_written = 0;
+            let words = build.write_offset as usize / 8 + build.written;
+            if !translate::note_words(build.private_data, words) {
+                return Err(Fatal("less private data than PagingBufferPrivateDataSize"));
+            }
+        }
+        result
+    }
+
+    fn write_commands(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
         let geometry = self.geometry.ok_or(Fatal("the device is not started"))?;
         build.written = 0;
         let mut pieces = match self.tiled_copy(&geometry, &build.operation, build.multipass_offset)? {

@@ -23,6 +23,7 @@ use wddm_types::{GpuVa, NodeId, PAGE_BYTES, PageRun, SegmentId, SegmentSet};
 
 use crate::driver::SoftGpuKmd;
 use crate::handles::Handles;
+use crate::packet::translate;
 
 /// Most words of one submission in a kernel-mode ring: a branch and a signal.
 const SUBMISSION_WORDS: usize = 6;
@@ -256,7 +257,7 @@ impl HardwareQueues for SoftGpuKmd {
         self.contexts.get_mut(queue.context.0).expect("a context outlives its queues").queues -= 1;
     }
 
-    fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus> {
+    fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue<'_>) -> Result<(), DriverStatus> {
         let queue = self.queues.handles.get(submit.queue.0).ok_or(NO_QUEUE)?;
         match (queue.state, queue.ring) {
             (State::Enabled, Ring::Kernel { .. }) => {}
@@ -271,6 +272,10 @@ impl HardwareQueues for SoftGpuKmd {
         }
         if submit.paging && !self.contexts.get(queue.context.0).is_some_and(|context| context.system) {
             return Err(DriverStatus::InvalidParameter("paging buffers run in the system context"));
+        }
+        let noted = submit.paging && submit.buffer_bytes > 0;
+        if noted && translate::words_of(submit.private_data) != Some(submit.buffer_bytes / 8) {
+            return Err(DriverStatus::InvalidParameter("the private data belong to another buffer"));
         }
         let mut words = Vec::with_capacity(SUBMISSION_WORDS);
         if submit.buffer_bytes > 0 {

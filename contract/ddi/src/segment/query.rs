@@ -14,7 +14,7 @@ pub struct PagingBufferInfo {
     pub segment: SegmentId,
     /// Bytes of a paging buffer; a multiple of the host page.
     pub size_bytes: u32,
-    /// Private bytes per buffer; 0 = none.
+    /// Private bytes per buffer, as many as the system context's DMA buffers have; 0 = none.
     pub private_data_bytes: u32,
 }
 

@@ -1,7 +1,9 @@
 //! The dialogue between the kernel and a driver over paging buffers: drivers that are short of room, that find
-//! allocations busy, that break the rules. What is asked for in it is `forms`.
+//! allocations busy, that break the rules. What is asked for in it is `forms`, what travels
+//! beside it is `private_data`.
 
 mod forms;
+mod private_data;
 
 use std::sync::Arc;
 

@@ -26,6 +26,11 @@ type FenceCaps = dyn Fn(&mut NativeFenceCaps) + Send;
 type Say = dyn FnMut(Interrupt<'_>, &mut dyn Notify) + Send;
 type Release = dyn FnMut(u32) + Send;
 type Context = dyn Fn(&mut ContextInfo) + Send;
+type HandOver = dyn FnMut(PacketStep) + Send;
+type Standard = dyn Fn(&mut dyn Miniport, &mut StandardAllocationDriverData<'_>) -> Result<(), DriverStatus> + Send;
+type HearBlob = dyn Fn(&'static str, &[u8]) + Send;
+type Refuse = dyn Fn(&'static str) -> Result<(), DriverStatus> + Send;
+type Opens = dyn Fn(&mut OpenAllocation<'_, '_>) + Send;
 type Translate = dyn FnMut(&mut dyn PacketScheduling, KmdContext, &mut Render<'_>) -> Result<(), RenderStatus> + Send;
 
 /// What the driver was told about allocations, with the handles of each call together.
@@ -48,6 +53,19 @@ pub enum FenceStep {
     Monitored(Vec<(KmdGlobalFence, u64)>),
     /// One update of CurrentValues.
     Current(Vec<(KmdGlobalFence, u64)>, UpdateCurrentFlags),
+}
+
+/// A packet as the driver was handed it: by Patch, or by SubmitCommand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketStep {
+    pub patch: bool,
+    pub fence_id: u32,
+    pub flags: SubmitFlags,
+    /// One past the last byte to run.
+    pub end_offset: u32,
+    /// Entries of its lists.
+    pub listed: usize,
+    pub private_data: Vec<u8>,
 }
 
 /// What is different about the driver.
@@ -82,6 +100,20 @@ pub struct Whims {
     pub render: Box<Translate>,
     /// While this is set it shows the facets that it has not, and none that it has.
     pub turned: Arc<AtomicBool>,
+    /// Before each Patch and each SubmitCommand, if it schedules packets.
+    pub hand_over: Box<HandOver>,
+    /// Private bytes of a paging buffer that it wants beside the real driver's.
+    pub paging_data_bytes: u32,
+    /// What it says of allocations that the kernel describes.
+    pub standard: Box<Standard>,
+    /// The resource's private data at each "create" and "open".
+    pub hear_blob: Box<HearBlob>,
+    /// Whether it refuses an "create", an "open", a "context".
+    pub refuse: Box<Refuse>,
+    /// What it answers to an open instead.
+    pub opens: Box<Opens>,
+    /// How large it wants the paging process's address space.
+    pub paging_space_mb: Option<u32>,
 }
 
 impl Default for Whims {
@@ -105,6 +137,13 @@ impl Default for Whims {
             packets: false,
             render: Box::new(|driver, context, render| driver.render(context, render)),
             turned: Arc::default(),
+            hand_over: Box::new(|_| ()),
+            paging_data_bytes: 0,
+            standard: Box::new(|driver, query| driver.standard_allocation_driver_data(query)),
+            hear_blob: Box::new(|_, _| ()),
+            refuse: Box::new(|_| Ok(())),
+            opens: Box::new(|_| ()),
+            paging_space_mb: None,
         }
     }
 }
@@ -169,10 +208,18 @@ impl Miniport for Stubborn {
         caps
     }
     fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
-        self.inner.query_segment4(query)
+        self.inner.query_segment4(query)?;
+        if query.descriptors.is_some() {
+            query.paging_buffer.private_data_bytes += self.whims.paging_data_bytes;
+        }
+        Ok(())
     }
     fn query_segment3(&self, query: &mut QuerySegment3<'_>) -> Result<(), DriverStatus> {
-        self.inner.query_segment3(query)
+        self.inner.query_segment3(query)?;
+        if query.descriptors.is_some() {
+            query.paging_buffer.private_data_bytes += self.whims.paging_data_bytes;
+        }
+        Ok(())
     }
     fn segment_memory_state(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
         self.inner.segment_memory_state(query)
@@ -202,6 +249,8 @@ impl Miniport for Stubborn {
         (self.whims.resource)(&mut create.resource);
         (self.whims.hear)(Step::Create(created, create.resource));
         Ok(())
+        (self.whims.hear_blob)("create", create.private_data);
+        (self.whims.refuse)("create")?;
     }
     fn open_allocation(&mut self, open: &mut OpenAllocation<'_, '_>) -> Result<(), DriverStatus> {
         self.inner.open_allocation(open)?;
@@ -210,7 +259,10 @@ impl Miniport for Stubborn {
         Ok(())
     }
     fn close_allocation(&mut self, device: KmdDevice, open: &[KmdOpenAllocation]) {
+        (self.whims.hear_blob)("open", open.private_data);
+        (self.whims.refuse)("open")?;
         (self.whims.hear)(Step::Close(device, open.to_vec()));
+        (self.whims.opens)(open);
         self.inner.close_allocation(device, open);
     }
     fn destroy_allocation(&mut self, destroy: &mut DestroyAllocation<'_>) {
@@ -226,7 +278,7 @@ impl Miniport for Stubborn {
         &mut self,
         query: &mut StandardAllocationDriverData<'_>,
     ) -> Result<(), DriverStatus> {
-        self.inner.standard_allocation_driver_data(query)
+        (self.whims.standard)(self.inner.as_mut(), query)
     }
     fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
         (self.whims.build)(self.inner.as_mut(), build)
@@ -377,7 +429,11 @@ impl PacketScheduling for Stubborn {
     }
     fn destroy_context(&mut self, host: &mut dyn ddi::Host, context: KmdContext) {
         self.packets().destroy_context(host, context);
+        (self.whims.refuse)("context")?;
     }
+        if create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT) {
+            info.dma_buffer_private_data_bytes += self.whims.paging_data_bytes;
+        }
     fn render(&mut self, context: KmdContext, render: &mut Render<'_>) -> Result<(), RenderStatus> {
         (self.whims.render)(self.inner.packet_scheduling().expect("it schedules packets"), context, render)
     }
@@ -391,9 +447,25 @@ impl PacketScheduling for Stubborn {
         self.packets().submit_command(submit)
     }
     fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
+        (self.whims.hand_over)(PacketStep {
+            patch: true,
+            fence_id: patch.fence_id,
+            flags: patch.flags,
+            end_offset: patch.end_offset,
+            listed: patch.allocation_list.len() + patch.patch_locations.len(),
+            private_data: patch.private_data.to_vec(),
+        });
         self.packets().submit_command_virtual(submit)
     }
     fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus> {
+        (self.whims.hand_over)(PacketStep {
+            patch: false,
+            fence_id: submit.fence_id,
+            flags: submit.flags,
+            end_offset: submit.end_offset,
+            listed: 0,
+            private_data: submit.private_data.to_vec(),
+        });
         self.packets().preempt_command(preempt)
     }
     fn stop_context(&mut self, context: KmdContext) {

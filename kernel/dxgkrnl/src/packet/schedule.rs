@@ -130,8 +130,7 @@ impl Adapter {
                     // CAST: at most 64 nodes.
                     cx.emit(Event::PagingPacketStarted { progress_value, node: node as u16, fence_id, again });
                 }
-                // Bug check 0x119, parameter 2.
-                Err(status) => self.stop(cx, format!("SubmitCommand of a paging buffer failed: {status}")),
+                Err(reason) => self.stop(cx, reason),
             }
         }
     }

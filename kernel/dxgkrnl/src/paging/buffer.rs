@@ -8,6 +8,7 @@ use wddm_types::{GpuVa, PAGE_BYTES, Pages, ProcessId};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::paging::operation::{Asked, Names, as_paging_op, copied_entries, device_pages};
+use crate::paging::pool::{Buffer, Content};
 use crate::paging::scratch::Borrowed;
 use crate::paging::{QueuedWork, Submitted};
 
@@ -62,6 +63,8 @@ impl Adapter {
             let mut build = BuildPagingBuffer {
                 buffer: &mut [],
                 written: 0,
+                private_data: &mut [],
+                private_written: 0,
                 operation,
                 multipass_offset: 0,
                 buffer_va: GpuVa::NULL,
@@ -93,19 +96,21 @@ impl Adapter {
     /// Fills the next buffer from the oldest work and submits it.
     // spec: memory §3.1, memory §3.2
     fn build_one_buffer(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let buffer = &self.ring.buffers[self.ring.next_buffer];
-        let (va, address) = (buffer.va, buffer.address);
-        let mut words = vec![0u64; buffer.words];
-        let mut used = 0;
+        let at = self.ring.next_buffer;
+        let va = self.ring.buffers[at].va;
+        let mut content = std::mem::take(&mut self.ring.buffers[at].content);
+        content.begin();
         let filled = loop {
-            if let Some(filled) = self.build_one_call(&mut words, &mut used, va)? {
+            if let Some(filled) = self.build_one_call(&mut content, va).transpose() {
                 break filled;
             }
         };
+        let used = content.used;
+        self.ring.buffers[at].content = content;
+        let filled = filled?;
         let number = self.ring.building[0].number;
         // A buffer that only marks the end of a work is submitted too: its progress value completes the work.
         if used > 0 || matches!(filled, Filled::Whole) {
-            self.memory.store_words(address, used as u64, |index| words[index as usize]);
             self.submit_buffer(cx, number, used, va)?;
         }
         match filled {
@@ -127,14 +132,15 @@ impl Adapter {
 
     /// Asks the driver once: for the part of the oldest work that comes next, or for the signal behind its last one.
     // spec: memory §3.2
-    fn build_one_call(&mut self, words: &mut [u64], used: &mut usize, va: GpuVa) -> Result<Option<Filled>, String> {
+    fn build_one_call(&mut self, content: &mut Content, va: GpuVa) -> Result<Option<Filled>, String> {
+        let used = content.used;
         let by_cpu = self.reported.mmu.update_mode == PageTableUpdateMode::CpuVirtual;
         match self.ring.building[0].operations.front() {
             Some(Operation::UpdatePageTable { .. } | Operation::EvictTable { .. }) if by_cpu => {
-                return self.between_buffers(*used);
+                return self.between_buffers(used);
             }
-            Some(Operation::SwitchRoot { .. }) => return self.between_buffers(*used),
-            Some(operation) if self.pasids.carries_out(operation) => return self.between_buffers(*used),
+            Some(Operation::SwitchRoot { .. }) => return self.between_buffers(used),
+            Some(operation) if self.pasids.carries_out(operation) => return self.between_buffers(used),
             _ => {}
         }
         let before = self.ring.building[0].progress;
@@ -175,23 +181,30 @@ impl Adapter {
         };
         let may_be_busy = operation.may_be_busy();
         let mut build = BuildPagingBuffer {
-            buffer: &mut words[*used..],
+            buffer: &mut content.words[used..],
             written: 0,
+            private_data: &mut content.private_data[content.private_used..],
+            private_written: 0,
             operation,
             multipass_offset: before.multipass,
-            buffer_va: if va.is_null() { va } else { va.offset(*used as u64 * 8) },
+            buffer_va: if va.is_null() { va } else { va.offset(used as u64 * 8) },
             immediate: false,
             system_context: self.ring.context,
             // CAST: a paging buffer is far below 4 GiB.
-            write_offset: (*used * 8) as u32,
+            write_offset: (used * 8) as u32,
         };
         let result = self.miniport.build_paging_buffer(&mut build);
         let (written, multipass) = (build.written, build.multipass_offset);
-        if written > words.len() - *used {
+        let private_written = build.private_written;
+        if written > content.words.len() - used {
             return Err("the driver wrote past its paging buffer".into());
         }
-        let fresh = *used == 0;
-        *used += written;
+        if private_written > content.private_data.len() - content.private_used {
+            return Err("the driver wrote past the private data of its paging buffer".into());
+        }
+        let fresh = used == 0;
+        content.used += written;
+        content.private_used += private_written;
         let progress = &mut self.ring.building[0].progress;
         match result {
             Ok(()) if flush.is_some() => {
@@ -223,7 +236,7 @@ impl Adapter {
                     progress.idle = true;
                     // Nothing of the adapter's other work refers to the allocation any more: the work has waited for that
                     // before it was built. What is left is the paging work before it.
-                    self.ring.hold_until = self.ring.progress_value + u64::from(*used > 0);
+                    self.ring.hold_until = self.ring.progress_value + u64::from(content.used > 0);
                     Ok(Some(Filled::Held))
                 }
                 Some(true) => Err("the driver answered ALLOCATION_BUSY for an allocation that is idle".into()),
@@ -258,10 +271,13 @@ impl Adapter {
         let value = self.ring.progress_value;
         match self.ring.queue.as_ref().expect("the ring runs").kmd {
             Some(queue) => {
+                let Buffer { address, content, .. } = &self.ring.buffers[self.ring.next_buffer];
+                self.memory.store_words(*address, used as u64, |index| content.words[index as usize]);
                 // CAST: a paging buffer is far below 4 GiB.
-                let buffer_bytes = (used * 8) as u32;
+                let (buffer_bytes, private_data) = ((used * 8) as u32, content.private_data.as_slice());
+                let (progress_value, buffer, paging) = (value, va, true);
                 let submit =
-                    SubmitCommandToHwQueue { queue, progress_value: value, buffer: va, buffer_bytes, paging: true };
+                    SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, private_data, paging };
                 let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
                 hardware
                     .submit_command_to_hw_queue(submit)

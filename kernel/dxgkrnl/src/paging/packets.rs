@@ -10,7 +10,8 @@
 use std::collections::VecDeque;
 
 use ddi::{
-    CreateContext, CreateContextFlags, DriverStatus, Host, KmdContext, KmdDevice, OsContext, SubmitCommand, SubmitFlags,
+    CreateContext, CreateContextFlags, DriverStatus, Host, KmdContext, KmdDevice, OsContext,
+    PagingBufferInfo, Patch, SubmitCommand, SubmitFlags,
 };
 use wddm_types::NodeId;
 
@@ -18,6 +19,8 @@ use crate::adapter::Adapter;
 use crate::driver::Driver;
 use crate::machine::Cx;
 use crate::paging::PagingRing;
+use crate::paging::pool::Buffer;
+use crate::start::StartError;
 
 /// A paging buffer that is built and waits for the node.
 #[derive(Clone, Copy, Debug)]
@@ -52,17 +55,19 @@ impl PacketRing {
         !miniport.facets().hardware_queues
     }
 
-    /// The system context.
+    /// The system context. Its DMA buffers are the paging buffers, of which the driver has said before how many private
+    /// bytes they have: here it says the same.
     ///
     /// # Errors
-    /// What the driver says; `NotSupported` without packets.
+    /// What the driver says, `NotSupported` without packets; the rule that it breaks.
     // spec: memory §1.11, memory §7.1
     pub fn create_context(
         miniport: &mut Driver,
         host: &mut dyn Host,
         device: KmdDevice,
         node: NodeId,
-    ) -> Result<KmdContext, DriverStatus> {
+        paging_buffer: PagingBufferInfo,
+    ) -> Result<KmdContext, StartError> {
         let create = CreateContext {
             device,
             context: OsContext(0),
@@ -72,7 +77,13 @@ impl PacketRing {
             private_data: &[],
         };
         let packets = miniport.packet_scheduling().ok_or(DriverStatus::NotSupported("packets"))?;
-        packets.create_context(host, create).map(|(context, _)| context)
+        let (context, info) = packets.create_context(host, create)?;
+        if info.dma_buffer_private_data_bytes != paging_buffer.private_data_bytes {
+            return Err(StartError::Rule(
+                "PagingBufferPrivateDataSize is DmaBufferPrivateDataSize of the system context",
+            ));
+        }
+        Ok(context)
     }
 }
 
@@ -100,28 +111,46 @@ impl PagingRing {
 }
 
 impl Adapter {
-    /// Hands a paging buffer over.
+    /// Hands a paging buffer over: patched first, like every DMA buffer, though it names nothing by a list.
     ///
     /// # Errors
-    /// The driver refused it, which stops the adapter.
-    // spec: memory §7.1, memory §7.4
-    pub fn hand_over_paging(&mut self, ready: Ready, fence_id: u32) -> Result<(), DriverStatus> {
+    /// The driver refused it, which stops the adapter: bug check 0x119, parameter 3 for Patch, 2 for SubmitCommand.
+    // spec: memory §1.11, memory §7.1, memory §7.4
+    pub fn hand_over_paging(&mut self, ready: Ready, fence_id: u32) -> Result<(), String> {
         let Ready { buffer, words, .. } = ready;
         let mut flags = SubmitFlags::PAGING;
         flags.set(SubmitFlags::RESUBMISSION, ready.fence_id.is_some());
-        let (segment, address) = self.ring.buffers[buffer].place;
-        let submit = SubmitCommand {
-            context: self.ring.context,
-            dma_buffer_segment: segment,
-            dma_buffer_physical_address: address,
+        // CAST: a paging buffer is far below 4 GiB.
+        let end_offset = words as u32 * 8;
+        let context = self.ring.context;
+        let Buffer { place: (segment, physical), address, content, .. } = &mut self.ring.buffers[buffer];
+        let driver = self.miniport.packet_scheduling().expect("checked at adapter start");
+        let mut patch = Patch {
+            context,
+            words: &mut content.words[..words],
+            private_data: &mut content.private_data,
+            allocation_list: &[],
+            patch_locations: &[],
+            submission_start: 0,
+            submission_length: 0,
             start_offset: 0,
-            // CAST: a paging buffer is far below 4 GiB.
-            end_offset: words as u32 * 8,
-            private_data: &[],
+            end_offset,
             fence_id,
             flags,
         };
-        self.miniport.packet_scheduling().expect("checked at adapter start").submit_command(submit)
+        driver.patch(&mut patch).map_err(|status| format!("Patch of a paging buffer failed: {status}"))?;
+        self.memory.store_words(*address, words as u64, |index| content.words[index as usize]);
+        let submit = SubmitCommand {
+            context,
+            dma_buffer_segment: *segment,
+            dma_buffer_physical_address: *physical,
+            start_offset: 0,
+            end_offset,
+            private_data: &content.private_data,
+            fence_id,
+            flags,
+        };
+        driver.submit_command(submit).map_err(|status| format!("SubmitCommand of a paging buffer failed: {status}"))
     }
 
     /// A paging packet is done: the ring has got so far.

@@ -15,6 +15,9 @@ use super::StartError;
 /// `SegmentDescriptorStride`: longer than today's descriptor, as a later kernel's would be.
 const STRIDE: usize = DESCRIPTOR4_BYTES + 32;
 
+/// Most private bytes that a driver may want for a paging buffer.
+const PRIVATE_DATA_BYTES_MAX: u32 = 16 << 20;
+
 /// What the paging-buffer members hold before the first call, which must leave them alone.
 const POISON: PagingBufferInfo =
     PagingBufferInfo { segment: SegmentId(0x55), size_bytes: 0x5555_5555, private_data_bytes: 0x5555_5555 };
@@ -149,6 +152,9 @@ fn check_paging_buffer(segments: &[SegmentDescription], info: PagingBufferInfo) 
     }
     if info.size_bytes == 0 || !u64::from(info.size_bytes).is_multiple_of(PAGE_BYTES) {
         return Err(StartError::Rule("PagingBufferSize is a multiple of the host page"));
+    }
+    if info.private_data_bytes > PRIVATE_DATA_BYTES_MAX {
+        return Err(StartError::Rule("PagingBufferPrivateDataSize is at most 16 MiB"));
     }
     Ok(())
 }

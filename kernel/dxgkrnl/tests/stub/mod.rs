@@ -307,7 +307,7 @@ impl HardwareQueues for Stub {
         Ok(KmdQueue(self.number()))
     }
     fn destroy_hw_queue(&mut self, _host: &mut dyn Host, _queue: KmdQueue) {}
-    fn submit_command_to_hw_queue(&mut self, _submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus> {
+    fn submit_command_to_hw_queue(&mut self, _submit: SubmitCommandToHwQueue<'_>) -> Result<(), DriverStatus> {
         Ok(())
     }
     fn suspend_context(&mut self, _context: KmdContext, _suspend_fence: u64) -> Result<SuspendStatus, DriverStatus> {

@@ -13,8 +13,11 @@ use wddm_types::SegmentSet;
 
 use crate::driver::SoftGpuKmd;
 
-/// Private data of a DMA buffer: how many words it has.
-pub(super) const PRIVATE_DATA_BYTES: u32 = 4;
+/// Private data of a DMA buffer, paging buffers too: how many words it has.
+pub(crate) const PRIVATE_DATA_BYTES: u32 = 4;
+
+/// The kernel has given less than the driver said.
+const TOO_LITTLE: RenderStatus = RenderStatus::InvalidParameter("less private data than DmaBufferPrivateDataSize");
 
 /// Bytes of a check's report.
 const REPORT_BYTES: u64 = pattern::report::WORDS * 8;
@@ -63,8 +66,7 @@ impl SoftGpuKmd {
             emit(&mut render.patch_locations_out, unbound(rest), words.len() as u32 * 8)?;
         }
         target.written = words.len();
-        note_words(target.private_data, words.len());
-        Ok(())
+        if note_words(target.private_data, words.len()) { Ok(()) } else { Err(TOO_LITTLE) }
     }
 
     /// One copy, from the source's first byte to the destination's.
@@ -90,8 +92,7 @@ impl SoftGpuKmd {
             }
         }
         target.written = words.len();
-        note_words(target.private_data, words.len());
-        Ok(())
+        if note_words(target.private_data, words.len()) { Ok(()) } else { Err(TOO_LITTLE) }
     }
 
     fn check_operand(
@@ -185,12 +186,16 @@ pub(super) fn write_address(words: &mut [u64], place: &PatchLocation, entry: &Al
     words[place.patch_offset as usize / 8] = entry.physical_address + u64::from(place.allocation_offset);
 }
 
-fn note_words(private_data: &mut [u8], words: usize) {
+/// Notes how many words a buffer has, in the last bytes of its private data: those that are left however many the driver
+/// has taken before. False: there are too few.
+#[must_use]
+pub(crate) fn note_words(private_data: &mut [u8], words: usize) -> bool {
     // CAST: a DMA buffer is far below 4 GiB.
-    private_data[..PRIVATE_DATA_BYTES as usize].copy_from_slice(&(words as u32).to_le_bytes());
+    let note = (words as u32).to_le_bytes();
+    private_data.last_chunk_mut().map(|place| *place = note).is_some()
 }
 
 /// How many words a DMA buffer has, by its private data.
-pub(super) fn words_of(private_data: &[u8]) -> Option<u32> {
-    private_data.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+pub(crate) fn words_of(private_data: &[u8]) -> Option<u32> {
+    private_data.last_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }

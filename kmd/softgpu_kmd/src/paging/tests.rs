@@ -18,6 +18,7 @@ use wddm_types::{GpuVa, PageRun, Pages, PhysicalAddress, SegmentId};
 
 use crate::driver::SoftGpuKmd;
 use crate::fake_port::started;
+use crate::packet::translate;
 use crate::segments::{APERTURE, LOCAL};
 
 const RUNS: [PageRun; 4] = [run(10, 2), run(20, 1), run(30, 5), run(50, 4)];
@@ -84,10 +85,12 @@ fn pte(flags: PteFlags, segment: SegmentId, offset: u64) -> Pte {
 fn build(kmd: &mut SoftGpuKmd, operation: PagingOp<'_>, words: usize) -> Result<Vec<u64>, PagingStatus> {
     let (mut all, mut multipass) = (Vec::new(), 0);
     for _ in 0..1000 {
-        let mut buffer = vec![0xdead; words];
+        let (mut buffer, mut private_data) = (vec![0xdead; words], [0; 4]);
         let mut build = BuildPagingBuffer {
             buffer: &mut buffer,
             written: 0,
+            private_data: &mut private_data,
+            private_written: 0,
             operation,
             multipass_offset: multipass,
             buffer_va: GpuVa(0x1000),
@@ -96,8 +99,10 @@ fn build(kmd: &mut SoftGpuKmd, operation: PagingOp<'_>, words: usize) -> Result<
             write_offset: 0,
         };
         let result = kmd.build_paging_buffer(&mut build);
-        let written = build.written;
+        let (written, taken) = (build.written, build.private_written);
         multipass = build.multipass_offset;
+        // spec: memory §3.1: the buffer is known again by its private data
+        assert_eq!((translate::words_of(&private_data), taken), (Some(written as u32), 0));
         all.extend_from_slice(&buffer[..written]);
         assert!(buffer[written..].iter().all(|word| *word == 0xdead), "nothing behind what was written");
         match result {
@@ -300,6 +305,8 @@ fn now(kmd: &mut SoftGpuKmd, operation: PagingOp<'_>) -> Result<(), PagingStatus
     let mut build = BuildPagingBuffer {
         buffer: &mut [],
         written: 0,
+        private_data: &mut [],
+        private_written: 0,
         operation,
         multipass_offset: 0,
         buffer_va: GpuVa::NULL,

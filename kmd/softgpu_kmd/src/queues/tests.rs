@@ -36,6 +36,7 @@ fn submit(kmd: &mut SoftGpuKmd, queue: KmdQueue, value: u64, bytes: u32) -> Resu
         progress_value: value,
         buffer: GpuVa(0x9000),
         buffer_bytes: bytes,
+        private_data: &[],
         paging: false,
     };
     kmd.hardware_queues().unwrap().submit_command_to_hw_queue(submit)
@@ -65,6 +66,26 @@ fn a_system_queue_is_enabled_with_its_root_and_privilege() {
     assert_eq!(port.writes(), [], "the same root again changes nothing");
     kmd.hardware_queues().unwrap().destroy_hw_queue(&mut host, queue);
     assert_eq!((port.queue(0), host.lent.len()), (queue_state::DISABLED, 0), "disabled, the ring given back");
+}
+
+#[test]
+fn a_paging_buffer_comes_with_the_private_data_that_were_written_for_it() {
+    // spec: memory §1.11, memory §3.1
+    let (mut kmd, _port, mut host) = started();
+    let (_, _, context) = context(&mut kmd, 1, true);
+    set_root(&mut kmd, context, 0x5000);
+    let queue = create(&mut kmd, &mut host, context, HwQueueFlags::empty()).unwrap();
+    let mut submit = |buffer_bytes, private_data: &[u8]| {
+        let (progress_value, buffer, paging) = (1, GpuVa(0x9000), true);
+        let submit = SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, private_data, paging };
+        kmd.hardware_queues().unwrap().submit_command_to_hw_queue(submit)
+    };
+    submit(64, &[8, 0, 0, 0]).unwrap();
+    submit(64, &[7, 8, 0, 0, 0]).expect("the driver's are the last bytes");
+    submit(0, &[8, 0, 0, 0]).expect("nobody built a buffer without words");
+    for lost in [&[][..], &[0; 4], &[9, 0, 0, 0], &[8, 0, 0]] {
+        assert!(matches!(submit(64, lost), Err(DriverStatus::InvalidParameter(_))), "{lost:?}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use wddm_types::SegmentId;
 
 use super::{Geometry, Range};
 use crate::driver::SoftGpuKmd;
+use crate::packet::translate;
 
 const OTHER_GENERATION: DriverStatus = DriverStatus::NotSupported("the segment query of another generation");
 const OTHER_COUNT: DriverStatus =
@@ -96,7 +97,7 @@ impl SoftGpuKmd {
         Ok(PagingBufferInfo {
             segment: geometry.aperture_segment().unwrap_or(SegmentId::SYSTEM),
             size_bytes: self.config.paging_buffer_bytes,
-            private_data_bytes: 0,
+            private_data_bytes: translate::PRIVATE_DATA_BYTES,
         })
     }
 

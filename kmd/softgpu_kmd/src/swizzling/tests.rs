@@ -166,6 +166,8 @@ fn move_it(kmd: &mut SoftGpuKmd, allocation: KmdAllocation, inwards: bool, flags
         kmd.build_paging_buffer(&mut BuildPagingBuffer {
             buffer: &mut [],
             written: 0,
+            private_data: &mut [],
+            private_written: 0,
             operation,
             multipass_offset: 0,
             buffer_va: GpuVa::NULL,
