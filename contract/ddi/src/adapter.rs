@@ -19,6 +19,10 @@ pub enum DriverStatus {
     /// `STATUS_UNSUCCESSFUL`.
     #[error("the driver says: failed ({0})")]
     Unsuccessful(&'static str),
+    /// `STATUS_GRAPHICS_DRIVER_MISMATCH`. Its severity is informational, and it is a failure all the same (memory §9.1): nothing
+    /// of the call exists. For `CreateAllocation`, `OpenAllocation` and the creation of contexts.
+    #[error("the driver says: a user-mode driver of another version ({0})")]
+    DriverMismatch(&'static str),
 }
 
 /// `DXGK_NODEMETADATA` (sync §2.9).

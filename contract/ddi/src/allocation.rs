@@ -166,6 +166,12 @@ pub struct OpenAllocation<'a, 'b> {
     pub private_data: &'a [u8],
     /// Flags.
     pub flags: OpenAllocationFlags,
+    /// `SubresourceIndex`: the part of the resource that the next two members are about. This kernel opens the first.
+    pub subresource_index: u32,
+    /// Out: where it begins, in bytes. The kernel has no use for it.
+    pub subresource_offset: u64,
+    /// Out: bytes from one of its rows to the next; 0: it has no rows. The kernel has no use for it.
+    pub pitch: u32,
 }
 
 /// `DXGKARG_DESTROYALLOCATION` (memory §2.7). The last binding has gone, nothing of the hardware's work names them.

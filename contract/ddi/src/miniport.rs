@@ -184,14 +184,15 @@ pub trait Miniport: Send {
     /// `DxgkDdiCreateAllocation`, level 0; adapter-scoped: what the driver keeps must not point at a device (memory §2.7).
     ///
     /// # Errors
-    /// `InvalidParameter` (private data), `NoMemory`. Then nothing of the call exists.
+    /// `InvalidParameter` (private data), `NoMemory`, `DriverMismatch`. Then nothing of the call exists.
     fn create_allocation(&mut self, create: &mut CreateAllocation<'_, '_>) -> Result<(), DriverStatus>;
 
     /// `DxgkDdiOpenAllocation`, level 0; device-scoped. It follows a creation, and stands alone when another device opens a
     /// shared resource (memory §2.7).
     ///
     /// # Errors
-    /// `InvalidParameter`, `NoMemory`. Then none of the call's allocations is open; after a creation the kernel destroys them.
+    /// `InvalidParameter`, `NoMemory`, `DriverMismatch`. Then none of the call's allocations is open; after a creation the
+    /// kernel destroys them.
     fn open_allocation(&mut self, open: &mut OpenAllocation<'_, '_>) -> Result<(), DriverStatus>;
 
     /// `DxgkDdiCloseAllocation`, level 0: once for each open, all allocations of a resource together. Must succeed.

@@ -304,7 +304,7 @@ pub trait PacketScheduling {
     /// `DxgkDdiCreateContext`, level 0.
     ///
     /// # Errors
-    /// `NoMemory`; `InvalidParameter` for private data, or for virtual addressing on a node that has none.
+    /// `NoMemory`; `DriverMismatch`; `InvalidParameter` for private data, or for virtual addressing on a node that has none.
     fn create_context(
         &mut self,
         host: &mut dyn Host,

@@ -7,20 +7,20 @@ mod section;
 use std::collections::VecDeque;
 
 use ddi::{
-    CreateAllocation, DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdResource, NewAllocation,
+    CreateAllocation, DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdDevice, KmdResource, NewAllocation,
     OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData, StandardAllocationDriverData,
     StandardAllocationType,
 };
 use events::Event;
 use kmt_calls::{AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, Refusal, ResourceRequest};
 use vidmm::{AllocationError, AllocationId, Origin};
-use wddm_types::PageRun;
+use wddm_types::{Blame, NtStatus, PageRun};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::memory::LIST_MAX;
 use crate::object::{Allocation, Body, Resource, ResourceBody};
-use crate::refusal::{from_driver, invalid, no_memory, not_supported};
+use crate::refusal::{from_driver, invalid, no_memory, not_supported, refuse};
 
 /// Most bytes of a driver's private data, per allocation and per call.
 const PRIVATE_DATA_MAX: usize = 4096;
@@ -35,6 +35,12 @@ pub struct Created {
     pub resource: Option<u64>,
     /// Flags as completed.
     pub flags: CreateAllocationFlags,
+}
+
+/// What a driver wants to be told of an allocation that the kernel describes.
+struct StandardData {
+    allocation: Vec<u8>,
+    resource: Vec<u8>,
 }
 
 /// Memory that exists already, resolved: its pages, and the section that they belong to.
@@ -54,9 +60,13 @@ impl Adapter {
     ) -> Result<Created, Refusal> {
         self.check_create(requests, call, resource)?;
         let standard = self.standard_data(requests, call)?;
-        let mut blobs: Vec<Vec<u8>> = match standard {
-            Some(blob) => vec![blob],
-            None => requests.iter().map(|request| request.private_data.clone()).collect(),
+        let described;
+        let (mut blobs, call): (Vec<Vec<u8>>, _) = match standard {
+            Some(StandardData { allocation, resource: private_data }) => {
+                described = ResourceRequest { private_data, ..call.clone() };
+                (vec![allocation], &described)
+            }
+            None => (requests.iter().map(|request| request.private_data.clone()).collect(), call),
         };
         let (infos, kmd_resource) = self.create_in_driver(&blobs, call, resource)?;
         let undo = |adapter: &mut Adapter, refusal: Refusal| {
@@ -158,13 +168,13 @@ impl Adapter {
         Ok(())
     }
 
-    /// The private data of an allocation that the kernel describes: asked for twice.
+    /// The private data of an allocation that the kernel describes, and of its resource: asked for twice.
     // spec: memory §2.7
     fn standard_data(
         &mut self,
         requests: &[AllocationRequest],
         call: &ResourceRequest,
-    ) -> Result<Option<Vec<u8>>, Refusal> {
+    ) -> Result<Option<StandardData>, Refusal> {
         let (true, [request]) = (call.is_standard(), requests) else { return Ok(None) };
         let range = request.existing.ok_or_else(|| invalid("a standard allocation without its memory"))?;
         let mut query = StandardAllocationDriverData {
@@ -182,7 +192,7 @@ impl Adapter {
         let (mut allocation, mut resource) = (vec![0; sizes[0]], vec![0; sizes[1]]);
         query.buffers = Some((&mut allocation, &mut resource));
         self.miniport.standard_allocation_driver_data(&mut query).map_err(from_driver)?;
-        Ok(Some(allocation))
+        Ok(Some(StandardData { allocation, resource }))
     }
 
     fn create_in_driver(
@@ -282,14 +292,39 @@ impl Adapter {
             return Ok(Vec::new());
         }
         let kmd = self.devices[device].kmd;
+        self.open_all(kmd, &mut list, &call.private_data, OpenAllocationFlags::CREATE)?;
+        Ok(list.into_iter().map(|opened| opened.open).collect())
+    }
+
+    /// Asks the driver to open allocations for a device: all, or none.
+    // spec: memory §2.7: hDeviceSpecificAllocation is not NULL
+    pub fn open_all(
+        &mut self,
+        device: KmdDevice,
+        allocations: &mut [OpenAllocationInfo<'_>],
+        private_data: &[u8],
+        flags: OpenAllocationFlags,
+    ) -> Result<(), Refusal> {
         let mut open = OpenAllocation {
-            device: kmd,
-            allocations: &mut list,
-            private_data: &call.private_data,
-            flags: OpenAllocationFlags::CREATE,
+            device,
+            allocations,
+            private_data,
+            flags,
+            subresource_index: 0,
+            subresource_offset: 0,
+            pitch: 0,
         };
         self.miniport.open_allocation(&mut open).map_err(from_driver)?;
-        Ok(list.into_iter().map(|opened| opened.open).collect())
+        let named: Vec<_> = open.allocations.iter().map(|opened| opened.open).filter(|open| open.0 != 0).collect();
+        if named.len() == open.allocations.len() {
+            return Ok(());
+        }
+        // The driver says that all are open. What has a name is closed again; the rest nobody can name.
+        if !named.is_empty() {
+            self.miniport.close_allocation(device, &named);
+        }
+        let reason = "the driver opened an allocation and gave no handle of it";
+        Err(refuse(NtStatus::INVALID_PARAMETER, Blame::Driver, reason))
     }
 
     fn enter_resource(

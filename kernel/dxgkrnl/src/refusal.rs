@@ -44,6 +44,8 @@ pub fn from_driver(status: DriverStatus) -> Refusal {
         DriverStatus::NoMemory(_) => (NtStatus::NO_MEMORY, Blame::Scarcity),
         DriverStatus::NotSupported(_) => (NtStatus::NOT_SUPPORTED, Blame::Caller),
         DriverStatus::Unsuccessful(_) => (NtStatus::UNSUCCESSFUL, Blame::Driver),
+        // spec: memory §9.1, memory §9.2: NT_SUCCESS of it is true, so nobody may judge it by its severity
+        DriverStatus::DriverMismatch(_) => (NtStatus::GRAPHICS_DRIVER_MISMATCH, Blame::Caller),
     };
     refuse(code, blame, status.to_string())
 }

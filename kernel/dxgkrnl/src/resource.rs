@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use ddi::{OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData};
+use ddi::{OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData};
 use events::Event;
 use kmt_calls::{CreatedAllocation, Refusal, ResourceInfo};
 use wddm_types::RawHandle;
@@ -11,7 +11,7 @@ use wddm_types::RawHandle;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::{Allocation, Resource};
-use crate::refusal::{from_driver, invalid};
+use crate::refusal::invalid;
 
 /// A global share handle has this bit, which no handle of a process has; below it the adapter and the resource.
 const GLOBAL: u32 = 1 << 31;
@@ -96,12 +96,11 @@ impl Adapter {
             })
             .collect();
         let kmd = self.devices[device].kmd;
-        let mut open = OpenAllocation { device: kmd, allocations: &mut list, private_data: &private_data, flags };
         if !members.is_empty()
-            && let Err(status) = self.miniport.open_allocation(&mut open)
+            && let Err(refusal) = self.open_all(kmd, &mut list, &private_data, flags)
         {
             self.take_addresses(cx, process, &given.fresh);
-            return Err(from_driver(status));
+            return Err(refusal);
         }
         let opens: Vec<_> = list.into_iter().map(|opened| (opened.allocation, opened.open)).collect();
         self.resource_bodies[number].holds += 1;

@@ -148,6 +148,9 @@ impl SoftGpuKmd {
             }
             opened.open =
                 KmdOpenAllocation(self.opened.insert(Opened { device: open.device, allocation: opened.allocation }));
+            // An allocation is one surface, which begins at its first byte.
+            let pitch = known.rows.map_or(0, |rows| rows.row_bytes);
+            (open.subresource_offset, open.pitch) = (0, u32::try_from(pitch).unwrap_or(0));
         }
         Ok(())
     }
@@ -221,7 +224,9 @@ pub(crate) fn standard_allocation(query: &mut StandardAllocationDriverData<'_>) 
     let bytes = request.encode();
     match &mut query.buffers {
         None => (query.allocation_bytes, query.resource_bytes) = (bytes.len() as u32, 0),
-        Some((allocation, _)) if allocation.len() == bytes.len() => allocation.copy_from_slice(&bytes),
+        Some((allocation, resource)) if (allocation.len(), resource.len()) == (bytes.len(), 0) => {
+            allocation.copy_from_slice(&bytes);
+        }
         Some(_) => return Err(DriverStatus::InvalidParameter("a buffer of another size than the driver asked for")),
     }
     Ok(())
@@ -271,8 +276,10 @@ fn placement(geometry: &Geometry, kind: Kind) -> (SegmentPreference, SegmentSet)
 
 fn refuse(error: RequestError) -> DriverStatus {
     DriverStatus::InvalidParameter(match error {
+        // spec: memory §9.2: written by a driver of this device, only not by one that goes with this
+        RequestError::Version(_) => return DriverStatus::DriverMismatch("private data of another version"),
         RequestError::Length(_) => "private data of another length",
-        RequestError::Magic(_) | RequestError::Version(_) => "private data of another driver",
+        RequestError::Magic(_) => "private data of another driver",
         RequestError::Kind(_) => "private data: no such kind",
         RequestError::Flags(_) | RequestError::Reserved => "private data: flags or reserved bytes",
         RequestError::Size(_) => "private data: no size of an allocation",

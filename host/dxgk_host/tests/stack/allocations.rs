@@ -1,6 +1,8 @@
 //! Allocations through the whole stack: what the driver is told and in which order, who may open what, when memory comes
 //! back, what can change later.
 
+mod answers;
+
 use std::sync::Arc;
 
 use d3dkmt::{

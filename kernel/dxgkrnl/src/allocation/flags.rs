@@ -63,6 +63,13 @@ fn check_existing(requests: &[AllocationRequest], call: &ResourceRequest) -> Res
     if call.is_standard() && (sources.is_empty() || requests.len() != 1 || call.resource != RawHandle::NONE) {
         return Err(invalid("a standard allocation is one allocation over memory that exists, in a new resource"));
     }
+    // Its place in the call is that of the standard allocation's description (pStandardAllocation).
+    let blobs = requests.iter().map(|request| &request.private_data).chain([&call.private_data]);
+    if call.is_standard() && blobs.into_iter().any(|blob| !blob.is_empty()) {
+        return Err(invalid(
+            "the driver's private data of a standard allocation are asked of the driver, not of the caller",
+        ));
+    }
     if let Some(wrong) = requests.iter().position(|request| request.existing.is_some() == sources.is_empty()) {
         return Err(invalid(format!("allocation {wrong}: memory that exists, and the flag that says so")));
     }

@@ -59,9 +59,17 @@ fn rig(buffers: DmaBuffers) -> (Rig, ContextInfo) {
         private_data: OpenPrivateData::ReadOnly(&[]),
         open: KmdOpenAllocation::default(),
     });
-    let mut open =
-        OpenAllocation { device, allocations: &mut opened, private_data: &[], flags: OpenAllocationFlags::CREATE };
+    let mut open = OpenAllocation {
+        device,
+        allocations: &mut opened,
+        private_data: &[],
+        flags: OpenAllocationFlags::CREATE,
+        subresource_index: 0,
+        subresource_offset: 9,
+        pitch: 9,
+    };
     kmd.open_allocation(&mut open).unwrap();
+    assert_eq!((open.subresource_offset, open.pitch), (0, 0), "one surface without rows");
     let allocations = opened.iter().map(|opened| opened.open).collect();
     (Rig { kmd, port, host, context, allocations }, info)
 }
