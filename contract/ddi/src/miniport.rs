@@ -160,6 +160,15 @@ pub trait Miniport: Send {
         Err(DriverStatus::NotSupported("UEFIFRAMEBUFFERRANGES"))
     }
 
+    /// `QueryAdapterInfo(PAGINGPROCESSGPUVASIZE)`: how large the paging process's address space is to be, in megabytes (memory
+    /// §4.7). Asked of drivers with GPU virtual addresses, at adapter start.
+    ///
+    /// # Errors
+    /// Any status, like 0, leaves it to the kernel.
+    fn paging_process_gpu_va_mb(&self) -> Result<u32, DriverStatus> {
+        Err(DriverStatus::NotSupported("PAGINGPROCESSGPUVASIZE"))
+    }
+
     /// `DxgkDdiGetNodeMetadata`, for node 0, 1, … until `None`.
     fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata>;
 

@@ -183,6 +183,12 @@ pub struct SegmentInfo {
     pub id: SegmentId,
     /// An aperture, else memory.
     pub aperture: bool,
+    /// The bits of its flags (`DXGK_SEGMENTFLAGS`, memory §1.5) as the driver said them.
+    pub flags: u32,
+    /// Whose budget it counts in: the local group, else the other one.
+    pub local: bool,
+    /// Most bytes that are mapped at once; of memory its size.
+    pub commit_limit_bytes: u64,
     /// Bytes that allocations can have.
     pub size_bytes: u64,
     /// Bytes of a page.

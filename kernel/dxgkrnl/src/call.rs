@@ -280,11 +280,17 @@ fn info(adapter: &Adapter) -> AdapterInfo {
         .vidmm
         .segments()
         .iter()
-        .map(|segment| SegmentInfo {
-            id: segment.id,
-            aperture: segment.is_aperture(),
-            size_bytes: adapter.vidmm.capacity_bytes(segment.id),
-            page_bytes: segment.page_bytes(),
+        .map(|segment| {
+            let report = adapter.segment_report(segment);
+            SegmentInfo {
+                id: report.id,
+                aperture: report.aperture,
+                flags: report.flags.bits(),
+                local: report.local,
+                commit_limit_bytes: report.commit_limit_bytes,
+                size_bytes: report.capacity_bytes,
+                page_bytes: report.page_bytes,
+            }
         })
         .collect();
     AdapterInfo {

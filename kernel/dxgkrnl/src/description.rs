@@ -27,7 +27,9 @@ pub struct Reported {
     pub mmu: GpuMmuCaps,
     /// The paging buffers.
     pub paging_buffer: PagingBufferInfo,
-    /// Which node runs them.
+    /// Addresses of the paging process in bytes; 0 without GPU virtual addresses.
+    pub paging_space_bytes: u64,
+    /// Which node runs paging buffers.
     pub paging_node: u16,
 }
 
@@ -77,6 +79,8 @@ pub struct AdapterDescription {
     pub segments: Vec<SegmentReport>,
     /// Its memory as a whole.
     pub totals: MemoryTotals,
+    /// Bytes that the local budget group can hold, and the other one: what its processes share.
+    pub budget_bytes: [u64; 2],
     /// Its engines.
     pub nodes: Vec<NodeMetadata>,
     /// Features that the kernel has, and what the negotiation with the driver gave.
@@ -110,6 +114,7 @@ impl Adapter {
             reported: self.reported.clone(),
             segments: self.vidmm.segments().iter().map(|segment| self.segment_report(segment)).collect(),
             totals: self.vidmm.totals(),
+            budget_bytes: [SegmentGroup::Local, SegmentGroup::NonLocal].map(|group| self.vidmm.group_bytes(group)),
             nodes: self.nodes.clone(),
             features: self.features.report(),
             native_fence_os_caps: self.features.native_fence_os_caps(),
@@ -120,7 +125,8 @@ impl Adapter {
         }
     }
 
-    fn segment_report(&self, segment: &Segment) -> SegmentReport {
+    /// A segment as it is.
+    pub fn segment_report(&self, segment: &Segment) -> SegmentReport {
         let said = &segment.descriptor;
         let banks = segment.banks.iter().flat_map(|table| (1..).map_while(|bank| table.window(bank)));
         SegmentReport {

@@ -16,7 +16,7 @@ use gpu_fence::Fences;
 use shared_words::Memory;
 use vidmm::{MemoryLayout, Policy, SpaceKind, VidMm};
 use vidsch::{Limits, VidSch};
-use wddm_types::{AdapterIndex, NodeId, ProcessId};
+use wddm_types::{AdapterIndex, NodeId, Pages, ProcessId};
 
 use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
 use crate::description::Reported;
@@ -99,6 +99,7 @@ impl Adapter {
         let policy = Policy {
             page_table_reserve: config.page_table_reserve,
             directory_reserve: config.directory_reserve,
+            paging_space: description.paging_space,
             paging_table_reserve: caps::paging_tables(&description.mmu, &description.levels, config.page_table_reserve),
             suspend_others: config.memory_policy.suspend_others,
             write_back_ahead: config.memory_policy.write_back_ahead,
@@ -157,6 +158,7 @@ impl Adapter {
             levels: description.levels,
             mmu: description.mmu,
             paging_buffer: description.paging_buffer,
+            paging_space_bytes: if miniport.facets().gpu_va { description.paging_space.bytes() } else { 0 },
             paging_node: description.paging_node.0,
         };
         let system = ProcessOnAdapter {
@@ -287,6 +289,7 @@ struct Description {
     paging_node: NodeId,
     layout: MemoryLayout,
     paging_buffer: PagingBufferInfo,
+    paging_space: Pages,
     mmu: GpuMmuCaps,
     levels: Vec<PageTableLevelDesc>,
     roots: Vec<RootPageTableSize>,
@@ -332,7 +335,8 @@ fn describe(
         return Err(StartError::Rule("SupportsCpuHostAperture needs the entry points of the CPU host aperture"));
     }
     let Addresses { mmu, levels, roots } = describe_addresses(miniport, &caps, io_mmu)?;
-    Ok(Description { nodes, caps, paging_node, layout, paging_buffer, mmu, levels, roots, iommu })
+    let paging_space = caps::paging_space(miniport, &caps, &layout.segments);
+    Ok(Description { nodes, caps, paging_node, layout, paging_buffer, paging_space, mmu, levels, roots, iommu })
 }
 
 /// How a driver's engines translate addresses.

@@ -82,7 +82,7 @@ pub struct Policy {
     /// Content moves within its segment to make a hole for a contiguous request (memory §1.14, MovePagingSupported). If
     /// not, victims make it.
     pub moves_within_segments: bool,
-    /// Addresses of the paging process in pages, where its root could be longer (memory §4.7).
+    /// Addresses of the paging process in pages, if its root reaches that far (memory §4.7).
     pub paging_space: Pages,
     /// Pages of one window of the paging process's scratch area (memory §4.7): the longest chunk of a copy by address.
     pub scratch_window: Pages,

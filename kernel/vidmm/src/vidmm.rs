@@ -231,7 +231,12 @@ impl<F: Copy + Eq> VidMm<F> {
     /// One past the last page of a space of this kind.
     pub(crate) fn end_of(&self, kind: SpaceKind, table: &PageTable) -> u64 {
         let whole = self.geometry.space_pages();
-        if kind == SpaceKind::Paging { table.reach().min(whole) } else { whole }
+        if kind == SpaceKind::Process || self.geometry.is_platforms() {
+            return whole;
+        }
+        // spec: memory §4.7; what the first entry of the root would lead to is nobody's
+        let said = self.geometry.root_entry_pages().saturating_add(self.policy.paging_space.0);
+        table.reach().min(whole).min(said)
     }
 
     /// Ends a space without devices; its mappings and tables go. The work makes the translations forgotten, and the

@@ -9,6 +9,7 @@ use kmt_link::Link;
 use softgpu_umd::{Gpu, Lane, SurfaceKind, pattern};
 use wddm_types::NodeId;
 
+use crate::stubborn::{Whims, wrapped};
 use crate::world::{MIB, VIRTUAL};
 
 /// A host with this profile in small.
@@ -58,4 +59,49 @@ fn content_survives_pressure_in_every_layout() {
             exercise(&host, SurfaceKind::System);
         }
     }
+}
+
+#[test]
+fn a_client_learns_what_the_segments_are() {
+    // spec: memory §1.5, memory §5.5
+    for profile in PROFILES {
+        let host = host_of(profile.name, VIRTUAL, 4 * MIB).unwrap_or_else(|e| panic!("{}: {e}", profile.name));
+        let gpu = Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).expect("the adapter opens");
+        let (told, known) = (gpu.adapter().info().expect("the adapter is there").segments, host.describe());
+        assert_eq!(told.len(), known.segments.len(), "{}", profile.name);
+        for (told, known) in told.iter().zip(&known.segments) {
+            let all = (known.flags.bits(), known.commit_limit_bytes, known.local, known.capacity_bytes);
+            assert_eq!((told.flags, told.commit_limit_bytes, told.local, told.size_bytes), all, "{}", profile.name);
+            assert!(told.aperture == known.aperture && told.flags != 0);
+        }
+        // Nobody else is here: the whole group is this process's budget.
+        for (local, bytes) in [true, false].into_iter().zip(known.budget_bytes) {
+            let budget = gpu.adapter().video_memory_info(local).expect("the adapter is there").budget_bytes;
+            assert_eq!(budget, bytes, "{}, local {local}", profile.name);
+        }
+    }
+}
+
+#[test]
+fn the_paging_process_has_as_many_addresses_as_its_driver_wants() {
+    // spec: memory §4.7
+    let start = |paging_space_mb, vram_bytes| {
+        let whims = Whims { paging_space_mb, ..Whims::default() };
+        Host::start(HostConfig {
+            vram_bytes,
+            page_table_bytes: 16 * MIB,
+            system_bytes: 64 * MIB,
+            wrap_miniport: Some(wrapped(whims)),
+            ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), VIRTUAL)
+        })
+    };
+    let size = |megabytes| start(megabytes, 4 * MIB).expect("it starts").describe().reported.paging_space_bytes;
+    assert_eq!([size(Some(64)), size(Some(0)), size(None)], [64 * MIB, 4096 * MIB, 4096 * MIB]);
+    // Words of fences are shown there, and eight megabytes do not even hold what the kernel starts with.
+    let host = start(Some(40), 4 * MIB).expect("it starts");
+    let gpu = Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).expect("the adapter opens");
+    let fences: Vec<_> = (0..4096).map_while(|_| gpu.device().create_native_fence(Default::default()).ok()).collect();
+    assert!(fences.len() < 4096, "{}", fences.len());
+    assert_eq!(host.check_invariants(), Ok(()));
+    assert!(start(Some(8), 4 * MIB).is_err());
 }

@@ -227,6 +227,12 @@ impl Miniport for Stubborn {
     fn uefi_frame_buffer_ranges(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
         self.inner.uefi_frame_buffer_ranges(query)
     }
+    fn paging_process_gpu_va_mb(&self) -> Result<u32, DriverStatus> {
+        match self.whims.paging_space_mb {
+            Some(megabytes) => Ok(megabytes),
+            None => self.inner.paging_process_gpu_va_mb(),
+        }
+    }
     fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
         self.inner.node_metadata(node)
     }
@@ -243,26 +249,26 @@ impl Miniport for Stubborn {
         self.inner.destroy_device(device);
     }
     fn create_allocation(&mut self, create: &mut CreateAllocation<'_, '_>) -> Result<(), DriverStatus> {
+        (self.whims.hear_blob)("create", create.private_data);
+        (self.whims.refuse)("create")?;
         self.inner.create_allocation(create)?;
         create.allocations.iter_mut().for_each(|new| (self.whims.describe)(&mut new.info));
         let created = create.allocations.iter().map(|new| new.info.allocation).collect();
         (self.whims.resource)(&mut create.resource);
         (self.whims.hear)(Step::Create(created, create.resource));
         Ok(())
-        (self.whims.hear_blob)("create", create.private_data);
-        (self.whims.refuse)("create")?;
     }
     fn open_allocation(&mut self, open: &mut OpenAllocation<'_, '_>) -> Result<(), DriverStatus> {
+        (self.whims.hear_blob)("open", open.private_data);
+        (self.whims.refuse)("open")?;
         self.inner.open_allocation(open)?;
+        (self.whims.opens)(open);
         let opened = open.allocations.iter().map(|opened| opened.open).collect();
         (self.whims.hear)(Step::Open(open.device, opened, open.flags));
         Ok(())
     }
     fn close_allocation(&mut self, device: KmdDevice, open: &[KmdOpenAllocation]) {
-        (self.whims.hear_blob)("open", open.private_data);
-        (self.whims.refuse)("open")?;
         (self.whims.hear)(Step::Close(device, open.to_vec()));
-        (self.whims.opens)(open);
         self.inner.close_allocation(device, open);
     }
     fn destroy_allocation(&mut self, destroy: &mut DestroyAllocation<'_>) {
@@ -423,17 +429,17 @@ impl PacketScheduling for Stubborn {
         host: &mut dyn ddi::Host,
         create: CreateContext<'_>,
     ) -> Result<(KmdContext, ContextInfo), DriverStatus> {
+        (self.whims.refuse)("context")?;
         let (context, mut info) = self.packets().create_context(host, create)?;
+        if create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT) {
+            info.dma_buffer_private_data_bytes += self.whims.paging_data_bytes;
+        }
         (self.whims.context)(&mut info);
         Ok((context, info))
     }
     fn destroy_context(&mut self, host: &mut dyn ddi::Host, context: KmdContext) {
         self.packets().destroy_context(host, context);
-        (self.whims.refuse)("context")?;
     }
-        if create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT) {
-            info.dma_buffer_private_data_bytes += self.whims.paging_data_bytes;
-        }
     fn render(&mut self, context: KmdContext, render: &mut Render<'_>) -> Result<(), RenderStatus> {
         (self.whims.render)(self.inner.packet_scheduling().expect("it schedules packets"), context, render)
     }
@@ -441,12 +447,6 @@ impl PacketScheduling for Stubborn {
         self.packets().present(context, present)
     }
     fn patch(&mut self, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
-        self.packets().patch(patch)
-    }
-    fn submit_command(&mut self, submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
-        self.packets().submit_command(submit)
-    }
-    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
         (self.whims.hand_over)(PacketStep {
             patch: true,
             fence_id: patch.fence_id,
@@ -455,9 +455,9 @@ impl PacketScheduling for Stubborn {
             listed: patch.allocation_list.len() + patch.patch_locations.len(),
             private_data: patch.private_data.to_vec(),
         });
-        self.packets().submit_command_virtual(submit)
+        self.packets().patch(patch)
     }
-    fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus> {
+    fn submit_command(&mut self, submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
         (self.whims.hand_over)(PacketStep {
             patch: false,
             fence_id: submit.fence_id,
@@ -466,6 +466,12 @@ impl PacketScheduling for Stubborn {
             listed: 0,
             private_data: submit.private_data.to_vec(),
         });
+        self.packets().submit_command(submit)
+    }
+    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
+        self.packets().submit_command_virtual(submit)
+    }
+    fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus> {
         self.packets().preempt_command(preempt)
     }
     fn stop_context(&mut self, context: KmdContext) {

@@ -4,7 +4,7 @@
 use ddi::{
     AdapterCaps, DdiVersion, DriverModel, GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, PageTableUpdateMode, VidMmCaps,
 };
-use vidmm::Policy;
+use vidmm::{Policy, SegmentDescription};
 use wddm_types::{PageRun, Pages};
 
 use super::StartError;
@@ -17,6 +17,25 @@ pub fn memory_caps(miniport: &Driver, caps: &AdapterCaps) -> VidMmCaps {
         memory |= VidMmCaps::VIRTUAL_ADDRESSING_SUPPORTED | VidMmCaps::GPU_MMU_SUPPORTED;
     }
     memory
+}
+
+/// Addresses of the paging process: as many as the driver says, else as many as a quarter of the largest memory segment has
+/// pages, and not too few for the kernel's own.
+// spec: memory §4.7
+pub fn paging_space(miniport: &Driver, caps: &AdapterCaps, segments: &[SegmentDescription]) -> Pages {
+    if miniport.facets().gpu_va
+        && let Ok(megabytes @ 1..) = miniport.paging_process_gpu_va_mb()
+    {
+        return Pages::holding(u64::from(megabytes) << 20);
+    }
+    let memory = segments.iter().filter(|segment| !segment.is_aperture());
+    let largest = memory.map(|segment| segment.size_bytes).max().unwrap_or(0);
+    // Its fence words, paging buffers and scratch area are far less.
+    let least = Policy::new(PageRun { first: 0, count: Pages::ZERO }).paging_space;
+    // A driver may want those words from some address on.
+    let fences = miniport.facets().native_fences.filter(|_| caps.native_gpu_fence);
+    let before = Pages::holding(fences.map_or(0, |fences| fences.minimum_address.0));
+    Pages::holding(largest / 4).max(Pages(least.0.saturating_add(before.0)))
 }
 
 /// Frames for the paging process's own tables: some, what the scratch area takes beside where leaf tables are small, and what

@@ -60,6 +60,9 @@ fn totals(sheet: &mut Sheet, adapter: &AdapterDescription) {
     sheet.row("shared", format!("{}, the most that apertures map", bytes_exact(totals.shared_bytes)));
     sheet.row("total", bytes_exact(totals.video_bytes()));
     sheet.row("system for graphics", bytes_exact(totals.system_for_graphics_bytes));
+    let [local, other] = adapter.budget_bytes;
+    sheet.row("local budget", format!("{}, which its processes share", bytes_exact(local)));
+    sheet.row("non-local budget", format!("{}, which its processes share", bytes_exact(other)));
     let paging = adapter.reported.paging_buffer;
     let size = bytes(u64::from(paging.size_bytes));
     sheet.row("locked stores wait", StoresWait::here().to_string());
@@ -118,6 +121,7 @@ fn translation(sheet: &mut Sheet, adapter: &AdapterDescription) {
     sheet.row("addresses", format!("{} bits, {} levels", said.mmu.virtual_address_bits, said.levels.len()));
     sheet.row("flags", list_or_none(&names(said.mmu.flags)));
     sheet.row("tables written", format!("{:?}", said.mmu.update_mode));
+    sheet.row("paging process", format!("{} of addresses", bytes(said.paging_space_bytes)));
     let mut shift = 12;
     for (number, level) in said.levels.iter().enumerate() {
         let covers = bytes(1u64.checked_shl(shift).unwrap_or(u64::MAX));
