@@ -10,8 +10,8 @@
 use std::collections::VecDeque;
 
 use ddi::{
-    CreateContext, CreateContextFlags, DriverStatus, Host, KmdContext, KmdDevice, OsContext,
-    PagingBufferInfo, Patch, SubmitCommand, SubmitFlags,
+    CreateContext, CreateContextFlags, DriverStatus, Host, KmdContext, KmdDevice, OsContext, PagingBufferInfo, Patch,
+    SubmitCommand, SubmitFlags,
 };
 use wddm_types::NodeId;
 
