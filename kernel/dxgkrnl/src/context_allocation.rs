@@ -90,8 +90,8 @@ impl ContextHost<'_> {
     // spec: memory §7.5
     pub fn update(&mut self, allocation: OsContextAllocation, private_data: &[u8]) -> Result<(), DriverStatus> {
         let known = self.find(allocation)?;
-        let work = self.vidmm.update_context_allocation(known.vidmm, private_data.to_vec());
-        self.works.push(work.ok_or(DriverStatus::Unsuccessful("the context allocation is not resident"))?);
+        // A device that stands still has its list back when its turn comes: then the driver hears of it.
+        self.works.extend(self.vidmm.update_context_allocation(known.vidmm, private_data.to_vec()));
         Ok(())
     }
 

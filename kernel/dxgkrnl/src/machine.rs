@@ -145,9 +145,7 @@ impl Machine {
             return;
         }
         for adapter in &mut self.adapters {
-            if !adapter.died_asleep(id) {
-                adapter.process_died(cx, id);
-            }
+            adapter.process_died(cx, id);
             adapter.settle(cx);
         }
         for object in self.nt_handles.close_all_of(id) {

@@ -354,11 +354,21 @@ impl Adapter {
         Some(self.queue_work(cx, process, Some(paging_queue), None, Vec::new()))
     }
 
+    /// Whether the ring gives the hardware anything. A device without power gets nothing: works stand until it wakes.
+    fn may_pump(&self) -> bool {
+        self.stopped.is_none() && !self.is_off()
+    }
+
+    /// Whether works are queued that the hardware will still get past.
+    fn carries_out_more(&self) -> bool {
+        self.stopped.is_none() && !self.ring.is_idle()
+    }
+
     /// Lets everything go on that the ring can: held packets, buffers to be built, waits to be registered.
     pub fn pump_paging(&mut self, cx: &mut Cx<'_>) {
         let Some(queue) = &self.ring.queue else { return };
         let vidsch = queue.vidsch;
-        while self.stopped.is_none() && !self.ring.waiting_packet && !self.ring.waiting_suspension {
+        while self.may_pump() && !self.ring.waiting_packet && !self.ring.waiting_suspension {
             match self.vidsch.next(vidsch) {
                 Some(Step::Wait(points)) => {
                     let points = self.live_points(points);

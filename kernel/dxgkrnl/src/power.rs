@@ -9,7 +9,11 @@
 //! └────────────────────────── power_up ◄─────────────────────────┘
 //! ```
 //! PnP stops it in the same way, for good: nothing is kept anywhere, and a start is the start of another adapter.
-//! Calls of devices are refused meanwhile, with a status that says that a retry is meaningful; deaths are remembered.
+//!
+//! Calls of devices are refused meanwhile, with a status that says that a retry is meaningful. What ends something is not:
+//! objects are destroyed and processes die whenever they like. On the way down that may be what the ring waits for, so their
+//! paging work is still carried out, and the device goes behind it; once the device has no power it stands in the ring until
+//! the wake.
 
 use ddi::PowerState;
 use events::Event;
@@ -37,8 +41,6 @@ pub struct Power {
     stage: Stage,
     /// Stopped by PnP: the driver stops when nobody has anything on the adapter any more.
     leaves: bool,
-    /// Who died meanwhile.
-    died: Vec<ProcessId>,
 }
 
 impl Adapter {
@@ -116,9 +118,6 @@ impl Adapter {
         (self.power.stage, self.power.leaves) = (Stage::On, true);
         self.stop(cx, "PnP stop".into());
         cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
-        for process in std::mem::take(&mut self.power.died) {
-            self.process_died(cx, process);
-        }
     }
 
     /// Stops the driver of an adapter that PnP has stopped, once nobody has anything there.
@@ -138,8 +137,12 @@ impl Adapter {
     // spec: memory §1.10, memory §4.7
     pub fn power_up(&mut self, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         self.running()?;
-        if self.power.stage != Stage::Asleep {
-            return Err(invalid("the adapter does not sleep"));
+        match self.power.stage {
+            Stage::Asleep => {}
+            Stage::On => return Err(invalid("the adapter does not sleep")),
+            Stage::GoingDown => {
+                return Err(refuse(NtStatus::RETRY, Blame::Scarcity, "the adapter is still falling asleep"));
+            }
         }
         let mut host = DriverHost { context: None, features: &self.features, pages: &mut self.pages };
         if let Err(status) = self.miniport.set_power_state(&mut host, PowerState::On) {
@@ -160,9 +163,6 @@ impl Adapter {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
         }
         self.upload_late(cx);
-        for process in std::mem::take(&mut self.power.died) {
-            self.process_died(cx, process);
-        }
         Ok(())
     }
 
@@ -186,14 +186,5 @@ impl Adapter {
     /// Whether the device has no power.
     pub fn is_off(&self) -> bool {
         self.power.stage == Stage::Asleep
-    }
-
-    /// Remembers a death until the adapter wakes. False when it is awake.
-    pub fn died_asleep(&mut self, process: ProcessId) -> bool {
-        if self.is_awake() {
-            return false;
-        }
-        self.power.died.push(process);
-        true
     }
 }

@@ -81,13 +81,13 @@ pub(crate) enum Placement {
     System(Option<(SegmentId, PageRun)>),
 }
 
-/// Whether a context allocation has its first content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ContextContent {
-    /// The driver has not been asked yet.
-    Missing,
-    /// It is kept like any other content.
-    There,
+/// What a driver makes of the content of a context allocation.
+#[derive(Debug, Default)]
+pub(crate) struct ContextContent {
+    /// It has made the first content, which is kept like any other.
+    pub initialized: bool,
+    /// Changes that wait for all of it to be resident, oldest first.
+    pub updates: Vec<Vec<u8>>,
 }
 
 /// One allocation.

@@ -5,7 +5,7 @@ use ddi::{AllocationFlags, DriverModel, KmdAllocation};
 use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::allocation::{Allocation, Placement};
-use crate::context::first_content;
+use crate::context::content_of_driver;
 use crate::extent::{Extent, Extents};
 use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation};
 use crate::plan::{Place, Plan};
@@ -135,7 +135,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 });
             }
         }
-        batch.content.extend(first_content(allocation));
+        batch.content.extend(content_of_driver(allocation));
         batch.arrived.extend(added.first().and_then(|extent| allocation.came(segment, extent.frame)));
         for (first, count) in missing {
             writer.show(&mut self.spaces, &self.allocations[id], id, None, first, count, batch);
@@ -178,7 +178,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 cpu_visible: allocation.info.flags.contains(AllocationFlags::MAP_APERTURE_CPU_VISIBLE),
             });
         }
-        batch.content.extend(first_content(&mut self.allocations[id]));
+        batch.content.extend(content_of_driver(&mut self.allocations[id]));
         writer.show(&mut self.spaces, &self.allocations[id], id, None, 0, pages, batch);
         self.note_place(id);
         self.charge(id, self.system_group());

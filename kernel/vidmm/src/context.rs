@@ -26,35 +26,38 @@ impl<F: Copy + Eq> VidMm<F> {
             return Err(AllocationError::TooLarge);
         }
         let id = self.create_allocation(owner, info)?;
-        self.allocations[id].context = Some(ContextContent::Missing);
+        self.allocations[id].context = Some(ContextContent::default());
         Ok(id)
     }
 
-    /// `DxgkCbUpdateContextAllocation`: the driver changes a context allocation that is resident. `None`: it is not one,
-    /// or not resident. The driver hears of it in the work's place in the ring.
+    /// `DxgkCbUpdateContextAllocation`: the driver changes a context allocation. It hears of that in the work's place in the
+    /// ring; `None`: not all of it is resident, and it hears of it when it is, before the context is on the hardware.
     // spec: memory §7.5, memory §3.3
     pub fn update_context_allocation(&mut self, id: AllocationId, private_data: Vec<u8>) -> Option<Work<F>> {
-        if self.allocations[id].context != Some(ContextContent::There) || !self.is_resident(id) {
+        let there = self.is_resident(id);
+        let serial = self.serial + 1;
+        let allocation = &mut self.allocations[id];
+        let content = allocation.context.as_mut().expect("only what was made for a context is changed by its driver");
+        content.updates.push(private_data);
+        if !there || !content.initialized {
             return None;
         }
-        let mut batch = Batch::new(self.serial + 1);
-        let allocation = &mut self.allocations[id];
-        if let Placement::Memory(_, extents) = &mut allocation.placement {
-            extents.make_dirty();
-        }
+        let mut batch = Batch::new(serial);
         allocation.last_work = batch.serial;
-        let (segment, pages) = place_of(allocation);
-        batch.content.push(Operation::UpdateContext { segment, pages, private_data });
+        batch.content.extend(content_of_driver(allocation));
         self.finish(batch, false)
     }
 }
 
-/// The driver's part of the first content, once; behind the fill that clears the pages.
-pub(crate) fn first_content<F>(allocation: &mut Allocation<F>) -> Option<Operation> {
-    if allocation.context != Some(ContextContent::Missing) {
-        return None;
+/// The driver's part of the content of what has just got its place, behind what fills or copies it: the first content,
+/// once, and the changes that have waited for it.
+pub(crate) fn content_of_driver<F>(allocation: &mut Allocation<F>) -> Vec<Operation> {
+    let Some(content) = &mut allocation.context else { return Vec::new() };
+    let first = !std::mem::replace(&mut content.initialized, true);
+    let updates = std::mem::take(&mut content.updates);
+    if !first && updates.is_empty() {
+        return Vec::new();
     }
-    allocation.context = Some(ContextContent::There);
     // From now on the content is worth keeping.
     if let Placement::Memory(_, extents) = &mut allocation.placement {
         extents.make_dirty();
@@ -62,7 +65,14 @@ pub(crate) fn first_content<F>(allocation: &mut Allocation<F>) -> Option<Operati
     let cpu = AllocationFlags::CPU_VISIBLE | AllocationFlags::PROTECTED;
     let cpu_visible = allocation.info.flags.contains(cpu) && matches!(allocation.placement, Placement::System(_));
     let (segment, pages) = place_of(allocation);
-    Some(Operation::InitContext { allocation: allocation.info.allocation, segment, pages, cpu_visible })
+    let init = first.then(|| Operation::InitContext {
+        allocation: allocation.info.allocation,
+        segment,
+        pages: pages.clone(),
+        cpu_visible,
+    });
+    let update = |private_data| Operation::UpdateContext { segment, pages: pages.clone(), private_data };
+    init.into_iter().chain(updates.into_iter().map(update)).collect()
 }
 
 fn place_of<F>(allocation: &Allocation<F>) -> (SegmentId, Vec<PageRun>) {

@@ -7,11 +7,11 @@ use ddi::PagingOp;
 use dxgk_host::{Host, HostConfig, ProcessLink, Profile};
 use kmt_link::Link;
 use softgpu_kmd::KmdConfig;
-use softgpu_umd::Gpu;
+use softgpu_umd::{Gpu, SurfaceKind};
 use wddm_types::NodeId;
 
 use crate::stubborn::{Shared, Whims, wrapped};
-use crate::world::{MIB, VIRTUAL};
+use crate::world::{MIB, VIRTUAL, client};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Heard {
@@ -85,4 +85,25 @@ fn what_has_no_memory_is_not_created() {
     assert!(gpu.device().create_context(NodeId(0)).is_err());
     assert!(heard.lock().unwrap().is_empty());
     assert_eq!(gpu.device().state(), Ok(d3dkmt::DeviceState::Active), "nothing has changed");
+}
+
+#[test]
+fn a_device_that_stands_still_gets_contexts_whose_content_comes_with_its_turn() {
+    // spec: memory §7.5, memory §8.6
+    let (host, heard) = start(8192);
+    let mut stands = client(&host);
+    let mine = stands.pinned(SurfaceKind::Local, 5 * MIB);
+    let runs = client(&host);
+    let theirs = runs.pinned(SurfaceKind::Local, 5 * MIB);
+    let before = heard.lock().unwrap().len();
+    let context = stands.gpu.device().create_context(NodeId(1)).expect("whoever runs has nothing to do with it");
+    while host.step() {}
+    assert_eq!(heard.lock().unwrap().len(), before, "it has no room for its list now");
+    stands.run(|commands| {
+        commands.fill(mine.va(), 8, 3);
+    });
+    let seen = heard.lock().unwrap()[before..].to_vec();
+    let [Heard::Init(allocation), Heard::Update(data)] = &seen[..] else { panic!("{seen:?}") };
+    assert_eq!(data[8..], (u64::MAX - allocation).to_le_bytes());
+    drop((context, theirs, runs));
 }

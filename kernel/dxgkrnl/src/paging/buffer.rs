@@ -78,7 +78,7 @@ impl Adapter {
     }
 
     pub(super) fn build_buffers(&mut self, cx: &mut Cx<'_>) {
-        while self.stopped.is_none() && !self.ring.building.is_empty() {
+        while self.may_pump() && !self.ring.building.is_empty() {
             let progress = self.ring.queue.as_ref().expect("the ring runs").progress;
             let reached = self.current_value(progress);
             if self.ring.next_value() > reached {

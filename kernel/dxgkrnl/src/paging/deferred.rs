@@ -186,7 +186,10 @@ impl Adapter {
                         self.signal_fence(cx, fence, value);
                     }
                 }
+                // Who ended something meanwhile has its work carried out, too.
+                Deferred::PowerDown(token, state) if self.carries_out_more() => self.defer_power_down(token, state),
                 Deferred::PowerDown(token, state) => self.switch_off(cx, token, state),
+                Deferred::Stop(token) if self.carries_out_more() => self.defer_stop(token),
                 Deferred::Stop(token) => self.memory_left(cx, token),
                 Deferred::Answer(token, reply) => {
                     let result = self.running().map(|()| *reply);

@@ -141,12 +141,14 @@ fn the_driver_makes_the_first_content_of_a_context_allocation() {
     let mut infos = segments.map(|segment| super::world::info(16, &[segment]));
     infos[1].flags = cpu;
     let [local, system] = infos.map(|info| mm.create_context_allocation(device, info).expect("the rules are kept"));
-    assert!(mm.update_context_allocation(local, vec![1]).is_none(), "it has no content yet");
+    assert!(mm.update_context_allocation(local, vec![7]).is_none(), "it has no content yet");
     let [came, went] = in_and_out(&mut mm, device, local, UNWRITTEN);
-    let [Operation::Fill { .. }, Operation::InitContext { segment: VRAM, pages, cpu_visible: false, .. }] = &came[..]
+    let [Operation::Fill { .. }, Operation::InitContext { segment: VRAM, pages, cpu_visible: false, .. }, changed] =
+        &came[..]
     else {
-        panic!("cleared, then initialised: {came:?}")
+        panic!("cleared, then initialised, then changed: {came:?}")
     };
+    assert!(matches!(changed, Operation::UpdateContext { private_data, .. } if *private_data == [7]), "{changed:?}");
     assert_eq!(pages.iter().map(|run| run.count.0).sum::<u64>(), 16);
     assert!(matches!(&went[..], [Operation::Transfer { .. }]), "its content is kept whoever says what: {went:?}");
     let [came, _] = in_and_out(&mut mm, device, local, UNWRITTEN);
@@ -157,12 +159,17 @@ fn the_driver_makes_the_first_content_of_a_context_allocation() {
     assert_eq!(*private_data, [1, 2]);
     let went = mm.evict(device, &[local], UNWRITTEN, &[]).expect("counted").expect("it moves").operations;
     assert!(matches!(&went[..], [Operation::Transfer { .. }]), "an update is worth keeping: {went:?}");
-    assert!(mm.update_context_allocation(local, vec![1]).is_none(), "it is not resident");
+    for value in [3, 4] {
+        assert!(mm.update_context_allocation(local, vec![value]).is_none(), "it is not resident");
+    }
+    let [came, _] = in_and_out(&mut mm, device, local, UNWRITTEN);
+    let changes = came[1..].iter().map(|step| match step {
+        Operation::UpdateContext { private_data, .. } => private_data[0],
+        other => panic!("behind its content come its changes: {other:?}"),
+    });
+    assert!(matches!(came[0], Operation::Transfer { .. }) && changes.eq([3, 4]), "{came:?}");
     let came = mm.make_resident(device, &[system]).expect("room").expect("it is shown").operations;
     assert!(matches!(&came[..], [Operation::InitContext { cpu_visible: true, .. }]), "{came:?}");
-    let plain = described(&mut mm, device, |_| ());
-    mm.make_resident(device, &[plain]).expect("room");
-    assert!(mm.update_context_allocation(plain, vec![1]).is_none(), "not a context allocation");
     let huge = super::world::info(4096, &[APERTURE]);
     assert_eq!(mm.create_context_allocation(device, huge), Err(crate::AllocationError::TooLarge));
 }
