@@ -111,8 +111,6 @@ enum Work {
         /// Its parts that were not handed over; empty: it has none, and its entries' bindings hold.
         portions: VecDeque<split::Portion>,
     },
-    /// Nothing: no memory was found for it. What waits for portions up to this goes on.
-    Withdrawn { portions: u64 },
     /// Commands in the context's space, and the primaries that they write.
     Virtual { commands: GpuVa, bytes: u32, primaries: Vec<u64> },
 }

@@ -13,7 +13,8 @@
 //! next one needs may take its place.
 //!
 //! Nobody is stopped to make a portion longer (memory §8.1 step 3: split comes before suspend); only when the first command of
-//! a portion does not fit otherwise do others give way, as for a device whose turn it is.
+//! a portion does not fit otherwise do others give way, as for a device whose turn it is. A buffer is begun only if each of its
+//! commands has room; once it is begun it is finished, whoever of no higher protection has to give way for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -87,6 +88,9 @@ pub enum PortionError {
     #[error("an offered allocation is to be reclaimed first")]
     Offered,
 }
+
+/// How a command may come to its room, the cheapest way first. The last is only for buffers that were begun.
+const WAYS: [Takes; 4] = [Takes::Victims, Takes::Ranked, Takes::Turn, Takes::Any];
 
 /// How a command comes to its room.
 struct Way {
@@ -175,7 +179,9 @@ impl<F: Copy + Eq> VidMm<F> {
         from: &Cut,
     ) -> Result<(Reach, Option<Work<F>>), PortionError> {
         let (next, bound, needs) = commands(uses, from).next().expect("what needs nothing fits");
-        let way = self.way(device, &needs, uses[from.next].split_offset)?;
+        // Whoever was to give way for it may run by now, or keep to its budget: what was begun is finished all the same.
+        let ways = if from.next == 0 { &WAYS[..3] } else { &WAYS };
+        let way = self.way(device, &needs, uses[from.next].split_offset, ways)?;
         let cleared = way.clears.then(|| {
             let mut batch = Batch::new(self.serial + 1);
             self.clear_victims(device, *needs.first().expect("what needs nothing fits"), &mut batch);
@@ -190,17 +196,23 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut at = Cut::default();
         while at.next < uses.len() {
             let (next, bound, needs) = commands(uses, &at).next().expect("there are more");
-            self.way(device, &needs, uses[at.next].split_offset)?;
+            self.way(device, &needs, uses[at.next].split_offset, &WAYS[..3])?;
             at = Cut { next, offset: 0, bound };
         }
         Ok(())
     }
 
     /// The cheapest way to have these at once.
-    fn way(&self, device: DeviceId, needs: &BTreeSet<AllocationId>, split_offset: u32) -> Result<Way, PortionError> {
+    fn way(
+        &self,
+        device: DeviceId,
+        needs: &BTreeSet<AllocationId>,
+        split_offset: u32,
+        ways: &[Takes],
+    ) -> Result<Way, PortionError> {
         let list: Vec<AllocationId> = needs.iter().copied().collect();
         let mut refused = None;
-        for takes in [Takes::Victims, Takes::Ranked, Takes::Turn] {
+        for &takes in ways {
             match self.plan_portion(device, needs, takes) {
                 Ok(_) => return Ok(Way { takes, clears: false }),
                 Err(error) => refused = refused.or(Some(error)),
@@ -209,7 +221,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 return Ok(Way { takes, clears: true });
             }
         }
-        Err(self.portion_error(device, &list, split_offset, refused.expect("there are three ways")))
+        Err(self.portion_error(device, &list, split_offset, refused.expect("there are some ways")))
     }
 
     fn plan_portion(

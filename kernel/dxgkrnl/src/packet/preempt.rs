@@ -203,7 +203,7 @@ impl Packet {
         portion.preempted = true;
         match &mut self.work {
             Work::Patched { portions, .. } => portions.push_front(portion),
-            Work::Virtual { .. } | Work::Withdrawn { .. } => unreachable!("only buffers with lists have parts"),
+            Work::Virtual { .. } => unreachable!("only buffers with lists have parts"),
         }
     }
 }

@@ -195,26 +195,16 @@ impl Adapter {
 
     fn queue_packet(&mut self, cx: &mut Cx<'_>, context: u64, mut work: Work) -> Result<u32, Refusal> {
         let known = &self.packet_contexts[context];
-        let (vidsch, number, decided) = (known.vidsch, known.last_submitted + 1, known.portions_made);
+        let (vidsch, number) = (known.vidsch, known.last_submitted + 1);
         self.vidsch.may_submit(vidsch, 1).map_err(|error| match error {
             SubmitError::UserQueue => unreachable!("a packet context is fed by the kernel"),
             SubmitError::TooMany => no_memory("the context holds as many packets as it may"),
             SubmitError::Stopped => removed("the context has stopped"),
         })?;
-        let made = self.make_portions(cx, context, number, &mut work);
+        self.make_portions(cx, context, number, &mut work)?;
         let known = &mut self.packet_contexts[context];
-        let made = match made {
-            // Nobody was given a point behind it: it is as if it had not been asked for.
-            Err(refusal) if known.portions_made == decided => return Err(refusal),
-            made => made,
-        };
         self.vidsch.submit(vidsch, Queued::Work(Payload::Packet(number))).expect("the scheduler has just said so");
         known.last_submitted = number;
-        if let Err(refusal) = made {
-            let portions = known.portions_made;
-            known.queued.push_back(Packet { number, work: Work::Withdrawn { portions }, preempted: false });
-            return Err(refusal);
-        }
         known.queued.push_back(Packet { number, work, preempted: false });
         cx.emit(Event::PacketQueued { context, packet: number });
         self.pump_packets(cx);

@@ -68,7 +68,6 @@ impl Adapter {
         for context in contexts {
             let Some(vidsch) = self.packet_contexts.get(context).map(|known| known.vidsch) else { continue };
             while self.stopped.is_none() {
-                self.pass_withdrawn(cx, context);
                 if self.vidsch.next_is_work(vidsch) {
                     break;
                 }
@@ -145,9 +144,7 @@ impl Adapter {
         let known = &self.packet_contexts[context];
         let device = &self.devices[known.device];
         let runs = device.state == DeviceState::Active && device.suspended.is_empty();
-        let withdrawn = matches!(known.queued.front(), Some(Packet { work: Work::Withdrawn { .. }, .. }));
         runs && self.vidsch.next_is_work(known.vidsch)
-            && !withdrawn
             && self.need_of(context).is_none()
             && self.primaries_are_free(context)
             && !self.awaits_turn(context)
@@ -214,7 +211,7 @@ impl Adapter {
         let mut packet = packet;
         let portion = match &mut packet.work {
             Work::Patched { portions, .. } => portions.pop_front(),
-            Work::Virtual { .. } | Work::Withdrawn { .. } => None,
+            Work::Virtual { .. } => None,
         };
         // For the scheduler a packet starts with its last portion: what is behind it waits for that.
         let more = portion.as_ref().is_some_and(|portion| portion.number.is_some());
@@ -232,7 +229,7 @@ impl Adapter {
                 let named = entries.iter().enumerate().filter(|(at, _)| here(*at));
                 self.cached_uses(named.filter_map(|(_, bound)| bound.vidmm.map(|id| (id, bound.write))))
             }
-            Work::Virtual { .. } | Work::Withdrawn { .. } => Vec::new(),
+            Work::Virtual { .. } => Vec::new(),
         };
         self.lists_use(&uses);
         let mut again = SubmitFlags::empty();
@@ -240,7 +237,6 @@ impl Adapter {
         again.set(SubmitFlags::RESUBMISSION, came_back);
         let handed = match &mut packet.work {
             Work::Patched { .. } => self.hand_over(cx, context, fence_id, &mut packet.work, portion.as_ref(), again),
-            Work::Withdrawn { .. } => unreachable!("what was withdrawn is passed over"),
             Work::Virtual { commands, bytes, .. } => {
                 let submit = SubmitCommandVirtual {
                     context: self.packet_contexts[context].kmd,

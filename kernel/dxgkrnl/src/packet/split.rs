@@ -18,11 +18,10 @@ use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::{DeviceState, PatchLocationItem, Refusal, Reply};
 use vidmm::{Cut, PortionError, Use};
-use vidsch::Step;
 use wddm_types::{Blame, FencePoint, NtStatus};
 
-use super::{Binding, Bound, ListEntry, Packet, Work};
-use crate::adapter::{Adapter, Payload};
+use super::{Binding, Bound, ListEntry, Work};
+use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::refusal::{invalid, no_memory, refuse, removed};
 
@@ -139,7 +138,7 @@ impl Adapter {
     /// of whose memory is listed has none.
     ///
     /// # Errors
-    /// Why not, and the points of portions that were decided before and are not to come.
+    /// Why not. Nothing was begun then: later portions have room if the first has (memory §7.3).
     // spec: memory §7.3, memory §7.4, memory §8.1
     pub(super) fn make_portions(
         &mut self,
@@ -164,7 +163,18 @@ impl Adapter {
                 // Whoever has nothing to run gives way before anybody is refused (memory §10.1 row 10).
                 made = self.vidmm.bring_in(owner, &uses, &from);
             }
-            let made = made.map_err(|error| self.portion_refused(cx, device, error))?;
+            let made = match made {
+                Ok(made) => made,
+                Err(error) => {
+                    let refusal = self.portion_refused(cx, device, error);
+                    // Points behind its first portions were given away. They are passed with the device.
+                    if !portions.is_empty() {
+                        let reason = format!("a buffer that was begun found no memory: {}", refusal.reason);
+                        self.fail_device(cx, device, DeviceState::ErrorOutOfMemory, reason);
+                    }
+                    return Err(refusal);
+                }
+            };
             for work in made.work {
                 self.queue_work(cx, process, None, Some(work), Vec::new());
             }
@@ -207,28 +217,6 @@ impl Adapter {
         match portion {
             Some(portion) => self.point(known.portions, portion),
             None => self.point(known.progress, packet),
-        }
-    }
-
-    /// What was queued and then found no memory stands in the queue like a packet, because points behind it were given away:
-    /// its turn is when everything before it is done, and then it is done, too.
-    pub(super) fn pass_withdrawn(&mut self, cx: &mut Cx<'_>, context: u64) {
-        loop {
-            let known = &self.packet_contexts[context];
-            let Some(&Packet { number, work: Work::Withdrawn { portions }, .. }) = known.queued.front() else { return };
-            let (vidsch, fence, progress) = (known.vidsch, known.portions, known.progress);
-            if !self.vidsch.next_is_work(vidsch) || self.runs_packets(context) {
-                return;
-            }
-            let step = self.vidsch.next(vidsch);
-            assert!(
-                matches!(step, Some(Step::Start(Payload::Packet(of))) if of == number),
-                "the scheduler keeps the order of packets"
-            );
-            self.packet_contexts[context].queued.pop_front();
-            self.vidsch.completed(vidsch, 1);
-            self.signal_fence(cx, fence, portions);
-            self.signal_fence(cx, progress, number);
         }
     }
 

@@ -145,6 +145,25 @@ fn splitting_comes_before_others_are_stopped() {
 }
 
 #[test]
+fn what_was_begun_is_finished_whoever_has_begun_to_run_since() {
+    // spec: memory §7.3
+    let (mut mm, [(_, other), (_, device)]) = with_processes::<2>(64);
+    let held = create(&mut mm, other, 24, &[VRAM]);
+    mm.make_resident(other, &[held]).expect("room");
+    mm.set_device_idle(other, true);
+    let [small, large] = [30, 60].map(|pages| create(&mut mm, device, pages, &[VRAM]));
+    let uses = [bind(1, 0, small), bind(1, 8, large)];
+    let first = mm.bring_in(device, &uses, &Cut::default()).expect("whoever is idle would give way for the second");
+    assert!(mm.portion_queued(device, &first.needs, |_| true, point(1, 1)).is_empty());
+    assert!(!mm.is_suspended(other), "the first fits beside it");
+    mm.set_device_idle(other, false);
+    let cut = first.cut.expect("they do not fit together");
+    let second = mm.bring_in(device, &uses, &cut).expect("it has been promised");
+    assert_eq!((second.needs, second.cut, mm.is_suspended(other)), (vec![large], None, true));
+    mm.check_invariants(&[]).expect("in order");
+}
+
+#[test]
 fn what_is_offered_is_reclaimed_first() {
     // spec: memory §5.9
     let (mut mm, _, device) = with_device(64);
