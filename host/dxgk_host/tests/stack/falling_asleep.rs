@@ -114,6 +114,34 @@ fn watched(off: &Arc<AtomicBool>, built: &Arc<AtomicU64>) -> (Arc<Host>, Arc<Mut
     (Host::start(config).expect("the host starts"), freed)
 }
 
+#[test]
+fn a_device_without_power_is_told_of_no_work() {
+    // spec: memory §1.10, sync §2.9
+    let host = host(VIRTUAL, 4 * MIB);
+    let client = client(&host);
+    let ring = client.pinned(SurfaceKind::System, 4096);
+    let device = client.gpu.device().handle();
+    let made =
+        client.link.call(Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }));
+    let Ok(Reply::Handle(context)) = made else { panic!("no context: {made:?}") };
+    let made =
+        client.link.call(Call::Queue(QueueCall::CreateHwQueue { context, flags: QueueFlags::USER_MODE_SUBMISSION }));
+    let Ok(Reply::HwQueue(queue)) = made else { panic!("no queue: {made:?}") };
+    let (ring_va, handle) = (ring.va(), ring.allocation().handle());
+    let made = client.link.call(Call::Queue(QueueCall::CreateDoorbell { queue: queue.queue, ring: handle, ring_va }));
+    let Ok(Reply::Doorbell(made)) = made else { panic!("no doorbell: {made:?}") };
+    let doorbell = made.doorbell;
+    client.link.call(Call::Queue(QueueCall::ConnectDoorbell { doorbell })).expect("it connects");
+    let notify = || client.link.call(Call::Queue(QueueCall::NotifyWorkSubmission { doorbell }));
+    notify().expect("it is told");
+    host.power_transition(PowerState::Standby).expect("it falls asleep");
+    assert_eq!(notify().expect_err("it sleeps").status, NtStatus::RETRY);
+    host.power_transition(PowerState::On).expect("it wakes");
+    notify().expect("it is told again");
+    host.stop_adapter().expect("it stops");
+    assert_eq!(notify().expect_err("it is gone").status, NtStatus::DEVICE_REMOVED);
+}
+
 struct Freed(Arc<Mutex<u64>>);
 
 impl Tracer for Freed {

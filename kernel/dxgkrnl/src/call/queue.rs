@@ -82,7 +82,8 @@ impl Turn<'_> {
             }
             QueueCall::NotifyWorkSubmission { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
-                *touched = Some(index);
+                let queue = self.adapters[index as usize].doorbells[number].queue;
+                self.alive(index, self.adapters[index as usize].queues[queue].device, touched)?;
                 self.adapters[index as usize].notify_work_submission(number);
                 done(Reply::Done)
             }
