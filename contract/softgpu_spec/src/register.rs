@@ -1,5 +1,9 @@
 //! Registers: 64 bits each, by byte offset in the register window. Those marked *w* act when written.
 
+/// What every register reads when no device answers any more: it was pulled out. None reads so while it is there, so that
+/// a driver knows.
+pub const ABSENT: u64 = u64::MAX;
+
 /// r: [`ID_VALUE`].
 pub const ID: u32 = 0x000;
 /// What [`ID`] reads: "SOFTGPU1" in ASCII.

@@ -32,6 +32,7 @@ struct Inside {
     writes: Vec<(u32, u64)>,
     rung: Vec<u32>,
     read_pointer: u64,
+    gone: bool,
 }
 
 pub(crate) struct FakePort {
@@ -46,6 +47,10 @@ impl FakePort {
     }
     pub(crate) fn record(&self, kind: u64, fields: [u64; 3]) {
         self.inside.lock().unwrap().records.push_back([kind, fields[0], fields[1], fields[2]]);
+    }
+    /// Pulls the device out.
+    pub(crate) fn pull(&self) {
+        self.inside.lock().unwrap().gone = true;
     }
     /// The register writes since the last call.
     pub(crate) fn writes(&self) -> Vec<(u32, u64)> {
@@ -76,6 +81,7 @@ impl DevicePort for FakePort {
     fn read_register(&self, offset: u32) -> u64 {
         let mut inside = self.inside.lock().unwrap();
         match offset {
+            _ if inside.gone => register::ABSENT,
             register::INTERRUPT_POP => {
                 let [kind, fields @ ..] = inside.records.pop_front().unwrap_or_default();
                 inside.fields = fields;

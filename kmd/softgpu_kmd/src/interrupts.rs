@@ -138,7 +138,8 @@ impl SoftGpuKmd {
     pub(crate) fn gather(&mut self) {
         loop {
             let kind = self.port.read_register(register::INTERRUPT_POP);
-            if kind == record::NONE {
+            // Whoever is not there any more says nothing.
+            if matches!(kind, record::NONE | register::ABSENT) {
                 return;
             }
             let field =

@@ -283,8 +283,7 @@ impl HardwareQueues for SoftGpuKmd {
         }
         let (current_va, monitored_va) = (queue.progress.current_va.0, queue.progress.monitored_va.0);
         Command::Signal { current_va, monitored_va, value: submit.progress_value, log: None }.encode(&mut words);
-        self.append(submit.queue, &words);
-        Ok(())
+        self.append(submit.queue, &words)
     }
 
     // spec: sync §4.1
@@ -404,7 +403,7 @@ impl SoftGpuKmd {
         self.port.write_register(register::QUEUE_RING_BYTES, bytes);
         self.port.write_register(register::QUEUE_FLAGS, flags);
         self.port.write_register(register::QUEUE_CONTROL, queue_control::ENABLE);
-        if self.port.read_register(register::QUEUE_CONTROL) == queue_state::DISABLED {
+        if matches!(self.port.read_register(register::QUEUE_CONTROL), queue_state::DISABLED | register::ABSENT) {
             return Err(DriverStatus::Unsuccessful("the device did not take the queue"));
         }
         self.queues.handles.get_mut(handle.0).expect("looked up above").state = State::Enabled;
@@ -457,7 +456,7 @@ impl SoftGpuKmd {
     }
 
     /// Appends words to a kernel-mode ring and rings.
-    fn append(&mut self, handle: KmdQueue, words: &[u64]) {
+    fn append(&mut self, handle: KmdQueue, words: &[u64]) -> Result<(), DriverStatus> {
         let ring_bytes = self.config.ring_bytes;
         let queue = self.queues.handles.get_mut(handle.0).expect("checked by the caller");
         let index = queue.index;
@@ -465,7 +464,11 @@ impl SoftGpuKmd {
         let end = *written + words.len() as u64 * 8;
         if end - *read > ring_bytes {
             self.port.write_register(register::QUEUE_SELECT, u64::from(index));
-            *read = self.port.read_register(register::QUEUE_READ_POINTER);
+            let pointer = self.port.read_register(register::QUEUE_READ_POINTER);
+            if pointer == register::ABSENT {
+                return Err(DriverStatus::Unsuccessful("the device is gone"));
+            }
+            *read = pointer;
             assert!(end - *read <= ring_bytes, "the kernel keeps to MaxInFlightHwQueueBuffers, so the ring has room");
         }
         let base = run.first * bus::PAGE_BYTES;
@@ -479,6 +482,7 @@ impl SoftGpuKmd {
         if doorbell::ring::<HardwareBarrier>(page.word(at + VALUE_OFFSET), page.word(at + ASLEEP_OFFSET), end) {
             self.port.doorbell_rung(index);
         }
+        Ok(())
     }
 }
 

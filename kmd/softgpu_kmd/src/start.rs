@@ -89,7 +89,7 @@ impl SoftGpuKmd {
         for index in 0..QUEUE_COUNT {
             self.disable_index(index);
         }
-        while self.port.read_register(register::INTERRUPT_POP) != register::record::NONE {}
+        while !matches!(self.port.read_register(register::INTERRUPT_POP), register::record::NONE | register::ABSENT) {}
         for run in self.queues.rings().into_iter().chain(self.packets.rings()) {
             host.free_contiguous(run);
         }

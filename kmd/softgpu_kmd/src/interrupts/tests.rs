@@ -1,7 +1,8 @@
 //! Records into reports, the NULL array, records that outlive what they name.
 
 use ddi::{
-    CreateHwQueue, HwQueueFlags, KmdContext, KmdQueue, Miniport, OsGlobalFence, OsQueue, PageFault, ProgressFence,
+    CreateHwQueue, CurrentUpdate, HwQueueFlags, KmdContext, KmdQueue, Miniport, OsGlobalFence, OsQueue, PageFault,
+    ProgressFence, SubmitCommandToHwQueue, UpdateCurrentFlags,
 };
 use softgpu_spec::register::{fault, queue_state, record};
 use wddm_types::{GpuVa, NodeId, PhysicalAddress};
@@ -160,4 +161,36 @@ fn a_record_means_what_it_meant_when_it_was_raised() {
     port.record(record::MONITORED, [9 * 4096, 1, 0]);
     kmd.native_fences().unwrap().destroy(doomed);
     assert_eq!(routine(&mut kmd), (true, vec![]), "a destroyed fence is never named");
+}
+
+#[test]
+fn a_device_that_is_gone_raises_nothing_takes_nothing_and_keeps_nobody() {
+    let (mut kmd, port, mut host) = started();
+    let (_, _, compute) = context(&mut kmd, 0, false);
+    let known = queue(&mut kmd, &mut host, compute, 50);
+    let sealed = fence(&mut kmd, 52);
+    let update = [CurrentUpdate { fence: sealed, value: 0, current: None }];
+    let flags = UpdateCurrentFlags::ALWAYS_SIGNALED;
+    kmd.native_fences().unwrap().update_current_values(&update, flags).unwrap();
+    port.record(record::FENCE, [0, 0x1000, 9]);
+    port.pull();
+    kmd.native_fences().unwrap().destroy(sealed);
+    assert_eq!(routine(&mut kmd), (false, vec![]), "ones are no record");
+    let submit = |value| SubmitCommandToHwQueue {
+        queue: known,
+        progress_value: value,
+        buffer: GpuVa(0x9000),
+        buffer_bytes: 64,
+        private_data: &[],
+        paging: false,
+    };
+    let mut values = 1..10_000;
+    let refused =
+        values.find(|value| kmd.hardware_queues().unwrap().submit_command_to_hw_queue(submit(*value)).is_err());
+    assert!(refused.is_some(), "nothing reads the ring: it is full at some time");
+    let progress = ProgressFence { fence: fence(&mut kmd, 51), current_va: GpuVa(0x3000), monitored_va: GpuVa(0x4000) };
+    let create = CreateHwQueue { context: compute, queue: OsQueue(2), flags: HwQueueFlags::empty(), progress };
+    assert!(kmd.hardware_queues().unwrap().create_hw_queue(&mut host, create).is_err(), "nobody takes it");
+    kmd.hardware_queues().unwrap().destroy_hw_queue(&mut host, known);
+    kmd.stop_device(&mut host);
 }

@@ -133,7 +133,8 @@ impl SoftGpuKmd {
         ] {
             self.port.write_register(register, value);
         }
-        let enabled = self.port.read_register(register::QUEUE_CONTROL) != queue_state::DISABLED;
+        let state = self.port.read_register(register::QUEUE_CONTROL);
+        let enabled = !matches!(state, queue_state::DISABLED | register::ABSENT);
         let known = self.packets.ring_mut(ring);
         (known.written, known.enabled) = (0, enabled);
         if enabled { Ok(()) } else { Err(DriverStatus::Unsuccessful("the device did not take the queue")) }
