@@ -2,11 +2,13 @@
 //! seen deep in the kernel and not at its door.
 
 mod memory;
+mod sharing;
 mod submission;
 mod work;
 
 use kmt_calls::{
-    AllocationTarget, Call, GpuVaProtection, MakeResidentFlags, PacketCall, QueueCall, QueueFlags, SyncCall,
+    AllocationTarget, Call, GpuVaProtection, MakeResidentFlags, NativeFenceRequest, PacketCall, QueueCall, QueueFlags,
+    SyncCall,
 };
 use softgpu_spec::context_data::{self, DmaBuffers};
 use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
@@ -26,6 +28,8 @@ pub struct Generator<'a> {
     pub endless: bool,
     /// The adapter is of the first generation: it has packets with lists, and no GPU virtual addresses.
     pub old: bool,
+    /// Its engines have hardware queues, and with them native fences.
+    pub queues: bool,
 }
 
 impl Generator<'_> {
@@ -50,7 +54,7 @@ impl Generator<'_> {
         if self.old && self.known.here(Kind::ListContext) == 0 && self.dice.chance(30) {
             return self.create_list_context();
         }
-        if !self.old && self.known.here(Kind::HwContext) == 0 && self.dice.chance(20) {
+        if self.queues && self.known.here(Kind::HwContext) == 0 && self.dice.chance(20) {
             return Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() });
         }
         if self.known.here(Kind::HwContext) > 0 && self.known.here(Kind::Queue) < 2 && self.dice.chance(15) {
@@ -62,8 +66,10 @@ impl Generator<'_> {
             let (node, engine_affinity) = (NodeId(0), 1);
             let (flags, private_data) = (kmt_calls::ContextFlags::empty(), Vec::new());
             if self.known.here(Kind::OwnFence) < 2 {
-                let native = Call::Sync(SyncCall::CreateNativeFence { device, request: Default::default() });
-                return if self.old { self.create_fence() } else { native };
+                let flags = self.fence_sharing();
+                let request = NativeFenceRequest { flags, ..NativeFenceRequest::default() };
+                let native = Call::Sync(SyncCall::CreateNativeFence { device, request });
+                return if self.queues { native } else { self.create_fence() };
             }
             if !self.old && self.known.here(Kind::VirtualContext) == 0 {
                 return Call::Packet(PacketCall::CreateContextVirtual {
@@ -88,7 +94,7 @@ impl Generator<'_> {
             40..54 => self.address_call(),
             54..68 => self.cpu_call(),
             68..72 => self.sharing_call(),
-            72..84 if !self.old => self.queue_call(),
+            72..84 if self.queues || !self.old && self.dice.chance(20) => self.queue_call(),
             72..94 => self.packet_call(),
             _ => self.fence_call(),
         }

@@ -11,6 +11,7 @@ use wddm_types::{Luid, ProcessId};
 use crate::dice::Dice;
 use crate::generate::Generator;
 use crate::known::Known;
+use crate::rings::Rings;
 
 /// Programs of hostile processes are smaller.
 const PROGRAM_BYTES_MAX: u64 = 4096;
@@ -24,6 +25,8 @@ pub struct Hostile {
     /// Calls that wait for their answers.
     pub pending: VecDeque<(Call, Pending)>,
     pub dice: Dice,
+    rings: Rings,
+    luid: Luid,
 }
 
 impl Hostile {
@@ -31,18 +34,34 @@ impl Hostile {
     pub fn new(host: &Arc<Host>, dice: Dice, endless: bool) -> Hostile {
         let link = ProcessLink::new(Arc::clone(host));
         let known = Known::new(endless);
-        Hostile { id: link.process(), link, known, pending: VecDeque::new(), dice }
+        Hostile {
+            id: link.process(),
+            link,
+            known,
+            pending: VecDeque::new(),
+            dice,
+            rings: Rings::default(),
+            luid: host.luid(),
+        }
+    }
+
+    /// Writes anything to where it can: its rings, its doorbells, what it has locked. Says what it wrote.
+    pub fn store(&mut self, seed: u64) -> String {
+        let mut dice = self.dice.seeded(seed);
+        self.rings.store(&mut dice, self.link.as_ref(), self.luid)
     }
 
     /// Writes commands to the beginning of what it has just locked, for the GPU to execute.
     pub fn program(&mut self, call: &Call, reply: Reply) {
+        self.rings.answered(call, &reply);
         let (Call::Lock2 { allocation, .. }, Reply::Mapped(mapped)) = (call, reply) else { return };
         if self.link.mapping(mapped.mapping).is_none() || mapped.size_bytes < PROGRAM_BYTES_MAX {
             return;
         }
         let mut dice = self.dice.seeded(mapped.mapping.0);
-        let (luid, endless, old) = (Luid(0), self.known.endless, false);
-        let words = Generator { dice: &mut dice, known: &self.known, luid, endless, old }.program();
+        let (luid, endless, old, queues) = (Luid(0), self.known.endless, false, true);
+        let words = Generator { dice: &mut dice, known: &self.known, luid, endless, old, queues }.program();
+        self.rings.locked(&mapped);
         MappedBytes::new(self.link.as_ref(), mapped).write_words(0, &words);
         // CAST: a few commands.
         self.known.has_written(*allocation, words.len() as u32 * 8);

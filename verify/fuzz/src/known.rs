@@ -5,7 +5,7 @@ mod asked;
 
 use std::collections::BTreeMap;
 
-use kmt_calls::{Call, CreatedFence, EventCall, PacketCall, QueueCall, Reply, SyncCall};
+use kmt_calls::{Call, CreatedAllocation, CreatedFence, EventCall, PacketCall, QueueCall, Reply, SyncCall};
 use wddm_types::{GpuVa, PAGE_BYTES, RawHandle};
 
 use crate::dice::Dice;
@@ -243,6 +243,22 @@ impl Known {
         }
     }
 
+    fn learn_mapping(&mut self, allocation: RawHandle, va: GpuVa, bytes: u64) {
+        self.learn_address(va, bytes);
+        self.mapped.push((allocation, va, bytes));
+        let most = self.mapped.len().saturating_sub(MEMORY);
+        self.mapped.drain(..most);
+    }
+
+    /// An allocation that has its address by itself, which its engines use.
+    // spec: memory §4.1
+    fn learn_own_address(&mut self, made: &CreatedAllocation) {
+        if made.address.0 != 0 {
+            let bytes = self.asked.get(&made.handle).map_or(PAGE_BYTES, |asked| asked.bytes);
+            self.learn_mapping(made.handle, GpuVa(made.address.0), bytes);
+        }
+    }
+
     /// One entry of a kind goes.
     fn forget_one(&mut self, kind: Kind, handle: RawHandle) {
         let list = self.handles.entry(kind).or_default();
@@ -312,6 +328,7 @@ impl Known {
                     self.asked.extend(Asked::of(request).map(|asked| (made.handle, asked)));
                 }
                 made.allocations.iter().for_each(|made| self.learn(Kind::Allocation, made.handle, on));
+                made.allocations.iter().for_each(|made| self.learn_own_address(made));
                 self.learn(Kind::Resource, made.resource, on);
                 self.learn(Kind::GlobalShare, made.global_share, on);
             }
@@ -340,10 +357,7 @@ impl Known {
                 self.learn(Kind::OwnFence, made.fence, on);
             }
             (Call::MapGpuVirtualAddress { size_in_pages, allocation, .. }, Reply::MappedVa { va, .. }) => {
-                self.learn_address(*va, size_in_pages * PAGE_BYTES);
-                self.mapped.push((*allocation, *va, size_in_pages * PAGE_BYTES));
-                let most = self.mapped.len().saturating_sub(MEMORY);
-                self.mapped.drain(..most);
+                self.learn_mapping(*allocation, *va, size_in_pages * PAGE_BYTES);
             }
             (Call::ReserveGpuVirtualAddress { size_bytes, .. }, Reply::MappedVa { va, .. }) => {
                 self.learn_address(*va, *size_bytes);

@@ -3,7 +3,9 @@
 //! [`run`] makes the worlds of many seeds. Each has a host in virtual time with little memory and one of many profiles, the
 //! first generation among them; two or three processes that make any call there is with handles, flags, sizes, offsets and
 //! addresses that are partly an attacker's, and give the GPU work that is in order or nearly so; and one process that
-//! behaves. Between the calls processes die, and the computer sleeps and wakes. [`run_lies`] does the same with a driver that breaks its contract.
+//! behaves. Between the calls processes die, write into their rings and doorbells what they like, and the computer sleeps and
+//! wakes; at the end of some worlds the adapter is stopped under them, or the device pulled out. [`run_lies`] does the same
+//! with a driver that breaks its contract.
 //!
 //! # What is checked, after every call
 //! | rule | what it says |
@@ -22,7 +24,9 @@ mod hostile;
 mod known;
 mod liar;
 mod report;
+mod rings;
 mod shrink;
+mod slot;
 mod witness;
 mod world;
 
@@ -112,7 +116,7 @@ fn play(seed: u64, lies: bool, steps: &[u64]) -> Result<Report, Failed> {
             done += 1;
             world.step(*step)?;
         }
-        ManuallyDrop::into_inner(world).end()
+        ManuallyDrop::into_inner(world).end(seed)
     };
     let result = catch_unwind(AssertUnwindSafe(life));
     let mut result = result.unwrap_or_else(|_| match PANIC.take() {

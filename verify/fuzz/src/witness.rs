@@ -8,7 +8,7 @@ use dxgk_host::{Host, ProcessLink};
 use kmt_calls::EvictFlags;
 use kmt_link::Link;
 use softgpu_spec::pattern;
-use softgpu_umd::{Commands, Gpu, ListedCommands, Stream, StreamConfig, Surface, SurfaceKind, UmdError};
+use softgpu_umd::{Commands, Gpu, ListedCommands, PacketStream, Stream, StreamConfig, Surface, SurfaceKind, UmdError};
 use wddm_types::{NodeId, NtStatus, ProcessId};
 
 use crate::dice::Dice;
@@ -21,6 +21,8 @@ const CLASS: u32 = 4;
 enum Lane {
     /// Through a ring of its own, with GPU virtual addresses.
     Ring(Box<Stream>),
+    /// Through the kernel, packet by packet, with GPU virtual addresses.
+    Addressed(Box<PacketStream>),
     /// Through the kernel, packet by packet, with lists.
     Packets { context: Context, done: Box<Fence>, value: u64 },
 }
@@ -50,8 +52,10 @@ impl Witness {
         let process = link.process();
         host.set_process_priority(process, CLASS);
         let gpu = Gpu::open(link as Arc<dyn Link>)?;
-        let lane = if gpu.has_addresses() {
-            let sizes = StreamConfig { ring_bytes: 4096, command_bytes: 4096, ..StreamConfig::default() };
+        let sizes = StreamConfig { ring_bytes: 4096, command_bytes: 4096, ..StreamConfig::default() };
+        let lane = if gpu.has_addresses() && !gpu.has_user_queues() {
+            Lane::Addressed(Box::new(PacketStream::create(&gpu, NodeId(0), sizes)?))
+        } else if gpu.has_addresses() {
             Lane::Ring(Box::new(Stream::create(&gpu, NodeId(0), sizes)?))
         } else {
             let context = Context::create(gpu.device(), NodeId(0), Vec::new())?;
@@ -111,6 +115,13 @@ impl Witness {
                 let mut commands = Commands::new();
                 with_addresses(&mut commands, &self.local, &self.staging);
                 let submitted = stream.submit(&self.gpu, &[], &commands);
+                let value = submitted.map_err(|error| format!("a submission: {error}"))?;
+                stream.wait(&self.gpu, value).map_err(|error| format!("its wait: {error}"))
+            }
+            Lane::Addressed(stream) => {
+                let mut commands = Commands::new();
+                with_addresses(&mut commands, &self.local, &self.staging);
+                let submitted = stream.submit(&self.gpu, None, &commands);
                 let value = submitted.map_err(|error| format!("a submission: {error}"))?;
                 stream.wait(&self.gpu, value).map_err(|error| format!("its wait: {error}"))
             }

@@ -1,10 +1,13 @@
 //! One world: a host in virtual time, a witness, some hostile processes. After every call the kernel's invariants are
 //! checked; a refused call, made when nothing was under way, leaves the digest of the whole state as it was.
 
+mod ending;
+mod setup;
+
 use std::sync::Arc;
 
-use ddi::{DriverModel, PowerState, SegmentFlags};
-use dxgk_host::{Host, HostConfig, Mode, Profile, StateDigest};
+use ddi::{DriverModel, PowerState};
+use dxgk_host::{Host, StateDigest};
 use kmt_calls::{Call, MakeResidentFlags, PacketCall, Refusal, Reply};
 use sim::Random;
 use wddm_types::{Blame, NtStatus, ProcessId};
@@ -14,30 +17,15 @@ use crate::generate::Generator;
 use crate::hostile::Hostile;
 use crate::liar::{Liar, Lies};
 use crate::report::{Diary, Report};
+use crate::slot::Slot;
 use crate::witness::Witness;
+use crate::world::ending::Ending;
+use crate::world::setup::config;
 
-const MIB: u64 = 1 << 20;
 /// Steps of the hardware after which a world that has not come to rest never will.
 const STEPS_MAX: u64 = 300_000;
 /// Calls of one process that wait for their answers.
 const PENDING_MAX: usize = 24;
-/// The profiles. The witness submits by itself, or through the kernel on an adapter of the first generation.
-const PROFILES: [&str; 13] = [
-    "discrete-4k",
-    "discrete-64k",
-    "small-bar",
-    "integrated",
-    "two-memories",
-    "compute-only",
-    "by-address",
-    "noncoherent",
-    "levels-2",
-    "tables-by-cpu",
-    "wddm1-banks",
-    "wddm1-banks",
-    "wddm1-banks",
-];
-
 /// A rule and where it was broken.
 pub type Broken = (&'static str, String);
 
@@ -53,28 +41,15 @@ pub struct World {
     endless: bool,
     /// The adapter is of the first generation.
     old: bool,
+    /// Its engines have hardware queues.
+    queues: bool,
+    ending: Ending,
+    /// Pulls the device out.
+    slot: Arc<Slot>,
     asleep: bool,
     /// The driver breaks its contract.
     lies: Option<Lies>,
     report: Report,
-}
-
-/// What the seed decides about a world.
-pub fn config(seed: u64) -> HostConfig {
-    let mut random = Random::new(seed);
-    let name = random.pick(&PROFILES);
-    let mut profile = *Profile::named(name).expect("a built-in profile");
-    let (standby, whole) = (SegmentFlags::PRESERVED_DURING_STANDBY, SegmentFlags::PRESERVED_DURING_HIBERNATE);
-    profile.driver.preserved = *random.pick(&[SegmentFlags::empty(), standby, standby | whole]);
-    if profile.driver.translates() {
-        profile.driver.idle_spaces = random.chance(10);
-    }
-    let mut config = HostConfig::new(&profile, Mode::Virtual { stored: true });
-    config.vram_bytes = (512 << 10) << random.below(3);
-    config.page_table_bytes = 8 * MIB;
-    config.system_bytes = (4 + random.below(4)) * MIB;
-    config.memory_policy.write_back_ahead = random.chance(30);
-    config
 }
 
 impl World {
@@ -86,6 +61,9 @@ impl World {
         let mut random = Random::new(seed.rotate_left(17));
         let mut config = config(seed);
         let old = config.profile.driver.driver_model == DriverModel::Wddm1;
+        let queues = !old && config.profile.driver.hardware_queues;
+        let slot = Arc::new(Slot::default());
+        config.wrap_port = Some(slot.wrap());
         if let Some(lies) = lies.clone() {
             config.wrap_miniport = Some(Box::new(|inner| Box::new(Liar::new(inner, lies))));
         }
@@ -107,8 +85,23 @@ impl World {
         let hostile = (0..2 + random.below(2)).map(|_| Hostile::new(&host, Dice::new(random.split(), malice), endless));
         let hostile = hostile.collect();
         let bystander = host.process_created();
-        let report = Report::default();
-        Ok(Some(World { host, witness, hostile, bystander, diary, endless, old, asleep: false, lies, report }))
+        let ending = if lies.is_some() { Ending::Leave } else { Ending::draw(&mut random) };
+        let (report, asleep) = (Report::default(), false);
+        Ok(Some(World {
+            host,
+            witness,
+            hostile,
+            bystander,
+            diary,
+            endless,
+            old,
+            queues,
+            ending,
+            slot,
+            asleep,
+            lies,
+            report,
+        }))
     }
 
     /// One step: a call, a death, some time, a look at the witness. Everything about it comes from `seed`.
@@ -118,6 +111,7 @@ impl World {
     pub fn step(&mut self, seed: u64) -> Result<(), Broken> {
         let mut random = Random::new(seed);
         match random.below(100) {
+            0..2 if self.endless => self.store(&mut random),
             0..82 => self.call(&mut random)?,
             82..90 => self.run_hardware(random.below(12)),
             90..92 => self.drain()?,
@@ -130,37 +124,6 @@ impl World {
         self.check()
     }
 
-    /// Everybody goes, the witness last; the kernel comes to rest.
-    ///
-    /// # Errors
-    /// The rule that was broken.
-    pub fn end(mut self) -> Result<Report, Broken> {
-        self.look_for_forgotten()?;
-        self.report.stopped += u64::from(self.host.stopped().is_some());
-        for hostile in std::mem::take(&mut self.hostile) {
-            drop(hostile);
-            self.check()?;
-        }
-        self.drain()?;
-        if self.asleep {
-            self.wake()?;
-        }
-        let mut dice = Dice::new(Random::new(1), 0);
-        if self.lies.is_none() {
-            for _ in 0..4 {
-                if let Some(witness) = &mut self.witness {
-                    witness.round(&mut dice, true).map_err(|place| ("witness", format!("at the end: {place}")))?;
-                }
-                self.check()?;
-            }
-            self.report.rounds += 4;
-        }
-        drop(self.witness.take());
-        self.drain()?;
-        self.check()?;
-        Ok(std::mem::take(&mut self.report))
-    }
-
     fn check(&self) -> Result<(), Broken> {
         self.host.check_invariants().map_err(|broken| ("invariants", broken.to_string()))
     }
@@ -171,8 +134,10 @@ impl World {
         if random.chance(5) {
             let shares = self.hostile[random.index(self.hostile.len())].known.shares();
             shares.last().into_iter().for_each(|share| self.hostile[who].known.told_of(*share));
+            let names = self.hostile[random.index(self.hostile.len())].known.nt_handles.last().copied();
+            self.hostile[who].known.nt_handles.extend(names);
         }
-        let (luid, endless, old) = (self.host.luid(), self.endless, self.old);
+        let (luid, endless, old, queues) = (self.host.luid(), self.endless, self.old, self.queues);
         let hostile = &mut self.hostile[who];
         if hostile.pending.len() >= PENDING_MAX {
             return Ok(());
@@ -180,7 +145,7 @@ impl World {
         // What is drawn depends on this step and on what is known, not on earlier draws.
         let mut dice = hostile.dice.seeded(random.draw());
         hostile.known.choose_device(&mut dice);
-        let mut generator = Generator { dice: &mut dice, known: &hostile.known, luid, endless, old };
+        let mut generator = Generator { dice: &mut dice, known: &hostile.known, luid, endless, old, queues };
         let call = generator.call();
         self.diary.write(format!("process {}: {call:?}", hostile.id.0));
         let answer = self.host.begin_call(hostile.id, call.clone());
@@ -192,7 +157,9 @@ impl World {
                 let Some((before, refusal)) = before.zip(refusal) else { return Ok(()) };
                 // What a driver refuses in the middle may leave pools of the kernel's own larger than before.
                 let by_driver = self.lies.is_some() && refusal.blame != Blame::Caller;
-                if may_change(&call, &refusal) || by_driver || refusal.reason.contains("a lie") {
+                // That a device is gone is found out in the middle of a call.
+                let by_absence = self.slot.is_empty() && refusal.status == NtStatus::DEVICE_REMOVED;
+                if may_change(&call, &refusal) || by_driver || by_absence || refusal.reason.contains("a lie") {
                     return Ok(());
                 }
                 self.report.compared += 1;
@@ -208,6 +175,13 @@ impl World {
                 Ok(())
             }
         }
+    }
+
+    /// A process writes what it can reach without the kernel.
+    fn store(&mut self, random: &mut Random) {
+        let who = random.index(self.hostile.len());
+        let written = self.hostile[who].store(random.draw());
+        self.diary.write(format!("process {} stores: {written}", self.hostile[who].id.0));
     }
 
     /// A stopped adapter leaves nobody waiting.

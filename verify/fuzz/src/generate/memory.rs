@@ -3,7 +3,7 @@
 use kmt_calls::{
     AllocationInfoFlags, AllocationRequest, Call, CreateAllocationFlags, DestroyFlags, EvictFlags, GpuVaProtection,
     LockFlags, MakeResidentFlags, OfferFlags, PropertyFlags, PropertyMask, PropertyRequest, ResourceRequest,
-    SectionRange, ShareName, SyncObjectAccess, UpdateGpuVaFlags, UpdateGpuVaOperation,
+    SectionRange, UpdateGpuVaFlags, UpdateGpuVaOperation,
 };
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Details, Kind as Place};
 use wddm_types::{PAGE_BYTES, RawHandle, SegmentSet};
@@ -316,25 +316,6 @@ impl Generator<'_> {
                 let offset_bytes = self.dice.number(4096);
                 Call::InvalidateCache { device, allocation, offset_bytes, length_bytes: self.dice.number(8192) }
             }
-        }
-    }
-
-    pub(super) fn sharing_call(&mut self) -> Call {
-        let device = self.handle(Kind::Device);
-        let nt = self.dice.pick(&self.known.nt_handles).unwrap_or(0);
-        let nt = if self.dice.odd() { self.dice.edge() } else { nt };
-        let share = if self.dice.chance(70) {
-            ShareName::Global(self.handle(Kind::GlobalShare))
-        } else {
-            ShareName::NtHandle(nt)
-        };
-        match self.dice.below(8) {
-            0..3 => Call::OpenResource { device, share },
-            3 | 4 => Call::QueryResourceInfo { device, share },
-            5 | 6 => {
-                Call::ShareObjects { objects: vec![self.handle(Kind::Resource)], access: SyncObjectAccess::empty() }
-            }
-            _ => Call::CloseNtHandle { handle: nt },
         }
     }
 }

@@ -128,7 +128,7 @@ impl Generator<'_> {
         let flags = match self.dice.below(4) {
             0 if odd => FenceFlags::from_bits_retain(self.dice.flags32(0x5FF)),
             1 => FenceFlags::NO_GPU_ACCESS,
-            _ => FenceFlags::empty(),
+            _ => self.fence_sharing(),
         };
         let flags =
             if matches!(kind, SyncObjectKind::MonitoredFence { .. }) || odd { flags } else { FenceFlags::empty() };
@@ -173,12 +173,16 @@ impl Generator<'_> {
         let device = self.handle(Kind::Device);
         match self.dice.below(14) {
             12..14 => self.sync_call(),
-            0..4 if self.old || self.dice.chance(30) => self.create_fence(),
+            0..4 if !self.queues || self.dice.chance(30) => self.create_fence(),
             0..4 => {
                 let request = NativeFenceRequest {
                     initial_value: self.dice.number(2),
                     fence_type: self.dice.number32(0),
-                    flags: FenceFlags::from_bits_retain(if self.dice.odd() { self.dice.flags32(0xFF) } else { 0 }),
+                    flags: if self.dice.odd() {
+                        FenceFlags::from_bits_retain(self.dice.flags32(0xFF))
+                    } else {
+                        self.fence_sharing()
+                    },
                     ..NativeFenceRequest::default()
                 };
                 Call::Sync(SyncCall::CreateNativeFence { device, request })

@@ -1,0 +1,53 @@
+//! Calls about what several processes have: resources and fences, by the kernel's names and by NT handles.
+
+use kmt_calls::{Call, FenceFlags, OpenSyncObjectRequest, ShareName, SyncCall, SyncObjectAccess};
+
+use super::Generator;
+use crate::known::Kind;
+
+const SHARED: FenceFlags = FenceFlags::SHARED.union(FenceFlags::NT_SECURITY_SHARING);
+
+impl Generator<'_> {
+    /// Whether a new fence may be shared.
+    pub(super) fn fence_sharing(&mut self) -> FenceFlags {
+        if self.dice.chance(40) { SHARED } else { FenceFlags::empty() }
+    }
+
+    pub(super) fn sharing_call(&mut self) -> Call {
+        let device = self.handle(Kind::Device);
+        let nt = self.dice.pick(&self.known.nt_handles).unwrap_or(0);
+        let nt = if self.dice.odd() { self.dice.edge() } else { nt };
+        let share = if self.dice.chance(70) {
+            ShareName::Global(self.handle(Kind::GlobalShare))
+        } else {
+            ShareName::NtHandle(nt)
+        };
+        match self.dice.below(12) {
+            0..3 => Call::OpenResource { device, share },
+            3 | 4 => Call::QueryResourceInfo { device, share },
+            5 => Call::ShareObjects { objects: vec![self.handle(Kind::Resource)], access: SyncObjectAccess::empty() },
+            6..8 => {
+                let access = match self.dice.below(4) {
+                    _ if self.dice.odd() => SyncObjectAccess::from_bits_retain(self.dice.flags32(u32::MAX)),
+                    0 => SyncObjectAccess::WAIT | SyncObjectAccess::STANDARD_RIGHTS_READ,
+                    1 => SyncObjectAccess::SIGNAL | SyncObjectAccess::STANDARD_RIGHTS_READ,
+                    _ => SyncObjectAccess::ALL_ACCESS,
+                };
+                let count = if self.dice.odd() { self.dice.below(4) } else { 1 };
+                Call::ShareObjects { objects: (0..count).map(|_| self.handle(Kind::OwnFence)).collect(), access }
+            }
+            8..11 => {
+                let flags = if self.dice.odd() { self.dice.flags32(0x7FF) } else { 0 };
+                let engine_affinity = if self.dice.odd() { self.dice.number32(2) } else { 0 };
+                let flags = FenceFlags::from_bits_retain(flags);
+                let request =
+                    OpenSyncObjectRequest { handle: nt, engine_affinity, flags, ..OpenSyncObjectRequest::default() };
+                match self.queues && self.dice.chance(70) {
+                    true => Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device, request }),
+                    false => Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { device, request }),
+                }
+            }
+            _ => Call::CloseNtHandle { handle: nt },
+        }
+    }
+}

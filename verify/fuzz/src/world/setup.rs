@@ -1,0 +1,49 @@
+//! What the seed of a world decides about its adapter.
+
+use ddi::SegmentFlags;
+use dxgk_host::{HostConfig, Mode, PROFILES, Profile};
+use sim::Random;
+
+const MIB: u64 = 1 << 20;
+/// The profiles of even worlds; the others have any that is built in.
+const OFTEN: [&str; 13] = [
+    "discrete-4k",
+    "discrete-64k",
+    "small-bar",
+    "integrated",
+    "two-memories",
+    "compute-only",
+    "by-address",
+    "noncoherent",
+    "levels-2",
+    "tables-by-cpu",
+    "wddm1-banks",
+    "wddm1-banks",
+    "wddm1-banks",
+];
+/// Page tables with leaf tables of a MiB need this much more room than others.
+const LARGE_TABLES: &str = "levels-6";
+
+/// What the seed decides about a world.
+pub fn config(seed: u64) -> HostConfig {
+    let mut random = Random::new(seed);
+    let name = random.pick(&OFTEN);
+    let mut profile = match seed % 2 {
+        0 => *Profile::named(name).expect("a built-in profile"),
+        _ => PROFILES[Random::new(!seed.rotate_left(7)).index(PROFILES.len())],
+    };
+    let (standby, whole) = (SegmentFlags::PRESERVED_DURING_STANDBY, SegmentFlags::PRESERVED_DURING_HIBERNATE);
+    profile.driver.preserved = *random.pick(&[SegmentFlags::empty(), standby, standby | whole]);
+    if profile.driver.has_page_tables() {
+        profile.driver.idle_spaces |= random.chance(10);
+    }
+    if profile.driver.translates() && profile.driver.hardware_queues {
+        profile.driver.context_save_bytes = 4096;
+    }
+    let mut config = HostConfig::new(&profile, Mode::Virtual { stored: true });
+    config.vram_bytes = (512 << 10) << random.below(3);
+    config.page_table_bytes = if profile.name == LARGE_TABLES { 64 * MIB } else { 8 * MIB };
+    config.system_bytes = (4 + random.below(4)) * MIB;
+    config.memory_policy.write_back_ahead = random.chance(30);
+    config
+}
