@@ -250,7 +250,7 @@ impl Adapter {
     // spec: sync §3.1 step 8
     pub fn wddm_3_1_caps(&self) -> Wddm31Caps {
         let mut caps = Wddm31Caps::empty();
-        let on = self.features.enabled(FeatureId::NATIVE_FENCE) && self.miniport.adapter_caps().native_gpu_fence;
+        let on = self.features.enabled(FeatureId::NATIVE_FENCE) && self.caps.native_gpu_fence;
         caps.set(Wddm31Caps::NATIVE_GPU_FENCE_SUPPORTED, on);
         caps
     }

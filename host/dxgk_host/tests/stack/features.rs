@@ -1,15 +1,17 @@
 //! Features and native-fence capabilities as user mode asks for them, on adapters that have them and on such that do not.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use d3dkmt::{Adapter, Wddm31Caps};
 use ddi::{FeatureId, FeatureSupport};
 use dxgk_host::{FeatureOverride, FeaturePolicy, Host, HostConfig, ProcessLink, Profile};
 use kmt_link::Link;
+use softgpu_umd::SurfaceKind;
 use wddm_types::NtStatus;
 
 use crate::stubborn::{Whims, wrapped};
-use crate::world::{MIB, VIRTUAL};
+use crate::world::{MIB, VIRTUAL, client};
 
 fn config(profile: &str) -> HostConfig {
     let profile = Profile::named(profile).expect("a built-in profile");
@@ -39,6 +41,24 @@ fn features_are_asked_for_by_id() {
     let unknown = adapter.is_feature_enabled(0x2000_0000).unwrap();
     assert_eq!(unknown, d3dkmt::FeatureResult::default());
     assert_eq!(adapter.wddm_3_1_caps().unwrap(), Wddm31Caps::NATIVE_GPU_FENCE_SUPPORTED);
+}
+
+#[test]
+fn what_a_driver_says_of_native_fences_counts_once() {
+    // spec: sync §3.1
+    let started = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&started);
+    let caps = move |caps: &mut ddi::AdapterCaps| caps.native_gpu_fence &= !seen.load(Ordering::Relaxed);
+    let mut config = config("discrete-4k");
+    config.wrap_miniport = Some(wrapped(Whims { caps: Box::new(caps), ..Whims::default() }));
+    let host = Host::start(config).expect("it starts");
+    started.store(true, Ordering::Relaxed);
+    assert_eq!(open(&host).wddm_3_1_caps().expect("an answer"), Wddm31Caps::NATIVE_GPU_FENCE_SUPPORTED);
+    let mut client = client(&host);
+    let surface = client.pinned(SurfaceKind::Local, 4096);
+    client.run(|commands| {
+        commands.fill(surface.va(), 8, 3);
+    });
 }
 
 #[test]
