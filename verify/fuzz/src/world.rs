@@ -164,7 +164,7 @@ impl World {
                 }
                 self.report.compared += 1;
                 let mut changed = before.differences(&self.host.state_digest());
-                changed.retain(|part| !is_pool_of(&call, part));
+                changed.retain(|part| !is_of_buffers(&call, part));
                 if changed.is_empty() {
                     return Ok(());
                 }
@@ -345,11 +345,12 @@ fn note(
     }
 }
 
-/// A refused buffer leaves the DMA buffer that it was translated into in the context's pool, shown by the aperture.
-// spec: memory §7.1
-fn is_pool_of(call: &Call, part: &str) -> bool {
-    let buffers = matches!(call, Call::Packet(PacketCall::Render { .. }) | Call::Packet(PacketCall::Present { .. }));
-    buffers && (part.starts_with("adapter") || part.starts_with("segment"))
+/// A refused buffer leaves the DMA buffer that it was translated into in the context's pool, shown by the aperture. One that
+/// waited for its device's turn has given it that turn.
+// spec: memory §7.1, memory §8.6
+fn is_of_buffers(call: &Call, part: &str) -> bool {
+    let buffers = matches!(call, Call::Packet(PacketCall::Render { .. } | PacketCall::Present { .. }));
+    buffers && ["adapter", "segment", "device ", "lists of", "turns"].iter().any(|name| part.starts_with(name))
 }
 
 /// Refusals that change something by the rules: a device is put into error, or named by what was refused.

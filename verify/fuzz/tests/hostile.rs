@@ -3,7 +3,7 @@
 #[test]
 fn nothing_hostile_breaks_the_kernel() {
     // spec: memory §9.3
-    let report = fuzz::run(1, 4_000).unwrap_or_else(|failure| panic!("{failure}"));
+    let report = fuzz::run(1, 8_000).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(report.refused > 1000 && report.compared > 500 && report.rounds > 100 && report.sleeps > 3, "{report}");
     // Calls that are never answered well would prove nothing about what stands behind them.
     let calls = ["CreateAllocation", "MakeResident", "Evict", "Lock2", "MapGpuVirtualAddress", "DestroyAllocation"];

@@ -94,16 +94,18 @@ fn a_device_that_stands_still_gets_contexts_whose_content_comes_with_its_turn() 
     let mut stands = client(&host);
     let mine = stands.pinned(SurfaceKind::Local, 5 * MIB);
     let runs = client(&host);
+    host.set_process_priority(runs.link.process(), 4);
     let theirs = runs.pinned(SurfaceKind::Local, 5 * MIB);
     let before = heard.lock().unwrap().len();
     let context = stands.gpu.device().create_context(NodeId(1)).expect("whoever runs has nothing to do with it");
     while host.step() {}
     assert_eq!(heard.lock().unwrap().len(), before, "it has no room for its list now");
+    drop((theirs, runs));
     stands.run(|commands| {
         commands.fill(mine.va(), 8, 3);
     });
     let seen = heard.lock().unwrap()[before..].to_vec();
     let [Heard::Init(allocation), Heard::Update(data)] = &seen[..] else { panic!("{seen:?}") };
     assert_eq!(data[8..], (u64::MAX - allocation).to_le_bytes());
-    drop((context, theirs, runs));
+    drop(context);
 }
