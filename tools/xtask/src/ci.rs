@@ -39,7 +39,7 @@ const STEPS: &[Step] = &[
     },
     Step { name: "tests", action: Action::Cargo(&["test", "--workspace", "--quiet"]), needs: "" },
     Step {
-        name: "simulator, fresh seeds",
+        name: "simulator, smoke",
         action: Action::Cargo(&[
             "run",
             "--release",
@@ -48,7 +48,7 @@ const STEPS: &[Step] = &[
             "openwddm-sim",
             "--",
             "--seed",
-            "{fresh}",
+            "1795350514",
             "--count",
             "8",
         ]),
