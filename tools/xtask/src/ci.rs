@@ -39,7 +39,7 @@ const STEPS: &[Step] = &[
     },
     Step { name: "tests", action: Action::Cargo(&["test", "--workspace", "--quiet"]), needs: "" },
     Step {
-        name: "simulator, smoke",
+        name: "simulator, fresh seeds",
         action: Action::Cargo(&[
             "run",
             "--release",
@@ -48,7 +48,7 @@ const STEPS: &[Step] = &[
             "openwddm-sim",
             "--",
             "--seed",
-            "1795350514",
+            "{fresh}",
             "--count",
             "8",
         ]),

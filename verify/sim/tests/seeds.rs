@@ -50,6 +50,19 @@ fn fifty_worlds_keep_every_rule() {
     }
 }
 
+/// Tables change where idle address spaces are wanted, and a device of the process is lost: its queues were stopped, and there is
+/// nothing in it to stand still.
+#[test]
+fn a_lost_device_does_not_keep_its_process_from_changing() {
+    // spec: memory §4.2, memory §8.6
+    for seed in [1_795_400_176, 1_795_430_126] {
+        let report = run(seed).unwrap_or_else(|violation| panic!("{violation}"));
+        for kind in ["DeviceInError", "ProcessStandsStill"] {
+            assert!(report.seen.contains_key(kind), "{kind} in {report}");
+        }
+    }
+}
+
 #[test]
 fn worlds_of_every_kind_keep_every_rule() {
     // spec: memory §3.4, memory §4.2, memory §4.5, memory §4.6, memory §4.8, memory §8.2

@@ -110,10 +110,14 @@ impl Contract {
         }
     }
 
-    /// A context of this process that may run.
+    /// A context of this process that may run. One of a lost device does not, whose queues were all stopped.
     pub fn running_context(&self, process: KmdProcess) -> Option<KmdContext> {
         let of = |device: &KmdDevice| self.devices.get(device) == Some(&process);
-        let runs = |context: &KmdContext| !self.suspended.contains(context);
+        let is_lost = |context: &KmdContext| {
+            let mut queues = self.queues.values().filter(|queue| queue.context == *context).peekable();
+            queues.peek().is_some() && queues.all(|queue| queue.stopped)
+        };
+        let runs = |context: &KmdContext| !self.suspended.contains(context) && !is_lost(context);
         self.contexts.iter().find(|(context, device)| of(device) && runs(context)).map(|(context, _)| *context)
     }
 
