@@ -19,6 +19,7 @@ mod io_mmu;
 mod kernels;
 mod kit;
 mod large;
+mod leaves;
 mod leaving;
 mod locking;
 mod model;

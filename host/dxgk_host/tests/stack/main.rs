@@ -17,6 +17,7 @@ mod fence_interrupts;
 mod fence_sharing;
 mod fence_sleep;
 mod fences;
+mod heard;
 mod intra_gpu;
 mod io_mmu;
 mod layouts;

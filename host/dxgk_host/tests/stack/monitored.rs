@@ -6,15 +6,15 @@ mod engines;
 mod objects;
 mod statuses;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use d3dkmt::{CpuCaching, Device, Event, Fence, FenceFlags, SignalFlags, VirtualContext, WaitFlags};
-use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
-use events::Tracer;
+use dxgk_host::{Host, Mode, ProcessLink};
 use kmt_link::Link;
 use softgpu_umd::{Commands, Gpu, Surface, SurfaceKind};
 use wddm_types::{GpuVa, NodeId, NtStatus};
 
+use crate::heard::{Heard, heard_on};
 use crate::world::{MIB, VIRTUAL};
 
 /// Every kind of adapter: native fences beside, packets only, basic engines, 32 bits, no addresses, no coherency.
@@ -24,32 +24,8 @@ const ADAPTERS: [&str; 6] =
 const ADDRESSED: [&str; 4] = ["discrete-4k", "wddm2-packets", "basic-engines", "atomics-32"];
 const NODE: NodeId = NodeId(0);
 
-/// Remembers what the kernel told.
-#[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<events::Event>>>);
-
-impl Tracer for Heard {
-    fn event(&mut self, _now_ns: u64, event: &events::Event) {
-        self.0.lock().unwrap().push(event.clone());
-    }
-}
-
-impl Heard {
-    fn count(&self, which: impl Fn(&events::Event) -> bool) -> usize {
-        self.0.lock().unwrap().iter().filter(|event| which(event)).count()
-    }
-}
-
 fn traced(profile: &str, mode: Mode) -> (Arc<Host>, Heard) {
-    let heard = Heard::default();
-    let config = HostConfig {
-        vram_bytes: 4 * MIB,
-        page_table_bytes: 16 * MIB,
-        system_bytes: 64 * MIB,
-        tracer: Box::new(heard.clone()),
-        ..HostConfig::new(Profile::named(profile).expect("a built-in profile"), mode)
-    };
-    (Host::start(config).expect("the host starts"), heard)
+    heard_on(profile, mode, 4 * MIB, |_| true)
 }
 
 fn open(host: &Arc<Host>) -> (Gpu, Arc<ProcessLink>) {

@@ -1,40 +1,25 @@
 //! An adapter without GPU virtual addresses: everything goes as packets with lists, paging too; what needs addresses is
 //! refused by name.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use d3dkmt::{DeviceState, GpuVaReservation, MakeResidentFlags, Refusal, VirtualContext};
-use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
-use events::{Event, Tracer};
+use dxgk_host::{Host, Mode, ProcessLink};
+use events::Event;
 use kmt_link::Link;
 use softgpu_umd::{Gpu, PatchedStream, Surface, SurfaceKind};
 use wddm_types::{NodeId, NtStatus};
 
+use crate::heard::{Heard, heard_on};
 use crate::world::{MIB, VIRTUAL};
 
 const NODES: [NodeId; 2] = [NodeId(0), NodeId(1)];
 
-/// Hears which packets were handed over.
-#[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<Event>>>);
-
-impl Tracer for Heard {
-    fn event(&mut self, _now_ns: u64, event: &Event) {
-        if matches!(event, Event::PacketStarted { .. } | Event::PagingSubmitted { .. }) {
-            self.0.lock().unwrap().push(event.clone());
-        }
-    }
-}
-
+/// Which packets were handed over.
 fn host(mode: Mode) -> (Arc<Host>, Heard) {
-    let heard = Heard::default();
-    let config = HostConfig {
-        vram_bytes: 4 * MIB,
-        system_bytes: 64 * MIB,
-        tracer: Box::new(heard.clone()),
-        ..HostConfig::new(Profile::named("wddm1-banks").expect("a built-in profile"), mode)
-    };
-    (Host::start(config).expect("the host starts"), heard)
+    heard_on("wddm1-banks", mode, 4 * MIB, |event| {
+        matches!(event, Event::PacketStarted { .. } | Event::PagingSubmitted { .. })
+    })
 }
 
 fn open(host: &Arc<Host>) -> Gpu {
@@ -102,8 +87,7 @@ fn paging_packets_and_packets_of_clients_share_a_node() {
             stream.wait(&gpu, last).expect("it completes");
         }
         assert_eq!(report.lock().unwrap().read_word(0), 0, "{mode:?}: content was lost");
-        let heard = heard.0.lock().unwrap();
-        let paging = heard.iter().filter(|event| matches!(event, Event::PagingSubmitted { .. })).count();
+        let paging = heard.count(|event| matches!(event, Event::PagingSubmitted { .. }));
         assert!(paging >= 20 * 8, "{mode:?}: {paging} paging buffers");
     }
 }
@@ -123,9 +107,7 @@ fn a_submission_beyond_its_list_is_split() {
     assert!(parts >= 3, "600 allocations, 256 entries of a list: {parts}");
     let value = stream.submit(&gpu).unwrap();
     stream.wait(&gpu, value).unwrap();
-    let started = |heard: &Heard| {
-        heard.0.lock().unwrap().iter().filter(|event| matches!(event, Event::PacketStarted { .. })).count()
-    };
+    let started = |heard: &Heard| heard.count(|event| matches!(event, Event::PacketStarted { .. }));
     assert_eq!(started(&heard), parts);
     let report = pinned(&gpu, SurfaceKind::System, 4096);
     for (index, surface) in surfaces.iter().enumerate() {

@@ -1,61 +1,41 @@
 //! Preemption on the whole stack: who ranks higher gets the node, paging gets it before everybody, and what came back runs once,
 //! in its order, with its memory where it is by then.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use d3dkmt::{Allocation, Context, DeviceState, EvictFlags, Fence, FenceFlags, MakeResidentFlags};
 use ddi::Interrupt;
 use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
-use events::{Event, Tracer};
+use events::Event;
 use kmt_calls::{Call, PacketCall};
 use kmt_link::Link;
 use softgpu_spec::private_data::AllocationRequest;
 use softgpu_umd::{Gpu, ListedCommands, SurfaceKind};
 use wddm_types::{EngineId, NodeId, NtStatus};
 
+use crate::heard::{Heard, heard_on};
 use crate::stubborn::{Whims, wrapped};
 use crate::world::{MIB, VIRTUAL};
 
 const COMPUTE: NodeId = NodeId(0);
 const COPY: NodeId = NodeId(1);
 
-/// Hears what happened to packets, and when.
-#[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<(u64, Event)>>>);
-
-impl Tracer for Heard {
-    fn event(&mut self, now_ns: u64, event: &Event) {
-        let kept = matches!(
-            event,
-            Event::PacketStarted { .. }
-                | Event::PacketCompleted { .. }
-                | Event::PacketPreempted { .. }
-                | Event::PagingPacketStarted { .. }
-                | Event::PreemptionRequested { .. }
-                | Event::Preempted { .. }
-                | Event::AdapterStopped { .. }
-        );
-        if kept {
-            self.0.lock().unwrap().push((now_ns, event.clone()));
-        }
-    }
-}
-
-impl Heard {
-    fn take(&self) -> Vec<(u64, Event)> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
+/// What happens to packets.
+fn of_packets(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::PacketStarted { .. }
+            | Event::PacketCompleted { .. }
+            | Event::PacketPreempted { .. }
+            | Event::PagingPacketStarted { .. }
+            | Event::PreemptionRequested { .. }
+            | Event::Preempted { .. }
+            | Event::AdapterStopped { .. }
+    )
 }
 
 fn host(mode: Mode) -> (Arc<Host>, Heard) {
-    let heard = Heard::default();
-    let config = HostConfig {
-        vram_bytes: 8 * MIB,
-        system_bytes: 64 * MIB,
-        tracer: Box::new(heard.clone()),
-        ..HostConfig::new(Profile::named("wddm1-banks").expect("a built-in profile"), mode)
-    };
-    (Host::start(config).expect("the host starts"), heard)
+    heard_on("wddm1-banks", mode, 8 * MIB, of_packets)
 }
 
 struct Client {
@@ -158,7 +138,7 @@ fn a_higher_context_of_a_process_goes_first_and_nothing_runs_twice() {
     assert_eq!((low.in_process_priority(), high.in_process_priority()), (Ok(0), Ok(7)));
     let (one, other) = (client.memory(SurfaceKind::System, MIB), client.memory(SurfaceKind::System, MIB));
     client.drain(&low);
-    heard.take();
+    heard.take_timed();
     for _ in 0..3 {
         changes(&one, MIB, 2).render(&low).unwrap();
     }
@@ -166,7 +146,7 @@ fn a_higher_context_of_a_process_goes_first_and_nothing_runs_twice() {
     client.drain(&high);
     assert_eq!(one.lock().unwrap().read_word(0), 1, "interrupted between its commands");
     client.drain(&low);
-    let events = of_node(heard.take(), COMPUTE, &[1, 2]);
+    let events = of_node(heard.take_timed(), COMPUTE, &[1, 2]);
     let expected = [
         "l1=1", "l2=2", "l3=3", "?h", "!0", "l3<", "l2<", "l1<", "h1=4", "h1.", "l1=5", "l2=6", "l3=7", "l1.", "l2.",
         "l3.",
@@ -201,14 +181,14 @@ fn paging_buffers_come_again_first_with_their_ids() {
         changes(&one, 8, 1).render(context).unwrap();
         client.drain(context);
     }
-    heard.take();
+    heard.take_timed();
     // A page-in that takes long, a packet behind it, and one that ranks higher than that.
     client.list(&large);
     changes(&one, MIB, 1).render(&low).unwrap();
     changes(&other, 8, 1).render(&high).unwrap();
     client.drain(&high);
     client.drain(&low);
-    let events = of_node(heard.take(), COPY, &[1, 2]);
+    let events = of_node(heard.take_timed(), COPY, &[1, 2]);
     // The page-in keeps 7, which the device has not done when the high context's packet becomes ready; contexts get new ids.
     let expected = ["p5=7", "l2=8", "?h", "!6", "l2<", "p5=7<", "h2=9", "h2.", "l2=10", "l2."];
     assert_eq!(short(&events, &[(1, 'l'), (2, 'h')]), expected);
@@ -225,7 +205,7 @@ fn paging_takes_the_node_from_whoever_has_it() {
         context.set_in_process_priority(7).unwrap();
         let one = client.memory(SurfaceKind::System, MIB);
         client.drain(&context);
-        heard.take();
+        heard.take_timed();
         let more: Vec<_> = (0..8u64)
             .map(|round| {
                 changes(&one, MIB, 8).render(&context).unwrap();
@@ -237,7 +217,7 @@ fn paging_takes_the_node_from_whoever_has_it() {
             })
             .collect();
         client.drain(&context);
-        let events = heard.take();
+        let events = heard.take_timed();
         let asked = events.iter().filter(|(_, event)| matches!(event, Event::PreemptionRequested { context: 0, .. }));
         let (asked, answered) =
             (asked.count(), events.iter().filter(|(_, e)| matches!(e, Event::Preempted { .. })).count());
@@ -263,12 +243,12 @@ fn a_process_that_ranks_higher_goes_first_whatever_others_say_of_themselves() {
         let (one, other) = (humble.memory(SurfaceKind::System, MIB), proud.memory(SurfaceKind::System, 4096));
         humble.drain(&low);
         proud.drain(&high);
-        heard.take();
+        heard.take_timed();
         changes(&one, MIB, 2).render(&low).unwrap();
         changes(&other, 4096, 1).render(&high).unwrap();
         humble.drain(&low);
         proud.drain(&high);
-        let events = of_node(heard.take(), COMPUTE, &[1, 2]);
+        let events = of_node(heard.take_timed(), COMPUTE, &[1, 2]);
         let done = short(&events, &[(1, 'l'), (2, 'h')]).into_iter().find(|what| what.ends_with('.'));
         assert_eq!(done.as_deref(), Some(first), "class {class}");
         assert_eq!((one.lock().unwrap().read_word(0), other.lock().unwrap().read_word(0)), (2, 1));
@@ -320,7 +300,7 @@ fn a_driver_that_lies_about_preemptions_stops_its_adapter() {
         (Lie::Engine, "engine 3 of node 0 was reported; there is no such engine"),
     ];
     for (lie, reason) in lies {
-        let heard = Heard::default();
+        let heard = Heard::of(of_packets);
         let say = move |interrupt: Interrupt<'_>, notify: &mut dyn ddi::Notify| {
             let mut told = interrupt;
             match (&mut told, lie) {
@@ -363,7 +343,7 @@ fn a_driver_that_lies_about_preemptions_stops_its_adapter() {
             let lost = client.gpu.device().wait(&[(&done, 2)]).expect_err("the adapter is stopped");
             assert_eq!(lost.status, NtStatus::DEVICE_REMOVED, "{lie:?}: {lost}");
         }
-        let stopped = heard.take().into_iter().find_map(|(_, event)| match event {
+        let stopped = heard.take_timed().into_iter().find_map(|(_, event)| match event {
             Event::AdapterStopped { reason, .. } => Some(reason),
             _ => None,
         });

@@ -1,12 +1,13 @@
 //! Contiguous requests for which pages enough are free and no hole is: content moves within its segment, through the whole
 //! stack, and nobody notices but the clock.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use crate::heard::{Heard, heard_on};
 use crate::world::{Client, MIB, VIRTUAL, client};
 use d3dkmt::{Allocation, Context, EvictFlags, MakeResidentFlags, Refusal, Residency};
-use dxgk_host::{Host, HostConfig, Mode, Profile};
-use events::{Event, Move, Tracer};
+use dxgk_host::{Host, Mode};
+use events::{Event, Move};
 use softgpu_spec::private_data::AllocationRequest;
 use softgpu_umd::{DmaBuffers, ListedCommands, SurfaceKind, context_data};
 use wddm_types::{NodeId, NtStatus};
@@ -14,31 +15,6 @@ use wddm_types::{NodeId, NtStatus};
 const COPY: NodeId = NodeId(1);
 /// Of a megabyte.
 const LAST_PAGE: u32 = (1 << 20) - 4096;
-
-/// Remembers what moved, what was patched and who stood still.
-#[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<Event>>>);
-
-impl Tracer for Heard {
-    fn event(&mut self, _now_ns: u64, event: &Event) {
-        let kept = matches!(
-            event,
-            Event::Moved { .. }
-                | Event::PacketStarted { .. }
-                | Event::DeviceSuspended { .. }
-                | Event::DeviceResumed { .. }
-        );
-        if kept {
-            self.0.lock().unwrap().push(event.clone());
-        }
-    }
-}
-
-impl Heard {
-    fn take(&self) -> Vec<Event> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-}
 
 /// What moved and why, in bytes.
 fn moved(events: &[Event]) -> Vec<(Move, &'static str, u64)> {
@@ -49,16 +25,17 @@ fn moved(events: &[Event]) -> Vec<(Move, &'static str, u64)> {
     events.iter().filter_map(step).collect()
 }
 
+/// What moved, what was patched and who stood still.
 fn traced(mode: Mode, profile: &str, vram_bytes: u64) -> (Arc<Host>, Heard) {
-    let heard = Heard::default();
-    let config = HostConfig {
-        vram_bytes,
-        page_table_bytes: 16 * MIB,
-        system_bytes: 64 * MIB,
-        tracer: Box::new(heard.clone()),
-        ..HostConfig::new(Profile::named(profile).unwrap(), mode)
-    };
-    (Host::start(config).unwrap(), heard)
+    heard_on(profile, mode, vram_bytes, |event| {
+        matches!(
+            event,
+            Event::Moved { .. }
+                | Event::PacketStarted { .. }
+                | Event::DeviceSuspended { .. }
+                | Event::DeviceResumed { .. }
+        )
+    })
 }
 
 fn contiguous(client: &Client, bytes: u64, cpu_visible: bool) -> Arc<Allocation> {

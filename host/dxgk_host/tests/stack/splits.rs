@@ -2,53 +2,31 @@
 
 mod answers;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use d3dkmt::{AllocationListFlags, AllocationListItem, Context, DeviceState, FenceFlags, MakeResidentFlags};
-use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
-use events::{Event, Move, Tracer};
+use dxgk_host::{Host, Mode, ProcessLink};
+use events::{Event, Move};
 use kmt_link::Link;
 use softgpu_spec::Command;
 use softgpu_umd::{Gpu, ListedCommands, PatchedStream, Surface, SurfaceKind};
 use wddm_types::{NodeId, NtStatus};
 
+use crate::heard::{Heard, heard_on};
 use crate::world::{MIB, VIRTUAL};
 
 const COMPUTE: NodeId = NodeId(0);
 
-#[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<Event>>>);
-
-impl Tracer for Heard {
-    fn event(&mut self, _now_ns: u64, event: &Event) {
-        let kept = matches!(
+fn host(mode: Mode) -> (Arc<Host>, Heard) {
+    heard_on("wddm1-banks", mode, 4 * MIB, |event| {
+        matches!(
             event,
             Event::PacketSplit { .. }
                 | Event::PortionStarted { .. }
                 | Event::Moved { .. }
                 | Event::PacketCompleted { .. }
-        );
-        if kept {
-            self.0.lock().unwrap().push(event.clone());
-        }
-    }
-}
-
-impl Heard {
-    fn take(&self) -> Vec<Event> {
-        std::mem::take(&mut *self.0.lock().unwrap())
-    }
-}
-
-fn host(mode: Mode) -> (Arc<Host>, Heard) {
-    let heard = Heard::default();
-    let config = HostConfig {
-        vram_bytes: 4 * MIB,
-        system_bytes: 64 * MIB,
-        tracer: Box::new(heard.clone()),
-        ..HostConfig::new(Profile::named("wddm1-banks").expect("a built-in profile"), mode)
-    };
-    (Host::start(config).expect("the host starts"), heard)
+        )
+    })
 }
 
 fn open(host: &Arc<Host>) -> Gpu {

@@ -6,12 +6,10 @@ use std::collections::BTreeMap;
 use ddi::{PageTableUpdateMode, PteFlags, SegmentFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
+use super::leaves::*;
 use super::world::*;
-use crate::{
-    DeviceId, MapError, MapRequest, Operation, Policy, Protection, Sleep, SpaceId, SpaceKind, Target, VidMm, Work,
-};
+use crate::{MapError, MapRequest, Operation, Policy, Protection, Sleep, SpaceKind, Target, VidMm};
 
-const BITS: [u32; 3] = [5, 5, 6];
 /// Where the tables of processes live, leaf first: what `adapter_of_levels_apart` names.
 const HOMES: [SegmentId; 3] = [EXTRA, SegmentId::SYSTEM, VRAM];
 
@@ -19,31 +17,6 @@ fn adapter() -> Mm {
     let mut mm = adapter_of_levels_apart(64, SegmentFlags::empty());
     mm.policy.suspend_others = true;
     mm
-}
-
-fn process(mm: &mut Mm, machine: &mut Machine) -> (SpaceId, DeviceId) {
-    let (space, made) = mm.create_space(SpaceKind::Process).expect("tables");
-    machine.carry_out(&made);
-    (space, mm.create_device(space))
-}
-
-/// A mapping at the beginning of a leaf table of its own.
-fn map(mm: &mut Mm, space: SpaceId, leaf: u64) -> Result<Option<Work<u8>>, MapError> {
-    let request = MapRequest {
-        target: Target::SystemPages(PageRun { first: 50_000 + leaf * 32, count: Pages(32) }),
-        size_pages: Pages(32),
-        base: Some(GpuVa((1024 + leaf * 32) * PAGE_BYTES)),
-        minimum: GpuVa::NULL,
-        maximum: GpuVa::NULL,
-        protection: Protection::READ_WRITE,
-    };
-    mm.map_gpu_va(space, request).map(|(_, work)| work)
-}
-
-/// What the last page of such a mapping shows on the hardware.
-fn seen(machine: &Machine, mm: &Mm, space: SpaceId, leaf: u64) -> Option<u64> {
-    let va = GpuVa((1024 + leaf * 32 + 31) * PAGE_BYTES);
-    machine.walk(mm.root(space), &BITS, va).map(|entry| entry.address.offset / PAGE_BYTES)
 }
 
 /// The tables that operations name, by level.

@@ -1,14 +1,13 @@
 //! Page tables leave a process that has nothing to run, and are back before it runs again (memory §4.6).
 
-use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, SegmentId};
+use wddm_types::{GpuVa, PAGE_BYTES, Pages, SegmentId};
 
+use super::leaves::*;
 use super::world::*;
 use crate::{
-    DeviceId, MapError, MapRequest, OutOfTables, ProcessPriority, Protection, ReserveRequest, Reserved, SpaceId,
-    SpaceKind, TableMove, Target, Turn, VidMm, Work,
+    DeviceId, MapError, OutOfTables, ProcessPriority, ReserveRequest, Reserved, SpaceId, SpaceKind, TableMove, Turn,
+    VidMm,
 };
-
-const BITS: [u32; 3] = [5, 5, 6];
 
 /// Room for the tables of processes: so many pages, roots included.
 fn adapter_with_tables(pages: u64) -> Mm {
@@ -19,32 +18,7 @@ fn adapter_with_tables(pages: u64) -> Mm {
         ..policy()
     };
     let descriptors = [vram_descriptor(64, Default::default()), aperture_descriptor(64)];
-    VidMm::new(policy, &descriptors, mmu(&BITS), &levels(&BITS)).expect("the description keeps the rules")
-}
-
-fn process(mm: &mut Mm, machine: &mut Machine) -> (SpaceId, DeviceId) {
-    let (space, made) = mm.create_space(SpaceKind::Process).expect("tables");
-    machine.carry_out(&made);
-    (space, mm.create_device(space))
-}
-
-/// A mapping at the beginning of a leaf table of its own: 32 pages of the kernel's.
-fn map(mm: &mut Mm, space: SpaceId, leaf: u64) -> Result<Option<Work<u8>>, MapError> {
-    let request = MapRequest {
-        target: Target::SystemPages(PageRun { first: 50_000 + leaf * 32, count: Pages(32) }),
-        size_pages: Pages(32),
-        base: Some(GpuVa((1024 + leaf * 32) * PAGE_BYTES)),
-        minimum: GpuVa::NULL,
-        maximum: GpuVa::NULL,
-        protection: Protection::READ_WRITE,
-    };
-    mm.map_gpu_va(space, request).map(|(_, work)| work)
-}
-
-/// What the last page of such a mapping shows on the hardware.
-fn seen(machine: &Machine, mm: &Mm, space: SpaceId, leaf: u64) -> Option<u64> {
-    let va = GpuVa((1024 + leaf * 32 + 31) * PAGE_BYTES);
-    machine.walk(mm.root(space), &BITS, va).map(|entry| entry.address.offset / PAGE_BYTES)
+    VidMm::new(policy, &descriptors, mmu(&LEAF_BITS), &levels(&LEAF_BITS)).expect("the description keeps the rules")
 }
 
 #[test]
@@ -118,7 +92,7 @@ fn a_reservation_of_zeros_comes_back_and_a_device_made_meanwhile_waits() {
     assert_eq!(mm.next_to_resume(quantum), Turn::Resume(late));
     machine.queue(mm.resume(late).expect("it was said so"));
     machine.run(&mut mm);
-    let entry = machine.walk(mm.root(one), &BITS, GpuVa(1024 * PAGE_BYTES)).expect("zeros");
+    let entry = machine.walk(mm.root(one), &LEAF_BITS, GpuVa(1024 * PAGE_BYTES)).expect("zeros");
     assert_eq!(machine.read(SegmentId::SYSTEM, entry.address.offset / PAGE_BYTES), 0);
     assert!(mm.is_suspended(a), "idle: it has its turn when it has work");
 }

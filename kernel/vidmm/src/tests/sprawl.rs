@@ -52,6 +52,13 @@ impl Process {
         50_000 + self.number * 4096 + leaf * 8
     }
 
+    fn map_all(&mut self, mm: &mut Mm, machine: &mut Machine, leaves: impl IntoIterator<Item = u64>) {
+        for leaf in leaves {
+            let work = self.map(mm, leaf).expect("room");
+            carry_out(mm, machine, work);
+        }
+    }
+
     fn map(&mut self, mm: &mut Mm, leaf: u64) -> Result<Option<Work<u8>>, MapError> {
         let request = MapRequest {
             target: Target::SystemPages(PageRun { first: self.page(leaf), count: Pages(8) }),
@@ -108,15 +115,9 @@ fn a_root_grows_in_the_work_that_takes_the_tables_of_the_idle() {
     let (mut mm, mut machine) = (adapter(10), Machine::default());
     let mut one = Process::new(&mut mm, &mut machine, 0);
     let mut two = Process::new(&mut mm, &mut machine, 1);
-    for leaf in 1..=3 {
-        let work = one.map(&mut mm, leaf).expect("room");
-        carry_out(&mut mm, &mut machine, work);
-    }
+    one.map_all(&mut mm, &mut machine, 1..=3);
     // Two roots of one page, three leaf tables; two more pages for the root of 128 entries, and three leaf tables.
-    for leaf in 1..=3 {
-        let work = two.map(&mut mm, leaf).expect("room");
-        carry_out(&mut mm, &mut machine, work);
-    }
+    two.map_all(&mut mm, &mut machine, 1..=3);
     assert_eq!(two.map(&mut mm, 100), Err(MapError::OutOfTables), "the other runs");
     mm.set_device_idle(one.device, true);
     let work = two.map(&mut mm, 100).expect("the tables of the idle leave");
@@ -151,10 +152,7 @@ fn a_shorter_root_may_lie_where_a_table_was_that_made_it_shorter() {
     // spec: memory §4.6
     let (mut mm, mut machine) = (adapter(13), Machine::default());
     let mut process = Process::new(&mut mm, &mut machine, 0);
-    for leaf in [16, 1] {
-        let work = process.map(&mut mm, leaf).expect("room");
-        carry_out(&mut mm, &mut machine, work);
-    }
+    process.map_all(&mut mm, &mut machine, [16, 1]);
     let (before, _) = mm.root_table(process.space);
     let work = process.unmap(&mut mm, 16);
     // The old table is invalid and forgotten before the new root is written there.
@@ -175,14 +173,8 @@ fn the_tables_of_the_idle_leave_for_a_root_that_must_grow() {
     let (mut mm, mut machine) = (adapter(10), Machine::default());
     let mut one = Process::new(&mut mm, &mut machine, 0);
     let mut two = Process::new(&mut mm, &mut machine, 1);
-    for leaf in 1..=3 {
-        let work = one.map(&mut mm, leaf).expect("room");
-        carry_out(&mut mm, &mut machine, work);
-    }
-    for leaf in 1..=4 {
-        let work = two.map(&mut mm, leaf).expect("room");
-        carry_out(&mut mm, &mut machine, work);
-    }
+    one.map_all(&mut mm, &mut machine, 1..=3);
+    two.map_all(&mut mm, &mut machine, 1..=4);
     // One page is free; a root of 128 entries takes two.
     assert_eq!(two.map(&mut mm, 100), Err(MapError::OutOfTables), "the other runs");
     assert!(mm.tables_resident(one.space));

@@ -2,6 +2,7 @@
 //! next hears it.
 
 use ddi::{Render, RenderStatus};
+use dxgk_host::{HostConfig, Profile};
 
 use super::*;
 use crate::stubborn::{Whims, wrapped};
