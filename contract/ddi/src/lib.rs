@@ -23,6 +23,7 @@ mod cpu_access;
 mod feature;
 mod fence;
 mod gpu_va;
+mod host;
 mod interrupt;
 mod miniport;
 mod packet;
@@ -57,8 +58,9 @@ pub use fence::{
     UpdateCurrentFlags,
 };
 pub use gpu_va::{GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags, RootPageTableSize};
+pub use host::{Host, Notify};
 pub use interrupt::{DmaFault, Interrupt, InterruptFlags, PageFault};
-pub use miniport::{Doorbells, GpuVirtualAddressing, HardwareQueues, Host, Miniport, NativeFences, Notify};
+pub use miniport::{Doorbells, GpuVirtualAddressing, HardwareQueues, Miniport, NativeFences};
 pub use packet::{
     AllocationListEntry, ContextCaps, ContextInfo, CreateContext, CreateContextFlags, DmaBuffer,
     PRESENT_DESTINATION_INDEX, PRESENT_SOURCE_INDEX, PacketCaps, PacketScheduling, Patch, PatchLocation,

@@ -1,21 +1,20 @@
-//! The traits: [`Miniport`] and its facets, and what a driver is lent ([`Host`], [`Notify`]).
+//! The traits: [`Miniport`] and its facets. What a driver is lent is `host`.
 
-use wddm_types::{GpuVa, NodeId, PageRun, PhysicalAddress};
+use wddm_types::{NodeId, PhysicalAddress};
 
 use crate::adapter::{AdapterCaps, DriverStatus, NodeMetadata, PowerState};
 use crate::allocation::{
     CreateAllocation, DestroyAllocation, KmdOpenAllocation, OpenAllocation, StandardAllocationDriverData,
     UpdateAllocationProperty,
 };
-use crate::context_allocation::{CreateContextAllocation, MapContextAllocation, OsContextAllocation};
 use crate::cpu_access::{HostAperture, Swizzling};
-use crate::feature::{FeatureId, FeatureInterface, FeatureState, FeatureSupport};
+use crate::feature::{FeatureId, FeatureSupport};
 use crate::fence::{
     CreateNativeFence, CurrentUpdate, FenceStorageSurface, KmdGlobalFence, KmdLocalFence, MonitoredUpdate,
     NativeFenceCaps, OpenNativeFence, UpdateCurrentFlags,
 };
 use crate::gpu_va::{GpuMmuCaps, PageTableLevelDesc, RootPageTableSize};
-use crate::interrupt::Interrupt;
+use crate::host::{Host, Notify};
 use crate::packet::PacketScheduling;
 use crate::paging::{BuildPagingBuffer, PagingStatus};
 use crate::queue::{
@@ -23,66 +22,6 @@ use crate::queue::{
     KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, SubmitCommandToHwQueue, SuspendStatus,
 };
 use crate::segment::{QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4};
-
-/// What the kernel lends a driver during a call.
-pub trait Host {
-    /// `IsFeatureEnabled` (sync §3.1 step 5). Unknown features are off with version 0.
-    fn is_feature_enabled(&mut self, feature: FeatureId) -> FeatureState;
-
-    /// `QueryFeatureInterface` (sync §3.1 step 6): the functions of a feature, in the negotiated version. For that one it
-    /// never fails.
-    ///
-    /// # Errors
-    /// `InvalidParameter` for an id that the kernel does not know; `Unsuccessful` when the feature is off, or another version
-    /// was negotiated.
-    fn query_feature_interface(&mut self, feature: FeatureId, version: u16) -> Result<FeatureInterface, DriverStatus>;
-
-    /// Contiguous, locked system memory for the driver's own use (rings of kernel-mode queues), or `None`. It stays the
-    /// driver's until [`Host::free_contiguous`].
-    fn allocate_contiguous(&mut self, pages: u64) -> Option<PageRun>;
-
-    /// Gives it back. The hardware does not touch it any more.
-    fn free_contiguous(&mut self, run: PageRun);
-
-    /// `DxgkCbCreateContextAllocation` (memory §7.5), while a context is created. It is resident before the context runs,
-    /// its content begins with `InitContextResource`, and it goes with the context, or with the device if it is shared
-    /// across contexts. Not for the system's context.
-    ///
-    /// # Errors
-    /// `NotSupported` outside a context's creation; `InvalidParameter`; `NoMemory`.
-    fn create_context_allocation(
-        &mut self,
-        _create: CreateContextAllocation,
-    ) -> Result<OsContextAllocation, DriverStatus> {
-        Err(DriverStatus::NotSupported("no context of a process is being created"))
-    }
-
-    /// `DxgkCbMapContextAllocation`: an address in the application's space.
-    ///
-    /// # Errors
-    /// `NotSupported` outside a context's creation; `InvalidParameter`.
-    fn map_context_allocation(&mut self, _map: MapContextAllocation) -> Result<GpuVa, DriverStatus> {
-        Err(DriverStatus::NotSupported("no context of a process is being created"))
-    }
-
-    /// `DxgkCbUpdateContextAllocation`: the driver gets `UpdateContextAllocation` with these bytes, before the context runs.
-    ///
-    /// # Errors
-    /// `NotSupported` outside a context's creation; `InvalidParameter`; `Unsuccessful` when it is not resident.
-    fn update_context_allocation(
-        &mut self,
-        _allocation: OsContextAllocation,
-        _private_data: &[u8],
-    ) -> Result<(), DriverStatus> {
-        Err(DriverStatus::NotSupported("no context of a process is being created"))
-    }
-}
-
-/// What the kernel lends an interrupt routine (`DxgkCbNotifyInterrupt`).
-pub trait Notify {
-    /// Reports one interrupt. The kernel copies what it needs and acts after the routine has returned.
-    fn interrupt(&mut self, interrupt: Interrupt<'_>);
-}
 
 /// A kernel-mode driver of one adapter.
 pub trait Miniport: Send {

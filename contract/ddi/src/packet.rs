@@ -17,7 +17,7 @@ use wddm_types::{GpuVa, NodeId, SegmentId, SegmentSet};
 
 use crate::adapter::DriverStatus;
 use crate::allocation::KmdOpenAllocation;
-use crate::miniport::Host;
+use crate::host::Host;
 use crate::preemption::{PreemptCommand, PreemptionGranularity};
 use crate::queue::{KmdContext, KmdDevice, OsContext};
 

@@ -10,6 +10,8 @@ mod legacy;
 mod lifetime;
 mod local;
 mod monitored;
+mod open;
+mod page;
 mod scan;
 mod signal;
 mod storage;
@@ -20,7 +22,8 @@ pub use flags::PointUse;
 pub use legacy::{SyncObject, SyncPart};
 pub use lifetime::NewFence;
 pub use local::LocalPage;
-pub use storage::{FenceSlot, FenceStorage, FenceView};
+pub use page::FenceStorage;
+pub use storage::{FenceSlot, FenceView};
 pub use word::FenceWord;
 
 use ddi::DriverStatus;

@@ -20,26 +20,24 @@ mod relocation;
 mod rotation;
 mod scratch;
 mod stillness;
+mod work;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use ddi::{CreateHwQueue, HwQueueFlags, KmdContext, KmdDevice, KmdQueue, OsQueue, PagingBufferInfo, ProgressFence};
 use events::Event;
 use gpu_fence::{FenceId, WaitMode};
-use vidmm::{Operation, Work};
-use vidsch::{Packet, QueueKind, Step};
-use wddm_types::{FencePoint, NodeId, PAGE_BYTES, PageRun, ProcessId};
+use vidsch::{QueueKind, Step};
+use wddm_types::{FencePoint, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload, RingWait, Waiter};
 use crate::machine::Cx;
-use crate::object::Gone;
-use crate::paging::buffer::Progress;
 use crate::paging::deferred::Deferred;
 pub use crate::paging::packets::{PacketRing, Ready};
-use crate::paging::parts::{empty_work, part_that_leaves};
 use crate::paging::pool::Buffer;
 use crate::paging::scratch::Scratch;
 use crate::paging::stillness::Stillness;
+use crate::paging::work::{QueuedWork, Submitted};
 use crate::start::StartError;
 
 /// The paging ring of one adapter.
@@ -85,30 +83,6 @@ struct RingQueue {
     kmd: Option<KmdQueue>,
     vidsch: vidsch::QueueId,
     progress: u64,
-}
-
-/// A work whose last buffer is with the hardware.
-struct Submitted {
-    progress_value: u64,
-    number: u64,
-    serial: u64,
-    /// What the kernel signals for it: the hardware of a ring of packets signals nothing.
-    completes: Option<(u64, u64)>,
-}
-
-struct QueuedWork {
-    number: u64,
-    /// The memory manager's number of it; 0 for the kernel's own.
-    serial: u64,
-    operations: VecDeque<Operation>,
-    progress: Progress,
-    /// Paging queue and the value of its fence that the work completes.
-    completes: Option<(u64, u64)>,
-    destroys: Vec<Gone>,
-    /// Locked content that it moves.
-    turns: Vec<rotation::Turn>,
-    /// What it moves within segments, and who stands still for that.
-    relocation: relocation::Relocation,
 }
 
 impl PagingRing {
@@ -214,144 +188,6 @@ impl Adapter {
             crate::driver_host::DriverHost { features: &self.features, pages: &mut self.pages, context: None };
         let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
         Ok(Some(hardware.create_hw_queue(&mut host, create)?))
-    }
-
-    /// Queues paging work. `paging_queue` is whose fence it completes; the value is returned.
-    pub fn queue_work(
-        &mut self,
-        cx: &mut Cx<'_>,
-        process: ProcessId,
-        paging_queue: Option<u64>,
-        work: Option<Work<FenceId>>,
-        destroys: Vec<Gone>,
-    ) -> u64 {
-        let mut work = work.unwrap_or_else(empty_work);
-        let idle_spaces = stillness::causes(&work);
-        if let Some(leaving) = part_that_leaves(&mut work) {
-            self.queue_work(cx, process, None, Some(leaving), Vec::new());
-            // They are told with the part that leaves.
-            work.conversions.clear();
-        }
-        self.clear_pages(&work.clear);
-        for pages in &work.unmap {
-            self.unmap_window(pages);
-        }
-        self.release_ranges(cx, &work.ranges);
-        let turns = self.bind_rotations(work.rotations);
-        let relocation = self.bind_relocation(&work.stands_still, &work.moves);
-        self.ring.last_queued += 1;
-        let number = self.ring.last_queued;
-        let completes = paging_queue.map(|queue| {
-            let paging = &mut self.paging_queues[queue];
-            paging.last_value += 1;
-            (queue, paging.last_value)
-        });
-        let promised = completes.map_or(0, |(_, value)| value);
-        // A list of this queue waits for an unlock: its values are signalled together when that is over.
-        let completes = completes.filter(|(queue, _)| self.paging_queues[*queue].held.is_empty());
-        self.ring.last_paging_queue = paging_queue.unwrap_or(0);
-        let (in_bytes, out_bytes) = self.emit_moves(cx, number, process, &work.moves);
-        self.emit_table_moves(cx, number, &work.tables);
-        self.emit_conversions(cx, number, &work.conversions);
-        let mut written_back = Vec::new();
-        for moved in &work.moves {
-            self.maintain_for_move(moved.allocation);
-            if moved.kind == vidmm::MoveKind::PageOut && self.config.cpu_cache.is_some() {
-                written_back.push(moved.allocation);
-            }
-        }
-        let after: Vec<_> = self.live_points(work.after);
-        let after = self.unreached(after);
-        let (fence, value) = completes.map_or((0, 0), |(queue, value)| (self.paging_queues[queue].fence, value));
-        cx.emit(Event::PagingQueued {
-            work: number,
-            paging_queue: paging_queue.unwrap_or(0),
-            fence,
-            value,
-            in_bytes,
-            out_bytes,
-            // CAST: a work waits for at most one point a queue.
-            held_for: after.len() as u32,
-        });
-        let queued = QueuedWork {
-            number,
-            serial: work.serial,
-            operations: work.operations.into(),
-            progress: Progress::default(),
-            completes,
-            destroys,
-            turns,
-            relocation,
-        };
-        let stands_still = queued.relocation.devices().to_vec();
-        let vidsch = self.ring.queue.as_ref().expect("the ring runs").vidsch;
-        self.ring.held.push_back(queued);
-        if !idle_spaces.is_empty() {
-            self.defer_stillness_over();
-        }
-        for allocation in written_back {
-            self.defer_maintenance(allocation);
-        }
-        if !after.is_empty() {
-            // PANIC: the ring's queue is the kernel's own, which refuses nothing as long as it has not failed.
-            self.vidsch
-                .submit(vidsch, Packet::Wait(after))
-                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
-        }
-        if !work.suspends.is_empty() {
-            self.vidsch
-                .submit(vidsch, Packet::Work(Payload::Suspend(number, work.suspends)))
-                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
-        }
-        if !stands_still.is_empty() {
-            self.vidsch
-                .submit(vidsch, Packet::Work(Payload::StandStill(number)))
-                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
-        }
-        if !idle_spaces.is_empty() {
-            self.vidsch
-                .submit(vidsch, Packet::Work(Payload::IdleSpaces(number, idle_spaces)))
-                .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
-        }
-        self.vidsch
-            .submit(vidsch, Packet::Work(Payload::Paging(number)))
-            .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
-        if !stands_still.is_empty() {
-            self.defer_relocated(stands_still);
-        }
-        promised
-    }
-
-    /// Fills pages that the GPU is about to see for the first time, so that nobody reads another owner's bytes.
-    pub fn clear_pages(&self, runs: &[PageRun]) {
-        if self.config.clear_pages {
-            for run in runs {
-                self.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), 0);
-            }
-        }
-    }
-
-    /// Queues operations of the kernel's own, such as the tables of a new address space.
-    pub fn queue_operations(&mut self, cx: &mut Cx<'_>, operations: Vec<Operation>) {
-        if !operations.is_empty() {
-            self.queue_work(cx, ProcessId::SYSTEM, None, Some(Work { operations, ..empty_work() }), Vec::new());
-        }
-    }
-
-    /// The value of a paging queue's fence after which everything decided so far for it is there, or `None` when it is
-    /// now. Work of other queues may stand before it in the ring: then an empty work marks this queue's place.
-    pub fn paging_value_now(&mut self, cx: &mut Cx<'_>, process: ProcessId, paging_queue: u64) -> Option<u64> {
-        self.reap_paging(cx);
-        if !self.paging_queues[paging_queue].held.is_empty() {
-            return Some(self.paging_queues[paging_queue].last_value);
-        }
-        if self.ring.is_idle() {
-            return None;
-        }
-        if self.ring.last_paging_queue == paging_queue {
-            return Some(self.paging_queues[paging_queue].last_value);
-        }
-        Some(self.queue_work(cx, process, Some(paging_queue), None, Vec::new()))
     }
 
     /// Whether the ring gives the hardware anything. A device without power gets nothing: works stand until it wakes.

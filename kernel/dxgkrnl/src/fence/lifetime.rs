@@ -12,26 +12,22 @@
 //! ```
 //!
 //! The object is [`Fence`]: words, waiters, the driver's global handle. What one device has of it is [`FenceOpen`]: the
-//! driver's local handle, and what this device may do.
+//! driver's local handle, and what this device may do (`open`).
 
-use ddi::{
-    CreateNativeFence, DriverStatus, FenceType, KmdGlobalFence, KmdLocalFence, OpenNativeFence, OsGlobalFence,
-    OsLocalFence,
-};
+use ddi::FenceType;
 use events::Event;
 use gpu_fence::FenceKind;
-use kmt_calls::{
-    CreatedFence, FenceFlags, FencePrivateData, NativeFenceRequest, OpenSyncObjectRequest, Refusal, SyncObjectAccess,
-};
+use kmt_calls::{CreatedFence, FenceFlags, FencePrivateData, NativeFenceRequest, Refusal, SyncObjectAccess};
 use shared_words::{Word, fence::MONITORED_NONE};
 use wddm_types::{CpuVa, GpuVa, ProcessId, RawHandle};
 
 use super::flags::{self, ObjectType};
+use super::open::{Opened, PER_DEVICE};
 use super::{FenceSlot, FenceWord};
-use crate::adapter::{Adapter, Waiter};
+use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::{Fence, FenceOpen};
-use crate::refusal::{access_denied, from_driver, invalid, no_memory, not_supported};
+use crate::refusal::{access_denied, invalid, no_memory, not_supported};
 
 /// What a new fence is to be.
 pub struct NewFence {
@@ -53,9 +49,6 @@ pub struct NewMonitored {
     pub mapped: bool,
     pub word: FenceWord,
 }
-
-/// A device's open, and what the driver had to say.
-pub type Opened = (u64, FencePrivateData);
 
 impl Adapter {
     /// `D3DKMTCreateNativeFence`: the creator's open.
@@ -173,181 +166,10 @@ impl Adapter {
         }
     }
 
-    /// `D3DKMTOpenNativeFenceFromNtHandle`, `D3DKMTOpenSyncObjectFromNtHandle2`: the fence of a name, for another device.
-    // spec: sync §3.3, sync §6 A11
-    pub fn open_shared_fence(
-        &mut self,
-        cx: &mut Cx<'_>,
-        device: u64,
-        (fence, access): (u64, SyncObjectAccess),
-        request: OpenSyncObjectRequest,
-    ) -> Result<Opened, Refusal> {
-        if !access.contains(SyncObjectAccess::STANDARD_RIGHTS_READ) {
-            return Err(access_denied("the NT handle was made without STANDARD_RIGHTS_READ"));
-        }
-        check_affinity(request.engine_affinity)?;
-        let wrong = request.flags.difference(PER_DEVICE);
-        if !wrong.is_empty() {
-            return Err(invalid(format!("flags {:#x} are an object's, or reserved: not of an open", wrong.bits())));
-        }
-        if request.flags.contains(FenceFlags::NO_SIGNAL | FenceFlags::NO_WAIT) {
-            return Err(invalid("NoSignal and NoWait exclude each other"));
-        }
-        let process = self.devices[device].process;
-        let open = FenceOpen { fence, process, device: Some(device), kmd: None, flags: request.flags, access };
-        let (open, private_data) = self.add_open(cx, open, request.private_data)?;
-        self.devices[device].fences.insert(open);
-        cx.emit(Event::FenceOpened { process: process.0, fence, open });
-        Ok((open, private_data))
-    }
-
-    /// Adds an open: the process sees the words, the driver has the fence, the driver opens it.
-    fn add_open(
-        &mut self,
-        cx: &mut Cx<'_>,
-        mut open: FenceOpen,
-        mut private_data: FencePrivateData,
-    ) -> Result<Opened, Refusal> {
-        let number = self.fence_opens.next_number();
-        let (fence, process) = (open.fence, open.process);
-        let (slot, asleep) = (self.fences[fence].slot, self.fences[fence].kmd.is_none());
-        if self.fences[fence].is_shareable() && !self.fences[fence].views.contains_key(&process) {
-            let view = self.map_fence_view(cx, &slot, process)?;
-            self.fences[fence].views.insert(process, view);
-        }
-        match self.open_fence_in_driver(fence, number, &open, &mut private_data) {
-            Ok(kmd) => {
-                open.kmd = kmd;
-                assert_eq!(self.fence_opens.insert(open), number);
-                let known = &mut self.fences[fence];
-                known.opens.insert(number);
-                if let Some(view) = known.views.get_mut(&process) {
-                    view.opens += 1;
-                }
-                // spec: sync §6 B13: for good, also where the driver has made it anew
-                if asleep && known.always_signaled {
-                    self.tell_always_signaled(cx, fence);
-                }
-                Ok((number, private_data))
-            }
-            Err(status) => {
-                self.drop_unused_view(cx, fence, process);
-                Err(from_driver(status))
-            }
-        }
-    }
-
-    /// The driver's part of an open, with the create before it when nobody has the fence open. `None`: the adapter has no
-    /// fences of its own, the kernel signals them.
-    // spec: sync §3.2 steps 4 and 5, sync §3.3
-    fn open_fence_in_driver(
-        &mut self,
-        fence: u64,
-        number: u64,
-        open: &FenceOpen,
-        private_data: &mut FencePrivateData,
-    ) -> Result<Option<KmdLocalFence>, DriverStatus> {
-        let known = &self.fences[fence];
-        if self.waits.kind(known.waits) == FenceKind::Monitored {
-            return Ok(None);
-        }
-        let device = open.device.map_or(self.ring.device, |device| self.devices[device].kmd);
-        let (current_va, monitored_va) = known.addresses(open.process);
-        let global = match known.kmd {
-            Some(global) => global,
-            None => self.create_fence_in_driver(fence, private_data)?,
-        };
-        let fences = self.miniport.native_fences().expect("native fences have their facet");
-        let opened = fences.open(&mut OpenNativeFence {
-            global,
-            local: OsLocalFence(number),
-            device,
-            current_va,
-            monitored_va,
-            private_data: &mut private_data.0,
-        });
-        if opened.is_err() && self.fences[fence].opens.is_empty() {
-            // An open that failed is followed by destroy without close (sync §3.2).
-            fences.destroy(global);
-            self.fences[fence].kmd = None;
-        }
-        opened.map(Some)
-    }
-
-    fn create_fence_in_driver(
-        &mut self,
-        fence: u64,
-        private_data: &mut FencePrivateData,
-    ) -> Result<KmdGlobalFence, DriverStatus> {
-        let known = &self.fences[fence];
-        let (slot, fence_type) = (known.slot, known.fence_type);
-        // spec: sync §1.5: both are 0 without MapToGpuSystemProcess, whatever the kernel has mapped for itself
-        let told = self.fence_caps().map_to_gpu_system_process;
-        let (current_system_va, monitored_system_va) =
-            if told { (slot.system_current_va, slot.system_monitored_va) } else { Default::default() };
-        let fences = self.miniport.native_fences().expect("native fences have their facet");
-        let global = fences.create(&mut CreateNativeFence {
-            fence: OsGlobalFence(fence),
-            fence_type,
-            current_system_va,
-            monitored_system_va,
-            private_data: &mut private_data.0,
-        })?;
-        self.fences[fence].kmd = Some(global);
-        Ok(global)
-    }
-
-    /// `D3DKMTDestroySynchronizationObject`: what this device has of a fence. With the last open the driver's global handle goes,
-    /// and the object itself unless it has a name.
-    // spec: sync §3.4
-    pub fn close_fence(&mut self, cx: &mut Cx<'_>, number: u64) {
-        let open = self.fence_opens.remove(number).expect("an open is closed once");
-        if let Some(device) = open.device.and_then(|device| self.devices.get_mut(device)) {
-            device.fences.remove(&number);
-        }
-        let fence = &mut self.fences[open.fence];
-        fence.opens.remove(&number);
-        let (last, waits) = (fence.opens.is_empty(), fence.waits);
-        let only_on_destroy = fence.flags.contains(FenceFlags::UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY);
-        // spec: sync §2.3: by default CPU waiters go on with any of the opens, else with the last; nobody outlives that
-        let mut ends = |waiter: &Waiter| {
-            last || !only_on_destroy && matches!(waiter, Waiter::Answer { .. } | Waiter::Event { .. })
-        };
-        let ended = self.waits.end_waits_on(waits, &mut ends);
-        self.release(cx, ended.released);
-        self.publish(cx, ended.updates);
-        if let (Some(local), Some(fences)) = (open.kmd, self.miniport.native_fences()) {
-            fences.close(local);
-        }
-        if let Some(view) = self.fences[open.fence].views.get_mut(&open.process) {
-            view.opens -= 1;
-        }
-        if !last {
-            self.drop_unused_view(cx, open.fence, open.process);
-            cx.emit(Event::FenceClosed { process: open.process.0, fence: open.fence, open: number });
-            return;
-        }
-        if let (Some(global), Some(fences)) = (self.fences[open.fence].kmd.take(), self.miniport.native_fences()) {
-            fences.destroy(global);
-        }
-        self.drop_unused_view(cx, open.fence, open.process);
-        if self.fences[open.fence].names == 0 {
-            self.forget_fence(open.fence);
-            cx.emit(Event::FenceDestroyed { fence: open.fence });
-        } else {
-            cx.emit(Event::FenceClosed { process: open.process.0, fence: open.fence, open: number });
-        }
-    }
-
     /// Destroys a fence of the kernel's own or of a queue, with its one open.
     pub fn destroy_fence(&mut self, cx: &mut Cx<'_>, number: u64) {
         let open = self.only_open(number);
         self.close_fence(cx, open);
-    }
-
-    /// The open of a fence that nobody shares.
-    pub fn only_open(&self, fence: u64) -> u64 {
-        *self.fences[fence].opens.first().expect("its creator's")
     }
 
     /// A fence that its process only waits for: the kernel or a queue signals it.
@@ -385,17 +207,8 @@ impl Adapter {
         }
     }
 
-    fn drop_unused_view(&mut self, cx: &mut Cx<'_>, fence: u64, process: ProcessId) {
-        let views = &mut self.fences[fence].views;
-        if views.get(&process).is_some_and(|view| view.opens == 0)
-            && let Some(view) = views.remove(&process)
-        {
-            self.unmap_fence_view(cx, process, view);
-        }
-    }
-
     /// Takes an object out that nobody has open: its words are given back.
-    fn forget_fence(&mut self, number: u64) {
+    pub(super) fn forget_fence(&mut self, number: u64) {
         let fence = self.fences.remove(number).expect("a fence is destroyed once");
         assert!(fence.opens.is_empty() && fence.kmd.is_none(), "a fence is destroyed behind its last close");
         self.fence_numbers.remove(&fence.waits);
@@ -438,16 +251,11 @@ impl Fence {
     }
 
     /// Where a process's GPU work sees CurrentValue and MonitoredValue.
-    fn addresses(&self, process: ProcessId) -> (wddm_types::GpuVa, wddm_types::GpuVa) {
+    pub(super) fn addresses(&self, process: ProcessId) -> (wddm_types::GpuVa, wddm_types::GpuVa) {
         let FenceSlot { current_va, monitored_va, .. } = self.slot;
         self.views.get(&process).map_or((current_va, monitored_va), |view| (view.current_va, view.monitored_va))
     }
 }
-
-/// Flags that each device has for itself; the rest are the object's.
-// spec: sync §2.3
-const PER_DEVICE: FenceFlags =
-    FenceFlags::NO_SIGNAL.union(FenceFlags::NO_WAIT).union(FenceFlags::NO_SIGNAL_MAX_VALUE_ON_TDR);
 
 /// An adapter here is one physical adapter: bit 0, or 0 for all.
 // spec: sync §2.1

@@ -1,4 +1,4 @@
-//! Where fence words lie (sync §1.5): system memory out of the kernel's own pages, but for what `local` has.
+//! Where fence words lie (sync §1.5): system memory out of the kernel's own pages (`page`), but for what `local` has.
 //!
 //! | fence | words |
 //! |---|---|
@@ -14,51 +14,14 @@ use kmt_calls::{CreatedFence, Refusal};
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 
 use super::local::LocalWord;
+use super::page::{Taken, Which};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::refusal::no_memory;
-use crate::word_page::WORD_STRIDE;
-
-/// Most pages of packed CurrentValues of one process: 4,096 fences.
-const PAGES_MAX: usize = 64;
-/// `MonitoredValueStride` 0 (sync §6 A3).
-const NATURAL_STRIDE: u64 = 8;
-
-/// Which of a fence's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Which {
-    Current,
-    Monitored,
-}
-
-/// The packed words of one process.
-#[derive(Debug, Default)]
-pub struct FenceStorage {
-    current: Vec<WordPage>,
-    monitored: Vec<WordPage>,
-}
-
-impl FenceStorage {
-    fn of(&mut self, which: Which) -> &mut Vec<WordPage> {
-        match which {
-            Which::Current => &mut self.current,
-            Which::Monitored => &mut self.monitored,
-        }
-    }
-}
-
-/// A page of words of one process.
-#[derive(Debug)]
-struct WordPage {
-    run: PageRun,
-    va: GpuVa,
-    system_va: GpuVa,
-    free: Vec<u16>,
-}
 
 /// Where one word lies.
 #[derive(Clone, Copy, Debug)]
-enum Home {
+pub(super) enum Home {
     /// Which page of its owner's, and which of its words.
     Packed { page: usize, index: u16 },
     /// A page that no other fence uses.
@@ -293,18 +256,6 @@ impl Adapter {
         }
     }
 
-    /// Gives the packed words of a process back that has gone: their system mappings are freed, and the pages when the paging
-    /// ring has got past every use of them.
-    pub fn release_fence_storage(&mut self, storage: FenceStorage) {
-        for page in storage.current.into_iter().chain(storage.monitored) {
-            // Works that are still to come signal fences of the process by these addresses.
-            if !page.system_va.is_null() {
-                self.defer_system_mapping(page.system_va);
-            }
-            self.defer_pages(page.run);
-        }
-    }
-
     /// Whether the GPU reaches all fence words of a process.
     pub fn fence_words_mapped(&self, process: ProcessId) -> bool {
         self.processes.get(&process).is_none_or(|on_adapter| on_adapter.words_mapped_at <= self.ring.done())
@@ -314,122 +265,4 @@ impl Adapter {
     pub(super) fn fence_caps(&mut self) -> NativeFenceCaps {
         self.miniport.facets().native_fences.unwrap_or_default()
     }
-
-    /// Bytes between two packed MonitoredValues.
-    pub(super) fn monitored_stride(&mut self) -> u64 {
-        self.word_stride(Which::Monitored)
-    }
-
-    /// Bytes between two packed words.
-    // spec: sync §1.5, sync §6 A2, sync §6 A3
-    fn word_stride(&mut self, which: Which) -> u64 {
-        match (which, self.fence_caps().monitored_value_stride) {
-            (Which::Current, _) => WORD_STRIDE,
-            (Which::Monitored, 0) => NATURAL_STRIDE,
-            (Which::Monitored, stride) => u64::from(stride),
-        }
-    }
-
-    fn take_word(&mut self, cx: &mut Cx<'_>, owner: ProcessId, which: Which) -> Result<Taken, Refusal> {
-        let stride = self.word_stride(which);
-        let pages = self.processes.get_mut(&owner).expect("the owner is on the adapter").fences.of(which);
-        let page = match pages.iter().position(|page| !page.free.is_empty()) {
-            Some(page) => page,
-            None => self.add_word_page(cx, owner, which, stride)?,
-        };
-        let number = page;
-        let page = &mut self.processes.get_mut(&owner).expect("just found").fences.of(which)[page];
-        let index = page.free.pop().expect("a page with a free word");
-        let offset = u64::from(index) * stride;
-        let at = |va: GpuVa| if va.is_null() { va } else { va.offset(offset) };
-        Ok(Taken {
-            home: Home::Packed { page: number, index },
-            word: WordAddress(page.run.first * PAGE_BYTES + offset),
-            va: at(page.va),
-            system_va: at(page.system_va),
-        })
-    }
-
-    /// Adds a page of words, mapped in the process's space and in the paging process.
-    // spec: sync §1.5, sync §1.4
-    fn add_word_page(
-        &mut self,
-        cx: &mut Cx<'_>,
-        owner: ProcessId,
-        which: Which,
-        stride: u64,
-    ) -> Result<usize, Refusal> {
-        // A stride of a whole page makes as many pages of MonitoredValues as there are fences.
-        let words = PAGE_BYTES / stride;
-        // CAST: a page has at most 512 words.
-        let pages_max = (PAGES_MAX as u64 * (PAGE_BYTES / WORD_STRIDE)).div_ceil(words) as usize;
-        if self.processes.get_mut(&owner).expect("the owner is on the adapter").fences.of(which).len() >= pages_max {
-            let most = PAGES_MAX as u64 * (PAGE_BYTES / WORD_STRIDE);
-            return Err(no_memory(format!("a process has at most {most} fences")));
-        }
-        let run = self.take_word_page()?;
-        // What was mapped before a failure stays mapped in tables of a process that gets no words there: the page is not
-        // given back, so that nothing else is ever reached through it.
-        let system = self.processes[&ProcessId::SYSTEM].space;
-        let space = self.processes[&owner].space;
-        let (va, system_va) = if !self.has_addresses() {
-            // Nothing but the CPU reaches them.
-            (GpuVa::NULL, GpuVa::NULL)
-        } else {
-            let system_va = self.map_word_page(cx, system, run, true)?;
-            match owner {
-                ProcessId::SYSTEM => (system_va, system_va),
-                _ => (self.map_word_page(cx, space, run, which == Which::Current)?, system_va),
-            }
-        };
-        let mapped_at = self.ring.queued();
-        let process = self.processes.get_mut(&owner).expect("the owner is on the adapter");
-        process.words_mapped_at = mapped_at;
-        let pages = process.fences.of(which);
-        // CAST: a page has at most 512 words.
-        pages.push(WordPage { run, va, system_va, free: (0..words as u16).rev().collect() });
-        Ok(pages.len() - 1)
-    }
-
-    fn give_back_word(&mut self, owner: ProcessId, which: Which, home: Home, word: WordAddress) {
-        let Home::Packed { page, index } = home else { return };
-        let stride = self.word_stride(which);
-        // A process that has gone has given its pages back whole.
-        let Some(process) = self.processes.get_mut(&owner) else { return };
-        // Nor does one that has come again since own the page: its address tells, for it is not given out again before this.
-        let Some(page) = process.fences.of(which).get_mut(page) else { return };
-        if page.run.first * PAGE_BYTES + u64::from(index) * stride == word.0 {
-            page.free.push(index);
-        }
-    }
-
-    /// A page for words, zeroed.
-    // spec: sync §1.5: from the kernel's internal pool
-    fn take_word_page(&mut self) -> Result<PageRun, Refusal> {
-        let run =
-            self.pages.take(Pages(1)).ok_or_else(|| no_memory("the kernel's pages for fence words are used up"))?;
-        self.memory.fill(run.first * PAGE_BYTES, PAGE_BYTES, 0);
-        Ok(run)
-    }
-
-    /// Maps a page of words for the GPU, where the driver wants fences to be.
-    // spec: sync §1.5 (MinimumAddress, MaximumAddress)
-    fn map_word_page(
-        &mut self,
-        cx: &mut Cx<'_>,
-        space: vidmm::SpaceId,
-        run: PageRun,
-        writable: bool,
-    ) -> Result<GpuVa, Refusal> {
-        let caps = self.fence_caps();
-        self.map_pages_in(cx, space, run, writable, (caps.minimum_address, caps.maximum_address))
-    }
-}
-
-/// A word that was free.
-struct Taken {
-    home: Home,
-    word: WordAddress,
-    va: GpuVa,
-    system_va: GpuVa,
 }

@@ -4,7 +4,7 @@ use ddi::{Adl, Mdl, PagingStatus, TransferEnd};
 use softgpu_spec::bus::{PAGE_BYTES, SYSTEM_BASE};
 use wddm_types::PageRun;
 
-use super::OUTSIDE;
+use super::pieces::OUTSIDE;
 use crate::allocation::Rows;
 use crate::segments::Geometry;
 

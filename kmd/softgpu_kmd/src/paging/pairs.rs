@@ -6,7 +6,7 @@ use softgpu_spec::Command;
 use softgpu_spec::bus::PAGE_BYTES;
 use wddm_types::{GpuVa, PhysicalAddress};
 
-use super::by_address;
+use super::pieces::by_address;
 use crate::gpu_va;
 use crate::segments::Geometry;
 
@@ -36,7 +36,7 @@ impl Pairs {
         halves: [Pte; 2],
         repeat: bool,
     ) -> Result<Pairs, PagingStatus> {
-        let table = geometry.table_address(table).ok_or(super::OUTSIDE)?;
+        let table = geometry.table_address(table).ok_or(super::pieces::OUTSIDE)?;
         if u64::from(start) + u64::from(count) > u64::from(geometry.shape.entries(1)) {
             return Err(Fatal("a page-table update beyond the table"));
         }

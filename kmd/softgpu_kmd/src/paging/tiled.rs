@@ -6,7 +6,7 @@ use softgpu_spec::Command;
 use softgpu_spec::tile::Tiling;
 
 use super::pages::End;
-use super::{OUTSIDE, whole_words};
+use super::pieces::{OUTSIDE, whole_words};
 use crate::driver::SoftGpuKmd;
 use crate::segments::Geometry;
 
