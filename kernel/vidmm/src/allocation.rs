@@ -4,7 +4,7 @@
 mod check;
 
 pub use check::Origin;
-pub(crate) use check::{SYSTEM_COPY, Terms, check};
+pub(crate) use check::{SYSTEM_COPY, Terms, VISIBLE, check};
 
 use std::collections::BTreeSet;
 
@@ -159,6 +159,12 @@ impl<F> Allocation<F> {
     /// Whether engines may reach it by physical addresses: an aperture shows it while it lies in system memory.
     pub fn accessed_physically(&self) -> bool {
         self.info.flags.contains(AllocationFlags::ACCESSED_PHYSICALLY)
+    }
+
+    /// Whether the CPU may see it wherever it lies. A primary needs no flag for that.
+    // spec: memory §2.2 bits 0 and 18, memory §2.7
+    pub fn cpu_visible(&self) -> bool {
+        self.primary || self.info.flags.intersects(VISIBLE)
     }
 
     /// Whether it takes one run of pages of a segment.

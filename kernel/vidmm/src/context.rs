@@ -62,8 +62,8 @@ pub(crate) fn content_of_driver<F>(allocation: &mut Allocation<F>) -> Vec<Operat
     if let Placement::Memory(_, extents) = &mut allocation.placement {
         extents.make_dirty();
     }
-    let cpu = AllocationFlags::CPU_VISIBLE | AllocationFlags::PROTECTED;
-    let cpu_visible = allocation.info.flags.contains(cpu) && matches!(allocation.placement, Placement::System(_));
+    let protected = allocation.info.flags.contains(AllocationFlags::PROTECTED);
+    let cpu_visible = protected && allocation.cpu_visible() && matches!(allocation.placement, Placement::System(_));
     let (segment, pages) = place_of(allocation);
     let init = first.then(|| Operation::InitContext {
         allocation: allocation.info.allocation,

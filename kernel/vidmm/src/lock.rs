@@ -220,7 +220,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub(crate) fn may_enter_locked(&self, id: AllocationId, segment: SegmentId) -> bool {
         let allocation = &self.allocations[id];
         let flags = allocation.info.flags;
-        flags.contains(AllocationFlags::CPU_VISIBLE)
+        allocation.cpu_visible()
             && !flags.intersects(AllocationFlags::CACHED | SYSTEM_COPY)
             && self.medium_of(segment) == Medium::Bar
             // spec: memory §6.5, nothing renders from it there
@@ -240,7 +240,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let may_leave = allocation.count == 0 || self.supports_aperture(id);
         let flags = allocation.info.flags;
         let subject = Subject {
-            cpu_visible: flags.contains(AllocationFlags::CPU_VISIBLE),
+            cpu_visible: allocation.cpu_visible(),
             // spec: memory §2.2, bits 1 and 4: where it cannot be the copy of what stays, it leaves, as if the segment and the
             // CPU were not coherent
             cached: flags.intersects(AllocationFlags::CACHED | SYSTEM_COPY),

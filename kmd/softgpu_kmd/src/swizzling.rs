@@ -57,7 +57,7 @@ impl Tiles {
         Ok(Some(Tiles {
             tiling,
             marked: has(AllocationFlags::SWIZZLED),
-            cpu_visible: has(AllocationFlags::CPU_VISIBLE),
+            cpu_visible: has(AllocationFlags::CPU_VISIBLE) || has(AllocationFlags::CPU_VISIBLE_ON_DEMAND),
             alternate: has(AllocationFlags::USE_ALTERNATE_VA),
         }))
     }

@@ -88,7 +88,7 @@ impl Adapter {
         let fences = self.miniport.native_fences().expect("native fences have their facet");
         fences.fence_storage(&mut surface).map_err(from_driver)?;
         // spec: sync §1.4: the CPU does not see INTRA_GPU fences
-        if surface.info.flags.contains(AllocationFlags::CPU_VISIBLE) {
+        if surface.info.flags.intersects(AllocationFlags::CPU_VISIBLE | AllocationFlags::CPU_VISIBLE_ON_DEMAND) {
             return Err(not_supported("the driver's storage for INTRA_GPU fences is CPU-visible"));
         }
         let info = AllocationInfo { size_bytes, priority, ..surface.info };

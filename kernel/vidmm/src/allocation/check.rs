@@ -12,6 +12,11 @@ use crate::segment::Segment;
 pub(crate) const SYSTEM_COPY: AllocationFlags =
     AllocationFlags::PERMANENT_SYS_MEM.union(AllocationFlags::EXISTING_SYS_MEM);
 
+/// Flags of content that the CPU may see wherever it lies. With the second it has an address there only while it is locked, which
+/// is all that anything here ever has.
+// spec: memory §2.2 bits 0 and 18
+pub(crate) const VISIBLE: AllocationFlags = AllocationFlags::CPU_VISIBLE.union(AllocationFlags::CPU_VISIBLE_ON_DEMAND);
+
 /// Where an allocation comes from, beside the driver's description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
@@ -74,7 +79,7 @@ fn check_flags(info: &AllocationInfo, primary: bool, terms: Terms<'_>) -> Result
     let has = |flag: F| flags.contains(flag);
     let exclusive = F::PERMANENT_SYS_MEM | F::PROTECTED | F::EXISTING_SYS_MEM | F::EXISTING_KERNEL_SYS_MEM;
     let needs_cpu = F::PERMANENT_SYS_MEM | F::CACHED | F::HISTORY_BUFFER;
-    let visible = flags.intersects(F::CPU_VISIBLE | F::CPU_VISIBLE_ON_DEMAND);
+    let visible = flags.intersects(VISIBLE);
     let coherent = segments
         .iter()
         .any(|segment| segment.is_aperture() && segment.descriptor.flags.contains(SegmentFlags::CACHE_COHERENT));
@@ -212,7 +217,7 @@ fn check_cpu(info: &AllocationInfo, primary: bool, terms: Terms<'_>) -> Result<(
         let linear = segment.descriptor.flags.contains(SegmentFlags::CPU_VISIBLE) && !segment.aligns_pitches();
         !segment.is_aperture() && (!linear || info.flags.intersects(SYSTEM_COPY))
     };
-    let visible = info.flags.contains(AllocationFlags::CPU_VISIBLE);
+    let visible = info.flags.intersects(VISIBLE);
     if visible && of(info.supported_segments).any(not_linear) && !of(info.supported_segments).any(Segment::is_aperture)
     {
         return Err(AllocationError::LockNeedsAperture);

@@ -247,9 +247,8 @@ impl<F: Copy + Eq> VidMm<F> {
             Placement::Memory(segment, _) => self.medium_of(*segment),
         };
         let flags = allocation.info.flags;
-        let visible = AllocationFlags::CPU_VISIBLE | AllocationFlags::CPU_VISIBLE_ON_DEMAND;
         let ruling = ruling(Subject {
-            cpu_visible: flags.intersects(visible),
+            cpu_visible: allocation.cpu_visible(),
             // spec: memory §2.2, bits 1 and 4: where it cannot be the copy of what stays, it leaves
             cached: flags.intersects(AllocationFlags::CACHED | SYSTEM_COPY),
             keeps_copy: self.keeps_copy(id),

@@ -49,6 +49,7 @@ fn descriptions_that_break_a_rule_are_refused() {
         ),
         ("evicted through memory", |i| i.eviction_segments = set(&[VRAM]), AllocationError::EvictionNotAperture(VRAM)),
         ("visible without aperture", |i| i.flags = A::CPU_VISIBLE, AllocationError::LockNeedsAperture),
+        ("the same, on demand", |i| i.flags = A::CPU_VISIBLE_ON_DEMAND, AllocationError::LockNeedsAperture),
         ("larger than the segment", |i| i.size_bytes = 65 * PAGE_BYTES, AllocationError::TooLarge),
         ("larger than 64 bits", |i| i.size_bytes = u64::MAX, AllocationError::TooLarge),
     ];

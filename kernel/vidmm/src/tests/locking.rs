@@ -1,10 +1,10 @@
 //! Lock2: what is shown, what moves, what stays where it is.
 
-use ddi::{AllocationFlags, SegmentFlags};
+use ddi::{AllocationFlags, AllocationInfo, SegmentFlags};
 use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages};
 
 use super::world::*;
-use crate::{AllocationId, Cause, DeviceId, EvictFlags, LockError, MakeResidentError, MoveKind, SpaceKind};
+use crate::{AllocationId, Cause, DeviceId, EvictFlags, LockError, MakeResidentError, MoveKind, Origin, SpaceKind};
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
 const BAR: SegmentFlags = SegmentFlags::CPU_VISIBLE;
@@ -164,6 +164,25 @@ fn a_driver_that_maps_no_window_is_no_address() {
     assert_eq!((plan.runs, mm.is_locked(a)), (system(mm.backing(a)), true));
     let work = plan.work.expect("a copy out");
     assert!(work.rotations.is_empty() && work.unmap.is_empty());
+}
+
+#[test]
+fn what_is_visible_on_demand_and_every_primary_are_locked_where_they_lie() {
+    // spec: memory §2.2 bit 18, memory §2.7
+    for (flags, primary) in [(AllocationFlags::CPU_VISIBLE_ON_DEMAND, false), (AllocationFlags::empty(), true)] {
+        let (mut mm, device) = device_over(BAR);
+        let described = AllocationInfo { flags, ..info(4, &[VRAM, APERTURE]) };
+        let a = mm.create_allocation_from(device, described, Origin { primary, existing: None }).expect("it is small");
+        mm.make_resident(device, &[a]).expect("it fits");
+        let plan = mm.lock(a).expect("always");
+        assert_eq!((plan.work, plan.runs), (None, bar(0, 4)), "primary: {primary}");
+        // And what is locked comes to where the CPU sees it.
+        mm.unlock(a).expect("locked");
+        mm.evict(device, &[a], EvictFlags::default(), &[]).expect("counted");
+        mm.lock(a).expect("not resident");
+        mm.make_resident(device, &[a]).expect("it fits");
+        assert_eq!(mm.resident_bytes(VRAM), 4 * PAGE_BYTES, "primary: {primary}");
+    }
 }
 
 #[test]
