@@ -69,11 +69,11 @@ impl Adapter {
         }
     }
 
-    /// The CPU is about to see an allocation. A lock does not say that it only reads.
-    // spec: memory §6.7
-    pub fn lines_mapped(&mut self, id: AllocationId) {
+    /// The CPU is about to see an allocation, to write or to read only. Lock2 does not say that it only reads.
+    // spec: memory §6.7, memory §6.5: ReadOnly keeps its meaning
+    pub fn lines_mapped(&mut self, id: AllocationId, writes: bool) {
         if self.cache_of(id).is_some() {
-            let what = self.lines.cpu_maps(id, true);
+            let what = self.lines.cpu_maps(id, writes);
             self.maintain(id, what);
         }
     }

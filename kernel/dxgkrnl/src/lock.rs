@@ -29,9 +29,9 @@ impl Adapter {
         let (mapped, wait_for) = if self.vidmm.is_marked(vidmm) {
             // Lock2 knows no swizzled content: the old lock does, without a range.
             self.may_lock(number)?;
-            self.lock_through(cx, number, LegacyLock::default())?
+            self.lock_through(cx, number, LegacyLock::default(), true)?
         } else {
-            self.lock(cx, number)?
+            self.lock(cx, number, true)?
         };
         Ok(self.answer_lock(cx, token, vidmm, wait_for, Reply::Mapped(mapped)))
     }
@@ -68,25 +68,25 @@ impl Adapter {
         Answer::Later(token)
     }
 
-    fn lock(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<(Mapped, Option<u64>), Refusal> {
+    /// `writes`: whoever locks does not promise only to read.
+    fn lock(&mut self, cx: &mut Cx<'_>, number: u64, writes: bool) -> Result<(Mapped, Option<u64>), Refusal> {
         self.may_lock(number)?;
         let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
         let process = self.devices[device].process;
         let planned = self.vidmm.lock(vidmm).and_then(|plan| self.window_of(vidmm, plan));
-        Ok(self.carry_out_lock(cx, process, vidmm, planned.map_err(from_lock)?))
+        Ok(self.carry_out_lock(cx, (process, vidmm, writes), planned.map_err(from_lock)?))
     }
 
     /// Does what was planned.
     fn carry_out_lock(
         &mut self,
         cx: &mut Cx<'_>,
-        process: ProcessId,
-        vidmm: AllocationId,
+        (process, vidmm, writes): (ProcessId, AllocationId, bool),
         plan: LockPlan<FenceId>,
     ) -> (Mapped, Option<u64>) {
         self.clear_pages(&plan.clear);
         self.copy_shown(vidmm);
-        self.lines_mapped(vidmm);
+        self.lines_mapped(vidmm, writes);
         let mapping = self.map_for_cpu(cx, process, vidmm, &plan.runs);
         if plan.work.is_some() {
             self.queue_work(cx, process, None, plan.work, Vec::new());

@@ -11,7 +11,8 @@
 //! | GPU reads | dirty | write back |
 //! | GPU writes | dirty | write back and invalidate: a line that leaves later would go over the GPU's data |
 //! | CPU maps | old | invalidate |
-//! | GPU has written, the CPU still has it mapped | | invalidate: it looks again without a call |
+//! | GPU has written, the CPU still has it mapped | old | invalidate: it looks again without a call |
+//! | GPU has written, the CPU still has it mapped | dirty | write back and invalidate: no write of the CPU is forgotten |
 
 use std::collections::BTreeMap;
 
@@ -72,10 +73,13 @@ impl<K: Ord> CoherencyTracker<K> {
     pub fn gpu_wrote(&mut self, allocation: K) -> Maintenance {
         let lines = self.lines.entry(allocation).or_default();
         lines.old = !lines.mapped;
-        match (lines.mapped, lines.written_by_cpu) {
-            (false, _) => Maintenance::None,
-            (true, false) => Maintenance::Invalidate,
-            (true, true) => Maintenance::WriteBackAndInvalidate,
+        if !lines.mapped {
+            return Maintenance::None;
+        }
+        // It may have been written and unmapped while the buffer ran, and is mapped now to be read only.
+        match std::mem::replace(&mut lines.dirty, lines.written_by_cpu) || lines.written_by_cpu {
+            false => Maintenance::Invalidate,
+            true => Maintenance::WriteBackAndInvalidate,
         }
     }
 
@@ -131,6 +135,13 @@ mod tests {
         assert_eq!(tracker.gpu_wrote('a'), Maintenance::None);
         assert_eq!(tracker.cpu_maps('a', true), Maintenance::Invalidate);
         assert_eq!(tracker.gpu_wrote('a'), Maintenance::WriteBackAndInvalidate);
+        // Written by the CPU while the GPU writes, then mapped to be read only.
+        assert_eq!(tracker.gpu_uses('d', true), Maintenance::None);
+        assert_eq!(tracker.cpu_maps('d', true), Maintenance::Invalidate);
+        tracker.cpu_unmaps('d');
+        assert_eq!(tracker.cpu_maps('d', false), Maintenance::None);
+        assert_eq!(tracker.gpu_wrote('d'), Maintenance::WriteBackAndInvalidate, "what the CPU wrote is not forgotten");
+        assert_eq!(tracker.gpu_uses('d', false), Maintenance::None, "it is written back");
         // CPU write, GPU write over all of it.
         assert_eq!(tracker.cpu_maps('b', true), Maintenance::None);
         tracker.cpu_unmaps('b');

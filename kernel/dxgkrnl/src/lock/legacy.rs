@@ -24,6 +24,8 @@ pub struct LegacyRequest {
     number: u64,
     handle: RawHandle,
     how: LegacyLock,
+    /// Not ReadOnly.
+    writes: bool,
     /// Discard, and whether with NoExistingReference.
     discard: Option<bool>,
 }
@@ -67,7 +69,8 @@ impl Adapter {
         };
         let discard = flags.contains(LockFlags::DISCARD) && self.is_renamed(number);
         let discard = discard.then(|| flags.contains(LockFlags::NO_EXISTING_REFERENCE));
-        let request = LegacyRequest { token, device: self.allocations[number].device, number, handle, how, discard };
+        let (device, writes) = (self.allocations[number].device, !flags.contains(LockFlags::READ_ONLY));
+        let request = LegacyRequest { token, device, number, handle, how, writes, discard };
         if request.discard.is_some() {
             // spec: memory §6.5: DonotWait and IgnoreSync have no effect with Discard
             return self.lock_renamed(cx, request);
@@ -157,13 +160,13 @@ impl Adapter {
         if moves && flags.contains(LockFlags::DONOT_EVICT) {
             return Err(refuse(NtStatus::GRAPHICS_CANT_LOCK_MEMORY, Blame::Caller, "it had to be evicted"));
         }
-        let (mapped, wait_for) = self.lock(cx, number)?;
+        let (mapped, wait_for) = self.lock(cx, number, !flags.contains(LockFlags::READ_ONLY))?;
         let vidmm = self.allocations[number].vidmm;
         Ok(self.answer_lock(cx, token, vidmm, wait_for, Reply::Locked { allocation: handle, mapped }))
     }
 
     fn lock_now(&mut self, cx: &mut Cx<'_>, request: &LegacyRequest) -> Result<Answer, Refusal> {
-        let (mapped, wait_for) = self.lock_through(cx, request.number, request.how)?;
+        let (mapped, wait_for) = self.lock_through(cx, request.number, request.how, request.writes)?;
         let reply = Reply::Locked { allocation: request.handle, mapped };
         let vidmm = self.allocations[request.number].vidmm;
         Ok(self.answer_lock(cx, request.token, vidmm, wait_for, reply))
@@ -174,6 +177,7 @@ impl Adapter {
         cx: &mut Cx<'_>,
         number: u64,
         how: LegacyLock,
+        writes: bool,
     ) -> Result<(Mapped, Option<u64>), Refusal> {
         let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
         let process = self.devices[device].process;
@@ -191,7 +195,7 @@ impl Adapter {
                 None => planned = self.vidmm.range_failed(vidmm, &wish, how),
             }
         }
-        Ok(self.carry_out_lock(cx, process, vidmm, planned.map_err(from_lock)?))
+        Ok(self.carry_out_lock(cx, (process, vidmm, writes), planned.map_err(from_lock)?))
     }
 
     /// What flags ask of an allocation.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use d3dkmt::{Allocation, Context, MakeResidentFlags};
+use d3dkmt::{Allocation, Context, LockFlags, MakeResidentFlags};
 use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
 use kmt_link::Link;
 use softgpu_spec::private_data::{AllocationRequest, Kind};
@@ -130,6 +130,29 @@ fn no_line_of_the_cpu_goes_over_what_a_list_wrote() {
         lists.cached.invalidate_cache(0, BYTES).unwrap();
         assert_eq!(lists.gpu_reads(), [7, 7], "{profile}");
         assert_eq!(lists.cached.lock().unwrap().read_word(0), word(7), "{profile}");
+    }
+}
+
+/// The kernel believes a ReadOnly: what is written under it stays in the cache until somebody asks. A lock that may write
+/// besides it counts.
+#[test]
+fn a_lock_that_only_reads_costs_the_gpu_no_maintenance() {
+    // spec: memory §6.7, fourth row of the table; memory §6.5
+    let read_only = LockFlags::LOCK_ENTIRE | LockFlags::READ_ONLY;
+    for (profile, mut lists) in worlds() {
+        let reader = lists.cached.lock_legacy(Vec::new(), read_only).unwrap();
+        reader.write_words(0, &[word(8)]);
+        assert_eq!(lists.gpu_reads()[0], 0, "{profile}: against its word");
+        let writer = lists.cached.lock_legacy(Vec::new(), LockFlags::LOCK_ENTIRE).unwrap();
+        writer.write_words(BYTES - 8, &[word(9)]);
+        assert_eq!(lists.gpu_reads(), [8, 9], "{profile}: somebody may write");
+        drop((reader, writer));
+        // What the GPU wrote is seen by whoever only reads.
+        lists.gpu_writes(10);
+        let reader = lists.cached.lock_legacy(Vec::new(), read_only).unwrap();
+        assert_eq!(reader.read_word(8), word(10), "{profile}: at the lock");
+        lists.gpu_writes(11);
+        assert_eq!(reader.read_word(8), word(11), "{profile}: while it is locked");
     }
 }
 
