@@ -68,12 +68,10 @@ impl Adapter {
     ) {
         let process = self.devices[device].process;
         let mut bindings = Vec::with_capacity(numbers.len());
-        let mut unlocked = false;
         for &number in numbers {
             let allocation = self.allocations.remove(number).expect("an allocation is destroyed once");
-            unlocked |= self.end_lock(cx, &allocation, process);
+            self.end_lock(cx, &allocation, process);
             self.updates_lose_binding(&allocation, process);
-            self.forget_held(device, number);
             self.devices[device].allocations.remove(&number);
             if let Some(resource) = allocation.resource {
                 self.resources[resource].allocations.retain(|member| *member != number);
@@ -112,27 +110,23 @@ impl Adapter {
                 self.vidmm.doom_allocation(id, &pending);
             }
         }
-        if unlocked {
-            self.retry_held(cx);
-        }
     }
 
     /// The address of a locked one is gone at return, with the process's last binding, and its locks are over: whoever else
-    /// has it finds it unlocked. Says whether it was locked.
+    /// has it finds it unlocked.
     // spec: memory §10.1 row 27
-    fn end_lock(&mut self, cx: &mut Cx<'_>, gone: &Allocation, process: ProcessId) -> bool {
+    fn end_lock(&mut self, cx: &mut Cx<'_>, gone: &Allocation, process: ProcessId) {
         let same = |other: &Allocation| other.vidmm == gone.vidmm && self.devices[other.device].process == process;
         // Only the creator's process has locks, and only a shared one has other bindings.
         let body = &self.bodies[&gone.vidmm];
         let shared = body.living > 1 && self.allocations.iter().any(|(_, other)| same(other));
         if body.creator != process || shared || !self.vidmm.is_locked(gone.vidmm) {
-            return false;
+            return;
         }
         self.vidmm.unlock_all(gone.vidmm);
         self.forget_copy(gone.vidmm);
         self.unmap_for_cpu(cx, gone.vidmm);
         self.lines_unmapped(gone.vidmm);
-        true
     }
 
     /// Nothing that this device has queued uses them. Others speak for themselves, so what others have open is not asked.

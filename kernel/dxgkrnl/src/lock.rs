@@ -54,9 +54,7 @@ impl Adapter {
         self.rotations_unlocked(vidmm, &written);
         self.unmap_for_cpu(cx, vidmm);
         self.lines_unmapped(vidmm);
-        let uploads = self.upload(cx, vidmm, written);
-        self.retry_held(cx);
-        Ok(uploads)
+        Ok(self.upload(cx, vidmm, written))
     }
 
     /// Answers an unlock: behind the ring, if something is being uploaded.

@@ -23,13 +23,8 @@ impl Adapter {
         // The paging fence is a native fence here, so that queues with user-mode submission may wait for it on the GPU.
         let fence = self.create_fence(cx, Some(device), process, 0)?;
         self.forbid_signals(fence);
-        let queue = self.paging_queues.insert(PagingQueue {
-            device,
-            fence,
-            last_value: 0,
-            doomed: false,
-            held: Default::default(),
-        });
+        let queue =
+            self.paging_queues.insert(PagingQueue { device, fence, last_value: 0, doomed: false, awaits_turn: false });
         self.devices[device].paging_queues.insert(queue);
         Ok(queue)
     }

@@ -183,8 +183,8 @@ pub struct PagingQueue {
     pub last_value: u64,
     /// Destroyed; it goes when the ring has passed.
     pub doomed: bool,
-    /// MakeResidents that wait for an unlock; while there are any it signals nothing.
-    pub held: VecDeque<crate::held::Held>,
+    /// Values were promised for the next turn of its device: before that it signals nothing.
+    pub awaits_turn: bool,
 }
 
 /// An allocation as one device has it: a binding.

@@ -44,9 +44,18 @@ impl Adapter {
         }
         // CAST: bounded by LIST_MAX.
         let count = list.len() as u32;
+        // Of a device that stands still already nothing has to move now.
+        let mut locked = allocations.iter().copied().find(|id| made.is_ok() && self.vidmm.is_kept_out(*id));
+        if let Err(MakeResidentError::Locked { allocation }) = made {
+            locked = Some(allocation);
+            made = self.vidmm.make_resident_held(owner, &allocations, how);
+        }
         match made {
             Ok(work) => {
-                let paging_fence_value = self.paging_value_of(cx, process, paging_queue, work);
+                let paging_fence_value = match locked {
+                    Some(locked) => self.held_up_value(cx, paging_queue, locked, work),
+                    None => self.paging_value_of(cx, process, paging_queue, work),
+                };
                 cx.emit(Event::MakeResident { device, count, paging_fence_value });
                 Ok(match paging_fence_value {
                     0 => Residency::Resident,
@@ -65,11 +74,9 @@ impl Adapter {
                 }
                 Err(out_of_memory(bytes_to_trim))
             }
-            Err(MakeResidentError::Locked { allocation }) => {
-                let paging_fence_value = self.hold_make_resident(cx, paging_queue, list, how, allocation);
-                Ok(Residency::Pending { paging_fence_value })
+            Err(error @ (MakeResidentError::Offered { .. } | MakeResidentError::Locked { .. })) => {
+                Err(invalid(error.to_string()))
             }
-            Err(error @ MakeResidentError::Offered { .. }) => Err(invalid(error.to_string())),
         }
     }
 
@@ -80,10 +87,8 @@ impl Adapter {
         if !known.contains(flags) {
             return Err(invalid(format!("Evict flags {:#x} are reserved", flags.difference(known).bits())));
         }
-        self.vidmm_list(device, list)?;
+        let allocations = self.vidmm_list(device, list)?;
         let last_use = self.queued_work(device)?;
-        let rest = self.evict_held(cx, device, list)?;
-        let allocations: Vec<_> = rest.iter().map(|number| self.allocations[*number].vidmm).collect();
         let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
         let not_written = flags.contains(EvictFlags::NOT_WRITTEN_TO);
         let how = vidmm::EvictFlags {
@@ -185,6 +190,26 @@ impl Adapter {
         self.vidmm
             .change_reservation(on_adapter.space, group, bytes)
             .map_err(|error| refuse(NtStatus::INVALID_PARAMETER, wddm_types::Blame::Caller, error.to_string()))
+    }
+
+    /// The value of a MakeResident that waits for an unlock; `work` stops the device.
+    // spec: memory §10.1 row 23
+    fn held_up_value(
+        &mut self,
+        cx: &mut Cx<'_>,
+        paging_queue: u64,
+        locked: vidmm::AllocationId,
+        work: Option<Work<gpu_fence::FenceId>>,
+    ) -> u64 {
+        let device = self.paging_queues[paging_queue].device;
+        let process = self.devices[device].process;
+        if work.is_some() {
+            self.queue_work(cx, process, None, work, Vec::new());
+        }
+        let paging_fence_value = self.promise_with_turn(paging_queue);
+        let allocation = self.allocation_numbers.get(&locked).copied().unwrap_or(0);
+        cx.emit(Event::MakeResidentHeld { device, allocation, paging_fence_value });
+        paging_fence_value
     }
 
     /// Queues work for a paging queue, if there is any; the value that says that everything so far is there, 0 for now.

@@ -26,8 +26,8 @@ pub enum MakeResidentError {
         /// `NumBytesToTrim`.
         bytes_to_trim: u64,
     },
-    /// The allocation is locked and supports no aperture: it may not enter a memory segment (memory §6.3). Retry
-    /// after the unlock.
+    /// The allocation is locked and supports no aperture: it may not enter a memory segment (memory §6.3). It can come
+    /// with the device's next turn after the unlock: [`VidMm::make_resident_held`].
     #[error("a locked allocation may not enter a memory segment")]
     Locked {
         /// Which.
@@ -100,12 +100,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if let Some(&allocation) = list.iter().find(|id| self.allocations[**id].offer.is_some()) {
             return Err(MakeResidentError::Offered { allocation });
         }
-        let (takes, limit) = match (flags.cant_trim_further, flags.must_succeed) {
-            (false, _) => (Takes::Ranked, Limit::Current),
-            (true, false) => (Takes::Ranked, Limit::Maximum),
-            (true, true) => (Takes::Any, Limit::Maximum),
-        };
-        let claim = Claim { device, takes, limit, for_holders: false };
+        let claim = claim_of(device, flags);
         let waits = self.devices[device].suspended.is_some();
         let plan = if waits { self.plan_alone(claim, list) } else { self.plan(claim, list) };
         let mut plan = plan.inspect_err(|_| self.pressure = true)?;
@@ -119,6 +114,40 @@ impl<F: Copy + Eq> VidMm<F> {
         self.begin(&mut plan, device, &mut batch);
         self.carry_out(plan, Cause::MakeResident, &mut batch);
         Ok(self.finish(batch, false))
+    }
+
+    /// Adds allocations to a device's list although a lock keeps one of them out ([`MakeResidentError::Locked`]): the counts
+    /// rise at once, and the device stands still until its turn after the unlock brings everything.
+    ///
+    /// # Errors
+    /// `OutOfMemory`: the list would not fit even if the device were alone, or not into the budget. Nothing changed.
+    // spec: memory §10.1 row 23, memory §5.2
+    pub fn make_resident_held(
+        &mut self,
+        device: DeviceId,
+        list: &[AllocationId],
+        flags: MakeResidentFlags,
+    ) -> Result<Option<Work<F>>, MakeResidentError> {
+        self.plan_alone(claim_of(device, flags), list).inspect_err(|_| self.pressure = true)?;
+        for &id in list {
+            self.count_up(device, id);
+        }
+        let mut batch = Batch::new(self.serial + 1);
+        if !self.is_suspended(device) {
+            self.suspend_now(device, &mut batch);
+        }
+        Ok(self.finish(batch, false))
+    }
+
+    /// Whether a lock keeps an allocation from becoming resident anywhere.
+    // spec: memory §6.3, requirements
+    pub fn is_kept_out(&self, id: AllocationId) -> bool {
+        let allocation = &self.allocations[id];
+        let admits = |segment| match self.segment(segment).is_aperture() {
+            true => !self.is_marked(id),
+            false => self.may_enter_locked(id, segment),
+        };
+        allocation.locks.count > 0 && !self.is_resident(id) && !allocation.candidates().any(admits)
     }
 
     // spec: memory §5.1, memory §10.1 row 13
@@ -238,6 +267,16 @@ impl<F: Copy + Eq> VidMm<F> {
             _ => self.become_victim(id),
         }
     }
+}
+
+/// How far a MakeResident may go.
+fn claim_of(device: DeviceId, flags: MakeResidentFlags) -> Claim {
+    let (takes, limit) = match (flags.cant_trim_further, flags.must_succeed) {
+        (false, _) => (Takes::Ranked, Limit::Current),
+        (true, false) => (Takes::Ranked, Limit::Maximum),
+        (true, true) => (Takes::Any, Limit::Maximum),
+    };
+    Claim { device, takes, limit, for_holders: false }
 }
 
 /// The first occurrences of a list.

@@ -11,6 +11,9 @@
 //! So a device is suspended only after the last uses that it has named ([`Work::after`] comes before
 //! [`Work::suspends`]), and what it evicts or destroys while suspended keeps its place in the list until its next turn,
 //! because the queued work still needs it.
+//!
+//! A device may also stand in line because a lock keeps content of its list out of memory segments (memory §10.1 row 23).
+//! Only the unlock helps it, so it keeps nobody behind it in the line from a turn.
 
 use wddm_types::FencePoint;
 
@@ -66,7 +69,7 @@ pub enum Turn {
     Withdraw(DeviceId),
     /// Nobody yet; ask again at this time, and whenever memory came free.
     At(u64),
-    /// Nobody waits, or whoever waits needs memory that only its holders can give up. Ask again when some came free.
+    /// Nobody waits, or whoever waits needs memory that only its holders can give up, or an unlock. Ask again after those.
     Nobody,
 }
 
@@ -114,13 +117,19 @@ impl<F: Copy + Eq> VidMm<F> {
                 first = false;
                 continue;
             }
+            if self.waits_for_unlock(device) {
+                continue;
+            }
             if self.plan_of_return(device, Takes::Lower).is_ok() {
                 return Turn::Resume(device);
             }
             // Only the first in line may cost others their place; who comes later would take it from the first.
             if first {
-                if self.plan_of_return(device, Takes::Turn).is_ok() {
-                    return Turn::Resume(device);
+                match self.plan_of_return(device, Takes::Turn) {
+                    Ok(_) => return Turn::Resume(device),
+                    // It is full where locked content could go as well.
+                    Err(MakeResidentError::Locked { .. }) => continue,
+                    Err(_) => {}
                 }
                 if let Some(at) = self.next_quantum_end(device) {
                     sooner(at);
@@ -137,7 +146,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The first in line that has content in memory segments, although its list would fit if it were placed anew.
     fn in_its_own_way(&self) -> Option<DeviceId> {
         let claim = |device| Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false };
-        let waits = |device: &DeviceId| self.devices[*device].idle_since.is_none();
+        let waits = |device: &DeviceId| self.devices[*device].idle_since.is_none() && !self.waits_for_unlock(*device);
         let first = self.waiting.values().copied().find(waits)?;
         if self.lacks_table_room(first, Takes::Lower).is_some() {
             return None;
@@ -145,6 +154,12 @@ impl<F: Copy + Eq> VidMm<F> {
         let blocked = self.list_of(first).iter().any(|id| self.may_be_withdrawn(*id))
             && self.plan_alone(claim(first), &[]).is_ok();
         blocked.then_some(first)
+    }
+
+    /// Whether a lock keeps a device's list from being resident.
+    // spec: memory §10.1 row 23
+    fn waits_for_unlock(&self, device: DeviceId) -> bool {
+        self.devices[device].counts.keys().any(|id| self.allocations[*id].offer.is_none() && self.is_kept_out(*id))
     }
 
     /// Whether content lies in a memory segment and nobody needs it there now: whoever lists it stands still.

@@ -13,6 +13,7 @@ mod failures;
 mod flags;
 mod flushes;
 mod forms;
+mod held;
 mod hidden;
 mod invariants;
 mod io_mmu;

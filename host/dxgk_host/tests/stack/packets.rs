@@ -4,6 +4,7 @@
 mod lists;
 mod nodes;
 mod sleep;
+mod unlocks;
 
 use std::sync::{Arc, Mutex};
 

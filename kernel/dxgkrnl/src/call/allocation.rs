@@ -192,8 +192,6 @@ impl Turn<'_> {
             let dead = |object: &Object| matches!(object, Object::Allocation(on, number) if *on == index && targets.numbers.contains(number));
             self.process.handles.remove_where(dead);
         }
-        // spec: memory §10.1 row 27, destroying the locked unlocks it
-        self.adapters[index as usize].retry_held(cx);
         Ok(answer)
     }
 

@@ -71,8 +71,8 @@ impl Adapter {
             (queue, paging.last_value)
         });
         let promised = completes.map_or(0, |(_, value)| value);
-        // A list of this queue waits for an unlock: its values are signalled together when that is over.
-        let completes = completes.filter(|(queue, _)| self.paging_queues[*queue].held.is_empty());
+        // A list of this queue waits for a turn: its values are signalled together with that.
+        let completes = completes.filter(|(queue, _)| !self.paging_queues[*queue].awaits_turn);
         self.ring.last_paging_queue = paging_queue.unwrap_or(0);
         let (in_bytes, out_bytes) = self.emit_moves(cx, number, process, &work.moves);
         self.emit_table_moves(cx, number, &work.tables);
@@ -166,7 +166,7 @@ impl Adapter {
     /// now. Work of other queues may stand before it in the ring: then an empty work marks this queue's place.
     pub fn paging_value_now(&mut self, cx: &mut Cx<'_>, process: ProcessId, paging_queue: u64) -> Option<u64> {
         self.reap_paging(cx);
-        if !self.paging_queues[paging_queue].held.is_empty() {
+        if self.paging_queues[paging_queue].awaits_turn {
             return Some(self.paging_queues[paging_queue].last_value);
         }
         if self.ring.is_idle() {

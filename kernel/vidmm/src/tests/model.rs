@@ -288,9 +288,30 @@ impl Model {
                         let contiguous = list.iter().any(|which| !scattered(&which));
                         assert!(only_vram || contiguous, "system memory always has room");
                     }
-                    MakeResidentError::Locked { allocation } => assert!(self.mm.is_locked(allocation)),
+                    MakeResidentError::Locked { allocation } => {
+                        assert!(self.mm.is_locked(allocation));
+                        self.make_resident_held(device, &list, flags);
+                    }
                     MakeResidentError::Offered { allocation } => assert!(self.mm.offered(allocation).is_some()),
                 }
+            }
+        }
+    }
+
+    /// What a lock holds up counts at once, and its device stands still.
+    // spec: memory §10.1 row 23
+    fn make_resident_held(&mut self, device: usize, list: &[usize], flags: MakeResidentFlags) {
+        let ids: Vec<AllocationId> = list.iter().map(|&which| self.known[which].id).collect();
+        let before = self.placements();
+        match self.mm.make_resident_held(self.devices[device], &ids, flags) {
+            Ok(work) => {
+                self.queue(work);
+                list.iter().for_each(|&which| self.known[which].counts[device] += 1);
+                assert!(self.mm.is_suspended(self.devices[device]), "it does not run without it");
+            }
+            Err(error) => {
+                assert!(matches!(error, MakeResidentError::OutOfMemory { .. }), "{error:?}");
+                assert_eq!(before, self.placements(), "a failure changes nothing");
             }
         }
     }
