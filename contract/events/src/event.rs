@@ -38,6 +38,8 @@ pub enum Cause {
     },
     /// There is room where it would rather be, and nothing else to do.
     Promote,
+    /// Its properties have changed, and do not let it stay.
+    Property,
 }
 
 impl Cause {
@@ -57,6 +59,7 @@ impl Cause {
             Cause::Power => "power",
             Cause::Compaction { .. } => "compaction",
             Cause::Promote => "promotion",
+            Cause::Property => "property",
         }
     }
 

@@ -121,6 +121,7 @@ impl Feed for Cause {
             Cause::Compaction { for_allocation } => (10, for_allocation),
             Cause::Promote => (11, 0),
             Cause::SystemCopy => (12, 0),
+            Cause::Property => (13, 0),
         };
         hash.number(code);
         hash.number(who);

@@ -1,9 +1,10 @@
-//! Values of paging queues that are reached with the next turn of their device. A list with an allocation that may not
-//! enter a memory segment while it is locked (memory §6.3) is pending until nobody has it locked (memory §10.1 row 23):
-//! its counts are raised at once, its device stands still until everything is there, and so is its value promised at
-//! once. The paging queue signals nothing from there on before the turn, so that its values keep their order.
-//!
-//! A client that never unlocks waits for itself; the event says so.
+//! Values of paging queues that are reached with the next turn of their device. What a call asks for counts at once, and the
+//! device stands still until all of its list can be there. The paging queue signals nothing from there on before the turn,
+//! so that its values keep their order. Three calls come to that:
+//! - MakeResident of what may not enter a memory segment while it is locked (memory §6.3, memory §10.1 row 23). A client that
+//!   never unlocks waits for itself; the event says so;
+//! - UpdateAllocationProperty of content that may not stay where it is (memory §2.8);
+//! - Reclaim of what does not fit beside others any more (memory §5.9).
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;

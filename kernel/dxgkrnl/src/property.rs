@@ -32,8 +32,8 @@ impl Adapter {
         numbers.iter().map(status).collect()
     }
 
-    /// `D3DKMTUpdateAllocationProperty`: the driver is asked first; what changes counts from the next placement on, and
-    /// content that may not stay leaves now.
+    /// `D3DKMTUpdateAllocationProperty`: the driver is asked first; what changes counts from the next placement on. Content
+    /// that may not stay leaves now, and the value says when it is where it may be: with the next turn of a device that lists it.
     // spec: memory §2.8
     pub fn update_allocation_property(
         &mut self,
@@ -67,13 +67,19 @@ impl Adapter {
         };
         self.vidmm.check_property(id, &update).map_err(|error| from_property(&error))?;
         self.miniport.validate_update_allocation_property(asked).map_err(from_driver)?;
-        let process = self.devices[device].process;
+        let (process, owner) = (self.devices[device].process, self.devices[device].vidmm);
+        let ran = !self.vidmm.is_suspended(owner);
         let work = self.vidmm.update_property(id, update).map_err(|error| from_property(&error))?;
-        if work.is_some() {
-            let paging_fence_value = self.queue_work(cx, process, Some(paging_queue), work, Vec::new());
-            return Ok(Residency::Pending { paging_fence_value });
+        if work.is_none() {
+            return Ok(Residency::Resident);
         }
-        Ok(Residency::Resident)
+        let paging_fence_value = if ran && self.vidmm.is_suspended(owner) {
+            self.queue_work(cx, process, None, work, Vec::new());
+            self.promise_with_turn(paging_queue)
+        } else {
+            self.queue_work(cx, process, Some(paging_queue), work, Vec::new())
+        };
+        Ok(Residency::Pending { paging_fence_value })
     }
 }
 

@@ -119,6 +119,8 @@ pub enum Cause {
     Ahead,
     /// There is room where it would rather be, and nothing else to do (memory §8.1).
     Promote,
+    /// Its properties have changed, and do not let it stay (memory §2.8).
+    Property,
     /// The adapter was reset: the content is lost.
     Reset,
     /// The adapter loses power, and its segment's content with it.

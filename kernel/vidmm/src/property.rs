@@ -7,6 +7,7 @@ use wddm_types::SegmentSet;
 use crate::allocation::{self, AllocationError, Origin, Placement};
 use crate::paging::{Batch, Cause, Work};
 use crate::pin::PinError;
+use crate::plan::{Claim, Limit, Takes};
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
 
@@ -35,8 +36,8 @@ pub enum PropertyError {
     /// It was unmoveable for another reason, or is not.
     #[error("it is not unmoveable by this call")]
     NotUnmoveable,
-    /// Its content would have to move and something holds it.
-    #[error("its content may not stay, and it is pinned or on a residency list")]
+    /// Its content would have to move, and cannot.
+    #[error("its content may not stay, and it is pinned, or a list that has it would not fit any more")]
     SegmentFull,
     /// Another way.
     #[error("{0} is not built")]
@@ -73,11 +74,13 @@ impl<F: Copy + Eq> VidMm<F> {
     ///
     /// # Errors
     /// See [`PropertyError`].
-    pub fn check_property(&self, id: AllocationId, update: &PropertyUpdate) -> Result<(), PropertyError> {
-        self.changed(id, update).map(drop)
+    pub fn check_property(&mut self, id: AllocationId, update: &PropertyUpdate) -> Result<(), PropertyError> {
+        let (info, leaves) = self.changed(id, update)?;
+        self.check_lists_with(id, info, leaves)
     }
 
-    /// Changes properties. Content that may not stay where it is leaves now, and is placed anew with its next MakeResident.
+    /// Changes properties. Content that may not stay where it is leaves now. Whoever lists it stands still until its next
+    /// turn, which places it anew; if nobody does, the next MakeResident places it.
     ///
     /// # Errors
     /// See [`PropertyError`].
@@ -88,6 +91,7 @@ impl<F: Copy + Eq> VidMm<F> {
         update: PropertyUpdate,
     ) -> Result<Option<Work<F>>, PropertyError> {
         let (info, leaves) = self.changed(id, &update)?;
+        self.check_lists_with(id, info, leaves)?;
         if update.unmoveable == Some(true) && !self.allocations[id].unmoveable {
             self.pin(id)?;
             self.allocations[id].unmoveable = true;
@@ -98,10 +102,25 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let mut batch = Batch::new(self.serial + 1);
         if leaves {
-            self.withdraw(id, Cause::Evict, &mut batch);
+            for device in self.running_holders(id) {
+                self.suspend_now(device, &mut batch);
+            }
+            self.withdraw(id, Cause::Property, &mut batch);
         }
         self.allocations[id].info = info;
         Ok(self.finish(batch, false))
+    }
+
+    /// Whether each list that has an allocation still fits, if all else leaves, when its content is placed anew.
+    fn check_lists_with(&mut self, id: AllocationId, info: AllocationInfo, leaves: bool) -> Result<(), PropertyError> {
+        if !leaves {
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut self.allocations[id].info, info);
+        let claim = |device| Claim { device, takes: Takes::Turn, limit: Limit::None, for_holders: false };
+        let fit = self.allocations[id].holders.iter().all(|device| self.plan_alone(claim(*device), &[]).is_ok());
+        self.allocations[id].info = before;
+        if fit { Ok(()) } else { Err(PropertyError::SegmentFull) }
     }
 
     /// The new description, and whether the content has to leave.
@@ -149,8 +168,8 @@ impl<F: Copy + Eq> VidMm<F> {
                 becomes_contiguous || !info.supported_segments.iter().any(|id| self.segment(id).is_aperture())
             }
         };
-        let stays = allocation.count > 0 || allocation.pins > 0 || update.unmoveable == Some(true);
-        if leaves && stays {
+        // What is to be pinned where it is cannot go first.
+        if leaves && (allocation.pins > 0 || update.unmoveable == Some(true)) {
             return Err(PropertyError::SegmentFull);
         }
         Ok((info, leaves))

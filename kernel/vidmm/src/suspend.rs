@@ -263,6 +263,13 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
+    /// Who lists an allocation and runs; nobody needs one that is offered.
+    pub(crate) fn running_holders(&self, id: AllocationId) -> Vec<DeviceId> {
+        let allocation = &self.allocations[id];
+        let runs = |device: &DeviceId| allocation.offer.is_none() && self.devices[*device].suspended.is_none();
+        allocation.holders.iter().copied().filter(runs).collect()
+    }
+
     /// Puts a device into the line of those that wait for their turn.
     pub(crate) fn suspend_now(&mut self, device: DeviceId, batch: &mut Batch<F>) {
         self.stand_in_line(device);

@@ -30,6 +30,7 @@ mod packing;
 mod pitch;
 mod pressure;
 mod promote;
+mod property;
 mod protection;
 mod ranges;
 mod reservations;

@@ -149,7 +149,7 @@ impl<F: Copy + Eq> VidMm<F> {
         for (first, count) in ranges {
             writer.hide(&mut self.spaces, &self.allocations[id], first, count, batch);
         }
-        if listed && cause != Cause::Promote {
+        if listed && !matches!(cause, Cause::Promote | Cause::Property) {
             self.note_loss(id);
         }
         self.pressure |= matches!(cause, Cause::Pressure { .. });

@@ -304,8 +304,7 @@ fn priorities_and_places_are_told_of_lists_and_of_resources() {
 fn properties_change_where_content_may_be() {
     // spec: memory §2.8
     let host = host(VIRTUAL, 8 * MIB);
-    let client = client(&host);
-    let paging = client.gpu.paging();
+    let mut client = client(&host);
     let data = data(Kind::LocalThenSystem, 4096).encode().to_vec();
     let allocation = client.gpu.device().create_allocation(data).unwrap();
     let to = |set: SegmentSet, preferred: u32| PropertyRequest {
@@ -314,10 +313,11 @@ fn properties_change_where_content_may_be() {
         mask: PropertyMask::SUPPORTED_SEGMENT_SET | PropertyMask::PREFERRED_SEGMENT,
         ..PropertyRequest::default()
     };
-    let update = |request| paging.update_allocation_property(&allocation, request);
-    assert_eq!(update(to(APERTURE, 2)), Ok(Residency::Resident), "effective now");
-    pin(&client, &allocation, 1);
+    let update = |client: &Client, request| client.gpu.paging().update_allocation_property(&allocation, request);
+    assert_eq!(update(&client, to(APERTURE, 2)), Ok(Residency::Resident), "effective now");
+    let va = pin(&client, &allocation, 1);
     assert_eq!(allocation.residency(), Ok(ResidencyStatus::ResidentInSharedMemory));
+    client.run(|commands| _ = commands.fill(va, 4096, 9));
     let wrong = [
         to(SegmentSet(1 << 20), 0),
         to(APERTURE, 1),
@@ -327,10 +327,21 @@ fn properties_change_where_content_may_be() {
         PropertyRequest { mask: PropertyMask::from_bits_retain(16), ..PropertyRequest::default() },
     ];
     for request in wrong {
-        assert_eq!(status(update(request)), NtStatus::INVALID_PARAMETER, "{request:?}");
+        assert_eq!(status(update(&client, request)), NtStatus::INVALID_PARAMETER, "{request:?}");
     }
-    assert_eq!(status(update(to(LOCAL, 1))), NtStatus::NO_MEMORY, "on a list, where it may not stay");
-    assert_eq!(allocation.residency(), Ok(ResidencyStatus::ResidentInSharedMemory), "nothing has changed");
+    // On a list, where it may not stay: it moves, and the value says when it has.
+    let target = client.pinned(SurfaceKind::System, 4096);
+    for (request, there) in [
+        (to(LOCAL, 1), ResidencyStatus::ResidentInGpuMemory),
+        (to(APERTURE, 2), ResidencyStatus::ResidentInSharedMemory),
+        (to(LOCAL, 1), ResidencyStatus::ResidentInGpuMemory),
+    ] {
+        let Ok(Residency::Pending { paging_fence_value }) = update(&client, request) else { panic!("it has to move") };
+        client.gpu.device().wait(&[(client.gpu.paging().fence(), paging_fence_value)]).unwrap();
+        assert_eq!(allocation.residency(), Ok(there));
+        client.run(|commands| _ = commands.copy(va, target.va(), 4096));
+        assert_eq!(target.lock().unwrap().read_word(4088), 9 << 32 | 9, "with its content");
+    }
 }
 
 #[test]

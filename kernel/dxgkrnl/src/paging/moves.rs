@@ -121,6 +121,7 @@ impl Adapter {
                 Cause::Compaction { for_allocation: self.allocation_number(for_allocation) }
             }
             vidmm::Cause::Promote => Cause::Promote,
+            vidmm::Cause::Property => Cause::Property,
         }
     }
 }
