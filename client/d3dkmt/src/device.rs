@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kmt_calls::{
-    AllocationRequest, Call, DeviceState, EvictFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags,
+    AllocationRequest, Call, DeviceState, EvictFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags, OfferList,
     OpenSyncObjectRequest, PropertyRequest, QueueCall, ReclaimResult, Refusal, Reply, Residency, ResourceRequest,
     SignalFlags, SyncCall, WaitFlags,
 };
@@ -86,8 +86,19 @@ impl Device {
     ///
     /// # Errors
     /// When one is offered, locked or pinned already, or the priority is none of 1 to 4: nothing has changed.
-    pub fn offer(&self, allocations: Vec<RawHandle>, priority: u32, flags: OfferFlags) -> Result<(), Refusal> {
-        self.link().call(Call::OfferAllocations { device: self.handle(), allocations, priority, flags }).map(drop)
+    pub fn offer(&self, list: impl Into<OfferList>, priority: u32, flags: OfferFlags) -> Result<(), Refusal> {
+        let list = list.into();
+        self.link().call(Call::OfferAllocations { device: self.handle(), list, priority, flags }).map(drop)
+    }
+
+    /// `D3DKMTReclaimAllocations`, the form without a fence: at return the GPU may use them. `asks`: what is lost is to be
+    /// told; without it all content may be. What there was no memory for counts as lost, and stays offered.
+    ///
+    /// # Errors
+    /// As [`PagingQueue::reclaim`].
+    pub fn reclaim(&self, list: impl Into<OfferList>, asks: bool) -> Result<Vec<bool>, Refusal> {
+        let call = Call::ReclaimAllocations { device: self.handle(), list: list.into(), asks };
+        Ok(expect_reply!(self.link().call(call)?, Reply::Discarded(lost) => lost))
     }
 
     /// `D3DKMTRegisterTrimNotification`: trims of this device come through the link's notifications as long as the
@@ -211,12 +222,12 @@ impl PagingQueue {
     }
 
     /// `D3DKMTReclaimAllocations2`: what is left of each, and the paging-fence value from which the GPU may use them (0: now).
-    /// The CPU may lock them at once.
+    /// The CPU may lock them at once. Of a resource it is the worst of its allocations.
     ///
     /// # Errors
-    /// When one is not offered, or what is on the residency list does not fit any more: nothing has changed.
-    pub fn reclaim(&self, allocations: Vec<RawHandle>) -> Result<(Vec<ReclaimResult>, u64), Refusal> {
-        let call = Call::ReclaimAllocations2 { paging_queue: self.handle(), allocations };
+    /// When one is not offered; or when what the device lists would not fit with it even if it were alone: nothing has changed.
+    pub fn reclaim(&self, list: impl Into<OfferList>) -> Result<(Vec<ReclaimResult>, u64), Refusal> {
+        let call = Call::ReclaimAllocations2 { paging_queue: self.handle(), list: list.into() };
         Ok(
             expect_reply!(self.owned.link.call(call)?, Reply::Reclaimed { results, paging_fence_value } => (results, paging_fence_value)),
         )

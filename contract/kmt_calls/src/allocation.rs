@@ -180,6 +180,21 @@ pub struct AllocationTarget {
     pub allocations: Vec<RawHandle>,
 }
 
+/// What offers name: whole resources, or allocations (`pResources` xor `HandleList`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OfferList {
+    /// Each with all its allocations.
+    Resources(Vec<RawHandle>),
+    /// One by one.
+    Allocations(Vec<RawHandle>),
+}
+
+impl From<Vec<RawHandle>> for OfferList {
+    fn from(allocations: Vec<RawHandle>) -> OfferList {
+        OfferList::Allocations(allocations)
+    }
+}
+
 /// How a shared resource is named by somebody who wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareName {

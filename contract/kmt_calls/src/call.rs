@@ -17,7 +17,7 @@ pub use sync::SyncCall;
 use wddm_types::{GpuVa, Luid, RawHandle};
 
 use crate::allocation::{
-    AllocationRequest, AllocationTarget, DestroyFlags, PropertyRequest, ResourceRequest, ShareName,
+    AllocationRequest, AllocationTarget, DestroyFlags, OfferList, PropertyRequest, ResourceRequest, ShareName,
 };
 use crate::gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
 use crate::sync_object::SyncObjectAccess;
@@ -264,19 +264,29 @@ pub enum Call {
     OfferAllocations {
         /// The device.
         device: RawHandle,
-        /// The allocations.
-        allocations: Vec<RawHandle>,
+        /// What is offered.
+        list: OfferList,
         /// `D3DKMT_OFFER_PRIORITY`: 1 LOW, 2 NORMAL, 3 HIGH, 4 AUTO.
         priority: u32,
         /// Flags.
         flags: OfferFlags,
     },
-    /// `D3DKMTReclaimAllocations2` → `Reclaimed`.
+    /// `D3DKMTReclaimAllocations`, the first form → `Discarded`. It has no fence: at its answer the GPU may use them.
+    ReclaimAllocations {
+        /// The device.
+        device: RawHandle,
+        /// What is taken back.
+        list: OfferList,
+        /// The caller asks what is lost (`pDiscarded`). If not, all of it may be.
+        asks: bool,
+    },
+    /// `D3DKMTReclaimAllocations2` → `Reclaimed`. The third form of the drivers' callback is this call: of the second it differs
+    /// by results that say NOT_COMMITTED, which these do.
     ReclaimAllocations2 {
         /// The paging queue whose fence tells when the GPU may use them again.
         paging_queue: RawHandle,
-        /// The allocations.
-        allocations: Vec<RawHandle>,
+        /// What is taken back.
+        list: OfferList,
     },
     /// `D3DKMTRegisterTrimNotification` → `Handle`: trims of this device are told from now on.
     RegisterTrimNotification {

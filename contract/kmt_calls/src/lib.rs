@@ -18,8 +18,8 @@ mod sync_object;
 
 pub use allocation::{
     AllocationInfoFlags, AllocationRequest, AllocationTarget, CreateAllocationFlags, CreatedAllocation,
-    CreatedAllocations, CreatedSection, DestroyFlags, OpenedResource, PropertyFlags, PropertyMask, PropertyRequest,
-    ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange, ShareName,
+    CreatedAllocations, CreatedSection, DestroyFlags, OfferList, OpenedResource, PropertyFlags, PropertyMask,
+    PropertyRequest, ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange, ShareName,
 };
 pub use call::{
     Call, EventCall, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, PacketCall, QueueCall,

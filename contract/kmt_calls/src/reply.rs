@@ -56,6 +56,8 @@ pub enum Reply {
     Residency(Residency),
     /// Of Evict: bytes over budget, 0 = within.
     BytesToTrim(u64),
+    /// Of the first form of ReclaimAllocations, in request order: whether the content is lost. Empty if nobody asked.
+    Discarded(Vec<bool>),
     /// Of ReclaimAllocations2, in request order; the value as in `MappedVa`.
     Reclaimed {
         /// What is left of each.
@@ -208,8 +210,8 @@ pub struct VideoMemoryInfo {
     pub available_for_reservation_bytes: u64,
 }
 
-/// `D3DDDI_RECLAIM_RESULT` (memory §5.9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// `D3DDDI_RECLAIM_RESULT` (memory §5.9), the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReclaimResult {
     /// 0: the content is as it was.
     Ok,

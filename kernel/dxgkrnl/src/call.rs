@@ -7,6 +7,7 @@ mod allocation;
 mod event;
 mod gpu_va;
 mod lock;
+mod offer;
 mod packet;
 mod property;
 mod queue;

@@ -136,22 +136,58 @@ impl Adapter {
         Ok(())
     }
 
-    /// `D3DKMTReclaimAllocations2`: the backing stores are there at return, the GPU waits for the value.
+    /// `D3DKMTReclaimAllocations`, without a fence: to be answered behind the paging ring.
     // spec: memory §5.9
     pub fn reclaim(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        list: &[u64],
+        wanted: bool,
+    ) -> Result<Vec<ReclaimResult>, Refusal> {
+        let (results, work) = self.take_offers_back(cx, device, list, wanted)?;
+        if work.is_some() {
+            let process = self.devices[device].process;
+            self.queue_work(cx, process, None, work, Vec::new());
+        }
+        Ok(results)
+    }
+
+    /// `D3DKMTReclaimAllocations2`: the backing stores are there at return, the GPU waits for the value.
+    // spec: memory §5.9
+    pub fn reclaim2(
         &mut self,
         cx: &mut Cx<'_>,
         paging_queue: u64,
         list: &[u64],
     ) -> Result<(Vec<ReclaimResult>, u64), Refusal> {
         let device = self.paging_queues[paging_queue].device;
-        let process = self.devices[device].process;
+        let (process, owner) = (self.devices[device].process, self.devices[device].vidmm);
+        let ran = !self.vidmm.is_suspended(owner);
+        let (results, work) = self.take_offers_back(cx, device, list, true)?;
+        let value = if ran && self.vidmm.is_suspended(owner) {
+            self.queue_work(cx, process, None, work, Vec::new());
+            self.promise_with_turn(paging_queue)
+        } else {
+            self.paging_value_of(cx, process, paging_queue, work)
+        };
+        Ok((results, value))
+    }
+
+    fn take_offers_back(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        list: &[u64],
+        wanted: bool,
+    ) -> Result<(Vec<ReclaimResult>, Option<Work<gpu_fence::FenceId>>), Refusal> {
         let allocations = self.vidmm_list(device, list)?;
-        let reclaimed = self.vidmm.reclaim(self.devices[device].vidmm, &allocations).map_err(|error| match error {
+        let reclaimed = self.vidmm.reclaim_with(self.devices[device].vidmm, &allocations, wanted);
+        let reclaimed = reclaimed.map_err(|error| match error {
             ReclaimError::NotOffered { .. } => invalid(error.to_string()),
+            // Of the documented answers none says this; nothing that could follow a success would ever be true.
             ReclaimError::OutOfMemory { bytes_to_trim } => out_of_memory(bytes_to_trim),
         })?;
-        let value = self.paging_value_of(cx, process, paging_queue, reclaimed.work);
         let results = reclaimed.results.into_iter().map(|result| match result {
             vidmm::ReclaimResult::Ok => ReclaimResult::Ok,
             vidmm::ReclaimResult::Discarded => ReclaimResult::Discarded,
@@ -161,7 +197,7 @@ impl Adapter {
         // CAST: bounded by LIST_MAX.
         let lost = results.iter().filter(|result| **result != ReclaimResult::Ok).count() as u32;
         cx.emit(Event::Reclaimed { device, count: list.len() as u32, lost });
-        Ok((results, value))
+        Ok((results, reclaimed.work))
     }
 
     /// `D3DKMTQueryVideoMemoryInfo` of the calling process. One without a device here has nothing and could have all.

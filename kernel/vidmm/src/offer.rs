@@ -4,11 +4,15 @@
 //! Offered content stays where it is and is the first to go, LOW before NORMAL before HIGH, whoever needs the room and
 //! whatever lists name it. It is never copied out: what is taken is lost as a whole. Until it is reclaimed nobody may
 //! lock it or make it resident.
+//!
+//! Reclaim asks for no room that others need: if what is on a list does not fit beside them any more, its device stands
+//! still until its next turn. Only a list that would not even fit alone is refused.
 
 use std::collections::BTreeSet;
 
 use wddm_types::FencePoint;
 
+use crate::allocation::Placement;
 use crate::extent::PageSet;
 use crate::paging::{Batch, Cause, Work, merge_points};
 use crate::plan::{Claim, Limit, Plan, Takes};
@@ -112,8 +116,9 @@ pub enum ReclaimError {
         /// Which.
         allocation: AllocationId,
     },
-    /// It is on the residency list and does not fit any more (scarcity).
-    #[error("what is on the residency list does not fit: {bytes_to_trim} bytes are to be evicted first")]
+    /// With it a list would not fit any more even if everybody else left, or not into the largest budget that its process
+    /// can have (scarcity).
+    #[error("what is on the residency list can never fit: {bytes_to_trim} bytes are to be evicted first")]
     OutOfMemory {
         /// As from MakeResident.
         bytes_to_trim: u64,
@@ -176,26 +181,42 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(())
     }
 
-    /// Takes offers back. What is on a list of the device comes back in; a new backing store is there at once.
+    /// Takes offers back, with what is left of their content; see [`VidMm::reclaim_with`].
+    ///
+    /// # Errors
+    /// See [`ReclaimError`].
+    pub fn reclaim(&mut self, device: DeviceId, list: &[AllocationId]) -> Result<Reclaimed<F>, ReclaimError> {
+        self.reclaim_with(device, list, true)
+    }
+
+    /// Takes offers back. What is on a list of the device comes back in, or comes with the device's next turn: then it is
+    /// suspended. A new backing store is there at once. If the content is not `wanted`, nothing is copied for its sake.
     ///
     /// # Errors
     /// See [`ReclaimError`].
     // spec: memory §5.9
-    pub fn reclaim(&mut self, device: DeviceId, list: &[AllocationId]) -> Result<Reclaimed<F>, ReclaimError> {
+    pub fn reclaim_with(
+        &mut self,
+        device: DeviceId,
+        list: &[AllocationId],
+        wanted: bool,
+    ) -> Result<Reclaimed<F>, ReclaimError> {
         let mut seen = BTreeSet::new();
         for &allocation in list {
             if self.allocations[allocation].offer.is_none() || !seen.insert(allocation) {
                 return Err(ReclaimError::NotOffered { allocation });
             }
         }
-        let plan = self.plan_of_reclaim(device, list);
-        let mut plan = plan.map_err(|error| match error {
-            MakeResidentError::OutOfMemory { bytes_to_trim } => ReclaimError::OutOfMemory { bytes_to_trim },
-            MakeResidentError::Locked { .. } | MakeResidentError::Offered { .. } => {
-                unreachable!("what is offered is not locked, and Reclaim is what takes an offer back")
+        let mut plan = match self.plan_of_reclaim(device, list) {
+            Ok(plan) => plan,
+            Err(error) => {
+                if !self.has_turns_for(device, list) {
+                    return Err(out_of_memory(error));
+                }
+                Plan::default()
             }
-        })?;
-        let results: Vec<ReclaimResult> = list.iter().map(|&id| self.take_back(id)).collect();
+        };
+        let results: Vec<ReclaimResult> = list.iter().map(|&id| self.take_back(id, wanted)).collect();
         // What got no backing store stays offered, so nothing comes in for it.
         plan.places.retain(|(id, _)| self.allocations[*id].offer.is_none());
         let mut batch = Batch::new(self.serial + 1);
@@ -208,6 +229,11 @@ impl<F: Copy + Eq> VidMm<F> {
             self.rerank(id);
         }
         self.carry_out(plan, Cause::Reclaim, &mut batch);
+        for &id in list.iter().filter(|id| !self.is_resident(**id)).collect::<Vec<_>>() {
+            for holder in self.running_holders(id) {
+                self.suspend_now(holder, &mut batch);
+            }
+        }
         Ok(Reclaimed { results, work: self.finish(batch, false) })
     }
 
@@ -216,21 +242,32 @@ impl<F: Copy + Eq> VidMm<F> {
         self.allocations[id].offer.map(|offer| offer.discarded)
     }
 
-    /// What a running device lists has to be there at once. For a suspended one there has to be room with its turn.
+    /// What a running device lists has to be there at once.
     fn plan_of_reclaim(&self, device: DeviceId, list: &[AllocationId]) -> Result<Plan, MakeResidentError> {
-        let claim = |device| Claim { device, takes: Takes::Ranked, limit: Limit::Maximum, for_holders: true };
         if self.is_suspended(device) {
-            let listed = |id: &AllocationId| self.allocations[*id].holders.contains(&device);
-            let own: Vec<AllocationId> = list.iter().copied().filter(listed).collect();
-            self.plan_alone(claim(device), &own)?;
+            self.plan_turn_with(device, list)?;
         }
         let runner = |id: &AllocationId| self.allocations[*id].holders.iter().find(|d| !self.is_suspended(**d));
         let wanted: Vec<AllocationId> = list.iter().copied().filter(|id| runner(id).is_some()).collect();
         let Some(&first) = wanted.first().and_then(runner) else { return Ok(Plan::default()) };
-        self.plan(claim(if self.is_suspended(device) { first } else { device }), &wanted)
+        self.plan(claim_of(if self.is_suspended(device) { first } else { device }), &wanted)
     }
 
-    fn take_back(&mut self, id: AllocationId) -> ReclaimResult {
+    /// Whether there is room with the next turn of each device that lists something.
+    fn has_turns_for(&self, device: DeviceId, list: &[AllocationId]) -> bool {
+        let holders = list.iter().flat_map(|id| self.allocations[*id].holders.iter().copied());
+        let devices: BTreeSet<DeviceId> = holders.chain([device]).collect();
+        devices.into_iter().all(|device| self.plan_turn_with(device, list).is_ok())
+    }
+
+    /// For a device that stands still there has to be room with its turn.
+    fn plan_turn_with(&self, device: DeviceId, list: &[AllocationId]) -> Result<Plan, MakeResidentError> {
+        let listed = |id: &AllocationId| self.allocations[*id].holders.contains(&device);
+        let own: Vec<AllocationId> = list.iter().copied().filter(listed).collect();
+        self.plan_alone(claim_of(device), &own)
+    }
+
+    fn take_back(&mut self, id: AllocationId, wanted: bool) -> ReclaimResult {
         let offer = self.allocations[id].offer.expect("the list was checked");
         if self.allocations[id].backing.is_empty() {
             let pages = self.allocations[id].pages;
@@ -239,7 +276,13 @@ impl<F: Copy + Eq> VidMm<F> {
                 None => return ReclaimResult::NotCommitted,
             }
         }
-        self.allocations[id].offer = None;
+        let allocation = &mut self.allocations[id];
+        allocation.offer = None;
+        let in_place = matches!(allocation.placement, Placement::System(_));
+        if !wanted && !in_place && !allocation.foreign {
+            // spec: memory §5.9, pDiscarded NULL: what is not in place comes back empty
+            allocation.valid = PageSet::default();
+        }
         self.decommittable.remove(&(offer.priority, offer.time, id));
         if offer.discarded { ReclaimResult::Discarded } else { ReclaimResult::Ok }
     }
@@ -254,7 +297,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Only what no queued work touches: the rest would not come free in time.
     fn may_decommit(&self, id: AllocationId) -> bool {
         let allocation = &self.allocations[id];
-        let nowhere = matches!(allocation.placement, crate::allocation::Placement::None);
+        let nowhere = matches!(allocation.placement, Placement::None);
         nowhere && allocation.last_work <= self.completed && !allocation.backing.is_empty() && !allocation.foreign
     }
 
@@ -277,6 +320,20 @@ impl<F: Copy + Eq> VidMm<F> {
             let runs = std::mem::take(&mut allocation.backing);
             allocation.offer.as_mut().expect("only what is offered is in the list").discarded = true;
             runs.into_iter().for_each(|run| self.system.give(run));
+        }
+    }
+}
+
+/// How far Reclaim may go for who lists what it takes back.
+fn claim_of(device: DeviceId) -> Claim {
+    Claim { device, takes: Takes::Ranked, limit: Limit::Maximum, for_holders: true }
+}
+
+fn out_of_memory(error: MakeResidentError) -> ReclaimError {
+    match error {
+        MakeResidentError::OutOfMemory { bytes_to_trim } => ReclaimError::OutOfMemory { bytes_to_trim },
+        MakeResidentError::Locked { .. } | MakeResidentError::Offered { .. } => {
+            unreachable!("what is offered is not locked, and Reclaim is what takes an offer back")
         }
     }
 }

@@ -5,7 +5,7 @@ mod asked;
 
 use std::collections::BTreeMap;
 
-use kmt_calls::{Call, CreatedAllocation, CreatedFence, EventCall, PacketCall, QueueCall, Reply, SyncCall};
+use kmt_calls::{Call, CreatedAllocation, CreatedFence, EventCall, OfferList, PacketCall, QueueCall, Reply, SyncCall};
 use wddm_types::{GpuVa, PAGE_BYTES, RawHandle};
 
 use crate::dice::Dice;
@@ -374,8 +374,8 @@ impl Known {
             (Call::Lock2 { allocation, .. } | Call::Lock { allocation, .. }, _) => {
                 self.learn(Kind::Locked, *allocation, on);
             }
-            (Call::ReclaimAllocations2 { allocations, .. }, _) => {
-                allocations.iter().for_each(|handle| self.forget_one(Kind::Offered, *handle));
+            (Call::ReclaimAllocations { list, .. } | Call::ReclaimAllocations2 { list, .. }, _) => {
+                handles_of(list).iter().for_each(|handle| self.forget_one(Kind::Offered, *handle));
             }
             (call, Reply::Done) => self.done(call, on),
             _ => {}
@@ -392,8 +392,8 @@ impl Known {
                 self.mapped.retain(|(_, va, _)| va != base);
                 self.addresses.retain(|(va, _)| va != base);
             }
-            Call::OfferAllocations { allocations, .. } => {
-                allocations.iter().for_each(|handle| self.learn(Kind::Offered, *handle, on));
+            Call::OfferAllocations { list, .. } => {
+                handles_of(list).iter().for_each(|handle| self.learn(Kind::Offered, *handle, on));
             }
             Call::DestroyDevice { device } => {
                 let others = self.count(Kind::Device) > 1;
@@ -418,5 +418,13 @@ impl Known {
             | Call::UnregisterNotification { registration: handle } => self.dies(*handle),
             _ => {}
         }
+    }
+}
+
+/// The allocations that offers name one by one; what a resource has is not known.
+fn handles_of(list: &OfferList) -> &[RawHandle] {
+    match list {
+        OfferList::Allocations(handles) => handles,
+        OfferList::Resources(_) => &[],
     }
 }

@@ -14,7 +14,9 @@ impl Call {
                 | Call::FreeGpuVirtualAddress { .. }
                 | Call::MakeResident { .. }
                 | Call::Evict { .. }
+                | Call::UpdateAllocationProperty { .. }
                 | Call::OfferAllocations { .. }
+                | Call::ReclaimAllocations { .. }
                 | Call::ReclaimAllocations2 { .. }
                 | Call::Lock2 { .. }
                 | Call::Queue(QueueCall::CreateHwQueue { .. })
@@ -62,6 +64,7 @@ impl Call {
             Call::MakeResident { .. } => "MakeResident",
             Call::Evict { .. } => "Evict",
             Call::OfferAllocations { .. } => "OfferAllocations",
+            Call::ReclaimAllocations { .. } => "ReclaimAllocations",
             Call::ReclaimAllocations2 { .. } => "ReclaimAllocations2",
             Call::RegisterTrimNotification { .. } => "RegisterTrimNotification",
             Call::RegisterBudgetChangeNotification { .. } => "RegisterBudgetChangeNotification",

@@ -27,6 +27,7 @@ mod levels;
 mod lock_order;
 mod lost_writes;
 mod monitored;
+mod offers;
 mod packet_turns;
 mod packets;
 mod paging;

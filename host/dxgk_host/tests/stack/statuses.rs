@@ -174,7 +174,7 @@ fn locks() {
     assert_eq!(raw.status(pinning), NtStatus::SUCCESS);
     let offer = |allocation| Call::OfferAllocations {
         device,
-        allocations: vec![allocation],
+        list: vec![allocation].into(),
         priority: 1,
         flags: OfferFlags::empty(),
     };

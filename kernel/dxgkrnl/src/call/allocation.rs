@@ -214,7 +214,7 @@ impl Turn<'_> {
         Ok(Targets { numbers, resource: None })
     }
 
-    fn resource_of(&self, index: u32, device: u64, handle: RawHandle) -> Result<u64, Refusal> {
+    pub(super) fn resource_of(&self, index: u32, device: u64, handle: RawHandle) -> Result<u64, Refusal> {
         let (on, number) = self.any_resource(handle)?;
         // spec: memory §9.3
         if on == index && self.adapters[index as usize].resources[number].device == device {

@@ -40,19 +40,9 @@ impl Turn<'_> {
                 self.process.handles.remove(registration);
                 done(Reply::Done)
             }
-            Call::OfferAllocations { device, allocations, priority, flags } => {
-                let (index, device) = self.live_device(device, touched)?;
-                let list = self.allocations(index, &allocations)?;
-                self.adapters[index as usize].offer(cx, device, &list, priority, flags)?;
-                done(Reply::Done)
-            }
-            Call::ReclaimAllocations2 { paging_queue, allocations } => {
-                let (index, queue) = self.paging_queue(paging_queue)?;
-                self.alive(index, self.adapters[index as usize].paging_queues[queue].device, touched)?;
-                let list = self.allocations(index, &allocations)?;
-                let (results, paging_fence_value) = self.adapters[index as usize].reclaim(cx, queue, &list)?;
-                done(Reply::Reclaimed { results, paging_fence_value })
-            }
+            call @ (Call::OfferAllocations { .. }
+            | Call::ReclaimAllocations { .. }
+            | Call::ReclaimAllocations2 { .. }) => self.on_offer(cx, call, touched),
             Call::ChangeVideoMemoryReservation { adapter, local, reservation_bytes } => {
                 let index = self.adapter(adapter)?;
                 self.adapters[index as usize].running()?;

@@ -5,7 +5,7 @@ use wddm_types::PAGE_BYTES;
 use super::world::*;
 use crate::{
     Cause, EvictFlags, LockError, MakeResidentError, MoveKind, OfferError, OfferFlags, OfferPriority, Policy,
-    ReclaimError, ReclaimResult,
+    ProcessPriority, ReclaimError, ReclaimResult, Turn,
 };
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
@@ -75,6 +75,48 @@ fn what_is_offered_is_neither_made_resident_nor_offered_again() {
     assert_eq!(mm.offered(b), None, "nothing changed");
     assert_eq!(mm.reclaim(device, &[a, b]), Err(ReclaimError::NotOffered { allocation: b }));
     assert_eq!(mm.offered(a), Some(false), "nothing changed");
+}
+
+#[test]
+fn a_listed_offer_that_does_not_fit_beside_others_waits_for_a_turn() {
+    // spec: memory §5.9, §9.2
+    let (mut mm, [(_, one), (other, two)]) = with_processes::<2>(64);
+    mm.set_process_priority(other, ProcessPriority::Foreground);
+    let [a, kept, b] = [(one, 40), (one, 8), (two, 40)].map(|(device, n)| create(&mut mm, device, n, &[VRAM]));
+    mm.make_resident(one, &[a, kept]).expect("room");
+    mm.offer(one, &[a], OfferPriority::Normal, KEEP, &[]).expect("not offered");
+    let work = mm.make_resident(two, &[b]).expect("the offer makes room").expect("it moves");
+    assert!(work.suspends.is_empty() && mm.offered(a) == Some(true));
+    let back = mm.reclaim(one, &[a]).expect("there will be a turn");
+    assert_eq!(back.results, [ReclaimResult::Discarded]);
+    let work = back.work.expect("its device stops");
+    assert_eq!((work.suspends, work.moves.len()), (vec![one], 0), "nobody better protected loses a page");
+    assert!(mm.is_resident(b) && mm.offered(a).is_none());
+    assert!(mm.lock(a).is_ok(), "the CPU need not wait");
+    mm.unlock(a).expect("locked");
+    assert_ne!(mm.next_to_resume(1), Turn::Resume(one));
+    mm.evict(two, &[b], EvictFlags::default(), &[]).expect("counted");
+    assert_eq!(mm.next_to_resume(1), Turn::Resume(one));
+    let _ = mm.resume(one).expect("room");
+    assert!(mm.is_resident(a) && mm.is_resident(kept));
+}
+
+#[test]
+fn what_nobody_asks_for_is_not_copied_back() {
+    // spec: memory §5.9
+    for (wanted, kind) in [(true, MoveKind::PageIn), (false, MoveKind::Fill)] {
+        let (mut mm, _, device) = with_device(64);
+        let [a, b] = [40, 40].map(|n| create(&mut mm, device, n, &[VRAM]));
+        mm.make_resident(device, &[a]).expect("room");
+        mm.evict(device, &[a], EvictFlags::default(), &[]).expect("counted");
+        mm.offer(device, &[a], OfferPriority::High, KEEP, &[]).expect("not offered");
+        mm.make_resident(device, &[b]).expect("room");
+        mm.evict(device, &[b], LAZY, &[]).expect("counted");
+        let back = mm.reclaim_with(device, &[a], wanted).expect("it was offered");
+        assert_eq!((back.results, back.work), (vec![ReclaimResult::Ok], None), "it is on no list");
+        let work = mm.make_resident(device, &[a]).expect("room").expect("it moves");
+        assert!(work.moves.iter().any(|m| (m.allocation, m.kind) == (a, kind)), "{wanted}: {:?}", work.moves);
+    }
 }
 
 #[test]

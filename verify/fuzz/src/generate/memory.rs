@@ -2,7 +2,7 @@
 
 use kmt_calls::{
     AllocationInfoFlags, AllocationRequest, Call, CreateAllocationFlags, DestroyFlags, EvictFlags, GpuVaProtection,
-    LockFlags, MakeResidentFlags, OfferFlags, PropertyFlags, PropertyMask, PropertyRequest, ResourceRequest,
+    LockFlags, MakeResidentFlags, OfferFlags, OfferList, PropertyFlags, PropertyMask, PropertyRequest, ResourceRequest,
     SectionRange, UpdateGpuVaFlags, UpdateGpuVaOperation,
 };
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Details, Kind as Place};
@@ -174,22 +174,37 @@ impl Generator<'_> {
             _ => Kind::Allocation,
         };
         let allocations = self.known.list(self.dice, kind, 4);
+        if what >= 15 {
+            let list = if self.dice.chance(25) {
+                OfferList::Resources(self.known.list(self.dice, Kind::Resource, 2))
+            } else {
+                OfferList::Allocations(allocations)
+            };
+            return self.offer_call(what, list);
+        }
         match what {
             0..9 => {
                 let known = if self.dice.chance(50) { 1 } else { 3 };
                 let flags = MakeResidentFlags::from_bits_retain(self.dice.flags32(known));
                 Call::MakeResident { paging_queue, allocations, flags }
             }
-            9..15 => {
+            _ => {
                 let flags = EvictFlags::from_bits_retain(self.dice.flags32(3));
                 Call::Evict { device, allocations, flags }
             }
+        }
+    }
+
+    fn offer_call(&mut self, what: u64, list: OfferList) -> Call {
+        let (device, paging_queue) = (self.handle(Kind::Device), self.handle(Kind::PagingQueue));
+        match what {
             15..18 => {
                 let priority = if self.dice.odd() { self.dice.number32(9) } else { 1 + self.dice.number32(3) % 4 };
                 let flags = OfferFlags::from_bits_retain(self.dice.flags32(3));
-                Call::OfferAllocations { device, allocations, priority, flags }
+                Call::OfferAllocations { device, list, priority, flags }
             }
-            _ => Call::ReclaimAllocations2 { paging_queue, allocations },
+            18 => Call::ReclaimAllocations { device, list, asks: self.dice.odd() },
+            _ => Call::ReclaimAllocations2 { paging_queue, list },
         }
     }
 

@@ -1,0 +1,132 @@
+//! Offer and Reclaim in all forms: by allocation and by whole resource, with a fence and without, and when what comes back
+//! does not fit beside others any more.
+
+use d3dkmt::{
+    AllocationRequest, CreateAllocationFlags, EvictFlags, MakeResidentFlags, OfferFlags, OfferList, ReclaimResult,
+    Refusal, Residency, ResidencyStatus, Resource, ResourceRequest,
+};
+use dxgk_host::Mode;
+use softgpu_spec::private_data::{self, Kind};
+use softgpu_umd::{SurfaceKind, pattern};
+use wddm_types::{NtStatus, RawHandle};
+
+use crate::world::{Client, MIB, VIRTUAL, client, host};
+
+fn resource(client: &Client, sizes: &[u64]) -> Resource {
+    let request = |size_bytes: &u64| {
+        let (kind, size_bytes) = (Kind::Local, *size_bytes);
+        let data = private_data::AllocationRequest {
+            kind,
+            cpu_visible: false,
+            cached: false,
+            accessed_physically: false,
+            size_bytes,
+        };
+        AllocationRequest { private_data: data.encode().to_vec(), ..AllocationRequest::default() }
+    };
+    let flags = CreateAllocationFlags::CREATE_RESOURCE;
+    let whole = ResourceRequest { flags, ..ResourceRequest::default() };
+    Resource::create(client.gpu.device(), sizes.iter().map(request).collect(), whole).expect("backing store")
+}
+
+fn list(client: &Client, handles: Vec<RawHandle>) {
+    let made = client.gpu.paging().make_resident(handles, MakeResidentFlags::empty()).expect("room");
+    wait(client, if let Residency::Pending { paging_fence_value } = made { paging_fence_value } else { 0 });
+}
+
+fn wait(client: &Client, value: u64) {
+    client.gpu.device().wait(&[(client.gpu.paging().fence(), value)]).expect("it is reached");
+}
+
+fn status<T>(result: Result<T, Refusal>) -> NtStatus {
+    result.err().expect("it is refused").status
+}
+
+#[test]
+fn resources_are_offered_and_reclaimed_whole() {
+    // spec: memory §5.9, memory §9.2
+    let host = host(VIRTUAL, 4 * MIB);
+    let client = client(&host);
+    let (whole, other) = (resource(&client, &[MIB, MIB / 2]), resource(&client, &[4096]));
+    let members: Vec<RawHandle> = whole.allocations().iter().map(|allocation| allocation.handle()).collect();
+    list(&client, members.clone());
+    let named = || OfferList::Resources(vec![whole.handle(), other.handle()]);
+    let (device, paging) = (client.gpu.device(), client.gpu.paging());
+    let offer = |list: OfferList| device.offer(list, 1, OfferFlags::empty());
+    let twice = OfferList::Resources(vec![whole.handle(); 2]);
+    let wrong = OfferList::Resources(members.clone());
+    for refused in [twice, wrong, OfferList::Resources(Vec::new()), OfferList::Allocations(Vec::new())] {
+        assert_eq!(status(offer(refused.clone())), NtStatus::INVALID_PARAMETER, "{refused:?}");
+    }
+    offer(named()).expect("nobody has offered them");
+    assert_eq!(status(offer(members.clone().into())), NtStatus::INVALID_PARAMETER, "each of them is offered");
+    assert_eq!(paging.reclaim(named()).expect("both").0, [ReclaimResult::Ok; 2], "one answer for each resource");
+    offer(named()).expect("they were taken back");
+    // Room for three: it is taken from the larger one.
+    let room = resource(&client, &[3 * MIB]);
+    list(&client, vec![room.allocations()[0].handle()]);
+    device.evict(vec![room.allocations()[0].handle()], EvictFlags::empty()).expect("counted");
+    let (results, value) = paging.reclaim(named()).expect("both");
+    assert_eq!(results, [ReclaimResult::Discarded, ReclaimResult::Ok], "the worst of what a resource has");
+    wait(&client, value);
+    assert_eq!(status(paging.reclaim(named())), NtStatus::INVALID_PARAMETER, "not offered any more");
+}
+
+#[test]
+fn the_form_without_a_fence_answers_when_the_gpu_may_use_them() {
+    // spec: memory §5.9
+    for mode in [VIRTUAL, Mode::Real] {
+        let host = host(mode, 4 * MIB);
+        let mut client = client(&host);
+        let [kept, gone] = [(); 2].map(|()| client.pinned(SurfaceKind::Local, 3 * MIB / 2));
+        let report = client.pinned(SurfaceKind::System, 4096);
+        client.run(|commands| _ = commands.pattern(kept.va(), MIB, 7).pattern(gone.va(), MIB, 8));
+        let both = || vec![kept.allocation().handle(), gone.allocation().handle()];
+        let device = client.gpu.device();
+        device.offer(vec![kept.allocation().handle()], 3, OfferFlags::empty()).expect("not offered");
+        device.offer(vec![gone.allocation().handle()], 1, OfferFlags::empty()).expect("not offered");
+        let room = client.gpu.create_surface(SurfaceKind::Local, 2 * MIB).expect("a surface");
+        list(&client, vec![room.allocation().handle()]);
+        client.gpu.device().evict(vec![room.allocation().handle()], EvictFlags::empty()).expect("counted");
+        assert_eq!(client.gpu.device().reclaim(both(), true), Ok(vec![false, true]), "{mode:?}: the lowest went");
+        // Nobody waits for a fence.
+        client.run(|commands| _ = commands.check(kept.va(), MIB, 7, report.va(), 1));
+        assert_eq!(report.lock().expect("system memory").read_word(pattern::report::TAG * 8), 0, "{mode:?}");
+        client.gpu.device().offer(both(), 2, OfferFlags::empty()).expect("not offered");
+        assert_eq!(client.gpu.device().reclaim(both(), false), Ok(Vec::new()), "{mode:?}: nobody asked");
+        assert_eq!(status(client.gpu.device().reclaim(both(), true)), NtStatus::INVALID_PARAMETER);
+    }
+}
+
+#[test]
+fn what_does_not_fit_beside_others_comes_with_a_turn() {
+    // spec: memory §5.9, memory §9.2
+    for mode in [VIRTUAL, Mode::Real] {
+        let host = host(mode, 4 * MIB);
+        let (mut humble, proud) = (client(&host), client(&host));
+        proud.gpu.adapter().set_priority_class(4).expect("a class");
+        let offered = humble.pinned(SurfaceKind::Local, 3 * MIB);
+        let other = proud.gpu.create_surface(SurfaceKind::Local, 3 * MIB).expect("a surface");
+        let handle = || vec![offered.allocation().handle()];
+        for with_fence in [true, false] {
+            humble.gpu.device().offer(handle(), 1, OfferFlags::empty()).expect("not offered");
+            list(&proud, vec![other.allocation().handle()]);
+            if with_fence {
+                let paging = humble.gpu.paging();
+                let (results, value) = paging.reclaim(handle()).expect("it will have its turn");
+                assert_eq!(results, [ReclaimResult::Discarded]);
+                assert!(paging.fence().current() < value, "{mode:?}: not beside what is better protected");
+            } else {
+                assert_eq!(humble.gpu.device().reclaim(handle(), true), Ok(vec![true]), "{mode:?}");
+            }
+            assert_eq!(offered.allocation().residency(), Ok(ResidencyStatus::NotResident), "{mode:?}");
+            proud.gpu.device().evict(vec![other.allocation().handle()], EvictFlags::empty()).expect("counted");
+            // It runs when all of its list is there.
+            humble.run(|commands| _ = commands.pattern(offered.va(), MIB, 5));
+        }
+        // With more of its own it can never fit.
+        humble.gpu.device().offer(handle(), 1, OfferFlags::empty()).expect("not offered");
+        let _more = humble.pinned(SurfaceKind::Local, 2 * MIB);
+        assert_eq!(status(humble.gpu.device().reclaim(handle(), true)), NtStatus::NO_MEMORY, "{mode:?}");
+    }
+}

@@ -1,0 +1,84 @@
+//! Calls about content that its process can do without, and its return (memory §5.9): what they name, and what they answer
+//! of each name.
+
+use kmt_calls::{Call, OfferList, ReclaimResult, Refusal, Reply};
+
+use crate::call::{Turn, done};
+use crate::machine::{Answer, Cx};
+
+/// The allocations of a list.
+struct Offerable {
+    numbers: Vec<u64>,
+    /// How many of them each name stands for.
+    parts: Vec<usize>,
+}
+
+impl Turn<'_> {
+    // spec: memory §5.9
+    pub(super) fn on_offer(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: Call,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        match call {
+            Call::OfferAllocations { device, list, priority, flags } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let offered = self.offerable(index, device, &list)?;
+                self.adapters[index as usize].offer(cx, device, &offered.numbers, priority, flags)?;
+                done(Reply::Done)
+            }
+            Call::ReclaimAllocations { device, list, asks } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let offered = self.offerable(index, device, &list)?;
+                let adapter = &mut self.adapters[index as usize];
+                let results = adapter.reclaim(cx, device, &offered.numbers, asks)?;
+                let lost = offered.of_each(&results).into_iter().map(|result| result != ReclaimResult::Ok);
+                let lost = if asks { lost.collect() } else { Vec::new() };
+                Ok(adapter.after_ring(cx, self.token, Reply::Discarded(lost)))
+            }
+            Call::ReclaimAllocations2 { paging_queue, list } => {
+                let (index, queue) = self.paging_queue(paging_queue)?;
+                let device = self.adapters[index as usize].paging_queues[queue].device;
+                self.alive(index, device, touched)?;
+                let offered = self.offerable(index, device, &list)?;
+                let adapter = &mut self.adapters[index as usize];
+                let (results, paging_fence_value) = adapter.reclaim2(cx, queue, &offered.numbers)?;
+                done(Reply::Reclaimed { results: offered.of_each(&results), paging_fence_value })
+            }
+            call => unreachable!("{} is answered elsewhere", call.name()),
+        }
+    }
+
+    fn offerable(&self, index: u32, device: u64, list: &OfferList) -> Result<Offerable, Refusal> {
+        let resources = match list {
+            OfferList::Allocations(handles) => {
+                let numbers = self.allocations(index, handles)?;
+                return Ok(Offerable { parts: vec![1; numbers.len()], numbers });
+            }
+            OfferList::Resources(resources) => resources,
+        };
+        let (mut numbers, mut parts) = (Vec::new(), Vec::new());
+        for handle in resources {
+            let resource = self.resource_of(index, device, *handle)?;
+            let members = &self.adapters[index as usize].resources[resource].allocations;
+            parts.push(members.len());
+            numbers.extend(members);
+        }
+        Ok(Offerable { numbers, parts })
+    }
+}
+
+impl Offerable {
+    /// What became of each name: of a resource the worst of its allocations.
+    // spec: memory §5.9, memory §9.2
+    fn of_each(&self, results: &[ReclaimResult]) -> Vec<ReclaimResult> {
+        let mut rest = results;
+        let worst = |count: &usize| {
+            let (own, others) = rest.split_at(*count);
+            rest = others;
+            own.iter().copied().max().unwrap_or(ReclaimResult::Ok)
+        };
+        self.parts.iter().map(worst).collect()
+    }
+}
