@@ -18,7 +18,7 @@ use crate::offer::Offer;
 use crate::operation::Operation;
 use crate::rank::Standing;
 use crate::segment::Segment;
-use crate::slab::{DeviceId, SpaceId};
+use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::swizzle::HeldRange;
 use crate::unique::UniqueProtections;
 use crate::usage::SegmentGroup;
@@ -129,7 +129,7 @@ pub(crate) struct Allocation<F> {
     pub last_use: Vec<FencePoint<F>>,
     /// Where it is mapped: space and first page.
     pub mappings: BTreeSet<(SpaceId, u64)>,
-    /// Where the pages have no content yet they hold this, another pattern than the usual one.
+    /// It is storage of native fences, whose words begin with this pattern: what has no content yet holds it.
     pub pattern: Option<u32>,
     /// It belongs to a context or device of the driver's own making (memory §7.5).
     pub context: Option<ContextContent>,
@@ -185,6 +185,19 @@ impl<F> Allocation<F> {
         let wanted = self.info.flags.contains(AllocationFlags::EXPLICIT_RESIDENCY_NOTIFICATION);
         let address = PhysicalAddress { segment, offset: first * PAGE_BYTES };
         wanted.then_some(Operation::NotifyResidency { allocation: self.info.allocation, address, resident: true })
+    }
+
+    /// Whether it is storage of native fences.
+    // spec: sync §1.5
+    pub fn stores_fences(&self) -> bool {
+        self.pattern.is_some()
+    }
+
+    /// The notice that the words in it are here now. Where they are first is no move.
+    // spec: memory §3.4, operation 18
+    pub fn words_moved(&self, id: AllocationId, address: PhysicalAddress) -> Option<Operation> {
+        let moved = self.stores_fences() && !self.valid.is_empty();
+        moved.then_some(Operation::NotifyFenceResidency { storage: id, address })
     }
 
     /// `hDevice` of what shows it in an aperture: none for a primary, whoever created it.

@@ -2,7 +2,7 @@
 //! Called by `residency`, `offer`, `suspend` and `lock`; where things go has been decided by `plan`.
 
 use ddi::{AllocationFlags, DriverModel, KmdAllocation};
-use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
+use wddm_types::{PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
 use crate::allocation::{Allocation, Placement};
 use crate::context::content_of_driver;
@@ -137,6 +137,10 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         batch.content.extend(content_of_driver(allocation));
         batch.arrived.extend(added.first().and_then(|extent| allocation.came(segment, extent.frame)));
+        if let Some(extent) = added.first() {
+            let address = PhysicalAddress { segment, offset: extent.frame * PAGE_BYTES };
+            batch.arrived.extend(allocation.words_moved(id, address));
+        }
         for (first, count) in missing {
             writer.show(&mut self.spaces, &self.allocations[id], id, None, first, count, batch);
         }
@@ -157,8 +161,11 @@ impl<F: Copy + Eq> VidMm<F> {
         let allocation = &mut self.allocations[id];
         allocation.placement = Placement::System(aperture);
         allocation.last_work = batch.serial;
+        let here = PhysicalAddress { segment: SegmentId::SYSTEM, offset: allocation.backing[0].first * PAGE_BYTES };
+        batch.arrived.extend(allocation.words_moved(id, here));
         for (first, count, valid) in allocation.valid.split(0, allocation.pages) {
-            if !valid {
+            // Words of fences stand there with their pattern from the start.
+            if !valid && !allocation.stores_fences() {
                 batch.clear.extend(allocation.backing_of(first, count));
             }
         }

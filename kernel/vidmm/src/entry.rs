@@ -7,7 +7,7 @@ use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress, SegmentId, SegmentSet};
 use crate::allocation::{Allocation, Placement};
 use crate::paging::{Batch, Hull, Section};
 use crate::slab::{AllocationId, Slab, SpaceId};
-use crate::space::{Mapping, Protection, Shown, Space};
+use crate::space::{Mapping, Protection, Shown, Space, SpaceKind};
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -28,6 +28,8 @@ pub(crate) struct LeafEntry {
     /// The allocation behind the first entry, and the page of it.
     pub behind: Option<(KmdAllocation, u64)>,
     pub driver_protection: u64,
+    /// Words of native fences lie there.
+    pub native_fence: bool,
     /// A large page may stand for it.
     pub large_allowed: bool,
     /// A 64-KB entry may stand for sixteen of them.
@@ -41,6 +43,7 @@ impl LeafEntry {
         repeat: true,
         behind: None,
         driver_protection: 0,
+        native_fence: false,
         large_allowed: false,
         coarse_allowed: false,
     };
@@ -65,6 +68,7 @@ struct Piece {
     protection: Protection,
     cacheable: bool,
     behind: Option<(KmdAllocation, u64)>,
+    native_fence: bool,
     large_allowed: bool,
 }
 
@@ -113,16 +117,23 @@ impl EntryWriter {
                         frame: frame + (low - page),
                         protection: mapping.protection,
                         cacheable,
-                        behind: Some((allocation.info.allocation, low)),
+                        // The kernel's own has no handle of the driver's.
+                        behind: (!allocation.stores_fences()).then_some((allocation.info.allocation, low)),
+                        native_fence: allocation.stores_fences(),
                         large_allowed,
                     };
                     self.valid(spaces, space, piece, batch);
                 }
             }
+            if only.is_none() && spaces[space].kind == SpaceKind::Paging {
+                // What stands there showed another place until now.
+                batch.relinked.insert(space);
+            }
         }
     }
 
-    /// Makes the entries of the allocation's pages `first..first + count` invalid in all its mappings.
+    /// Makes the entries of the allocation's pages `first..first + count` invalid in all its mappings, but for those in the
+    /// paging process: it sees the words of fences all along, at the old place until it sees them at the new one.
     pub fn hide<F: Copy + Eq>(
         self,
         spaces: &mut Slab<SpaceId, Space>,
@@ -131,14 +142,18 @@ impl EntryWriter {
         count: u64,
         batch: &mut Batch<F>,
     ) {
+        let invalid = LeafEntry { native_fence: allocation.stores_fences(), ..LeafEntry::INVALID };
         for &(space, start) in &allocation.mappings {
             let entry = &mut spaces[space];
+            if entry.kind == SpaceKind::Paging {
+                continue;
+            }
             let mapping = entry.mapped[&start];
             let Shown::Allocation(_, from) = mapping.shown else { unreachable!("the mapping shows this allocation") };
             let (low, high) = (first.max(from), (first + count).min(from + mapping.pages));
             if low < high && entry.table.is_resident() {
                 let at = start + (low - from);
-                entry.table.write(space, at, high - low, LeafEntry::INVALID, batch, Section::Invalid);
+                entry.table.write(space, at, high - low, invalid, batch, Section::Invalid);
                 Hull::note(&mut batch.stale, space, hull(entry.table.root(), at, high - low));
             }
         }
@@ -154,7 +169,7 @@ impl EntryWriter {
         batch: &mut Batch<F>,
     ) {
         let frame = match mapping.shown {
-            Shown::System(page) => page,
+            Shown::System(page) | Shown::Words(page) => page,
             Shown::Zero => return self.zeros(spaces, space, first, mapping.pages, batch),
             Shown::Allocation(..) => unreachable!("an allocation's entries follow its content"),
         };
@@ -166,6 +181,7 @@ impl EntryWriter {
             protection: mapping.protection,
             cacheable: true,
             behind: None,
+            native_fence: matches!(mapping.shown, Shown::Words(_)),
             large_allowed: false,
         };
         self.valid(spaces, space, piece, batch);
@@ -220,6 +236,7 @@ impl EntryWriter {
             repeat: false,
             behind: piece.behind,
             driver_protection: piece.protection.driver,
+            native_fence: piece.native_fence,
             large_allowed: piece.large_allowed,
             // spec: memory §4.5, in a segment of 64-KB pages allocations have whole ones
             coarse_allowed: self.coarse.contains(piece.segment),

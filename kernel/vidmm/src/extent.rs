@@ -182,6 +182,11 @@ impl PageSet {
         PageSet { ranges: vec![(0, count)] }
     }
 
+    /// Whether there is no page in it.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
     /// Adds pages.
     pub fn insert(&mut self, first: u64, count: u64) {
         let (mut first, mut end) = (first, first + count);

@@ -62,6 +62,7 @@ mod sharing;
 mod slab;
 mod space;
 mod split;
+mod storage;
 mod suspend;
 mod swizzle;
 mod synchronous;

@@ -40,27 +40,6 @@ impl<F: Copy + Eq> VidMm<F> {
         if self.can_back(needed) { Ok(()) } else { Err(AllocationError::NoBackingStore) }
     }
 
-    /// The same for the kernel itself: words that begin with `pattern`. It can only live in memory segments.
-    ///
-    /// # Errors
-    /// See [`AllocationError`].
-    // spec: sync §1.5
-    pub fn create_kernel_allocation(
-        &mut self,
-        owner: DeviceId,
-        info: AllocationInfo,
-        pattern: u32,
-    ) -> Result<AllocationId, AllocationError> {
-        let id = self.create_allocation(owner, info)?;
-        let memory = self.allocations[id].info.supported_segments.iter().all(|id| !self.segment(id).is_aperture());
-        if !memory {
-            assert!(self.destroy_allocation(id, &[]).is_none(), "nobody has used it");
-            return Err(AllocationError::NoSegment);
-        }
-        self.allocations[id].pattern = Some(pattern);
-        Ok(id)
-    }
-
     /// The same for a primary, or over memory that exists already.
     ///
     /// # Errors

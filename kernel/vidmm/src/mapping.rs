@@ -2,6 +2,8 @@
 //! survives eviction: its entries become invalid, its address stays (memory §4.10); that part is `entry`. Reserving is
 //! `reserve`, changing many ranges at once `update`.
 
+mod check;
+
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
 use crate::allocation::Placement;
@@ -22,11 +24,13 @@ pub enum Target {
         /// From this page on.
         offset_pages: Pages,
     },
-    /// System pages that the kernel holds: fence words, rings, paging buffers. Only the kernel frees them.
+    /// System pages that the kernel holds: rings, paging buffers. Only the kernel frees them.
     SystemPages(PageRun),
-    /// The first pages of an allocation of the kernel's own, which is pinned: fence words in local memory. It may be shown in the
-    /// paging process too, and only the kernel frees it there and elsewhere, before it destroys the allocation.
-    KernelAllocation(AllocationId),
+    /// The same, with words of native fences in them.
+    FencePages(PageRun),
+    /// The first pages of the storage of native fences. It is shown in the paging process too, where it is never out of sight, and
+    /// only the kernel frees it there and elsewhere, before it destroys the allocation.
+    FenceStorage(AllocationId),
     /// Nothing any more: what a reserved range does (protection bits Zero and NoAccess).
     Reserved(Reserved),
 }
@@ -101,7 +105,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut batch = Batch::new(self.serial + 1);
         self.place(space, run, shown.map(|shown| (shown, request.protection)), &mut batch)?;
         if fresh {
-            let kernels = matches!(request.target, Target::SystemPages(_) | Target::KernelAllocation(_));
+            let kernels =
+                matches!(request.target, Target::SystemPages(_) | Target::FencePages(_) | Target::FenceStorage(_));
             self.spaces[space].take(run, if kernels { Origin::Kernel } else { Origin::Map });
         }
         let immediate = self.spaces[space].kind == SpaceKind::Paging;
@@ -229,8 +234,10 @@ impl<F: Copy + Eq> VidMm<F> {
                     writer.show(&mut self.spaces, &self.allocations[id], id, only, from, run.count.0, batch);
                 }
             }
-            Shown::System(_) | Shown::Zero if copied => {}
-            Shown::System(_) | Shown::Zero => writer.fixed(&mut self.spaces, space, run.first, mapping, batch),
+            Shown::System(_) | Shown::Words(_) | Shown::Zero if copied => {}
+            Shown::System(_) | Shown::Words(_) | Shown::Zero => {
+                writer.fixed(&mut self.spaces, space, run.first, mapping, batch)
+            }
         }
         Ok(())
     }
@@ -262,9 +269,16 @@ impl<F: Copy + Eq> VidMm<F> {
         let vacated = entry.vacate(run);
         let before = batch.invalidations.len();
         let mut valid = Vec::new();
+        let mut invalid = LeafEntry::INVALID;
         for piece in &vacated {
+            // The kernel takes its own mappings away one by one.
+            invalid.native_fence |= match piece.shown {
+                Shown::Words(_) => true,
+                Shown::Allocation(id, _) => self.allocations[id].stores_fences(),
+                Shown::System(_) | Shown::Zero => false,
+            };
             match piece.shown {
-                Shown::System(_) | Shown::Zero => valid.push((piece.first, piece.pages)),
+                Shown::System(_) | Shown::Words(_) | Shown::Zero => valid.push((piece.first, piece.pages)),
                 // Entries of pages that are not resident are invalid already.
                 Shown::Allocation(id, page) => valid.extend(
                     resident_pieces(&self.allocations[id], page, piece.pages)
@@ -274,7 +288,7 @@ impl<F: Copy + Eq> VidMm<F> {
             }
         }
         for (first, count) in merged(valid) {
-            entry.table.write(space, first, count, LeafEntry::INVALID, batch, Section::Invalid);
+            entry.table.write(space, first, count, invalid, batch, Section::Invalid);
         }
         let root = entry.table.root();
         let frames = self.table_frames.of(entry.kind);
@@ -317,69 +331,6 @@ impl<F: Copy + Eq> VidMm<F> {
             }
             next = part.end();
         }
-    }
-
-    fn check_target(&self, space: SpaceId, request: &MapRequest) -> Result<Option<Shown>, MapError> {
-        if request.size_pages.is_zero() {
-            return Err(MapError::Misaligned);
-        }
-        match request.target {
-            Target::Allocation { allocation, offset_pages } => {
-                if self.spaces[space].kind == SpaceKind::Paging {
-                    return Err(MapError::AllocationInPagingSpace);
-                }
-                self.check_part(allocation, offset_pages.0, request.size_pages.0, request.protection.driver)?;
-                Ok(Some(Shown::Allocation(allocation, offset_pages.0)))
-            }
-            Target::KernelAllocation(allocation) => {
-                assert!(self.is_pinned(allocation), "what the kernel shows in the paging process stays where it is");
-                self.check_part(allocation, 0, request.size_pages.0, request.protection.driver)?;
-                Ok(Some(Shown::Allocation(allocation, 0)))
-            }
-            Target::SystemPages(run) => {
-                if run.count != request.size_pages {
-                    return Err(MapError::BeyondAllocation);
-                }
-                Ok(Some(Shown::System(run.first)))
-            }
-            Target::Reserved(Reserved::Zero) => Ok(Some(Shown::Zero)),
-            Target::Reserved(Reserved::NoAccess) => Ok(None),
-        }
-    }
-
-    /// Whether pages of an allocation may be mapped with a driver protection.
-    pub(crate) fn check_part(
-        &self,
-        id: AllocationId,
-        first: u64,
-        count: u64,
-        driver_protection: u64,
-    ) -> Result<(), MapError> {
-        let allocation = &self.allocations[id];
-        // spec: memory §10.4 item 28, nothing outside can be put in an entry
-        let end = first.checked_add(count).filter(|&end| end <= allocation.pages).ok_or(MapError::BeyondAllocation)?;
-        if self.may_align_pitches(&allocation.info) {
-            return Err(MapError::PitchAligned);
-        }
-        // spec: memory §4.11
-        let others = || {
-            allocation.mappings.iter().any(|&(space, start)| {
-                let mapping = &self.spaces[space].mapped[&start];
-                let Shown::Allocation(_, from) = mapping.shown else { return false };
-                from < end && first < from + mapping.pages && mapping.protection.driver != driver_protection
-            })
-        };
-        let unique = driver_protection & crate::unique::UNIQUE != 0;
-        if !allocation.unique.allow(first, end, driver_protection) || unique && others() {
-            return Err(MapError::UniqueProtection);
-        }
-        Ok(())
-    }
-
-    /// Whether an allocation may lie somewhere in a layout that only its driver knows.
-    // spec: memory §2.6
-    pub(crate) fn may_align_pitches(&self, info: &ddi::AllocationInfo) -> bool {
-        info.supported_segments.iter().any(|id| self.segment(id).aligns_pitches())
     }
 
     /// The first page, and whether the addresses were free.

@@ -5,7 +5,7 @@
 use ddi::{KmdAllocation, Pte};
 use wddm_types::{CpuVa, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
-use crate::slab::{DeviceId, SpaceId};
+use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::swizzle::Form;
 
 /// Which way a transfer goes.
@@ -153,6 +153,14 @@ pub enum Operation {
         /// It came.
         resident: bool,
     },
+    /// Tells the driver where the words of native fences are from here on: which they are, the kernel knows. Entries of the
+    /// paging process that show them are written behind it.
+    NotifyFenceResidency {
+        /// Their storage.
+        storage: AllocationId,
+        /// Its first byte.
+        address: PhysicalAddress,
+    },
     /// Writes entries of one page table.
     UpdatePageTable {
         /// Whose.
@@ -183,6 +191,8 @@ pub enum Operation {
         behind: Option<(KmdAllocation, u64)>,
         /// DriverProtection of the mapping; 0 above the leaf (memory §4.11).
         driver_protection: u64,
+        /// Words of native fences lie there.
+        native_fence: bool,
     },
     /// A table is about to leave its frame: all its entries become invalid (UPDATE_PAGE_TABLE with NotifyEviction).
     EvictTable {

@@ -411,6 +411,7 @@ impl PageTable {
             first_va: self.first_va(number, prefix),
             behind: None,
             driver_protection: 0,
+            native_fence: false,
         }
     }
 
@@ -449,6 +450,7 @@ impl PageTable {
             first_va: self.first_va(number, prefix),
             behind: None,
             driver_protection: 0,
+            native_fence: false,
         }
     }
 

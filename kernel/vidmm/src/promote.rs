@@ -135,7 +135,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Whether nothing executes for whoever lists it, or can be kept from executing at no cost.
     fn may_move(&self, id: AllocationId) -> bool {
-        self.allocations[id].holders.iter().all(|device| {
+        self.users_of(id).iter().all(|device| {
             let known = &self.devices[*device];
             known.suspended.is_some() || self.policy.suspend_others && known.idle_since.is_some()
         })
@@ -150,7 +150,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     fn move_up(&mut self, id: AllocationId, target: SegmentId, batch: &mut Batch<F>) {
-        for device in self.allocations[id].holders.clone() {
+        for device in self.users_of(id) {
             let known = &mut self.devices[device];
             if known.suspended.is_none() && !batch.stands_still.contains(&device) {
                 batch.stands_still.push(device);

@@ -60,6 +60,8 @@ pub(crate) enum Shown {
     Allocation(AllocationId, u64),
     /// System pages from this one on.
     System(u64),
+    /// System pages with words of native fences in them, from this one on.
+    Words(u64),
     /// Zeros.
     Zero,
 }
@@ -70,6 +72,7 @@ impl Shown {
         match self {
             Shown::Allocation(allocation, page) => Shown::Allocation(allocation, page + pages),
             Shown::System(page) => Shown::System(page + pages),
+            Shown::Words(page) => Shown::Words(page + pages),
             Shown::Zero => Shown::Zero,
         }
     }

@@ -53,7 +53,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return false;
         }
         match shown {
-            Shown::System(_) => false,
+            Shown::System(_) | Shown::Words(_) => false,
             Shown::Zero => !self.writer().needs_zero_page(),
             Shown::Allocation(id, from) => {
                 let allocation = &self.allocations[id];

@@ -230,7 +230,9 @@ impl<F: Copy + Eq> VidMm<F> {
                 // The scratch area, whose entries are invalid until a chunk is moved through it, and the window onto page
                 // tables, which is written by whoever asked for this.
                 Shown::System(page) if page == self.dummy_page.first => {}
-                Shown::System(_) | Shown::Zero => writer.fixed(&mut self.spaces, id, first, mapping, batch),
+                Shown::System(_) | Shown::Words(_) | Shown::Zero => {
+                    writer.fixed(&mut self.spaces, id, first, mapping, batch);
+                }
             }
         }
     }

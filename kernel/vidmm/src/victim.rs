@@ -40,6 +40,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let whole = allocation.all_or_nothing()
                 || allocation.offer.is_some()
                 || self.is_windowed(victim)
+                || allocation.stores_fences()
                 || self.shows_copy(victim);
             let taken = if whole { resident } else { shortage.min(resident) };
             self.take_end(victim, taken, Cause::Pressure { for_allocation }, batch);
@@ -154,6 +155,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         self.pressure |= matches!(cause, Cause::Pressure { .. });
         self.rerank(id);
+        self.demote_storage(id, cause, batch);
     }
 
     /// Takes content in system memory off the GPU: entries invalid, aperture pages unmapped, nothing copied

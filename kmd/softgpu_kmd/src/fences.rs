@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{Ordering, fence};
 
 use ddi::{
-    CreateNativeFence, CurrentUpdate, DriverStatus, FenceStorageSurface, FenceType, KmdGlobalFence, KmdLocalFence,
-    KmdProcess, MonitoredUpdate, NativeFenceCaps, NativeFences, OpenNativeFence, OsGlobalFence, SegmentPreference,
-    UpdateCurrentFlags,
+    CreateNativeFence, CurrentUpdate, DriverStatus, FenceResidency, FenceStorageSurface, FenceType, KmdGlobalFence,
+    KmdLocalFence, KmdProcess, MonitoredUpdate, NativeFenceCaps, NativeFences, OpenNativeFence, OsGlobalFence,
+    PagingStatus, SegmentPreference, UpdateCurrentFlags,
 };
 use shared_words::Word;
 use shared_words::doorbell::DOORBELL_BYTES;
 use softgpu_spec::register::{cmp, cmp_result};
-use wddm_types::{GpuVa, SegmentId};
+use wddm_types::{GpuVa, SegmentId, SegmentSet};
 
 use crate::driver::SoftGpuKmd;
 use crate::handles::Handles;
@@ -72,6 +72,25 @@ impl FenceTable {
 }
 
 impl SoftGpuKmd {
+    /// Words of fences are about to stand elsewhere. The device finds words by address, and the kernel changes where those lead;
+    /// but a seal is the CMP's, of a place, which somebody else has next. The kernel says anew which fences are satisfied for
+    /// ever when the words are there.
+    // spec: memory §3.4, operation 18
+    pub(crate) fn words_move(&mut self, moved: &[FenceResidency]) -> Result<(), PagingStatus> {
+        for FenceResidency { fence: os, .. } in moved {
+            let named = |global: &Global| global.os == *os;
+            let Some((handle, global)) = self.fences.globals.iter().find(|(_, global)| named(global)) else {
+                return Err(PagingStatus::Fatal("words of a fence moved that there is not"));
+            };
+            let place = [global.current_system_va.0, 0, 0];
+            if global.sealed && self.cmp_command(cmp::UNSEAL, place) != cmp_result::DONE {
+                return Err(PagingStatus::Fatal("the CMP has no translation of a fence's words"));
+            }
+            self.fences.globals.get_mut(handle).expect("just seen").sealed = false;
+        }
+        Ok(())
+    }
+
     /// The device forgets its seals with its power, while fences can be named to it still. When it wakes the kernel says anew which
     /// are always signalled.
     pub(crate) fn unseal_all(&mut self) {
@@ -104,9 +123,11 @@ impl NativeFences for SoftGpuKmd {
             return Err(DriverStatus::NotSupported("words of DEFAULT fences in local memory"));
         }
         let first = SegmentId(1);
+        // The engines reach system memory as well: the kernel may demote the words when it needs the room.
+        let anywhere = local.with(SegmentSet::only(geometry.system()));
         surface.info.preferred_segment = SegmentPreference::of(&[first]);
-        surface.info.supported_segments = local;
-        surface.info.read_segments = local;
+        surface.info.supported_segments = anywhere;
+        surface.info.read_segments = anywhere;
         surface.info.alignment_bytes = self.config.segment_page_bytes;
         Ok(())
     }

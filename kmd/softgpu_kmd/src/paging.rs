@@ -21,7 +21,8 @@
 //! | UpdatePageTable | `WriteEntryRun`, of dual entries one for each half; in mode GPU_VIRTUAL `StoreRun` |
 //! | FlushTlb | `FlushTlb` |
 //! | SignalMonitoredFence | `Signal` |
-//! | DiscardContent, NotifyResidency, NotifyFenceResidency, NotifyAlloc | none: the device keeps nothing beside the frames |
+//! | NotifyFenceResidency | none: seals of the words are lifted at once (`fences`) |
+//! | DiscardContent, NotifyResidency, NotifyAlloc | none: the device keeps nothing beside the frames |
 //!
 //! The same commands are carried out by the CPU in `immediate` when there is no buffer.
 
@@ -57,6 +58,9 @@ impl SoftGpuKmd {
     fn write_commands(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
         let geometry = self.geometry.ok_or(Fatal("the device is not started"))?;
         build.written = 0;
+        if let PagingOp::NotifyFenceResidency { fences } = build.operation {
+            self.words_move(fences)?;
+        }
         let mut pieces = match self.tiled_copy(&geometry, &build.operation, build.multipass_offset)? {
             Some(copy) => Pieces::Tiled(copy),
             None => {

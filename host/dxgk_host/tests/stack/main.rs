@@ -14,6 +14,7 @@ mod cpu_refusals;
 mod falling_asleep;
 mod features;
 mod fence_interrupts;
+mod fence_residency;
 mod fence_sharing;
 mod fence_sleep;
 mod fences;

@@ -364,6 +364,9 @@ impl NativeFences for Stubborn {
         (self.whims.fence_caps)(&mut caps);
         caps
     }
+    fn fence_storage(&mut self, surface: &mut FenceStorageSurface) -> Result<(), DriverStatus> {
+        self.fences().fence_storage(surface)
+    }
     fn create(&mut self, create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
         let global = self.fences().create(create)?;
         (self.whims.hear_fence)(FenceStep::Create(global));

@@ -167,7 +167,7 @@ impl Adapter {
         writable: bool,
     ) -> Result<GpuVa, Refusal> {
         let caps = self.fence_caps();
-        self.map_pages_in(cx, space, run, writable, (caps.minimum_address, caps.maximum_address))
+        self.map_fence_page(cx, space, run, writable, (caps.minimum_address, caps.maximum_address))
     }
 }
 

@@ -65,6 +65,14 @@ impl FenceSlot {
         self.current != CreatedFence::NO_CPU_ADDRESS
     }
 
+    /// Its words in local memory, if that is where they are.
+    pub(super) fn local_words(&self) -> Option<[LocalWord; 2]> {
+        match (self.current_home, self.monitored_home) {
+            (Home::Local(current), Home::Local(monitored)) => Some([current, monitored]),
+            _ => None,
+        }
+    }
+
     /// Whose the words are.
     pub fn owner(&self) -> ProcessId {
         self.owner

@@ -57,6 +57,7 @@ impl Adapter {
                 windows: None,
                 device_pages: self.ring.device_pages.then_some(&device_pages),
                 copies: &[],
+                fences: &[],
             };
             let names = Names { spaces: &self.spaces, devices: &self.devices, vidmm: &self.vidmm };
             let operation = as_paging_op(operation, &names, PageTableUpdateMode::CpuVirtual, asked);
@@ -135,9 +136,21 @@ impl Adapter {
     fn build_one_call(&mut self, content: &mut Content, va: GpuVa) -> Result<Option<Filled>, String> {
         let used = content.used;
         let by_cpu = self.reported.mmu.update_mode == PageTableUpdateMode::CpuVirtual;
+        let system = self.processes[&ProcessId::SYSTEM].space;
+        let mut fences = Vec::new();
         match self.ring.building[0].operations.front() {
             Some(Operation::UpdatePageTable { .. } | Operation::EvictTable { .. }) if by_cpu => {
                 return self.between_buffers(used);
+            }
+            // spec: memory §3.4, operation 11: tables of the paging process by the CPU, whatever the mode of the others
+            Some(Operation::UpdatePageTable { space, .. }) if *space == system => return self.between_buffers(used),
+            Some(&Operation::NotifyFenceResidency { storage, address }) => {
+                fences = self.fences_moved(storage, address);
+                self.note_fences_moved(storage, address);
+                if fences.is_empty() {
+                    self.ring.building[0].operations.pop_front();
+                    return Ok(None);
+                }
             }
             Some(Operation::SwitchRoot { .. }) => return self.between_buffers(used),
             Some(operation) if self.pasids.carries_out(operation) => return self.between_buffers(used),
@@ -167,7 +180,8 @@ impl Adapter {
             (Some(head), Some(part)) => {
                 let windows = borrowed.map(|borrowed| borrowed.windows);
                 let copies = copies.as_slice();
-                let asked = Asked { part, idle: before.idle, windows, device_pages: pages.as_deref(), copies };
+                let (idle, device_pages) = (before.idle, pages.as_deref());
+                let asked = Asked { part, idle, windows, device_pages, copies, fences: &fences };
                 as_paging_op(head, &names, self.reported.mmu.update_mode, asked)
             }
             _ => match work.completes.filter(|_| self.ring.kmd_queue().is_some()) {

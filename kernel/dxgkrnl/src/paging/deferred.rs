@@ -35,6 +35,8 @@ pub(super) enum Deferred {
     Answer(Token, Box<Reply>),
     /// What was unlocked is where it was: answered whatever has become of the adapter (memory §8.6).
     Unlocked(Token),
+    /// Storage of fences that is somewhere else.
+    WordsMoved(vidmm::AllocationId),
     /// Devices that stood still while content moved.
     Relocated(Vec<u64>),
     /// Processes that stood still for the work of this number.
@@ -106,6 +108,11 @@ impl Adapter {
         self.defer(Deferred::Relocated(devices));
     }
 
+    /// Tells the hardware again what it knows of fences by their place, when the ring has got past their move.
+    pub(super) fn defer_words_moved(&mut self, storage: vidmm::AllocationId) {
+        self.defer(Deferred::WordsMoved(storage));
+    }
+
     /// Lets processes go on that stand still for the work just queued, when the ring has got past it.
     pub(super) fn defer_stillness_over(&mut self) {
         self.defer(Deferred::StillnessOver(self.ring.last_queued));
@@ -175,6 +182,7 @@ impl Adapter {
                 Deferred::Fence(fence) => self.destroy_fence(cx, fence),
                 Deferred::PagingQueue(queue) => drop(self.paging_queues.remove(queue)),
                 Deferred::Resume(device, decided_ns) => self.begin_turn(cx, device, decided_ns),
+                Deferred::WordsMoved(storage) => self.words_have_moved(cx, storage),
                 Deferred::Relocated(devices) => self.relocated(cx, devices),
                 Deferred::StillnessOver(work) => self.stillness_over(cx, work),
                 Deferred::Lines(allocation) => self.maintain_for_move(allocation),

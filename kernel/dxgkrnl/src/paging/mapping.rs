@@ -18,20 +18,35 @@ impl Adapter {
         run: PageRun,
         writable: bool,
     ) -> Result<GpuVa, kmt_calls::Refusal> {
-        self.map_pages_in(cx, space, run, writable, (GpuVa::NULL, GpuVa::NULL))
+        let target = Target::SystemPages(run);
+        self.map_run(cx, space, (target, run), writable, (GpuVa::NULL, GpuVa::NULL))
     }
 
-    /// The same within a window of addresses; NULL is no bound.
-    pub fn map_pages_in(
+    /// The same for a page of fence words, within a window of addresses; NULL is no bound.
+    // spec: sync §1.5: updates of entries that show native fences say so
+    pub fn map_fence_page(
         &mut self,
         cx: &mut Cx<'_>,
         space: SpaceId,
         run: PageRun,
         writable: bool,
+        window: (GpuVa, GpuVa),
+    ) -> Result<GpuVa, kmt_calls::Refusal> {
+        let native = self.has_native_fences();
+        let target = if native { Target::FencePages(run) } else { Target::SystemPages(run) };
+        self.map_run(cx, space, (target, run), writable, window)
+    }
+
+    fn map_run(
+        &mut self,
+        cx: &mut Cx<'_>,
+        space: SpaceId,
+        (target, run): (Target, PageRun),
+        writable: bool,
         (minimum, maximum): (GpuVa, GpuVa),
     ) -> Result<GpuVa, kmt_calls::Refusal> {
         let request = vidmm::MapRequest {
-            target: Target::SystemPages(run),
+            target,
             size_pages: run.count,
             base: None,
             minimum,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use ddi::{
-    Adl, AllocNotice, CopyEntries, KmdAllocation, KmdDevice, KmdProcess, Mdl, PageTableUpdateMode, PagingOp, Pte,
-    TransferEnd, TransferFlags, VirtualDirection, VirtualTransferFlags,
+    Adl, AllocNotice, CopyEntries, FenceResidency, KmdAllocation, KmdDevice, KmdProcess, Mdl, PageTableUpdateMode,
+    PagingOp, Pte, TransferEnd, TransferFlags, VirtualDirection, VirtualTransferFlags,
 };
 use gpu_fence::FenceId;
 use vidmm::{DeviceId, Direction, Form, Operation, Part, ScratchSlot, SpaceId, VidMm};
@@ -40,6 +40,8 @@ pub(super) struct Asked<'a> {
     pub device_pages: Option<&'a [u64]>,
     /// What a copy of entries copies, in those windows.
     pub copies: &'a [CopyEntries],
+    /// Of storage of fences that moves: which they are, and where.
+    pub fences: &'a [FenceResidency],
 }
 
 /// The memory manager's operation as the driver's.
@@ -124,6 +126,7 @@ pub(super) fn as_paging_op<'a>(
         Operation::NotifyResidency { allocation, address, resident } => {
             PagingOp::NotifyResidency { allocation: *allocation, address: *address, resident: *resident }
         }
+        Operation::NotifyFenceResidency { .. } => PagingOp::NotifyFenceResidency { fences: asked.fences },
         Operation::MapAperture { .. } => map_aperture(operation, names, asked),
         Operation::UnmapAperture { device, allocation, segment, offset_in_pages, number_of_pages, dummy_page } => {
             PagingOp::UnmapApertureSegment {
@@ -149,13 +152,14 @@ pub(super) fn as_paging_op<'a>(
             first_va,
             behind,
             driver_protection,
+            native_fence,
         } => PagingOp::UpdatePageTable {
             allocation: behind.map(|(allocation, _)| allocation),
             allocation_offset: behind.map_or(0, |(_, offset)| offset),
             driver_protection: *driver_protection,
             notify_eviction: false,
             use_64kb_pages: *use_64kb,
-            native_fence: false,
+            native_fence: *native_fence,
             first_64kb: *first_64kb,
             table_va: table_va(*table),
             level: *level,

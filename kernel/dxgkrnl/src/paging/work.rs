@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use events::Event;
 use gpu_fence::FenceId;
-use vidmm::{Operation, Work};
+use vidmm::{AllocationId, Operation, Work};
 use vidsch::Packet;
 use wddm_types::{PAGE_BYTES, PageRun, ProcessId};
 
@@ -97,6 +97,7 @@ impl Adapter {
             // CAST: a work waits for at most one point a queue.
             held_for: after.len() as u32,
         });
+        let storages: Vec<_> = work.operations.iter().filter_map(moved_storage).collect();
         let queued = QueuedWork {
             number,
             serial: work.serial,
@@ -140,6 +141,10 @@ impl Adapter {
         self.vidsch
             .submit(vidsch, Packet::Work(Payload::Paging(number)))
             .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
+        // Whoever waits by the words goes on behind it.
+        for storage in storages {
+            self.defer_words_moved(storage);
+        }
         if !stands_still.is_empty() {
             self.defer_relocated(stands_still);
         }
@@ -176,5 +181,13 @@ impl Adapter {
             return Some(self.paging_queues[paging_queue].last_value);
         }
         Some(self.queue_work(cx, process, Some(paging_queue), None, Vec::new()))
+    }
+}
+
+/// Storage of fences that is somewhere else behind an operation.
+fn moved_storage(operation: &Operation) -> Option<AllocationId> {
+    match operation {
+        Operation::NotifyFenceResidency { storage, .. } => Some(*storage),
+        _ => None,
     }
 }

@@ -238,5 +238,6 @@ pub(super) fn leaf_update(
         first_va: GpuVa(page * PAGE_BYTES),
         behind: entry.behind.map(|(allocation, page)| (allocation, page * PAGE_BYTES)),
         driver_protection: entry.driver_protection,
+        native_fence: entry.native_fence,
     }
 }

@@ -42,7 +42,8 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let (mut movable, mut owners) = (Vec::new(), Vec::new());
         for (other, known) in self.mm.allocations.iter() {
             let Placement::Memory(present, extents) = &known.placement else { continue };
-            let fixed = known.pins > 0 || known.locks.count > 0 || known.doomed.is_some();
+            let stays_put = known.locks.count > 0 || known.stores_fences();
+            let fixed = known.pins > 0 || stays_put || known.doomed.is_some();
             if *present != segment || fixed || stays.contains(&other) || gone(other) {
                 continue;
             }

@@ -27,16 +27,16 @@ fn words_begin_with_their_pattern_stay_in_place_and_are_shown_to_the_paging_proc
     let (paging, _) = mm.create_space(SpaceKind::Paging).expect("tables");
     let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
     let device = mm.create_device(space);
-    let error = mm.create_kernel_allocation(device, info(1, &[APERTURE]), 7).expect_err("an aperture holds nothing");
+    let error = mm.create_fence_storage(device, info(1, &[APERTURE]), 7).expect_err("an aperture holds nothing");
     assert_eq!(error, AllocationError::NoSegment);
-    let id = mm.create_kernel_allocation(device, info(1, &[VRAM]), u32::MAX).expect("the rules are kept");
+    let id = mm.create_fence_storage(device, info(1, &[VRAM]), u32::MAX).expect("the rules are kept");
     let came = mm.make_resident(device, &[id]).expect("room").expect("it moves").operations;
     let filled = |operation: &Operation| matches!(operation, Operation::Fill { pattern: u32::MAX, .. });
     assert_eq!(came.iter().filter(|operation| filled(operation)).count(), 1, "{came:?}");
     mm.pin(id).expect("it is resident");
-    let (in_paging, work) = mm.map_gpu_va(paging, whole(Target::KernelAllocation(id))).expect("room");
+    let (in_paging, work) = mm.map_gpu_va(paging, whole(Target::FenceStorage(id))).expect("room");
     assert!(work.is_none_or(|work| work.immediate), "the paging process's tables are written at once");
-    let (in_process, _) = mm.map_gpu_va(space, whole(Target::KernelAllocation(id))).expect("room");
+    let (in_process, _) = mm.map_gpu_va(space, whole(Target::FenceStorage(id))).expect("room");
     assert_eq!(mm.free_gpu_va(space, in_process, PAGE_BYTES), Err(MapError::Kernels), "not the process's to free");
     // All of the segment is wanted by another, whose list may displace everything but this.
     let (other, _) = mm.create_space(SpaceKind::Process).expect("tables");

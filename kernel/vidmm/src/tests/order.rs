@@ -17,6 +17,7 @@ fn tag(operation: &Operation) -> &'static str {
         Operation::NotifyEviction { .. } => "leaves",
         Operation::NotifyResidency { resident: true, .. } => "came",
         Operation::NotifyResidency { resident: false, .. } => "goes",
+        Operation::NotifyFenceResidency { .. } => "words",
         Operation::Fill { .. } => "fill",
         Operation::UpdatePageTable { first, .. } if first.flags.is_empty() => "invalid",
         Operation::UpdatePageTable { .. } => "valid",

@@ -341,6 +341,7 @@ impl Machine {
                 | Operation::UnmapAperture { .. }
                 | Operation::Discard { .. }
                 | Operation::NotifyResidency { .. }
+                | Operation::NotifyFenceResidency { .. }
                 | Operation::NotifyEviction { .. }
                 | Operation::InitContext { .. }
                 | Operation::UpdateContext { .. }

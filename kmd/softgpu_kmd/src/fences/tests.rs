@@ -3,12 +3,13 @@
 use std::sync::atomic::AtomicU64;
 
 use ddi::{
-    CreateNativeFence, CurrentUpdate, DriverStatus, FenceType, KmdDevice, KmdGlobalFence, KmdLocalFence, Miniport,
-    MonitoredUpdate, OpenNativeFence, OsGlobalFence, OsLocalFence, PowerState, UpdateCurrentFlags,
+    CreateNativeFence, CurrentUpdate, DriverStatus, FenceResidency, FenceType, KmdDevice, KmdGlobalFence,
+    KmdLocalFence, Miniport, MonitoredUpdate, OpenNativeFence, OsGlobalFence, OsLocalFence, PagingStatus, PowerState,
+    UpdateCurrentFlags,
 };
 use shared_words::Word;
 use softgpu_spec::register::{self, cmp, cmp_result};
-use wddm_types::GpuVa;
+use wddm_types::{GpuVa, PhysicalAddress, SegmentId, WordAddress};
 
 use super::FenceTable;
 use crate::driver::SoftGpuKmd;
@@ -178,4 +179,33 @@ fn seals_go_with_the_power_of_the_device() {
     assert!(unseals(&port.writes()), "all of them");
     kmd.native_fences().unwrap().destroy(global);
     assert!(!unseals(&port.writes()), "it is not sealed any more, and its words are not to be found");
+}
+
+#[test]
+fn a_seal_is_lifted_when_the_words_move_and_only_then() {
+    // spec: memory §3.4 operation 18, sync §3.16
+    let (mut kmd, port, _) = started();
+    let (sealed, plain) = (fence(&mut kmd, 5), fence(&mut kmd, 6));
+    let seal = [CurrentUpdate { fence: sealed, value: 0xFFFF_FFFF, current: None }];
+    kmd.native_fences().unwrap().update_current_values(&seal, UpdateCurrentFlags::ALWAYS_SIGNALED).unwrap();
+    port.writes();
+    let moved = |number| FenceResidency {
+        fence: OsGlobalFence(number),
+        current: PhysicalAddress { segment: SegmentId(1), offset: 0 },
+        monitored: PhysicalAddress { segment: SegmentId(1), offset: 4096 },
+        current_word: WordAddress(u64::MAX),
+        monitored_word: WordAddress(u64::MAX),
+    };
+    kmd.words_move(&[moved(6)]).unwrap();
+    assert_eq!(port.writes(), [], "the CMP has nothing of it");
+    kmd.words_move(&[moved(6), moved(5)]).unwrap();
+    let writes = port.writes();
+    assert_eq!(writes.iter().filter(|write| **write == (register::CMP_COMMAND, cmp::UNSEAL)).count(), 1);
+    assert!(writes.contains(&(register::CMP_ARGUMENT_0, 0x5000)), "at the old place");
+    kmd.words_move(&[moved(5)]).unwrap();
+    assert_eq!(port.writes(), [], "it is a word like any other");
+    assert!(matches!(kmd.words_move(&[moved(7)]), Err(PagingStatus::Fatal(_))), "no such fence");
+    for fence in [sealed, plain] {
+        kmd.native_fences().unwrap().destroy(fence);
+    }
 }

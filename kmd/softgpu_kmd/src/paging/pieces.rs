@@ -146,7 +146,8 @@ impl<'a> Pieces<'a> {
             PagingOp::UpdateContextAllocation { va, size_bytes, private_data } => {
                 context_words(va, size_bytes, private_data, multipass)
             }
-            // The device keeps nothing beside the frames themselves: there is nothing to throw away, to save or to note.
+            // The device keeps nothing beside the frames themselves: there is nothing to throw away, to save or to note. What the
+            // CMP has of fences' words is lifted before.
             PagingOp::DiscardContent { .. }
             | PagingOp::NotifyResidency { .. }
             | PagingOp::NotifyFenceResidency { .. }

@@ -1,11 +1,7 @@
 //! Operations by address of the paging process, by device pages, for context allocations; and those that leave no command.
 
-use ddi::{
-    Adl, AllocNotice, CopyEntries, FenceResidency, KmdAllocation, OsGlobalFence, VirtualDirection, VirtualTransferFlags,
-};
-use wddm_types::WordAddress;
-
 use super::*;
+use ddi::{Adl, AllocNotice, CopyEntries, KmdAllocation, VirtualDirection, VirtualTransferFlags};
 
 const ALLOCATION: KmdAllocation = KmdAllocation(3);
 
@@ -186,17 +182,9 @@ fn notices_leave_no_command() {
     // spec: memory §3.4
     let (mut kmd, _, _) = started();
     let address = PhysicalAddress { segment: LOCAL, offset: 0 };
-    let moved = FenceResidency {
-        fence: OsGlobalFence(1),
-        current: address,
-        monitored: address,
-        current_word: WordAddress(0),
-        monitored_word: WordAddress(8),
-    };
     for notice in [
         PagingOp::DiscardContent { allocation: ALLOCATION, allocation_is_idle: false, segment: LOCAL, address: 0 },
         PagingOp::NotifyResidency { allocation: ALLOCATION, address, resident: true },
-        PagingOp::NotifyFenceResidency { fences: &[moved] },
         PagingOp::NotifyAlloc {
             allocation: ALLOCATION,
             process: None,
