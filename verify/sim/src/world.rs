@@ -134,13 +134,19 @@ impl World {
     }
 
     fn run(mut self) -> Result<Report, Broken> {
+        self.live().inspect_err(|_| shared(&self.ledger).close_lines())?;
+        let ledger = Arc::clone(&self.ledger);
+        self.finish().inspect_err(|_| shared(&ledger).close_lines())
+    }
+
+    fn live(&mut self) -> Result<(), Broken> {
         let busy = |world: &World| {
             let dead = world.processes.iter().all(|process| process.phase == Phase::Dead);
             !dead
                 || world.neighbours.as_ref().is_some_and(|neighbours| !neighbours.done())
                 || world.renderers.as_ref().is_some_and(|renderers| !renderers.done())
         };
-        while busy(&self) {
+        while busy(self) {
             self.turns += 1;
             if self.turns > TURNS_MAX {
                 return Err(("liveness", format!("no end after {TURNS_MAX} turns; {}", self.who_waits())));
@@ -161,7 +167,7 @@ impl World {
             }
             self.look()?;
         }
-        self.finish()
+        Ok(())
     }
 
     /// One process does one thing, if it can.

@@ -45,6 +45,8 @@ pub struct Ledger {
     capacity: BTreeMap<u8, u64>,
     resident: BTreeMap<u8, u64>,
     last_lines: VecDeque<String>,
+    /// A rule was broken: how the world is taken down afterwards is no part of the story.
+    lines_closed: bool,
     seen: BTreeMap<String, u64>,
 }
 
@@ -74,6 +76,11 @@ impl Ledger {
     /// The last events before now, for people.
     pub fn last_events(&self) -> Vec<String> {
         self.last_lines.iter().cloned().collect()
+    }
+
+    /// The events from here on are not told to people.
+    pub fn close_lines(&mut self) {
+        self.lines_closed = true;
     }
 
     /// How often each kind of event was seen; moves of memory by how and why.
@@ -184,10 +191,12 @@ impl Tracer for Listener {
         let mut ledger = shared(&self.0);
         ledger.now_ns = now_ns;
         ledger.hash.event(now_ns, event);
-        if ledger.last_lines.len() == LINES_MAX {
-            ledger.last_lines.pop_front();
+        if !ledger.lines_closed {
+            if ledger.last_lines.len() == LINES_MAX {
+                ledger.last_lines.pop_front();
+            }
+            ledger.last_lines.push_back(format!("{now_ns:>9} {event:?}"));
         }
-        ledger.last_lines.push_back(format!("{now_ns:>9} {event:?}"));
         ledger.note(event);
     }
 }
