@@ -164,7 +164,8 @@ impl World {
                 }
                 self.report.compared += 1;
                 let mut changed = before.differences(&self.host.state_digest());
-                changed.retain(|part| !is_of_buffers(&call, part));
+                let had_turn = changed.iter().any(|part| part.starts_with("turns"));
+                changed.retain(|part| !is_of_buffers(&call, part, had_turn));
                 if changed.is_empty() {
                     return Ok(());
                 }
@@ -184,12 +185,13 @@ impl World {
         self.diary.write(format!("process {} stores: {written}", self.hostile[who].id.0));
     }
 
-    /// A stopped adapter leaves nobody waiting.
+    /// A stopped adapter leaves nobody waiting, except for events, which are the operating system's.
     fn look_for_forgotten(&mut self) -> Result<(), Broken> {
         let Some(reason) = self.host.stopped() else { return Ok(()) };
         self.drain()?;
         self.take_answers();
-        let forgotten = self.hostile.iter().find_map(|hostile| hostile.pending.front());
+        let mut pending = self.hostile.iter().flat_map(|hostile| &hostile.pending);
+        let forgotten = pending.find(|(call, _)| !matches!(call, Call::Event(_)));
         match forgotten {
             Some((call, _)) => Err(("forgotten", format!("the adapter was stopped ({reason}), {call:?} waits"))),
             None => Ok(()),
@@ -346,11 +348,12 @@ fn note(
 }
 
 /// A refused buffer leaves the DMA buffer that it was translated into in the context's pool, shown by the aperture. One that
-/// waited for its device's turn has given it that turn.
+/// waited for its device's turn has given it that turn: what the device lists is back, and is spared again.
 // spec: memory §7.1, memory §8.6
-fn is_of_buffers(call: &Call, part: &str) -> bool {
+fn is_of_buffers(call: &Call, part: &str, had_turn: bool) -> bool {
     let buffers = matches!(call, Call::Packet(PacketCall::Render { .. } | PacketCall::Present { .. }));
-    buffers && ["adapter", "segment", "device ", "lists of", "turns"].iter().any(|name| part.starts_with(name))
+    let always = ["adapter", "segment", "device ", "lists of", "turns"].iter().any(|name| part.starts_with(name));
+    buffers && (always || had_turn && part.starts_with("memory of"))
 }
 
 /// Refusals that change something by the rules: a device is put into error, or named by what was refused.

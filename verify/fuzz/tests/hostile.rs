@@ -18,3 +18,11 @@ fn a_seed_is_one_world() {
     assert_eq!(fuzz::run_world(7), fuzz::run_world(7));
     assert_ne!(fuzz::run_world(7), fuzz::run_world(8));
 }
+
+/// A buffer that waited for its device's turn is refused when that comes: the turn is no change by the refusal.
+#[test]
+fn a_turn_is_no_change_by_who_waited_for_it() {
+    // spec: memory §8.6
+    let report = fuzz::run_world(1_795_402_730).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(report.by_call["Present"][1] > 0, "{report}");
+}
