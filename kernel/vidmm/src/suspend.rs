@@ -117,7 +117,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 first = false;
                 continue;
             }
-            if self.waits_for_unlock(device) {
+            if self.kept_out_of(device).is_some() {
                 continue;
             }
             if self.plan_of_return(device, Takes::Lower).is_ok() {
@@ -146,7 +146,8 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The first in line that has content in memory segments, although its list would fit if it were placed anew.
     fn in_its_own_way(&self) -> Option<DeviceId> {
         let claim = |device| Claim { device, takes: Takes::Lower, limit: Limit::None, for_holders: false };
-        let waits = |device: &DeviceId| self.devices[*device].idle_since.is_none() && !self.waits_for_unlock(*device);
+        let waits =
+            |device: &DeviceId| self.devices[*device].idle_since.is_none() && self.kept_out_of(*device).is_none();
         let first = self.waiting.values().copied().find(waits)?;
         if self.lacks_table_room(first, Takes::Lower).is_some() {
             return None;
@@ -156,10 +157,11 @@ impl<F: Copy + Eq> VidMm<F> {
         blocked.then_some(first)
     }
 
-    /// Whether a lock keeps a device's list from being resident.
+    /// What a lock keeps out of a device's list: it has no turn before the unlock.
     // spec: memory §10.1 row 23
-    fn waits_for_unlock(&self, device: DeviceId) -> bool {
-        self.devices[device].counts.keys().any(|id| self.allocations[*id].offer.is_none() && self.is_kept_out(*id))
+    pub fn kept_out_of(&self, device: DeviceId) -> Option<AllocationId> {
+        let mut listed = self.devices[device].counts.keys().copied();
+        listed.find(|id| self.allocations[*id].offer.is_none() && self.is_kept_out(*id))
     }
 
     /// Whether content lies in a memory segment and nobody needs it there now: whoever lists it stands still.

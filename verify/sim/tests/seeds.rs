@@ -63,6 +63,16 @@ fn a_lost_device_does_not_keep_its_process_from_changing() {
     }
 }
 
+/// A device of the first generation stands still, its process holds a lock of what the device lists, and gives it work.
+#[test]
+fn a_process_does_not_wait_for_its_own_unlock() {
+    // spec: memory §6.5, memory §10.1 row 23
+    let report = run(2254).unwrap_or_else(|violation| panic!("{violation}"));
+    for kind in ["DeviceSuspended", "Moved: page out for lock", "CallRefused: Render"] {
+        assert!(report.seen.contains_key(kind), "{kind} in {report}");
+    }
+}
+
 #[test]
 fn worlds_of_every_kind_keep_every_rule() {
     // spec: memory §3.4, memory §4.2, memory §4.5, memory §4.6, memory §4.8, memory §8.2

@@ -81,6 +81,7 @@ impl Adapter {
             if let Submission::Render { command, places } = &what {
                 self.check_render(context, command, &entries, places)?;
             }
+            self.check_own_locks(device)?;
             self.waiting_renders.push_back(WaitingRender { token, device, context, entries, what });
             return Ok(Answer::Later(token));
         }
@@ -98,6 +99,19 @@ impl Adapter {
             Submission::Render { command, places } => self.render(cx, context, command, entries, places),
             Submission::Present => self.present(cx, context, entries),
         }
+    }
+
+    /// Nobody waits for his own unlock: a device whose list holds what its process has locked, and what may not come back
+    /// before that ends, has no turn until then.
+    // spec: memory §6.5, memory §9.2, memory §10.1 row 23
+    fn check_own_locks(&self, device: u64) -> Result<(), Refusal> {
+        let Some(locked) = self.vidmm.kept_out_of(self.devices[device].vidmm) else { return Ok(()) };
+        // Only who has created an allocation may lock it.
+        if self.bodies[&locked].creator != self.devices[device].process {
+            return Ok(());
+        }
+        let reason = "the device stands still until its process unlocks what its list holds";
+        Err(refuse(NtStatus::GRAPHICS_CANT_RENDER_LOCKED_ALLOCATION, Blame::Caller, reason))
     }
 
     /// Whether a list names something that no residency list of its device holds.

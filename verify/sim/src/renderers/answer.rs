@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use kmt_calls::{LockFlags, Refusal, Reply, Residency};
 use kmt_link::MappedBytes;
+use softgpu_spec::private_data::Kind;
 use wddm_types::{Blame, GpuVa, NtStatus};
 
 use super::client::{Client, Op};
@@ -30,6 +31,10 @@ impl Client {
             }
             Op::Lock { flags: Some(flags), .. }
                 if refusal.status == NtStatus::GRAPHICS_CANT_LOCK_MEMORY && flags.contains(LockFlags::DONOT_EVICT) => {}
+            // Beside a lock of its own of what is listed and has no other place.
+            Op::Submit(_)
+                if refusal.status == NtStatus::GRAPHICS_CANT_RENDER_LOCKED_ALLOCATION
+                    && !self.slots(|of| of.lock.is_some() && of.count > 0 && of.kind != Kind::System).is_empty() => {}
             _ if refusal.blame != Blame::Scarcity => {
                 return Err(format!("a well-behaved call was refused: {op:?}: {refusal}"));
             }

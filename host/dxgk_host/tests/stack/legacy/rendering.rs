@@ -10,11 +10,14 @@ use softgpu_umd::{ListedCommands, SurfaceKind};
 use wddm_types::{CpuPlace, NtStatus};
 
 use super::{BYTES, ENTIRE, Old, RANGE, config, old};
-use crate::world::VIRTUAL;
+use crate::world::{MIB, VIRTUAL};
 
 fn surface(client: &Old, kind: SurfaceKind, tile_pitch: u32) -> Arc<Allocation> {
-    let request =
-        AllocationRequest { kind, cpu_visible: true, cached: false, accessed_physically: true, size_bytes: BYTES };
+    surface_of(client, kind, tile_pitch, BYTES)
+}
+
+fn surface_of(client: &Old, kind: SurfaceKind, tile_pitch: u32, size_bytes: u64) -> Arc<Allocation> {
+    let request = AllocationRequest { kind, cpu_visible: true, cached: false, accessed_physically: true, size_bytes };
     // Tiles of which the kernel keeps track.
     let flags = if tile_pitch == 0 { 0 } else { AllocationFlags::SWIZZLED.bits() };
     let data = request.encode_with(&Details { tile_pitch, flags, ..Details::default() }).to_vec();
@@ -86,4 +89,30 @@ fn what_is_locked_and_may_be_nowhere_else_is_not_rendered_from() {
         commands.render(&client.context).expect("nothing against it");
         assert_eq!(first_word(&client, &surface), 5 << 32 | 5);
     }
+}
+
+/// A device that stands still, and whose list holds what its own process has locked, has no turn before the unlock: a call that
+/// waited for it would wait for ever.
+#[test]
+fn nobody_waits_for_a_turn_that_his_own_lock_keeps_away() {
+    // spec: memory §6.5, memory §10.1 row 23
+    let host = Host::start(config(VIRTUAL)).expect("the host starts");
+    let [client, other] = [old(&host), old(&host)];
+    let local = |client: &Old, bytes| surface_of(client, SurfaceKind::Local, 0, bytes);
+    let (listed, small) = (local(&client, 3 * MIB), local(&client, MIB));
+    client.list(&listed);
+    let lock = listed.lock_legacy(Vec::new(), ENTIRE).expect("a lock");
+    lock.write_words(0, &[4711]);
+    let taker = local(&other, 2 * MIB);
+    other.list(&taker);
+    let mut commands = ListedCommands::new();
+    commands.fill((&small, 0), 4096, 7);
+    let refusal = commands.render(&client.context).map(drop).expect_err("it has no turn");
+    assert_eq!(refusal.status, NtStatus::GRAPHICS_CANT_RENDER_LOCKED_ALLOCATION, "{refusal}");
+    assert_eq!(client.gpu.device().state().expect("a state"), DeviceState::Active, "nobody dies of it");
+    assert_eq!(lock.read_word(0), 4711, "it shows what was written, wherever that is");
+    drop(lock);
+    commands.render(&client.context).expect("its turn comes now");
+    assert_eq!(first_word(&client, &small), 7 << 32 | 7);
+    assert_eq!(first_word(&client, &listed), 4711);
 }
