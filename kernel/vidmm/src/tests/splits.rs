@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use wddm_types::PAGE_BYTES;
 
 use super::world::*;
-use crate::{AllocationId, Cut, DeviceId, MoveKind, OfferFlags, OfferPriority, PortionError, Use, Work};
+use crate::{AllocationId, Cut, DeviceId, MoveKind, OfferFlags, OfferPriority, PortionError, SegmentGroup, Use, Work};
 
 fn bind(slot: u32, split_offset: u32, allocation: AllocationId) -> Use {
     Use { slot, split_offset, allocation: Some(allocation) }
@@ -142,6 +142,67 @@ fn splitting_comes_before_others_are_stopped() {
     assert_eq!(refused.expect_err("it would fit alone"), held);
     mm.set_time(mm.policy.residency_quantum_ns);
     portions(&mut mm, device, &[bind(1, 0, large)], true).expect("its quantum is over");
+}
+
+/// `first`, unlisted, and what stays after it of two allocations in one piece: 24 pages in the middle are `other`'s.
+fn with_leftovers() -> (Mm, DeviceId, DeviceId, [AllocationId; 2]) {
+    let (mut mm, [(_, other), (_, device)]) = with_processes::<2>(64);
+    // What may move within its segment would make the same room in another way.
+    mm.policy.moves_within_segments = false;
+    let mut physical = |owner, pages| {
+        let wanted = ddi::AllocationInfo { flags: AllocationFlags::ACCESSED_PHYSICALLY, ..info(pages, &[VRAM]) };
+        mm.create_allocation(owner, wanted).expect("rules are kept")
+    };
+    let [first, named, held, large] =
+        [(device, 20), (device, 4), (other, 24), (device, 24)].map(|(owner, pages)| physical(owner, pages));
+    for (owner, id) in [(device, first), (device, named), (other, held)] {
+        mm.make_resident(owner, &[id]).expect("one behind the other");
+    }
+    let lazy = crate::EvictFlags { only_if_necessary: true, not_written_to: false };
+    mm.evict(device, &[first, named], lazy, &[]).expect("listed");
+    mm.set_device_idle(other, true);
+    (mm, other, device, [named, large])
+}
+
+#[test]
+fn what_nobody_needs_leaves_before_others_are_stopped() {
+    // spec: memory §8.1 step 3, memory §8.2
+    let (mut mm, other, device, [named, large]) = with_leftovers();
+    // 20, 4, 24, 16 free: 24 in one piece are there when the first two have left, or when the idle device has.
+    let made = portions(&mut mm, device, &[bind(1, 0, named), bind(2, 0, large)], true).expect("they fit");
+    assert!(!mm.is_suspended(other), "nobody gives way for what lay about");
+    let [(.., work)] = &made[..] else { panic!("one portion: {made:?}") };
+    let [clears, brings] = &work[..] else { panic!("what leaves, and what comes: {work:?}") };
+    assert_eq!(moved(std::slice::from_ref(clears), MoveKind::PageOut), 24, "no byte of them is lost");
+    assert_eq!(moved(std::slice::from_ref(brings), MoveKind::PageIn), 4, "what is named comes back from there");
+    assert!(mm.is_resident(named) && mm.is_resident(large));
+    mm.check_invariants(&[]).expect("in order");
+}
+
+#[test]
+fn who_is_over_its_budget_gives_way_before_its_quantum_is_over() {
+    // spec: memory §8.2, memory §5.5
+    let (mut mm, [(space, other), (_, device)]) = with_processes::<2>(64);
+    let [held, large] = [(other, 24), (device, 60)].map(|(owner, pages)| create(&mut mm, owner, pages, &[VRAM]));
+    mm.make_resident(other, &[held]).expect("room");
+    let refused = portions(&mut mm, device, &[bind(1, 0, large)], true);
+    assert!(matches!(refused, Err(PortionError::Held { .. })), "it runs, keeps to its budget, and has just begun");
+    mm.set_budget(space, SegmentGroup::Local, Some(8 * PAGE_BYTES));
+    portions(&mut mm, device, &[bind(1, 0, large)], true).expect("it does not keep to its budget");
+    assert!(mm.is_suspended(other));
+}
+
+#[test]
+fn what_is_locked_and_has_no_other_place_is_not_a_question_of_room() {
+    // spec: memory §6.3, memory §6.5, memory §9.2
+    let (mut mm, _, device) = with_device(64);
+    let [a, b] = [8, 8].map(|pages| create(&mut mm, device, pages, &[VRAM]));
+    mm.lock(a).expect("it is in system memory");
+    let refused = portions(&mut mm, device, &[bind(1, 0, b), bind(1, 8, a)], true);
+    assert_eq!(refused.expect_err("the CPU has it"), PortionError::Locked);
+    assert_eq!(mm.resident_bytes(VRAM), 0, "it is known before anything is begun");
+    mm.unlock(a).expect("locked");
+    portions(&mut mm, device, &[bind(1, 0, b), bind(1, 8, a)], true).expect("room");
 }
 
 #[test]
