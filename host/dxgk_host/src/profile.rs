@@ -236,6 +236,30 @@ pub const PROFILES: &[Profile] = &[
         ..DISCRETE
     },
     Profile {
+        name: "packets-by-address",
+        description: "wddm2-packets with a driver that pages and writes page tables by GPU virtual address",
+        driver: KmdConfig {
+            hardware_queues: false,
+            paging_by_gpu_va: true,
+            update_mode: PageTableUpdateMode::GpuVirtual,
+            ..SMALL_PAGES
+        },
+        ..DISCRETE
+    },
+    Profile {
+        name: "iommu-packets",
+        description: "iommu whose engines take packets",
+        driver: KmdConfig {
+            layout: Layout::Aperture,
+            addressing: Addressing::IoMmu,
+            hardware_queues: false,
+            ..SMALL_PAGES
+        },
+        vram_bytes: 4 << 30,
+        timing: Timing { compute_bytes_per_us: 50_000, copy_bytes_per_us: 50_000, ..MIDDLE },
+        ..DISCRETE
+    },
+    Profile {
         name: "basic-engines",
         description: "wddm2-packets whose engines do not interrupt when they signal a fence",
         driver: KmdConfig { hardware_queues: false, fence_interrupt: false, ..SMALL_PAGES },

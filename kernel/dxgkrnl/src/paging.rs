@@ -44,6 +44,8 @@ use crate::start::StartError;
 pub struct PagingRing {
     pub device: KmdDevice,
     pub context: KmdContext,
+    /// Its buffers have addresses in the paging process, and reach memory by those.
+    pub has_addresses: bool,
     queue: Option<RingQueue>,
     buffers: Vec<Buffer>,
     next_buffer: usize,
@@ -87,10 +89,11 @@ struct RingQueue {
 
 impl PagingRing {
     /// A ring that is not started yet.
-    pub fn new(device: KmdDevice, context: KmdContext) -> PagingRing {
+    pub fn new(device: KmdDevice, context: KmdContext, has_addresses: bool) -> PagingRing {
         PagingRing {
             device,
             context,
+            has_addresses,
             queue: None,
             buffers: Vec::new(),
             next_buffer: 0,

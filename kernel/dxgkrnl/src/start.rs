@@ -110,6 +110,7 @@ impl Adapter {
             moves_within_segments: description.caps.move_paging_supported,
             ..Policy::new(config.system_pages)
         };
+        let by_address = description.pages_by_address();
         let built = (|| {
             let mut pasids = description.iommu.clone().map_or_else(Pasids::default, Pasids::at);
             let mut vidmm = if miniport.facets().gpu_va {
@@ -131,18 +132,19 @@ impl Adapter {
             let node = description.paging_node;
             let packets = PacketRing::is_used(&miniport);
             let context = if packets {
-                PacketRing::create_context(&mut miniport, &mut host, device, node, description.paging_buffer)?
+                let buffer = description.paging_buffer;
+                PacketRing::create_context(&mut miniport, &mut host, device, node, buffer, by_address)?
             } else {
                 create_paging_context(&mut miniport, &mut host, device, node)?
             };
-            // Paging buffers that are packets name memory by physical address.
-            if let Some(addressing) = miniport.gpu_va().filter(|_| !packets) {
+            let has_addresses = PacketRing::has_addresses(&miniport, by_address);
+            if let Some(addressing) = miniport.gpu_va().filter(|_| has_addresses) {
                 let (root, entries) = vidmm.root_table(space);
                 addressing.set_root_page_table(context, root, entries);
             }
-            Ok::<_, StartError>((vidmm, pasids, space, tables, kmd, device, context))
+            Ok::<_, StartError>((vidmm, pasids, space, tables, kmd, device, context, has_addresses))
         })();
-        let (vidmm, pasids, space, tables, kmd, device, context) = match built {
+        let (vidmm, pasids, space, tables, kmd, device, context, has_addresses) = match built {
             Ok(parts) => parts,
             Err(error) => {
                 miniport.stop_device(&mut DriverHost { features: &features, pages: &mut pages, context: None });
@@ -214,7 +216,7 @@ impl Adapter {
             fence_opens: Store::default(),
             dying: VecDeque::new(),
             registrations: Store::default(),
-            ring: PagingRing::new(device, context),
+            ring: PagingRing::new(device, context, has_addresses),
             cpu_mappings: Default::default(),
             copies: Default::default(),
             lines: Default::default(),

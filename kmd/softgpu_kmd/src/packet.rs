@@ -3,7 +3,7 @@
 //!
 //! Contexts without GPU addresses share one ring for each node, which runs privileged, because DMA buffers name bus addresses;
 //! nobody but this driver writes those ([`translate`]). A context with GPU addresses has a ring that runs in its process's
-//! space and unprivileged. Packets of a node run in the order in which they were handed over, paging buffers among them,
+//! space and unprivileged; that of the system, whose paging buffers this driver writes, in the paging process and privileged. Packets of a node run in the order in which they were handed over, paging buffers among them,
 //! whichever ring they are for.
 
 mod preemption;
@@ -23,7 +23,7 @@ use wddm_types::{NodeId, PageRun, SegmentSet};
 use crate::driver::SoftGpuKmd;
 use crate::handles::Handles;
 use preemption::{Interrupted, Node};
-use ring::{Body, Packet, Ring};
+use ring::{Body, Packet, Ring, Space};
 
 /// Packets in flight on a node.
 const PACKETS_IN_FLIGHT: u32 = 4;
@@ -119,23 +119,24 @@ impl PacketScheduling for SoftGpuKmd {
         if self.devices.get(create.device.0).is_none() {
             return Err(DriverStatus::InvalidParameter("no such device"));
         }
+        let system = create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT);
         let shared = self.node_ring(host, create.node)?;
-        let ring = if addresses { self.create_ring(host, create.node, true)? } else { shared };
+        let space = if system { Space::Paging } else { Space::Process };
+        let ring = if addresses { self.create_ring(host, create.node, space)? } else { shared };
         self.devices.get_mut(create.device.0).expect("looked up above").contexts += 1;
-        let context = PacketContext {
-            device: create.device,
-            addresses,
-            system: create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT),
-            ring,
-            stopped: false,
-            interrupted: None,
-        };
+        let context =
+            PacketContext { device: create.device, addresses, system, ring, stopped: false, interrupted: None };
         let context = KmdContext(PACKET | self.packets.contexts.insert(context));
         let process = self.process_root(create.device).filter(|_| addresses);
         if let Some(root) = process {
             self.set_packet_root(context, root);
         }
-        Ok((context, if addresses { virtual_info(process.is_some()) } else { self.patched_info(buffers) }))
+        let mut info = if addresses { virtual_info(process.is_some()) } else { self.patched_info(buffers) };
+        if system {
+            // spec: memory §1.11: as much as its paging buffers have
+            info.dma_buffer_private_data_bytes = translate::PRIVATE_DATA_BYTES;
+        }
+        Ok((context, info))
     }
 
     fn destroy_context(&mut self, host: &mut dyn Host, context: KmdContext) {
@@ -200,6 +201,10 @@ impl PacketScheduling for SoftGpuKmd {
     fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
         if !submit.dma_buffer.0.is_multiple_of(8) || !submit.dma_buffer_bytes.is_multiple_of(8) {
             return Err(DriverStatus::InvalidParameter("a command buffer is made of 64-bit words"));
+        }
+        let paging = submit.flags.contains(SubmitFlags::PAGING);
+        if !self.packets.get(submit.context).is_some_and(|known| known.addresses && known.system == paging) {
+            return Err(DriverStatus::InvalidParameter("paging buffers run in the system context"));
         }
         let body = Body { at: submit.dma_buffer.0, words: submit.dma_buffer_bytes / 8, done: 0, physical: false };
         self.append_packet(submit.context, body, submit.fence_id, submit.flags)

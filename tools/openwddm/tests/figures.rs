@@ -91,6 +91,27 @@ fn engines_without_addresses_run_the_main_job() {
     }
 }
 
+/// The same work on adapters that take packets: paged by address the same bytes move as elsewhere, and every one is right; at the
+/// CPU's addresses none moves at all.
+#[test]
+fn packets_at_addresses_run_the_main_job() {
+    // spec: memory §3.3, memory §4.1
+    let moved = |summary: &openwddm::outcome::Summary| (summary.paged_in_bytes, summary.paged_out_bytes);
+    let on =
+        |adapter: &str| run(&RunOptions { adapter: Some(adapter.into()), ..options("gpt.cpu.rrs.json.gz") }).summary;
+    let expected = moved(&on("wddm2-packets"));
+    for (adapter, expected) in [("packets-by-address", expected), ("iommu-packets", (0, 0))] {
+        assert_eq!(moved(&on(adapter)), expected, "{adapter}");
+        let real = RunOptions {
+            adapter: Some(adapter.into()),
+            virtual_time: false,
+            verify: true,
+            ..options("gpt.cpu.rrs.json.gz")
+        };
+        assert_eq!(run(&real).summary.verify, "ok", "{adapter}");
+    }
+}
+
 /// Leaf tables of 64-KB entries are converted, and processes stand still for that or for every change: the same bytes move
 /// as with plain tables, every one is right, and table and timeline say why somebody stood still.
 #[test]

@@ -31,6 +31,7 @@ mod monitored;
 mod offers;
 mod packet_turns;
 mod packets;
+mod packets_by_address;
 mod paging;
 mod physical;
 mod pitch;

@@ -1,5 +1,10 @@
-//! The paging ring of an adapter without hardware queues, with GPU virtual addresses or without: paging buffers are packets of a system context on the
-//! paging node, handed over with [`SubmitFlags::PAGING`] and named by segment and address (memory §1.11, §7.4).
+//! The paging ring of an adapter without hardware queues: paging buffers are packets of a system context on the paging node,
+//! handed over with [`SubmitFlags::PAGING`].
+//!
+//! | the driver pages, or writes tables, by address; or it is of the IoMmu model | the context | a buffer is named by |
+//! |---|---|---|
+//! | no | is patched, in no address space | segment and address (memory §1.11, §7.4) |
+//! | yes | has the paging process's addresses | its address there (memory §3.1, §4.7) |
 //!
 //! They come before everybody else's packets of that node: as long as one waits, no other is handed over. Others that are
 //! with the driver are preempted, or are waited for where the driver gives nothing back. A paging buffer that came back itself,
@@ -11,7 +16,7 @@ use std::collections::VecDeque;
 
 use ddi::{
     CreateContext, CreateContextFlags, DriverStatus, Host, KmdContext, KmdDevice, OsContext, PagingBufferInfo, Patch,
-    SubmitCommand, SubmitFlags,
+    SubmitCommand, SubmitCommandVirtual, SubmitFlags,
 };
 use wddm_types::NodeId;
 
@@ -55,6 +60,12 @@ impl PacketRing {
         !miniport.facets().hardware_queues
     }
 
+    /// Whether paging buffers reach memory by addresses of the paging process: those of a hardware queue always.
+    // spec: memory §3.3, memory §4.1, memory §4.2, memory §4.7
+    pub fn has_addresses(miniport: &Driver, by_address: bool) -> bool {
+        !PacketRing::is_used(miniport) || by_address
+    }
+
     /// The system context. Its DMA buffers are the paging buffers, of which the driver has said before how many private
     /// bytes they have: here it says the same.
     ///
@@ -67,15 +78,12 @@ impl PacketRing {
         device: KmdDevice,
         node: NodeId,
         paging_buffer: PagingBufferInfo,
+        addresses: bool,
     ) -> Result<KmdContext, StartError> {
-        let create = CreateContext {
-            device,
-            context: OsContext(0),
-            node,
-            engine_affinity: 1,
-            flags: CreateContextFlags::SYSTEM_CONTEXT,
-            private_data: &[],
-        };
+        let mut flags = CreateContextFlags::SYSTEM_CONTEXT;
+        flags.set(CreateContextFlags::VIRTUAL_ADDRESSING, addresses);
+        let create =
+            CreateContext { device, context: OsContext(0), node, engine_affinity: 1, flags, private_data: &[] };
         let packets = miniport.packet_scheduling().ok_or(DriverStatus::NotSupported("packets"))?;
         let (context, info) = packets.create_context(host, create)?;
         if info.dma_buffer_private_data_bytes != paging_buffer.private_data_bytes {
@@ -111,7 +119,7 @@ impl PagingRing {
 }
 
 impl Adapter {
-    /// Hands a paging buffer over: patched first, like every DMA buffer, though it names nothing by a list.
+    /// Hands a paging buffer over. Without addresses it is patched first, like every DMA buffer, though it names nothing by a list.
     ///
     /// # Errors
     /// The driver refused it, which stops the adapter: bug check 0x119, parameter 3 for Patch, 2 for SubmitCommand.
@@ -123,7 +131,15 @@ impl Adapter {
         // CAST: a paging buffer is far below 4 GiB.
         let end_offset = words as u32 * 8;
         let context = self.ring.context;
-        let Buffer { place: (segment, physical), address, content, .. } = &mut self.ring.buffers[buffer];
+        let Buffer { place: (segment, physical), va, address, content, .. } = &mut self.ring.buffers[buffer];
+        if self.ring.has_addresses {
+            let driver = self.miniport.packet_scheduling().expect("checked at adapter start");
+            self.memory.store_words(*address, words as u64, |index| content.words[index as usize]);
+            let (dma_buffer, dma_buffer_bytes) = (*va, end_offset);
+            let submit = SubmitCommandVirtual { context, dma_buffer, dma_buffer_bytes, fence_id, flags };
+            let submitted = driver.submit_command_virtual(submit);
+            return submitted.map_err(|status| format!("SubmitCommandVirtual of a paging buffer failed: {status}"));
+        }
         let driver = self.miniport.packet_scheduling().expect("checked at adapter start");
         let mut patch = Patch {
             context,

@@ -7,7 +7,6 @@ use wddm_types::{GpuVa, PAGE_BYTES, Pages, ProcessId, SegmentId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::paging::PacketRing;
 use crate::start::StartError;
 
 /// A paging buffer.
@@ -16,7 +15,7 @@ pub(super) struct Buffer {
     pub shown: Option<Operation>,
     /// Segment and GPU address of its start; in system memory segment 0 and the physical address.
     pub place: (SegmentId, u64),
-    /// Its address in the paging process; NULL where buffers are packets.
+    /// Its address in the paging process; NULL where buffers run in no address space.
     pub va: GpuVa,
     /// System physical address of its start.
     pub address: u64,
@@ -60,7 +59,7 @@ impl Adapter {
             shown = Some(map.clone());
             self.execute_now(vec![map]).map_err(|()| StartError::Rule("an aperture map by the CPU failed"))?;
         }
-        let va = if PacketRing::is_used(&self.miniport) {
+        let va = if !self.ring.has_addresses {
             GpuVa::NULL
         } else {
             let space = self.processes[&ProcessId::SYSTEM].space;

@@ -9,7 +9,6 @@ use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, SegmentId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::paging::packets::PacketRing;
 use crate::start::StartError;
 
 /// What one window shows.
@@ -89,10 +88,10 @@ impl Adapter {
 
     /// The slots are there from the start: whatever needs one (content that is moved by address, entries that are copied, the first
     /// content of context allocations, notices of evictions) could not be carried out without, and would be found out too late.
-    /// Paging buffers that are packets run in no address space and see nothing there.
+    /// Paging buffers that run in no address space see nothing there.
     // spec: memory §3.3, memory §3.4 operations 10, 14 and 22, memory §4.7
     pub fn start_scratch(&mut self) -> Result<(), StartError> {
-        if PacketRing::is_used(&self.miniport) {
+        if !self.ring.has_addresses {
             return Ok(());
         }
         let space = self.processes[&ProcessId::SYSTEM].space;

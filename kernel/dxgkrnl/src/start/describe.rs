@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use ddi::{
-    AdapterCaps, FeatureId, GpuMmuCaps, GpuVirtualAddressing, PageTableLevelDesc, PagingBufferInfo, RootPageTableSize,
-    VidMmCaps,
+    AdapterCaps, FeatureId, GpuMmuCaps, GpuVirtualAddressing, PageTableLevelDesc, PageTableUpdateMode,
+    PagingBufferInfo, RootPageTableSize, VidMmCaps,
 };
 use vidmm::MemoryLayout;
 use wddm_types::{NodeId, Pages};
@@ -31,6 +31,16 @@ pub(super) struct Description {
     pub roots: Vec<RootPageTableSize>,
     /// What translates for an adapter of the IoMmu model.
     pub iommu: Option<Arc<dyn IoMmu>>,
+}
+
+impl Description {
+    /// Whether paging buffers need addresses of the paging process: content is moved, or tables are written, by address; or the
+    /// engines have the CPU's addresses.
+    // spec: memory §3.3, memory §4.1, memory §4.2
+    pub fn pages_by_address(&self) -> bool {
+        let tables = !self.levels.is_empty() && self.mmu.update_mode == PageTableUpdateMode::GpuVirtual;
+        self.caps.paging_by_gpu_va || tables || self.iommu.is_some()
+    }
 }
 
 pub(super) fn describe(
@@ -70,7 +80,7 @@ pub(super) fn describe(
     if layout.segments.iter().any(windowed) && !miniport.facets().cpu_host_aperture {
         return Err(StartError::Rule("SupportsCpuHostAperture needs the entry points of the CPU host aperture"));
     }
-    let Addresses { mmu, levels, roots } = describe_addresses(miniport, &caps, io_mmu)?;
+    let Addresses { mmu, levels, roots } = describe_addresses(miniport, &caps)?;
     let paging_space = caps::paging_space(miniport, &caps, &layout.segments);
     Ok(Description { nodes, caps, paging_node, layout, paging_buffer, paging_space, mmu, levels, roots, iommu })
 }
@@ -85,20 +95,13 @@ struct Addresses {
 
 /// What the driver says of GPU virtual addresses; nothing without them, and then its engines take packets.
 // spec: memory §4.2, memory §4.3, memory §5.6
-fn describe_addresses(miniport: &mut Driver, caps: &AdapterCaps, io_mmu: bool) -> Result<Addresses, StartError> {
+fn describe_addresses(miniport: &mut Driver, caps: &AdapterCaps) -> Result<Addresses, StartError> {
     let queues = miniport.facets().hardware_queues;
-    if io_mmu && !queues {
-        return Err(StartError::NotSupported("the IoMmu model without hardware queues"));
-    }
     if !queues && !miniport.facets().packet_scheduling {
         return Err(StartError::Rule("an adapter without hardware queues takes packets"));
     }
     let Some(addressing) = miniport.gpu_va() else { return Ok(Addresses::default()) };
     let mmu = addressing.gpu_mmu_caps();
-    // Its paging buffers run in no address space.
-    if !queues && (caps.paging_by_gpu_va || mmu.update_mode == ddi::PageTableUpdateMode::GpuVirtual) {
-        return Err(StartError::NotSupported("paging by GPU virtual address without hardware queues"));
-    }
     caps::check_mmu(mmu.flags, caps.ddi_version)?;
     // spec: memory §0 (levels), §4.3
     if !(2..=6).contains(&mmu.page_table_levels) {

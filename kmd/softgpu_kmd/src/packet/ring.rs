@@ -46,14 +46,25 @@ pub(super) struct Packet {
     pub(super) end: u64,
 }
 
+/// Where a ring's commands run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Space {
+    /// In none: they name bus addresses.
+    Bus,
+    /// In a process's, unprivileged.
+    Process,
+    /// In the paging process's, privileged.
+    Paging,
+}
+
 /// A ring.
 #[derive(Debug)]
 pub(super) struct Ring {
     pub(super) node: NodeId,
     /// The device's number of its queue.
     pub(super) index: u32,
-    /// It runs in a GPU address space, once it has a root.
-    addresses: bool,
+    /// An address space that is translated has a root before anything runs in it.
+    space: Space,
     pub(super) root: Option<u64>,
     pub(super) run: PageRun,
     written: u64,
@@ -84,7 +95,7 @@ impl SoftGpuKmd {
         if let Some(ring) = self.packets.nodes[usize::from(node.0)].ring {
             return Ok(ring);
         }
-        let ring = self.create_ring(host, node, false)?;
+        let ring = self.create_ring(host, node, Space::Bus)?;
         if let Err(status) = self.enable_ring(ring) {
             self.destroy_ring(host, ring);
             return Err(status);
@@ -93,19 +104,14 @@ impl SoftGpuKmd {
         Ok(ring)
     }
 
-    pub(super) fn create_ring(
-        &mut self,
-        host: &mut dyn Host,
-        node: NodeId,
-        addresses: bool,
-    ) -> Result<u64, DriverStatus> {
+    pub(super) fn create_ring(&mut self, host: &mut dyn Host, node: NodeId, space: Space) -> Result<u64, DriverStatus> {
         let run = host.allocate_contiguous(RING_BYTES / bus::PAGE_BYTES).ok_or(DriverStatus::NoMemory("a ring"))?;
         let Some(index) = self.queues.reserve_index() else {
             host.free_contiguous(run);
             return Err(DriverStatus::NoMemory("every hardware queue is taken"));
         };
         let in_flight = VecDeque::new();
-        let ring = Ring { node, index, addresses, root: None, run, written: 0, in_flight, enabled: false };
+        let ring = Ring { node, index, space, root: None, run, written: 0, in_flight, enabled: false };
         Ok(self.packets.rings.insert(ring))
     }
 
@@ -119,7 +125,11 @@ impl SoftGpuKmd {
     /// The ring runs, and is empty.
     pub(super) fn enable_ring(&mut self, ring: u64) -> Result<(), DriverStatus> {
         let known = self.packets.ring_mut(ring);
-        let flags = if known.addresses { 0 } else { queue_flags::PRIVILEGED | queue_flags::UNTRANSLATED };
+        let flags = match known.space {
+            Space::Bus => queue_flags::PRIVILEGED | queue_flags::UNTRANSLATED,
+            Space::Process => 0,
+            Space::Paging => queue_flags::PRIVILEGED,
+        };
         let (index, node, root, run) = (known.index, known.node, known.root.unwrap_or(0), known.run);
         Word::store(self.port.doorbell_page().word(u64::from(index) * DOORBELL_BYTES + VALUE_OFFSET), 0);
         for (register, value) in [
