@@ -16,9 +16,11 @@
 //! | from the end, within a window, exactly these pages | logarithmic in the free runs, for each run passed over |
 //!
 //! `bins` has the runs by length, `boundaries` by the pages where they begin and end, `order` by address; `directed` is what
-//! asks by address, `cleared` what is known to hold the clear pattern, `compaction` finds the moves that make a hole.
+//! asks by address, `cleared` what is known to hold the clear pattern, both kept in `books` for those who ask; `compaction`
+//! finds the moves that make a hole.
 
 mod bins;
+mod books;
 mod boundaries;
 mod check;
 mod cleared;
@@ -30,10 +32,10 @@ mod tests;
 
 use wddm_types::{PageRun, Pages};
 
-use self::bins::{Bins, NONE};
+use self::bins::{Bins, FreeRun, NONE};
+use self::books::Books;
 use self::boundaries::Boundaries;
 use self::cleared::Cleared;
-use self::order::Order;
 
 pub use self::compaction::{Movable, Relocation};
 
@@ -45,9 +47,8 @@ const ALIGNED_LOOK: usize = 32;
 pub struct FramePool {
     bins: Bins,
     boundaries: Boundaries,
-    order: Order,
-    /// Kept from the first page on that is marked as cleared.
-    cleared: Option<Cleared>,
+    /// Kept from the first question on.
+    books: Option<Box<Books>>,
     whole: PageRun,
     excluded: Vec<PageRun>,
     free: u64,
@@ -60,8 +61,7 @@ impl Clone for FramePool {
         FramePool {
             bins: self.bins.clone(),
             boundaries: Boundaries::copy(&self.bins),
-            order: Order::default(),
-            cleared: self.cleared.clone(),
+            books: self.books.as_ref().and_then(|books| books.copy()),
             whole: self.whole,
             excluded: self.excluded.clone(),
             free: self.free,
@@ -76,8 +76,7 @@ impl FramePool {
         let mut pool = FramePool {
             bins: Bins::new(run),
             boundaries: Boundaries::new(run.first, run.count.0),
-            order: Order::default(),
-            cleared: None,
+            books: None,
             whole: run,
             excluded: Vec::new(),
             free: run.count.0,
@@ -124,7 +123,7 @@ impl FramePool {
     /// leaves no other holes behind.
     #[must_use]
     pub fn take_scattered_cleared(&mut self, pages: u64) -> Option<Vec<PageRun>> {
-        self.scattered(pages, self.cleared.is_some())
+        self.scattered(pages, self.cleared().is_some())
     }
 
     /// Takes one run of `pages` pages whose first page is a multiple of `alignment` pages; from the end of the pool
@@ -137,8 +136,8 @@ impl FramePool {
             return self.take_contiguous_within(self.whole, pages, alignment, true);
         }
         if alignment == 1 {
-            let found = self.bins.best_fit(pages)?;
-            return Some(self.cut_front(found, pages));
+            let (found, free) = self.bins.leave_best_fit(pages)?;
+            return Some(self.cut_front(found, free, pages));
         }
         let (found, at) = self.aligned_fit(pages, alignment)?;
         self.cut(found, at, pages);
@@ -166,48 +165,44 @@ impl FramePool {
     #[inline]
     pub fn give(&mut self, given: PageRun) {
         let (first, count, end) = (given.first, given.count.0, given.end());
-        assert!(count > 0 && self.whole.first <= first && end <= self.whole.end(), "a run has pages of the pool");
+        assert!(count > 0, "a run has pages of the pool");
         let before = self.boundaries.get(first);
         let behind = self.boundaries.get(end);
-        let (mut joined_first, mut joined_end, mut joined) = (first, end, before);
-        if before != NONE {
+        let (joined, joined_first, joined_end);
+        // What was joined stands already under the boundary that it keeps.
+        if before == NONE {
+            joined_first = first;
+            if behind == NONE {
+                (joined, joined_end) = (self.bins.number(), end);
+                self.boundaries.set(end, joined);
+            } else {
+                (joined, joined_end) = (behind, self.leave_behind(behind, end));
+            }
+            self.boundaries.set(first, joined);
+        } else {
             let free = self.bins.leave(before);
             assert_eq!(free.end(), first, "a page is given back once");
             self.boundaries.remove(first);
-            joined_first = free.first;
-        }
-        if behind != NONE {
-            let free = self.bins.leave(behind);
-            assert_eq!(free.first, end, "a page is given back once");
-            self.boundaries.remove(end);
-            joined_end = free.end();
-            if before == NONE {
-                joined = behind;
+            (joined, joined_first) = (before, free.first);
+            if behind == NONE {
+                joined_end = end;
             } else {
+                joined_end = self.leave_behind(behind, end);
                 self.bins.forget(behind);
             }
-        } else if before == NONE {
-            joined = self.bins.number();
-        }
-        // What was joined stands already under the boundary that it keeps.
-        if before == NONE {
-            self.boundaries.set(joined_first, joined);
-        }
-        if behind == NONE || joined != behind {
             self.boundaries.set(joined_end, joined);
         }
         self.bins.enter(joined, joined_first, joined_end - joined_first);
-        self.note(&[first, end]);
         self.free += count;
         assert!(self.free <= self.capacity, "no more is free than there is");
-        if let Some(cleared) = &mut self.cleared {
-            cleared.given(given);
+        if let Some(books) = &mut self.books {
+            books.given(given, &self.bins);
         }
     }
 
     /// Free pages that do not hold the clear pattern, at most so many; `None` when all do.
     pub fn uncleared(&self, max_pages: u64) -> Option<PageRun> {
-        match &self.cleared {
+        match self.cleared() {
             Some(cleared) => cleared.waiting(max_pages),
             None => {
                 let free = self.bins.get(self.bins.longest()?);
@@ -219,15 +214,29 @@ impl FramePool {
     /// These pages, which are free, hold the clear pattern before anybody who takes them later can see them.
     pub fn mark_cleared(&mut self, marked: PageRun) {
         let free = self.bins.iter().map(|(_, free)| run(free.first, free.count));
-        self.cleared.get_or_insert_with(|| Cleared::new(free)).mark(marked);
+        let books = self.books.get_or_insert_default();
+        books.cleared.get_or_insert_with(|| Cleared::new(free)).mark(marked);
     }
 
     /// A run in parts, each with whether it held the clear pattern when it was taken, or holds it, if it is free.
     pub fn cleared_parts(&self, asked: PageRun) -> Vec<(PageRun, bool)> {
-        match &self.cleared {
+        match self.cleared() {
             Some(cleared) => cleared.parts(asked),
             None => vec![(asked, false)],
         }
+    }
+
+    fn cleared(&self) -> Option<&Cleared> {
+        self.books.as_ref()?.cleared.as_ref()
+    }
+
+    /// Takes the free run that begins at a page out of its bin and from there; answers with its end.
+    #[inline(always)]
+    fn leave_behind(&mut self, behind: u32, first: u64) -> u64 {
+        let free = self.bins.leave(behind);
+        assert_eq!(free.first, first, "a page is given back once");
+        self.boundaries.remove(first);
+        free.end()
     }
 
     fn scattered(&mut self, pages: u64, prefer_cleared: bool) -> Option<Vec<PageRun>> {
@@ -244,7 +253,8 @@ impl FramePool {
                 self.cut(found, at, taken);
                 runs.push(run(at, taken));
             } else {
-                runs.push(self.cut_front(found, taken));
+                let free = self.bins.leave(found);
+                runs.push(self.cut_front(found, free, taken));
             }
             left -= taken;
         }
@@ -253,7 +263,7 @@ impl FramePool {
 
     /// Of the runs that are as long as this one, and of their two ends, the place with the most cleared pages.
     fn clearest(&self, found: u32, pages: u64) -> (u32, u64) {
-        let cleared = self.cleared.as_ref().expect("somebody clears");
+        let cleared = self.cleared().expect("somebody clears");
         let ends = |found: u32| [self.bins.get(found).first, self.bins.get(found).end() - pages].map(|at| (found, at));
         let places = std::iter::once(found).chain(self.bins.fellows(found)).flat_map(ends);
         let mut best = (found, self.bins.get(found).first);
@@ -281,29 +291,26 @@ impl FramePool {
             .or_else(|| self.bins.at_least(pages).skip(ALIGNED_LOOK).find_map(aligned))
     }
 
-    /// Takes the first pages of a free run: what nearly every request does.
+    /// Takes the first pages of a free run that has left its bin: what nearly every request does.
     #[inline(always)]
-    fn cut_front(&mut self, found: u32, pages: u64) -> PageRun {
-        let free = self.bins.leave(found);
-        let (first, end) = (free.first, free.first + pages);
-        self.boundaries.remove(first);
+    fn cut_front(&mut self, found: u32, free: FreeRun, pages: u64) -> PageRun {
+        let taken = run(free.first, pages);
+        self.boundaries.remove(free.first);
         if pages < free.count {
-            self.boundaries.set(end, found);
-            self.bins.enter(found, end, free.count - pages);
+            self.boundaries.set(taken.end(), found);
+            self.bins.enter(found, taken.end(), free.count - pages);
         } else {
-            self.boundaries.remove(end);
+            self.boundaries.remove(taken.end());
             self.bins.forget(found);
         }
         self.free -= pages;
-        self.note(&[first, end]);
-        if let Some(cleared) = &mut self.cleared {
-            cleared.taken(run(first, pages));
+        if let Some(books) = &mut self.books {
+            books.taken(free.first, taken, &self.bins);
         }
-        run(first, pages)
+        taken
     }
 
     /// Takes pages out of a free run.
-    #[inline(always)]
     fn cut(&mut self, found: u32, at: u64, pages: u64) {
         let free = self.bins.leave(found);
         let end = at + pages;
@@ -330,15 +337,9 @@ impl FramePool {
             }
         }
         self.free -= pages;
-        self.note(&[free.first, end]);
-        if let Some(cleared) = &mut self.cleared {
-            cleared.taken(run(at, pages));
+        if let Some(books) = &mut self.books {
+            books.taken(free.first, run(at, pages), &self.bins);
         }
-    }
-
-    #[inline(always)]
-    fn note(&mut self, pages: &[u64]) {
-        self.order.note(pages, self.bins.len());
     }
 }
 

@@ -3,46 +3,43 @@
 //! agree in the six leading bits of their lengths. Called by the pool.
 //!
 //! Of equally long runs the low ones are taken first: that keeps the high ones together and saves a tenth of the
-//! refusals of a pool that is nearly full. Short lengths have many runs; these have a bin for each thirty-second part of the pool, so
-//! that the lowest comes first by itself. Elsewhere it is enough to know which of two is the lower: the list of a bin is
-//! a ring that a run enters at its begin or its end.
+//! refusals of a pool that is nearly full. Short lengths have many runs; these have a bin for each eighth of the pool, so
+//! that a low one comes first by itself. Elsewhere it is enough to know which half of the pool a run lies in: the list of a
+//! bin is a ring that a run of the lower half enters at its begin, and one of the upper half at its end.
+//!
+//! A call costs what its loads wait for one another, not what it computes. So nothing here follows more than one link
+//! before it knows what it will write: each ring has its bin as a link of its own, which is never left, and no run is
+//! looked at to place another.
 
 use std::hint::select_unpredictable;
 
 use wddm_types::PageRun;
 
-/// No run.
-pub(super) const NONE: u32 = u32::MAX;
+/// No run: the numbers of runs begin behind those of the bins.
+pub(super) const NONE: u32 = 0;
 /// The longest run with bins by address.
 const SHORT: u64 = 64;
-const REGIONS: usize = 32;
+const REGIONS: usize = 8;
 /// The longest run with a bin of its own: 16 MiB.
 const EXACT: u64 = 4096;
 /// The first bin of several lengths.
-const SHARED: usize = SHORT as usize * REGIONS + (EXACT - SHORT) as usize;
+const SHARED: usize = exact_bin(EXACT) + 1;
 const OCTAVES: usize = 64 - EXACT.ilog2() as usize;
 const PER_OCTAVE: usize = 32;
 const BINS: usize = SHARED + OCTAVES * PER_OCTAVE;
 const WORDS: usize = BINS.div_ceil(64);
-/// Room of the tables: powers of two, so that a masked index is known to lie within.
-const BINS_ROOM: usize = BINS.next_power_of_two();
-const WORDS_ROOM: usize = BINS_ROOM / 64;
+/// Room of the bits: a power of two, so that a masked index is known to lie within.
+const WORDS_ROOM: usize = WORDS.next_power_of_two();
 /// How many runs of a shared bin are compared before one is good enough.
 const LOOK: usize = 16;
 
 const _: () = assert!(WORDS_ROOM == 128, "the upper level of bits is two words");
-const _: () = assert!(BINS_ROOM <= u32::MAX as usize && WORDS <= WORDS_ROOM, "a bin has a number");
 
-/// One free run, in the list of its bin. Half a cache line, so that it never lies in two.
+/// One free run.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
 pub(super) struct FreeRun {
     pub first: u64,
     pub count: u64,
-    before: u32,
-    next: u32,
-    /// Its bin, so that leaving need not find it again.
-    bin: u32,
 }
 
 impl FreeRun {
@@ -52,14 +49,24 @@ impl FreeRun {
     }
 }
 
+/// The neighbours in a ring.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    before: u32,
+    next: u32,
+}
+
 /// All free runs of a pool, by number and by length.
 #[derive(Clone, Debug)]
 pub(super) struct Bins {
+    /// By number, less that of the first run.
     runs: Vec<FreeRun>,
-    unused: u32,
-    len: usize,
-    heads: Box<[u32; BINS_ROOM]>,
+    /// By number, those of the bins first.
+    links: Vec<Link>,
+    /// Numbers of runs without pages.
+    unused: Vec<u32>,
     start: u64,
+    half: u64,
     region_shift: u32,
     bits: [u64; WORDS_ROOM],
     words: [u64; 2],
@@ -69,12 +76,14 @@ impl Bins {
     /// None yet, of a pool with these pages.
     pub fn new(whole: PageRun) -> Self {
         let width = u64::BITS - whole.count.0.leading_zeros();
+        // CAST: there are fewer bins than that.
+        let alone = |bin: usize| Link { before: bin as u32, next: bin as u32 };
         Bins {
             runs: Vec::new(),
-            unused: NONE,
-            len: 0,
-            heads: Box::new([NONE; BINS_ROOM]),
+            links: (0..BINS).map(alone).collect(),
+            unused: Vec::new(),
             start: whole.first,
+            half: whole.first + whole.count.0 / 2,
             region_shift: width.saturating_sub(REGIONS.ilog2()),
             bits: [0; WORDS_ROOM],
             words: [0; 2],
@@ -83,40 +92,44 @@ impl Bins {
 
     /// How many runs there are.
     pub fn len(&self) -> usize {
-        self.len
+        self.runs.len() - self.unused.len()
     }
 
     #[inline(always)]
     pub fn get(&self, run: u32) -> FreeRun {
-        self.runs[run as usize]
+        self.runs[run as usize - BINS]
     }
 
     /// All runs, in no order that means anything.
     pub fn iter(&self) -> impl Iterator<Item = (u32, FreeRun)> + '_ {
         // CAST: runs are numbered by u32.
-        self.runs.iter().enumerate().filter(|(_, run)| run.count > 0).map(|(number, run)| (number as u32, *run))
+        let numbered = |(at, run): (usize, &FreeRun)| ((at + BINS) as u32, *run);
+        self.runs.iter().enumerate().map(numbered).filter(|(_, run)| run.count > 0)
     }
 
     /// A number for a run without pages.
     #[inline(always)]
     pub fn number(&mut self) -> u32 {
-        self.len += 1;
-        if self.unused != NONE {
-            let run = self.unused;
-            self.unused = self.runs[run as usize].next;
-            return run;
+        match self.unused.pop() {
+            Some(run) => run,
+            None => self.new_number(),
         }
-        let number = u32::try_from(self.runs.len()).ok().filter(|number| *number != NONE);
-        self.runs.push(FreeRun { first: 0, count: 0, before: NONE, next: NONE, bin: 0 });
-        number.expect("fewer free runs than numbers")
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn new_number(&mut self) -> u32 {
+        let number = u32::try_from(self.links.len()).expect("fewer free runs than numbers");
+        self.runs.push(FreeRun { first: 0, count: 0 });
+        self.links.push(Link { before: NONE, next: NONE });
+        number
     }
 
     /// The number is not needed any more; its run has left its bin.
     #[inline(always)]
     pub fn forget(&mut self, run: u32) {
-        self.runs[run as usize] = FreeRun { first: 0, count: 0, before: NONE, next: self.unused, bin: 0 };
-        self.unused = run;
-        self.len -= 1;
+        self.runs[run as usize - BINS].count = 0;
+        self.unused.push(run);
     }
 
     /// Gives a run that is in no bin its pages, and puts it into the bin for them. Written without branches: nobody could
@@ -124,38 +137,54 @@ impl Bins {
     #[inline(always)]
     pub fn enter(&mut self, run: u32, first: u64, count: u64) {
         let bin = self.bin_of(first, count);
-        let head = self.heads[bin % BINS_ROOM];
-        // An empty ring is begun by itself.
-        let empty = head == NONE;
-        let next = select_unpredictable(empty, run, head);
-        let behind = &mut self.runs[next as usize];
-        let lower = first < behind.first;
-        let before = select_unpredictable(empty, run, behind.before);
-        behind.before = run;
-        self.heads[bin % BINS_ROOM] = select_unpredictable(lower, run, next);
+        let Link { before: last, next: head } = self.links[bin];
+        let lower = first < self.half;
+        // CAST: there are fewer bins than that.
+        let before = select_unpredictable(lower, bin as u32, last);
+        let next = select_unpredictable(lower, head, bin as u32);
+        self.links[before as usize].next = run;
+        self.links[next as usize].before = run;
+        self.links[run as usize] = Link { before, next };
+        self.runs[run as usize - BINS] = FreeRun { first, count };
         self.bits[bin / 64 % WORDS_ROOM] |= 1 << (bin % 64);
         self.words[bin / 4096 % 2] |= 1 << (bin / 64 % 64);
-        self.runs[before as usize].next = run;
-        // CAST: there are fewer bins than that.
-        self.runs[run as usize] = FreeRun { first, count, before, next, bin: bin as u32 };
     }
 
     /// Takes a run out of its bin; answers with what it was.
     #[inline(always)]
     pub fn leave(&mut self, run: u32) -> FreeRun {
-        let free = self.runs[run as usize];
-        let FreeRun { before, next, bin, .. } = free;
-        let bin = bin as usize;
-        self.runs[next as usize].before = before;
-        self.runs[before as usize].next = next;
-        let left = select_unpredictable(next == run, NONE, next);
-        let head = &mut self.heads[bin % BINS_ROOM];
-        *head = select_unpredictable(*head == run, left, *head);
-        let emptied = u64::from(*head == NONE);
+        let Link { before, next } = self.links[run as usize];
+        self.unlink(before, next);
+        self.get(run)
+    }
+
+    /// Takes the shortest run of at least `pages` out of its bin, the lowest of equals, as far as a shared bin is looked
+    /// through; answers with its number and what it was.
+    #[inline(always)]
+    pub fn leave_best_fit(&mut self, pages: u64) -> Option<(u32, FreeRun)> {
+        let bin = first_bin(pages);
+        let found = self.next_bin(bin)?;
+        if found >= SHARED {
+            let run = self.best_shared_fit(bin, pages)?;
+            return Some((run, self.leave(run)));
+        }
+        let run = self.links[found].next;
+        // What is before the first of a ring need not be asked. CAST: there are fewer bins than that.
+        self.unlink(found as u32, self.links[run as usize].next);
+        Some((run, self.get(run)))
+    }
+
+    /// Makes two links neighbours between which one run stood.
+    #[inline(always)]
+    fn unlink(&mut self, before: u32, next: u32) {
+        self.links[before as usize].next = next;
+        self.links[next as usize].before = before;
+        // Only the bin itself can be on both sides. Where a run is, no bit is cleared, and a word that is found empty
+        // was so before.
+        let (bin, emptied) = (before as usize, u64::from(before == next));
         let bits = &mut self.bits[bin / 64 % WORDS_ROOM];
         *bits &= !(emptied << (bin % 64));
         self.words[bin / 4096 % 2] &= !(u64::from(*bits == 0) << (bin / 64 % 64));
-        free
     }
 
     /// The shortest run of at least `pages`, the lowest of equals, as far as a shared bin is looked through.
@@ -164,7 +193,7 @@ impl Bins {
         let bin = first_bin(pages);
         let found = self.next_bin(bin)?;
         if found < SHARED {
-            return Some(self.heads[found]);
+            return Some(self.links[found].next);
         }
         self.best_shared_fit(bin, pages)
     }
@@ -180,7 +209,7 @@ impl Bins {
     pub fn at_least(&self, pages: u64) -> impl Iterator<Item = u32> + '_ {
         let next = |bin: &usize| self.next_bin(*bin + 1);
         let bins = std::iter::successors(self.next_bin(first_bin(pages)), next);
-        bins.flat_map(|bin| self.list(bin)).filter(move |run| self.runs[*run as usize].count >= pages)
+        bins.flat_map(|bin| self.list(bin)).filter(move |run| self.get(*run).count >= pages)
     }
 
     /// The longest run, as far as shared bins are looked through.
@@ -195,24 +224,24 @@ impl Bins {
 
     /// Runs that are exactly as long as this one.
     pub fn fellows(&self, run: u32) -> impl Iterator<Item = u32> + '_ {
-        let count = self.runs[run as usize].count;
+        let count = self.get(run).count;
         let bin = first_bin(count);
         let bins = bin..bin + if count <= SHORT { REGIONS } else { 1 };
-        let alike = move |fellow: &u32| self.runs[*fellow as usize].count == count;
+        let alike = move |fellow: &u32| self.get(*fellow).count == count;
         bins.flat_map(|bin| self.list(bin)).take(LOOK).filter(alike)
     }
 
     /// The best of the first few that fit; the first of them is looked for to the end of the bin.
     fn shortest(&self, bin: usize, pages: u64) -> Option<u32> {
-        let mut fitting = self.list(bin).filter(|run| self.runs[*run as usize].count >= pages);
+        let mut fitting = self.list(bin).filter(|run| self.get(*run).count >= pages);
         let first = fitting.next()?;
         std::iter::once(first).chain(fitting.take(LOOK - 1)).min_by_key(|run| self.key(*run))
     }
 
     fn list(&self, bin: usize) -> impl Iterator<Item = u32> + '_ {
-        let head = self.heads[bin];
-        let next = move |run: &u32| Some(self.runs[*run as usize].next).filter(|next| *next != head);
-        std::iter::successors((head != NONE).then_some(head), next)
+        let next = move |at: u32| Some(self.links[at as usize].next).filter(|next| *next as usize != bin);
+        // CAST: there are fewer bins than that.
+        std::iter::successors(next(bin as u32), move |run| next(*run))
     }
 
     /// The first bin from `bin` on that has a run.
@@ -242,7 +271,7 @@ impl Bins {
 
     #[inline]
     fn key(&self, run: u32) -> (u64, u64) {
-        let FreeRun { first, count, .. } = self.runs[run as usize];
+        let FreeRun { first, count } = self.get(run);
         (count, first)
     }
 
@@ -255,13 +284,18 @@ impl Bins {
     }
 }
 
+/// The first bin of a length above 0 that has bins of its own. Those before that of one page stay empty.
+#[inline(always)]
+const fn exact_bin(count: u64) -> usize {
+    let short = if count <= SHORT { count } else { SHORT + 1 };
+    (count + short * (REGIONS as u64 - 1)) as usize
+}
+
 /// The first bin of a length above 0.
 #[inline(always)]
 fn first_bin(count: u64) -> usize {
     if count <= EXACT {
-        let short = (count - 1) as usize * REGIONS;
-        let long = (count as usize + SHORT as usize * REGIONS).wrapping_sub(SHORT as usize + 1);
-        return select_unpredictable(count <= SHORT, short, long);
+        return exact_bin(count);
     }
     let octave = count.ilog2();
     let sub = (count >> (octave - PER_OCTAVE.ilog2())) as usize % PER_OCTAVE;

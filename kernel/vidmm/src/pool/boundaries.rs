@@ -16,24 +16,21 @@ const ARRAY_PAGES_MAX: u64 = 1 << 26;
 
 /// Pages to runs.
 #[derive(Debug)]
-pub(super) enum Boundaries {
-    /// By page less the first.
-    Array {
-        first: u64,
-        runs: Vec<u32>,
-    },
-    Table(Table),
+pub(super) struct Boundaries {
+    /// First page of the array.
+    first: u64,
+    /// By page; empty where the table is used instead.
+    array: Vec<u32>,
+    table: Table,
 }
 
 impl Boundaries {
     /// For a pool of these pages.
     pub fn new(first: u64, pages: u64) -> Self {
-        if pages > ARRAY_PAGES_MAX {
-            return Boundaries::Table(Table::new());
-        }
         // Zeroes, so that what is not touched takes no memory: they stand for no run.
         // CAST: fewer than the limit.
-        Boundaries::Array { first, runs: vec![0; pages as usize + 1] }
+        let array = if pages > ARRAY_PAGES_MAX { Vec::new() } else { vec![NONE; pages as usize + 1] };
+        Boundaries { first, array, table: Table::new() }
     }
 
     /// Those of a copy.
@@ -43,38 +40,53 @@ impl Boundaries {
             table.set(free.first, run);
             table.set(free.end(), run);
         }
-        Boundaries::Table(table)
+        Boundaries { first: 0, array: Vec::new(), table }
     }
 
     /// The run that begins or ends here, or `NONE`.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, page: u64) -> u32 {
-        match self {
-            Boundaries::Array { first, runs } => runs[(page - first) as usize].wrapping_sub(1),
-            Boundaries::Table(table) => table.get(page),
+        match self.array.get(page.wrapping_sub(self.first) as usize) {
+            Some(run) => *run,
+            None => self.get_elsewhere(page),
         }
     }
 
     /// Puts a run under a page, in place of what stood there.
-    #[inline]
+    #[inline(always)]
     pub fn set(&mut self, page: u64, run: u32) {
-        match self {
-            Boundaries::Array { first, runs } => runs[(page - *first) as usize] = run + 1,
-            Boundaries::Table(table) => table.set(page, run),
+        match self.array.get_mut(page.wrapping_sub(self.first) as usize) {
+            Some(there) => *there = run,
+            None => self.set_elsewhere(page, run),
         }
     }
 
     /// Takes away what stands under a page.
-    #[inline]
+    #[inline(always)]
     pub fn remove(&mut self, page: u64) {
-        match self {
-            Boundaries::Array { first, runs } => runs[(page - *first) as usize] = 0,
-            Boundaries::Table(table) => table.remove(page),
+        self.set(page, NONE);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_elsewhere(&self, page: u64) -> u32 {
+        assert!(self.array.is_empty(), "a run has pages of the pool");
+        self.table.get(page)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn set_elsewhere(&mut self, page: u64, run: u32) {
+        assert!(self.array.is_empty(), "a run has pages of the pool");
+        if run == NONE {
+            self.table.remove(page);
+        } else {
+            self.table.set(page, run);
         }
     }
 }
 
-const _: () = assert!(NONE == 0u32.wrapping_sub(1), "no run is stored as zero");
+const _: () = assert!(NONE == 0, "no run is stored as zero");
 
 const VACANT: u64 = u64::MAX;
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;

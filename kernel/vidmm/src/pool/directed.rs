@@ -53,7 +53,7 @@ impl FramePool {
 
     /// The free run in which a page lies that begins before it.
     pub(super) fn run_before(&mut self, page: u64) -> Option<u32> {
-        let order = self.order.get(&self.bins, &self.boundaries);
+        let order = self.books.get_or_insert_default().order.get(&self.bins, &self.boundaries);
         order.range(..page).next_back().map(|(_, found)| *found).filter(|found| self.bins.get(*found).end() > page)
     }
 
@@ -68,7 +68,7 @@ impl FramePool {
             return None;
         }
         let bins = &self.bins;
-        let order = self.order.get(bins, &self.boundaries);
+        let order = self.books.get_or_insert_default().order.get(bins, &self.boundaries);
         let numbered = |(_, found): (&u64, &u32)| (*found, bins.get(*found));
         let reaching = |(_, free): &(u32, FreeRun)| free.end() > window.first;
         let before = order.range(..window.first).next_back().map(numbered).filter(reaching);

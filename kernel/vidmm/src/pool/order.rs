@@ -19,16 +19,10 @@ pub(super) struct Order {
 
 impl Order {
     /// Runs began at these pages, or do no more.
-    #[inline(always)]
     pub fn note(&mut self, pages: &[u64], runs: usize) {
-        if self.known.is_some() {
-            self.note_known(pages, runs);
+        if self.known.is_none() {
+            return;
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn note_known(&mut self, pages: &[u64], runs: usize) {
         self.notes.extend(pages);
         if self.notes.len() > NOTES_MIN + runs / 2 {
             self.known = None;
