@@ -41,7 +41,7 @@ pub struct HostConfig {
     pub memory_files: bool,
     /// Time and content.
     pub mode: Mode,
-    /// What the memory manager may do besides the usual.
+    /// The choices of the memory manager, those of the profile unless somebody chooses otherwise.
     pub memory_policy: MemoryPolicy,
     /// What the configuration says about features.
     pub features: FeaturePolicy,
@@ -68,7 +68,7 @@ impl HostConfig {
             system_bytes: 2 * profile.vram_bytes,
             memory_files: false,
             mode,
-            memory_policy: MemoryPolicy::default(),
+            memory_policy: profile.memory_policy,
             features: FeaturePolicy { native_fence: profile.fence_caps, ..FeaturePolicy::default() },
             tracer: Box::new(events::Silence),
             probe: None,

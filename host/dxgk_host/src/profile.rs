@@ -2,6 +2,7 @@
 //! as fast as this computer does.
 
 use ddi::{DriverModel, NativeFenceOsCaps, PageTableUpdateMode};
+use dxgkrnl::MemoryPolicy;
 use softgpu::Timing;
 use softgpu_kmd::{Addressing, KmdConfig, Layout, TableHome, TableHomes};
 use softgpu_spec::page_table::Shape;
@@ -31,6 +32,8 @@ pub struct Profile {
     pub timing: Timing,
     /// What a call costs its caller in virtual time, in nanoseconds.
     pub call_ns: u64,
+    /// The choices that the fact sheet leaves to the memory manager.
+    pub memory_policy: MemoryPolicy,
 }
 
 /// The profiles that are built in; the first is the default.
@@ -47,6 +50,7 @@ pub const PROFILES: &[Profile] = &[
         signal_bits: 64,
         timing: MIDDLE,
         call_ns: 500,
+        memory_policy: MemoryPolicy::DEFAULT,
     },
     DISCRETE,
     Profile {
@@ -66,6 +70,7 @@ pub const PROFILES: &[Profile] = &[
             ..MIDDLE
         },
         call_ns: 500,
+        memory_policy: MemoryPolicy::DEFAULT,
     },
     Profile {
         name: "small-bar",
@@ -79,6 +84,7 @@ pub const PROFILES: &[Profile] = &[
         signal_bits: 64,
         timing: MIDDLE,
         call_ns: 500,
+        memory_policy: MemoryPolicy::DEFAULT,
     },
     Profile {
         name: "integrated",
@@ -92,6 +98,7 @@ pub const PROFILES: &[Profile] = &[
         signal_bits: 64,
         timing: Timing { compute_bytes_per_us: 50_000, copy_bytes_per_us: 50_000, ..MIDDLE },
         call_ns: 500,
+        memory_policy: MemoryPolicy::DEFAULT,
     },
     Profile {
         name: "iommu",
@@ -105,6 +112,7 @@ pub const PROFILES: &[Profile] = &[
         signal_bits: 64,
         timing: Timing { compute_bytes_per_us: 50_000, copy_bytes_per_us: 50_000, ..MIDDLE },
         call_ns: 500,
+        memory_policy: MemoryPolicy::DEFAULT,
     },
     Profile {
         name: "two-memories",
@@ -121,6 +129,7 @@ pub const PROFILES: &[Profile] = &[
         signal_bits: 64,
         timing: MIDDLE,
         call_ns: 500,
+        memory_policy: MemoryPolicy::DEFAULT,
     },
     Profile {
         name: "compute-only",
@@ -134,6 +143,7 @@ pub const PROFILES: &[Profile] = &[
         signal_bits: 64,
         timing: MIDDLE,
         call_ns: 500,
+        memory_policy: MemoryPolicy::DEFAULT,
     },
     Profile {
         name: "by-address",
@@ -144,6 +154,7 @@ pub const PROFILES: &[Profile] = &[
         shape: Shape::FOUR_LEVELS,
         timing: MIDDLE,
         call_ns: 500,
+        memory_policy: MemoryPolicy::DEFAULT,
         io_coherent: true,
         fence_caps: PLAIN,
         signal_bits: 64,
@@ -284,6 +295,7 @@ pub const PROFILES: &[Profile] = &[
         signal_bits: 64,
         timing: MIDDLE,
         call_ns: 500,
+        memory_policy: MemoryPolicy::DEFAULT,
     },
     Profile {
         name: "noncoherent",
@@ -297,6 +309,7 @@ pub const PROFILES: &[Profile] = &[
         signal_bits: 64,
         timing: MIDDLE,
         call_ns: 500,
+        memory_policy: MemoryPolicy::DEFAULT,
     },
 ];
 
@@ -315,6 +328,7 @@ const DISCRETE: Profile = Profile {
     signal_bits: 64,
     timing: MIDDLE,
     call_ns: 500,
+    memory_policy: MemoryPolicy::DEFAULT,
 };
 
 const SMALL_PAGES: KmdConfig = KmdConfig { segment_page_bytes: 4096, large_pages: false, ..KmdConfig::DEFAULT };

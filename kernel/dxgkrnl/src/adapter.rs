@@ -23,6 +23,7 @@ use crate::fence::SyncObject;
 use crate::io_mmu::{IoMmu, Pasids};
 use crate::lock::LegacyRequest;
 use crate::machine::{Cx, Effect, Token};
+use crate::memory_policy::MemoryPolicy;
 use crate::object::{
     Allocation, Body, Context, Device, Doorbell, Dying, Fence, FenceOpen, PagingQueue, ProcessOnAdapter, Queue,
     Registration, Resource, ResourceBody, Section,
@@ -53,7 +54,7 @@ pub struct AdapterConfig {
     pub paging_buffers: u32,
     /// Clear system pages before an owner sees them. Off only where no bytes are stored.
     pub clear_pages: bool,
-    /// What the memory manager may do besides the usual.
+    /// The choices of the memory manager.
     pub memory_policy: MemoryPolicy,
     /// The CPU's caches, where the GPU does not snoop them (memory §6.7); `None`: the hardware keeps coherency.
     pub cpu_cache: Option<Arc<dyn CpuCache>>,
@@ -61,37 +62,6 @@ pub struct AdapterConfig {
     pub iommu: Option<Arc<dyn IoMmu>>,
     /// What the configuration says about features.
     pub features: FeaturePolicy,
-}
-
-/// Choices that the specification leaves open and that a host may make otherwise; the rest of them stand in `vidmm`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryPolicy {
-    /// Devices whose lists do not fit beside each other take turns; else whoever comes later is refused.
-    pub suspend_others: bool,
-    /// While the copy engine is idle, what will be evicted first is copied out ahead.
-    pub write_back_ahead: bool,
-    /// While it is idle, so many free pages of each segment are cleared ahead.
-    pub clear_ahead: Pages,
-    /// While it is idle, content moves to where it would rather be, if there is room.
-    pub promote: bool,
-    /// So long devices that always run keep it from moving; then they stop for it. `u64::MAX`, as long as nobody says otherwise: for
-    /// ever, because the ring waits for a device that stops, and some wait for what never comes.
-    pub promote_patience_ns: u64,
-    /// The page tables of a process that has nothing to run leave when others need room for theirs.
-    pub evict_page_tables: bool,
-}
-
-impl Default for MemoryPolicy {
-    fn default() -> Self {
-        MemoryPolicy {
-            suspend_others: true,
-            write_back_ahead: false,
-            clear_ahead: Pages::ZERO,
-            promote: true,
-            promote_patience_ns: u64::MAX,
-            evict_page_tables: true,
-        }
-    }
 }
 
 /// What an adapter has counted since its start.

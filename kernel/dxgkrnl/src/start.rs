@@ -95,21 +95,16 @@ impl Adapter {
         mut pages: KernelPages,
         description: Description,
     ) -> Result<Adapter, StartError> {
-        let policy = Policy {
+        let mut policy = Policy {
             page_table_reserve: config.page_table_reserve,
             directory_reserve: config.directory_reserve,
             paging_space: description.paging_space,
             paging_table_reserve: caps::paging_tables(&description.mmu, &description.levels, config.page_table_reserve),
-            suspend_others: config.memory_policy.suspend_others,
-            write_back_ahead: config.memory_policy.write_back_ahead,
-            clear_ahead: config.memory_policy.clear_ahead,
-            promote: config.memory_policy.promote,
-            promote_patience_ns: config.memory_policy.promote_patience_ns,
-            evict_page_tables: config.memory_policy.evict_page_tables,
             paging_by_gpu_va: description.caps.paging_by_gpu_va,
             moves_within_segments: description.caps.move_paging_supported,
             ..Policy::new(config.system_pages)
         };
+        config.memory_policy.apply(&mut policy);
         let by_address = description.pages_by_address();
         let built = (|| {
             let mut pasids = description.iommu.clone().map_or_else(Pasids::default, Pasids::at);

@@ -1,6 +1,7 @@
 //! The command line's words and what they mean. It judges words only; files are judged by `output` and the run.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -73,6 +74,9 @@ pub struct RunArguments {
     /// How victims are chosen
     #[arg(long, value_enum, default_value_t = Policy::Lru)]
     pub policy: Policy,
+    /// One choice of the memory manager, made otherwise than the profile makes it; `openwddm adapters PROFILE` lists them
+    #[arg(long = "set", value_name = "CHOICE=VALUE")]
+    pub choices: Vec<Choice>,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
@@ -100,6 +104,24 @@ pub enum Policy {
     Lru,
     /// The driver keeps what it used on its list and gives back when the kernel refuses or asks.
     Kept,
+}
+
+/// A choice of the memory manager: its name, and what it shall be. The kernel judges both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Which.
+    pub name: String,
+    /// What is chosen.
+    pub value: String,
+}
+
+impl FromStr for Choice {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Choice, Self::Err> {
+        let (name, value) = text.split_once('=').ok_or("a choice is written CHOICE=VALUE")?;
+        Ok(Choice { name: name.to_owned(), value: value.to_owned() })
+    }
 }
 
 /// Steps that one run may have: what a progress value can number with room to spare.
@@ -133,6 +155,7 @@ impl RunArguments {
             steps: self.steps,
             virtual_time: self.virtual_time,
             policy: self.policy,
+            choices: self.choices,
             seed: self.seed,
             verify: self.verify,
             recorded: self.trace.is_some() || self.report.is_some(),
@@ -155,6 +178,7 @@ pub fn default_run() -> RunOptions {
         steps: 2,
         virtual_time: false,
         policy: Policy::Lru,
+        choices: Vec::new(),
         seed: 0,
         verify: true,
         recorded: true,

@@ -81,6 +81,8 @@ pub struct Summary {
     pub time: String,
     /// Eviction policy.
     pub policy: String,
+    /// The choices of the memory manager, by name.
+    pub choices: BTreeMap<String, String>,
     /// Seed of everything random.
     pub seed: u64,
     /// Hash of the whole event stream, in hexadecimal digits.

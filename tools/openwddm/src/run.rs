@@ -18,7 +18,7 @@ use dxgk_host::Host;
 use events::Move;
 use replay::{DriveError, DriveOptions, Observer, ResidencyPolicy};
 
-use crate::arguments::{BenchArguments, Policy};
+use crate::arguments::{BenchArguments, Choice, Policy};
 use crate::error::RunError;
 use crate::outcome::{Outcome, ProcessSummary, Summary};
 use crate::progress::Progress;
@@ -58,6 +58,8 @@ pub struct RunOptions {
     pub virtual_time: bool,
     /// How victims are chosen.
     pub policy: Policy,
+    /// Choices of the memory manager that differ from the profile's.
+    pub choices: Vec<Choice>,
     /// Seed of everything random.
     pub seed: u64,
     /// Check contents.
@@ -232,6 +234,7 @@ fn summary(
             Policy::Lru => "lru".to_owned(),
             Policy::Kept => "kept".to_owned(),
         },
+        choices: setup.memory_policy.written().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         seed: options.seed,
         elapsed_ns: ended_ns - started_ns,
         processes,

@@ -53,6 +53,9 @@ fn each_wrong_input_is_named_with_its_remedy() {
     refused(at, &["run", good, "--vram", "1MiB"], &["--vram", "largest operation needs"]);
     refused(at, &["run", good, "--adapter", "voodoo"], &["voodoo", "discrete-4k"]);
     refused(at, &["run", good, "--policy", "fifo"], &["fifo"]);
+    refused(at, &["run", good, "--set", "promote"], &["--set", "CHOICE=VALUE"]);
+    refused(at, &["run", good, "--set", "promote=yes"], &["--set promote=yes", "on or off"]);
+    refused(at, &["run", good, "--set", "luck=on"], &["no choice is called", "suspend_others"]);
     refused(at, &["run", good, "--steps", "0"], &["--steps"]);
     refused(at, &["run", good, "--json", "no/such/folder/x.json"], &["no/such/folder", "--json"]);
     refused(at, &["run", good, "--verify", "--virtual-time"], &["--verify", "no bytes are stored"]);
@@ -100,6 +103,7 @@ fn a_good_run_writes_what_was_asked_and_says_so() {
         "verify",
         "time",
         "policy",
+        "choices",
         "seed",
         "trace_hash",
     ] {

@@ -1,5 +1,7 @@
 //! An adapter as programs read it. The names are described in JSON.md and stay.
 
+use std::collections::BTreeMap;
+
 use dxgk_host::Profile;
 use dxgkrnl::{AdapterDescription, FeatureReport, SegmentReport};
 use serde_json::{Value, json};
@@ -66,6 +68,7 @@ pub fn adapter(profile: &Profile, adapter: &AdapterDescription) -> String {
         "leaf_table_64kb_bytes": said.mmu.leaf_table_64kb_bytes,
         "levels": levels.collect::<Vec<_>>(),
         "nodes": nodes.collect::<Vec<_>>(),
+        "choices": profile.memory_policy.written().into_iter().collect::<BTreeMap<_, _>>(),
         "graphics_preemption": adapter.preemption.map_or("none", |fine| fine.graphics.name()),
         "compute_preemption": adapter.preemption.map_or("none", |fine| fine.compute.name()),
     }))

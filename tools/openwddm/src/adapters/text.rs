@@ -30,6 +30,8 @@ pub fn adapter(profile: &Profile, adapter: &AdapterDescription) -> String {
     adapter.segments.iter().for_each(|segment| one_segment(&mut sheet, segment));
     translation(&mut sheet, adapter);
     engines(&mut sheet, adapter);
+    sheet.head("choices of the memory manager (`openwddm run --set CHOICE=VALUE`)");
+    profile.memory_policy.written().into_iter().for_each(|(name, value)| sheet.row(name, value));
     sheet.text
 }
 

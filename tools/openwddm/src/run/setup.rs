@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use device_port::Probe;
-use dxgk_host::{Host, HostConfig, Mode, PROFILES, Profile, page_table_bytes};
+use dxgk_host::{Host, HostConfig, MemoryPolicy, Mode, PROFILES, Profile, page_table_bytes};
 use replay::ContentMode;
 
 use crate::error::RunError;
@@ -17,6 +17,8 @@ const SYSTEM_EXTRA_BYTES: u64 = 256 << 20;
 pub struct Setup {
     /// The profile asked for.
     pub profile: &'static Profile,
+    /// What the memory manager chooses: the profile's choices, and what the arguments say otherwise.
+    pub memory_policy: MemoryPolicy,
     /// Most bytes alive at once.
     pub peak_bytes: u64,
     /// Video memory, in whole pages of the segment.
@@ -31,12 +33,20 @@ impl Setup {
     /// Judges the arguments against the workload.
     ///
     /// # Errors
-    /// An unknown profile, too little video memory for one page or for the largest operation.
+    /// An unknown profile, a choice that cannot be made, too little video memory for one page or for the largest operation.
     pub fn judge(options: &RunOptions, workloads: &[(replay::Workload, Terms)]) -> Result<Setup, RunError> {
         let profile = match &options.adapter {
             None => &PROFILES[0],
             Some(name) => Profile::named(name).ok_or_else(|| unknown_profile(name))?,
         };
+        let mut memory_policy = profile.memory_policy;
+        for choice in &options.choices {
+            memory_policy.choose(&choice.name, &choice.value).map_err(|error| RunError::Argument {
+                argument: format!("--set {}={}", choice.name, choice.value),
+                problem: error.to_string(),
+                remedy: format!("`openwddm adapters {}` says what it chooses", profile.name),
+            })?;
+        }
         let page = profile.segment_page_bytes();
         let each = || workloads.iter().map(|(workload, _)| workload);
         let peak_bytes = each().map(|workload| workload.peak_bytes(options.steps)).fold(0, u64::saturating_add);
@@ -56,7 +66,7 @@ impl Setup {
         let rounding = (storages as u64).saturating_mul(65536);
         let mapped_bytes = peak_bytes.saturating_mul(2).saturating_add(rounding);
         let processes = workloads.len() as u64;
-        Ok(Setup { profile, peak_bytes, vram_bytes, mapped_bytes, processes })
+        Ok(Setup { profile, memory_policy, peak_bytes, vram_bytes, mapped_bytes, processes })
     }
 
     /// Whether bytes are written and checked.
@@ -78,6 +88,7 @@ impl Setup {
         let config = HostConfig {
             vram_bytes: self.vram_bytes,
             page_table_bytes: page_table_bytes(self.mapped_bytes),
+            memory_policy: self.memory_policy,
             system_bytes: self.mapped_bytes.saturating_add(SYSTEM_EXTRA_BYTES.saturating_mul(self.processes)),
             tracer: Box::new(Listener(Arc::clone(recorder))),
             probe,
