@@ -21,6 +21,20 @@ bitflags::bitflags! {
     }
 }
 
+bitflags::bitflags! {
+    /// `D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE` of a context allocation's address (memory §4.8). Zero and NoAccess show no
+    /// allocation, and SystemUseOnly is the kernel's: they are refused.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct MapProtection: u64 {
+        /// Engines write.
+        const WRITE = 1 << 0;
+        /// Engines execute.
+        const EXECUTE = 1 << 1;
+        /// Unknown bits are kept, so that they can be refused.
+        const _ = !0;
+    }
+}
+
 /// `DXGKARGCB_CREATECONTEXTALLOCATION` (memory §7.5), of the context or device that is being created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreateContextAllocation {
@@ -59,4 +73,8 @@ pub struct MapContextAllocation {
     pub offset_in_pages: u64,
     /// How many pages.
     pub size_in_pages: u64,
+    /// What engines may do there beside reading (`Protection`).
+    pub protection: MapProtection,
+    /// Opaque bits of the entries (`DriverProtection`).
+    pub driver_protection: u64,
 }

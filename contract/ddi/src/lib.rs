@@ -43,7 +43,7 @@ pub use allocation::{
     UpdateAllocationPropertyFlags, UpdateAllocationPropertyMask, UsageHintFlags,
 };
 pub use context_allocation::{
-    ContextAllocationFlags, CreateContextAllocation, MapContextAllocation, OsContextAllocation,
+    ContextAllocationFlags, CreateContextAllocation, MapContextAllocation, MapProtection, OsContextAllocation,
 };
 pub use cpu_access::{
     AcquireSwizzlingRange, HostAperture, MapCpuHostAperture, ReleaseSwizzlingRange, Swizzling, SwizzlingError,

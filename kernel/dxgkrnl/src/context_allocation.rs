@@ -3,7 +3,7 @@
 //! what the driver calls synchronous has happened before anybody can use the context.
 
 use ddi::{
-    AllocationInfo, ContextAllocationFlags, CreateContextAllocation, DriverStatus, MapContextAllocation,
+    AllocationInfo, ContextAllocationFlags, CreateContextAllocation, DriverStatus, MapContextAllocation, MapProtection,
     OsContextAllocation, PRIORITY_MAXIMUM,
 };
 use gpu_fence::FenceId;
@@ -11,6 +11,9 @@ use vidmm::{AllocationId, DeviceId, MapRequest, Protection, SpaceId, Target, Vid
 use wddm_types::{GpuVa, Pages};
 
 use crate::adapter::Adapter;
+use crate::driver::Driver;
+use crate::driver_host::KernelPages;
+use crate::features::Features;
 use crate::machine::Cx;
 
 /// What a driver may make for the context that is being created.
@@ -18,6 +21,8 @@ pub struct ContextHost<'a> {
     pub vidmm: &'a mut VidMm<FenceId>,
     pub device: DeviceId,
     pub space: SpaceId,
+    /// Paging buffers run in the paging process, where their driver sees what it is to fill.
+    pub by_address: bool,
     pub made: Vec<ContextAllocation>,
     pub works: Vec<Work<FenceId>>,
 }
@@ -32,6 +37,10 @@ pub struct ContextAllocation {
 impl ContextHost<'_> {
     // spec: memory §7.5
     pub fn create(&mut self, create: CreateContextAllocation) -> Result<OsContextAllocation, DriverStatus> {
+        // spec: memory §3.4, operations 10 and 13
+        if !self.by_address {
+            return Err(DriverStatus::NotSupported("context allocations where paging buffers run in no address space"));
+        }
         if create.context_flags.bits() >> 2 != 0 {
             return Err(DriverStatus::InvalidParameter("reserved flags of a context allocation"));
         }
@@ -70,6 +79,14 @@ impl ContextHost<'_> {
         if !known.flags.contains(ContextAllocationFlags::MAP_GPU_VIRTUAL_ADDRESS) {
             return Err(DriverStatus::InvalidParameter("a context allocation without MapGpuVirtualAddress"));
         }
+        if !(MapProtection::WRITE | MapProtection::EXECUTE).contains(map.protection) {
+            return Err(DriverStatus::InvalidParameter("a context allocation is shown: Write and Execute at most"));
+        }
+        let protection = Protection {
+            write: map.protection.contains(MapProtection::WRITE),
+            execute: map.protection.contains(MapProtection::EXECUTE),
+            driver: map.driver_protection,
+        };
         let target = Target::Allocation { allocation: known.vidmm, offset_pages: Pages(map.offset_in_pages) };
         let request = MapRequest {
             target,
@@ -77,7 +94,7 @@ impl ContextHost<'_> {
             base: (!map.base.is_null()).then_some(map.base),
             minimum: map.minimum,
             maximum: map.maximum,
-            protection: Protection::READ_WRITE,
+            protection,
         };
         let (va, work) = self
             .vidmm
@@ -103,12 +120,34 @@ impl ContextHost<'_> {
 }
 
 impl Adapter {
+    /// What a driver may make for a context of a device, while it is created.
+    pub fn context_host(&mut self, device: u64) -> (ContextHost<'_>, &Features, &mut KernelPages, &mut Driver) {
+        let (vidmm, process) = (self.devices[device].vidmm, self.devices[device].process);
+        let host = ContextHost {
+            device: vidmm,
+            space: self.processes[&process].space,
+            by_address: self.ring.has_addresses,
+            vidmm: &mut self.vidmm,
+            made: Vec::new(),
+            works: Vec::new(),
+        };
+        (host, &self.features, &mut self.pages, &mut self.miniport)
+    }
+
     /// Queues what a driver's requests have decided.
     pub fn queue_context_works(&mut self, cx: &mut Cx<'_>, device: u64, works: Vec<Work<FenceId>>) {
         let process = self.devices[device].process;
         for work in works {
             self.queue_work(cx, process, None, Some(work), Vec::new());
         }
+    }
+
+    /// A context is there: what is shared across contexts stays with its device, the rest is answered with.
+    pub fn keep_context_allocations(&mut self, device: u64, made: Vec<ContextAllocation>) -> Vec<ContextAllocation> {
+        let shared = |made: &ContextAllocation| made.flags.contains(ContextAllocationFlags::SHARED_ACROSS_CONTEXTS);
+        let (of_device, of_context): (Vec<_>, Vec<_>) = made.into_iter().partition(shared);
+        self.devices[device].context_allocations.extend(of_device);
+        of_context
     }
 
     /// Ends context allocations whose context or device touches nothing any more.

@@ -56,6 +56,7 @@ use vidmm::AllocationId;
 use vidsch::{Flips, QueueId};
 use wddm_types::{GpuVa, NodeId, SegmentId};
 
+use crate::context_allocation::ContextAllocation;
 use crate::paging::Ready;
 use dma_buffer::DmaBuffer;
 pub use list::ListEntry;
@@ -89,6 +90,8 @@ pub struct PacketContext {
     /// What its buffers use that were not done when the last one was queued.
     uses: VecDeque<uses::Uses>,
     buffers: Vec<DmaBuffer>,
+    /// What its driver made for it.
+    pub allocations: Vec<ContextAllocation>,
 }
 
 /// A packet that waits for its turn.

@@ -14,7 +14,6 @@ use vidsch::{Packet, QueueKind, Step, SubmitError};
 use wddm_types::{GpuVa, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload, Waiter};
-use crate::context_allocation::{ContextAllocation, ContextHost};
 use crate::driver_host::DriverHost;
 use crate::fence::POINTS_MAX;
 use crate::machine::Cx;
@@ -48,15 +47,9 @@ impl Adapter {
         let (kmd_device, process) = (self.devices[device].kmd, self.devices[device].process);
         let create =
             CreateHwContext { device: kmd_device, context: OsContext(number), node, system: false, private_data };
-        let mut asked = ContextHost {
-            device: self.devices[device].vidmm,
-            space: self.processes[&process].space,
-            vidmm: &mut self.vidmm,
-            made: Vec::new(),
-            works: Vec::new(),
-        };
-        let mut host = DriverHost { features: &self.features, pages: &mut self.pages, context: Some(&mut asked) };
-        let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+        let (mut asked, features, pages, miniport) = self.context_host(device);
+        let mut host = DriverHost { features, pages, context: Some(&mut asked) };
+        let hardware = miniport.hardware_queues().expect("checked at adapter start");
         let created = hardware.create_hw_context(&mut host, create);
         let (made, works) = (asked.made, asked.works);
         // What was decided is carried out in any case: a refusal takes it back behind it.
@@ -69,12 +62,8 @@ impl Adapter {
             }
         };
         self.tell_root(kmd, process);
-        let shared = |allocation: &ContextAllocation| {
-            allocation.flags.contains(ddi::ContextAllocationFlags::SHARED_ACROSS_CONTEXTS)
-        };
-        let (of_device, of_context): (Vec<_>, Vec<_>) = made.into_iter().partition(shared);
-        self.devices[device].context_allocations.extend(of_device);
-        let context = Context { device, kmd, node, queues: BTreeSet::new(), allocations: of_context };
+        let allocations = self.keep_context_allocations(device, made);
+        let context = Context { device, kmd, node, queues: BTreeSet::new(), allocations };
         assert_eq!(self.contexts.insert(context), number);
         self.devices[device].contexts.insert(number);
         self.suspend_newcomer(number).map_err(from_driver)?;

@@ -22,6 +22,7 @@ use wddm_types::{NodeId, PageRun, SegmentSet};
 
 use crate::driver::SoftGpuKmd;
 use crate::handles::Handles;
+use crate::queues::save_area;
 use preemption::{Interrupted, Node};
 use ring::{Body, Packet, Ring, Space};
 
@@ -120,6 +121,10 @@ impl PacketScheduling for SoftGpuKmd {
             return Err(DriverStatus::InvalidParameter("no such device"));
         }
         let system = create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT);
+        if addresses && !system && self.config.context_save_bytes != 0 {
+            let segment = self.geometry.as_ref().expect("the device is started").system();
+            save_area(host, segment, self.config.context_save_bytes, create.context.0)?;
+        }
         let shared = self.node_ring(host, create.node)?;
         let space = if system { Space::Paging } else { Space::Process };
         let ring = if addresses { self.create_ring(host, create.node, space)? } else { shared };

@@ -14,8 +14,8 @@ mod execution;
 
 use ddi::{
     ContextAllocationFlags, CreateContextAllocation, CreateHwContext, CreateHwQueue, DriverStatus, HardwareQueues,
-    Host, HwQueueFlags, KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdQueue, MapContextAllocation, OsContext,
-    ProgressFence, SegmentPreference, SubmitCommandToHwQueue, SuspendStatus,
+    Host, HwQueueFlags, KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdQueue, MapContextAllocation,
+    MapProtection, OsContext, ProgressFence, SegmentPreference, SubmitCommandToHwQueue, SuspendStatus,
 };
 use softgpu_spec::register::{self, queue_control};
 use softgpu_spec::{Command, QUEUE_COUNT};
@@ -145,7 +145,12 @@ impl QueueTable {
 /// Makes the context's save area: the device keeps nothing of a context outside its registers, so what lies there is the
 /// driver's note of whose it is.
 // spec: memory §7.5
-fn save_area(host: &mut dyn Host, segment: SegmentId, size_bytes: u64, context: u64) -> Result<(), DriverStatus> {
+pub(crate) fn save_area(
+    host: &mut dyn Host,
+    segment: SegmentId,
+    size_bytes: u64,
+    context: u64,
+) -> Result<(), DriverStatus> {
     let made = host.create_context_allocation(CreateContextAllocation {
         context_flags: ContextAllocationFlags::MAP_GPU_VIRTUAL_ADDRESS,
         // No handle of an allocation of user mode: those count from 1.
@@ -156,7 +161,9 @@ fn save_area(host: &mut dyn Host, segment: SegmentId, size_bytes: u64, context: 
         ..CreateContextAllocation::default()
     })?;
     let size_in_pages = size_bytes.div_ceil(PAGE_BYTES);
-    host.map_context_allocation(MapContextAllocation { allocation: made, size_in_pages, ..Default::default() })?;
+    let protection = MapProtection::WRITE;
+    let map = MapContextAllocation { allocation: made, size_in_pages, protection, ..Default::default() };
+    host.map_context_allocation(map)?;
     // Word 2 of the area, behind the head that its first initialisation wrote.
     let (offset, words) = (16u64.to_le_bytes(), context.to_le_bytes());
     host.update_context_allocation(made, &[offset, words].concat())

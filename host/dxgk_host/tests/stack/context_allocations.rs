@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use ddi::PagingOp;
+use d3dkmt::VirtualContext;
+use ddi::{MapContextAllocation, MapProtection, PagingOp, PteFlags};
 use dxgk_host::{Host, HostConfig, ProcessLink, Profile};
 use kmt_link::Link;
 use softgpu_kmd::KmdConfig;
 use softgpu_umd::{Gpu, SurfaceKind};
-use wddm_types::NodeId;
+use wddm_types::{NodeId, NtStatus};
 
 use crate::stubborn::{Shared, Whims, wrapped};
 use crate::world::{MIB, VIRTUAL, client};
@@ -17,18 +18,35 @@ use crate::world::{MIB, VIRTUAL, client};
 enum Heard {
     Init(u64),
     Update(Vec<u8>),
+    /// Valid entries that show one: whether engines may write there, and the driver's own bits.
+    Shown(bool, u64),
 }
 
 fn start(save_bytes: u64) -> (Arc<Host>, Shared<Heard>) {
-    let base = Profile::named("discrete-4k").expect("a built-in profile");
+    start_on("discrete-4k", save_bytes, false, |_| ())
+}
+
+fn start_on(
+    profile: &str,
+    save_bytes: u64,
+    protections: bool,
+    map: impl Fn(&mut MapContextAllocation) + Send + 'static,
+) -> (Arc<Host>, Shared<Heard>) {
+    let base = Profile::named(profile).expect("a built-in profile");
     let profile = Profile { driver: KmdConfig { context_save_bytes: save_bytes, ..base.driver }, ..*base };
     let heard: Shared<Heard> = Arc::default();
     let list = Arc::clone(&heard);
+    let protected = protections;
     let whims = Whims {
         build: Box::new(move |driver, build| {
             let heard = match build.operation {
                 PagingOp::InitContextResource { allocation, .. } => Some(Heard::Init(allocation.0)),
                 PagingOp::UpdateContextAllocation { private_data, .. } => Some(Heard::Update(private_data.to_vec())),
+                PagingOp::UpdatePageTable { allocation: Some(of), first, driver_protection, .. }
+                    if of.0 > u64::MAX / 2 && protected && first.flags.contains(PteFlags::VALID) =>
+                {
+                    Some(Heard::Shown(!first.flags.contains(PteFlags::READ_ONLY), driver_protection))
+                }
                 _ => None,
             };
             if build.multipass_offset == 0 {
@@ -36,6 +54,8 @@ fn start(save_bytes: u64) -> (Arc<Host>, Shared<Heard>) {
             }
             driver.build_paging_buffer(build)
         }),
+        packets: !profile.driver.hardware_queues,
+        map_context: Box::new(map),
         ..Whims::default()
     };
     let mut config = HostConfig {
@@ -108,4 +128,60 @@ fn a_device_that_stands_still_gets_contexts_whose_content_comes_with_its_turn() 
     let [Heard::Init(allocation), Heard::Update(data)] = &seen[..] else { panic!("{seen:?}") };
     assert_eq!(data[8..], (u64::MAX - allocation).to_le_bytes());
     drop(context);
+}
+
+#[test]
+fn contexts_of_packets_have_theirs_where_paging_buffers_have_addresses() {
+    // spec: memory §7.5, memory §3.4 operations 10 and 13
+    let (host, heard) = start_on("packets-by-address", 8192, false, |_| ());
+    let gpu = Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).unwrap();
+    assert!(heard.lock().unwrap().is_empty(), "the system's context has none");
+    let context = VirtualContext::create(gpu.device(), NodeId(0), Vec::new()).unwrap();
+    let seen = heard.lock().unwrap().clone();
+    let [Heard::Init(allocation), Heard::Update(data)] = &seen[..] else { panic!("{seen:?}") };
+    let number = u64::MAX - allocation;
+    assert_eq!(data[8..], number.to_le_bytes());
+    assert_eq!(behind(&host, *allocation), Some(number), "when the creation has answered, the content is there");
+    let second = VirtualContext::create(gpu.device(), NodeId(1), Vec::new()).unwrap();
+    assert_eq!(heard.lock().unwrap().len(), 4, "each context has its own, and each is initialised once");
+    drop((context, second));
+    while host.step() {}
+    drop(gpu);
+    host.check_invariants().unwrap();
+    let (host, heard) = start_on("wddm2-packets", 8192, false, |_| ());
+    let gpu = Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).unwrap();
+    let refused =
+        VirtualContext::create(gpu.device(), NodeId(0), Vec::new()).err().expect("nothing shows it to the driver");
+    assert_eq!(refused.status, NtStatus::NOT_SUPPORTED, "{refused}");
+    assert!(heard.lock().unwrap().is_empty());
+    host.check_invariants().unwrap();
+}
+
+#[test]
+fn they_are_shown_with_the_protections_that_their_driver_wants() {
+    // spec: memory §7.5, memory §4.8, memory §4.11
+    for (protection, driver, write) in [(MapProtection::WRITE, 0, true), (MapProtection::empty(), 0x42, false)] {
+        let (host, heard) = start_on("packets-by-address", 4096, true, move |map| {
+            (map.protection, map.driver_protection) = (protection, driver);
+        });
+        let gpu = Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).unwrap();
+        let context = VirtualContext::create(gpu.device(), NodeId(0), Vec::new()).unwrap();
+        let shown = |heard: &&Heard| matches!(heard, Heard::Shown(..));
+        let seen: Vec<_> = heard.lock().unwrap().iter().filter(shown).cloned().collect();
+        assert_eq!(seen, [Heard::Shown(write, driver)]);
+        drop(context);
+        host.check_invariants().unwrap();
+    }
+    // Zero, NoAccess and SystemUseOnly show no allocation to a process.
+    for bit in 2..5 {
+        let (host, heard) = start_on("packets-by-address", 4096, false, move |map| {
+            map.protection |= MapProtection::from_bits_retain(1 << bit);
+        });
+        let gpu = Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).unwrap();
+        let refused = VirtualContext::create(gpu.device(), NodeId(0), Vec::new()).err().expect("bit {bit}");
+        assert_eq!(refused.status, NtStatus::INVALID_PARAMETER, "bit {bit}: {refused}");
+        while host.step() {}
+        assert!(heard.lock().unwrap().len() <= 1, "what was decided is taken back");
+        host.check_invariants().unwrap();
+    }
 }

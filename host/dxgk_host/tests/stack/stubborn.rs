@@ -5,6 +5,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+mod lent;
+
 use ddi::*;
 use dxgk_host::{Host, HostConfig, Mode, Profile, WrapMiniport};
 use wddm_types::NodeId;
@@ -94,6 +96,8 @@ pub struct Whims {
     pub name_fences: Box<NameFences>,
     /// What it says of a packet context.
     pub context: Box<Context>,
+    /// What it wants of the address of a context allocation of a packet context.
+    pub map_context: Box<dyn Fn(&mut MapContextAllocation) + Send>,
     /// It schedules packets, if the real driver does.
     pub packets: bool,
     /// What it makes of a command buffer, if it does.
@@ -134,6 +138,7 @@ impl Default for Whims {
             fence_caps: Box::new(|_| ()),
             name_fences: Box::new(|known| known),
             context: Box::new(|_| ()),
+            map_context: Box::new(|_| ()),
             packets: false,
             render: Box::new(|driver, context, render| driver.render(context, render)),
             turned: Arc::default(),
@@ -433,7 +438,9 @@ impl PacketScheduling for Stubborn {
         create: CreateContext<'_>,
     ) -> Result<(KmdContext, ContextInfo), DriverStatus> {
         (self.whims.refuse)("context")?;
-        let (context, mut info) = self.packets().create_context(host, create)?;
+        let mut host = lent::Lent { host, map: &*self.whims.map_context };
+        let packets = self.inner.packet_scheduling().expect("it schedules packets");
+        let (context, mut info) = packets.create_context(&mut host, create)?;
         if create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT) {
             info.dma_buffer_private_data_bytes += self.whims.paging_data_bytes;
         }

@@ -31,17 +31,18 @@ impl Turn<'_> {
                 let wanted = Wanted { device, node, engine_affinity, flags, private_data };
                 let (index, number, context) = self.create_packet_context(cx, &wanted, false, touched)?;
                 let info = self.adapters[index as usize].packet_contexts[number].info;
-                done(Reply::Context(CreatedContext {
+                let created = CreatedContext {
                     context,
                     command_buffer_bytes: info.dma_buffer_bytes,
                     allocation_list_entries: info.allocation_list_entries,
                     patch_location_list_entries: info.patch_location_list_entries,
-                }))
+                };
+                Ok(self.answer_created(cx, index, number, Reply::Context(created)))
             }
             PacketCall::CreateContextVirtual { device, node, engine_affinity, flags, private_data } => {
                 let wanted = Wanted { device, node, engine_affinity, flags, private_data };
-                let (_, _, context) = self.create_packet_context(cx, &wanted, true, touched)?;
-                done(Reply::Handle(context))
+                let (index, number, context) = self.create_packet_context(cx, &wanted, true, touched)?;
+                Ok(self.answer_created(cx, index, number, Reply::Handle(context)))
             }
             PacketCall::DestroyContext { context } => {
                 let (index, number) = self.packet_context(context)?;
@@ -122,6 +123,16 @@ impl Turn<'_> {
                 self.adapters[index as usize].destroy_packet_context(cx, number);
                 Err(refusal)
             }
+        }
+    }
+
+    /// What its driver made for a context is there before anybody uses it.
+    // spec: memory §7.5
+    fn answer_created(&mut self, cx: &mut Cx<'_>, index: u32, number: u64, reply: Reply) -> Answer {
+        let adapter = &mut self.adapters[index as usize];
+        match adapter.packet_contexts[number].allocations.is_empty() {
+            true => Answer::Done(Ok(reply)),
+            false => adapter.after_ring(cx, self.token, reply),
         }
     }
 

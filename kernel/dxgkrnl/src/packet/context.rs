@@ -45,14 +45,27 @@ impl Adapter {
             flags: kmd_flags,
             private_data,
         };
-        let mut host = DriverHost { features: &self.features, pages: &mut self.pages, context: None };
-        let packets = self.miniport.packet_scheduling().expect("just checked");
-        let (kmd, info) = packets.create_context(&mut host, create).map_err(from_driver)?;
+        // spec: memory §7.5
+        let (mut asked, features, pages, miniport) = self.context_host(device);
+        let mut host = DriverHost { features, pages, context: Some(&mut asked) };
+        let packets = miniport.packet_scheduling().expect("just checked");
+        let created = packets.create_context(&mut host, create);
+        let (allocations, works) = (asked.made, asked.works);
+        // What was decided is carried out in any case: a refusal takes it back behind it.
+        self.queue_context_works(cx, device, works);
+        let (kmd, info) = match created {
+            Ok(created) => created,
+            Err(status) => {
+                self.destroy_context_allocations(cx, device, allocations);
+                return Err(from_driver(status));
+            }
+        };
         let made = self.check_info(&info, addresses).and_then(|()| self.create_fence(cx, None, ProcessId::SYSTEM, 0));
         let progress = match made {
             Ok(progress) => progress,
             Err(refusal) => {
                 self.destroy_in_packet_driver(kmd);
+                self.destroy_context_allocations(cx, device, allocations);
                 return Err(refusal);
             }
         };
@@ -63,6 +76,7 @@ impl Adapter {
                 Ok(portions) => portions,
                 Err(refusal) => {
                     self.destroy_in_packet_driver(kmd);
+                    self.destroy_context_allocations(cx, device, allocations);
                     self.defer_fence(progress);
                     return Err(refusal);
                 }
@@ -73,6 +87,7 @@ impl Adapter {
             self.tell_root(kmd, process);
         }
         let vidsch = self.vidsch.create_queue(node, QueueKind::Kernel, 0);
+        let allocations = self.keep_context_allocations(device, allocations);
         let context = PacketContext {
             device,
             kmd,
@@ -88,6 +103,7 @@ impl Adapter {
             queued: VecDeque::new(),
             uses: VecDeque::new(),
             buffers: Vec::new(),
+            allocations,
         };
         assert_eq!(self.packet_contexts.insert(context), number);
         cx.emit(Event::PacketContextCreated { context: number, device, node: node.0, patched: !addresses });
@@ -161,6 +177,7 @@ impl Adapter {
         let dropped = self.vidsch.destroy_queue(context.vidsch);
         self.drop_software(cx, number, dropped);
         self.forget_suspension(cx, super::schedule::suspension_name(number));
+        self.destroy_context_allocations(cx, context.device, context.allocations);
         // Paging work may stand behind its progress: it is reached for ever now, and goes when the ring has passed.
         for fence in [context.progress, context.portions].into_iter().filter(|fence| *fence != 0) {
             self.signal_always(cx, fence);

@@ -1,0 +1,38 @@
+//! What a driver is lent, with other wishes for the addresses of its context allocations.
+
+use ddi::*;
+use wddm_types::{GpuVa, PageRun};
+
+/// The kernel's, and what becomes of a map.
+pub struct Lent<'a> {
+    pub host: &'a mut dyn Host,
+    pub map: &'a (dyn Fn(&mut MapContextAllocation) + Send),
+}
+
+impl Host for Lent<'_> {
+    fn is_feature_enabled(&mut self, feature: FeatureId) -> FeatureState {
+        self.host.is_feature_enabled(feature)
+    }
+    fn query_feature_interface(&mut self, feature: FeatureId, version: u16) -> Result<FeatureInterface, DriverStatus> {
+        self.host.query_feature_interface(feature, version)
+    }
+    fn allocate_contiguous(&mut self, pages: u64) -> Option<PageRun> {
+        self.host.allocate_contiguous(pages)
+    }
+    fn free_contiguous(&mut self, run: PageRun) {
+        self.host.free_contiguous(run);
+    }
+    fn create_context_allocation(
+        &mut self,
+        create: CreateContextAllocation,
+    ) -> Result<OsContextAllocation, DriverStatus> {
+        self.host.create_context_allocation(create)
+    }
+    fn map_context_allocation(&mut self, mut map: MapContextAllocation) -> Result<GpuVa, DriverStatus> {
+        (self.map)(&mut map);
+        self.host.map_context_allocation(map)
+    }
+    fn update_context_allocation(&mut self, allocation: OsContextAllocation, data: &[u8]) -> Result<(), DriverStatus> {
+        self.host.update_context_allocation(allocation, data)
+    }
+}
