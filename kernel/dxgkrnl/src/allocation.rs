@@ -1,26 +1,24 @@
 //! Creation of allocations: what the caller asks for is checked bit by bit, the driver describes it, VidMm places it, the
 //! driver opens it for the device (memory §2.7). All or nothing. Destruction is `destroy`, sharing is `resource`.
 
+mod driver;
 mod flags;
 mod section;
 
 use std::collections::VecDeque;
 
-use ddi::{
-    CreateAllocation, DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdDevice, KmdResource, NewAllocation,
-    OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData, StandardAllocationDriverData,
-    StandardAllocationType,
-};
+use ddi::{KmdAllocation, KmdResource};
 use events::Event;
 use kmt_calls::{AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, Refusal, ResourceRequest};
 use vidmm::{AllocationError, AllocationId, Origin};
-use wddm_types::{Blame, NtStatus, PageRun};
+use wddm_types::PageRun;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::memory::LIST_MAX;
 use crate::object::{Allocation, Body, Resource, ResourceBody};
-use crate::refusal::{from_driver, invalid, no_memory, not_supported, refuse};
+use crate::refusal::{invalid, no_memory, not_supported};
+use driver::StandardData;
 
 /// Most bytes of a driver's private data, per allocation and per call.
 const PRIVATE_DATA_MAX: usize = 4096;
@@ -35,12 +33,6 @@ pub struct Created {
     pub resource: Option<u64>,
     /// Flags as completed.
     pub flags: CreateAllocationFlags,
-}
-
-/// What a driver wants to be told of an allocation that the kernel describes.
-struct StandardData {
-    allocation: Vec<u8>,
-    resource: Vec<u8>,
 }
 
 /// Memory that exists already, resolved: its pages, and the section that they belong to.
@@ -168,53 +160,6 @@ impl Adapter {
         Ok(())
     }
 
-    /// The private data of an allocation that the kernel describes, and of its resource: asked for twice.
-    // spec: memory §2.7
-    fn standard_data(
-        &mut self,
-        requests: &[AllocationRequest],
-        call: &ResourceRequest,
-    ) -> Result<Option<StandardData>, Refusal> {
-        let (true, [request]) = (call.is_standard(), requests) else { return Ok(None) };
-        let range = request.existing.ok_or_else(|| invalid("a standard allocation without its memory"))?;
-        let mut query = StandardAllocationDriverData {
-            kind: StandardAllocationType::Staging,
-            size_bytes: range.size_bytes,
-            allocation_bytes: 0,
-            resource_bytes: 0,
-            buffers: None,
-        };
-        self.miniport.standard_allocation_driver_data(&mut query).map_err(from_driver)?;
-        let sizes = [query.allocation_bytes as usize, query.resource_bytes as usize];
-        if sizes.iter().any(|bytes| *bytes > PRIVATE_DATA_MAX) {
-            return Err(not_supported("the driver wants more private data than the kernel keeps"));
-        }
-        let (mut allocation, mut resource) = (vec![0; sizes[0]], vec![0; sizes[1]]);
-        query.buffers = Some((&mut allocation, &mut resource));
-        self.miniport.standard_allocation_driver_data(&mut query).map_err(from_driver)?;
-        Ok(Some(StandardData { allocation, resource }))
-    }
-
-    fn create_in_driver(
-        &mut self,
-        blobs: &[Vec<u8>],
-        call: &ResourceRequest,
-        resource: Option<u64>,
-    ) -> Result<(Vec<ddi::AllocationInfo>, KmdResource), Refusal> {
-        let mut new: Vec<NewAllocation<'_>> = blobs.iter().map(|blob| NewAllocation::new(blob)).collect();
-        let in_resource = resource.is_some() || call.flags.contains(CreateAllocationFlags::CREATE_RESOURCE);
-        let known = resource.map(|resource| self.resource_bodies[self.resources[resource].body].kmd);
-        let mut create = CreateAllocation {
-            private_data: &call.private_data,
-            allocations: &mut new,
-            resource: known.unwrap_or_default(),
-            flags: if in_resource { ddi::CreateAllocationFlags::RESOURCE } else { ddi::CreateAllocationFlags::empty() },
-        };
-        self.miniport.create_allocation(&mut create).map_err(from_driver)?;
-        let kmd = create.resource;
-        Ok((new.into_iter().map(|new| new.info).collect(), kmd))
-    }
-
     /// VidMm's part: all or none.
     fn place(
         &mut self,
@@ -269,62 +214,6 @@ impl Adapter {
         Ok(())
     }
 
-    // spec: memory §2.7: Open with Create = 1 follows the creation
-    fn open_in_driver(
-        &mut self,
-        device: u64,
-        infos: &[ddi::AllocationInfo],
-        blobs: &mut [Vec<u8>],
-        call: &ResourceRequest,
-    ) -> Result<Vec<ddi::KmdOpenAllocation>, Refusal> {
-        let mut list: Vec<OpenAllocationInfo<'_>> = infos
-            .iter()
-            .zip(blobs)
-            .map(|(info, blob)| OpenAllocationInfo {
-                allocation: info.allocation,
-                private_data: OpenPrivateData::Create(blob),
-                open: ddi::KmdOpenAllocation::default(),
-            })
-            .collect();
-        if list.is_empty() {
-            return Ok(Vec::new());
-        }
-        let kmd = self.devices[device].kmd;
-        self.open_all(kmd, &mut list, &call.private_data, OpenAllocationFlags::CREATE)?;
-        Ok(list.into_iter().map(|opened| opened.open).collect())
-    }
-
-    /// Asks the driver to open allocations for a device: all, or none.
-    // spec: memory §2.7: hDeviceSpecificAllocation is not NULL
-    pub fn open_all(
-        &mut self,
-        device: KmdDevice,
-        allocations: &mut [OpenAllocationInfo<'_>],
-        private_data: &[u8],
-        flags: OpenAllocationFlags,
-    ) -> Result<(), Refusal> {
-        let mut open = OpenAllocation {
-            device,
-            allocations,
-            private_data,
-            flags,
-            subresource_index: 0,
-            subresource_offset: 0,
-            pitch: 0,
-        };
-        self.miniport.open_allocation(&mut open).map_err(from_driver)?;
-        let named: Vec<_> = open.allocations.iter().map(|opened| opened.open).filter(|open| open.0 != 0).collect();
-        if named.len() == open.allocations.len() {
-            return Ok(());
-        }
-        // The driver says that all are open. What has a name is closed again; the rest nobody can name.
-        if !named.is_empty() {
-            self.miniport.close_allocation(device, &named);
-        }
-        let reason = "the driver opened an allocation and gave no handle of it";
-        Err(refuse(NtStatus::INVALID_PARAMETER, Blame::Driver, reason))
-    }
-
     fn enter_resource(
         &mut self,
         device: u64,
@@ -354,19 +243,6 @@ impl Adapter {
         let number = self.resources.insert(Resource { device, body, allocations: Vec::new() });
         self.devices[device].resources.insert(number);
         Some(number)
-    }
-
-    /// The driver's own destroy, when nothing names the allocations any more.
-    pub fn destroy_in_driver(&mut self, allocations: &[KmdAllocation], resource: KmdResource, with_resource: bool) {
-        if allocations.is_empty() && !(with_resource && resource.0 != 0) {
-            return;
-        }
-        let flags = if with_resource && resource.0 != 0 {
-            DestroyAllocationFlags::DESTROY_RESOURCE
-        } else {
-            DestroyAllocationFlags::empty()
-        };
-        self.miniport.destroy_allocation(&mut DestroyAllocation { allocations, resource, flags });
     }
 
     /// Only the creating process may lock a shared allocation.

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use ddi::PteFlags;
 use wddm_types::{CpuVa, PAGE_BYTES, Pages, PhysicalAddress, SegmentId};
 
+use super::geometry::Level;
 use super::residence::NOWHERE;
 use super::root::RootStep;
-use super::{Geometry, Level, PageTable, Table};
+use super::{Geometry, PageTable, Table};
 use crate::entry::LeafEntry;
 use crate::operation::Operation;
 use crate::slab::SpaceId;

@@ -1,0 +1,298 @@
+//! A work under construction: what each step of it notes, in sections that keep the order of memory §8.3 whatever the order
+//! of the notes. Called by everything in this crate that moves content or changes entries.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ddi::KmdAllocation;
+use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
+
+use super::{Cause, Move, MoveKind, MoveStep, Operation, Rotation, TableMove, Work};
+use crate::host_aperture::WindowPages;
+use crate::slab::{AllocationId, DeviceId, SpaceId};
+use crate::swizzle::HeldRange;
+use crate::table_form::Conversion;
+
+/// A work under construction. Its sections keep the order of memory §8.3: drivers told, content out, entries invalid,
+/// TLB; content in, drivers told, entries valid, TLB. What is `settled` comes before all of that.
+#[derive(Debug)]
+pub(crate) struct Batch<F> {
+    pub serial: u64,
+    /// Of all batches, and rising with each settlement: what was noted under another one is in order already.
+    pub epoch: u64,
+    pub suspends: Vec<DeviceId>,
+    pub stands_still: Vec<DeviceId>,
+    pub idle_spaces: BTreeSet<SpaceId>,
+    /// What makes room for new roots, before them.
+    ahead: Vec<Operation>,
+    /// Roots that become longer or shorter, before anything else.
+    pub roots: Vec<Operation>,
+    pub after: Vec<FencePoint<F>>,
+    pub clear: Vec<PageRun>,
+    /// Operations whose order is settled.
+    pub settled: Vec<Operation>,
+    /// Notices to the driver of what is about to leave.
+    pub leaving: Vec<Operation>,
+    /// Copies out.
+    pub out: Vec<Operation>,
+    /// Entries made invalid, and aperture pages unmapped.
+    pub invalidations: Vec<Operation>,
+    /// Copies in and fills.
+    pub content: Vec<Operation>,
+    /// Notices to the driver of what has come.
+    pub arrived: Vec<Operation>,
+    /// Entries made valid.
+    pub entries: Vec<Operation>,
+    /// First and last address per space with entries made invalid.
+    pub stale: BTreeMap<SpaceId, Hull>,
+    /// First and last address per space with entries made valid.
+    pub fresh: BTreeMap<SpaceId, Hull>,
+    /// Spaces in which `fresh` covers tables that stood elsewhere before.
+    pub relinked: BTreeSet<SpaceId>,
+    pub moves: Vec<Move>,
+    pub tables: Vec<TableMove>,
+    pub conversions: Vec<Conversion>,
+    /// Locked allocations that may be seen elsewhere afterwards.
+    pub locked: BTreeSet<AllocationId>,
+    /// Windows that the locked among them leave.
+    pub unmap_locked: BTreeMap<AllocationId, WindowPages>,
+    pub unmap: Vec<WindowPages>,
+    /// Ranges that the locked among them leave.
+    pub ranges_locked: BTreeMap<AllocationId, Vec<HeldRange>>,
+    pub ranges: Vec<HeldRange>,
+    /// Locked allocations whose content is copied out over a backing store that the CPU writes.
+    pub copied_locked: BTreeSet<AllocationId>,
+    pub rotations: Vec<Rotation>,
+}
+
+/// Which entries of a work are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    /// Those that become invalid, before content comes.
+    Invalid,
+    /// Those that become valid, when it is there.
+    Valid,
+}
+
+/// An address range of a space that a TLB flush has to cover.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hull {
+    pub root: PhysicalAddress,
+    pub first: GpuVa,
+    pub last: GpuVa,
+}
+
+impl Hull {
+    /// Widens the hull of `space` in `hulls`.
+    pub fn note(hulls: &mut BTreeMap<SpaceId, Hull>, space: SpaceId, hull: Hull) {
+        let known = hulls.entry(space).or_insert(hull);
+        known.first = known.first.min(hull.first);
+        known.last = known.last.max(hull.last);
+    }
+}
+
+impl<F: Copy + Eq> Batch<F> {
+    pub fn new(serial: u64) -> Self {
+        Batch {
+            serial,
+            epoch: serial << 32,
+            suspends: Vec::new(),
+            stands_still: Vec::new(),
+            idle_spaces: BTreeSet::new(),
+            ahead: Vec::new(),
+            roots: Vec::new(),
+            after: Vec::new(),
+            clear: Vec::new(),
+            settled: Vec::new(),
+            leaving: Vec::new(),
+            out: Vec::new(),
+            invalidations: Vec::new(),
+            content: Vec::new(),
+            arrived: Vec::new(),
+            entries: Vec::new(),
+            stale: BTreeMap::new(),
+            fresh: BTreeMap::new(),
+            relinked: BTreeSet::new(),
+            moves: Vec::new(),
+            tables: Vec::new(),
+            conversions: Vec::new(),
+            locked: BTreeSet::new(),
+            unmap_locked: BTreeMap::new(),
+            unmap: Vec::new(),
+            ranges_locked: BTreeMap::new(),
+            ranges: Vec::new(),
+            copied_locked: BTreeSet::new(),
+            rotations: Vec::new(),
+        }
+    }
+
+    /// The operations on entries that become valid, or invalid.
+    pub fn section(&mut self, section: Section) -> &mut Vec<Operation> {
+        match section {
+            Section::Invalid => &mut self.invalidations,
+            Section::Valid => &mut self.entries,
+        }
+    }
+
+    /// Notes a move; what moves of one allocation in one way adds up.
+    pub fn moved(&mut self, step: MoveStep) {
+        let bytes = step.run.count.0 * PAGE_BYTES;
+        let way = |known: &Move| (known.allocation, known.kind, known.cause, known.segment);
+        // One allocation is handled at a time, so its entry is among the last few.
+        let like = |known: &&mut Move| way(known) == (step.allocation, step.kind, step.cause, step.segment);
+        let Some(known) = self.moves.iter_mut().rev().take(4).find(like) else {
+            self.moves.push(Move {
+                allocation: step.allocation,
+                kmd_allocation: step.kmd_allocation,
+                bytes,
+                kind: step.kind,
+                cause: step.cause,
+                segment: step.segment,
+                runs: vec![step.run],
+            });
+            return;
+        };
+        known.bytes += bytes;
+        match known.runs.last_mut() {
+            Some(last) if last.end() == step.run.first => last.count.0 += step.run.count.0,
+            // Extents leave from the end.
+            Some(last) if step.run.end() == last.first => {
+                *last = PageRun { first: step.run.first, count: Pages(last.count.0 + step.run.count.0) };
+            }
+            _ => known.runs.push(step.run),
+        }
+    }
+
+    /// Whether entries of a space are made valid in it already.
+    pub fn writes(&self, space: SpaceId) -> bool {
+        self.entries.iter().any(|what| matches!(what, Operation::UpdatePageTable { space: of, .. } | Operation::CopyEntries { space: of, .. } if *of == space))
+    }
+
+    /// Notes that an allocation's pages go from the first run to the second, for another's sake.
+    pub fn relocated(
+        &mut self,
+        allocation: AllocationId,
+        kmd_allocation: KmdAllocation,
+        segment: SegmentId,
+        for_allocation: AllocationId,
+        pair: [PageRun; 2],
+    ) {
+        let (kind, cause) = (MoveKind::Relocate, Cause::Compaction { for_allocation });
+        let bytes = pair[0].count.bytes();
+        let like = |known: &&mut Move| (known.allocation, known.kind, known.cause) == (allocation, kind, cause);
+        match self.moves.iter_mut().find(like) {
+            Some(known) => {
+                known.bytes += bytes;
+                known.runs.extend(pair);
+            }
+            None => {
+                let runs = pair.to_vec();
+                self.moves.push(Move { allocation, kmd_allocation, bytes, kind, cause, segment, runs });
+            }
+        }
+    }
+
+    /// Puts all that the sections hold behind what is settled: what is noted from now on comes after it.
+    /// `flush_fresh`: the TLB may remember invalid entries.
+    pub fn settle(&mut self, flush_fresh: bool) {
+        self.settle_leaving(flush_fresh);
+        self.settled.append(&mut self.content);
+        self.settled.append(&mut self.arrived);
+        self.settled.append(&mut self.entries);
+        let mut fresh = std::mem::take(&mut self.fresh);
+        let relinked = std::mem::take(&mut self.relinked);
+        fresh.retain(|space, _| flush_fresh || relinked.contains(space));
+        self.settled.extend(flushes(&fresh));
+        self.epoch += 1;
+    }
+
+    /// Puts all that has left so far, and its flushes, before new roots: they may lie where tables were that go.
+    // spec: memory §4.6
+    pub fn settle_ahead(&mut self) {
+        self.ahead.append(&mut self.settled);
+        self.ahead.append(&mut self.leaving);
+        self.ahead.append(&mut self.out);
+        self.ahead.append(&mut self.invalidations);
+        self.ahead.extend(flushes(&std::mem::take(&mut self.stale)));
+    }
+
+    /// What becomes invalid is forgotten before content comes. Where none comes, one flush a space says all, behind what
+    /// becomes valid.
+    // spec: memory §3.4, operation 12
+    fn settle_leaving(&mut self, flush_fresh: bool) {
+        if self.content.is_empty() && self.arrived.is_empty() {
+            for (space, hull) in &mut self.fresh {
+                let same_root = self.stale.get(space).is_some_and(|stale| stale.root == hull.root);
+                if same_root && (flush_fresh || self.relinked.contains(space)) {
+                    let stale = self.stale.remove(space).expect("just seen");
+                    (hull.first, hull.last) = (hull.first.min(stale.first), hull.last.max(stale.last));
+                }
+            }
+        }
+        self.settled.append(&mut self.leaving);
+        self.settled.append(&mut self.out);
+        self.settled.append(&mut self.invalidations);
+        self.settled.extend(flushes(&std::mem::take(&mut self.stale)));
+    }
+
+    /// Whether nothing was noted at all, which is what most calls come to.
+    fn is_empty(&self) -> bool {
+        let operations = [&self.ahead, &self.roots, &self.settled, &self.leaving, &self.out, &self.invalidations];
+        operations.into_iter().chain([&self.content, &self.arrived, &self.entries]).all(Vec::is_empty)
+            && self.stale.is_empty()
+            && self.fresh.is_empty()
+            && self.has_no_effects()
+    }
+
+    /// Whether there is nothing beside operations to be carried out.
+    fn has_no_effects(&self) -> bool {
+        self.suspends.is_empty()
+            && self.stands_still.is_empty()
+            && self.after.is_empty()
+            && self.clear.is_empty()
+            && self.moves.is_empty()
+            && self.rotations.is_empty()
+            && self.unmap.is_empty()
+            && self.ranges.is_empty()
+    }
+
+    /// The finished work; `None` when there is nothing to do. `flush_fresh`: the TLB may remember invalid entries.
+    pub fn finish(mut self, flush_fresh: bool) -> Option<Work<F>> {
+        if self.is_empty() {
+            return None;
+        }
+        self.settle_leaving(flush_fresh);
+        // New roots come first, behind what makes room for them.
+        let mut first = std::mem::take(&mut self.ahead);
+        if !first.is_empty() || !self.roots.is_empty() {
+            first.append(&mut self.roots);
+            first.append(&mut self.settled);
+            self.settled = first;
+        }
+        let leaving = self.settled.len();
+        self.settle(flush_fresh);
+        if self.settled.is_empty() && self.has_no_effects() {
+            return None;
+        }
+        Some(Work {
+            serial: self.serial,
+            immediate: false,
+            suspends: self.suspends,
+            stands_still: self.stands_still,
+            idle_spaces: self.idle_spaces.into_iter().collect(),
+            after: self.after,
+            clear: self.clear,
+            operations: self.settled,
+            moves: self.moves,
+            tables: self.tables,
+            conversions: self.conversions,
+            rotations: self.rotations,
+            unmap: self.unmap,
+            ranges: self.ranges,
+            leaving,
+        })
+    }
+}
+
+fn flushes(hulls: &BTreeMap<SpaceId, Hull>) -> impl Iterator<Item = Operation> + '_ {
+    hulls.iter().map(|(&space, hull)| Operation::FlushTlb { space, root: hull.root, start: hull.first, end: hull.last })
+}
