@@ -4,7 +4,7 @@
 //! Scattered content is planned by counting pages. Contiguous content (memory §1.6) needs a run: the plan tries it on a
 //! copy of the pool, giving back whole victims in their order until one fits. Content that nobody needs is counted as
 //! room at once; if that is not enough, devices that stand lower are suspended one after the other, as few as do. What a
-//! process of lower protection has, on lists or not, goes before anything of a higher one.
+//! process of lower protection has, on lists or not, goes before anything of a higher one, to the last byte (`protection`).
 //!
 //! When pages enough are free and no run is, content moves within the segment if that spares others theirs (`hole`, `compaction`).
 //!
@@ -14,6 +14,7 @@
 
 mod compaction;
 mod hole;
+mod protection;
 mod search;
 mod state;
 mod suspects;
@@ -287,6 +288,14 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
 
     fn finished(&self, mut state: State) -> Plan {
         self.spare_superfluous(&mut state);
+        if !self.empty_below(&mut state) {
+            let mut unmoving = State::unmoving(self);
+            if self.place_all(&mut unmoving, &self.list).is_ok() {
+                self.spare_superfluous(&mut unmoving);
+                self.empty_below(&mut unmoving);
+                state = unmoving;
+            }
+        }
         state.plan.suspends = state.suspended.iter().map(|suspect| suspect.device).collect();
         state.plan.stands_still = self.stand_still(&state.plan);
         state.plan

@@ -165,7 +165,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 
     /// Whether a device lists something of what is wanted.
-    fn wants(&self, device: DeviceId) -> bool {
+    pub(super) fn wants(&self, device: DeviceId) -> bool {
         self.list.iter().any(|id| self.mm.allocations[*id].holders.contains(&device))
     }
 
@@ -205,7 +205,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 
     /// What suspending a device would free, beside those suspended already.
-    fn suspect(&self, state: &State, device: DeviceId) -> Suspect {
+    pub(super) fn suspect(&self, state: &State, device: DeviceId) -> Suspect {
         let mut freed = vec![[0; BANDS]; self.mm.segments.len()];
         let own = self.mm.band_of(self.claim.device);
         let (mut content, mut entangled) = (Vec::new(), false);

@@ -262,7 +262,7 @@ impl Model {
         let flags = MakeResidentFlags { cant_trim_further: force > 0, must_succeed: force > 1 };
         match self.mm.make_resident_with(self.devices[device], &ids, flags) {
             Ok(work) => {
-                self.check_losers(device, &ids, &order, work.as_ref());
+                self.check_losers(&ids, &order, work.as_ref());
                 self.queue(work);
                 for &which in &list {
                     self.known[which].counts[device] += 1;

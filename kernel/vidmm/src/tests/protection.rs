@@ -139,3 +139,36 @@ fn every_kind_of_content_comes_from_the_same_segments_and_is_shared_out_fairly()
         assert!(info.budget_bytes >= 16 * PAGE_BYTES, "nobody's budget is less than an even share");
     }
 }
+
+/// Contiguous content of `pages` pages that may lie anywhere.
+fn run_of(mm: &mut Mm, device: crate::DeviceId, pages: u64) -> AllocationId {
+    let mut wanted = info(pages, &[VRAM]);
+    wanted.flags = ddi::AllocationFlags::ACCESSED_PHYSICALLY;
+    mm.create_allocation(device, wanted).expect("rules are kept")
+}
+
+#[test]
+fn a_run_costs_nobody_a_byte_while_a_lower_one_holds_any() {
+    // spec: memory §8.2
+    for listed in [false, true] {
+        let (mut mm, [(low, background), (_, normal), (high, asking)]) = with_processes::<3>(64);
+        mm.set_process_priority(low, ProcessPriority::Background);
+        mm.set_process_priority(high, ProcessPriority::Foreground);
+        // From the start: 30 pages of the normal one, 4 of the low one, 30 of the normal one.
+        let [first, last] = [30, 30].map(|pages| run_of(&mut mm, normal, pages));
+        let between = run_of(&mut mm, background, 4);
+        mm.make_resident(normal, &[first]).expect("room");
+        mm.make_resident(background, &[between]).expect("room");
+        mm.make_resident(normal, &[last]).expect("room");
+        mm.evict(normal, &[first, last], LAZY, &[]).expect("counted");
+        if !listed {
+            mm.evict(background, &[between], LAZY, &[]).expect("counted");
+        }
+        let wanted = run_of(&mut mm, asking, 20);
+        let work = mm.make_resident(asking, &[wanted]).expect("with all of them gone").expect("it moves");
+        assert_eq!(work.suspends, if listed { vec![background] } else { vec![] });
+        let lost: Vec<AllocationId> = losers(&Some(work)).into_iter().map(|(id, _)| id).collect();
+        assert!(lost.contains(&between) && lost.len() == 2, "{lost:?}: the low one holds nothing any more");
+        assert_eq!(mm.resident_bytes(VRAM), 50 * PAGE_BYTES, "and no other is touched");
+    }
+}

@@ -60,7 +60,7 @@ impl Model {
     }
 
     /// Who lost by a MakeResident stood first in the order, and nobody lost while somebody lower had anything left.
-    pub fn check_losers(&self, device: usize, wanted: &[AllocationId], order: &[Victim], work: Option<&Work<u8>>) {
+    pub fn check_losers(&self, wanted: &[AllocationId], order: &[Victim], work: Option<&Work<u8>>) {
         let Some(work) = work else { return };
         let left = |kind| matches!(kind, MoveKind::PageOut | MoveKind::Discard);
         let lost = work.moves.iter().filter(|m| left(m.kind) && !wanted.contains(&m.allocation));
@@ -80,8 +80,14 @@ impl Model {
                 assert_eq!(gone, first.take(gone.len()).collect::<Vec<_>>(), "who stands first goes first");
             }
         }
-        // A contiguous run is where it can be: whoever lies in it leaves, though lower ones lie elsewhere in pieces.
-        for &(segment, loser) in losers.iter().filter(|_| !contiguous) {
+        self.check_protection(wanted, &losers, work);
+    }
+
+    /// Nobody lost a byte while somebody less protected has any left in that segment, contiguous requests or not.
+    // spec: memory §8.2
+    fn check_protection(&self, wanted: &[AllocationId], losers: &[(SegmentId, AllocationId)], work: &Work<u8>) {
+        let moves = work.moves.iter().any(|step| step.kind == MoveKind::Relocate);
+        for &(segment, loser) in losers {
             let kind = &self.mm.allocations[loser];
             if kind.doomed.is_some() || kind.offer.is_some() {
                 continue;
@@ -90,8 +96,10 @@ impl Model {
             for id in self.everything().filter(|id| self.band_of(*id) < band && !wanted.contains(id)) {
                 let other = &self.mm.allocations[id];
                 let worthless = other.doomed.is_some() || other.offer.is_some() || other.pins > 0;
+                // The CPU still reads where it was: nothing may be moved there before it is shown another place.
+                let held = moves && other.locks.count > 0;
                 let here = matches!(&other.placement, Placement::Memory(s, _) if *s == segment);
-                assert!(worthless || !here, "{id:?} of a lower process stays while {loser:?} loses, for {device}");
+                assert!(worthless || held || !here, "{id:?} of a lower process stays while {loser:?} loses");
             }
         }
     }

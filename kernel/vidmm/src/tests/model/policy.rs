@@ -150,7 +150,9 @@ impl Model {
                     self.queue(work);
                 }
                 Turn::Resume(device) => {
+                    let (list, order) = (self.mm.list_of(device), self.naive_order());
                     let work = self.mm.resume(device).expect("it was said so");
+                    self.check_losers(&list, &order, work.as_ref());
                     self.queue(work);
                     self.check_turns();
                 }
