@@ -140,6 +140,11 @@ impl Adapter {
         resource: Option<u64>,
     ) -> Result<(), Refusal> {
         flags::check(requests, call)?;
+        // spec: memory §1.14, bit 4
+        let across = call.flags.contains(CreateAllocationFlags::CROSS_ADAPTER);
+        if across && !self.caps.memory.contains(ddi::VidMmCaps::CROSS_ADAPTER_RESOURCE) {
+            return Err(invalid("CrossAdapter needs a driver with CrossAdapterResource"));
+        }
         if requests.len() > LIST_MAX {
             return Err(invalid(format!("a call creates at most {LIST_MAX} allocations, not {}", requests.len())));
         }

@@ -2,8 +2,9 @@
 //! configuration file: whoever starts an adapter fills it once.
 //!
 //! Choices that are code, not numbers, and where they live:
-//! - the backing store stays committed while content lies in a memory segment (memory §8.3 lets VidMm free it): this
-//!   is what makes the eviction of a clean range free of copies (`residency`);
+//! - the backing store stays committed while content lies in a memory segment (memory §8.3 lets VidMm free it, where
+//!   a page file keeps the commit): what is freed would have to stay reserved for the next eviction, and a clean range would
+//!   not leave without a copy any more (`residency`);
 //! - the order of victims (memory §8.2) (`rank`), the budget formula (memory §5.5) (`budget`), the order in which devices
 //!   take turns (memory §8.6) (`suspend`);
 //! - page tables leave whole, all of a process's but the root, because contexts name that (memory §4.6); nothing of them is

@@ -213,6 +213,8 @@ impl KmdConfig {
         let addresses = VidMmCaps::VIRTUAL_ADDRESSING_SUPPORTED | VidMmCaps::IO_MMU_SUPPORTED;
         caps.set(addresses, self.uses_cpu_addresses());
         caps.set(VidMmCaps::MAP_APERTURE2_SUPPORTED, self.map_aperture2);
+        // What several adapters share lies in system memory, which the engines of the second generation reach as it is.
+        caps.set(VidMmCaps::CROSS_ADAPTER_RESOURCE, self.driver_model == DriverModel::Wddm2);
         caps
     }
 

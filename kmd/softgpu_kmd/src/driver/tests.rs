@@ -44,7 +44,7 @@ fn it_starts_only_where_somebody_translates_and_reports_its_model() {
     }
     let (mut kmd, _) = behind_an_iommu();
     let model = VidMmCaps::VIRTUAL_ADDRESSING_SUPPORTED | VidMmCaps::IO_MMU_SUPPORTED;
-    assert_eq!(kmd.adapter_caps().memory, model);
+    assert_eq!(kmd.adapter_caps().memory, model | VidMmCaps::CROSS_ADAPTER_RESOURCE);
     assert!(kmd.gpu_va().is_none() && kmd.hardware_queues().is_some() && kmd.native_fences().is_some());
     assert!(!kmd.node_metadata(NodeId(0)).unwrap().gpu_mmu_supported);
 }

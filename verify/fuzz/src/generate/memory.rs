@@ -197,6 +197,11 @@ impl Generator<'_> {
 
     fn offer_call(&mut self, what: u64, list: OfferList) -> Call {
         let (device, paging_queue) = (self.handle(Kind::Device), self.handle(Kind::PagingQueue));
+        // Of a list each name has to be right: one alone often is.
+        let list = match list {
+            OfferList::Allocations(handles) if what >= 18 => handles.into_iter().take(1).collect::<Vec<_>>().into(),
+            list => list,
+        };
         match what {
             15..18 => {
                 let priority = if self.dice.odd() { self.dice.number32(9) } else { 1 + self.dice.number32(3) % 4 };

@@ -136,3 +136,19 @@ fn an_open_without_a_handle_is_none() {
     open().expect("nothing is left of it");
     assert_eq!(host.check_invariants(), Ok(()));
 }
+
+#[test]
+fn nothing_crosses_adapters_whose_driver_cannot() {
+    // spec: memory §1.14, memory §2.7, memory §9.2
+    for able in [false, true] {
+        let caps = Box::new(move |caps: &mut ddi::AdapterCaps| {
+            caps.memory.set(ddi::VidMmCaps::CROSS_ADAPTER_RESOURCE, able);
+        });
+        let host = host_with(8 * MIB, Whims { caps, ..Whims::default() });
+        let gpu = gpu(&host);
+        let made = |flags| Resource::create(gpu.device(), vec![request(Kind::System, 4096)], resource(flags)).map(drop);
+        let across = made(SHARED | CreateAllocationFlags::CROSS_ADAPTER);
+        assert_eq!(across.map_err(|refusal| refusal.status).err(), (!able).then_some(NtStatus::INVALID_PARAMETER));
+        made(SHARED).expect("what is shared on one adapter");
+    }
+}
