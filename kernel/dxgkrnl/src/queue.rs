@@ -66,7 +66,11 @@ impl Adapter {
         let context = Context { device, kmd, node, queues: BTreeSet::new(), allocations };
         assert_eq!(self.contexts.insert(context), number);
         self.devices[device].contexts.insert(number);
-        self.suspend_newcomer(number).map_err(from_driver)?;
+        if let Err(status) = self.suspend_newcomer(number) {
+            // Nobody has its handle yet, so nobody else could ever destroy it.
+            self.destroy_context(cx, number);
+            return Err(from_driver(status));
+        }
         Ok(number)
     }
 

@@ -14,3 +14,10 @@ fn what_a_driver_says_of_its_tables_counts_once() {
     // a number out of its bits.
     fuzz::run_lies(36, 1).unwrap_or_else(|failure| panic!("{failure}"));
 }
+
+#[test]
+fn a_context_that_could_not_be_stopped_when_it_came_is_gone() {
+    // Its device stands still, so a new context is to be stopped, and the driver refuses that: the call was refused, and the
+    // context stayed without a handle.
+    fuzz::run_lies(1_799_107_004, 1).unwrap_or_else(|failure| panic!("{failure}"));
+}
