@@ -20,6 +20,7 @@ use ddi::{AllocationFlags, DriverModel, SegmentFlags};
 use wddm_types::{CpuRun, PAGE_BYTES, PageRun, SegmentId};
 
 use crate::allocation::{Placement, SYSTEM_COPY};
+use crate::extent::Extents;
 use crate::host_aperture::{WindowMap, WindowPages};
 use crate::paging::{Batch, Cause, Work};
 use crate::slab::{AllocationId, DeviceId};
@@ -85,6 +86,8 @@ pub(crate) struct Locks {
     confined: bool,
     /// WDDM 1: through a swizzling range, if it lies in a memory segment.
     acquired: bool,
+    /// What lay there when a range was asked for that the driver may refuse yet.
+    before_range: Option<Extents>,
     /// What the CPU is shown after all work returned so far.
     pub(crate) runs: Vec<CpuRun>,
 }
@@ -147,7 +150,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let work = self.finish(batch, false);
         let clear = self.make_whole(id);
         let runs = self.cpu_runs(id);
-        self.allocations[id].locks = Locks { count: 1, confined, runs, acquired: false };
+        self.allocations[id].locks = Locks { count: 1, confined, runs, ..Locks::default() };
         Ok(self.plan_of(id, work, window, clear))
     }
 
@@ -173,7 +176,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let work = self.finish(batch, false);
         let clear = self.make_whole(id);
         let runs = self.cpu_runs(id);
-        self.allocations[id].locks = Locks { count: 1, confined: false, runs, acquired: false };
+        self.allocations[id].locks = Locks { count: 1, runs, ..Locks::default() };
         Ok(self.plan_of(id, work, None, clear))
     }
 

@@ -26,3 +26,10 @@ fn a_turn_is_no_change_by_who_waited_for_it() {
     let report = fuzz::run_world(1_795_402_730).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(report.by_call["Present"][1] > 0, "{report}");
 }
+
+/// The driver has no range for a lock, and the lock may not evict: what lies there is as clean as it was.
+#[test]
+fn a_lock_without_a_range_changes_nothing() {
+    // spec: memory §6.5
+    fuzz::run_world(1_799_121_034).unwrap_or_else(|failure| panic!("{failure}"));
+}

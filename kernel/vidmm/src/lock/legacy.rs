@@ -155,11 +155,13 @@ impl<F: Copy + Eq> VidMm<F> {
             return self.lock_out(id, how);
         }
         let mut batch = Batch::new(self.serial + 1);
+        let mut before_range = None;
         if ruling == Ruling::SystemCopy {
             if !nested {
                 self.refresh_copy(id, &mut batch);
             }
         } else if let Placement::Memory(_, extents) = &mut self.allocations[id].placement {
+            before_range = range.filter(|_| !nested).map(|_| extents.clone());
             // From here on the CPU writes there, and says so to nobody.
             extents.make_dirty();
         }
@@ -167,6 +169,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let confined = matches!(self.allocations[id].placement, Placement::None) && !self.supports_aperture(id);
         let clear = self.make_whole(id);
         self.count_lock(id, how, confined);
+        self.allocations[id].locks.before_range = before_range;
         let mut plan = self.plan_of(id, work, None, clear);
         plan.range = range;
         Ok(plan)
@@ -184,9 +187,15 @@ impl<F: Copy + Eq> VidMm<F> {
         how: LegacyLock,
     ) -> Result<LockPlan<F>, LockError> {
         self.ranges.forget(wish.acquire.range);
-        let locks = &mut self.allocations[id].locks;
-        locks.count -= 1;
-        if locks.count == 0 {
+        let allocation = &mut self.allocations[id];
+        allocation.locks.count -= 1;
+        // Nobody has written there after all.
+        if let (Some(before), Placement::Memory(_, extents)) =
+            (allocation.locks.before_range.take(), &mut allocation.placement)
+        {
+            *extents = before;
+        }
+        if allocation.locks.count == 0 {
             self.unlocked(id);
         }
         self.lock_out(id, how)
@@ -216,7 +225,7 @@ impl<F: Copy + Eq> VidMm<F> {
     fn count_lock(&mut self, id: AllocationId, how: LegacyLock, confined: bool) {
         if self.allocations[id].locks.count == 0 {
             let acquired = how.acquire.is_some();
-            self.allocations[id].locks = Locks { count: 0, confined, runs: Vec::new(), acquired };
+            self.allocations[id].locks = Locks { confined, acquired, ..Locks::default() };
             self.allocations[id].locks.runs = self.cpu_runs(id);
         }
         self.allocations[id].locks.count += 1;

@@ -118,6 +118,19 @@ fn without_a_range_it_is_evicted_unless_the_caller_forbids_it() {
 }
 
 #[test]
+fn a_lock_that_finds_no_range_and_may_not_evict_has_changed_nothing() {
+    // spec: memory §6.5, memory §9.3
+    let (mut mm, device) = first_generation(1);
+    let a = surface(&mut mm, device, 4, false);
+    mm.make_resident(device, &[a]).expect("it fits");
+    let before = mm.state_digest();
+    let forbidden = LegacyLock { donot_evict: true, ..through(0) };
+    let wish = mm.lock_legacy(a, forbidden).expect("planned").range.expect("to be acquired");
+    assert_eq!(mm.range_failed(a, &wish, forbidden), Err(LockError::NeedsEviction));
+    assert_eq!(before.differences(&mm.state_digest()), [""; 0], "clean content among it: nobody has written there");
+}
+
+#[test]
 fn what_is_evicted_while_locked_gives_its_range_up_and_stays_out() {
     // spec: memory §6.5, memory §6.3
     // seed: M38
