@@ -1,6 +1,7 @@
 //! What a hostile process has learnt from the kernel's answers: handles by kind, those that are dead, addresses. It knows
 //! too much and forgets little: what went with its device stays here as one more stale handle.
 
+mod answers;
 mod asked;
 
 use std::collections::BTreeMap;
@@ -303,121 +304,6 @@ impl Known {
         self.programs.remove(&handle);
         self.asked.remove(&handle);
         self.stale.push(handle);
-    }
-
-    /// Takes an answer in.
-    pub fn answered(&mut self, call: &Call, reply: &Reply) {
-        let on = self.device_of(call);
-        match (call, reply) {
-            (Call::OpenAdapterFromLuid { .. }, Reply::Handle(handle)) => self.learn(Kind::Adapter, *handle, on),
-            (Call::CreateDevice { .. }, Reply::Handle(handle)) => self.learn(Kind::Device, *handle, on),
-            (Call::Queue(QueueCall::CreateHwContext { .. }), Reply::Handle(handle)) => {
-                self.learn(Kind::HwContext, *handle, on)
-            }
-            (Call::Packet(PacketCall::CreateContextVirtual { .. }), Reply::Handle(handle)) => {
-                self.learn(Kind::VirtualContext, *handle, on)
-            }
-            (Call::Event(_), Reply::Handle(handle)) => self.learn(Kind::Event, *handle, on),
-            (Call::Sync(SyncCall::CreateSynchronizationObject2 { .. }), Reply::Handle(handle)) => {
-                self.learn(Kind::SyncObject, *handle, on);
-            }
-            (_, Reply::Handle(handle)) => self.learn(Kind::Registration, *handle, on),
-            (_, Reply::Context(made)) => self.learn(Kind::ListContext, made.context, on),
-            (Call::CreateAllocation { allocations, .. }, Reply::Allocations(made)) => {
-                for (request, made) in allocations.iter().zip(&made.allocations) {
-                    self.asked.extend(Asked::of(request).map(|asked| (made.handle, asked)));
-                }
-                made.allocations.iter().for_each(|made| self.learn(Kind::Allocation, made.handle, on));
-                made.allocations.iter().for_each(|made| self.learn_own_address(made));
-                self.learn(Kind::Resource, made.resource, on);
-                self.learn(Kind::GlobalShare, made.global_share, on);
-            }
-            (_, Reply::OpenedResource(opened)) => {
-                opened.allocations.iter().for_each(|made| self.learn(Kind::Allocation, made.handle, on));
-                self.learn(Kind::Resource, opened.resource, on);
-            }
-            (_, Reply::Section(made)) => self.learn(Kind::Section, made.section, on),
-            (_, Reply::NtHandle(handle)) => self.nt_handles.push(*handle),
-            (_, Reply::PagingQueue(made)) => {
-                self.learn(Kind::PagingQueue, made.queue, on);
-                self.learn_fence(&made.fence, on);
-            }
-            (_, Reply::HwQueue(made)) => {
-                self.learn(Kind::Queue, made.queue, on);
-                self.learn_fence(&made.progress, on);
-            }
-            (_, Reply::Doorbell(made)) => self.learn(Kind::Doorbell, made.doorbell, on),
-            (_, Reply::MonitoredFence(made)) => {
-                self.learn(Kind::Fence, made.fence, on);
-                self.learn(Kind::OwnFence, made.fence, on);
-                self.words.push(made.value_va);
-            }
-            (_, Reply::Fence(made)) => {
-                self.learn_fence(made, on);
-                self.learn(Kind::OwnFence, made.fence, on);
-            }
-            (Call::MapGpuVirtualAddress { size_in_pages, allocation, .. }, Reply::MappedVa { va, .. }) => {
-                self.learn_mapping(*allocation, *va, size_in_pages * PAGE_BYTES);
-            }
-            (Call::ReserveGpuVirtualAddress { size_bytes, .. }, Reply::MappedVa { va, .. }) => {
-                self.learn_address(*va, *size_bytes);
-                self.reserved.push((*va, *size_bytes));
-                let most = self.reserved.len().saturating_sub(MEMORY);
-                self.reserved.drain(..most);
-            }
-            (Call::MakeResident { allocations, .. }, Reply::Residency(_)) => {
-                allocations.iter().for_each(|handle| self.learn(Kind::Listed, *handle, on));
-            }
-            (Call::Evict { allocations, .. }, Reply::BytesToTrim(_)) => {
-                allocations.iter().for_each(|handle| self.forget_one(Kind::Listed, *handle));
-            }
-            (Call::Lock2 { allocation, .. } | Call::Lock { allocation, .. }, _) => {
-                self.learn(Kind::Locked, *allocation, on);
-            }
-            (Call::ReclaimAllocations { list, .. } | Call::ReclaimAllocations2 { list, .. }, _) => {
-                handles_of(list).iter().for_each(|handle| self.forget_one(Kind::Offered, *handle));
-            }
-            (call, Reply::Done) => self.done(call, on),
-            _ => {}
-        }
-    }
-
-    fn done(&mut self, call: &Call, on: RawHandle) {
-        match call {
-            Call::Unlock2 { allocation, .. } => self.forget_one(Kind::Locked, *allocation),
-            Call::Unlock { allocations, .. } => {
-                allocations.iter().for_each(|handle| self.forget_one(Kind::Locked, *handle));
-            }
-            Call::FreeGpuVirtualAddress { base, .. } => {
-                self.mapped.retain(|(_, va, _)| va != base);
-                self.addresses.retain(|(va, _)| va != base);
-            }
-            Call::OfferAllocations { list, .. } => {
-                handles_of(list).iter().for_each(|handle| self.learn(Kind::Offered, *handle, on));
-            }
-            Call::DestroyDevice { device } => {
-                let others = self.count(Kind::Device) > 1;
-                self.dies(*device);
-                if !others {
-                    self.forget_devices();
-                }
-            }
-            Call::DestroyAllocation { target, .. } => {
-                target.allocations.iter().for_each(|handle| self.dies(*handle));
-                self.dies(target.resource);
-            }
-            Call::CloseAdapter { adapter: handle }
-            | Call::DestroyPagingQueue { queue: handle }
-            | Call::CloseSection { section: handle }
-            | Call::Queue(QueueCall::DestroyHwContext { context: handle })
-            | Call::Packet(PacketCall::DestroyContext { context: handle })
-            | Call::Queue(QueueCall::DestroyHwQueue { queue: handle })
-            | Call::Queue(QueueCall::DestroyDoorbell { doorbell: handle })
-            | Call::Sync(SyncCall::DestroySynchronizationObject { fence: handle })
-            | Call::Event(EventCall::Close { event: handle })
-            | Call::UnregisterNotification { registration: handle } => self.dies(*handle),
-            _ => {}
-        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! The whole world: one host in virtual time, some processes, the checkers, and the one stream of chance that decides who
 //! goes next and how long the hardware runs in between.
 
+mod waits;
+
 use std::sync::Arc;
 
 use ddi::Miniport;
@@ -325,78 +327,6 @@ impl World {
             self.wait_over(wait.process, &wait.points, wait.any, false, relaxed, result)?;
         }
         Ok(())
-    }
-
-    /// A wait was answered: not before its time, and with an error only where the device was given up or lost.
-    // spec: sync §3.5
-    fn wait_over(
-        &mut self,
-        who: usize,
-        points: &[Point],
-        any: bool,
-        main: bool,
-        relaxed: bool,
-        result: Result<Reply, Refusal>,
-    ) -> Result<(), Broken> {
-        if result.is_ok() {
-            // A call lets the hardware run: the words are looked at again before they are judged.
-            let mut ledger = shared(&self.ledger);
-            let outcome = ledger.fences.look(self.host.system_memory());
-            ledger.check("fences", outcome);
-            drop(ledger);
-            if !self.reached(points, any) {
-                return Err((
-                    "fences",
-                    format!("process {} was woken early: {points:?}, any: {any}", self.processes[who].id.0),
-                ));
-            }
-        }
-        if main && (self.processes[who].guilty || !relaxed) {
-            return self.processes[who].wait_over(result).map_err(|place| ("answers", place));
-        }
-        match result {
-            Ok(Reply::Done) => Ok(()),
-            Err(_) if relaxed => Ok(()),
-            other => Err(("answers", format!("a wait in the background of an innocent process answered {other:?}"))),
-        }
-    }
-
-    /// Every wait that is not reached is covered by MonitoredValues; none that is reached stays unanswered.
-    // spec: sync §3.9
-    fn look_at_waits(&mut self) -> Result<(), Broken> {
-        for at in 0..self.waits.len() {
-            if self.satisfied(&self.waits[at]) {
-                let since = *self.waits[at].reached_at.get_or_insert(self.turns);
-                if self.turns - since > LATE_TURNS {
-                    return Err(("fences", format!("a waiter was lost: {}", self.describe(&self.waits[at]))));
-                }
-                continue;
-            }
-            let ledger = shared(&self.ledger);
-            for point in &self.waits[at].points {
-                if ledger.fences.current(point.number).is_some_and(|current| current < point.value) {
-                    ledger.fences.covers(point.number, point.value).map_err(|place| ("fences", place))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn satisfied(&self, wait: &Wait) -> bool {
-        self.reached(&wait.points, wait.any)
-    }
-
-    /// Whether the words say that a wait is over. A fence that has gone holds nobody.
-    fn reached(&self, points: &[Point], any: bool) -> bool {
-        let ledger = shared(&self.ledger);
-        let reached = |point: &Point| ledger.fences.current(point.number).is_none_or(|current| current >= point.value);
-        if any { points.iter().any(reached) } else { points.iter().all(reached) }
-    }
-
-    fn describe(&self, wait: &Wait) -> String {
-        let ledger = shared(&self.ledger);
-        let now: Vec<_> = wait.points.iter().map(|point| (ledger.fences.current(point.number), point)).collect();
-        format!("process {}, any: {}, current values and points {now:?}", self.processes[wait.process].id.0, wait.any)
     }
 
     fn who_waits(&self) -> String {

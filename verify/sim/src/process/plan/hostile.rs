@@ -1,0 +1,99 @@
+//! Calls that must be refused and change nothing.
+
+use super::*;
+
+impl Process {
+    /// A call that must be refused and change nothing.
+    // spec: memory §9.3
+    pub(super) fn hostile_call(&mut self) -> (Call, &'static str) {
+        let device = self.device;
+        let paging_queue = self.paging_handle();
+        let paging_fence = self.paging.expect("set up").fence.made.fence;
+        let queue = self.random.index(self.queues.len());
+        let (handle, context) = (self.queues[queue].handle, self.queues[queue].context);
+        let progress = self.queues[queue].progress.map_or(paging_fence, |progress| progress.made.fence);
+        let surface = self.surface(0).handle;
+        let stale = self.dead_handles.last().copied().unwrap_or(RawHandle(0xffff_fff0));
+        let wait = |points| {
+            Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
+                device,
+                points,
+                async_event: RawHandle::NONE,
+                flags: WaitFlags::empty(),
+            })
+        };
+        match self.random.below(15) {
+            0 => (Call::Lock2 { device, allocation: surface, flags: 4 }, "reserved flags of a lock"),
+            1 => {
+                let flags = EvictFlags::from_bits_retain(1 << 9);
+                (Call::Evict { device, allocations: vec![surface], flags }, "reserved flags of an evict")
+            }
+            2 => {
+                let allocations = vec![surface; 3];
+                (Call::Evict { device, allocations, flags: EvictFlags::empty() }, "more evicts than the count")
+            }
+            3 => {
+                let flags = MakeResidentFlags::MUST_SUCCEED;
+                (Call::MakeResident { paging_queue, allocations: vec![surface], flags }, "MustSucceed alone")
+            }
+            4 => (destroy_allocation(device, vec![stale]), "a stale handle"),
+            5 => (destroy_allocation(device, vec![device]), "a device as an allocation"),
+            6 => (
+                Call::FreeGpuVirtualAddress { device, base: GpuVa(0x7ffe_0000_0000), size_bytes: 4096 },
+                "an address that is free",
+            ),
+            7 => {
+                let flags = QueueFlags::from_bits_retain(1 << 20);
+                (Call::Queue(QueueCall::CreateHwQueue { context, flags }), "reserved flags of a queue")
+            }
+            8 => (
+                Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(99), private_data: vec![] }),
+                "a node that is not there",
+            ),
+            9 => (Call::Sync(SyncCall::DestroySynchronizationObject { fence: progress }), "the fence of a queue"),
+            10 => {
+                let points = vec![(progress, u64::MAX)];
+                (
+                    Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu {
+                        device,
+                        points,
+                        flags: SignalFlags::empty(),
+                    }),
+                    "a signal of a progress fence",
+                )
+            }
+            11 => {
+                let allocations =
+                    vec![AllocationRequest { private_data: vec![0x5a; 24], ..AllocationRequest::default() }];
+                (
+                    Call::CreateAllocation { device, allocations, resource: ResourceRequest::default() },
+                    "private data of nobody",
+                )
+            }
+            12 => (wait(vec![(paging_fence, 1); 33]), "a wait for 33 objects"),
+            13 => (wait(vec![(stale, 1)]), "a wait for a stale handle"),
+            _ if self.queues[queue].user => {
+                let (buffer, buffer_bytes) = (GpuVa(4096), 8);
+                let call = Call::Queue(QueueCall::SubmitCommandToHwQueue {
+                    queue: handle,
+                    progress_value: u64::MAX,
+                    buffer,
+                    buffer_bytes,
+                    written_primaries: Vec::new(),
+                });
+                (call, "kernel-mode submission on a queue that forbids it")
+            }
+            _ => {
+                let (buffer, buffer_bytes) = (GpuVa(4096), 7);
+                let call = Call::Queue(QueueCall::SubmitCommandToHwQueue {
+                    queue: handle,
+                    progress_value: u64::MAX,
+                    buffer,
+                    buffer_bytes,
+                    written_primaries: Vec::new(),
+                });
+                (call, "a buffer of 7 bytes")
+            }
+        }
+    }
+}

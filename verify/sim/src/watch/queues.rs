@@ -1,0 +1,84 @@
+//! Hardware queues and their doorbells, as the decorator shows them.
+
+use super::*;
+
+impl HardwareQueues for Watched {
+    fn create_hw_context(
+        &mut self,
+        host: &mut dyn Host,
+        create: CreateHwContext<'_>,
+    ) -> Result<KmdContext, DriverStatus> {
+        let device = create.device;
+        let context = self.queues().create_hw_context(host, create)?;
+        self.see(CONTRACT, |ledger| ledger.contract.create_context(context, device));
+        Ok(context)
+    }
+
+    fn destroy_hw_context(&mut self, context: KmdContext) {
+        self.see(CONTRACT, |ledger| ledger.contract.destroy_context(context));
+        self.queues().destroy_hw_context(context);
+    }
+
+    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue) -> Result<KmdQueue, DriverStatus> {
+        let queue = self.queues().create_hw_queue(host, create)?;
+        self.see(CONTRACT, |ledger| ledger.contract.create_queue(queue, create.context, create.progress.fence));
+        Ok(queue)
+    }
+
+    fn destroy_hw_queue(&mut self, host: &mut dyn Host, queue: KmdQueue) {
+        self.see(CONTRACT, |ledger| ledger.contract.destroy_queue(queue));
+        self.queues().destroy_hw_queue(host, queue);
+    }
+
+    fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus> {
+        self.see(CONTRACT, |ledger| ledger.contract.submit(submit.queue, submit.progress_value));
+        self.queues().submit_command_to_hw_queue(submit)
+    }
+
+    fn suspend_context(&mut self, context: KmdContext, suspend_fence: u64) -> Result<SuspendStatus, DriverStatus> {
+        let status = self.queues().suspend_context(context, suspend_fence)?;
+        if self.sabotage != Sabotage::KernelRunsOn {
+            shared(&self.ledger).contract.suspended(context, true);
+        }
+        Ok(status)
+    }
+
+    fn resume_context(&mut self, context: KmdContext) {
+        shared(&self.ledger).contract.suspended(context, false);
+        self.queues().resume_context(context);
+    }
+
+    fn stop_hw_queue(&mut self, queue: KmdQueue) {
+        self.see(CONTRACT, |ledger| ledger.contract.stop_queue(queue));
+        self.queues().stop_hw_queue(queue);
+    }
+}
+
+impl Doorbells for Watched {
+    fn create_doorbell(&mut self, create: CreateDoorbell) -> Result<KmdDoorbell, DriverStatus> {
+        let doorbell = self.bells().create_doorbell(create)?;
+        self.see(CONTRACT, |ledger| ledger.contract.create_doorbell(doorbell, create.queue));
+        Ok(doorbell)
+    }
+
+    fn connect_doorbell(&mut self, doorbell: KmdDoorbell) -> Result<ConnectedDoorbell, DriverStatus> {
+        let connected = self.bells().connect_doorbell(doorbell)?;
+        self.see(CONTRACT, |ledger| ledger.contract.connect(doorbell, true));
+        Ok(connected)
+    }
+
+    fn disconnect_doorbell(&mut self, doorbell: KmdDoorbell) {
+        self.see(CONTRACT, |ledger| ledger.contract.connect(doorbell, false));
+        self.bells().disconnect_doorbell(doorbell);
+    }
+
+    fn destroy_doorbell(&mut self, doorbell: KmdDoorbell) {
+        self.see(CONTRACT, |ledger| ledger.contract.destroy_doorbell(doorbell));
+        self.bells().destroy_doorbell(doorbell);
+    }
+
+    fn notify_work_submission(&mut self, queue: KmdQueue) {
+        self.see(CONTRACT, |ledger| ledger.contract.notify(queue));
+        self.bells().notify_work_submission(queue);
+    }
+}
