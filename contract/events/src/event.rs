@@ -63,9 +63,12 @@ impl Cause {
         }
     }
 
+    /// Causes for which content is copied and stays where it was.
+    pub const STAYING: [Cause; 2] = [Cause::Ahead, Cause::SystemCopy];
+
     /// Content was copied and stays where it was: nothing entered or left a segment.
-    pub const fn stays(self) -> bool {
-        matches!(self, Cause::Ahead | Cause::SystemCopy)
+    pub fn stays(self) -> bool {
+        Cause::STAYING.contains(&self)
     }
 }
 
@@ -82,6 +85,10 @@ pub enum Move {
     Fill,
     /// Copied to another place of its segment.
     Relocate,
+    /// Within the GPU's reach where it lies, in system memory; nothing is copied.
+    Map,
+    /// In system memory, and not within the GPU's reach any more; nothing is copied.
+    Unmap,
 }
 
 impl Move {
@@ -93,6 +100,8 @@ impl Move {
             Move::Discard => "discard",
             Move::Fill => "fill",
             Move::Relocate => "relocate",
+            Move::Map => "map",
+            Move::Unmap => "unmap",
         }
     }
 }
@@ -216,12 +225,13 @@ events! {
     MakeResidentRefused = 13 { device: u64, bytes_to_trim: u64 }
     /// Evict was accepted.
     Evict = 14 { device: u64, count: u32, not_written: bool }
-    /// Memory moves: decided now, carried out by the paging work `work`; into or out of the pages `runs` of the segment
-    /// (relocations: in pairs, out of the first and into the second).
+    /// Memory moves: decided now, carried out by the paging work `work` (0: the hardware has nothing to do for it); into or
+    /// out of the pages `runs` of the segment, or of system memory if that is 0 (relocations: in pairs, out of the first and
+    /// into the second).
     Moved = 15 {
         work: u64, process: u32, allocation: u64, segment: u8, bytes: u64, how: Move, why: Cause, runs: Vec<PageRun>
     }
-    /// Resident bytes of a segment after a decision.
+    /// Resident bytes of a memory segment after a decision.
     ResidentBytes = 16 { segment: u8, bytes: u64 }
     /// Paging work was queued on a paging queue; it completes `value` of that queue's fence.
     PagingQueued = 17 { work: u64, paging_queue: u64, fence: u64, value: u64, in_bytes: u64, out_bytes: u64, held_for: u32 }

@@ -237,6 +237,8 @@ impl Adapter {
         self.pump_paging(cx);
         self.settle_due(cx);
         self.stop_driver_behind_last();
+        // What moved for nobody in particular.
+        self.emit_untold(cx, ProcessId::SYSTEM, u64::MAX);
     }
 
     fn settle_due(&mut self, cx: &mut Cx<'_>) {

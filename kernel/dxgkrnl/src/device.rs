@@ -160,9 +160,7 @@ impl Adapter {
         }
         let on_adapter = self.processes.remove(&process).expect("just seen");
         let work = self.vidmm.destroy_space(on_adapter.space);
-        if work.is_some() {
-            self.queue_work(cx, process, None, work, Vec::new());
-        }
+        self.queue_any(cx, process, work);
         self.release_fence_storage(on_adapter.fences);
         on_adapter.user_words.release(&mut self.pages);
         on_adapter.status_words.release(&mut self.pages);

@@ -152,9 +152,7 @@ impl Adapter {
         let space = self.processes[&process].space;
         let work = self.vidmm.free_gpu_va(space, base, size_bytes).map_err(|error| from_map(&error))?;
         self.updates_lose_range(space, base, size_bytes);
-        if work.is_some() {
-            self.queue_work(cx, process, None, work, Vec::new());
-        }
+        self.queue_any(cx, process, work);
         cx.emit(Event::GpuVaFreed { process: process.0, va: base.0, size_bytes });
         Ok(())
     }

@@ -193,9 +193,7 @@ impl Adapter {
         let space = self.processes[&process].space;
         for &id in allocations {
             let work = self.vidmm.take_cpu_address(space, id);
-            if work.is_some() {
-                self.queue_work(cx, process, None, work, Vec::new());
-            }
+            self.queue_any(cx, process, work);
         }
     }
 

@@ -66,5 +66,6 @@ pub use io_mmu::IoMmu;
 pub use kmt_calls::MonitoredFenceSignal;
 pub use machine::{Answer, Cx, Effect, Machine, Token};
 pub use memory_policy::{ChoiceError, MemoryPolicy};
+pub use paging::Residence;
 pub use start::StartError;
 pub use vidmm::{BrokenInvariant, StateDigest};

@@ -86,9 +86,7 @@ impl Adapter {
         self.copy_shown(vidmm);
         self.lines_mapped(vidmm, writes);
         let mapping = self.map_for_cpu(cx, process, vidmm, &plan.runs);
-        if plan.work.is_some() {
-            self.queue_work(cx, process, None, plan.work, Vec::new());
-        }
+        self.queue_any(cx, process, plan.work);
         let size_bytes = self.vidmm.allocation_bytes(vidmm);
         (Mapped { mapping, runs: plan.runs, size_bytes }, plan.wait_for)
     }

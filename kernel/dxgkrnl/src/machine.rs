@@ -14,6 +14,7 @@ use crate::cpu_mapping::{self, MappingChange};
 use crate::description::AdapterDescription;
 use crate::nt_handle::NtHandles;
 use crate::object::{CLASS_MAX, Process, Terms};
+use crate::paging::Residence;
 use crate::start::StartError;
 
 /// What the machine is lent for one turn.
@@ -285,6 +286,11 @@ impl Machine {
     /// An adapter as it started.
     pub fn describe(&mut self, adapter: AdapterIndex) -> Option<AdapterDescription> {
         self.adapters.get_mut(adapter.0 as usize).map(Adapter::description)
+    }
+
+    /// What is resident on an adapter, page by page: what [`Event::Moved`] has told until now adds up to it.
+    pub fn residences(&self, adapter: AdapterIndex) -> Vec<Residence> {
+        self.adapters.get(adapter.0 as usize).map(Adapter::residences).unwrap_or_default()
     }
 
     /// What an adapter has counted.

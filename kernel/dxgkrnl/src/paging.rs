@@ -33,6 +33,7 @@ use wddm_types::{FencePoint, NodeId, ProcessId};
 use crate::adapter::{Adapter, Payload, RingWait, Waiter};
 use crate::machine::Cx;
 use crate::paging::deferred::Deferred;
+pub use crate::paging::moves::Residence;
 pub use crate::paging::packets::{PacketRing, Ready};
 use crate::paging::pool::Buffer;
 use crate::paging::scratch::Scratch;
@@ -57,6 +58,8 @@ pub struct PagingRing {
     submitted: VecDeque<Submitted>,
     deferred: VecDeque<(u64, Deferred)>,
     last_queued: u64,
+    /// The memory manager's number of the last of its works that was queued.
+    last_serial: u64,
     last_done: u64,
     last_paging_queue: u64,
     progress_value: u64,
@@ -102,6 +105,7 @@ impl PagingRing {
             submitted: VecDeque::new(),
             deferred: VecDeque::new(),
             last_queued: 0,
+            last_serial: 0,
             last_done: 0,
             last_paging_queue: 0,
             progress_value: 0,

@@ -98,9 +98,7 @@ impl Adapter {
         let work = self.vidmm.evict(owner, &allocations, how, &last_use).map_err(|error| invalid(error.to_string()))?;
         // CAST: bounded by LIST_MAX.
         cx.emit(Event::Evict { device, count: list.len() as u32, not_written });
-        if work.is_some() {
-            self.queue_work(cx, process, None, work, Vec::new());
-        }
+        self.queue_any(cx, process, work);
         Ok(self.vidmm.bytes_over_budget(self.vidmm.space_of(owner)))
     }
 
@@ -146,10 +144,8 @@ impl Adapter {
         wanted: bool,
     ) -> Result<Vec<ReclaimResult>, Refusal> {
         let (results, work) = self.take_offers_back(cx, device, list, wanted)?;
-        if work.is_some() {
-            let process = self.devices[device].process;
-            self.queue_work(cx, process, None, work, Vec::new());
-        }
+        let process = self.devices[device].process;
+        self.queue_any(cx, process, work);
         Ok(results)
     }
 
@@ -239,9 +235,7 @@ impl Adapter {
     ) -> u64 {
         let device = self.paging_queues[paging_queue].device;
         let process = self.devices[device].process;
-        if work.is_some() {
-            self.queue_work(cx, process, None, work, Vec::new());
-        }
+        self.queue_any(cx, process, work);
         let paging_fence_value = self.promise_with_turn(paging_queue);
         let allocation = self.allocation_numbers.get(&locked).copied().unwrap_or(0);
         cx.emit(Event::MakeResidentHeld { device, allocation, paging_fence_value });

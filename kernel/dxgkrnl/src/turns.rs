@@ -185,9 +185,7 @@ impl Adapter {
         // PANIC: the plan was just made for the same state.
         let work = self.vidmm.resume(device).expect("it fits, as was just found");
         self.packets_turn_decided(number);
-        if work.is_some() {
-            self.queue_work(cx, process, None, work, Vec::new());
-        }
+        self.queue_any(cx, process, work);
         self.keep_promises(cx, number);
         self.defer_resume(number, cx.now_ns);
     }

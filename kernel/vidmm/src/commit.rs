@@ -48,7 +48,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 }
                 Place::System(aperture) => {
                     self.withdraw(id, Cause::Pressure { for_allocation: id }, batch);
-                    self.enter_system(id, aperture, batch);
+                    self.enter_system(id, aperture, cause, batch);
                 }
             }
         }
@@ -154,11 +154,13 @@ impl<F: Copy + Eq> VidMm<F> {
         &mut self,
         id: AllocationId,
         aperture: Option<(SegmentId, PageRun)>,
+        cause: Cause,
         batch: &mut Batch<F>,
     ) {
         let writer = self.writer();
         self.note_paging(id, batch.serial);
         let allocation = &mut self.allocations[id];
+        allocation.moved_in_system(id, MoveKind::Map, aperture, cause, batch);
         allocation.placement = Placement::System(aperture);
         allocation.last_work = batch.serial;
         let here = PhysicalAddress { segment: SegmentId::SYSTEM, offset: allocation.backing[0].first * PAGE_BYTES };
@@ -189,6 +191,27 @@ impl<F: Copy + Eq> VidMm<F> {
         writer.show(&mut self.spaces, &self.allocations[id], id, None, 0, pages, batch);
         self.note_place(id);
         self.charge(id, self.system_group());
+    }
+}
+
+impl<F: Copy + Eq> Allocation<F> {
+    /// Notes that content in system memory comes within the GPU's reach, or leaves it: nothing moves silently.
+    // spec: memory §8.5
+    pub(crate) fn moved_in_system(
+        &self,
+        id: AllocationId,
+        kind: MoveKind,
+        aperture: Option<(SegmentId, PageRun)>,
+        cause: Cause,
+        batch: &mut Batch<F>,
+    ) {
+        let (segment, runs) = match &aperture {
+            Some((segment, run)) => (*segment, std::slice::from_ref(run)),
+            None => (SegmentId::SYSTEM, &self.backing[..]),
+        };
+        for &run in runs {
+            batch.moved(MoveStep { allocation: id, kmd_allocation: self.info.allocation, kind, cause, segment, run });
+        }
     }
 }
 

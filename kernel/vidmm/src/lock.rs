@@ -301,7 +301,7 @@ impl<F: Copy + Eq> VidMm<F> {
         batch.stands_still.extend(self.allocations[id].holders.iter().copied().filter(runs));
         self.withdraw(id, Cause::Lock, batch);
         if listed {
-            self.enter_system(id, aperture, batch);
+            self.enter_system(id, aperture, Cause::Lock, batch);
         }
         Ok(())
     }

@@ -91,6 +91,17 @@ pub enum MoveKind {
     Fill,
     /// Copied to another place of its segment.
     Relocate,
+    /// Within the GPU's reach where it lies, in system memory: through pages of an aperture, or by its own.
+    Map,
+    /// Not any more. Nothing is copied.
+    Unmap,
+}
+
+impl MoveKind {
+    /// Whether nothing is copied or filled, and hardware may have nothing to do: the GPU may have no address of it.
+    pub const fn is_quiet(self) -> bool {
+        matches!(self, MoveKind::Map | MoveKind::Unmap)
+    }
 }
 
 /// Why content moved.
@@ -146,7 +157,7 @@ pub struct Move {
     pub kind: MoveKind,
     /// Why.
     pub cause: Cause,
-    /// Into or out of which segment.
+    /// Into or out of which segment; [`SegmentId::SYSTEM`] for what is mapped by its own pages.
     pub segment: SegmentId,
     /// Into or out of which of its pages. With [`MoveKind::Relocate`] in pairs: pages that it leaves, and as many that it
     /// goes to.

@@ -67,7 +67,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 batch.stands_still.push(device);
             }
         }
-        self.enter_system(id, None, batch);
+        self.enter_system(id, None, cause, batch);
     }
 
     /// The devices that use an allocation: those that list it, of fences' words all of its process.

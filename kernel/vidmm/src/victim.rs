@@ -68,7 +68,7 @@ impl<F: Copy + Eq> VidMm<F> {
             }
             Placement::System(aperture) => {
                 let aperture = *aperture;
-                self.leave_system(id, aperture, batch);
+                self.leave_system(id, aperture, cause, batch);
             }
         }
     }
@@ -160,10 +160,18 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Takes content in system memory off the GPU: entries invalid, aperture pages unmapped, nothing copied
     /// (memory §1.6).
-    fn leave_system(&mut self, id: AllocationId, aperture: Option<(SegmentId, PageRun)>, batch: &mut Batch<F>) {
+    fn leave_system(
+        &mut self,
+        id: AllocationId,
+        aperture: Option<(SegmentId, PageRun)>,
+        cause: Cause,
+        batch: &mut Batch<F>,
+    ) {
         let dummy_page = self.dummy_page_address();
         self.note_paging(id, batch.serial);
         let allocation = &mut self.allocations[id];
+        let cause = if allocation.doomed.is_some() { Cause::Destroy } else { cause };
+        allocation.moved_in_system(id, MoveKind::Unmap, aperture, cause, batch);
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
         batch.leaving.extend(allocation.goes());
         // spec: memory §3.4, operation 22: only what leaves an aperture or system memory

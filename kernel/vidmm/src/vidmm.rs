@@ -15,7 +15,7 @@ use crate::budget::{Process, Processes};
 use crate::host_aperture::HostAperture;
 use crate::offer::OfferPriority;
 use crate::page_table::{Geometry, PageTable};
-use crate::paging::{Batch, Operation, Work};
+use crate::paging::{Batch, Move, Operation, Work};
 use crate::policy::Policy;
 use crate::pool::FramePool;
 use crate::segment::{self, MemoryLayout, MemoryTotals, Segment, SegmentError};
@@ -64,6 +64,8 @@ pub struct VidMm<F> {
     pub(crate) completed: u64,
     /// Serial of the last work that moved content with SynchronousPaging.
     pub(crate) synchronous: u64,
+    /// What has moved without any work, and the work before which it was decided.
+    pub(crate) untold: Vec<(u64, Move)>,
     pub(crate) system: FramePool,
     /// By memory segment.
     pub(crate) host_apertures: BTreeMap<SegmentId, HostAperture>,
@@ -171,6 +173,7 @@ impl<F: Copy + Eq> VidMm<F> {
             dummy_page,
             ranges: SwizzlingRanges::default(),
             retiring: VecDeque::new(),
+            untold: Vec::new(),
         })
     }
 
@@ -329,7 +332,13 @@ impl<F: Copy + Eq> VidMm<F> {
             self.idle_changed_spaces(&mut batch);
         }
         let flush_fresh = !self.mmu.flags.contains(GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED);
-        let work = batch.finish(flush_fresh)?;
+        let work = match batch.finish(flush_fresh) {
+            Ok(work) => work,
+            Err(moves) => {
+                self.untold.extend(moves.into_iter().map(|moved| (self.serial + 1, moved)));
+                return None;
+            }
+        };
         if immediate {
             return Some(Work { serial: 0, immediate, ..work });
         }

@@ -23,6 +23,7 @@ pub mod outcome;
 pub mod output;
 pub mod owners;
 pub mod perfetto;
+pub mod placed;
 pub mod progress;
 pub mod report;
 pub mod run;

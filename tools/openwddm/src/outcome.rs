@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use events::Cause;
 use serde::Serialize;
 
 /// Everything that a run leaves behind.
@@ -19,6 +20,9 @@ pub struct Outcome {
     /// Ctrl-C ended the run early; everything else says what was reached until then.
     pub interrupted: bool,
 }
+
+/// How [`Summary::demotion_log`] begins when the list had no room for all.
+pub const INCOMPLETE: &str = "incomplete";
 
 /// The numbers of a run. Bytes are bytes, `_ns` are nanoseconds of the run's clock.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -45,6 +49,10 @@ pub struct Summary {
     pub filled_bytes: u64,
     /// Copied to another place of their segment.
     pub relocated_bytes: u64,
+    /// Came within the GPU's reach where it lies, in system memory; nothing was copied.
+    pub mapped_bytes: u64,
+    /// Left the GPU's reach there.
+    pub unmapped_bytes: u64,
     /// `paged_in_bytes` by the name of its cause.
     pub page_in_by_cause: BTreeMap<String, u64>,
     /// `paged_out_bytes` by the name of its cause.
@@ -77,6 +85,9 @@ pub struct Summary {
     pub interrupt_dispatches_releasing: u64,
     /// `ok`, `off`, or what did not match.
     pub verify: String,
+    /// Whether the demotion log adds up to what the kernel has, after every step and at the end: `ok`, `off` without a log,
+    /// [`INCOMPLETE`] and how many moves it lacks, or what did not match.
+    pub demotion_log: String,
     /// `real` or `virtual`.
     pub time: String,
     /// Eviction policy.
@@ -141,9 +152,9 @@ pub struct Demotion {
     pub decided_ns: u64,
     /// When the hardware had done it; `None` if the run ended before.
     pub completed_ns: Option<u64>,
-    /// Number of the paging work.
+    /// Number of the paging work; 0: the hardware had nothing to do for it.
     pub work: u64,
-    /// `page in`, `page out`, `discard`, `fill`.
+    /// `page in`, `page out`, `discard`, `fill`, `relocate`, `map`, `unmap`.
     pub how: &'static str,
     /// `make resident`, `pressure`, `evict`, `lock`, `destroy`, and others as they come.
     pub cause: &'static str,
@@ -155,12 +166,19 @@ pub struct Demotion {
     pub owner: u32,
     /// The allocation.
     pub allocation: u64,
-    /// The segment.
+    /// The segment; 0: the allocation's own pages of system memory, which no aperture shows.
     pub segment: u8,
     /// Bytes.
     pub bytes: u64,
     /// Which 4-KB pages of the segment: first and how many, in the order of the allocation.
     pub pages: Vec<(u64, u64)>,
+}
+
+impl Demotion {
+    /// Content was copied and stays where it was.
+    pub fn stays(&self) -> bool {
+        Cause::STAYING.iter().any(|cause| cause.name() == self.cause)
+    }
 }
 
 /// The numbers of one step.

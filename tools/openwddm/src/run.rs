@@ -103,6 +103,7 @@ pub fn execute(options: &RunOptions, progress: &Progress, cancel: &AtomicBool) -
     let drive_options = DriveOptions { steps, content, seed, residency, hears_budget };
     recorder.begin(&host);
     let played = play(&host, &workloads, drive_options, options.virtual_time, &observer, cancel).map_err(failed)?;
+    recorder.compare_residence(&host);
     let numbers = recorder.numbers(&host, &played[0].driven);
     let summary = summary(options, &setup, &workloads, &played, numbers, &recorder);
     let recording = recorder.take(&workloads, &played, setup.vram_bytes);
@@ -161,6 +162,7 @@ impl Observer for &Watcher<'_> {
     }
 
     fn step_done(&mut self, _step: u32, now_ns: u64) {
+        self.recorder.compare_residence(self.host);
         if self.single {
             self.recorder.end_step(self.host, now_ns);
         }
@@ -239,6 +241,7 @@ fn summary(
         elapsed_ns: ended_ns - started_ns,
         processes,
         displaced: recorder.displaced(),
+        demotion_log: recorder.demotion_verdict(),
         ..numbers.into_summary()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::entry::INTERRUPTED;
 use crate::error::RunError;
-use crate::outcome::Outcome;
+use crate::outcome::{INCOMPLETE, Outcome};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::run::{self, RunOptions, Workload};
@@ -50,7 +50,10 @@ pub fn run(
 }
 
 fn exit_code(outcome: &Outcome) -> u8 {
+    let log = outcome.summary.demotion_log.as_str();
+    let log_is_wrong = !matches!(log, "ok" | "off") && !log.starts_with(INCOMPLETE);
     match outcome.summary.verify.as_str() {
+        _ if log_is_wrong => 1,
         "ok" | "off" if outcome.interrupted => INTERRUPTED,
         "ok" | "off" => 0,
         _ => 1,

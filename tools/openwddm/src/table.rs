@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::outcome::{Outcome, Summary};
+use crate::outcome::{INCOMPLETE, Outcome, Summary};
 use crate::units::{bytes, bytes_exact, duration, grouped, percent};
 
 /// The whole table, lines ended.
@@ -17,6 +17,16 @@ pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
     process_rows(&mut rows, summary);
     rows.gap();
     rows.add("contents", verify_words(&summary.verify));
+    if summary.demotion_log != "off" {
+        rows.add(
+            "demotion log",
+            match summary.demotion_log.as_str() {
+                "ok" => "adds up to what is resident, page by page".to_string(),
+                short if short.starts_with(INCOMPLETE) => short.to_string(),
+                wrong => format!("WRONG: {}", printable(wrong)),
+            },
+        );
+    }
     rows.add("trace hash", summary.trace_hash.clone());
     if outcome.recording.dropped > 0 {
         rows.add(
@@ -59,6 +69,10 @@ fn memory_rows(rows: &mut Rows, summary: &Summary) {
     rows.causes(&summary.page_out_by_cause);
     rows.add("discarded", format!("{}, nothing to copy", bytes_exact(summary.discarded_bytes)));
     rows.add("filled", format!("{}, first commit", bytes_exact(summary.filled_bytes)));
+    if summary.mapped_bytes + summary.unmapped_bytes > 0 {
+        let (mapped, unmapped) = (bytes_exact(summary.mapped_bytes), bytes_exact(summary.unmapped_bytes));
+        rows.add("mapped in system memory", format!("{mapped}, unmapped {unmapped}; nothing to copy"));
+    }
     if summary.relocated_bytes > 0 {
         rows.add("relocated", format!("{}, within their segment", bytes_exact(summary.relocated_bytes)));
     }

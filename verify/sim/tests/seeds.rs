@@ -149,7 +149,7 @@ fn a_seed_is_one_world() {
 /// kernel that changes what happens changes them, and has to mean it.
 #[test]
 fn a_seed_is_one_world_in_every_build() {
-    let pinned = [(1, 0xaa25_ee13_8919_9269), (2, 0xcf0b_aa93_862e_c7f0), (3, 0xa13a_4995_b770_6aca)];
+    let pinned = [(1, 0xb61f_e150_431b_33f5), (2, 0x597d_05f0_5880_3465), (3, 0x0957_8207_542e_1c60)];
     let found = pinned.map(|(seed, _)| (seed, run(seed).unwrap_or_else(|violation| panic!("{violation}")).trace_hash));
     // All of them at once, so that a change that was meant is pinned in one go.
     let shown = found.map(|(seed, hash)| format!("({seed}, {hash:#018x})")).join(", ");

@@ -1,6 +1,6 @@
 //! Looking at the kernel from outside, for tests, fuzzers and simulators: nothing here changes anything.
 
-use dxgkrnl::{BrokenInvariant, StateDigest};
+use dxgkrnl::{BrokenInvariant, Residence, StateDigest};
 use kmt_calls::Refusal;
 use wddm_types::{Blame, NtStatus};
 
@@ -19,6 +19,13 @@ impl Host {
     /// by what is taken down on the way.
     pub fn has_failed(&self) -> bool {
         self.state.is_poisoned()
+    }
+
+    /// Has `look` see what is resident, page by page, while nothing moves: what [`events::Event::Moved`] has told the tracer
+    /// until now adds up to it.
+    pub fn see_residences<T>(&self, look: impl FnOnce(&[Residence]) -> T) -> T {
+        let state = lock(&self.state);
+        look(&state.machine.residences(ADAPTER))
     }
 
     /// Why the adapter was stopped, if it was.

@@ -139,9 +139,7 @@ impl Adapter {
         let resident = self.vidmm.make_resident(vidmm, &[allocation]);
         let placed = match resident {
             Ok(work) => {
-                if work.is_some() {
-                    self.queue_work(cx, process, None, work, Vec::new());
-                }
+                self.queue_any(cx, process, work);
                 match self.vidmm.may_be_demoted(allocation) {
                     true => self.vidmm.is_resident(allocation),
                     false => self.vidmm.pin(allocation).is_ok(),
@@ -153,9 +151,7 @@ impl Adapter {
             return Ok(allocation);
         }
         let work = self.vidmm.destroy_allocation(allocation, &[]);
-        if work.is_some() {
-            self.queue_work(cx, process, None, work, Vec::new());
-        }
+        self.queue_any(cx, process, work);
         Err(no_memory("no room in local memory for the words of fences"))
     }
 
@@ -258,9 +254,7 @@ impl Adapter {
         let process = self.devices[device].process;
         self.let_move(allocation);
         let work = self.vidmm.destroy_allocation(allocation, &[]);
-        if work.is_some() {
-            self.queue_work(cx, process, None, work, Vec::new());
-        }
+        self.queue_any(cx, process, work);
     }
 }
 

@@ -88,9 +88,7 @@ impl Adapter {
             made = self.vidmm.prepare_update(space, &operations);
         }
         let (update, tables) = made.map_err(|error| from_update(&error))?;
-        if tables.is_some() {
-            self.queue_work(cx, process, None, tables, Vec::new());
-        }
+        self.queue_any(cx, process, tables);
         let queue = self.updates.entry(context).or_default();
         let blocked = (queue.waiting.len() >= QUEUED_MAX).then_some(token);
         queue.waiting.push_back(Queued { update, process, fence, value, wait, blocked });
@@ -122,9 +120,7 @@ impl Adapter {
             }
             cx.emit(Event::GpuVaUpdated { context, fence: due.fence, value: due.value + 1 });
             let work = self.vidmm.apply_update(due.update);
-            if work.is_some() {
-                self.queue_work(cx, due.process, None, work, Vec::new());
-            }
+            self.queue_any(cx, due.process, work);
             self.defer_signal(due.fence, due.value + 1);
         }
         if self.updates.get(&context).is_some_and(|queue| queue.waiting.is_empty()) {
@@ -151,9 +147,7 @@ impl Adapter {
                 cx.effects.push(Effect::Answer { token, result });
             }
             let work = self.vidmm.drop_update(queued.update);
-            if work.is_some() {
-                self.queue_work(cx, queued.process, None, work, Vec::new());
-            }
+            self.queue_any(cx, queued.process, work);
         }
     }
 

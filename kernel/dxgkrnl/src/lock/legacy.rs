@@ -183,9 +183,7 @@ impl Adapter {
         let process = self.devices[device].process;
         let alternate = self.vidmm.info(vidmm).flags.contains(AllocationFlags::USE_ALTERNATE_VA);
         let comes = self.vidmm.page_in_for_lock(vidmm, how).map_err(from_lock)?;
-        if comes.is_some() {
-            self.queue_work(cx, process, None, comes, Vec::new());
-        }
+        self.queue_any(cx, process, comes);
         let mut planned = self.vidmm.lock_legacy(vidmm, how);
         if let Ok(plan) = &mut planned
             && let Some(wish) = plan.range

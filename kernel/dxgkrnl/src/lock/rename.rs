@@ -83,6 +83,8 @@ impl Adapter {
         let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
         // CAST: a list names an allocation far less often than 2^32 times.
         let count = self.vidmm.count(owner, old) as usize;
+        // Its moves are told under the allocation's number.
+        self.allocation_numbers.insert(next, number);
         if count > 0 {
             let work = match self.vidmm.make_resident(owner, &vec![next; count]) {
                 Ok(work) => work,
@@ -90,23 +92,19 @@ impl Adapter {
                     if fresh {
                         let work = self.vidmm.destroy_allocation(next, &[]);
                         self.queue_work(cx, process, None, work, Vec::new());
+                        self.allocation_numbers.remove(&next);
                     }
                     return Err(error.to_string());
                 }
             };
-            if work.is_some() {
-                self.queue_work(cx, process, None, work, Vec::new());
-            }
+            self.queue_any(cx, process, work);
             let uses = self.gpu_uses(old, false);
             let how = vidmm::EvictFlags { only_if_necessary: true, not_written_to: false };
             let work = self.vidmm.evict(owner, &vec![old; count], how, &uses).expect("just counted");
-            if work.is_some() {
-                self.queue_work(cx, process, None, work, Vec::new());
-            }
+            self.queue_any(cx, process, work);
         }
         let body = self.bodies.remove(&old).expect("a binding has its body");
         self.bodies.insert(next, body);
-        self.allocation_numbers.insert(next, number);
         if let Some(resource) = self.allocations[number].resource {
             let body = self.resources[resource].body;
             let members = &mut self.resource_bodies[body].members;

@@ -156,9 +156,7 @@ impl Adapter {
         let process = self.devices[device].process;
         for id in named {
             let work = self.vidmm.render_from_locked(id).map_err(|error| self.portion_refused(cx, device, error))?;
-            if work.is_some() {
-                self.queue_work(cx, process, None, work, Vec::new());
-            }
+            self.queue_any(cx, process, work);
         }
         Ok(())
     }

@@ -213,6 +213,7 @@ impl Adapter {
             for work in leaves {
                 self.queue_work(cx, process, None, Some(work), Vec::new());
             }
+            self.queue_any(cx, process, None);
             match made.cut {
                 Some(cut) => from = cut,
                 None => break,

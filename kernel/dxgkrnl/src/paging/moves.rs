@@ -2,12 +2,32 @@
 
 use events::{Cause, Event, Move};
 use vidmm::SpaceId;
-use wddm_types::ProcessId;
+use wddm_types::{PageRun, ProcessId, SegmentId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 
+/// One allocation's pages within the GPU's reach: what the moves that were told add up to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Residence {
+    /// The allocation's number in events.
+    pub allocation: u64,
+    /// The segment; [`SegmentId::SYSTEM`] for its own pages of system memory.
+    pub segment: SegmentId,
+    /// Which pages of it.
+    pub runs: Vec<PageRun>,
+}
+
 impl Adapter {
+    /// Tells what has moved without work, before the memory manager's work of this serial. The hardware had nothing to do for
+    /// it: the work's number is 0.
+    pub fn emit_untold(&mut self, cx: &mut Cx<'_>, process: ProcessId, before: u64) {
+        let moves = self.vidmm.take_untold(before);
+        if !moves.is_empty() {
+            self.emit_moves(cx, 0, process, &moves);
+        }
+    }
+
     /// Tells what moved. Answers with the bytes copied in and out.
     pub(super) fn emit_moves(
         &mut self,
@@ -22,9 +42,10 @@ impl Adapter {
             match event_move(moved.kind) {
                 Move::PageIn => in_bytes += moved.bytes,
                 Move::PageOut => out_bytes += moved.bytes,
-                Move::Fill | Move::Discard | Move::Relocate => {}
+                Move::Fill | Move::Discard | Move::Relocate | Move::Map | Move::Unmap => {}
             }
-            if !segments.contains(&moved.segment) {
+            // An aperture shows pages of the kernel's own, too: what content has there, its moves say.
+            if !moved.kind.is_quiet() && !segments.contains(&moved.segment) {
                 segments.push(moved.segment);
             }
             cx.emit(Event::Moved {
@@ -98,6 +119,16 @@ impl Adapter {
         self.release_ranges(cx, &work.ranges);
     }
 
+    /// All that is resident, by the numbers that events give.
+    pub fn residences(&self) -> Vec<Residence> {
+        let of = |known: vidmm::Residence| Residence {
+            allocation: self.allocation_number(known.allocation),
+            segment: known.segment,
+            runs: known.runs,
+        };
+        self.vidmm.residences().map(of).collect()
+    }
+
     fn allocation_number(&self, allocation: vidmm::AllocationId) -> u64 {
         self.allocation_numbers.get(&allocation).copied().unwrap_or(0)
     }
@@ -133,5 +164,7 @@ fn event_move(kind: vidmm::MoveKind) -> Move {
         vidmm::MoveKind::Discard => Move::Discard,
         vidmm::MoveKind::Fill => Move::Fill,
         vidmm::MoveKind::Relocate => Move::Relocate,
+        vidmm::MoveKind::Map => Move::Map,
+        vidmm::MoveKind::Unmap => Move::Unmap,
     }
 }

@@ -7,7 +7,7 @@ use vidmm::Work;
 /// shown the new medium it reads the old one, so nothing may come there before.
 // spec: memory §6.3
 pub(super) fn part_that_leaves(work: &mut Work<FenceId>) -> Option<Work<FenceId>> {
-    use vidmm::MoveKind::{Fill, PageIn};
+    use vidmm::MoveKind::{Fill, Map, PageIn};
     let comes = |moved: &vidmm::Move| matches!(moved.kind, PageIn | Fill);
     let arriving: Vec<_> = work.moves.iter().filter(|moved| comes(moved)).map(|moved| moved.allocation).collect();
     let leaves = |rotation: &vidmm::Rotation| !arriving.contains(&rotation.allocation);
@@ -15,7 +15,8 @@ pub(super) fn part_that_leaves(work: &mut Work<FenceId>) -> Option<Work<FenceId>
         return None;
     }
     let (rotations, staying) = std::mem::take(&mut work.rotations).into_iter().partition(leaves);
-    let (coming, moves) = std::mem::take(&mut work.moves).into_iter().partition(comes);
+    let behind = |moved: &vidmm::Move| comes(moved) || moved.kind == Map;
+    let (coming, moves) = std::mem::take(&mut work.moves).into_iter().partition(behind);
     (work.rotations, work.moves) = (staying, coming);
     let behind = work.operations.split_off(work.leaving);
     let operations = std::mem::replace(&mut work.operations, behind);

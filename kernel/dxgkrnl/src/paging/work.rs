@@ -40,6 +40,16 @@ pub(super) struct QueuedWork {
 }
 
 impl Adapter {
+    /// Queues what is to be done for a process, if anything is. What has moved without it is told either way.
+    pub fn queue_any(&mut self, cx: &mut Cx<'_>, process: ProcessId, work: Option<Work<FenceId>>) {
+        match work {
+            Some(work) => {
+                self.queue_work(cx, process, None, Some(work), Vec::new());
+            }
+            None => self.emit_untold(cx, process, self.ring.last_serial + 1),
+        }
+    }
+
     /// Queues paging work. `paging_queue` is whose fence it completes; the value is returned.
     pub fn queue_work(
         &mut self,
@@ -56,6 +66,9 @@ impl Adapter {
             // They are told with the part that leaves.
             work.conversions.clear();
         }
+        // What was decided before it is told before it. The kernel's own works have no serial.
+        self.emit_untold(cx, process, if work.serial == 0 { self.ring.last_serial + 1 } else { work.serial });
+        self.ring.last_serial = self.ring.last_serial.max(work.serial);
         self.clear_pages(&work.clear);
         for pages in &work.unmap {
             self.unmap_window(pages);
@@ -78,7 +91,7 @@ impl Adapter {
         self.emit_table_moves(cx, number, &work.tables);
         self.emit_conversions(cx, number, &work.conversions);
         let mut written_back = Vec::new();
-        for moved in &work.moves {
+        for moved in work.moves.iter().filter(|moved| !moved.kind.is_quiet()) {
             self.maintain_for_move(moved.allocation);
             if moved.kind == vidmm::MoveKind::PageOut && self.config.cpu_cache.is_some() {
                 written_back.push(moved.allocation);
@@ -170,6 +183,7 @@ impl Adapter {
     /// The value of a paging queue's fence after which everything decided so far for it is there, or `None` when it is
     /// now. Work of other queues may stand before it in the ring: then an empty work marks this queue's place.
     pub fn paging_value_now(&mut self, cx: &mut Cx<'_>, process: ProcessId, paging_queue: u64) -> Option<u64> {
+        self.queue_any(cx, process, None);
         self.reap_paging(cx);
         if self.paging_queues[paging_queue].awaits_turn {
             return Some(self.paging_queues[paging_queue].last_value);

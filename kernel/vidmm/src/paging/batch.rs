@@ -249,16 +249,19 @@ impl<F: Copy + Eq> Batch<F> {
             && self.stands_still.is_empty()
             && self.after.is_empty()
             && self.clear.is_empty()
-            && self.moves.is_empty()
+            && self.moves.iter().all(|moved| moved.kind.is_quiet())
             && self.rotations.is_empty()
             && self.unmap.is_empty()
             && self.ranges.is_empty()
     }
 
-    /// The finished work; `None` when there is nothing to do. `flush_fresh`: the TLB may remember invalid entries.
-    pub fn finish(mut self, flush_fresh: bool) -> Option<Work<F>> {
+    /// The finished work. `flush_fresh`: the TLB may remember invalid entries.
+    ///
+    /// # Errors
+    /// There is nothing to do; what has moved all the same.
+    pub fn finish(mut self, flush_fresh: bool) -> Result<Work<F>, Vec<Move>> {
         if self.is_empty() {
-            return None;
+            return Err(self.moves);
         }
         self.settle_leaving(flush_fresh);
         // New roots come first, behind what makes room for them.
@@ -271,9 +274,9 @@ impl<F: Copy + Eq> Batch<F> {
         let leaving = self.settled.len();
         self.settle(flush_fresh);
         if self.settled.is_empty() && self.has_no_effects() {
-            return None;
+            return Err(self.moves);
         }
-        Some(Work {
+        Ok(Work {
             serial: self.serial,
             immediate: false,
             suspends: self.suspends,

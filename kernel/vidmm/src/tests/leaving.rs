@@ -201,7 +201,7 @@ fn a_reset_loses_everything_and_says_so() {
     assert_eq!(work.operations.iter().filter(unmaps).count(), 1);
     assert!(matches!(&work.operations[0], Operation::NotifyResidency { resident: false, .. }), "before its transfer");
     assert_eq!(work.operations.len(), 5, "nothing is copied and no table is written: {:?}", work.operations);
-    assert_eq!(work.moves.iter().map(|step| step.bytes).sum::<u64>(), 3 * 16 * PAGE_BYTES);
+    assert_eq!(work.moves.iter().map(|step| step.bytes).sum::<u64>(), 4 * 16 * PAGE_BYTES, "also what was mapped");
     assert!(work.moves.iter().all(|step| step.cause == crate::Cause::Reset));
     assert_eq!([VRAM, APERTURE].map(|segment| mm.resident_bytes(segment)), [0, 0]);
     for id in [local, lazy, told, shown, away] {

@@ -9,6 +9,7 @@ mod policy;
 mod relocation;
 mod soak;
 mod step;
+mod told;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ use proptest::prelude::*;
 use wddm_types::{CpuRun, GpuVa, PAGE_BYTES, Pages, SegmentId};
 
 use self::step::{Step, step};
+use self::told::Told;
 use super::world::*;
 use crate::{
     AllocationId, DeviceId, EvictError, EvictFlags, LockError, MakeResidentError, MakeResidentFlags, MapError,
@@ -78,6 +80,8 @@ struct Model {
     tables_left: u64,
     /// Bytes that moved within their segments.
     relocated_bytes: u64,
+    /// What the moves say is resident.
+    told: Told,
 }
 
 impl Model {
@@ -119,6 +123,7 @@ impl Model {
             tables_left,
             relocated_bytes,
             promoted,
+            told: Told::default(),
         }
     }
 
@@ -199,6 +204,7 @@ impl Model {
             other => self.policy_step(other),
         }
         self.check();
+        self.check_told();
     }
 
     fn create(&mut self, pages: u64, kind: u8, device: usize) {
@@ -394,6 +400,7 @@ impl Model {
         let in_system = self.mm.table_frames.of_processes().in_system().map_or(0, |tables| tables.count.0);
         assert_eq!(self.mm.free_system_pages(), Pages(100_000 - 1 - in_system));
         assert_eq!(self.mm.resident_bytes(VRAM), 0);
+        self.check_told();
         assert_eq!(self.mm.table_bytes(SpaceKind::Process), 0);
         let held = |band| self.mm.segment(VRAM).victims.held(band);
         assert_eq!([held(ProcessPriority::Background), held(ProcessPriority::Normal)], [0, 0]);

@@ -157,10 +157,13 @@ fn placement_follows_preference_and_falls_back_to_system_memory() {
     let [a, b] = [40, 30].map(|pages| create(&mut mm, device, pages, &[VRAM, APERTURE]));
     mm.make_resident(device, &[a]).expect("it fits");
     let work = mm.make_resident(device, &[b]).expect("system memory has room").expect("entries");
-    assert!(work.moves.is_empty(), "nothing is copied");
+    let [mapped] = &work.moves[..] else { panic!("{:?}", work.moves) };
+    assert_eq!((mapped.kind, mapped.segment.0, &mapped.runs[..]), (MoveKind::Map, 0, mm.backing(b)), "not copied");
     assert_eq!(work.clear, mm.backing(b), "it never had content");
     assert_eq!(mm.resident_bytes(VRAM), 40 * PAGE_BYTES);
-    mm.evict(device, &[a, b], LAZY, &[]).expect("counted");
+    assert_eq!(mm.evict(device, &[a, b], LAZY, &[]), Ok(None), "the GPU has no address of it");
+    let told: Vec<_> = mm.take_untold(u64::MAX).iter().map(|moved| (moved.allocation, moved.kind)).collect();
+    assert_eq!(told, [(b, MoveKind::Unmap)], "but it is told");
     let work = mm.make_resident(device, &[b]).expect("room");
     assert_eq!(moves(&work), [(a, MoveKind::PageOut, 6), (b, MoveKind::PageIn, 30)], "placed anew");
 }

@@ -46,7 +46,8 @@ fn it_moves_up_when_there_is_room_and_its_devices_have_nothing_to_run() {
     mm.policy.promote = true;
     let work = moved(mm.promote(1)).expect("one is moved whatever its size");
     let moves: Vec<_> = work.moves.iter().map(|m| (m.allocation, m.kind, m.cause, m.bytes / PAGE_BYTES)).collect();
-    assert_eq!(moves, [(x, MoveKind::PageIn, Cause::Promote, 40)], "once, and nobody else moves");
+    let once = [(x, MoveKind::Unmap, Cause::Promote, 40), (x, MoveKind::PageIn, Cause::Promote, 40)];
+    assert_eq!(moves, once, "and nobody else moves");
     assert_eq!((&work.stands_still[..], mm.is_suspended(a)), (&[a][..], false), "it only stands still meanwhile");
     assert_eq!(mm.resident_bytes(VRAM), 40 * PAGE_BYTES);
     assert!(!mm.may_promote(), "nothing is left to be done");

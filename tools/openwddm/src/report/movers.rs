@@ -122,7 +122,8 @@ impl Reader {
             Move::PageOut => (&mut sums.out_bytes, &mut sums.times_out),
             Move::Discard => (&mut sums.discarded_bytes, &mut sums.times_out),
             // The first commit copies nothing and is no second coming; what stays in its segment comes and goes nowhere.
-            Move::Fill | Move::Relocate => return,
+            // What lies in system memory is copied nowhere.
+            Move::Fill | Move::Relocate | Move::Map | Move::Unmap => return,
         };
         (*sum, *times) = (sum.saturating_add(bytes), *times + 1);
     }

@@ -3,16 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use dxgk_host::Residence;
 use events::{Cause, Event, Move};
 
-use crate::outcome::{Demotion, Displaced};
+use crate::outcome::{Demotion, Displaced, INCOMPLETE};
 use crate::owners::Owners;
+use crate::placed::Placed;
 
 /// Most demotions that are listed; more are counted.
 pub const DEMOTIONS_MAX: usize = 4_000_000;
 
 /// Owners of memory, and what happened to it.
-#[derive(Default)]
 pub struct Displacements {
     owners: Owners,
     /// Bytes in and out by process: of its own memory.
@@ -23,6 +24,8 @@ pub struct Displacements {
     /// Where the demotions of paging work stand in the list, until it has completed.
     open: BTreeMap<u64, Vec<usize>>,
     keeps_list: bool,
+    /// What the list says is resident, or why it cannot be.
+    placed: Result<Placed, String>,
     /// Demotions that the list has no room for.
     pub dropped: u64,
 }
@@ -30,7 +33,16 @@ pub struct Displacements {
 impl Displacements {
     /// Nothing has happened; with or without the list.
     pub fn new(keeps_list: bool) -> Displacements {
-        Displacements { keeps_list, ..Displacements::default() }
+        Displacements {
+            owners: Owners::default(),
+            moved: BTreeMap::new(),
+            displaced: BTreeMap::new(),
+            list: Vec::new(),
+            open: BTreeMap::new(),
+            keeps_list,
+            placed: Ok(Placed::default()),
+            dropped: 0,
+        }
     }
 
     /// Hears an event.
@@ -49,7 +61,7 @@ impl Displacements {
                 }
                 self.note(Demotion {
                     decided_ns: now_ns,
-                    completed_ns: None,
+                    completed_ns: (*work == 0).then_some(now_ns),
                     work: *work,
                     how: how.name(),
                     cause: why.name(),
@@ -92,6 +104,25 @@ impl Displacements {
         all
     }
 
+    /// Compares what the list says with what the kernel has.
+    pub fn compare(&mut self, kernel: &[Residence]) {
+        if let Ok(placed) = &self.placed
+            && let Some(wrong) = placed.differs(kernel)
+        {
+            self.placed = Err(wrong);
+        }
+    }
+
+    /// Whether the list adds up to what the kernel had whenever they were compared: `ok`, `off`, or what did not match.
+    pub fn verdict(&self) -> String {
+        match &self.placed {
+            _ if !self.keeps_list => "off".to_owned(),
+            Ok(_) if self.dropped > 0 => format!("{INCOMPLETE}: {} moves left out", self.dropped),
+            Ok(_) => "ok".to_owned(),
+            Err(wrong) => wrong.clone(),
+        }
+    }
+
     /// The list; it is empty afterwards.
     pub fn take_list(&mut self) -> Vec<Demotion> {
         self.open.clear();
@@ -101,6 +132,11 @@ impl Displacements {
     fn note(&mut self, demotion: Demotion) {
         if !self.keeps_list {
             return;
+        }
+        if let Ok(placed) = &mut self.placed
+            && let Err(wrong) = placed.replay(&demotion)
+        {
+            self.placed = Err(wrong);
         }
         if self.list.len() == DEMOTIONS_MAX {
             self.dropped += 1;

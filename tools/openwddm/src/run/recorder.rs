@@ -26,13 +26,13 @@ const PAGING_QUEUE: u32 = 0;
 /// What is listened to.
 pub struct Recorder {
     keeps_records: bool,
+    keeps_demotions: bool,
     state: Mutex<State>,
 }
 
 /// The kernel's way to the recorder.
 pub struct Listener(pub Arc<Recorder>);
 
-#[derive(Default)]
 struct State {
     events: Vec<(u64, Event)>,
     observations: Vec<(u64, Observation)>,
@@ -82,8 +82,22 @@ pub struct Numbers {
 impl Recorder {
     /// Nothing heard yet; whether the records, and the moves of memory one by one, are kept.
     pub fn new(keeps_records: bool, keeps_demotions: bool) -> Arc<Recorder> {
-        let state = State { displacements: Displacements::new(keeps_demotions), ..State::default() };
-        Arc::new(Recorder { keeps_records, state: Mutex::new(state) })
+        let state = State {
+            events: Vec::new(),
+            observations: Vec::new(),
+            dropped: 0,
+            hash: TraceHash::default(),
+            sums: Sums::default(),
+            step_begin: Sums::default(),
+            step_began_ns: 0,
+            stall_began_ns: 0,
+            per_step: Vec::new(),
+            before: Device::default(),
+            kernel_before: AdapterCounters::default(),
+            displacements: Displacements::new(keeps_demotions),
+            packet_waits: PacketWaits::default(),
+        };
+        Arc::new(Recorder { keeps_records, keeps_demotions, state: Mutex::new(state) })
     }
 
     /// The run begins: what the counters say now is not the run's.
@@ -172,6 +186,19 @@ impl Recorder {
     /// Bytes of a process's own memory that moved in this way.
     pub fn moved_bytes(&self, process: u32, how: Move) -> u64 {
         self.state().displacements.moved_bytes(process, how)
+    }
+
+    /// Compares the list of moves, if there is one, with what the kernel has.
+    pub fn compare_residence(&self, host: &Host) {
+        if self.keeps_demotions {
+            // Nothing moves meanwhile: the kernel is asked under its own lock, as events come under it.
+            host.see_residences(|kernel| self.state().displacements.compare(kernel));
+        }
+    }
+
+    /// What came of that: `ok`, `off`, or what did not match.
+    pub fn demotion_verdict(&self) -> String {
+        self.state().displacements.verdict()
     }
 
     /// Who displaced whom.
@@ -287,6 +314,8 @@ impl Numbers {
             discarded_bytes: self.sums.bytes(Move::Discard),
             filled_bytes: self.sums.bytes(Move::Fill),
             relocated_bytes: self.sums.bytes(Move::Relocate),
+            mapped_bytes: self.sums.bytes(Move::Map),
+            unmapped_bytes: self.sums.bytes(Move::Unmap),
             page_in_by_cause: self.sums.causes(Move::PageIn),
             page_out_by_cause: self.sums.causes(Move::PageOut),
             tables_converted_by_cause: self.sums.converted,

@@ -186,7 +186,7 @@ impl World {
             Move::PageOut => (&mut summary.paged_out_bytes, Some(&mut step.paged_out_bytes)),
             Move::Discard => (&mut summary.discarded_bytes, Some(&mut step.discarded_bytes)),
             Move::Fill => (&mut summary.filled_bytes, None),
-            Move::Relocate => unreachable!("this machine has scattered content only"),
+            Move::Relocate | Move::Map | Move::Unmap => unreachable!("this machine has scattered content only"),
         };
         *sum += bytes;
         if let Some(step_sum) = step_sum {
@@ -195,7 +195,7 @@ impl World {
         let causes = match how {
             Move::PageIn => &mut summary.page_in_by_cause,
             Move::PageOut => &mut summary.page_out_by_cause,
-            Move::Discard | Move::Fill | Move::Relocate => return,
+            Move::Discard | Move::Fill | Move::Relocate | Move::Map | Move::Unmap => return,
         };
         *causes.entry(why.name().to_string()).or_insert(0) += bytes;
     }
@@ -233,6 +233,7 @@ impl World {
             interrupts_suppressed: signals - raised,
             interrupt_dispatches_releasing: raised,
             verify: "ok".to_string(),
+            demotion_log: "off".to_string(),
             time: "virtual".to_string(),
             policy: "lru".to_string(),
             trace_hash: "0123456789abcdef".to_string(),

@@ -1,16 +1,19 @@
 //! Renaming by the kernel: a lock with Discard waits for nobody while there is other memory.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use d3dkmt::{Allocation, LockFlags, MakeResidentFlags};
-use dxgk_host::{Host, HostConfig, Mode};
+use dxgk_host::{Host, HostConfig, Mode, Residence};
+use events::{Event, Move};
 use softgpu_spec::private_data::AllocationRequest;
 use softgpu_umd::{LegacyResource, ListedCommands, MapKind, SurfaceKind};
 use wddm_types::NtStatus;
 
 use super::{BYTES, ENTIRE, Old, config, old, rows};
+use crate::heard::heard_on;
 use crate::stubborn::{Whims, wrapped};
 use crate::world::{MIB, VIRTUAL};
 
@@ -56,6 +59,44 @@ fn discard_gives_other_memory_while_the_gpu_uses_the_old() {
         drop(dynamic);
         client.run(|commands| _ = commands.fill((&copies[0], 0), 8, 0));
     }
+}
+
+/// Instances come and go under their allocation's number: what was told adds up to what is resident.
+#[test]
+fn the_moves_of_instances_are_told_under_the_allocations_number() {
+    // spec: memory §6.5, memory §8.5
+    let (host, heard) = heard_on("wddm1-banks", VIRTUAL, 4 * MIB, |event| matches!(event, Event::Moved { .. }));
+    let client = old(&host);
+    let (dynamic, target) = (linear(&client), linear(&client));
+    let go = client.fence();
+    client.context.wait(&go, 1).expect("a wait");
+    for seed in 1..=3 {
+        client.write(&dynamic, DISCARD, seed);
+        copy(&client, &dynamic, &target);
+    }
+    client.gpu.device().signal(&go, 1).expect("the GPU goes on");
+    client.run(|commands| _ = commands.fill((&target, 0), 8, 0));
+    let mut told = BTreeSet::new();
+    for event in heard.take() {
+        let Event::Moved { allocation, segment, how, why, runs, .. } = event else { continue };
+        if why.stays() {
+            continue;
+        }
+        let pages = runs.iter().flat_map(|run| run.first..run.end()).map(|page| (segment, page, allocation));
+        match how {
+            Move::PageIn | Move::Fill | Move::Map => told.extend(pages),
+            _ => pages.for_each(|page| assert!(told.remove(&page), "{how:?} of {page:?}, which is not there")),
+        }
+    }
+    let resident = host.see_residences(|all| {
+        let pages = |known: &Residence| {
+            let pages = known.runs.iter().flat_map(|run| run.first..run.end());
+            pages.map(|page| (known.segment.0, page, known.allocation)).collect::<Vec<_>>()
+        };
+        all.iter().flat_map(pages).collect::<BTreeSet<_>>()
+    });
+    assert_eq!(told, resident);
+    assert!(resident.iter().all(|(_, _, allocation)| *allocation != 0), "each has an allocation: {resident:?}");
 }
 
 /// The driver's limit holds: from there on Discard waits for the instance given up longest ago.

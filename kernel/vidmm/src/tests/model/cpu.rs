@@ -11,6 +11,7 @@ impl Model {
     pub fn queue(&mut self, work: Option<Work<u8>>) {
         let Some(work) = work else { return };
         self.check_relocations(&work);
+        self.hear(work.serial, &work.moves);
         work.unmap.iter().for_each(|pages| self.unmap(pages));
         self.tables_left += work.tables.iter().filter(|moved| !moved.came).count() as u64;
         let rotations = work.rotations.clone();

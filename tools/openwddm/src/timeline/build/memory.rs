@@ -33,12 +33,12 @@ impl Builder<'_> {
         match how {
             Move::PageIn => self.count(CounterKind::Sum("paged in"), sum),
             Move::PageOut => self.count(CounterKind::Sum("paged out"), sum),
-            Move::Discard | Move::Fill | Move::Relocate => {}
+            Move::Discard | Move::Fill | Move::Relocate | Move::Map | Move::Unmap => {}
         }
         let owner = self.owners.of_allocation(*allocation).unwrap_or(0);
-        let comes = matches!(how, Move::PageIn | Move::Fill);
-        if why.stays() {
-            // A copy: nothing has entered or left the segment.
+        let comes = matches!(how, Move::PageIn | Move::Fill | Move::Map);
+        if why.stays() || *segment == 0 {
+            // A copy: nothing has entered or left the segment; or system memory, which is none and whose pages several may have.
             return;
         }
         if *how == Move::Relocate {
@@ -55,6 +55,10 @@ impl Builder<'_> {
             } else {
                 self.places.left(self.now_ns, *segment, *run);
             }
+        }
+        if matches!(how, Move::Map | Move::Unmap) {
+            // It holds no memory of a segment.
+            return;
         }
         let held = self.held.entry(owner).or_default();
         *held = if comes { held.saturating_add(*bytes) } else { held.saturating_sub(*bytes) };
