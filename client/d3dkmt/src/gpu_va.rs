@@ -3,7 +3,7 @@
 use kmt_calls::{Call, GpuVaProtection, Refusal, Reply, UpdateGpuVaFlags, UpdateGpuVaOperation};
 use wddm_types::{GpuVa, RawHandle};
 
-use crate::{Allocation, Device, Fence, HwContext, PagingQueue, expect_reply};
+use crate::{Allocation, Device, Fence, HwContext, PagingQueue, VirtualContext, expect_reply};
 
 /// What [`PagingQueue::map_gpu_va`] maps where. The default: 0 pages, readable only, at an address of the kernel's choice.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +41,24 @@ pub struct GpuVaReservation {
     pub driver_protection: u64,
 }
 
+/// A context that updates of tile mappings are queued on.
+pub trait TileContext {
+    /// Its handle.
+    fn handle(&self) -> RawHandle;
+}
+
+impl TileContext for HwContext {
+    fn handle(&self) -> RawHandle {
+        HwContext::handle(self)
+    }
+}
+
+impl TileContext for VirtualContext {
+    fn handle(&self) -> RawHandle {
+        VirtualContext::handle(self)
+    }
+}
+
 impl Device {
     /// `D3DKMTReserveGpuVirtualAddress`.
     ///
@@ -66,7 +84,7 @@ impl Device {
     /// When a range is not in one reservation, or an allocation's part does not fit.
     pub fn update_gpu_va(
         &self,
-        context: &HwContext,
+        context: &impl TileContext,
         fence: (&Fence, u64),
         operations: Vec<UpdateGpuVaOperation>,
         flags: UpdateGpuVaFlags,

@@ -23,7 +23,7 @@ pub use allocation::{Allocation, Lock};
 pub use context::{Context, VirtualContext};
 pub use device::{Device, PagingQueue, Registration};
 pub use fence::{Fence, NtHandle};
-pub use gpu_va::{GpuVaMapping, GpuVaReservation};
+pub use gpu_va::{GpuVaMapping, GpuVaReservation, TileContext};
 pub use kmt_calls::{
     AdapterInfo, AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, DestroyFlags, DeviceState, EvictFlags,
     FeatureResult, FenceFlags, FencePrivateData, GpuVaProtection, LockFlags, MakeResidentFlags, NativeFenceRequest,

@@ -245,8 +245,9 @@ events! {
     GpuVaFreed = 21 { process: u32, va: u64, size_bytes: u64 }
     /// A GPU VA range was reserved.
     GpuVaReserved = 22 { process: u32, va: u64, size_bytes: u64 }
-    /// Tile mappings of a context changed: its oldest update was applied; `value` of the fence says when the GPU sees it.
-    GpuVaUpdated = 23 { context: u64, fence: u64, value: u64 }
+    /// Tile mappings of a context (`packets`: of a packet context) changed: its oldest update was applied; `value` of the fence
+    /// says when the GPU sees it.
+    GpuVaUpdated = 23 { context: u64, packets: bool, fence: u64, value: u64 }
     /// Allocations were offered: their content may be thrown away.
     Offered = 24 { device: u64, count: u32 }
     /// A MakeResident waits until `allocation` is unlocked, which its caller has to do.

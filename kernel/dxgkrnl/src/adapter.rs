@@ -20,6 +20,7 @@ use crate::driver_host::KernelPages;
 use crate::event::EventName;
 use crate::features::{FeaturePolicy, Features};
 use crate::fence::SyncObject;
+use crate::gpu_va::UpdateContext;
 use crate::io_mmu::{IoMmu, Pasids};
 use crate::lock::LegacyRequest;
 use crate::machine::{Cx, Effect, Token};
@@ -119,7 +120,7 @@ pub enum Waiter {
     /// Lets the oldest update of a context's tile mappings be applied.
     Update {
         /// Which.
-        context: u64,
+        context: UpdateContext,
     },
 }
 

@@ -8,7 +8,7 @@ use kmt_calls::{GpuVaProtection, Refusal, Reply};
 use vidmm::{MapError, MapRequest, Protection, ReserveRequest, Reserved, Target};
 use wddm_types::{Blame, GpuVa, NtStatus, PAGE_BYTES, Pages};
 
-pub use update::{UpdateRequest, Updates};
+pub use update::{UpdateContext, UpdateRequest, Updates};
 
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Token};

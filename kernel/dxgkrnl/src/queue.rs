@@ -16,6 +16,7 @@ use wddm_types::{GpuVa, NodeId, ProcessId};
 use crate::adapter::{Adapter, Payload, Waiter};
 use crate::driver_host::DriverHost;
 use crate::fence::POINTS_MAX;
+use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
 use crate::object::{Context, Doorbell, Queue};
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
@@ -90,7 +91,7 @@ impl Adapter {
         for queue in queues {
             self.destroy_queue(cx, queue);
         }
-        self.drop_updates(cx, number);
+        self.drop_updates(cx, UpdateContext::Hardware(number));
         let context = self.contexts.remove(number).expect("a context is destroyed once");
         self.devices[context.device].contexts.remove(&number);
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_context(context.kmd);

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use d3dkmt::{
-    Allocation, Device, GpuVaMapping, GpuVaProtection, GpuVaReservation, HwContext, Refusal, UpdateGpuVaFlags,
-    UpdateGpuVaOperation,
+    Allocation, Context, Device, GpuVaMapping, GpuVaProtection, GpuVaReservation, HwContext, Refusal, UpdateGpuVaFlags,
+    UpdateGpuVaOperation, VirtualContext,
 };
 use dxgk_host::{Host, HostConfig, Mode, Profile};
+use kmt_calls::Call;
+use kmt_link::Link;
 use softgpu_spec::private_data::AllocationRequest;
 use softgpu_umd::{SurfaceKind, pattern};
 use wddm_types::{GpuVa, NodeId, NtStatus, RawHandle};
@@ -213,6 +215,73 @@ fn updates_wait_for_their_turn_and_bind_late() {
         client.gpu.device().wait(&[(&fence, 101)]).expect("it did not wait for 100");
         assert_eq!(words(&mut client), [word(13), word(13), word(12), word(12)], "{mode:?}");
     }
+}
+
+/// A packet context with addresses has a queue of updates like one with hardware queues; each has its own.
+#[test]
+fn packet_contexts_with_addresses_update_tiles() {
+    // spec: memory §4.8
+    for mode in [VIRTUAL, Mode::Real] {
+        let host = host(mode, 4 * MIB);
+        let mut client = client(&host);
+        let pool = client.pinned(SurfaceKind::Local, 2 * TILE);
+        let va = pool.va();
+        client.run(|commands| {
+            commands.pattern(va, TILE, 10).pattern(va.offset(TILE), TILE, 11);
+        });
+        let base = reserve(&client, 2 * TILE, true);
+        let at = |tile: u64| base.offset(tile * TILE);
+        let device = client.gpu.device();
+        let packets = VirtualContext::create(device, NodeId(0), Vec::new()).expect("a packet context");
+        let queues = context(&client);
+        let fence = || device.create_native_fence(Default::default()).expect("a fence");
+        let (one, other, never) = (fence(), fence(), fence());
+        let none = UpdateGpuVaFlags::empty();
+        // What stands first on one context holds up nobody on the other.
+        device
+            .update_gpu_va(&packets, (&one, 3), vec![map_tile(pool.allocation(), at(0), 1)], none)
+            .expect("an update");
+        device
+            .update_gpu_va(&queues, (&other, 0), vec![map_tile(pool.allocation(), at(1), 0)], none)
+            .expect("an update");
+        device.wait(&[(&other, 1)]).expect("FenceValue + 1");
+        let words = |client: &mut Client| [0, 1].map(|tile| word_at(client, at(tile)));
+        assert_eq!(words(&mut client), [0, pattern::word(10, 0)], "{mode:?}: 3 has not come");
+        let device = client.gpu.device();
+        device.signal(&one, 3).expect("a signal");
+        device.wait(&[(&one, 4)]).expect("FenceValue + 1");
+        assert_eq!(words(&mut client), [pattern::word(11, 0), pattern::word(10, 0)], "{mode:?}");
+        // What waits on a context goes with it.
+        let device = client.gpu.device();
+        device
+            .update_gpu_va(&packets, (&never, 1), vec![map_tile(pool.allocation(), at(0), 0)], none)
+            .expect("an update");
+        drop(packets);
+        device.signal(&never, 1).expect("a signal");
+        assert_eq!(words(&mut client), [pattern::word(11, 0), pattern::word(10, 0)], "{mode:?}");
+        assert_eq!(never.current(), 1, "{mode:?}: nobody signals for it");
+    }
+}
+
+#[test]
+fn a_context_that_is_patched_has_no_tiles_to_update() {
+    // spec: memory §4.8, memory §9.3
+    let host = host(VIRTUAL, 4 * MIB);
+    let client = client(&host);
+    let pool = client.pinned(SurfaceKind::Local, TILE);
+    let base = reserve(&client, TILE, true);
+    let device = client.gpu.device();
+    let fence = device.create_native_fence(Default::default()).expect("a fence");
+    let patched = Context::create(device, NodeId(0), Vec::new()).expect("a patched context");
+    let beside = Device::create(client.gpu.adapter()).expect("a second device of the process");
+    let theirs = VirtualContext::create(&beside, NodeId(0), Vec::new()).expect("a packet context of that device");
+    for context in [patched.handle(), theirs.handle(), RawHandle(0xdead)] {
+        let (device, fence, flags) = (device.handle(), fence.handle(), UpdateGpuVaFlags::empty());
+        let operations = vec![map_tile(pool.allocation(), base, 0)];
+        let call = Call::UpdateGpuVirtualAddress { device, context, fence, fence_value: 0, operations, flags };
+        assert_eq!(status(client.link.call(call)), Some(NtStatus::INVALID_PARAMETER));
+    }
+    assert_eq!(fence.current(), 0, "nothing happened");
 }
 
 #[test]

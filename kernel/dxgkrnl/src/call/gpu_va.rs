@@ -5,8 +5,9 @@ use wddm_types::RawHandle;
 
 use crate::call::{Turn, done};
 use crate::fence::PointUse;
-use crate::gpu_va::{MapCall, ReserveCall, UpdateRequest};
+use crate::gpu_va::{MapCall, ReserveCall, UpdateContext, UpdateRequest};
 use crate::machine::{Answer, Cx};
+use crate::object::Object;
 use crate::refusal::invalid;
 
 impl Turn<'_> {
@@ -63,10 +64,7 @@ impl Turn<'_> {
             }
             Call::UpdateGpuVirtualAddress { device, context, fence, fence_value, operations, flags } => {
                 let (index, device) = self.live_device(device, touched)?;
-                let (on, context) = self.context(context)?;
-                if on != index || self.adapters[index as usize].contexts[context].device != device {
-                    return Err(invalid("a context of another device"));
-                }
+                let context = self.update_context(index, device, context)?;
                 let handle = fence;
                 let fence = self.usable_fence(index, handle, PointUse::GpuSignal)?;
                 if !flags.contains(UpdateGpuVaFlags::DO_NOT_WAIT) {
@@ -79,7 +77,7 @@ impl Turn<'_> {
                     }
                 }
                 let request =
-                    UpdateRequest { context, fence, fence_value, operations: &operations, allocations, flags };
+                    UpdateRequest { device, context, fence, fence_value, operations: &operations, allocations, flags };
                 self.adapters[index as usize].update_gpu_va(cx, self.token, request)
             }
             Call::FreeGpuVirtualAddress { device, base, size_bytes } => {
@@ -89,5 +87,28 @@ impl Turn<'_> {
             }
             call => self.on_lock(cx, call, touched),
         }
+    }
+
+    /// A context whose updates are queued: of this device, and one that has GPU virtual addresses.
+    // spec: memory §4.8
+    fn update_context(&self, index: u32, device: u64, handle: RawHandle) -> Result<UpdateContext, Refusal> {
+        let (on, owner, context) = match self.process.handles.get(handle) {
+            Some(Object::PacketContext(on, number)) => {
+                let known = &self.adapters[*on as usize].packet_contexts[*number];
+                if !known.addresses {
+                    return Err(invalid("a context that is patched has no addresses to update"));
+                }
+                (*on, known.device, UpdateContext::Packets(*number))
+            }
+            _ => {
+                let (on, number) = self.context(handle)?;
+                let known = &self.adapters[on as usize].contexts[number];
+                (on, known.device, UpdateContext::Hardware(number))
+            }
+        };
+        if on != index || owner != device {
+            return Err(invalid("a context of another device"));
+        }
+        Ok(context)
     }
 }

@@ -23,8 +23,27 @@ use crate::refusal::{invalid, no_memory, removed};
 // spec: memory §0, memory §4.8
 const QUEUED_MAX: usize = 128;
 
+/// A context with a queue of updates: one that has hardware queues, or a packet context with GPU virtual addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UpdateContext {
+    /// With hardware queues.
+    Hardware(u64),
+    /// With packets.
+    Packets(u64),
+}
+
+impl UpdateContext {
+    /// Its number, and whether packet contexts are meant.
+    fn named(self) -> (u64, bool) {
+        match self {
+            UpdateContext::Hardware(number) => (number, false),
+            UpdateContext::Packets(number) => (number, true),
+        }
+    }
+}
+
 /// The updates that wait, by context.
-pub type Updates = BTreeMap<u64, UpdateQueue>;
+pub type Updates = BTreeMap<UpdateContext, UpdateQueue>;
 
 /// Those of one context, oldest first.
 #[derive(Default)]
@@ -46,7 +65,8 @@ struct Queued {
 
 /// The members of `D3DKMT_UPDATEGPUVIRTUALADDRESS`, its handles resolved.
 pub struct UpdateRequest<'a> {
-    pub context: u64,
+    pub device: u64,
+    pub context: UpdateContext,
     pub fence: u64,
     pub fence_value: u64,
     pub operations: &'a [UpdateGpuVaOperation],
@@ -65,7 +85,7 @@ impl Adapter {
         request: UpdateRequest<'_>,
     ) -> Result<Answer, Refusal> {
         self.translates()?;
-        let UpdateRequest { context, fence, fence_value: value, operations, flags, .. } = request;
+        let UpdateRequest { device, context, fence, fence_value: value, operations, flags, .. } = request;
         if !UpdateGpuVaFlags::DO_NOT_WAIT.contains(flags) {
             return Err(invalid(format!("update flags {:#x}: only DoNotWait is known", flags.bits())));
         }
@@ -76,7 +96,7 @@ impl Adapter {
             return Err(invalid("there is no value behind the last one"));
         }
         let wait = !flags.contains(UpdateGpuVaFlags::DO_NOT_WAIT);
-        let process = self.devices[self.contexts[context].device].process;
+        let process = self.devices[device].process;
         let space = self.processes[&process].space;
         let mut allocations = request.allocations.iter();
         let operations: Vec<UpdateOperation> = operations
@@ -97,7 +117,7 @@ impl Adapter {
     }
 
     /// Applies the updates of a context whose turn has come.
-    fn pump_updates(&mut self, cx: &mut Cx<'_>, context: u64) {
+    fn pump_updates(&mut self, cx: &mut Cx<'_>, context: UpdateContext) {
         while let Some(queue) = self.updates.get(&context) {
             let Some(oldest) = queue.waiting.front() else { break };
             if queue.watching {
@@ -118,7 +138,8 @@ impl Adapter {
             if let Some(token) = unblocked {
                 cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
             }
-            cx.emit(Event::GpuVaUpdated { context, fence: due.fence, value: due.value + 1 });
+            let (number, packets) = context.named();
+            cx.emit(Event::GpuVaUpdated { context: number, packets, fence: due.fence, value: due.value + 1 });
             let work = self.vidmm.apply_update(due.update);
             self.queue_any(cx, due.process, work);
             self.defer_signal(due.fence, due.value + 1);
@@ -129,7 +150,7 @@ impl Adapter {
     }
 
     /// The fence of a context's oldest update has its value.
-    pub fn update_released(&mut self, cx: &mut Cx<'_>, context: u64) {
+    pub fn update_released(&mut self, cx: &mut Cx<'_>, context: UpdateContext) {
         if self.stopped.is_some() {
             self.drop_updates(cx, context);
         } else if let Some(queue) = self.updates.get_mut(&context) {
@@ -139,7 +160,7 @@ impl Adapter {
     }
 
     /// A context goes, and its waiting updates with it.
-    pub fn drop_updates(&mut self, cx: &mut Cx<'_>, context: u64) {
+    pub fn drop_updates(&mut self, cx: &mut Cx<'_>, context: UpdateContext) {
         let Some(queue) = self.updates.remove(&context) else { return };
         for queued in queue.waiting {
             if let Some(token) = queued.blocked {

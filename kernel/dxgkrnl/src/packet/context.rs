@@ -11,6 +11,7 @@ use wddm_types::{Blame, NodeId, NtStatus, ProcessId};
 use super::PacketContext;
 use crate::adapter::Adapter;
 use crate::driver_host::DriverHost;
+use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
 use crate::refusal::{from_driver, invalid, not_supported, refuse};
 
@@ -169,6 +170,7 @@ impl Adapter {
     /// `D3DKMTDestroyContext`: what is queued on it is dropped; what runs has ended when the driver returns.
     pub fn destroy_packet_context(&mut self, cx: &mut Cx<'_>, number: u64) {
         self.drop_packets(number);
+        self.drop_updates(cx, UpdateContext::Packets(number));
         self.destroy_in_packet_driver(self.packet_contexts[number].kmd);
         for buffer in std::mem::take(&mut self.packet_contexts[number].buffers) {
             self.destroy_dma_buffer(cx, number, buffer);
