@@ -299,7 +299,7 @@ fn completed(
 fn from_allocation(error: &AllocationError) -> Refusal {
     match error {
         AllocationError::NoBackingStore => no_memory(error.to_string()),
-        AllocationError::NotBuilt(_) => not_supported(error.to_string()),
+        AllocationError::NotBuilt(_) | AllocationError::PhysicalAdapter => not_supported(error.to_string()),
         _ => invalid(error.to_string()),
     }
 }

@@ -301,13 +301,12 @@ impl SoftGpuKmd {
     // spec: memory §5.6, memory §7.1
     fn patched_info(&self, buffers: DmaBuffers) -> ContextInfo {
         let geometry = self.geometry.expect("contexts exist while the device runs");
-        let segment = match buffers {
-            DmaBuffers::Contiguous => None,
+        let set = match buffers {
+            DmaBuffers::Contiguous => SegmentSet::NONE,
             // Without an aperture segment only contiguous memory is left.
-            DmaBuffers::Aperture => geometry.aperture_segment(),
-            DmaBuffers::Local => geometry.first_memory_segment(),
+            DmaBuffers::Aperture => geometry.aperture_segments(),
+            DmaBuffers::Local => geometry.first_memory_segment().map_or(SegmentSet::NONE, SegmentSet::only),
         };
-        let set = segment.map_or(SegmentSet::NONE, SegmentSet::only);
         ContextInfo {
             dma_buffer_bytes: DMA_BUFFER_BYTES,
             dma_buffer_segment_set: set,

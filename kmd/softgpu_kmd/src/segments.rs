@@ -127,6 +127,11 @@ impl Geometry {
         self.apertures[0].map(|range| range.id)
     }
 
+    /// All apertures that are reported.
+    pub(crate) fn aperture_segments(&self) -> SegmentSet {
+        self.apertures.into_iter().flatten().fold(SegmentSet::NONE, |set, range| set.with(SegmentSet::only(range.id)))
+    }
+
     /// The first memory segment, if any is reported.
     pub(crate) fn first_memory_segment(&self) -> Option<SegmentId> {
         self.memory.iter().flatten().next().map(|range| range.id)

@@ -10,10 +10,12 @@ use std::sync::{Arc, Mutex};
 
 use crate::world::{Client, MIB, VIRTUAL, client, host};
 use d3dkmt::{Allocation, Context, DeviceState, EvictFlags, Fence, MakeResidentFlags, Refusal, Residency};
-use dxgk_host::{Host, HostConfig, Mode, Profile};
+use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
 use events::{Event, Tracer};
+use kmt_link::Link;
 use softgpu_spec::private_data::AllocationRequest;
-use softgpu_umd::{DmaBuffers, ListedCommands, SurfaceKind, context_data};
+use softgpu_kmd::{KmdConfig, Layout};
+use softgpu_umd::{DmaBuffers, Gpu, ListedCommands, SurfaceKind, context_data};
 use wddm_types::{NodeId, NtStatus};
 
 const COPY: NodeId = NodeId(1);
@@ -129,6 +131,54 @@ fn a_buffer_with_lists_moves_real_bytes() {
             let made = packets.count(|e| matches!(e, Event::DmaBufferCreated { segment: s, .. } if *s == segment));
             assert_eq!(made, 1, "{buffers:?}");
         }
+    }
+}
+
+/// The set names two apertures, and the first is full: the second shows the buffer.
+#[test]
+fn buffers_are_shown_by_the_first_aperture_that_has_room() {
+    // spec: memory §7.1
+    for mode in [VIRTUAL, Mode::Real] {
+        let first = Profile::named("wddm1-banks").unwrap();
+        let driver = KmdConfig { layout: Layout::TwoApertures, ..first.driver };
+        let profile = Profile { driver, aperture_bytes: 32 * MIB, ..*first };
+        let packets = Packets::default();
+        let config = HostConfig {
+            vram_bytes: 4 * MIB,
+            page_table_bytes: 16 * MIB,
+            system_bytes: 64 * MIB,
+            tracer: Box::new(packets.clone()),
+            ..HostConfig::new(&profile, mode)
+        };
+        let host = Host::start(config).unwrap();
+        let gpu = Gpu::open(ProcessLink::new(host) as Arc<dyn Link>).unwrap();
+        let mut full = Vec::new();
+        for size_bytes in [MIB, 65536, 4096] {
+            let request = AllocationRequest {
+                kind: SurfaceKind::System,
+                cpu_visible: true,
+                cached: false,
+                accessed_physically: true,
+                size_bytes,
+            };
+            loop {
+                let allocation = gpu.device().create_allocation(request.encode().to_vec()).unwrap();
+                if gpu.paging().make_resident(vec![allocation.handle()], MakeResidentFlags::empty()).is_err() {
+                    break;
+                }
+                full.push(allocation);
+            }
+        }
+        let context = Context::create(gpu.device(), COPY, context_data(DmaBuffers::Aperture).to_vec()).unwrap();
+        let mut commands = ListedCommands::new();
+        commands.fill((&full[0], 0), 4096, 5);
+        commands.render(&context).unwrap();
+        let done = gpu.device().create_monitored_fence(Default::default(), 0).unwrap();
+        context.signal(&done, 1).unwrap();
+        gpu.device().wait(&[(&done, 1)]).unwrap();
+        assert_eq!(word(&full[0], 8), 5 << 32 | 5, "{mode:?}");
+        let made = |which| packets.count(|e| matches!(e, Event::DmaBufferCreated { segment, .. } if *segment == which));
+        assert_eq!([2, 3].map(made), [0, 1], "{mode:?}");
     }
 }
 

@@ -158,7 +158,7 @@ impl Adapter {
                 info.patch_location_list_entries == 0 && info.allocation_list_entries as usize == WRITTEN_PRIMARIES_MAX;
             return if right { Ok(()) } else { Err(broken("without patching: 16 entries and no patch list")) };
         }
-        self.dma_buffer_segment(info.dma_buffer_segment_set).map_err(broken)?;
+        self.dma_buffer_segments(info.dma_buffer_segment_set).map_err(broken)?;
         let sound = (8..=DMA_BUFFER_BYTES_MAX).contains(&info.dma_buffer_bytes)
             && info.dma_buffer_bytes.is_multiple_of(8)
             && info.dma_buffer_private_data_bytes <= DMA_BUFFER_BYTES_MAX

@@ -4,7 +4,7 @@
 //! | DmaBufferSegmentSet | pages | what the driver is told at submission |
 //! |---|---|---|
 //! | empty | contiguous | segment 0, the system physical address |
-//! | an aperture | any, shown by the aperture | the aperture, base + offset |
+//! | apertures | any, shown by the first of them that has room | that aperture, base + offset |
 //! | a memory segment | – | the context is not created |
 
 use std::ops::Range;
@@ -40,12 +40,12 @@ pub struct DmaBuffer {
 }
 
 impl Adapter {
-    /// The aperture in which a context's DMA buffers are shown; `Ok(None)`: contiguous system memory.
+    /// The apertures in which a context's DMA buffers may be shown, in order; none: contiguous system memory.
     ///
     /// # Errors
     /// The rule that the set breaks.
     // spec: memory §7.1, memory §1.13
-    pub(super) fn dma_buffer_segment(&self, set: SegmentSet) -> Result<Option<SegmentId>, &'static str> {
+    pub(super) fn dma_buffer_segments(&self, set: SegmentSet) -> Result<Vec<SegmentId>, &'static str> {
         let segments = self.vidmm.segments();
         for id in set.iter() {
             match segments.get(usize::from(id.0) - 1) {
@@ -54,7 +54,7 @@ impl Adapter {
                 Some(_) => {}
             }
         }
-        Ok(set.iter().next())
+        Ok(set.iter().collect())
     }
 
     /// A buffer that nobody uses; made if there is none and the pool may grow.
@@ -74,22 +74,23 @@ impl Adapter {
         let info = self.packet_contexts[context].info;
         let bytes = u64::from(info.dma_buffer_bytes);
         let count = Pages::holding(bytes);
-        let segment = self.dma_buffer_segment(info.dma_buffer_segment_set).expect("checked when it was created");
-        let (pages, shown, at, shown_after) = match segment {
-            None => {
-                let run = self.pages.take(count)?;
-                (vec![run], None, (SegmentId::SYSTEM, run.first * PAGE_BYTES), 0)
-            }
-            Some(segment) => {
-                let pages = self.take_scattered(count)?;
-                let Ok((first, address, map)) = self.vidmm.map_dma_buffer(segment, &pages) else {
-                    pages.into_iter().for_each(|run| self.pages.give_back(run));
-                    return None;
-                };
-                // Through the ring, like everything in the aperture: what was there before leaves it first.
-                self.queue_operations(cx, vec![map.clone()]);
-                (pages, Some((segment, first, map)), (segment, address), self.ring.queued())
-            }
+        let segments = self.dma_buffer_segments(info.dma_buffer_segment_set).expect("checked when it was created");
+        let (pages, shown, at, shown_after) = if segments.is_empty() {
+            let run = self.pages.take(count)?;
+            (vec![run], None, (SegmentId::SYSTEM, run.first * PAGE_BYTES), 0)
+        } else {
+            let pages = self.take_scattered(count)?;
+            let mapped = segments.into_iter().find_map(|segment| {
+                let (first, address, map) = self.vidmm.map_dma_buffer(segment, &pages).ok()?;
+                Some((segment, first, address, map))
+            });
+            let Some((segment, first, address, map)) = mapped else {
+                pages.into_iter().for_each(|run| self.pages.give_back(run));
+                return None;
+            };
+            // Through the ring, like everything in the aperture: what was there before leaves it first.
+            self.queue_operations(cx, vec![map.clone()]);
+            (pages, Some((segment, first, map)), (segment, address), self.ring.queued())
         };
         self.clear_pages(&pages);
         self.packets.buffers_made += 1;
