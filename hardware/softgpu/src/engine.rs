@@ -11,111 +11,25 @@
 //!            └───────────┴────────── ring, unpark, enable ◄─────┘
 //! ```
 
+mod face;
 mod preemption;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Condvar, Mutex};
+use std::sync::atomic::Ordering;
 
 use softgpu_spec::register::{queue_state, record};
 use softgpu_spec::{Command, QUEUE_COUNT};
 
 use crate::active::Active;
 use crate::bus::Fault;
-use crate::counters::Counters;
 use crate::device::SoftGpu;
 use crate::execute::{Execution, Outcome};
 use crate::interrupt::Record;
-use crate::lock;
 use crate::mmu::{Flush, Mmu};
 use crate::queue::{QueueRun, QueueSetup};
 use crate::ring::Scratch;
 
-/// The side of an engine that others reach.
-#[repr(align(128))]
-pub(crate) struct EngineFace {
-    /// How many parties want the state's lock. The engine looks before each command and lets go.
-    asks: AtomicU32,
-    /// There may be bits in `woken`.
-    news: AtomicU32,
-    /// Queues that have become worth looking at.
-    woken: [AtomicU64; 4],
-    /// The engine's thread sleeps, or is about to.
-    sleeping: AtomicU32,
-    token: Mutex<bool>,
-    rise: Condvar,
-    /// Virtual time: when the engine next does something. All ones: never by itself.
-    pub(crate) due: AtomicU64,
-    pub(crate) counters: Counters,
-    pub(crate) state: Mutex<EngineState>,
-}
-
-impl EngineFace {
-    pub(crate) fn new() -> EngineFace {
-        EngineFace {
-            asks: AtomicU32::new(0),
-            news: AtomicU32::new(0),
-            woken: [const { AtomicU64::new(0) }; 4],
-            sleeping: AtomicU32::new(0),
-            token: Mutex::new(false),
-            rise: Condvar::new(),
-            due: AtomicU64::new(u64::MAX),
-            counters: Counters::default(),
-            state: Mutex::new(EngineState::new()),
-        }
-    }
-
-    /// Whether the engine must stop what it does for a moment.
-    #[inline]
-    pub(crate) fn is_asked(&self) -> bool {
-        self.asks.load(Ordering::Acquire) != 0
-    }
-
-    /// Whether a queue was woken since the engine last looked.
-    #[inline]
-    pub(crate) fn has_news(&self) -> bool {
-        self.news.load(Ordering::Acquire) != 0
-    }
-
-    /// Does something with the state while the engine executes nothing.
-    pub(crate) fn ask<R>(&self, act: impl FnOnce(&mut EngineState) -> R) -> R {
-        self.asks.fetch_add(1, Ordering::SeqCst);
-        let result = act(&mut lock(&self.state));
-        self.asks.fetch_sub(1, Ordering::SeqCst);
-        result
-    }
-
-    /// Notes that a queue is worth looking at and wakes the engine's thread.
-    pub(crate) fn wake(&self, queue: u32) {
-        self.woken[queue as usize / 64].fetch_or(1 << (queue % 64), Ordering::Release);
-        self.rouse();
-    }
-
-    /// Wakes the engine's thread.
-    pub(crate) fn rouse(&self) {
-        self.news.store(1, Ordering::Release);
-        fence(Ordering::SeqCst);
-        if self.sleeping.load(Ordering::Acquire) != 0 {
-            *lock(&self.token) = true;
-            self.rise.notify_one();
-        }
-    }
-
-    /// Sleeps until roused. Says first that it sleeps and then looks for news, as [`EngineFace::rouse`] gives news first
-    /// and then looks for sleepers: no wake-up is lost.
-    pub(crate) fn sleep(&self) {
-        self.sleeping.store(1, Ordering::Release);
-        fence(Ordering::SeqCst);
-        if !self.has_news() {
-            let mut token = lock(&self.token);
-            while !*token {
-                token = self.rise.wait(token).unwrap_or_else(std::sync::PoisonError::into_inner);
-            }
-            *token = false;
-        }
-        self.sleeping.store(0, Ordering::Release);
-    }
-}
+pub(crate) use face::EngineFace;
 
 /// The command under way.
 pub(crate) struct Flight {

@@ -32,6 +32,7 @@
 //! | `list` | lists: what a caller may write into them, and what a driver may answer |
 //! | `render` | Render, Present, SubmitCommand up to the queue |
 //! | `schedule` | from the queue to the driver |
+//! | `need` | when a packet may start |
 //! | `preempt` | what the driver gives back |
 //! | `complete` | and back |
 //! | `software` | what the kernel itself does at a point of a context |
@@ -42,6 +43,7 @@ mod complete;
 mod context;
 mod dma_buffer;
 mod list;
+mod need;
 mod preempt;
 mod render;
 mod schedule;
@@ -60,9 +62,9 @@ use crate::context_allocation::ContextAllocation;
 use crate::paging::Ready;
 use dma_buffer::DmaBuffer;
 pub use list::ListEntry;
+pub use need::RingNeed;
 pub use preempt::NodePreempted;
 pub use render::check_primaries;
-pub use schedule::RingNeed;
 pub use software::{Signal, Software};
 pub use split::{Submission, WaitingRender};
 

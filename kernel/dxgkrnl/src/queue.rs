@@ -1,15 +1,16 @@
-//! Contexts, hardware queues, doorbells, submission (sync §2.5, §2.9, §3.11, §3.17).
+//! Contexts, hardware queues, submission (sync §2.5, §3.11); their doorbells are `doorbell`.
+
+mod doorbell;
 
 use std::collections::{BTreeSet, VecDeque};
 
 use ddi::{
-    ConnectedDoorbell, CreateDoorbell, CreateHwContext, CreateHwQueue, FeatureId, HwQueueFlags, KmdContext, OsContext,
-    OsDoorbell, OsQueue, ProgressFence, SubmitCommandToHwQueue,
+    CreateHwContext, CreateHwQueue, FeatureId, HwQueueFlags, KmdContext, OsContext, OsQueue, ProgressFence,
+    SubmitCommandToHwQueue,
 };
 use events::Event;
 use gpu_fence::WaitMode;
 use kmt_calls::{DeviceState, QueueFlags, Refusal};
-use shared_words::Word;
 use vidsch::{Packet, QueueKind, Step, SubmitError};
 use wddm_types::{GpuVa, NodeId, ProcessId};
 
@@ -18,16 +19,8 @@ use crate::driver_host::DriverHost;
 use crate::fence::POINTS_MAX;
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
-use crate::object::{Context, Doorbell, Queue};
+use crate::object::{Context, Queue};
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
-
-/// `D3DDDI_DOORBELLSTATUS` (sync §2.9).
-mod doorbell_status {
-    pub const CONNECTED: u64 = 0;
-    pub const CONNECTED_NOTIFY_KMD: u64 = 1;
-    pub const DISCONNECTED_RETRY: u64 = 2;
-    pub const DISCONNECTED_ABORT: u64 = 3;
-}
 
 impl Adapter {
     /// `D3DKMTCreateHwContext`.
@@ -178,96 +171,6 @@ impl Adapter {
         self.signal_always(cx, queue.progress);
         self.defer_fence(queue.progress);
         cx.emit(Event::QueueDestroyed { queue: number });
-    }
-
-    /// `D3DKMTCreateDoorbell`: the ring is an allocation of the queue's device.
-    // spec: sync §2.9, sync §3.17
-    pub fn create_doorbell(&mut self, queue: u64, ring: u64, ring_va: GpuVa) -> Result<u64, Refusal> {
-        let (device, user_mode, kmd_queue) =
-            (self.queues[queue].device, self.queues[queue].user_mode, self.queues[queue].kmd);
-        if !user_mode {
-            return Err(invalid("the queue was created without UserModeSubmission"));
-        }
-        if self.queues[queue].doorbell.is_some() {
-            return Err(invalid("the queue has a doorbell already"));
-        }
-        if self.allocations[ring].device != device {
-            return Err(invalid("the ring buffer is another device's allocation"));
-        }
-        let ring_bytes = self.vidmm.allocation_bytes(self.allocations[ring].vidmm);
-        let process = self.devices[device].process;
-        let number = self.doorbells.next_number();
-        let create = CreateDoorbell { queue: kmd_queue, doorbell: OsDoorbell(number), ring: ring_va, ring_bytes };
-        let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");
-        let out_of_pages = || no_memory("the kernel's pages for doorbell words are used up");
-        let last_queued = on_adapter.user_words.take(&self.memory, &mut self.pages, 0).ok_or_else(out_of_pages)?;
-        let status = on_adapter.status_words.take(&self.memory, &mut self.pages, doorbell_status::DISCONNECTED_RETRY);
-        let Some(status) = status else {
-            on_adapter.user_words.give_back(last_queued);
-            return Err(out_of_pages());
-        };
-        let Some(doorbells) = self.miniport.doorbells() else {
-            return Err(not_supported("the driver has no doorbells"));
-        };
-        match doorbells.create_doorbell(create) {
-            Ok(kmd) => {
-                assert_eq!(
-                    self.doorbells.insert(Doorbell { queue, kmd, last_queued, status, connected: false }),
-                    number
-                );
-                self.queues[queue].doorbell = Some(number);
-                Ok(number)
-            }
-            Err(error) => {
-                on_adapter.user_words.give_back(last_queued);
-                on_adapter.status_words.give_back(status);
-                Err(from_driver(error))
-            }
-        }
-    }
-
-    /// `D3DKMTConnectDoorbell`.
-    // spec: sync §3.17
-    pub fn connect_doorbell(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<ConnectedDoorbell, Refusal> {
-        let (kmd, queue, status) =
-            (self.doorbells[number].kmd, self.doorbells[number].queue, self.doorbells[number].status);
-        let doorbells = self.miniport.doorbells().expect("it made this doorbell");
-        let connected = match doorbells.connect_doorbell(kmd) {
-            Ok(connected) => connected,
-            Err(error) => {
-                Word::store(self.memory.word(status.0), doorbell_status::DISCONNECTED_ABORT);
-                return Err(removed(error.to_string()));
-            }
-        };
-        self.doorbells[number].connected = true;
-        let word = if connected.notify { doorbell_status::CONNECTED_NOTIFY_KMD } else { doorbell_status::CONNECTED };
-        Word::store(self.memory.word(status.0), word);
-        cx.emit(Event::DoorbellConnected { queue, offset: connected.offset });
-        Ok(connected)
-    }
-
-    /// `D3DKMTDestroyDoorbell`.
-    pub fn destroy_doorbell(&mut self, number: u64) {
-        let doorbell = self.doorbells.remove(number).expect("a doorbell is destroyed once");
-        let doorbells = self.miniport.doorbells().expect("it made this doorbell");
-        if doorbell.connected {
-            doorbells.disconnect_doorbell(doorbell.kmd);
-        }
-        doorbells.destroy_doorbell(doorbell.kmd);
-        let queue = &mut self.queues[doorbell.queue];
-        queue.doorbell = None;
-        // What was queued through it counts on: memory must still wait for it.
-        queue.last_submitted = Word::load(self.memory.word(doorbell.last_queued.0));
-        let process = self.devices[queue.device].process;
-        let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");
-        on_adapter.user_words.give_back(doorbell.last_queued);
-        on_adapter.status_words.give_back(doorbell.status);
-    }
-
-    /// `D3DKMTNotifyWorkSubmission`.
-    pub fn notify_work_submission(&mut self, number: u64) {
-        let queue = self.queues[self.doorbells[number].queue].kmd;
-        self.miniport.doorbells().expect("it made this doorbell").notify_work_submission(queue);
     }
 
     /// `D3DKMTSubmitCommandToHwQueue`.

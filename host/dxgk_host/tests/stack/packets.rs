@@ -13,8 +13,8 @@ use d3dkmt::{Allocation, Context, DeviceState, EvictFlags, Fence, MakeResidentFl
 use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
 use events::{Event, Tracer};
 use kmt_link::Link;
-use softgpu_spec::private_data::AllocationRequest;
 use softgpu_kmd::{KmdConfig, Layout};
+use softgpu_spec::private_data::AllocationRequest;
 use softgpu_umd::{DmaBuffers, Gpu, ListedCommands, SurfaceKind, context_data};
 use wddm_types::{NodeId, NtStatus};
 

@@ -1,4 +1,5 @@
-//! From a context's queue to the driver (memory §7.4; sync §4.1): who has a node, when a packet may start, patching.
+//! From a context's queue to the driver (memory §7.4; sync §4.1): who has a node, patching. When a packet may
+//! start is `need`.
 
 use ddi::{DriverStatus, Patch, SubmitCommand, SubmitCommandVirtual, SubmitFlags};
 use events::{Event, PreemptedFor};
@@ -7,7 +8,7 @@ use kmt_calls::DeviceState;
 use vidsch::{Step, Turn};
 
 use super::split::Portion;
-use super::{Handed, InFlight, Packet, Work};
+use super::{Handed, InFlight, Work};
 use crate::adapter::{Adapter, Payload, Waiter};
 use crate::machine::Cx;
 
@@ -17,15 +18,6 @@ const SUSPENSION_BIT: u64 = 1 << 63;
 /// A packet context as suspensions name it.
 pub(super) fn suspension_name(context: u64) -> u64 {
     SUSPENSION_BIT | context
-}
-
-/// What the paging ring must get past before a packet may start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RingNeed {
-    /// Work of the memory manager, by its serial.
-    Serial(u64),
-    /// Any work, by its number in the ring.
-    Number(u64),
 }
 
 impl Adapter {
@@ -137,71 +129,6 @@ impl Adapter {
     /// Packets that a node may have.
     pub(super) fn hw_queue_packets(&self) -> usize {
         self.packets.caps.map_or(1, |caps| caps.hw_queue_packets.max(1) as usize)
-    }
-
-    /// Whether a context's next step is a packet that may start.
-    pub(super) fn may_start(&self, context: u64) -> bool {
-        let known = &self.packet_contexts[context];
-        let device = &self.devices[known.device];
-        let runs = device.state == DeviceState::Active && device.suspended.is_empty();
-        runs && self.vidsch.next_is_work(known.vidsch)
-            && self.need_of(context).is_none()
-            && self.primaries_are_free(context)
-            && !self.awaits_turn(context)
-    }
-
-    /// Whether a context's next packet names memory that was taken and comes back with a turn of its device.
-    fn awaits_turn(&self, context: u64) -> bool {
-        let known = &self.packet_contexts[context];
-        let Some(Packet { work: Work::Patched { entries, portions, .. }, .. }) = known.queued.front() else {
-            return false;
-        };
-        // Nothing moves under portions: what would, waits for them.
-        if !portions.is_empty() {
-            return false;
-        }
-        let away = entries.iter().any(|bound| bound.vidmm.is_some() && bound.binding.place.is_none());
-        let comes = entries.iter().any(|bound| !bound.turns.is_empty());
-        away && (comes || self.vidmm.is_suspended(self.devices[known.device].vidmm))
-    }
-
-    /// What a context's next packet still needs of the paging ring.
-    // spec: memory §5.1, memory §7.4
-    fn need_of(&self, context: u64) -> Option<RingNeed> {
-        let known = &self.packet_contexts[context];
-        let Work::Patched { buffer, entries, portions, .. } = &known.queued.front()?.work else { return None };
-        let shown_after = self.dma_buffer(context, *buffer).shown_after;
-        if shown_after > self.ring.done() {
-            return Some(RingNeed::Number(shown_after));
-        }
-        let serial = match portions.front() {
-            Some(portion) => portion.bindings.iter().flatten().map(|binding| binding.serial).max(),
-            None => entries.iter().map(|bound| bound.binding.serial).max(),
-        };
-        let serial = serial.unwrap_or(0);
-        // spec: memory §2.2, bit 11: nobody's work while such content is moved
-        let serial = serial.max(self.vidmm.synchronous_serial());
-        (serial > self.vidmm.completed_serial()).then_some(RingNeed::Serial(serial))
-    }
-
-    /// Whether the primaries that a packet writes are neither displayed nor about to be.
-    // spec: memory §5.6, memory §10.1
-    fn primaries_are_free(&self, context: u64) -> bool {
-        match self.packet_contexts[context].queued.front().map(|packet| &packet.work) {
-            Some(Work::Virtual { primaries, .. }) => {
-                primaries.iter().all(|primary| self.packets.flips.may_write(*primary))
-            }
-            _ => true,
-        }
-    }
-
-    /// What the packets that are next need of the paging ring: the least of it.
-    pub fn ring_need(&self) -> Option<RingNeed> {
-        let waits = |(number, known): (u64, &super::PacketContext)| {
-            let runs = self.devices[known.device].suspended.is_empty() && self.vidsch.next_is_work(known.vidsch);
-            runs.then(|| self.need_of(number)).flatten()
-        };
-        self.packet_contexts.iter().find_map(waits)
     }
 
     fn start_packet(&mut self, cx: &mut Cx<'_>, node: usize, context: u64) {
