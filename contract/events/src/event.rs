@@ -92,6 +92,9 @@ pub enum Move {
 }
 
 impl Move {
+    /// How many ways there are.
+    pub const COUNT: usize = Move::Unmap as usize + 1;
+
     /// One word for tables.
     pub const fn name(self) -> &'static str {
         match self {

@@ -230,7 +230,8 @@ impl Adapter {
             let of_context = || {
                 let contexts = self.contexts.iter().flat_map(|(_, context)| &context.allocations);
                 let devices = self.devices.iter().flat_map(|(_, device)| &device.context_allocations);
-                contexts.chain(devices).any(|made| made.vidmm == id)
+                let packets = self.packet_contexts.iter().flat_map(|(_, context)| &context.allocations);
+                contexts.chain(packets).chain(devices).any(|made| made.vidmm == id)
             };
             let instance = || self.bindings().any(|binding| binding.instances.contains(&id));
             let known = self.bodies.contains_key(&id) || instance() || of_context();

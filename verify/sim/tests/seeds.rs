@@ -104,7 +104,7 @@ fn worlds_of_every_kind_keep_every_rule() {
 fn worlds_of_packets_keep_every_rule() {
     // spec: memory §6.1, memory §6.5, memory §7.3, memory §7.4, sync §4.2, sync §4.3
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
-    for report in run_all(2000..=2039) {
+    for report in run_all(2000..=2047) {
         assert!(report.calls > 50, "a world in which something happens: {report}");
         for (kind, count) in report.seen {
             *seen.entry(kind).or_insert(0) += count;
@@ -149,7 +149,7 @@ fn a_seed_is_one_world() {
 /// kernel that changes what happens changes them, and has to mean it.
 #[test]
 fn a_seed_is_one_world_in_every_build() {
-    let pinned = [(1, 0xb61f_e150_431b_33f5), (2, 0x597d_05f0_5880_3465), (3, 0x0957_8207_542e_1c60)];
+    let pinned = [(1, 0xb61f_e150_431b_33f5), (2, 0x759e_d82e_cd29_0675), (3, 0xd197_476d_3839_9ee0)];
     let found = pinned.map(|(seed, _)| (seed, run(seed).unwrap_or_else(|violation| panic!("{violation}")).trace_hash));
     // All of them at once, so that a change that was meant is pinned in one go.
     let shown = found.map(|(seed, hash)| format!("({seed}, {hash:#018x})")).join(", ");

@@ -144,7 +144,8 @@ impl Adapter {
     fn check_info(&self, info: &ContextInfo, addresses: bool) -> Result<(), Refusal> {
         let broken = |rule: &'static str| refuse(NtStatus::INVALID_PARAMETER, Blame::Driver, rule);
         if info.caps.contains(ContextCaps::DRIVER_MANAGES_RESIDENCY) {
-            return Err(not_supported("contexts whose driver manages residency"));
+            let why = "contexts whose driver manages residency";
+            return Err(refuse(NtStatus::NOT_SUPPORTED, Blame::Driver, why));
         }
         // spec: memory §4.1, a context runs in its adapter's model
         if info.caps.contains(ContextCaps::USE_IO_MMU) != (addresses && self.uses_cpu_addresses()) {

@@ -7,7 +7,7 @@ mod paging;
 use std::collections::{BTreeMap, VecDeque};
 
 use device_port::Observation;
-use events::{Event, Stillness};
+use events::{Event, Move, Stillness};
 
 use self::packets::Packets;
 use self::paging::Paging;
@@ -71,7 +71,7 @@ struct Builder<'a> {
     waits: BTreeMap<u32, usize>,
     paging: BTreeMap<u64, VecDeque<Paging>>,
     cpu_waits: BTreeMap<u64, (u64, u64, usize)>,
-    moved: [u64; 5],
+    moved: [u64; Move::COUNT],
     owners: Owners,
     places: Places,
     /// Bytes in memory segments, by whose they are.
@@ -102,7 +102,7 @@ impl<'a> Builder<'a> {
             waits: BTreeMap::new(),
             paging: BTreeMap::new(),
             cpu_waits: BTreeMap::new(),
-            moved: [0; 5],
+            moved: [0; Move::COUNT],
             owners: Owners::default(),
             places: Places::default(),
             held: BTreeMap::new(),
