@@ -157,8 +157,9 @@ impl World {
                 let Some((before, refusal)) = before.zip(refusal) else { return Ok(()) };
                 // What a driver refuses in the middle may leave pools of the kernel's own larger than before.
                 let by_driver = self.lies.is_some() && refusal.blame != Blame::Caller;
-                // That a device is gone is found out in the middle of a call.
-                let by_absence = self.slot.is_empty() && refusal.status == NtStatus::DEVICE_REMOVED;
+                // That a device is gone is found out in the middle of a call, by the kernel or by its driver.
+                let gone = refusal.status == NtStatus::DEVICE_REMOVED || refusal.blame == Blame::Driver;
+                let by_absence = self.slot.is_empty() && gone;
                 if may_change(&call, &refusal) || by_driver || by_absence || refusal.reason.contains("a lie") {
                     return Ok(());
                 }
