@@ -34,7 +34,9 @@ impl Adapter {
         if assumed {
             self.assume_not_in_use(numbers);
         }
-        let synchronous = flags.contains(DestroyFlags::SYNCHRONOUS_DESTROY).then_some(token);
+        // spec: memory §8.6: of a stopped adapter destruction is left, and nothing that could be waited for
+        let waits = flags.contains(DestroyFlags::SYNCHRONOUS_DESTROY) && self.stopped.is_none();
+        let synchronous = waits.then_some(token);
         self.destroy_group(cx, device, numbers, resource, &after, synchronous);
         Ok(match synchronous {
             // spec: memory §6.2: the call returns when the memory is reclaimed

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
+use d3dkmt::{DestroyFlags, EvictFlags, MakeResidentFlags, Residency};
 use ddi::{PowerState, SegmentFlags as F};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use events::{Cause, Event, Move, Tracer};
@@ -133,6 +133,7 @@ fn a_stopped_adapter_has_emptied_its_memory_and_leaves_its_processes_only_destru
         let lock = surface.lock().expect("behind the BAR");
         assert_eq!(lock.read_word(0), 7 << 32 | 7);
         let other = crate::world::client(&host);
+        let unused = client.gpu.create_surface(SurfaceKind::Local, MIB).expect("a surface");
         host.stop_adapter().expect("it stops");
         assert!(*moves.0.lock().unwrap() >= MIB, "what the GPU wrote was copied out, whatever survives a standby");
         assert_eq!(client.gpu.device().state().expect("a state"), d3dkmt::DeviceState::Stopped);
@@ -142,6 +143,7 @@ fn a_stopped_adapter_has_emptied_its_memory_and_leaves_its_processes_only_destru
         assert_eq!(surface.allocation().lock().map(drop).expect_err("removed").status, NtStatus::DEVICE_REMOVED);
         assert_eq!(host.stop_adapter().expect_err("once").status, NtStatus::DEVICE_REMOVED);
         assert_eq!(host.power_transition(PowerState::Standby).expect_err("gone").status, NtStatus::DEVICE_REMOVED);
+        unused.allocation().destroy(DestroyFlags::SYNCHRONOUS_DESTROY).expect("nothing is left to be waited for");
         drop(lock);
         drop(surface);
         drop(client);
