@@ -198,8 +198,23 @@ macro_rules! events {
                 } )* }
             }
         }
+
+        /// What each kind feeds to a hash before its fields.
+        const CODES: &[u64] = &[$($code),*];
     };
 }
+
+const _: () = {
+    let mut one = 0;
+    while one < CODES.len() {
+        let mut other = 0;
+        while other < one {
+            assert!(CODES[one] != CODES[other], "two kinds of events have one code");
+            other += 1;
+        }
+        one += 1;
+    }
+};
 
 events! {
     /// An adapter has started.
@@ -337,9 +352,9 @@ events! {
     /// It was handed to the driver; `patched`: addresses were written after its list had been pre-patched.
     PacketStarted = 63 { context: u64, packet: u64, node: u16, fence_id: u32, patched: bool }
     /// Not all that its list names fits at once: it runs in so many portions.
-    PacketSplit = 72 { context: u64, packet: u64, portions: u32 }
+    PacketSplit = 115 { context: u64, packet: u64, portions: u32 }
     /// One of them was handed over: these bytes of its buffer.
-    PortionStarted = 73 { context: u64, packet: u64, fence_id: u32, start_offset: u32, end_offset: u32 }
+    PortionStarted = 116 { context: u64, packet: u64, fence_id: u32, start_offset: u32, end_offset: u32 }
     /// It is done.
     PacketCompleted = 64 { context: u64, packet: u64 }
     /// A submission was rejected: it names memory that it may not.
