@@ -5,7 +5,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+mod fences;
 mod lent;
+mod packets;
 
 use ddi::*;
 use dxgk_host::{Host, HostConfig, Mode, Profile, WrapMiniport};
@@ -301,7 +303,7 @@ impl Miniport for Stubborn {
                 (self.0)(interrupt, self.1);
             }
         }
-        let mut renamed = Renamed { notify, name: self.whims.name_fences.as_ref() };
+        let mut renamed = fences::Renamed { notify, name: self.whims.name_fences.as_ref() };
         self.inner.interrupt_routine(&mut Through(&mut self.whims.say, &mut renamed))
     }
     fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
@@ -331,84 +333,6 @@ fn turned(whims: &Whims) -> bool {
     whims.turned.load(Ordering::SeqCst)
 }
 
-/// Interrupts with other names in them.
-struct Renamed<'a> {
-    notify: &'a mut dyn Notify,
-    name: &'a NameFences,
-}
-
-impl Notify for Renamed<'_> {
-    fn interrupt(&mut self, interrupt: Interrupt<'_>) {
-        match interrupt {
-            Interrupt::NativeFenceSignaled { node, fences, queues, flags } => {
-                let named = (self.name)(fences.map(<[_]>::to_vec));
-                let fences = named.as_deref();
-                self.notify.interrupt(Interrupt::NativeFenceSignaled { node, fences, queues, flags });
-            }
-            other => self.notify.interrupt(other),
-        }
-    }
-}
-
-impl Stubborn {
-    fn fences(&mut self) -> &mut dyn NativeFences {
-        self.inner.native_fences().expect("the facet was there when the kernel asked")
-    }
-
-    fn updated(&mut self, step: FenceStep) -> Result<(), DriverStatus> {
-        let fails = (self.whims.fail_fence_update)(&step);
-        (self.whims.hear_fence)(step);
-        if fails { Err(DriverStatus::Unsuccessful("as the test wants")) } else { Ok(()) }
-    }
-}
-
-impl NativeFences for Stubborn {
-    fn caps(&self) -> NativeFenceCaps {
-        let mut caps =
-            NativeFenceCaps { monitored_value_stride: 64, map_to_gpu_system_process: true, ..Default::default() };
-        (self.whims.fence_caps)(&mut caps);
-        caps
-    }
-    fn fence_storage(&mut self, surface: &mut FenceStorageSurface) -> Result<(), DriverStatus> {
-        self.fences().fence_storage(surface)
-    }
-    fn create(&mut self, create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
-        let global = self.fences().create(create)?;
-        (self.whims.hear_fence)(FenceStep::Create(global));
-        Ok(global)
-    }
-    fn destroy(&mut self, fence: KmdGlobalFence) {
-        self.fences().destroy(fence);
-        (self.whims.hear_fence)(FenceStep::Destroy(fence));
-    }
-    fn open(&mut self, open: &mut OpenNativeFence<'_>) -> Result<KmdLocalFence, DriverStatus> {
-        if (self.whims.refuse_fence_open)(open) {
-            return Err(DriverStatus::InvalidParameter("as the test wants"));
-        }
-        let local = self.fences().open(open)?;
-        (self.whims.hear_fence)(FenceStep::Open(open.global, local, open.device));
-        Ok(local)
-    }
-    fn close(&mut self, fence: KmdLocalFence) {
-        self.fences().close(fence);
-        (self.whims.hear_fence)(FenceStep::Close(fence));
-    }
-    fn update_monitored_values(&mut self, updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus> {
-        let told = updates.iter().map(|update| (update.fence, update.value)).collect();
-        self.updated(FenceStep::Monitored(told))?;
-        self.fences().update_monitored_values(updates)
-    }
-    fn update_current_values(
-        &mut self,
-        updates: &[CurrentUpdate<'_>],
-        flags: UpdateCurrentFlags,
-    ) -> Result<(), DriverStatus> {
-        let told = updates.iter().map(|update| (update.fence, update.value)).collect();
-        self.updated(FenceStep::Current(told, flags))?;
-        self.fences().update_current_values(updates, flags)
-    }
-}
-
 impl Swizzling for Stubborn {
     fn swizzling_ranges(&self) -> u32 {
         RANGES
@@ -419,72 +343,5 @@ impl Swizzling for Stubborn {
     fn release_swizzling_range(&mut self, release: ReleaseSwizzlingRange) {
         (self.whims.release)(release.range);
         self.inner.swizzling().expect("it has ranges").release_swizzling_range(release);
-    }
-}
-
-impl Stubborn {
-    fn packets(&mut self) -> &mut dyn PacketScheduling {
-        self.inner.packet_scheduling().expect("it schedules packets")
-    }
-}
-
-impl PacketScheduling for Stubborn {
-    fn packet_caps(&self) -> PacketCaps {
-        self.caps.expect("it schedules packets")
-    }
-    fn create_context(
-        &mut self,
-        host: &mut dyn ddi::Host,
-        create: CreateContext<'_>,
-    ) -> Result<(KmdContext, ContextInfo), DriverStatus> {
-        (self.whims.refuse)("context")?;
-        let mut host = lent::Lent { host, map: &*self.whims.map_context };
-        let packets = self.inner.packet_scheduling().expect("it schedules packets");
-        let (context, mut info) = packets.create_context(&mut host, create)?;
-        if create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT) {
-            info.dma_buffer_private_data_bytes += self.whims.paging_data_bytes;
-        }
-        (self.whims.context)(&mut info);
-        Ok((context, info))
-    }
-    fn destroy_context(&mut self, host: &mut dyn ddi::Host, context: KmdContext) {
-        self.packets().destroy_context(host, context);
-    }
-    fn render(&mut self, context: KmdContext, render: &mut Render<'_>) -> Result<(), RenderStatus> {
-        (self.whims.render)(self.inner.packet_scheduling().expect("it schedules packets"), context, render)
-    }
-    fn present(&mut self, context: KmdContext, present: &mut Present<'_>) -> Result<(), RenderStatus> {
-        self.packets().present(context, present)
-    }
-    fn patch(&mut self, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
-        (self.whims.hand_over)(PacketStep {
-            patch: true,
-            fence_id: patch.fence_id,
-            flags: patch.flags,
-            end_offset: patch.end_offset,
-            listed: patch.allocation_list.len() + patch.patch_locations.len(),
-            private_data: patch.private_data.to_vec(),
-        });
-        self.packets().patch(patch)
-    }
-    fn submit_command(&mut self, submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
-        (self.whims.hand_over)(PacketStep {
-            patch: false,
-            fence_id: submit.fence_id,
-            flags: submit.flags,
-            end_offset: submit.end_offset,
-            listed: 0,
-            private_data: submit.private_data.to_vec(),
-        });
-        self.packets().submit_command(submit)
-    }
-    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
-        self.packets().submit_command_virtual(submit)
-    }
-    fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus> {
-        self.packets().preempt_command(preempt)
-    }
-    fn stop_context(&mut self, context: KmdContext) {
-        self.packets().stop_context(context);
     }
 }

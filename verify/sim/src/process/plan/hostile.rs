@@ -72,27 +72,19 @@ impl Process {
             }
             12 => (wait(vec![(paging_fence, 1); 33]), "a wait for 33 objects"),
             13 => (wait(vec![(stale, 1)]), "a wait for a stale handle"),
-            _ if self.queues[queue].user => {
-                let (buffer, buffer_bytes) = (GpuVa(4096), 8);
-                let call = Call::Queue(QueueCall::SubmitCommandToHwQueue {
-                    queue: handle,
-                    progress_value: u64::MAX,
-                    buffer,
-                    buffer_bytes,
-                    written_primaries: Vec::new(),
-                });
-                (call, "kernel-mode submission on a queue that forbids it")
-            }
             _ => {
-                let (buffer, buffer_bytes) = (GpuVa(4096), 7);
+                let (buffer_bytes, why) = match self.queues[queue].user {
+                    true => (8, "kernel-mode submission on a queue that forbids it"),
+                    false => (7, "a buffer of 7 bytes"),
+                };
                 let call = Call::Queue(QueueCall::SubmitCommandToHwQueue {
                     queue: handle,
                     progress_value: u64::MAX,
-                    buffer,
+                    buffer: GpuVa(4096),
                     buffer_bytes,
                     written_primaries: Vec::new(),
                 });
-                (call, "a buffer of 7 bytes")
+                (call, why)
             }
         }
     }

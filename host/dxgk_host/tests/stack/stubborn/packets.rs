@@ -1,0 +1,72 @@
+//! What it says of packet contexts, and what it is handed of their buffers.
+
+use ddi::*;
+
+use super::{PacketStep, Stubborn, lent};
+
+impl Stubborn {
+    fn packets(&mut self) -> &mut dyn PacketScheduling {
+        self.inner.packet_scheduling().expect("it schedules packets")
+    }
+}
+
+impl PacketScheduling for Stubborn {
+    fn packet_caps(&self) -> PacketCaps {
+        self.caps.expect("it schedules packets")
+    }
+    fn create_context(
+        &mut self,
+        host: &mut dyn ddi::Host,
+        create: CreateContext<'_>,
+    ) -> Result<(KmdContext, ContextInfo), DriverStatus> {
+        (self.whims.refuse)("context")?;
+        let mut host = lent::Lent { host, map: &*self.whims.map_context };
+        let packets = self.inner.packet_scheduling().expect("it schedules packets");
+        let (context, mut info) = packets.create_context(&mut host, create)?;
+        if create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT) {
+            info.dma_buffer_private_data_bytes += self.whims.paging_data_bytes;
+        }
+        (self.whims.context)(&mut info);
+        Ok((context, info))
+    }
+    fn destroy_context(&mut self, host: &mut dyn ddi::Host, context: KmdContext) {
+        self.packets().destroy_context(host, context);
+    }
+    fn render(&mut self, context: KmdContext, render: &mut Render<'_>) -> Result<(), RenderStatus> {
+        (self.whims.render)(self.inner.packet_scheduling().expect("it schedules packets"), context, render)
+    }
+    fn present(&mut self, context: KmdContext, present: &mut Present<'_>) -> Result<(), RenderStatus> {
+        self.packets().present(context, present)
+    }
+    fn patch(&mut self, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
+        (self.whims.hand_over)(PacketStep {
+            patch: true,
+            fence_id: patch.fence_id,
+            flags: patch.flags,
+            end_offset: patch.end_offset,
+            listed: patch.allocation_list.len() + patch.patch_locations.len(),
+            private_data: patch.private_data.to_vec(),
+        });
+        self.packets().patch(patch)
+    }
+    fn submit_command(&mut self, submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
+        (self.whims.hand_over)(PacketStep {
+            patch: false,
+            fence_id: submit.fence_id,
+            flags: submit.flags,
+            end_offset: submit.end_offset,
+            listed: 0,
+            private_data: submit.private_data.to_vec(),
+        });
+        self.packets().submit_command(submit)
+    }
+    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
+        self.packets().submit_command_virtual(submit)
+    }
+    fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus> {
+        self.packets().preempt_command(preempt)
+    }
+    fn stop_context(&mut self, context: KmdContext) {
+        self.packets().stop_context(context);
+    }
+}
