@@ -66,9 +66,7 @@ impl Context {
     /// # Errors
     /// As of [`Context::render`].
     pub fn present(&self, source: &Allocation, destination: &Allocation) -> Result<u32, Refusal> {
-        let (source, destination) = (source.handle(), destination.handle());
-        let call = Call::Packet(PacketCall::Present { context: self.handle(), source, destination });
-        Ok(expect_reply!(self.owned.link.call(call)?, Reply::Queued(queued) => queued))
+        present(&self.owned, source, destination)
     }
 
     /// What is rendered later starts only when the fence has the value.
@@ -152,6 +150,16 @@ impl VirtualContext {
         Ok(expect_reply!(self.owned.link.call(call)?, Reply::Queued(queued) => queued))
     }
 
+    /// `D3DKMTPresent` as far as memory goes: the source's content goes to the destination. Neither needs an address of the
+    /// process's own.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` when the driver has no presents for such contexts. `INVALID_ALLOCATION_USAGE` when one of them is not on the
+    /// device's list: the device is lost.
+    pub fn present(&self, source: &Allocation, destination: &Allocation) -> Result<u32, Refusal> {
+        present(&self.owned, source, destination)
+    }
+
     /// What is submitted later starts only when the fence has the value.
     ///
     /// # Errors
@@ -197,6 +205,12 @@ fn owned(device: &Device, handle: RawHandle) -> Owned {
         handle,
         destroy: |context| Call::Packet(PacketCall::DestroyContext { context }),
     }
+}
+
+fn present(owned: &Owned, source: &Allocation, destination: &Allocation) -> Result<u32, Refusal> {
+    let (source, destination) = (source.handle(), destination.handle());
+    let call = Call::Packet(PacketCall::Present { context: owned.handle, source, destination });
+    Ok(expect_reply!(owned.link.call(call)?, Reply::Queued(queued) => queued))
 }
 
 fn wait(owned: &Owned, fence: &Fence, value: u64) -> Result<(), Refusal> {

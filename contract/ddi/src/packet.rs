@@ -122,6 +122,8 @@ pub struct AllocationListEntry {
     pub segment: SegmentId,
     /// With a segment: the GPU address (base + offset) of its first byte.
     pub physical_address: u64,
+    /// In a context with addresses, instead: where all of it lies in the context's space; NULL elsewhere.
+    pub virtual_address: GpuVa,
 }
 
 /// `D3DDDI_PATCHLOCATIONLIST` (memory §7.3). Offsets are in bytes.
@@ -177,15 +179,22 @@ pub struct Render<'a> {
 }
 
 /// `DXGKARG_PRESENT` as far as memory goes: the source's content goes to the destination (memory §5.7). Element 0 of the list
-/// is NULL, 1 is the source, 2 the destination. The kernel gives one buffer: there are no presents in several passes.
+/// is NULL, 1 is the source, 2 the destination.
+///
+/// In a context with addresses the list tells virtual ones, which stay as long as the buffer does, there are no places to be
+/// patched, and the buffer is submitted with [`PacketScheduling::submit_command_virtual`]. It is shown there read-only.
 #[derive(Debug)]
 pub struct Present<'a> {
     /// Three entries.
     pub allocation_list: &'a [AllocationListEntry],
     /// Where the commands go.
     pub dma_buffer: DmaBuffer<'a>,
-    /// All places that hold an address.
+    /// `DmaBufferGpuVirtualAddress`: where that lies in the space of a context with addresses; NULL elsewhere.
+    pub dma_buffer_va: GpuVa,
+    /// All places that hold an address; no room in a context with addresses.
     pub patch_locations_out: PatchLocationsOut<'a>,
+    /// `MultipassOffset`: 0 in the first call, then what the driver left here when its buffer was full.
+    pub multipass_offset: u32,
 }
 
 /// What a driver may answer to Render and Present besides success (memory §9.2).
@@ -194,8 +203,8 @@ pub enum RenderStatus {
     /// `STATUS_NO_MEMORY`.
     #[error("the driver says: no memory ({0})")]
     NoMemory(&'static str),
-    /// `STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER`: neither Render, under the
-    /// guaranteed contract, nor Present may say so here: that stops the adapter.
+    /// `STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER`: of Present, which has filled its buffer and is asked again with another one. Render
+    /// may not say so under the guaranteed contract, nor Present on a buffer that it has not begun: that stops the adapter.
     #[error("the DMA buffer is full")]
     InsufficientDmaBuffer,
     /// `STATUS_PRIVILEGED_INSTRUCTION`.
@@ -272,13 +281,15 @@ pub struct SubmitCommand<'a> {
 
 /// `DXGKARG_SUBMITCOMMANDVIRTUAL` (memory §7.4).
 #[derive(Clone, Copy, Debug)]
-pub struct SubmitCommandVirtual {
+pub struct SubmitCommandVirtual<'a> {
     /// The context.
     pub context: KmdContext,
     /// The commands in the context's space.
     pub dma_buffer: GpuVa,
     /// Their bytes.
     pub dma_buffer_bytes: u32,
+    /// Private data of a buffer that the driver has written: a paging buffer, a present. Empty for a user's.
+    pub private_data: &'a [u8],
     /// What [`Interrupt::DmaCompleted`](crate::Interrupt) names.
     pub fence_id: u32,
     /// Flags.
@@ -321,7 +332,8 @@ pub trait PacketScheduling {
     /// [`RenderStatus`]; the buffer is not submitted.
     fn render(&mut self, context: KmdContext, render: &mut Render<'_>) -> Result<(), RenderStatus>;
 
-    /// `DxgkDdiPresent`, level 0: as Render, from the list alone.
+    /// `DxgkDdiPresent`, level 0: as Render, from the list alone, in as many buffers as it takes. In a context with addresses too,
+    /// if the driver wants DMA buffers for it ([`ContextInfo::dma_buffer_bytes`]).
     ///
     /// # Errors
     /// [`RenderStatus`].
@@ -343,7 +355,7 @@ pub trait PacketScheduling {
     ///
     /// # Errors
     /// `InvalidParameter` puts the device in error; anything else stops the adapter.
-    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus>;
+    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual<'_>) -> Result<(), DriverStatus>;
 
     /// `DxgkDdiPreemptCommand`, level 1, class of the GPU scheduler, at dispatch level: take the node back from what was handed
     /// over, between two units of the granularity that the capabilities tell. The answer is

@@ -105,6 +105,7 @@ impl Adapter {
             status_words: WordPages::default(),
             devices: 0,
             words_mapped_at: 0,
+            views_mapped_at: 0,
         };
         self.processes.insert(process, on_adapter);
         self.queue_operations(cx, tables);

@@ -101,6 +101,8 @@ pub struct ProcessOnAdapter {
     pub devices: u32,
     /// The ring's position at which the last fence words are mapped.
     pub words_mapped_at: u64,
+    /// The ring's position at which the last allocation of a present is mapped.
+    pub views_mapped_at: u64,
 }
 
 /// A device.

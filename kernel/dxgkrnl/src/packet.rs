@@ -30,7 +30,9 @@
 //! | `context` | contexts: created, destroyed, stopped |
 //! | `dma_buffer` | DMA buffers: a pool for each context |
 //! | `list` | lists: what a caller may write into them, and what a driver may answer |
-//! | `render` | Render, Present, SubmitCommand up to the queue |
+//! | `render` | Render, SubmitCommand up to the queue |
+//! | `present` | Present, likewise |
+//! | `build` | what a driver writes into DMA buffers |
 //! | `schedule` | from the queue to the driver |
 //! | `need` | when a packet may start |
 //! | `preempt` | what the driver gives back |
@@ -39,12 +41,14 @@
 //! | `split` | lists that are residency: buffers run in portions |
 //! | `uses` | what buffers use that are not done |
 
+mod build;
 mod complete;
 mod context;
 mod dma_buffer;
 mod list;
 mod need;
 mod preempt;
+mod present;
 mod render;
 mod schedule;
 mod software;
@@ -117,10 +121,28 @@ enum Work {
         portions: VecDeque<split::Portion>,
     },
     /// Commands in the context's space, and the primaries that they write.
-    Virtual { commands: GpuVa, bytes: u32, primaries: Vec<u64> },
+    Virtual {
+        commands: GpuVa,
+        bytes: u32,
+        primaries: Vec<u64>,
+        /// What it is when the driver has written it.
+        presented: Option<Presented>,
+    },
+}
+
+/// A DMA buffer of a present in a context with addresses.
+struct Presented {
+    buffer: u64,
+    /// What it reads, and what it writes.
+    uses: Vec<(AllocationId, bool)>,
+    /// The paging work after which they are where they are.
+    serial: u64,
+    /// The ring's position at which buffer and allocations are shown.
+    shown_after: u64,
 }
 
 /// An entry of a packet's allocation list.
+#[derive(Clone)]
 struct Bound {
     /// The buffer writes it.
     write: bool,

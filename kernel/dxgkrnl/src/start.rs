@@ -166,6 +166,7 @@ impl Adapter {
             status_words: WordPages::default(),
             devices: 1,
             words_mapped_at: 0,
+            views_mapped_at: 0,
         };
         let packet_caps = miniport.packet_scheduling().map(|packets| packets.packet_caps());
         let packets = Packets::new(packet_caps, description.nodes.len());

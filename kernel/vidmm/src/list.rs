@@ -42,11 +42,21 @@ impl<F: Copy + Eq> VidMm<F> {
     /// See [`ReferenceError`].
     // spec: memory §5.6, memory §9.3
     pub fn reference(&self, device: DeviceId, id: AllocationId) -> Result<Reference, ReferenceError> {
-        if self.count(device, id) == 0 {
-            return Err(ReferenceError::NotListed);
-        }
+        let reference = self.reference_by_address(device, id)?;
         if !self.allocations[id].info.flags.contains(AllocationFlags::ACCESSED_PHYSICALLY) {
             return Err(ReferenceError::NotPhysical);
+        }
+        Ok(reference)
+    }
+
+    /// The same of a buffer that names it by GPU virtual address.
+    ///
+    /// # Errors
+    /// `NotListed`, `Offered`.
+    // spec: memory §5.6, memory §5.7
+    pub fn reference_by_address(&self, device: DeviceId, id: AllocationId) -> Result<Reference, ReferenceError> {
+        if self.count(device, id) == 0 {
+            return Err(ReferenceError::NotListed);
         }
         // spec: memory §5.9
         if self.allocations[id].offer.is_some() {

@@ -3,6 +3,7 @@
 //! `reserve`, changing many ranges at once `update`.
 
 mod check;
+mod whole;
 
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
@@ -31,6 +32,9 @@ pub enum Target {
     /// The first pages of the storage of native fences. It is shown in the paging process too, where it is never out of sight, and
     /// only the kernel frees it there and elsewhere, before it destroys the allocation.
     FenceStorage(AllocationId),
+    /// All of an allocation, for what the kernel itself has a driver do with it. It goes with the allocation, or with the last
+    /// open of the process.
+    Whole(AllocationId),
     /// Nothing any more: what a reserved range does (protection bits Zero and NoAccess).
     Reserved(Reserved),
 }
@@ -105,9 +109,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut batch = Batch::new(self.serial + 1);
         self.place(space, run, shown.map(|shown| (shown, request.protection)), &mut batch)?;
         if fresh {
-            let kernels =
-                matches!(request.target, Target::SystemPages(_) | Target::FencePages(_) | Target::FenceStorage(_));
-            self.spaces[space].take(run, if kernels { Origin::Kernel } else { Origin::Map });
+            let clients = matches!(request.target, Target::Allocation { .. } | Target::Reserved(_));
+            self.spaces[space].take(run, if clients { Origin::Map } else { Origin::Kernel });
         }
         let immediate = self.spaces[space].kind == SpaceKind::Paging;
         Ok((GpuVa(first * PAGE_BYTES), self.finish(batch, immediate)))
@@ -320,8 +323,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let (_, range) = self.spaces[space].range_of(here).expect("mapped addresses are taken");
             let part = PageRun { first: next, count: Pages(range.end.min(run.end()) - next) };
             match range.origin {
-                Origin::Map => self.spaces[space].give(part),
-                Origin::Kernel => unreachable!("no allocation is mapped there"),
+                Origin::Map | Origin::Kernel => self.spaces[space].give(part),
                 Origin::Reservation(Reserved::NoAccess, _) => {}
                 Origin::Reservation(Reserved::Zero, _) => {
                     let zero = Some((Shown::Zero, Protection::default()));

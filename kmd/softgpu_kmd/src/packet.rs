@@ -32,6 +32,8 @@ const PACKETS_IN_FLIGHT: u32 = 4;
 const SLOTS: u32 = 256;
 /// Bytes of a DMA buffer.
 const DMA_BUFFER_BYTES: u32 = 16 << 10;
+/// Bytes of a DMA buffer of a context with addresses: it holds a present.
+const PRESENT_BUFFER_BYTES: u32 = 4 << 10;
 /// Entries of the lists of a context that is patched.
 const LIST_ENTRIES: u32 = 256;
 /// Packet contexts are told from hardware contexts by this bit of their handle.
@@ -159,8 +161,11 @@ impl PacketScheduling for SoftGpuKmd {
     }
 
     fn present(&mut self, context: KmdContext, present: &mut Present<'_>) -> Result<(), RenderStatus> {
-        self.patched_context(context)?;
-        self.translate_present(present)
+        match self.packets.get(context) {
+            Some(known) if known.addresses && !known.system => self.present_at_addresses(present),
+            Some(known) if !known.addresses => self.translate_present(present),
+            _ => Err(RenderStatus::InvalidParameter("a context that presents nothing")),
+        }
     }
 
     // spec: memory §7.3, memory §7.4
@@ -203,13 +208,17 @@ impl PacketScheduling for SoftGpuKmd {
         self.append_packet(submit.context, body, submit.fence_id, submit.flags)
     }
 
-    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
+    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual<'_>) -> Result<(), DriverStatus> {
         if !submit.dma_buffer.0.is_multiple_of(8) || !submit.dma_buffer_bytes.is_multiple_of(8) {
             return Err(DriverStatus::InvalidParameter("a command buffer is made of 64-bit words"));
         }
         let paging = submit.flags.contains(SubmitFlags::PAGING);
         if !self.packets.get(submit.context).is_some_and(|known| known.addresses && known.system == paging) {
             return Err(DriverStatus::InvalidParameter("paging buffers run in the system context"));
+        }
+        let presents = submit.flags.contains(SubmitFlags::PRESENT);
+        if presents && translate::words_of(submit.private_data) != Some(submit.dma_buffer_bytes / 8) {
+            return Err(DriverStatus::InvalidParameter("the private data belong to another buffer"));
         }
         let body = Body { at: submit.dma_buffer.0, words: submit.dma_buffer_bytes / 8, done: 0, physical: false };
         self.append_packet(submit.context, body, submit.fence_id, submit.flags)
@@ -324,6 +333,8 @@ fn virtual_info(io_mmu: bool) -> ContextInfo {
     // spec: memory §4.1, memory §7.1
     let model = if io_mmu { ContextCaps::USE_IO_MMU } else { ContextCaps::empty() };
     ContextInfo {
+        dma_buffer_bytes: PRESENT_BUFFER_BYTES,
+        dma_buffer_private_data_bytes: translate::PRIVATE_DATA_BYTES,
         // CAST: 16.
         allocation_list_entries: WRITTEN_PRIMARIES_MAX as u32,
         caps: ContextCaps::NO_PATCHING_REQUIRED | model,

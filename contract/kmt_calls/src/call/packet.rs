@@ -63,7 +63,7 @@ pub enum PacketCall {
     },
     /// `D3DKMTPresent` as far as memory goes → `Queued`: the source's content goes to the destination.
     Present {
-        /// A context of `CreateContext`.
+        /// A context of `CreateContext` or `CreateContextVirtual`.
         context: RawHandle,
         /// From.
         source: RawHandle,

@@ -3,6 +3,7 @@
 
 mod lists;
 mod nodes;
+mod presents;
 mod sleep;
 mod unlocks;
 

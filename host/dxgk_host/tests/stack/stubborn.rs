@@ -35,6 +35,7 @@ type Standard = dyn Fn(&mut dyn Miniport, &mut StandardAllocationDriverData<'_>)
 type HearBlob = dyn Fn(&'static str, &[u8]) + Send;
 type Refuse = dyn Fn(&'static str) -> Result<(), DriverStatus> + Send;
 type Opens = dyn Fn(&mut OpenAllocation<'_, '_>) + Send;
+type ToScreen = dyn FnMut(&mut dyn PacketScheduling, KmdContext, &mut Present<'_>) -> Result<(), RenderStatus> + Send;
 type Translate = dyn FnMut(&mut dyn PacketScheduling, KmdContext, &mut Render<'_>) -> Result<(), RenderStatus> + Send;
 
 /// What the driver was told about allocations, with the handles of each call together.
@@ -59,7 +60,7 @@ pub enum FenceStep {
     Current(Vec<(KmdGlobalFence, u64)>, UpdateCurrentFlags),
 }
 
-/// A packet as the driver was handed it: by Patch, or by SubmitCommand.
+/// A packet as the driver was handed it: by Patch, or by SubmitCommand and SubmitCommandVirtual.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketStep {
     pub patch: bool,
@@ -104,6 +105,8 @@ pub struct Whims {
     pub packets: bool,
     /// What it makes of a command buffer, if it does.
     pub render: Box<Translate>,
+    /// What it makes of a present, if it schedules packets.
+    pub present: Box<ToScreen>,
     /// While this is set it shows the facets that it has not, and none that it has.
     pub turned: Arc<AtomicBool>,
     /// Before each Patch and each SubmitCommand, if it schedules packets.
@@ -143,6 +146,7 @@ impl Default for Whims {
             map_context: Box::new(|_| ()),
             packets: false,
             render: Box::new(|driver, context, render| driver.render(context, render)),
+            present: Box::new(|driver, context, present| driver.present(context, present)),
             turned: Arc::default(),
             hand_over: Box::new(|_| ()),
             paging_data_bytes: 0,

@@ -74,6 +74,10 @@ impl Turn<'_> {
                 self.adapters[index as usize].submit_listed(cx, self.token, number, entries, what)
             }
             PacketCall::Present { context, source, destination } => {
+                // spec: sync §3.17, presentation stays on packets that the kernel submits
+                if matches!(self.process.handles.get(context), Some(Object::Context(..))) {
+                    return Err(not_supported("presents on hardware queues (DxgkDdiPresentToHwQueue)"));
+                }
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 let source = self.listed_allocation(index, device, source)?;
                 let destination = self.listed_allocation(index, device, destination)?;

@@ -113,7 +113,7 @@ impl PacketScheduling for Gone {
         Err(FAILED)
     }
 
-    fn submit_command_virtual(&mut self, _submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
+    fn submit_command_virtual(&mut self, _submit: SubmitCommandVirtual<'_>) -> Result<(), DriverStatus> {
         Err(FAILED)
     }
 

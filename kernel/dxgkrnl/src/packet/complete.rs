@@ -52,7 +52,11 @@ impl Adapter {
         let number = packet.number;
         let (vidsch, progress) = (self.packet_contexts[context].vidsch, self.packet_contexts[context].progress);
         self.vidsch.completed(vidsch, 1);
-        if let Work::Patched { buffer, .. } = packet.work {
+        let buffer = match packet.work {
+            Work::Patched { buffer, .. } => Some(buffer),
+            Work::Virtual { presented, .. } => presented.map(|presented| presented.buffer),
+        };
+        if let Some(buffer) = buffer {
             self.release_dma_buffer(cx, context, buffer);
         }
         cx.emit(Event::PacketCompleted { context, packet: number });

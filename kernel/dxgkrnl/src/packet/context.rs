@@ -157,15 +157,20 @@ impl Adapter {
         if addresses {
             let right =
                 info.patch_location_list_entries == 0 && info.allocation_list_entries as usize == WRITTEN_PRIMARIES_MAX;
-            return if right { Ok(()) } else { Err(broken("without patching: 16 entries and no patch list")) };
+            if !right {
+                return Err(broken("without patching: 16 entries and no patch list"));
+            }
         }
         self.dma_buffer_segments(info.dma_buffer_segment_set).map_err(broken)?;
-        let sound = (8..=DMA_BUFFER_BYTES_MAX).contains(&info.dma_buffer_bytes)
+        // spec: memory §5.7, with addresses they are for presents: a driver may do without
+        let sound = (addresses && info.dma_buffer_bytes == 0
+            || (8..=DMA_BUFFER_BYTES_MAX).contains(&info.dma_buffer_bytes))
             && info.dma_buffer_bytes.is_multiple_of(8)
-            && info.dma_buffer_private_data_bytes <= DMA_BUFFER_BYTES_MAX
-            && (1..=LIST_ENTRIES_MAX).contains(&info.allocation_list_entries)
-            && (1..=LIST_ENTRIES_MAX).contains(&info.patch_location_list_entries);
-        if sound { Ok(()) } else { Err(broken("sizes of DMA buffers or lists that no context can have")) }
+            && info.dma_buffer_private_data_bytes <= DMA_BUFFER_BYTES_MAX;
+        let listed = addresses
+            || (1..=LIST_ENTRIES_MAX).contains(&info.allocation_list_entries)
+                && (1..=LIST_ENTRIES_MAX).contains(&info.patch_location_list_entries);
+        if sound && listed { Ok(()) } else { Err(broken("sizes of DMA buffers or lists that no context can have")) }
     }
 
     /// `D3DKMTDestroyContext`: what is queued on it is dropped; what runs has ended when the driver returns.

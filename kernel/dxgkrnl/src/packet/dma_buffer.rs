@@ -6,12 +6,14 @@
 //! | empty | contiguous | segment 0, the system physical address |
 //! | apertures | any, shown by the first of them that has room | that aperture, base + offset |
 //! | a memory segment | – | the context is not created |
+//!
+//! A context with addresses has them for presents only: contiguous pages, shown read-only in the process's space.
 
 use std::ops::Range;
 
 use events::Event;
-use vidmm::Operation;
-use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId, SegmentSet};
+use vidmm::{Operation, SpaceId};
+use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, SegmentId, SegmentSet};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
@@ -30,7 +32,9 @@ pub struct DmaBuffer {
     /// What the driver is told at submission.
     pub segment: SegmentId,
     pub physical_address: u64,
-    /// The paging work after which the aperture shows it.
+    /// Where it is shown in the space of a context with addresses; NULL elsewhere.
+    pub va: GpuVa,
+    /// The paging work after which the aperture, or the process's space, shows it.
     pub shown_after: u64,
     /// Its content as the driver writes it.
     pub words: Vec<u64>,
@@ -75,9 +79,20 @@ impl Adapter {
         let bytes = u64::from(info.dma_buffer_bytes);
         let count = Pages::holding(bytes);
         let segments = self.dma_buffer_segments(info.dma_buffer_segment_set).expect("checked when it was created");
-        let (pages, shown, at, shown_after) = if segments.is_empty() {
+        let by_address = self.packet_contexts[context].addresses;
+        let mut va = GpuVa::NULL;
+        let (pages, shown, at, shown_after) = if segments.is_empty() || by_address {
             let run = self.pages.take(count)?;
-            (vec![run], None, (SegmentId::SYSTEM, run.first * PAGE_BYTES), 0)
+            if by_address {
+                let space = self.space_of_context(context);
+                let Ok(mapped) = self.map_pages(cx, space, run, false) else {
+                    self.pages.give_back(run);
+                    return None;
+                };
+                va = mapped;
+            }
+            let shown_after = if by_address { self.ring.queued() } else { 0 };
+            (vec![run], None, (SegmentId::SYSTEM, run.first * PAGE_BYTES), shown_after)
         } else {
             let pages = self.take_scattered(count)?;
             let mapped = segments.into_iter().find_map(|segment| {
@@ -102,12 +117,17 @@ impl Adapter {
             shown,
             segment: at.0,
             physical_address: at.1,
+            va,
             shown_after,
             words: vec![0; (bytes / 8) as usize],
             private_data: vec![0; info.dma_buffer_private_data_bytes as usize],
             busy: true,
         });
         Some(number)
+    }
+
+    fn space_of_context(&self, context: u64) -> SpaceId {
+        self.processes[&self.devices[self.packet_contexts[context].device].process].space
     }
 
     /// Pageable memory has no order: page by page, wherever there is one.
@@ -159,6 +179,10 @@ impl Adapter {
             let count = Pages(gone.pages.iter().map(|run| run.count.0).sum());
             let unmap = self.vidmm.unmap_dma_buffer(segment, first, count);
             self.queue_operations(cx, vec![unmap]);
+        }
+        if !gone.va.is_null() {
+            let space = self.space_of_context(context);
+            self.unmap_pages(cx, space, gone.va, Pages(gone.pages.iter().map(|run| run.count.0).sum()));
         }
         for run in gone.pages {
             self.defer_pages(run);

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use ddi::{AllocationListEntry, PatchLocation};
 use kmt_calls::{AllocationListFlags, PatchLocationItem, Refusal};
 use vidmm::ReferenceError;
-use wddm_types::SegmentId;
+use wddm_types::{GpuVa, SegmentId};
 
 use super::split::Portion;
 use super::{Binding, Bound, Handed, Packet, Work};
@@ -196,7 +196,9 @@ impl Adapter {
         let entry = |(at, bound): (usize, &Bound)| {
             let place = portion.map_or(bound.binding.place, |portion| portion.bindings[at].and_then(|now| now.place));
             let (segment, physical_address) = place.unwrap_or((SegmentId::SYSTEM, 0));
-            AllocationListEntry { allocation: bound.kmd, write_operation: bound.write, segment, physical_address }
+            let (allocation, write_operation) = (bound.kmd, bound.write);
+            let virtual_address = GpuVa::NULL;
+            AllocationListEntry { allocation, write_operation, segment, physical_address, virtual_address }
         };
         entries.iter().enumerate().map(entry).collect()
     }

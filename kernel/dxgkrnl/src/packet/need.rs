@@ -46,16 +46,22 @@ impl Adapter {
     // spec: memory §5.1, memory §7.4
     fn need_of(&self, context: u64) -> Option<RingNeed> {
         let known = &self.packet_contexts[context];
-        let Work::Patched { buffer, entries, portions, .. } = &known.queued.front()?.work else { return None };
-        let shown_after = self.dma_buffer(context, *buffer).shown_after;
+        let (shown_after, serial) = match &known.queued.front()?.work {
+            Work::Patched { buffer, entries, portions, .. } => {
+                let serial = match portions.front() {
+                    Some(portion) => portion.bindings.iter().flatten().map(|binding| binding.serial).max(),
+                    None => entries.iter().map(|bound| bound.binding.serial).max(),
+                };
+                (self.dma_buffer(context, *buffer).shown_after, serial.unwrap_or(0))
+            }
+            Work::Virtual { presented, .. } => {
+                let presented = presented.as_ref()?;
+                (presented.shown_after, presented.serial)
+            }
+        };
         if shown_after > self.ring.done() {
             return Some(RingNeed::Number(shown_after));
         }
-        let serial = match portions.front() {
-            Some(portion) => portion.bindings.iter().flatten().map(|binding| binding.serial).max(),
-            None => entries.iter().map(|bound| bound.binding.serial).max(),
-        };
-        let serial = serial.unwrap_or(0);
         // spec: memory §2.2, bit 11: nobody's work while such content is moved
         let serial = serial.max(self.vidmm.synchronous_serial());
         (serial > self.vidmm.completed_serial()).then_some(RingNeed::Serial(serial))

@@ -1,29 +1,21 @@
-//! Render, Present and SubmitCommand, from the call to the context's queue (memory §7.4, §5.7, §5.6).
+//! Render and SubmitCommand, from the call to the context's queue (memory §7.4, §5.6); Present is `present`.
 //!
 //! What is wrong with the call refuses it, and nothing has changed. A reference to memory that the device's list does not
 //! hold, or that has no physical address, rejects the submission and costs the device its life (memory §9.3).
 
 use std::collections::VecDeque;
 
-use ddi::{
-    DmaBuffer, KmdContext, PatchLocation, PatchLocationsOut, Present, Render, RenderStatus, SubmitFlags,
-    WRITTEN_PRIMARIES_MAX,
-};
+use ddi::{PatchLocation, SubmitFlags, WRITTEN_PRIMARIES_MAX};
 use events::Event;
 use kmt_calls::{DeviceState, PatchLocationItem, Refusal};
 use vidsch::{Packet as Queued, SubmitError};
 use wddm_types::{Blame, GpuVa, NtStatus};
 
-use super::{Bound, ListEntry, Packet, Work, list, split, uses};
+use super::build::{Built, Source};
+use super::{ListEntry, Packet, Work, uses};
 use crate::adapter::{Adapter, Payload};
 use crate::machine::Cx;
 use crate::refusal::{invalid, no_memory, refuse, removed};
-
-/// What a DMA buffer is to be made of.
-enum Source<'a> {
-    Render { command: &'a [u64], places: &'a [PatchLocation] },
-    Present,
-}
 
 impl Adapter {
     /// `D3DKMTRender`.
@@ -57,13 +49,6 @@ impl Adapter {
         self.check_places(context, bytes, entries, places)
     }
 
-    /// `D3DKMTPresent` as far as memory goes: the list carries the parameters.
-    // spec: memory §5.7
-    pub fn present(&mut self, cx: &mut Cx<'_>, context: u64, entries: &[ListEntry]) -> Result<u32, Refusal> {
-        self.check_patched(context)?;
-        self.queue_patched(cx, context, entries, &Source::Present, SubmitFlags::PRESENT)
-    }
-
     /// `D3DKMTSubmitCommand`.
     // spec: memory §5.6
     pub fn submit_virtual(
@@ -85,7 +70,11 @@ impl Adapter {
         if !primaries.iter().all(listed) {
             return Err(self.reject(cx, context, device, "a written primary that is not on the device's list".into()));
         }
-        self.queue_packet(cx, context, Work::Virtual { commands, bytes, primaries: primaries.to_vec() })
+        self.queue_packet(
+            cx,
+            context,
+            Work::Virtual { commands, bytes, primaries: primaries.to_vec(), presented: None },
+        )
     }
 
     fn check_patched(&self, context: u64) -> Result<(), Refusal> {
@@ -95,13 +84,13 @@ impl Adapter {
         Ok(())
     }
 
-    fn owner_of(&self, context: u64) -> (u64, vidmm::DeviceId) {
+    pub(super) fn owner_of(&self, context: u64) -> (u64, vidmm::DeviceId) {
         let device = self.packet_contexts[context].device;
         (device, self.devices[device].vidmm)
     }
 
-    /// Has the driver write a DMA buffer and queues it.
-    fn queue_patched(
+    /// Has the driver write DMA buffers and queues them.
+    pub(super) fn queue_patched(
         &mut self,
         cx: &mut Cx<'_>,
         context: u64,
@@ -112,34 +101,61 @@ impl Adapter {
         let (device, _) = self.owner_of(context);
         self.locked_leave(cx, device, entries)?;
         let (mut bound, wrong) = self.bind(device, entries);
-        let buffer = self
-            .take_dma_buffer(cx, context)
-            .ok_or_else(|| no_memory("the context's DMA buffers are all queued, or there is no memory for another"))?;
-        let written = self.write_buffer(context, buffer, &mut bound, source);
-        let done = match (written, wrong) {
-            (Ok(done), None) => done,
-            (Err(Written::Status(status)), _) => {
-                self.release_dma_buffer(cx, context, buffer);
-                return Err(self.refused_by_driver(cx, device, status));
-            }
-            (Err(Written::Breach(rule)), _) => {
-                self.stop(cx, rule.into());
-                return Err(removed(format!("the adapter was stopped: {rule}")));
-            }
-            (Ok(_), Some(reason)) => {
-                self.release_dma_buffer(cx, context, buffer);
-                return Err(self.reject(cx, context, device, reason));
-            }
-        };
-        let (written, places) = done;
+        let list = Adapter::driver_list(&bound, None);
+        let built = self.write_dma_buffers(cx, context, &list, source)?;
+        if let Some(reason) = wrong {
+            self.release_built(cx, context, built);
+            return Err(self.reject(cx, context, device, reason));
+        }
+        for entry in &mut bound {
+            // spec: memory §7.4: the driver must have written the addresses that it was given
+            entry.written = entry.binding.place;
+        }
         let used = uses::of(&bound);
-        let work = Work::Patched { buffer, written, entries: bound, places, flags, portions: VecDeque::new() };
-        let queued = self.queue_packet(cx, context, work);
-        match &queued {
-            Ok(_) => self.note_uses(context, used),
-            Err(_) => self.release_dma_buffer(cx, context, buffer),
+        let work = |built: Built| {
+            let Built { buffer, written, places } = built;
+            let entries = bound.clone();
+            (buffer, Work::Patched { buffer, written, entries, places, flags, portions: VecDeque::new() })
+        };
+        self.queue_built(cx, context, built.into_iter().map(work).collect(), used)
+    }
+
+    /// Queues all that a driver has written for one call, or nothing.
+    pub(super) fn queue_built(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: u64,
+        works: Vec<(u64, Work)>,
+        used: Vec<(vidmm::AllocationId, bool)>,
+    ) -> Result<u32, Refusal> {
+        let (device, _) = self.owner_of(context);
+        let mut queued = self.may_queue(context, works.len()).map(|()| 0);
+        for (nth, (buffer, work)) in works.into_iter().enumerate() {
+            if queued.is_ok() {
+                queued = self.queue_packet(cx, context, work);
+                match &queued {
+                    Ok(_) => self.note_uses(context, used.clone()),
+                    Err(refusal) if nth > 0 => {
+                        let reason = format!("a present that was begun could not go on: {}", refusal.reason);
+                        self.fail_device(cx, device, DeviceState::ErrorOutOfMemory, reason);
+                    }
+                    Err(_) => {}
+                }
+            }
+            if queued.is_err() {
+                self.release_dma_buffer(cx, context, buffer);
+            }
         }
         queued
+    }
+
+    /// Whether a context takes so many packets more.
+    fn may_queue(&self, context: u64, packets: usize) -> Result<(), Refusal> {
+        self.vidsch.may_submit(self.packet_contexts[context].vidsch, packets).map_err(|error| match error {
+            SubmitError::UserQueue => unreachable!("a packet context is fed by the kernel"),
+            SubmitError::TooMany => no_memory("the context holds as many packets as it may"),
+            SubmitError::Stopped => removed("the context has stopped"),
+        })
     }
 
     /// What is locked is rendered from in an aperture, or not at all.
@@ -161,44 +177,10 @@ impl Adapter {
         Ok(())
     }
 
-    fn write_buffer(
-        &mut self,
-        context: u64,
-        number: u64,
-        bound: &mut [Bound],
-        source: &Source<'_>,
-    ) -> Result<(usize, Vec<PatchLocation>), Written> {
-        let known = &mut self.packet_contexts[context];
-        let (kmd, entries_max) = (known.kmd, known.info.patch_location_list_entries as usize);
-        let buffer = known.buffers.iter_mut().find(|buffer| buffer.number == number).expect("just taken");
-        let allocation_list = Adapter::driver_list(bound, None);
-        let mut places = vec![PatchLocation::default(); entries_max];
-        let dma_buffer = DmaBuffer { words: &mut buffer.words, written: 0, private_data: &mut buffer.private_data };
-        let patch_locations_out = PatchLocationsOut { list: &mut places, written: 0 };
-        let driver = self.miniport.packet_scheduling().expect("it made this context");
-        let (used, listed) = call_driver(driver, kmd, source, &allocation_list, dma_buffer, patch_locations_out)?;
-        if used == 0 || used > buffer.words.len() || listed > places.len() {
-            return Err(Written::Breach("the driver wrote past its DMA buffer, or nothing"));
-        }
-        places.truncate(listed);
-        list::check_answer(&places, allocation_list.len(), used).map_err(Written::Breach)?;
-        let slots = self.packets.caps.expect("its driver schedules packets").max_allocation_list_slot_id;
-        split::check_splits(&places, bound, slots).map_err(Written::Breach)?;
-        for entry in bound {
-            // spec: memory §7.4: the driver must have written the addresses that it was given
-            entry.written = entry.binding.place;
-        }
-        Ok((used, places))
-    }
-
     fn queue_packet(&mut self, cx: &mut Cx<'_>, context: u64, mut work: Work) -> Result<u32, Refusal> {
         let known = &self.packet_contexts[context];
         let (vidsch, number) = (known.vidsch, known.last_submitted + 1);
-        self.vidsch.may_submit(vidsch, 1).map_err(|error| match error {
-            SubmitError::UserQueue => unreachable!("a packet context is fed by the kernel"),
-            SubmitError::TooMany => no_memory("the context holds as many packets as it may"),
-            SubmitError::Stopped => removed("the context has stopped"),
-        })?;
+        self.may_queue(context, 1)?;
         self.make_portions(cx, context, number, &mut work)?;
         let known = &mut self.packet_contexts[context];
         self.vidsch.submit(vidsch, Queued::Work(Payload::Packet(number))).expect("the scheduler has just said so");
@@ -217,69 +199,6 @@ impl Adapter {
         cx.emit(Event::SubmissionRejected { context, reason: reason.clone() });
         self.fail_device(cx, device, DeviceState::ErrorDmaFault, format!("context {context}: {reason}"));
         refuse(NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE, Blame::Caller, reason)
-    }
-
-    /// What Render and Present may answer, as statuses.
-    // spec: memory §9.2
-    fn refused_by_driver(&mut self, cx: &mut Cx<'_>, device: u64, status: RenderStatus) -> Refusal {
-        let (code, blame) = match status {
-            RenderStatus::NoMemory(_) => (NtStatus::NO_MEMORY, Blame::Scarcity),
-            RenderStatus::InsufficientDmaBuffer => unreachable!("a breach of the contract, found before"),
-            RenderStatus::PrivilegedInstruction => (NtStatus::PRIVILEGED_INSTRUCTION, Blame::Caller),
-            RenderStatus::IllegalInstruction => (NtStatus::ILLEGAL_INSTRUCTION, Blame::Caller),
-            RenderStatus::InvalidParameter(_) => (NtStatus::INVALID_PARAMETER, Blame::Caller),
-            RenderStatus::InvalidUserBuffer(_) => (NtStatus::INVALID_USER_BUFFER, Blame::Caller),
-            RenderStatus::InvalidHandle(_) => (NtStatus::INVALID_HANDLE, Blame::Caller),
-            RenderStatus::DriverMismatch => (NtStatus::GRAPHICS_DRIVER_MISMATCH, Blame::Caller),
-            RenderStatus::GpuException(_) => (NtStatus::GRAPHICS_GPU_EXCEPTION_ON_DEVICE, Blame::Driver),
-        };
-        if let RenderStatus::GpuException(reason) = status {
-            self.fail_device(
-                cx,
-                device,
-                DeviceState::ErrorDmaFault,
-                format!("the driver gave the device up: {reason}"),
-            );
-        }
-        refuse(code, blame, status.to_string())
-    }
-}
-
-/// Why there is no buffer.
-enum Written {
-    /// The driver refuses, as it may.
-    Status(RenderStatus),
-    /// The driver broke the contract: the adapter stops.
-    Breach(&'static str),
-}
-
-fn call_driver(
-    driver: &mut dyn ddi::PacketScheduling,
-    kmd: KmdContext,
-    source: &Source<'_>,
-    allocation_list: &[ddi::AllocationListEntry],
-    dma_buffer: DmaBuffer<'_>,
-    patch_locations_out: PatchLocationsOut<'_>,
-) -> Result<(usize, usize), Written> {
-    let status = |status| match status {
-        // spec: memory §7.1: under the guaranteed contract there is always room
-        RenderStatus::InsufficientDmaBuffer => {
-            Written::Breach("the driver wants a larger DMA buffer than it asked for")
-        }
-        status => Written::Status(status),
-    };
-    match *source {
-        Source::Render { command, places } => {
-            let mut render =
-                Render { command, allocation_list, patch_locations_in: places, dma_buffer, patch_locations_out };
-            driver.render(kmd, &mut render).map_err(status)?;
-            Ok((render.dma_buffer.written, render.patch_locations_out.written))
-        }
-        Source::Present => {
-            let mut present = Present { allocation_list, dma_buffer, patch_locations_out };
-            driver.present(kmd, &mut present).map_err(status)?;
-            Ok((present.dma_buffer.written, present.patch_locations_out.written))
-        }
     }
 }
 

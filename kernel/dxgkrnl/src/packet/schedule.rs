@@ -6,6 +6,7 @@ use events::{Event, PreemptedFor};
 use gpu_fence::WaitMode;
 use kmt_calls::DeviceState;
 use vidsch::{Step, Turn};
+use wddm_types::GpuVa;
 
 use super::split::Portion;
 use super::{Handed, InFlight, Work};
@@ -156,7 +157,9 @@ impl Adapter {
                 let named = entries.iter().enumerate().filter(|(at, _)| here(*at));
                 self.cached_uses(named.filter_map(|(_, bound)| bound.vidmm.map(|id| (id, bound.write))))
             }
-            Work::Virtual { .. } => Vec::new(),
+            Work::Virtual { presented, .. } => {
+                self.cached_uses(presented.iter().flat_map(|presented| presented.uses.iter().copied()))
+            }
         };
         self.lists_use(&uses);
         let mut again = SubmitFlags::empty();
@@ -164,16 +167,9 @@ impl Adapter {
         again.set(SubmitFlags::RESUBMISSION, came_back);
         let handed = match &mut packet.work {
             Work::Patched { .. } => self.hand_over(cx, context, fence_id, &mut packet.work, portion.as_ref(), again),
-            Work::Virtual { commands, bytes, .. } => {
-                let submit = SubmitCommandVirtual {
-                    context: self.packet_contexts[context].kmd,
-                    dma_buffer: *commands,
-                    dma_buffer_bytes: *bytes,
-                    fence_id,
-                    flags: again,
-                };
-                let driver = self.miniport.packet_scheduling().expect("it made this context");
-                driver.submit_command_virtual(submit).map(|()| false).map_err(Refused::Virtual)
+            Work::Virtual { commands, bytes, presented, .. } => {
+                let presented = presented.as_ref().map(|presented| presented.buffer);
+                self.hand_over_virtual(context, fence_id, (*commands, *bytes), presented, again)
             }
         };
         match handed {
@@ -272,6 +268,28 @@ impl Adapter {
         };
         let driver = self.miniport.packet_scheduling().expect("it made this context");
         driver.submit_command(submit).map(|()| changed).map_err(Refused::Submit)
+    }
+
+    /// Submits commands in the context's space: a user's, or what the driver has written.
+    // spec: memory §7.4
+    fn hand_over_virtual(
+        &mut self,
+        context: u64,
+        fence_id: u32,
+        (dma_buffer, dma_buffer_bytes): (GpuVa, u32),
+        presented: Option<u64>,
+        again: SubmitFlags,
+    ) -> Result<bool, Refused> {
+        let (kmd, mut flags, mut private_data) = (self.packet_contexts[context].kmd, again, Vec::new());
+        if let Some(buffer) = presented {
+            self.store_dma_buffer(context, buffer, 0..dma_buffer_bytes as usize / 8);
+            flags |= SubmitFlags::PRESENT;
+            private_data.clone_from(&self.dma_buffer(context, buffer).private_data);
+        }
+        let private_data = private_data.as_slice();
+        let submit = SubmitCommandVirtual { context: kmd, dma_buffer, dma_buffer_bytes, private_data, fence_id, flags };
+        let driver = self.miniport.packet_scheduling().expect("it made this context");
+        driver.submit_command_virtual(submit).map(|()| false).map_err(Refused::Virtual)
     }
 
     fn packet_refused(&mut self, cx: &mut Cx<'_>, context: u64, refused: Refused) {

@@ -13,7 +13,7 @@
 
 use std::ops::Range;
 
-use ddi::{DriverModel, PatchLocation};
+use ddi::{AllocationListEntry, DriverModel, PatchLocation};
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::{DeviceState, PatchLocationItem, Refusal, Reply};
@@ -269,12 +269,16 @@ fn uses_of(entries: &[Bound], places: &[PatchLocation]) -> Vec<Use> {
 /// # Errors
 /// The rule; the driver is to blame.
 // spec: memory §7.3
-pub(super) fn check_splits(places: &[PatchLocation], entries: &[Bound], slots: u32) -> Result<(), &'static str> {
+pub(super) fn check_splits(
+    places: &[PatchLocation],
+    entries: &[AllocationListEntry],
+    slots: u32,
+) -> Result<(), &'static str> {
     for place in places {
         if place.slot_id >= slots {
             return Err("a patch location of the driver names a slot that MaxAllocationListSlotId excludes");
         }
-        let bound = entries[place.allocation_index as usize].vidmm.is_some();
+        let bound = entries[place.allocation_index as usize].allocation.is_some();
         if bound && place.patch_offset < place.split_offset {
             return Err("a split offset of the driver lies behind the address that it is for");
         }

@@ -136,7 +136,8 @@ impl Adapter {
             let driver = self.miniport.packet_scheduling().expect("checked at adapter start");
             self.memory.store_words(*address, words as u64, |index| content.words[index as usize]);
             let (dma_buffer, dma_buffer_bytes) = (*va, end_offset);
-            let submit = SubmitCommandVirtual { context, dma_buffer, dma_buffer_bytes, fence_id, flags };
+            let private_data = content.private_data.as_slice();
+            let submit = SubmitCommandVirtual { context, dma_buffer, dma_buffer_bytes, private_data, fence_id, flags };
             let submitted = driver.submit_command_virtual(submit);
             return submitted.map_err(|status| format!("SubmitCommandVirtual of a paging buffer failed: {status}"));
         }

@@ -342,7 +342,7 @@ impl PacketScheduling for Stub {
     fn submit_command(&mut self, _submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
         Ok(())
     }
-    fn submit_command_virtual(&mut self, _submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
+    fn submit_command_virtual(&mut self, _submit: SubmitCommandVirtual<'_>) -> Result<(), DriverStatus> {
         Ok(())
     }
     fn preempt_command(&mut self, _preempt: PreemptCommand) -> Result<(), DriverStatus> {

@@ -24,6 +24,10 @@ impl<F: Copy + Eq> VidMm<F> {
                 self.check_part(allocation, 0, request.size_pages.0, request.protection.driver)?;
                 Ok(Some(Shown::Allocation(allocation, 0)))
             }
+            Target::Whole(allocation) => {
+                self.check_part(allocation, 0, request.size_pages.0, request.protection.driver)?;
+                Ok(Some(Shown::Allocation(allocation, 0)))
+            }
             Target::SystemPages(run) | Target::FencePages(run) if run.count != request.size_pages => {
                 Err(MapError::BeyondAllocation)
             }

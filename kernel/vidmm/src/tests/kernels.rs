@@ -53,3 +53,28 @@ fn words_begin_with_their_pattern_stay_in_place_and_are_shown_to_the_paging_proc
     let _ = mm.destroy_allocation(id, &[]);
     mm.check_invariants(&[]).expect("nothing is left of it");
 }
+
+/// What a present names is shown by the kernel as long as the process has it.
+#[test]
+fn whole_allocations_are_shown_until_they_go() {
+    // spec: memory §5.7, memory §4.8
+    let (mut mm, space, device) = with_device(64);
+    let id = create(&mut mm, device, 3, &[VRAM]);
+    assert_eq!(mm.whole_view(space, id, false), None);
+    let (read, _) = mm.map_gpu_va(space, mm.whole_request(id, false)).expect("room");
+    assert_eq!(mm.whole_view(space, id, false), Some(read));
+    assert_eq!(mm.whole_view(space, id, true), None, "nobody writes through it");
+    let (write, _) = mm.map_gpu_va(space, mm.whole_request(id, true)).expect("room");
+    assert_eq!(mm.whole_view(space, id, true), Some(write));
+    assert_eq!(mm.free_gpu_va(space, read, 3 * PAGE_BYTES), Err(MapError::Kernels), "not the process's to free");
+    let over = MapRequest { base: Some(write), ..mm.whole_request(id, true) };
+    assert_eq!(mm.map_gpu_va(space, over), Err(MapError::ConflictingAddresses));
+    let clients = Target::Allocation { allocation: id, offset_pages: Pages::ZERO };
+    let (theirs, _) = mm.map_gpu_va(space, MapRequest { target: clients, ..mm.whole_request(id, true) }).expect("room");
+    assert_ne!(mm.whole_view(space, id, true), Some(theirs), "the client may take it away");
+    let _ = mm.destroy_allocation(id, &[]);
+    for va in [read, write, theirs] {
+        assert_eq!(mm.free_gpu_va(space, va, PAGE_BYTES), Err(MapError::NotMapped), "they went with it");
+    }
+    mm.check_invariants(&[]).expect("nothing is left of it");
+}

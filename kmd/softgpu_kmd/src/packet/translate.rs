@@ -72,11 +72,7 @@ impl SoftGpuKmd {
     /// One copy, from the source's first byte to the destination's.
     // spec: memory §5.7
     pub(super) fn translate_present(&self, present: &mut Present<'_>) -> Result<(), RenderStatus> {
-        let size = |index: u32| {
-            let entry = present.allocation_list.get(index as usize).and_then(|entry| entry.allocation);
-            entry.and_then(|allocation| self.size_of(allocation)).ok_or(RenderStatus::InvalidHandle("no allocation"))
-        };
-        let bytes = size(PRESENT_SOURCE_INDEX)?.min(size(PRESENT_DESTINATION_INDEX)?);
+        let bytes = self.presented_bytes(present.allocation_list)?;
         let mut words = Vec::new();
         Command::CopyPhysical { source_bus: 0, target_bus: 0, bytes }.encode(&mut words);
         let target = &mut present.dma_buffer;
@@ -93,6 +89,33 @@ impl SoftGpuKmd {
         }
         target.written = words.len();
         if note_words(target.private_data, words.len()) { Ok(()) } else { Err(TOO_LITTLE) }
+    }
+
+    /// The same at addresses of the context's space.
+    // spec: memory §5.7
+    pub(super) fn present_at_addresses(&self, present: &mut Present<'_>) -> Result<(), RenderStatus> {
+        let bytes = self.presented_bytes(present.allocation_list)?;
+        let [source, target] = [PRESENT_SOURCE_INDEX, PRESENT_DESTINATION_INDEX]
+            .map(|index| present.allocation_list[index as usize].virtual_address);
+        if source.is_null() || target.is_null() {
+            return Err(RenderStatus::InvalidParameter("an allocation of a present without an address"));
+        }
+        let mut words = Vec::new();
+        Command::Copy { source_va: source.0, target_va: target.0, bytes }.encode(&mut words);
+        let buffer = &mut present.dma_buffer;
+        let room = buffer.words.get_mut(..words.len()).ok_or(RenderStatus::InsufficientDmaBuffer)?;
+        room.copy_from_slice(&words);
+        buffer.written = words.len();
+        if note_words(buffer.private_data, words.len()) { Ok(()) } else { Err(TOO_LITTLE) }
+    }
+
+    /// What source and destination both have.
+    fn presented_bytes(&self, list: &[AllocationListEntry]) -> Result<u64, RenderStatus> {
+        let size = |index: u32| {
+            let entry = list.get(index as usize).and_then(|entry| entry.allocation);
+            entry.and_then(|allocation| self.size_of(allocation)).ok_or(RenderStatus::InvalidHandle("no allocation"))
+        };
+        Ok(size(PRESENT_SOURCE_INDEX)?.min(size(PRESENT_DESTINATION_INDEX)?))
     }
 
     fn check_operand(

@@ -99,7 +99,11 @@ impl Generator<'_> {
             4 if self.dice.chance(50) => Call::Packet(PacketCall::DestroyContext { context: list }),
             4 => Call::Packet(PacketCall::DestroyContext { context }),
             5..8 => self.render(list),
-            8 | 9 => self.present(list),
+            8 => self.present(list),
+            9 => {
+                let addressed = self.handle(Kind::VirtualContext);
+                self.present(addressed)
+            }
             10..13 => {
                 let (commands, command_bytes) = self.buffer();
                 let odd = self.dice.odd();

@@ -285,7 +285,7 @@ impl PacketScheduling for Liar {
         self.packets().submit_command(submit)
     }
 
-    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
+    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual<'_>) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Submit)?;
         self.packets().submit_command_virtual(submit)
     }

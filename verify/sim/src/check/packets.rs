@@ -84,8 +84,8 @@ impl Handed {
     }
 
     /// As the driver is asked, of a context with addresses.
-    pub fn of_virtual(submit: &SubmitCommandVirtual) -> Handed {
-        let SubmitCommandVirtual { context, fence_id, flags, dma_buffer, dma_buffer_bytes } = *submit;
+    pub fn of_virtual(submit: &SubmitCommandVirtual<'_>) -> Handed {
+        let SubmitCommandVirtual { context, fence_id, flags, dma_buffer, dma_buffer_bytes, .. } = *submit;
         let body = Body { segment: 0, address: dma_buffer.0, start: 0, end: dma_buffer_bytes, addressed: true };
         Handed { context, fence_id, flags, body }
     }

@@ -164,7 +164,7 @@ impl PacketScheduling for Watched {
         self.hand_over(submit)
     }
 
-    fn submit_command_virtual(&mut self, mut submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
+    fn submit_command_virtual(&mut self, mut submit: SubmitCommandVirtual<'_>) -> Result<(), DriverStatus> {
         if submit.flags.contains(SubmitFlags::RESUBMISSION) {
             shared(&self.ledger).count("packet again");
             if self.sabotage == Sabotage::KernelForgetsResubmission {

@@ -36,7 +36,7 @@ impl PacketScheduling for Stubborn {
         (self.whims.render)(self.inner.packet_scheduling().expect("it schedules packets"), context, render)
     }
     fn present(&mut self, context: KmdContext, present: &mut Present<'_>) -> Result<(), RenderStatus> {
-        self.packets().present(context, present)
+        (self.whims.present)(self.inner.packet_scheduling().expect("it schedules packets"), context, present)
     }
     fn patch(&mut self, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
         (self.whims.hand_over)(PacketStep {
@@ -60,7 +60,15 @@ impl PacketScheduling for Stubborn {
         });
         self.packets().submit_command(submit)
     }
-    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual) -> Result<(), DriverStatus> {
+    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual<'_>) -> Result<(), DriverStatus> {
+        (self.whims.hand_over)(PacketStep {
+            patch: false,
+            fence_id: submit.fence_id,
+            flags: submit.flags,
+            end_offset: submit.dma_buffer_bytes,
+            listed: 0,
+            private_data: submit.private_data.to_vec(),
+        });
         self.packets().submit_command_virtual(submit)
     }
     fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus> {

@@ -1,46 +1,17 @@
 //! What a driver may not say about split points, rule by rule.
 
-use std::collections::VecDeque;
+use ddi::KmdOpenAllocation;
 
 use super::*;
 use crate::packet::list::check_answer;
 
 /// A list of a NULL element and an allocation, a buffer of eight words, sixteen slots.
 fn verdict(places: &[PatchLocation]) -> Result<(), &'static str> {
-    let bound = |named: bool| Bound {
-        write: false,
-        unlisted: named,
-        kmd: None,
-        written: None,
-        vidmm: named.then(some_allocation),
-        binding: Binding::default(),
-        turns: VecDeque::new(),
+    let named = |named: bool| AllocationListEntry {
+        allocation: named.then(KmdOpenAllocation::default),
+        ..AllocationListEntry::default()
     };
-    check_answer(places, 2, 8).and_then(|()| check_splits(places, &[bound(false), bound(true)], 16))
-}
-
-fn some_allocation() -> vidmm::AllocationId {
-    use ddi::{AllocationInfo, SegmentDescriptor4, SegmentFlags, SegmentPreference};
-    use wddm_types::{PageRun, Pages, SegmentId, SegmentSet};
-    let aperture = SegmentDescriptor4 {
-        flags: SegmentFlags::APERTURE,
-        size_bytes: 1 << 20,
-        commit_limit_bytes: 1 << 20,
-        ..Default::default()
-    };
-    let policy = vidmm::Policy::new(PageRun { first: 16, count: Pages(64) });
-    let mut mm = vidmm::VidMm::<u8>::without_addresses(policy, &[aperture][..]).expect("it keeps the rules");
-    let (space, _) = mm.create_space(vidmm::SpaceKind::Process).expect("no tables");
-    let device = mm.create_device(space);
-    let segment = SegmentId(1);
-    let info = AllocationInfo {
-        size_bytes: 4096,
-        preferred_segment: SegmentPreference::of(&[segment]),
-        supported_segments: SegmentSet::only(segment),
-        priority: ddi::PRIORITY_NORMAL,
-        ..Default::default()
-    };
-    mm.create_allocation(device, info).expect("it fits")
+    check_answer(places, 2, 8).and_then(|()| check_splits(places, &[named(false), named(true)], 16))
 }
 
 #[test]

@@ -24,7 +24,9 @@ fn addressed(rig: &mut Rig) -> KmdContext {
 
 fn submit_at(rig: &mut Rig, context: KmdContext, fence_id: u32, flags: SubmitFlags) -> Result<(), DriverStatus> {
     let (dma_buffer, dma_buffer_bytes) = (wddm_types::GpuVa(AT), 32);
-    rig.kmd.submit_command_virtual(SubmitCommandVirtual { context, dma_buffer, dma_buffer_bytes, fence_id, flags })
+    let private_data = &[];
+    let submit = SubmitCommandVirtual { context, dma_buffer, dma_buffer_bytes, private_data, fence_id, flags };
+    rig.kmd.submit_command_virtual(submit)
 }
 
 /// Ids of what a context's ring has, and the words that its first packet has left.
@@ -106,4 +108,44 @@ fn what_waits_goes_with_its_context() {
     rig.port.record(record::COMPLETED, [index, 7, 0]);
     assert_eq!(said(&mut rig), [Said::Completed(7)]);
     assert_eq!((in_ring(&mut rig, first).0, in_ring(&mut rig, second).0), (vec![], vec![]));
+}
+
+#[test]
+fn a_present_at_addresses_needs_both_and_comes_with_what_was_written_beside_it() {
+    // spec: memory §5.7, memory §7.4
+    let (mut rig, _) = rig(DmaBuffers::Contiguous);
+    let context = addressed(&mut rig);
+    let mut list = list(&rig);
+    let present = |rig: &mut Rig, list: &[AllocationListEntry]| {
+        let (mut words, mut data) = (vec![0; 8], vec![0; 4]);
+        let mut present = Present {
+            allocation_list: list,
+            dma_buffer: DmaBuffer { words: &mut words, written: 0, private_data: &mut data },
+            dma_buffer_va: wddm_types::GpuVa(AT),
+            patch_locations_out: PatchLocationsOut { list: &mut [], written: 0 },
+            multipass_offset: 0,
+        };
+        rig.kmd.present(context, &mut present).map(|()| present.dma_buffer.written).map(|written| {
+            words.truncate(written);
+            (words, data)
+        })
+    };
+    let missing = RenderStatus::InvalidParameter("an allocation of a present without an address");
+    assert_eq!(present(&mut rig, &list), Err(missing), "physical addresses are none here");
+    (list[1].virtual_address, list[2].virtual_address) = (wddm_types::GpuVa(0x4000), wddm_types::GpuVa(0x6000));
+    let (words, data) = present(&mut rig, &list).unwrap();
+    let copy = Command::decode(&words).unwrap().0;
+    assert!(matches!(copy, Command::Copy { source_va: 0x4000, target_va: 0x6000, .. }), "{copy:?}");
+    list[2].allocation = None;
+    assert_eq!(present(&mut rig, &list), Err(RenderStatus::InvalidHandle("no allocation")));
+    let (dma_buffer, flags) = (wddm_types::GpuVa(AT), SubmitFlags::PRESENT);
+    let mut hand_over = |dma_buffer_bytes: u32, private_data: &[u8]| {
+        let fence_id = 1;
+        let submit = SubmitCommandVirtual { context, dma_buffer, dma_buffer_bytes, private_data, fence_id, flags };
+        rig.kmd.submit_command_virtual(submit)
+    };
+    let another = DriverStatus::InvalidParameter("the private data belong to another buffer");
+    assert_eq!(hand_over(words.len() as u32 * 8, &[]), Err(another));
+    assert_eq!(hand_over(8, &data), Err(another));
+    hand_over(words.len() as u32 * 8, &data).unwrap();
 }

@@ -1,0 +1,95 @@
+//! Present (memory §5.7): the list carries its parameters, and no residency. In a context that is patched it goes the way of Render.
+//! In a context with addresses the driver is told where source and destination lie in the process's space, and its DMA
+//! buffer is a page of the kernel's that is shown there read-only; both mappings are the kernel's own, so nobody moves them
+//! under the buffer.
+
+use ddi::{AllocationListEntry, SubmitFlags};
+use kmt_calls::Refusal;
+use wddm_types::GpuVa;
+
+use super::build::{Built, Source};
+use super::{ListEntry, Presented, Work};
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::refusal::not_supported;
+
+impl Adapter {
+    /// `D3DKMTPresent` as far as memory goes: the list carries the parameters.
+    // spec: memory §5.7
+    pub fn present(&mut self, cx: &mut Cx<'_>, context: u64, entries: &[ListEntry]) -> Result<u32, Refusal> {
+        if self.packet_contexts[context].addresses {
+            self.present_by_address(cx, context, entries)
+        } else {
+            self.queue_patched(cx, context, entries, &Source::Present, SubmitFlags::PRESENT)
+        }
+    }
+
+    // spec: memory §5.7, memory §7.2
+    fn present_by_address(&mut self, cx: &mut Cx<'_>, context: u64, entries: &[ListEntry]) -> Result<u32, Refusal> {
+        if self.packet_contexts[context].info.dma_buffer_bytes == 0 {
+            return Err(not_supported("the driver writes no DMA buffers for contexts with addresses"));
+        }
+        let (device, owner) = self.owner_of(context);
+        let (mut serial, mut uses) = (0, Vec::new());
+        for (number, write) in entries.iter().filter_map(|entry| Some((entry.allocation?, entry.write))) {
+            let allocation = self.allocations[number].vidmm;
+            match self.vidmm.reference_by_address(owner, allocation) {
+                Ok(reference) => serial = serial.max(reference.serial),
+                Err(error) => return Err(self.reject(cx, context, device, error.to_string())),
+            }
+            uses.push((allocation, write));
+        }
+        let list = entries.iter().map(|entry| self.listed_by_address(cx, device, entry));
+        let list = list.collect::<Result<Vec<_>, _>>()?;
+        let built = self.write_dma_buffers(cx, context, &list, &Source::Present)?;
+        // A destination that is displayed is left alone until its flip.
+        let primaries: Vec<u64> =
+            entries.iter().filter(|entry| entry.write).filter_map(|entry| entry.allocation).collect();
+        let views = self.processes[&self.devices[device].process].views_mapped_at;
+        let work = |Built { buffer, written, .. }| {
+            let known = self.dma_buffer(context, buffer);
+            let shown_after = known.shown_after.max(views);
+            // CAST: a DMA buffer is far below 4 GiB.
+            let (commands, bytes) = (known.va, written as u32 * 8);
+            let presented = Some(Presented { buffer, uses: uses.clone(), serial, shown_after });
+            (buffer, Work::Virtual { commands, bytes, primaries: primaries.clone(), presented })
+        };
+        let works = built.into_iter().map(work).collect();
+        self.queue_built(cx, context, works, uses)
+    }
+
+    /// An entry with the address at which the kernel has all of its allocation in the process's space.
+    fn listed_by_address(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        entry: &ListEntry,
+    ) -> Result<AllocationListEntry, Refusal> {
+        let Some(number) = entry.allocation else { return Ok(AllocationListEntry::default()) };
+        let (allocation, kmd) = (self.allocations[number].vidmm, self.allocations[number].open);
+        Ok(AllocationListEntry {
+            allocation: Some(kmd),
+            write_operation: entry.write,
+            virtual_address: self.view_of(cx, device, allocation, entry.write)?,
+            ..AllocationListEntry::default()
+        })
+    }
+
+    fn view_of(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        allocation: vidmm::AllocationId,
+        write: bool,
+    ) -> Result<GpuVa, Refusal> {
+        let process = self.devices[device].process;
+        let space = self.processes[&process].space;
+        if let Some(view) = self.vidmm.whole_view(space, allocation, write) {
+            return Ok(view);
+        }
+        let view = self.map_for_kernel(cx, space, self.vidmm.whole_request(allocation, write))?;
+        let mapped_at = self.ring.queued();
+        self.processes.get_mut(&process).expect("its device is here").views_mapped_at = mapped_at;
+        Ok(view)
+    }
+}

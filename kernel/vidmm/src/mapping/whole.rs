@@ -1,0 +1,41 @@
+//! Allocations where only the kernel has them mapped (memory §5.7): what a driver is told of the source and the destination of a
+//! present lies at addresses that no client frees or maps anew. Such a mapping is made when it is first needed and stays as long as
+//! the process has the allocation.
+
+use wddm_types::{GpuVa, PAGE_BYTES, Pages};
+
+use super::{MapRequest, Target};
+use crate::slab::{AllocationId, SpaceId};
+use crate::space::{Origin, Protection, Shown};
+use crate::vidmm::VidMm;
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Where the kernel has all of an allocation mapped in a space, written through if `write` says so; on adapters of the IoMmu model
+    /// where the process has it.
+    // spec: memory §5.7
+    pub fn whole_view(&self, space: SpaceId, allocation: AllocationId, write: bool) -> Option<GpuVa> {
+        let known = &self.spaces[space];
+        let fits = |first: &u64| {
+            let mapping = &known.mapped[first];
+            let range = known.range_of(wddm_types::PageRun { first: *first, count: Pages(mapping.pages) });
+            let kernels = range.is_some_and(|(_, range)| range.origin == Origin::Kernel);
+            let whole = mapping.shown == Shown::Allocation(allocation, 0)
+                && mapping.pages == self.allocations[allocation].pages;
+            whole && (kernels || self.geometry.is_platforms()) && (mapping.protection.write || !write)
+        };
+        let of_space = self.allocations[allocation].mappings.range((space, 0)..=(space, u64::MAX));
+        of_space.map(|(_, first)| *first).find(fits).map(|first| GpuVa(first * PAGE_BYTES))
+    }
+
+    /// What makes such a view.
+    pub fn whole_request(&self, allocation: AllocationId, write: bool) -> MapRequest {
+        MapRequest {
+            target: Target::Whole(allocation),
+            size_pages: Pages(self.allocations[allocation].pages),
+            base: None,
+            minimum: GpuVa::NULL,
+            maximum: GpuVa::NULL,
+            protection: Protection { write, ..Protection::default() },
+        }
+    }
+}
