@@ -1,6 +1,8 @@
 //! Content in, as planned: victims out of the way, frames taken, pages copied in or filled, entries written (memory §8.3).
 //! Called by `residency`, `offer`, `suspend` and `lock`; where things go has been decided by `plan`.
 
+use std::collections::BTreeMap;
+
 use ddi::{AllocationFlags, DriverModel, KmdAllocation};
 use wddm_types::{PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
@@ -22,12 +24,18 @@ impl<F: Copy + Eq> VidMm<F> {
             let pages = self.allocations[id].resident_pages();
             self.take_end(id, pages, Cause::Pressure { for_allocation: whole_for }, batch);
         }
-        self.relocate(&plan.relocations, plan.stands_still, batch);
+        self.hold_still(plan.stands_still, batch);
+        for &(id, for_allocation) in &plan.anew {
+            self.withdraw(id, Cause::Compaction { for_allocation }, batch);
+        }
+        self.relocate(&plan.relocations, batch);
+        let anew: BTreeMap<AllocationId, AllocationId> = plan.anew.into_iter().collect();
+        let cause_of = |id| anew.get(&id).map_or(cause, |&for_allocation| Cause::Compaction { for_allocation });
         // Contiguous runs first: the plan found them free, and scattered content must not take a page of them.
         for &(id, place) in &plan.places {
             if let Place::Memory(segment, Some(run)) = place {
                 self.segment_mut(segment).pool.take_exact(run);
-                self.commit(id, segment, vec![run], cause, batch);
+                self.commit(id, segment, vec![run], cause_of(id), batch);
             }
         }
         for &(id, place) in &plan.places {
@@ -44,11 +52,11 @@ impl<F: Copy + Eq> VidMm<F> {
                     let wish = Wish::of(&self.allocations[id].info, self.segment(segment));
                     let pool = &mut self.segment_mut(segment).pool;
                     let frames = wish.take_scattered(pool, pages).expect("room was made");
-                    self.commit(id, segment, frames, cause, batch);
+                    self.commit(id, segment, frames, cause_of(id), batch);
                 }
                 Place::System(aperture) => {
                     self.withdraw(id, Cause::Pressure { for_allocation: id }, batch);
-                    self.enter_system(id, aperture, cause, batch);
+                    self.enter_system(id, aperture, cause_of(id), batch);
                 }
             }
         }

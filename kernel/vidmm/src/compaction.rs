@@ -17,17 +17,28 @@ use crate::slab::{AllocationId, DeviceId};
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Carries moves out, while these devices stand still.
-    // spec: memory §8.1, memory §1.14
-    pub(crate) fn relocate(&mut self, moves: &[Relocated], stands_still: Vec<DeviceId>, batch: &mut Batch<F>) {
-        if moves.is_empty() {
-            return;
-        }
-        for &device in &stands_still {
+    /// Whether content may leave its place and come back within one work: nobody else uses that place.
+    pub(crate) fn may_be_placed_anew(&self, id: AllocationId) -> bool {
+        let allocation = &self.allocations[id];
+        let needed = allocation.standing.is_some_and(|standing| standing.rank.is_none());
+        needed && allocation.pins == 0 && allocation.locks.count == 0 && !allocation.stores_fences()
+    }
+
+    /// Has these devices stand still for what a work moves under them.
+    pub(crate) fn hold_still(&mut self, devices: Vec<DeviceId>, batch: &mut Batch<F>) {
+        for &device in &devices {
             // As for a suspension: the ring must not wait for what stands still.
             merge_points(&mut batch.after, &std::mem::take(&mut self.devices[device].last_uses));
         }
-        batch.stands_still.extend(stands_still);
+        batch.stands_still.extend(devices);
+    }
+
+    /// Carries moves out. Whoever lists what moves stands still.
+    // spec: memory §8.1, memory §1.14
+    pub(crate) fn relocate(&mut self, moves: &[Relocated], batch: &mut Batch<F>) {
+        if moves.is_empty() {
+            return;
+        }
         let mut notified: Vec<AllocationId> = Vec::new();
         for step in moves {
             if !notified.contains(&step.allocation) {

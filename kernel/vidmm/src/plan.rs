@@ -45,9 +45,11 @@ pub(crate) struct Plan {
     pub suspends: Vec<DeviceId>,
     /// Victims that lose everything for a contiguous run, with the allocation that needs it.
     pub whole_victims: Vec<(AllocationId, AllocationId)>,
+    /// Content of the claimant's own list that is placed anew, with the allocation that needs it: it leaves first.
+    pub anew: Vec<(AllocationId, AllocationId)>,
     /// Content that moves within its segment for a contiguous run, once the victims are gone.
     pub relocations: Vec<Relocated>,
-    /// Devices whose lists hold some of that and that run: they stand still meanwhile.
+    /// Devices whose lists hold some of both and that run: they stand still meanwhile.
     pub stands_still: Vec<DeviceId>,
     /// Allocations that miss pages.
     pub places: Vec<(AllocationId, Place)>,
@@ -58,6 +60,7 @@ impl Plan {
     pub fn is_empty(&self) -> bool {
         self.suspends.is_empty()
             && self.whole_victims.is_empty()
+            && self.anew.is_empty()
             && self.relocations.is_empty()
             && self.stands_still.is_empty()
             && self.places.is_empty()
@@ -124,6 +127,8 @@ pub(crate) struct Planner<'a, F> {
     alone: bool,
     /// As if everything that nobody needs had left, and what is wanted of it too: it is placed anew.
     emptied: bool,
+    /// As if what the device lists itself had left for whoever needs that: it is placed anew, and part of the list.
+    anew_for: Option<AllocationId>,
 }
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -136,9 +141,20 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// The same, if first everything left that nobody lists, and of the list too ([`VidMm::clear_victims`]): what is there may
-    /// lie in the way of a better packing. Nothing moves within its segment.
+    /// lie in the way of a better packing.
     pub(crate) fn plan_emptied(&self, claim: Claim, list: &[AllocationId]) -> Result<(), MakeResidentError> {
         let planner = Planner { emptied: true, ..Planner::new(self, claim, list, false) };
+        planner.run().map(drop)
+    }
+
+    /// Plans to make `list` resident with what the device lists itself placed anew.
+    pub(crate) fn plan_anew(&self, claim: Claim, list: &[AllocationId]) -> Result<Plan, MakeResidentError> {
+        Planner::anew(self, claim, list).run()
+    }
+
+    /// The same, if first everything left that nobody lists.
+    pub(crate) fn plan_emptied_anew(&self, claim: Claim, list: &[AllocationId]) -> Result<(), MakeResidentError> {
+        let planner = Planner { emptied: true, ..Planner::anew(self, claim, list) };
         planner.run().map(drop)
     }
 
@@ -164,7 +180,13 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
     fn new(mm: &'a VidMm<F>, claim: Claim, list: &[AllocationId], alone: bool) -> Self {
         let list = unique(list);
         let wanted = list.iter().copied().collect();
-        Planner { mm, claim, list, wanted, alone, emptied: false }
+        Planner { mm, claim, list, wanted, alone, emptied: false, anew_for: None }
+    }
+
+    fn anew(mm: &'a VidMm<F>, claim: Claim, list: &[AllocationId]) -> Self {
+        let own = mm.list_of(claim.device).into_iter().filter(|id| mm.may_be_placed_anew(*id));
+        let all: Vec<AllocationId> = list.iter().copied().chain(own).collect();
+        Planner { anew_for: list.first().copied(), ..Planner::new(mm, claim, &all, false) }
     }
 
     fn run(&self) -> Result<Plan, MakeResidentError> {
@@ -191,10 +213,22 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
         !self.alone && self.mm.is_resident(id) && !self.has_left(id)
     }
 
-    /// Whether an allocation is nowhere because everything left that nobody needs.
+    /// Whether an allocation is nowhere because everything left that nobody needs, or because it is placed anew.
     fn has_left(&self, id: AllocationId) -> bool {
         let rank = self.mm.allocations[id].standing.and_then(|standing| standing.rank);
-        self.emptied && rank.is_some_and(|rank| rank.tier <= self.tier_of_unneeded())
+        let unneeded = self.emptied && rank.is_some_and(|rank| rank.tier <= self.tier_of_unneeded());
+        unneeded || self.is_anew(id)
+    }
+
+    /// Whether an allocation leaves only to be placed anew.
+    fn is_anew(&self, id: AllocationId) -> bool {
+        let listed = || self.mm.devices[self.claim.device].counts.contains_key(&id);
+        self.anew_for.is_some() && listed() && self.mm.may_be_placed_anew(id)
+    }
+
+    /// Everything that leaves only to be placed anew.
+    fn all_anew(&self) -> impl Iterator<Item = AllocationId> + '_ {
+        self.list.iter().copied().filter(|id| self.is_anew(*id))
     }
 
     /// The last tier of what nobody needs whom the claimant's protection does not spare.
@@ -297,6 +331,8 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
             }
         }
         state.plan.suspends = state.suspended.iter().map(|suspect| suspect.device).collect();
+        state.plan.anew =
+            self.anew_for.into_iter().flat_map(|wanted| self.all_anew().map(move |id| (id, wanted))).collect();
         state.plan.stands_still = self.stand_still(&state.plan);
         state.plan
     }

@@ -14,7 +14,8 @@
 //!
 //! Nobody is stopped to make a portion longer (memory §8.1 step 3: split comes before suspend); only when the first command of
 //! a portion does not fit otherwise do others give way, as for a device whose turn it is. A buffer is begun only if each of its
-//! commands has room; once it is begun it is finished, whoever of no higher protection has to give way for that.
+//! commands has room; once it is begun it is finished, whoever of no higher protection has to give way for that. Its first
+//! portions may lie where a later one was found room: then what the device lists itself is placed anew around that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -97,6 +98,8 @@ struct Way {
     takes: Takes,
     /// What nobody needs lies in the way, some of what it names perhaps: all of that leaves first.
     clears: bool,
+    /// What the device lists itself lies in the way: it is placed anew.
+    anew: bool,
 }
 
 /// How far a portion goes.
@@ -187,7 +190,11 @@ impl<F: Copy + Eq> VidMm<F> {
             self.clear_victims(device, *needs.first().expect("what needs nothing fits"), &mut batch);
             self.finish(batch, false)
         });
-        let plan = self.plan_portion(device, &needs, way.takes).expect("it was just planned for the same room");
+        let plan = match way.anew {
+            true => self.plan_anew(claim_of(device, way.takes), &list_of(&needs)),
+            false => self.plan_portion(device, &needs, way.takes),
+        };
+        let plan = plan.expect("it was just planned for the same room");
         Ok((Reach { next, bound, needs, plan }, cleared.flatten()))
     }
 
@@ -196,7 +203,13 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut at = Cut::default();
         while at.next < uses.len() {
             let (next, bound, needs) = commands(uses, &at).next().expect("there are more");
-            self.way(device, &needs, uses[at.next].split_offset, &WAYS[..3])?;
+            let split_offset = uses[at.next].split_offset;
+            self.way(device, &needs, split_offset, &WAYS[..3])?;
+            if at.next > 0 {
+                // Where its portion finds room now something else may lie when its turn comes.
+                let finished = self.plan_emptied_anew(claim_of(device, Takes::Any), &list_of(&needs));
+                finished.map_err(|error| self.portion_error(device, &list_of(&needs), split_offset, error))?;
+            }
             at = Cut { next, offset: 0, bound };
         }
         Ok(())
@@ -210,15 +223,18 @@ impl<F: Copy + Eq> VidMm<F> {
         split_offset: u32,
         ways: &[Takes],
     ) -> Result<Way, PortionError> {
-        let list: Vec<AllocationId> = needs.iter().copied().collect();
+        let list = list_of(needs);
         let mut refused = None;
         for &takes in ways {
             match self.plan_portion(device, needs, takes) {
-                Ok(_) => return Ok(Way { takes, clears: false }),
+                Ok(_) => return Ok(Way { takes, clears: false, anew: false }),
                 Err(error) => refused = refused.or(Some(error)),
             }
-            if self.plan_emptied(Claim { device, takes, limit: Limit::Maximum, for_holders: false }, &list).is_ok() {
-                return Ok(Way { takes, clears: true });
+            if self.plan_emptied(claim_of(device, takes), &list).is_ok() {
+                return Ok(Way { takes, clears: true, anew: false });
+            }
+            if takes == Takes::Any && self.plan_emptied_anew(claim_of(device, takes), &list).is_ok() {
+                return Ok(Way { takes, clears: true, anew: true });
             }
         }
         Err(self.portion_error(device, &list, split_offset, refused.expect("there are some ways")))
@@ -230,8 +246,7 @@ impl<F: Copy + Eq> VidMm<F> {
         needs: &BTreeSet<AllocationId>,
         takes: Takes,
     ) -> Result<Plan, MakeResidentError> {
-        let list: Vec<AllocationId> = needs.iter().copied().collect();
-        self.plan(Claim { device, takes, limit: Limit::Maximum, for_holders: false }, &list)
+        self.plan(claim_of(device, takes), &list_of(needs))
     }
 
     fn portion_error(
@@ -246,8 +261,7 @@ impl<F: Copy + Eq> VidMm<F> {
             MakeResidentError::Offered { .. } => return PortionError::Offered,
             MakeResidentError::OutOfMemory { bytes_to_trim } => bytes_to_trim,
         };
-        let claim = Claim { device, takes: Takes::Victims, limit: Limit::Maximum, for_holders: false };
-        match self.plan_alone(claim, list) {
+        match self.plan_alone(claim_of(device, Takes::Victims), list) {
             Ok(_) => PortionError::Held { split_offset, bytes_to_trim },
             Err(_) => PortionError::Unsplittable { split_offset, bytes_to_trim },
         }
@@ -273,6 +287,14 @@ impl<F: Copy + Eq> VidMm<F> {
         let cut = uses.get(next).map(|first| Cut { next, offset: first.split_offset, bound });
         Portion { uses: from.next..next, needs, work, cut }
     }
+}
+
+fn claim_of(device: DeviceId, takes: Takes) -> Claim {
+    Claim { device, takes, limit: Limit::Maximum, for_holders: false }
+}
+
+fn list_of(needs: &BTreeSet<AllocationId>) -> Vec<AllocationId> {
+    needs.iter().copied().collect()
 }
 
 /// Portions that begin at a cut, each a command longer: where each ends, what is bound there, what it needs. A command is the

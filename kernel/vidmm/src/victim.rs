@@ -150,7 +150,7 @@ impl<F: Copy + Eq> VidMm<F> {
         for (first, count) in ranges {
             writer.hide(&mut self.spaces, &self.allocations[id], first, count, batch);
         }
-        if listed && !matches!(cause, Cause::Promote | Cause::Property) {
+        if listed && !matches!(cause, Cause::Promote | Cause::Property | Cause::Compaction { .. }) {
             self.note_loss(id);
         }
         self.pressure |= matches!(cause, Cause::Pressure { .. });

@@ -42,7 +42,8 @@ impl Adapter {
             return Relocation::default();
         }
         let moves_on = |step: &&vidmm::Move| {
-            step.kind == MoveKind::Relocate || matches!(step.cause, vidmm::Cause::Promote | vidmm::Cause::Lock)
+            use vidmm::Cause::{Compaction, Lock, Promote};
+            step.kind == MoveKind::Relocate || matches!(step.cause, Promote | Lock | Compaction { .. })
         };
         let moved = moves.iter().filter(moves_on);
         Relocation { devices, moved: moved.map(|step| (step.allocation, self.binding_of(step.allocation))).collect() }

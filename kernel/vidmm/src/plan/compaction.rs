@@ -23,7 +23,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
             || plan.whole_victims.iter().map(|(victim, _)| victim).chain(given.iter().map(|(_, victim)| victim));
         let place = self.mm.segment(segment);
         let plain = !place.is_aperture() && !place.aligns_pitches();
-        let possible = self.mm.policy.moves_within_segments && !self.alone && !self.emptied && plain;
+        let possible = self.mm.policy.moves_within_segments && !self.alone && plain;
         possible && !victims().any(locked)
     }
 
@@ -44,7 +44,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
             let Placement::Memory(present, extents) = &known.placement else { continue };
             let stays_put = known.locks.count > 0 || known.stores_fences();
             let fixed = known.pins > 0 || stays_put || known.doomed.is_some();
-            if *present != segment || fixed || stays.contains(&other) || gone(other) {
+            if *present != segment || fixed || stays.contains(&other) || gone(other) || self.has_left(other) {
                 continue;
             }
             let mut runs = extents.iter().map(|e| PageRun { first: e.frame, count: Pages(e.count) });
@@ -75,7 +75,8 @@ impl<F: Copy + Eq> Planner<'_, F> {
     /// The devices that would run while what they list moves.
     // spec: memory §8.2
     pub(super) fn stand_still(&self, plan: &Plan) -> Vec<DeviceId> {
-        let holders = plan.relocations.iter().flat_map(|step| self.mm.allocations[step.allocation].holders.iter());
+        let moved = plan.relocations.iter().map(|step| step.allocation).chain(plan.anew.iter().map(|(id, _)| *id));
+        let holders = moved.flat_map(|id| self.mm.allocations[id].holders.iter());
         let running = |device: &DeviceId| self.mm.devices[*device].suspended.is_none();
         let devices: BTreeSet<DeviceId> = holders.copied().filter(running).collect();
         devices.into_iter().filter(|device| !plan.suspends.contains(device)).collect()

@@ -162,10 +162,9 @@ impl<F: Copy + Eq> Planner<'_, F> {
             return segment.pool.emptied();
         }
         let mut trial = segment.pool.clone();
-        if self.emptied {
-            for (_, victim) in segment.victims.up_to(self.tier_of_unneeded()) {
-                frames_in(self.mm, &Plan::default(), victim, candidate).into_iter().for_each(|run| trial.give(run));
-            }
+        let victims = segment.victims.up_to(self.tier_of_unneeded()).filter(|_| self.emptied).map(|(_, victim)| victim);
+        for left in victims.chain(self.all_anew()) {
+            frames_in(self.mm, &Plan::default(), left, candidate).into_iter().for_each(|run| trial.give(run));
         }
         trial
     }

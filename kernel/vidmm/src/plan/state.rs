@@ -156,11 +156,12 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let standing = |id: &AllocationId| self.mm.allocations[*id].standing.filter(|s| s.segment == segment.id);
         let wanted: Vec<_> = self.list.iter().filter(|id| !self.has_left(**id)).filter_map(standing).collect();
         let tier = self.last_tier(segment.id, !wanted.is_empty());
+        let anew: u64 = self.all_anew().filter_map(|id| standing(&id)).map(|standing| standing.pages).sum();
         // What is being made resident is no victim.
         let up_to = |tier: usize| {
             let own = wanted.iter().filter(|standing| standing.rank.is_some_and(|rank| rank.tier <= tier));
             let own: u64 = own.map(|standing| standing.pages).sum();
-            segment.pool.free_pages() + segment.victims.pages_up_to(tier) - own
+            segment.pool.free_pages() + segment.victims.pages_up_to(tier) + anew - own
         };
         let below = [ProcessPriority::Background, ProcessPriority::Normal, ProcessPriority::Foreground];
         Room { pages: up_to(tier), used: 0, below: below.map(|band| up_to(suspended_tier(band))), tier, trial, given }

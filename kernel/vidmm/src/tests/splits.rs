@@ -225,6 +225,40 @@ fn what_was_begun_is_finished_whoever_has_begun_to_run_since() {
 }
 
 #[test]
+fn what_was_begun_is_finished_although_its_first_portion_lies_in_the_way() {
+    // spec: memory §7.3, memory §8.1
+    let (mut mm, [(_, other), (_, device)]) = with_processes::<2>(128);
+    let mut physical = |owner, pages| {
+        let wanted = ddi::AllocationInfo { flags: AllocationFlags::ACCESSED_PHYSICALLY, ..info(pages, &[VRAM]) };
+        mm.create_allocation(owner, wanted).expect("rules are kept")
+    };
+    let sizes = [(other, 26), (device, 33), (device, 19), (other, 23), (device, 14), (device, 6)];
+    let [_, large, small, .., gone, lazy] = sizes.map(|(owner, pages)| (owner, physical(owner, pages)));
+    let [second, first] = [27, 37].map(|pages| physical(device, pages));
+    for (owner, id) in mm.allocations.iter().map(|(id, known)| (known.owner, id)).take(6).collect::<Vec<_>>() {
+        mm.make_resident(owner, &[id]).expect("one behind the other");
+    }
+    let flags = |only_if_necessary| crate::EvictFlags { only_if_necessary, not_written_to: false };
+    mm.evict(device, &[gone.1], flags(false), &[]).expect("listed");
+    mm.evict(device, &[lazy.1], flags(true), &[]).expect("listed");
+    mm.set_device_idle(other, true);
+    // The idle one's 26, 33 and 19 of its own, 23 of the idle one, 14 free, 6 that nobody needs, 7 free: the first portion's 37
+    // come into the middle of what is behind its own, and no 27 are left in one piece before or behind it.
+    let made = portions(&mut mm, device, &[bind(1, 0, first), bind(1, 8, first), bind(2, 8, second)], true);
+    let made = made.expect("both fit beside what it lists itself");
+    assert_eq!(made.len(), 2);
+    let anew = made[1].3.last().expect("it moves");
+    assert_eq!((anew.stands_still.as_slice(), &made[1].2), (&[device][..], &vec![second, first]));
+    assert!(anew.after.contains(&point(1, 1)), "behind the portion that used it");
+    let compacted = anew.moves.iter().filter(|step| matches!(step.cause, crate::Cause::Compaction { .. }));
+    let compacted: BTreeSet<_> = compacted.map(|step| (step.allocation, step.kind)).collect();
+    let expected = [large.1, small.1].map(|id| [(id, MoveKind::PageOut), (id, MoveKind::PageIn)]);
+    assert_eq!(compacted, expected.into_iter().flatten().collect(), "its own list comes back in the same work");
+    assert!([large.1, small.1, first, second].into_iter().all(|id| mm.is_resident(id)));
+    mm.check_invariants(&[]).expect("in order");
+}
+
+#[test]
 fn what_is_offered_is_reclaimed_first() {
     // spec: memory §5.9
     let (mut mm, _, device) = with_device(64);
