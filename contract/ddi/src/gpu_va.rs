@@ -35,6 +35,15 @@ bitflags::bitflags! {
     }
 }
 
+bitflags::bitflags! {
+    /// `DXGK_GPUMMUCAPS.LegacyBehaviors` (memory §4.2).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct LegacyBehaviors: u32 {
+        /// [`VirtualTransfer`](crate::PagingOp::VirtualTransfer) tells the addresses of the page tables behind its two ends.
+        const SOURCE_PAGE_TABLE_VA_IN_TRANSFER = 1 << 0;
+    }
+}
+
 /// How page tables are written (`DXGK_PAGETABLEUPDATEMODE`, memory §4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageTableUpdateMode {
@@ -61,6 +70,8 @@ pub struct GpuMmuCaps {
     /// `LeafPageTableSizeFor64KPagesInBytes`: bytes of a leaf table whose entries stand for 64 KB each, a multiple of 4096;
     /// 0: there are none, and every leaf entry stands for 4 KB.
     pub leaf_table_64kb_bytes: u32,
+    /// `LegacyBehaviors`.
+    pub legacy: LegacyBehaviors,
 }
 
 /// `DXGK_PAGE_TABLE_LEVEL_DESC` (memory §4.3) of one level; level 0 is the leaf.

@@ -27,37 +27,37 @@ pub trait Host {
     /// Gives it back. The hardware does not touch it any more.
     fn free_contiguous(&mut self, run: PageRun);
 
-    /// `DxgkCbCreateContextAllocation` (memory §7.5), while a context is created. It is resident before the context runs,
-    /// its content begins with `InitContextResource`, and it goes with the context, or with the device if it is shared
-    /// across contexts. Not for the system's context.
+    /// `DxgkCbCreateContextAllocation` (memory §7.5), while a device or a context is created. It is resident before the context, or
+    /// any of the device, runs, its content begins with `InitContextResource`, and it goes with the context; with the device, if it was
+    /// made for that or is shared across contexts. Not for the system's.
     ///
     /// # Errors
-    /// `NotSupported` outside a context's creation; `InvalidParameter`; `NoMemory`.
+    /// `NotSupported` outside of such a creation; `InvalidParameter`; `NoMemory`.
     fn create_context_allocation(
         &mut self,
         _create: CreateContextAllocation,
     ) -> Result<OsContextAllocation, DriverStatus> {
-        Err(DriverStatus::NotSupported("no context of a process is being created"))
+        Err(DriverStatus::NotSupported("no device and no context of a process is being created"))
     }
 
     /// `DxgkCbMapContextAllocation`: an address in the application's space.
     ///
     /// # Errors
-    /// `NotSupported` outside a context's creation; `InvalidParameter`.
+    /// `NotSupported` outside of such a creation; `InvalidParameter`.
     fn map_context_allocation(&mut self, _map: MapContextAllocation) -> Result<GpuVa, DriverStatus> {
-        Err(DriverStatus::NotSupported("no context of a process is being created"))
+        Err(DriverStatus::NotSupported("no device and no context of a process is being created"))
     }
 
     /// `DxgkCbUpdateContextAllocation`: the driver gets `UpdateContextAllocation` with these bytes, before the context runs.
     ///
     /// # Errors
-    /// `NotSupported` outside a context's creation; `InvalidParameter`; `Unsuccessful` when it is not resident.
+    /// `NotSupported` outside of such a creation; `InvalidParameter`; `Unsuccessful` when it is not resident.
     fn update_context_allocation(
         &mut self,
         _allocation: OsContextAllocation,
         _private_data: &[u8],
     ) -> Result<(), DriverStatus> {
-        Err(DriverStatus::NotSupported("no context of a process is being created"))
+        Err(DriverStatus::NotSupported("no device and no context of a process is being created"))
     }
 }
 

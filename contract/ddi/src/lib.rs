@@ -57,7 +57,9 @@ pub use fence::{
     MonitoredUpdate, NativeFenceCaps, OpenNativeFence, OsGlobalFence, OsLocalFence, PRIVATE_DATA_BYTES,
     UpdateCurrentFlags,
 };
-pub use gpu_va::{GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags, RootPageTableSize};
+pub use gpu_va::{
+    GpuMmuCaps, GpuMmuFlags, LegacyBehaviors, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags, RootPageTableSize,
+};
 pub use host::{Host, Notify};
 pub use interrupt::{DmaFault, Interrupt, InterruptFlags, PageFault};
 pub use miniport::{Doorbells, GpuVirtualAddressing, HardwareQueues, Miniport, NativeFences};

@@ -120,11 +120,12 @@ pub trait Miniport: Send {
     /// `DxgkDdiDestroyProcess`. Must succeed.
     fn destroy_process(&mut self, process: KmdProcess);
 
-    /// `DxgkDdiCreateDevice`, level 0.
+    /// `DxgkDdiCreateDevice`, level 0. What it makes of context allocations belongs to the device (memory §7.5): the host takes them
+    /// for any but the system's. They go before the device does, and with a refusal.
     ///
     /// # Errors
     /// `NoMemory`.
-    fn create_device(&mut self, create: CreateDevice) -> Result<KmdDevice, DriverStatus>;
+    fn create_device(&mut self, host: &mut dyn Host, create: CreateDevice) -> Result<KmdDevice, DriverStatus>;
 
     /// `DxgkDdiDestroyDevice`. Its contexts are gone already.
     fn destroy_device(&mut self, device: KmdDevice);

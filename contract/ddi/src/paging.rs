@@ -141,7 +141,7 @@ pub enum PagingOp<'a> {
         destination: GpuVa,
         /// Address of the source's page table; NULL without `SourcePageTableVaInTransfer`.
         source_page_table: GpuVa,
-        /// Address of the destination's.
+        /// Address of the destination's; likewise.
         destination_page_table: GpuVa,
         /// Which way.
         direction: VirtualDirection,

@@ -1,6 +1,6 @@
-//! Context allocations (memory §7.5): what a driver asks for while it creates a context. VidMm decides at once; the paging
+//! Context allocations (memory §7.5): what a driver asks for while it creates a device or a context. VidMm decides at once; the paging
 //! work is queued when the driver has returned, in the order in which it asked, and the creation is answered behind it. So
-//! what the driver calls synchronous has happened before anybody can use the context.
+//! what the driver calls synchronous has happened before anybody can use the device or the context.
 
 use ddi::{
     AllocationInfo, ContextAllocationFlags, CreateContextAllocation, DriverStatus, MapContextAllocation, MapProtection,
@@ -8,7 +8,7 @@ use ddi::{
 };
 use gpu_fence::FenceId;
 use vidmm::{AllocationId, DeviceId, MapRequest, Protection, SpaceId, Target, VidMm, Work};
-use wddm_types::{GpuVa, Pages};
+use wddm_types::{GpuVa, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::driver::Driver;
@@ -16,7 +16,7 @@ use crate::driver_host::KernelPages;
 use crate::features::Features;
 use crate::machine::Cx;
 
-/// What a driver may make for the context that is being created.
+/// What a driver may make for the device or the context that is being created.
 pub struct ContextHost<'a> {
     pub vidmm: &'a mut VidMm<FenceId>,
     pub device: DeviceId,
@@ -115,16 +115,19 @@ impl ContextHost<'_> {
     fn find(&self, allocation: OsContextAllocation) -> Result<ContextAllocation, DriverStatus> {
         let nth = allocation.0.checked_sub(1).and_then(|nth| usize::try_from(nth).ok());
         let known = nth.and_then(|nth| self.made.get(nth)).copied();
-        known.ok_or(DriverStatus::InvalidParameter("no context allocation of the context that is being created"))
+        known.ok_or(DriverStatus::InvalidParameter("no context allocation of what is being created"))
     }
 }
 
 impl Adapter {
-    /// What a driver may make for a context of a device, while it is created.
-    pub fn context_host(&mut self, device: u64) -> (ContextHost<'_>, &Features, &mut KernelPages, &mut Driver) {
-        let (vidmm, process) = (self.devices[device].vidmm, self.devices[device].process);
+    /// What a driver may make for a device, or a context of it, while that is created.
+    pub fn context_host(
+        &mut self,
+        device: DeviceId,
+        process: ProcessId,
+    ) -> (ContextHost<'_>, &Features, &mut KernelPages, &mut Driver) {
         let host = ContextHost {
-            device: vidmm,
+            device,
             space: self.processes[&process].space,
             by_address: self.ring.has_addresses,
             vidmm: &mut self.vidmm,
@@ -135,8 +138,7 @@ impl Adapter {
     }
 
     /// Queues what a driver's requests have decided.
-    pub fn queue_context_works(&mut self, cx: &mut Cx<'_>, device: u64, works: Vec<Work<FenceId>>) {
-        let process = self.devices[device].process;
+    pub fn queue_context_works(&mut self, cx: &mut Cx<'_>, process: ProcessId, works: Vec<Work<FenceId>>) {
         for work in works {
             self.queue_work(cx, process, None, Some(work), Vec::new());
         }
@@ -151,8 +153,7 @@ impl Adapter {
     }
 
     /// Ends context allocations whose context or device touches nothing any more.
-    pub fn destroy_context_allocations(&mut self, cx: &mut Cx<'_>, device: u64, gone: Vec<ContextAllocation>) {
-        let process = self.devices[device].process;
+    pub fn destroy_context_allocations(&mut self, cx: &mut Cx<'_>, process: ProcessId, gone: Vec<ContextAllocation>) {
         for allocation in gone {
             let work = self.vidmm.destroy_allocation(allocation.vidmm, &[]);
             self.queue_work(cx, process, None, work, Vec::new());

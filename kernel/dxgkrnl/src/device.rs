@@ -9,6 +9,7 @@ use vidmm::SpaceKind;
 use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
+use crate::driver_host::DriverHost;
 use crate::machine::Cx;
 use crate::object::{Device, ProcessOnAdapter, Terms};
 use crate::refusal::{from_driver, no_memory, removed};
@@ -24,19 +25,23 @@ impl Adapter {
         }
         let on_adapter = &self.processes[&process];
         let (space, kmd_process) = (on_adapter.space, on_adapter.kmd);
-        let created = self.miniport.create_device(CreateDevice {
-            process: kmd_process,
-            system: false,
-            pasid: self.pasids.of(space),
-        });
+        let create = CreateDevice { process: kmd_process, system: false, pasid: self.pasids.of(space) };
+        // spec: memory §7.5: what its driver makes for it has it as owner
+        let vidmm = self.vidmm.create_device(space);
+        let (mut asked, features, pages, miniport) = self.context_host(vidmm, process);
+        let created = miniport.create_device(&mut DriverHost { features, pages, context: Some(&mut asked) }, create);
+        let (made, works) = (asked.made, asked.works);
+        // What was decided is carried out in any case: a refusal takes it back behind it.
+        self.queue_context_works(cx, process, works);
         let kmd = match created {
             Ok(kmd) => kmd,
             Err(status) => {
+                self.destroy_context_allocations(cx, process, made);
+                self.vidmm.destroy_device(vidmm, &[]);
                 self.drop_process_if_empty(cx, process);
                 return Err(from_driver(status));
             }
         };
-        let vidmm = self.vidmm.create_device(space);
         self.processes.get_mut(&process).expect("just added").devices += 1;
         let device = self.devices.insert(Device {
             process,
@@ -50,7 +55,7 @@ impl Adapter {
             paging_queues: BTreeSet::new(),
             allocations: BTreeSet::new(),
             resources: BTreeSet::new(),
-            context_allocations: Vec::new(),
+            context_allocations: made,
             local_words: Vec::new(),
             fences: BTreeSet::new(),
             sync_objects: BTreeSet::new(),
@@ -134,7 +139,7 @@ impl Adapter {
         }
         self.end_waits_of_device(cx, number);
         let made = std::mem::take(&mut self.devices[number].context_allocations);
-        self.destroy_context_allocations(cx, number, made);
+        self.destroy_context_allocations(cx, self.devices[number].process, made);
         let resources: Vec<u64> = self.devices[number].resources.iter().copied().collect();
         for resource in resources {
             self.destroy_resource(cx, resource, &[]);

@@ -61,13 +61,15 @@ impl KernelPages {
 pub struct DriverHost<'a, 'b> {
     pub features: &'a Features,
     pub pages: &'a mut KernelPages,
-    /// A context of a process is being created.
+    /// A device or a context of a process is being created.
     pub context: Option<&'a mut ContextHost<'b>>,
 }
 
 impl<'b> DriverHost<'_, 'b> {
     fn context(&mut self) -> Result<&mut ContextHost<'b>, DriverStatus> {
-        self.context.as_deref_mut().ok_or(DriverStatus::NotSupported("no context of a process is being created"))
+        self.context
+            .as_deref_mut()
+            .ok_or(DriverStatus::NotSupported("no device and no context of a process is being created"))
     }
 }
 

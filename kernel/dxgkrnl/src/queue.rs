@@ -41,17 +41,18 @@ impl Adapter {
         let (kmd_device, process) = (self.devices[device].kmd, self.devices[device].process);
         let create =
             CreateHwContext { device: kmd_device, context: OsContext(number), node, system: false, private_data };
-        let (mut asked, features, pages, miniport) = self.context_host(device);
+        let (mut asked, features, pages, miniport) =
+            self.context_host(self.devices[device].vidmm, self.devices[device].process);
         let mut host = DriverHost { features, pages, context: Some(&mut asked) };
         let hardware = miniport.hardware_queues().expect("checked at adapter start");
         let created = hardware.create_hw_context(&mut host, create);
         let (made, works) = (asked.made, asked.works);
         // What was decided is carried out in any case: a refusal takes it back behind it.
-        self.queue_context_works(cx, device, works);
+        self.queue_context_works(cx, self.devices[device].process, works);
         let kmd = match created {
             Ok(kmd) => kmd,
             Err(status) => {
-                self.destroy_context_allocations(cx, device, made);
+                self.destroy_context_allocations(cx, self.devices[device].process, made);
                 return Err(from_driver(status));
             }
         };
@@ -88,7 +89,7 @@ impl Adapter {
         let context = self.contexts.remove(number).expect("a context is destroyed once");
         self.devices[context.device].contexts.remove(&number);
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_context(context.kmd);
-        self.destroy_context_allocations(cx, context.device, context.allocations);
+        self.destroy_context_allocations(cx, self.devices[context.device].process, context.allocations);
         self.forget_suspension(cx, number);
     }
 

@@ -122,8 +122,8 @@ impl Adapter {
             let pasid = pasids.take().map_err(|_| StartError::Memory("a number of the paging process at the IOMMU"))?;
             pasids.enter(space, pasid);
             let kmd = miniport.create_process(CreateProcess { system: true, pasids: pasid.as_slice() })?;
-            let device = miniport.create_device(CreateDevice { process: kmd, system: true, pasid })?;
             let mut host = DriverHost { features: &features, pages: &mut pages, context: None };
+            let device = miniport.create_device(&mut host, CreateDevice { process: kmd, system: true, pasid })?;
             let node = description.paging_node;
             let packets = PacketRing::is_used(&miniport);
             let context = if packets {

@@ -103,6 +103,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         if kind == SpaceKind::Paging {
             batch.entries.extend(self.table_window_entries());
+            batch.entries.extend(self.scratch_table_entries());
         }
         self.finish(batch, kind == SpaceKind::Paging)
     }

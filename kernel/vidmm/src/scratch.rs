@@ -6,6 +6,8 @@
 //! is built; whoever builds knows when the ring is past the last use of a slot, and flushes the TLB before the next.
 //! Entries are 4-KB ones always, so neither end of a copy is ever said to be mapped by 64-KB pages.
 
+mod tables;
+
 use ddi::{GpuMmuFlags, Pte, PteFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
@@ -15,6 +17,7 @@ use crate::slab::SpaceId;
 use crate::space::{Mapping, Origin, Protection, Shown, SpaceKind};
 use crate::tables::OutOfTables;
 use crate::vidmm::VidMm;
+pub(crate) use tables::{ScratchTables, window_of};
 
 /// One slot: the addresses of its two windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +41,12 @@ impl<F: Copy + Eq> VidMm<F> {
         let entry = &mut self.spaces[space];
         assert_eq!(entry.kind, SpaceKind::Paging, "the scratch area is the paging process's");
         let first = entry.find(pages, 0, u64::MAX, window).ok_or(OutOfTables)?;
-        let made = entry.table.cover(space, first, pages, None, self.table_frames.of(SpaceKind::Paging))?;
+        let mut made = entry.table.cover(space, first, pages, None, self.table_frames.of(SpaceKind::Paging))?;
         // Never unmapped: what it shows changes from chunk to chunk.
         let shown = Shown::System(self.dummy_page.first);
         entry.take(PageRun { first, count: Pages(pages) }, Origin::Kernel);
         entry.show(first, Mapping { pages, shown, protection: Protection::READ_WRITE });
+        made.extend(self.open_scratch_tables(space, PageRun { first, count: Pages(pages) })?);
         let va = |page: u64| GpuVa(page * PAGE_BYTES);
         let slot = |index: u64| {
             let at = first + index * 2 * window;

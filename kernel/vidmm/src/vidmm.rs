@@ -18,6 +18,7 @@ use crate::page_table::{Geometry, PageTable};
 use crate::paging::{Batch, Move, Operation, Work};
 use crate::policy::Policy;
 use crate::pool::FramePool;
+use crate::scratch::{ScratchTables, window_of};
 use crate::segment::{self, MemoryLayout, MemoryTotals, Segment, SegmentError};
 use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
 use crate::space::{Space, SpaceKind};
@@ -43,6 +44,7 @@ pub struct VidMm<F> {
     pub(crate) table_frames: TableSources,
     /// Where the paging process sees the tables of all others, segment by segment, if it writes them by address.
     pub(crate) table_window: Vec<TableWindow>,
+    pub(crate) scratch_tables: Option<ScratchTables>,
     pub(crate) spaces: Slab<SpaceId, Space>,
     pub(crate) devices: Slab<DeviceId, Device<F>>,
     pub(crate) allocations: Slab<AllocationId, Allocation<F>>,
@@ -138,6 +140,7 @@ impl<F: Copy + Eq> VidMm<F> {
         levels: &[PageTableLevelDesc],
         geometry: Geometry,
     ) -> Result<Self, SegmentError> {
+        let policy = window_of(policy, &mmu, levels);
         let mut system = FramePool::new(policy.system_pages);
         let dummy_page = system.take_contiguous(1, 1, false).ok_or(SegmentError::NoSystemPage)?;
         let table_frames = table_sources(&policy, &layout.segments, levels, &mut system)?;
@@ -155,6 +158,7 @@ impl<F: Copy + Eq> VidMm<F> {
             totals: MemoryTotals::of(layout, policy.system_pages.count.bytes()),
             table_frames,
             table_window: Vec::new(),
+            scratch_tables: None,
             spaces: Slab::new(),
             devices: Slab::new(),
             allocations: Slab::new(),

@@ -113,6 +113,9 @@ pub struct KmdConfig {
     pub pitch_aligned: bool,
     /// Content is paged by GPU virtual address (memory §3.3).
     pub paging_by_gpu_va: bool,
+    /// `SourcePageTableVaInTransfer`: copies by address come with the addresses of the tables that translate their ends (memory §3.4).
+    /// The device walks its tables itself; kernels that honour it are tested so.
+    pub source_page_table_va: bool,
     /// `LargePageSupported`: 2 MB of consecutive memory have one page-table entry (memory §4.5).
     pub large_pages: bool,
     /// Leaf tables may have entries of 64 KB (`LeafPageTableSizeFor64KPagesInBytes`, memory §4.5).
@@ -128,6 +131,8 @@ pub struct KmdConfig {
     pub map_aperture2: bool,
     /// Bytes of a save area that each context of a process gets (a context allocation, memory §7.5); 0: none.
     pub context_save_bytes: u64,
+    /// Bytes of an area that each device of a process gets for all its contexts (likewise); 0: none.
+    pub device_save_bytes: u64,
     /// The engines have hardware queues, and with them native fences; else they take packets, and fences are monitored. Only
     /// with GPU virtual addresses.
     pub hardware_queues: bool,
@@ -163,6 +168,7 @@ impl KmdConfig {
         preserved: SegmentFlags::empty(),
         pitch_aligned: false,
         paging_by_gpu_va: false,
+        source_page_table_va: false,
         large_pages: true,
         leaf_64kb: false,
         idle_spaces: false,
@@ -170,6 +176,7 @@ impl KmdConfig {
         update_mode: PageTableUpdateMode::GpuPhysical,
         map_aperture2: false,
         context_save_bytes: 0,
+        device_save_bytes: 0,
         hardware_queues: true,
         fence_interrupt: true,
         notify_after_ring: false,

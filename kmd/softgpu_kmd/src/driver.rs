@@ -205,15 +205,20 @@ impl Miniport for SoftGpuKmd {
         assert_eq!(process.devices, 0, "a process outlives its devices");
     }
 
-    fn create_device(&mut self, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
+    fn create_device(&mut self, host: &mut dyn Host, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
         let process =
             self.processes.get_mut(create.process.0).ok_or(DriverStatus::InvalidParameter("no such process"))?;
         if create.pasid != process.pasid {
             return Err(DriverStatus::InvalidParameter("a device has its process's number"));
         }
+        let CreateDevice { process: of, system, pasid } = create;
         process.devices += 1;
-        let CreateDevice { process, system, pasid } = create;
-        Ok(KmdDevice(self.devices.insert(Device { process, system, contexts: 0, pasid })))
+        let device = self.devices.insert(Device { process: of, system, contexts: 0, pasid });
+        if let Err(status) = self.device_area(host, device, system) {
+            self.destroy_device(KmdDevice(device));
+            return Err(status);
+        }
+        Ok(KmdDevice(device))
     }
 
     fn destroy_device(&mut self, device: KmdDevice) {

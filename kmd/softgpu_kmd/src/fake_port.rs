@@ -242,7 +242,7 @@ pub(crate) fn started() -> (SoftGpuKmd, Arc<FakePort>, FakeHost) {
 /// A process with a device and a context on a node.
 pub(crate) fn context(kmd: &mut SoftGpuKmd, node: u16, system: bool) -> (KmdProcess, KmdDevice, KmdContext) {
     let process = kmd.create_process(CreateProcess { system, pasids: &[] }).unwrap();
-    let device = kmd.create_device(CreateDevice { process, system, pasid: None }).unwrap();
+    let device = kmd.create_device(&mut FakeHost::default(), CreateDevice { process, system, pasid: None }).unwrap();
     let create = CreateHwContext { device, context: OsContext(1), node: NodeId(node), system, private_data: &[] };
     let context = kmd.hardware_queues().unwrap().create_hw_context(&mut FakeHost::default(), create).unwrap();
     (process, device, context)

@@ -2,7 +2,8 @@
 //! looks. The tables themselves are written in `paging`.
 
 use ddi::{
-    GpuMmuCaps, GpuMmuFlags, GpuVirtualAddressing, KmdContext, PageTableLevelDesc, Pte, PteFlags, RootPageTableSize,
+    GpuMmuCaps, GpuMmuFlags, GpuVirtualAddressing, KmdContext, LegacyBehaviors, PageTableLevelDesc, Pte, PteFlags,
+    RootPageTableSize,
 };
 use softgpu_spec::bus::PAGE_BYTES;
 use softgpu_spec::page_table::{self, Shape};
@@ -33,6 +34,11 @@ impl GpuVirtualAddressing for SoftGpuKmd {
             page_table_levels: shape.levels(),
             // CAST: a few pages.
             leaf_table_64kb_bytes: if coarse { shape.leaf_64kb_bytes() as u32 } else { 0 },
+            legacy: if self.config.source_page_table_va {
+                LegacyBehaviors::SOURCE_PAGE_TABLE_VA_IN_TRANSFER
+            } else {
+                LegacyBehaviors::empty()
+            },
         }
     }
 

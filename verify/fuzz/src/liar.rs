@@ -240,9 +240,9 @@ impl Miniport for Liar {
         self.inner.destroy_process(process);
     }
 
-    fn create_device(&mut self, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
+    fn create_device(&mut self, host: &mut dyn Host, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        self.inner.create_device(create)
+        self.inner.create_device(host, create)
     }
 
     fn destroy_device(&mut self, device: KmdDevice) {

@@ -211,8 +211,8 @@ impl Miniport for Watched {
         self.inner.destroy_process(process);
     }
 
-    fn create_device(&mut self, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
-        let device = self.inner.create_device(create)?;
+    fn create_device(&mut self, host: &mut dyn Host, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
+        let device = self.inner.create_device(host, create)?;
         self.see(CONTRACT, |ledger| {
             ledger.device_asked(create.process);
             ledger.contract.create_device(device, create.process)

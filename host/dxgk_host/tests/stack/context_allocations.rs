@@ -2,13 +2,14 @@
 //! before the context runs, gone with it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use d3dkmt::VirtualContext;
-use ddi::{MapContextAllocation, MapProtection, PagingOp, PteFlags};
+use d3dkmt::{Adapter, Device, VirtualContext};
+use ddi::{DriverStatus, MapContextAllocation, MapProtection, PagingOp, PteFlags};
 use dxgk_host::{Host, HostConfig, ProcessLink, Profile};
 use kmt_link::Link;
 use softgpu_kmd::KmdConfig;
-use softgpu_umd::{Gpu, SurfaceKind};
+use softgpu_umd::{Gpu, SurfaceKind, UmdError};
 use wddm_types::{NodeId, NtStatus};
 
 use crate::stubborn::{Shared, Whims, wrapped};
@@ -33,7 +34,27 @@ fn start_on(
     map: impl Fn(&mut MapContextAllocation) + Send + 'static,
 ) -> (Arc<Host>, Shared<Heard>) {
     let base = Profile::named(profile).expect("a built-in profile");
-    let profile = Profile { driver: KmdConfig { context_save_bytes: save_bytes, ..base.driver }, ..*base };
+    start_with(
+        &Profile { driver: KmdConfig { context_save_bytes: save_bytes, ..base.driver }, ..*base },
+        protections,
+        map,
+    )
+}
+
+fn start_with(
+    profile: &Profile,
+    protections: bool,
+    map: impl Fn(&mut MapContextAllocation) + Send + 'static,
+) -> (Arc<Host>, Shared<Heard>) {
+    start_refusing(profile, protections, map, |_| Ok(()))
+}
+
+fn start_refusing(
+    profile: &Profile,
+    protections: bool,
+    map: impl Fn(&mut MapContextAllocation) + Send + 'static,
+    refuse: impl Fn(&'static str) -> Result<(), DriverStatus> + Send + 'static,
+) -> (Arc<Host>, Shared<Heard>) {
     let heard: Shared<Heard> = Arc::default();
     let list = Arc::clone(&heard);
     let protected = protections;
@@ -56,13 +77,14 @@ fn start_on(
         }),
         packets: !profile.driver.hardware_queues,
         map_context: Box::new(map),
+        refuse: Box::new(refuse),
         ..Whims::default()
     };
     let mut config = HostConfig {
         vram_bytes: 8 * MIB,
         page_table_bytes: 16 * MIB,
         system_bytes: 16 * MIB,
-        ..HostConfig::new(&profile, VIRTUAL)
+        ..HostConfig::new(profile, VIRTUAL)
     };
     config.wrap_miniport = Some(wrapped(whims));
     (Host::start(config).expect("the host starts"), heard)
@@ -182,6 +204,91 @@ fn they_are_shown_with_the_protections_that_their_driver_wants() {
         assert_eq!(refused.status, NtStatus::INVALID_PARAMETER, "bit {bit}: {refused}");
         while host.step() {}
         assert!(heard.lock().unwrap().len() <= 1, "what was decided is taken back");
+        host.check_invariants().unwrap();
+    }
+}
+
+/// Bytes of the area that the driver makes for each device.
+const AREA: u64 = 8192;
+
+fn with_areas(name: &str, area: u64) -> Profile {
+    let base = Profile::named(name).expect("a built-in profile");
+    Profile { driver: KmdConfig { device_save_bytes: area, ..base.driver }, ..*base }
+}
+
+/// What a driver makes while a device is created is the device's: there before anybody uses it, and gone with it.
+#[test]
+fn a_driver_makes_what_all_contexts_of_a_device_need() {
+    // spec: memory §7.5, memory §5.1
+    for name in ["discrete-4k", "packets-by-address"] {
+        let (host, heard) = start_with(&with_areas(name, AREA), false, |_| ());
+        assert!(heard.lock().unwrap().is_empty(), "{name}: the system's device has none");
+        let link = ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>;
+        let gpu = Gpu::open(Arc::clone(&link)).unwrap();
+        let seen = heard.lock().unwrap().clone();
+        let [Heard::Init(allocation), Heard::Update(data)] = &seen[..] else { panic!("{name}: {seen:?}") };
+        let number = u64::from_le_bytes(data[8..].try_into().unwrap());
+        assert_eq!(behind(&host, *allocation), Some(number), "{name}: it has answered, the content is there");
+        let usage = |gpu: &Gpu| gpu.adapter().video_memory_info(false).unwrap().current_usage_bytes;
+        let before = usage(&gpu);
+        let adapter = Adapter::open(Arc::clone(&link), gpu.adapter().luid()).unwrap();
+        let second = Device::create(&adapter).unwrap();
+        assert_eq!(heard.lock().unwrap().len(), 4, "{name}: each device has its own");
+        assert_eq!(usage(&gpu), before + AREA, "{name}: it stands on its device's list");
+        let context = (name == "discrete-4k").then(|| second.create_context(NodeId(0)).unwrap());
+        drop(context);
+        assert_eq!(usage(&gpu), before + AREA, "{name}: it is no context's");
+        drop(second);
+        while host.step() {}
+        assert_eq!(usage(&gpu), before, "{name}: it went with its device");
+        host.check_invariants().unwrap();
+    }
+}
+
+#[test]
+fn a_device_that_its_driver_refuses_leaves_nothing_that_was_made_for_it() {
+    // spec: memory §7.5
+    let refusing = Arc::new(AtomicBool::new(false));
+    let now = Arc::clone(&refusing);
+    let refuse = move |what| match what == "device" && now.load(Ordering::Relaxed) {
+        true => Err(DriverStatus::NoMemory("a test's")),
+        false => Ok(()),
+    };
+    let (host, heard) = start_refusing(&with_areas("discrete-4k", AREA), false, |_| (), refuse);
+    let link = ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>;
+    let gpu = Gpu::open(Arc::clone(&link)).unwrap();
+    let adapter = Adapter::open(Arc::clone(&link), gpu.adapter().luid()).unwrap();
+    while host.step() {}
+    let usage = || gpu.adapter().video_memory_info(false).unwrap().current_usage_bytes;
+    let before = usage();
+    refusing.store(true, Ordering::Relaxed);
+    for _ in 0..3 {
+        assert_eq!(Device::create(&adapter).err().expect("refused").status, NtStatus::NO_MEMORY);
+    }
+    // Of a process that has no other device either.
+    let stranger = ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>;
+    let theirs = Adapter::open(stranger, gpu.adapter().luid()).unwrap();
+    assert_eq!(Device::create(&theirs).err().expect("refused").status, NtStatus::NO_MEMORY);
+    while host.step() {}
+    assert_eq!(usage(), before);
+    host.check_invariants().unwrap();
+    refusing.store(false, Ordering::Relaxed);
+    drop(Device::create(&theirs).unwrap());
+    assert_eq!(heard.lock().unwrap().iter().filter(|heard| matches!(heard, Heard::Update(_))).count(), 6);
+    host.check_invariants().unwrap();
+}
+
+#[test]
+fn what_a_device_cannot_have_refuses_its_creation() {
+    // spec: memory §7.5
+    let none = with_areas("wddm2-packets", AREA);
+    for (profile, status) in [(with_areas("discrete-4k", 64 * MIB), None), (none, Some(NtStatus::NOT_SUPPORTED))] {
+        let (host, heard) = start_with(&profile, false, |_| ());
+        let error =
+            Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).err().expect("no room, or no address");
+        let UmdError::Refused(refused) = error else { panic!("{error}") };
+        assert!(status.is_none_or(|status| refused.status == status), "{refused}");
+        assert!(heard.lock().unwrap().is_empty());
         host.check_invariants().unwrap();
     }
 }

@@ -1,9 +1,10 @@
 //! The dialogue between the kernel and a driver over paging buffers: drivers that are short of room, that find
 //! allocations busy, that break the rules. What is asked for in it is `forms`, what travels
-//! beside it is `private_data`.
+//! beside it is `private_data`, what copies by address tell of tables `told`.
 
 mod forms;
 mod private_data;
+mod told;
 
 use std::sync::Arc;
 

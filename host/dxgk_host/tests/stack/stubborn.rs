@@ -117,7 +117,7 @@ pub struct Whims {
     pub standard: Box<Standard>,
     /// The resource's private data at each "create" and "open".
     pub hear_blob: Box<HearBlob>,
-    /// Whether it refuses an "create", an "open", a "context".
+    /// Whether it refuses a "create", an "open", a "context"; a "device", when it has made everything for that.
     pub refuse: Box<Refuse>,
     /// What it answers to an open instead.
     pub opens: Box<Opens>,
@@ -253,8 +253,15 @@ impl Miniport for Stubborn {
     fn destroy_process(&mut self, process: KmdProcess) {
         self.inner.destroy_process(process);
     }
-    fn create_device(&mut self, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
-        self.inner.create_device(create)
+    fn create_device(&mut self, host: &mut dyn ddi::Host, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
+        let device = self.inner.create_device(host, create)?;
+        match (self.whims.refuse)("device") {
+            Ok(()) => Ok(device),
+            Err(status) => {
+                self.inner.destroy_device(device);
+                Err(status)
+            }
+        }
     }
     fn destroy_device(&mut self, device: KmdDevice) {
         self.inner.destroy_device(device);

@@ -47,17 +47,18 @@ impl Adapter {
             private_data,
         };
         // spec: memory §7.5
-        let (mut asked, features, pages, miniport) = self.context_host(device);
+        let (mut asked, features, pages, miniport) =
+            self.context_host(self.devices[device].vidmm, self.devices[device].process);
         let mut host = DriverHost { features, pages, context: Some(&mut asked) };
         let packets = miniport.packet_scheduling().expect("just checked");
         let created = packets.create_context(&mut host, create);
         let (allocations, works) = (asked.made, asked.works);
         // What was decided is carried out in any case: a refusal takes it back behind it.
-        self.queue_context_works(cx, device, works);
+        self.queue_context_works(cx, self.devices[device].process, works);
         let (kmd, info) = match created {
             Ok(created) => created,
             Err(status) => {
-                self.destroy_context_allocations(cx, device, allocations);
+                self.destroy_context_allocations(cx, self.devices[device].process, allocations);
                 return Err(from_driver(status));
             }
         };
@@ -66,7 +67,7 @@ impl Adapter {
             Ok(progress) => progress,
             Err(refusal) => {
                 self.destroy_in_packet_driver(kmd);
-                self.destroy_context_allocations(cx, device, allocations);
+                self.destroy_context_allocations(cx, self.devices[device].process, allocations);
                 return Err(refusal);
             }
         };
@@ -77,7 +78,7 @@ impl Adapter {
                 Ok(portions) => portions,
                 Err(refusal) => {
                     self.destroy_in_packet_driver(kmd);
-                    self.destroy_context_allocations(cx, device, allocations);
+                    self.destroy_context_allocations(cx, self.devices[device].process, allocations);
                     self.defer_fence(progress);
                     return Err(refusal);
                 }
@@ -185,7 +186,7 @@ impl Adapter {
         let dropped = self.vidsch.destroy_queue(context.vidsch);
         self.drop_software(cx, number, dropped);
         self.forget_suspension(cx, super::schedule::suspension_name(number));
-        self.destroy_context_allocations(cx, context.device, context.allocations);
+        self.destroy_context_allocations(cx, self.devices[context.device].process, context.allocations);
         // Paging work may stand behind its progress: it is reached for ever now, and goes when the ring has passed.
         for fence in [context.progress, context.portions].into_iter().filter(|fence| *fence != 0) {
             self.signal_always(cx, fence);

@@ -65,14 +65,18 @@ pub(super) fn as_paging_op<'a>(
                     Direction::In => VirtualDirection::SystemToLocal,
                     Direction::Out => VirtualDirection::LocalToSystem,
                 };
-                virtual_transfer((*allocation, *allocation_offset), asked, windows, direction)
+                virtual_transfer((*allocation, *allocation_offset), names, asked, windows, direction)
             }
         },
         Operation::Relocate { allocation, allocation_offset, .. } => match asked.windows {
             None => relocation(operation, asked),
-            Some(windows) => {
-                virtual_transfer((*allocation, *allocation_offset), asked, windows, VirtualDirection::LocalToLocal)
-            }
+            Some(windows) => virtual_transfer(
+                (*allocation, *allocation_offset),
+                names,
+                asked,
+                windows,
+                VirtualDirection::LocalToLocal,
+            ),
         },
         Operation::Fill { allocation, allocation_offset, pattern, segment, address, .. } => match asked.windows {
             None => PagingOp::Fill {
@@ -290,6 +294,7 @@ fn relocation<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
 /// Part of a transfer of `(allocation, offset)` between two windows of the scratch area, which is mapped by 4-KB pages.
 fn virtual_transfer<'a>(
     (allocation, allocation_offset): (KmdAllocation, u64),
+    names: &Names<'_>,
     asked: Asked<'_>,
     windows: ScratchSlot,
     direction: VirtualDirection,
@@ -300,9 +305,9 @@ fn virtual_transfer<'a>(
         size_bytes: asked.part.size_bytes,
         source: windows.first,
         destination: windows.second,
-        // SourcePageTableVaInTransfer is not offered.
-        source_page_table: GpuVa::NULL,
-        destination_page_table: GpuVa::NULL,
+        // spec: memory §3.4, NULL without SourcePageTableVaInTransfer
+        source_page_table: names.vidmm.scratch_table_va(windows.first),
+        destination_page_table: names.vidmm.scratch_table_va(windows.second),
         direction,
         flags: VirtualTransferFlags::empty(),
     }

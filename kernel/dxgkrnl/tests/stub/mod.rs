@@ -227,7 +227,7 @@ impl Miniport for Stub {
         Ok(KmdProcess(self.number()))
     }
     fn destroy_process(&mut self, _process: KmdProcess) {}
-    fn create_device(&mut self, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
+    fn create_device(&mut self, _host: &mut dyn Host, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
         self.seen.lock().unwrap().pasids.push(create.pasid);
         Ok(KmdDevice(self.number()))
     }

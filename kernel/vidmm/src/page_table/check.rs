@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use wddm_types::PhysicalAddress;
+use wddm_types::{PageRun, PhysicalAddress};
 
 use super::residence::NOWHERE;
 use super::{Geometry, PageTable};
@@ -27,6 +27,19 @@ impl PageTable {
         let coarse = leaves.map(|coarse| (coarse.address, self.geometry.coarse_pages));
         let all = own.chain(coarse).chain(self.spare.iter().copied());
         all.filter(|(address, _)| *address != NOWHERE).collect()
+    }
+
+    /// The leaf table that translates a page, and its pages.
+    pub(crate) fn leaf_of(&self, page: u64) -> (PhysicalAddress, u64) {
+        let level = self.geometry.levels[0];
+        (self.levels[0][&(page >> level.table_shift)].address, level.table_pages)
+    }
+
+    /// Those that translate a run, in order.
+    pub(crate) fn leaves_of(&self, run: PageRun) -> Vec<(PhysicalAddress, u64)> {
+        let shift = self.geometry.leaf_shift();
+        let prefixes = run.first >> shift..=(run.end() - 1) >> shift;
+        prefixes.map(|prefix| self.leaf_of(prefix << shift)).collect()
     }
 
     /// Forgets what a leaf counts, for those who test the check.

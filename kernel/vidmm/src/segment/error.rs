@@ -88,6 +88,8 @@ pub enum SegmentError {
     DualWithoutTables,
     #[error("GpuMmuCaps: reserved bits {0:#x} are set (memory §4.2)")]
     ReservedMmuCaps(u32),
+    #[error("reserved bits {0:#x} of DXGK_GPUMMUCAPS.LegacyBehaviors (memory §4.2)")]
+    ReservedLegacyBehaviors(u32),
     #[error("level {0}: CPU_VIRTUAL is not allowed when page directories live in local memory (memory §4.2)")]
     CpuWrittenDirectory(u32),
     #[error("level {0}: in CPU_VIRTUAL leaf tables live in system memory or in a CpuVisible segment (memory §4.2)")]

@@ -1,7 +1,7 @@
 //! The capability bits of a GPU's page tables (memory §4.2): which are honoured, which are refused at adapter start. A bit
 //! that nobody looks at would be a promise broken in silence. It knows nothing of levels and segments: that is `levels`.
 
-use ddi::{GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc};
+use ddi::{GpuMmuCaps, GpuMmuFlags, LegacyBehaviors, PageTableLevelDesc};
 use wddm_types::PAGE_BYTES;
 
 use super::error::SegmentError;
@@ -21,6 +21,10 @@ pub(crate) fn check_mmu_caps(mmu: &GpuMmuCaps, levels: &[PageTableLevelDesc]) ->
     let reserved = mmu.flags.difference(GpuMmuFlags::all()).bits();
     if reserved != 0 {
         return Err(SegmentError::ReservedMmuCaps(reserved));
+    }
+    let reserved = mmu.legacy.difference(LegacyBehaviors::all()).bits();
+    if reserved != 0 {
+        return Err(SegmentError::ReservedLegacyBehaviors(reserved));
     }
     if let Some((_, name)) = NOT_BUILT.iter().find(|(flag, _)| mmu.flags.contains(*flag)) {
         return Err(SegmentError::MmuCapNotBuilt(name));

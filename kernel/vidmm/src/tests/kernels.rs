@@ -1,10 +1,12 @@
 //! Allocations of the kernel's own: fence words in video memory (sync §1.5).
 
-use ddi::SegmentFlags;
+use ddi::{LegacyBehaviors, PteFlags, SegmentFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, Pages};
 
 use super::world::*;
-use crate::{AllocationError, MapError, MapRequest, Operation, Protection, SpaceKind, Target, VidMm};
+use crate::{
+    AllocationError, MapError, MapRequest, Operation, Protection, SegmentError, Sleep, SpaceKind, Target, VidMm,
+};
 
 fn whole(target: Target) -> MapRequest {
     MapRequest {
@@ -77,4 +79,58 @@ fn whole_allocations_are_shown_until_they_go() {
         assert_eq!(mm.free_gpu_va(space, va, PAGE_BYTES), Err(MapError::NotMapped), "they went with it");
     }
     mm.check_invariants(&[]).expect("nothing is left of it");
+}
+
+/// A driver of the legacy behaviour is told where the tables stand that translate the two ends of a copy.
+#[test]
+fn the_tables_behind_the_scratch_area_are_seen_by_the_paging_process() {
+    // spec: memory §3.4 operation 8, memory §4.2
+    for bits in [[5, 5, 6], [10, 5, 5]] {
+        let descriptors = [vram_descriptor(64, SegmentFlags::empty()), aperture_descriptor(64)];
+        let legacy = LegacyBehaviors::SOURCE_PAGE_TABLE_VA_IN_TRANSFER;
+        let caps = ddi::GpuMmuCaps { legacy, ..mmu(&bits) };
+        let policy = crate::Policy { paging_table_reserve: Pages(256), page_table_reserve: Pages(512), ..policy() };
+        let mut mm: Mm = VidMm::new(policy, &descriptors, caps, &levels(&bits)).expect("rules are kept");
+        let mut machine = Machine::default();
+        let (paging, tables) = mm.create_space(SpaceKind::Paging).expect("tables");
+        machine.carry_out(&tables);
+        let (slots, tables) = mm.create_scratch(paging).expect("room");
+        machine.carry_out(&tables);
+        let (root, _) = mm.root_table(paging);
+        for asleep in [false, true] {
+            if asleep {
+                machine.queue(mm.power_down(Sleep::Hibernate));
+                machine.run(&mut mm);
+                machine.entries.clear();
+                machine.queue(mm.power_up().paging_process);
+            }
+            for window in slots.iter().flat_map(|slot| [slot.first, slot.second]) {
+                let pages = [(APERTURE, wddm_types::PageRun { first: 0, count: mm.scratch_window() })];
+                let entries = mm.scratch_entries(paging, window, &pages);
+                let [Operation::UpdatePageTable { table, .. }] = entries[..] else {
+                    panic!("one table for a window: {entries:?}")
+                };
+                let seen = machine.walk(root, &bits, mm.scratch_table_va(window)).expect("it is shown");
+                assert_eq!(seen.address, table, "{bits:?} {asleep}");
+                assert!(seen.flags.contains(PteFlags::READ_ONLY), "the CPU writes it");
+            }
+        }
+        mm.check_invariants(&[]).expect("the tables are nobody's else");
+    }
+    let mut mm = adapter(64, SegmentFlags::empty());
+    let (paging, _) = mm.create_space(SpaceKind::Paging).expect("tables");
+    let slots = mm.create_scratch(paging).map(|(slots, _)| slots);
+    assert!(slots.is_err() || slots.is_ok_and(|slots| mm.scratch_table_va(slots[0].first).is_null()), "nobody asked");
+}
+
+#[test]
+fn legacy_behaviours_that_there_are_not_fail_the_start() {
+    // spec: memory §4.2, memory §1.13
+    let descriptors = [vram_descriptor(64, SegmentFlags::empty()), aperture_descriptor(64)];
+    for bit in 1..32 {
+        let legacy = LegacyBehaviors::from_bits_retain(1 << bit);
+        let caps = ddi::GpuMmuCaps { legacy, ..mmu(&[5, 5, 6]) };
+        let refused = Mm::new(policy(), &descriptors, caps, &levels(&[5, 5, 6])).err();
+        assert_eq!(refused, Some(SegmentError::ReservedLegacyBehaviors(1 << bit)));
+    }
 }

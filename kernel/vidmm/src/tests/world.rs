@@ -68,6 +68,7 @@ pub fn mmu(index_bits: &[u32]) -> GpuMmuCaps {
         virtual_address_bits: 12 + index_bits.iter().sum::<u32>(),
         page_table_levels: index_bits.len() as u32,
         leaf_table_64kb_bytes: 0,
+        legacy: ddi::LegacyBehaviors::empty(),
     }
 }
 

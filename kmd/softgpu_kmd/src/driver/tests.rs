@@ -23,7 +23,7 @@ fn behind_an_iommu() -> (SoftGpuKmd, std::sync::Arc<FakePort>) {
 fn device(kmd: &mut SoftGpuKmd, system: bool, pasid: u32) -> KmdDevice {
     let pasids = [Pasid(pasid)];
     let process = kmd.create_process(CreateProcess { system, pasids: &pasids }).unwrap();
-    kmd.create_device(CreateDevice { process, system, pasid: Some(Pasid(pasid)) }).unwrap()
+    kmd.create_device(&mut FakeHost::default(), CreateDevice { process, system, pasid: Some(Pasid(pasid)) }).unwrap()
 }
 
 #[test]
@@ -59,10 +59,11 @@ fn numbers_belong_to_the_model_and_to_their_process() {
     }
     let process = create(&mut kmd, &[Pasid(7)]).unwrap();
     for pasid in [None, Some(Pasid(8))] {
-        let made = kmd.create_device(CreateDevice { process, system: false, pasid });
+        let made = kmd.create_device(&mut FakeHost::default(), CreateDevice { process, system: false, pasid });
         assert!(matches!(made, Err(DriverStatus::InvalidParameter(_))), "{pasid:?}");
     }
-    kmd.create_device(CreateDevice { process, system: false, pasid: Some(Pasid(7)) }).unwrap();
+    kmd.create_device(&mut FakeHost::default(), CreateDevice { process, system: false, pasid: Some(Pasid(7)) })
+        .unwrap();
     let (mut other, ..) = started();
     assert!(
         matches!(create(&mut other, &[Pasid(7)]), Err(DriverStatus::InvalidParameter(_))),

@@ -39,6 +39,7 @@ pub fn config(seed: u64) -> HostConfig {
     }
     if profile.driver.translates() && profile.driver.hardware_queues {
         profile.driver.context_save_bytes = 4096;
+        profile.driver.device_save_bytes = 4096;
     }
     let mut config = HostConfig::new(&profile, Mode::Virtual { stored: true });
     config.vram_bytes = (512 << 10) << random.below(3);
