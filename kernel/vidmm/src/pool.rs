@@ -218,6 +218,13 @@ impl FramePool {
         books.cleared.get_or_insert_with(|| Cleared::new(free)).mark(marked);
     }
 
+    /// Nothing is known any more of what free pages hold.
+    pub fn forget_cleared(&mut self) {
+        if let Some(books) = &mut self.books {
+            books.cleared = None;
+        }
+    }
+
     /// A run in parts, each with whether it held the clear pattern when it was taken, or holds it, if it is free.
     pub fn cleared_parts(&self, asked: PageRun) -> Vec<(PageRun, bool)> {
         match self.cleared() {

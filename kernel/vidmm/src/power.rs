@@ -63,6 +63,11 @@ impl<F: Copy + Eq> VidMm<F> {
                 self.withdraw(id, Cause::Power, &mut batch);
             }
         }
+        for segment in self.segments.iter_mut().filter(|segment| !segment.is_aperture()) {
+            if !keeps(segment, sleep, segment.descriptor.size_bytes) {
+                segment.forget_cleared();
+            }
+        }
         self.finish(batch, false)
     }
 

@@ -82,6 +82,12 @@ impl Segment {
         }
     }
 
+    /// The segment's bytes are lost, those of free pages too: none of them counts as cleared.
+    pub(crate) fn forget_cleared(&mut self) {
+        self.pool.forget_cleared();
+        self.cleared_ahead = 0;
+    }
+
     /// Bytes that allocations have here now, lazily evicted ones included.
     pub fn resident_bytes(&self) -> u64 {
         Pages(self.pool.capacity_pages() - self.pool.free_pages()).bytes()

@@ -1,5 +1,5 @@
-//! Sleep and waking of the computer (memory §1.10), and the stop of its adapter: what memory without power does to its content. What is saved before is the
-//! kernel's business.
+//! Sleep and waking of the computer (memory §1.10), and the stop of its adapter: what memory without power does to its
+//! content. What is saved before is the kernel's business.
 
 use ddi::PowerState;
 use device_port::DevicePort;
@@ -11,6 +11,9 @@ use super::{ADAPTER, Host, Pending, lock};
 
 /// What memory holds after it was without power.
 const LOST: u32 = 0xA5A5_A5A5;
+/// A segment that is no larger is lost to its last byte. Elsewhere only what is not zero is: what was never written costs no
+/// memory, and a sleep shall not change that.
+const LOST_WHOLE_MAX: u64 = 64 << 20;
 
 impl Host {
     /// The computer sleeps or wakes. At return of a sleep everything is saved and the device is off: what its segments do
@@ -46,13 +49,16 @@ impl Host {
 
     /// What memory without power does to its content, except where a segment keeps it.
     fn lose_memory(&self, state: PowerState) {
-        let kept: Vec<(u64, u64)> = self.describe().segments.iter().filter_map(|s| kept_bytes(s, state)).collect();
+        let segments = self.describe().segments;
+        let kept: Vec<(u64, u64)> = segments.iter().filter_map(|s| kept_bytes(s, state)).collect();
+        let small = segments.iter().filter(|s| !s.aperture && s.size_bytes <= LOST_WHOLE_MAX);
+        let small: Vec<_> = small.map(|s| s.base_address..s.base_address + s.size_bytes).collect();
         let local = self.device.local_memory();
         for first in (0..local.bytes()).step_by(PAGE_BYTES as usize) {
             let bytes = PAGE_BYTES.min(local.bytes() - first);
             let lost = !kept.iter().any(|&(from, to)| from <= first && first + bytes <= to);
-            // What was never written costs no memory, and shall not.
-            if lost && local.scan_words(first, bytes / 8, |_, word| word == 0).is_some() {
+            let whole = small.iter().any(|of| of.contains(&first));
+            if lost && (whole || local.scan_words(first, bytes / 8, |_, word| word == 0).is_some()) {
                 local.fill(first, bytes, LOST);
             }
         }

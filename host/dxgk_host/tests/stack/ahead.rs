@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
+use ddi::PowerState;
 use dxgk_host::{Host, HostConfig, MemoryPolicy, Mode, Profile};
 use events::{Cause, Event, Move, Tracer};
 use softgpu_umd::{Commands, GpuWait, Surface, SurfaceKind, pattern};
@@ -279,6 +280,39 @@ fn a_first_commit_into_pages_cleared_ahead_fills_nothing() {
     // spec: memory §3.3
     for profile in ["discrete-4k", "by-address"] {
         first_commits_into_cleared_pages(profile);
+    }
+}
+
+/// What was cleared ahead is lost in a sleep like anything else in memory that is not kept.
+#[test]
+fn pages_cleared_before_a_sleep_are_filled_after_it() {
+    // spec: memory §1.10, memory §3.3
+    let all = MemoryPolicy { clear_ahead: Pages(4 * MIB / PAGE_BYTES), ..MemoryPolicy::default() };
+    for state in [PowerState::Standby, PowerState::Hibernate] {
+        let (host, _) = host(VIRTUAL, all);
+        let mut client = client(&host);
+        let scrap = client.pinned(SurfaceKind::System, 65536);
+        // They hold something else first, which is lost memory's to forget.
+        let before = client.pinned(SurfaceKind::Local, 3 * MIB);
+        write(&mut client, &before, pattern::seed(1, 0));
+        drop(before);
+        let mut turns = 0;
+        let_pass(&mut client, &scrap, || {
+            turns += 1;
+            turns > 40
+        });
+        host.power_transition(state).expect("it falls asleep");
+        host.power_transition(PowerState::On).expect("it wakes");
+        let wanted = surface(&client);
+        bring_in(&client, &wanted);
+        // The copy that a lock may make would be zeros whatever lies in the segment.
+        let report = client.pinned(SurfaceKind::System, 3 * MIB);
+        let (from, to) = (wanted.va(), report.va());
+        client.run(|commands| {
+            commands.copy(from, to, 3 * MIB);
+        });
+        let lock = report.lock().unwrap();
+        assert!((0..3 * MIB).step_by(8).all(|at| lock.read_word(at) == 0), "{state:?}: it begins as zeros");
     }
 }
 
