@@ -44,6 +44,26 @@ pub trait Miniport: Send {
         Ok(())
     }
 
+    /// `DxgkDdiResetFromTimeout`, level 3: the hardware does not do what it should. When this returns the device touches no
+    /// memory, nothing that it was given will complete, and no interrupt speaks of it. Contexts and queues stay as objects
+    /// until they are destroyed, and run nothing any more. Until [`Miniport::restart_from_timeout`] the driver hears what
+    /// is lost, by [`Miniport::build_paging_buffer`] without content and by releases of swizzling ranges (memory §3.5).
+    ///
+    /// # Errors
+    /// Any status stops the adapter; so does the default, which says that the device cannot be reset.
+    fn reset_from_timeout(&mut self, _host: &mut dyn Host) -> Result<(), DriverStatus> {
+        Err(DriverStatus::NotSupported("ResetFromTimeout"))
+    }
+
+    /// `DxgkDdiRestartFromTimeout`, level 3: the device works again, as after its start. What its memory held is lost, the
+    /// aperture is empty. The kernel makes the paging process's context and queue anew, and writes tables anew.
+    ///
+    /// # Errors
+    /// Any status stops the adapter.
+    fn restart_from_timeout(&mut self, _host: &mut dyn Host) -> Result<(), DriverStatus> {
+        Err(DriverStatus::NotSupported("RestartFromTimeout"))
+    }
+
     /// `QueryFeatureSupport` (sync §3.1 step 3). May be called before `start_device`.
     ///
     /// # Errors

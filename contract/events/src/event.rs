@@ -377,6 +377,8 @@ events! {
     CallRefused = 50 { process: u32, call: String, status: u32, reason: String }
     /// A driver broke the contract; its adapter is stopped.
     AdapterStopped = 51 { adapter: u32, reason: String }
+    /// An adapter's hardware failed and was reset: what its memory held is lost, and so are its devices (memory §8.4).
+    AdapterReset = 117 { adapter: u32, reason: String }
     /// An adapter begins to go to sleep, or has woken (memory §1.10).
     PowerChanged = 58 { adapter: u32, on: bool }
 }

@@ -226,6 +226,8 @@ pub enum ReclaimResult {
 pub enum DeviceState {
     /// 1.
     Active,
+    /// 2: its adapter was reset; it was not the one to blame.
+    Reset,
     /// 4: its adapter was stopped (PnP).
     Stopped,
     /// 5: MustSucceed failed.

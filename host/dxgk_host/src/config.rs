@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ddi::Miniport;
 use device_port::{DevicePort, Probe};
-use dxgkrnl::{FeaturePolicy, MemoryPolicy};
+use dxgkrnl::{FeaturePolicy, MemoryPolicy, RecoveryPolicy};
 use events::Tracer;
 
 use crate::profile::Profile;
@@ -45,6 +45,8 @@ pub struct HostConfig {
     pub memory_policy: MemoryPolicy,
     /// What the configuration says about features.
     pub features: FeaturePolicy,
+    /// How often the adapter is reset before it is given up.
+    pub recovery: RecoveryPolicy,
     /// Who listens to the kernel's events.
     pub tracer: Box<dyn Tracer + Send>,
     /// What is clipped to the device.
@@ -70,6 +72,7 @@ impl HostConfig {
             mode,
             memory_policy: profile.memory_policy,
             features: FeaturePolicy { native_fence: profile.fence_caps, ..FeaturePolicy::default() },
+            recovery: RecoveryPolicy::default(),
             tracer: Box::new(events::Silence),
             probe: None,
             io_coherent: profile.io_coherent,

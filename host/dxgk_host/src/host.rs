@@ -174,6 +174,7 @@ impl Host {
             cpu_cache: cpu_cache.clone().map(|cache| cache as Arc<dyn CpuCache>),
             iommu: iommu.map(|iommu| iommu as Arc<dyn IoMmu>),
             features: config.features,
+            recovery: config.recovery,
         };
         state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;
         let host = Arc::new(Host {

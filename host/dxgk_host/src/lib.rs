@@ -25,7 +25,9 @@ mod time;
 pub use conductor::Conductor;
 pub use config::{HostConfig, Mode, WrapMiniport, WrapPort, directory_table_bytes, page_table_bytes};
 pub use cpu_mapping::StoresWait;
-pub use dxgkrnl::{BrokenInvariant, FeatureOverride, FeaturePolicy, MemoryPolicy, Residence, StateDigest};
+pub use dxgkrnl::{
+    BrokenInvariant, FeatureOverride, FeaturePolicy, MemoryPolicy, RecoveryPolicy, Residence, StateDigest,
+};
 pub use host::{Host, HostError, Pending};
 pub use link::ProcessLink;
 pub use profile::{PROFILES, Profile};

@@ -31,6 +31,7 @@ use crate::object::{
 };
 use crate::packet::{PacketContext, Packets, Software};
 use crate::paging::PagingRing;
+use crate::recovery::RecoveryPolicy;
 use crate::refusal::removed;
 use crate::store::Store;
 use crate::suspension::Suspensions;
@@ -63,6 +64,8 @@ pub struct AdapterConfig {
     pub iommu: Option<Arc<dyn IoMmu>>,
     /// What the configuration says about features.
     pub features: FeaturePolicy,
+    /// How often it is reset before it is given up.
+    pub recovery: RecoveryPolicy,
 }
 
 /// What an adapter has counted since its start.
@@ -208,6 +211,7 @@ pub struct Adapter {
     pub lines: vidmm::CoherencyTracker<vidmm::AllocationId>,
     pub suspensions: Suspensions,
     pub power: crate::power::Power,
+    pub recovery: crate::recovery::Recovery,
     pub turns: Turns,
     /// Updates of tile mappings that wait for their turn.
     pub updates: crate::gpu_va::Updates,

@@ -193,6 +193,7 @@ impl Adapter {
         device.state = state;
         let code = match state {
             DeviceState::Active => 1,
+            DeviceState::Reset => 2,
             DeviceState::Stopped => 4,
             DeviceState::ErrorOutOfMemory => 5,
             DeviceState::ErrorDmaFault => 6,

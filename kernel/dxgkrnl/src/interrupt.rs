@@ -96,14 +96,22 @@ impl Adapter {
         for (node, fence_id) in reported.packets {
             self.packet_completed(cx, node, fence_id);
         }
+        // What it said before a reset means nothing behind it.
+        let resets = self.recovery.count();
         for fault in reported.packet_faults {
-            self.packet_faulted(cx, fault);
+            if self.recovery.count() == resets {
+                self.packet_faulted(cx, fault);
+            }
         }
         for answer in reported.preempted {
-            self.node_preempted(cx, answer);
+            if self.recovery.count() == resets {
+                self.node_preempted(cx, answer);
+            }
         }
         for fault in reported.faults {
-            self.queue_faulted(cx, fault);
+            if self.recovery.count() == resets {
+                self.queue_faulted(cx, fault);
+            }
         }
     }
 

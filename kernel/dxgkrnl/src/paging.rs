@@ -10,6 +10,7 @@
 
 mod buffer;
 mod deferred;
+mod lost;
 mod mapping;
 mod moves;
 mod operation;
@@ -22,11 +23,13 @@ mod scratch;
 mod stillness;
 mod work;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ddi::{CreateHwQueue, HwQueueFlags, KmdContext, KmdDevice, KmdQueue, OsQueue, PagingBufferInfo, ProgressFence};
 use events::Event;
 use gpu_fence::{FenceId, WaitMode};
+use kmt_calls::MappingId;
+use vidmm::WindowPages;
 use vidsch::{QueueKind, Step};
 use wddm_types::{FencePoint, NodeId, ProcessId};
 
@@ -81,6 +84,10 @@ pub struct PagingRing {
     stage: rotation::Stage,
     /// Buffers of a ring of packets that wait for their node.
     ready: VecDeque<packets::Ready>,
+    /// Windows that locked content has left because the hardware was lost.
+    lost_windows: Vec<WindowPages>,
+    /// Mappings whose change was told before the hardware was lost, and not answered: the answer means that change.
+    unanswered: BTreeSet<MappingId>,
 }
 
 struct RingQueue {
@@ -118,6 +125,8 @@ impl PagingRing {
             waiting_progress: false,
             stage: rotation::Stage::None,
             ready: VecDeque::new(),
+            lost_windows: Vec::new(),
+            unanswered: BTreeSet::new(),
         }
     }
 

@@ -218,6 +218,7 @@ impl Adapter {
             lines: Default::default(),
             suspensions: Suspensions::default(),
             power: Default::default(),
+            recovery: Default::default(),
             turns: Turns::default(),
             updates: Default::default(),
             due: VecDeque::new(),
@@ -268,7 +269,7 @@ impl Adapter {
 }
 
 /// The system context of an adapter with hardware queues.
-fn create_paging_context(
+pub(crate) fn create_paging_context(
     miniport: &mut Driver,
     host: &mut DriverHost<'_, '_>,
     device: KmdDevice,

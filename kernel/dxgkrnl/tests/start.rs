@@ -38,6 +38,7 @@ fn start_behind(
         clear_pages: true,
         memory_policy: dxgkrnl::MemoryPolicy::default(),
         features: FeaturePolicy::without(off),
+        recovery: Default::default(),
     };
     let mut effects = Vec::new();
     let mut cx = Cx { now_ns: 0, effects: &mut effects, tracer: &mut Silence };

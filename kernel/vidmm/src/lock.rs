@@ -205,6 +205,11 @@ impl<F: Copy + Eq> VidMm<F> {
         self.locks_of(id) > 0
     }
 
+    /// What the CPU sees of a locked allocation once everything decided so far is carried out.
+    pub fn seen_runs(&self, id: AllocationId) -> &[CpuRun] {
+        &self.allocations[id].locks.runs
+    }
+
     /// How many locks of an allocation have not ended.
     pub fn locks_of(&self, id: AllocationId) -> u32 {
         self.allocations[id].locks.count

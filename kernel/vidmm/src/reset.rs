@@ -1,7 +1,8 @@
 //! What a reset of the whole adapter leaves: nothing (memory §3.5, §8.4). The content of memory segments is lost, the
-//! apertures are empty, and the lists too; the driver is told of each, while its hardware is not touched. Page tables are
-//! lost as well; writing them anew belongs to whoever restarts the adapter. Called by the kernel crate when the hardware
-//! is gone.
+//! apertures are empty, and the lists too; the driver is told of each, while its hardware is not touched. What is pinned, and
+//! storage of fences, keeps its place: nobody else may have that, and only what lay there is lost. Page tables are lost as
+//! well; whoever restarts the adapter has them written anew, as after a sleep ([`VidMm::power_up`]). Called by the kernel
+//! crate when the hardware is gone.
 
 use ddi::KmdAllocation;
 use wddm_types::{PAGE_BYTES, SegmentId};
@@ -16,24 +17,33 @@ use crate::vidmm::VidMm;
 impl<F: Copy + Eq> VidMm<F> {
     /// The adapter was reset: purges every allocation without moving a byte. The work is not for the ring: its operations
     /// are notices, given to the driver at once, one transfer of size 0 for each allocation that was in a memory segment
-    /// and an unmap for each that was in an aperture.
+    /// and an unmap for each that was in an aperture. Windows and rotations are for afterwards: the CPU may look through
+    /// the windows until then.
     // spec: memory §3.5, memory §8.4
     pub fn lost_memory(&mut self) -> Work<F> {
         let mut batch = Batch::new(0);
         let ids: Vec<AllocationId> = self.allocations.iter().map(|(id, _)| id).collect();
         let mut operations = Vec::new();
         for id in ids {
-            self.leave_lists(id);
             let allocation = &self.allocations[id];
+            let stays = allocation.pins > 0 || allocation.stores_fences();
             if let Placement::Memory(segment, extents) = &allocation.placement {
                 let first = extents.iter().next().expect("it has pages there").frame;
                 let base = self.segment(*segment).descriptor.base_address;
                 operations.push(lost(allocation.info.allocation, *segment, base + first * PAGE_BYTES));
             }
-            self.withdraw(id, Cause::Reset, &mut batch);
+            if !stays {
+                self.leave_lists(id);
+                self.withdraw(id, Cause::Reset, &mut batch);
+            }
         }
+        self.segments.iter_mut().for_each(|segment| segment.forget_cleared());
+        let rotations = self.rotations(&mut batch);
         // Of what an eviction would do only the notices are left: there is nothing to copy and no table to write.
-        let unmaps = batch.invalidations.into_iter().filter(|what| matches!(what, Operation::UnmapAperture { .. }));
+        // What the platform translates, it translates still.
+        let kept =
+            |what: &Operation| matches!(what, Operation::UnmapAperture { .. } | Operation::PlatformEntries { .. });
+        let unmaps = batch.invalidations.into_iter().filter(kept);
         let notices = batch.leaving.into_iter().filter(|what| matches!(what, Operation::NotifyResidency { .. }));
         let operations: Vec<Operation> = notices.chain(operations).chain(unmaps).collect();
         Work {
@@ -49,10 +59,10 @@ impl<F: Copy + Eq> VidMm<F> {
             moves: batch.moves,
             tables: Vec::new(),
             conversions: Vec::new(),
-            rotations: Vec::new(),
-            unmap: Vec::new(),
+            unmap: batch.unmap,
             // spec: memory §3.5
-            ranges: batch.ranges.into_iter().chain(batch.ranges_locked.into_values().flatten()).collect(),
+            ranges: batch.ranges.into_iter().chain(rotations.iter().flat_map(|turn| turn.ranges.clone())).collect(),
+            rotations,
         }
     }
 }

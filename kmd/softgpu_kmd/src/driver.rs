@@ -134,6 +134,14 @@ impl Miniport for SoftGpuKmd {
         self.stop(host);
     }
 
+    fn reset_from_timeout(&mut self, _host: &mut dyn Host) -> Result<(), DriverStatus> {
+        self.reset()
+    }
+
+    fn restart_from_timeout(&mut self, _host: &mut dyn Host) -> Result<(), DriverStatus> {
+        self.restart()
+    }
+
     fn set_power_state(&mut self, _host: &mut dyn Host, state: PowerState) -> Result<(), DriverStatus> {
         self.power(state)
     }

@@ -45,6 +45,7 @@ mod interrupts;
 mod packet;
 mod paging;
 mod queues;
+mod recovery;
 mod segments;
 mod start;
 mod swizzling;

@@ -74,6 +74,21 @@ impl PacketTable {
         self.rings.iter().map(|(_, ring)| ring.run).collect()
     }
 
+    /// The device was reset: no context runs anything any more, and no ring has anything.
+    pub(crate) fn stop_all(&mut self) {
+        for (_, context) in self.contexts.iter_mut() {
+            (context.stopped, context.interrupted) = (true, None);
+        }
+        for (_, ring) in self.rings.iter_mut() {
+            ring.in_flight.clear();
+            ring.enabled = false;
+        }
+        for node in &mut self.nodes {
+            node.waiting.clear();
+            node.preempting = None;
+        }
+    }
+
     fn get(&self, context: KmdContext) -> Option<&PacketContext> {
         self.contexts.get(context.0 & !PACKET)
     }

@@ -39,9 +39,10 @@ pub enum Lie {
     Submit,
     Window,
     StandardData,
+    Hardware,
 }
 
-const LIES: [Lie; 25] = [
+const LIES: [Lie; 26] = [
     Lie::Caps,
     Lie::Segments,
     Lie::SegmentCount,
@@ -67,6 +68,7 @@ const LIES: [Lie; 25] = [
     Lie::Submit,
     Lie::Window,
     Lie::StandardData,
+    Lie::Hardware,
 ];
 
 /// What a driver lies about, and how often it has.
@@ -147,6 +149,16 @@ impl Miniport for Liar {
 
     fn stop_device(&mut self, host: &mut dyn Host) {
         self.inner.stop_device(host);
+    }
+
+    fn reset_from_timeout(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Refusals)?;
+        self.inner.reset_from_timeout(host)
+    }
+
+    fn restart_from_timeout(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Refusals)?;
+        self.inner.restart_from_timeout(host)
     }
 
     fn set_power_state(&mut self, host: &mut dyn Host, state: PowerState) -> Result<(), DriverStatus> {
@@ -299,6 +311,10 @@ impl Miniport for Liar {
             return Err(PagingStatus::Fatal("a lie"));
         }
         let result = self.inner.build_paging_buffer(build);
+        if build.written > 0 && !build.immediate && self.lies.tells(Lie::Hardware).is_some() {
+            // No command of this device: the hardware fails under the kernel's own work, and is reset.
+            build.buffer[0] = 0x7f | 1 << 8;
+        }
         if let Some(mut dice) = self.lies.tells(Lie::Written) {
             match dice.below(3) {
                 0 => build.written = build.buffer.len() + 1,

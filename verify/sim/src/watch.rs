@@ -142,6 +142,14 @@ impl Miniport for Watched {
         self.inner.stop_device(host);
     }
 
+    fn reset_from_timeout(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
+        self.inner.reset_from_timeout(host)
+    }
+
+    fn restart_from_timeout(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
+        self.inner.restart_from_timeout(host)
+    }
+
     fn set_power_state(&mut self, host: &mut dyn Host, state: ddi::PowerState) -> Result<(), DriverStatus> {
         self.inner.set_power_state(host, state)
     }

@@ -39,6 +39,7 @@ mod power;
 mod preemption;
 mod relocation;
 mod renaming;
+mod resets;
 mod residency;
 mod splits;
 mod statuses;

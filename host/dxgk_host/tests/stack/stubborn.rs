@@ -34,6 +34,7 @@ type HandOver = dyn FnMut(PacketStep) + Send;
 type Standard = dyn Fn(&mut dyn Miniport, &mut StandardAllocationDriverData<'_>) -> Result<(), DriverStatus> + Send;
 type HearBlob = dyn Fn(&'static str, &[u8]) + Send;
 type Refuse = dyn Fn(&'static str) -> Result<(), DriverStatus> + Send;
+type Reset = dyn FnMut(&mut dyn Miniport, &mut dyn ddi::Host, bool) -> Result<(), DriverStatus> + Send;
 type Opens = dyn Fn(&mut OpenAllocation<'_, '_>) + Send;
 type ToScreen = dyn FnMut(&mut dyn PacketScheduling, KmdContext, &mut Present<'_>) -> Result<(), RenderStatus> + Send;
 type Translate = dyn FnMut(&mut dyn PacketScheduling, KmdContext, &mut Render<'_>) -> Result<(), RenderStatus> + Send;
@@ -123,6 +124,8 @@ pub struct Whims {
     pub opens: Box<Opens>,
     /// How large it wants the paging process's address space.
     pub paging_space_mb: Option<u32>,
+    /// Its reset (`true`) and its restart.
+    pub reset: Box<Reset>,
 }
 
 impl Default for Whims {
@@ -155,6 +158,10 @@ impl Default for Whims {
             refuse: Box::new(|_| Ok(())),
             opens: Box::new(|_| ()),
             paging_space_mb: None,
+            reset: Box::new(|driver, host, down| match down {
+                true => driver.reset_from_timeout(host),
+                false => driver.restart_from_timeout(host),
+            }),
         }
     }
 }
@@ -203,6 +210,12 @@ impl Miniport for Stubborn {
     }
     fn stop_device(&mut self, host: &mut dyn ddi::Host) {
         self.inner.stop_device(host);
+    }
+    fn reset_from_timeout(&mut self, host: &mut dyn ddi::Host) -> Result<(), DriverStatus> {
+        (self.whims.reset)(self.inner.as_mut(), host, true)
+    }
+    fn restart_from_timeout(&mut self, host: &mut dyn ddi::Host) -> Result<(), DriverStatus> {
+        (self.whims.reset)(self.inner.as_mut(), host, false)
     }
     fn set_power_state(&mut self, host: &mut dyn ddi::Host, state: ddi::PowerState) -> Result<(), DriverStatus> {
         self.inner.set_power_state(host, state)
@@ -334,6 +347,9 @@ impl Miniport for Stubborn {
     fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
         let ranges = self.inner.swizzling().is_some();
         (ranges != turned(&self.whims)).then_some(self as &mut dyn Swizzling)
+    }
+    fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {
+        self.inner.cpu_host_aperture().filter(|_| !turned(&self.whims))
     }
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
         self.inner.doorbells().filter(|_| !turned(&self.whims))

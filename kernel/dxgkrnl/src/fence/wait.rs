@@ -74,6 +74,13 @@ impl Adapter {
         self.publish(cx, ended.updates);
     }
 
+    /// Ends the waits of a ring that has nothing left to wait for; nobody goes on by them.
+    // spec: sync §4.4
+    pub fn end_waits_of_ring(&mut self, cx: &mut Cx<'_>) {
+        let ended = self.waits.end_waits_of(&mut |waiter: &Waiter| matches!(waiter, Waiter::Ring(_)));
+        self.publish(cx, ended.updates);
+    }
+
     /// Registers a wait and says what is to be published for it; `None` when it is satisfied at once.
     fn register_wait(
         &mut self,

@@ -217,6 +217,17 @@ impl Adapter {
         fences
     }
 
+    /// The hardware has lost every packet, and says nothing of any: those of contexts have gone with their devices, those
+    /// of the ring with its works.
+    // spec: sync §4.4
+    pub fn packets_lost(&mut self) {
+        for node in &mut self.packets.nodes {
+            node.in_flight.clear();
+            node.dropped.clear();
+            node.asked = None;
+        }
+    }
+
     /// The packet contexts of a device.
     pub fn packet_contexts_of(&self, device: u64) -> Vec<u64> {
         let of_device = self.packet_contexts.iter().filter(|(_, context)| context.device == device);

@@ -1,4 +1,4 @@
-//! What moved, as events; and what is left of it when the hardware is gone.
+//! What moved, as events; and what they add up to.
 
 use events::{Cause, Event, Move};
 use vidmm::SpaceId;
@@ -29,13 +29,7 @@ impl Adapter {
     }
 
     /// Tells what moved. Answers with the bytes copied in and out.
-    pub(super) fn emit_moves(
-        &mut self,
-        cx: &mut Cx<'_>,
-        work: u64,
-        process: ProcessId,
-        moves: &[vidmm::Move],
-    ) -> (u64, u64) {
+    pub fn emit_moves(&mut self, cx: &mut Cx<'_>, work: u64, process: ProcessId, moves: &[vidmm::Move]) -> (u64, u64) {
         let (mut in_bytes, mut out_bytes) = (0, 0);
         let mut segments = Vec::new();
         for moved in moves {
@@ -101,22 +95,6 @@ impl Adapter {
     pub(super) fn process_in(&self, space: SpaceId) -> u32 {
         let found = self.processes.iter().find(|(_, process)| process.space == space);
         found.map_or(0, |(process, _)| process.0)
-    }
-
-    /// The hardware is gone: the adapter stops, and its driver learns what is lost, by operations that the CPU carries
-    /// out. There is no restart yet, so whatever the driver answers changes nothing any more.
-    // spec: memory §3.5, memory §8.4
-    pub fn hardware_lost(&mut self, cx: &mut Cx<'_>, reason: String) {
-        if self.stopped.is_some() {
-            return;
-        }
-        self.stop(cx, reason);
-        let work = self.vidmm.lost_memory();
-        self.emit_moves(cx, self.ring.last_queued, ProcessId::SYSTEM, &work.moves);
-        for operation in work.operations {
-            let _ = self.execute_now(vec![operation]);
-        }
-        self.release_ranges(cx, &work.ranges);
     }
 
     /// All that is resident, by the numbers that events give.

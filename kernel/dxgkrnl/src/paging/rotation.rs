@@ -55,6 +55,13 @@ pub(super) enum Stage {
     Showing(BTreeSet<MappingId>, Vec<WindowPages>, Vec<HeldRange>),
 }
 
+impl Turn {
+    /// The windows and ranges that its content leaves.
+    pub(super) fn left(self) -> (Vec<WindowPages>, Vec<HeldRange>) {
+        (self.unmap.into_iter().collect(), self.ranges)
+    }
+}
+
 impl PagingRing {
     /// Whether nothing is built now because locked content is on its way.
     pub(super) fn stands(&self) -> bool {
@@ -180,7 +187,9 @@ impl Adapter {
 
     /// The outside has done what it was told.
     pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId) {
-        self.rotation_lost(cx, mapping);
+        if !self.ring.unanswered.remove(&mapping) {
+            self.rotation_lost(cx, mapping);
+        }
     }
 
     /// The adapter has stopped: nobody is kept waiting in a mapping.
@@ -198,7 +207,7 @@ impl Adapter {
         }
     }
 
-    fn advance_rotation(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn advance_rotation(&mut self, cx: &mut Cx<'_>) {
         match &self.ring.stage {
             Stage::Protecting(waiting) if waiting.is_empty() => self.begin_building(),
             Stage::Showing(waiting, ..) if waiting.is_empty() => {

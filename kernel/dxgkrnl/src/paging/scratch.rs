@@ -42,6 +42,15 @@ pub(super) struct Borrowed {
     pub flush: bool,
 }
 
+impl Scratch {
+    /// The ring has lost what it had, and the tables were written anew: nothing uses the slots, and they show nothing.
+    pub(super) fn forget(&mut self) {
+        for slot in &mut self.slots {
+            (slot.busy_until, slot.shows) = (0, [Pages::ZERO; 2]);
+        }
+    }
+}
+
 impl Adapter {
     /// What an operation's part needs to see in the scratch area: first and second window. `None`: it needs none.
     pub(super) fn to_be_shown(&self, operation: &Operation, part: Part) -> Option<[Shown; 2]> {

@@ -104,6 +104,12 @@ impl SoftGpuKmd {
         Ok(ring)
     }
 
+    /// The device has started again: the rings that contexts share run, and are empty.
+    pub(crate) fn enable_node_rings(&mut self) -> Result<(), DriverStatus> {
+        let shared: Vec<u64> = self.packets.nodes.iter().filter_map(|node| node.ring).collect();
+        shared.into_iter().try_for_each(|ring| self.enable_ring(ring))
+    }
+
     pub(super) fn create_ring(&mut self, host: &mut dyn Host, node: NodeId, space: Space) -> Result<u64, DriverStatus> {
         let run = host.allocate_contiguous(RING_BYTES / bus::PAGE_BYTES).ok_or(DriverStatus::NoMemory("a ring"))?;
         let Some(index) = self.queues.reserve_index() else {

@@ -263,7 +263,9 @@ impl<'a> Builder<'a> {
     fn remarkable(&mut self, event: &Event) {
         let notes = match event {
             Event::MakeResidentRefused { bytes_to_trim, .. } => vec![Note::Number("bytes to trim", *bytes_to_trim)],
-            Event::DeviceInError { reason, .. } | Event::AdapterStopped { reason, .. } => {
+            Event::DeviceInError { reason, .. }
+            | Event::AdapterStopped { reason, .. }
+            | Event::AdapterReset { reason, .. } => {
                 vec![Note::Text("reason", reason.clone())]
             }
             Event::CallRefused { call, reason, .. } => {

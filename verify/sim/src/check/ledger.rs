@@ -151,6 +151,9 @@ impl Ledger {
             Event::AdapterStopped { reason, .. } => {
                 self.check("ddi contract", Err(format!("the adapter stopped: {reason}")))
             }
+            Event::AdapterReset { reason, .. } => {
+                self.check("ddi contract", Err(format!("the adapter was reset: {reason}")))
+            }
             Event::PagingQueued { work, .. } => {
                 let outcome = self.paging.queued(*work);
                 self.check("paging order", outcome);

@@ -351,7 +351,8 @@ fn hardware_that_is_lost_takes_its_memory_along() {
     surfaces.iter().for_each(|surface| arrive(&client, surface).expect("room"));
     // The first real transfer breaks the device.
     let _ = leave(&client, &surfaces[0], EvictFlags::empty());
-    assert_stopped(arrive(&client, &surfaces[0]), "the paging queue faulted");
+    assert_stopped(arrive(&client, &surfaces[0]), "the device is in error: Reset");
+    assert_eq!(client.gpu.device().state().unwrap(), d3dkmt::DeviceState::Reset, "the adapter goes on without it");
     let seen = said.lock().unwrap();
     // The stream's own buffers lie in the aperture, too.
     let (lost, unmapped): (Vec<_>, Vec<_>) = seen.iter().partition(|(number, _)| *number == 0);

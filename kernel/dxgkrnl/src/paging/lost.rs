@@ -1,0 +1,173 @@
+//! The ring when the hardware has lost everything that it was given (memory §8.4, sync §4.4): its works are over, whatever
+//! became of them, because what they moved is lost and who waited for them is lost, too. The ring goes on under a new
+//! context, queue and fence; the numbers of its works and of its progress rise on.
+
+use std::collections::BTreeSet;
+
+use kmt_calls::MappingId;
+use vidmm::{Operation, WindowPages};
+use wddm_types::{NodeId, ProcessId};
+
+use super::rotation::Stage;
+use super::{PacketRing, PagingRing, RingQueue};
+use crate::adapter::{Adapter, Waiter};
+use crate::cpu_mapping::{MappingChange, tell};
+use crate::driver_host::DriverHost;
+use crate::machine::Cx;
+use crate::object::Gone;
+use crate::start::create_paging_context;
+
+/// What is left of works that are over.
+pub struct OverWorks {
+    destroys: Vec<Gone>,
+}
+
+impl PagingRing {
+    /// Windows that locked content has left: they go when the CPU is shown what is left.
+    pub fn windows_left(&mut self, windows: Vec<WindowPages>) {
+        self.lost_windows.extend(windows);
+    }
+}
+
+impl Adapter {
+    /// Nothing of the ring is with the hardware any more, and nothing will be. What works were to do beside the hardware's part is
+    /// done: the platform's entries, the books of roots and of fence words.
+    pub fn abandon_works(&mut self, cx: &mut Cx<'_>) -> OverWorks {
+        let mut destroys = Vec::new();
+        let built: Vec<(u64, u64)> = self.ring.submitted.drain(..).map(|work| (work.number, work.serial)).collect();
+        let mut unbuilt: Vec<_> = std::mem::take(&mut self.ring.building).into();
+        unbuilt.extend(std::mem::take(&mut self.ring.held));
+        let mut over = built;
+        for work in unbuilt {
+            over.push((work.number, work.serial));
+            for operation in work.operations {
+                match operation {
+                    Operation::SwitchRoot { space, root, entries } => self.vidmm.root_switched(space, root, entries),
+                    Operation::NotifyFenceResidency { storage, address } => self.note_fences_moved(storage, address),
+                    other => {
+                        let _ = self.pasids.carry_out(&other);
+                    }
+                }
+            }
+            for turn in work.turns {
+                let (windows, ranges) = turn.left();
+                self.ring.windows_left(windows);
+                self.release_ranges(cx, &ranges);
+                self.vidmm.ranges_released(&ranges);
+            }
+            // Whoever was to stand still for it goes on with the others, as if it had.
+            for device in work.relocation.devices() {
+                if let Some(device) = self.devices.get_mut(*device) {
+                    device.relocations += 1;
+                }
+            }
+            destroys.extend(work.destroys);
+        }
+        for (number, serial) in over {
+            self.ring.last_done = number;
+            if serial != 0 {
+                self.vidmm.completed(serial);
+            }
+            cx.emit(events::Event::PagingCompleted { work: number });
+        }
+        self.ring.ready.clear();
+        match std::mem::take(&mut self.ring.stage) {
+            Stage::None | Stage::Building => {}
+            Stage::Protecting(waiting) => self.ring.unanswered.extend(waiting),
+            Stage::Moving(_, turns) => {
+                for turn in turns {
+                    let (windows, ranges) = turn.left();
+                    self.ring.windows_left(windows);
+                    self.release_ranges(cx, &ranges);
+                    self.vidmm.ranges_released(&ranges);
+                }
+            }
+            Stage::Showing(waiting, windows, ranges) => {
+                self.ring.unanswered.extend(waiting);
+                self.ring.windows_left(windows);
+                self.release_ranges(cx, &ranges);
+                self.vidmm.ranges_released(&ranges);
+            }
+        }
+        OverWorks { destroys }
+    }
+
+    /// The driver forgets what works were to destroy, and nobody waits for the ring as it was.
+    pub fn end_works(&mut self, cx: &mut Cx<'_>, over: OverWorks) {
+        for gone in over.destroys {
+            self.destroy_in_driver(&gone.allocations, gone.resource, gone.with_resource);
+        }
+        self.end_waits_of_ring(cx);
+        self.due.retain(|waiter| !matches!(waiter, Waiter::Ring(_)));
+        (self.ring.waiting_packet, self.ring.waiting_suspension, self.ring.waiting_progress) = (false, false, false);
+    }
+
+    /// The device has started again: the paging process gets a context, its tables, a queue.
+    ///
+    /// # Errors
+    /// What failed.
+    // spec: memory §4.7, memory §8.4, sync §4.4
+    pub fn restart_ring(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let node = NodeId(self.reported.paging_node);
+        let old = self.ring.queue.as_ref().ok_or("there was no paging queue")?;
+        let (old_kmd, old_vidsch, old_progress) = (old.kmd, old.vidsch, old.progress);
+        let mut host = DriverHost { features: &self.features, pages: &mut self.pages, context: None };
+        let (device, gone) = (self.ring.device, self.ring.context);
+        let made = if PacketRing::is_used(&self.miniport) {
+            let packets = self.miniport.packet_scheduling().expect("checked at adapter start");
+            packets.destroy_context(&mut host, gone);
+            let (buffer, addresses) = (self.reported.paging_buffer, self.ring.has_addresses);
+            PacketRing::create_context(&mut self.miniport, &mut host, device, node, buffer, addresses)
+        } else {
+            let hardware = self.miniport.hardware_queues().expect("else the paging ring takes packets");
+            if let Some(queue) = old_kmd {
+                hardware.destroy_hw_queue(&mut host, queue);
+            }
+            hardware.destroy_hw_context(gone);
+            create_paging_context(&mut self.miniport, &mut host, device, node)
+        };
+        self.ring.context = made.map_err(|error| error.to_string())?;
+        let space = self.processes[&ProcessId::SYSTEM].space;
+        if let Some(addressing) = self.miniport.gpu_va().filter(|_| self.ring.has_addresses) {
+            let (root, entries) = self.vidmm.root_table(space);
+            addressing.set_root_page_table(self.ring.context, root, entries);
+        }
+        let up = self.vidmm.power_up();
+        let tables = up.paging_process.map(|work| work.operations).unwrap_or_default();
+        if self.execute_now(tables).is_err() || self.show_buffers_again().is_err() {
+            return Err("the page tables of the paging process could not be written".into());
+        }
+        self.ring.scratch.forget();
+        let progress = self
+            .create_fence(cx, None, ProcessId::SYSTEM, self.ring.progress_value)
+            .map_err(|refusal| format!("no fence for the paging ring: {}", refusal.reason))?;
+        let kmd = self.create_ring_queue(progress).map_err(|error| error.to_string())?;
+        let vidsch = self.vidsch.create_queue(node, vidsch::QueueKind::System, 0);
+        self.ring.queue = Some(RingQueue { kmd, vidsch, progress });
+        // What it held is over.
+        drop(self.vidsch.destroy_queue(old_vidsch));
+        self.defer_fence(old_progress);
+        self.show_dma_buffers_again(cx);
+        if let Some(work) = up.processes {
+            self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
+        }
+        Ok(())
+    }
+
+    /// Locked content is shown where it is now, and its former windows go; nothing is brought into memory before that.
+    // spec: memory §6.3, memory §8.4
+    pub fn show_what_is_left(&mut self, cx: &mut Cx<'_>) {
+        let locked: Vec<_> = self.bodies.keys().copied().filter(|id| self.vidmm.is_locked(*id)).collect();
+        let mut mappings: BTreeSet<MappingId> = BTreeSet::new();
+        for id in locked {
+            if let Some(mapping) = self.cpu_mappings.of(id) {
+                let runs = self.through_caches(id, self.vidmm.seen_runs(id).to_vec());
+                tell(cx, mapping, MappingChange::Shown(runs));
+                mappings.insert(mapping);
+            }
+        }
+        let windows = std::mem::take(&mut self.ring.lost_windows);
+        self.ring.stage = Stage::Showing(mappings, windows, Vec::new());
+        self.advance_rotation(cx);
+    }
+}

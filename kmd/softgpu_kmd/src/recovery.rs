@@ -1,0 +1,42 @@
+//! Reset and restart of the device (sync §4.4): `ResetFromTimeout` leaves a device that touches nothing, and objects that run
+//! nothing; `RestartFromTimeout` a device as after its start. In between the kernel only says what is lost.
+
+use ddi::{DriverStatus, PowerState};
+use softgpu_spec::{QUEUE_COUNT, register};
+
+use crate::driver::SoftGpuKmd;
+use crate::queues::State;
+
+impl SoftGpuKmd {
+    /// The engines stand, no queue is known to the device, and nothing that it has raised so far is reported any more.
+    // spec: memory §3.5, sync §4.4
+    pub(crate) fn reset(&mut self) -> Result<(), DriverStatus> {
+        if self.geometry.is_none() {
+            return Err(DriverStatus::Unsuccessful("the device is not started"));
+        }
+        self.port.write_register(register::ENGINE_ENABLE, 0);
+        for index in 0..QUEUE_COUNT {
+            self.disable_index(index);
+        }
+        while !matches!(self.port.read_register(register::INTERRUPT_POP), register::record::NONE | register::ABSENT) {}
+        self.gathered = Default::default();
+        for (_, queue) in self.queues.handles.iter_mut() {
+            (queue.state, queue.suspending) = (State::Stopped, false);
+        }
+        for (_, context) in self.contexts.iter_mut() {
+            // Whoever waits for the acknowledgement is told of the reset by the kernel.
+            context.suspended = context.suspended.map(|_| None);
+        }
+        self.packets.stop_all();
+        self.unseal_all();
+        Ok(())
+    }
+
+    /// The device works, with an empty aperture. The rings that packets of several contexts share are empty and run again;
+    /// those of one context stay off, as that does.
+    // spec: sync §4.4
+    pub(crate) fn restart(&mut self) -> Result<(), DriverStatus> {
+        self.power(PowerState::On)?;
+        self.enable_node_rings()
+    }
+}
