@@ -182,7 +182,7 @@ fn protection(bits: GpuVaProtection, driver: u64) -> Protection {
 
 // The memory manager's errors as statuses.
 // spec: memory §9.2, memory §9.3
-fn from_map(error: &MapError) -> Refusal {
+pub fn from_map(error: &MapError) -> Refusal {
     match error {
         MapError::ConflictingAddresses => refuse(NtStatus::CONFLICTING_ADDRESSES, Blame::Caller, error.to_string()),
         MapError::NoRoom | MapError::OutOfTables => no_memory(error.to_string()),

@@ -5,8 +5,8 @@ use vidmm::{Protection, SpaceId, Target, Work};
 use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::gpu_va::from_map;
 use crate::machine::Cx;
-use crate::refusal::no_memory;
 
 impl Adapter {
     /// Maps the kernel's own pages into a space. Tables of the paging process are written at once; those of others by
@@ -67,7 +67,7 @@ impl Adapter {
         if made == Err(vidmm::MapError::OutOfTables) && self.note_idle_devices() {
             made = self.vidmm.map_gpu_va(space, request);
         }
-        let (va, work) = made.map_err(|error| no_memory(error.to_string()))?;
+        let (va, work) = made.map_err(|error| from_map(&error))?;
         self.perform_mapping(cx, work);
         Ok(va)
     }

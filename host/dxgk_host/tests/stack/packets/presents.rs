@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use d3dkmt::{Allocation, DestroyFlags, DeviceState, VirtualContext};
+use d3dkmt::{Allocation, DestroyFlags, DeviceState, GpuVaMapping, GpuVaProtection, VirtualContext};
 use ddi::{PacketScheduling, Present, RenderStatus, SubmitFlags};
 use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
 use kmt_calls::{Call, OfferFlags, PacketCall};
@@ -154,6 +154,29 @@ fn the_list_of_a_present_is_no_residency_list() {
         assert_eq!(device.state().unwrap(), DeviceState::ErrorDmaFault);
         host.check_invariants().unwrap();
     }
+}
+
+/// The kernel's view is a mapping like any other: it may not contradict a unique driver protection.
+#[test]
+fn what_cannot_be_mapped_a_second_time_is_not_presented() {
+    // spec: memory §4.11, memory §5.7
+    let (host, asked, _) = watched(VIRTUAL);
+    let client = client(&host);
+    let context = presents(&client);
+    let (source, target) = (filled(&client, 4096, 1), physical(&client, SurfaceKind::System, 4096));
+    let mapping = GpuVaMapping {
+        size_in_pages: 1,
+        protection: GpuVaProtection::WRITE,
+        driver_protection: 1 << 63 | 5,
+        ..GpuVaMapping::default()
+    };
+    client.gpu.paging().map_gpu_va(Some(&target), mapping).unwrap();
+    let refused = context.present(&source, &target).unwrap_err();
+    assert_eq!(refused.status, NtStatus::INVALID_PARAMETER, "{refused}");
+    assert!(asked.lock().unwrap().is_empty());
+    assert_eq!(client.gpu.device().state().unwrap(), DeviceState::Active, "nothing has changed");
+    context.present(&target, &source).unwrap_err();
+    host.check_invariants().unwrap();
 }
 
 #[test]
