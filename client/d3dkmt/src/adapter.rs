@@ -6,6 +6,7 @@ use kmt_calls::{AdapterInfo, Call, FeatureResult, Refusal, Reply, VideoMemoryInf
 use kmt_link::Link;
 use wddm_types::{Luid, RawHandle};
 
+use crate::fence::NtHandle;
 use crate::{Owned, expect_reply};
 
 /// An opened adapter (`D3DKMTOpenAdapterFromLuid`).
@@ -67,7 +68,19 @@ impl Adapter {
     /// # Errors
     /// When the adapter has gone.
     pub fn video_memory_info(&self, local: bool) -> Result<VideoMemoryInfo, Refusal> {
-        let call = Call::QueryVideoMemoryInfo { adapter: self.handle(), local };
+        self.video_memory_info_by(0, local)
+    }
+
+    /// The same of another process, which the handle allows to query.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED` without the right; `INVALID_PARAMETER` when the process has ended.
+    pub fn video_memory_info_of(&self, process: &NtHandle, local: bool) -> Result<VideoMemoryInfo, Refusal> {
+        self.video_memory_info_by(process.token(), local)
+    }
+
+    fn video_memory_info_by(&self, process: u64, local: bool) -> Result<VideoMemoryInfo, Refusal> {
+        let call = Call::QueryVideoMemoryInfo { process, adapter: self.handle(), local };
         Ok(expect_reply!(self.link().call(call)?, Reply::VideoMemoryInfo(info) => info))
     }
 
@@ -76,8 +89,25 @@ impl Adapter {
     /// # Errors
     /// When it is more than is available for reservation, or the process has no device here.
     pub fn change_reservation(&self, local: bool, reservation_bytes: u64) -> Result<(), Refusal> {
-        let call = Call::ChangeVideoMemoryReservation { adapter: self.handle(), local, reservation_bytes };
-        self.link().call(call).map(drop)
+        self.change_reservation_by(0, local, reservation_bytes)
+    }
+
+    /// The same of another process, which the handle allows to change.
+    ///
+    /// # Errors
+    /// As of [`Adapter::change_reservation`]; `ACCESS_DENIED` without the right.
+    pub fn change_reservation_of(
+        &self,
+        process: &NtHandle,
+        local: bool,
+        reservation_bytes: u64,
+    ) -> Result<(), Refusal> {
+        self.change_reservation_by(process.token(), local, reservation_bytes)
+    }
+
+    fn change_reservation_by(&self, process: u64, local: bool, reservation_bytes: u64) -> Result<(), Refusal> {
+        let adapter = self.handle();
+        self.link().call(Call::ChangeVideoMemoryReservation { process, adapter, local, reservation_bytes }).map(drop)
     }
 
     /// `D3DKMTSetProcessSchedulingPriorityClass` of this process: 0 IDLE to 5 REALTIME.

@@ -158,14 +158,19 @@ fn destroys(link: Arc<dyn Link>, handle: RawHandle) -> Owned {
     Owned { link, handle, destroy: |fence| Call::Sync(SyncCall::DestroySynchronizationObject { fence }) }
 }
 
-/// An NT handle of this process: whoever is told its number opens what it names. Dropping it closes it; the fence lives as long
-/// as somebody has it open or it has a name.
+/// An NT handle of this process: whoever is told its number opens what it names, but for a handle of a process. Dropping it closes it; a
+/// fence lives as long as somebody has it open or it has a name.
 pub struct NtHandle {
     link: Arc<dyn Link>,
     token: u64,
 }
 
 impl NtHandle {
+    /// A handle that the operating system has given this process.
+    pub fn adopt(link: Arc<dyn Link>, token: u64) -> NtHandle {
+        NtHandle { link, token }
+    }
+
     /// The number that others are told. Nobody guesses it.
     pub fn token(&self) -> u64 {
         self.token

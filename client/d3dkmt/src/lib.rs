@@ -27,10 +27,10 @@ pub use gpu_va::{GpuVaMapping, GpuVaReservation, TileContext};
 pub use kmt_calls::{
     AdapterInfo, AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, DestroyFlags, DeviceState, EvictFlags,
     FeatureResult, FenceFlags, FencePrivateData, GpuVaProtection, LockFlags, MakeResidentFlags, NativeFenceRequest,
-    Notification, NotificationKind, OfferFlags, OfferList, OpenSyncObjectRequest, PropertyFlags, PropertyMask,
-    PropertyRequest, ReclaimResult, Refusal, Residency, ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange,
-    SegmentInfo, ShareName, SyncObjectAccess, TrimFlags, UpdateGpuVaFlags, UpdateGpuVaOperation, VideoMemoryInfo,
-    Wddm31Caps,
+    Notification, NotificationKind, OfferFlags, OfferList, OpenSyncObjectRequest, ProcessAccess, PropertyFlags,
+    PropertyMask, PropertyRequest, ReclaimResult, Refusal, Residency, ResidencyStatus, ResourceInfo, ResourceRequest,
+    SectionRange, SegmentInfo, ShareName, SyncObjectAccess, TrimFlags, UpdateGpuVaFlags, UpdateGpuVaOperation,
+    VideoMemoryInfo, Wddm31Caps,
 };
 pub use kmt_calls::{AllocationListFlags, AllocationListItem, CreatedContext, PatchLocationItem};
 pub use kmt_calls::{CpuCaching, MonitoredFenceSignal, SignalFlags, SyncObjectKind, WaitFlags};

@@ -51,6 +51,8 @@ pub enum Call {
     },
     /// `D3DKMTQueryVideoMemoryInfo` → `VideoMemoryInfo`.
     QueryVideoMemoryInfo {
+        /// A handle of a process that may be queried; 0: the calling one.
+        process: u64,
         /// The adapter.
         adapter: RawHandle,
         /// Local group, else non-local.
@@ -120,7 +122,7 @@ pub enum Call {
         /// What whoever opens a synchronization object may do with it.
         access: SyncObjectAccess,
     },
-    /// The operating system's `CloseHandle` of an NT handle that this process got from ShareObjects.
+    /// The operating system's `CloseHandle` of an NT handle that this process got from ShareObjects, or of a process.
     CloseNtHandle {
         /// Which.
         handle: u64,
@@ -305,6 +307,8 @@ pub enum Call {
     },
     /// `D3DKMTChangeVideoMemoryReservation`.
     ChangeVideoMemoryReservation {
+        /// A handle of a process that may be changed; 0: the calling one.
+        process: u64,
         /// The adapter.
         adapter: RawHandle,
         /// Local group, else non-local.

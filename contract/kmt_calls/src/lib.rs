@@ -13,6 +13,7 @@ mod call;
 mod gpu_va;
 mod notification;
 mod packet;
+mod process;
 mod reply;
 mod sync_object;
 
@@ -28,6 +29,7 @@ pub use call::{
 pub use gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
 pub use notification::{Notification, NotificationKind, TrimFlags};
 pub use packet::{AllocationListFlags, AllocationListItem, ContextFlags, CreatedContext, PatchLocationItem};
+pub use process::ProcessAccess;
 pub use reply::{
     AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, FeatureResult, Mapped,
     MappingId, MonitoredFenceSignal, ReclaimResult, Refusal, Reply, Residency, SegmentInfo, VideoMemoryInfo,

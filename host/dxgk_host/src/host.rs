@@ -18,7 +18,7 @@ use device_port::{DevicePort, InterruptPin};
 use dxgkrnl::{
     AdapterConfig, AdapterCounters, AdapterDescription, Answer, CpuCache, IoMmu, Machine, StartError, Token,
 };
-use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
+use kmt_calls::{Call, MappingId, Notification, ProcessAccess, Refusal, Reply};
 use kmt_link::CpuMapping;
 use shared_words::{Memory, MemoryError};
 use softgpu::{Config as DeviceConfig, DataMode, Running, SoftGpu};
@@ -214,6 +214,14 @@ impl Host {
         state.notifications.remove(&process);
         drop(state);
         self.answered.notify_all();
+    }
+
+    /// Gives a process a handle of another one, as the operating system's `OpenProcess` would; whether it may is decided here.
+    ///
+    /// # Errors
+    /// When there is no such process, or no such right.
+    pub fn open_process(&self, from: ProcessId, of: ProcessId, access: ProcessAccess) -> Result<u64, Refusal> {
+        lock(&self.state).turn(|machine, _| machine.open_process(from, of, access))
     }
 
     /// How much a process's memory is protected: `D3DKMT_SCHEDULINGPRIORITYCLASS`, 0 IDLE to 5 REALTIME.

@@ -20,7 +20,8 @@ pub use share::unname;
 
 use events::Event;
 use kmt_calls::{
-    AdapterInfo, Call, CreatedPagingQueue, FeatureResult, QueueCall, Refusal, Reply, SegmentInfo, SyncCall,
+    AdapterInfo, Call, CreatedPagingQueue, FeatureResult, ProcessAccess, QueueCall, Refusal, Reply, SegmentInfo,
+    SyncCall,
 };
 use wddm_types::{ProcessId, RawHandle};
 
@@ -131,11 +132,12 @@ impl Turn<'_> {
                 let state = self.adapters[index as usize].features.state(ddi::FeatureId(feature));
                 done(Reply::Feature(result_of(state)))
             }
-            Call::QueryVideoMemoryInfo { adapter, local } => {
+            Call::QueryVideoMemoryInfo { process, adapter, local } => {
                 let index = self.adapter(adapter)?;
+                let process = self.nt_handles.process(self.from, process, ProcessAccess::QUERY_INFORMATION)?;
                 // spec: memory §9.3
                 self.adapters[index as usize].running()?;
-                done(Reply::VideoMemoryInfo(self.adapters[index as usize].video_memory_info(self.from, local)))
+                done(Reply::VideoMemoryInfo(self.adapters[index as usize].video_memory_info(process, local)))
             }
             Call::CreateDevice { adapter } => {
                 let index = self.adapter(adapter)?;

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use ddi::{Miniport, PowerState};
 use events::{Event, Tracer};
-use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
+use kmt_calls::{Call, MappingId, Notification, ProcessAccess, Refusal, Reply};
 use shared_words::Memory;
 use wddm_types::{AdapterIndex, Luid, ProcessId};
 
 use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
 use crate::cpu_mapping::{self, MappingChange};
 use crate::description::AdapterDescription;
-use crate::nt_handle::NtHandles;
+use crate::nt_handle::{NtHandles, Shared};
 use crate::object::{CLASS_MAX, Process, Terms};
 use crate::paging::Residence;
+use crate::refusal::invalid;
 use crate::start::StartError;
 
 /// What the machine is lent for one turn.
@@ -139,6 +140,22 @@ impl Machine {
         id
     }
 
+    /// Gives a process a handle of another one, as the operating system's `OpenProcess` would: whether it may is the caller's to
+    /// decide. It closes it like every NT handle.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER` when there is no such process or no such right; `NO_MEMORY` when the machine has as many handles as it may.
+    // spec: memory §5.5
+    pub fn open_process(&mut self, from: ProcessId, of: ProcessId, access: ProcessAccess) -> Result<u64, Refusal> {
+        if [from, of].iter().any(|process| !self.processes.contains_key(process)) {
+            return Err(invalid("there is no such process"));
+        }
+        if !ProcessAccess::all().contains(access) {
+            return Err(invalid(format!("rights {:#x} of a process mean nothing here", access.bits())));
+        }
+        self.nt_handles.share(from, Shared::Process { process: of, access })
+    }
+
     /// A process went: everything that it had is destroyed, others go on. Unknown ids are ignored: a process can die
     /// only once.
     pub fn process_died(&mut self, cx: &mut Cx<'_>, id: ProcessId) {
@@ -149,6 +166,7 @@ impl Machine {
             adapter.process_died(cx, id);
             adapter.settle(cx);
         }
+        self.nt_handles.process_ended(id);
         for object in self.nt_handles.close_all_of(id) {
             crate::call::unname(&mut self.adapters, cx, object);
         }

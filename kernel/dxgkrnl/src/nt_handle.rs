@@ -1,4 +1,5 @@
-//! NT handles: names of shared objects that are passed from process to process (memory §2.7, sync §2.2). The operating
+//! NT handles: names of shared objects that are passed from process to process (memory §2.7, sync §2.2), and a process's own handles of
+//! other processes (memory §5.5). The operating
 //! system has its own; on one machine of ours a handle is a token that nobody guesses. Whoever was told it may open what it
 //! names, with the access that it was made with; whoever made it closes it.
 //!
@@ -7,10 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use kmt_calls::{Refusal, SyncObjectAccess};
+use kmt_calls::{ProcessAccess, Refusal, SyncObjectAccess};
 use wddm_types::{Blame, NtStatus, ProcessId};
 
-use crate::refusal::{no_memory, refuse};
+use crate::refusal::{access_denied, invalid, no_memory, refuse};
 
 /// Most NT handles of one machine.
 const HANDLES_MAX: usize = 1 << 16;
@@ -22,6 +23,10 @@ pub enum Shared {
     Resource { adapter: u32, body: u64 },
     /// A synchronization object.
     Fence { adapter: u32, fence: u64, access: SyncObjectAccess },
+    /// A process, and what its holder may do with it. Only the holder has it.
+    Process { process: ProcessId, access: ProcessAccess },
+    /// A process that has ended.
+    Ended,
 }
 
 /// One handle.
@@ -73,6 +78,36 @@ impl NtHandles {
     // spec: memory §9.3: INVALID_HANDLE is for handles of the operating system
     pub fn named(&self, handle: u64) -> Result<Shared, Refusal> {
         self.open.get(&handle).map(|named| named.object).ok_or_else(no_such_nt_handle)
+    }
+
+    /// The process of a handle that `from` has; 0 is `from` itself.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE`, also for another process's handle; `INVALID_PARAMETER` when it is none of a process, or of one that has ended;
+    /// `ACCESS_DENIED` without the right.
+    // spec: memory §5.5, memory §9.3
+    pub fn process(&self, from: ProcessId, handle: u64, wanted: ProcessAccess) -> Result<ProcessId, Refusal> {
+        if handle == 0 {
+            return Ok(from);
+        }
+        let held = self.open.get(&handle).filter(|named| named.process == from).ok_or_else(no_such_nt_handle)?;
+        match held.object {
+            Shared::Process { process, access } if access.contains(wanted) => Ok(process),
+            Shared::Process { .. } => Err(access_denied("the handle of the process does not have the right")),
+            Shared::Ended => Err(invalid("the process has ended")),
+            Shared::Resource { .. } | Shared::Fence { .. } => {
+                Err(invalid("an NT handle of an object, not of a process"))
+            }
+        }
+    }
+
+    /// A process has ended: the handles of it are there until they are closed.
+    pub fn process_ended(&mut self, gone: ProcessId) {
+        for named in self.open.values_mut() {
+            if matches!(named.object, Shared::Process { process, .. } if process == gone) {
+                named.object = Shared::Ended;
+            }
+        }
     }
 
     /// Closes a handle of this process.

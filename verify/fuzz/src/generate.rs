@@ -161,6 +161,11 @@ impl Generator<'_> {
         }
     }
 
+    /// Mostly the caller itself: handles of processes are not to be guessed.
+    fn process(&mut self) -> u64 {
+        if self.dice.odd() { self.dice.edge() } else { 0 }
+    }
+
     fn adapter_call(&mut self) -> Call {
         let adapter = self.handle(Kind::Adapter);
         let local = self.dice.chance(70);
@@ -172,10 +177,10 @@ impl Generator<'_> {
             }
             2 => Call::CloseAdapter { adapter },
             3 => Call::QueryAdapterInfo { adapter },
-            4 => Call::QueryVideoMemoryInfo { adapter, local },
+            4 => Call::QueryVideoMemoryInfo { process: self.process(), adapter, local },
             5 => {
                 let reservation_bytes = self.dice.number(1 << 20);
-                Call::ChangeVideoMemoryReservation { adapter, local, reservation_bytes }
+                Call::ChangeVideoMemoryReservation { process: self.process(), adapter, local, reservation_bytes }
             }
             // Never above NORMAL: the witness stands above all of these.
             6 => Call::SetProcessSchedulingPriorityClass { adapter, class: self.dice.number32(2).wrapping_add(0) },

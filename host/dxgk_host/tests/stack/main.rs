@@ -29,6 +29,7 @@ mod lock_order;
 mod lost_writes;
 mod monitored;
 mod offers;
+mod other_processes;
 mod packet_turns;
 mod packets;
 mod packets_by_address;

@@ -1,6 +1,6 @@
 //! Calls about what must be resident, what may go, and what a process is told of it (memory §5).
 
-use kmt_calls::{Call, Refusal, Reply};
+use kmt_calls::{Call, ProcessAccess, Refusal, Reply};
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
@@ -43,11 +43,12 @@ impl Turn<'_> {
             call @ (Call::OfferAllocations { .. }
             | Call::ReclaimAllocations { .. }
             | Call::ReclaimAllocations2 { .. }) => self.on_offer(cx, call, touched),
-            Call::ChangeVideoMemoryReservation { adapter, local, reservation_bytes } => {
+            Call::ChangeVideoMemoryReservation { process, adapter, local, reservation_bytes } => {
                 let index = self.adapter(adapter)?;
+                let process = self.nt_handles.process(self.from, process, ProcessAccess::SET_INFORMATION)?;
                 self.adapters[index as usize].running()?;
                 *touched = Some(index);
-                self.adapters[index as usize].change_reservation(self.from, local, reservation_bytes)?;
+                self.adapters[index as usize].change_reservation(process, local, reservation_bytes)?;
                 done(Reply::Done)
             }
             Call::SetProcessSchedulingPriorityClass { adapter, class } => {

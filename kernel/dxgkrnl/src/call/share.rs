@@ -48,6 +48,9 @@ impl Turn<'_> {
             Shared::Resource { .. } => {
                 return Err(invalid("an NT handle of a resource, not of a synchronization object"));
             }
+            Shared::Process { .. } | Shared::Ended => {
+                return Err(invalid("an NT handle of a process, not of a synchronization object"));
+            }
         };
         let adapter = &mut self.adapters[index as usize];
         let (open, private_data) = adapter.open_shared_fence(cx, device, (fence, access), request)?;
@@ -104,6 +107,7 @@ impl Turn<'_> {
                 Shared::Resource { adapter, body } if adapter == index => Ok(body),
                 Shared::Resource { .. } => Err(invalid("a resource of another adapter")),
                 Shared::Fence { .. } => Err(invalid("an NT handle of a synchronization object, not of a resource")),
+                Shared::Process { .. } | Shared::Ended => Err(invalid("an NT handle of a process, not of a resource")),
             },
         }
     }

@@ -245,7 +245,7 @@ impl Process {
             Op::Background { points, any } => return Ok(self.wait(points.clone(), *any, true)),
             Op::Hostile { call, .. } | Op::Doomed { call } => (**call).clone(),
             Op::State => Call::GetDeviceState { device },
-            Op::QueryMemory => Call::QueryVideoMemoryInfo { adapter: self.adapter, local: true },
+            Op::QueryMemory => Call::QueryVideoMemoryInfo { process: 0, adapter: self.adapter, local: true },
             Op::DestroyDevice => Call::DestroyDevice { device },
             Op::Die => return Ok(Issue::Die),
             queue_op => self.queue_call(queue_op),

@@ -1,0 +1,13 @@
+//! Handles of processes (memory §5.5): the operating system's, so no call here makes one. Whoever runs the kernel decides who gets one
+//! of whom, with which rights.
+
+bitflags::bitflags! {
+    /// What a handle of a process allows, as the operating system numbers it.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct ProcessAccess: u32 {
+        /// `PROCESS_SET_INFORMATION`: to change its reservation.
+        const SET_INFORMATION = 1 << 9;
+        /// `PROCESS_QUERY_INFORMATION`: to see its figures.
+        const QUERY_INFORMATION = 1 << 10;
+    }
+}
