@@ -3,11 +3,13 @@
 
 use ddi::{AllocationFlags, PowerState, SegmentFlags as F};
 use dxgk_host::{Host, Mode};
+use events::{Event, Move};
 use softgpu_umd::ListedCommands;
 use wddm_types::NtStatus;
 
 use super::{BYTES, ENTIRE, PITCH, RANGE, config, old, rows, tiles};
-use crate::world::VIRTUAL;
+use crate::heard::heard_on;
+use crate::world::{MIB, VIRTUAL};
 
 #[test]
 fn content_in_banks_survives_in_the_order_that_the_cpu_saw() {
@@ -90,4 +92,45 @@ fn a_packet_that_waits_outlives_a_sleep() {
         client.run(|commands| _ = commands.fill((&from, 0), 8, 0));
         assert_eq!(client.read(&to, RANGE), rows(3), "{mode:?}");
     }
+}
+
+/// A stop keeps no address valid, unlike a sleep: what the locks showed is saved, then they show nobody's memory, and the
+/// driver has all its ranges back.
+#[test]
+fn a_stop_ends_the_addresses_of_locks_and_gives_the_ranges_back() {
+    // spec: memory §6.5, memory §8.4
+    let (host, heard) = heard_on("wddm1-banks", VIRTUAL, 4 * MIB, |event| {
+        matches!(
+            event,
+            Event::SwizzlingRangeAcquired { .. } | Event::SwizzlingRangeReleased { .. } | Event::Moved { .. }
+        )
+    });
+    let client = old(&host);
+    let forms = [(0, 0), (PITCH, 0), (PITCH, AllocationFlags::SWIZZLED.bits())];
+    let surfaces = forms.map(|(pitch, flags)| client.surface(pitch, flags));
+    let locks = [1, 2, 3].map(|seed: u64| {
+        let surface = &surfaces[seed as usize - 1];
+        client.list(surface);
+        client.write(surface, RANGE, seed * 10_000);
+        // The engine copies it over itself: what is saved is what it wrote.
+        client.run(|commands| _ = commands.copy((surface, 0), (surface, 0), BYTES));
+        let lock = surface.lock_legacy(Vec::new(), RANGE).expect("a range");
+        assert_eq!(lock.read_word(8), seed * 10_000 + 1);
+        lock
+    });
+    let acquired = heard.take().iter().filter(|event| matches!(event, Event::SwizzlingRangeAcquired { .. })).count();
+    host.stop_adapter().expect("it stops");
+    let at_stop = heard.take();
+    let released = at_stop.iter().filter(|event| matches!(event, Event::SwizzlingRangeReleased { .. })).count();
+    assert_eq!((acquired, released), (3, 3));
+    let saved = at_stop.iter().filter(|event| matches!(event, Event::Moved { how: Move::PageOut, .. })).count();
+    assert!(saved >= 3, "each was copied out");
+    for lock in &locks {
+        assert_eq!(lock.read_word(8), 0, "nobody's memory");
+        lock.fill_words(8, 1, |_| 7);
+    }
+    drop(locks);
+    drop(surfaces);
+    drop(client);
+    host.check_invariants().expect("in order");
 }
