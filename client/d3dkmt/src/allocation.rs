@@ -1,6 +1,7 @@
 //! Allocations and locks on them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use kmt_calls::{AllocationTarget, Call, CreatedAllocation, DestroyFlags, LockFlags, Refusal, Reply, ResidencyStatus};
 use kmt_link::{Link, MappedBytes};
@@ -12,13 +13,14 @@ use crate::expect_reply;
 pub struct Allocation {
     link: Arc<dyn Link>,
     device: RawHandle,
-    handle: RawHandle,
+    /// Of the current instance, where a lock has renamed it.
+    handle: AtomicU32,
     address: CpuVa,
 }
 
 impl Allocation {
     pub(crate) fn new(link: Arc<dyn Link>, device: RawHandle, created: &CreatedAllocation) -> Allocation {
-        Allocation { link, device, handle: created.handle, address: created.address }
+        Allocation { link, device, handle: AtomicU32::new(created.handle.0), address: created.address }
     }
 
     /// Its CPU address, which the GPU uses too, on an adapter of the IoMmu model (memory §4.1); NULL on others.
@@ -31,7 +33,7 @@ impl Allocation {
     /// # Errors
     /// When the allocation cannot be locked where it is.
     pub fn lock(self: &Arc<Self>) -> Result<Lock, Refusal> {
-        let call = Call::Lock2 { device: self.device, allocation: self.handle, flags: 0 };
+        let call = Call::Lock2 { device: self.device, allocation: self.handle(), flags: 0 };
         let mapped = expect_reply!(self.link.call(call)?, Reply::Mapped(mapped) => mapped);
         Ok(Lock { allocation: Arc::clone(self), bytes: MappedBytes::new(self.link.as_ref(), mapped), legacy: false })
     }
@@ -56,9 +58,12 @@ impl Allocation {
         pages: Vec<u32>,
         flags: LockFlags,
     ) -> Result<Lock, Refusal> {
-        let (device, allocation) = (self.device, self.handle);
+        let (device, allocation) = (self.device, self.handle());
         let call = Call::Lock { device, allocation, private_driver_data, pages, flags };
-        let mapped = expect_reply!(self.link.call(call)?, Reply::Locked { allocation: _, mapped } => mapped);
+        let reply = self.link.call(call)?;
+        let (handle, mapped) = expect_reply!(reply, Reply::Locked { allocation, mapped } => (allocation, mapped));
+        // spec: memory §6.5: commands recorded before keep the name that they have
+        self.handle.store(handle.0, Ordering::Relaxed);
         Ok(Lock { allocation: Arc::clone(self), bytes: MappedBytes::new(self.link.as_ref(), mapped), legacy: true })
     }
 
@@ -103,17 +108,17 @@ impl Allocation {
     /// # Errors
     /// When the range leaves the allocation.
     pub fn invalidate_cache(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), Refusal> {
-        let (device, allocation) = (self.device, self.handle);
+        let (device, allocation) = (self.device, self.handle());
         self.link.call(Call::InvalidateCache { device, allocation, offset_bytes, length_bytes }).map(drop)
     }
 
     fn target(&self) -> AllocationTarget {
-        AllocationTarget { allocations: vec![self.handle], ..AllocationTarget::default() }
+        AllocationTarget { allocations: vec![self.handle()], ..AllocationTarget::default() }
     }
 
-    /// Its handle.
+    /// Its handle. A lock with Discard changes it: commands that are recorded from then on name another instance.
     pub fn handle(&self) -> RawHandle {
-        self.handle
+        RawHandle(self.handle.load(Ordering::Relaxed))
     }
 }
 
@@ -122,7 +127,7 @@ impl Drop for Allocation {
         // Refused only when the device has gone before: then the allocation has too.
         let _ = self.link.call(Call::DestroyAllocation {
             device: self.device,
-            target: AllocationTarget { allocations: vec![self.handle], ..AllocationTarget::default() },
+            target: self.target(),
             flags: DestroyFlags::empty(),
         });
     }
@@ -145,7 +150,7 @@ impl std::ops::Deref for Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        let (device, allocation) = (self.allocation.device, self.allocation.handle);
+        let (device, allocation) = (self.allocation.device, self.allocation.handle());
         let call = match self.legacy {
             true => Call::Unlock { device, allocations: vec![allocation] },
             false => Call::Unlock2 { device, allocation },

@@ -5,8 +5,6 @@ mod driver;
 mod flags;
 mod section;
 
-use std::collections::VecDeque;
-
 use ddi::{KmdAllocation, KmdResource};
 use events::Event;
 use kmt_calls::{AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, Refusal, ResourceRequest};
@@ -16,7 +14,7 @@ use wddm_types::PageRun;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::memory::LIST_MAX;
-use crate::object::{Allocation, Body, Resource, ResourceBody};
+use crate::object::{Allocation, Body, Renaming, Resource, ResourceBody};
 use crate::refusal::{invalid, no_memory, not_supported};
 use driver::StandardData;
 
@@ -93,7 +91,7 @@ impl Adapter {
             let number = self.allocations.insert(Allocation {
                 device,
                 vidmm: id,
-                instances: VecDeque::new(),
+                renaming: Renaming::default(),
                 kmd,
                 open,
                 resource,

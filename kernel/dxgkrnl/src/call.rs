@@ -228,7 +228,9 @@ impl Turn<'_> {
             Object::PagingQueue(on, number) => {
                 on == index && adapter.paging_queues.get(number).is_none_or(|queue| queue.doomed)
             }
-            Object::Allocation(on, number) => on == index && adapter.allocations.get(number).is_none(),
+            Object::Allocation(on, number) | Object::Instance(on, number, _) => {
+                on == index && adapter.allocations.get(number).is_none()
+            }
             Object::Resource(on, number) => on == index && adapter.resources.get(number).is_none(),
             Object::Section(..) | Object::Event(_) => false,
             Object::Context(on, number) => on == index && adapter.contexts.get(number).is_none(),

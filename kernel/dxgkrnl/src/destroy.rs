@@ -189,8 +189,8 @@ impl Adapter {
                     self.lines.forget(&binding.vidmm);
                 }
                 works.push((self.vidmm.destroy_allocation(binding.vidmm, &[]), Some(binding.vidmm)));
-                for &instance in &binding.instances {
-                    works.push((self.vidmm.destroy_allocation(instance, &[]), Some(instance)));
+                for instance in &binding.renaming.former {
+                    works.push((self.vidmm.destroy_allocation(instance.vidmm, &[]), Some(instance.vidmm)));
                 }
                 gone.push(binding.kmd);
                 sections.extend(body.section);

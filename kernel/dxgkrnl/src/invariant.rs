@@ -84,6 +84,7 @@ impl Machine {
         | Object::Device(index, _)
         | Object::PagingQueue(index, _)
         | Object::Allocation(index, _)
+        | Object::Instance(index, ..)
         | Object::Resource(index, _)
         | Object::Section(index, _)
         | Object::Context(index, _)
@@ -123,6 +124,11 @@ impl Adapter {
             Object::Device(_, number) => of(number),
             Object::PagingQueue(_, number) => of(self.paging_queues.get(number).filter(|queue| !queue.doomed)?.device),
             Object::Allocation(_, number) => of(self.allocations.get(number)?.device),
+            Object::Instance(_, number, name) => {
+                let binding = self.allocations.get(number)?;
+                (1..=binding.renaming.names).contains(&name).then_some(())?;
+                of(binding.device)
+            }
             Object::Resource(_, number) => of(self.resources.get(number)?.device),
             Object::Section(_, number) => self.sections.get(number).filter(|section| section.open).map(|s| s.process),
             Object::Context(_, number) => of(self.contexts.get(number)?.device),
@@ -226,6 +232,10 @@ impl Adapter {
         }
         let stray = self.bindings().find(|binding| !self.bodies.contains_key(&binding.vidmm));
         ensure(stray.is_none(), "allocations", || format!("a binding without a body: {stray:?}"))?;
+        for instance in self.bindings().flat_map(|binding| &binding.renaming.former) {
+            let offered = self.vidmm.offered(instance.vidmm).is_some();
+            ensure(offered == instance.retired, "allocations", || format!("{instance:?}, offered: {offered}"))?;
+        }
         for (id, owner) in self.vidmm.allocations() {
             let of_context = || {
                 let contexts = self.contexts.iter().flat_map(|(_, context)| &context.allocations);
@@ -233,7 +243,8 @@ impl Adapter {
                 let packets = self.packet_contexts.iter().flat_map(|(_, context)| &context.allocations);
                 contexts.chain(packets).chain(devices).any(|made| made.vidmm == id)
             };
-            let instance = || self.bindings().any(|binding| binding.instances.contains(&id));
+            let instance =
+                || self.bindings().any(|binding| binding.renaming.former.iter().any(|instance| instance.vidmm == id));
             let known = self.bodies.contains_key(&id) || instance() || of_context();
             ensure(known, "allocations", || format!("VidMm has {id:?} of {owner:?}, and nobody names it"))?;
         }

@@ -3,6 +3,7 @@
 //! its mapping.
 
 mod copy;
+mod instance;
 mod legacy;
 mod rename;
 

@@ -60,6 +60,8 @@ pub enum Object {
     PagingQueue(u32, u64),
     /// An allocation.
     Allocation(u32, u64),
+    /// An allocation by the name of an instance that a rename made.
+    Instance(u32, u64, u32),
     /// A resource.
     Resource(u32, u64),
     /// A section.
@@ -194,13 +196,51 @@ pub struct PagingQueue {
 pub struct Allocation {
     pub device: u64,
     pub vidmm: vidmm::AllocationId,
-    /// WDDM 1: what was behind its handle before a rename, the one given up longest ago first.
-    pub instances: VecDeque<vidmm::AllocationId>,
+    /// WDDM 1: its instances.
+    pub renaming: Renaming,
     pub kmd: KmdAllocation,
     /// The driver's handle of this device's open.
     pub open: KmdOpenAllocation,
     /// The device's resource that it belongs to.
     pub resource: Option<u64>,
+}
+
+/// The instances of an allocation (memory §6.5).
+#[derive(Debug, Default)]
+pub struct Renaming {
+    /// The name of the current one; `None`: it was never to be renamed, and has the allocation's own handle alone.
+    pub current: Option<InstanceName>,
+    /// The others, the one given up longest ago first.
+    pub former: VecDeque<Instance>,
+    /// A name for the next one that is made.
+    pub spare: Option<InstanceName>,
+    /// Names given so far, without the allocation's own.
+    pub names: u32,
+}
+
+impl Renaming {
+    /// The names of all instances, and the one for the next.
+    pub fn handles(&self) -> impl Iterator<Item = wddm_types::RawHandle> + '_ {
+        let former = self.former.iter().map(|instance| instance.name);
+        self.current.into_iter().chain(former).chain(self.spare).map(|name| name.handle)
+    }
+}
+
+/// An instance's name in its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstanceName {
+    pub handle: wddm_types::RawHandle,
+    /// 0: the allocation's own handle.
+    pub number: u32,
+}
+
+/// An instance that is not the current one.
+#[derive(Clone, Copy, Debug)]
+pub struct Instance {
+    pub vidmm: vidmm::AllocationId,
+    pub name: InstanceName,
+    /// No list names it any more: its content is worthless, and it may become the current one when the GPU is past it.
+    pub retired: bool,
 }
 
 /// What all bindings of an allocation share.

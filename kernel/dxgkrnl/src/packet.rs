@@ -65,7 +65,7 @@ use wddm_types::{GpuVa, NodeId, SegmentId};
 use crate::context_allocation::ContextAllocation;
 use crate::paging::Ready;
 use dma_buffer::DmaBuffer;
-pub use list::ListEntry;
+pub use list::{ListEntry, Listed};
 pub use need::RingNeed;
 pub use preempt::NodePreempted;
 pub use render::check_primaries;

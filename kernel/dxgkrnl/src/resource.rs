@@ -1,8 +1,6 @@
 //! Shared resources: how they are named, told about, opened by another device (memory §2.7). A resource lives as long as a
 //! device has it; a name alone does not keep it.
 
-use std::collections::VecDeque;
-
 use ddi::{OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData};
 use events::Event;
 use kmt_calls::{CreatedAllocation, Refusal, ResourceInfo};
@@ -10,7 +8,7 @@ use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Allocation, Resource};
+use crate::object::{Allocation, Renaming, Resource};
 use crate::refusal::invalid;
 
 /// A global share handle has this bit, which no handle of a process has; below it the adapter and the resource.
@@ -111,7 +109,7 @@ impl Adapter {
             let binding = self.allocations.insert(Allocation {
                 device,
                 vidmm: id,
-                instances: VecDeque::new(),
+                renaming: Renaming::default(),
                 kmd,
                 open,
                 resource: Some(resource),

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | READ | ReadOnly, IgnoreReadSync where the allocation can be in an aperture |
 //! | WRITE, READ_WRITE | WriteOnly, none |
-//! | WRITE_DISCARD | WriteOnly, Discard |
+//! | WRITE_DISCARD | WriteOnly, Discard; NoExistingReference if nothing is recorded |
 //! | WRITE_NO_OVERWRITE | WriteOnly, IgnoreSync; not for swizzled content |
 //! | DO_NOT_WAIT | DonotWait besides |
 
@@ -21,7 +21,7 @@ use crate::map::{MapError, MapKind};
 /// What a driver of the first generation knows about an allocation that it maps.
 #[derive(Clone)]
 pub struct LegacyResource {
-    /// The allocation, its only one for as long as it lives: instances are the kernel's.
+    /// The allocation, its only one for as long as it lives: instances are the kernel's, and its handle is the current one's.
     pub allocation: Arc<Allocation>,
     /// Its content lies in tiles: locks go through a range.
     pub swizzled: bool,
@@ -48,7 +48,10 @@ impl LegacyResource {
             submit(pending)?;
             return lock(flags).map_err(from_lock);
         }
-        match lock(flags) {
+        // What is recorded keeps the instances that it names; without it the kernel may take any.
+        let recorded = pending.as_ref().is_some_and(|(_, commands)| !commands.words.is_empty());
+        let unnamed = kind == MapKind::WriteDiscard && !recorded;
+        match lock(if unnamed { flags | LockFlags::NO_EXISTING_REFERENCE } else { flags }) {
             // spec: memory §6.5, rename protocol: flush, and let any instance be taken
             Err(refusal) if kind == MapKind::WriteDiscard && refusal.status == NtStatus::NO_MEMORY => {
                 submit(pending)?;

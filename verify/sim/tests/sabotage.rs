@@ -11,6 +11,9 @@ const KINDS_FROM: u64 = 1000;
 /// The first of the worlds that live by packets.
 const PACKETS_FROM: u64 = 2000;
 
+/// The first of those in which a node has several packets of a context when they are taken back.
+const BROUGHT_BACK_FROM: u64 = 2030;
+
 /// The violations that the first seeds find.
 fn found(sabotage: Sabotage, first: u64) -> Vec<Violation> {
     let found: Vec<Violation> =
@@ -128,5 +131,5 @@ fn packets_that_do_not_say_that_they_come_again_are_noticed() {
 #[test]
 fn packets_in_another_order_are_noticed() {
     // spec: memory §7.4, sync §4.1
-    assert_found_from(PACKETS_FROM, Sabotage::KernelSwapsPackets, &["packets"]);
+    assert_found_from(BROUGHT_BACK_FROM, Sabotage::KernelSwapsPackets, &["packets"]);
 }

@@ -174,6 +174,8 @@ impl Turn<'_> {
         if resources.any(|resource| resource != first) {
             return Err(invalid("a list with an allocation of a resource has only allocations of that resource"));
         }
+        let names = targets.numbers.iter().flat_map(|number| adapter.allocations[*number].renaming.handles());
+        let names: Vec<RawHandle> = names.chain(target.allocations.iter().copied()).collect();
         let token = self.token;
         let answer = self.adapters[index as usize].destroy_bindings(
             cx,
@@ -184,12 +186,17 @@ impl Turn<'_> {
             flags,
         )?;
         if target.resource == RawHandle::NONE {
-            for handle in &target.allocations {
-                self.process.handles.remove(*handle);
+            for handle in names {
+                self.process.handles.remove(handle);
             }
         } else {
             self.process.handles.remove(target.resource);
-            let dead = |object: &Object| matches!(object, Object::Allocation(on, number) if *on == index && targets.numbers.contains(number));
+            let dead = |object: &Object| match object {
+                Object::Allocation(on, number) | Object::Instance(on, number, _) => {
+                    *on == index && targets.numbers.contains(number)
+                }
+                _ => false,
+            };
             self.process.handles.remove_where(dead);
         }
         Ok(answer)

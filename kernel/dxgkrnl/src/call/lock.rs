@@ -1,10 +1,12 @@
 //! Calls about the CPU's access to allocations (memory §6.3, §6.5).
 
-use kmt_calls::{Call, Refusal};
+use kmt_calls::{Call, LockFlags, Refusal};
+use wddm_types::RawHandle;
 
 use crate::call::Turn;
 use crate::lock::LockArguments;
 use crate::machine::{Answer, Cx};
+use crate::object::{InstanceName, Object};
 
 impl Turn<'_> {
     pub(super) fn on_lock(
@@ -30,7 +32,14 @@ impl Turn<'_> {
                 let (index, device) = self.live_device(device, touched)?;
                 let number = self.allocation_of(index, device, allocation)?;
                 let arguments = LockArguments { private_driver_data, pages: &pages, flags };
-                self.adapters[index as usize].lock_legacy(cx, self.token, number, allocation, arguments)
+                let name = self.name_next_instance(index, number, allocation, flags)?;
+                let adapter = &mut self.adapters[index as usize];
+                let answer = adapter.lock_legacy(cx, self.token, number, allocation, arguments);
+                if let Some(handle) = name.filter(|_| answer.is_err()) {
+                    adapter.take_instance_name(number);
+                    self.process.handles.remove(handle);
+                }
+                answer
             }
             Call::Unlock { device, allocations } => {
                 let (index, device) = self.device(device)?;
@@ -41,5 +50,23 @@ impl Turn<'_> {
             }
             call => self.on_allocation(cx, call, touched),
         }
+    }
+
+    /// A lock with Discard may answer with another handle. It may come to that when the call has long returned, so there has
+    /// to be one before; it stays for the next rename.
+    // spec: memory §6.5
+    fn name_next_instance(
+        &mut self,
+        index: u32,
+        number: u64,
+        own: RawHandle,
+        flags: LockFlags,
+    ) -> Result<Option<RawHandle>, Refusal> {
+        let wanted = self.adapters[index as usize].instance_name_wanted(number);
+        let Some(name) = wanted.filter(|_| flags.contains(LockFlags::DISCARD)) else { return Ok(None) };
+        let handle = self.name(Object::Instance(index, number, name))?;
+        let spare = InstanceName { handle, number: name };
+        self.adapters[index as usize].give_instance_name(number, own, spare);
+        Ok(Some(handle))
     }
 }

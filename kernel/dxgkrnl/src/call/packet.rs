@@ -7,7 +7,7 @@ use wddm_types::{Blame, NodeId, NtStatus, RawHandle};
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
 use crate::object::Object;
-use crate::packet::{ListEntry, Submission, check_primaries};
+use crate::packet::{ListEntry, Listed, Submission, check_primaries};
 use crate::refusal::{invalid, not_supported, refuse};
 
 /// What CreateContext and CreateContextVirtual say.
@@ -81,11 +81,11 @@ impl Turn<'_> {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 let source = self.listed_allocation(index, device, source)?;
                 let destination = self.listed_allocation(index, device, destination)?;
-                self.adapters[index as usize].may_write(destination)?;
+                self.adapters[index as usize].may_write(destination.number)?;
                 let entries = vec![
                     ListEntry::default(),
-                    ListEntry { allocation: Some(source), write: false },
-                    ListEntry { allocation: Some(destination), write: true },
+                    ListEntry { allocation: Some(source), ..ListEntry::default() },
+                    ListEntry { allocation: Some(destination), write: true, ..ListEntry::default() },
                 ];
                 self.adapters[index as usize].submit_listed(cx, self.token, number, entries, Submission::Present)
             }
@@ -103,7 +103,7 @@ impl Turn<'_> {
     pub(super) fn primaries(&self, index: u32, device: u64, list: &[RawHandle]) -> Result<Vec<u64>, Refusal> {
         check_primaries(list.len())?;
         let written = |handle: &RawHandle| {
-            let number = self.listed_allocation(index, device, *handle)?;
+            let number = self.listed_allocation(index, device, *handle)?.number;
             self.adapters[index as usize].may_write(number).map(|()| number)
         };
         list.iter().map(written).collect()
@@ -173,8 +173,8 @@ impl Turn<'_> {
                 let named = item.allocation != RawHandle::NONE;
                 let allocation = named.then(|| self.listed_allocation(index, device, item.allocation)).transpose()?;
                 let entry = ListEntry::new(allocation, item.flags)?;
-                if let Some(number) = allocation.filter(|_| entry.write) {
-                    self.adapters[index as usize].may_write(number)?;
+                if let Some(listed) = allocation.filter(|_| entry.write) {
+                    self.adapters[index as usize].may_write(listed.number)?;
                 }
                 Ok(entry)
             })
@@ -183,10 +183,10 @@ impl Turn<'_> {
 
     /// An allocation in a list: of the list's device.
     // spec: memory §9.3
-    fn listed_allocation(&self, index: u32, device: u64, handle: RawHandle) -> Result<u64, Refusal> {
+    fn listed_allocation(&self, index: u32, device: u64, handle: RawHandle) -> Result<Listed, Refusal> {
         let number = self.allocation(index, handle)?;
         if self.adapters[index as usize].allocations[number].device == device {
-            return Ok(number);
+            return self.instance(index, number, handle);
         }
         let wrong = NtStatus::GRAPHICS_WRONG_ALLOCATION_DEVICE;
         Err(refuse(wrong, Blame::Caller, "a list names an allocation of another device"))

@@ -7,6 +7,7 @@ use crate::call::Turn;
 use crate::fence::{POINTS_MAX, PointUse};
 use crate::memory::LIST_MAX;
 use crate::object::Object;
+use crate::packet::Listed;
 use crate::refusal::invalid;
 
 impl Turn<'_> {
@@ -100,9 +101,21 @@ impl Turn<'_> {
 
     pub(super) fn allocation(&self, index: u32, handle: RawHandle) -> Result<u64, Refusal> {
         match self.process.handles.get(handle) {
-            Some(Object::Allocation(adapter, number)) if *adapter == index => Ok(*number),
+            Some(Object::Allocation(adapter, number) | Object::Instance(adapter, number, _)) if *adapter == index => {
+                Ok(*number)
+            }
             _ => Err(wrong_handle("allocation", handle)),
         }
+    }
+
+    /// What an entry of an allocation list names: a rename gives an instance a name of its own.
+    // spec: memory §6.5, memory §7.2
+    pub(super) fn instance(&self, index: u32, number: u64, handle: RawHandle) -> Result<Listed, Refusal> {
+        let name = match self.process.handles.get(handle) {
+            Some(Object::Instance(_, _, name)) => *name,
+            _ => 0,
+        };
+        self.adapters[index as usize].listed_instance(number, name)
     }
 
     pub(super) fn allocation_of(&self, index: u32, device: u64, handle: RawHandle) -> Result<u64, Refusal> {

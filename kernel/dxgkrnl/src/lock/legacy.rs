@@ -67,7 +67,8 @@ impl Adapter {
             acquire: flags.contains(LockFlags::ACQUIRE_APERTURE).then_some(private_driver_data),
             donot_evict: flags.contains(LockFlags::DONOT_EVICT),
         };
-        let discard = flags.contains(LockFlags::DISCARD) && self.is_renamed(number);
+        let anywhere = self.vidmm.may_lock_anywhere(self.allocations[number].vidmm, how);
+        let discard = flags.contains(LockFlags::DISCARD) && self.is_renamed(number) && anywhere;
         let discard = discard.then(|| flags.contains(LockFlags::NO_EXISTING_REFERENCE));
         let (device, writes) = (self.allocations[number].device, !flags.contains(LockFlags::READ_ONLY));
         let request = LegacyRequest { token, device, number, handle, how, writes, discard };
@@ -167,7 +168,9 @@ impl Adapter {
 
     fn lock_now(&mut self, cx: &mut Cx<'_>, request: &LegacyRequest) -> Result<Answer, Refusal> {
         let (mapped, wait_for) = self.lock_through(cx, request.number, request.how, request.writes)?;
-        let reply = Reply::Locked { allocation: request.handle, mapped };
+        let current = self.allocations[request.number].renaming.current;
+        let allocation = current.map_or(request.handle, |name| name.handle);
+        let reply = Reply::Locked { allocation, mapped };
         let vidmm = self.allocations[request.number].vidmm;
         Ok(self.answer_lock(cx, request.token, vidmm, wait_for, reply))
     }
@@ -234,7 +237,7 @@ impl Adapter {
     }
 
     /// Whether other devices can have an allocation.
-    fn is_shared(&self, number: u64) -> bool {
+    pub(super) fn is_shared(&self, number: u64) -> bool {
         let body = self.allocations[number].resource.map(|resource| self.resources[resource].body);
         body.is_some_and(|body| self.resource_bodies[body].shared)
     }

@@ -1,31 +1,51 @@
-//! Renaming (memory §6.5): a lock with Discard of what the GPU still uses gives the CPU other memory under the same handle.
-//! Instances are the memory manager's: each is an allocation of its own there, and the driver knows one allocation that it
-//! finds in several places. Buffers that are queued keep the instance that they were given; what is rendered from then on
-//! names the new one.
+//! Renaming (memory §6.5): a lock with Discard gives the CPU other memory, under another name. Instances are the memory manager's:
+//! each is an allocation of its own there, and the driver knows one allocation that it finds in several places. Buffers that
+//! are queued keep the instance that they name, and buffers that are not submitted may name it for as long as `instance` says.
+//!
+//! Without NoExistingReference the caller may have recorded commands that name the current instance; so it is never written
+//! again, however idle the GPU is.
 //!
 //! ```text
-//! current idle ─────────────────────────────▶ it is used again
-//! an instance of the list idle ─────────────▶ it becomes current
+//! current idle, NoExistingReference ────────▶ it is used again
+//! a retired instance idle ──────────────────▶ it becomes current; NoExistingReference: any that is idle
 //! fewer than MaximumRenamingListLength ─────▶ a new one becomes current; no room: refused, or with NoExistingReference
-//! else ─────────────────────────────────────▶ the one given up longest ago is waited for
+//! else ─────────────────────────────────────▶ the one given up longest ago is waited for; none is retired: refused
 //! ```
 
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::Refusal;
-use vidmm::AllocationId;
+use vidmm::{AllocationId, ReclaimResult};
 use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::{Instance, InstanceName};
 use crate::refusal::no_memory;
 
 /// What a rename came to.
 pub(super) enum Renamed {
-    /// The GPU is past the current instance.
+    /// The GPU is past the current instance, and nobody will have it read it as it was.
     Ready,
     /// It has to get past these first; then it is to be tried again.
     Wait(Vec<FencePoint<FenceId>>),
+}
+
+/// Why there is no other instance.
+enum Shortage {
+    /// As many as there may be.
+    Limit,
+    /// Too little memory.
+    Room(String),
+}
+
+/// The instance that is to become the current one.
+#[derive(Clone, Copy)]
+struct Next {
+    id: AllocationId,
+    name: InstanceName,
+    /// It was just made.
+    fresh: bool,
 }
 
 impl Adapter {
@@ -34,66 +54,81 @@ impl Adapter {
     pub(super) fn is_renamed(&self, number: u64) -> bool {
         let id = self.allocations[number].vidmm;
         // Whoever has it locked goes on seeing the instance that he has.
-        self.vidmm.may_be_renamed(id) && self.bodies[&id].bindings == 1 && !self.vidmm.is_locked(id)
+        self.vidmm.may_be_renamed(id) && !self.is_shared(number) && !self.vidmm.is_locked(id)
     }
 
-    /// Puts an instance that the GPU is past behind an allocation. `no_reference`: the caller would rather wait than fail.
+    /// Puts an instance that the GPU is past behind an allocation. `no_reference`: nothing unsubmitted names any instance, and
+    /// the caller would rather wait than fail.
     ///
     /// # Errors
-    /// There is no room for another instance; nothing has changed.
+    /// There is no room for another instance, or none that the caller cannot name; nothing has changed.
     // spec: memory §6.5
     pub(super) fn rename(&mut self, cx: &mut Cx<'_>, number: u64, no_reference: bool) -> Result<Renamed, Refusal> {
-        let allocation = &self.allocations[number];
-        let (current, device) = (allocation.vidmm, allocation.device);
-        if self.gpu_uses(current, false).is_empty() {
+        let current = self.allocations[number].vidmm;
+        if no_reference && self.gpu_uses(current, false).is_empty() {
+            self.retire_all(number);
             return Ok(Renamed::Ready);
         }
-        let idle = |id: &&AllocationId| self.gpu_uses(**id, false).is_empty();
-        let (oldest, found) = (allocation.instances.front().copied(), allocation.instances.iter().find(idle).copied());
-        let instances = allocation.instances.len() + 1;
-        let info = *self.vidmm.info(current);
+        let next = self.next_instance(number, no_reference);
+        let switched = next.and_then(|next| self.switch_instance(cx, number, next).map_err(Shortage::Room));
+        let shortage = match switched {
+            Ok(()) => {
+                if no_reference {
+                    self.retire_all(number);
+                }
+                return Ok(Renamed::Ready);
+            }
+            Err(shortage) => shortage,
+        };
+        let former = self.allocations[number].renaming.former.iter();
+        let free = former.filter(|instance| instance.retired || no_reference).map(|instance| instance.vidmm);
+        let busy = free.chain(no_reference.then_some(current)).map(|id| self.gpu_uses(id, false));
+        let first = busy.into_iter().find(|points| !points.is_empty());
+        match (shortage, first) {
+            (Shortage::Limit, Some(points)) => Ok(Renamed::Wait(points)),
+            (Shortage::Room(_), Some(points)) if no_reference => Ok(Renamed::Wait(points)),
+            (Shortage::Room(reason), _) => Err(no_memory(format!("no room for another instance: {reason}"))),
+            (Shortage::Limit, None) => {
+                Err(no_memory("what was not submitted may name every instance that there may be"))
+            }
+        }
+    }
+
+    /// An instance that nobody can name or waits for, or a new one.
+    // spec: memory §6.5
+    fn next_instance(&mut self, number: u64, no_reference: bool) -> Result<Next, Shortage> {
+        let allocation = &self.allocations[number];
+        let renaming = &allocation.renaming;
+        let mut former = renaming.former.iter().filter(|instance| instance.retired || no_reference);
+        if let Some(idle) = former.find(|instance| self.gpu_uses(instance.vidmm, false).is_empty()) {
+            return Ok(Next { id: idle.vidmm, name: idle.name, fresh: false });
+        }
+        let (info, owner) = (*self.vidmm.info(allocation.vidmm), self.devices[allocation.device].vidmm);
         let most = match info.renaming_list_length_max as usize {
             0 => usize::MAX,
             most => most,
         };
-        let fresh = found.is_none();
-        let next = match found {
-            Some(id) => Ok(id),
-            None if instances >= most => Err(None),
-            None => {
-                self.vidmm.create_allocation(self.devices[device].vidmm, info).map_err(|error| Some(error.to_string()))
-            }
-        };
-        let switched = next.and_then(|id| {
-            if fresh {
-                self.clear_pages(self.vidmm.pages_to_clear(id));
-            }
-            self.switch_instance(cx, number, id, fresh).map_err(Some)
-        });
-        match switched {
-            Ok(()) => Ok(Renamed::Ready),
-            Err(Some(reason)) if !no_reference => Err(no_memory(format!("no room for another instance: {reason}"))),
-            Err(_) => Ok(Renamed::Wait(self.gpu_uses(oldest.unwrap_or(current), false))),
-        }
+        let name = renaming.spare.filter(|_| renaming.former.len() + 1 < most).ok_or(Shortage::Limit)?;
+        let made = self.vidmm.create_allocation(owner, info);
+        let id = made.map_err(|error| Shortage::Room(error.to_string()))?;
+        self.clear_pages(self.vidmm.pages_to_clear(id));
+        Ok(Next { id, name, fresh: true })
     }
 
     /// Makes an instance the current one: it takes the old one's place on its device's list.
-    fn switch_instance(&mut self, cx: &mut Cx<'_>, number: u64, next: AllocationId, fresh: bool) -> Result<(), String> {
+    fn switch_instance(&mut self, cx: &mut Cx<'_>, number: u64, next: Next) -> Result<(), String> {
         let (old, device) = (self.allocations[number].vidmm, self.allocations[number].device);
         let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
         // CAST: a list names an allocation far less often than 2^32 times.
         let count = self.vidmm.count(owner, old) as usize;
+        self.reclaim_instance(cx, number, next.id)?;
         // Its moves are told under the allocation's number.
-        self.allocation_numbers.insert(next, number);
+        self.allocation_numbers.insert(next.id, number);
         if count > 0 {
-            let work = match self.vidmm.make_resident(owner, &vec![next; count]) {
+            let work = match self.vidmm.make_resident(owner, &vec![next.id; count]) {
                 Ok(work) => work,
                 Err(error) => {
-                    if fresh {
-                        let work = self.vidmm.destroy_allocation(next, &[]);
-                        self.queue_work(cx, process, None, work, Vec::new());
-                        self.allocation_numbers.remove(&next);
-                    }
+                    self.release_instance(cx, number, next);
                     return Err(error.to_string());
                 }
             };
@@ -104,19 +139,54 @@ impl Adapter {
             self.queue_any(cx, process, work);
         }
         let body = self.bodies.remove(&old).expect("a binding has its body");
-        self.bodies.insert(next, body);
+        self.bodies.insert(next.id, body);
         if let Some(resource) = self.allocations[number].resource {
             let body = self.resources[resource].body;
             let members = &mut self.resource_bodies[body].members;
-            members.iter_mut().filter(|member| **member == old).for_each(|member| *member = next);
+            members.iter_mut().filter(|member| **member == old).for_each(|member| *member = next.id);
         }
         let allocation = &mut self.allocations[number];
-        allocation.vidmm = next;
-        allocation.instances.retain(|instance| *instance != next);
-        allocation.instances.push_back(old);
+        allocation.vidmm = next.id;
+        let renaming = &mut allocation.renaming;
+        let name = renaming.current.replace(next.name).expect("what is renamed has names");
+        renaming.spare = renaming.spare.filter(|_| !next.fresh);
+        renaming.former.retain(|instance| instance.vidmm != next.id);
+        renaming.former.push_back(Instance { vidmm: old, name, retired: false });
         // CAST: instances are counted in ones.
-        let instances = allocation.instances.len() as u32 + 1;
+        let instances = renaming.former.len() as u32 + 1;
         cx.emit(Event::AllocationRenamed { allocation: number, instances });
         Ok(())
+    }
+
+    /// Takes an instance back that was offered. Of its content nothing is wanted.
+    fn reclaim_instance(&mut self, cx: &mut Cx<'_>, number: u64, id: AllocationId) -> Result<(), String> {
+        if self.vidmm.offered(id).is_none() {
+            return Ok(());
+        }
+        let device = &self.devices[self.allocations[number].device];
+        let process = device.process;
+        let reclaimed = self.vidmm.reclaim_with(device.vidmm, &[id], false).map_err(|error| error.to_string())?;
+        self.queue_any(cx, process, reclaimed.work);
+        match reclaimed.results[..] {
+            [ReclaimResult::NotCommitted] => return Err("no memory for its backing store".into()),
+            [ReclaimResult::Discarded] => self.clear_pages(self.vidmm.pages_to_clear(id)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// An instance that has no room on the list is what it was before.
+    fn release_instance(&mut self, cx: &mut Cx<'_>, number: u64, next: Next) {
+        let process = self.devices[self.allocations[number].device].process;
+        if next.fresh {
+            let work = self.vidmm.destroy_allocation(next.id, &[]);
+            self.queue_work(cx, process, None, work, Vec::new());
+            self.allocation_numbers.remove(&next.id);
+            return;
+        }
+        let former = &self.allocations[number].renaming.former;
+        if former.iter().any(|instance| instance.vidmm == next.id && instance.retired) {
+            self.offer_instance(number, next.id);
+        }
     }
 }

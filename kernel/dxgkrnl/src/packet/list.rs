@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use ddi::{AllocationListEntry, PatchLocation};
 use kmt_calls::{AllocationListFlags, PatchLocationItem, Refusal};
-use vidmm::ReferenceError;
+use vidmm::{AllocationId, ReferenceError};
 use wddm_types::{GpuVa, SegmentId};
 
 use super::split::Portion;
@@ -19,10 +19,21 @@ const SLOT_BITS: u32 = 24;
 /// An entry of a caller's allocation list.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ListEntry {
-    /// The allocation's number; `None`: the NULL element.
-    pub allocation: Option<u64>,
+    /// The allocation; `None`: the NULL element.
+    pub allocation: Option<Listed>,
     /// The buffer writes it.
     pub write: bool,
+    /// The instance stays valid, although a later one stands beside it.
+    pub keeps: bool,
+}
+
+/// An allocation by the name that a list has for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The allocation's number.
+    pub number: u64,
+    /// Which of its instances.
+    pub instance: AllocationId,
 }
 
 impl ListEntry {
@@ -30,7 +41,7 @@ impl ListEntry {
     ///
     /// # Errors
     /// `INVALID_PARAMETER`.
-    pub fn new(allocation: Option<u64>, flags: AllocationListFlags) -> Result<ListEntry, Refusal> {
+    pub fn new(allocation: Option<Listed>, flags: AllocationListFlags) -> Result<ListEntry, Refusal> {
         let known = AllocationListFlags::WRITE_OPERATION | AllocationListFlags::DO_NOT_RETIRE_INSTANCE;
         // spec: memory §5.9
         if flags.intersects(AllocationListFlags::OFFER_PRIORITY) {
@@ -40,7 +51,11 @@ impl ListEntry {
             let reserved = flags.difference(known).bits();
             return Err(invalid(format!("flags {reserved:#x} of an allocation list are reserved")));
         }
-        Ok(ListEntry { allocation, write: flags.contains(AllocationListFlags::WRITE_OPERATION) })
+        Ok(ListEntry {
+            allocation,
+            write: flags.contains(AllocationListFlags::WRITE_OPERATION),
+            keeps: flags.contains(AllocationListFlags::DO_NOT_RETIRE_INSTANCE),
+        })
     }
 }
 
@@ -81,7 +96,7 @@ impl Adapter {
                 return Err(invalid("split offsets fall along the list"));
             }
             split = place.split_offset;
-            let bytes = entry.allocation.map(|number| self.vidmm.reach_bytes(self.allocations[number].vidmm));
+            let bytes = entry.allocation.map(|listed| self.vidmm.reach_bytes(listed.instance));
             if bytes.is_some_and(|bytes| u64::from(place.allocation_offset) >= bytes) {
                 return Err(invalid("a patch location beyond its allocation"));
             }
@@ -95,14 +110,13 @@ impl Adapter {
         let (owner, mut wrong) = (self.devices[device].vidmm, None);
         let brought_in = self.lists_are_residency();
         let bound = list.iter().map(|&entry| {
-            let known = entry.allocation.map(|number| &self.allocations[number]);
             let mut unlisted = false;
-            let binding = known.map(|known| match self.vidmm.reference(owner, known.vidmm) {
+            let binding = entry.allocation.map(|listed| match self.vidmm.reference(owner, listed.instance) {
                 Ok(reference) => Binding { place: reference.place, serial: reference.serial },
                 Err(ReferenceError::NotListed) if brought_in => {
                     unlisted = true;
                     // It may still be where it was; if not, the driver is told when it is known.
-                    self.binding_of(known.vidmm)
+                    self.binding_of(listed.instance)
                 }
                 Err(error) => {
                     wrong.get_or_insert(error.to_string());
@@ -112,8 +126,8 @@ impl Adapter {
             Bound {
                 write: entry.write,
                 unlisted,
-                kmd: known.map(|known| known.open),
-                vidmm: known.map(|known| known.vidmm),
+                kmd: entry.allocation.map(|listed| self.allocations[listed.number].open),
+                vidmm: entry.allocation.map(|listed| listed.instance),
                 written: None,
                 binding: binding.unwrap_or_default(),
                 turns: VecDeque::new(),
@@ -150,7 +164,7 @@ impl Adapter {
 
     /// Content moves while a device stands still: buffers that were bound before learn where to.
     // spec: memory §7.4
-    pub fn packets_relocated(&mut self, device: u64, moved: &[(vidmm::AllocationId, Binding)]) {
+    pub fn packets_relocated(&mut self, device: u64, moved: &[(AllocationId, Binding)]) {
         self.each_bound(device, |_, bound, id| {
             let Some((_, now)) = moved.iter().find(|(of, _)| *of == id) else { return };
             let turns = bound.turns.iter_mut().map(|(_, binding)| binding);
@@ -159,13 +173,13 @@ impl Adapter {
     }
 
     /// Where an allocation is after all that is decided.
-    pub fn binding_of(&self, id: vidmm::AllocationId) -> Binding {
+    pub fn binding_of(&self, id: AllocationId) -> Binding {
         let now = self.vidmm.whereabouts(id);
         Binding { place: now.place, serial: now.serial }
     }
 
     /// Every list entry of a device's queued packets that names memory, and of those with the driver: they may come back.
-    fn each_bound(&mut self, device: u64, mut act: impl FnMut(&Adapter, &mut Bound, vidmm::AllocationId)) {
+    fn each_bound(&mut self, device: u64, mut act: impl FnMut(&Adapter, &mut Bound, AllocationId)) {
         let mut each = |adapter: &Adapter, packet: &mut Packet| {
             let Work::Patched { entries, .. } = &mut packet.work else { return };
             for bound in entries {

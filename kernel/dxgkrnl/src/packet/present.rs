@@ -8,7 +8,7 @@ use kmt_calls::Refusal;
 use wddm_types::GpuVa;
 
 use super::build::{Built, Source};
-use super::{ListEntry, Presented, Work};
+use super::{ListEntry, Listed, Presented, Work};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::refusal::not_supported;
@@ -31,8 +31,7 @@ impl Adapter {
         }
         let (device, owner) = self.owner_of(context);
         let (mut serial, mut uses) = (0, Vec::new());
-        for (number, write) in entries.iter().filter_map(|entry| Some((entry.allocation?, entry.write))) {
-            let allocation = self.allocations[number].vidmm;
+        for (allocation, write) in entries.iter().filter_map(|entry| Some((entry.allocation?.instance, entry.write))) {
             match self.vidmm.reference_by_address(owner, allocation) {
                 Ok(reference) => serial = serial.max(reference.serial),
                 Err(error) => return Err(self.reject(cx, context, device, error.to_string())),
@@ -44,7 +43,7 @@ impl Adapter {
         let built = self.write_dma_buffers(cx, context, &list, &Source::Present)?;
         // A destination that is displayed is left alone until its flip.
         let primaries: Vec<u64> =
-            entries.iter().filter(|entry| entry.write).filter_map(|entry| entry.allocation).collect();
+            entries.iter().filter(|entry| entry.write).filter_map(|entry| Some(entry.allocation?.number)).collect();
         let views = self.processes[&self.devices[device].process].views_mapped_at;
         let work = |Built { buffer, written, .. }| {
             let known = self.dma_buffer(context, buffer);
@@ -65,8 +64,10 @@ impl Adapter {
         device: u64,
         entry: &ListEntry,
     ) -> Result<AllocationListEntry, Refusal> {
-        let Some(number) = entry.allocation else { return Ok(AllocationListEntry::default()) };
-        let (allocation, kmd) = (self.allocations[number].vidmm, self.allocations[number].open);
+        let Some(Listed { number, instance: allocation }) = entry.allocation else {
+            return Ok(AllocationListEntry::default());
+        };
+        let kmd = self.allocations[number].open;
         Ok(AllocationListEntry {
             allocation: Some(kmd),
             write_operation: entry.write,

@@ -117,7 +117,11 @@ impl Adapter {
             let entries = bound.clone();
             (buffer, Work::Patched { buffer, written, entries, places, flags, portions: VecDeque::new() })
         };
-        self.queue_built(cx, context, built.into_iter().map(work).collect(), used)
+        let queued = self.queue_built(cx, context, built.into_iter().map(work).collect(), used);
+        if queued.is_ok() {
+            self.retire_instances(entries);
+        }
+        queued
     }
 
     /// Queues all that a driver has written for one call, or nothing.
@@ -161,7 +165,7 @@ impl Adapter {
     /// What is locked is rendered from in an aperture, or not at all.
     // spec: memory §6.5, memory §9.2
     fn locked_leave(&mut self, cx: &mut Cx<'_>, device: u64, entries: &[ListEntry]) -> Result<(), Refusal> {
-        let named = entries.iter().filter_map(|entry| Some(self.allocations[entry.allocation?].vidmm));
+        let named = entries.iter().filter_map(|entry| Some(entry.allocation?.instance));
         let named: Vec<_> = named.filter(|id| self.vidmm.is_locked(*id)).collect();
         if !self.lists_are_residency() || named.is_empty() {
             return Ok(());

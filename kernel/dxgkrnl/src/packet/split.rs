@@ -117,8 +117,8 @@ impl Adapter {
     /// Whether a list names something that no residency list of its device holds.
     fn names_unlisted(&self, device: u64, entries: &[ListEntry]) -> bool {
         let owner = self.devices[device].vidmm;
-        let mut named = entries.iter().filter_map(|entry| self.allocations.get(entry.allocation?));
-        named.any(|known| self.vidmm.count(owner, known.vidmm) == 0)
+        let mut named = entries.iter().filter_map(|entry| entry.allocation);
+        named.any(|listed| self.vidmm.count(owner, listed.instance) == 0)
     }
 
     /// Whether a call of a device waits to be queued: it has something to run.
@@ -131,8 +131,7 @@ impl Adapter {
         for waiting in std::mem::take(&mut self.waiting_renders) {
             let device = self.devices.get(waiting.device).filter(|device| device.state == DeviceState::Active);
             let lost = self.stopped.is_some() || self.packet_contexts.get(waiting.context).is_none();
-            let known =
-                |entry: &ListEntry| entry.allocation.is_none_or(|number| self.allocations.get(number).is_some());
+            let known = |entry: &ListEntry| entry.allocation.is_none_or(|listed| self.is_listable(listed));
             let result = match device {
                 Some(device) if !lost && self.vidmm.is_suspended(device.vidmm) => {
                     self.waiting_renders.push_back(waiting);

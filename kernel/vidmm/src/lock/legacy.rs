@@ -103,6 +103,21 @@ impl<F: Copy + Eq> VidMm<F> {
         allocation.pins == 0 && !allocation.primary && !allocation.foreign && allocation.offer.is_none()
     }
 
+    /// Whether a lock is granted wherever an instance of the allocation lies: what a rename puts in its place may lie elsewhere,
+    /// and who is refused must find nothing renamed. Whether a range is to be had is not asked.
+    // spec: memory §6.5
+    pub fn may_lock_anywhere(&self, id: AllocationId, how: LegacyLock) -> bool {
+        let supported = self.allocations[id].info.supported_segments.iter();
+        let memory = supported.filter(|segment| !self.segment(*segment).is_aperture());
+        let media = memory.map(|segment| self.medium_of(segment)).chain([Medium::System]);
+        let granted = |medium| match self.ruling_at(id, how, medium) {
+            Ruling::Refuse => false,
+            Ruling::MoveOut => self.may_lock_out(id, how).is_ok(),
+            Ruling::InPlace | Ruling::Bar | Ruling::Range | Ruling::SystemCopy => true,
+        };
+        self.may_lock(id).is_ok() && media.into_iter().all(granted)
+    }
+
     /// Brings swizzled content out of system memory, where the CPU cannot read it, into a memory segment: before a lock.
     /// `None`: it is linear, or there already. `how` says whether the lock may move anything.
     ///
@@ -255,8 +270,16 @@ impl<F: Copy + Eq> VidMm<F> {
             Placement::None | Placement::System(_) => Medium::System,
             Placement::Memory(segment, _) => self.medium_of(*segment),
         };
+        match self.ruling_at(id, how, medium) {
+            Ruling::Refuse => Err(LockError::CantLock),
+            ruling => Ok(ruling),
+        }
+    }
+
+    fn ruling_at(&self, id: AllocationId, how: LegacyLock, medium: Medium) -> Ruling {
+        let allocation = &self.allocations[id];
         let flags = allocation.info.flags;
-        let ruling = ruling(Subject {
+        ruling(Subject {
             cpu_visible: allocation.cpu_visible(),
             // spec: memory §2.2, bits 1 and 4: where it cannot be the copy of what stays, it leaves
             cached: flags.intersects(AllocationFlags::CACHED | SYSTEM_COPY),
@@ -264,11 +287,7 @@ impl<F: Copy + Eq> VidMm<F> {
             medium,
             marked: self.is_marked(id),
             acquire: how.acquire.is_some(),
-        });
-        match ruling {
-            Ruling::Refuse => Err(LockError::CantLock),
-            ruling => Ok(ruling),
-        }
+        })
     }
 }
 

@@ -1,0 +1,116 @@
+//! The instances of a renamed allocation (memory §6.5, §7.2): their names, and how long they may be named. Who makes and changes
+//! them is `rename`.
+//!
+//! ```text
+//!            a rename                      a list names a later one, and keeps not this one;
+//! current ─────────────▶ given up, valid ──────────────────────────────────────────────────▶ retired
+//!    ▲                        │            or a lock says that nothing unsubmitted names any      │
+//!    └────────────────────────┴───────── a rename, when the GPU is past it ──────────────────────┘
+//! ```
+//! What is given up and valid may stand in a buffer that was not submitted: its content stays. What is retired is offered to the
+//! memory manager as worthless: under pressure it is the first to go, out of its segment uncopied, then its backing store. So
+//! the list is as long as memory allows, and nobody ever reads what went.
+
+use ddi::DriverModel;
+use kmt_calls::Refusal;
+use vidmm::{AllocationId, OfferFlags, OfferPriority};
+use wddm_types::RawHandle;
+
+use crate::adapter::Adapter;
+use crate::object::InstanceName;
+use crate::packet::{ListEntry, Listed};
+use crate::refusal::invalid;
+
+impl Adapter {
+    /// The number of the name that a lock with Discard may need, if the allocation has none in hand.
+    // spec: memory §6.5
+    pub fn instance_name_wanted(&self, number: u64) -> Option<u32> {
+        let renaming = &self.allocations[number].renaming;
+        let first = self.caps.driver_model == DriverModel::Wddm1;
+        (first && renaming.spare.is_none() && self.is_renamed(number)).then_some(renaming.names + 1)
+    }
+
+    /// Gives an allocation, whose own handle is `own`, a name for its next instance.
+    pub fn give_instance_name(&mut self, number: u64, own: RawHandle, spare: InstanceName) {
+        let renaming = &mut self.allocations[number].renaming;
+        renaming.current.get_or_insert(InstanceName { handle: own, number: 0 });
+        (renaming.spare, renaming.names) = (Some(spare), spare.number);
+    }
+
+    /// Takes the name back that was given last: the call that it was for is refused.
+    pub fn take_instance_name(&mut self, number: u64) {
+        let renaming = &mut self.allocations[number].renaming;
+        renaming.spare = None;
+        renaming.names -= 1;
+        if renaming.names == 0 {
+            renaming.current = None;
+        }
+    }
+
+    /// What a list means by a name of an allocation.
+    ///
+    /// # Errors
+    /// A list has named a later instance since.
+    // spec: memory §6.5: once A(k+1) appears in a list, A(k) becomes invalid
+    pub fn listed_instance(&self, number: u64, name: u32) -> Result<Listed, Refusal> {
+        let allocation = &self.allocations[number];
+        let current = allocation.renaming.current.is_none_or(|current| current.number == name);
+        if current {
+            return Ok(Listed { number, instance: allocation.vidmm });
+        }
+        let former = allocation.renaming.former.iter().find(|instance| instance.name.number == name);
+        match former {
+            Some(instance) if !instance.retired => Ok(Listed { number, instance: instance.vidmm }),
+            _ => Err(invalid("an instance of a renamed allocation that a later one has taken the place of")),
+        }
+    }
+
+    /// Whether a buffer that waited may still name what it names.
+    pub fn is_listable(&self, listed: Listed) -> bool {
+        let Some(allocation) = self.allocations.get(listed.number) else { return false };
+        let mut former = allocation.renaming.former.iter();
+        allocation.vidmm == listed.instance
+            || former.any(|instance| instance.vidmm == listed.instance && !instance.retired)
+    }
+
+    /// A list was submitted: of each allocation that it names, the instances before the one that it names are retired, except
+    /// those of which it says that they will be named again.
+    // spec: memory §6.5, memory §7.2, DoNotRetireInstance
+    pub fn retire_instances(&mut self, list: &[ListEntry]) {
+        let kept = |id: AllocationId| list.iter().any(|entry| entry.keeps && names(entry, id));
+        for named in list.iter().filter_map(|entry| entry.allocation) {
+            let former = &self.allocations[named.number].renaming.former;
+            let before = former.iter().take_while(|instance| instance.vidmm != named.instance);
+            let over: Vec<AllocationId> =
+                before.filter(|instance| !instance.retired && !kept(instance.vidmm)).map(|i| i.vidmm).collect();
+            over.into_iter().for_each(|id| self.retire(named.number, id));
+        }
+    }
+
+    /// Nothing that was not submitted names any instance.
+    // spec: memory §6.5, NoExistingReference
+    pub(super) fn retire_all(&mut self, number: u64) {
+        let former = self.allocations[number].renaming.former.iter();
+        let over: Vec<AllocationId> = former.filter(|instance| !instance.retired).map(|i| i.vidmm).collect();
+        over.into_iter().for_each(|id| self.retire(number, id));
+    }
+
+    fn retire(&mut self, number: u64, id: AllocationId) {
+        let mut former = self.allocations[number].renaming.former.iter_mut();
+        former.find(|instance| instance.vidmm == id).expect("it was found there").retired = true;
+        self.offer_instance(number, id);
+    }
+
+    /// From now on its memory goes before anybody else's, behind what the GPU still does with it.
+    // spec: memory §6.5: trimmed under pressure
+    pub(super) fn offer_instance(&mut self, number: u64, id: AllocationId) {
+        let owner = self.devices[self.allocations[number].device].vidmm;
+        let (uses, how) = (self.gpu_uses(id, false), OfferFlags { allow_decommit: true });
+        let offered = self.vidmm.offer(owner, &[id], OfferPriority::Low, how, &uses);
+        offered.expect("what nobody can lock or pin, and only this offers");
+    }
+}
+
+fn names(entry: &ListEntry, id: AllocationId) -> bool {
+    entry.allocation.is_some_and(|listed| listed.instance == id)
+}
