@@ -31,6 +31,8 @@ pub struct Turns {
     trim_ns: Option<u64>,
     /// What may move to where it would rather be.
     promote_ns: Option<u64>,
+    /// Nothing has happened in this turn of the machine but that time has passed.
+    by_clock: bool,
 }
 
 impl Adapter {
@@ -55,6 +57,7 @@ impl Adapter {
     /// Time has come for what is done by the clock.
     pub fn timer(&mut self, cx: &mut Cx<'_>) {
         if self.stopped.is_none() && self.is_awake() {
+            self.turns.by_clock = true;
             self.ask_for_trims(cx);
         }
     }
@@ -64,11 +67,14 @@ impl Adapter {
         if self.stopped.is_some() || !self.is_awake() {
             return;
         }
+        if !std::mem::take(&mut self.turns.by_clock) {
+            self.vidmm.forget_turn();
+        }
         self.turns.resume_ns = None;
         // The next turn is decided when the last one has begun: else the decisions would run away from the hardware.
         while self.vidmm.any_suspended() && !self.turn_outstanding() {
             self.note_idle_devices();
-            match self.vidmm.next_to_resume(cx.now_ns) {
+            match self.vidmm.next_to_resume_if_new(cx.now_ns) {
                 Turn::Resume(device) => self.give_turn(cx, device),
                 Turn::Withdraw(device) => {
                     let work = self.vidmm.withdraw_suspended(device);

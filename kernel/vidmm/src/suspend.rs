@@ -73,6 +73,13 @@ pub enum Turn {
     Nobody,
 }
 
+/// What was answered last to who asked for the next turn, and what stood then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownTurn {
+    turn: Turn,
+    stamp: [u64; 3],
+}
+
 impl<F: Copy + Eq> VidMm<F> {
     /// Whether the contexts of a device must stand still because its list is not resident.
     pub fn is_suspended(&self, device: DeviceId) -> bool {
@@ -97,6 +104,35 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The time, for quanta. It only rises; calls that take a time set it too.
     pub fn set_time(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
+    }
+
+    /// Whose turn it is, planned anew only if it can be another's than was answered last: something has happened since
+    /// ([`VidMm::forget_turn`] says so), or a time has come.
+    // spec: memory §8.6
+    pub fn next_to_resume_if_new(&mut self, now_ns: u64) -> Turn {
+        self.set_time(now_ns);
+        let holds = |turn: &Turn| match turn {
+            Turn::Nobody => true,
+            Turn::At(then) => self.now_ns < *then,
+            Turn::Resume(_) | Turn::Withdraw(_) => false,
+        };
+        let known = self.known_turn.filter(|known| known.stamp == self.turn_stamp()).map(|known| known.turn);
+        if let Some(turn) = known.filter(holds) {
+            return turn;
+        }
+        let turn = self.next_to_resume(now_ns);
+        self.known_turn = Some(KnownTurn { turn, stamp: self.turn_stamp() });
+        turn
+    }
+
+    /// Something has happened that may give the next turn to somebody else.
+    pub fn forget_turn(&mut self) {
+        self.known_turn = None;
+    }
+
+    /// What changes whenever a work is made or completed, or a device falls idle or wakes.
+    fn turn_stamp(&self) -> [u64; 3] {
+        [self.tick, self.serial, self.completed]
     }
 
     /// Whose turn it is.
@@ -237,6 +273,8 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Does the first `count` steps of what had to wait. Nothing leaves its place by it: a removal would wait for work that
     /// runs only after the turn's own paging work.
     fn do_postponed(&mut self, device: DeviceId, count: usize) {
+        // The list may be shorter behind it, though nothing moves.
+        self.tick += u64::from(count > 0);
         let later = self.devices[device].postponed.split_off(count);
         for step in std::mem::replace(&mut self.devices[device].postponed, later) {
             match step {

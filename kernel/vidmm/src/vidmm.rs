@@ -22,7 +22,7 @@ use crate::scratch::{ScratchTables, window_of};
 use crate::segment::{self, MemoryLayout, MemoryTotals, Segment, SegmentError};
 use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
 use crate::space::{Space, SpaceKind};
-use crate::suspend::{Postponed, Suspension};
+use crate::suspend::{KnownTurn, Postponed, Suspension};
 use crate::swizzle::SwizzlingRanges;
 use crate::table_window::TableWindow;
 use crate::tables::{OutOfTables, TableSources, table_sources};
@@ -53,6 +53,8 @@ pub struct VidMm<F> {
     pub(crate) tick: u64,
     /// Suspended devices by the time of their suspension.
     pub(crate) waiting: BTreeMap<u64, DeviceId>,
+    /// Whose turn was found to be next, for as long as only time passes.
+    pub(crate) known_turn: Option<KnownTurn>,
     /// Offered content whose backing store may go, by priority and time.
     pub(crate) decommittable: BTreeSet<(OfferPriority, u64, AllocationId)>,
     /// What may lie elsewhere than it would rather, and since when only devices that run keep it there.
@@ -165,6 +167,7 @@ impl<F: Copy + Eq> VidMm<F> {
             processes: Processes::new(),
             tick: 0,
             waiting: BTreeMap::new(),
+            known_turn: None,
             decommittable: BTreeSet::new(),
             demoted: BTreeMap::new(),
             now_ns: 0,

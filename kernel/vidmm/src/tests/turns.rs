@@ -118,6 +118,35 @@ fn a_list_that_does_not_fit_even_alone_is_refused_not_rotated() {
 }
 
 #[test]
+fn a_turn_is_not_planned_anew_while_only_time_passes() {
+    // spec: memory §8.6
+    let (mut mm, [(one, a), (_, b)]) = with_processes::<2>(64);
+    let quantum = mm.policy.residency_quantum_ns;
+    let [x, y] = [(a, 40), (b, 40)].map(|(device, n)| create(&mut mm, device, n, &[VRAM]));
+    mm.set_process_priority(one, ProcessPriority::Background);
+    mm.make_resident(a, &[x]).expect("alone");
+    mm.make_resident(b, &[y]).expect("better protected");
+    assert!(mm.is_suspended(a));
+    assert_eq!(mm.next_to_resume_if_new(1), Turn::At(quantum), "what left does not come back within a quantum");
+    assert_eq!(mm.next_to_resume_if_new(quantum), Turn::Withdraw(a), "the time has come, and nobody gives way to it");
+    assert!(mm.withdraw_suspended(a).is_some());
+    assert_eq!(mm.next_to_resume_if_new(quantum), Turn::At(2 * quantum), "what leaves is seen without being told");
+    assert_eq!(mm.next_to_resume_if_new(2 * quantum), Turn::Nobody, "it would fit if it were alone");
+    // Nobody tells of this.
+    mm.set_process_priority(one, ProcessPriority::Normal);
+    assert_eq!(mm.next_to_resume_if_new(100 * quantum), Turn::Nobody, "it is not looked at");
+    mm.forget_turn();
+    assert_eq!(mm.next_to_resume_if_new(100 * quantum), Turn::Resume(a));
+    // What devices do by themselves is seen without being told.
+    mm.set_process_priority(one, ProcessPriority::Background);
+    mm.forget_turn();
+    assert_eq!(mm.next_to_resume_if_new(101 * quantum), Turn::Nobody);
+    mm.set_process_priority(one, ProcessPriority::Normal);
+    mm.set_device_idle(b, true);
+    assert_eq!(mm.next_to_resume_if_new(102 * quantum), Turn::Resume(a));
+}
+
+#[test]
 fn idle_devices_give_way_first_and_do_not_stand_in_line() {
     // spec: memory §8.2
     let (mut mm, [(_, a), (_, b), (_, c)]) = with_processes::<3>(64);
