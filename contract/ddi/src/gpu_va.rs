@@ -1,6 +1,8 @@
 //! GPU virtual memory as a driver describes it (memory §4).
 
-use wddm_types::{PhysicalAddress, SegmentId};
+use wddm_types::{GpuVa, PhysicalAddress, SegmentId};
+
+use crate::queue::OsProcess;
 
 bitflags::bitflags! {
     /// Bits of `DXGK_GPUMMUCAPS` (memory §4.2).
@@ -96,6 +98,32 @@ pub struct RootPageTableSize {
     pub entries: u32,
     /// Its bytes: whole pages of the segment where it lives.
     pub bytes: u64,
+}
+
+bitflags::bitflags! {
+    /// Flags of `DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE` (memory §4.6).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct ReserveGpuVaRangeFlags: u32 {
+        /// User mode may map there; the range stays the driver's.
+        const ALLOW_USER_MODE_MAPPING = 1 << 0;
+        /// Unknown bits are kept, so that they can be refused.
+        const _ = !0;
+    }
+}
+
+/// `DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE` (memory §4.6), of the process that is being created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReserveGpuVaRange {
+    /// Whose addresses.
+    pub process: OsProcess,
+    /// Bytes: what whole leaf tables translate.
+    pub size_bytes: u64,
+    /// Alignment in bytes, a power of two; 0: that of a leaf table's first address, which there is in any case.
+    pub alignment_bytes: u32,
+    /// Exactly here; NULL: the kernel chooses.
+    pub base: GpuVa,
+    /// Flags.
+    pub flags: ReserveGpuVaRangeFlags,
 }
 
 bitflags::bitflags! {

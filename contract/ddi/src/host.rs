@@ -5,6 +5,7 @@ use wddm_types::{GpuVa, PageRun};
 use crate::adapter::DriverStatus;
 use crate::context_allocation::{CreateContextAllocation, MapContextAllocation, OsContextAllocation};
 use crate::feature::{FeatureId, FeatureInterface, FeatureState};
+use crate::gpu_va::ReserveGpuVaRange;
 use crate::interrupt::Interrupt;
 
 /// What the kernel lends a driver during a call.
@@ -58,6 +59,16 @@ pub trait Host {
         _private_data: &[u8],
     ) -> Result<(), DriverStatus> {
         Err(DriverStatus::NotSupported("no device and no context of a process is being created"))
+    }
+
+    /// `DxgkCbReserveGpuVirtualAddressRange` (memory §4.6), while a process is created: addresses that are the driver's as long
+    /// as the process lives. Nobody else gets them; the driver's context allocations may be mapped there.
+    ///
+    /// # Errors
+    /// `NotSupported` outside a process's creation, and where there are no page tables; `InvalidParameter`: the rules, and
+    /// addresses that are taken; `NoMemory` when no range is free.
+    fn reserve_gpu_va_range(&mut self, _reserve: ReserveGpuVaRange) -> Result<GpuVa, DriverStatus> {
+        Err(DriverStatus::NotSupported("no process is being created"))
     }
 }
 

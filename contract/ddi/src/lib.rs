@@ -58,7 +58,8 @@ pub use fence::{
     UpdateCurrentFlags,
 };
 pub use gpu_va::{
-    GpuMmuCaps, GpuMmuFlags, LegacyBehaviors, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags, RootPageTableSize,
+    GpuMmuCaps, GpuMmuFlags, LegacyBehaviors, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags,
+    ReserveGpuVaRange, ReserveGpuVaRangeFlags, RootPageTableSize,
 };
 pub use host::{Host, Notify};
 pub use interrupt::{DmaFault, Interrupt, InterruptFlags, PageFault};
@@ -73,7 +74,7 @@ pub use paging::{BuildPagingBuffer, PagingOp, PagingStatus};
 pub use preemption::{ComputePreemption, GraphicsPreemption, PreemptCommand, PreemptionGranularity};
 pub use queue::{
     ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, CreateProcess, HwQueueFlags,
-    KmdContext, KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, OsContext, OsDoorbell, OsQueue, ProgressFence,
+    KmdContext, KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, OsContext, OsDoorbell, OsProcess, OsQueue, ProgressFence,
     SubmitCommandToHwQueue, SuspendStatus,
 };
 pub use segment::{

@@ -131,11 +131,11 @@ pub trait Miniport: Send {
     /// `DxgkDdiGetNodeMetadata`, for node 0, 1, … until `None`.
     fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata>;
 
-    /// `DxgkDdiCreateProcess`.
+    /// `DxgkDdiCreateProcess`. Its address space is there: the driver may reserve parts of it now, and at no other time.
     ///
     /// # Errors
-    /// The process cannot use the adapter.
-    fn create_process(&mut self, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus>;
+    /// The process cannot use the adapter; what was reserved is gone with its space.
+    fn create_process(&mut self, host: &mut dyn Host, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus>;
 
     /// `DxgkDdiDestroyProcess`. Must succeed.
     fn destroy_process(&mut self, process: KmdProcess);

@@ -11,6 +11,8 @@ macro_rules! handles {
 }
 
 handles! {
+    /// The kernel's handle of a process (`hDxgkProcess`).
+    OsProcess,
     /// The driver's handle of a process (`hKmdProcess`).
     KmdProcess,
     /// The driver's handle of a device.
@@ -32,6 +34,8 @@ handles! {
 /// `DXGKARG_CREATEPROCESS` (memory §7.1).
 #[derive(Clone, Copy, Debug)]
 pub struct CreateProcess<'a> {
+    /// The kernel's handle.
+    pub process: OsProcess,
     /// The paging process.
     pub system: bool,
     /// `pPasid`, `NumPasid` of them: the process at the IOMMU of each physical adapter. None but on an adapter of the IoMmu

@@ -98,7 +98,7 @@ impl ContextHost<'_> {
         };
         let (va, work) = self
             .vidmm
-            .map_gpu_va(self.space, request)
+            .map_for_driver(self.space, request)
             .map_err(|_| DriverStatus::InvalidParameter("no such address for a context allocation"))?;
         self.works.extend(work);
         Ok(va)

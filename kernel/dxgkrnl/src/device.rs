@@ -2,20 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use ddi::{CreateDevice, CreateProcess};
+use ddi::CreateDevice;
 use events::Event;
 use kmt_calls::{DeviceState, FenceFlags, Refusal, SyncObjectAccess};
-use vidmm::SpaceKind;
 use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
-use crate::driver_host::DriverHost;
+use crate::driver_host::{Creating, DriverHost};
 use crate::machine::Cx;
-use crate::object::{Device, ProcessOnAdapter, Terms};
-use crate::refusal::{from_driver, no_memory, removed};
+use crate::object::{Device, Terms};
+use crate::refusal::{from_driver, removed};
 use crate::suspension::SuspendReasons;
-use crate::turns::priority_of;
-use crate::word_page::WordPages;
 
 impl Adapter {
     /// `D3DKMTCreateDevice`: the first device of a process brings its address space and its first fence words.
@@ -29,7 +26,8 @@ impl Adapter {
         // spec: memory §7.5: what its driver makes for it has it as owner
         let vidmm = self.vidmm.create_device(space);
         let (mut asked, features, pages, miniport) = self.context_host(vidmm, process);
-        let created = miniport.create_device(&mut DriverHost { features, pages, context: Some(&mut asked) }, create);
+        let created = miniport
+            .create_device(&mut DriverHost { features, pages, creating: Creating::Context(&mut asked) }, create);
         let (made, works) = (asked.made, asked.works);
         // What was decided is carried out in any case: a refusal takes it back behind it.
         self.queue_context_works(cx, process, works);
@@ -69,52 +67,6 @@ impl Adapter {
             cx.emit(Event::DeviceSuspended { device, reasons: reasons.bits() });
         }
         Ok(device)
-    }
-
-    fn add_process(&mut self, cx: &mut Cx<'_>, process: ProcessId, terms: Terms) -> Result<(), Refusal> {
-        let pasid = self.pasids.take().map_err(|error| no_memory(error.to_string()))?;
-        let made = self.miniport.create_process(CreateProcess { system: false, pasids: pasid.as_slice() });
-        let kmd = match made {
-            Ok(kmd) => kmd,
-            Err(status) => {
-                self.pasids.give_back(pasid);
-                return Err(from_driver(status));
-            }
-        };
-        let mut created = self.vidmm.create_space(SpaceKind::Process);
-        if created.is_err() {
-            self.note_idle_devices();
-            let work = self.vidmm.make_room_for_root(priority_of(terms));
-            if work.is_some() {
-                self.queue_work(cx, ProcessId::SYSTEM, None, work, Vec::new());
-                created = self.vidmm.create_space(SpaceKind::Process);
-            }
-        }
-        let (space, tables) = match created {
-            Ok(created) => created,
-            Err(error) => {
-                self.miniport.destroy_process(kmd);
-                self.pasids.give_back(pasid);
-                return Err(no_memory(format!("page tables of the process: {error}")));
-            }
-        };
-        self.spaces.insert(space, kmd);
-        self.pasids.enter(space, pasid);
-        let words = WordPages::default();
-        let on_adapter = ProcessOnAdapter {
-            class: crate::object::Terms::default().class,
-            space,
-            kmd,
-            fences: Default::default(),
-            user_words: words,
-            status_words: WordPages::default(),
-            devices: 0,
-            words_mapped_at: 0,
-            views_mapped_at: 0,
-        };
-        self.processes.insert(process, on_adapter);
-        self.queue_operations(cx, tables);
-        Ok(())
     }
 
     /// `D3DKMTDestroyDevice`: queues first, so that the hardware touches nothing of it any more; then everything else.

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use ddi::{
     CreateContextAllocation, DriverStatus, FeatureId, FeatureInterface, FeatureState, Host, MapContextAllocation,
-    OsContextAllocation,
+    OsContextAllocation, ReserveGpuVaRange,
 };
 use wddm_types::{GpuVa, PageRun, Pages};
 
 use crate::context_allocation::ContextHost;
 use crate::features::Features;
+use crate::process::ProcessHost;
 
 /// System pages for the kernel's own use: fence words, paging buffers, drivers' rings. First fit; neighbours merge.
 pub struct KernelPages {
@@ -61,15 +62,30 @@ impl KernelPages {
 pub struct DriverHost<'a, 'b> {
     pub features: &'a Features,
     pub pages: &'a mut KernelPages,
-    /// A device or a context of a process is being created.
-    pub context: Option<&'a mut ContextHost<'b>>,
+    pub creating: Creating<'a, 'b>,
 }
 
-impl<'b> DriverHost<'_, 'b> {
+/// What a driver is creating during the call: some of what it is lent belongs to that alone.
+pub enum Creating<'a, 'b> {
+    /// Nothing that it may ask more for.
+    Nothing,
+    /// A device of a process, or a context of one.
+    Context(&'a mut ContextHost<'b>),
+    /// A process.
+    Process(&'a mut ProcessHost<'b>),
+}
+
+impl<'a, 'b> DriverHost<'a, 'b> {
+    /// For a call that creates neither a process nor anything of one.
+    pub fn new(features: &'a Features, pages: &'a mut KernelPages) -> DriverHost<'a, 'b> {
+        DriverHost { features, pages, creating: Creating::Nothing }
+    }
+
     fn context(&mut self) -> Result<&mut ContextHost<'b>, DriverStatus> {
-        self.context
-            .as_deref_mut()
-            .ok_or(DriverStatus::NotSupported("no device and no context of a process is being created"))
+        match &mut self.creating {
+            Creating::Context(context) => Ok(context),
+            _ => Err(DriverStatus::NotSupported("no device and no context of a process is being created")),
+        }
     }
 }
 
@@ -107,6 +123,14 @@ impl Host for DriverHost<'_, '_> {
         private_data: &[u8],
     ) -> Result<(), DriverStatus> {
         self.context()?.update(allocation, private_data)
+    }
+
+    // spec: memory §4.6, only inside DxgkDdiCreateProcess
+    fn reserve_gpu_va_range(&mut self, reserve: ReserveGpuVaRange) -> Result<GpuVa, DriverStatus> {
+        match &mut self.creating {
+            Creating::Process(process) => process.reserve(reserve),
+            _ => Err(DriverStatus::NotSupported("no process is being created")),
+        }
     }
 }
 

@@ -45,6 +45,7 @@ mod object;
 mod packet;
 mod paging;
 mod power;
+mod process;
 mod property;
 mod queue;
 mod recovery;

@@ -200,8 +200,7 @@ impl Adapter {
             flags: HwQueueFlags::NATIVE_PROGRESS_FENCE,
             progress: ProgressFence { fence, current_va: slot.current_va, monitored_va: slot.monitored_va },
         };
-        let mut host =
-            crate::driver_host::DriverHost { features: &self.features, pages: &mut self.pages, context: None };
+        let mut host = crate::driver_host::DriverHost::new(&self.features, &mut self.pages);
         let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
         Ok(Some(hardware.create_hw_queue(&mut host, create)?))
     }

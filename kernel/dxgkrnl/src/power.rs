@@ -70,7 +70,7 @@ impl Adapter {
             cx.effects.push(Effect::Answer { token, result: Err(refusal) });
             return;
         }
-        let mut host = DriverHost { context: None, features: &self.features, pages: &mut self.pages };
+        let mut host = DriverHost::new(&self.features, &mut self.pages);
         let result = self.miniport.set_power_state(&mut host, state);
         let result = match result {
             Ok(()) => {
@@ -125,7 +125,7 @@ impl Adapter {
     pub fn stop_driver_behind_last(&mut self) {
         if self.power.leaves && self.devices.iter().next().is_none() && self.dying.is_empty() {
             self.power.leaves = false;
-            let mut host = DriverHost { context: None, features: &self.features, pages: &mut self.pages };
+            let mut host = DriverHost::new(&self.features, &mut self.pages);
             self.miniport.stop_device(&mut host);
         }
     }
@@ -144,7 +144,7 @@ impl Adapter {
                 return Err(refuse(NtStatus::RETRY, Blame::Scarcity, "the adapter is still falling asleep"));
             }
         }
-        let mut host = DriverHost { context: None, features: &self.features, pages: &mut self.pages };
+        let mut host = DriverHost::new(&self.features, &mut self.pages);
         if let Err(status) = self.miniport.set_power_state(&mut host, PowerState::On) {
             self.stop(cx, format!("SetPowerState failed: {status}"));
             return self.running();

@@ -15,7 +15,7 @@ use vidsch::{Packet, QueueKind, Step, SubmitError};
 use wddm_types::{GpuVa, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload, Waiter};
-use crate::driver_host::DriverHost;
+use crate::driver_host::{Creating, DriverHost};
 use crate::fence::POINTS_MAX;
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
@@ -43,7 +43,7 @@ impl Adapter {
             CreateHwContext { device: kmd_device, context: OsContext(number), node, system: false, private_data };
         let (mut asked, features, pages, miniport) =
             self.context_host(self.devices[device].vidmm, self.devices[device].process);
-        let mut host = DriverHost { features, pages, context: Some(&mut asked) };
+        let mut host = DriverHost { features, pages, creating: Creating::Context(&mut asked) };
         let hardware = miniport.hardware_queues().expect("checked at adapter start");
         let created = hardware.create_hw_context(&mut host, create);
         let (made, works) = (asked.made, asked.works);
@@ -124,7 +124,7 @@ impl Adapter {
             flags: kmd_flags,
             progress: ProgressFence { fence, current_va: slot.current_va, monitored_va: slot.monitored_va },
         };
-        let mut host = DriverHost { features: &self.features, pages: &mut self.pages, context: None };
+        let mut host = DriverHost::new(&self.features, &mut self.pages);
         let created =
             self.miniport.hardware_queues().expect("checked at adapter start").create_hw_queue(&mut host, create);
         let kmd = match created {
@@ -163,7 +163,7 @@ impl Adapter {
             self.destroy_doorbell(doorbell);
         }
         let queue = self.queues.remove(number).expect("a queue is destroyed once");
-        let mut host = DriverHost { features: &self.features, pages: &mut self.pages, context: None };
+        let mut host = DriverHost::new(&self.features, &mut self.pages);
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue.kmd);
         // What never started is dropped with the queue.
         drop(self.vidsch.destroy_queue(queue.vidsch));

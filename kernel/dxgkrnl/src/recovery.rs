@@ -82,7 +82,7 @@ impl Adapter {
             let seconds = policy.limit_time_ns / 1_000_000_000;
             return Err(format!("it was reset {} times within {seconds} seconds", self.recovery.lately.len()));
         }
-        let mut host = DriverHost { context: None, features: &self.features, pages: &mut self.pages };
+        let mut host = DriverHost::new(&self.features, &mut self.pages);
         self.miniport.reset_from_timeout(&mut host).map_err(|status| format!("ResetFromTimeout failed: {status}"))?;
         self.recovery.lately.push_back(cx.now_ns);
         self.recovery.count += 1;
@@ -96,7 +96,7 @@ impl Adapter {
     fn recover(&mut self, cx: &mut Cx<'_>, reason: &str) -> Result<(), String> {
         let over = self.abandon_works(cx);
         let windows = self.tell_lost_memory(cx);
-        let mut host = DriverHost { context: None, features: &self.features, pages: &mut self.pages };
+        let mut host = DriverHost::new(&self.features, &mut self.pages);
         self.miniport
             .restart_from_timeout(&mut host)
             .map_err(|status| format!("RestartFromTimeout failed: {status}"))?;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ddi::{
-    CreateDevice, CreateHwContext, CreateProcess, DriverStatus, KmdContext, KmdDevice, Miniport, OsContext,
+    CreateDevice, CreateHwContext, CreateProcess, DriverStatus, KmdContext, KmdDevice, Miniport, OsContext, OsProcess,
     PagingBufferInfo,
 };
 use events::Event;
@@ -21,13 +21,14 @@ use wddm_types::{AdapterIndex, NodeId, ProcessId};
 use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
 use crate::description::Reported;
 use crate::driver::Driver;
-use crate::driver_host::{DriverHost, KernelPages};
+use crate::driver_host::{Creating, DriverHost, KernelPages};
 use crate::features::Features;
 use crate::io_mmu::Pasids;
 use crate::machine::Cx;
 use crate::object::ProcessOnAdapter;
 use crate::packet::Packets;
 use crate::paging::{PacketRing, PagingRing};
+use crate::process::ProcessHost;
 use crate::start::describe::{Description, describe};
 use crate::store::Store;
 use crate::suspension::Suspensions;
@@ -71,14 +72,14 @@ impl Adapter {
     ) -> Result<Adapter, StartError> {
         let features = Features::negotiate(miniport.as_mut(), &config.features);
         let mut pages = KernelPages::new(config.kernel_pages);
-        miniport.start_device(&mut DriverHost { features: &features, pages: &mut pages, context: None })?;
+        miniport.start_device(&mut DriverHost::new(&features, &mut pages))?;
         // Asked once: what it says later does not matter.
         let mut miniport = Driver::started(miniport);
         let caps = miniport.adapter_caps();
         match describe(&mut miniport, caps, &features, memory.bytes(), config.iommu.as_ref()) {
             Ok(description) => Adapter::build(cx, index, memory, miniport, config, features, pages, description),
             Err(error) => {
-                miniport.stop_device(&mut DriverHost { features: &features, pages: &mut pages, context: None });
+                miniport.stop_device(&mut DriverHost::new(&features, &mut pages));
                 Err(error)
             }
         }
@@ -121,8 +122,12 @@ impl Adapter {
                 .map_err(|_| StartError::Memory("page tables of the paging process"))?;
             let pasid = pasids.take().map_err(|_| StartError::Memory("a number of the paging process at the IOMMU"))?;
             pasids.enter(space, pasid);
-            let kmd = miniport.create_process(CreateProcess { system: true, pasids: pasid.as_slice() })?;
-            let mut host = DriverHost { features: &features, pages: &mut pages, context: None };
+            let create = CreateProcess { process: OsProcess::default(), system: true, pasids: pasid.as_slice() };
+            let mut asked = ProcessHost { vidmm: &mut vidmm, process: create.process, space, made: Vec::new() };
+            let mut host =
+                DriverHost { features: &features, pages: &mut pages, creating: Creating::Process(&mut asked) };
+            let kmd = miniport.create_process(&mut host, create)?;
+            let mut host = DriverHost::new(&features, &mut pages);
             let device = miniport.create_device(&mut host, CreateDevice { process: kmd, system: true, pasid })?;
             let node = description.paging_node;
             let packets = PacketRing::is_used(&miniport);
@@ -142,7 +147,7 @@ impl Adapter {
         let (vidmm, pasids, space, tables, kmd, device, context, has_addresses) = match built {
             Ok(parts) => parts,
             Err(error) => {
-                miniport.stop_device(&mut DriverHost { features: &features, pages: &mut pages, context: None });
+                miniport.stop_device(&mut DriverHost::new(&features, &mut pages));
                 return Err(error);
             }
         };
@@ -229,7 +234,7 @@ impl Adapter {
         let (node, buffer) = (description.paging_node, description.paging_buffer);
         if let Err(error) = adapter.start_paging_process(cx, tables, node, buffer) {
             let Adapter { miniport, features, pages, .. } = &mut adapter;
-            miniport.stop_device(&mut DriverHost { features, pages, context: None });
+            miniport.stop_device(&mut DriverHost::new(features, pages));
             return Err(error);
         }
         adapter.announce(cx);

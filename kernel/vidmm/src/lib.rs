@@ -99,7 +99,7 @@ pub use pool::{FramePool, Movable, Relocation};
 pub use power::{PowerUp, Sleep};
 pub use promote::Promotion;
 pub use property::{Location, PropertyError, PropertyUpdate};
-pub use reserve::ReserveRequest;
+pub use reserve::{DriverRange, ReserveRequest};
 pub use residence::Residence;
 pub use residency::{EvictError, EvictFlags, MakeResidentError, MakeResidentFlags};
 pub use scratch::ScratchSlot;

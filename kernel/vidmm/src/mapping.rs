@@ -2,6 +2,7 @@
 //! survives eviction: its entries become invalid, its address stays (memory §4.10); that part is `entry`. Reserving is
 //! `reserve`, changing many ranges at once `update`.
 
+mod address;
 mod check;
 mod whole;
 
@@ -84,6 +85,10 @@ pub enum MapError {
     PitchAligned,
     #[error("the kernel's own pages are mapped there")]
     Kernels,
+    #[error("the driver has reserved the addresses for itself (memory §4.6)")]
+    Drivers,
+    #[error("nothing is translated by page tables of the GPU")]
+    NotTranslated,
     #[error("mapping an allocation into the paging process's space is not built")]
     AllocationInPagingSpace,
 }
@@ -103,8 +108,30 @@ impl<F: Copy + Eq> VidMm<F> {
     /// See [`MapError`]: all the caller's, except `NoRoom` and `OutOfTables` (scarcity).
     // spec: memory §4.8
     pub fn map_gpu_va(&mut self, space: SpaceId, request: MapRequest) -> Result<(GpuVa, Option<Work<F>>), MapError> {
+        self.map(space, request, false)
+    }
+
+    /// The same for the driver, which may map inside what it has reserved ([`VidMm::reserve_for_driver`]).
+    ///
+    /// # Errors
+    /// The same.
+    // spec: memory §4.6, memory §7.5
+    pub fn map_for_driver(
+        &mut self,
+        space: SpaceId,
+        request: MapRequest,
+    ) -> Result<(GpuVa, Option<Work<F>>), MapError> {
+        self.map(space, request, true)
+    }
+
+    fn map(
+        &mut self,
+        space: SpaceId,
+        request: MapRequest,
+        by_driver: bool,
+    ) -> Result<(GpuVa, Option<Work<F>>), MapError> {
         let shown = self.check_target(space, &request)?;
-        let (first, fresh) = self.choose(space, &request)?;
+        let (first, fresh) = self.choose(space, &request, by_driver)?;
         let run = PageRun { first, count: request.size_pages };
         let mut batch = Batch::new(self.serial + 1);
         self.place(space, run, shown.map(|shown| (shown, request.protection)), &mut batch)?;
@@ -120,7 +147,8 @@ impl<F: Copy + Eq> VidMm<F> {
     /// the ring still holds stands before any later use.
     ///
     /// # Errors
-    /// `Misaligned`, `OutsideSpace`, `NotMapped`; `Kernels` for what the kernel mapped.
+    /// `Misaligned`, `OutsideSpace`, `NotMapped`; `Kernels` for what the kernel mapped, `Drivers` for what the driver
+    /// reserved. What it reserved for user mode too shows nothing any more, and stays reserved.
     // spec: memory §4.8
     pub fn free_gpu_va(&mut self, space: SpaceId, base: GpuVa, size_bytes: u64) -> Result<Option<Work<F>>, MapError> {
         let run = self.run_at(base, size_bytes)?;
@@ -129,6 +157,10 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         if self.spaces[space].is_kernels(run) {
             return Err(MapError::Kernels);
+        }
+        // spec: memory §4.6
+        if self.spaces[space].is_drivers_own(run) {
+            return Err(MapError::Drivers);
         }
         Ok(self.free(space, run))
     }
@@ -144,27 +176,12 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut batch = Batch::new(self.serial + 1);
         self.conceal(space, run, &mut batch);
         let entry = &mut self.spaces[space];
-        entry.give(run);
+        entry.give_all_but_the_drivers(run);
         let immediate = entry.kind == SpaceKind::Paging;
         if !immediate {
             entry.table.shorten(space, self.table_frames.of(entry.kind), &mut batch);
         }
         self.finish(batch, immediate)
-    }
-
-    /// The pages of a range of addresses.
-    pub(crate) fn run_at(&self, base: GpuVa, size_bytes: u64) -> Result<PageRun, MapError> {
-        if size_bytes == 0 || !size_bytes.is_multiple_of(PAGE_BYTES) {
-            return Err(MapError::Misaligned);
-        }
-        let first = self.masked(base)?;
-        let count = Pages(page_of(size_bytes));
-        // spec: memory §4.6, entry 0 of the root stays invalid
-        let end = first.checked_add(count.0).filter(|&end| end <= self.geometry.space_pages());
-        if first < self.geometry.root_entry_pages() || end.is_none() {
-            return Err(MapError::OutsideSpace);
-        }
-        Ok(PageRun { first, count })
     }
 
     /// Lets taken (or soon taken) addresses show something else than before; `None`: nothing, every access faults.
@@ -324,7 +341,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let part = PageRun { first: next, count: Pages(range.end.min(run.end()) - next) };
             match range.origin {
                 Origin::Map | Origin::Kernel => self.spaces[space].give(part),
-                Origin::Reservation(Reserved::NoAccess, _) => {}
+                Origin::Reservation(Reserved::NoAccess, _) | Origin::Driver { .. } => {}
                 Origin::Reservation(Reserved::Zero, _) => {
                     let zero = Some((Shown::Zero, Protection::default()));
                     // Without tables the addresses fault instead, as they would with NoAccess.
@@ -333,61 +350,5 @@ impl<F: Copy + Eq> VidMm<F> {
             }
             next = part.end();
         }
-    }
-
-    /// The first page, and whether the addresses were free.
-    fn choose(&self, space: SpaceId, request: &MapRequest) -> Result<(u64, bool), MapError> {
-        let pages = request.size_pages.0;
-        let entry = &self.spaces[space];
-        let reserving = matches!(request.target, Target::Reserved(_));
-        if let Some(base) = request.base.filter(|base| !base.is_null()) {
-            let run = self.run_at(base, pages.checked_mul(PAGE_BYTES).ok_or(MapError::OutsideSpace)?)?;
-            let range = entry.range_of(run).map(|(_, range)| range.origin);
-            // spec: memory §4.8, free or inside a range from Reserve or Map
-            return match range {
-                Some(Origin::Reservation(..)) => Ok((run.first, false)),
-                _ if reserving => Err(MapError::NotReserved),
-                Some(Origin::Map) => Ok((run.first, false)),
-                None if entry.is_free(run) => Ok((run.first, true)),
-                Some(Origin::Kernel) | None => Err(MapError::ConflictingAddresses),
-            };
-        }
-        if reserving {
-            return Err(MapError::NotReserved);
-        }
-        let first = self.find(space, pages, (request.minimum, request.maximum), PAGE_BYTES)?;
-        Ok((first, true))
-    }
-
-    /// Free addresses in a window whose bounds are multiples of `unit`.
-    // spec: memory §4.8, base + size at most the maximum
-    pub(crate) fn find(&self, space: SpaceId, pages: u64, window: (GpuVa, GpuVa), unit: u64) -> Result<u64, MapError> {
-        if [window.0, window.1].iter().any(|bound| !bound.0.is_multiple_of(unit)) {
-            return Err(MapError::Misaligned);
-        }
-        let minimum = page_of(window.0.0.max(self.policy.va_start.0));
-        let maximum = if window.1.is_null() { u64::MAX } else { page_of(window.1.0) };
-        // spec: memory §4.5, a large page is aligned on both sides
-        let large = self.geometry.large_page().filter(|&large| pages >= large).unwrap_or(1);
-        let alignment = page_of(self.policy.va_alignment_bytes.max(unit)).max(large);
-        self.spaces[space].find(pages, minimum, maximum, alignment).ok_or(MapError::NoRoom)
-    }
-
-    /// Page of an address, its bits above the width masked off if they are zero or the sign (memory §4.3).
-    fn masked(&self, address: GpuVa) -> Result<u64, MapError> {
-        if !address.0.is_multiple_of(PAGE_BYTES) {
-            return Err(MapError::Misaligned);
-        }
-        let bits = self.mmu.virtual_address_bits;
-        if bits == 0 {
-            return Err(MapError::OutsideSpace);
-        }
-        let low = address.0 & ((1 << bits) - 1);
-        let sign = low >> (bits - 1) & 1 == 1;
-        let upper = address.0 >> bits;
-        if upper == 0 || sign && upper == u64::MAX >> bits {
-            return Ok(page_of(low));
-        }
-        Err(MapError::OutsideSpace)
     }
 }

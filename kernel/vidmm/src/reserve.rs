@@ -1,5 +1,5 @@
-//! ReserveGpuVirtualAddress (memory §4.8): addresses kept free of other mappings. What is mapped inside them, and what
-//! they do where nothing is mapped, is `mapping`.
+//! ReserveGpuVirtualAddress (memory §4.8): addresses kept free of other mappings, and those that a driver keeps while its
+//! process is created (memory §4.6). What is mapped inside them, and what they do where nothing is mapped, is `mapping`.
 
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
@@ -30,7 +30,55 @@ pub struct ReserveRequest {
     pub driver_protection: u64,
 }
 
+/// `DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE` (memory §4.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriverRange {
+    /// Bytes: a multiple of what a leaf table covers.
+    pub size_bytes: u64,
+    /// A power of two; 0: what a leaf table covers, which it is a multiple of in any case.
+    pub alignment_bytes: u64,
+    /// Exactly here; `None`: VidMm chooses.
+    pub base: Option<GpuVa>,
+    /// User mode may map there too.
+    pub user_maps: bool,
+}
+
 impl<F: Copy + Eq> VidMm<F> {
+    /// Keeps addresses for the driver as long as the space lives, and answers with the first one. No entry is written.
+    ///
+    /// # Errors
+    /// See [`MapError`]: `NotTranslated`, `Misaligned`, `OutsideSpace`, `ConflictingAddresses`; `NoRoom` (scarcity).
+    // spec: memory §4.6
+    pub fn reserve_for_driver(&mut self, space: SpaceId, range: DriverRange) -> Result<GpuVa, MapError> {
+        let leaf_pages = self.geometry.leaf_table_pages().ok_or(MapError::NotTranslated)?;
+        let leaf_bytes = leaf_pages * PAGE_BYTES;
+        let alignment = range.alignment_bytes.max(leaf_bytes);
+        let size_wrong = range.size_bytes == 0 || !range.size_bytes.is_multiple_of(leaf_bytes);
+        if size_wrong || range.alignment_bytes != 0 && !range.alignment_bytes.is_power_of_two() {
+            return Err(MapError::Misaligned);
+        }
+        let first = match range.base.filter(|base| !base.is_null()) {
+            Some(base) => {
+                if !base.0.is_multiple_of(alignment) {
+                    return Err(MapError::Misaligned);
+                }
+                let run = self.run_at(base, range.size_bytes)?;
+                if !self.spaces[space].is_free(run) {
+                    return Err(MapError::ConflictingAddresses);
+                }
+                run.first
+            }
+            // The space begins with what the second entry of the root translates.
+            None => {
+                let found = self.spaces[space].find(page_of(range.size_bytes), 0, u64::MAX, page_of(alignment));
+                found.ok_or(MapError::NoRoom)?
+            }
+        };
+        let run = PageRun { first, count: Pages(page_of(range.size_bytes)) };
+        self.spaces[space].take(run, Origin::Driver { user_maps: range.user_maps });
+        Ok(GpuVa(first * PAGE_BYTES))
+    }
+
     /// Reserves addresses and answers with the first one. A Zero reservation has entries; the work writes them.
     ///
     /// # Errors

@@ -93,6 +93,11 @@ pub(crate) enum Origin {
     Map,
     /// Map of the kernel's own pages: only the kernel touches them.
     Kernel,
+    /// The driver's, from the process's creation to its end: it maps there, and user mode if it may.
+    Driver {
+        /// AllowUserModeMapping.
+        user_maps: bool,
+    },
     /// Reserve: they are free again when they are freed. What they do meanwhile, and what the driver's part of a tile's
     /// protection is.
     Reservation(Reserved, u64),
@@ -198,6 +203,28 @@ impl Space {
             next = range.end;
         }
         self.release(run.first, run.end());
+    }
+
+    /// Makes pages free that a call took, like [`Space::give`]: those among them that are the driver's stay taken.
+    pub fn give_all_but_the_drivers(&mut self, run: PageRun) {
+        for part in self.parts(run).into_iter().filter(|(_, origin)| !matches!(origin, Origin::Driver { .. })) {
+            self.give(part.0);
+        }
+    }
+
+    /// Whether pages of the driver's that user mode may not map are among these.
+    pub fn is_drivers_own(&self, run: PageRun) -> bool {
+        self.parts(run).iter().any(|(_, origin)| *origin == Origin::Driver { user_maps: false })
+    }
+
+    /// By what right these pages are taken, piece by piece.
+    fn parts(&self, run: PageRun) -> Vec<(PageRun, Origin)> {
+        let from = self.ranges.range(..=run.first).next_back().map_or(run.first, |(&first, _)| first);
+        let cut = |(&first, range): (&u64, &Range)| {
+            let (low, high) = (first.max(run.first), range.end.min(run.end()));
+            (low < high).then(|| (PageRun { first: low, count: Pages(high - low) }, range.origin))
+        };
+        self.ranges.range(from..run.end()).filter_map(cut).collect()
     }
 
     /// Lets pages show something that show nothing.

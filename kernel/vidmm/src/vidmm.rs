@@ -249,6 +249,15 @@ impl<F: Copy + Eq> VidMm<F> {
         table.reach().min(whole).min(said)
     }
 
+    /// Takes a creation back whose operations nobody has carried out: the space was nobody's yet, and shows nothing.
+    pub fn abandon_space(&mut self, space: SpaceId) {
+        let process = self.processes.remove(&space).expect("a process's space");
+        assert!(process.devices.is_empty(), "a space that nobody has");
+        let gone = self.spaces.remove(space);
+        assert!(gone.mapped.is_empty() && gone.zero_page.is_none(), "a space that nobody has used");
+        gone.table.destroy(self.table_frames.of(gone.kind));
+    }
+
     /// Ends a space without devices; its mappings and tables go. The work makes the translations forgotten, and the
     /// entries invalid where the driver asks for that (ExplicitPageTableInvalidation). The id in its operations is
     /// stale at return.

@@ -197,7 +197,7 @@ impl Miniport for SoftGpuKmd {
         })
     }
 
-    fn create_process(&mut self, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
+    fn create_process(&mut self, _host: &mut dyn Host, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
         let pasid = match create.pasids {
             [] => None,
             // There is one physical adapter.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use ddi::{
     CreateDevice, CreateHwContext, CreateProcess, DmaFault, DriverStatus, FeatureId, FeatureInterface, FeatureState,
     Host, Interrupt, KmdContext, KmdDevice, KmdProcess, Miniport, NativeFenceInterface1, NativeFenceOsCaps, Notify,
-    OsContext, OsGlobalFence, PageFault,
+    OsContext, OsGlobalFence, OsProcess, PageFault,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -241,7 +241,9 @@ pub(crate) fn started() -> (SoftGpuKmd, Arc<FakePort>, FakeHost) {
 
 /// A process with a device and a context on a node.
 pub(crate) fn context(kmd: &mut SoftGpuKmd, node: u16, system: bool) -> (KmdProcess, KmdDevice, KmdContext) {
-    let process = kmd.create_process(CreateProcess { system, pasids: &[] }).unwrap();
+    let process = kmd
+        .create_process(&mut FakeHost::default(), CreateProcess { process: OsProcess(1), system, pasids: &[] })
+        .unwrap();
     let device = kmd.create_device(&mut FakeHost::default(), CreateDevice { process, system, pasid: None }).unwrap();
     let create = CreateHwContext { device, context: OsContext(1), node: NodeId(node), system, private_data: &[] };
     let context = kmd.hardware_queues().unwrap().create_hw_context(&mut FakeHost::default(), create).unwrap();

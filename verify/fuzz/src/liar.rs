@@ -243,9 +243,9 @@ impl Miniport for Liar {
         Some(metadata)
     }
 
-    fn create_process(&mut self, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
+    fn create_process(&mut self, host: &mut dyn Host, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        self.inner.create_process(create)
+        self.inner.create_process(host, create)
     }
 
     fn destroy_process(&mut self, process: KmdProcess) {

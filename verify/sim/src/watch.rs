@@ -207,8 +207,8 @@ impl Miniport for Watched {
         self.inner.node_metadata(node)
     }
 
-    fn create_process(&mut self, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
-        let process = self.inner.create_process(create)?;
+    fn create_process(&mut self, host: &mut dyn Host, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
+        let process = self.inner.create_process(host, create)?;
         self.see(CONTRACT, |ledger| ledger.contract.create_process(process, create.system));
         Ok(process)
     }

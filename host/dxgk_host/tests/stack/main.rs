@@ -11,6 +11,7 @@ mod congestion;
 mod context_allocations;
 mod cpu_access;
 mod cpu_refusals;
+mod driver_ranges;
 mod falling_asleep;
 mod features;
 mod fence_interrupts;

@@ -37,6 +37,7 @@ type Refuse = dyn Fn(&'static str) -> Result<(), DriverStatus> + Send;
 type Reset = dyn FnMut(&mut dyn Miniport, &mut dyn ddi::Host, bool) -> Result<(), DriverStatus> + Send;
 type Opens = dyn Fn(&mut OpenAllocation<'_, '_>) + Send;
 type ToScreen = dyn FnMut(&mut dyn PacketScheduling, KmdContext, &mut Present<'_>) -> Result<(), RenderStatus> + Send;
+type Process = dyn Fn(&mut dyn ddi::Host, &CreateProcess<'_>) -> Result<(), DriverStatus> + Send;
 type Translate = dyn FnMut(&mut dyn PacketScheduling, KmdContext, &mut Render<'_>) -> Result<(), RenderStatus> + Send;
 
 /// What the driver was told about allocations, with the handles of each call together.
@@ -122,6 +123,8 @@ pub struct Whims {
     pub refuse: Box<Refuse>,
     /// What it answers to an open instead.
     pub opens: Box<Opens>,
+    /// What it asks for while a process is created, and whether it refuses it then.
+    pub process: Box<Process>,
     /// How large it wants the paging process's address space.
     pub paging_space_mb: Option<u32>,
     /// Its reset (`true`) and its restart.
@@ -157,6 +160,7 @@ impl Default for Whims {
             hear_blob: Box::new(|_, _| ()),
             refuse: Box::new(|_| Ok(())),
             opens: Box::new(|_| ()),
+            process: Box::new(|_, _| Ok(())),
             paging_space_mb: None,
             reset: Box::new(|driver, host, down| match down {
                 true => driver.reset_from_timeout(host),
@@ -206,6 +210,9 @@ struct Stubborn {
 
 impl Miniport for Stubborn {
     fn start_device(&mut self, host: &mut dyn ddi::Host) -> Result<(), DriverStatus> {
+        // spec: memory §4.6: addresses are reserved while a process is created, and at no other time
+        let early = host.reserve_gpu_va_range(ReserveGpuVaRange::default());
+        assert!(matches!(early, Err(DriverStatus::NotSupported(_))), "{early:?}");
         self.inner.start_device(host)
     }
     fn stop_device(&mut self, host: &mut dyn ddi::Host) {
@@ -260,8 +267,13 @@ impl Miniport for Stubborn {
     fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
         self.inner.node_metadata(node)
     }
-    fn create_process(&mut self, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
-        self.inner.create_process(create)
+    fn create_process(
+        &mut self,
+        host: &mut dyn ddi::Host,
+        create: CreateProcess<'_>,
+    ) -> Result<KmdProcess, DriverStatus> {
+        (self.whims.process)(host, &create)?;
+        self.inner.create_process(host, create)
     }
     fn destroy_process(&mut self, process: KmdProcess) {
         self.inner.destroy_process(process);

@@ -10,7 +10,7 @@ use wddm_types::{Blame, NodeId, NtStatus, ProcessId};
 
 use super::PacketContext;
 use crate::adapter::Adapter;
-use crate::driver_host::DriverHost;
+use crate::driver_host::{Creating, DriverHost};
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
 use crate::refusal::{from_driver, invalid, not_supported, refuse};
@@ -49,7 +49,7 @@ impl Adapter {
         // spec: memory §7.5
         let (mut asked, features, pages, miniport) =
             self.context_host(self.devices[device].vidmm, self.devices[device].process);
-        let mut host = DriverHost { features, pages, context: Some(&mut asked) };
+        let mut host = DriverHost { features, pages, creating: Creating::Context(&mut asked) };
         let packets = miniport.packet_scheduling().expect("just checked");
         let created = packets.create_context(&mut host, create);
         let (allocations, works) = (asked.made, asked.works);
@@ -196,7 +196,7 @@ impl Adapter {
     }
 
     fn destroy_in_packet_driver(&mut self, kmd: KmdContext) {
-        let mut host = DriverHost { features: &self.features, pages: &mut self.pages, context: None };
+        let mut host = DriverHost::new(&self.features, &mut self.pages);
         self.miniport.packet_scheduling().expect("it made this context").destroy_context(&mut host, kmd);
     }
 

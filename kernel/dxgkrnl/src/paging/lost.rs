@@ -111,7 +111,7 @@ impl Adapter {
         let node = NodeId(self.reported.paging_node);
         let old = self.ring.queue.as_ref().ok_or("there was no paging queue")?;
         let (old_kmd, old_vidsch, old_progress) = (old.kmd, old.vidsch, old.progress);
-        let mut host = DriverHost { features: &self.features, pages: &mut self.pages, context: None };
+        let mut host = DriverHost::new(&self.features, &mut self.pages);
         let (device, gone) = (self.ring.device, self.ring.context);
         let made = if PacketRing::is_used(&self.miniport) {
             let packets = self.miniport.packet_scheduling().expect("checked at adapter start");

@@ -221,7 +221,7 @@ impl Miniport for Stub {
             max_in_flight_buffers: 8,
         })
     }
-    fn create_process(&mut self, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
+    fn create_process(&mut self, _host: &mut dyn Host, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
         assert!(create.pasids.len() <= 1, "there is one physical adapter");
         self.seen.lock().unwrap().pasids.push(create.pasids.first().copied());
         Ok(KmdProcess(self.number()))

@@ -71,6 +71,11 @@ impl Geometry {
         self.levels.last().map_or(0, |root| 1 << root.table_shift)
     }
 
+    /// Pages that a leaf table of the GPU's covers, where there are any.
+    pub fn leaf_table_pages(&self) -> Option<u64> {
+        self.levels.first().filter(|_| !self.is_platforms()).map(|leaf| 1 << leaf.table_shift)
+    }
+
     /// Pages that one entry of the root covers.
     pub fn root_entry_pages(&self) -> u64 {
         self.levels.last().map_or(0, |root| 1 << root.entry_shift)

@@ -1,7 +1,7 @@
 //! Whose addresses the engines use: processes with numbers, and without.
 
 use ddi::{ContextCaps, DriverStatus, KmdDevice, Miniport, VidMmCaps};
-use ddi::{CreateContext, CreateContextFlags, CreateDevice, CreateHwContext, CreateProcess, OsContext};
+use ddi::{CreateContext, CreateContextFlags, CreateDevice, CreateHwContext, CreateProcess, OsContext, OsProcess};
 use softgpu_spec::page_table::process_space;
 use softgpu_spec::register;
 use wddm_types::{NodeId, Pasid};
@@ -22,7 +22,9 @@ fn behind_an_iommu() -> (SoftGpuKmd, std::sync::Arc<FakePort>) {
 
 fn device(kmd: &mut SoftGpuKmd, system: bool, pasid: u32) -> KmdDevice {
     let pasids = [Pasid(pasid)];
-    let process = kmd.create_process(CreateProcess { system, pasids: &pasids }).unwrap();
+    let process = kmd
+        .create_process(&mut FakeHost::default(), CreateProcess { process: OsProcess(1), system, pasids: &pasids })
+        .unwrap();
     kmd.create_device(&mut FakeHost::default(), CreateDevice { process, system, pasid: Some(Pasid(pasid)) }).unwrap()
 }
 
@@ -53,7 +55,10 @@ fn it_starts_only_where_somebody_translates_and_reports_its_model() {
 fn numbers_belong_to_the_model_and_to_their_process() {
     // spec: memory §4.1, memory §7.1
     let (mut kmd, _) = behind_an_iommu();
-    let create = |kmd: &mut SoftGpuKmd, pasids: &[Pasid]| kmd.create_process(CreateProcess { system: false, pasids });
+    let create = |kmd: &mut SoftGpuKmd, pasids: &[Pasid]| {
+        let create = CreateProcess { process: OsProcess(1), system: false, pasids };
+        kmd.create_process(&mut FakeHost::default(), create)
+    };
     for wrong in [&[][..], &[Pasid(1), Pasid(2)], &[Pasid(1 << process_space::PASID_BITS)]] {
         assert!(matches!(create(&mut kmd, wrong), Err(DriverStatus::InvalidParameter(_))), "{wrong:?}");
     }

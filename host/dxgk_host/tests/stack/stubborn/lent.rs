@@ -35,4 +35,7 @@ impl Host for Lent<'_> {
     fn update_context_allocation(&mut self, allocation: OsContextAllocation, data: &[u8]) -> Result<(), DriverStatus> {
         self.host.update_context_allocation(allocation, data)
     }
+    fn reserve_gpu_va_range(&mut self, reserve: ReserveGpuVaRange) -> Result<GpuVa, DriverStatus> {
+        self.host.reserve_gpu_va_range(reserve)
+    }
 }

@@ -1,0 +1,118 @@
+//! A process comes to an adapter: its address space, its number at the IOMMU, and what its driver keeps of the addresses for
+//! itself meanwhile (memory §4.6, §4.7). It goes with its last device (`device`).
+
+use ddi::{CreateProcess, DriverStatus, OsProcess, ReserveGpuVaRange, ReserveGpuVaRangeFlags};
+use events::Event;
+use gpu_fence::FenceId;
+use kmt_calls::Refusal;
+use vidmm::{DriverRange, MapError, Operation, SpaceId, SpaceKind, VidMm};
+use wddm_types::{GpuVa, ProcessId};
+
+use crate::adapter::Adapter;
+use crate::driver_host::{Creating, DriverHost};
+use crate::machine::Cx;
+use crate::object::{ProcessOnAdapter, Terms};
+use crate::refusal::{from_driver, no_memory};
+use crate::turns::priority_of;
+use crate::word_page::WordPages;
+
+/// What a driver may keep of the addresses of the process that is being created.
+pub struct ProcessHost<'a> {
+    pub vidmm: &'a mut VidMm<FenceId>,
+    pub process: OsProcess,
+    pub space: SpaceId,
+    /// First address and bytes of each range.
+    pub made: Vec<(GpuVa, u64)>,
+}
+
+impl ProcessHost<'_> {
+    // spec: memory §4.6
+    pub fn reserve(&mut self, reserve: ReserveGpuVaRange) -> Result<GpuVa, DriverStatus> {
+        if reserve.process != self.process {
+            return Err(DriverStatus::InvalidParameter("addresses of another process than the one being created"));
+        }
+        if !ReserveGpuVaRangeFlags::ALLOW_USER_MODE_MAPPING.contains(reserve.flags) {
+            return Err(DriverStatus::InvalidParameter("reserved flags of a range of addresses"));
+        }
+        let range = DriverRange {
+            size_bytes: reserve.size_bytes,
+            alignment_bytes: u64::from(reserve.alignment_bytes),
+            base: (!reserve.base.is_null()).then_some(reserve.base),
+            user_maps: reserve.flags.contains(ReserveGpuVaRangeFlags::ALLOW_USER_MODE_MAPPING),
+        };
+        let base = self.vidmm.reserve_for_driver(self.space, range).map_err(from_reserve)?;
+        self.made.push((base, reserve.size_bytes));
+        Ok(base)
+    }
+}
+
+fn from_reserve(error: MapError) -> DriverStatus {
+    match error {
+        MapError::Misaligned => {
+            DriverStatus::InvalidParameter("a range of addresses: whole leaf tables, aligned to a power of two")
+        }
+        MapError::OutsideSpace => {
+            DriverStatus::InvalidParameter("a range outside the space, or below the second entry of the root")
+        }
+        MapError::ConflictingAddresses => DriverStatus::InvalidParameter("a range of addresses that are taken"),
+        MapError::NotTranslated => DriverStatus::NotSupported("addresses where the GPU has no page tables"),
+        _ => DriverStatus::NoMemory("no free range of addresses"),
+    }
+}
+
+impl Adapter {
+    /// A process uses the adapter for the first time. Its space is made before the driver hears of it, so that the driver can
+    /// reserve addresses there; nothing is left of either when one of them fails.
+    pub fn add_process(&mut self, cx: &mut Cx<'_>, process: ProcessId, terms: Terms) -> Result<(), Refusal> {
+        let pasid = self.pasids.take().map_err(|error| no_memory(error.to_string()))?;
+        let (space, tables) = self.make_space(cx, terms).inspect_err(|_| self.pasids.give_back(pasid))?;
+        let os = OsProcess(u64::from(process.0));
+        let mut asked = ProcessHost { vidmm: &mut self.vidmm, process: os, space, made: Vec::new() };
+        let mut host =
+            DriverHost { features: &self.features, pages: &mut self.pages, creating: Creating::Process(&mut asked) };
+        let create = CreateProcess { process: os, system: false, pasids: pasid.as_slice() };
+        let created = self.miniport.create_process(&mut host, create);
+        let reserved = asked.made;
+        let kmd = match created {
+            Ok(kmd) => kmd,
+            Err(status) => {
+                self.vidmm.abandon_space(space);
+                self.pasids.give_back(pasid);
+                return Err(from_driver(status));
+            }
+        };
+        self.spaces.insert(space, kmd);
+        self.pasids.enter(space, pasid);
+        let on_adapter = ProcessOnAdapter {
+            class: Terms::default().class,
+            space,
+            kmd,
+            fences: Default::default(),
+            user_words: WordPages::default(),
+            status_words: WordPages::default(),
+            devices: 0,
+            words_mapped_at: 0,
+            views_mapped_at: 0,
+        };
+        self.processes.insert(process, on_adapter);
+        self.queue_operations(cx, tables);
+        for (va, size_bytes) in reserved {
+            cx.emit(Event::GpuVaReserved { process: process.0, va: va.0, size_bytes });
+        }
+        Ok(())
+    }
+
+    /// An address space, for whose root others may have to leave.
+    fn make_space(&mut self, cx: &mut Cx<'_>, terms: Terms) -> Result<(SpaceId, Vec<Operation>), Refusal> {
+        let mut created = self.vidmm.create_space(SpaceKind::Process);
+        if created.is_err() {
+            self.note_idle_devices();
+            let work = self.vidmm.make_room_for_root(priority_of(terms));
+            if work.is_some() {
+                self.queue_work(cx, ProcessId::SYSTEM, None, work, Vec::new());
+                created = self.vidmm.create_space(SpaceKind::Process);
+            }
+        }
+        created.map_err(|error| no_memory(format!("page tables of the process: {error}")))
+    }
+}
