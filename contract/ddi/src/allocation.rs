@@ -10,7 +10,7 @@ pub use flags::{
 };
 pub use preference::{PreferredBank, PreferredSegment, SegmentBankPreference, SegmentPreference};
 
-use wddm_types::SegmentSet;
+use wddm_types::{PageRun, SegmentSet};
 
 use crate::queue::KmdDevice;
 
@@ -198,6 +198,15 @@ pub struct UpdateAllocationProperty {
     pub flags: UpdateAllocationPropertyFlags,
     /// What changes.
     pub mask: UpdateAllocationPropertyMask,
+}
+
+/// `DXGKARG_SETALLOCATIONBACKINGSTORE` (memory §2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetAllocationBackingStore<'a> {
+    /// Which.
+    pub allocation: KmdAllocation,
+    /// `pBackingStore`: its pages of system memory, in order. There is no other address of the kernel's here.
+    pub backing: &'a [PageRun],
 }
 
 /// `D3DKMDT_STANDARDALLOCATION_TYPE` (memory §2.7).

@@ -10,6 +10,8 @@ impl FeatureId {
     pub const HWSCH: FeatureId = FeatureId(0);
     /// 4, `USER_MODE_SUBMISSION`.
     pub const USER_MODE_SUBMISSION: FeatureId = FeatureId(4);
+    /// 5, `SHARE_BACKING_STORE_WITH_KMD`.
+    pub const SHARE_BACKING_STORE_WITH_KMD: FeatureId = FeatureId(5);
     /// 36, `GPUVAIOMMU`: of the whole machine, not of an adapter.
     pub const GPUVAIOMMU: FeatureId = FeatureId(36);
     /// 37, `NATIVE_FENCE`.

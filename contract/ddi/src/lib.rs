@@ -39,8 +39,8 @@ pub use allocation::{
     DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdOpenAllocation, KmdResource, NewAllocation,
     OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData, PRIORITY_HIGH, PRIORITY_LOW,
     PRIORITY_MAXIMUM, PRIORITY_MINIMUM, PRIORITY_NORMAL, PreferredBank, PreferredSegment, SegmentBankPreference,
-    SegmentPreference, StandardAllocationDriverData, StandardAllocationType, UpdateAllocationProperty,
-    UpdateAllocationPropertyFlags, UpdateAllocationPropertyMask, UsageHintFlags,
+    SegmentPreference, SetAllocationBackingStore, StandardAllocationDriverData, StandardAllocationType,
+    UpdateAllocationProperty, UpdateAllocationPropertyFlags, UpdateAllocationPropertyMask, UsageHintFlags,
 };
 pub use context_allocation::{
     ContextAllocationFlags, CreateContextAllocation, MapContextAllocation, MapProtection, OsContextAllocation,

@@ -4,8 +4,8 @@ use wddm_types::{NodeId, PhysicalAddress};
 
 use crate::adapter::{AdapterCaps, DriverStatus, NodeMetadata, PowerState};
 use crate::allocation::{
-    CreateAllocation, DestroyAllocation, KmdOpenAllocation, OpenAllocation, StandardAllocationDriverData,
-    UpdateAllocationProperty,
+    CreateAllocation, DestroyAllocation, KmdOpenAllocation, OpenAllocation, SetAllocationBackingStore,
+    StandardAllocationDriverData, UpdateAllocationProperty,
 };
 use crate::cpu_access::{HostAperture, Swizzling};
 use crate::feature::{FeatureId, FeatureSupport};
@@ -169,6 +169,17 @@ pub trait Miniport: Send {
 
     /// `DxgkDdiDestroyAllocation`, after the last close, with nothing in flight that names them. Must succeed.
     fn destroy_allocation(&mut self, destroy: &mut DestroyAllocation<'_>);
+
+    /// `DxgkDdiSetAllocationBackingStore` (memory §2.2): what an allocation with ShareBackingStoreWithKmd has as its backing store.
+    /// Called while it is created, between `create_allocation` and `open_allocation`, and while the feature is enabled only. The
+    /// pages are the same until the allocation is destroyed.
+    ///
+    /// # Errors
+    /// The allocation is not created.
+    fn set_allocation_backing_store(&mut self, set: SetAllocationBackingStore<'_>) -> Result<(), DriverStatus> {
+        let _ = set;
+        Err(DriverStatus::NotSupported("SetAllocationBackingStore"))
+    }
 
     /// `DxgkDdiValidateUpdateAllocationProperty` (memory §2.8): asked before the kernel changes anything.
     ///

@@ -74,6 +74,10 @@ impl Adapter {
             let refusal = self.unplace(&mut placed, refusal);
             return Err(undo(self, refusal));
         }
+        if let Err(refusal) = self.share_backing(&ids) {
+            let refusal = self.unplace(&mut placed, refusal);
+            return Err(undo(self, refusal));
+        }
         let before = blobs.clone();
         let opens = match self.open_in_driver(device, &infos, &mut blobs, call) {
             Ok(opens) => opens,
@@ -177,6 +181,7 @@ impl Adapter {
         let mut sections = Vec::with_capacity(infos.len());
         for ((info, request), existing) in infos.iter().zip(requests).zip(existing) {
             self.check_notices(info)?;
+            self.check_shared_backing(info, call)?;
             sections.push(existing.as_ref().map(|(_, section)| *section));
             let origin = Origin {
                 primary: request.flags.contains(AllocationInfoFlags::PRIMARY),
@@ -213,6 +218,20 @@ impl Adapter {
         let notified = info.flags2.contains(ddi::AllocationFlags2::NOTIFY_EVICTION);
         if notified && !self.ring.has_addresses {
             return Err(invalid("NotifyEviction needs paging buffers that run in an address space"));
+        }
+        Ok(())
+    }
+
+    // spec: memory §2.2, bit 0 of DXGK_ALLOCATIONINFOFLAGS2
+    fn check_shared_backing(&self, info: &ddi::AllocationInfo, call: &ResourceRequest) -> Result<(), Refusal> {
+        if !info.flags2.contains(ddi::AllocationFlags2::SHARE_BACKING_STORE_WITH_KMD) {
+            return Ok(());
+        }
+        if !self.features.enabled(ddi::FeatureId::SHARE_BACKING_STORE_WITH_KMD) {
+            return Err(invalid("ShareBackingStoreWithKmd needs its feature, which is off"));
+        }
+        if !call.flags.contains(CreateAllocationFlags::CREATE_SHARED) {
+            return Err(invalid("ShareBackingStoreWithKmd is for shared allocations"));
         }
         Ok(())
     }

@@ -64,6 +64,10 @@ pub enum AllocationError {
     PrimaryNotVisible(SegmentId),
     #[error("the driver and the caller disagree on memory that exists, or on its size (memory §2.2)")]
     ExistingMemory,
+    #[error(
+        "a backing store that the driver sees too is of system memory, and no memory that exists already (memory §2.2)"
+    )]
+    SharedBackingStore,
     #[error("larger than every segment that it supports")]
     TooLarge,
     #[error("no system memory left for the backing store")]

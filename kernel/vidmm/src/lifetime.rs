@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use ddi::{AllocationFlags, AllocationInfo, KmdAllocation};
+use ddi::{AllocationFlags, AllocationFlags2, AllocationInfo, KmdAllocation};
 use wddm_types::{FencePoint, PageRun, Pages, SegmentId, SegmentSet};
 
 use crate::allocation::{self, Allocation, AllocationError, Origin, Placement, Terms};
@@ -126,6 +126,11 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The system pages of an allocation, in order.
     pub fn backing(&self, allocation: AllocationId) -> &[PageRun] {
         &self.allocations[allocation].backing
+    }
+
+    /// Whether the driver sees the system pages of an allocation too (`ShareBackingStoreWithKmd`).
+    pub fn shares_backing(&self, allocation: AllocationId) -> bool {
+        self.allocations[allocation].info.flags2.contains(AllocationFlags2::SHARE_BACKING_STORE_WITH_KMD)
     }
 
     /// Whether all of an allocation is where the GPU reaches it.

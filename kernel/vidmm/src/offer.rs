@@ -10,6 +10,7 @@
 
 use std::collections::BTreeSet;
 
+use ddi::AllocationFlags2;
 use wddm_types::FencePoint;
 
 use crate::allocation::Placement;
@@ -298,7 +299,10 @@ impl<F: Copy + Eq> VidMm<F> {
     fn may_decommit(&self, id: AllocationId) -> bool {
         let allocation = &self.allocations[id];
         let nowhere = matches!(allocation.placement, Placement::None);
-        nowhere && allocation.last_work <= self.completed && !allocation.backing.is_empty() && !allocation.foreign
+        // spec: memory §2.2, what the driver sees stays where it is until the allocation is destroyed
+        let shared = allocation.info.flags2.contains(AllocationFlags2::SHARE_BACKING_STORE_WITH_KMD);
+        let own = !allocation.foreign && !shared && !allocation.backing.is_empty();
+        nowhere && allocation.last_work <= self.completed && own
     }
 
     /// Gives up backing stores of offered content, LOW first, until this many system pages are free. When that cannot be,

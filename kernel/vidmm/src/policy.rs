@@ -45,7 +45,8 @@ pub struct Policy {
     /// Most locks outstanding on one allocation (memory §9.3).
     pub lock_count_max: u32,
     /// Room may be made by suspending devices that rank lower (memory §8.2). If not, whoever has its list keeps it, and
-    /// who comes later is refused.
+    /// who comes later is refused. A device that a lock holds up has not its list: it stands aside like any other that waits,
+    /// and what it has meanwhile is room for who comes. It comes back when the others leave it enough.
     pub suspend_others: bool,
     /// The page tables of a process that has nothing to run leave when others need room for theirs (memory §4.6).
     pub evict_page_tables: bool,

@@ -14,8 +14,8 @@ use ddi::{
     KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess, KmdQueue, Miniport, MonitoredUpdate,
     NativeFenceCaps, NativeFences, NodeMetadata, Notify, OpenAllocation, OpenNativeFence, PacketCaps, PacketScheduling,
     PageTableLevelDesc, PagingOp, PagingStatus, PteFlags, QueryMemoryRanges, QuerySegment, QuerySegment3,
-    QuerySegment4, SegmentDescriptor3, SegmentDescriptor4, StandardAllocationDriverData, SubmitCommandToHwQueue,
-    SuspendStatus, Swizzling, TransferEnd, UpdateAllocationProperty, UpdateCurrentFlags,
+    QuerySegment4, SegmentDescriptor3, SegmentDescriptor4, SetAllocationBackingStore, StandardAllocationDriverData,
+    SubmitCommandToHwQueue, SuspendStatus, Swizzling, TransferEnd, UpdateAllocationProperty, UpdateCurrentFlags,
 };
 use shared_words::Word;
 use wddm_types::{NodeId, PhysicalAddress};
@@ -270,6 +270,10 @@ impl Miniport for Watched {
 
     fn validate_update_allocation_property(&mut self, update: UpdateAllocationProperty) -> Result<(), DriverStatus> {
         self.inner.validate_update_allocation_property(update)
+    }
+
+    fn set_allocation_backing_store(&mut self, set: SetAllocationBackingStore<'_>) -> Result<(), DriverStatus> {
+        self.inner.set_allocation_backing_store(set)
     }
 
     fn standard_allocation_driver_data(

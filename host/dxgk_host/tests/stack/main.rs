@@ -43,6 +43,7 @@ mod relocation;
 mod renaming;
 mod resets;
 mod residency;
+mod shared_backing;
 mod splits;
 mod statuses;
 mod stubborn;

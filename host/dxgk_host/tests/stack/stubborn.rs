@@ -11,7 +11,7 @@ mod packets;
 
 use ddi::*;
 use dxgk_host::{Host, HostConfig, Mode, Profile, WrapMiniport};
-use wddm_types::NodeId;
+use wddm_types::{NodeId, PageRun};
 
 use crate::world::MIB;
 
@@ -37,6 +37,7 @@ type Refuse = dyn Fn(&'static str) -> Result<(), DriverStatus> + Send;
 type Reset = dyn FnMut(&mut dyn Miniport, &mut dyn ddi::Host, bool) -> Result<(), DriverStatus> + Send;
 type Opens = dyn Fn(&mut OpenAllocation<'_, '_>) + Send;
 type ToScreen = dyn FnMut(&mut dyn PacketScheduling, KmdContext, &mut Present<'_>) -> Result<(), RenderStatus> + Send;
+type HearBacking = dyn Fn(KmdAllocation, &[PageRun]) -> Result<(), DriverStatus> + Send;
 type Process = dyn Fn(&mut dyn ddi::Host, &CreateProcess<'_>) -> Result<(), DriverStatus> + Send;
 type Translate = dyn FnMut(&mut dyn PacketScheduling, KmdContext, &mut Render<'_>) -> Result<(), RenderStatus> + Send;
 
@@ -123,6 +124,8 @@ pub struct Whims {
     pub refuse: Box<Refuse>,
     /// What it answers to an open instead.
     pub opens: Box<Opens>,
+    /// What it answers when it is shown a backing store.
+    pub backing: Box<HearBacking>,
     /// What it asks for while a process is created, and whether it refuses it then.
     pub process: Box<Process>,
     /// How large it wants the paging process's address space.
@@ -160,6 +163,7 @@ impl Default for Whims {
             hear_blob: Box::new(|_, _| ()),
             refuse: Box::new(|_| Ok(())),
             opens: Box::new(|_| ()),
+            backing: Box::new(|_, _| Ok(())),
             process: Box::new(|_, _| Ok(())),
             paging_space_mb: None,
             reset: Box::new(|driver, host, down| match down {
@@ -328,6 +332,9 @@ impl Miniport for Stubborn {
         query: &mut StandardAllocationDriverData<'_>,
     ) -> Result<(), DriverStatus> {
         (self.whims.standard)(self.inner.as_mut(), query)
+    }
+    fn set_allocation_backing_store(&mut self, set: SetAllocationBackingStore<'_>) -> Result<(), DriverStatus> {
+        (self.whims.backing)(set.allocation, set.backing)
     }
     fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
         (self.whims.build)(self.inner.as_mut(), build)

@@ -2,11 +2,12 @@
 
 use ddi::{
     CreateAllocation, DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdDevice, KmdResource, NewAllocation,
-    OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData, StandardAllocationDriverData,
-    StandardAllocationType,
+    OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData, SetAllocationBackingStore,
+    StandardAllocationDriverData, StandardAllocationType,
 };
 use kmt_calls::{AllocationRequest, CreateAllocationFlags, Refusal, ResourceRequest};
 
+use vidmm::AllocationId;
 use wddm_types::{Blame, NtStatus};
 
 use super::PRIVATE_DATA_MAX;
@@ -65,6 +66,19 @@ impl Adapter {
         self.miniport.create_allocation(&mut create).map_err(from_driver)?;
         let kmd = create.resource;
         Ok((new.into_iter().map(|new| new.info).collect(), kmd))
+    }
+
+    /// Shows the driver the backing stores that it asked to see.
+    // spec: memory §2.2, memory §9.2
+    pub(super) fn share_backing(&mut self, ids: &[AllocationId]) -> Result<(), Refusal> {
+        for &id in ids {
+            if self.vidmm.shares_backing(id) {
+                let (allocation, backing) = (self.vidmm.kmd_handle(id), self.vidmm.backing(id));
+                let set = SetAllocationBackingStore { allocation, backing };
+                self.miniport.set_allocation_backing_store(set).map_err(from_driver)?;
+            }
+        }
+        Ok(())
     }
 
     // spec: memory §2.7: Open with Create = 1 follows the creation

@@ -42,7 +42,7 @@ pub const KNOWN: &[Known] = &[
     name_only(1, "HWFLIPQUEUE"),
     name_only(2, "LDA_GPUPV"),
     name_only(3, "KMD_SIGNAL_CPU_EVENT"),
-    name_only(5, "SHARE_BACKING_STORE_WITH_KMD"),
+    had(FeatureId::SHARE_BACKING_STORE_WITH_KMD, "SHARE_BACKING_STORE_WITH_KMD", &[]),
     name_only(31, "SAMPLE"),
     name_only(32, "PAGE_BASED_MEMORY_MANAGER"),
     name_only(33, "KERNEL_MODE_TESTING"),

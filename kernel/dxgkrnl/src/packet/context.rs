@@ -155,6 +155,11 @@ impl Adapter {
         if info.caps.contains(ContextCaps::NO_PATCHING_REQUIRED) != addresses {
             return Err(broken("NoPatchingRequired goes with GPU virtual addresses, and they with it"));
         }
+        // spec: memory §4.8, memory §7.1: tile updates of the context go to a context there. Here one ring does all paging, in
+        // order, whichever node is named.
+        if addresses && usize::from(info.paging_companion_node.0) >= self.nodes.len() {
+            return Err(broken("PagingCompanionNodeId names no node of the adapter"));
+        }
         if addresses {
             let right =
                 info.patch_location_list_entries == 0 && info.allocation_list_entries as usize == WRITTEN_PRIMARIES_MAX;

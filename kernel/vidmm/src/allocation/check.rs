@@ -58,7 +58,18 @@ pub(crate) fn check(
     check_cpu(&info, origin.primary, terms)?;
     let pages = pages(&info, segments)?;
     check_existing(&info, origin, pages)?;
+    check_shared_backing(&info, origin, segments)?;
     Ok((info, pages))
+}
+
+// spec: memory §2.2, bit 0 of DXGK_ALLOCATIONINFOFLAGS2
+fn check_shared_backing(info: &AllocationInfo, origin: &Origin, segments: &[Segment]) -> Result<(), AllocationError> {
+    if !info.flags2.contains(AllocationFlags2::SHARE_BACKING_STORE_WITH_KMD) {
+        return Ok(());
+    }
+    let in_system = |id| find(id, segments).is_ok_and(Segment::is_aperture);
+    let sound = origin.existing.is_none() && info.supported_segments.iter().all(in_system);
+    if sound { Ok(()) } else { Err(AllocationError::SharedBackingStore) }
 }
 
 /// Bits that name nothing in a version of the flags.
@@ -132,9 +143,6 @@ fn check_flags2(flags: AllocationFlags2, version: DdiVersion) -> Result<(), Allo
     };
     if !named.contains(flags) {
         return Err(AllocationError::Flags);
-    }
-    if flags.contains(AllocationFlags2::SHARE_BACKING_STORE_WITH_KMD) {
-        return Err(AllocationError::NotBuilt("a backing store shared with the driver: the feature is not offered"));
     }
     Ok(())
 }

@@ -158,6 +158,24 @@ fn a_backing_store_may_go_if_its_owner_allows_it() {
 }
 
 #[test]
+fn a_backing_store_that_the_driver_sees_stays() {
+    // spec: memory §2.2, §5.9
+    use ddi::AllocationFlags2;
+    for shared in [false, true] {
+        let (mut mm, _, device) = with_device(64);
+        let mut description = info(4, &[APERTURE]);
+        description.flags2.set(AllocationFlags2::SHARE_BACKING_STORE_WITH_KMD, shared);
+        let a = mm.create_allocation(device, description).expect("it fits");
+        let before = mm.backing(a).to_vec();
+        mm.offer(device, &[a], OfferPriority::Low, OfferFlags { allow_decommit: true }, &[]).expect("not offered");
+        let rest = mm.allocate_scattered(mm.free_system_pages().0).expect("free pages");
+        assert_eq!(mm.create_allocation(device, info(4, &[APERTURE])).is_err(), shared, "only its pages could be had");
+        assert_eq!(mm.backing(a) == before, shared);
+        drop(rest);
+    }
+}
+
+#[test]
 fn a_creation_that_fails_costs_nobody_what_is_offered() {
     // spec: memory §2.7, §5.9
     let (mut mm, _, device) = with_device(64);

@@ -83,7 +83,7 @@ fn the_second_flags_have_theirs() {
         let info = AllocationInfo { flags2, ..both(F::empty()) };
         let second = verdict(info, false, DriverModel::Wddm2);
         match bit {
-            0 => assert!(matches!(second, Err(AllocationError::NotBuilt(_)))),
+            0 => assert_eq!(second, Err(AllocationError::SharedBackingStore), "it may lie in video memory"),
             1..=5 => assert_eq!(second, Ok(4), "bit {bit}"),
             _ => assert_eq!(second, Err(AllocationError::Flags), "bit {bit}: reserved"),
         }
@@ -107,7 +107,14 @@ fn flags_belong_to_versions_and_capabilities() {
     }
     let shared = AllocationFlags2::SHARE_BACKING_STORE_WITH_KMD;
     assert_eq!(second(shared, DdiVersion::WDDM_2_9), refused);
-    assert!(matches!(second(shared, DdiVersion::WDDM_3_0), Err(AllocationError::NotBuilt(_))));
+    assert_eq!(second(shared, DdiVersion::WDDM_3_0), Err(AllocationError::SharedBackingStore));
+    let in_system = AllocationInfo { flags2: shared, ..info(4, &[APERTURE]) };
+    assert_eq!(verdict_of(in_system, false, DdiVersion::WDDM_3_0, none), Ok(4));
+    let existing = Origin { existing: Some(vec![PageRun { first: 0, count: Pages(4) }]), ..Origin::default() };
+    let brought = AllocationInfo { flags: F::EXISTING_SYS_MEM, ..in_system };
+    let mm = adapter(64, SegmentFlags::CPU_VISIBLE);
+    let terms = Terms { version: DdiVersion::WDDM_3_2, ..mm.creation_terms() };
+    assert_eq!(check(brought, &existing, terms), Err(AllocationError::SharedBackingStore));
     let seen = both(F::MAP_APERTURE_CPU_VISIBLE);
     for (version, caps, answer) in [
         (DdiVersion::WDDM_3_2, none, Err(AllocationError::NoMapAperture2)),
