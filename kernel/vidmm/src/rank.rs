@@ -60,6 +60,11 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
+    /// Where the pages count for a protection, and for which.
+    pub(crate) fn holds(self) -> Option<(SegmentId, ProcessPriority)> {
+        self.counts_for_band().then_some((self.segment, self.band))
+    }
+
     /// Whether the pages still are worth something to a process.
     fn counts_for_band(&self) -> bool {
         self.rank.is_none_or(|rank| rank.tier >= lazy_tier(ProcessPriority::Background))
@@ -72,6 +77,8 @@ pub(crate) struct Victims {
     order: BTreeSet<(Rank, AllocationId)>,
     pages: [u64; TIERS],
     held: [u64; BANDS],
+    /// Who holds these.
+    holding: [BTreeSet<AllocationId>; BANDS],
 }
 
 impl Victims {
@@ -98,6 +105,18 @@ impl Victims {
     /// Pages that processes of a protection have here, victims or not; the destroyed and the offered do not count.
     pub fn held(&self, band: ProcessPriority) -> u64 {
         self.held[band as usize]
+    }
+
+    /// What processes of less than a protection have here, by protection; as `held` counts.
+    pub fn holding_below(&self, band: ProcessPriority) -> impl Iterator<Item = AllocationId> + '_ {
+        self.holding[..band as usize].iter().flatten().copied()
+    }
+
+    /// Somebody begins to hold pages with a protection, or stops.
+    pub(crate) fn hold(&mut self, id: AllocationId, band: ProcessPriority, holds: bool) {
+        let holding = &mut self.holding[band as usize];
+        let changed = if holds { holding.insert(id) } else { holding.remove(&id) };
+        assert!(changed, "what holds pages stands there once");
     }
 
     pub(crate) fn add(&mut self, id: AllocationId, standing: Standing) {
@@ -135,6 +154,15 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         if let Some(new) = new {
             self.segment_mut(new.segment).victims.add(id, new);
+        }
+        // Most changes are of a rank or of a few pages: they need not pay for this.
+        let (held, holds) = (old.and_then(Standing::holds), new.and_then(Standing::holds));
+        if held != holds {
+            for (at, here) in [(held, false), (holds, true)] {
+                if let Some((segment, band)) = at {
+                    self.segment_mut(segment).victims.hold(id, band, here);
+                }
+            }
         }
     }
 

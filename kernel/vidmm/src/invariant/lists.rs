@@ -56,6 +56,9 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
                 })?;
                 if let Some(standing) = standing.filter(|standing| standing.segment == segment.id) {
                     naive.add(id, standing);
+                    if let Some((_, band)) = standing.holds() {
+                        naive.hold(id, band, true);
+                    }
                 }
             }
             ensure(naive == segment.victims, "victims", || {

@@ -5,6 +5,8 @@
 //! it can: whoever lies in it leaves, while lower ones may lie elsewhere, in pieces that were of no use. Those leave as
 //! well, and whoever lists them stands still. What is pinned, offered or destroyed holds nothing in this sense.
 
+use std::collections::BTreeSet;
+
 use wddm_types::SegmentId;
 
 use crate::allocation::Placement;
@@ -29,10 +31,13 @@ impl<F: Copy + Eq> Planner<'_, F> {
     fn empty_below_in(&self, state: &mut State, segment: SegmentId) -> bool {
         let Some((highest, for_allocation)) = self.highest_loser(state, segment) else { return true };
         let moves = state.plan.relocations.iter().any(|step| step.segment == segment);
-        let lower: Vec<AllocationId> = self.mm.allocations.iter().map(|(id, _)| id).collect();
+        let going = whole_victims(state);
+        let holding = self.mm.segment(segment).victims.holding_below(highest);
+        let mut lower: Vec<AllocationId> = holding.filter(|id| self.may_lose(*id) && !going.contains(id)).collect();
+        lower.sort_unstable();
         let mut exact = true;
-        for id in lower.into_iter().filter(|id| self.holds_below(*id, segment, highest)) {
-            if state.plan.whole_victims.iter().any(|(victim, _)| *victim == id) || !self.may_take(state, id) {
+        for id in lower {
+            if !self.may_take(state, id) {
                 continue;
             }
             if moves && self.mm.allocations[id].locks.count > 0 {
@@ -79,9 +84,11 @@ impl<F: Copy + Eq> Planner<'_, F> {
         }
         let free = (self.mm.segment(segment).pool.free_pages() + freed).saturating_sub(runs);
         let mut short = wanted.saturating_sub(free);
-        let taken = |id: &AllocationId| {
-            self.wanted.contains(id) || state.plan.whole_victims.iter().any(|(victim, _)| victim == id)
-        };
+        if short == 0 {
+            return None;
+        }
+        let going = whole_victims(state);
+        let taken = |id: &AllocationId| self.wanted.contains(id) || going.contains(id);
         let ranked = self.mm.segment(segment).victims.up_to(suspended_tier(ProcessPriority::Foreground));
         let mut victims: Vec<(usize, AllocationId)> = ranked.collect();
         let suspended = state.suspended.iter().flat_map(|suspect| suspect.content.iter().copied());
@@ -101,11 +108,9 @@ impl<F: Copy + Eq> Planner<'_, F> {
         highest
     }
 
-    /// Whether an allocation has pages in a segment that its process holds with less protection than this.
-    fn holds_below(&self, id: AllocationId, segment: SegmentId, highest: ProcessPriority) -> bool {
-        let allocation = &self.mm.allocations[id];
-        let worthless = allocation.doomed.is_some() || allocation.offer.is_some() || allocation.pins > 0;
-        allocation.band < highest && !worthless && !self.wanted.contains(&id) && self.lies_in(id, segment)
+    /// Whether an allocation that its process holds may go: neither pinned nor what the plan is for.
+    fn may_lose(&self, id: AllocationId) -> bool {
+        self.mm.allocations[id].pins == 0 && !self.wanted.contains(&id)
     }
 
     fn lies_in(&self, id: AllocationId, segment: SegmentId) -> bool {
@@ -134,4 +139,9 @@ impl<F: Copy + Eq> Planner<'_, F> {
         }
         true
     }
+}
+
+/// Those who leave whole, to be looked up.
+fn whole_victims(state: &State) -> BTreeSet<AllocationId> {
+    state.plan.whole_victims.iter().map(|(victim, _)| *victim).collect()
 }

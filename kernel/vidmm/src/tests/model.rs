@@ -4,6 +4,7 @@
 
 mod check;
 mod cpu;
+mod end;
 mod order;
 mod policy;
 mod relocation;
@@ -22,7 +23,7 @@ use self::told::Told;
 use super::world::*;
 use crate::{
     AllocationId, DeviceId, EvictError, EvictFlags, LockError, MakeResidentError, MakeResidentFlags, MapError,
-    MapRequest, ProcessPriority, Protection, SpaceId, SpaceKind, Target,
+    MapRequest, Protection, SpaceId, SpaceKind, Target,
 };
 
 const BITS: [u32; 3] = [5, 5, 6];
@@ -380,30 +381,6 @@ impl Model {
                 assert_eq!(before, self.placements(), "a failure changes nothing");
             }
         }
-    }
-
-    /// Everything goes, and nothing is left.
-    fn end(mut self) {
-        for id in std::mem::take(&mut self.known).iter().map(|known| known.id).chain(std::mem::take(&mut self.doomed)) {
-            let work = self.mm.destroy_allocation(id, &[]);
-            self.queue(work);
-        }
-        self.machine.run(&mut self.mm);
-        for device in self.devices {
-            self.mm.destroy_device(device, &[]);
-        }
-        for space in self.spaces {
-            let work = self.mm.destroy_space(space);
-            self.queue(work);
-        }
-        self.machine.run(&mut self.mm);
-        let in_system = self.mm.table_frames.of_processes().in_system().map_or(0, |tables| tables.count.0);
-        assert_eq!(self.mm.free_system_pages(), Pages(100_000 - 1 - in_system));
-        assert_eq!(self.mm.resident_bytes(VRAM), 0);
-        self.check_told();
-        assert_eq!(self.mm.table_bytes(SpaceKind::Process), 0);
-        let held = |band| self.mm.segment(VRAM).victims.held(band);
-        assert_eq!([held(ProcessPriority::Background), held(ProcessPriority::Normal)], [0, 0]);
     }
 }
 
