@@ -8,6 +8,7 @@ use std::time::Duration;
 use device_port::Clocked;
 
 use super::{ADAPTER, Host, Threads, lock};
+use crate::config::Mode;
 use crate::host::state::State;
 use crate::line::Line;
 
@@ -21,7 +22,7 @@ impl Host {
         while let Some((next, by_device)) = self.next_event(state).filter(|(next, _)| *next <= until_ns) {
             self.happen(state, next, by_device);
         }
-        state.clock.advance_to(until_ns.max(state.clock.now_ns()));
+        self.advance(state, until_ns);
     }
 
     pub(super) fn step_locked(&self, state: &mut State) -> bool {
@@ -50,14 +51,21 @@ impl Host {
     }
 
     fn happen(&self, state: &mut State, next: u64, by_device: bool) {
-        state.clock.advance_to(next.max(state.clock.now_ns()));
-        if by_device {
-            self.device.tick(state.clock.now_ns());
-        } else {
+        self.advance(state, next);
+        if !by_device {
             state.timer_ns = None;
             state.turn(|machine, cx| machine.timer(cx));
         }
         self.dispatch(state);
+    }
+
+    /// It is this late for everybody: what the device is given at this time it begins at this time, not when it last had
+    /// something to do.
+    fn advance(&self, state: &mut State, to_ns: u64) {
+        state.clock.advance_to(to_ns.max(state.clock.now_ns()));
+        if matches!(self.mode, Mode::Virtual { .. }) {
+            self.device.tick(state.clock.now_ns());
+        }
     }
 
     /// Carries an interrupt to the kernel, if the line is up.

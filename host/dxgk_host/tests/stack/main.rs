@@ -50,5 +50,6 @@ mod stubborn;
 mod submission;
 mod synchronous;
 mod system_copies;
+mod virtual_time;
 mod world;
 mod zones;
