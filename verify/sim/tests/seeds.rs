@@ -149,7 +149,7 @@ fn a_seed_is_one_world() {
 /// kernel that changes what happens changes them, and has to mean it.
 #[test]
 fn a_seed_is_one_world_in_every_build() {
-    let pinned = [(1, 0xb61f_e150_431b_33f5), (2, 0x759e_d82e_cd29_0675), (3, 0xd197_476d_3839_9ee0)];
+    let pinned = [(1, 0x7803_440c_aa84_0eaf), (2, 0x2db6_5362_d6f4_985c), (3, 0x9892_013e_db54_f8ed)];
     let found = pinned.map(|(seed, _)| (seed, run(seed).unwrap_or_else(|violation| panic!("{violation}")).trace_hash));
     // All of them at once, so that a change that was meant is pinned in one go.
     let shown = found.map(|(seed, hash)| format!("({seed}, {hash:#018x})")).join(", ");
