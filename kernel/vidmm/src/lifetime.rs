@@ -59,12 +59,7 @@ impl<F: Copy + Eq> VidMm<F> {
             Some(runs) => Some(runs),
             None => {
                 self.decommit_for(pages);
-                // What the CPU is to see at one address lies in one piece (memory §3.4, operation 17).
-                if info.flags.contains(AllocationFlags::MAP_APERTURE_CPU_VISIBLE) {
-                    self.system.take_contiguous(pages, 1, false).map(|run| vec![run])
-                } else {
-                    self.system.take_scattered(pages)
-                }
+                self.take_backing(info.flags, pages)
             }
         };
         let backing = backing.ok_or(AllocationError::NoBackingStore)?;
@@ -103,6 +98,15 @@ impl<F: Copy + Eq> VidMm<F> {
         });
         self.devices[owner].owned.insert(id);
         Ok(id)
+    }
+
+    /// Takes free pages for a backing store; `None`: scarcity.
+    pub(crate) fn take_backing(&mut self, flags: AllocationFlags, pages: u64) -> Option<Vec<PageRun>> {
+        // What the CPU is to see at one address lies in one piece (memory §3.4, operation 17).
+        if flags.contains(AllocationFlags::MAP_APERTURE_CPU_VISIBLE) {
+            return self.system.take_contiguous(pages, 1, false).map(|run| vec![run]);
+        }
+        self.system.take_scattered(pages)
     }
 
     /// The backing pages that are to hold the clear pattern before anybody uses a new allocation: all of them when it

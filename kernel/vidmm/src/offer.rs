@@ -271,8 +271,8 @@ impl<F: Copy + Eq> VidMm<F> {
     fn take_back(&mut self, id: AllocationId, wanted: bool) -> ReclaimResult {
         let offer = self.allocations[id].offer.expect("the list was checked");
         if self.allocations[id].backing.is_empty() {
-            let pages = self.allocations[id].pages;
-            match self.system.take_scattered(pages) {
+            let (flags, pages) = (self.allocations[id].info.flags, self.allocations[id].pages);
+            match self.take_backing(flags, pages) {
                 Some(backing) => self.allocations[id].backing = backing,
                 None => return ReclaimResult::NotCommitted,
             }

@@ -7,7 +7,7 @@ use d3dkmt::{
 };
 use dxgk_host::Mode;
 use softgpu_spec::private_data::{self, Kind};
-use softgpu_umd::{SurfaceKind, pattern};
+use softgpu_umd::{Surface, SurfaceKind, pattern};
 use wddm_types::{NtStatus, RawHandle};
 
 use crate::world::{Client, MIB, VIRTUAL, client, host};
@@ -95,6 +95,47 @@ fn the_form_without_a_fence_answers_when_the_gpu_may_use_them() {
         client.gpu.device().offer(both(), 2, OfferFlags::empty()).expect("not offered");
         assert_eq!(client.gpu.device().reclaim(both(), false), Ok(Vec::new()), "{mode:?}: nobody asked");
         assert_eq!(status(client.gpu.device().reclaim(both(), true)), NtStatus::INVALID_PARAMETER);
+    }
+}
+
+/// The pages of a backing store that was given up are another's in between: whoever takes the offer back reads none of his
+/// bytes, wherever he looks.
+#[test]
+fn a_new_backing_store_shows_nobody_elses_bytes() {
+    // spec: memory §5.9
+    for kind in [SurfaceKind::System, SurfaceKind::LocalThenSystem] {
+        let host = host(VIRTUAL, 4 * MIB);
+        let (mut client, other) = (client(&host), client(&host));
+        let [by_cpu, by_gpu] =
+            [(); 2].map(|()| client.gpu.create_lockable_surface(kind, MIB, false).expect("a surface"));
+        let target = client.pinned(SurfaceKind::System, MIB);
+        let both = || vec![by_cpu.allocation().handle(), by_gpu.allocation().handle()];
+        client.gpu.device().offer(both(), 1, OfferFlags::ALLOW_DECOMMIT).expect("not offered");
+        // All that there is, and what was offered.
+        let create = || other.gpu.create_surface(SurfaceKind::System, MIB / 2).ok();
+        let secrets: Vec<_> = std::iter::from_fn(create).collect();
+        for secret in &secrets {
+            secret.lock().expect("system memory").fill_words(0, MIB / 16, |_| u64::MAX);
+        }
+        let (results, value) = client.gpu.paging().reclaim(both()).expect("both are offered");
+        assert_eq!(results, [ReclaimResult::NotCommitted; 2], "{kind:?}: no memory is left, and they stay offered");
+        wait(&client, value);
+        assert_eq!(
+            client.gpu.device().reclaim(both(), true),
+            Ok(vec![true; 2]),
+            "{kind:?}: which this form cannot say"
+        );
+        assert!(by_cpu.lock().is_err() && by_gpu.lock().is_err(), "{kind:?}: of what is offered nothing is seen");
+        drop((secrets, other));
+        assert_eq!(client.gpu.device().reclaim(both(), true), Ok(vec![true; 2]), "{kind:?}: both were given up");
+        let read = |surface: &Surface| {
+            let lock = surface.lock().expect("the CPU reaches it");
+            (0..MIB / 8).map(|index| lock.read_word(index * 8)).fold(0, |all, word| all | word)
+        };
+        assert_eq!(read(&by_cpu), 0, "{kind:?}");
+        client.gpu.pin(&by_gpu).expect("room");
+        client.run(|commands| _ = commands.copy(by_gpu.va(), target.va(), MIB));
+        assert_eq!(read(&target), 0, "{kind:?}");
     }
 }
 

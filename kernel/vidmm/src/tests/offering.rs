@@ -158,6 +158,33 @@ fn a_backing_store_may_go_if_its_owner_allows_it() {
 }
 
 #[test]
+fn what_the_cpu_sees_at_one_address_comes_back_in_one_piece() {
+    // spec: memory §3.4, §5.9
+    use ddi::{AllocationFlags, DdiVersion, VidMmCaps};
+    use wddm_types::{PageRun, Pages};
+    let (mut mm, _, device) = with_device(64);
+    // The driver maps apertures with the second operation.
+    (mm.version, mm.caps) = (DdiVersion::WDDM_3_2, VidMmCaps::MAP_APERTURE2_SUPPORTED);
+    let mut description = info(4, &[APERTURE]);
+    description.flags |= AllocationFlags::MAP_APERTURE_CPU_VISIBLE;
+    let a = mm.create_allocation(device, description).expect("it fits");
+    mm.offer(device, &[a], OfferPriority::Low, OfferFlags { allow_decommit: true }, &[]).expect("not offered");
+    let row = mm.allocate_system(7).expect("free pages");
+    let rest = mm.allocate_scattered(mm.free_system_pages().0 - 4).expect("free pages");
+    let b = create(&mut mm, device, 8, &[VRAM]);
+    assert_eq!((mm.offered(a), mm.free_system_pages().0), (Some(true), 0));
+    // Four pages that do not touch each other are enough of them, and do not do.
+    let page = |number: u64| PageRun { first: row.first + number, count: Pages(1) };
+    [0, 2, 4, 6].into_iter().for_each(|number| mm.free_system(page(number)));
+    assert_eq!(mm.reclaim(device, &[a]).expect("offered").results, [ReclaimResult::NotCommitted]);
+    [1, 3].into_iter().for_each(|number| mm.free_system(page(number)));
+    assert_eq!(mm.reclaim(device, &[a]).expect("offered").results, [ReclaimResult::Discarded]);
+    assert_eq!(mm.backing(a), [PageRun { first: row.first, count: Pages(4) }]);
+    let _ = mm.destroy_allocation(b, &[]);
+    assert_eq!(mm.check_invariants(&[rest, vec![page(5)]].concat()), Ok(()));
+}
+
+#[test]
 fn a_backing_store_that_the_driver_sees_stays() {
     // spec: memory §2.2, §5.9
     use ddi::AllocationFlags2;
