@@ -6,6 +6,7 @@ mod locks;
 mod ranges;
 mod renames;
 mod rendering;
+mod resets;
 mod sleep;
 
 use std::sync::Arc;

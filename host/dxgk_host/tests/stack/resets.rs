@@ -34,7 +34,7 @@ const PROFILES: [&str; 9] = [
 
 /// What the tests do to the hardware, and see of the driver.
 #[derive(Clone, Default)]
-struct Breakage {
+pub struct Breakage {
     /// The next buffer that moves content is none.
     next: Arc<AtomicBool>,
     /// What the driver was told while its hardware was off: transfers of nothing, unmaps.
@@ -102,7 +102,7 @@ impl Breakage {
         }
     }
 
-    fn host(&self, profile: &str, mode: Mode, recovery: RecoveryPolicy) -> (Arc<Host>, Heard) {
+    pub fn host(&self, profile: &str, mode: Mode, recovery: RecoveryPolicy) -> (Arc<Host>, Heard) {
         let heard = Heard::of(|event| {
             matches!(event, Event::AdapterReset { .. } | Event::AdapterStopped { .. } | Event::DeviceInError { .. })
         });
@@ -124,14 +124,14 @@ impl Breakage {
     }
 }
 
-struct Worker {
+pub struct Worker {
     gpu: Gpu,
     lane: Lane,
     report: Surface,
 }
 
 impl Worker {
-    fn new(host: &Arc<Host>) -> Worker {
+    pub fn new(host: &Arc<Host>) -> Worker {
         let gpu = Gpu::open(ProcessLink::new(Arc::clone(host)) as Arc<dyn Link>).expect("the adapter opens");
         let lane = Lane::create(&gpu, NodeId(0)).expect("a lane");
         let report = gpu.create_surface(SurfaceKind::System, 4096).expect("a surface");
@@ -179,7 +179,7 @@ fn bring_in(gpu: &Gpu, surface: &Surface) -> Result<(), UmdError> {
 }
 
 /// Breaks the hardware with this worker's next page-in, and waits until it notices.
-fn break_hardware(breakage: &Breakage, worker: &mut Worker) {
+pub fn break_hardware(breakage: &Breakage, worker: &mut Worker) {
     breakage.next.store(true, Ordering::SeqCst);
     let surface = worker.gpu.create_surface(SurfaceKind::Local, MIB).expect("a surface");
     let lost = bring_in(&worker.gpu, &surface).and_then(|()| worker.write(&surface, 9));
