@@ -1,14 +1,19 @@
 //! Allocations as a driver describes them, and the calls that create, open, close and destroy them (memory §2). Flags are
-//! in `flags`, orders of preference in `preference`. Nothing is checked here: VidMm does that.
+//! in `flags`, orders of preference in `preference`, what the kernel creates by itself in `standard`. Nothing is
+//! checked here: VidMm does that.
 
 mod flags;
 mod preference;
+mod standard;
 
 pub use flags::{
     AllocationFlags, AllocationFlags2, CreateAllocationFlags, DestroyAllocationFlags, OpenAllocationFlags,
     UpdateAllocationPropertyFlags, UpdateAllocationPropertyMask, UsageHintFlags,
 };
 pub use preference::{PreferredBank, PreferredSegment, SegmentBankPreference, SegmentPreference};
+pub use standard::{
+    GdiSurfaceKind, RefreshRate, StandardAllocation, StandardAllocationDriverData, Surface, SurfaceFormat,
+};
 
 use wddm_types::{PageRun, SegmentSet};
 
@@ -207,38 +212,4 @@ pub struct SetAllocationBackingStore<'a> {
     pub allocation: KmdAllocation,
     /// `pBackingStore`: its pages of system memory, in order. There is no other address of the kernel's here.
     pub backing: &'a [PageRun],
-}
-
-/// `D3DKMDT_STANDARDALLOCATION_TYPE` (memory §2.7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum StandardAllocationType {
-    /// A shared primary.
-    SharedPrimary = 1,
-    /// A shadow surface.
-    Shadow = 2,
-    /// A staging surface.
-    Staging = 3,
-    /// A GDI surface.
-    Gdi = 4,
-    /// Of a virtual GPU.
-    VirtualGpu = 5,
-    /// Storage of fences.
-    FenceStorage = 6,
-}
-
-/// `DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA` (memory §2.7). First called with `buffers` `None`: the driver writes only the
-/// two sizes. Then with buffers of these sizes.
-#[derive(Debug)]
-pub struct StandardAllocationDriverData<'a> {
-    /// What the kernel wants to create.
-    pub kind: StandardAllocationType,
-    /// Bytes of it.
-    pub size_bytes: u64,
-    /// Out on the first call: bytes of the allocation's private data.
-    pub allocation_bytes: u32,
-    /// Out on the first call: bytes of the resource's private data.
-    pub resource_bytes: u32,
-    /// The allocation's and the resource's private data, to be filled on the second call.
-    pub buffers: Option<(&'a mut [u8], &'a mut [u8])>,
 }

@@ -36,11 +36,12 @@ mod transfer;
 pub use adapter::{AdapterCaps, DdiVersion, DriverModel, DriverStatus, NodeMetadata, PowerState, VidMmCaps};
 pub use allocation::{
     AllocationFlags, AllocationFlags2, AllocationInfo, AllocationUsageHint, CreateAllocation, CreateAllocationFlags,
-    DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdOpenAllocation, KmdResource, NewAllocation,
-    OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData, PRIORITY_HIGH, PRIORITY_LOW,
-    PRIORITY_MAXIMUM, PRIORITY_MINIMUM, PRIORITY_NORMAL, PreferredBank, PreferredSegment, SegmentBankPreference,
-    SegmentPreference, SetAllocationBackingStore, StandardAllocationDriverData, StandardAllocationType,
-    UpdateAllocationProperty, UpdateAllocationPropertyFlags, UpdateAllocationPropertyMask, UsageHintFlags,
+    DestroyAllocation, DestroyAllocationFlags, GdiSurfaceKind, KmdAllocation, KmdOpenAllocation, KmdResource,
+    NewAllocation, OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData, PRIORITY_HIGH,
+    PRIORITY_LOW, PRIORITY_MAXIMUM, PRIORITY_MINIMUM, PRIORITY_NORMAL, PreferredBank, PreferredSegment, RefreshRate,
+    SegmentBankPreference, SegmentPreference, SetAllocationBackingStore, StandardAllocation,
+    StandardAllocationDriverData, Surface, SurfaceFormat, UpdateAllocationProperty, UpdateAllocationPropertyFlags,
+    UpdateAllocationPropertyMask, UsageHintFlags,
 };
 pub use context_allocation::{
     ContextAllocationFlags, CreateContextAllocation, MapContextAllocation, MapProtection, OsContextAllocation,

@@ -5,6 +5,7 @@ mod inspect;
 mod passage;
 mod sleep;
 mod state;
+mod surface;
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, VecDeque};

@@ -26,7 +26,8 @@ pub use conductor::Conductor;
 pub use config::{HostConfig, Mode, WrapMiniport, WrapPort, directory_table_bytes, page_table_bytes};
 pub use cpu_mapping::StoresWait;
 pub use dxgkrnl::{
-    BrokenInvariant, FeatureOverride, FeaturePolicy, MemoryPolicy, RecoveryPolicy, Residence, StateDigest,
+    BrokenInvariant, CreatedSurface, FeatureOverride, FeaturePolicy, MemoryPolicy, RecoveryPolicy, Residence,
+    StateDigest,
 };
 pub use host::{Host, HostError, Pending};
 pub use link::ProcessLink;

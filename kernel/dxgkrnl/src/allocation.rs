@@ -4,6 +4,7 @@
 mod driver;
 mod flags;
 mod section;
+mod standard;
 
 use ddi::{KmdAllocation, KmdResource};
 use events::Event;
@@ -16,7 +17,7 @@ use crate::machine::Cx;
 use crate::memory::LIST_MAX;
 use crate::object::{Allocation, Body, Renaming, Resource, ResourceBody};
 use crate::refusal::{invalid, no_memory, not_supported};
-use driver::StandardData;
+use standard::{Rows, StandardData};
 
 /// Most bytes of a driver's private data, per allocation and per call.
 const PRIVATE_DATA_MAX: usize = 4096;
@@ -31,6 +32,18 @@ pub struct Created {
     pub resource: Option<u64>,
     /// Flags as completed.
     pub flags: CreateAllocationFlags,
+}
+
+/// A creation whose private data are known.
+struct Creation<'a> {
+    requests: &'a [AllocationRequest],
+    call: &'a ResourceRequest,
+    /// The driver's private data of each allocation.
+    blobs: Vec<Vec<u8>>,
+    /// The driver wrote them: the caller has not seen them.
+    is_standard: bool,
+    /// What its one allocation must have room for.
+    rows: Option<Rows>,
 }
 
 /// Memory that exists already, resolved: its pages, and the section that they belong to.
@@ -49,21 +62,39 @@ impl Adapter {
         existing: Vec<Existing>,
     ) -> Result<Created, Refusal> {
         self.check_create(requests, call, resource)?;
-        let standard = self.standard_data(requests, call)?;
+        let standard = self.staging_data(requests, call)?;
+        let is_standard = standard.is_some();
         let described;
-        let (mut blobs, call): (Vec<Vec<u8>>, _) = match standard {
-            Some(StandardData { allocation, resource: private_data }) => {
+        let (blobs, call): (Vec<Vec<u8>>, _) = match standard {
+            Some(StandardData { allocation, resource: private_data, .. }) => {
                 described = ResourceRequest { private_data, ..call.clone() };
                 (vec![allocation], &described)
             }
             None => (requests.iter().map(|request| request.private_data.clone()).collect(), call),
         };
+        let creation = Creation { requests, call, blobs, is_standard, rows: None };
+        self.create_described(cx, device, creation, resource, existing)
+    }
+
+    /// What is left of a creation when the driver's private data are known.
+    fn create_described(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        creation: Creation<'_>,
+        resource: Option<u64>,
+        existing: Vec<Existing>,
+    ) -> Result<Created, Refusal> {
+        let Creation { requests, call, mut blobs, is_standard, rows } = creation;
         let (infos, kmd_resource) = self.create_in_driver(&blobs, call, resource)?;
         let undo = |adapter: &mut Adapter, refusal: Refusal| {
             let made: Vec<KmdAllocation> = infos.iter().map(|info| info.allocation).collect();
             adapter.destroy_in_driver(&made, kmd_resource, resource.is_none());
             refusal
         };
+        if let Some(Err(refusal)) = rows.map(|rows| rows.check(&infos)) {
+            return Err(undo(self, refusal));
+        }
         let mut placed = match self.place(device, requests, call, &infos, existing) {
             Ok(placed) => placed,
             Err(refusal) => return Err(undo(self, refusal)),
@@ -100,7 +131,7 @@ impl Adapter {
                 open,
                 resource,
             });
-            let changed = (blob != before || !requests.is_empty() && call.is_standard()).then(|| blob.clone());
+            let changed = (blob != before || is_standard).then(|| blob.clone());
             self.allocation_numbers.insert(id, number);
             let body = Body {
                 bindings: 1,

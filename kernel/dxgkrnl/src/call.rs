@@ -16,8 +16,10 @@ mod resolve;
 mod share;
 mod sync;
 
+pub use allocation::CreatedSurface;
 pub use share::unname;
 
+use ddi::StandardAllocation;
 use events::Event;
 use kmt_calls::{
     AdapterInfo, Call, CreatedPagingQueue, FeatureResult, ProcessAccess, QueueCall, Refusal, Reply, SegmentInfo,
@@ -35,28 +37,52 @@ use crate::refusal::{invalid, no_memory};
 /// Carries out one call.
 pub fn dispatch(machine: &mut Machine, cx: &mut Cx<'_>, from: ProcessId, token: Token, call: Call) -> Answer {
     let name = call.name();
+    in_turn(machine, cx, (from, token), name, |turn, cx| turn.perform(cx, call))
+        .unwrap_or_else(|refusal| Answer::Done(Err(refusal)))
+}
+
+/// Creates what no call asks for, as an object of the process `from`.
+// spec: memory §2.7
+pub fn create_standard(
+    machine: &mut Machine,
+    cx: &mut Cx<'_>,
+    (from, token): (ProcessId, Token),
+    device: RawHandle,
+    wanted: StandardAllocation,
+) -> Result<CreatedSurface, Refusal> {
+    in_turn(machine, cx, (from, token), "CreateStandardAllocation", |turn, cx| {
+        let mut touched = None;
+        let result = turn.create_surface(cx, device, wanted, &mut touched);
+        (touched, result)
+    })
+}
+
+/// Does something for a process: what it touched is settled, a refusal is told.
+fn in_turn<T>(
+    machine: &mut Machine,
+    cx: &mut Cx<'_>,
+    (from, token): (ProcessId, Token),
+    name: &str,
+    act: impl FnOnce(&mut Turn<'_>, &mut Cx<'_>) -> (Option<u32>, Result<T, Refusal>),
+) -> Result<T, Refusal> {
     let Some(process) = machine.processes.get_mut(&from) else {
-        return Answer::Done(Err(invalid("the process is not known to the kernel")));
+        return Err(invalid("the process is not known to the kernel"));
     };
     let (adapters, nt_handles) = (&mut machine.adapters, &mut machine.nt_handles);
     let mut turn = Turn { process, adapters, nt_handles, from, token };
-    let (touched, result) = turn.perform(cx, call);
+    let (touched, result) = act(&mut turn, cx);
     if let Some(adapter) = touched {
         machine.adapters[adapter as usize].settle(cx);
     }
-    match result {
-        Ok(answer) => answer,
-        Err(refusal) => {
-            let status = refusal.status.0;
-            cx.emit(Event::CallRefused {
-                process: from.0,
-                call: name.to_owned(),
-                status,
-                reason: refusal.reason.to_string(),
-            });
-            Answer::Done(Err(refusal))
-        }
+    if let Err(refusal) = &result {
+        cx.emit(Event::CallRefused {
+            process: from.0,
+            call: name.to_owned(),
+            status: refusal.status.0,
+            reason: refusal.reason.to_string(),
+        });
     }
+    result
 }
 
 struct Turn<'a> {

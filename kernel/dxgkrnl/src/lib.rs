@@ -60,6 +60,7 @@ mod turns;
 mod word_page;
 
 pub use adapter::{AdapterConfig, AdapterCounters};
+pub use call::CreatedSurface;
 pub use coherency::CpuCache;
 pub use cpu_mapping::MappingChange;
 pub use description::{AdapterDescription, Reported, SegmentReport};

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use ddi::{Miniport, PowerState};
+use ddi::{Miniport, PowerState, StandardAllocation};
 use events::{Event, Tracer};
 use kmt_calls::{Call, MappingId, Notification, ProcessAccess, Refusal, Reply};
 use shared_words::Memory;
-use wddm_types::{AdapterIndex, Luid, ProcessId};
+use wddm_types::{AdapterIndex, Luid, ProcessId, RawHandle};
 
 use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
+use crate::call::CreatedSurface;
 use crate::cpu_mapping::{self, MappingChange};
 use crate::description::AdapterDescription;
 use crate::nt_handle::{NtHandles, Shared};
@@ -216,6 +217,27 @@ impl Machine {
         let answer = crate::call::dispatch(self, cx, from, token, call);
         self.after_turn(cx);
         answer
+    }
+
+    /// Creates a surface of a display or a window for a device of a process: no call asks for it, because only the window system
+    /// may. It is the process's like any other resource of its own, and others open it by its global share handle.
+    ///
+    /// # Errors
+    /// The process has no such device; the kernel or the driver knows no such surface; what the driver describes is not what
+    /// was asked for; memory is short. Nothing is left of it then.
+    // spec: memory §2.7
+    pub fn create_standard_allocation(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        device: RawHandle,
+        wanted: StandardAllocation,
+    ) -> Result<CreatedSurface, Refusal> {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        let result = crate::call::create_standard(self, cx, (process, token), device, wanted);
+        self.after_turn(cx);
+        result
     }
 
     /// How much a process's memory is protected against others' (`D3DKMT_SCHEDULINGPRIORITYCLASS`, 0 IDLE to 5 REALTIME;

@@ -1,11 +1,13 @@
 //! From the user-mode driver's private data to a placement (memory §2), and the driver's side of opening, closing and
 //! destroying. The bytes are untrusted; everything else about an allocation is VidMm's.
 
+mod standard;
+
 use ddi::{
     AllocationFlags, AllocationFlags2, AllocationInfo, CreateAllocation, CreateAllocationFlags, DestroyAllocation,
     DestroyAllocationFlags, DriverStatus, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdResource, OpenAllocation,
-    OpenPrivateData, PRIORITY_NORMAL, SegmentBankPreference, SegmentPreference, StandardAllocationDriverData,
-    StandardAllocationType, UpdateAllocationProperty, UpdateAllocationPropertyMask,
+    OpenPrivateData, PRIORITY_NORMAL, SegmentBankPreference, SegmentPreference, UpdateAllocationProperty,
+    UpdateAllocationPropertyMask,
 };
 use softgpu_spec::private_data::{self, AllocationRequest, Details, Kind, RequestError};
 use wddm_types::{SegmentId, SegmentSet};
@@ -203,33 +205,6 @@ impl SoftGpuKmd {
         }
         Ok(())
     }
-}
-
-/// `GetStandardAllocationDriverData`: what the kernel creates by itself lives in system memory, where the CPU reads it.
-// spec: memory §2.7
-pub(crate) fn standard_allocation(query: &mut StandardAllocationDriverData<'_>) -> Result<(), DriverStatus> {
-    match query.kind {
-        StandardAllocationType::Shadow | StandardAllocationType::Staging | StandardAllocationType::FenceStorage => {}
-        StandardAllocationType::SharedPrimary | StandardAllocationType::Gdi | StandardAllocationType::VirtualGpu => {
-            return Err(DriverStatus::NotSupported("this device has no display and no virtual functions"));
-        }
-    }
-    let request = AllocationRequest {
-        kind: Kind::System,
-        cpu_visible: true,
-        cached: true,
-        accessed_physically: false,
-        size_bytes: query.size_bytes,
-    };
-    let bytes = request.encode();
-    match &mut query.buffers {
-        None => (query.allocation_bytes, query.resource_bytes) = (bytes.len() as u32, 0),
-        Some((allocation, resource)) if (allocation.len(), resource.len()) == (bytes.len(), 0) => {
-            allocation.copy_from_slice(&bytes);
-        }
-        Some(_) => return Err(DriverStatus::InvalidParameter("a buffer of another size than the driver asked for")),
-    }
-    Ok(())
 }
 
 /// What the user-mode driver wants beyond the usual. It is passed on as it is: VidMm knows the rules.

@@ -260,7 +260,7 @@ impl Miniport for SoftGpuKmd {
         &mut self,
         query: &mut StandardAllocationDriverData<'_>,
     ) -> Result<(), DriverStatus> {
-        crate::allocation::standard_allocation(query)
+        self.standard_data(query)
     }
 
     fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {

@@ -2,6 +2,7 @@
 //! back, what can change later.
 
 mod answers;
+mod surfaces;
 
 use std::sync::Arc;
 

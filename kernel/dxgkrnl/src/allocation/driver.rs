@@ -3,51 +3,16 @@
 use ddi::{
     CreateAllocation, DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdDevice, KmdResource, NewAllocation,
     OpenAllocation, OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData, SetAllocationBackingStore,
-    StandardAllocationDriverData, StandardAllocationType,
 };
-use kmt_calls::{AllocationRequest, CreateAllocationFlags, Refusal, ResourceRequest};
+use kmt_calls::{CreateAllocationFlags, Refusal, ResourceRequest};
 
 use vidmm::AllocationId;
 use wddm_types::{Blame, NtStatus};
 
-use super::PRIVATE_DATA_MAX;
 use crate::adapter::Adapter;
-use crate::refusal::{from_driver, invalid, not_supported, refuse};
-
-/// What a driver wants to be told of an allocation that the kernel describes.
-pub(super) struct StandardData {
-    pub allocation: Vec<u8>,
-    pub resource: Vec<u8>,
-}
+use crate::refusal::{from_driver, refuse};
 
 impl Adapter {
-    /// The private data of an allocation that the kernel describes, and of its resource: asked for twice.
-    // spec: memory §2.7
-    pub(super) fn standard_data(
-        &mut self,
-        requests: &[AllocationRequest],
-        call: &ResourceRequest,
-    ) -> Result<Option<StandardData>, Refusal> {
-        let (true, [request]) = (call.is_standard(), requests) else { return Ok(None) };
-        let range = request.existing.ok_or_else(|| invalid("a standard allocation without its memory"))?;
-        let mut query = StandardAllocationDriverData {
-            kind: StandardAllocationType::Staging,
-            size_bytes: range.size_bytes,
-            allocation_bytes: 0,
-            resource_bytes: 0,
-            buffers: None,
-        };
-        self.miniport.standard_allocation_driver_data(&mut query).map_err(from_driver)?;
-        let sizes = [query.allocation_bytes as usize, query.resource_bytes as usize];
-        if sizes.iter().any(|bytes| *bytes > PRIVATE_DATA_MAX) {
-            return Err(not_supported("the driver wants more private data than the kernel keeps"));
-        }
-        let (mut allocation, mut resource) = (vec![0; sizes[0]], vec![0; sizes[1]]);
-        query.buffers = Some((&mut allocation, &mut resource));
-        self.miniport.standard_allocation_driver_data(&mut query).map_err(from_driver)?;
-        Ok(Some(StandardData { allocation, resource }))
-    }
-
     pub(super) fn create_in_driver(
         &mut self,
         blobs: &[Vec<u8>],

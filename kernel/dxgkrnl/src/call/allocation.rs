@@ -1,17 +1,28 @@
 //! Calls about allocations, resources and sections (memory §2.7, §2.8, §6.2, §6.7): handles become objects of the caller's,
 //! lists are checked whole before anything changes.
 
+use ddi::StandardAllocation;
 use kmt_calls::{
     AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocations, CreatedSection, DestroyFlags,
     OpenedResource, Refusal, Reply, ResourceRequest, ShareName,
 };
 use wddm_types::RawHandle;
 
+use crate::allocation::Created;
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
 use crate::memory::LIST_MAX;
 use crate::object::Object;
 use crate::refusal::{invalid, no_memory};
+
+/// A standard allocation that was created for a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedSurface {
+    /// A shared resource with one allocation, named in the table of the process.
+    pub created: CreatedAllocations,
+    /// Bytes from one row to the next; none of a surface that only the GPU reads.
+    pub pitch_bytes: Option<u32>,
+}
 
 /// What a target names: its allocations, and the resource if they were named through it.
 pub(super) struct Targets {
@@ -96,20 +107,49 @@ impl Turn<'_> {
             return Err(no_memory("no name is left for a shared resource"));
         }
         let created = adapter.create_allocations(cx, device, requests, call, resource, existing)?;
+        done(Reply::Allocations(self.name_created(cx, index, call.resource, created)?))
+    }
+
+    /// A surface that only the kernel asks for.
+    // spec: memory §2.7
+    pub(super) fn create_surface(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: RawHandle,
+        wanted: StandardAllocation,
+        touched: &mut Option<u32>,
+    ) -> Result<CreatedSurface, Refusal> {
+        let (index, device) = self.live_device(device, touched)?;
+        let adapter = &mut self.adapters[index as usize];
+        if !adapter.can_share() {
+            return Err(no_memory("no name is left for a shared resource"));
+        }
+        let (created, pitch_bytes) = adapter.create_surface(cx, device, wanted)?;
+        Ok(CreatedSurface { created: self.name_created(cx, index, RawHandle::NONE, created)?, pitch_bytes })
+    }
+
+    /// Gives the caller handles of what was created, in a resource of its own or the one that it had: all, or nothing is left.
+    fn name_created(
+        &mut self,
+        cx: &mut Cx<'_>,
+        index: u32,
+        given: RawHandle,
+        created: Created,
+    ) -> Result<CreatedAllocations, Refusal> {
         let mut objects: Vec<Object> =
             created.allocations.iter().map(|(number, _)| Object::Allocation(index, *number)).collect();
-        let fresh = created.resource.filter(|_| resource.is_none());
+        let fresh = created.resource.filter(|_| given == RawHandle::NONE);
         objects.extend(fresh.map(|number| Object::Resource(index, number)));
         match self.names(&objects) {
             Ok(mut handles) => {
                 let named = if fresh.is_some() { handles.pop() } else { None };
                 let global_share = fresh.map(|number| self.adapters[index as usize].global_share(number));
-                done(Reply::Allocations(CreatedAllocations {
-                    resource: named.unwrap_or(call.resource),
+                Ok(CreatedAllocations {
+                    resource: named.unwrap_or(given),
                     global_share: global_share.unwrap_or_default(),
                     flags: created.flags,
                     allocations: self.adapters[index as usize].named(created.allocations, handles),
-                }))
+                })
             }
             Err(refusal) => {
                 let adapter = &mut self.adapters[index as usize];

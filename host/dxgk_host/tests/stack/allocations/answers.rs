@@ -13,7 +13,7 @@ const BLOB: &[u8] = b"of the resource";
 
 /// A driver with private data for the resource of an allocation that the kernel describes.
 fn standard(driver: &mut dyn Miniport, query: &mut StandardAllocationDriverData<'_>) -> Result<(), DriverStatus> {
-    let StandardAllocationDriverData { kind, size_bytes, .. } = *query;
+    let StandardAllocationDriverData { wanted, .. } = *query;
     let (allocation, told) = match &mut query.buffers {
         None => (None, true),
         Some((allocation, resource)) => {
@@ -22,7 +22,8 @@ fn standard(driver: &mut dyn Miniport, query: &mut StandardAllocationDriverData<
         }
     };
     let buffers = allocation.map(|allocation| (allocation, &mut [][..]));
-    let mut inner = StandardAllocationDriverData { kind, size_bytes, allocation_bytes: 0, resource_bytes: 0, buffers };
+    let mut inner =
+        StandardAllocationDriverData { wanted, allocation_bytes: 0, resource_bytes: 0, pitch_bytes: 0, buffers };
     driver.standard_allocation_driver_data(&mut inner)?;
     if told {
         (query.allocation_bytes, query.resource_bytes) = (inner.allocation_bytes, BLOB.len() as u32);

@@ -1,0 +1,35 @@
+//! What a window system asks the kernel for beside its calls: the surfaces of displays and windows (memory §2.7). User mode has
+//! no call for them, so whoever embeds the kernel decides which process is its window system, and asks for it.
+
+use ddi::StandardAllocation;
+use dxgkrnl::CreatedSurface;
+use kmt_calls::Refusal;
+use wddm_types::{ProcessId, RawHandle};
+
+use super::{Host, inspect, lock};
+
+impl Host {
+    /// Creates a surface for a device of a process; its handles are the process's own. Others open it by its global share
+    /// handle.
+    ///
+    /// # Errors
+    /// The process has no such device; the kernel or the driver knows no such surface; what the driver describes is not what
+    /// was asked for; memory is short. Nothing is left of it then.
+    pub fn create_standard_allocation(
+        &self,
+        process: ProcessId,
+        device: RawHandle,
+        wanted: StandardAllocation,
+    ) -> Result<CreatedSurface, Refusal> {
+        if self.has_failed() {
+            return Err(inspect::kernel_failed());
+        }
+        let mut state = lock(&self.state);
+        let created = state.turn(|machine, cx| machine.create_standard_allocation(cx, process, device, wanted));
+        // What the turn settled may be what others wait for.
+        if !state.answers.is_empty() || !state.notifications.is_empty() {
+            self.answered.notify_all();
+        }
+        created
+    }
+}

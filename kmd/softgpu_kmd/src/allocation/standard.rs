@@ -1,0 +1,78 @@
+//! Allocations that the kernel asks for by itself (memory §2.7), in the words that the user-mode driver would have used. What
+//! only the GPU draws lies in local memory; what the CPU draws, in system memory, where it is cheap to reach.
+
+use ddi::{DriverStatus, GdiSurfaceKind, StandardAllocation, StandardAllocationDriverData, Surface};
+use softgpu_spec::private_data::{AllocationRequest, Kind, SIZE_BYTES_MAX};
+
+use crate::driver::SoftGpuKmd;
+
+/// Rows begin at a multiple of this many bytes: those of a cache line of the CPU.
+const PITCH_ALIGNMENT_BYTES: u64 = 64;
+
+impl SoftGpuKmd {
+    /// `GetStandardAllocationDriverData`. The resource has no private data.
+    // spec: memory §2.7
+    pub(crate) fn standard_data(&self, query: &mut StandardAllocationDriverData<'_>) -> Result<(), DriverStatus> {
+        let (request, pitch_bytes) = self.describe_standard(query.wanted)?;
+        let bytes = request.encode();
+        match &mut query.buffers {
+            None => (query.allocation_bytes, query.resource_bytes) = (bytes.len() as u32, 0),
+            Some((allocation, resource)) if (allocation.len(), resource.len()) == (bytes.len(), 0) => {
+                allocation.copy_from_slice(&bytes);
+                query.pitch_bytes = pitch_bytes;
+            }
+            Some(_) => {
+                return Err(DriverStatus::InvalidParameter("a buffer of another size than the driver asked for"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wanted as a request, and its pitch; 0: it has no rows.
+    fn describe_standard(&self, wanted: StandardAllocation) -> Result<(AllocationRequest, u32), DriverStatus> {
+        match wanted {
+            StandardAllocation::Staging { size_bytes } => Ok((drawn_by_cpu(size_bytes), 0)),
+            StandardAllocation::Shadow(surface)
+            | StandardAllocation::Gdi { surface, kind: GdiSurfaceKind::StagingCpuVisible } => {
+                let (pitch, size_bytes) = layout(surface)?;
+                Ok((drawn_by_cpu(size_bytes), pitch))
+            }
+            // spec: memory §2.7: every segment of a primary is one that the CPU reaches
+            StandardAllocation::SharedPrimary { surface, .. } => {
+                let reached = self.config.cpu_visible || self.config.cpu_window_pages > 0;
+                let (pitch, size_bytes) = layout(surface)?;
+                Ok((drawn_by_gpu(if reached { Kind::Local } else { Kind::System }, size_bytes), pitch))
+            }
+            StandardAllocation::Gdi {
+                surface,
+                kind: GdiSurfaceKind::Texture | GdiSurfaceKind::Staging | GdiSurfaceKind::LookupTable,
+            } => {
+                let (pitch, size_bytes) = layout(surface)?;
+                Ok((drawn_by_gpu(Kind::LocalThenSystem, size_bytes), pitch))
+            }
+            StandardAllocation::Gdi { .. } => {
+                Err(DriverStatus::NotSupported("this device has no such surface of windows"))
+            }
+            StandardAllocation::VirtualGpu => Err(DriverStatus::NotSupported("this device has no virtual functions")),
+        }
+    }
+}
+
+/// The pitch of a surface, and its bytes.
+fn layout(surface: Surface) -> Result<(u32, u64), DriverStatus> {
+    let wrong = DriverStatus::InvalidParameter("a surface that this device has no format or no address for");
+    let pitch = surface.row_bytes().ok_or(wrong)?.next_multiple_of(PITCH_ALIGNMENT_BYTES);
+    let size_bytes = pitch.checked_mul(u64::from(surface.height)).filter(|bytes| (1..=SIZE_BYTES_MAX).contains(bytes));
+    Ok((u32::try_from(pitch).map_err(|_| wrong)?, size_bytes.ok_or(wrong)?))
+}
+
+fn drawn_by_cpu(size_bytes: u64) -> AllocationRequest {
+    AllocationRequest { kind: Kind::System, cpu_visible: true, cached: true, accessed_physically: false, size_bytes }
+}
+
+fn drawn_by_gpu(kind: Kind, size_bytes: u64) -> AllocationRequest {
+    AllocationRequest { kind, cpu_visible: false, cached: false, accessed_physically: false, size_bytes }
+}
+
+#[cfg(test)]
+mod tests;
