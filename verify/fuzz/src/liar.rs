@@ -295,7 +295,7 @@ impl Miniport for Liar {
         let result = self.inner.standard_allocation_driver_data(query);
         if let Some(mut dice) = self.lies.tells(Lie::StandardData) {
             query.allocation_bytes = dice.number32(5000);
-            query.resource_bytes = dice.number32(5000);
+            (query.resource_bytes, query.pitch_bytes) = (dice.number32(5000), dice.number32(5000));
         }
         result
     }

@@ -3,6 +3,7 @@
 
 mod ending;
 mod setup;
+mod windows;
 
 use std::sync::Arc;
 
@@ -118,6 +119,7 @@ impl World {
             92 => self.death(&mut random),
             93 => self.notifications(),
             94 if self.asleep || random.chance(40) => self.power(&mut random)?,
+            95 => self.window_system(&mut random),
             _ => self.testify(&mut random)?,
         }
         self.take_answers();
