@@ -101,6 +101,11 @@ pub enum Waiter {
         /// Which.
         event: EventName,
     },
+    /// Says that a submission that waited for its device's turn is done.
+    Render {
+        /// Its fence.
+        done: u64,
+    },
     /// Carries out a lock that waited for the GPU.
     Lock {
         /// Which.
@@ -259,6 +264,7 @@ impl Adapter {
                 }
                 Waiter::Event { event, .. } => self.set_events.push(event),
                 Waiter::Burial => self.bury_dead(cx),
+                Waiter::Render { done } => self.render_done(cx, done),
                 Waiter::Lock { waiting } => self.lock_waited(cx, waiting),
                 Waiter::Queue { queue, packet } => self.queue_released(cx, queue, packet),
                 Waiter::Packets { context } => self.packets_released(cx, context),

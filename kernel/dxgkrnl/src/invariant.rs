@@ -234,7 +234,8 @@ impl Adapter {
         ensure(stray.is_none(), "allocations", || format!("a binding without a body: {stray:?}"))?;
         for instance in self.bindings().flat_map(|binding| &binding.renaming.former) {
             let offered = self.vidmm.offered(instance.vidmm).is_some();
-            ensure(offered == instance.retired, "allocations", || format!("{instance:?}, offered: {offered}"))?;
+            let may_go = instance.retired && !self.is_waited_for_a_turn_with(instance.vidmm);
+            ensure(offered == may_go, "allocations", || format!("{instance:?}, offered: {offered}"))?;
         }
         for (id, owner) in self.vidmm.allocations() {
             let of_context = || {

@@ -8,6 +8,7 @@ mod renames;
 mod rendering;
 mod resets;
 mod sleep;
+mod waiting;
 
 use std::sync::Arc;
 

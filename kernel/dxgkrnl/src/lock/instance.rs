@@ -65,12 +65,11 @@ impl Adapter {
         }
     }
 
-    /// Whether a buffer that waited may still name what it names.
+    /// Whether what a buffer that waited names is there still: an instance that was retired meanwhile keeps its content for it.
     pub fn is_listable(&self, listed: Listed) -> bool {
         let Some(allocation) = self.allocations.get(listed.number) else { return false };
         let mut former = allocation.renaming.former.iter();
-        allocation.vidmm == listed.instance
-            || former.any(|instance| instance.vidmm == listed.instance && !instance.retired)
+        allocation.vidmm == listed.instance || former.any(|instance| instance.vidmm == listed.instance)
     }
 
     /// A list was submitted: of each allocation that it names, the instances before the one that it names are retired, except
@@ -104,10 +103,24 @@ impl Adapter {
     /// From now on its memory goes before anybody else's, behind what the GPU still does with it.
     // spec: memory §6.5: trimmed under pressure
     pub(super) fn offer_instance(&mut self, number: u64, id: AllocationId) {
+        if self.is_waited_for_a_turn_with(id) {
+            // It is offered when that has its turn: paging never waits for what waits for paging.
+            return;
+        }
         let owner = self.devices[self.allocations[number].device].vidmm;
         let (uses, how) = (self.gpu_uses(id, false), OfferFlags { allow_decommit: true });
         let offered = self.vidmm.offer(owner, &[id], OfferPriority::Low, how, &uses);
         offered.expect("what nobody can lock or pin, and only this offers");
+    }
+
+    /// A buffer that waited for its turn names it no longer: if it was retired meanwhile, its memory may go now.
+    pub fn offer_if_retired(&mut self, listed: Listed) {
+        let Some(allocation) = self.allocations.get(listed.number) else { return };
+        let mut former = allocation.renaming.former.iter();
+        let retired = former.any(|instance| instance.vidmm == listed.instance && instance.retired);
+        if retired && self.vidmm.offered(listed.instance).is_none() {
+            self.offer_instance(listed.number, listed.instance);
+        }
     }
 }
 

@@ -63,6 +63,8 @@ impl Adapter {
         }
         self.may_lock(number)?;
         self.check_allocation(number, flags)?;
+        // Nobody waits to be refused.
+        self.vidmm.may_ever_lock_legacy(self.allocations[number].vidmm).map_err(from_lock)?;
         let how = LegacyLock {
             acquire: flags.contains(LockFlags::ACQUIRE_APERTURE).then_some(private_driver_data),
             donot_evict: flags.contains(LockFlags::DONOT_EVICT),
@@ -103,6 +105,14 @@ impl Adapter {
         request: LegacyRequest,
         points: &[FencePoint<FenceId>],
     ) -> Result<Answer, Refusal> {
+        let allocation = &self.allocations[request.number];
+        let used = allocation.renaming.former.iter().map(|instance| instance.vidmm).chain([allocation.vidmm]);
+        let process = self.devices[request.device].process;
+        if used.into_iter().any(|id| self.waits_for_unlock_by(id, process)) {
+            // spec: memory §10.1 row 23: nobody waits for his own unlock
+            let reason = "what uses it has no turn before its process unlocks something else";
+            return Err(refuse(NtStatus::GRAPHICS_ALLOCATION_BUSY, Blame::Caller, reason));
+        }
         let token = request.token;
         let waiting = self.waiting_locks.insert(request);
         if self.begin_wait(cx, points, WaitMode::All, Waiter::Lock { waiting }) {

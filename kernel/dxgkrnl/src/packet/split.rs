@@ -15,13 +15,13 @@ use std::ops::Range;
 
 use ddi::{AllocationListEntry, DriverModel, PatchLocation};
 use events::Event;
-use gpu_fence::FenceId;
+use gpu_fence::{FenceId, WaitMode};
 use kmt_calls::{DeviceState, PatchLocationItem, Refusal, Reply};
 use vidmm::{Cut, PortionError, Use};
-use wddm_types::{Blame, FencePoint, NtStatus};
+use wddm_types::{Blame, FencePoint, NtStatus, ProcessId};
 
 use super::{Binding, Bound, ListEntry, Work};
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::refusal::{invalid, no_memory, refuse, removed};
 
@@ -44,8 +44,10 @@ pub struct WaitingRender {
     token: Token,
     pub device: u64,
     context: u64,
-    entries: Vec<ListEntry>,
+    pub(super) entries: Vec<ListEntry>,
     what: Submission,
+    /// A fence of the kernel's own. Its value 1: the GPU is done with what was asked for, or it was refused.
+    pub(super) done: u64,
 }
 
 /// What is to be queued.
@@ -82,7 +84,8 @@ impl Adapter {
                 self.check_render(context, command, &entries, places)?;
             }
             self.check_own_locks(device)?;
-            self.waiting_renders.push_back(WaitingRender { token, device, context, entries, what });
+            let done = self.create_fence(cx, None, ProcessId::SYSTEM, 0)?;
+            self.waiting_renders.push_back(WaitingRender { token, device, context, entries, what, done });
             return Ok(Answer::Later(token));
         }
         self.queue_listed(cx, context, &entries, &what).map(|queued| Answer::Done(Ok(Reply::Queued(queued))))
@@ -105,13 +108,18 @@ impl Adapter {
     /// before that ends, has no turn until then.
     // spec: memory §6.5, memory §9.2, memory §10.1 row 23
     fn check_own_locks(&self, device: u64) -> Result<(), Refusal> {
-        let Some(locked) = self.vidmm.kept_out_of(self.devices[device].vidmm) else { return Ok(()) };
-        // Only who has created an allocation may lock it.
-        if self.bodies[&locked].creator != self.devices[device].process {
+        if !self.is_kept_out_by(device, self.devices[device].process) {
             return Ok(());
         }
         let reason = "the device stands still until its process unlocks what its list holds";
         Err(refuse(NtStatus::GRAPHICS_CANT_RENDER_LOCKED_ALLOCATION, Blame::Caller, reason))
+    }
+
+    /// Whether a device has no turn before a process unlocks something.
+    pub(super) fn is_kept_out_by(&self, device: u64, process: ProcessId) -> bool {
+        let locked = self.devices.get(device).and_then(|device| self.vidmm.kept_out_of(device.vidmm));
+        // Only who has created an allocation may lock it.
+        locked.is_some_and(|locked| self.bodies[&locked].creator == process)
     }
 
     /// Whether a list names something that no residency list of its device holds.
@@ -128,7 +136,9 @@ impl Adapter {
 
     /// Queues what waited for its device's turn, in the order of the calls.
     pub fn renders_due(&mut self, cx: &mut Cx<'_>) {
-        for waiting in std::mem::take(&mut self.waiting_renders) {
+        // Those behind one that is queued wait still, and what they name is not given away.
+        for _ in 0..self.waiting_renders.len() {
+            let waiting = self.waiting_renders.pop_front().expect("nobody else takes one out");
             let device = self.devices.get(waiting.device).filter(|device| device.state == DeviceState::Active);
             let lost = self.stopped.is_some() || self.packet_contexts.get(waiting.context).is_none();
             let known = |entry: &ListEntry| entry.allocation.is_none_or(|listed| self.is_listable(listed));
@@ -143,8 +153,29 @@ impl Adapter {
                 Some(_) if !lost => Err(invalid("an allocation was destroyed while the buffer that names it waited")),
                 _ => Err(removed("the device was lost while the call waited")),
             };
+            let queued = result.is_ok();
             cx.effects.push(Effect::Answer { token: waiting.token, result });
+            self.render_settled(cx, &waiting, queued);
         }
+    }
+
+    /// A submission waits for its turn no more: it is done when its packet is, or was refused.
+    fn render_settled(&mut self, cx: &mut Cx<'_>, waiting: &WaitingRender, queued: bool) {
+        let packet = self.packet_contexts.get(waiting.context).filter(|_| queued);
+        let point = packet.map(|known| self.point(known.progress, known.last_submitted));
+        let waiter = Waiter::Render { done: waiting.done };
+        if point.is_none_or(|point| self.begin_wait(cx, &[point], WaitMode::All, waiter)) {
+            self.render_done(cx, waiting.done);
+        }
+        for listed in waiting.entries.iter().filter_map(|entry| entry.allocation) {
+            self.offer_if_retired(listed);
+        }
+    }
+
+    /// Whoever waited for a submission since before its turn goes on.
+    pub fn render_done(&mut self, cx: &mut Cx<'_>, done: u64) {
+        self.signal_fence(cx, done, 1);
+        self.defer_fence(done);
     }
 
     /// Decides all portions of a buffer that is being queued: paging work goes into the ring, places are bound. A buffer all

@@ -1,11 +1,12 @@
 //! Which allocations the buffers with lists use that are not done: what the lock of WDDM 1 waits for (memory §6.1). Written by
-//! `render` with each buffer; what is done is forgotten with the next one.
+//! `render` with each buffer; what is done is forgotten with the next one. A buffer that waits for its device's turn (`split`)
+//! was submitted, too.
 
 use gpu_fence::FenceId;
 use vidmm::AllocationId;
-use wddm_types::FencePoint;
+use wddm_types::{FencePoint, ProcessId};
 
-use super::Bound;
+use super::{Bound, ListEntry, WaitingRender};
 use crate::adapter::Adapter;
 
 /// What one buffer uses.
@@ -39,6 +40,26 @@ impl Adapter {
             using.map(|uses| uses.packet).max().filter(|packet| *packet > self.current_value(known.progress))
         };
         let contexts = self.packet_contexts.iter();
-        contexts.filter_map(|(_, known)| Some(self.point(known.progress, last(known)?))).collect()
+        let queued = contexts.filter_map(|(_, known)| Some(self.point(known.progress, last(known)?)));
+        let waiting = self.waiting_for(allocation, writes_only).map(|waiting| self.point(waiting.done, 1));
+        queued.chain(waiting).collect()
+    }
+
+    /// The submissions that wait for a turn of their devices and use an allocation, or write it.
+    fn waiting_for(&self, allocation: AllocationId, writes_only: bool) -> impl Iterator<Item = &WaitingRender> {
+        let uses = move |entry: &ListEntry| {
+            entry.allocation.is_some_and(|listed| listed.instance == allocation) && (entry.write || !writes_only)
+        };
+        self.waiting_renders.iter().filter(move |waiting| waiting.entries.iter().any(uses))
+    }
+
+    /// Whether what uses an allocation waits for a turn of its device.
+    pub fn is_waited_for_a_turn_with(&self, allocation: AllocationId) -> bool {
+        self.waiting_for(allocation, false).next().is_some()
+    }
+
+    /// Whether what uses an allocation has no turn before a process unlocks something: it must not wait for that.
+    pub fn waits_for_unlock_by(&self, allocation: AllocationId, process: ProcessId) -> bool {
+        self.waiting_for(allocation, false).any(|waiting| self.is_kept_out_by(waiting.device, process))
     }
 }

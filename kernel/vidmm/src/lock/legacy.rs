@@ -96,6 +96,15 @@ impl<F: Copy + Eq> VidMm<F> {
         self.way_out(id).map(drop)
     }
 
+    /// Whether there can be a lock of an allocation at all.
+    ///
+    /// # Errors
+    /// `CantLock`: it is not CPU-visible, wherever it lies.
+    // spec: memory §6.5
+    pub fn may_ever_lock_legacy(&self, id: AllocationId) -> Result<(), LockError> {
+        if self.allocations[id].cpu_visible() { Ok(()) } else { Err(LockError::CantLock) }
+    }
+
     /// Whether Discard may give an allocation other memory: not what is pinned, a primary, or memory of its own.
     // spec: memory §6.5
     pub fn may_be_renamed(&self, id: AllocationId) -> bool {

@@ -106,6 +106,8 @@ fn a_surface_in_two_forms_is_locked_in_rows() {
     client.context.wait(&go, 1).expect("a wait");
     let mut commands = ListedCommands::new();
     commands.fill((forms.swizzled(), 0), BYTES, 9).render(&client.context).expect("a buffer");
+    let refused = client.places(forms.swizzled(), ENTIRE | LockFlags::DONOT_WAIT).expect_err("never for the CPU");
+    assert_eq!(refused.status, NtStatus::GRAPHICS_CANT_LOCK_MEMORY, "nobody waits to be refused: {refused}");
     let back = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

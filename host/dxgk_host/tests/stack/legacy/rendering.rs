@@ -16,7 +16,7 @@ fn surface(client: &Old, kind: SurfaceKind, tile_pitch: u32) -> Arc<Allocation> 
     surface_of(client, kind, tile_pitch, BYTES)
 }
 
-fn surface_of(client: &Old, kind: SurfaceKind, tile_pitch: u32, size_bytes: u64) -> Arc<Allocation> {
+pub fn surface_of(client: &Old, kind: SurfaceKind, tile_pitch: u32, size_bytes: u64) -> Arc<Allocation> {
     let request = AllocationRequest { kind, cpu_visible: true, cached: false, accessed_physically: true, size_bytes };
     // Tiles of which the kernel keeps track.
     let flags = if tile_pitch == 0 { 0 } else { AllocationFlags::SWIZZLED.bits() };
