@@ -23,6 +23,7 @@ pub(crate) fn check_levels(
     check_update_mode(segments, mmu, levels)?;
     check_roots(segments, mmu, levels, roots)?;
     for (number, level) in (0u32..).zip(levels) {
+        check_alignment(number, level)?;
         // What a resizable root has at first is no promise and may be 0.
         if roots.is_empty() || number + 1 < mmu.page_table_levels {
             check_level(number, level, segments)?;
@@ -122,11 +123,19 @@ fn check_level(number: u32, level: &PageTableLevelDesc, segments: &[SegmentDescr
         _ => return Err(SegmentError::IndexBits(number)),
     }
     let size = u64::from(level.size_bytes);
-    let alignment = u64::from(level.alignment_bytes);
-    if size == 0 || !size.is_multiple_of(PAGE_BYTES) || alignment > 1 && !alignment.is_power_of_two() {
+    if size == 0 || !size.is_multiple_of(PAGE_BYTES) {
         return Err(SegmentError::TableSize(number));
     }
     check_segments_of(number, level, size, segments)
+}
+
+/// Tables of every level lie where their level says, the longest root too.
+// spec: memory §4.3
+fn check_alignment(number: u32, level: &PageTableLevelDesc) -> Result<(), SegmentError> {
+    match level.alignment_bytes > 1 && !level.alignment_bytes.is_power_of_two() {
+        true => Err(SegmentError::TableSize(number)),
+        false => Ok(()),
+    }
 }
 
 /// Tables of this size can live in the segments that their level names.

@@ -37,6 +37,8 @@ fn roots_that_break_a_rule_fail_adapter_start() {
     assert_eq!(start(|_, roots| roots[1].entries = 4).err(), Some(SegmentError::RootSize(4)));
     assert_eq!(start(|_, roots| roots[0].bytes = 100).err(), Some(SegmentError::RootSize(4)));
     assert_eq!(start(|_, roots| roots[0].bytes = 0).err(), Some(SegmentError::RootSize(4)));
+    let crooked = start(|levels, _| levels[1].alignment_bytes = 3 * 4096);
+    assert_eq!(crooked.err(), Some(SegmentError::TableSize(1)));
     assert_eq!(start(|_, roots| roots.truncate(3)).err(), Some(SegmentError::IndexBits(1)), "not all addresses");
     let mut three = levels(&[LEAF_BITS, 4, 4]);
     three[2].index_bits = 4;
