@@ -99,17 +99,24 @@ impl Adapter {
         flags: SubmitFlags,
     ) -> Result<u32, Refusal> {
         let (device, _) = self.owner_of(context);
-        self.locked_leave(cx, device, entries)?;
-        let (mut bound, wrong) = self.bind(device, entries);
-        let list = Adapter::driver_list(&bound, None);
+        self.locked_may_leave(cx, device, entries)?;
+        let (told, wrong) = self.bind(device, entries);
+        let list = Adapter::driver_list(&told, None);
         let built = self.write_dma_buffers(cx, context, &list, source)?;
         if let Some(reason) = wrong {
             self.release_built(cx, context, built);
             return Err(self.reject(cx, context, device, reason));
         }
-        for entry in &mut bound {
+        // Nothing leaves for a buffer that is refused; of what leaves the driver learns the address when it patches.
+        let left = self.may_queue(context, built.len()).and_then(|()| self.locked_leave(cx, device, entries));
+        if let Err(refusal) = left {
+            self.release_built(cx, context, built);
+            return Err(refusal);
+        }
+        let (mut bound, _) = self.bind(device, entries);
+        for (entry, told) in bound.iter_mut().zip(&told) {
             // spec: memory §7.4: the driver must have written the addresses that it was given
-            entry.written = entry.binding.place;
+            entry.written = told.binding.place;
         }
         let used = uses::of(&bound);
         let work = |built: Built| {
@@ -162,23 +169,28 @@ impl Adapter {
         })
     }
 
-    /// What is locked is rendered from in an aperture, or not at all.
+    /// What is locked is rendered from in an aperture, or not at all: whether it may be.
     // spec: memory §6.5, memory §9.2
+    fn locked_may_leave(&mut self, cx: &mut Cx<'_>, device: u64, entries: &[ListEntry]) -> Result<(), Refusal> {
+        let refused = self.locked_of(entries).into_iter().find_map(|id| self.vidmm.may_render_from(id).err());
+        refused.map_or(Ok(()), |error| Err(self.portion_refused(cx, device, error)))
+    }
+
+    /// What is locked goes where it is rendered from.
+    // spec: memory §6.5
     fn locked_leave(&mut self, cx: &mut Cx<'_>, device: u64, entries: &[ListEntry]) -> Result<(), Refusal> {
-        let named = entries.iter().filter_map(|entry| Some(entry.allocation?.instance));
-        let named: Vec<_> = named.filter(|id| self.vidmm.is_locked(*id)).collect();
-        if !self.lists_are_residency() || named.is_empty() {
-            return Ok(());
-        }
-        for id in &named {
-            self.vidmm.may_render_from(*id).map_err(|error| self.portion_refused(cx, device, error))?;
-        }
         let process = self.devices[device].process;
-        for id in named {
+        for id in self.locked_of(entries) {
             let work = self.vidmm.render_from_locked(id).map_err(|error| self.portion_refused(cx, device, error))?;
             self.queue_any(cx, process, work);
         }
         Ok(())
+    }
+
+    /// What a list names and the CPU has locked, where lists are residency.
+    fn locked_of(&self, entries: &[ListEntry]) -> Vec<vidmm::AllocationId> {
+        let named = entries.iter().filter_map(|entry| Some(entry.allocation?.instance));
+        named.filter(|id| self.lists_are_residency() && self.vidmm.is_locked(*id)).collect()
     }
 
     fn queue_packet(&mut self, cx: &mut Cx<'_>, context: u64, mut work: Work) -> Result<u32, Refusal> {

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use d3dkmt::{Allocation, DeviceState};
+use d3dkmt::{Allocation, AllocationListFlags, AllocationListItem, DeviceState};
 use ddi::AllocationFlags;
 use dxgk_host::{Host, Mode};
+use kmt_calls::{Call, PacketCall};
+use kmt_link::Link;
 use softgpu_spec::private_data::{AllocationRequest, Details};
 use softgpu_umd::{ListedCommands, SurfaceKind};
-use wddm_types::{CpuPlace, NtStatus};
+use wddm_types::{CpuPlace, NtStatus, RawHandle};
 
 use super::{BYTES, ENTIRE, Old, RANGE, config, old};
 use crate::world::{MIB, VIRTUAL};
@@ -58,6 +60,35 @@ fn what_is_locked_leaves_local_memory_before_it_is_rendered_from() {
         assert_eq!(words, [5 << 32 | 5, 4711, 4711, 3 << 32 | 3], "{mode:?} {listed}: no byte is lost");
         drop(lock);
         assert_eq!(first_word(&client, &surface), 5 << 32 | 5, "{mode:?} {listed}");
+    }
+}
+
+/// For a buffer that its driver refuses nothing leaves its place.
+#[test]
+fn what_is_locked_stays_where_it_is_when_the_buffer_is_refused() {
+    // spec: memory §6.5, memory §9.2
+    let host = Host::start(config(VIRTUAL)).expect("the host starts");
+    let client = old(&host);
+    let surface = surface(&client, SurfaceKind::LocalThenSystem, 0);
+    client.run(|commands| {
+        commands.fill((&surface, 0), BYTES, 3);
+    });
+    let _lock = surface.lock_legacy(Vec::new(), ENTIRE).expect("a lock");
+    let listed = AllocationListItem { allocation: surface.handle(), flags: AllocationListFlags::WRITE_OPERATION };
+    let nothing = AllocationListItem { allocation: RawHandle(0), flags: AllocationListFlags::empty() };
+    let call = |command| {
+        let context = client.context.handle();
+        let (allocation_list, patch_location_list) = (vec![nothing, listed], Vec::new());
+        client.link.call(Call::Packet(PacketCall::Render { context, command, allocation_list, patch_location_list }))
+    };
+    // The first makes the context's buffer.
+    for round in 0..2 {
+        let before = host.state_digest();
+        let refusal = call(vec![0x7f | 1 << 8]).map(drop).expect_err("no command of this device");
+        assert_eq!(refusal.status, NtStatus::ILLEGAL_INSTRUCTION, "{refusal}");
+        let changed = before.differences(&host.state_digest());
+        assert!(round == 0 || changed.is_empty(), "{changed:?}");
+        assert_eq!(client.places(&surface, ENTIRE).expect("nested"), [CpuPlace::Bar]);
     }
 }
 
