@@ -160,6 +160,17 @@ impl Known {
         here.map(|(handle, _)| *handle).collect()
     }
 
+    /// One or two allocations of the device that, as far as it knows, may be offered.
+    pub fn offerable(&self, dice: &mut Dice) -> Vec<RawHandle> {
+        let of = |kind: Kind| self.handles.get(&kind).map_or(&[][..], Vec::as_slice).iter();
+        let taken = |handle: RawHandle| of(Kind::Locked).chain(of(Kind::Offered)).any(|(known, _)| *known == handle);
+        let here = of(Kind::Allocation).filter(|(handle, on)| *on == self.device && !taken(*handle));
+        let mut all: Vec<RawHandle> = here.map(|(handle, _)| *handle).collect();
+        let count = (1 + dice.below(2)).min(all.len() as u64);
+        // CAST: at most as many as are remembered.
+        (0..count).map(|_| all.remove(dice.below(all.len() as u64) as usize)).collect()
+    }
+
     /// Addresses of listed allocations with their bytes.
     pub fn reachable(&self) -> Vec<(GpuVa, u64)> {
         self.mapped_and_listed().map(|(_, va, bytes)| (*va, *bytes)).collect()

@@ -7,7 +7,8 @@ fn nothing_hostile_breaks_the_kernel() {
     assert!(report.refused > 1000 && report.compared > 500 && report.rounds > 100 && report.sleeps > 3, "{report}");
     // Calls that are never answered well would prove nothing about what stands behind them.
     let calls = ["CreateAllocation", "MakeResident", "Evict", "Lock2", "MapGpuVirtualAddress", "DestroyAllocation"];
-    for call in calls.into_iter().chain(["Lock", "Render", "Present"]) {
+    let offers = ["OfferAllocations", "ReclaimAllocations", "ReclaimAllocations2"];
+    for call in calls.into_iter().chain(["Lock", "Render", "Present"]).chain(offers) {
         let [answered, refused] = report.by_call[call];
         assert!(answered > 10 && refused > 10, "{call}: {answered} answered, {refused} refused");
     }

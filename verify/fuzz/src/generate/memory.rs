@@ -167,49 +167,47 @@ impl Generator<'_> {
 
     pub(super) fn residency_call(&mut self) -> Call {
         let (device, paging_queue) = (self.handle(Kind::Device), self.handle(Kind::PagingQueue));
-        let what = self.dice.below(20);
-        let kind = match what {
-            9..15 => Kind::Listed,
-            18.. => Kind::Offered,
-            _ => Kind::Allocation,
-        };
-        let allocations = self.known.list(self.dice, kind, 4);
-        if what >= 15 {
-            let list = if self.dice.chance(25) {
-                OfferList::Resources(self.known.list(self.dice, Kind::Resource, 2))
-            } else {
-                OfferList::Allocations(allocations)
-            };
-            return self.offer_call(what, list);
-        }
-        match what {
-            0..9 => {
+        match self.dice.below(24) {
+            0..8 => {
+                let allocations = self.known.list(self.dice, Kind::Allocation, 4);
                 let known = if self.dice.chance(50) { 1 } else { 3 };
                 let flags = MakeResidentFlags::from_bits_retain(self.dice.flags32(known));
                 Call::MakeResident { paging_queue, allocations, flags }
             }
-            _ => {
+            8..13 => {
+                let allocations = self.known.list(self.dice, Kind::Listed, 4);
                 let flags = EvictFlags::from_bits_retain(self.dice.flags32(3));
                 Call::Evict { device, allocations, flags }
             }
+            17.. if self.known.here(Kind::Offered) > 0 || self.dice.odd() => self.reclaim(),
+            _ => self.offer(),
         }
     }
 
-    fn offer_call(&mut self, what: u64, list: OfferList) -> Call {
-        let (device, paging_queue) = (self.handle(Kind::Device), self.handle(Kind::PagingQueue));
-        // Of a list each name has to be right: one alone often is.
-        let list = match list {
-            OfferList::Allocations(handles) if what >= 18 => handles.into_iter().take(1).collect::<Vec<_>>().into(),
-            list => list,
+    fn offer(&mut self) -> Call {
+        let list = match self.dice.below(4) {
+            0 => OfferList::Resources(self.known.list(self.dice, Kind::Resource, 2)),
+            1 => OfferList::Allocations(self.known.list(self.dice, Kind::Allocation, 4)),
+            // Of a list each name has to be right.
+            _ => OfferList::Allocations(self.known.offerable(self.dice)),
         };
-        match what {
-            15..18 => {
-                let priority = if self.dice.odd() { self.dice.number32(9) } else { 1 + self.dice.number32(3) % 4 };
-                let flags = OfferFlags::from_bits_retain(self.dice.flags32(3));
-                Call::OfferAllocations { device, list, priority, flags }
+        let priority = if self.dice.odd() { self.dice.number32(9) } else { 1 + self.dice.number32(3) % 4 };
+        let flags = OfferFlags::from_bits_retain(self.dice.flags32(3));
+        Call::OfferAllocations { device: self.handle(Kind::Device), list, priority, flags }
+    }
+
+    fn reclaim(&mut self) -> Call {
+        let list = match self.dice.below(6) {
+            0 => OfferList::Resources(self.known.list(self.dice, Kind::Resource, 2)),
+            1 => OfferList::Allocations(self.known.list(self.dice, Kind::Offered, 4)),
+            _ => OfferList::Allocations(vec![self.handle(Kind::Offered)]),
+        };
+        match self.dice.chance(50) {
+            true => {
+                let device = self.handle(Kind::Device);
+                Call::ReclaimAllocations { device, list, asks: self.dice.chance(50) }
             }
-            18 => Call::ReclaimAllocations { device, list, asks: self.dice.odd() },
-            _ => Call::ReclaimAllocations2 { paging_queue, list },
+            false => Call::ReclaimAllocations2 { paging_queue: self.handle(Kind::PagingQueue), list },
         }
     }
 
