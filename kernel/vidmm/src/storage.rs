@@ -8,7 +8,7 @@
 //! move, the paging process sees them all along, and the driver hears of every move. A driver that does not list an aperture
 //! keeps them where they are: they are pinned.
 
-use ddi::AllocationInfo;
+use ddi::{AllocationInfo, GpuMmuFlags};
 use wddm_types::{PAGE_BYTES, PhysicalAddress, SegmentId};
 
 use crate::allocation::{AllocationError, Placement};
@@ -68,6 +68,9 @@ impl<F: Copy + Eq> VidMm<F> {
             }
         }
         self.enter_system(id, None, cause, batch);
+        // Nothing takes the old place before the paging process, which sees the words all along, sees them at the new one.
+        let flush_fresh = !self.mmu.flags.contains(GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED);
+        batch.settle(flush_fresh);
     }
 
     /// The devices that use an allocation: those that list it, of fences' words all of its process.

@@ -1,11 +1,12 @@
 //! Allocations of the kernel's own: fence words in video memory (sync §1.5).
 
-use ddi::{LegacyBehaviors, PteFlags, SegmentFlags};
+use ddi::{GpuMmuCaps, GpuMmuFlags, LegacyBehaviors, PteFlags, SegmentFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, Pages};
 
 use super::world::*;
 use crate::{
-    AllocationError, MapError, MapRequest, Operation, Protection, SegmentError, Sleep, SpaceKind, Target, VidMm,
+    AllocationError, EvictFlags, MapError, MapRequest, Operation, Protection, SegmentError, Sleep, SpaceKind, Target,
+    VidMm,
 };
 
 fn whole(target: Target) -> MapRequest {
@@ -54,6 +55,33 @@ fn words_begin_with_their_pattern_stay_in_place_and_are_shown_to_the_paging_proc
     mm.unpin(id);
     let _ = mm.destroy_allocation(id, &[]);
     mm.check_invariants(&[]).expect("nothing is left of it");
+}
+
+/// Words that make room change their place in the paging process before what needed the room enters it.
+#[test]
+fn nothing_takes_the_place_of_words_before_they_are_seen_in_their_new_one() {
+    // spec: sync §1.4, sync §1.5, memory §8.3
+    let bits = [5, 5, 6];
+    for flags in [GpuMmuFlags::empty(), GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED] {
+        let descriptors = [vram_descriptor(64, SegmentFlags::empty()), aperture_descriptor(64)];
+        let caps = GpuMmuCaps { flags, ..mmu(&bits) };
+        let mut mm: Mm = VidMm::new(policy(), &descriptors, caps, &levels(&bits)).expect("rules are kept");
+        let (paging, _) = mm.create_space(SpaceKind::Paging).expect("tables");
+        let [low, high] = [(), ()].map(|()| mm.create_space(SpaceKind::Process).expect("tables").0);
+        let [device, other] = [low, high].map(|space| mm.create_device(space));
+        let words = mm.create_fence_storage(device, info(1, &[VRAM, APERTURE]), 7).expect("the rules are kept");
+        let _ = mm.make_resident(device, &[words]).expect("room");
+        let _ = mm.map_gpu_va(paging, whole(Target::FenceStorage(words))).expect("room");
+        let later = EvictFlags { only_if_necessary: true, not_written_to: false };
+        let _ = mm.evict(device, &[words], later, &[]).expect("it is listed");
+        let greedy = create(&mut mm, other, 64, &[VRAM]);
+        let work = mm.make_resident(other, &[greedy]).expect("the words make room").expect("it moves");
+        let at = |wanted: &dyn Fn(&Operation) -> bool| work.operations.iter().position(wanted).expect("it is there");
+        let seen = at(&|what| matches!(what, Operation::UpdatePageTable { space, .. } if *space == paging));
+        let flushed = at(&|what| matches!(what, Operation::FlushTlb { space, .. } if *space == paging));
+        let filled = at(&|what| matches!(what, Operation::Fill { .. }));
+        assert!(seen < flushed && flushed < filled, "{flags:?}: {:?}", work.operations);
+    }
 }
 
 /// What a present names is shown by the kernel as long as the process has it.
