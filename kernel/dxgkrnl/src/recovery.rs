@@ -66,6 +66,8 @@ impl Adapter {
         }
         cx.emit(Event::AdapterReset { adapter: self.index.0, reason: reason.clone() });
         if let Err(why) = self.recover(cx, &reason) {
+            // Whoever stores into what was on its way goes on, whatever becomes of the adapter.
+            self.show_what_is_left(cx);
             self.stop(cx, format!("{reason}; {why}"));
         }
     }
@@ -111,7 +113,6 @@ impl Adapter {
         self.satisfy_paging_queues(cx);
         self.tell_slept_through(cx);
         self.show_what_is_left(cx);
-        self.upload_late(cx);
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use d3dkmt::{DeviceState, MakeResidentFlags, Residency};
+use d3dkmt::{DeviceState, EvictFlags, MakeResidentFlags, Residency};
 use ddi::{DriverStatus, PagingOp, PowerState};
 use device_port::DevicePort;
 use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink, Profile, RecoveryPolicy};
@@ -266,6 +266,29 @@ fn an_address_of_a_lock_outlives_a_reset_and_shows_nobody_else_s_content() {
             drop(lock);
             host.check_invariants().unwrap_or_else(|broken| panic!("{profile}: {broken:?}"));
         }
+    }
+}
+
+/// The CPU stores into content that is on its way out when the hardware fails: it waits for the move, and the move never ends.
+#[test]
+fn who_stores_into_content_that_was_on_its_way_goes_on() {
+    // spec: memory §6.3, memory §8.4
+    for (mode, refused) in [(VIRTUAL, None), (VIRTUAL, Some("start it may not")), (Mode::Real, None)] {
+        let breakage = Breakage::default();
+        *breakage.refusal.lock().unwrap() = refused;
+        let (host, _) = breakage.host("discrete-4k", mode, RecoveryPolicy::default());
+        let mut worker = Worker::new(&host);
+        let surface = worker.gpu.create_lockable_surface(worker.kind, MIB, false).expect("a surface");
+        bring_in(&worker.gpu, &surface).expect("room");
+        worker.write(&surface, 1).expect("it runs");
+        let lock = surface.lock().expect("behind the BAR");
+        breakage.next.store(true, Ordering::SeqCst);
+        worker.gpu.device().evict(vec![surface.allocation().handle()], EvictFlags::empty()).expect("it is listed");
+        lock.write_words(0, &[4711]);
+        assert_eq!(lock.read_word(0), 4711, "{mode:?}");
+        while mode == VIRTUAL && host.step() {}
+        drop(lock);
+        assert!(refused.is_none() || host.stopped().is_some(), "{mode:?}");
     }
 }
 

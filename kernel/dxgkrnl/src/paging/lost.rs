@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use kmt_calls::MappingId;
-use vidmm::{Operation, WindowPages};
+use vidmm::{HeldRange, Operation, WindowPages};
 use wddm_types::{NodeId, ProcessId};
 
 use super::rotation::Stage;
@@ -49,12 +49,7 @@ impl Adapter {
                     }
                 }
             }
-            for turn in work.turns {
-                let (windows, ranges) = turn.left();
-                self.ring.windows_left(windows);
-                self.release_ranges(cx, &ranges);
-                self.vidmm.ranges_released(&ranges);
-            }
+            work.turns.into_iter().for_each(|turn| self.abandon_places(cx, turn.left()));
             // Whoever was to stand still for it goes on with the others, as if it had.
             for device in work.relocation.devices() {
                 if let Some(device) = self.devices.get_mut(*device) {
@@ -75,21 +70,21 @@ impl Adapter {
             Stage::None | Stage::Building => {}
             Stage::Protecting(waiting) => self.ring.unanswered.extend(waiting),
             Stage::Moving(_, turns) => {
-                for turn in turns {
-                    let (windows, ranges) = turn.left();
-                    self.ring.windows_left(windows);
-                    self.release_ranges(cx, &ranges);
-                    self.vidmm.ranges_released(&ranges);
-                }
+                turns.into_iter().for_each(|turn| self.abandon_places(cx, turn.left()));
             }
             Stage::Showing(waiting, windows, ranges) => {
                 self.ring.unanswered.extend(waiting);
-                self.ring.windows_left(windows);
-                self.release_ranges(cx, &ranges);
-                self.vidmm.ranges_released(&ranges);
+                self.abandon_places(cx, (windows, ranges));
             }
         }
         OverWorks { destroys }
+    }
+
+    /// Nothing is in these windows and ranges any more. Ranges are released now (memory §3.5), windows when nobody looks.
+    fn abandon_places(&mut self, cx: &mut Cx<'_>, (windows, ranges): (Vec<WindowPages>, Vec<HeldRange>)) {
+        self.ring.windows_left(windows);
+        self.release_ranges(cx, &ranges);
+        self.vidmm.ranges_released(&ranges);
     }
 
     /// The driver forgets what works were to destroy, and nobody waits for the ring as it was.
