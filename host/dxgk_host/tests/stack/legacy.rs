@@ -31,6 +31,7 @@ const PITCH: u32 = 2048;
 /// Two bands.
 const BYTES: u64 = 2 * 8 * PITCH as u64;
 const ENTIRE: LockFlags = LockFlags::LOCK_ENTIRE;
+const DISCARD: LockFlags = LockFlags::LOCK_ENTIRE.union(LockFlags::DISCARD);
 const RANGE: LockFlags = LockFlags::LOCK_ENTIRE.union(LockFlags::ACQUIRE_APERTURE);
 
 /// A client of an adapter of the first generation.
@@ -123,6 +124,19 @@ impl Old {
         let lock = allocation.lock_legacy(Vec::new(), flags).expect("a lock");
         (0..BYTES / 8).map(|index| lock.read_word(index * 8)).collect()
     }
+}
+
+/// A linear surface on its device's list.
+fn linear(client: &Old) -> Arc<Allocation> {
+    let allocation = client.surface(0, 0);
+    client.list(&allocation);
+    allocation
+}
+
+/// Submits a copy and does not wait for it.
+fn copy(client: &Old, from: &Allocation, to: &Allocation) {
+    let mut commands = ListedCommands::new();
+    commands.copy((from, 0), (to, 0), BYTES).render(&client.context).expect("a buffer");
 }
 
 fn private_data(pitch: u32, flags: u32) -> Vec<u8> {

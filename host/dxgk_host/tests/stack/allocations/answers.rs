@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use d3dkmt::Context;
+use d3dkmt::{Context, Section};
 use ddi::{DriverStatus, KmdOpenAllocation, Miniport, StandardAllocationDriverData};
 use wddm_types::NodeId;
 

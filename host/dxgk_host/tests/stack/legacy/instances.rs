@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use d3dkmt::{
-    Allocation, AllocationListFlags, AllocationRequest as AllocationRequested, Context, CreateAllocationFlags,
-    LockFlags, Resource, ResourceRequest,
+    AllocationListFlags, AllocationRequest as AllocationRequested, Context, CreateAllocationFlags, LockFlags, Resource,
+    ResourceRequest,
 };
 use dxgk_host::{Host, HostConfig, Mode};
 use events::{Event, Move};
@@ -13,23 +13,11 @@ use softgpu_spec::private_data::AllocationRequest;
 use softgpu_umd::{LegacyResource, ListedCommands, MapKind, SurfaceKind};
 use wddm_types::NtStatus;
 
-use super::{BYTES, COPY, ENTIRE, Old, config, old, private_data, rows};
+use super::{BYTES, COPY, DISCARD, ENTIRE, config, copy, linear, old, private_data, rows};
 use crate::heard::Heard;
 use crate::world::{MIB, VIRTUAL};
 
-const DISCARD: LockFlags = LockFlags::LOCK_ENTIRE.union(LockFlags::DISCARD);
 const FLUSHED: LockFlags = DISCARD.union(LockFlags::NO_EXISTING_REFERENCE);
-
-fn linear(client: &Old) -> Arc<Allocation> {
-    let allocation = client.surface(0, 0);
-    client.list(&allocation);
-    allocation
-}
-
-fn copy(client: &Old, from: &Allocation, to: &Allocation) {
-    let mut commands = ListedCommands::new();
-    commands.copy((from, 0), (to, 0), BYTES).render(&client.context).expect("a buffer");
-}
 
 /// One buffer draws from a resource that the CPU writes anew before each draw, and nobody flushes or waits.
 #[test]

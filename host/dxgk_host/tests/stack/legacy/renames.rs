@@ -5,30 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use d3dkmt::{Allocation, LockFlags, MakeResidentFlags};
+use d3dkmt::{LockFlags, MakeResidentFlags};
 use dxgk_host::{Host, HostConfig, Mode, Residence};
 use events::{Event, Move};
 use softgpu_spec::private_data::AllocationRequest;
 use softgpu_umd::{LegacyResource, ListedCommands, MapKind, SurfaceKind};
 use wddm_types::NtStatus;
 
-use super::{BYTES, ENTIRE, Old, config, old, rows};
+use super::{BYTES, DISCARD, ENTIRE, config, copy, linear, old, rows};
 use crate::heard::heard_on;
 use crate::stubborn::{Whims, wrapped};
 use crate::world::{MIB, VIRTUAL};
-
-const DISCARD: LockFlags = LockFlags::LOCK_ENTIRE.union(LockFlags::DISCARD);
-
-fn linear(client: &Old) -> Arc<Allocation> {
-    let allocation = client.surface(0, 0);
-    client.list(&allocation);
-    allocation
-}
-
-fn copy(client: &Old, from: &Allocation, to: &Allocation) {
-    let mut commands = ListedCommands::new();
-    commands.copy((from, 0), (to, 0), BYTES).render(&client.context).expect("a buffer");
-}
 
 /// Each buffer finds what was written before it was rendered, although the CPU never waits.
 #[test]
