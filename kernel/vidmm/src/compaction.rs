@@ -5,7 +5,6 @@
 //! valid. Nothing executes for whoever lists the content meanwhile, and last uses of what nobody lists are waited for.
 //! All of it is settled before anything comes into the places that became free.
 
-use ddi::GpuMmuFlags;
 use wddm_types::PAGE_BYTES;
 
 use crate::allocation::Placement;
@@ -70,7 +69,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 batch.arrived.extend(first.and_then(|first| allocation.came(*segment, first)));
             }
         }
-        let flush_fresh = !self.mmu.flags.contains(GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED);
+        let flush_fresh = self.flushes_fresh();
         batch.settle(flush_fresh);
     }
 

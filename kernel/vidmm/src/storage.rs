@@ -8,7 +8,7 @@
 //! move, the paging process sees them all along, and the driver hears of every move. A driver that does not list an aperture
 //! keeps them where they are: they are pinned.
 
-use ddi::{AllocationInfo, GpuMmuFlags};
+use ddi::AllocationInfo;
 use wddm_types::{PAGE_BYTES, PhysicalAddress, SegmentId};
 
 use crate::allocation::{AllocationError, Placement};
@@ -69,7 +69,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         self.enter_system(id, None, cause, batch);
         // Nothing takes the old place before the paging process, which sees the words all along, sees them at the new one.
-        let flush_fresh = !self.mmu.flags.contains(GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED);
+        let flush_fresh = self.flushes_fresh();
         batch.settle(flush_fresh);
     }
 

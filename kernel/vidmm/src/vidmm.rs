@@ -342,12 +342,18 @@ impl<F: Copy + Eq> VidMm<F> {
         &mut self.segments[usize::from(id.0) - 1]
     }
 
+    /// Whether the TLB may remember invalid entries, so that entries made valid are flushed, too.
+    // spec: memory §4.2
+    pub(crate) fn flushes_fresh(&self) -> bool {
+        !self.mmu.flags.contains(GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED)
+    }
+
     pub(crate) fn finish(&mut self, mut batch: Batch<F>, immediate: bool) -> Option<Work<F>> {
         batch.rotations = self.rotations(&mut batch);
         if self.mmu.flags.contains(GpuMmuFlags::PAGE_TABLE_UPDATE_REQUIRE_ADDRESS_SPACE_IDLE) {
             self.idle_changed_spaces(&mut batch);
         }
-        let flush_fresh = !self.mmu.flags.contains(GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED);
+        let flush_fresh = self.flushes_fresh();
         let work = match batch.finish(flush_fresh) {
             Ok(work) => work,
             Err(moves) => {
