@@ -1,7 +1,6 @@
-//! NT handles: names of shared objects that are passed from process to process (memory §2.7, sync §2.2), and a process's own handles of
-//! other processes (memory §5.5). The operating
-//! system has its own; on one machine of ours a handle is a token that nobody guesses. Whoever was told it may open what it
-//! names, with the access that it was made with; whoever made it closes it.
+//! NT handles: names of shared objects that are passed from process to process (memory §2.7, sync §2.2), and a process's own
+//! handles of other processes (memory §5.5). The operating system has its own; on one machine of ours a handle is a token that
+//! nobody guesses. Whoever was told it may open what it names, with the access that it was made with; whoever made it closes it.
 //!
 //! A token is SipHash-2-4 of a counter under a key that the host chooses: unguessable where the key is random, the same in
 //! every run where it is fixed.

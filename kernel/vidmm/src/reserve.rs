@@ -58,16 +58,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return Err(MapError::Misaligned);
         }
         let first = match range.base.filter(|base| !base.is_null()) {
-            Some(base) => {
-                if !base.0.is_multiple_of(alignment) {
-                    return Err(MapError::Misaligned);
-                }
-                let run = self.run_at(base, range.size_bytes)?;
-                if !self.spaces[space].is_free(run) {
-                    return Err(MapError::ConflictingAddresses);
-                }
-                run.first
-            }
+            Some(base) => self.free_at(space, base, range.size_bytes, alignment)?,
             // The space begins with what the second entry of the root translates.
             None => {
                 let found = self.spaces[space].find(page_of(range.size_bytes), 0, u64::MAX, page_of(alignment));
@@ -77,6 +68,15 @@ impl<F: Copy + Eq> VidMm<F> {
         let run = PageRun { first, count: Pages(page_of(range.size_bytes)) };
         self.spaces[space].take(run, Origin::Driver { user_maps: range.user_maps });
         Ok(GpuVa(first * PAGE_BYTES))
+    }
+
+    /// The first page of addresses that somebody wants exactly there, if nobody has them.
+    fn free_at(&self, space: SpaceId, base: GpuVa, size_bytes: u64, alignment: u64) -> Result<u64, MapError> {
+        if !base.0.is_multiple_of(alignment) {
+            return Err(MapError::Misaligned);
+        }
+        let run = self.run_at(base, size_bytes)?;
+        if self.spaces[space].is_free(run) { Ok(run.first) } else { Err(MapError::ConflictingAddresses) }
     }
 
     /// Reserves addresses and answers with the first one. A Zero reservation has entries; the work writes them.
@@ -94,16 +94,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let pages = page_of(request.size_bytes);
         let first = match request.base.filter(|base| !base.is_null()) {
-            Some(base) => {
-                if !base.0.is_multiple_of(UNIT_BYTES) {
-                    return Err(MapError::Misaligned);
-                }
-                let run = self.run_at(base, request.size_bytes)?;
-                if !self.spaces[space].is_free(run) {
-                    return Err(MapError::ConflictingAddresses);
-                }
-                run.first
-            }
+            Some(base) => self.free_at(space, base, request.size_bytes, UNIT_BYTES)?,
             None => self.find(space, pages, (request.minimum, request.maximum), UNIT_BYTES)?,
         };
         let run = PageRun { first, count: Pages(pages) };
