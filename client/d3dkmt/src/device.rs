@@ -45,12 +45,21 @@ impl Device {
         Ok(expect_reply!(self.link().call(call)?, Reply::DeviceState(state) => state))
     }
 
-    /// `D3DKMTCreatePagingQueue`.
+    /// `D3DKMTCreatePagingQueue` with priority NORMAL.
     ///
     /// # Errors
     /// When memory is short or the device is in error.
     pub fn create_paging_queue(&self) -> Result<PagingQueue, Refusal> {
-        let call = Call::CreatePagingQueue { device: self.handle() };
+        self.create_paging_queue_of(0)
+    }
+
+    /// `D3DKMTCreatePagingQueue` with a priority: -1 BELOW_NORMAL, 0 NORMAL, 1 ABOVE_NORMAL. When the device has to wait for
+    /// its turn, the queues that wait with it go on by their priorities; beside that, work is done in the order of the calls.
+    ///
+    /// # Errors
+    /// When there is no such priority, memory is short, or the device is in error.
+    pub fn create_paging_queue_of(&self, priority: i32) -> Result<PagingQueue, Refusal> {
+        let call = Call::CreatePagingQueue { device: self.handle(), priority, physical_adapter: 0 };
         let created = expect_reply!(self.link().call(call)?, Reply::PagingQueue(created) => created);
         let link = Arc::clone(self.link());
         let fence = Fence::borrowed(Arc::clone(&link), created.fence);

@@ -77,6 +77,10 @@ pub enum Call {
     CreatePagingQueue {
         /// The device.
         device: RawHandle,
+        /// `D3DDDI_PAGINGQUEUE_PRIORITY`: -1, 0 or 1. Of a device's queues that come with the same turn, the higher is first.
+        priority: i32,
+        /// `PhysicalAdapterIndex`: 0.
+        physical_adapter: u32,
     },
     /// `D3DKMTDestroyPagingQueue`: drains, then destroys the fence.
     DestroyPagingQueue {

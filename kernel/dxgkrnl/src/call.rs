@@ -203,9 +203,10 @@ impl Turn<'_> {
     /// Calls on objects of a device.
     fn on_device(&mut self, cx: &mut Cx<'_>, call: Call, touched: &mut Option<u32>) -> Result<Answer, Refusal> {
         match call {
-            Call::CreatePagingQueue { device } => {
+            Call::CreatePagingQueue { device, priority, physical_adapter } => {
                 let (index, device) = self.live_device(device, touched)?;
-                let number = self.adapters[index as usize].create_paging_queue(cx, device)?;
+                let number =
+                    self.adapters[index as usize].create_paging_queue(cx, device, priority, physical_adapter)?;
                 let queue = self.name(Object::PagingQueue(index, number))?;
                 let adapter = &self.adapters[index as usize];
                 let open = adapter.only_open(adapter.paging_queues[number].fence);

@@ -24,10 +24,14 @@ impl Adapter {
         self.devices[device].paging_queues.iter().any(|queue| self.paging_queues[*queue].awaits_turn)
     }
 
-    /// A device's turn is decided, and its work is queued: what was promised stands behind it.
+    /// A device's turn is decided, and its work is queued: what was promised stands behind it, by the priorities of the queues.
+    /// Elsewhere these say nothing: what memory does is decided while a call runs, and the ring keeps that order.
+    // spec: memory §4.9
     pub fn keep_promises(&mut self, cx: &mut Cx<'_>, device: u64) {
         let process = self.devices[device].process;
-        for queue in self.devices[device].paging_queues.clone() {
+        let mut queues: Vec<_> = self.devices[device].paging_queues.iter().copied().collect();
+        queues.sort_by_key(|queue| std::cmp::Reverse(self.paging_queues[*queue].priority));
+        for queue in queues {
             let known = &mut self.paging_queues[queue];
             if std::mem::take(&mut known.awaits_turn) {
                 // The last value promised says that everything before it is there.

@@ -186,7 +186,7 @@ impl Machine {
         };
         let answer = adapter.power_down(cx, token, state);
         adapter.settle(cx);
-        self.arm_timer(cx);
+        self.after_turn(cx);
         answer
     }
 
@@ -201,7 +201,7 @@ impl Machine {
         };
         let answer = adapter.pnp_stop(cx, token);
         adapter.settle(cx);
-        self.arm_timer(cx);
+        self.after_turn(cx);
         answer
     }
 
@@ -277,7 +277,7 @@ impl Machine {
             adapter.mapping_changed(cx, mapping);
             adapter.settle(cx);
         }
-        self.arm_timer(cx);
+        self.after_turn(cx);
     }
 
     /// The time that [`Effect::ArmTimer`] named has come. Calling it too early, or once too often, does no harm.

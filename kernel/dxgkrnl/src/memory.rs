@@ -18,13 +18,27 @@ const IN_FLIGHT_MAX: u64 = 1 << 20;
 impl Adapter {
     /// `D3DKMTCreatePagingQueue`.
     // spec: memory §4.9
-    pub fn create_paging_queue(&mut self, cx: &mut Cx<'_>, device: u64) -> Result<u64, Refusal> {
+    pub fn create_paging_queue(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        priority: i32,
+        physical_adapter: u32,
+    ) -> Result<u64, Refusal> {
+        if !(-1..=1).contains(&priority) {
+            return Err(invalid(format!("Priority {priority} of a paging queue: -1, 0 or 1")));
+        }
+        if physical_adapter != 0 {
+            return Err(invalid(format!(
+                "PhysicalAdapterIndex {physical_adapter}: the adapter is not linked to another"
+            )));
+        }
         let process = self.devices[device].process;
         // The paging fence is a native fence here, so that queues with user-mode submission may wait for it on the GPU.
         let fence = self.create_fence(cx, Some(device), process, 0)?;
         self.forbid_signals(fence);
-        let queue =
-            self.paging_queues.insert(PagingQueue { device, fence, last_value: 0, doomed: false, awaits_turn: false });
+        let queue = PagingQueue { device, fence, priority, last_value: 0, doomed: false, awaits_turn: false };
+        let queue = self.paging_queues.insert(queue);
         self.devices[device].paging_queues.insert(queue);
         Ok(queue)
     }

@@ -183,6 +183,8 @@ pub struct PagingQueue {
     pub device: u64,
     /// Its fence.
     pub fence: u64,
+    /// `D3DDDI_PAGINGQUEUE_PRIORITY`: -1 to 1.
+    pub priority: i32,
     /// The last value promised.
     pub last_value: u64,
     /// Destroyed; it goes when the ring has passed.

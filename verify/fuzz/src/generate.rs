@@ -43,7 +43,7 @@ impl Generator<'_> {
         }
         let device = self.known.device;
         if self.known.here(Kind::PagingQueue) == 0 {
-            return Call::CreatePagingQueue { device };
+            return Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 };
         }
         if self.known.here(Kind::Allocation) < 3 {
             return self.create_allocation();
@@ -193,7 +193,10 @@ impl Generator<'_> {
         match self.dice.below(12) {
             0 => Call::DestroyDevice { device },
             1..4 => Call::GetDeviceState { device },
-            4..6 => Call::CreatePagingQueue { device },
+            4..6 => {
+                let (priority, physical_adapter) = (self.dice.number32(3) as i32 - 1, self.dice.number32(0));
+                Call::CreatePagingQueue { device, priority, physical_adapter }
+            }
             6 => Call::DestroyPagingQueue { queue: self.handle(Kind::PagingQueue) },
             7 | 8 => Call::RegisterTrimNotification { device },
             9 | 10 => Call::RegisterBudgetChangeNotification { device },

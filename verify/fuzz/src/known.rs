@@ -222,7 +222,7 @@ impl Known {
         };
         match call {
             Call::CreateAllocation { device, .. }
-            | Call::CreatePagingQueue { device }
+            | Call::CreatePagingQueue { device, .. }
             | Call::Queue(QueueCall::CreateHwContext { device, .. })
             | Call::Packet(PacketCall::CreateContext { device, .. })
             | Call::Packet(PacketCall::CreateContextVirtual { device, .. })

@@ -115,6 +115,41 @@ fn watched(off: &Arc<AtomicBool>, built: &Arc<AtomicU64>) -> (Arc<Host>, Arc<Mut
 }
 
 #[test]
+fn a_driver_that_fails_while_its_adapter_falls_asleep_leaves_nobody_waiting() {
+    // spec: memory §1.10, memory §8.4, memory §8.6, sync §3.5
+    for stops in [false, true] {
+        let broken = Arc::new(AtomicBool::new(false));
+        let fails = Arc::clone(&broken);
+        let build = move |driver: &mut dyn ddi::Miniport, build: &mut ddi::BuildPagingBuffer<'_>| {
+            if fails.load(Ordering::Relaxed) {
+                return Err(ddi::PagingStatus::Fatal("it is broken"));
+            }
+            driver.build_paging_buffer(build)
+        };
+        let profile = Profile::named("discrete-4k").expect("a built-in profile");
+        let mut config = HostConfig {
+            vram_bytes: 4 * MIB,
+            page_table_bytes: 16 * MIB,
+            system_bytes: 32 * MIB,
+            ..HostConfig::new(profile, VIRTUAL)
+        };
+        config.wrap_miniport = Some(wrapped(Whims { build: Box::new(build), ..Whims::default() }));
+        let host = Host::start(config).expect("the host starts");
+        let mut client = client(&host);
+        let _content = written(&mut client);
+        let device = client.gpu.device();
+        let fence = device.create_monitored_fence(d3dkmt::FenceFlags::empty(), 1).expect("a fence");
+        let event = d3dkmt::Event::create(device.link(), true).expect("an event");
+        device.wait_async(&[(&fence, 2)], &event, d3dkmt::WaitFlags::empty()).expect("it is asked for");
+        assert_eq!(event.take(), Ok(false));
+        broken.store(true, Ordering::Relaxed);
+        let fell = if stops { host.stop_adapter() } else { host.power_transition(PowerState::Standby) };
+        assert_eq!(fell.expect_err("its content cannot be saved").status, NtStatus::DEVICE_REMOVED);
+        assert_eq!(event.take(), Ok(true), "nothing else has to happen first");
+    }
+}
+
+#[test]
 fn a_device_without_power_is_told_of_no_work() {
     // spec: memory §1.10, sync §2.9
     let host = host(VIRTUAL, 4 * MIB);

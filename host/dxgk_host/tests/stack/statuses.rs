@@ -76,7 +76,7 @@ fn handle(link: &ProcessLink, call: Call) -> RawHandle {
 }
 
 fn paging_queue(link: &ProcessLink, device: RawHandle) -> RawHandle {
-    match link.call(Call::CreatePagingQueue { device }) {
+    match link.call(Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 }) {
         Ok(Reply::PagingQueue(made)) => made.queue,
         other => panic!("{other:?}"),
     }
@@ -297,7 +297,7 @@ fn a_full_handle_table_makes_nothing() {
     assert_eq!(raw.status(open), NtStatus::NO_MEMORY);
     let device = raw.device;
     let calls = [
-        Call::CreatePagingQueue { device },
+        Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 },
         Call::Sync(SyncCall::CreateNativeFence { device, request: Default::default() }),
         Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }),
         Call::Queue(QueueCall::CreateHwQueue { context, flags: kmt_calls::QueueFlags::empty() }),

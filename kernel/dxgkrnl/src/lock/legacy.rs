@@ -126,7 +126,8 @@ impl Adapter {
         Ok(Answer::Later(token))
     }
 
-    /// Locks an instance that the GPU is past.
+    /// Locks an instance that the GPU is past. If that is refused, because the driver has no range for what may not be moved,
+    /// the rename stands: the caller has given the content up, and lists may name the former instance as before.
     // spec: memory §6.5
     fn lock_renamed(&mut self, cx: &mut Cx<'_>, request: LegacyRequest) -> Result<Answer, Refusal> {
         match self.rename(cx, request.number, request.discard == Some(true))? {

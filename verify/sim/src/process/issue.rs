@@ -176,7 +176,7 @@ impl Process {
         let call = match op {
             Op::Open(luid) => Call::OpenAdapterFromLuid { luid: *luid },
             Op::Device => Call::CreateDevice { adapter: self.adapter },
-            Op::PagingQueue => Call::CreatePagingQueue { device },
+            Op::PagingQueue => Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 },
             Op::DestroyPagingQueue => Call::DestroyPagingQueue { queue: self.paging_handle() },
             Op::Create { wish, .. } => create(device, *wish),
             Op::Map { slot, .. } => {

@@ -340,6 +340,6 @@ impl Process {
 
     /// A call that a device in error refuses.
     pub(super) fn harmless_call(&self) -> Call {
-        Call::CreatePagingQueue { device: self.device }
+        Call::CreatePagingQueue { device: self.device, priority: 0, physical_adapter: 0 }
     }
 }

@@ -21,7 +21,7 @@ impl Client {
         Ok(Some(match op {
             Op::Open(luid) => Call::OpenAdapterFromLuid { luid: *luid },
             Op::Device => Call::CreateDevice { adapter: self.adapter },
-            Op::PagingQueue => Call::CreatePagingQueue { device },
+            Op::PagingQueue => Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 },
             Op::Context { at } => {
                 let (node, flags, private_data) = (NodeId(self.contexts[*at].node), ContextFlags::empty(), Vec::new());
                 match self.contexts[*at].addressed {

@@ -1,6 +1,7 @@
 //! Buffers that name what a lock still keeps out of local memory: they wait for the unlock, and cost nobody his device.
 
 use super::*;
+use crate::heard::heard_on;
 
 #[test]
 fn a_buffer_waits_for_what_waits_for_an_unlock() {
@@ -33,4 +34,36 @@ fn a_buffer_waits_for_what_waits_for_an_unlock() {
             "{mode:?}: it stood still for that"
         );
     }
+}
+
+#[test]
+fn what_is_promised_for_a_turn_comes_by_the_priorities_of_the_queues() {
+    // spec: memory §4.9
+    let queued = |event: &Event| matches!(event, Event::PagingQueued { .. });
+    let (host, heard) = heard_on("discrete-4k", VIRTUAL, 4 * MIB, queued);
+    let client = client(&host);
+    let device = client.gpu.device();
+    for priority in [-2, 2, i32::MIN] {
+        let refusal = device.create_paging_queue_of(priority).err().expect("there is no such priority");
+        assert_eq!(refusal.status, NtStatus::INVALID_PARAMETER, "{refusal}");
+    }
+    let kept = unlisted(&client, SurfaceKind::Local, 8192);
+    let lock = kept.lock().expect("not resident");
+    let queues = [0, -1, 1, 0].map(|priority| device.create_paging_queue_of(priority).expect("a queue"));
+    let promised = queues.each_ref().map(|queue| {
+        let made = queue.make_resident(vec![kept.handle()], MakeResidentFlags::empty()).expect("it fits");
+        let Residency::Pending { paging_fence_value } = made else { panic!("it may not be there yet") };
+        (queue.fence(), paging_fence_value)
+    });
+    heard.take();
+    drop(lock);
+    device.wait(&promised).expect("after the unlock");
+    let kept = heard.take().into_iter().filter_map(|event| match event {
+        Event::PagingQueued { paging_queue, value: 1.., .. } => Some(paging_queue),
+        _ => None,
+    });
+    let kept: Vec<_> = kept.collect();
+    let mut made = kept.clone();
+    made.sort_unstable();
+    assert_eq!(kept, [made[2], made[0], made[3], made[1]], "their numbers rise in the order of creation");
 }

@@ -88,7 +88,7 @@ pub fn with_allocation(device: RawHandle, paging_queue: RawHandle, allocation: R
 /// Calls on a device alone that would succeed on one that is well, or fail for another reason.
 pub fn on_device(device: RawHandle) -> Vec<Call> {
     vec![
-        Call::CreatePagingQueue { device },
+        Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 },
         Call::CreateAllocation { device, allocations: vec![Default::default()], resource: ResourceRequest::default() },
         Call::OpenResource { device, share: ShareName::Global(RawHandle(1 << 31)) },
         Call::RegisterTrimNotification { device },
