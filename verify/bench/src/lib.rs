@@ -12,6 +12,7 @@
 //! | `hop` | from a signal on one engine to the wait on the other, and back |
 //! | `signals` | signals that nobody waits for: their price, and the interrupts that they must not raise |
 //! | `copies` | physical copies of the copy engine against the best memory copy |
+//! | `mapping` | a call that maps many pages, from the call to its fence, against plain stores |
 //! | `page_tables` | page-table updates of contiguous ranges against plain stores |
 //! | `frames` | frames of a segment, contiguous and scattered, against two general allocators |
 //! | `residency` | MakeResident and Evict against a null system call, and how they grow |
@@ -31,6 +32,7 @@ mod frames;
 mod hop;
 mod litmus;
 mod machine;
+mod mapping;
 mod page_tables;
 mod pingpong;
 mod report;

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::machine::{IdleExit, Machine, NoHalt};
 use crate::report::{BenchError, BenchReport, Row};
-use crate::{copies, frames, hop, litmus, page_tables, residency, signals};
+use crate::{copies, frames, hop, litmus, mapping, page_tables, residency, signals};
 
 /// The names of the measures, in their order.
 pub const MEASURES: [&str; 7] = ["litmus", "signals", "copies", "page-tables", "frames", "residency", "hop"];
@@ -64,7 +64,11 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                     "litmus" => litmus::rows(pair, amounts.races),
                     "signals" => signals::rows(pair, amounts.signals)?,
                     "copies" => copies::rows(pair, amounts.copy_batches)?,
-                    "page-tables" => page_tables::rows(pair, amounts.copy_batches)?,
+                    "page-tables" => {
+                        let mut rows = page_tables::rows(pair, amounts.copy_batches)?;
+                        rows.extend(mapping::rows(pair, amounts.copy_batches)?);
+                        rows
+                    }
                     "frames" => frames::rows(pair, 3 * amounts.copy_batches, options.smoke),
                     "residency" => residency::rows(pair, amounts.copy_batches, options.smoke)?,
                     _ => {
