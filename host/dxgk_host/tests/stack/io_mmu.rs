@@ -1,6 +1,8 @@
 //! An adapter of the IoMmu model: the GPU uses the CPU's addresses of a process, the platform translates them, and nothing
 //! has a page table.
 
+mod refusals;
+
 use std::sync::Arc;
 
 use d3dkmt::{
