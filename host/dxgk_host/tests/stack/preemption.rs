@@ -1,6 +1,8 @@
 //! Preemption on the whole stack: who ranks higher gets the node, paging gets it before everybody, and what came back runs once,
 //! in its order, with its memory where it is by then.
 
+mod moving;
+
 use std::sync::Arc;
 
 use d3dkmt::{Allocation, Context, DeviceState, EvictFlags, Fence, FenceFlags, MakeResidentFlags};
