@@ -2,6 +2,7 @@
 //! address space for every change: what the driver was asked, between which suspensions (memory §4.2, §4.5).
 
 mod dual;
+mod stillness;
 
 use std::sync::{Arc, Mutex};
 
@@ -134,6 +135,7 @@ fn traced_on(profile: &Profile, mode: Mode) -> (Arc<Host>, Log) {
             }
             driver.build_paging_buffer(build)
         }),
+        packets: true,
         ..Whims::default()
     };
     let config = HostConfig {
