@@ -3,6 +3,7 @@
 
 mod conversions;
 mod dual;
+mod pairs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
