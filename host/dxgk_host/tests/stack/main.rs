@@ -50,6 +50,7 @@ mod stubborn;
 mod submission;
 mod synchronous;
 mod system_copies;
+mod trims;
 mod virtual_time;
 mod world;
 mod zones;
