@@ -4,6 +4,7 @@
 mod lists;
 mod nodes;
 mod presents;
+mod segments;
 mod sleep;
 mod unlocks;
 

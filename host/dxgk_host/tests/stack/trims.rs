@@ -66,9 +66,13 @@ fn who_is_over_budget_gives_back_what_is_asked_for_and_the_longest_unused_first(
     keeper.work_on(0);
     let before = keeper.used_bytes();
     host.set_process_budget(keeper.link.process(), Some(before - 2 * MIB));
-    while keeper.kept.trimmed_bytes() == 0 {
-        assert!(host.step(), "it is asked");
+    // While it is over its budget it is asked again and again: time never stands still.
+    for _ in 0..100 {
+        assert!(host.step());
         keeper.honour();
+        if keeper.kept.trimmed_bytes() > 0 {
+            break;
+        }
     }
     assert_eq!((keeper.kept.trimmed_bytes(), keeper.kept.len()), (2 * MIB, 3));
     assert_eq!(keeper.used_bytes(), before - 2 * MIB, "to the byte, and no byte more");
