@@ -35,8 +35,8 @@ use crate::iommu::Iommu;
 use crate::line::Line;
 use crate::time::Clock;
 
-/// System pages for the kernel itself: fence words, rings of kernel-mode queues, paging buffers.
-const KERNEL_BYTES: u64 = 64 << 20;
+/// Bytes at the begin of system memory for the kernel itself: fence words, rings of kernel-mode queues, paging buffers.
+pub const KERNEL_BYTES: u64 = 64 << 20;
 /// Bytes of a paging buffer.
 const PAGING_BUFFER_BYTES: u32 = 64 << 10;
 /// Paging buffers in flight at most.

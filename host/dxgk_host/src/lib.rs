@@ -29,6 +29,6 @@ pub use dxgkrnl::{
     BrokenInvariant, CreatedSurface, FeatureOverride, FeaturePolicy, MemoryPolicy, RecoveryPolicy, Residence,
     StateDigest,
 };
-pub use host::{Host, HostError, Pending};
+pub use host::{Host, HostError, KERNEL_BYTES, Pending};
 pub use link::ProcessLink;
 pub use profile::{PROFILES, Profile};

@@ -5,7 +5,7 @@ mod stub;
 
 use std::sync::{Arc, Mutex};
 
-use ddi::{FeatureId, PagingBufferInfo, SegmentDescriptor4};
+use ddi::{AdapterCaps, DdiVersion, FeatureId, PagingBufferInfo, SegmentDescriptor4};
 use dxgkrnl::{AdapterConfig, Cx, FeaturePolicy, IoMmu, Machine, StartError};
 use events::Silence;
 use shared_words::Memory;
@@ -138,6 +138,22 @@ fn every_broken_rule_is_named() {
         let seen = seen.lock().unwrap();
         assert_eq!(seen.started, seen.stopped, "a started device is stopped again: {rule}");
     }
+}
+
+#[test]
+fn native_fences_belong_to_a_version_and_to_hardware_scheduling() {
+    // spec: sync §0, sync §4.1
+    // seed: N09
+    let version =
+        |ddi_version| Answers { caps: AdapterCaps { ddi_version, ..AdapterCaps::default() }, ..Answers::default() };
+    for old in [DdiVersion::WDDM_3_0, DdiVersion::WDDM_3_1, DdiVersion(DdiVersion::WDDM_3_2.0 - 1)] {
+        let error = start(version(old), vec![]).0.expect_err("it is too old for what it advertises").to_string();
+        assert!(error.contains("from WDDM 3.2 on"), "{old}: {error}");
+    }
+    start(version(DdiVersion::WDDM_3_2), vec![]).0.expect("it is new enough");
+    let packets_only = Answers { native_cap: true, native_facet: true, ..Answers::packets_only() };
+    let error = start(packets_only, vec![]).0.expect_err("nothing would wait for them on the GPU").to_string();
+    assert!(error.contains("hardware queues"), "{error}");
 }
 
 #[test]

@@ -137,11 +137,11 @@ pub struct AdapterCaps {
 }
 
 impl Default for AdapterCaps {
-    /// A WDDM 3.0 driver whose device reaches all of system memory, without any optional capability.
+    /// A WDDM 3.2 driver whose device reaches all of system memory, without any optional capability.
     fn default() -> Self {
         AdapterCaps {
             driver_model: DriverModel::Wddm2,
-            ddi_version: DdiVersion::WDDM_3_0,
+            ddi_version: DdiVersion::WDDM_3_2,
             memory: VidMmCaps::empty(),
             highest_acceptable_address: u64::MAX,
             aperture_segment_commit_limit_bytes: u64::MAX,

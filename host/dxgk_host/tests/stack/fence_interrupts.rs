@@ -4,14 +4,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use d3dkmt::{DeviceState, Fence, NativeFenceRequest};
-use ddi::{HwQueueFlags, OsGlobalFence};
+use d3dkmt::{DeviceState, Fence, FenceFlags, NativeFenceRequest};
+use ddi::{HwQueueFlags, Interrupt, InterruptFlags, Notify, OsGlobalFence};
 use dxgk_host::{Host, HostConfig, Pending, Profile};
+use events::Event;
 use kmt_calls::{Call, QueueCall, QueueFlags, Reply, SyncCall, WaitFlags};
 use kmt_link::Link;
 use softgpu_umd::Commands;
-use wddm_types::NodeId;
+use wddm_types::{NodeId, NtStatus};
 
+use crate::heard::Heard;
 use crate::stubborn::{Whims, wrapped};
 use crate::world::{Client, MIB, VIRTUAL, client, host};
 
@@ -103,6 +105,57 @@ fn a_destroyed_fence_in_a_list_is_a_bug_check() {
     assert!(reason.contains("destroyed"), "{reason}");
 }
 
+/// A monitored and a native fence, both waited for by the CPU and signalled by an engine of hardware that has one interrupt for
+/// both kinds: its driver always says 19 without a list, with these flags. Which waits are over then, and how often all monitored
+/// fences were looked at for interrupts.
+fn signalled_with_one_interrupt(flags: InterruptFlags) -> ([bool; 2], usize) {
+    let say = move |interrupt: Interrupt<'_>, notify: &mut dyn Notify| match interrupt {
+        Interrupt::MonitoredFenceSignaled { node } | Interrupt::NativeFenceSignaled { node, .. } => {
+            notify.interrupt(Interrupt::NativeFenceSignaled { node, fences: None, queues: &[], flags });
+        }
+        other => notify.interrupt(other),
+    };
+    let heard = Heard::of(|event| matches!(event, Event::MonitoredFenceInterrupt { .. }));
+    let config = HostConfig {
+        vram_bytes: 4 * MIB,
+        page_table_bytes: 16 * MIB,
+        system_bytes: 64 * MIB,
+        wrap_miniport: Some(wrapped(Whims { say: Box::new(say), ..Whims::default() })),
+        tracer: Box::new(heard.clone()),
+        ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), VIRTUAL)
+    };
+    let host = Host::start(config).expect("the host starts");
+    let mut client = client(&host);
+    let device = client.gpu.device();
+    let monitored = device.create_monitored_fence(FenceFlags::empty(), 0).unwrap();
+    let native = device.create_native_fence(NativeFenceRequest::default()).unwrap();
+    let waits = [&monitored, &native].map(|fence| begin_wait(&host, &client, fence, 5));
+    let mut commands = Commands::new();
+    commands.signal_monitored(monitored.current_va(), 5);
+    commands.signal(native.current_va(), native.monitored_va(), 5);
+    client.stream.submit(&client.gpu, &[], &commands).expect("a submission");
+    while host.step() {}
+    assert_eq!((monitored.current(), native.current()), (5, 5), "the engine has signalled both");
+    (waits.map(|wait| host.take_answer(wait).is_some()), heard.take().len())
+}
+
+#[test]
+fn an_interrupt_19_without_a_list_looks_at_native_fences_only() {
+    // spec: sync §3.10, sync §2.8
+    // seed: N60
+    let (released, looks) = signalled_with_one_interrupt(InterruptFlags::empty());
+    assert_eq!((released, looks), ([false, true], 0));
+}
+
+#[test]
+fn with_evaluate_legacy_monitored_fences_it_looks_at_all() {
+    // spec: sync §3.10, sync §2.8
+    // seed: N61
+    let (released, looks) = signalled_with_one_interrupt(InterruptFlags::EVALUATE_LEGACY_MONITORED_FENCES);
+    assert_eq!(released, [true, true]);
+    assert!(looks > 0);
+}
+
 /// The engine writes CurrentValue; MonitoredValue it only reads: who writes it could suppress or forge interrupts.
 #[test]
 fn the_gpu_writes_the_current_value_and_not_the_monitored_one() {
@@ -141,4 +194,32 @@ fn a_queue_says_that_its_progress_fence_is_native() {
         assert_eq!(made.flags.bits(), flags.bits() | HwQueueFlags::NATIVE_PROGRESS_FENCE.bits());
         assert!(!made.progress.monitored_va.is_null(), "it has both words");
     }
+}
+
+#[test]
+fn a_queue_that_its_process_feeds_takes_no_monitored_fence() {
+    // spec: sync §1.2, sync §5
+    // seed: N64
+    let host = host(VIRTUAL, 4 * MIB);
+    let client = client(&host);
+    let device = client.gpu.device();
+    let monitored = device.create_monitored_fence(FenceFlags::empty(), 0).unwrap();
+    let owned = device.create_context(NodeId(0)).unwrap();
+    let context = owned.handle();
+    for (flags, status) in
+        [(QueueFlags::USER_MODE_SUBMISSION, NtStatus::INVALID_PARAMETER), (QueueFlags::empty(), NtStatus::SUCCESS)]
+    {
+        let made = client.link.call(Call::Queue(QueueCall::CreateHwQueue { context, flags })).unwrap();
+        let Reply::HwQueue(made) = made else { panic!("{made:?}") };
+        let (queue, points) = (made.queue, vec![(monitored.handle(), 1)]);
+        for call in [
+            QueueCall::SubmitSignalSyncObjectsToHwQueue { queue, points: points.clone() },
+            QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points },
+        ] {
+            let answer = client.link.call(Call::Queue(call));
+            assert_eq!(answer.err().map_or(NtStatus::SUCCESS, |refusal| refusal.status), status, "{flags:?}");
+        }
+    }
+    while host.step() {}
+    assert_eq!(monitored.current(), 1, "the kernel's own queue has signalled it");
 }

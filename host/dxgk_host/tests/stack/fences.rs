@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::world::{Client, MIB, VIRTUAL, client, host};
 use d3dkmt::NativeFenceRequest;
-use dxgk_host::{Host, Mode};
+use dxgk_host::{Host, KERNEL_BYTES, Mode};
 use kmt_calls::{Call, SyncCall, WaitFlags};
 use softgpu_spec::register::counter;
 use softgpu_umd::Commands;
@@ -161,6 +161,7 @@ fn engines_wait_for_each_other_without_the_cpu() {
 #[test]
 fn what_a_fence_may_not_be() {
     // spec: sync §3.2, sync §5
+    // seed: N65
     use d3dkmt::FenceFlags;
     use wddm_types::NtStatus;
     let host = host(VIRTUAL, 4 * MIB);
@@ -192,7 +193,7 @@ fn what_a_fence_may_not_be() {
 #[test]
 fn many_fences_of_one_process() {
     // spec: sync §1.5
-    // seed: N19, N20
+    // seed: N19, N20, N24
     let host = host(VIRTUAL, 4 * MIB);
     let mut client = client(&host);
     let fences: Vec<_> =
@@ -208,5 +209,9 @@ fn many_fences_of_one_process() {
         assert_eq!(fence.current(), index as u64 + 1);
     }
     let pages: std::collections::BTreeSet<_> = fences.iter().map(|fence| fence.address().0 / 4096).collect();
+    assert!(
+        pages.iter().all(|page| page * 4096 < KERNEL_BYTES),
+        "in the kernel's pages, which no allocation ever gets"
+    );
     assert!(pages.len() <= 6, "300 fences at a stride of 64 bytes take 5 pages, not {}", pages.len());
 }

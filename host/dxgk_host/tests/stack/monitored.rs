@@ -7,6 +7,7 @@ mod objects;
 mod statuses;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use d3dkmt::{CpuCaching, Device, Event, Fence, FenceFlags, SignalFlags, VirtualContext, WaitFlags};
 use dxgk_host::{Host, Mode, ProcessLink};
@@ -14,6 +15,7 @@ use kmt_link::Link;
 use softgpu_umd::{Commands, Gpu, Surface, SurfaceKind};
 use wddm_types::{GpuVa, NodeId, NtStatus};
 
+use crate::counting::Counting;
 use crate::heard::{Heard, heard_on};
 use crate::world::{MIB, VIRTUAL};
 
@@ -138,6 +140,22 @@ fn only_the_signal_call_moves_a_fence() {
 }
 
 #[test]
+fn progress_is_read_without_a_call() {
+    // spec: sync §1.2, sync §3.5
+    // seed: N01, N03
+    let (host, _) = traced("wddm2-packets", VIRTUAL);
+    let link = Counting::new(&host);
+    let gpu = Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("the adapter opens");
+    let fence = monitored(gpu.device());
+    for value in 1..10 {
+        gpu.device().signal(&fence, value).unwrap();
+        let before = link.calls.load(Ordering::Relaxed);
+        assert_eq!((fence.current(), fence.word().load()), (value, value));
+        assert_eq!(link.calls.load(Ordering::Relaxed), before, "by loads alone");
+    }
+}
+
+#[test]
 fn the_cpu_waits_for_all_or_for_any() {
     // spec: sync §3.5, sync §2.4, sync §6 B10, sync §6 B11
     // seed: C21
@@ -196,7 +214,7 @@ fn an_asynchronous_wait_answers_at_once_and_sets_its_event_once() {
 #[test]
 fn a_blocking_wait_ends_with_the_signal() {
     // spec: sync §3.5, sync §3.6
-    // seed: C20, C21
+    // seed: C20, C21, N02, N03
     let (_host, gpu) = world("wddm2-packets", Mode::Real);
     let device = gpu.device();
     let fence = monitored(device);

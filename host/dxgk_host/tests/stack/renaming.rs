@@ -1,65 +1,21 @@
 //! The CPU at memory that the GPU uses: who waits, how, and how often the kernel hears of it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use d3dkmt::{Fence, NativeFenceRequest};
-use dxgk_host::{Mode, ProcessLink};
-use kmt_calls::{Call, MappingId, Notification, Refusal, Reply, SyncCall};
-use kmt_link::{CpuMapping, Link};
-use shared_words::Memory;
+use dxgk_host::Mode;
+use kmt_link::Link;
 use softgpu_umd::{
     ContextId, Contexts, DO_NOT_WAIT, DynamicResource, Gpu, MapError, MapKind, RenamePolicy, StreamConfig, SurfaceKind,
     pattern,
 };
-use wddm_types::{Luid, NodeId};
+use wddm_types::NodeId;
 
+use crate::counting::Counting;
 use crate::world::{MIB, VIRTUAL, host};
 
 const BYTES: u64 = 4096;
-
-/// A link that counts what goes over it.
-struct Counting {
-    inner: Arc<ProcessLink>,
-    calls: AtomicU64,
-    waits: AtomicU64,
-    creations: AtomicU64,
-}
-
-impl Link for Counting {
-    fn call(&self, call: Call) -> Result<Reply, Refusal> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        match call {
-            Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu { .. }) => {
-                _ = self.waits.fetch_add(1, Ordering::SeqCst)
-            }
-            Call::CreateAllocation { .. } => _ = self.creations.fetch_add(1, Ordering::SeqCst),
-            _ => {}
-        }
-        self.inner.call(call)
-    }
-    fn system_memory(&self) -> &Arc<Memory> {
-        self.inner.system_memory()
-    }
-    fn mapping(&self, mapping: MappingId) -> Option<Arc<CpuMapping>> {
-        self.inner.mapping(mapping)
-    }
-    fn doorbell_page(&self, adapter: Luid) -> Option<Arc<Memory>> {
-        self.inner.doorbell_page(adapter)
-    }
-    fn doorbell_rung(&self, adapter: Luid, index: u32) {
-        self.inner.doorbell_rung(adapter, index);
-    }
-    fn take_notification(&self) -> Option<Notification> {
-        self.inner.take_notification()
-    }
-    fn wait_notification(&self) -> Option<Notification> {
-        self.inner.wait_notification()
-    }
-    fn now_ns(&self) -> u64 {
-        self.inner.now_ns()
-    }
-}
 
 /// A process with a context whose work stands behind a gate.
 struct Runtime {
@@ -73,8 +29,7 @@ struct Runtime {
 
 fn runtime(mode: Mode, instances_max: usize) -> Runtime {
     let host = host(mode, 4 * MIB);
-    let inner = ProcessLink::new(Arc::clone(&host));
-    let link = Arc::new(Counting { inner, calls: 0.into(), waits: 0.into(), creations: 0.into() });
+    let link = Counting::new(&host);
     let gpu = Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("the adapter opens");
     let mut contexts = Contexts::new();
     let context = contexts.add(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");

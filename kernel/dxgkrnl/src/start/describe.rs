@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ddi::{
-    AdapterCaps, FeatureId, GpuMmuCaps, GpuVirtualAddressing, PageTableLevelDesc, PageTableUpdateMode,
+    AdapterCaps, DdiVersion, FeatureId, GpuMmuCaps, GpuVirtualAddressing, PageTableLevelDesc, PageTableUpdateMode,
     PagingBufferInfo, RootPageTableSize, VidMmCaps,
 };
 use vidmm::MemoryLayout;
@@ -81,6 +81,13 @@ pub(super) fn describe(
         return Err(StartError::Rule("SupportsCpuHostAperture needs the entry points of the CPU host aperture"));
     }
     let Addresses { mmu, levels, roots } = describe_addresses(miniport, &caps)?;
+    // spec: sync §0, sync §4.1
+    if caps.native_gpu_fence && caps.ddi_version < DdiVersion::WDDM_3_2 {
+        return Err(StartError::Rule("NativeGpuFence exists from WDDM 3.2 on"));
+    }
+    if caps.native_gpu_fence && !miniport.facets().hardware_queues {
+        return Err(StartError::Rule("native fences belong to hardware scheduling: they need hardware queues"));
+    }
     let paging_space = caps::paging_space(miniport, &caps, &layout.segments);
     Ok(Description { nodes, caps, paging_node, layout, paging_buffer, paging_space, mmu, levels, roots, iommu })
 }

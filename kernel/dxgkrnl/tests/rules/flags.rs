@@ -132,7 +132,8 @@ fn a_flag_of_firmware_belongs_to_its_version() {
     // spec: memory §1.5, memory §1.13
     let version = |ddi_version| {
         let flag = SegmentFlags::POPULATED_BY_RESERVED_DDR_BY_FIRMWARE;
-        let mut answers = Answers { caps: AdapterCaps { ddi_version, ..Default::default() }, ..Answers::default() };
+        let mut answers =
+            Answers { caps: AdapterCaps { ddi_version, ..Default::default() }, ..Answers::packets_only() };
         answers.segments[0].flags |= flag;
         answers
     };

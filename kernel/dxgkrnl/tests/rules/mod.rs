@@ -41,11 +41,7 @@ fn first_generation(ddi_version: DdiVersion) -> Answers {
         segments1: [&memory, &aperture].map(old).to_vec(),
         segments3: vec![memory, aperture],
         has_gpu_va: false,
-        has_hardware_queues: false,
-        has_packets: true,
-        native_cap: false,
-        native_facet: false,
-        ..Answers::default()
+        ..Answers::packets_only()
     }
 }
 
@@ -159,7 +155,7 @@ fn page_table_capabilities_belong_to_the_version_or_are_refused_by_name() {
     let with = |mmu_flags, ddi_version| Answers {
         mmu_flags,
         caps: AdapterCaps { ddi_version, ..Default::default() },
-        ..Answers::default()
+        ..Answers::packets_only()
     };
     let rows = [
         (F::ALLOW_NON_ALIGNED_LARGE_PAGE_ADDRESS, DdiVersion::WDDM_2_0, "from WDDM 2.1 on"),

@@ -80,7 +80,7 @@ fn an_engine_signals_and_the_cpu_waits() {
 #[test]
 fn an_advanced_engine_interrupts_also_when_nobody_waits() {
     // spec: sync §1.2, sync §3.7
-    // seed: C15
+    // seed: C15, N04
     let (host, heard) = traced("discrete-4k", VIRTUAL);
     let mut client = client(&host);
     let fence = monitored(client.gpu.device());
