@@ -64,7 +64,7 @@ const STEPS: &[Step] = &[
             "openwddm-fuzz",
             "--",
             "--seed",
-            "42",
+            "{fresh}",
             "--calls",
             "12000",
         ]),
