@@ -1,5 +1,6 @@
 //! Words of INTRA_GPU fences make room and come back: what the driver is told, and that nobody finds them gone.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use d3dkmt::{Fence, FenceFlags, MakeResidentFlags, NativeFenceRequest};
@@ -54,14 +55,18 @@ fn start() -> (Arc<Host>, Log) {
         }),
         ..Whims::default()
     };
-    let mut config = HostConfig {
+    let mut config = config();
+    config.wrap_miniport = Some(wrapped(whims));
+    (Host::start(config).expect("the host starts"), log)
+}
+
+fn config() -> HostConfig {
+    HostConfig {
         vram_bytes: 8 * MIB,
         page_table_bytes: 16 * MIB,
         system_bytes: 64 * MIB,
         ..HostConfig::new(Profile::named("intra-gpu-fences").expect("a built-in profile"), VIRTUAL)
-    };
-    config.wrap_miniport = Some(wrapped(whims));
-    (Host::start(config).expect("the host starts"), log)
+    }
 }
 
 fn take(log: &Log) -> Vec<Told> {
@@ -92,13 +97,19 @@ const SYSTEM: SegmentId = SegmentId::SYSTEM;
 /// Another client that wants all of video memory, and gets it.
 fn greedy(host: &Arc<Host>) -> (Client, Vec<Surface>) {
     let other = client(host);
+    let all = demand_everything(&other);
+    while host.step() {}
+    (other, all)
+}
+
+/// All of video memory for one client; the work is queued.
+fn demand_everything(other: &Client) -> Vec<Surface> {
     let all: Vec<_> = (0..8).map(|_| other.gpu.create_surface(SurfaceKind::Local, MIB).expect("a surface")).collect();
     let insists = MakeResidentFlags::CANT_TRIM_FURTHER | MakeResidentFlags::MUST_SUCCEED;
     for surface in &all {
         other.gpu.paging().make_resident(vec![surface.allocation().handle()], insists).expect("at the others' cost");
     }
-    while host.step() {}
-    (other, all)
+    all
 }
 
 /// What the driver is told when both pages of one fence's words go to a segment: entries of the process invalid, then the place
@@ -219,6 +230,51 @@ fn words_that_are_satisfied_for_ever_are_so_at_the_new_place() {
     let done = waiter.submit(&second, &[], &commands).expect("a submission");
     waiter.wait(&second, done).expect("every wait passes");
     drop(everything);
+    host.check_invariants().unwrap();
+    assert_eq!(host.stopped(), None);
+}
+
+/// The addresses at which the paging process is shown words of fences.
+type ShownAt = Arc<Mutex<BTreeSet<u64>>>;
+
+/// Notes where the paging process is shown words.
+fn notes_addresses(shown: &ShownAt) -> Whims {
+    let shown = Arc::clone(shown);
+    Whims {
+        build: Box::new(move |driver, build| {
+            if let PagingOp::UpdatePageTable { native_fence: true, first, first_va, .. } = build.operation
+                && build.immediate
+            {
+                match first.flags.contains(PteFlags::VALID) {
+                    true => shown.lock().unwrap().insert(first_va.0),
+                    false => shown.lock().unwrap().remove(&first_va.0),
+                };
+            }
+            driver.build_paging_buffer(build)
+        }),
+        ..Whims::default()
+    }
+}
+
+#[test]
+fn words_that_go_while_a_move_of_theirs_is_queued_are_not_shown_by_it() {
+    // spec: memory §3.4 (paging-process tables), sync §1.5
+    let shown = ShownAt::default();
+    let mut config = config();
+    config.wrap_miniport = Some(wrapped(notes_addresses(&shown)));
+    let host = Host::start(config).expect("the host starts");
+    let (other, one) = (client(&host), client(&host));
+    let before = shown.lock().unwrap().clone();
+    let fence = intra_gpu(&one);
+    while host.step() {}
+    let words = &shown.lock().unwrap().clone() - &before;
+    assert_eq!(words.len(), 2, "a page of CurrentValues, one of MonitoredValues");
+    let all = demand_everything(&other);
+    drop((fence, one));
+    while host.step() {}
+    let left = &*shown.lock().unwrap() & &words;
+    assert_eq!(left, BTreeSet::new(), "their addresses are free");
+    drop((all, other));
     host.check_invariants().unwrap();
     assert_eq!(host.stopped(), None);
 }
