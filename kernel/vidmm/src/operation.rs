@@ -206,6 +206,8 @@ pub enum Operation {
         count: u32,
         /// It has 64-KB entries.
         use_64kb: bool,
+        /// Its entries have second halves; they become invalid, too.
+        halves: bool,
         /// Address that the first entry translates.
         first_va: GpuVa,
     },

@@ -36,7 +36,11 @@ impl Tracer for Tables {
 
 /// A host with so many pages for the tables of all processes.
 fn host(mode: Mode, table_pages: u64) -> (Arc<Host>, Tables) {
-    let profile = Profile::named("discrete-4k").expect("a built-in profile");
+    host_of("discrete-4k", mode, table_pages)
+}
+
+fn host_of(profile: &str, mode: Mode, table_pages: u64) -> (Arc<Host>, Tables) {
+    let profile = Profile::named(profile).expect("a built-in profile");
     let tables = Tables::default();
     let config = HostConfig {
         vram_bytes: 8 * MIB,
@@ -104,6 +108,30 @@ impl Player {
             assert_eq!(lock.read_word(slot as u64 * 8), 0, "place {slot} lost bytes");
         }
     }
+}
+
+/// The driver is told of both halves: it refuses an entry of one.
+#[test]
+fn tables_whose_entries_have_two_halves_leave_and_come_back() {
+    // spec: memory §3.4 operation 11, memory §4.5, memory §4.6
+    let (host, tables) = host_of("dual-entries", VIRTUAL, 80);
+    let mut players = [Player::new(&host), Player::new(&host)];
+    for player in &mut players {
+        for _ in 0..24 {
+            player.spread().expect("the other has nothing to run");
+        }
+    }
+    for round in 0..3u64 {
+        for (number, player) in (0..).zip(&mut players) {
+            if round > 0 {
+                player.look(pattern::seed(number, round - 1));
+            }
+            player.work(pattern::seed(number, round));
+        }
+    }
+    assert!(tables.0.lock().unwrap().len() >= 8, "they take turns");
+    host.check_invariants().unwrap();
+    assert_eq!(host.stopped(), None);
 }
 
 #[test]

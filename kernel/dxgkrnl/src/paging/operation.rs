@@ -178,14 +178,14 @@ pub(super) fn as_paging_op<'a>(
             first_va: *first_va,
         },
         // spec: memory §4.6
-        Operation::EvictTable { space, level, table, count, use_64kb, first_va } => PagingOp::UpdatePageTable {
+        Operation::EvictTable { space, level, table, count, use_64kb, halves, first_va } => PagingOp::UpdatePageTable {
             allocation: None,
             allocation_offset: 0,
             driver_protection: 0,
             notify_eviction: true,
             use_64kb_pages: *use_64kb,
             native_fence: false,
-            first_64kb: None,
+            first_64kb: halves.then_some(Pte::INVALID),
             table_va: table_va(*table),
             level: *level,
             table: *table,

@@ -112,6 +112,7 @@ impl PageTable {
                     level: number as u32, // CAST: at most six levels.
                     table,
                     use_64kb,
+                    halves: self.second_half(number, None).is_some(),
                     count: 1 << (level.table_shift - level.entry_shift),
                     first_va: self.first_va(number, prefix),
                 };

@@ -104,7 +104,8 @@ impl<'a> Pieces<'a> {
                 let virtually = mode == PageTableUpdateMode::GpuVirtual;
                 let table_va = virtually.then_some(table_va);
                 if geometry.shape.entry_words(level) == 2 {
-                    let halves = [first, first_64kb.unwrap_or(Pte::INVALID)];
+                    let second = first_64kb.ok_or(Fatal("an entry of two halves without its second one"))?;
+                    let halves = [first, second];
                     let pairs = Pairs::new(geometry, (table, table_va), (start_index, count), halves, repeat)?;
                     return Ok(Pieces::Pairs(pairs.resumed(multipass)));
                 }

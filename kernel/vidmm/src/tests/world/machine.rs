@@ -116,8 +116,11 @@ impl Machine {
                         }
                     }
                 }
-                Operation::EvictTable { table, count, use_64kb, .. } => {
+                Operation::EvictTable { level, table, count, use_64kb, halves, .. } => {
                     for index in 0..*count / if *use_64kb { 16 } else { 1 } {
+                        let second = self.second_halves.remove(&(*table, index));
+                        let has_halves = *level == 1 && second.is_some();
+                        assert_eq!(*halves, has_halves, "second halves become invalid with the first");
                         // Whoever reads this has followed a pointer to a table that is not there.
                         self.entries.remove(&(*table, index)).expect("a table that leaves was there");
                     }

@@ -62,6 +62,8 @@ fn halves_that_are_not_what_they_stand_for_are_refused() {
     for (first, second, count) in [(told, table, 1), (table, told, 1), (table, large, 1), (table, table, 508)] {
         assert!(matches!(build(&mut kmd, update(first, Some(second), count, true), 64), Err(PagingStatus::Fatal(_))));
     }
+    let alone = build(&mut kmd, update(table, None, 1, true), 64);
+    assert!(matches!(alone, Err(PagingStatus::Fatal(_))), "its entries have two halves");
     let (mut other, _, _) = started();
     let refused = build(&mut other, update(table, Some(table), 1, true), 64);
     assert!(matches!(refused, Err(PagingStatus::Fatal(_))), "its entries have one half");
