@@ -35,7 +35,7 @@ pub enum PagingOp<'a> {
     },
     /// 1: fills with a 32-bit pattern.
     Fill {
-        /// Whose content.
+        /// Whose content; `None`: nobody's yet, or the kernel's own.
         allocation: Option<KmdAllocation>,
         /// Bytes.
         size_bytes: u64,
@@ -129,8 +129,8 @@ pub enum PagingOp<'a> {
     },
     /// 8: copies by addresses of the paging process.
     VirtualTransfer {
-        /// Whose content.
-        allocation: KmdAllocation,
+        /// Whose content; `None`: as it lies.
+        allocation: Option<KmdAllocation>,
         /// Where the range lies in the allocation; *not* to be added to the addresses.
         allocation_offset: u64,
         /// Bytes.

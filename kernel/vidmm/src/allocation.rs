@@ -8,7 +8,7 @@ pub(crate) use check::{SYSTEM_COPY, Terms, VISIBLE, check};
 
 use std::collections::BTreeSet;
 
-use ddi::{AllocationFlags, AllocationFlags2, AllocationInfo};
+use ddi::{AllocationFlags, AllocationFlags2, AllocationInfo, KmdAllocation};
 use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
 use crate::budget::ProcessPriority;
@@ -181,14 +181,22 @@ impl<F> Allocation<F> {
     pub fn goes(&self) -> Option<Operation> {
         let wanted = self.info.flags.contains(AllocationFlags::EXPLICIT_RESIDENCY_NOTIFICATION);
         let address = PhysicalAddress { segment: SegmentId::SYSTEM, offset: 0 };
-        wanted.then_some(Operation::NotifyResidency { allocation: self.info.allocation, address, resident: false })
+        let allocation = self.named().filter(|_| wanted)?;
+        Some(Operation::NotifyResidency { allocation, address, resident: false })
     }
 
     /// The notice that it came to these frames, if its driver wants one. It is accessed physically: there is no part.
     pub fn came(&self, segment: SegmentId, first: u64) -> Option<Operation> {
         let wanted = self.info.flags.contains(AllocationFlags::EXPLICIT_RESIDENCY_NOTIFICATION);
         let address = PhysicalAddress { segment, offset: first * PAGE_BYTES };
-        wanted.then_some(Operation::NotifyResidency { allocation: self.info.allocation, address, resident: true })
+        let allocation = self.named().filter(|_| wanted)?;
+        Some(Operation::NotifyResidency { allocation, address, resident: true })
+    }
+
+    /// The driver's name of it; the kernel's own has none.
+    // spec: memory §3.4: hAllocation is NULL then
+    pub fn named(&self) -> Option<KmdAllocation> {
+        (!self.stores_fences()).then_some(self.info.allocation)
     }
 
     /// Whether it is storage of native fences.

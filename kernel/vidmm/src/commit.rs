@@ -114,7 +114,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 // spec: memory §2.6, filled by the size there; what is copied is the content, and the driver converts it
                 let taken = if pitched { extent.count } else { count };
                 let frames = PageRun { first: extent.frame + (first - extent.page), count: Pages(taken) };
-                let owner = allocation.info.allocation;
+                let owner = allocation.named();
                 if valid {
                     let address = base + frames.first * PAGE_BYTES;
                     let what = (owner, first * PAGE_BYTES, count * PAGE_BYTES, segment, address);
@@ -124,7 +124,7 @@ impl<F: Copy + Eq> VidMm<F> {
                     match allocation.pattern {
                         None => batch.content.extend(fills(place, owner, first, frames, pattern)),
                         Some(pattern) => batch.content.push(Operation::Fill {
-                            allocation: Some(owner),
+                            allocation: owner,
                             allocation_offset: first * PAGE_BYTES,
                             size_bytes: frames.count.bytes(),
                             pattern,
@@ -135,7 +135,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 }
                 batch.moved(MoveStep {
                     allocation: id,
-                    kmd_allocation: owner,
+                    kmd_allocation: allocation.info.allocation,
                     kind: if valid { MoveKind::PageIn } else { MoveKind::Fill },
                     cause,
                     segment,
@@ -187,7 +187,7 @@ impl<F: Copy + Eq> VidMm<F> {
             batch.arrived.extend(allocation.came(place.id, run.first));
             batch.content.push(Operation::MapAperture {
                 device: allocation.device(),
-                allocation: Some(allocation.info.allocation),
+                allocation: allocation.named(),
                 segment: place.id,
                 offset_in_pages: run.first,
                 backing: allocation.backing.clone(),
@@ -263,7 +263,7 @@ fn pair(missing: &[(u64, u64)], frames: &[PageRun]) -> Vec<Extent> {
 // spec: memory §3.3 operation 1
 fn fills(
     place: &Segment,
-    allocation: KmdAllocation,
+    allocation: Option<KmdAllocation>,
     first: u64,
     frames: PageRun,
     pattern: u32,
@@ -271,7 +271,7 @@ fn fills(
     let (segment, base) = (place.id, place.descriptor.base_address);
     let parts = place.pool.cleared_parts(frames).into_iter().filter(|(_, cleared)| !cleared);
     parts.map(move |(run, _)| Operation::Fill {
-        allocation: Some(allocation),
+        allocation,
         allocation_offset: (first + run.first - frames.first) * PAGE_BYTES,
         size_bytes: run.count.bytes(),
         pattern,
@@ -282,7 +282,7 @@ fn fills(
 
 /// Copies content in.
 pub(crate) fn copy_in(
-    what: (KmdAllocation, u64, u64, SegmentId, u64),
+    what: (Option<KmdAllocation>, u64, u64, SegmentId, u64),
     contiguous: bool,
     backing: Vec<PageRun>,
     form: Form,

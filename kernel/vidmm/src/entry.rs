@@ -118,7 +118,7 @@ impl EntryWriter {
                         protection: mapping.protection,
                         cacheable,
                         // The kernel's own has no handle of the driver's.
-                        behind: (!allocation.stores_fences()).then_some((allocation.info.allocation, low)),
+                        behind: allocation.named().map(|named| (named, low)),
                         native_fence: allocation.stores_fences(),
                         large_allowed,
                     };

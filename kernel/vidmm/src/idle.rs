@@ -103,7 +103,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut pages = 0;
         for extent in cleaned {
             batch.out.push(Operation::Transfer {
-                allocation: allocation.info.allocation,
+                allocation: allocation.named(),
                 allocation_offset: extent.page * PAGE_BYTES,
                 size_bytes: extent.count * PAGE_BYTES,
                 segment,

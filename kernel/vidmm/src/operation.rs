@@ -22,8 +22,8 @@ pub enum Direction {
 pub enum Operation {
     /// Copies between the backing store and a segment.
     Transfer {
-        /// Whose content.
-        allocation: KmdAllocation,
+        /// Whose content; `None`: the kernel's own, as it lies.
+        allocation: Option<KmdAllocation>,
         /// Byte offset of the range within the allocation.
         allocation_offset: u64,
         /// Bytes of the range.
@@ -61,7 +61,7 @@ pub enum Operation {
     },
     /// Fills a range of a segment with a pattern.
     Fill {
-        /// Whose content; `None` for pages that nobody has yet.
+        /// Whose content; `None` for pages that nobody has yet, and for the kernel's own.
         allocation: Option<KmdAllocation>,
         /// Byte offset of the range within the allocation.
         allocation_offset: u64,
@@ -305,7 +305,7 @@ mod tests {
 
     fn transfer(pages: u64) -> Operation {
         Operation::Transfer {
-            allocation: KmdAllocation(1),
+            allocation: Some(KmdAllocation(1)),
             allocation_offset: 0,
             size_bytes: pages * PAGE_BYTES,
             segment: SegmentId(1),

@@ -27,10 +27,10 @@ impl<F: Copy + Eq> VidMm<F> {
         for id in ids {
             let allocation = &self.allocations[id];
             let stays = allocation.pins > 0 || allocation.stores_fences();
-            if let Placement::Memory(segment, extents) = &allocation.placement {
+            if let (Placement::Memory(segment, extents), Some(named)) = (&allocation.placement, allocation.named()) {
                 let first = extents.iter().next().expect("it has pages there").frame;
                 let base = self.segment(*segment).descriptor.base_address;
-                operations.push(lost(allocation.info.allocation, *segment, base + first * PAGE_BYTES));
+                operations.push(lost(named, *segment, base + first * PAGE_BYTES));
             }
             if !stays {
                 self.leave_lists(id);
@@ -70,7 +70,7 @@ impl<F: Copy + Eq> VidMm<F> {
 /// The notice that content is lost: a transfer of nothing.
 fn lost(allocation: KmdAllocation, segment: SegmentId, address: u64) -> Operation {
     Operation::Transfer {
-        allocation,
+        allocation: Some(allocation),
         allocation_offset: 0,
         size_bytes: 0,
         segment,

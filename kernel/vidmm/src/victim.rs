@@ -119,9 +119,11 @@ impl<F: Copy + Eq> VidMm<F> {
                     batch.copied_locked.insert(id);
                 }
                 allocation.valid.insert(content.page, content.count);
-            } else if !gone && !self.policy.paging_by_gpu_va {
+            } else if !gone
+                && !self.policy.paging_by_gpu_va
+                && let Some(allocation) = allocation.named()
+            {
                 // spec: memory §3.3, operation 2
-                let allocation = allocation.info.allocation;
                 batch.out.push(Operation::Discard { allocation, segment, address });
             }
             batch.moved(MoveStep {
@@ -175,16 +177,18 @@ impl<F: Copy + Eq> VidMm<F> {
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
         batch.leaving.extend(allocation.goes());
         // spec: memory §3.4, operation 22: only what leaves an aperture or system memory
-        if allocation.info.flags2.contains(AllocationFlags2::NOTIFY_EVICTION) {
+        if let Some(named) = allocation.named()
+            && allocation.info.flags2.contains(AllocationFlags2::NOTIFY_EVICTION)
+        {
             batch.leaving.push(Operation::NotifyEviction {
-                allocation: allocation.info.allocation,
+                allocation: named,
                 size_bytes: allocation.bytes(),
                 backing: allocation.backing.clone(),
             });
         }
         allocation.placement = Placement::None;
         allocation.last_work = batch.serial;
-        let (pages, kmd_allocation) = (allocation.pages, allocation.info.allocation);
+        let (pages, named) = (allocation.pages, allocation.named());
         let device = allocation.device();
         self.writer().hide(&mut self.spaces, &self.allocations[id], 0, pages, batch);
         if let Some((segment, run)) = aperture {
@@ -192,7 +196,7 @@ impl<F: Copy + Eq> VidMm<F> {
             place.pool.give(run);
             batch.invalidations.push(Operation::UnmapAperture {
                 device,
-                allocation: Some(kmd_allocation),
+                allocation: named,
                 segment: place.id,
                 offset_in_pages: run.first,
                 number_of_pages: run.count.0,
@@ -247,7 +251,7 @@ fn copy_out<F>(
         let run = segments[usize::from(id.0) - 1].pool.take_contiguous(extent.count, 1, false)?;
         Some((id, run))
     });
-    let (kmd_allocation, device) = (allocation.info.allocation, allocation.device());
+    let (named, device) = (allocation.named(), allocation.device());
     let mut through = None;
     if let Some((id, run)) = window {
         let aperture = &mut segments[usize::from(id.0) - 1];
@@ -256,7 +260,7 @@ fn copy_out<F>(
         through = Some((id, aperture.descriptor.base_address + run.first * PAGE_BYTES));
         batch.out.push(Operation::MapAperture {
             device,
-            allocation: Some(kmd_allocation),
+            allocation: named,
             segment: id,
             offset_in_pages: run.first,
             backing: backing.clone(),
@@ -265,7 +269,7 @@ fn copy_out<F>(
         });
     }
     batch.out.push(Operation::Transfer {
-        allocation: kmd_allocation,
+        allocation: named,
         allocation_offset: extent.page * PAGE_BYTES,
         size_bytes: extent.count * PAGE_BYTES,
         segment: from.0,
@@ -279,7 +283,7 @@ fn copy_out<F>(
     if let Some((id, run)) = window {
         batch.out.push(Operation::UnmapAperture {
             device,
-            allocation: Some(kmd_allocation),
+            allocation: named,
             segment: id,
             offset_in_pages: run.first,
             number_of_pages: run.count.0,

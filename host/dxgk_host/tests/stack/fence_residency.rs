@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use d3dkmt::{Fence, FenceFlags, MakeResidentFlags, NativeFenceRequest};
-use ddi::{PagingOp, PteFlags};
+use ddi::{KmdAllocation, PagingOp, PteFlags};
 use dxgk_host::{Host, HostConfig, Profile};
 use kmt_link::Link;
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind};
@@ -48,6 +48,10 @@ fn start() -> (Arc<Host>, Log) {
                     assert_eq!(build.immediate, process == system, "its tables are the CPU's");
                     let valid = first.flags.contains(PteFlags::VALID);
                     seen.push(Told::Entry { paging: process == system, valid, names: first.address.segment });
+                }
+                // The kernel's own has no handle of the driver's.
+                PagingOp::Fill { allocation, .. } | PagingOp::Transfer { allocation, .. } => {
+                    assert_ne!(allocation, Some(KmdAllocation::default()));
                 }
                 _ => {}
             }

@@ -188,7 +188,7 @@ mod tests {
 
     fn out(direction: Direction) -> Operation {
         Operation::Transfer {
-            allocation: ddi::KmdAllocation(1),
+            allocation: Some(ddi::KmdAllocation(1)),
             allocation_offset: 8 * PAGE_BYTES,
             size_bytes: 6 * PAGE_BYTES,
             segment: SegmentId(1),

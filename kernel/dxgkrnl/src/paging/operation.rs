@@ -71,7 +71,7 @@ pub(super) fn as_paging_op<'a>(
         Operation::Relocate { allocation, allocation_offset, .. } => match asked.windows {
             None => relocation(operation, asked),
             Some(windows) => virtual_transfer(
-                (*allocation, *allocation_offset),
+                (Some(*allocation), *allocation_offset),
                 names,
                 asked,
                 windows,
@@ -251,7 +251,7 @@ fn transfer<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
     match form {
         // spec: memory §3.4, operation 7
         Form::Special(range) => PagingOp::SpecialLockTransfer {
-            allocation,
+            allocation: allocation.expect("what the CPU has locked is a client's"),
             transfer_offset,
             size_bytes,
             source,
@@ -262,7 +262,6 @@ fn transfer<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
             swizzling_range_data: range.private_driver_data,
         },
         Form::Kept | Form::Swizzle | Form::Unswizzle => {
-            let allocation = Some(allocation);
             PagingOp::Transfer { allocation, transfer_offset, size_bytes, source, destination, flags, mdl_offset }
         }
     }
@@ -293,7 +292,7 @@ fn relocation<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
 
 /// Part of a transfer of `(allocation, offset)` between two windows of the scratch area, which is mapped by 4-KB pages.
 fn virtual_transfer<'a>(
-    (allocation, allocation_offset): (KmdAllocation, u64),
+    (allocation, allocation_offset): (Option<KmdAllocation>, u64),
     names: &Names<'_>,
     asked: Asked<'_>,
     windows: ScratchSlot,

@@ -113,7 +113,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let allocation = &self.allocations[id];
         let address = self.segment(segment).descriptor.base_address + extent.frame * PAGE_BYTES;
         let (offset, bytes) = (extent.page * PAGE_BYTES, extent.count * PAGE_BYTES);
-        let what = (allocation.info.allocation, offset, bytes, segment, address);
+        let what = (allocation.named(), offset, bytes, segment, address);
         let backing = allocation.backing_of(extent.page, extent.count);
         let mut operation = copy_in(what, allocation.contiguous(), backing, Form::Kept);
         if let Operation::Transfer { direction: way, .. } = &mut operation {

@@ -247,10 +247,11 @@ impl Frames {
                 Ok(())
             }
             PagingOp::DiscardContent { allocation, .. }
-            | PagingOp::VirtualTransfer { allocation, .. }
             | PagingOp::NotifyResidency { allocation, .. }
             | PagingOp::NotifyAlloc { allocation, .. } => contract.allocation(allocation),
-            PagingOp::VirtualFill { allocation, .. } => allocation.map_or(Ok(()), |of| contract.allocation(of)),
+            PagingOp::VirtualTransfer { allocation, .. } | PagingOp::VirtualFill { allocation, .. } => {
+                allocation.map_or(Ok(()), |of| contract.allocation(of))
+            }
             PagingOp::ReadPhysical { segment, address } | PagingOp::WritePhysical { segment, address } => {
                 self.frames(segment, address / PAGE_BYTES * PAGE_BYTES, PAGE_BYTES).map(drop)
             }

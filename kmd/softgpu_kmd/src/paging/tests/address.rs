@@ -7,7 +7,7 @@ const ALLOCATION: KmdAllocation = KmdAllocation(3);
 
 fn virtual_transfer(size_bytes: u64) -> PagingOp<'static> {
     PagingOp::VirtualTransfer {
-        allocation: ALLOCATION,
+        allocation: Some(ALLOCATION),
         allocation_offset: 0x20_0000,
         size_bytes,
         source: GpuVa(0x1_0000),
