@@ -49,6 +49,8 @@ impl std::fmt::Display for StoresWait {
 pub(crate) struct Views {
     system: Arc<Memory>,
     device: Arc<SoftGpu>,
+    /// What the CPU reads where no device answers, because a driver is wrong about its memory: ones, or what was written there.
+    nobody: Arc<Memory>,
     /// Only where the device does not snoop.
     cache: Option<Arc<StaleCache>>,
     /// Memory is made of files: views get addresses.
@@ -62,7 +64,10 @@ impl Views {
     pub fn new(system: Arc<Memory>, device: Arc<SoftGpu>, cache: Option<Arc<StaleCache>>, files: bool) -> Views {
         // What the caches show is no file.
         let files = files && cache.is_none();
-        Views { system, device, cache, files, views: BTreeMap::new(), pass_time: None }
+        // PANIC: a page more or less; whoever is out of addresses ends here anyway.
+        let nobody = Memory::reserve(PAGE_BYTES).expect("a page of addresses");
+        nobody.fill(0, PAGE_BYTES, u32::MAX);
+        Views { system, device, nobody, cache, files, views: BTreeMap::new(), pass_time: None }
     }
 
     /// Time is virtual: who waits lets it pass like this.
@@ -129,10 +134,13 @@ impl Views {
                 CpuPlace::Bar | CpuPlace::HostAperture => {
                     let (mut bus, end) = (run.run.first * PAGE_BYTES, run.run.end() * PAGE_BYTES);
                     while bus < end {
-                        // PANIC: the driver said that the bus leads there, and the kernel had it set up.
-                        let (offset, bytes) = self.device.cpu_window(bus).expect("a bus address that the CPU reaches");
+                        let answered = self.device.cpu_window(bus);
+                        let (offset, bytes) = answered.unwrap_or((0, PAGE_BYTES - bus % PAGE_BYTES));
                         let bytes = bytes.min(end - bus);
-                        push(&mut pieces, self.device.local_memory(), offset, bytes);
+                        match answered {
+                            Some(_) => push(&mut pieces, self.device.local_memory(), offset, bytes),
+                            None => push(&mut pieces, &self.nobody, offset, bytes),
+                        }
                         bus += bytes;
                     }
                 }
@@ -146,5 +154,42 @@ fn push(pieces: &mut Vec<Piece>, memory: &Arc<Memory>, offset: u64, bytes: u64) 
     match pieces.last_mut() {
         Some(last) if Arc::ptr_eq(&last.memory, memory) && last.offset + last.bytes == offset => last.bytes += bytes,
         _ => pieces.push(Piece { memory: Arc::clone(memory), offset, bytes }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use softgpu::{Config, DataMode};
+    use softgpu_spec::page_table::Shape;
+    use wddm_types::{PageRun, Pages};
+
+    use super::*;
+    use crate::line::Line;
+    use crate::profile::Profile;
+
+    /// A driver may be wrong about where its memory is, or how much of it there is.
+    #[test]
+    fn where_no_device_answers_the_cpu_reads_ones() {
+        // spec: memory §1.7
+        let [local, system] = [2, 1].map(|pages| Memory::reserve(pages * PAGE_BYTES).expect("addresses"));
+        let config = Config {
+            local_bytes: 2 * PAGE_BYTES,
+            aperture_bytes: 16 * PAGE_BYTES,
+            shape: Shape::FOUR_LEVELS,
+            data: DataMode::Stored,
+            signal_bits: 64,
+            timing: Profile::named("discrete-4k").expect("a built-in profile").timing,
+            poll_spins: 0,
+        };
+        let line = Arc::new(Line::default());
+        let device = SoftGpu::with_local(config, local, Arc::clone(&system), line, None).expect("a device");
+        let views = Views::new(system, device, None, false);
+        let run = PageRun { first: 1, count: Pages(3) };
+        let pieces = views.pieces(&[CpuRun { place: CpuPlace::Bar, run }]);
+        let words = [0, 0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff];
+        assert_eq!(pieces.iter().map(|piece| piece.bytes).collect::<Vec<_>>(), [PAGE_BYTES; 3]);
+        for (piece, word) in pieces.iter().zip(words) {
+            assert_eq!(shared_words::Word::load(piece.memory.word(piece.offset)), word);
+        }
     }
 }
