@@ -50,7 +50,8 @@ const STEPS: &[Step] = &[
             "--seed",
             "{fresh}",
             "--count",
-            "8",
+            // Each kind of world at least twice.
+            "26",
         ]),
         needs: "verify/sim/src/main.rs",
     },

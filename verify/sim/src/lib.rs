@@ -8,7 +8,11 @@
 //! same times, in every build: their hash says so. From seed 1000 on worlds are of several kinds: in some leaf tables are
 //! converted, in some hardware wants idle address spaces, in some surfaces move within their segment, tiles are copied, or
 //! roots grow while tables leave. Worlds 2000 to 3999 live by packets: contexts of different ranks that are preempted, buffers that
-//! run in portions, and on every second adapter the locks and the residency of the first generation.
+//! run in portions, and on every second adapter the locks and the residency of the first generation. In worlds 4000 to 5999
+//! memory moves in other ways: in some paging is packets that work by GPU virtual address, in some packets run at the CPU's
+//! addresses, in some the words of fences are in video memory, where they make room like content. From seed 6000 on the kinds take
+//! turns, those of the first thousand and one with dual leaf tables among them: whoever takes thirteen seeds in a row, from wherever,
+//! meets every kind, as the run of fresh seeds before each change does.
 //!
 //! # What is checked, all the time
 //! | checker | rule |

@@ -48,6 +48,8 @@ pub struct Habits {
     pub whole: bool,
     /// So many of a hundred surfaces are used by physical address too: they lie in one piece.
     pub physical_percent: u64,
+    /// So many of a hundred fences of queues have their words in memory of the GPU, where it can be.
+    pub local_words_percent: u64,
 }
 
 /// A process.

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use dxgk_host::Host;
 
 use crate::random::Random;
+use crate::shape::Kind;
 use client::Client;
 
 /// What is wrong: the checker, and the place.
@@ -30,13 +31,13 @@ pub struct Renderers {
 }
 
 impl Renderers {
-    /// Two to four of them on a host; of the first generation, or with addresses.
-    pub fn new(host: &Arc<Host>, mut random: Random, first_generation: bool) -> Renderers {
+    /// Two to four of them on a host, in a world of this kind.
+    pub fn new(host: &Arc<Host>, mut random: Random, kind: Kind) -> Renderers {
         let count = 2 + random.below(3);
         let clients = (0..count)
             .map(|_| {
                 let (own, steps) = (random.split(), 50 + random.below(80));
-                Client::new(host, own, steps, first_generation)
+                Client::new(host, own, steps, kind)
             })
             .collect();
         Renderers { random, clients }

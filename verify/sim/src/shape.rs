@@ -12,6 +12,29 @@ use crate::process::Habits;
 const KINDS_FROM: u64 = 1000;
 /// And the first whose processes live by packets.
 const PACKETS_FROM: u64 = 2000;
+/// The first of those whose memory moves in other ways.
+const WAYS_FROM: u64 = 4000;
+/// The first behind all of these: from here on kinds take turns.
+const TURNS_FROM: u64 = 6000;
+/// The kinds of any other seed's world, by its remainder: whoever takes as many seeds in a row meets them all. Their number has
+/// no divisor in common with what else is chosen by remainders, so that each kind meets every choice.
+const TURNS: [Kind; 13] = [
+    Kind::Plain,
+    Kind::Converting,
+    Kind::Dual,
+    Kind::Contiguous,
+    Kind::Tiled,
+    Kind::Sprawling,
+    Kind::Patched,
+    Kind::Addressed,
+    Kind::ByAddress,
+    Kind::Idle,
+    Kind::CpuAddresses,
+    Kind::Idle,
+    Kind::LocalWords,
+];
+/// Dual entries in tables that are a page each.
+const DUAL_PAGES: Shape = Shape::new(&[9, 8, 9, 9]).with_dual_entries();
 /// Addresses of the kernel's scratch area (memory §4.7), in pages.
 const SCRATCH_PAGES: u64 = 8192;
 
@@ -34,21 +57,27 @@ pub enum Kind {
     Patched,
     /// Packets with lists and packets at addresses (memory §5.6).
     Addressed,
+    /// The same, and paging moves content and writes tables by addresses of its own, in packets (memory §3.3, §4.7).
+    ByAddress,
+    /// Packets at the CPU's addresses, which the IOMMU translates (memory §4.1).
+    CpuAddresses,
+    /// Fences whose words are in memory of the GPU and make room like its content (sync §1.5).
+    LocalWords,
+    /// Leaf tables of both forms side by side, each 64 KB in one of them (memory §4.5).
+    Dual,
 }
 
 impl Kind {
     /// The kind of a seed's world.
     pub fn of(seed: u64) -> Kind {
-        if let Some(seed) = seed.checked_sub(PACKETS_FROM).filter(|seed| *seed < PACKETS_FROM) {
-            return if seed.is_multiple_of(2) { Kind::Patched } else { Kind::Addressed };
-        }
-        match seed.checked_sub(KINDS_FROM).map(|seed| seed % 5) {
-            None => Kind::Plain,
-            Some(0) => Kind::Converting,
-            Some(1) => Kind::Idle,
-            Some(2) => Kind::Contiguous,
-            Some(3) => Kind::Tiled,
-            Some(_) => Kind::Sprawling,
+        match seed {
+            0..KINDS_FROM => Kind::Plain,
+            KINDS_FROM..PACKETS_FROM => {
+                [Kind::Converting, Kind::Idle, Kind::Contiguous, Kind::Tiled, Kind::Sprawling][(seed % 5) as usize]
+            }
+            PACKETS_FROM..WAYS_FROM => [Kind::Patched, Kind::Addressed][(seed % 2) as usize],
+            WAYS_FROM..TURNS_FROM => [Kind::ByAddress, Kind::CpuAddresses, Kind::LocalWords][(seed % 3) as usize],
+            _ => TURNS[(seed % TURNS.len() as u64) as usize],
         }
     }
 
@@ -59,28 +88,43 @@ impl Kind {
             Kind::Idle => &["idle-spaces"],
             Kind::Patched => &["wddm1-banks"],
             Kind::Addressed => &["wddm2-packets"],
+            Kind::ByAddress => &["packets-by-address"],
+            Kind::CpuAddresses => &["iommu-packets"],
+            Kind::LocalWords => &["intra-gpu-fences"],
+            Kind::Dual => &["dual-entries"],
             _ => &["discrete-4k", "discrete-64k"],
         }
     }
 
     /// Whether its processes live by packets.
     pub fn has_packets(self) -> bool {
-        matches!(self, Kind::Patched | Kind::Addressed)
+        matches!(self, Kind::Patched | Kind::Addressed | Kind::ByAddress | Kind::CpuAddresses)
     }
 
     /// What its processes like to do.
     pub fn habits(self) -> Habits {
-        let plain = Habits { tiles: false, places: 0, apart: 0, whole: false, physical_percent: 5 };
+        let plain =
+            Habits { tiles: false, places: 0, apart: 0, whole: false, physical_percent: 5, local_words_percent: 0 };
         match self {
-            Kind::Plain | Kind::Patched | Kind::Addressed => plain,
-            Kind::Converting | Kind::Idle => {
-                Habits { tiles: true, places: 6, apart: 2 << 20, whole: true, physical_percent: 5 }
+            Kind::Plain | Kind::Patched | Kind::Addressed | Kind::ByAddress | Kind::CpuAddresses => plain,
+            Kind::LocalWords => Habits { local_words_percent: 70, ..plain },
+            Kind::Converting | Kind::Idle | Kind::Dual => {
+                Habits { tiles: true, places: 6, apart: 2 << 20, whole: true, ..plain }
             }
             Kind::Contiguous => Habits { physical_percent: 70, ..plain },
             Kind::Tiled => Habits { tiles: true, ..plain },
             Kind::Sprawling => Habits { places: 64, apart: 1 << 30, ..plain },
         }
     }
+}
+
+/// Whether processes of other sorts live beside a world's own.
+pub fn has_neighbours(seed: u64, kind: Kind) -> bool {
+    let chosen = match seed {
+        0..TURNS_FROM => seed.is_multiple_of(5),
+        _ => seed / TURNS.len() as u64 % 5 == 2,
+    };
+    chosen && !kind.has_packets()
 }
 
 /// Builds the device of a world. The seed says how and not the world's random numbers, so that the first worlds are the
@@ -105,6 +149,9 @@ pub fn build(profile: &mut Profile, seed: u64, kind: Kind) {
         _ => return profile.shape = shape,
     };
     (profile.driver.tables, profile.driver.update_mode) = (TableHomes::all(home), update_mode);
+    if kind == Kind::Dual && home == TableHome::System {
+        return profile.shape = DUAL_PAGES;
+    }
     // A table in system memory is one page (memory §4.3).
     let pages = (0..shape.levels()).all(|level| shape.table_bytes(level) == 4096);
     // A window onto all tables takes more small leaf tables than there is room for.
@@ -115,9 +162,17 @@ pub fn build(profile: &mut Profile, seed: u64, kind: Kind) {
 }
 
 fn shape_of(seed: u64, kind: Kind) -> Shape {
-    if kind == Kind::Sprawling {
-        return if seed.is_multiple_of(2) { Shape::new(&[9, 18]) } else { Shape::new(&[6, 20]) };
+    match kind {
+        Kind::Sprawling if seed.is_multiple_of(2) => Shape::new(&[9, 18]),
+        Kind::Sprawling => Shape::new(&[6, 20]),
+        // No root stands right above dual leaf tables.
+        Kind::Dual if seed.is_multiple_of(8) => DUAL_PAGES,
+        Kind::Dual => of_any(seed).with_dual_entries(),
+        _ => of_any(seed),
     }
+}
+
+fn of_any(seed: u64) -> Shape {
     match seed % 8 {
         // Small leaf tables: the root is lengthened again and again.
         0 => Shape::new(&[3, 18]),
@@ -137,4 +192,20 @@ pub fn page_table_bytes(seed: u64, kind: Kind, shape: Shape) -> u64 {
     let tables = (SCRATCH_PAGES / u64::from(shape.entries(0))).saturating_sub(SCRATCH_PAGES / 512);
     let small = (tables * 3 / 2) << 12;
     if seed.is_multiple_of(3) || kind == Kind::Sprawling { (1 << 20) + small + roots + (8 << 12) } else { 16 << 20 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_seeds_in_a_row_meet_every_kind() {
+        for first in [TURNS_FROM, 1_795_400_176, 1 << 40, u64::MAX - 100] {
+            let met: Vec<Kind> = (first..first + TURNS.len() as u64).map(Kind::of).collect();
+            for seed in 0..TURNS_FROM {
+                assert!(met.contains(&Kind::of(seed)), "{:?} from {first} on", Kind::of(seed));
+            }
+            assert!(met.contains(&Kind::Dual), "from {first} on");
+        }
+    }
 }

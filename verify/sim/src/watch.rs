@@ -10,12 +10,13 @@ use std::collections::BTreeSet;
 use ddi::{
     AdapterCaps, BuildPagingBuffer, ConnectedDoorbell, CreateAllocation, CreateDevice, CreateDoorbell, CreateHwContext,
     CreateHwQueue, CreateNativeFence, CreateProcess, CurrentUpdate, DestroyAllocation, Doorbells, DriverStatus,
-    FeatureId, FeatureSupport, GpuMmuCaps, GpuVirtualAddressing, HardwareQueues, Host, KmdContext, KmdDevice,
-    KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess, KmdQueue, Miniport, MonitoredUpdate,
-    NativeFenceCaps, NativeFences, NodeMetadata, Notify, OpenAllocation, OpenNativeFence, PacketCaps, PacketScheduling,
-    PageTableLevelDesc, PagingOp, PagingStatus, PteFlags, QueryMemoryRanges, QuerySegment, QuerySegment3,
-    QuerySegment4, SegmentDescriptor3, SegmentDescriptor4, SetAllocationBackingStore, StandardAllocationDriverData,
-    SubmitCommandToHwQueue, SuspendStatus, Swizzling, TransferEnd, UpdateAllocationProperty, UpdateCurrentFlags,
+    FeatureId, FeatureSupport, FenceStorageSurface, GpuMmuCaps, GpuVirtualAddressing, HardwareQueues, Host, KmdContext,
+    KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess, KmdQueue, Miniport,
+    MonitoredUpdate, NativeFenceCaps, NativeFences, NodeMetadata, Notify, OpenAllocation, OpenNativeFence, PacketCaps,
+    PacketScheduling, PageTableLevelDesc, PagingOp, PagingStatus, PteFlags, QueryMemoryRanges, QuerySegment,
+    QuerySegment3, QuerySegment4, SegmentDescriptor3, SegmentDescriptor4, SetAllocationBackingStore,
+    StandardAllocationDriverData, SubmitCommandToHwQueue, SuspendStatus, Swizzling, TransferEnd,
+    UpdateAllocationProperty, UpdateCurrentFlags, VirtualDirection,
 };
 use shared_words::Word;
 use wddm_types::{NodeId, PhysicalAddress};
@@ -88,9 +89,12 @@ impl Watched {
     fn driver_skips(&self, operation: &PagingOp<'_>) -> bool {
         match (self.sabotage, operation) {
             (Sabotage::DriverSkipsFlush, PagingOp::FlushTlb { .. })
-            | (Sabotage::DriverSkipsFill, PagingOp::Fill { .. }) => true,
+            | (Sabotage::DriverSkipsFill, PagingOp::Fill { .. } | PagingOp::VirtualFill { .. }) => true,
             (Sabotage::DriverSkipsPageOut, PagingOp::Transfer { destination, .. }) => {
                 matches!(destination, TransferEnd::Mdl(_))
+            }
+            (Sabotage::DriverSkipsPageOut, PagingOp::VirtualTransfer { direction, .. }) => {
+                *direction == VirtualDirection::LocalToSystem
             }
             (Sabotage::DriverSkipsCopy, PagingOp::CopyPageTableEntries { .. }) => true,
             (Sabotage::DriverSkipsRelocation, PagingOp::Transfer { source, destination, .. }) => {
@@ -163,7 +167,9 @@ impl Miniport for Watched {
     }
 
     fn adapter_caps(&self) -> AdapterCaps {
-        self.inner.adapter_caps()
+        let caps = self.inner.adapter_caps();
+        shared(&self.ledger).frames.moves_by_address(caps.paging_by_gpu_va);
+        caps
     }
 
     fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
@@ -293,8 +299,14 @@ impl Miniport for Watched {
         // is built later.
         if result.is_ok() {
             let operation = build.operation;
-            if matches!(operation, PagingOp::CopyPageTableEntries { .. }) {
-                shared(&self.ledger).count("entries copied");
+            match operation {
+                PagingOp::CopyPageTableEntries { .. } => shared(&self.ledger).count("entries copied"),
+                PagingOp::UpdatePageTable { first_64kb: Some(_), .. } => {
+                    shared(&self.ledger).count("dual entry written");
+                }
+                PagingOp::VirtualTransfer { .. } => shared(&self.ledger).count("content moved by address"),
+                PagingOp::NotifyFenceResidency { .. } => shared(&self.ledger).count("words moved"),
+                _ => {}
             }
             self.see(FRAMES, |ledger| {
                 let Ledger { frames, contract, .. } = ledger;

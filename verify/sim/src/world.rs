@@ -21,7 +21,7 @@ use crate::random::Random;
 use crate::renderers::Renderers;
 use crate::report::{Report, Violation};
 use crate::sabotage::{DeafPort, Sabotage};
-use crate::shape::{Kind, build, page_table_bytes};
+use crate::shape::{Kind, build, has_neighbours, page_table_bytes};
 use crate::watch::Watched;
 
 const MIB: u64 = 1 << 20;
@@ -106,7 +106,7 @@ impl World {
         let tables = config.profile.driver.table_homes().bytes_in(TableHome::System, 16 * MIB, 16 * MIB);
         shared(ledger).frames.system_bytes(config.system_bytes + tables + 64 * MIB);
         let host = Host::start(config).map_err(|error| ("start", error.to_string()))?;
-        let renderers = kind.has_packets().then(|| Renderers::new(&host, random.split(), kind == Kind::Patched));
+        let renderers = kind.has_packets().then(|| Renderers::new(&host, random.split(), kind));
         let count = if renderers.is_some() { 0 } else { 2 + random.index(3) };
         let processes = (0..count)
             .map(|_| {
@@ -117,8 +117,7 @@ impl World {
             .collect();
         // Whether there are some is the seed's and not chance's, so that the other worlds are the same without them.
         let own = Random::new(seed ^ NEIGHBOURS);
-        let has_neighbours = seed.is_multiple_of(5) && renderers.is_none();
-        let neighbours = has_neighbours.then(|| Neighbours::new(&host, own, NEIGHBOURS_STEPS)).transpose();
+        let neighbours = has_neighbours(seed, kind).then(|| Neighbours::new(&host, own, NEIGHBOURS_STEPS)).transpose();
         let neighbours = neighbours.map_err(|place| ("neighbours", place))?;
         let ledger = Arc::clone(ledger);
         Ok(World {

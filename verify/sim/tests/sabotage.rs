@@ -8,6 +8,9 @@ const SEEDS: u64 = 120;
 /// The first of the worlds in which tables are converted, entries copied, content relocated.
 const KINDS_FROM: u64 = 1000;
 
+/// The first of the worlds whose memory moves in other ways.
+const WAYS_FROM: u64 = 4000;
+
 /// The first of the worlds that live by packets.
 const PACKETS_FROM: u64 = 2000;
 
@@ -54,6 +57,12 @@ fn a_tlb_that_is_not_flushed_is_noticed_by_who_runs_through_it() {
 fn content_that_is_not_copied_out_is_noticed() {
     // spec: memory §8.3
     assert_found_by(Sabotage::DriverSkipsPageOut, &["content"]);
+}
+
+#[test]
+fn content_that_is_not_copied_out_by_address_is_noticed() {
+    // spec: memory §3.3, operation 8
+    assert_found_from(WAYS_FROM, Sabotage::DriverSkipsPageOut, &["content"]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use kmt_calls::CreatedFence;
 use shared_words::{Memory, Word};
 
 use crate::check::contract::Broken;
@@ -18,7 +19,7 @@ pub struct Fences {
 #[derive(Debug)]
 struct Fence {
     process: u32,
-    address: u64,
+    address: Option<u64>,
     seen: u64,
     published: u64,
 }
@@ -30,8 +31,10 @@ impl Fences {
         if process != 0 {
             self.last_created = fence;
         }
-        if let Some((other, _)) = self.fences.iter().find(|(_, known)| known.address == address) {
-            return Err(format!("fences {other} and {fence} share the word at {address:#x}"));
+        // What only engines reach is for them to look at.
+        let address = Some(address).filter(|address| *address != CreatedFence::NO_CPU_ADDRESS.0);
+        if let Some((other, _)) = self.fences.iter().find(|(_, known)| address.is_some() && known.address == address) {
+            return Err(format!("fences {other} and {fence} share the word at {address:x?}"));
         }
         self.fences.insert(fence, Fence { process, address, seen: initial, published: u64::MAX });
         Ok(())
@@ -57,7 +60,8 @@ impl Fences {
     // spec: sync §1.1
     pub fn look(&mut self, memory: &Memory) -> Result<(), Broken> {
         for (number, fence) in &mut self.fences {
-            let now = Word::load(memory.word(fence.address));
+            let Some(address) = fence.address else { continue };
+            let now = Word::load(memory.word(address));
             if now < fence.seen {
                 return Err(format!(
                     "fence {number} of process {} went from {} back to {now}",

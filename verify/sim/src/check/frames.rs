@@ -7,7 +7,9 @@
 //! - an entry of a process names only frames that hold content of that process's own allocations, or system pages that
 //!   no other process's translation reaches (the paging process excepted, which may also see page tables; and the words of a
 //!   fence that both have open);
+//! - entries that show words of a fence name frames that hold nobody's content, others never name those;
 //! - content is copied out only of frames that hold it, and into system pages that no other process reaches;
+//! - content that moves by addresses of the paging process moves where its windows lead then;
 //! - nothing names a place outside of its segment; page tables never lie in frames that hold content;
 //! - a table that is unlinked is somebody else's only when a flush has made the TLBs forget it;
 //! - contexts stand still while a leaf table gets another form, and for every change if the hardware wants it.
@@ -15,6 +17,7 @@
 mod leaves;
 mod places;
 mod tables;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +32,8 @@ use leaves::Run;
 
 type Frame = (u8, u64);
 type Spot = (KmdProcess, u64);
+/// An entry of a table; its second half, where it has two.
+type Place = (Frame, u32, bool);
 
 /// The model.
 #[derive(Debug, Default)]
@@ -38,6 +43,8 @@ pub struct Frames {
     system_bytes: u64,
     /// Whose content a frame of a memory segment holds.
     owner: BTreeMap<Frame, KmdAllocation>,
+    /// Frames that hold no allocation's content but what the kernel keeps there: words of fences, or nothing yet.
+    kept: BTreeSet<Frame>,
     process_of: BTreeMap<KmdAllocation, KmdProcess>,
     live: BTreeMap<Spot, Frame>,
     stale: BTreeSet<(Spot, Frame)>,
@@ -53,11 +60,19 @@ pub struct Frames {
     /// Pages whose entries were copied, not written.
     copied: BTreeSet<Spot>,
     mmu: GpuMmuCaps,
-    /// The table that an entry of an upper table leads to.
-    links: BTreeMap<(Frame, u32), Frame>,
+    /// The table that an entry of an upper table leads to, or a half of one.
+    links: BTreeMap<Place, Frame>,
     aperture: BTreeSet<u64>,
     /// The kernel's name of each fence that the driver has had.
     fences: BTreeMap<KmdGlobalFence, OsGlobalFence>,
+    /// Content moves through windows of the paging process.
+    by_address: bool,
+    /// The paging process.
+    paging: Option<KmdProcess>,
+    /// The entries that are written show words of native fences.
+    shows_words: bool,
+    /// Where the paging process is shown words that need not have come yet: until their own process is shown them.
+    ahead: BTreeSet<Spot>,
     /// Where processes were shown a fence's words, the last one on each page.
     words: BTreeMap<Spot, OsGlobalFence>,
     /// Two translations of one system page, the younger first.
@@ -76,42 +91,19 @@ impl Frames {
         self.levels = levels.to_vec();
     }
 
+    /// Whether the driver moves content by addresses of the paging process.
+    pub fn moves_by_address(&mut self, by_address: bool) {
+        self.by_address = by_address;
+    }
+
     /// How much system memory there is.
     pub fn system_bytes(&mut self, bytes: u64) {
         self.system_bytes = bytes;
     }
 
-    /// The driver has a fence.
-    pub fn fence(&mut self, global: KmdGlobalFence, os: OsGlobalFence) {
-        self.fences.insert(global, os);
-    }
-
-    /// A process sees a fence's words at these addresses: whoever else sees this fence may lead to the same pages.
-    // spec: sync §1.5 (cross-process isolation)
-    pub fn fence_shown(&mut self, process: KmdProcess, global: KmdGlobalFence, addresses: [GpuVa; 2]) {
-        let Some(os) = self.fences.get(&global).copied() else { return };
-        for va in addresses {
-            self.words.insert((process, va.0 / PAGE_BYTES), os);
-        }
-    }
-
     /// An allocation belongs to a process.
     pub fn allocation(&mut self, allocation: KmdAllocation, process: KmdProcess) {
         self.process_of.insert(allocation, process);
-    }
-
-    /// An allocation is gone: no translation leads to what it held.
-    pub fn allocation_gone(&mut self, allocation: KmdAllocation) -> Result<(), Broken> {
-        self.process_of.remove(&allocation);
-        let held: Vec<Frame> =
-            self.owner.iter().filter(|(_, of)| **of == allocation).map(|(frame, _)| *frame).collect();
-        for frame in held {
-            self.owner.remove(&frame);
-            if let Some(spot) = self.reached.get(&frame).and_then(|spots| spots.keys().next()) {
-                return Err(format!("{allocation:?} is gone while {} still leads to {}", name(*spot), at(frame)));
-            }
-        }
-        Ok(())
     }
 
     /// A process is gone: no entry of it is valid.
@@ -125,10 +117,13 @@ impl Frames {
 
     /// One operation, in ring order.
     pub fn operation(&mut self, operation: &PagingOp<'_>, contract: &Contract) -> Result<(), Broken> {
+        self.paging = contract.system();
         match *operation {
             PagingOp::SpecialLockTransfer { .. } => Err("no allocation is locked through an alternate address".into()),
             PagingOp::Transfer { allocation, transfer_offset, size_bytes, source, destination, mdl_offset, .. } => {
-                let Some(allocation) = allocation else { return Ok(()) };
+                let Some(allocation) = allocation else {
+                    return self.keep_at(destination, transfer_offset, size_bytes);
+                };
                 contract.allocation(allocation)?;
                 for (end, incoming) in [(source, false), (destination, true)] {
                     match end {
@@ -142,9 +137,9 @@ impl Frames {
                 Ok(())
             }
             PagingOp::Fill { allocation, size_bytes, segment, address, .. } => {
-                let Some(allocation) = allocation else { return Ok(()) };
-                contract.allocation(allocation)?;
                 let frames = self.frames(segment, address, size_bytes)?;
+                let Some(allocation) = allocation else { return self.keep(frames) };
+                contract.allocation(allocation)?;
                 self.enter(allocation, frames)
             }
             PagingOp::MapApertureSegment { segment, offset_in_pages, number_of_pages, .. }
@@ -176,8 +171,11 @@ impl Frames {
                 process,
                 first_va,
                 use_64kb_pages,
+                native_fence,
+                first_64kb,
                 ..
             } => {
+                self.shows_words = native_fence;
                 contract.process(process)?;
                 if self.mmu.flags.contains(GpuMmuFlags::PAGE_TABLE_UPDATE_REQUIRE_ADDRESS_SPACE_IDLE) {
                     self.stands_still(process, contract)?;
@@ -208,20 +206,24 @@ impl Frames {
                     };
                     return self.write_leaf(frame(table), run, contract);
                 }
+                // spec: memory §4.5
+                if first_64kb.is_some() != (self.has_halves() && level == 1) {
+                    return Err(format!("an entry of level {level} with a second half {first_64kb:?}"));
+                }
                 for index in 0..u64::from(count) {
                     let va = first_va.0 + index * covers;
-                    if first.flags.contains(PteFlags::LARGE_PAGE) {
-                        // CAST: below the table's entries, checked above.
-                        let place = (frame(table), start_index + index as u32);
-                        self.link(place, level, Pte::INVALID, (process, va), contract)?;
-                        for page in 0..covers / PAGE_BYTES {
-                            let target = named(first).map(|(segment, at)| (segment, at + page));
-                            self.translate((process, va / PAGE_BYTES + page), target, contract)?;
-                        }
-                    } else {
-                        // CAST: below the table's entries, checked above.
-                        let place = (frame(table), start_index + index as u32);
-                        self.link(place, level, first, (process, va), contract)?;
+                    // CAST: below the table's entries, checked above.
+                    let (parent, at) = (frame(table), start_index + index as u32);
+                    let large = first.flags.contains(PteFlags::LARGE_PAGE);
+                    let below = if large { Pte::INVALID } else { first };
+                    self.link((parent, at, false), level, below, (process, va), contract)?;
+                    if let Some(second) = first_64kb {
+                        self.link((parent, at, true), level, second, (process, va), contract)?;
+                    }
+                    let pages = if large { covers / PAGE_BYTES } else { 0 };
+                    for page in 0..pages {
+                        let target = named(first).map(|(segment, at)| (segment, at + page));
+                        self.translate((process, va / PAGE_BYTES + page), target, contract)?;
                     }
                 }
                 Ok(())
@@ -243,14 +245,22 @@ impl Frames {
                 self.tables.retain(|_, of| *of != process);
                 self.roots.remove(&process);
                 let Frames { links, tables, .. } = self;
-                links.retain(|(parent, _), _| tables.contains_key(parent));
+                links.retain(|(parent, ..), _| tables.contains_key(parent));
                 Ok(())
             }
             PagingOp::DiscardContent { allocation, .. }
             | PagingOp::NotifyResidency { allocation, .. }
             | PagingOp::NotifyAlloc { allocation, .. } => contract.allocation(allocation),
-            PagingOp::VirtualTransfer { allocation, .. } | PagingOp::VirtualFill { allocation, .. } => {
-                allocation.map_or(Ok(()), |of| contract.allocation(of))
+            PagingOp::VirtualTransfer { allocation, source, destination, size_bytes, .. } => {
+                let Some(allocation) = allocation else { return Ok(()) };
+                contract.allocation(allocation)?;
+                self.left_through(allocation, source, size_bytes)?;
+                self.entered_through(allocation, destination, size_bytes)
+            }
+            PagingOp::VirtualFill { allocation, destination, size_bytes, .. } => {
+                let Some(allocation) = allocation else { return Ok(()) };
+                contract.allocation(allocation)?;
+                self.entered_through(allocation, destination, size_bytes)
             }
             PagingOp::ReadPhysical { segment, address } | PagingOp::WritePhysical { segment, address } => {
                 self.frames(segment, address / PAGE_BYTES * PAGE_BYTES, PAGE_BYTES).map(drop)
@@ -275,17 +285,23 @@ impl Frames {
             self.frames(SegmentId(segment), self.base(SegmentId(segment))? + page * PAGE_BYTES, PAGE_BYTES)?;
             if !self.is_aperture(SegmentId(segment)) {
                 let owner = self.owner.get(&frame).and_then(|owner| self.process_of.get(owner));
-                // The paging process may see page tables: where nobody's content is.
-                let own = owner.is_none() && contract.is_system(spot.0);
-                if !own && owner != Some(&spot.0) {
+                // The paging process may see page tables, where nobody's content is, what it moves, and words ahead of them.
+                let own = contract.is_system(spot.0) && (owner.is_none() || self.by_address || self.shows_words);
+                let words = self.shows_words && self.kept.contains(&frame);
+                if !own && !words && owner != Some(&spot.0) {
                     return Err(format!("{} names {}, which holds content of {owner:?}", name(spot), at(frame)));
                 }
             }
         }
         let foreign = |other: &KmdProcess| *other != spot.0 && !contract.is_system(*other);
-        let spots = self.reached.get(&frame);
         if contract.is_system(spot.0) {
             return Ok(());
+        }
+        let spots = self.reached.get(&frame);
+        if self.shows_words {
+            for seen in spots.into_iter().flat_map(BTreeMap::keys) {
+                self.ahead.remove(seen);
+            }
         }
         match spots.and_then(|spots| spots.keys().find(|other| foreign(&other.0)).copied()) {
             Some(other) if segment == 0 => {
@@ -295,19 +311,6 @@ impl Frames {
             Some(other) => Err(lead_together(spot, other, frame)),
             None => Ok(()),
         }
-    }
-
-    /// System pages to which two processes lead: the words of a fence that both have open, of which the driver hears behind the
-    /// entries. Asked when the calls that wrote them are over.
-    // spec: sync §1.5 (cross-process isolation)
-    pub fn doubts(&mut self) -> Result<(), Broken> {
-        for (spot, other, frame) in std::mem::take(&mut self.doubts) {
-            let fence = self.words.get(&spot);
-            if fence.is_none() || self.words.get(&other) != fence {
-                return Err(lead_together(spot, other, frame));
-            }
-        }
-        Ok(())
     }
 
     fn flush(&mut self, process: KmdProcess, first: u64, last: u64) {
@@ -343,20 +346,6 @@ impl Frames {
         match contract.running_context(process) {
             Some(context) => Err(format!("tables of {process:?} change while {context:?} may run")),
             None => Ok(()),
-        }
-    }
-
-    fn unreach(&mut self, spot: Spot, frame: Frame) {
-        if let Some(spots) = self.reached.get_mut(&frame) {
-            if let Some(count) = spots.get_mut(&spot) {
-                *count -= 1;
-                if *count == 0 {
-                    spots.remove(&spot);
-                }
-            }
-            if spots.is_empty() {
-                self.reached.remove(&frame);
-            }
         }
     }
 }

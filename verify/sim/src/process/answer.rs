@@ -73,8 +73,8 @@ impl Process {
             let found = lock.read_word(REPORT_SUMS + sum.place * 8);
             if found != sum.expected {
                 return Err(format!(
-                    "process {}: surface {} sums to {found:#x}, expected {:#x} (submission {} of queue {})",
-                    self.id.0, sum.slot, sum.expected, sum.value, sum.queue
+                    "process {}: {:?} sums to {found:#x}, expected {:#x} (submission {} of queue {})",
+                    self.id.0, sum.what, sum.expected, sum.value, sum.queue
                 ));
             }
         }
@@ -194,9 +194,9 @@ impl Process {
             (Op::Reserve, Reply::MappedVa { va, .. }) => self.reserved(va),
             (Op::TileFence, Reply::Fence(made)) => self.tiles_ready(Known { made, number }),
             (Op::Tiles { changes, .. }, Reply::Done) => self.tiles_changed(&changes),
-            (Op::Fence { slot, owner }, Reply::Fence(made)) => {
-                self.fences[slot] =
-                    Some(Fence { made, number, owner, promised: 0, signalled: 0, uses: [0; QUEUES_MAX] });
+            (Op::Fence { slot, owner, local }, Reply::Fence(made)) => {
+                let (uses, local) = ([0; QUEUES_MAX], local.then_some(false));
+                self.fences[slot] = Some(Fence { made, number, owner, promised: 0, signalled: 0, uses, local });
             }
             (Op::DestroyFence { fence }, Reply::Done) => {
                 let gone = self.fences[fence].take().expect("it was there");
@@ -269,7 +269,10 @@ impl Process {
         }
         for fence in self.fences.iter_mut().flatten() {
             fence.uses[queue] = 0;
-            if fence.owner == Owner::Queue(queue) {
+            if fence.owner == Owner::Queue(queue) && fence.local.is_some() {
+                // The CPU cannot: its next queue begins anew.
+                (fence.signalled, fence.local) = (0, Some(false));
+            } else if fence.owner == Owner::Queue(queue) {
                 fence.owner = Owner::Cpu;
                 fence.promised = fence.promised.max(fence.signalled);
             }

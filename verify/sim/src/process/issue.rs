@@ -113,6 +113,8 @@ pub enum Op {
     Fence {
         slot: usize,
         owner: Owner,
+        /// Its words are in memory of the GPU.
+        local: bool,
     },
     SignalCpu {
         fence: usize,
@@ -225,7 +227,7 @@ impl Process {
             Op::Destroy { slot } => destroy_allocation(device, self.handles(&[*slot])),
             Op::Submit(job) => return Ok(self.submit(job)),
             Op::SignalCpu { fence } => match self.fences[*fence] {
-                Some(made) if self.read(made.made.current) < made.promised => {
+                Some(made) if made.local.is_none() && self.read(made.made.current) < made.promised => {
                     Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu {
                         device,
                         points: vec![(made.made.fence, made.promised)],
@@ -234,8 +236,9 @@ impl Process {
                 }
                 _ => return Ok(Issue::Done),
             },
-            Op::Fence { .. } => {
-                Call::Sync(SyncCall::CreateNativeFence { device, request: NativeFenceRequest::default() })
+            Op::Fence { local, .. } => {
+                let request = NativeFenceRequest { fence_type: u32::from(*local), ..NativeFenceRequest::default() };
+                Call::Sync(SyncCall::CreateNativeFence { device, request })
             }
             Op::DestroyFence { fence } => match self.fences[*fence] {
                 Some(made) => Call::Sync(SyncCall::DestroySynchronizationObject { fence: made.made.fence }),

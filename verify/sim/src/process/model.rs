@@ -130,6 +130,8 @@ pub struct Fence {
     pub signalled: u64,
     /// Submissions of each queue that wait for it or signal it.
     pub uses: [u64; QUEUES_MAX],
+    /// If its words are in memory of the GPU: whether its queue has given it its first value.
+    pub local: Option<bool>,
 }
 
 /// A checksum that the GPU will have written when a queue has got that far.
@@ -139,7 +141,7 @@ pub struct Sum {
     pub queue: usize,
     pub value: u64,
     pub expected: u64,
-    pub slot: usize,
+    pub what: (&'static str, usize),
 }
 
 impl Content {

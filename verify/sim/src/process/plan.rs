@@ -239,12 +239,15 @@ impl Process {
         if let Some(slot) = self.fences.iter().position(Option::is_none) {
             let owner =
                 if self.random.chance(40) { Owner::Cpu } else { Owner::Queue(self.random.index(self.queues.len())) };
-            self.plan.push_back(Op::Fence { slot, owner });
+            let percent = self.habits.local_words_percent;
+            let local = percent > 0 && owner != Owner::Cpu && self.random.chance(percent);
+            self.plan.push_back(Op::Fence { slot, owner, local });
         }
     }
 
     fn plan_background(&mut self) {
-        let alive: Vec<usize> = (0..self.fences.len()).filter(|slot| self.fences[*slot].is_some()).collect();
+        let waitable = |slot: &usize| self.fences[*slot].is_some_and(|fence| fence.local.is_none());
+        let alive: Vec<usize> = (0..self.fences.len()).filter(waitable).collect();
         if alive.is_empty() {
             return self.plan_fence();
         }

@@ -6,7 +6,7 @@
 use softgpu_spec::Command;
 
 use crate::process::issue::{Issue, Op, Point};
-use crate::process::model::{Content, Owner};
+use crate::process::model::{Content, Fence, Owner};
 use crate::process::plan::REPORT_SUMS;
 use crate::process::{Phase, Process};
 use shared_words::Word;
@@ -60,7 +60,9 @@ impl Process {
         if let Some(wild) = job.wild {
             self.wild(wild, &mut words);
         } else {
+            self.wait_for_words(job.wait, queue, value, &mut words);
             self.work(queue, value, &slots, &mut words);
+            self.signal_words(job.signal, queue, value, &mut words);
         }
         self.queues[queue].last_value = value;
         let signal = job.signal.and_then(|fence| self.signalled(queue, fence, value));
@@ -113,7 +115,7 @@ impl Process {
                 waits.push((point, progress.made.current_va.0));
             }
         }
-        let fence = fence.and_then(|slot| self.fences[slot].as_mut());
+        let fence = fence.and_then(|slot| self.fences[slot].as_mut()).filter(|fence| fence.local.is_none());
         if let Some(fence) = fence {
             let wanted = match fence.owner {
                 Owner::Cpu => {
@@ -187,19 +189,36 @@ impl Process {
     fn check(&mut self, queue: usize, value: u64, slot: usize, va: u64, words: &mut Vec<u64>) {
         let surface = self.surface(slot);
         let (bytes, content) = (surface.wish.bytes, surface.content);
-        let report = self.report.expect("set up");
-        let report_va = self.surface(report).va.expect("mapped").va.0;
         if let Content::Seed(seed) = content {
+            let report_va = self.report_va();
             let tag = (slot as u64) << 32 | (queue as u64) << 28 | value;
             Command::Check { va, bytes, seed, report_va, tag }.encode(words);
         } else if let Some(expected) = content.checksum(bytes) {
-            let taken = |place: &u64| !self.sums.iter().any(|sum| sum.place == *place);
-            let Some(place) = (0..SUMS_MAX).find(taken) else { return };
-            let lock = self.surface(report).lock.as_ref().expect("locked");
-            lock.write_words(REPORT_SUMS + place * 8, &[!expected]);
-            Command::Checksum { va, bytes, result_va: report_va + REPORT_SUMS + place * 8 }.encode(words);
-            self.sums.push(crate::process::model::Sum { place, queue, value, expected, slot });
+            self.sum((va, bytes), expected, ("surface", slot), (queue, value), words);
         }
+    }
+
+    fn report_va(&self) -> u64 {
+        self.surface(self.report.expect("set up")).va.expect("mapped").va.0
+    }
+
+    /// Has the GPU sum up what it finds.
+    fn sum(
+        &mut self,
+        (va, bytes): (u64, u64),
+        expected: u64,
+        what: (&'static str, usize),
+        (queue, value): (usize, u64),
+        words: &mut Vec<u64>,
+    ) {
+        let taken = |place: &u64| !self.sums.iter().any(|sum| sum.place == *place);
+        let Some(place) = (0..SUMS_MAX).find(taken) else { return };
+        let report = self.report.expect("set up");
+        let lock = self.surface(report).lock.as_ref().expect("locked");
+        lock.write_words(REPORT_SUMS + place * 8, &[!expected]);
+        let result_va = self.report_va() + REPORT_SUMS + place * 8;
+        Command::Checksum { va, bytes, result_va }.encode(words);
+        self.sums.push(crate::process::model::Sum { place, queue, value, expected, what });
     }
 
     fn wild(&mut self, wild: Wild, words: &mut Vec<u64>) {
@@ -215,11 +234,42 @@ impl Process {
     }
 
     fn signalled(&mut self, queue: usize, slot: usize, value: u64) -> Option<(Point, u64, u64)> {
-        let fence = self.fences[slot].as_mut().filter(|fence| fence.owner == Owner::Queue(queue))?;
+        let wanted = |fence: &&mut Fence| fence.owner == Owner::Queue(queue) && fence.local.is_none();
+        let fence = self.fences[slot].as_mut().filter(wanted)?;
         fence.signalled += 1;
         fence.uses[queue] = value;
         let point = Point { handle: fence.made.fence, number: fence.number, value: fence.signalled };
         Some((point, fence.made.current_va.0, fence.made.monitored_va.0))
+    }
+
+    /// Words in memory of the GPU are waited for by its commands alone.
+    // spec: sync §1.4
+    fn wait_for_words(&mut self, slot: Option<usize>, queue: usize, value: u64, words: &mut Vec<u64>) {
+        let fence = slot.and_then(|slot| self.fences[slot].as_mut());
+        let Some(fence) = fence.filter(|fence| fence.local.is_some() && fence.signalled > 0) else { return };
+        fence.uses[queue] = value;
+        Command::Wait { va: fence.made.current_va.0, value: fence.signalled, log: None }.encode(words);
+    }
+
+    /// And signalled; before that they are what the queue has left there, wherever they have been meanwhile.
+    // spec: sync §1.4, sync §1.5
+    fn signal_words(&mut self, slot: Option<usize>, queue: usize, value: u64, words: &mut Vec<u64>) {
+        let Some((slot, mut fence)) = slot.and_then(|slot| self.fences[slot].map(|fence| (slot, fence))) else {
+            return;
+        };
+        let Some(begun) = fence.local.filter(|_| fence.owner == Owner::Queue(queue)) else { return };
+        let (current_va, monitored_va) = (fence.made.current_va.0, fence.made.monitored_va.0);
+        if begun {
+            self.sum((current_va, 8), fence.signalled, ("CurrentValue of fence", slot), (queue, value), words);
+            self.sum((monitored_va, 8), u64::MAX, ("MonitoredValue of fence", slot), (queue, value), words);
+        } else {
+            Command::Fill { va: current_va, bytes: 8, pattern: 0 }.encode(words);
+        }
+        fence.signalled += 1;
+        fence.local = Some(true);
+        fence.uses[queue] = value;
+        Command::Signal { current_va, monitored_va, value: fence.signalled, log: None }.encode(words);
+        self.fences[slot] = Some(fence);
     }
 
     fn ring(

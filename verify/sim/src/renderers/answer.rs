@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use kmt_calls::{LockFlags, Refusal, Reply, Residency};
 use kmt_link::MappedBytes;
 use softgpu_spec::private_data::Kind;
-use wddm_types::{Blame, GpuVa, NtStatus};
+use wddm_types::{Blame, NtStatus};
 
 use super::client::{Client, Op};
 use super::model::{Content, Paging, Surface};
@@ -76,7 +76,7 @@ impl Client {
             (Op::Create { slot, kind, bytes, home, pinned }, Reply::Allocations(created)) => {
                 let [made] = &created.allocations[..] else { return Err("one handle for one allocation".into()) };
                 let handle = made.handle;
-                let (va, lock, content) = (GpuVa::NULL, None, Content::ZERO);
+                let (va, lock, content) = (made.address.for_gpu(), None, Content::ZERO);
                 let (ready_at, count, last_use) = (0, 0, 0);
                 let surface =
                     Surface { handle, kind, bytes, home, content, va, ready_at, count, last_use, lock, pinned };

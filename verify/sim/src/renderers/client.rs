@@ -14,6 +14,7 @@ use super::Broken;
 use super::model::{Context, Paging, Surface};
 use super::plan::Job;
 use crate::random::Random;
+use crate::shape;
 
 /// One thing that a client does.
 #[derive(Clone, Debug)]
@@ -117,6 +118,8 @@ pub struct Client {
     pub(super) link: Option<Arc<ProcessLink>>,
     pub(super) random: Random,
     pub(super) first_generation: bool,
+    /// Its allocations have their addresses from their creation on.
+    pub(super) cpu_addresses: bool,
     pub(super) steps_left: u64,
     pub(super) next_seed: u64,
     pub(super) adapter: RawHandle,
@@ -133,7 +136,7 @@ pub struct Client {
 
 impl Client {
     /// A client that will do about so many things.
-    pub fn new(host: &Arc<Host>, mut random: Random, steps: u64, first_generation: bool) -> Client {
+    pub fn new(host: &Arc<Host>, mut random: Random, steps: u64, world: shape::Kind) -> Client {
         let link = ProcessLink::new(Arc::clone(host));
         let next_seed = random.draw() << 16;
         let mut client = Client {
@@ -141,7 +144,8 @@ impl Client {
             calls: 0,
             link: Some(link),
             random,
-            first_generation,
+            first_generation: world == shape::Kind::Patched,
+            cpu_addresses: world == shape::Kind::CpuAddresses,
             steps_left: steps,
             next_seed,
             adapter: RawHandle::NONE,

@@ -43,7 +43,7 @@ impl Client {
         let count = 1 + self.random.below(CONTEXTS_MAX) as usize;
         self.surfaces.resize_with(1 + count + SURFACES, || None);
         for at in 0..count {
-            let addressed = !self.first_generation && self.random.chance(50);
+            let addressed = self.cpu_addresses || !self.first_generation && self.random.chance(50);
             let node = if self.random.chance(70) { COPY } else { 0 };
             let (handle, progress) = (RawHandle::NONE, None);
             self.contexts.push(Context { node, addressed, handle, progress, last: 0, memory: 1 + at });
@@ -64,7 +64,15 @@ impl Client {
         self.plan.push_back(Op::Create { slot, kind: Kind::System, bytes, home: 0, pinned: true });
         if !self.first_generation {
             let slots = vec![slot];
-            self.plan.extend([Op::Map { slot }, Op::Resident { slots }, Op::AwaitPaging { slot }]);
+            self.plan_map(slot);
+            self.plan.extend([Op::Resident { slots }, Op::AwaitPaging { slot }]);
+        }
+    }
+
+    /// An address for a surface that does not come with one.
+    fn plan_map(&mut self, slot: usize) {
+        if !self.cpu_addresses {
+            self.plan.push_back(Op::Map { slot });
         }
     }
 
@@ -122,7 +130,7 @@ impl Client {
         let home = self.random.index(self.contexts.len());
         self.plan.push_back(Op::Create { slot, kind, bytes, home, pinned: false });
         if self.contexts[home].addressed {
-            self.plan.push_back(Op::Map { slot });
+            self.plan_map(slot);
         }
     }
 

@@ -7,6 +7,10 @@ impl NativeFences for Watched {
         self.fences
     }
 
+    fn fence_storage(&mut self, surface: &mut FenceStorageSurface) -> Result<(), DriverStatus> {
+        self.native().fence_storage(surface)
+    }
+
     fn create(&mut self, create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
         let fence = self.native().create(create)?;
         self.see(CONTRACT, |ledger| {

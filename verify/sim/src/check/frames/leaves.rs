@@ -1,10 +1,11 @@
 //! What stands in leaf tables, linked or not. A table that is written before it is linked, as in a conversion, changes no
 //! translation until the entry above names it; then all of it is translated at once. Copied entries say what the source
-//! says at that moment. Part of the frames model.
+//! says at that moment. Where an entry above names two tables, one of 4-KB entries and one of 64-KB entries, each 64 KB is
+//! valid in one of them at most. Part of the frames model.
 
 use std::collections::BTreeMap;
 
-use ddi::{CopyEntries, KmdProcess, PteFlags};
+use ddi::{CopyEntries, KmdProcess};
 use wddm_types::{GpuVa, PAGE_BYTES};
 
 use super::{Frame, Frames, Spot, at, name};
@@ -23,6 +24,8 @@ pub(super) struct Leaf {
     pub(super) coarse: bool,
     /// The entry above names it.
     linked: bool,
+    /// The table of the other form that the same entry names.
+    beside: Option<Frame>,
     /// By page from `base` on.
     entries: BTreeMap<u64, Frame>,
 }
@@ -53,7 +56,7 @@ impl Frames {
         let Run { process, va, index, count, target, repeat, coarse, initial } = run;
         let base = va.checked_sub(index).ok_or_else(|| format!("the table at {} begins below 0", at(table)))?;
         if initial || !self.leaves.contains_key(&table) {
-            let leaf = Leaf { process, base, coarse, linked: false, entries: BTreeMap::new() };
+            let leaf = Leaf { process, base, coarse, linked: false, beside: None, entries: BTreeMap::new() };
             self.leaves.insert(table, leaf);
         }
         let leaf = &self.leaves[&table];
@@ -87,22 +90,27 @@ impl Frames {
         };
         let (spot, linked) = ((leaf.process, leaf.base + index), leaf.linked);
         match (linked, target) {
-            (true, target) => self.translate(spot, target, contract),
+            (true, Some(_)) => {
+                self.only_form(table, index)?;
+                self.translate(spot, target, contract)
+            }
+            (true, None) if self.is_said_beside(table, index) => Ok(()),
+            (true, None) => self.translate(spot, None, contract),
             (false, Some(frame)) => self.may_name(spot, frame, contract),
             (false, None) => Ok(()),
         }
     }
 
-    /// An entry above the leaves names this table from now on: what it translates is what the table says.
+    /// An entry above the leaves names this table from now on: what it translates is what the table says, or that
+    /// beside it.
     // spec: memory §4.5
     pub(super) fn link_leaf(
         &mut self,
         table: Frame,
         (process, va): Spot,
-        flags: PteFlags,
+        (coarse, beside): (bool, Option<Frame>),
         contract: &Contract,
     ) -> Result<(), Broken> {
-        let coarse = flags.contains(PteFlags::LEAF_64KB);
         let Some(leaf) = self.leaves.get_mut(&table) else {
             return Err(format!("{process:?} links {} as a leaf table, which was never initialised", at(table)));
         };
@@ -115,19 +123,57 @@ impl Frames {
                 leaf.coarse
             ));
         }
-        leaf.linked = true;
+        (leaf.linked, leaf.beside) = (true, beside);
         let said: Vec<(u64, Frame)> = leaf.entries.iter().map(|(index, frame)| (va + index, *frame)).collect();
+        if let Some(beside) = beside.and_then(|beside| self.leaves.get_mut(&beside)) {
+            beside.beside = Some(table);
+        }
+        said.iter().try_for_each(|(page, _)| self.only_form(table, page - va))?;
         let end = va + self.coverage(1) / PAGE_BYTES;
         let before: Vec<u64> = self.live.range((process, va)..(process, end)).map(|((_, page), _)| *page).collect();
-        for page in before.into_iter().filter(|page| said.iter().all(|(known, _)| known != page)) {
-            self.translate((process, page), None, contract)?;
+        for page in before {
+            if !self.is_said_beside(table, page - va) && said.iter().all(|(known, _)| *known != page) {
+                self.translate((process, page), None, contract)?;
+            }
         }
         said.into_iter().try_for_each(|(page, frame)| self.translate((process, page), Some(frame), contract))
     }
 
+    /// Whether the table beside this one translates a page.
+    fn is_said_beside(&self, table: Frame, index: u64) -> bool {
+        self.beside(table).is_some_and(|beside| beside.entries.contains_key(&index))
+    }
+
+    /// Of the 64 KB around a page the table beside this one translates nothing.
+    // spec: memory §4.5, only one of the two forms is valid at any time
+    fn only_form(&self, table: Frame, index: u64) -> Result<(), Broken> {
+        let first = index / COARSE_PAGES * COARSE_PAGES;
+        match self.beside(table).and_then(|beside| beside.entries.range(first..first + COARSE_PAGES).next()) {
+            Some((taken, _)) => Err(format!(
+                "page {index:#x} of the table at {} is valid, and page {taken:#x} of the other form beside it",
+                at(table)
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn beside(&self, table: Frame) -> Option<&Leaf> {
+        self.leaves.get(&self.leaves.get(&table)?.beside?)
+    }
+
+    /// What a leaf table translates, nobody does any more.
+    pub(super) fn hide_leaf(&mut self, table: Frame, contract: &Contract) -> Result<(), Broken> {
+        let Some(leaf) = self.leaves.get(&table) else { return Ok(()) };
+        let spots: Vec<Spot> = leaf.entries.keys().map(|index| (leaf.process, leaf.base + index)).collect();
+        spots.into_iter().try_for_each(|spot| self.translate(spot, None, contract))
+    }
+
     /// A leaf table is none any more.
     pub(super) fn leaf_gone(&mut self, table: Frame) {
-        self.leaves.remove(&table);
+        let beside = self.leaves.remove(&table).and_then(|leaf| leaf.beside);
+        if let Some(other) = beside.and_then(|beside| self.leaves.get_mut(&beside)) {
+            other.beside = None;
+        }
     }
 
     /// A page of a process leads to this frame from now on.
@@ -136,12 +182,16 @@ impl Frames {
             && Some(old) != target
         {
             self.live.remove(&spot);
+            self.ahead.remove(&spot);
             if !self.stale.insert((spot, old)) {
                 self.unreach(spot, old);
             }
         }
         let Some(frame) = target else { return Ok(()) };
         self.may_name(spot, frame, contract)?;
+        if contract.is_system(spot.0) && self.shows_words && self.live.get(&spot) != Some(&frame) {
+            self.ahead.insert(spot);
+        }
         if self.live.insert(spot, frame).is_none() {
             *self.reached.entry(frame).or_default().entry(spot).or_insert(0) += 1;
         }

@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use ddi::{KmdProcess, PageTableLevelDesc, Pte, PteFlags};
+use ddi::{GpuMmuFlags, KmdProcess, PageTableLevelDesc, Pte, PteFlags};
 use wddm_types::{PAGE_BYTES, PhysicalAddress, SegmentId};
 
-use super::{Frame, Frames, Spot, at, frame};
+use super::{Frame, Frames, Place, Spot, at, frame};
 use crate::check::contract::{Broken, Contract};
 
 impl Frames {
     /// An entry of an upper table: the table that it led to is free, the one that it leads to was initialised before.
     pub(super) fn link(
         &mut self,
-        place: (Frame, u32),
+        place: Place,
         level: u32,
         entry: Pte,
         (process, va): Spot,
@@ -31,13 +31,17 @@ impl Frames {
                 self.left.insert(page, (process, va / PAGE_BYTES, (va + (bytes - 1)) / PAGE_BYTES));
             }
             if level == 1 {
+                if self.has_halves() {
+                    self.hide_leaf(old, contract)?;
+                }
                 self.leaf_gone(old);
                 if target.is_some() {
                     // spec: memory §4.5
                     self.stands_still(process, contract)?;
                 }
             }
-            if level > 1 || target.is_none() {
+            // Of two halves the other one goes on translating.
+            if level > 1 || target.is_none() && !self.has_halves() {
                 self.below(process, va, bytes);
             }
         }
@@ -47,7 +51,10 @@ impl Frames {
         }
         self.links.insert(place, target);
         if level == 1 {
-            self.link_leaf(target, (process, va / PAGE_BYTES), entry.flags, contract)?;
+            let (parent, index, second) = place;
+            let coarse = if self.has_halves() { second } else { entry.flags.contains(PteFlags::LEAF_64KB) };
+            let beside = self.links.get(&(parent, index, !second)).copied();
+            self.link_leaf(target, (process, va / PAGE_BYTES), (coarse, beside), contract)?;
         }
         Ok(())
     }
@@ -92,6 +99,12 @@ impl Frames {
         self.levels.get(level as usize).copied().ok_or_else(|| format!("level {level} does not exist"))
     }
 
+    /// Whether entries of level 1 name two leaf tables.
+    // spec: memory §4.5
+    pub(super) fn has_halves(&self) -> bool {
+        self.mmu.flags.contains(GpuMmuFlags::DUAL_PTE_SUPPORTED)
+    }
+
     /// Whether tables of a level are lengthened and shortened: the root of two.
     pub(super) fn is_resizable(&self, level: u32) -> bool {
         self.levels.len() == 2 && level == 1
@@ -104,7 +117,7 @@ impl Frames {
             for page in 0..bytes(old_entries) / PAGE_BYTES {
                 self.tables.remove(&(old.0, old.1 + page));
             }
-            self.links.retain(|(parent, _), _| *parent != old);
+            self.links.retain(|(parent, ..), _| *parent != old);
         }
     }
 
