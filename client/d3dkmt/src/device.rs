@@ -162,7 +162,8 @@ impl Device {
         self.opened_fence(Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device: self.handle(), request }))
     }
 
-    /// `D3DKMTOpenSyncObjectFromNtHandle2`: the same by the older call, which tells no address of MonitoredValue.
+    /// `D3DKMTOpenSyncObjectFromNtHandle2`: a monitored fence that somebody shared; or a native one, of which this older call tells
+    /// no address of MonitoredValue.
     ///
     /// # Errors
     /// As [`Device::open_native_fence`].
@@ -171,8 +172,11 @@ impl Device {
     }
 
     fn opened_fence(&self, call: Call) -> Result<Fence, Refusal> {
-        let opened = expect_reply!(self.link().call(call)?, Reply::Fence(opened) => opened);
-        Ok(Fence::owned(Arc::clone(self.link()), opened))
+        let link = Arc::clone(self.link());
+        match self.link().call(call)? {
+            Reply::MonitoredFence(opened) => Ok(Fence::monitored(link, opened)),
+            reply => Ok(Fence::owned(link, expect_reply!(reply, Reply::Fence(opened) => opened))),
+        }
     }
 
     /// Blocks until all the fences have reached their values (`D3DKMTWaitForSynchronizationObjectFromCpu`).

@@ -29,7 +29,7 @@ pub enum SyncCall {
         /// Which, and for what.
         request: OpenSyncObjectRequest,
     },
-    /// `D3DKMTOpenSyncObjectFromNtHandle2` → `Fence`, without an address of MonitoredValue.
+    /// `D3DKMTOpenSyncObjectFromNtHandle2` → `MonitoredFence`; of a native fence `Fence`, without an address of MonitoredValue.
     OpenSyncObjectFromNtHandle2 {
         /// For which device.
         device: RawHandle,

@@ -4,6 +4,7 @@
 mod contexts;
 mod engines;
 mod objects;
+mod sharing;
 mod statuses;
 
 use std::sync::Arc;

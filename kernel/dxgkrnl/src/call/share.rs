@@ -53,8 +53,16 @@ impl Turn<'_> {
             }
         };
         let adapter = &mut self.adapters[index as usize];
+        let monitored = adapter.is_monitored_fence(fence);
+        if monitored && native {
+            return Err(invalid("a monitored fence of this adapter: OpenSyncObjectFromNtHandle2 opens it"));
+        }
         let (open, private_data) = adapter.open_shared_fence(cx, device, (fence, access), request)?;
         let handle = self.name(Object::Fence(index, open))?;
+        if monitored {
+            let opened = self.adapters[index as usize].created_monitored_fence(open, handle);
+            return self.when_mapped(cx, index, Reply::MonitoredFence(opened));
+        }
         let mut opened = self.adapters[index as usize].created_fence(open, handle, private_data);
         if !native {
             opened.monitored_va = GpuVa::NULL;

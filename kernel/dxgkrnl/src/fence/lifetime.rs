@@ -112,7 +112,8 @@ impl Adapter {
         let shared = new.flags.contains(FenceFlags::SHARED);
         let slot = match (shared, new.fence_type, new.device, new.monitored) {
             // spec: sync §1.5, §6 A5: shared ones lie in system memory, whatever their type
-            (true, ..) => self.take_shared_slot(cx, new.owner)?,
+            (true, _, _, None) => self.take_shared_slot(cx, new.owner)?,
+            (true, _, _, Some(NewMonitored { mapped, .. })) => self.take_shared_monitored_slot(new.owner, mapped)?,
             (false, FenceType::IntraGpu, Some(device), _) => self.take_local_slot(cx, device)?,
             (false, _, _, None) => self.take_fence_slot(cx, new.owner)?,
             (false, _, _, Some(NewMonitored { mapped: true, .. })) => self.take_monitored_slot(cx, new.owner)?,

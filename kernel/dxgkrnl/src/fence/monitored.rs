@@ -2,7 +2,7 @@
 //! beside native ones too. How their signals are seen is `scan`.
 
 use ddi::FenceType;
-use gpu_fence::Extension;
+use gpu_fence::{Extension, FenceKind};
 use kmt_calls::{CpuCaching, CreatedMonitoredFence, FenceFlags, FencePrivateData, Refusal};
 use wddm_types::RawHandle;
 
@@ -26,8 +26,8 @@ impl Adapter {
     ) -> Result<u64, Refusal> {
         flags::check(ObjectType::MonitoredFence, flags)?;
         check_affinity(engine_affinity)?;
-        if flags.intersects(FenceFlags::SHARED | FenceFlags::CROSS_ADAPTER) {
-            return Err(not_supported("shared monitored fences are not built"));
+        if flags.contains(FenceFlags::CROSS_ADAPTER) {
+            return Err(not_supported("cross-adapter monitored fences are not built yet"));
         }
         let mapped = !flags.contains(FenceFlags::NO_GPU_ACCESS) && !self.reported.levels.is_empty();
         // What no GPU reaches has 64 bits whatever the GPU can do.
@@ -47,12 +47,19 @@ impl Adapter {
         Ok(open)
     }
 
-    /// A monitored fence as its creator sees it.
+    /// Whether a fence that can be shared was created as a monitored one.
+    pub fn is_monitored_fence(&self, fence: u64) -> bool {
+        self.waits.kind(self.fences[fence].waits) == FenceKind::Monitored
+    }
+
+    /// A monitored fence as a device that has it open sees it.
     // spec: sync §2.2, sync §1.5
     pub fn created_monitored_fence(&self, open: u64, fence: RawHandle) -> CreatedMonitoredFence {
-        let known = &self.fences[self.fence_opens[open].fence];
+        let open = &self.fence_opens[open];
+        let known = &self.fences[open.fence];
         let coherent = self.config.cpu_cache.is_none();
-        let (value_va, value_cpu_va) = self.va_for_gpu(known.slot.current_va);
+        let (current_va, _) = known.addresses(open.process);
+        let (value_va, value_cpu_va) = self.va_for_gpu(current_va);
         CreatedMonitoredFence {
             fence,
             value: known.slot.current,

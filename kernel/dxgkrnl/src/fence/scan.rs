@@ -63,7 +63,7 @@ impl Adapter {
         let worth_it = |number: &u64| {
             let fence = &self.fences[*number];
             self.waits.kind(fence.waits) == FenceKind::Monitored
-                && whose(fence.slot.owner())
+                && fence.opens.iter().any(|open| whose(self.fence_opens[*open].process))
                 && (self.waits.waiters(fence.waits) > 0 || matches!(fence.word, FenceWord::Half(_)))
         };
         let numbers: Vec<u64> = self.fences.iter().map(|(number, _)| number).filter(worth_it).collect();

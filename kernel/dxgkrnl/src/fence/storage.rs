@@ -3,7 +3,7 @@
 //! | fence | words |
 //! |---|---|
 //! | not shareable | packed: pages of CurrentValues and pages of MonitoredValues of one process, each at its stride; the process maps the first read/write and the second read-only for the GPU, the first read-only for the CPU |
-//! | shareable | two pages of its own, mapped in each process that has it open, at one address however many devices of that process open it |
+//! | shareable | two pages of its own, or one if it is a monitored fence, mapped in each process that has it open, at one address however many devices of that process open it |
 //!
 //! So a page is mapped only in processes that may have every fence on it. The pages of packed words stand in the paging process
 //! too, where paging buffers signal the fences of paging queues; what a driver is told of that depends on its
@@ -26,6 +26,8 @@ pub(super) enum Home {
     Packed { page: usize, index: u16 },
     /// A page that no other fence uses.
     Own(PageRun),
+    /// The same, and no GPU reaches it.
+    Apart(PageRun),
     /// Local memory.
     Local(LocalWord),
     /// A word that no GPU reaches.
@@ -71,11 +73,6 @@ impl FenceSlot {
             (Home::Local(current), Home::Local(monitored)) => Some([current, monitored]),
             _ => None,
         }
-    }
-
-    /// Whose the words are.
-    pub fn owner(&self) -> ProcessId {
-        self.owner
     }
 
     fn without_monitored(owner: ProcessId, home: Home, word: WordAddress, va: GpuVa, system_va: GpuVa) -> FenceSlot {
@@ -158,6 +155,15 @@ impl Adapter {
         Ok(FenceSlot::without_monitored(owner, home, word, va, system_va))
     }
 
+    /// The one word of a monitored fence that can be shared: a page of its own, `mapped` or not where GPUs see it.
+    // spec: sync §1.5
+    pub(super) fn take_shared_monitored_slot(&mut self, owner: ProcessId, mapped: bool) -> Result<FenceSlot, Refusal> {
+        let page = self.take_word_page()?;
+        let home = if mapped { Home::Own(page) } else { Home::Apart(page) };
+        let word = WordAddress(page.first * PAGE_BYTES);
+        Ok(FenceSlot::without_monitored(owner, home, word, GpuVa::NULL, GpuVa::NULL))
+    }
+
     /// Words for a fence that can be shared: two pages of its own, mapped nowhere yet but where the driver wants all fences.
     // spec: sync §1.5
     pub(super) fn take_shared_slot(&mut self, cx: &mut Cx<'_>, owner: ProcessId) -> Result<FenceSlot, Refusal> {
@@ -211,21 +217,25 @@ impl Adapter {
         slot: &FenceSlot,
         process: ProcessId,
     ) -> Result<FenceView, Refusal> {
-        let (Home::Own(current), Home::Own(monitored)) = (slot.current_home, slot.monitored_home) else {
-            unreachable!("only shareable fences are shown to processes one by one")
-        };
+        let mut view = FenceView { current_va: GpuVa::NULL, monitored_va: GpuVa::NULL, opens: 0 };
         let space = self.processes[&process].space;
-        let current_va = self.map_word_page(cx, space, current, true)?;
-        let monitored_va = match self.map_word_page(cx, space, monitored, false) {
-            Ok(monitored_va) => monitored_va,
-            Err(refusal) => {
-                self.unmap_pages(cx, space, current_va, Pages(1));
-                return Err(refusal);
+        match slot.current_home {
+            Home::Own(current) => view.current_va = self.map_word_page(cx, space, current, true)?,
+            Home::Apart(_) => return Ok(view),
+            _ => unreachable!("only shareable fences are shown to processes one by one"),
+        }
+        if let Home::Own(monitored) = slot.monitored_home {
+            match self.map_word_page(cx, space, monitored, false) {
+                Ok(monitored_va) => view.monitored_va = monitored_va,
+                Err(refusal) => {
+                    self.unmap_pages(cx, space, view.current_va, Pages(1));
+                    return Err(refusal);
+                }
             }
-        };
+        }
         let mapped_at = self.ring.queued();
         self.processes.get_mut(&process).expect("its device is here").words_mapped_at = mapped_at;
-        Ok(FenceView { current_va, monitored_va, opens: 0 })
+        Ok(view)
     }
 
     /// Takes a shareable fence's words out of a process.
@@ -251,7 +261,7 @@ impl Adapter {
                     }
                 }
                 Home::Nowhere => {}
-                Home::Own(run) => {
+                Home::Own(run) | Home::Apart(run) => {
                     // Works that are queued still reach the pages at the addresses that have just been freed.
                     if !system_va.is_null() {
                         self.defer_system_mapping(system_va);
