@@ -149,6 +149,17 @@ pub(crate) struct Allocation<F> {
 }
 
 impl<F> Allocation<F> {
+    /// What its backing store has is worth nothing: it is taken for zeroes, which are linear. What a caller brought along
+    /// is there whatever happens.
+    // spec: memory §5.9, memory §6.5
+    pub fn lose_content(&mut self) {
+        if self.foreign {
+            self.valid = PageSet::all(self.pages);
+        } else {
+            (self.valid, self.backing_linear) = (PageSet::default(), true);
+        }
+    }
+
     /// Whether a partial eviction is forbidden (memory §8.3).
     pub fn all_or_nothing(&self) -> bool {
         self.contiguous() || self.info.flags2.contains(AllocationFlags2::DISABLE_PARTIAL_RESIDENCY)

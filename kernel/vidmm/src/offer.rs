@@ -14,7 +14,6 @@ use ddi::AllocationFlags2;
 use wddm_types::FencePoint;
 
 use crate::allocation::Placement;
-use crate::extent::PageSet;
 use crate::paging::{Batch, Cause, Work, merge_points};
 use crate::plan::{Claim, Limit, Plan, Takes};
 use crate::residency::MakeResidentError;
@@ -282,7 +281,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let in_place = matches!(allocation.placement, Placement::System(_));
         if !wanted && !in_place && !allocation.foreign {
             // spec: memory §5.9, pDiscarded NULL: what is not in place comes back empty
-            allocation.valid = PageSet::default();
+            allocation.lose_content();
         }
         self.decommittable.remove(&(offer.priority, offer.time, id));
         if offer.discarded { ReclaimResult::Discarded } else { ReclaimResult::Ok }
@@ -320,7 +319,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 continue;
             }
             let allocation = &mut self.allocations[id];
-            allocation.valid = PageSet::default();
+            allocation.lose_content();
             let runs = std::mem::take(&mut allocation.backing);
             allocation.offer.as_mut().expect("only what is offered is in the list").discarded = true;
             runs.into_iter().for_each(|run| self.system.give(run));

@@ -15,7 +15,7 @@ use ddi::{AllocationFlags, AllocationFlags2, AllocationInfo, SegmentFlags};
 use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::allocation::{Allocation, Placement};
-use crate::extent::{Extent, PageSet};
+use crate::extent::Extent;
 use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, merge_points};
 use crate::rank::lazy_tier;
 use crate::segment::Segment;
@@ -142,8 +142,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         allocation.last_work = batch.serial;
         if lost {
-            // What a caller brought along is there whatever happens to the copy in the segment.
-            allocation.valid = if allocation.foreign { PageSet::all(allocation.pages) } else { PageSet::default() };
+            allocation.lose_content();
         }
         if empty {
             allocation.lazy_since = None;

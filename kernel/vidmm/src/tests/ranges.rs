@@ -6,8 +6,8 @@ use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages};
 use super::world::*;
 use crate::segment::{MemoryLayout, SegmentDescription};
 use crate::{
-    AllocationId, Cause, DeviceId, EvictFlags, Form, LegacyLock, LockError, MakeResidentError, MoveKind, Operation,
-    PortionError, SpaceKind, VidMm, Work,
+    AllocationId, Cause, DeviceId, EvictFlags, Form, LegacyLock, LockError, MakeResidentError, MoveKind, OfferFlags,
+    OfferPriority, Operation, PortionError, ReclaimResult, SpaceKind, VidMm, Work,
 };
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
@@ -217,6 +217,38 @@ fn marked_content_is_followed_through_its_forms() {
     let b = surface(&mut mm, device, 30, false);
     let work = mm.make_resident(device, &[b]).expect("its room is taken");
     assert_eq!(forms(&work), [Form::Unswizzle]);
+}
+
+#[test]
+fn content_that_is_lost_needs_no_room_to_be_locked() {
+    // spec: memory §6.5, memory §5.9
+    let low = OfferPriority::Low;
+    for (how, wanted, expected) in [
+        ("given up with its backing store", true, ReclaimResult::Discarded),
+        ("discarded in its segment", true, ReclaimResult::Discarded),
+        ("not asked for", false, ReclaimResult::Ok),
+    ] {
+        let (mut mm, device) = first_generation(1);
+        let a = surface(&mut mm, device, 20, true);
+        mm.make_resident(device, &[a]).expect("it fits");
+        let work = mm.evict(device, &[a], NOW, &[]).expect("counted").expect("a copy out");
+        mm.completed(work.serial);
+        if how.starts_with("discarded") {
+            left_behind(&mut mm, device, a);
+        }
+        mm.offer(device, &[a], low, OfferFlags { allow_decommit: true }, &[]).expect("not offered");
+        if how.starts_with("given up") {
+            mm.decommit_for(mm.free_system_pages().0 + 1);
+        }
+        let b = surface(&mut mm, device, 32, false);
+        mm.make_resident(device, &[b]).expect("its room is taken");
+        let back = mm.reclaim_with(device, &[a], wanted).expect("it was offered");
+        assert_eq!((back.results, back.work), (vec![expected], None), "{how}");
+        assert_eq!(mm.page_in_for_lock(a, PLAIN), Ok(None), "{how}: there is nothing in tiles");
+        let plan = mm.lock_legacy(a, PLAIN).expect("as it is");
+        assert_eq!((plan.work, plan.clear), (None, mm.backing(a).to_vec()), "{how}: and nobody's old bytes");
+        mm.check_invariants(&[]).expect("all rules hold");
+    }
 }
 
 #[test]
