@@ -194,7 +194,8 @@ impl Generator<'_> {
             0 => Call::DestroyDevice { device },
             1..4 => Call::GetDeviceState { device },
             4..6 => {
-                let (priority, physical_adapter) = (self.dice.number32(3) as i32 - 1, self.dice.number32(0));
+                let (priority, physical_adapter) =
+                    ((self.dice.number32(3) as i32).wrapping_sub(1), self.dice.number32(0));
                 Call::CreatePagingQueue { device, priority, physical_adapter }
             }
             6 => Call::DestroyPagingQueue { queue: self.handle(Kind::PagingQueue) },

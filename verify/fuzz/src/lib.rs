@@ -32,7 +32,7 @@ mod world;
 
 pub use report::{Failure, Report};
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -118,7 +118,9 @@ fn play(seed: u64, lies: bool, steps: &[u64]) -> Result<Report, Failed> {
         }
         ManuallyDrop::into_inner(world).end(seed)
     };
+    PLAYING.set(true);
     let result = catch_unwind(AssertUnwindSafe(life));
+    PLAYING.set(false);
     let mut result = result.unwrap_or_else(|_| match PANIC.take() {
         // A driver that lied to the kernel, or the device behind it, may fall over what it gets back.
         place if lies.is_some() && OTHERS.iter().any(|room| place.contains(room)) => Ok(Report::default()),
@@ -132,13 +134,19 @@ fn play(seed: u64, lies: bool, steps: &[u64]) -> Result<Report, Failed> {
 
 thread_local! {
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+    static PLAYING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Panics of worlds are findings: they are kept with their place instead of being printed a hundred times.
+/// Panics of worlds are findings: they are kept with their place instead of being printed a hundred times. Others, such as a
+/// test's that says what was found, are printed as ever.
 fn keep_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        std::panic::set_hook(Box::new(|info| {
+        let others = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !PLAYING.get() {
+                return others(info);
+            }
             let before = PANIC.replace(info.to_string());
             // A second one while the first is taken down ends the program: then both are wanted.
             if !before.is_empty() {
