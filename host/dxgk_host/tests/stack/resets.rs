@@ -1,6 +1,8 @@
 //! Hardware that fails and is reset, through the whole stack: what was in its memory is lost, its devices are, and an adapter is left
 //! that works as after its start.
 
+mod works;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -86,6 +88,10 @@ impl Breakage {
     }
 
     pub fn host(&self, profile: &str, mode: Mode, recovery: RecoveryPolicy) -> (Arc<Host>, Heard) {
+        self.host_with(profile, mode, recovery, self.whims())
+    }
+
+    fn host_with(&self, profile: &str, mode: Mode, recovery: RecoveryPolicy, whims: Whims) -> (Arc<Host>, Heard) {
         let heard = Heard::of(|event| {
             matches!(event, Event::AdapterReset { .. } | Event::AdapterStopped { .. } | Event::DeviceInError { .. })
         });
@@ -97,7 +103,7 @@ impl Breakage {
             recovery,
             ..HostConfig::new(Profile::named(profile).expect("a built-in profile"), mode)
         };
-        config.wrap_miniport = Some(wrapped(self.whims()));
+        config.wrap_miniport = Some(wrapped(whims));
         let local = Arc::clone(&self.local);
         config.wrap_port = Some(Box::new(move |port: Arc<dyn DevicePort>| {
             let _ = local.set(Arc::clone(port.local_memory()));

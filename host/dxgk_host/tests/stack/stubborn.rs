@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex};
 mod fences;
 mod lent;
 mod packets;
+mod windows;
 
 use ddi::*;
 use dxgk_host::{Host, HostConfig, Mode, Profile, WrapMiniport};
 use wddm_types::{NodeId, PageRun};
 
+pub use self::windows::{HearWindow, WindowStep};
 use crate::world::MIB;
 
 type Build = dyn FnMut(&mut dyn Miniport, &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> + Send;
@@ -86,6 +88,8 @@ pub struct Whims {
     pub resource: Box<Rename>,
     pub acquire: Box<Acquire>,
     pub release: Box<Release>,
+    /// Each call about its window.
+    pub hear_window: Box<HearWindow>,
     /// What it says of each of its interrupts.
     pub say: Box<Say>,
     /// Its answer about a feature, when experimental ones are allowed or not; `None`: the real driver's.
@@ -144,6 +148,7 @@ impl Default for Whims {
             resource: Box::new(|_| ()),
             acquire: Box::new(|driver, acquire| driver.acquire_swizzling_range(acquire)),
             release: Box::new(|_| ()),
+            hear_window: Box::new(|_| ()),
             say: Box::new(|interrupt, notify| notify.interrupt(interrupt)),
             feature: Box::new(|_, _| None),
             hear_fence: Box::new(|_| ()),
@@ -368,7 +373,8 @@ impl Miniport for Stubborn {
         (ranges != turned(&self.whims)).then_some(self as &mut dyn Swizzling)
     }
     fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {
-        self.inner.cpu_host_aperture().filter(|_| !turned(&self.whims))
+        let window = self.inner.cpu_host_aperture().is_some() && !turned(&self.whims);
+        window.then_some(self as &mut dyn HostAperture)
     }
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
         self.inner.doorbells().filter(|_| !turned(&self.whims))

@@ -1,0 +1,26 @@
+//! The window of such a driver: what it is asked to show there, and to show no more.
+
+use ddi::{DriverStatus, HostAperture, MapCpuHostAperture, UnmapCpuHostAperture};
+
+use super::Stubborn;
+
+/// Who hears of it.
+pub type HearWindow = dyn FnMut(WindowStep<'_>) + Send;
+
+/// One call, with the pages of the window.
+pub enum WindowStep<'a> {
+    Map(&'a [u32]),
+    Unmap(&'a [u32]),
+}
+
+impl HostAperture for Stubborn {
+    fn map_cpu_host_aperture(&mut self, map: MapCpuHostAperture<'_>) -> Result<(), DriverStatus> {
+        self.inner.cpu_host_aperture().expect("it has a window").map_cpu_host_aperture(map)?;
+        (self.whims.hear_window)(WindowStep::Map(map.window_pages));
+        Ok(())
+    }
+    fn unmap_cpu_host_aperture(&mut self, unmap: UnmapCpuHostAperture<'_>) {
+        (self.whims.hear_window)(WindowStep::Unmap(unmap.window_pages));
+        self.inner.cpu_host_aperture().expect("it has a window").unmap_cpu_host_aperture(unmap);
+    }
+}
