@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, QueueCall, QueueFlags, Refusal, Reply};
+use kmt_calls::{Call, QueueCall, QueueFlags, Refusal, Reply, SignalFlags};
 use kmt_link::{Doorbell, Link};
 use wddm_types::{GpuVa, Luid, NtStatus, RawHandle};
 
@@ -126,10 +126,23 @@ impl KernelQueue {
     /// # Errors
     /// When the handle is wrong.
     pub fn submit_signal(&self, fence: &Fence, value: u64) -> Result<(), Refusal> {
-        let call = Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue {
-            queue: self.owned.handle,
-            points: vec![(fence.handle(), value)],
-        });
+        self.submit_signals(&[], &[(fence, value)], SignalFlags::empty())
+    }
+
+    /// The fences get their values when everything submitted before has finished on this queue and on the others; with
+    /// `SIGNAL_AT_SUBMISSION`, when it has been handed to the hardware.
+    ///
+    /// # Errors
+    /// When a handle is wrong, a queue is named twice or is of another adapter, or a flag means nothing here.
+    pub fn submit_signals(
+        &self,
+        others: &[&KernelQueue],
+        points: &[(&Fence, u64)],
+        flags: SignalFlags,
+    ) -> Result<(), Refusal> {
+        let queues = std::iter::once(self).chain(others.iter().copied()).map(KernelQueue::handle).collect();
+        let points = points.iter().map(|(fence, value)| (fence.handle(), *value)).collect();
+        let call = Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue { queues, points, flags });
         self.owned.link.call(call).map(drop)
     }
 

@@ -170,7 +170,8 @@ impl Adapter {
                 hardware.stop_hw_queue(kmd);
             }
             // Packets that never started are dropped: their device is lost.
-            drop(self.vidsch.fail(vidsch));
+            let dropped = self.vidsch.fail(vidsch);
+            self.drop_parts(cx, dropped);
             fences.push(progress);
         }
         for fence in fences {

@@ -10,8 +10,8 @@ use ddi::{
 };
 use events::Event;
 use gpu_fence::WaitMode;
-use kmt_calls::{DeviceState, QueueFlags, Refusal};
-use vidsch::{Packet, QueueKind, Step, SubmitError};
+use kmt_calls::{DeviceState, QueueFlags, Refusal, SignalFlags};
+use vidsch::{Packet, QueueKind, SoftwareTurn, Step, SubmitError};
 use wddm_types::{GpuVa, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload, Waiter};
@@ -20,6 +20,7 @@ use crate::fence::POINTS_MAX;
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
 use crate::object::{Context, Queue};
+use crate::packet::Signal;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 
 impl Adapter {
@@ -166,7 +167,8 @@ impl Adapter {
         let mut host = DriverHost::new(&self.features, &mut self.pages);
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue.kmd);
         // What never started is dropped with the queue.
-        drop(self.vidsch.destroy_queue(queue.vidsch));
+        let dropped = self.vidsch.destroy_queue(queue.vidsch);
+        self.drop_parts(cx, dropped);
         self.contexts[queue.context].queues.remove(&number);
         // Paging work may stand behind the progress fence: it is reached for ever now, and goes when the ring has passed.
         self.signal_always(cx, queue.progress);
@@ -212,26 +214,50 @@ impl Adapter {
         Ok(())
     }
 
-    /// `D3DKMTSubmitSignalSyncObjectsToHwQueue`: from the CPU, when everything before has finished (sync §3.7).
-    pub fn submit_signal(&mut self, cx: &mut Cx<'_>, number: u64, points: &[(u64, u64)]) -> Result<(), Refusal> {
-        if points.is_empty() || points.len() > POINTS_MAX {
-            return Err(invalid(format!("1 to {POINTS_MAX} fences")));
+    /// `D3DKMTSubmitSignalSyncObjectsToHwQueue`: from the CPU, when everything before has finished on all these queues; or, with
+    /// SignalAtSubmission, has been handed to the hardware.
+    // spec: sync §2.4, sync §3.7
+    pub fn submit_signal(
+        &mut self,
+        cx: &mut Cx<'_>,
+        numbers: &[u64],
+        points: Vec<(u64, u64)>,
+        flags: SignalFlags,
+    ) -> Result<(), Refusal> {
+        let known = SignalFlags::SIGNAL_AT_SUBMISSION | SignalFlags::ALLOW_FENCE_REWIND;
+        if !known.contains(flags) {
+            let wrong = flags.difference(known);
+            return Err(invalid(format!("signal flags {:#x} mean nothing for hardware queues", wrong.bits())));
         }
-        let queue = &self.queues[number];
-        let before = self.point(queue.progress, queue.last_submitted);
-        let points = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
-        self.submit_packet(number, Packet::Wait(vec![before]))?;
-        self.submit_packet(number, Packet::Signal(points))?;
-        self.pump_queue(cx, number);
+        // Two packets on each queue, or on none.
+        for number in numbers {
+            self.vidsch.may_submit(self.queues[*number].vidsch, 2).map_err(refused)?;
+        }
+        if !flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION) {
+            for number in numbers {
+                let queue = &self.queues[*number];
+                let before = self.point(queue.progress, queue.last_submitted);
+                self.submit_packet(*number, Packet::Wait(vec![before]))?;
+            }
+        }
+        match numbers {
+            [number] if flags.is_empty() => {
+                let points = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
+                self.submit_packet(*number, Packet::Signal(points))?;
+            }
+            _ => {
+                let queues: Vec<_> = numbers.iter().map(|number| self.queues[*number].vidsch).collect();
+                self.broadcast(&queues, Signal { points, flags, ..Signal::default() }, SoftwareTurn::Submitted);
+            }
+        }
+        for number in numbers {
+            self.pump_queue(cx, *number);
+        }
         Ok(())
     }
 
     fn submit_packet(&mut self, number: u64, packet: Packet<Payload, gpu_fence::FenceId>) -> Result<(), Refusal> {
-        self.vidsch.submit(self.queues[number].vidsch, packet).map_err(|error| match error {
-            SubmitError::UserQueue => invalid("kernel-mode submission on a queue with user-mode submission"),
-            SubmitError::TooMany => no_memory("the queue holds as many packets as it may"),
-            SubmitError::Stopped => removed("the queue has stopped"),
-        })
+        self.vidsch.submit(self.queues[number].vidsch, packet).map_err(refused)
     }
 
     /// A wait of a kernel-mode queue is over.
@@ -278,10 +304,9 @@ impl Adapter {
                     | Payload::IdleSpaces(..)
                     | Payload::Packet(_)
                     | Payload::Software(_),
-                ))
-                | Some(Step::Software(_)) => {
-                    unreachable!("paging work goes to the paging queue")
-                }
+                )) => unreachable!("paging work goes to the paging queue"),
+                Some(Step::Software(Payload::Software(part))) => self.part_reached(cx, part),
+                Some(Step::Software(_)) => unreachable!("nothing else is the kernel's own here"),
                 Some(Step::Signal(points)) => {
                     for point in self.live_points(points) {
                         let fence = self.fence_numbers[&point.fence];
@@ -338,5 +363,13 @@ impl Adapter {
             self.due.push_back(waiter());
         }
         self.queues[number].watching = true;
+    }
+}
+
+fn refused(error: SubmitError) -> Refusal {
+    match error {
+        SubmitError::UserQueue => invalid("kernel-mode submission on a queue with user-mode submission"),
+        SubmitError::TooMany => no_memory("the queue holds as many packets as it may"),
+        SubmitError::Stopped => removed("the queue has stopped"),
     }
 }

@@ -2,7 +2,7 @@
 
 use wddm_types::{GpuVa, NodeId, RawHandle};
 
-use crate::call::QueueFlags;
+use crate::call::{QueueFlags, SignalFlags};
 
 /// A call on a hardware context, a queue of one, or its doorbell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,12 +53,14 @@ pub enum QueueCall {
         /// Fences and values; all must be reached.
         points: Vec<(RawHandle, u64)>,
     },
-    /// `D3DKMTSubmitSignalSyncObjectsToHwQueue`.
+    /// `D3DKMTSubmitSignalSyncObjectsToHwQueue`: signalled when all the queues have come so far.
     SubmitSignalSyncObjectsToHwQueue {
-        /// The queue.
-        queue: RawHandle,
+        /// The queues, all of one adapter.
+        queues: Vec<RawHandle>,
         /// Fences and values.
         points: Vec<(RawHandle, u64)>,
+        /// `D3DDDICB_SIGNALFLAGS`.
+        flags: SignalFlags,
     },
     /// `D3DKMTCreateDoorbell` → `Doorbell`.
     CreateDoorbell {

@@ -213,7 +213,11 @@ fn a_queue_that_its_process_feeds_takes_no_monitored_fence() {
         let Reply::HwQueue(made) = made else { panic!("{made:?}") };
         let (queue, points) = (made.queue, vec![(monitored.handle(), 1)]);
         for call in [
-            QueueCall::SubmitSignalSyncObjectsToHwQueue { queue, points: points.clone() },
+            QueueCall::SubmitSignalSyncObjectsToHwQueue {
+                queues: vec![queue],
+                points: points.clone(),
+                flags: Default::default(),
+            },
             QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points },
         ] {
             let answer = client.link.call(Call::Queue(call));

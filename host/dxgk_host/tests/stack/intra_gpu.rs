@@ -114,7 +114,11 @@ fn the_cpu_neither_waits_for_them_nor_signals_them() {
             flags: kmt_calls::SignalFlags::empty(),
         }),
         Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points: points.clone() }),
-        Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue { queue, points }),
+        Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue {
+            queues: vec![queue],
+            points,
+            flags: Default::default(),
+        }),
     ] {
         let before = host.state_digest();
         assert_eq!(

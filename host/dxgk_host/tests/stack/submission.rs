@@ -3,7 +3,9 @@
 use crate::world::{MIB, VIRTUAL, client, host};
 use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
 use dxgk_host::Mode;
+use kmt_calls::SignalFlags;
 use softgpu_umd::{Commands, GpuWait, SurfaceKind, pattern};
+use wddm_types::NtStatus;
 
 #[test]
 fn what_the_gpu_writes_the_cpu_reads() {
@@ -128,4 +130,134 @@ fn a_long_kernel_mode_queue_drains() {
         queue.submit(buffer.va(), commands.words().len() as u32 * 8, value).unwrap();
     }
     client.gpu.device().wait(&[(queue.progress(), 2000)]).unwrap();
+}
+
+/// Two queues that signal together: their buffers stand behind gates of their own.
+struct Pair {
+    client: crate::world::Client,
+    queues: [d3dkmt::KernelQueue; 2],
+    gates: [d3dkmt::Fence; 2],
+    done: d3dkmt::Fence,
+    buffer: softgpu_umd::Surface,
+    bytes: u32,
+    _target: softgpu_umd::Surface,
+    _contexts: [d3dkmt::HwContext; 2],
+    host: std::sync::Arc<dxgk_host::Host>,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let host = host(VIRTUAL, 4 * MIB);
+        let client = client(&host);
+        let device = client.gpu.device();
+        let contexts = [0, 1].map(|node| device.create_context(wddm_types::NodeId(node)).unwrap());
+        let queues = contexts.each_ref().map(|context| context.create_kernel_queue().unwrap());
+        let fence = || device.create_native_fence(Default::default()).unwrap();
+        let (gates, done) = ([fence(), fence()], fence());
+        let (buffer, target) = (client.pinned(SurfaceKind::System, 4096), client.pinned(SurfaceKind::System, 4096));
+        let mut commands = Commands::new();
+        commands.fill(target.va(), 4096, 1);
+        buffer.lock().unwrap().write_words(0, commands.words());
+        let bytes = commands.words().len() as u32 * 8;
+        for (queue, gate) in queues.iter().zip(&gates) {
+            queue.submit_wait(gate, 1).unwrap();
+            queue.submit(buffer.va(), bytes, 1).unwrap();
+        }
+        Pair { client, queues, gates, done, buffer, bytes, _target: target, _contexts: contexts, host }
+    }
+
+    fn signal(&self, points: &[(&d3dkmt::Fence, u64)], flags: SignalFlags) -> Result<(), d3dkmt::Refusal> {
+        self.queues[0].submit_signals(&[&self.queues[1]], points, flags)
+    }
+
+    fn open(&self, gate: usize) {
+        self.client.gpu.device().signal(&self.gates[gate], 1).unwrap();
+        while self.host.step() {}
+    }
+}
+
+#[test]
+fn queues_that_signal_together_signal_when_the_last_has_come() {
+    // spec: sync §2.4, sync §3.7
+    for first in [0, 1] {
+        let pair = Pair::new();
+        let second = pair.client.gpu.device().create_native_fence(Default::default()).unwrap();
+        pair.signal(&[(&pair.done, 5), (&second, 7)], SignalFlags::empty()).unwrap();
+        pair.open(first);
+        assert_eq!(pair.queues[first].progress().current(), 1, "its buffer is done");
+        assert_eq!((pair.done.current(), second.current()), (0, 0), "the other's is not");
+        pair.open(1 - first);
+        assert_eq!((pair.done.current(), second.current()), (5, 7));
+    }
+}
+
+#[test]
+fn a_signal_of_queues_may_come_at_submission_and_may_go_back() {
+    // spec: sync §2.4, sync §1.6
+    let pair = Pair::new();
+    pair.signal(&[(&pair.done, 9)], SignalFlags::SIGNAL_AT_SUBMISSION).unwrap();
+    pair.open(0);
+    assert_eq!(pair.done.current(), 0, "the second queue's buffer is not handed over");
+    pair.open(1);
+    assert_eq!(pair.done.current(), 9);
+    // A queue alone that has nothing in front signals at once; a value below needs leave.
+    pair.queues[0].submit_signals(&[], &[(&pair.done, 4)], SignalFlags::empty()).unwrap();
+    while pair.host.step() {}
+    assert_eq!(pair.done.current(), 9, "it does not fall");
+    pair.queues[0].submit_signals(&[], &[(&pair.done, 4)], SignalFlags::ALLOW_FENCE_REWIND).unwrap();
+    while pair.host.step() {}
+    assert_eq!(pair.done.current(), 4);
+}
+
+#[test]
+fn a_signal_at_submission_does_not_wait_for_the_buffer_before_it() {
+    // spec: sync §2.4
+    let pair = Pair::new();
+    let device = pair.client.gpu.device();
+    let started = device.create_native_fence(Default::default()).unwrap();
+    device.signal(&pair.gates[0], 1).unwrap();
+    // The buffer waits on the GPU for what its own signal at submission says: behind it, it would never come.
+    let mut commands = Commands::new();
+    commands.wait(started.current_va(), 1);
+    let own = pair.client.pinned(SurfaceKind::System, 4096);
+    own.lock().unwrap().write_words(0, commands.words());
+    pair.queues[0].submit(own.va(), commands.words().len() as u32 * 8, 2).unwrap();
+    pair.queues[0].submit_signals(&[], &[(&started, 1)], SignalFlags::SIGNAL_AT_SUBMISSION).unwrap();
+    while pair.host.step() {}
+    assert_eq!(pair.queues[0].progress().current(), 2);
+}
+
+#[test]
+fn a_signal_of_queues_that_is_refused_or_lost_changes_nothing() {
+    // spec: sync §2.4, sync §5
+    let pair = Pair::new();
+    let status = |result: Result<(), d3dkmt::Refusal>| result.expect_err("a refusal").status;
+    let points = [(&pair.done, 5)];
+    let twice = pair.queues[0].submit_signals(&[&pair.queues[0]], &points, SignalFlags::empty());
+    assert_eq!(status(twice), NtStatus::INVALID_PARAMETER);
+    for flags in [SignalFlags::ENQUEUE_CPU_EVENT, SignalFlags::from_bits_retain(8)] {
+        assert_eq!(status(pair.signal(&points, flags)), NtStatus::INVALID_PARAMETER);
+    }
+    assert_eq!(status(pair.signal(&[], SignalFlags::empty())), NtStatus::INVALID_PARAMETER);
+    // One queue has no room for it: the other is not given its half.
+    let mut value = 1;
+    let full = loop {
+        value += 1;
+        if let Err(refusal) = pair.queues[1].submit(pair.buffer.va(), pair.bytes, value) {
+            break refusal.status;
+        }
+    };
+    assert_eq!((full, status(pair.signal(&points, SignalFlags::empty()))), (NtStatus::NO_MEMORY, NtStatus::NO_MEMORY));
+    pair.open(0);
+    pair.open(1);
+    assert_eq!((pair.queues[1].progress().current(), pair.done.current()), (value - 1, 0), "all ran, nobody signalled");
+    // A queue that goes takes its half with it, and the other goes on.
+    let pair = Pair::new();
+    pair.signal(&[(&pair.done, 5)], SignalFlags::empty()).unwrap();
+    let Pair { client, queues: [first, second], gates, done, host, .. } = pair;
+    drop(second);
+    client.gpu.device().signal(&gates[0], 1).unwrap();
+    while host.step() {}
+    assert_eq!((first.progress().current(), done.current()), (1, 0));
+    host.check_invariants().expect("nothing is left of it");
 }

@@ -2,6 +2,9 @@
 
 use kmt_calls::{CreatedDoorbell, CreatedHwQueue, QueueCall, QueueFlags, Refusal, Reply};
 
+use wddm_types::RawHandle;
+
+use crate::call::sync::broadcast;
 use crate::call::{Turn, done};
 use crate::fence::PointUse;
 use crate::machine::{Answer, Cx};
@@ -100,12 +103,18 @@ impl Turn<'_> {
                 self.adapters[index as usize].submit_wait(cx, number, &points)?;
                 done(Reply::Done)
             }
-            QueueCall::SubmitSignalSyncObjectsToHwQueue { queue, points } => {
-                let (index, number) = self.live_queue(queue, touched)?;
+            QueueCall::SubmitSignalSyncObjectsToHwQueue { queues, points, flags } => {
+                let (index, numbers) = self.broadcast_queues(&queues, touched)?;
                 let points = self.points(index, &points, PointUse::GpuSignal)?;
-                self.adapters[index as usize].submit_signal(cx, number, &points)?;
+                self.adapters[index as usize].submit_signal(cx, &numbers, points, flags)?;
                 done(Reply::Done)
             }
         }
+    }
+
+    /// The queues of a signal, all of one adapter, none twice.
+    // spec: sync §2.4
+    fn broadcast_queues(&self, list: &[RawHandle], touched: &mut Option<u32>) -> Result<(u32, Vec<u64>), Refusal> {
+        broadcast(list, "queue", |handle| self.live_queue(handle, touched))
     }
 }

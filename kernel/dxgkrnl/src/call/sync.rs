@@ -170,22 +170,9 @@ impl Turn<'_> {
     /// The contexts of a signal, all of one adapter, none twice.
     // spec: sync §2.4
     fn broadcast(&self, list: &[RawHandle], touched: &mut Option<u32>) -> Result<(u32, Vec<u64>), Refusal> {
-        if list.is_empty() || list.len() > BROADCAST_MAX {
-            return Err(invalid(format!("a call names 1 to {BROADCAST_MAX} contexts, not {}", list.len())));
-        }
-        let (index, ..) = self.live_packet_context(list[0], touched)?;
-        let mut contexts = Vec::with_capacity(list.len());
-        for handle in list {
-            let (on, number, _) = self.live_packet_context(*handle, touched)?;
-            if on != index {
-                return Err(invalid("a context of another adapter"));
-            }
-            if contexts.contains(&number) {
-                return Err(invalid("a context is named twice"));
-            }
-            contexts.push(number);
-        }
-        Ok((index, contexts))
+        broadcast(list, "context", |handle| {
+            self.live_packet_context(handle, touched).map(|(index, number, _)| (index, number))
+        })
     }
 
     // spec: sync §2.4
@@ -258,6 +245,31 @@ impl Turn<'_> {
             _ => Err(invalid(format!("{handle} is no synchronization object of this process and adapter"))),
         }
     }
+}
+
+/// What a call broadcasts to: contexts or queues, all of one adapter, none twice.
+// spec: sync §2.4
+pub(super) fn broadcast(
+    list: &[RawHandle],
+    kind: &str,
+    mut find: impl FnMut(RawHandle) -> Result<(u32, u64), Refusal>,
+) -> Result<(u32, Vec<u64>), Refusal> {
+    if list.is_empty() || list.len() > BROADCAST_MAX {
+        return Err(invalid(format!("a call names 1 to {BROADCAST_MAX} {kind}s, not {}", list.len())));
+    }
+    let (index, _) = find(list[0])?;
+    let mut numbers = Vec::with_capacity(list.len());
+    for handle in list {
+        let (on, number) = find(*handle)?;
+        if on != index {
+            return Err(invalid(format!("a {kind} of another adapter")));
+        }
+        if numbers.contains(&number) {
+            return Err(invalid(format!("a {kind} is named twice")));
+        }
+        numbers.push(number);
+    }
+    Ok((index, numbers))
 }
 
 // spec: sync §0

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use events::Event;
 use gpu_fence::{FenceId, LegacyId, LegacyWait, LegacyWaitId};
 use kmt_calls::{FenceFlags, Refusal, SignalFlags};
-use vidsch::{Packet as Queued, SoftwareTurn, SubmitError};
+use vidsch::{Packet as Queued, QueueId, SoftwareTurn, SubmitError};
 
 use crate::adapter::{Adapter, Payload};
 use crate::event::EventName;
@@ -96,7 +96,7 @@ impl Adapter {
         if !objects.is_empty() {
             let number = self.software.number();
             self.software.steps.insert(number, Step::Take { objects, value });
-            self.submit_software(context, number, SoftwareTurn::Holds);
+            self.submit_software(queue, number, SoftwareTurn::Holds);
         }
         self.pump_packets(cx);
         Ok(())
@@ -105,8 +105,9 @@ impl Adapter {
     /// `D3DKMTSignalSynchronizationObjectFromGpu` and its relatives: when all these contexts have come so far.
     // spec: sync §3.7, sync §2.4, sync §2.3
     pub fn packet_signal(&mut self, cx: &mut Cx<'_>, contexts: &[u64], mut signal: Signal) -> Result<(), Refusal> {
-        for context in contexts {
-            self.vidsch.may_submit(self.packet_contexts[*context].vidsch, 2).map_err(refused)?;
+        let queues: Vec<QueueId> = contexts.iter().map(|context| self.packet_contexts[*context].vidsch).collect();
+        for queue in &queues {
+            self.vidsch.may_submit(*queue, 2).map_err(refused)?;
         }
         let at_submission = signal.flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
         // Signalled when what is before has entered the pipeline: as early as the kernel knows of.
@@ -114,29 +115,29 @@ impl Adapter {
         let (early, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut signal.points).into_iter().partition(top);
         if !early.is_empty() {
             let early = Signal { points: early, flags: signal.flags, ..Signal::default() };
-            self.broadcast(contexts, early, SoftwareTurn::Submitted);
+            self.broadcast(&queues, early, SoftwareTurn::Submitted);
         }
         signal.points = rest;
         if !signal.points.is_empty() || !signal.objects.is_empty() || signal.event.is_some() {
             let turn = if at_submission { SoftwareTurn::Submitted } else { SoftwareTurn::Completed };
-            self.broadcast(contexts, signal, turn);
+            self.broadcast(&queues, signal, turn);
         }
         self.pump_packets(cx);
         Ok(())
     }
 
-    fn broadcast(&mut self, contexts: &[u64], signal: Signal, turn: SoftwareTurn) {
+    /// Puts a part of a signal into each of these queues, which have room.
+    pub fn broadcast(&mut self, queues: &[QueueId], signal: Signal, turn: SoftwareTurn) {
         let broadcast = self.software.number();
-        self.software.broadcasts.insert(broadcast, Broadcast { left: contexts.len(), lost: false, signal });
-        for context in contexts {
+        self.software.broadcasts.insert(broadcast, Broadcast { left: queues.len(), lost: false, signal });
+        for queue in queues {
             let number = self.software.number();
             self.software.steps.insert(number, Step::Part(broadcast));
-            self.submit_software(*context, number, turn);
+            self.submit_software(*queue, number, turn);
         }
     }
 
-    fn submit_software(&mut self, context: u64, number: u64, turn: SoftwareTurn) {
-        let queue = self.packet_contexts[context].vidsch;
+    fn submit_software(&mut self, queue: QueueId, number: u64, turn: SoftwareTurn) {
         let packet = Queued::Software(Payload::Software(number), turn);
         self.vidsch.submit(queue, packet).expect("there is room");
     }
@@ -161,6 +162,15 @@ impl Adapter {
             }
             Step::Part(broadcast) => self.part_is_over(cx, broadcast, false),
         }
+    }
+
+    /// The turn of a part on a hardware queue has come: nothing else of software stands there.
+    // spec: sync §3.7
+    pub fn part_reached(&mut self, cx: &mut Cx<'_>, number: u64) {
+        let Some(Step::Part(broadcast)) = self.software.steps.remove(&number) else {
+            unreachable!("a hardware queue takes no objects, and a part comes once");
+        };
+        self.part_is_over(cx, broadcast, false);
     }
 
     fn part_is_over(&mut self, cx: &mut Cx<'_>, number: u64, lost: bool) {
@@ -193,6 +203,11 @@ impl Adapter {
         if let Some(wait) = self.software.waits.remove(&context) {
             self.legacy.cancel(wait);
         }
+        self.drop_parts(cx, dropped);
+    }
+
+    /// A context or a hardware queue goes or is lost, with its parts of signals.
+    pub fn drop_parts(&mut self, cx: &mut Cx<'_>, dropped: Vec<Queued<Payload, FenceId>>) {
         for packet in dropped {
             let Queued::Software(Payload::Software(number), _) = packet else { continue };
             if let Some(Step::Part(broadcast)) = self.software.steps.remove(&number) {

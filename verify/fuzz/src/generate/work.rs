@@ -70,7 +70,15 @@ impl Generator<'_> {
                 })
             }
             17..20 => Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points: self.gpu_points() }),
-            _ => Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue { queue, points: self.points() }),
+            _ => {
+                let mut queues = vec![queue];
+                if self.dice.odd() {
+                    queues.extend(self.known.list(self.dice, Kind::Queue, 2));
+                }
+                let flags = kmt_calls::SignalFlags::from_bits_retain(self.dice.flags32(0b111));
+                let points = self.points();
+                Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue { queues, points, flags })
+            }
         }
     }
 

@@ -33,7 +33,11 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
         Call::Queue(QueueCall::CreateHwQueue { context: handle, flags: QueueFlags::empty() }),
         Call::Queue(QueueCall::DestroyHwQueue { queue: handle }),
         Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue: handle, points: Vec::new() }),
-        Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue { queue: handle, points: Vec::new() }),
+        Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue {
+            queues: vec![handle],
+            points: Vec::new(),
+            flags: Default::default(),
+        }),
         Call::Queue(QueueCall::CreateDoorbell { queue: handle, ring: handle, ring_va: GpuVa::NULL }),
         Call::Queue(QueueCall::ConnectDoorbell { doorbell: handle }),
         Call::Queue(QueueCall::DestroyDoorbell { doorbell: handle }),

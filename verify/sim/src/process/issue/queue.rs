@@ -42,8 +42,9 @@ impl Process {
                 })
             }
             Op::KernelSignal { queue, points } => Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue {
-                queue: self.queues[*queue].handle,
+                queues: vec![self.queues[*queue].handle],
                 points: plain(points),
+                flags: kmt_calls::SignalFlags::empty(),
             }),
             other => unreachable!("{other:?} is handled before"),
         }
