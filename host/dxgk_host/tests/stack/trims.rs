@@ -40,6 +40,15 @@ impl Keeper {
         self.lane.wait(&self.gpu, value).expect("it completes");
     }
 
+    /// Brings a surface in, whatever that takes, and leaves it where it is.
+    fn take_and_leave(&mut self, bytes: u64) {
+        let surface = self.gpu.create_surface(SurfaceKind::Local, bytes).expect("a surface");
+        self.kept.use_surfaces(&self.gpu, &mut self.lane, &[(&surface, true)]).expect("room");
+        let handle = vec![surface.allocation().handle()];
+        self.gpu.device().evict(handle, EvictFlags::EVICT_ONLY_IF_NECESSARY).expect("it is listed");
+        self.surfaces.push(surface);
+    }
+
     fn used_bytes(&self) -> u64 {
         self.gpu.adapter().video_memory_info(true).expect("an adapter").current_usage_bytes
     }
@@ -84,30 +93,48 @@ fn who_is_over_budget_gives_back_what_is_asked_for_and_the_longest_unused_first(
     assert_eq!(beside.listed(), [0, 1], "nobody else is asked");
 }
 
+/// Somebody needs room, and the keeper does what it is then asked for.
+fn press(host: &Arc<Host>, keeper: &mut Keeper) {
+    // Three megabytes are brought in and left twice, where there is room for one of them.
+    let mut other = Keeper::new(host, 0);
+    for _ in 0..2 {
+        other.take_and_leave(3 * MIB);
+    }
+    while host.step() {}
+    keeper.honour();
+}
+
 #[test]
 fn a_periodic_trim_takes_what_was_not_used_since_the_last() {
     // spec: memory §5.4
     let host = host(VIRTUAL, 8 * MIB);
     let mut keeper = Keeper::new(&host, 4);
     let before = keeper.used_bytes();
-    let press = |keeper: &mut Keeper| {
-        // Three megabytes are brought in and left twice, where there is room for one of them.
-        let mut other = Keeper::new(&host, 0);
-        for _ in 0..2 {
-            let surface = other.gpu.create_surface(SurfaceKind::Local, 3 * MIB).expect("a surface");
-            other.kept.use_surfaces(&other.gpu, &mut other.lane, &[(&surface, true)]).expect("room");
-            other.gpu.device().evict(vec![surface.allocation().handle()], EvictFlags::EVICT_ONLY_IF_NECESSARY).unwrap();
-            other.surfaces.push(surface);
-        }
-        while host.step() {}
-        keeper.honour();
-    };
-    press(&mut keeper);
+    press(&host, &mut keeper);
     assert_eq!((keeper.kept.trimmed_bytes(), keeper.used_bytes()), (0, before), "there was none before: it is noted");
     keeper.work_on(2);
-    press(&mut keeper);
+    press(&host, &mut keeper);
     assert_eq!((keeper.kept.trimmed_bytes(), keeper.kept.len()), (3 * MIB, 1));
     assert_eq!(keeper.used_bytes(), before - 3 * MIB);
-    press(&mut keeper);
+    press(&host, &mut keeper);
     assert_eq!((keeper.kept.len(), keeper.used_bytes()), (0, before - 4 * MIB), "nor was that since");
+}
+
+#[test]
+fn who_stood_still_notes_the_time_and_keeps_what_it_could_not_use() {
+    // spec: memory §5.4
+    let host = host(VIRTUAL, 8 * MIB);
+    let mut keeper = Keeper::new(&host, 4);
+    let before = keeper.used_bytes();
+    press(&host, &mut keeper);
+    assert_eq!((keeper.kept.trimmed_bytes(), keeper.used_bytes()), (0, before), "there was none before: it is noted");
+    // Somebody insists on more than is left; the keeper's content comes back for its next work.
+    Keeper::new(&host, 0).take_and_leave(6 * MIB);
+    assert_eq!(keeper.kept.len(), 4, "it was not asked, it stands still");
+    keeper.work_on(2);
+    press(&host, &mut keeper);
+    assert_eq!((keeper.kept.trimmed_bytes(), keeper.used_bytes()), (0, before), "only one had a chance to be used");
+    keeper.work_on(1);
+    press(&host, &mut keeper);
+    assert_eq!((keeper.kept.trimmed_bytes(), keeper.kept.len()), (3 * MIB, 1), "since then others had, too");
 }
