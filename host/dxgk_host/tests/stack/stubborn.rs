@@ -25,7 +25,7 @@ type Rename = dyn Fn(&mut KmdResource) + Send;
 type Acquire = dyn FnMut(&mut dyn Swizzling, &mut AcquireSwizzlingRange) -> Result<(), SwizzlingError> + Send;
 type Feature = dyn Fn(FeatureId, bool) -> Option<FeatureSupport> + Send;
 type HearFence = dyn FnMut(FenceStep) + Send;
-type RefuseOpen = dyn Fn(&OpenNativeFence<'_>) -> bool + Send;
+type RefuseOpen = dyn Fn(&mut OpenNativeFence<'_>) -> bool + Send;
 type FailUpdate = dyn Fn(&FenceStep) -> bool + Send;
 type NameFences = dyn Fn(Option<Vec<OsGlobalFence>>) -> Option<Vec<OsGlobalFence>> + Send;
 type FenceCaps = dyn Fn(&mut NativeFenceCaps) + Send;
@@ -96,7 +96,7 @@ pub struct Whims {
     pub feature: Box<Feature>,
     /// After each call about native fences; the updates before.
     pub hear_fence: Box<HearFence>,
-    /// Opens that it refuses.
+    /// Opens that it refuses, and what it writes into the private data of others.
     pub refuse_fence_open: Box<RefuseOpen>,
     /// Updates that fail in it.
     pub fail_fence_update: Box<FailUpdate>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use d3dkmt::{FenceFlags, NativeFenceRequest};
+use d3dkmt::{FenceFlags, FencePrivateData, NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess};
 use kmt_calls::{Call, Reply, SyncCall, WaitFlags};
 use kmt_link::Link;
 use wddm_types::{GpuVa, NtStatus, RawHandle};
@@ -87,6 +87,45 @@ fn a_driver_whose_update_fails_is_a_bug_check() {
         assert!(reason.contains("0x119") && reason.contains(parameter), "{reason}");
         assert_eq!(status(b.gpu.device().create_native_fence(Default::default())), NtStatus::DEVICE_REMOVED);
     }
+}
+
+/// What goes to the driver with a fence and what comes back: its type's words, where they are seen, 64 bytes both ways.
+#[test]
+fn a_fence_is_told_to_the_driver_as_user_mode_sees_it() {
+    // spec: sync §2.1, sync §2.6
+    // seed: N52
+    type Opened = (GpuVa, GpuVa, u8);
+    let opened = crate::stubborn::Shared::<Opened>::default();
+    let into = Arc::clone(&opened);
+    let open = move |open: &mut ddi::OpenNativeFence<'_>| {
+        into.lock().unwrap().push((open.current_va, open.monitored_va, open.private_data[63]));
+        open.private_data[0] = open.private_data[63] + 1;
+        false
+    };
+    let host = host_of(Whims { refuse_fence_open: Box::new(open), ..Whims::default() });
+    let (a, b) = (client(&host), client(&host));
+    opened.lock().unwrap().clear();
+    let private_data = |last: u8| {
+        let mut bytes = [0; 64];
+        bytes[63] = last;
+        FencePrivateData(bytes)
+    };
+    let request = NativeFenceRequest {
+        fence_type: 0,
+        initial_value: 41,
+        flags: super::SHARED,
+        private_data: private_data(7),
+        ..NativeFenceRequest::default()
+    };
+    let mine = a.gpu.device().create_native_fence(request).expect("a fence");
+    let name = mine.share(SyncObjectAccess::ALL_ACCESS).expect("a name");
+    let request = OpenSyncObjectRequest { private_data: private_data(20), ..super::by(&name) };
+    let theirs = b.gpu.device().open_native_fence(request).expect("it opens");
+    let told = std::mem::take(&mut *opened.lock().unwrap());
+    let seen = |fence: &d3dkmt::Fence, last| (fence.current_va(), fence.monitored_va(), last);
+    assert_eq!(told, [seen(&mine, 7), seen(&theirs, 20)]);
+    assert_eq!([mine.private_data()[0], theirs.private_data()[0]], [8, 21], "what the driver wrote comes back");
+    assert_eq!([mine.current(), theirs.current()], [41; 2]);
 }
 
 /// The driver says where fences are mapped, and how MonitoredValues are packed.
