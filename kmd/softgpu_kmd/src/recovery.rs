@@ -28,8 +28,15 @@ impl SoftGpuKmd {
             context.suspended = context.suspended.map(|_| None);
         }
         self.packets.stop_all();
+        self.forget_translations();
         self.unseal_all();
         Ok(())
+    }
+
+    /// The engines know no translation any more: a flush that was queued is not coming, and whose root that was is another's soon.
+    fn forget_translations(&self) {
+        let done = self.cmp_command(register::cmp::FLUSH_TLB, [u64::MAX, 0, 0]);
+        assert_ne!(done, register::cmp_result::FAULT, "it names no address that could be missing");
     }
 
     /// The device works, with an empty aperture. The rings that packets of several contexts share are empty and run again;

@@ -123,7 +123,11 @@ pub struct Worker {
 
 impl Worker {
     pub fn new(host: &Arc<Host>) -> Worker {
-        let gpu = Gpu::open(ProcessLink::new(Arc::clone(host)) as Arc<dyn Link>).expect("the adapter opens");
+        Worker::of(host, ProcessLink::new(Arc::clone(host)))
+    }
+
+    fn of(host: &Arc<Host>, process: Arc<ProcessLink>) -> Worker {
+        let gpu = Gpu::open(process as Arc<dyn Link>).expect("the adapter opens");
         let lane = Lane::create(&gpu, NodeId(0)).expect("a lane");
         let report = gpu.create_surface(SurfaceKind::System, 4096).expect("a surface");
         bring_in(&gpu, &report).expect("room");

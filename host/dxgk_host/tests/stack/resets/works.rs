@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use d3dkmt::{DeviceState, EvictFlags, FenceFlags, Lock, MakeResidentFlags, Residency};
+use d3dkmt::{DeviceState, EvictFlags, FenceFlags, GpuVaMapping, GpuVaProtection, Lock, MakeResidentFlags, Residency};
 use ddi::{DmaFault, Interrupt, Notify, PageFault};
-use dxgk_host::{Host, RecoveryPolicy};
+use dxgk_host::{Host, ProcessLink, RecoveryPolicy};
 use softgpu_umd::{Commands, GpuWait, Surface, SurfaceKind};
+use wddm_types::GpuVa;
 
 use super::{Breakage, Worker, bring_in};
 use crate::stubborn::{FenceStep, Step, Whims, WindowStep};
@@ -241,4 +242,28 @@ fn the_window_shows_nothing_that_is_lost() {
     assert_eq!(more(), 7 * MIB / WINDOW_PAGE);
     drop(locks);
     bench.host.check_invariants().expect("in order");
+}
+
+#[test]
+fn a_root_that_was_to_be_switched_is_the_one_that_later_contexts_get() {
+    // spec: memory §4.2, memory §8.4
+    let mut bench = Bench::new("levels-2", |whims| whims);
+    let process = ProcessLink::new(Arc::clone(&bench.host));
+    let mut worker = Worker::of(&bench.host, Arc::clone(&process));
+    let kept = bench.stuck_move(&mut worker);
+    // Beyond the root that it has.
+    let mapping = GpuVaMapping {
+        base: GpuVa((1 << 32) + 0x10000),
+        size_in_pages: 1,
+        protection: GpuVaProtection::WRITE,
+        ..GpuVaMapping::default()
+    };
+    worker.gpu.paging().map_gpu_va(Some(kept.0.allocation()), mapping).expect("free");
+    bench.reset();
+    let mut again = Worker::of(&bench.host, process);
+    let surface = again.local(MIB);
+    bring_in(&again.gpu, &surface).expect("room");
+    again.write(&surface, 8).expect("it runs");
+    assert!(again.holds(&surface, 8), "under the longer root");
+    drop(kept);
 }
