@@ -34,6 +34,7 @@ mod promote;
 mod property;
 mod protection;
 mod ranges;
+mod refusals;
 mod reservations;
 mod roots;
 mod rules;
