@@ -301,3 +301,20 @@ fn a_reset_releases_every_range() {
     released.sort_unstable_by_key(|held| held.range);
     assert_eq!(released, ranges, "whether the CPU looks or not");
 }
+
+#[test]
+fn a_lock_keeps_out_marked_content_only_and_only_from_where_it_is_not() {
+    // spec: memory §6.3, memory §6.5, memory §10.1 row 23
+    for marked in [false, true] {
+        let (mut mm, device) = first_generation(2);
+        let [there, outside] = [4; 2].map(|pages| surface(&mut mm, device, pages, marked));
+        mm.make_resident(device, &[there]).expect("it fits");
+        for id in [there, outside] {
+            mm.lock_legacy(id, through(0)).expect("behind a range, or in system memory");
+        }
+        assert!(!mm.is_kept_out(there), "it is there already");
+        assert_eq!(mm.is_kept_out(outside), marked, "other content goes behind the aperture");
+        mm.unlock(outside).expect("locked");
+        assert!(!mm.is_kept_out(outside));
+    }
+}
