@@ -1,7 +1,6 @@
 //! Calls on hardware contexts, their queues and doorbells (sync §3).
 
 use kmt_calls::{CreatedDoorbell, CreatedHwQueue, QueueCall, QueueFlags, Refusal, Reply};
-
 use wddm_types::RawHandle;
 
 use crate::call::sync::broadcast;
