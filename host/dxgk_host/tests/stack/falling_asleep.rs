@@ -12,7 +12,7 @@ use kmt_link::Link;
 use softgpu_umd::{Surface, SurfaceKind, pattern};
 use wddm_types::{NodeId, NtStatus};
 
-use crate::stubborn::{Whims, wrapped};
+use crate::stubborn::{Whims, host_with, wrapped};
 use crate::world::{Client, MIB, VIRTUAL, client, host};
 
 const STATES: [PowerState; 2] = [PowerState::Standby, PowerState::Hibernate];
@@ -126,15 +126,7 @@ fn a_driver_that_fails_while_its_adapter_falls_asleep_leaves_nobody_waiting() {
             }
             driver.build_paging_buffer(build)
         };
-        let profile = Profile::named("discrete-4k").expect("a built-in profile");
-        let mut config = HostConfig {
-            vram_bytes: 4 * MIB,
-            page_table_bytes: 16 * MIB,
-            system_bytes: 32 * MIB,
-            ..HostConfig::new(profile, VIRTUAL)
-        };
-        config.wrap_miniport = Some(wrapped(Whims { build: Box::new(build), ..Whims::default() }));
-        let host = Host::start(config).expect("the host starts");
+        let host = host_with(4 * MIB, Whims { build: Box::new(build), ..Whims::default() });
         let mut client = client(&host);
         let _content = written(&mut client);
         let device = client.gpu.device();

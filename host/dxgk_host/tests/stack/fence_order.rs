@@ -6,26 +6,15 @@ use std::sync::{Arc, Mutex};
 
 use d3dkmt::NativeFenceRequest;
 use ddi::{Interrupt, Notify};
-use dxgk_host::{Host, HostConfig, Mode, Profile};
+use dxgk_host::Mode;
 use kmt_calls::{Call, Reply, SyncCall, WaitFlags};
 use kmt_link::Link;
 use shared_words::{Memory, Word};
 use softgpu_umd::Commands;
 use wddm_types::RawHandle;
 
-use crate::stubborn::{FenceStep, Whims, wrapped};
-use crate::world::{Client, MIB, VIRTUAL, client, host};
-
-fn host_of(whims: Whims, mode: Mode) -> Arc<Host> {
-    let config = HostConfig {
-        vram_bytes: 4 * MIB,
-        page_table_bytes: 16 * MIB,
-        system_bytes: 64 * MIB,
-        wrap_miniport: Some(wrapped(whims)),
-        ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), mode)
-    };
-    Host::start(config).expect("the host starts")
-}
+use crate::stubborn::{FenceStep, Whims, host_in, host_with};
+use crate::world::{Client, MIB, client, host};
 
 fn wait(of: &Client, fence: &d3dkmt::Fence, value: u64) -> Call {
     Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
@@ -109,7 +98,8 @@ fn monitored_values_are_updated_while_no_interrupt_is_told() {
             hears.pass(&hears.updates);
         }
     };
-    let host = host_of(Whims { say: Box::new(say), hear_fence: Box::new(hear), ..Whims::default() }, Mode::Real);
+    let host =
+        host_in(Mode::Real, 4 * MIB, Whims { say: Box::new(say), hear_fence: Box::new(hear), ..Whims::default() });
     let mut client = client(&host);
     let fence = client.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap();
     for value in 1..=300 {
@@ -139,7 +129,7 @@ fn behind_an_update_the_current_value_is_looked_at_again() {
         }
     };
     let say = |_: Interrupt<'_>, _: &mut dyn Notify| {};
-    let host = host_of(Whims { hear_fence: Box::new(hear), say: Box::new(say), ..Whims::default() }, VIRTUAL);
+    let host = host_with(4 * MIB, Whims { hear_fence: Box::new(hear), say: Box::new(say), ..Whims::default() });
     let client = client(&host);
     let fence = client.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap();
     while host.step() {}

@@ -62,9 +62,10 @@ impl Adapter {
     fn look_at_monitored(&mut self, cx: &mut Cx<'_>, whose: impl Fn(ProcessId) -> bool) -> (u32, u32) {
         let worth_it = |number: &u64| {
             let fence = &self.fences[*number];
+            // Most have nobody who waits: whose they are is asked last.
             self.waits.kind(fence.waits) == FenceKind::Monitored
-                && fence.opens.iter().any(|open| whose(self.fence_opens[*open].process))
                 && (self.waits.waiters(fence.waits) > 0 || matches!(fence.word, FenceWord::Half(_)))
+                && fence.opens.iter().any(|open| whose(self.fence_opens[*open].process))
         };
         let numbers: Vec<u64> = self.fences.iter().map(|(number, _)| number).filter(worth_it).collect();
         let released = self.sample_fences(cx, &numbers);
