@@ -2,7 +2,8 @@
 //! semaphores, signal objects, set an event. Waits for fences, and signals of fences alone, are packets of the scheduler.
 //!
 //! A signal that several contexts broadcast is a part in the queue of each; who brings the last part signals. A context
-//! that goes, or is lost, takes its part with it: then the signal never comes, as if its own had been dropped.
+//! that goes, or is lost, takes its part with it: then the signal never comes, as if its own had been dropped. Hardware queues
+//! that signal together have such parts, too (`queue`); nothing else here is theirs.
 
 use std::collections::BTreeMap;
 
