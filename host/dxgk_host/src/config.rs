@@ -26,7 +26,49 @@ pub type WrapMiniport = Box<dyn FnOnce(Box<dyn Miniport>) -> Box<dyn Miniport>>;
 /// Puts something between driver and device: hardware that misbehaves.
 pub type WrapPort = Box<dyn FnOnce(Arc<dyn DevicePort>) -> Arc<dyn DevicePort>>;
 
-/// What a host is built with. Sizes in bytes.
+/// One adapter of a host. Sizes in bytes.
+pub struct AdapterSetup {
+    /// What it is.
+    pub profile: Profile,
+    /// Video memory that allocations can have.
+    pub vram_bytes: u64,
+    /// Video memory for page tables, beside it.
+    pub page_table_bytes: u64,
+    /// System memory for backing stores of its allocations.
+    pub system_bytes: u64,
+    /// The choices of the memory manager.
+    pub memory_policy: MemoryPolicy,
+    /// What the configuration says about features.
+    pub features: FeaturePolicy,
+    /// How often the adapter is reset before it is given up.
+    pub recovery: RecoveryPolicy,
+    /// What is clipped to the device.
+    pub probe: Option<Arc<dyn Probe>>,
+    /// Between kernel and driver.
+    pub wrap_miniport: Option<WrapMiniport>,
+    /// Between driver and device.
+    pub wrap_port: Option<WrapPort>,
+}
+
+impl AdapterSetup {
+    /// An adapter of this profile with its own memory size.
+    pub fn new(profile: &Profile) -> AdapterSetup {
+        AdapterSetup {
+            profile: *profile,
+            vram_bytes: profile.vram_bytes,
+            page_table_bytes: page_table_bytes(profile.vram_bytes),
+            system_bytes: 2 * profile.vram_bytes,
+            memory_policy: profile.memory_policy,
+            features: FeaturePolicy { native_fence: profile.fence_caps, ..FeaturePolicy::default() },
+            recovery: RecoveryPolicy::default(),
+            probe: None,
+            wrap_miniport: None,
+            wrap_port: None,
+        }
+    }
+}
+
+/// What a host is built with: its first adapter field by field, and the others. Sizes in bytes.
 pub struct HostConfig {
     /// The adapter.
     pub profile: Profile,
@@ -58,27 +100,59 @@ pub struct HostConfig {
     pub wrap_miniport: Option<WrapMiniport>,
     /// Between driver and device.
     pub wrap_port: Option<WrapPort>,
+    /// Adapters beside the first, behind the same system memory, in the order in which they are enumerated.
+    pub others: Vec<AdapterSetup>,
 }
 
 impl HostConfig {
     /// An adapter of this profile with its own memory size, nobody listening.
     pub fn new(profile: &Profile, mode: Mode) -> HostConfig {
+        let AdapterSetup {
+            profile,
+            vram_bytes,
+            page_table_bytes,
+            system_bytes,
+            memory_policy,
+            features,
+            recovery,
+            probe,
+            wrap_miniport,
+            wrap_port,
+        } = AdapterSetup::new(profile);
         HostConfig {
-            profile: *profile,
-            vram_bytes: profile.vram_bytes,
-            page_table_bytes: page_table_bytes(profile.vram_bytes),
-            system_bytes: 2 * profile.vram_bytes,
+            profile,
+            vram_bytes,
+            page_table_bytes,
+            system_bytes,
             memory_files: false,
             mode,
-            memory_policy: profile.memory_policy,
-            features: FeaturePolicy { native_fence: profile.fence_caps, ..FeaturePolicy::default() },
-            recovery: RecoveryPolicy::default(),
+            memory_policy,
+            features,
+            recovery,
             tracer: Box::new(events::Silence),
-            probe: None,
+            probe,
             io_coherent: profile.io_coherent,
-            wrap_miniport: None,
-            wrap_port: None,
+            wrap_miniport,
+            wrap_port,
+            others: Vec::new(),
         }
+    }
+
+    /// Takes all adapters out, the first in front.
+    pub(crate) fn take_adapters(&mut self) -> Vec<AdapterSetup> {
+        let first = AdapterSetup {
+            profile: self.profile,
+            vram_bytes: self.vram_bytes,
+            page_table_bytes: self.page_table_bytes,
+            system_bytes: self.system_bytes,
+            memory_policy: self.memory_policy,
+            features: std::mem::take(&mut self.features),
+            recovery: self.recovery,
+            probe: self.probe.take(),
+            wrap_miniport: self.wrap_miniport.take(),
+            wrap_port: self.wrap_port.take(),
+        };
+        std::iter::once(first).chain(self.others.drain(..)).collect()
     }
 }
 

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use device_port::DevicePort;
-use dxgkrnl::MappingChange;
+use dxgkrnl::{MappingChange, adapter_of_mapping};
 use kmt_calls::MappingId;
 use kmt_link::{CpuMapping, PassTime, Piece};
 use shared_words::{AddressRange, Memory};
 use softgpu::SoftGpu;
-use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, ProcessId};
+use wddm_types::{AdapterIndex, CpuPlace, CpuRun, PAGE_BYTES, ProcessId};
 
 use crate::cpu_cache::StaleCache;
 
@@ -48,7 +48,7 @@ impl std::fmt::Display for StoresWait {
 /// The views of all processes.
 pub(crate) struct Views {
     system: Arc<Memory>,
-    device: Arc<SoftGpu>,
+    devices: Vec<Arc<SoftGpu>>,
     /// What the CPU reads where no device answers, because a driver is wrong about its memory: ones, or what was written there.
     nobody: Arc<Memory>,
     /// Only where the device does not snoop.
@@ -61,13 +61,13 @@ pub(crate) struct Views {
 }
 
 impl Views {
-    pub fn new(system: Arc<Memory>, device: Arc<SoftGpu>, cache: Option<Arc<StaleCache>>, files: bool) -> Views {
+    pub fn new(system: Arc<Memory>, devices: Vec<Arc<SoftGpu>>, cache: Option<Arc<StaleCache>>, files: bool) -> Views {
         // What the caches show is no file.
         let files = files && cache.is_none();
         // PANIC: a page more or less; whoever is out of addresses ends here anyway.
         let nobody = Memory::reserve(PAGE_BYTES).expect("a page of addresses");
         nobody.fill(0, PAGE_BYTES, u32::MAX);
-        Views { system, device, nobody, cache, files, views: BTreeMap::new(), pass_time: None }
+        Views { system, devices, nobody, cache, files, views: BTreeMap::new(), pass_time: None }
     }
 
     /// Time is virtual: who waits lets it pass like this.
@@ -84,7 +84,7 @@ impl Views {
     pub fn change(&mut self, mapping: MappingId, change: MappingChange) -> bool {
         match change {
             MappingChange::Made { process, size_bytes, runs } => {
-                let view = self.make(size_bytes, &runs);
+                let view = self.make(adapter_of_mapping(mapping), size_bytes, &runs);
                 self.views.insert(mapping, (process, Arc::new(view)));
                 false
             }
@@ -93,7 +93,7 @@ impl Views {
                 true
             }
             MappingChange::Shown(runs) => {
-                self.views[&mapping].1.show(self.pieces(&runs));
+                self.views[&mapping].1.show(self.pieces(adapter_of_mapping(mapping), &runs));
                 true
             }
             MappingChange::Gone => {
@@ -105,8 +105,8 @@ impl Views {
         }
     }
 
-    fn make(&self, size_bytes: u64, runs: &[CpuRun]) -> CpuMapping {
-        let pieces = self.pieces(runs);
+    fn make(&self, adapter: AdapterIndex, size_bytes: u64, runs: &[CpuRun]) -> CpuMapping {
+        let pieces = self.pieces(adapter, runs);
         // Rows of a swizzled surface are smaller than pages, and only pages have addresses.
         let pages = pieces.iter().all(|piece| (piece.offset | piece.bytes).is_multiple_of(PAGE_BYTES));
         if self.files
@@ -121,7 +121,8 @@ impl Views {
     }
 
     /// The memory behind runs, neighbours joined.
-    fn pieces(&self, runs: &[CpuRun]) -> Vec<Piece> {
+    fn pieces(&self, adapter: AdapterIndex, runs: &[CpuRun]) -> Vec<Piece> {
+        let device = &self.devices[adapter.0 as usize];
         let mut pieces: Vec<Piece> = Vec::new();
         for run in runs {
             match run.place {
@@ -134,11 +135,11 @@ impl Views {
                 CpuPlace::Bar | CpuPlace::HostAperture => {
                     let (mut bus, end) = (run.run.first * PAGE_BYTES, run.run.end() * PAGE_BYTES);
                     while bus < end {
-                        let answered = self.device.cpu_window(bus);
+                        let answered = device.cpu_window(bus);
                         let (offset, bytes) = answered.unwrap_or((0, PAGE_BYTES - bus % PAGE_BYTES));
                         let bytes = bytes.min(end - bus);
                         match answered {
-                            Some(_) => push(&mut pieces, self.device.local_memory(), offset, bytes),
+                            Some(_) => push(&mut pieces, device.local_memory(), offset, bytes),
                             None => push(&mut pieces, &self.nobody, offset, bytes),
                         }
                         bus += bytes;
@@ -181,11 +182,11 @@ mod tests {
             timing: Profile::named("discrete-4k").expect("a built-in profile").timing,
             poll_spins: 0,
         };
-        let line = Arc::new(Line::default());
-        let device = SoftGpu::with_local(config, local, Arc::clone(&system), line, None).expect("a device");
-        let views = Views::new(system, device, None, false);
+        let pin = Arc::new(Line::default()).pin(0);
+        let device = SoftGpu::with_local(config, local, Arc::clone(&system), pin, None).expect("a device");
+        let views = Views::new(system, vec![device], None, false);
         let run = PageRun { first: 1, count: Pages(3) };
-        let pieces = views.pieces(&[CpuRun { place: CpuPlace::Bar, run }]);
+        let pieces = views.pieces(AdapterIndex(0), &[CpuRun { place: CpuPlace::Bar, run }]);
         let words = [0, 0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff];
         assert_eq!(pieces.iter().map(|piece| piece.bytes).collect::<Vec<_>>(), [PAGE_BYTES; 3]);
         for (piece, word) in pieces.iter().zip(words) {

@@ -1,7 +1,10 @@
-//! The host itself: the machine under its lock, the device, and how a call gets its answer. What stands under the lock is
-//! `state`, how time passes `passage`, what a sleep costs `sleep`.
+//! The host itself: the machine under its lock, the devices, and how a call gets its answer. How an adapter is put in is
+//! `mount`, what is asked of one `adapter`; what stands under the lock is `state`, how time passes `passage`, what a sleep
+//! costs `sleep`.
 
+mod adapter;
 mod inspect;
+mod mount;
 mod passage;
 mod sleep;
 mod state;
@@ -14,38 +17,29 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use ddi::Miniport;
-use device_port::{DevicePort, InterruptPin};
-use dxgkrnl::{
-    AdapterConfig, AdapterCounters, AdapterDescription, Answer, CpuCache, IoMmu, Machine, StartError, Token,
-};
+use device_port::DevicePort;
+use dxgkrnl::{Answer, CpuCache, Machine, StartError, Token};
 use kmt_calls::{Call, MappingId, Notification, ProcessAccess, Refusal, Reply};
 use kmt_link::CpuMapping;
 use shared_words::{Memory, MemoryError};
-use softgpu::{Config as DeviceConfig, DataMode, Running, SoftGpu};
-use softgpu_kmd::{KmdConfig, Layout, SoftGpuKmd, TableHome};
-use wddm_types::{AdapterIndex, Blame, Luid, NtStatus, PAGE_BYTES, PageRun, Pages, ProcessId};
+use softgpu::{DataMode, Running, SoftGpu};
+use wddm_types::{AdapterIndex, Blame, Luid, NtStatus, PAGE_BYTES, ProcessId};
 
-use crate::config::{HostConfig, Mode, directory_table_bytes};
+pub use self::adapter::HostAdapter;
+use crate::config::{HostConfig, Mode};
 use crate::cpu_cache::StaleCache;
 use crate::cpu_mapping::Views;
+use crate::host::mount::{Measured, Mounted, Platform};
 use crate::host::passage::spawn_dispatcher;
 use crate::host::state::State;
-use crate::iommu::Iommu;
-use crate::line::Line;
+use crate::line::{LINES_MAX, Line};
 use crate::time::Clock;
 
-/// Bytes at the begin of system memory for the kernel itself: fence words, rings of kernel-mode queues, paging buffers.
+/// Bytes at the begin of each adapter's share of system memory for the kernel itself: fence words, rings of kernel-mode queues,
+/// paging buffers.
 pub const KERNEL_BYTES: u64 = 64 << 20;
-/// Bytes of a paging buffer.
-const PAGING_BUFFER_BYTES: u32 = 64 << 10;
-/// Paging buffers in flight at most.
-const PAGING_BUFFERS: u32 = 64;
-/// How often a device thread looks again before it gives up.
-const POLL_SPINS: u32 = 2_000;
-/// The adapter of this host.
-const LUID: Luid = Luid(0x0001_0000);
-const ADAPTER: AdapterIndex = AdapterIndex(0);
+/// The first adapter: what a host's own methods speak of.
+const FIRST: AdapterIndex = AdapterIndex(0);
 
 /// Why a host does not start.
 #[derive(Debug, thiserror::Error)]
@@ -61,16 +55,23 @@ pub enum HostError {
     Size(String),
 }
 
+impl HostError {
+    fn too_large() -> HostError {
+        HostError::Size("the memory sizes together exceed 64 bits".into())
+    }
+}
+
 /// A call that has not been answered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending(Token);
 
-/// A kernel with one adapter in this process.
+/// A kernel with its adapters in this process. What it is asked of an adapter without naming one, it is asked of the first;
+/// [`Host::adapter`] speaks of the others.
 pub struct Host {
     state: Mutex<State>,
     answered: Condvar,
     line: Arc<Line>,
-    device: Arc<SoftGpu>,
+    devices: Vec<Arc<SoftGpu>>,
     system: Arc<Memory>,
     mode: Mode,
     call_ns: u64,
@@ -78,41 +79,25 @@ pub struct Host {
 }
 
 struct Threads {
-    running: Running,
+    running: Vec<Running>,
     dispatcher: JoinHandle<()>,
 }
 
 impl Host {
-    /// Powers the device on and starts its driver under a fresh kernel.
+    /// Powers the devices on and starts their drivers under a fresh kernel.
     ///
     /// # Errors
     /// See [`HostError`].
-    pub fn start(config: HostConfig) -> Result<Arc<Host>, HostError> {
-        let page = config.profile.segment_page_bytes();
-        let vram = config.vram_bytes / page * page;
-        if vram == 0 {
-            return Err(HostError::Size(format!(
-                "{} bytes of video memory are less than one page of {page} bytes",
-                config.vram_bytes
-            )));
+    pub fn start(mut config: HostConfig) -> Result<Arc<Host>, HostError> {
+        let setups = config.take_adapters();
+        if setups.len() > LINES_MAX {
+            return Err(HostError::Size(format!("{} adapters: a host has at most {LINES_MAX}", setups.len())));
         }
-        let mut driver = KmdConfig { paging_buffer_bytes: PAGING_BUFFER_BYTES, ..config.profile.driver_for(vram) };
-        let tables = if driver.has_page_tables() { config.page_table_bytes.next_multiple_of(page) } else { 0 };
-        let directories = directory_table_bytes(tables).next_multiple_of(page);
-        // Page tables lie in memory segments or in system memory.
-        let in_home = |home| driver.table_homes().bytes_in(home, tables, directories);
-        let (second_tables, system_tables) = (in_home(TableHome::Second), in_home(TableHome::System));
-        let local_tables = in_home(TableHome::Local).saturating_add(second_tables);
-        if let Layout::TwoMemories { second_bytes, .. } = &mut driver.layout {
-            *second_bytes = second_bytes.saturating_add(second_tables);
-        }
-        let system_bytes = config.system_bytes.saturating_add(system_tables).next_multiple_of(PAGE_BYTES);
-        // The driver keeps something for itself in local memory, beside what it reports.
-        let reported = vram.checked_add(local_tables);
-        let total = reported.and_then(|bytes| driver.local_bytes(bytes, config.profile.aperture_bytes));
-        let (Some(local_bytes), Some(system_total)) = (total, system_bytes.checked_add(KERNEL_BYTES)) else {
-            return Err(HostError::Size("the memory sizes together exceed 64 bits".into()));
-        };
+        let call_ns = config.profile.call_ns;
+        let measured = setups.into_iter().map(Measured::new).collect::<Result<Vec<_>, _>>()?;
+        let mut shares = measured.iter().map(Measured::share_bytes);
+        let system_total =
+            shares.try_fold(0u64, |sum, share| sum.checked_add(share?)).ok_or_else(HostError::too_large)?;
         let reserve = if config.memory_files { Memory::reserve_file } else { Memory::reserve };
         let system = reserve(system_total)?;
         let cpu_cache = (!config.io_coherent).then(|| StaleCache::new(&system)).transpose()?;
@@ -122,35 +107,18 @@ impl Host {
             Mode::Virtual { stored: false } => (Clock::Virtual(0), DataMode::Modelled),
         };
         let line = Arc::new(Line::default());
-        let device_config = DeviceConfig {
-            local_bytes,
-            aperture_bytes: config.profile.aperture_bytes,
-            shape: config.profile.shape,
-            data,
-            signal_bits: config.profile.signal_bits,
-            timing: config.profile.timing,
-            poll_spins: POLL_SPINS,
-        };
-        let pin = Arc::clone(&line) as Arc<dyn InterruptPin>;
-        let device = SoftGpu::with_local(device_config, reserve(local_bytes)?, Arc::clone(&system), pin, config.probe)?;
-        let iommu = driver.uses_cpu_addresses().then(Iommu::new);
-        if let Some(iommu) = &iommu {
-            let weak = Arc::downgrade(&device);
-            iommu.attach(weak);
-            device.connect_iommu(Arc::clone(iommu) as Arc<dyn device_port::Iommu>);
+        let caches = cpu_cache.clone().map(|cache| cache as Arc<dyn CpuCache>);
+        let platform = Platform { system: &system, reserve, data, cpu_cache: caches };
+        let (mut mounted, mut first_page) = (Vec::with_capacity(measured.len()), 0);
+        for (index, adapter) in measured.into_iter().enumerate() {
+            let pages = adapter.share_bytes().expect("summed before") / PAGE_BYTES;
+            mounted.push(adapter.mount(&platform, index, first_page, line.pin(index))?);
+            first_page += pages;
         }
-        // The engines run before the driver starts: real hardware does not wait for its driver either.
-        let running = matches!(config.mode, Mode::Real).then(|| device.run_threads());
-        let port = Arc::clone(&device) as Arc<dyn DevicePort>;
-        let port = match config.wrap_port {
-            Some(wrap) => wrap(port),
-            None => port,
-        };
-        let miniport = Box::new(SoftGpuKmd::new(port, Arc::clone(&system), driver)) as Box<dyn Miniport>;
-        let miniport = match config.wrap_miniport {
-            Some(wrap) => wrap(miniport),
-            None => miniport,
-        };
+        let devices: Vec<Arc<SoftGpu>> = mounted.iter().map(|adapter| Arc::clone(&adapter.device)).collect();
+        // The engines run before the drivers start: real hardware does not wait for its driver either.
+        let run_all = || devices.iter().map(SoftGpu::run_threads).collect::<Vec<_>>();
+        let running = matches!(config.mode, Mode::Real).then(run_all);
         let mut state = State {
             machine: Machine::new(Arc::clone(&system), handle_key(config.mode)),
             tracer: config.tracer,
@@ -159,33 +127,19 @@ impl Host {
             notifications: BTreeMap::new(),
             timer_ns: None,
             line: Arc::clone(&line),
-            views: Views::new(Arc::clone(&system), Arc::clone(&device), cpu_cache.clone(), config.memory_files),
+            views: Views::new(Arc::clone(&system), devices.clone(), cpu_cache, config.memory_files),
         };
-        let kernel_pages = KERNEL_BYTES / PAGE_BYTES;
-        let adapter = AdapterConfig {
-            name: config.profile.name.to_owned(),
-            luid: LUID,
-            kernel_pages: PageRun { first: 0, count: Pages(kernel_pages) },
-            system_pages: PageRun { first: kernel_pages, count: Pages(system_bytes / PAGE_BYTES) },
-            page_table_reserve: Pages(tables / PAGE_BYTES),
-            directory_reserve: Pages(directories / PAGE_BYTES),
-            paging_buffers: PAGING_BUFFERS,
-            clear_pages: data == DataMode::Stored,
-            memory_policy: config.memory_policy,
-            cpu_cache: cpu_cache.clone().map(|cache| cache as Arc<dyn CpuCache>),
-            iommu: iommu.map(|iommu| iommu as Arc<dyn IoMmu>),
-            features: config.features,
-            recovery: config.recovery,
-        };
-        state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;
+        for Mounted { miniport, adapter, .. } in mounted {
+            state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;
+        }
         let host = Arc::new(Host {
             state: Mutex::new(state),
             answered: Condvar::new(),
             line,
-            device,
+            devices,
             system,
             mode: config.mode,
-            call_ns: config.profile.call_ns,
+            call_ns,
             threads: Mutex::new(None),
         });
         if matches!(host.mode, Mode::Virtual { .. }) {
@@ -305,26 +259,6 @@ impl Host {
         lock(&self.state).clock.now_ns()
     }
 
-    /// Reads one of the device's registers, such as a performance counter.
-    pub fn device_register(&self, offset: u32) -> u64 {
-        self.device.read_register(offset)
-    }
-
-    /// What the kernel has counted.
-    pub fn counters(&self) -> AdapterCounters {
-        lock(&self.state).machine.counters(ADAPTER).unwrap_or_default()
-    }
-
-    /// The adapter as it started.
-    pub fn describe(&self) -> AdapterDescription {
-        lock(&self.state).machine.describe(ADAPTER).expect("the adapter has started")
-    }
-
-    /// The adapter's LUID.
-    pub fn luid(&self) -> Luid {
-        LUID
-    }
-
     /// System memory.
     pub fn system_memory(&self) -> &Arc<Memory> {
         &self.system
@@ -337,14 +271,18 @@ impl Host {
 
     /// The doorbell page of an adapter.
     pub fn doorbell_page(&self, adapter: Luid) -> Option<Arc<Memory>> {
-        (adapter == LUID).then(|| Arc::clone(self.device.doorbell_page()))
+        self.device_of(adapter).map(|device| Arc::clone(device.doorbell_page()))
     }
 
     /// A doorbell was rung while its engine slept.
     pub fn doorbell_rung(&self, adapter: Luid, index: u32) {
-        if adapter == LUID {
-            self.device.doorbell_rung(index);
+        if let Some(device) = self.device_of(adapter) {
+            device.doorbell_rung(index);
         }
+    }
+
+    fn device_of(&self, adapter: Luid) -> Option<&Arc<SoftGpu>> {
+        self.devices.iter().enumerate().find(|(index, _)| mount::luid(*index) == adapter).map(|(_, device)| device)
     }
 
     fn finish(&self, pending: Pending) -> Result<Reply, Refusal> {

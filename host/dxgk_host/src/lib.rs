@@ -1,9 +1,9 @@
 //! Runs a kernel with its devices in this process: threads, time, memory.
 //!
-//! A [`Host`] is a machine (`dxgkrnl`), a software GPU with its driver, and the system memory that they share. In **real
-//! time** the device's engines are threads, a dispatcher thread carries interrupts to the kernel, and a call blocks its
-//! caller. In **virtual time** there are no threads: a call that must wait lets the device run by being told the time, so
-//! the same kernel, driver and device give the same events for the same calls, every time.
+//! A [`Host`] is a machine (`dxgkrnl`), one or several software GPUs with their drivers, and the system memory that they share. In
+//! **real time** the devices' engines are threads, a dispatcher thread carries interrupts to the kernel, and a call blocks its
+//! caller. In **virtual time** there are no threads: a call that must wait lets the devices run by being told the time, so
+//! the same kernel, drivers and devices give the same events for the same calls, every time.
 //!
 //! # The law of this room
 //! - One lock: the machine's. A call takes it on its caller's thread; an interrupt on the dispatcher's. Nothing is called
@@ -23,12 +23,12 @@ mod profile;
 mod time;
 
 pub use conductor::Conductor;
-pub use config::{HostConfig, Mode, WrapMiniport, WrapPort, directory_table_bytes, page_table_bytes};
+pub use config::{AdapterSetup, HostConfig, Mode, WrapMiniport, WrapPort, directory_table_bytes, page_table_bytes};
 pub use cpu_mapping::StoresWait;
 pub use dxgkrnl::{
     BrokenInvariant, CreatedSurface, FeatureOverride, FeaturePolicy, MemoryPolicy, RecoveryPolicy, Residence,
     StateDigest,
 };
-pub use host::{Host, HostError, KERNEL_BYTES, Pending};
+pub use host::{Host, HostAdapter, HostError, KERNEL_BYTES, Pending};
 pub use link::ProcessLink;
 pub use profile::{PROFILES, Profile};

@@ -1,18 +1,22 @@
-//! The interrupt line between the device and the dispatcher's thread, with the kernel's timer on it. It carries one bit each
-//! way and knows nothing of what they mean. Used by `host`.
+//! The interrupt lines between the devices and the dispatcher's thread, with the kernel's timer on them. A line carries one
+//! bit and knows nothing of what it means. Used by `host`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use device_port::InterruptPin;
 
 use crate::host::lock;
 
-/// The interrupt line between device and dispatcher.
+/// Most adapters of a host: each has a bit.
+pub(crate) const LINES_MAX: usize = 64;
+
+/// The interrupt lines between devices and dispatcher.
 #[derive(Default)]
 pub(crate) struct Line {
-    raised: AtomicBool,
+    /// A bit for each adapter.
+    raised: AtomicU64,
     closed: AtomicBool,
     /// The timer's time has changed.
     rearmed: AtomicBool,
@@ -21,9 +25,15 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Whether the line was up; it is down now.
-    pub(crate) fn take(&self) -> bool {
-        self.raised.swap(false, Ordering::AcqRel)
+    /// The adapters whose lines were up, a bit each; they are down now.
+    pub(crate) fn take(&self) -> u64 {
+        self.raised.swap(0, Ordering::AcqRel)
+    }
+
+    /// One adapter's end.
+    pub(crate) fn pin(self: &Arc<Line>, adapter: usize) -> Arc<Pin> {
+        assert!(adapter < LINES_MAX, "a host checks how many adapters it is asked for");
+        Arc::new(Pin { line: Arc::clone(self), bit: 1 << adapter })
     }
 
     /// Nobody waits any more.
@@ -40,14 +50,14 @@ impl Line {
         self.changed.notify_one();
     }
 
-    /// Blocks until the line is up, the timer is armed anew, or this time has passed; false when the line is closed.
+    /// Blocks until a line is up, the timer is armed anew, or this time has passed; false when the lines are closed.
     pub(crate) fn wait(&self, longest: Option<Duration>) -> bool {
         let mut guard = lock(&self.sleeping);
         loop {
             if self.closed.load(Ordering::Acquire) {
                 return false;
             }
-            if self.raised.load(Ordering::Acquire) || self.rearmed.swap(false, Ordering::AcqRel) {
+            if self.raised.load(Ordering::Acquire) != 0 || self.rearmed.swap(false, Ordering::AcqRel) {
                 return true;
             }
             match longest {
@@ -65,12 +75,18 @@ impl Line {
     }
 }
 
-impl InterruptPin for Line {
+/// Where one device's interrupt ends.
+pub(crate) struct Pin {
+    line: Arc<Line>,
+    bit: u64,
+}
+
+impl InterruptPin for Pin {
     fn assert(&self) {
-        // The flag is set before the mutex is taken, and the dispatcher looks at it under the mutex before it sleeps.
-        if !self.raised.swap(true, Ordering::AcqRel) {
-            let _guard = lock(&self.sleeping);
-            self.changed.notify_one();
+        // The bit is set before the mutex is taken, and the dispatcher looks at it under the mutex before it sleeps.
+        if self.line.raised.fetch_or(self.bit, Ordering::AcqRel) & self.bit == 0 {
+            let _guard = lock(&self.line.sleeping);
+            self.line.changed.notify_one();
         }
     }
 }

@@ -56,7 +56,7 @@ impl CpuMappings {
 }
 
 /// The adapter that a mapping belongs to.
-pub fn adapter_of(mapping: MappingId) -> AdapterIndex {
+pub fn adapter_of_mapping(mapping: MappingId) -> AdapterIndex {
     // CAST: the index was put there.
     AdapterIndex((mapping.0 >> NUMBER_BITS) as u32)
 }

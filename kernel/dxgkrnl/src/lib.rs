@@ -62,7 +62,7 @@ mod word_page;
 pub use adapter::{AdapterConfig, AdapterCounters};
 pub use call::CreatedSurface;
 pub use coherency::CpuCache;
-pub use cpu_mapping::MappingChange;
+pub use cpu_mapping::{MappingChange, adapter_of_mapping};
 pub use description::{AdapterDescription, Reported, SegmentReport};
 pub use features::{FeatureOff, FeatureOverride, FeaturePolicy, FeatureReport};
 pub use io_mmu::IoMmu;

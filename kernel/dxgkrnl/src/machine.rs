@@ -273,7 +273,7 @@ impl Machine {
 
     /// A mapping is protected, or shows what it was told to ([`Effect::Mapping`]).
     pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId) {
-        if let Some(adapter) = self.adapters.get_mut(cpu_mapping::adapter_of(mapping).0 as usize) {
+        if let Some(adapter) = self.adapters.get_mut(cpu_mapping::adapter_of_mapping(mapping).0 as usize) {
             adapter.mapping_changed(cx, mapping);
             adapter.settle(cx);
         }

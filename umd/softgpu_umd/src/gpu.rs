@@ -59,7 +59,14 @@ impl Gpu {
     /// # Errors
     /// When there is none.
     pub fn open(link: Arc<dyn Link>) -> Result<Gpu, UmdError> {
-        let adapter = Adapter::open_first(link)?;
+        Gpu::on(Adapter::open_first(link)?)
+    }
+
+    /// Makes a device on an adapter of this driver.
+    ///
+    /// # Errors
+    /// When the kernel has no memory for it, or the adapter has gone.
+    pub fn on(adapter: Adapter) -> Result<Gpu, UmdError> {
         let info = adapter.info()?;
         let addresses = info.gpu_virtual_addresses || info.cpu_addresses;
         let native = info.wddm_3_1_caps.contains(Wddm31Caps::NATIVE_GPU_FENCE_SUPPORTED);

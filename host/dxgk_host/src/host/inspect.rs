@@ -4,7 +4,7 @@ use dxgkrnl::{BrokenInvariant, Residence, StateDigest};
 use kmt_calls::Refusal;
 use wddm_types::{Blame, NtStatus};
 
-use super::{ADAPTER, Host, lock};
+use super::{FIRST, Host, lock};
 
 impl Host {
     /// Whether what always holds in the kernel holds now: a debug facility that reads everything and is slow.
@@ -21,16 +21,11 @@ impl Host {
         self.state.is_poisoned()
     }
 
-    /// Has `look` see what is resident, page by page, while nothing moves: what [`events::Event::Moved`] has told the tracer
+    /// Has `look` see what is resident on the first adapter, page by page, while nothing moves: what [`events::Event::Moved`] has told the tracer
     /// until now adds up to it.
     pub fn see_residences<T>(&self, look: impl FnOnce(&[Residence]) -> T) -> T {
         let state = lock(&self.state);
-        look(&state.machine.residences(ADAPTER))
-    }
-
-    /// Why the adapter was stopped, if it was.
-    pub fn stopped(&self) -> Option<String> {
-        lock(&self.state).machine.stopped(ADAPTER)
+        look(&state.machine.residences(FIRST))
     }
 
     /// A digest of the kernel's state. When nothing is under way ([`Host::step`] answers false) a refused call leaves it

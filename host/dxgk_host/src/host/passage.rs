@@ -1,4 +1,5 @@
-//! How time passes for a host: what happens by itself next in virtual time, and the dispatcher thread of real time.
+//! How time passes for a host: what happens by itself next in virtual time, and the dispatcher thread of real time. In virtual
+//! time no device gets ahead of another: all are told each time at which anything happens, in the order of their numbers.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -6,8 +7,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use device_port::Clocked;
+use wddm_types::AdapterIndex;
 
-use super::{ADAPTER, Host, Threads, lock};
+use super::{Host, Threads, lock};
 use crate::config::Mode;
 use crate::host::state::State;
 use crate::line::Line;
@@ -16,7 +18,7 @@ use crate::line::Line;
 const IDLE_TIMERS_MAX: u32 = 500;
 
 impl Host {
-    /// Lets the device run up to a time, and the kernel see its interrupts when they come.
+    /// Lets the devices run up to a time, and the kernel see its interrupts when they come.
     pub(super) fn run_until(&self, state: &mut State, until_ns: u64) {
         self.dispatch(state);
         while let Some((next, by_device)) = self.next_event(state).filter(|(next, _)| *next <= until_ns) {
@@ -29,7 +31,7 @@ impl Host {
         if self.dispatch(state) {
             return true;
         }
-        // The kernel's timer alone can go on for ever: after so many turns in which the device had nothing to do, nothing
+        // The kernel's timer alone can go on for ever: after so many turns in which no device had anything to do, nothing
         // will come of it.
         for _ in 0..IDLE_TIMERS_MAX {
             let Some((next, by_device)) = self.next_event(state) else { return false };
@@ -43,9 +45,9 @@ impl Host {
         false
     }
 
-    /// The next thing that happens by itself in virtual time, and whether it is the device's; else it is the timer's.
+    /// The next thing that happens by itself in virtual time, and whether it is a device's; else it is the timer's.
     fn next_event(&self, state: &State) -> Option<(u64, bool)> {
-        let device = self.device.next_event().map(|next| (next, true));
+        let device = self.devices.iter().filter_map(|device| device.next_event()).min().map(|next| (next, true));
         let timer = state.timer_ns.map(|next| (next, false));
         [device, timer].into_iter().flatten().min_by_key(|(next, by_device)| (*next, !by_device))
     }
@@ -59,23 +61,32 @@ impl Host {
         self.dispatch(state);
     }
 
-    /// It is this late for everybody: what the device is given at this time it begins at this time, not when it last had
+    /// It is this late for everybody: what a device is given at this time it begins at this time, not when it last had
     /// something to do.
     fn advance(&self, state: &mut State, to_ns: u64) {
         state.clock.advance_to(to_ns.max(state.clock.now_ns()));
         if matches!(self.mode, Mode::Virtual { .. }) {
-            self.device.tick(state.clock.now_ns());
+            for device in &self.devices {
+                device.tick(state.clock.now_ns());
+            }
         }
     }
 
-    /// Carries an interrupt to the kernel, if the line is up.
+    /// Carries interrupts to the kernel, if lines are up: lower adapters first.
     fn dispatch(&self, state: &mut State) -> bool {
         let mut any = false;
-        while self.line.take() {
+        loop {
+            let mut raised = self.line.take();
+            if raised == 0 {
+                return any;
+            }
             any = true;
-            state.turn(|machine, cx| machine.interrupt_raised(cx, ADAPTER));
+            while raised != 0 {
+                let adapter = AdapterIndex(raised.trailing_zeros());
+                state.turn(|machine, cx| machine.interrupt_raised(cx, adapter));
+                raised &= raised - 1;
+            }
         }
-        any
     }
 
     /// Real time: calls the kernel's timer if its time has come. How long it is to the next one.

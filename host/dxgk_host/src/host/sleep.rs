@@ -7,7 +7,8 @@ use dxgkrnl::{Answer, SegmentReport};
 use kmt_calls::Refusal;
 use wddm_types::PAGE_BYTES;
 
-use super::{ADAPTER, Host, Pending, lock};
+use super::adapter::HostAdapter;
+use super::{Pending, lock};
 
 /// What memory holds after it was without power.
 const LOST: u32 = 0xA5A5_A5A5;
@@ -15,17 +16,17 @@ const LOST: u32 = 0xA5A5_A5A5;
 /// memory, and a sleep shall not change that.
 const LOST_WHOLE_MAX: u64 = 64 << 20;
 
-impl Host {
+impl HostAdapter<'_> {
     /// The computer sleeps or wakes. At return of a sleep everything is saved and the device is off: what its segments do
     /// not promise to keep is gone from its memory (memory §1.10).
     ///
     /// # Errors
     /// It sleeps already, or does not sleep; its driver failed. In virtual time also when queued work never ends.
     pub fn power_transition(&self, state: PowerState) -> Result<(), Refusal> {
-        let answer = lock(&self.state).turn(|machine, cx| machine.power(cx, ADAPTER, state));
+        let answer = lock(&self.host.state).turn(|machine, cx| machine.power(cx, self.index, state));
         match answer {
             Answer::Done(result) => result?,
-            Answer::Later(token) => self.finish(Pending(token))?,
+            Answer::Later(token) => self.host.finish(Pending(token))?,
         };
         if state != PowerState::On {
             self.lose_memory(state);
@@ -39,11 +40,11 @@ impl Host {
     ///
     /// # Errors
     /// It sleeps, or was stopped before. In virtual time also when queued work never ends.
-    pub fn stop_adapter(&self) -> Result<(), Refusal> {
-        let answer = lock(&self.state).turn(|machine, cx| machine.stop_adapter(cx, ADAPTER));
+    pub fn stop(&self) -> Result<(), Refusal> {
+        let answer = lock(&self.host.state).turn(|machine, cx| machine.stop_adapter(cx, self.index));
         match answer {
             Answer::Done(result) => result.map(drop),
-            Answer::Later(token) => self.finish(Pending(token)).map(drop),
+            Answer::Later(token) => self.host.finish(Pending(token)).map(drop),
         }
     }
 
@@ -53,7 +54,7 @@ impl Host {
         let kept: Vec<(u64, u64)> = segments.iter().filter_map(|s| kept_bytes(s, state)).collect();
         let small = segments.iter().filter(|s| !s.aperture && s.size_bytes <= LOST_WHOLE_MAX);
         let small: Vec<_> = small.map(|s| s.base_address..s.base_address + s.size_bytes).collect();
-        let local = self.device.local_memory();
+        let local = self.host.devices[self.index.0 as usize].local_memory();
         for first in (0..local.bytes()).step_by(PAGE_BYTES as usize) {
             let bytes = PAGE_BYTES.min(local.bytes() - first);
             let lost = !kept.iter().any(|&(from, to)| from <= first && first + bytes <= to);

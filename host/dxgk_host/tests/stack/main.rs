@@ -45,6 +45,7 @@ mod relocation;
 mod renaming;
 mod resets;
 mod residency;
+mod several;
 mod shared_backing;
 mod splits;
 mod statuses;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
+use dxgk_host::{AdapterSetup, Host, HostConfig, Mode, ProcessLink, Profile};
 use kmt_link::Link;
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind};
 use wddm_types::NodeId;
@@ -16,6 +16,37 @@ pub fn host(mode: Mode, vram_bytes: u64) -> Arc<Host> {
     let config =
         HostConfig { vram_bytes, page_table_bytes: 16 * MIB, system_bytes: 64 * MIB, ..HostConfig::new(profile, mode) };
     Host::start(config).expect("the host starts")
+}
+
+/// A host with an adapter of each of these profiles.
+pub fn host_of_several(mode: Mode, profiles: &[&str], change: impl Fn(usize, &mut AdapterSetup)) -> Arc<Host> {
+    let named = |name: &&str| Profile::named(name).expect("a built-in profile");
+    let setup = |(index, name): (usize, &&str)| {
+        let (vram_bytes, page_table_bytes, system_bytes) = (8 * MIB, 16 * MIB, 64 * MIB);
+        let mut setup = AdapterSetup { vram_bytes, page_table_bytes, system_bytes, ..AdapterSetup::new(named(name)) };
+        change(index, &mut setup);
+        setup
+    };
+    let mut setups = profiles.iter().enumerate().map(setup);
+    let first = setups.next().expect("one at least");
+    let config = HostConfig {
+        vram_bytes: first.vram_bytes,
+        page_table_bytes: first.page_table_bytes,
+        system_bytes: first.system_bytes,
+        features: first.features,
+        wrap_miniport: first.wrap_miniport,
+        wrap_port: first.wrap_port,
+        others: setups.collect(),
+        ..HostConfig::new(named(&profiles[0]), mode)
+    };
+    Host::start(config).expect("the host starts")
+}
+
+/// A device of a process on one of a host's adapters.
+pub fn gpu_on(host: &Arc<Host>, link: &Arc<ProcessLink>, adapter: usize) -> Gpu {
+    let link = Arc::clone(link) as Arc<dyn Link>;
+    let adapter = d3dkmt::Adapter::open(link, host.adapter(adapter).luid()).expect("it is enumerated");
+    Gpu::on(adapter).expect("a device")
 }
 
 /// A client process with an opened GPU and a compute stream.

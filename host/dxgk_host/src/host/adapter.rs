@@ -1,0 +1,106 @@
+//! One adapter of a host: what it has counted, how it is looked at, switched off and stopped. The host's own methods are those
+//! of its first adapter.
+
+use ddi::PowerState;
+use device_port::DevicePort;
+use dxgkrnl::{AdapterCounters, AdapterDescription};
+use kmt_calls::Refusal;
+use wddm_types::{AdapterIndex, Luid};
+
+use super::{FIRST, Host, lock, mount};
+
+/// One adapter of a host.
+#[derive(Clone, Copy)]
+pub struct HostAdapter<'a> {
+    pub(super) host: &'a Host,
+    pub(super) index: AdapterIndex,
+}
+
+impl Host {
+    /// The adapter of this number, in the order of enumeration.
+    ///
+    /// # Panics
+    /// When the host has no such adapter.
+    pub fn adapter(&self, index: usize) -> HostAdapter<'_> {
+        assert!(index < self.devices.len(), "adapter {index} of {}", self.devices.len());
+        // CAST: a host has at most 64 adapters.
+        HostAdapter { host: self, index: AdapterIndex(index as u32) }
+    }
+
+    /// How many adapters it has.
+    pub fn adapters(&self) -> usize {
+        self.devices.len()
+    }
+
+    fn first(&self) -> HostAdapter<'_> {
+        HostAdapter { host: self, index: FIRST }
+    }
+
+    /// Reads one of the first device's registers, such as a performance counter.
+    pub fn device_register(&self, offset: u32) -> u64 {
+        self.first().device_register(offset)
+    }
+
+    /// What the kernel has counted on the first adapter.
+    pub fn counters(&self) -> AdapterCounters {
+        self.first().counters()
+    }
+
+    /// The first adapter as it started.
+    pub fn describe(&self) -> AdapterDescription {
+        self.first().describe()
+    }
+
+    /// The first adapter's LUID.
+    pub fn luid(&self) -> Luid {
+        self.first().luid()
+    }
+
+    /// Why the first adapter was stopped, if it was.
+    pub fn stopped(&self) -> Option<String> {
+        self.first().stopped()
+    }
+
+    /// The computer sleeps or wakes, as far as its first adapter goes: see [`HostAdapter::power_transition`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn power_transition(&self, state: PowerState) -> Result<(), Refusal> {
+        self.first().power_transition(state)
+    }
+
+    /// PnP stops the first adapter: see [`HostAdapter::stop`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn stop_adapter(&self) -> Result<(), Refusal> {
+        self.first().stop()
+    }
+}
+
+impl HostAdapter<'_> {
+    /// Reads one of its device's registers, such as a performance counter.
+    pub fn device_register(&self, offset: u32) -> u64 {
+        self.host.devices[self.index.0 as usize].read_register(offset)
+    }
+
+    /// What the kernel has counted.
+    pub fn counters(&self) -> AdapterCounters {
+        lock(&self.host.state).machine.counters(self.index).unwrap_or_default()
+    }
+
+    /// The adapter as it started.
+    pub fn describe(&self) -> AdapterDescription {
+        lock(&self.host.state).machine.describe(self.index).expect("the adapter has started")
+    }
+
+    /// Its LUID.
+    pub fn luid(&self) -> Luid {
+        mount::luid(self.index.0 as usize)
+    }
+
+    /// Why it was stopped, if it was.
+    pub fn stopped(&self) -> Option<String> {
+        lock(&self.host.state).machine.stopped(self.index)
+    }
+}

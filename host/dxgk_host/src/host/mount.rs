@@ -1,0 +1,158 @@
+//! Putting an adapter into a host: how much memory it needs, where in system memory it works, its device, its driver. A host
+//! has several behind one system memory: each has a piece of it for its kernel side and for its backing stores, and every device
+//! reaches all of it.
+
+use std::sync::Arc;
+
+use ddi::Miniport;
+use device_port::{DevicePort, InterruptPin};
+use dxgkrnl::{AdapterConfig, CpuCache, IoMmu};
+use shared_words::Memory;
+use softgpu::{Config as DeviceConfig, DataMode, SoftGpu};
+use softgpu_kmd::{KmdConfig, Layout, SoftGpuKmd, TableHome};
+use wddm_types::{Luid, PAGE_BYTES, PageRun, Pages};
+
+use super::{HostError, KERNEL_BYTES};
+use crate::config::{AdapterSetup, directory_table_bytes};
+use crate::iommu::Iommu;
+
+/// Bytes of a paging buffer.
+const PAGING_BUFFER_BYTES: u32 = 64 << 10;
+/// Paging buffers in flight at most.
+const PAGING_BUFFERS: u32 = 64;
+/// How often a device thread looks again before it gives up.
+const POLL_SPINS: u32 = 2_000;
+/// LUIDs of a host's adapters lie this far apart.
+const LUID_STEP: u64 = 0x0001_0000;
+
+/// The LUID of a host's adapter.
+pub(super) fn luid(index: usize) -> Luid {
+    Luid(LUID_STEP * (index as u64 + 1))
+}
+
+/// An adapter whose sizes are known.
+pub(super) struct Measured {
+    setup: AdapterSetup,
+    driver: KmdConfig,
+    /// Local memory, with page tables and what the driver keeps for itself.
+    local_bytes: u64,
+    page_table_bytes: u64,
+    directory_bytes: u64,
+    /// System memory for backing stores, and for page tables that lie there.
+    system_bytes: u64,
+}
+
+/// What the devices of a host have in common.
+pub(super) struct Platform<'a> {
+    pub system: &'a Arc<Memory>,
+    /// Reserves memory that devices and processes see: made of a file or not.
+    pub reserve: fn(u64) -> Result<Arc<Memory>, shared_words::MemoryError>,
+    pub data: DataMode,
+    pub cpu_cache: Option<Arc<dyn CpuCache>>,
+}
+
+/// An adapter that is put together; its engines run once its driver starts, or before.
+pub(super) struct Mounted {
+    pub device: Arc<SoftGpu>,
+    pub miniport: Box<dyn Miniport>,
+    pub adapter: AdapterConfig,
+}
+
+impl Measured {
+    /// How much memory an adapter needs.
+    ///
+    /// # Errors
+    /// A size that no adapter can have.
+    pub fn new(setup: AdapterSetup) -> Result<Measured, HostError> {
+        let profile = &setup.profile;
+        let page = profile.segment_page_bytes();
+        let vram = setup.vram_bytes / page * page;
+        if vram == 0 {
+            return Err(HostError::Size(format!(
+                "{} bytes of video memory are less than one page of {page} bytes",
+                setup.vram_bytes
+            )));
+        }
+        let mut driver = KmdConfig { paging_buffer_bytes: PAGING_BUFFER_BYTES, ..profile.driver_for(vram) };
+        let page_table_bytes = if driver.has_page_tables() { setup.page_table_bytes.next_multiple_of(page) } else { 0 };
+        let directory_bytes = directory_table_bytes(page_table_bytes).next_multiple_of(page);
+        // Page tables lie in memory segments or in system memory.
+        let in_home = |home| driver.table_homes().bytes_in(home, page_table_bytes, directory_bytes);
+        let (second_tables, system_tables) = (in_home(TableHome::Second), in_home(TableHome::System));
+        let local_tables = in_home(TableHome::Local).saturating_add(second_tables);
+        if let Layout::TwoMemories { second_bytes, .. } = &mut driver.layout {
+            *second_bytes = second_bytes.saturating_add(second_tables);
+        }
+        let system_bytes = setup.system_bytes.saturating_add(system_tables).next_multiple_of(PAGE_BYTES);
+        // The driver keeps something for itself in local memory, beside what it reports.
+        let reported = vram.checked_add(local_tables);
+        let local_bytes = reported
+            .and_then(|bytes| driver.local_bytes(bytes, profile.aperture_bytes))
+            .ok_or_else(HostError::too_large)?;
+        Ok(Measured { setup, driver, local_bytes, page_table_bytes, directory_bytes, system_bytes })
+    }
+
+    /// Bytes of system memory that are its own: `None` when they exceed 64 bits.
+    pub fn share_bytes(&self) -> Option<u64> {
+        self.system_bytes.checked_add(KERNEL_BYTES)
+    }
+
+    /// Builds device and driver. `first_page`: where its share of system memory begins.
+    ///
+    /// # Errors
+    /// When there are no addresses for its memory.
+    pub fn mount(
+        self,
+        platform: &Platform<'_>,
+        index: usize,
+        first_page: u64,
+        pin: Arc<dyn InterruptPin>,
+    ) -> Result<Mounted, HostError> {
+        let Measured { setup, driver, local_bytes, page_table_bytes, directory_bytes, system_bytes } = self;
+        let profile = &setup.profile;
+        let config = DeviceConfig {
+            local_bytes,
+            aperture_bytes: profile.aperture_bytes,
+            shape: profile.shape,
+            data: platform.data,
+            signal_bits: profile.signal_bits,
+            timing: profile.timing,
+            poll_spins: POLL_SPINS,
+        };
+        let (system, local) = (Arc::clone(platform.system), (platform.reserve)(local_bytes)?);
+        let device = SoftGpu::with_local(config, local, Arc::clone(&system), pin, setup.probe)?;
+        let iommu = driver.uses_cpu_addresses().then(Iommu::new);
+        if let Some(iommu) = &iommu {
+            let weak = Arc::downgrade(&device);
+            iommu.attach(weak);
+            device.connect_iommu(Arc::clone(iommu) as Arc<dyn device_port::Iommu>);
+        }
+        let port = Arc::clone(&device) as Arc<dyn DevicePort>;
+        let port = match setup.wrap_port {
+            Some(wrap) => wrap(port),
+            None => port,
+        };
+        let miniport = Box::new(SoftGpuKmd::new(port, system, driver)) as Box<dyn Miniport>;
+        let miniport = match setup.wrap_miniport {
+            Some(wrap) => wrap(miniport),
+            None => miniport,
+        };
+        let kernel_pages = KERNEL_BYTES / PAGE_BYTES;
+        let adapter = AdapterConfig {
+            name: profile.name.to_owned(),
+            luid: luid(index),
+            kernel_pages: PageRun { first: first_page, count: Pages(kernel_pages) },
+            system_pages: PageRun { first: first_page + kernel_pages, count: Pages(system_bytes / PAGE_BYTES) },
+            page_table_reserve: Pages(page_table_bytes / PAGE_BYTES),
+            directory_reserve: Pages(directory_bytes / PAGE_BYTES),
+            paging_buffers: PAGING_BUFFERS,
+            clear_pages: platform.data == DataMode::Stored,
+            memory_policy: setup.memory_policy,
+            cpu_cache: platform.cpu_cache.clone(),
+            iommu: iommu.map(|iommu| iommu as Arc<dyn IoMmu>),
+            features: setup.features,
+            recovery: setup.recovery,
+        };
+        Ok(Mounted { device, miniport, adapter })
+    }
+}
