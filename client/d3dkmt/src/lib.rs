@@ -26,11 +26,11 @@ pub use fence::{Fence, NtHandle};
 pub use gpu_va::{GpuVaMapping, GpuVaReservation, TileContext};
 pub use kmt_calls::{
     AdapterInfo, AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, DestroyFlags, DeviceState, EvictFlags,
-    FeatureResult, FenceFlags, FencePrivateData, GpuVaProtection, LockFlags, MakeResidentFlags, NativeFenceRequest,
-    Notification, NotificationKind, OfferFlags, OfferList, OpenSyncObjectRequest, ProcessAccess, PropertyFlags,
-    PropertyMask, PropertyRequest, ReclaimResult, Refusal, Residency, ResidencyStatus, ResourceInfo, ResourceRequest,
-    SectionRange, SegmentInfo, ShareName, SyncObjectAccess, TrimFlags, UpdateGpuVaFlags, UpdateGpuVaOperation,
-    VideoMemoryInfo, Wddm31Caps,
+    FeatureResult, FenceFlags, FencePrivateData, GpuVaProtection, LockFlags, MakeResidentFlags, NativeFenceLogDetail,
+    NativeFenceRequest, Notification, NotificationKind, OfferFlags, OfferList, OpenSyncObjectRequest, ProcessAccess,
+    PropertyFlags, PropertyMask, PropertyRequest, ReclaimResult, Refusal, Residency, ResidencyStatus, ResourceInfo,
+    ResourceRequest, SectionRange, SegmentInfo, ShareName, SyncObjectAccess, TrimFlags, UpdateGpuVaFlags,
+    UpdateGpuVaOperation, VideoMemoryInfo, Wddm31Caps,
 };
 pub use kmt_calls::{AllocationListFlags, AllocationListItem, CreatedContext, PatchLocationItem};
 pub use kmt_calls::{CpuCaching, MonitoredFenceSignal, SignalFlags, SyncObjectKind, WaitFlags};

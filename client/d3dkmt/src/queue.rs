@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, QueueCall, QueueFlags, Refusal, Reply, SignalFlags};
+use kmt_calls::{Call, NativeFenceLogDetail, QueueCall, QueueFlags, Refusal, Reply, SignalFlags};
 use kmt_link::{Doorbell, Link};
 use wddm_types::{GpuVa, Luid, NtStatus, RawHandle};
 
@@ -50,14 +50,15 @@ impl HwContext {
         let destroy = |doorbell| Call::Queue(QueueCall::DestroyDoorbell { doorbell });
         let doorbell_handle = Owned { link: Arc::clone(&link), handle: created.doorbell, destroy };
         let connect = Call::Queue(QueueCall::ConnectDoorbell { doorbell: created.doorbell });
-        let offset = expect_reply!(link.call(connect)?, Reply::DoorbellOffset { offset, .. } => offset);
+        let (offset, logs) =
+            expect_reply!(link.call(connect)?, Reply::DoorbellOffset { offset, logs, .. } => (offset, logs));
         let doorbell = Doorbell::new(link, self.luid, offset, created.last_queued).ok_or(Refusal {
             status: NtStatus::DEVICE_REMOVED,
             blame: wddm_types::Blame::Driver,
             reason: "the adapter's doorbell page is gone".into(),
             bytes_to_trim: 0,
         })?;
-        Ok(UserQueue { doorbell, progress, offset, _doorbell_handle: doorbell_handle, owned })
+        Ok(UserQueue { doorbell, progress, offset, logs, _doorbell_handle: doorbell_handle, owned })
     }
 
     fn create_queue(&self, flags: QueueFlags) -> Result<(Owned, Fence), Refusal> {
@@ -162,6 +163,7 @@ pub struct UserQueue {
     doorbell: Doorbell,
     progress: Fence,
     offset: u64,
+    logs: NativeFenceLogDetail,
     // Dropped before the queue: the order in which the kernel wants them to go.
     _doorbell_handle: Owned,
     owned: Owned,
@@ -176,6 +178,12 @@ impl UserQueue {
     /// The progress fence.
     pub fn progress(&self) -> &Fence {
         &self.progress
+    }
+
+    /// Where its waits and signals are logged: each of its commands that waits for a native fence or signals one names an entry there.
+    // spec: sync §2.9, sync §6 C3
+    pub fn logs(&self) -> NativeFenceLogDetail {
+        self.logs
     }
 
     /// The queue's number on its device, as a logic analyser shows it.

@@ -22,6 +22,7 @@ mod context_allocation;
 mod cpu_access;
 mod feature;
 mod fence;
+mod fence_log;
 mod gpu_va;
 mod host;
 mod interrupt;
@@ -58,6 +59,7 @@ pub use fence::{
     MonitoredUpdate, NativeFenceCaps, OpenNativeFence, OsGlobalFence, OsLocalFence, PRIVATE_DATA_BYTES,
     UpdateCurrentFlags,
 };
+pub use fence_log::{LOG_HEADER_WORDS, NativeFenceLogs, SetNativeFenceLogBuffer};
 pub use gpu_va::{
     GpuMmuCaps, GpuMmuFlags, LegacyBehaviors, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags,
     ReserveGpuVaRange, ReserveGpuVaRangeFlags, RootPageTableSize,

@@ -13,6 +13,7 @@ use crate::fence::{
     CreateNativeFence, CurrentUpdate, FenceStorageSurface, KmdGlobalFence, KmdLocalFence, MonitoredUpdate,
     NativeFenceCaps, OpenNativeFence, UpdateCurrentFlags,
 };
+use crate::fence_log::NativeFenceLogs;
 use crate::gpu_va::{GpuMmuCaps, PageTableLevelDesc, RootPageTableSize};
 use crate::host::{Host, Notify};
 use crate::packet::PacketScheduling;
@@ -213,6 +214,11 @@ pub trait Miniport: Send {
 
     /// Native fences.
     fn native_fences(&mut self) -> Option<&mut dyn NativeFences>;
+
+    /// Logs of native fences, which came with WDDM 3.2: a driver that says NativeGpuFence has them.
+    fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
+        None
+    }
 
     /// Packet scheduling: contexts whose packets the kernel hands over one by one (memory §5.6).
     fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {

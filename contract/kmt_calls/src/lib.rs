@@ -32,8 +32,8 @@ pub use packet::{AllocationListFlags, AllocationListItem, ContextFlags, CreatedC
 pub use process::ProcessAccess;
 pub use reply::{
     AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, FeatureResult, Mapped,
-    MappingId, MonitoredFenceSignal, ReclaimResult, Refusal, Reply, Residency, SegmentInfo, VideoMemoryInfo,
-    Wddm31Caps,
+    MappingId, MonitoredFenceSignal, NativeFenceLogDetail, ReclaimResult, Refusal, Reply, Residency, SegmentInfo,
+    VideoMemoryInfo, Wddm31Caps,
 };
 pub use sync_object::{
     CpuCaching, CreatedMonitoredFence, FencePrivateData, NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess,

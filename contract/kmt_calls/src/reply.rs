@@ -84,6 +84,8 @@ pub enum Reply {
         offset: u64,
         /// `CONNECTED_NOTIFY_KMD`.
         notify: bool,
+        /// Where the queue logs from now on.
+        logs: NativeFenceLogDetail,
     },
     /// A fence.
     Fence(CreatedFence),
@@ -279,6 +281,22 @@ pub struct CreatedHwQueue {
     pub flags: QueueFlags,
     /// The progress fence.
     pub progress: CreatedFence,
+    /// Where its waits and signals are logged; `None` if the kernel feeds it (sync §3.14).
+    pub logs: Option<NativeFenceLogDetail>,
+}
+
+/// `D3DDDI_NATIVEFENCELOGDETAIL` (sync §2.9): the logs of a queue as the user-mode driver knows them. It never reads or writes them; it
+/// chooses the entry that each wait and each signal writes. In the IoMmu model they are addresses of the process's CPU page tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NativeFenceLogDetail {
+    /// `WaitLogNumberOfEntries`.
+    pub wait_entries: u32,
+    /// `SignalLogNumberOfEntries`.
+    pub signal_entries: u32,
+    /// `WaitLogGpuBaseAddress`.
+    pub wait_base: GpuVa,
+    /// `SignalLogGpuBaseAddress`.
+    pub signal_base: GpuVa,
 }
 
 /// Of CreateDoorbell.

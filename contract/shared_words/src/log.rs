@@ -10,12 +10,28 @@ pub const HEADER_BYTES: u64 = 40;
 /// Bytes of an entry.
 pub const ENTRY_BYTES: u64 = 48;
 /// Entries of a 4-KB buffer (sync §2.7).
-pub const LOG_ENTRIES: u64 = (LOG_BYTES - HEADER_BYTES) / ENTRY_BYTES;
+pub const LOG_ENTRIES: u64 = entries(LOG_BYTES);
 
 const _: () = assert!(LOG_ENTRIES == 84, "sync §2.7 gives 84 entries");
 
 /// Offset of the 64-bit word {FirstFreeEntryIndex, WraparoundCount}.
 pub const POSITION_OFFSET: u64 = 0;
+
+/// Offset of the header's Type: [`WAITS`] or [`SIGNALS`].
+pub const TYPE_OFFSET: u64 = 8;
+
+/// Offset of the 64-bit NumberOfEntries.
+pub const ENTRIES_OFFSET: u64 = 16;
+
+/// `DXGK_NATIVE_FENCE_LOG_TYPE_WAITS`.
+pub const WAITS: u32 = 1;
+/// `DXGK_NATIVE_FENCE_LOG_TYPE_SIGNALS`.
+pub const SIGNALS: u32 = 2;
+
+/// Entries that a buffer of so many bytes has room for.
+pub const fn entries(bytes: u64) -> u64 {
+    (bytes - HEADER_BYTES) / ENTRY_BYTES
+}
 
 /// Offset of the entry at ring index `index`.
 pub const fn entry_offset(index: u64) -> u64 {

@@ -95,6 +95,9 @@ pub mod queue_control {
     /// [`super::record::PREEMPTED`] says when it has happened, and where. Then the queue is the driver's until it is enabled
     /// again. Nothing on a queue that is not READY or PARKED.
     pub const PREEMPT: u64 = 5;
+    /// A barrier: whatever the engine has stored for the queue is where the processor reads it when the write returns, the
+    /// entries of logs too, between which and their header there is none. The queue goes on as it was.
+    pub const COMMIT: u64 = 6;
 }
 
 /// Values read from [`QUEUE_CONTROL`].

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use device_port::DevicePort;
-use shared_words::{Memory, Word, doorbell};
+use shared_words::{Barrier, HardwareBarrier, Memory, Word, doorbell};
 use softgpu_spec::register::{self, counter, queue_control, queue_flags, queue_state, record};
 use softgpu_spec::{QUEUE_COUNT, engine};
 
@@ -152,6 +152,10 @@ impl SoftGpu {
             queue_control::SUSPEND => self.suspend(queue),
             queue_control::RESUME => self.resume(queue, setup.root),
             queue_control::PREEMPT => self.preempt(queue),
+            // Engines store words in the order of their commands, a log's entry before its header, and each store releases: what
+            // is left to be ordered is on the side of who looks. So no engine is held up.
+            // spec: sync §2.7, sync §3.14
+            queue_control::COMMIT => HardwareBarrier::full(),
             _ => {}
         }
     }

@@ -120,6 +120,7 @@ impl Adapter {
         let work = self.vidmm.destroy_space(on_adapter.space);
         self.queue_any(cx, process, work);
         self.release_fence_storage(on_adapter.fences);
+        self.release_logs(on_adapter.logs);
         on_adapter.user_words.release(&mut self.pages);
         on_adapter.status_words.release(&mut self.pages);
         self.defer_space(on_adapter.space, on_adapter.kmd);

@@ -7,8 +7,8 @@ mod gone;
 use std::ops::{Deref, DerefMut};
 
 use ddi::{
-    Doorbells, GpuVirtualAddressing, HardwareQueues, HostAperture, Miniport, NativeFenceCaps, NativeFences,
-    PacketScheduling, Swizzling,
+    Doorbells, GpuVirtualAddressing, HardwareQueues, HostAperture, Miniport, NativeFenceCaps, NativeFenceLogs,
+    NativeFences, PacketScheduling, Swizzling,
 };
 
 use gone::Gone;
@@ -27,6 +27,7 @@ pub struct Facets {
     pub hardware_queues: bool,
     /// With what it says of native fences.
     pub native_fences: Option<NativeFenceCaps>,
+    pub native_fence_logs: bool,
     pub packet_scheduling: bool,
     pub doorbells: bool,
     pub cpu_host_aperture: bool,
@@ -40,6 +41,7 @@ impl Driver {
             gpu_va: miniport.gpu_va().is_some(),
             hardware_queues: miniport.hardware_queues().is_some(),
             native_fences: miniport.native_fences().map(|fences| fences.caps()),
+            native_fence_logs: miniport.native_fence_logs().is_some(),
             packet_scheduling: miniport.packet_scheduling().is_some(),
             doorbells: miniport.doorbells().is_some(),
             cpu_host_aperture: miniport.cpu_host_aperture().is_some(),
@@ -68,6 +70,12 @@ impl Driver {
     /// [`Miniport::native_fences`].
     pub fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
         let (there, shown) = (self.facets.native_fences.is_some(), self.miniport.native_fences());
+        there.then(|| shown.unwrap_or(&mut self.gone))
+    }
+
+    /// [`Miniport::native_fence_logs`].
+    pub fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
+        let (there, shown) = (self.facets.native_fence_logs, self.miniport.native_fence_logs());
         there.then(|| shown.unwrap_or(&mut self.gone))
     }
 

@@ -29,6 +29,7 @@ mod driver_host;
 mod event;
 mod features;
 mod fence;
+mod fence_log;
 mod gpu_va;
 mod handle;
 mod held;

@@ -12,6 +12,7 @@ use wddm_types::{FencePoint, NodeId, PageRun, ProcessId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
 use crate::fence::{FenceSlot, FenceStorage, FenceView, FenceWord, LocalPage};
+use crate::fence_log::{LogPool, QueueLogs};
 use crate::handle::HandleTable;
 use crate::machine::Token;
 use crate::store::Store;
@@ -97,6 +98,8 @@ pub struct ProcessOnAdapter {
     pub fences: FenceStorage,
     /// Words that the process writes (last-queued values).
     pub user_words: WordPages,
+    /// Logs of its queues, mapped likewise.
+    pub logs: LogPool,
     /// Words that it only reads: doorbell status, fences without GPU access.
     pub status_words: WordPages,
     /// How many devices it has here.
@@ -157,6 +160,8 @@ pub struct Queue {
     /// User-mode submission.
     pub user_mode: bool,
     pub doorbell: Option<u64>,
+    /// Its logs, if its process feeds it.
+    pub logs: Option<QueueLogs>,
     /// Kernel-mode submission: the last progress value accepted.
     pub last_submitted: u64,
     /// Progress values started on the hardware and not seen completed.

@@ -88,6 +88,7 @@ impl Adapter {
             space,
             kmd,
             fences: Default::default(),
+            logs: Default::default(),
             user_words: WordPages::default(),
             status_words: WordPages::default(),
             devices: 0,

@@ -135,6 +135,17 @@ impl Adapter {
                 return Err(from_driver(status));
             }
         };
+        // spec: sync §3.14: none where the kernel sees every wait and signal by itself
+        // seed: N94
+        let logs = match user_mode.then(|| self.make_logs(cx, process, kmd)).transpose() {
+            Ok(logs) => logs,
+            Err(refusal) => {
+                let mut host = DriverHost::new(&self.features, &mut self.pages);
+                self.miniport.hardware_queues().expect("it made this queue").destroy_hw_queue(&mut host, kmd);
+                self.destroy_fence(cx, progress);
+                return Err(refusal);
+            }
+        };
         let kind = if user_mode { QueueKind::User } else { QueueKind::Kernel };
         let vidsch = self.vidsch.create_queue(node, kind, in_flight_max);
         let queue = Queue {
@@ -145,6 +156,7 @@ impl Adapter {
             progress,
             user_mode,
             doorbell: None,
+            logs,
             last_submitted: 0,
             started: VecDeque::new(),
             watching: false,
@@ -166,6 +178,9 @@ impl Adapter {
         let queue = self.queues.remove(number).expect("a queue is destroyed once");
         let mut host = DriverHost::new(&self.features, &mut self.pages);
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue.kmd);
+        if let Some(logs) = queue.logs {
+            self.end_logs(self.devices[queue.device].process, logs);
+        }
         // What never started is dropped with the queue.
         let dropped = self.vidsch.destroy_queue(queue.vidsch);
         self.drop_parts(cx, dropped);

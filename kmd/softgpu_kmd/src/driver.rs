@@ -6,9 +6,9 @@ use std::sync::Arc;
 use ddi::{
     AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, CreateProcess, DdiVersion, DestroyAllocation,
     Doorbells, DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuVirtualAddressing, HardwareQueues, Host,
-    HostAperture, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess, Miniport, NativeFences, NodeMetadata,
-    Notify, OpenAllocation, PacketScheduling, PagingStatus, PowerState, QuerySegment, QuerySegment3, QuerySegment4,
-    StandardAllocationDriverData, Swizzling, UpdateAllocationProperty,
+    HostAperture, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess, Miniport, NativeFenceLogs, NativeFences,
+    NodeMetadata, Notify, OpenAllocation, PacketScheduling, PagingStatus, PowerState, QuerySegment, QuerySegment3,
+    QuerySegment4, StandardAllocationDriverData, Swizzling, UpdateAllocationProperty,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -281,6 +281,10 @@ impl Miniport for SoftGpuKmd {
 
     fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
         self.has_native_fences().then_some(self as &mut dyn NativeFences)
+    }
+
+    fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
+        self.has_native_fences().then_some(self as &mut dyn NativeFenceLogs)
     }
 
     fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {

@@ -42,6 +42,7 @@ mod gpu_va;
 mod handles;
 mod immediate;
 mod interrupts;
+mod logs;
 mod packet;
 mod paging;
 mod queues;

@@ -23,6 +23,7 @@ use wddm_types::{GpuVa, NodeId, PAGE_BYTES, PageRun, SegmentId, SegmentSet};
 
 use crate::driver::SoftGpuKmd;
 use crate::handles::Handles;
+use crate::logs::Logged;
 use crate::packet::translate;
 
 /// Most words of one submission in a kernel-mode ring: a branch and a signal.
@@ -87,6 +88,8 @@ pub(crate) struct Queue {
     pub(crate) fault_reported: bool,
     /// The device has been told to suspend it and has not acknowledged it.
     pub(crate) suspending: bool,
+    /// The logs of its waits and of its signals are known (`logs`).
+    pub(crate) logged: Logged,
 }
 
 /// The queues, by handle and by the device's number.
@@ -262,6 +265,7 @@ impl HardwareQueues for SoftGpuKmd {
             progress: create.progress,
             fault_reported: false,
             suspending: false,
+            logged: Logged::default(),
         };
         let handle = self.queues.insert(queue);
         self.contexts.get_mut(create.context.0).expect("looked up above").queues += 1;

@@ -1,12 +1,27 @@
 //! A command buffer under construction.
 
 use softgpu_spec::Command;
-use wddm_types::GpuVa;
+use wddm_types::{GpuVa, RawHandle};
+
+use crate::logs::{FenceName, Logs};
 
 /// Commands of one submission, encoded as they are added. Byte counts are rounded up to 8, which never leaves a page.
 #[derive(Debug, Default)]
 pub struct Commands {
     words: Vec<u64>,
+    /// Its waits and signals, in their order.
+    fenced: Vec<Fenced>,
+}
+
+/// What a log slot adds to a command.
+const LOG_WORDS: usize = 4;
+
+/// A wait for a native fence, or a signal of one.
+#[derive(Clone, Copy, Debug)]
+struct Fenced {
+    /// At which word it begins.
+    at: usize,
+    handle: RawHandle,
 }
 
 impl Commands {
@@ -46,12 +61,16 @@ impl Commands {
     }
 
     /// Waits for a fence value on the GPU.
-    pub fn wait(&mut self, current: GpuVa, value: u64) -> &mut Self {
+    pub fn wait(&mut self, fence: impl Into<FenceName>, value: u64) -> &mut Self {
+        let FenceName { handle, current, .. } = fence.into();
+        self.fenced.push(Fenced { at: self.words.len(), handle });
         self.push(Command::Wait { va: current.0, value, log: None })
     }
 
     /// Signals a fence on the GPU.
-    pub fn signal(&mut self, current: GpuVa, monitored: GpuVa, value: u64) -> &mut Self {
+    pub fn signal(&mut self, fence: impl Into<FenceName>, value: u64) -> &mut Self {
+        let FenceName { handle, current, monitored } = fence.into();
+        self.fenced.push(Fenced { at: self.words.len(), handle });
         self.push(Command::Signal { current_va: current.0, monitored_va: monitored.0, value, log: None })
     }
 
@@ -67,7 +86,7 @@ impl Commands {
         self.push(Command::Store { va: va.0, words: &[value] })
     }
 
-    /// The encoded words.
+    /// The encoded words, as they run on queues without logs: those that the kernel feeds.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
@@ -75,6 +94,35 @@ impl Commands {
     /// Empties the buffer for the next submission.
     pub fn clear(&mut self) {
         self.words.clear();
+        self.fenced.clear();
+    }
+
+    /// How many words they are on a queue with logs.
+    pub(crate) fn logged_words(&self) -> usize {
+        self.words.len() + self.fenced.len() * LOG_WORDS
+    }
+
+    /// The words as they run on a queue with logs: behind each wait and each signal stands which entry it writes.
+    // spec: sync §3.14
+    // seed: N98, N120
+    pub(crate) fn logged(&self, logs: &mut Logs, out: &mut Vec<u64>) {
+        let mut copied = 0;
+        for Fenced { at, handle } in self.fenced.iter().copied() {
+            out.extend_from_slice(&self.words[copied..at]);
+            let (command, words) = Command::decode(&self.words[at..]).expect("it was encoded here");
+            match command {
+                Command::Wait { va, value, .. } => {
+                    Command::Wait { va, value, log: Some(logs.waits.next(handle)) }.encode(out);
+                }
+                Command::Signal { current_va, monitored_va, value, .. } => {
+                    let log = Some(logs.signals.next(handle));
+                    Command::Signal { current_va, monitored_va, value, log }.encode(out);
+                }
+                _ => unreachable!("only waits and signals are noted"),
+            }
+            copied = at + words;
+        }
+        out.extend_from_slice(&self.words[copied..]);
     }
 
     pub(crate) fn push(&mut self, command: Command<'_>) -> &mut Self {

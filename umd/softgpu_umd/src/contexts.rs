@@ -81,7 +81,7 @@ impl Contexts {
             return Ok(None);
         }
         let paging = gpu.paging().fence();
-        let wait = GpuWait { current: paging.current_va(), value: context.reachable_at };
+        let wait = GpuWait { fence: paging.into(), value: context.reachable_at };
         // The GPU waits for what is still being paged in; the CPU does not.
         let waits = if paging.current() < wait.value { &[wait][..] } else { &[] };
         let value = context.stream.submit(gpu, waits, &context.commands)?;

@@ -7,6 +7,7 @@ use wddm_types::NodeId;
 
 use crate::commands::Commands;
 use crate::gpu::{Gpu, Surface, UmdError};
+use crate::logs::FenceName;
 use crate::packets::PacketStream;
 use crate::patched::PatchedStream;
 use crate::stream::{GpuWait, Stream, StreamConfig};
@@ -75,8 +76,8 @@ impl Lane {
     pub fn submit(&mut self, gpu: &Gpu, paged_at: Option<u64>) -> Result<u64, UmdError> {
         match self {
             Lane::Addressed(stream, commands) => {
-                let current = gpu.paging().fence().current_va();
-                let wait = paged_at.map(|value| GpuWait { current, value });
+                let fence = FenceName::from(gpu.paging().fence());
+                let wait = paged_at.map(|value| GpuWait { fence, value });
                 let value = stream.submit(gpu, wait.as_slice(), commands)?;
                 commands.clear();
                 Ok(value)

@@ -1,24 +1,30 @@
 //! A hardware queue with user-mode submission.
 //!
 //! A submission's commands go to *command memory*; the ring gets the waits, a branch to them, and the signal of the
-//! progress fence (sync §3.11). Both memories are rings whose room comes back when the progress fence says that the
+//! progress fence (sync §3.11). Each wait and each signal names the entry of the queue's logs that it writes (`logs`). Both memories are rings whose room comes back when the progress fence says that the
 //! hardware has got past it. The values in the ring rise by one a submission.
 
 use std::collections::VecDeque;
 
-use d3dkmt::{Fence, HwContext, Lock, UserQueue};
+use d3dkmt::{Fence, HwContext, Lock, NativeFenceLogDetail, UserQueue};
 use softgpu_spec::Command;
 use softgpu_spec::private_data::Kind;
 use wddm_types::{GpuVa, NodeId};
 
 use crate::commands::Commands;
 use crate::gpu::{Gpu, Surface, UmdError};
+use crate::logs::{FenceName, Logs};
+
+/// Words of commands in the ring.
+const LOGGED_WAIT_WORDS: usize = 7;
+const BRANCH_WORDS: usize = 2;
+const LOGGED_SIGNAL_WORDS: usize = 8;
 
 /// A fence value to be waited for on the GPU.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuWait {
-    /// CurrentValue's address in this process.
-    pub current: GpuVa,
+    /// The fence.
+    pub fence: FenceName,
     /// The value.
     pub value: u64,
 }
@@ -51,6 +57,8 @@ pub struct Stream {
     config: StreamConfig,
     last_value: u64,
     scratch: Vec<u64>,
+    logs: Logs,
+    body: Vec<u64>,
 }
 
 struct InFlight {
@@ -83,6 +91,7 @@ impl Stream {
         let commands = RingMemory::create(gpu, config.command_bytes)?;
         let context = gpu.device().create_context(node)?;
         let queue = context.create_user_queue(ring.surface.allocation(), ring.surface.va())?;
+        let logs = Logs::of(queue.logs());
         Ok(Stream {
             queue,
             _context: context,
@@ -92,6 +101,8 @@ impl Stream {
             config,
             last_value: 0,
             scratch: Vec::new(),
+            logs,
+            body: Vec::new(),
         })
     }
 
@@ -100,33 +111,34 @@ impl Stream {
     /// # Errors
     /// When the submission is larger than the stream, or the device is lost while the stream is full.
     pub fn submit(&mut self, gpu: &Gpu, waits: &[GpuWait], commands: &Commands) -> Result<u64, UmdError> {
-        let body = commands.words();
         let limit = (self.config.command_bytes / 8) as usize;
-        let value = self.last_value + 1;
-        self.scratch.clear();
-        for wait in waits {
-            Command::Wait { va: wait.current.0, value: wait.value, log: None }.encode(&mut self.scratch);
+        let (body_words, value) = (commands.logged_words(), self.last_value + 1);
+        let ring_words = waits.len() * LOGGED_WAIT_WORDS + BRANCH_WORDS + LOGGED_SIGNAL_WORDS;
+        let ring_bytes = ring_words as u64 * 8;
+        if body_words > limit || ring_bytes > self.config.ring_bytes {
+            return Err(UmdError::TooLarge { words: body_words.max(ring_words), limit });
         }
-        let branch_at = self.scratch.len();
-        Command::Branch { va: 0, words: 0 }.encode(&mut self.scratch);
-        let progress = self.queue.progress();
+        self.make_room(gpu, ring_bytes, body_words as u64 * 8)?;
+        // From here on nothing fails: entries of logs are given out in the order in which they are written.
+        self.scratch.clear();
+        for GpuWait { fence, value } in waits.iter().copied() {
+            let log = Some(self.logs.waits.next(fence.handle));
+            Command::Wait { va: fence.current.0, value, log }.encode(&mut self.scratch);
+        }
+        self.body.clear();
+        commands.logged(&mut self.logs, &mut self.body);
+        let va = self.commands.put_whole(&self.body);
+        // CAST: command memory is far below 2^32 words.
+        Command::Branch { va: va.0, words: self.body.len() as u32 }.encode(&mut self.scratch);
+        let progress = FenceName::from(self.queue.progress());
         let signal = Command::Signal {
-            current_va: progress.current_va().0,
-            monitored_va: progress.monitored_va().0,
+            current_va: progress.current.0,
+            monitored_va: progress.monitored.0,
             value,
-            log: None,
+            log: Some(self.logs.signals.next(progress.handle)),
         };
         signal.encode(&mut self.scratch);
-        let ring_bytes = self.scratch.len() as u64 * 8;
-        if body.len() > limit || ring_bytes > self.config.ring_bytes {
-            return Err(UmdError::TooLarge { words: body.len().max(self.scratch.len()), limit });
-        }
-        self.make_room(gpu, ring_bytes, body.len() as u64 * 8)?;
-        let va = self.commands.put_whole(body);
-        let mut branch = Vec::with_capacity(2);
-        // CAST: command memory is far below 2^32 words.
-        Command::Branch { va: va.0, words: body.len() as u32 }.encode(&mut branch);
-        self.scratch[branch_at..branch_at + branch.len()].copy_from_slice(&branch);
+        assert_eq!((self.scratch.len(), self.body.len()), (ring_words, body_words), "there is room for so many");
         self.ring.put_wrapping(&self.scratch);
         self.last_value = value;
         self.in_flight.push_back(InFlight { value, ring_end: self.ring.written, commands_end: self.commands.written });
@@ -158,6 +170,11 @@ impl Stream {
     /// The progress fence.
     pub fn progress(&self) -> &Fence {
         self.queue.progress()
+    }
+
+    /// Where its waits and signals are logged.
+    pub fn logs(&self) -> NativeFenceLogDetail {
+        self.queue.logs()
     }
 
     /// The queue's number on its device.

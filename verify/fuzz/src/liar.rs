@@ -7,7 +7,7 @@ mod facets;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ddi::*;
-use wddm_types::{NodeId, SegmentSet};
+use wddm_types::NodeId;
 
 use crate::dice::Dice;
 
@@ -351,6 +351,11 @@ impl Miniport for Liar {
         Some(self)
     }
 
+    fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
+        self.inner.native_fence_logs()?;
+        Some(self)
+    }
+
     fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
         self.honest_packets = Some(self.inner.packet_scheduling()?.packet_caps());
         Some(self)
@@ -364,37 +369,5 @@ impl Miniport for Liar {
     fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {
         self.inner.cpu_host_aperture()?;
         Some(self)
-    }
-}
-
-impl Liar {
-    /// What the kernel is told of an allocation.
-    fn misdescribe(&self, info: &mut AllocationInfo) {
-        if let Some(mut dice) = self.lies.tells(Lie::Size) {
-            match dice.below(3) {
-                0 => info.size_bytes = dice.edge(),
-                1 => info.alignment_bytes = dice.edge(),
-                _ => info.pitch_aligned_size_bytes = dice.edge(),
-            }
-        }
-        if let Some(mut dice) = self.lies.tells(Lie::Sets) {
-            let set = SegmentSet(dice.number32(15));
-            match dice.below(4) {
-                0 => info.supported_segments = set,
-                1 => info.read_segments = set,
-                2 => info.eviction_segments = set,
-                _ => info.physical_adapter = dice.number32(1),
-            }
-        }
-        if let Some(mut dice) = self.lies.tells(Lie::AllocationFlags) {
-            match dice.below(3) {
-                0 => info.flags = AllocationFlags::from_bits_retain(dice.edge() as u32),
-                1 => info.flags2 = AllocationFlags2::from_bits_retain(dice.edge() as u32),
-                _ => info.priority = dice.edge() as u32,
-            }
-        }
-        if let Some(mut dice) = self.lies.tells(Lie::Handles) {
-            info.allocation = KmdAllocation(dice.number(8));
-        }
     }
 }

@@ -12,11 +12,11 @@ use ddi::{
     CreateHwQueue, CreateNativeFence, CreateProcess, CurrentUpdate, DestroyAllocation, Doorbells, DriverStatus,
     FeatureId, FeatureSupport, FenceStorageSurface, GpuMmuCaps, GpuVirtualAddressing, HardwareQueues, Host, KmdContext,
     KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess, KmdQueue, Miniport,
-    MonitoredUpdate, NativeFenceCaps, NativeFences, NodeMetadata, Notify, OpenAllocation, OpenNativeFence, PacketCaps,
-    PacketScheduling, PageTableLevelDesc, PagingOp, PagingStatus, PteFlags, QueryMemoryRanges, QuerySegment,
-    QuerySegment3, QuerySegment4, SegmentDescriptor3, SegmentDescriptor4, SetAllocationBackingStore,
-    StandardAllocationDriverData, SubmitCommandToHwQueue, SuspendStatus, Swizzling, TransferEnd,
-    UpdateAllocationProperty, UpdateCurrentFlags, VirtualDirection,
+    MonitoredUpdate, NativeFenceCaps, NativeFenceLogs, NativeFences, NodeMetadata, Notify, OpenAllocation,
+    OpenNativeFence, PacketCaps, PacketScheduling, PageTableLevelDesc, PagingOp, PagingStatus, PteFlags,
+    QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4, SegmentDescriptor3, SegmentDescriptor4,
+    SetAllocationBackingStore, StandardAllocationDriverData, SubmitCommandToHwQueue, SuspendStatus, Swizzling,
+    TransferEnd, UpdateAllocationProperty, UpdateCurrentFlags, VirtualDirection,
 };
 use shared_words::Word;
 use wddm_types::{NodeId, PhysicalAddress};
@@ -341,6 +341,10 @@ impl Miniport for Watched {
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
         self.inner.doorbells()?;
         Some(self)
+    }
+
+    fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
+        self.inner.native_fence_logs()
     }
 
     fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {

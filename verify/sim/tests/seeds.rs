@@ -196,7 +196,7 @@ fn a_seed_is_one_world() {
 /// kernel that changes what happens changes them, and has to mean it.
 #[test]
 fn a_seed_is_one_world_in_every_build() {
-    let pinned = [(1, 0x7803_440c_aa84_0eaf), (2, 0x2db6_5362_d6f4_985c), (3, 0x9892_013e_db54_f8ed)];
+    let pinned = [(1, 0x4381_4061_ad8e_f39c), (2, 0x8925_9561_c319_23d3), (3, 0xf736_4131_4070_01e7)];
     let found = pinned.map(|(seed, _)| (seed, run(seed).unwrap_or_else(|violation| panic!("{violation}")).trace_hash));
     // All of them at once, so that a change that was meant is pinned in one go.
     let shown = found.map(|(seed, hash)| format!("({seed}, {hash:#018x})")).join(", ");

@@ -151,7 +151,7 @@ fn content_of_a_process_that_is_never_idle_moves_up_when_patience_ends() {
         let surface = first.pinned(SurfaceKind::LocalThenSystem, 2 * MIB);
         write(&mut first, &surface, 7);
         let gate = first.gpu.device().create_native_fence(Default::default()).unwrap();
-        let waits = [GpuWait { current: gate.current_va(), value: 1 }];
+        let waits = [GpuWait { fence: (&gate).into(), value: 1 }];
         let mut commands = Commands::new();
         commands.check(surface.va(), surface.bytes(), 7, report.va(), 1);
         let value = first.stream.submit(&first.gpu, &waits, &commands).unwrap();

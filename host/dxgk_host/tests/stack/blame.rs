@@ -173,7 +173,7 @@ fn a_process_dies_in_the_middle() {
                 commands.pattern(surface.va(), MIB, round);
             }
             // Waits that nobody will ever satisfy must not hold the kernel back either.
-            commands.wait(victim.stream.progress().current_va(), u64::MAX);
+            commands.wait(victim.stream.progress(), u64::MAX);
             victim.stream.submit(&victim.gpu, &[], &commands).unwrap();
             let link = Arc::clone(&victim.link);
             host.process_died(link.process());

@@ -17,7 +17,7 @@ fn who_asks_faster_than_memory_moves_waits() {
     let gate = client.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap();
     let mut commands = Commands::new();
     commands.touch(held.va(), 4096, true);
-    let waits = [GpuWait { current: gate.current_va(), value: 1 }];
+    let waits = [GpuWait { fence: (&gate).into(), value: 1 }];
     client.stream.submit(&client.gpu, &waits, &commands).unwrap();
     // Physical removal stands behind the submission, and everything else stands behind the removal.
     client.gpu.device().evict(vec![held.allocation().handle()], EvictFlags::empty()).unwrap();

@@ -15,7 +15,7 @@ use wddm_types::{NodeId, NtStatus};
 
 use crate::heard::Heard;
 use crate::stubborn::{Whims, wrapped};
-use crate::world::{Client, MIB, VIRTUAL, client, host};
+use crate::world::{Client, MIB, VIRTUAL, client, host, unnamed};
 
 type Names = Option<Vec<OsGlobalFence>>;
 
@@ -57,7 +57,7 @@ fn signal_two_after(host: &Arc<Host>, before: impl FnOnce()) -> [bool; 2] {
     let waits: Vec<_> = fences.iter().map(|fence| begin_wait(host, &client, fence, 5)).collect();
     let mut commands = Commands::new();
     for fence in &fences {
-        commands.signal(fence.current_va(), fence.monitored_va(), 5);
+        commands.signal(fence, 5);
     }
     while host.step() {}
     before();
@@ -132,7 +132,7 @@ fn signalled_with_one_interrupt(flags: InterruptFlags) -> ([bool; 2], usize) {
     let waits = [&monitored, &native].map(|fence| begin_wait(&host, &client, fence, 5));
     let mut commands = Commands::new();
     commands.signal_monitored(monitored.current_va(), 5);
-    commands.signal(native.current_va(), native.monitored_va(), 5);
+    commands.signal(&native, 5);
     while host.step() {}
     heard.take();
     client.stream.submit(&client.gpu, &[], &commands).expect("a submission");
@@ -168,13 +168,13 @@ fn the_gpu_writes_the_current_value_and_not_the_monitored_one() {
     for client in [&mut good, &mut bad] {
         let fence = client.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap();
         client.run(|commands| {
-            commands.signal(fence.current_va(), fence.monitored_va(), 3).wait(fence.current_va(), 3);
+            commands.signal(&fence, 3).wait(&fence, 3);
         });
         assert_eq!(fence.current(), 3, "the CPU reads what the engine wrote");
     }
     let fence = bad.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap();
     let mut commands = Commands::new();
-    commands.signal(fence.monitored_va(), fence.monitored_va(), 7);
+    commands.signal(unnamed(fence.monitored_va(), fence.monitored_va()), 7);
     bad.stream.submit(&bad.gpu, &[], &commands).unwrap();
     while host.step() {}
     assert_eq!(bad.gpu.device().state().unwrap(), DeviceState::ErrorDmaPageFault);

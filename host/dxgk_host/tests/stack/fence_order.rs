@@ -50,7 +50,7 @@ fn no_half_of_a_value_is_seen() {
     const NUMBERS: u64 = 8_000;
     let mut commands = Commands::new();
     for number in 1..=NUMBERS {
-        commands.signal(by_gpu.current_va(), by_gpu.monitored_va(), twin(number));
+        commands.signal(&by_gpu, twin(number));
         commands.copy(by_cpu.current_va(), wddm_types::GpuVa(target.va().0 + (number - 1) * 8), 8);
     }
     let done = client.stream.submit(&client.gpu, &[], &commands).expect("a submission");
@@ -104,7 +104,7 @@ fn monitored_values_are_updated_while_no_interrupt_is_told() {
     let fence = client.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap();
     for value in 1..=300 {
         let mut commands = Commands::new();
-        commands.signal(fence.current_va(), fence.monitored_va(), value);
+        commands.signal(&fence, value);
         client.stream.submit(&client.gpu, &[], &commands).expect("a submission");
         client.link.call(wait(&client, &fence, value)).expect("it comes");
     }

@@ -11,7 +11,7 @@ use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind};
 use wddm_types::{GpuVa, NodeId, PAGE_BYTES, SegmentId};
 
 use crate::stubborn::{Whims, wrapped};
-use crate::world::{Client, MIB, VIRTUAL, client};
+use crate::world::{Client, MIB, VIRTUAL, client, unnamed};
 
 const LOCAL: SegmentId = SegmentId(1);
 
@@ -158,7 +158,7 @@ fn words_make_room_and_come_back_and_the_driver_hears_of_each_move() {
     take(&log);
     let fence = intra_gpu(&one);
     one.run(|commands| {
-        commands.signal(fence.current_va(), fence.monitored_va(), 7);
+        commands.signal(&fence, 7);
     });
     let entry = |paging| Told::Entry { paging, valid: true, names: LOCAL };
     assert_eq!(take(&log), [true, true, false, false].map(entry), "where they are first is no move");
@@ -171,7 +171,7 @@ fn words_make_room_and_come_back_and_the_driver_hears_of_each_move() {
     assert_eq!(read_by_gpu(&mut one, &report, fence.current_va()), 7, "they are in reach there");
     assert_eq!(read_by_gpu(&mut one, &report, fence.monitored_va()), u64::MAX);
     one.run(|commands| {
-        commands.signal(fence.current_va(), fence.monitored_va(), 8).wait(fence.current_va(), 8);
+        commands.signal(&fence, 8).wait(&fence, 8);
     });
     assert_eq!(take(&log), [], "nothing moves without need");
     drop((other, all));
@@ -196,7 +196,7 @@ fn who_waits_by_the_words_of_another_device_of_its_process_waits_at_the_new_plac
     let second = Gpu::open(Arc::clone(&one.link) as Arc<dyn Link>).expect("a device of the same process");
     let mut waiter = Stream::create(&second, NodeId(1), StreamConfig::default()).expect("a stream");
     let mut wait = Commands::new();
-    wait.wait(fence.current_va(), 9);
+    wait.wait(&fence, 9);
     let waited = waiter.submit(&second, &[], &wait).expect("a submission");
     while host.step() {}
     take(&log);
@@ -204,7 +204,7 @@ fn who_waits_by_the_words_of_another_device_of_its_process_waits_at_the_new_plac
     assert_eq!(take(&log).iter().filter(|told| matches!(told, Told::Moved { .. })).count(), 2);
     assert!(waiter.progress().current() < waited, "it waits on");
     one.run(|commands| {
-        commands.signal(fence.current_va(), fence.monitored_va(), 9);
+        commands.signal(&fence, 9);
     });
     waiter.wait(&second, waited).expect("it goes on");
     drop(everything);
@@ -222,7 +222,7 @@ fn words_that_are_satisfied_for_ever_are_so_at_the_new_place() {
     let mut waiter = Stream::create(&second, NodeId(1), StreamConfig::default()).expect("a stream");
     let wild = GpuVa(0x7fff_0000_0000);
     let mut commands = Commands::new();
-    commands.signal(wild, wild.offset(8), 1);
+    commands.signal(unnamed(wild, wild.offset(8)), 1);
     one.stream.submit(&one.gpu, &[], &commands).expect("a submission");
     while host.step() {}
     take(&log);
@@ -230,7 +230,7 @@ fn words_that_are_satisfied_for_ever_are_so_at_the_new_place() {
     assert_eq!(take(&log).iter().filter(|told| matches!(told, Told::Moved { .. })).count(), 2);
     let mut commands = Commands::new();
     // A signal leaves a word alone that is sealed.
-    commands.signal(fence.current_va(), fence.monitored_va(), 1).wait(fence.current_va(), 1 << 40);
+    commands.signal(&fence, 1).wait(&fence, 1 << 40);
     let done = waiter.submit(&second, &[], &commands).expect("a submission");
     waiter.wait(&second, done).expect("every wait passes");
     drop(everything);

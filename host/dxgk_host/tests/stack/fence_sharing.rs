@@ -16,7 +16,7 @@ use softgpu_umd::{Commands, Gpu};
 use wddm_types::{GpuVa, NtStatus, RawHandle};
 
 use crate::stubborn::{FenceStep, Shared, Whims, wrapped};
-use crate::world::{Client, MIB, VIRTUAL, client, host};
+use crate::world::{Client, MIB, VIRTUAL, client, host, unnamed};
 
 const SHARED: FenceFlags = FenceFlags::SHARED.union(FenceFlags::NT_SECURITY_SHARING);
 
@@ -156,12 +156,12 @@ fn an_engine_of_one_process_signals_and_the_others_see_it() {
     // B's engine waits for what A's signals; the CPU only watches.
     let calls = host.counters();
     let mut wait = Commands::new();
-    wait.wait(theirs.current_va(), 5).signal(theirs.current_va(), theirs.monitored_va(), 6);
+    wait.wait(&theirs, 5).signal(&theirs, 6);
     let waited = b.stream.submit(&b.gpu, &[], &wait).unwrap();
     while host.step() {}
     assert_eq!(theirs.current(), 0, "it waits");
     a.run(|commands| {
-        commands.signal(mine.current_va(), mine.monitored_va(), 5);
+        commands.signal(&mine, 5);
     });
     b.stream.wait(&b.gpu, waited).unwrap();
     assert_eq!((mine.current(), theirs.current()), (6, 6));
@@ -193,13 +193,13 @@ fn waiters_of_all_processes_decide_about_one_monitored_value() {
     let of_b = begin_wait(&host, &b, &theirs, 42);
     assert_eq!(published(), [42, 41], "the least of both, minus one");
     a.run(|commands| {
-        commands.signal(mine.current_va(), mine.monitored_va(), 42);
+        commands.signal(&mine, 42);
     });
     while host.step() {}
     host.take_answer(of_b).expect("released").expect("well");
     assert!(published().contains(&42));
     a.run(|commands| {
-        commands.signal(mine.current_va(), mine.monitored_va(), 43);
+        commands.signal(&mine, 43);
     });
     while host.step() {}
     host.take_answer(of_a).expect("released").expect("well");
@@ -326,7 +326,7 @@ fn a_lost_device_satisfies_what_it_might_have_signalled_and_nothing_else() {
         heard.lock().unwrap().clear();
         // An address that is nobody's: B's device is lost.
         let mut wild = Commands::new();
-        wild.signal(GpuVa(0x7fff_0000_0000), GpuVa(0x7fff_0000_0008), 1);
+        wild.signal(unnamed(GpuVa(0x7fff_0000_0000), GpuVa(0x7fff_0000_0008)), 1);
         b.stream.submit(&b.gpu, &[], &wild).unwrap();
         while host.step() {}
         assert_ne!(b.gpu.device().state().unwrap(), DeviceState::Active);
@@ -344,7 +344,7 @@ fn a_lost_device_satisfies_what_it_might_have_signalled_and_nothing_else() {
             assert_eq!(mine.current(), u64::MAX, "for good");
             // Its engines neither wait for it nor take it back.
             a.run(|commands| {
-                commands.signal(mine.current_va(), mine.monitored_va(), 4).wait(mine.current_va(), 50);
+                commands.signal(&mine, 4).wait(&mine, 50);
             });
             assert_eq!(mine.current(), u64::MAX);
         }

@@ -9,7 +9,7 @@ use softgpu_spec::register::counter::INTERRUPTS_RAISED;
 use softgpu_umd::Commands;
 use wddm_types::{GpuVa, NodeId, RawHandle};
 
-use crate::world::{MIB, VIRTUAL, client, host};
+use crate::world::{MIB, VIRTUAL, client, host, unnamed};
 
 #[test]
 fn a_device_that_slept_is_told_who_waits_no_more_and_what_is_always_signalled() {
@@ -43,7 +43,7 @@ fn a_device_that_slept_is_told_who_waits_no_more_and_what_is_always_signalled() 
         while host.step() {}
         let raised = host.device_register(INTERRUPTS_RAISED);
         let mut commands = Commands::new();
-        commands.signal(stays.current_va(), stays.monitored_va(), 1);
+        commands.signal(&stays, 1);
         client.stream.submit(&client.gpu, &[], &commands).expect("a submission");
         while host.step() {}
         assert_eq!(stays.current(), 1);
@@ -68,7 +68,7 @@ fn a_fence_that_was_always_signalled_before_the_sleep_is_destroyed_in_it_or_stay
         let ((gone, of_lost), (stays, too)) = (new(), new());
         // An address that is nobody's: the device that might have signalled both is lost.
         let mut wild = Commands::new();
-        wild.signal(GpuVa(0x7fff_0000_0000), GpuVa(0x7fff_0000_0008), 1);
+        wild.signal(unnamed(GpuVa(0x7fff_0000_0000), GpuVa(0x7fff_0000_0008)), 1);
         lost.stream.submit(&lost.gpu, &[], &wild).expect("a submission");
         while host.step() {}
         assert_eq!((gone.current(), stays.current()), (u64::MAX, u64::MAX));
@@ -77,7 +77,7 @@ fn a_fence_that_was_always_signalled_before_the_sleep_is_destroyed_in_it_or_stay
         host.power_transition(PowerState::On).expect("it wakes");
         let (current, monitored) = (stays.current_va(), stays.monitored_va());
         client.run(|commands| {
-            commands.signal(current, monitored, 4).wait(current, 50);
+            commands.signal(unnamed(current, monitored), 4).wait(unnamed(current, monitored), 50);
         });
         assert_eq!(stays.current(), u64::MAX, "its engines leave it alone still");
         drop(too);

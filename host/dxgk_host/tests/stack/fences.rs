@@ -16,7 +16,7 @@ const SUPPRESSED: u32 = counter::INTERRUPTS_SUPPRESSED;
 fn signal_batch(client: &mut Client, fence: &d3dkmt::Fence, values: std::ops::RangeInclusive<u64>) {
     let mut commands = Commands::new();
     for value in values {
-        commands.signal(fence.current_va(), fence.monitored_va(), value);
+        commands.signal(fence, value);
     }
     client.stream.submit(&client.gpu, &[], &commands).expect("a submission");
 }
@@ -122,7 +122,7 @@ fn a_cpu_signal_lets_a_parked_queue_go_on() {
             .unwrap();
         assert_eq!(fence.current(), 5);
         let mut commands = Commands::new();
-        commands.wait(fence.current_va(), 9);
+        commands.wait(&fence, 9);
         let value = client.stream.submit(&client.gpu, &[], &commands).unwrap();
         client.gpu.device().signal(&fence, 8).unwrap();
         assert_eq!(client.stream.progress().current(), 0, "{mode:?}: 8 is not 9");
@@ -148,8 +148,8 @@ fn engines_wait_for_each_other_without_the_cpu() {
     let before = (host.device_register(RAISED), host.counters());
     let (mut left, mut right) = (Commands::new(), Commands::new());
     for value in 1..=1000 {
-        left.signal(ping.current_va(), ping.monitored_va(), value).wait(pong.current_va(), value);
-        right.wait(ping.current_va(), value).signal(pong.current_va(), pong.monitored_va(), value);
+        left.signal(&ping, value).wait(&pong, value);
+        right.wait(&ping, value).signal(&pong, value);
     }
     client.stream.submit(&client.gpu, &[], &left).unwrap();
     copy.submit(&client.gpu, &[], &right).unwrap();
@@ -200,7 +200,7 @@ fn many_fences_of_one_process() {
         (0..300).map(|_| client.gpu.device().create_native_fence(Default::default()).unwrap()).collect();
     let mut commands = Commands::new();
     for (index, fence) in fences.iter().enumerate() {
-        commands.signal(fence.current_va(), fence.monitored_va(), index as u64 + 1);
+        commands.signal(fence, index as u64 + 1);
         assert_ne!(fence.current_va().0 / 4096, fence.monitored_va().0 / 4096, "the two words never share a page");
     }
     let value = client.stream.submit(&client.gpu, &[], &commands).unwrap();

@@ -10,7 +10,7 @@ use softgpu_spec::register::counter;
 use softgpu_umd::{Commands, Stream, StreamConfig, SurfaceKind};
 use wddm_types::{NodeId, NtStatus};
 
-use crate::world::{Client, MIB, VIRTUAL, client};
+use crate::world::{Client, MIB, VIRTUAL, client, unnamed};
 
 fn host_of(profile: &str) -> Arc<Host> {
     let profile = Profile::named(profile).expect("a built-in profile");
@@ -70,18 +70,18 @@ fn engines_wait_for_each_other_in_local_memory_and_nobody_is_interrupted() {
     // The initial value is a GPU write; MonitoredValue lets nobody be interrupted.
     assert_eq!(read_by_gpu(&mut compute, fence.monitored_va()), u64::MAX);
     compute.run(|commands| {
-        commands.signal(fence.current_va(), fence.monitored_va(), 40);
+        commands.signal(fence, 40);
     });
     assert_eq!(read_by_gpu(&mut compute, fence.current_va()), 40);
     let mut copy = Stream::create(&compute.gpu, NodeId(1), StreamConfig::default()).expect("a stream");
     let raised = host.device_register(counter::INTERRUPTS_RAISED);
     let dispatched = host.counters().interrupt_dispatches;
     let mut wait = Commands::new();
-    wait.wait(fence.current_va(), 42).signal(fence.current_va(), fence.monitored_va(), 43);
+    wait.wait(fence, 42).signal(fence, 43);
     copy.submit(&compute.gpu, &[], &wait).expect("a submission");
     while host.step() {}
     let mut signal = Commands::new();
-    signal.signal(fence.current_va(), fence.monitored_va(), 42).wait(fence.current_va(), 43);
+    signal.signal(fence, 42).wait(fence, 43);
     compute.stream.submit(&compute.gpu, &[], &signal).expect("a submission");
     while host.step() {}
     assert_eq!(host.device_register(counter::INTERRUPTS_RAISED), raised, "the CPU slept");
@@ -164,10 +164,10 @@ fn a_shared_one_lies_in_system_memory_and_still_has_no_cpu() {
     let opened = theirs.gpu.device().open_native_fence(request).unwrap();
     assert!(!mine.is_mapped() && !opened.is_mapped());
     let mut wait = Commands::new();
-    wait.wait(opened.current_va(), 5);
+    wait.wait(&opened, 5);
     let waited = theirs.stream.submit(&theirs.gpu, &[], &wait).unwrap();
     ours.run(|commands| {
-        commands.signal(mine.current_va(), mine.monitored_va(), 5);
+        commands.signal(&mine, 5);
     });
     theirs.stream.wait(&theirs.gpu, waited).unwrap();
     assert_eq!(status(theirs.gpu.device().wait(&[(&opened, 5)])), NtStatus::INVALID_PARAMETER);
@@ -181,7 +181,7 @@ fn the_words_stay_where_they_are_under_pressure_and_go_with_the_device() {
     let empty = local_usage(&one);
     let fence = intra_gpu(&one);
     one.run(|commands| {
-        commands.signal(fence.current_va(), fence.monitored_va(), 7);
+        commands.signal(&fence, 7);
     });
     // Another fills all of video memory, again and again.
     let mut other = client(&host);
@@ -198,7 +198,7 @@ fn the_words_stay_where_they_are_under_pressure_and_go_with_the_device() {
     }
     assert_eq!(read_by_gpu(&mut one, fence.current_va()), 7);
     one.run(|commands| {
-        commands.signal(fence.current_va(), fence.monitored_va(), 8).wait(fence.current_va(), 8);
+        commands.signal(&fence, 8).wait(&fence, 8);
     });
     assert_eq!(read_by_gpu(&mut one, fence.current_va()), 8);
     drop(fence);
@@ -218,14 +218,14 @@ fn the_words_outlive_sleep() {
     let mut one = client(&host);
     let fence = intra_gpu(&one);
     one.run(|commands| {
-        commands.signal(fence.current_va(), fence.monitored_va(), 11);
+        commands.signal(&fence, 11);
     });
     host.power_transition(PowerState::Standby).expect("it falls asleep");
     host.power_transition(PowerState::On).expect("it wakes");
     assert_eq!(read_by_gpu(&mut one, fence.current_va()), 11);
     assert_eq!(read_by_gpu(&mut one, fence.monitored_va()), u64::MAX);
     one.run(|commands| {
-        commands.signal(fence.current_va(), fence.monitored_va(), 12).wait(fence.current_va(), 12);
+        commands.signal(&fence, 12).wait(&fence, 12);
     });
     assert_eq!(host.stopped(), None);
     host.check_invariants().unwrap();
@@ -240,7 +240,7 @@ fn a_lost_device_satisfies_them_by_the_hardware() {
     let fence = intra_gpu(&one);
     let wild = wddm_types::GpuVa(0x7fff_0000_0000);
     let mut commands = Commands::new();
-    commands.signal(wild, wild.offset(8), 1);
+    commands.signal(unnamed(wild, wild.offset(8)), 1);
     one.stream.submit(&one.gpu, &[], &commands).unwrap();
     while host.step() {}
     assert_eq!(host.stopped(), None, "the driver was told, and could");

@@ -18,7 +18,7 @@ use softgpu_umd::{Commands, Surface, SurfaceKind, UmdError, pattern};
 use wddm_types::{GpuVa, NodeId, NtStatus};
 
 use crate::stubborn::{Whims, wrapped};
-use crate::world::{Client, MIB, VIRTUAL, client};
+use crate::world::{Client, MIB, VIRTUAL, client, unnamed};
 
 fn config(profile: &str, mode: Mode) -> HostConfig {
     HostConfig {
@@ -160,14 +160,14 @@ fn fences_are_used_by_their_cpu_address() {
         let (current, monitored) = (fence.current_va(), fence.monitored_va());
         // The GPU signals it there, and the CPU sees that.
         client.run(|commands| {
-            commands.signal(current, monitored, 4);
+            commands.signal(unnamed(current, monitored), 4);
         });
         client.gpu.device().wait(&[(&fence, 4)]).unwrap();
         assert_eq!(fence.current(), 4);
         // The CPU signals, and the GPU waits there.
         let surface = client.pinned(SurfaceKind::System, 4096);
         let mut commands = Commands::new();
-        commands.wait(current, 9);
+        commands.wait(unnamed(current, monitored), 9);
         commands.pattern(surface.va(), 4096, 6);
         let value = client.stream.submit(&client.gpu, &[], &commands).unwrap();
         assert!(!holds(&surface, 6));

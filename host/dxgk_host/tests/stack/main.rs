@@ -16,6 +16,7 @@ mod driver_ranges;
 mod falling_asleep;
 mod features;
 mod fence_interrupts;
+mod fence_logs;
 mod fence_order;
 mod fence_residency;
 mod fence_sharing;

@@ -43,13 +43,13 @@ impl Runtime {
     /// Records commands that write a pattern when the gate has got to a value.
     fn write_behind_gate(&mut self, gate: u64, seed: u64) {
         let va = self.resource.record_write(&mut self.contexts, self.context);
-        self.contexts.commands(self.context).wait(self.gate.current_va(), gate).pattern(va, BYTES, seed);
+        self.contexts.commands(self.context).wait(&self.gate, gate).pattern(va, BYTES, seed);
     }
 
     /// Records commands that read it when the gate has got to a value.
     fn read_behind_gate(&mut self, gate: u64) {
         let va = self.resource.record_read(&mut self.contexts, self.context);
-        self.contexts.commands(self.context).wait(self.gate.current_va(), gate).touch(va, BYTES, false);
+        self.contexts.commands(self.context).wait(&self.gate, gate).touch(va, BYTES, false);
     }
 
     fn flush(&mut self) {
@@ -171,7 +171,7 @@ fn discard_renames_and_the_gpu_reads_what_it_was_given() {
             let va = runtime.resource.record_read(&mut runtime.contexts, runtime.context);
             addresses.push(va);
             let commands = runtime.contexts.commands(runtime.context);
-            commands.wait(runtime.gate.current_va(), 1).copy(va, target.va().offset(draw * BYTES), BYTES);
+            commands.wait(&runtime.gate, 1).copy(va, target.va().offset(draw * BYTES), BYTES);
             // Some are submitted, the last is not.
             if draw < 3 {
                 runtime.flush();

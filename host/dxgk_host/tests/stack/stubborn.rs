@@ -14,6 +14,7 @@ use ddi::*;
 use dxgk_host::{Host, HostConfig, Mode, Profile, WrapMiniport};
 use wddm_types::{NodeId, PageRun};
 
+pub use self::fences::{FenceStep, LogStep};
 pub use self::windows::{HearWindow, WindowStep};
 use crate::world::MIB;
 
@@ -25,6 +26,7 @@ type Rename = dyn Fn(&mut KmdResource) + Send;
 type Acquire = dyn FnMut(&mut dyn Swizzling, &mut AcquireSwizzlingRange) -> Result<(), SwizzlingError> + Send;
 type Feature = dyn Fn(FeatureId, bool) -> Option<FeatureSupport> + Send;
 type HearFence = dyn FnMut(FenceStep) + Send;
+type HearLog = dyn FnMut(LogStep) -> Result<(), DriverStatus> + Send;
 type RefuseOpen = dyn Fn(&mut OpenNativeFence<'_>) -> bool + Send;
 type FailUpdate = dyn Fn(&FenceStep) -> bool + Send;
 type NameFences = dyn Fn(Option<Vec<OsGlobalFence>>) -> Option<Vec<OsGlobalFence>> + Send;
@@ -50,19 +52,6 @@ pub enum Step {
     Open(KmdDevice, Vec<KmdOpenAllocation>, OpenAllocationFlags),
     Close(KmdDevice, Vec<KmdOpenAllocation>),
     Destroy(Vec<KmdAllocation>, DestroyAllocationFlags),
-}
-
-/// What the driver was told about native fences.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FenceStep {
-    Create(KmdGlobalFence),
-    Open(KmdGlobalFence, KmdLocalFence, KmdDevice),
-    Close(KmdLocalFence),
-    Destroy(KmdGlobalFence),
-    /// One update of MonitoredValues.
-    Monitored(Vec<(KmdGlobalFence, u64)>),
-    /// One update of CurrentValues.
-    Current(Vec<(KmdGlobalFence, u64)>, UpdateCurrentFlags),
 }
 
 /// A packet as the driver was handed it: by Patch, or by SubmitCommand and SubmitCommandVirtual.
@@ -96,6 +85,8 @@ pub struct Whims {
     pub feature: Box<Feature>,
     /// After each call about native fences; the updates before.
     pub hear_fence: Box<HearFence>,
+    /// Before each call about logs of native fences, and whether it refuses it.
+    pub hear_log: Box<HearLog>,
     /// Opens that it refuses, and what it writes into the private data of others.
     pub refuse_fence_open: Box<RefuseOpen>,
     /// Updates that fail in it.
@@ -152,6 +143,7 @@ impl Default for Whims {
             say: Box::new(|interrupt, notify| notify.interrupt(interrupt)),
             feature: Box::new(|_, _| None),
             hear_fence: Box::new(|_| ()),
+            hear_log: Box::new(|_| Ok(())),
             refuse_fence_open: Box::new(|_| false),
             fail_fence_update: Box::new(|_| false),
             fence_caps: Box::new(|_| ()),
@@ -363,6 +355,10 @@ impl Miniport for Stubborn {
     fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
         let there = self.inner.native_fences().is_some() && !turned(&self.whims);
         there.then_some(self as &mut dyn NativeFences)
+    }
+    fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
+        let there = self.inner.native_fence_logs().is_some() && !turned(&self.whims);
+        there.then_some(self as &mut dyn NativeFenceLogs)
     }
     fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
         let packets = self.whims.packets && self.inner.packet_scheduling().is_some();

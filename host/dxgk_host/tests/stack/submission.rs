@@ -4,7 +4,7 @@ use crate::world::{MIB, VIRTUAL, client, host};
 use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
 use dxgk_host::Mode;
 use kmt_calls::SignalFlags;
-use softgpu_umd::{Commands, GpuWait, SurfaceKind, pattern};
+use softgpu_umd::{Commands, FenceName, GpuWait, SurfaceKind, pattern};
 use wddm_types::NtStatus;
 
 #[test]
@@ -34,7 +34,7 @@ fn content_survives_eviction() {
         let mut client = client(&host);
         let report = client.pinned(SurfaceKind::System, 4096);
         let surfaces: Vec<_> = (0..3).map(|_| client.gpu.create_surface(SurfaceKind::Local, MIB).unwrap()).collect();
-        let paging_va = client.gpu.paging().fence().current_va();
+        let fence = FenceName::from(client.gpu.paging().fence());
         for round in 0..6u64 {
             for (index, surface) in surfaces.iter().enumerate() {
                 let handle = vec![surface.allocation().handle()];
@@ -42,7 +42,7 @@ fn content_survives_eviction() {
                 let waits: Vec<GpuWait> = match residency {
                     Residency::Resident => vec![],
                     Residency::Pending { paging_fence_value } => {
-                        vec![GpuWait { current: paging_va, value: paging_fence_value }]
+                        vec![GpuWait { fence, value: paging_fence_value }]
                     }
                 };
                 let mut commands = Commands::new();
@@ -218,7 +218,7 @@ fn a_signal_at_submission_does_not_wait_for_the_buffer_before_it() {
     device.signal(&pair.gates[0], 1).unwrap();
     // The buffer waits on the GPU for what its own signal at submission says: behind it, it would never come.
     let mut commands = Commands::new();
-    commands.wait(started.current_va(), 1);
+    commands.wait(&started, 1);
     let own = pair.client.pinned(SurfaceKind::System, 4096);
     own.lock().unwrap().write_words(0, commands.words());
     pair.queues[0].submit(own.va(), commands.words().len() as u32 * 8, 2).unwrap();

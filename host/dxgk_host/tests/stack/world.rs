@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use dxgk_host::{AdapterSetup, Host, HostConfig, Mode, ProcessLink, Profile};
 use kmt_link::Link;
-use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind};
-use wddm_types::NodeId;
+use softgpu_umd::{Commands, FenceName, Gpu, Stream, StreamConfig, Surface, SurfaceKind};
+use wddm_types::{GpuVa, NodeId, RawHandle};
 
 pub const MIB: u64 = 1 << 20;
 pub const VIRTUAL: Mode = Mode::Virtual { stored: true };
@@ -47,6 +47,11 @@ pub fn gpu_on(host: &Arc<Host>, link: &Arc<ProcessLink>, adapter: usize) -> Gpu 
     let link = Arc::clone(link) as Arc<dyn Link>;
     let adapter = d3dkmt::Adapter::open(link, host.adapter(adapter).luid()).expect("it is enumerated");
     Gpu::on(adapter).expect("a device")
+}
+
+/// Words that no handle names, as whoever writes commands by himself names them.
+pub fn unnamed(current: GpuVa, monitored: GpuVa) -> FenceName {
+    FenceName { handle: RawHandle::NONE, current, monitored }
 }
 
 /// A client process with an opened GPU and a compute stream.

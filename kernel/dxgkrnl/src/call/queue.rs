@@ -6,6 +6,7 @@ use wddm_types::RawHandle;
 use crate::call::sync::broadcast;
 use crate::call::{Turn, done};
 use crate::fence::PointUse;
+use crate::fence_log::QueueLogs;
 use crate::machine::{Answer, Cx};
 use crate::object::Object;
 
@@ -42,11 +43,12 @@ impl Turn<'_> {
                 let queue = self.adapters[index as usize].create_queue(cx, number, flags)?;
                 let adapter = &self.adapters[index as usize];
                 let open = adapter.only_open(adapter.queues[queue].progress);
+                let logs = adapter.queues[queue].logs.as_ref().map(QueueLogs::detail);
                 let (queue, fence_handle) =
                     (self.name(Object::Queue(index, queue))?, self.name(Object::Fence(index, open))?);
                 let progress = self.adapters[index as usize].created_fence(open, fence_handle, Default::default());
                 let flags = flags | QueueFlags::NATIVE_PROGRESS_FENCE;
-                self.when_mapped(cx, index, Reply::HwQueue(CreatedHwQueue { queue, flags, progress }))
+                self.when_mapped(cx, index, Reply::HwQueue(CreatedHwQueue { queue, flags, progress, logs }))
             }
             QueueCall::DestroyHwQueue { queue } => {
                 let (index, number) = self.queue(queue)?;
@@ -73,7 +75,10 @@ impl Turn<'_> {
                 let queue = self.adapters[index as usize].doorbells[number].queue;
                 self.alive(index, self.adapters[index as usize].queues[queue].device, touched)?;
                 let connected = self.adapters[index as usize].connect_doorbell(cx, number)?;
-                done(Reply::DoorbellOffset { offset: connected.offset, notify: connected.notify })
+                // spec: sync §6 C3: again, for they may have been made anew
+                let logs = self.adapters[index as usize].queues[queue].logs.as_ref().map(QueueLogs::detail);
+                let logs = logs.expect("a queue with a doorbell has logs");
+                done(Reply::DoorbellOffset { offset: connected.offset, notify: connected.notify, logs })
             }
             QueueCall::DestroyDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;

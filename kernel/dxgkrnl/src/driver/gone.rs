@@ -82,6 +82,16 @@ impl NativeFences for Gone {
     }
 }
 
+impl NativeFenceLogs for Gone {
+    fn set_log_buffer(&mut self, _set: SetNativeFenceLogBuffer<'_>) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn update_logs(&mut self, _queues: &[KmdQueue]) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
+}
+
 impl PacketScheduling for Gone {
     fn packet_caps(&self) -> PacketCaps {
         PacketCaps { max_allocation_list_slot_id: 0, hw_queue_packets: 1, preemption: None }

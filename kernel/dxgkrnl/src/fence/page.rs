@@ -54,7 +54,7 @@ impl Adapter {
         for page in storage.current.into_iter().chain(storage.monitored) {
             // Works that are still to come signal fences of the process by these addresses.
             if !page.system_va.is_null() {
-                self.defer_system_mapping(page.system_va);
+                self.defer_system_mapping(page.system_va, page.run.count);
             }
             self.defer_pages(page.run);
         }

@@ -191,7 +191,7 @@ impl Adapter {
             let mapped = self.map_word_page(cx, system, current, true).and_then(|current_va| {
                 let monitored_va = self.map_word_page(cx, system, monitored, true);
                 if monitored_va.is_err() {
-                    self.defer_system_mapping(current_va);
+                    self.defer_system_mapping(current_va, current.count);
                 }
                 Ok((current_va, monitored_va?))
             });
@@ -264,7 +264,7 @@ impl Adapter {
                 Home::Own(run) | Home::Apart(run) => {
                     // Works that are queued still reach the pages at the addresses that have just been freed.
                     if !system_va.is_null() {
-                        self.defer_system_mapping(system_va);
+                        self.defer_system_mapping(system_va, run.count);
                     }
                     self.defer_pages(run);
                 }

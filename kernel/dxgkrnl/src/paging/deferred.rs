@@ -13,7 +13,7 @@ use crate::packet::RingNeed;
 /// One thing that waits for the ring.
 pub(super) enum Deferred {
     Pages(PageRun),
-    SystemMapping(GpuVa),
+    SystemMapping(GpuVa, Pages),
     Space(SpaceId),
     Process(ddi::KmdProcess),
     Fence(u64),
@@ -59,9 +59,9 @@ impl Adapter {
         self.defer(Deferred::Pages(run));
     }
 
-    /// Takes a page of fence words out of the paging process when the ring has got past everything queued so far.
-    pub fn defer_system_mapping(&mut self, va: GpuVa) {
-        self.defer(Deferred::SystemMapping(va));
+    /// Takes pages of the kernel's own out of the paging process when the ring has got past everything queued so far.
+    pub fn defer_system_mapping(&mut self, va: GpuVa, count: Pages) {
+        self.defer(Deferred::SystemMapping(va, count));
     }
 
     /// Forgets an address space and the driver's process when the ring has got past everything queued so far.
@@ -170,9 +170,9 @@ impl Adapter {
             let (_, deferred) = self.ring.deferred.pop_front().expect("just seen");
             match deferred {
                 Deferred::Pages(run) => self.pages.give_back(run),
-                Deferred::SystemMapping(va) => {
+                Deferred::SystemMapping(va, count) => {
                     let space = self.processes[&ProcessId::SYSTEM].space;
-                    self.unmap_pages(cx, space, va, Pages(1));
+                    self.unmap_pages(cx, space, va, count);
                 }
                 Deferred::Space(space) => {
                     self.spaces.remove(&space);

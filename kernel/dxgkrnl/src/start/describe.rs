@@ -187,6 +187,13 @@ fn check_fences(
     let Some(fences) = miniport.facets().native_fences else {
         return Err(StartError::Rule("NativeGpuFence needs all native-fence entry points"));
     };
+    // spec: sync §2.11: they came with WDDM 3.2, behind the others
+    // seed: N44
+    if !miniport.facets().native_fence_logs {
+        return Err(StartError::Rule(
+            "NativeGpuFence needs the entry points SetNativeFenceLogBuffer and UpdateNativeFenceLogs",
+        ));
+    }
     if features.native_fence_os_caps().optimized_default_fence_type {
         return Err(StartError::NotSupported("MonitoredValues of DEFAULT fences in local memory"));
     }

@@ -8,6 +8,7 @@ use wddm_types::{GpuVa, SegmentId};
 pub struct Answers {
     pub native_cap: bool,
     pub native_facet: bool,
+    pub has_fence_logs: bool,
     pub optimized_cap: bool,
     pub no_64_bit_atomics: bool,
     pub stride: u32,
@@ -50,6 +51,7 @@ impl Default for Answers {
         Answers {
             native_cap: true,
             native_facet: true,
+            has_fence_logs: true,
             optimized_cap: false,
             no_64_bit_atomics: false,
             stride: 64,

@@ -194,6 +194,9 @@ impl Miniport for Stub {
     fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
         self.answers.native_facet.then_some(self as &mut dyn NativeFences)
     }
+    fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
+        self.answers.has_fence_logs.then_some(self as &mut dyn NativeFenceLogs)
+    }
     fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
         self.answers.has_packets.then_some(self as &mut dyn PacketScheduling)
     }
@@ -310,6 +313,15 @@ impl NativeFences for Stub {
         _updates: &[CurrentUpdate<'_>],
         _flags: UpdateCurrentFlags,
     ) -> Result<(), DriverStatus> {
+        Ok(())
+    }
+}
+
+impl NativeFenceLogs for Stub {
+    fn set_log_buffer(&mut self, _set: SetNativeFenceLogBuffer<'_>) -> Result<(), DriverStatus> {
+        Ok(())
+    }
+    fn update_logs(&mut self, _queues: &[KmdQueue]) -> Result<(), DriverStatus> {
         Ok(())
     }
 }

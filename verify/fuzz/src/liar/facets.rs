@@ -107,6 +107,10 @@ impl Liar {
         self.inner.native_fences().expect("seen when the kernel asked")
     }
 
+    fn logs(&mut self) -> &mut dyn NativeFenceLogs {
+        self.inner.native_fence_logs().expect("seen when the kernel asked")
+    }
+
     fn bells(&mut self) -> &mut dyn Doorbells {
         self.inner.doorbells().expect("seen when the kernel asked")
     }
@@ -198,6 +202,18 @@ impl NativeFences for Liar {
     ) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Fences)?;
         self.fences().update_current_values(updates, flags)
+    }
+}
+
+impl NativeFenceLogs for Liar {
+    fn set_log_buffer(&mut self, set: SetNativeFenceLogBuffer<'_>) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Refusals)?;
+        self.logs().set_log_buffer(set)
+    }
+
+    fn update_logs(&mut self, queues: &[KmdQueue]) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Fences)?;
+        self.logs().update_logs(queues)
     }
 }
 
@@ -330,5 +346,37 @@ impl HostAperture for Liar {
 
     fn unmap_cpu_host_aperture(&mut self, unmap: UnmapCpuHostAperture<'_>) {
         self.inner.cpu_host_aperture().expect("seen").unmap_cpu_host_aperture(unmap);
+    }
+}
+
+impl Liar {
+    /// What the kernel is told of an allocation.
+    pub(super) fn misdescribe(&self, info: &mut AllocationInfo) {
+        if let Some(mut dice) = self.lies.tells(Lie::Size) {
+            match dice.below(3) {
+                0 => info.size_bytes = dice.edge(),
+                1 => info.alignment_bytes = dice.edge(),
+                _ => info.pitch_aligned_size_bytes = dice.edge(),
+            }
+        }
+        if let Some(mut dice) = self.lies.tells(Lie::Sets) {
+            let set = SegmentSet(dice.number32(15));
+            match dice.below(4) {
+                0 => info.supported_segments = set,
+                1 => info.read_segments = set,
+                2 => info.eviction_segments = set,
+                _ => info.physical_adapter = dice.number32(1),
+            }
+        }
+        if let Some(mut dice) = self.lies.tells(Lie::AllocationFlags) {
+            match dice.below(3) {
+                0 => info.flags = AllocationFlags::from_bits_retain(dice.edge() as u32),
+                1 => info.flags2 = AllocationFlags2::from_bits_retain(dice.edge() as u32),
+                _ => info.priority = dice.edge() as u32,
+            }
+        }
+        if let Some(mut dice) = self.lies.tells(Lie::Handles) {
+            info.allocation = KmdAllocation(dice.number(8));
+        }
     }
 }

@@ -158,7 +158,7 @@ fn the_drivers_caps_decide_where_words_lie() {
         // They work: each engine signal finds its own words.
         a.run(|commands| {
             for fence in packed.iter().chain([&own]) {
-                commands.signal(fence.current_va(), fence.monitored_va(), 3);
+                commands.signal(fence, 3);
             }
         });
         assert!(packed.iter().chain([&own]).all(|fence| fence.current() == 3));

@@ -131,7 +131,7 @@ fn the_older_call_opens_it_too_and_tells_no_monitored_value() {
     let theirs = b.device().open_sync_object(by(&name)).unwrap();
     assert!(theirs.monitored_va().is_null() && !theirs.current_va().is_null());
     a.run(|commands| {
-        commands.signal(mine.current_va(), mine.monitored_va(), 3);
+        commands.signal(&mine, 3);
     });
     b.device().wait(&[(&theirs, 3)]).unwrap();
 }

@@ -89,7 +89,7 @@ fn an_advanced_engine_interrupts_also_when_nobody_waits() {
     let raised = host.device_register(counter::INTERRUPTS_RAISED);
     client.run(|commands| {
         for value in 1..=10 {
-            commands.signal(native.current_va(), native.monitored_va(), value);
+            commands.signal(&native, value);
             commands.signal_monitored(fence.current_va(), value);
         }
     });

@@ -174,7 +174,7 @@ fn a_ring_that_waited_for_a_lost_device_waits_no_more() {
     // Its work stands before a gate, and what it uses is to leave behind that work.
     let mut commands = Commands::new();
     commands.pattern(surface.va(), MIB, 5);
-    let wait = GpuWait { current: gate.current_va(), value: 1 };
+    let wait = GpuWait { fence: (&gate).into(), value: 1 };
     held.stream.submit(&held.gpu, &[wait], &commands).expect("a submission");
     held.gpu.device().evict(vec![surface.allocation().handle()], EvictFlags::empty()).expect("it is listed");
     bench.reset();

@@ -1,8 +1,31 @@
 //! What it says of native fences, and what it hears of them.
 
 use ddi::*;
+use shared_words::{Word, log};
+use wddm_types::GpuVa;
 
-use super::{FenceStep, NameFences, Stubborn};
+use super::{NameFences, Stubborn};
+
+/// What the driver was told about native fences.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FenceStep {
+    Create(KmdGlobalFence),
+    Open(KmdGlobalFence, KmdLocalFence, KmdDevice),
+    Close(KmdLocalFence),
+    Destroy(KmdGlobalFence),
+    /// One update of MonitoredValues.
+    Monitored(Vec<(KmdGlobalFence, u64)>),
+    /// One update of CurrentValues.
+    Current(Vec<(KmdGlobalFence, u64)>, UpdateCurrentFlags),
+}
+
+/// What the driver was told about logs of native fences.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogStep {
+    /// A log with its type, its entries, and its place in its process and in the paging process.
+    Set(KmdQueue, u64, u32, [GpuVa; 2]),
+    Update(Vec<KmdQueue>),
+}
 
 /// Interrupts with other names in them.
 pub struct Renamed<'a> {
@@ -79,5 +102,17 @@ impl NativeFences for Stubborn {
         let told = updates.iter().map(|update| (update.fence, update.value)).collect();
         self.updated(FenceStep::Current(told, flags))?;
         self.fences().update_current_values(updates, flags)
+    }
+}
+
+impl NativeFenceLogs for Stubborn {
+    fn set_log_buffer(&mut self, set: SetNativeFenceLogBuffer<'_>) -> Result<(), DriverStatus> {
+        let log_type = Word::load(set.header[log::TYPE_OFFSET as usize / 8]);
+        (self.whims.hear_log)(LogStep::Set(set.queue, log_type, set.entries, [set.va, set.system_va]))?;
+        self.inner.native_fence_logs().expect("it was there").set_log_buffer(set)
+    }
+    fn update_logs(&mut self, queues: &[KmdQueue]) -> Result<(), DriverStatus> {
+        (self.whims.hear_log)(LogStep::Update(queues.to_vec()))?;
+        self.inner.native_fence_logs().expect("it was there").update_logs(queues)
     }
 }

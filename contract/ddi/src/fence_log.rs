@@ -1,0 +1,45 @@
+//! Logs of native fences between kernel and driver (sync §2.6, §2.7, §3.14): where a queue's two logs lie, and the barrier before
+//! the kernel reads them. What stands in them is the layout of `shared_words::log`, written by the hardware alone.
+
+use std::sync::atomic::AtomicU64;
+
+use wddm_types::GpuVa;
+
+use crate::adapter::DriverStatus;
+use crate::queue::KmdQueue;
+
+/// 64-bit words of a log's header.
+pub const LOG_HEADER_WORDS: usize = 5;
+
+/// `DXGKARG_SETNATIVEFENCELOGBUFFER` (sync §2.7).
+#[derive(Clone, Copy, Debug)]
+pub struct SetNativeFenceLogBuffer<'a> {
+    /// The queue, which its process feeds itself.
+    pub queue: KmdQueue,
+    /// `NumberOfEntries`.
+    pub entries: u32,
+    /// `LogBufferCpuVa`, lent for the call: the header's words, which the kernel has initialised. Which of the two logs it is,
+    /// Header.Type says, and nothing else.
+    pub header: &'a [&'a AtomicU64; LOG_HEADER_WORDS],
+    /// Where the queue's process has the log: read/write.
+    pub va: GpuVa,
+    /// Where the paging process has it.
+    pub system_va: GpuVa,
+}
+
+/// Logs of native fences. Called only while feature NATIVE_FENCE is enabled; a driver that says NativeGpuFence has them.
+pub trait NativeFenceLogs {
+    /// `DxgkDdiSetNativeFenceLogBuffer`, at dispatch level: twice for each queue that its process feeds, once a log, and again
+    /// whenever the kernel has made a log anew.
+    ///
+    /// # Errors
+    /// `InvalidParameter` for a queue that the kernel feeds, or a header that is none. Then the queue is not created.
+    fn set_log_buffer(&mut self, set: SetNativeFenceLogBuffer<'_>) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiUpdateNativeFenceLogs`, at dispatch level: a barrier in each of these queues. On return every entry that a header
+    /// counted before the call is where the kernel's processor reads it, in both logs of each queue.
+    ///
+    /// # Errors
+    /// Any status stops the adapter.
+    fn update_logs(&mut self, queues: &[KmdQueue]) -> Result<(), DriverStatus>;
+}

@@ -1,0 +1,121 @@
+//! Logs of native fences (sync §3.14): what engines write of the waits and signals of queues that the kernel does not feed, and so
+//! does not see. Where the logs lie is `pages`. Nothing here decides which waits are over: the fences do (`fence`).
+//!
+//! A queue that its process feeds has two, for waits and for signals; a queue that the kernel feeds has none, for its waits and
+//! signals are the kernel's own. The user-mode driver chooses the entry of each command and never touches the log; the engine writes
+//! the entry and then the header.
+
+mod pages;
+
+use std::sync::atomic::AtomicU64;
+
+use ddi::{KmdQueue, LOG_HEADER_WORDS, SetNativeFenceLogBuffer};
+use kmt_calls::{NativeFenceLogDetail, Refusal};
+use shared_words::{Memory, Word, log};
+use wddm_types::{GpuVa, PAGE_BYTES, ProcessId};
+
+use pages::LogPages;
+pub use pages::LogPool;
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::refusal::from_driver;
+
+/// The logs of a queue.
+#[derive(Debug)]
+pub struct QueueLogs {
+    pub waits: Log,
+    pub signals: Log,
+    pages: LogPages,
+}
+
+/// One log.
+#[derive(Debug)]
+pub struct Log {
+    /// System address of the buffer.
+    at: u64,
+    /// Where the queue's process has it.
+    va: GpuVa,
+    system_va: GpuVa,
+    entries: u64,
+}
+
+impl Log {
+    /// An empty log in a buffer: its header is written, its entries mean nothing yet.
+    // spec: sync §3.14 (setup 2), sync §6 C5
+    fn begin(memory: &Memory, at: u64, va: GpuVa, system_va: GpuVa, entries: u64, log_type: u32) -> Log {
+        let word = |offset: u64, value: u64| Word::store(memory.word(at + offset), value);
+        word(log::TYPE_OFFSET, u64::from(log_type));
+        word(log::ENTRIES_OFFSET, entries);
+        word(log::POSITION_OFFSET, 0);
+        Log { at, va, system_va, entries }
+    }
+
+    fn header<'a>(&self, memory: &'a Memory) -> [&'a AtomicU64; LOG_HEADER_WORDS] {
+        std::array::from_fn(|word| memory.word(self.at + word as u64 * 8))
+    }
+}
+
+impl QueueLogs {
+    /// What the user-mode driver is told.
+    // spec: sync §2.9, sync §6 C3
+    pub fn detail(&self) -> NativeFenceLogDetail {
+        // CAST: a log has fewer entries than its pages have bytes.
+        NativeFenceLogDetail {
+            wait_entries: self.waits.entries as u32,
+            signal_entries: self.signals.entries as u32,
+            wait_base: self.waits.va,
+            signal_base: self.signals.va,
+        }
+    }
+}
+
+impl Adapter {
+    /// The logs of a new queue that its process feeds; the driver has heard of both.
+    // spec: sync §3.14
+    // seed: N95, N96, N97
+    pub fn make_logs(&mut self, cx: &mut Cx<'_>, process: ProcessId, queue: KmdQueue) -> Result<QueueLogs, Refusal> {
+        let pages = self.take_log_pages(cx, process)?;
+        let logs = self.begin_logs(pages);
+        match self.tell_logs(queue, &logs) {
+            Ok(()) => Ok(logs),
+            Err(refusal) => {
+                self.end_logs(process, logs);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// The queue has gone, or was not made: no engine writes into its logs any more.
+    pub fn end_logs(&mut self, process: ProcessId, logs: QueueLogs) {
+        self.give_back_log_pages(process, logs.pages);
+    }
+
+    fn begin_logs(&self, pages: LogPages) -> QueueLogs {
+        let (bytes, entries) = (pages.log_bytes(), log::entries(pages.log_bytes()));
+        let begin = |nth: u64, log_type: u32| {
+            let at = pages.run.first * PAGE_BYTES + nth * bytes;
+            let (va, system_va) = (pages.va.offset(nth * bytes), pages.system_va.offset(nth * bytes));
+            Log::begin(&self.memory, at, va, system_va, entries, log_type)
+        };
+        QueueLogs { waits: begin(0, log::WAITS), signals: begin(1, log::SIGNALS), pages }
+    }
+
+    /// `DxgkDdiSetNativeFenceLogBuffer`, once for each log.
+    fn tell_logs(&mut self, queue: KmdQueue, logs: &QueueLogs) -> Result<(), Refusal> {
+        let driver = self.miniport.native_fence_logs().expect("checked at adapter start");
+        for log in [&logs.waits, &logs.signals] {
+            let header = log.header(&self.memory);
+            // CAST: as above.
+            let set = SetNativeFenceLogBuffer {
+                queue,
+                entries: log.entries as u32,
+                header: &header,
+                va: log.va,
+                system_va: log.system_va,
+            };
+            driver.set_log_buffer(set).map_err(from_driver)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! Pages for the logs of queues: two equal buffers side by side, out of the kernel's own system memory, mapped in the queue's process
+//! and in the paging process, both read/write (sync §3.14). A process keeps its pages for its next queue: no other process ever has
+//! them before it has gone.
+
+use kmt_calls::Refusal;
+use shared_words::log;
+use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId};
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::refusal::no_memory;
+
+/// Pages of one log (sync §2.7).
+const LOG_PAGES: u64 = log::LOG_BYTES / PAGE_BYTES;
+
+/// The pages of two logs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LogPages {
+    pub run: PageRun,
+    pub va: GpuVa,
+    pub system_va: GpuVa,
+}
+
+impl LogPages {
+    /// Bytes of each log.
+    pub fn log_bytes(&self) -> u64 {
+        self.run.count.bytes() / 2
+    }
+}
+
+/// The pages of a process's logs.
+#[derive(Default)]
+pub struct LogPool {
+    all: Vec<LogPages>,
+    free: Vec<LogPages>,
+}
+
+/// How many pages wait for the next queue is nobody's state.
+impl std::fmt::Debug for LogPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} pairs of logs", self.all.len() - self.free.len())
+    }
+}
+
+impl Adapter {
+    /// Pages for two logs of 4 KB.
+    // spec: sync §3.14 (setup 1), sync §2.7
+    pub(super) fn take_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId) -> Result<LogPages, Refusal> {
+        let pool = &mut self.processes.get_mut(&process).expect("a queue's process is on the adapter").logs;
+        if let Some(pages) = pool.free.pop() {
+            return Ok(pages);
+        }
+        let pages = self.map_log_pages(cx, process, Pages(2 * LOG_PAGES))?;
+        let on_adapter = self.processes.get_mut(&process).expect("just seen");
+        on_adapter.logs.all.push(pages);
+        Ok(pages)
+    }
+
+    fn map_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId, count: Pages) -> Result<LogPages, Refusal> {
+        let run = self.pages.take(count).ok_or_else(|| no_memory("the kernel's pages for fence logs are used up"))?;
+        // What another owner left there is not for this process.
+        self.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), 0);
+        let (system, space) = (self.processes[&ProcessId::SYSTEM].space, self.processes[&process].space);
+        let mapped = self.map_pages(cx, system, run, true).and_then(|system_va| {
+            let va = self.map_pages(cx, space, run, true);
+            if va.is_err() {
+                self.defer_system_mapping(system_va, count);
+            }
+            Ok((va?, system_va))
+        });
+        let (va, system_va) = match mapped {
+            Ok(addresses) => addresses,
+            Err(refusal) => {
+                self.defer_pages(run);
+                return Err(refusal);
+            }
+        };
+        let mapped_at = self.ring.queued();
+        self.processes.get_mut(&process).expect("just seen").words_mapped_at = mapped_at;
+        Ok(LogPages { run, va, system_va })
+    }
+
+    pub(super) fn give_back_log_pages(&mut self, process: ProcessId, pages: LogPages) {
+        let on_adapter = self.processes.get_mut(&process).expect("a queue's process is on the adapter");
+        on_adapter.logs.free.push(pages);
+    }
+
+    /// Gives the pages of a process back that has gone, when the paging ring has got past every use of them.
+    pub fn release_logs(&mut self, pool: LogPool) {
+        for pages in pool.all {
+            self.defer_system_mapping(pages.system_va, pages.run.count);
+            self.defer_pages(pages.run);
+        }
+    }
+}

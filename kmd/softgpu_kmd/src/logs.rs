@@ -1,0 +1,64 @@
+//! Logs of native fences (sync §2.7, §3.14). The device takes the place of each entry from the command that writes it, and the
+//! user-mode driver has that from the kernel: so all that this driver keeps is that a queue's logs are there, and all that it does
+//! for a reader is the device's barrier.
+
+use ddi::{DriverStatus, KmdQueue, NativeFenceLogs, SetNativeFenceLogBuffer};
+use shared_words::{Word, log};
+use softgpu_spec::register::{self, queue_control};
+
+use crate::driver::SoftGpuKmd;
+use crate::queues::{Ring, State};
+
+/// Which logs of a queue the kernel has given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Logged {
+    waits: bool,
+    signals: bool,
+}
+
+/// Words of the header by their offsets (sync §2.7).
+const TYPE: usize = (log::TYPE_OFFSET / 8) as usize;
+const ENTRIES: usize = (log::ENTRIES_OFFSET / 8) as usize;
+
+impl NativeFenceLogs for SoftGpuKmd {
+    // spec: sync §2.7, sync §3.14
+    // seed: N94, N97
+    fn set_log_buffer(&mut self, set: SetNativeFenceLogBuffer<'_>) -> Result<(), DriverStatus> {
+        let refused = |rule| Err(DriverStatus::InvalidParameter(rule));
+        let Some(queue) = self.queues.handles.get_mut(set.queue.0) else {
+            return refused("no such hardware queue");
+        };
+        if !matches!(queue.ring, Ring::User(_)) {
+            return refused("a queue that the kernel feeds has no logs");
+        }
+        if Word::load(set.header[ENTRIES]) != u64::from(set.entries) || set.entries == 0 {
+            return refused("a log's header and the call say how many entries it has");
+        }
+        match u32::try_from(Word::load(set.header[TYPE])) {
+            Ok(log::WAITS) => queue.logged.waits = true,
+            Ok(log::SIGNALS) => queue.logged.signals = true,
+            _ => return refused("a log is of waits or of signals"),
+        }
+        Ok(())
+    }
+
+    // spec: sync §2.7, sync §3.14
+    // seed: N111
+    fn update_logs(&mut self, queues: &[KmdQueue]) -> Result<(), DriverStatus> {
+        for handle in queues {
+            let queue = self.queues.handles.get(handle.0).ok_or(DriverStatus::InvalidParameter("no such queue"))?;
+            if queue.logged != (Logged { waits: true, signals: true }) {
+                return Err(DriverStatus::InvalidParameter("a queue without its logs"));
+            }
+            // The device has written nothing for a queue that it does not know, and no more for one that it has let go.
+            if queue.state == State::Enabled {
+                self.port.write_register(register::QUEUE_SELECT, u64::from(queue.index));
+                self.port.write_register(register::QUEUE_CONTROL, queue_control::COMMIT);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

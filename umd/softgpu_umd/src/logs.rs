@@ -1,0 +1,86 @@
+//! Where the waits and signals of a queue that this process feeds are logged (sync §3.14). The driver cannot read a log, and need not:
+//! it counts the entries that it has given out, and each command says which one it writes and what the log's header is then. Entries
+//! are used in their order, over and over; nobody waits for whoever reads them.
+
+use d3dkmt::{Fence, NativeFenceLogDetail};
+use shared_words::log;
+use softgpu_spec::LogSlot;
+use wddm_types::{GpuVa, RawHandle};
+
+/// A native fence as commands name it: where its words are, and the handle that entries of logs bear.
+#[derive(Clone, Copy, Debug)]
+pub struct FenceName {
+    /// Its handle in this process.
+    pub handle: RawHandle,
+    /// CurrentValue.
+    pub current: GpuVa,
+    /// MonitoredValue.
+    pub monitored: GpuVa,
+}
+
+impl From<&Fence> for FenceName {
+    fn from(fence: &Fence) -> FenceName {
+        FenceName { handle: fence.handle(), current: fence.current_va(), monitored: fence.monitored_va() }
+    }
+}
+
+/// Both logs of a queue.
+#[derive(Debug)]
+pub(crate) struct Logs {
+    pub(crate) waits: LogCursor,
+    pub(crate) signals: LogCursor,
+}
+
+impl Logs {
+    pub(crate) fn of(detail: NativeFenceLogDetail) -> Logs {
+        let cursor = |base, entries: u32| LogCursor { base, entries: u64::from(entries), given: 0 };
+        Logs {
+            waits: cursor(detail.wait_base, detail.wait_entries),
+            signals: cursor(detail.signal_base, detail.signal_entries),
+        }
+    }
+}
+
+/// The next entry of a log.
+#[derive(Debug)]
+pub(crate) struct LogCursor {
+    base: GpuVa,
+    entries: u64,
+    given: u64,
+}
+
+impl LogCursor {
+    /// The next entry, for a command on this fence.
+    // spec: sync §3.14, sync §6 C2
+    // seed: N98, N99, N107
+    pub(crate) fn next(&mut self, handle: RawHandle) -> LogSlot {
+        let entry_va = self.base.offset(log::entry_offset(self.given % self.entries)).0;
+        self.given += 1;
+        let position = log::position(self.given, self.entries);
+        LogSlot { entry_va, position_va: self.base.offset(log::POSITION_OFFSET).0, position, handle: handle.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_go_upwards_and_begin_again_behind_the_last() {
+        // spec: sync §3.14
+        // seed: N99
+        let detail = NativeFenceLogDetail {
+            wait_entries: 3,
+            signal_entries: 84,
+            wait_base: GpuVa(0x1000),
+            signal_base: GpuVa(0x2000),
+        };
+        let mut logs = Logs::of(detail);
+        let seen: Vec<_> = (0..4).map(|_| logs.waits.next(RawHandle(7))).collect();
+        let entry = |index: u64| 0x1000 + 40 + 48 * index;
+        assert_eq!(seen.iter().map(|slot| slot.entry_va).collect::<Vec<_>>(), [entry(0), entry(1), entry(2), entry(0)]);
+        assert_eq!(seen.iter().map(|slot| slot.position).collect::<Vec<_>>(), [1, 2, 1 << 32, 1 << 32 | 1]);
+        assert!(seen.iter().all(|slot| slot.position_va == 0x1000 && slot.handle == 7));
+        assert_eq!(logs.signals.next(RawHandle(7)).entry_va, 0x2000 + 40, "each log has its own");
+    }
+}
