@@ -10,7 +10,14 @@
 //! | write the log entry | |
 //! | full barrier | full barrier |
 //! | load MonitoredValue | load CurrentValue |
-//! | interrupt iff value > monitored | interrupt iff current > monitored |
+//! | value > monitored: ask the context management processor, which looks again | interrupt iff current > monitored |
+//!
+//! Where MonitoredValue lies next to the engines (sync §1.4, "DEFAULT optimized") it is the shadow of what the kernel waits for, and
+//! the engine's question costs no way over the bus; the order is the same, and so is what follows from it. When
+//! [`publish_monitored`] has returned, every signal that decided by an older MonitoredValue had its value in CurrentValue before
+//! the load here: its load of MonitoredValue missed the store, so its barrier, and the value before it, came before this barrier.
+//! So any CurrentValue that is read afterwards and is not the one found here was written by somebody who asks the new one
+//! (sync §3.9: the guarantee of UpdateMonitoredValues).
 
 use crate::word::{Barrier, Word};
 
@@ -25,6 +32,14 @@ pub fn signal<B: Barrier>(current: &impl Word, monitored: &impl Word, value: u64
     current.store(value);
     log();
     B::full();
+    value > monitored.load()
+}
+
+/// The context management processor is asked by an engine whose look at MonitoredValue said that somebody waits: it decides, by
+/// MonitoredValue as it is by now. One that has risen since was published by somebody who looks at CurrentValue behind it.
+// spec: sync §3.9
+#[must_use = "an interrupt that is not raised is a lost wake-up"]
+pub fn still_exceeds(monitored: &impl Word, value: u64) -> bool {
     value > monitored.load()
 }
 
@@ -47,6 +62,9 @@ pub fn may_park<B: Barrier>(current: &impl Word, parked: &impl Word, parked_coun
     B::full();
     current.load() < wanted
 }
+
+#[cfg(test)]
+mod litmus;
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,8 @@
 //! The GPU writes entries in index order and then the header word; the reader takes the header word in one load,
 //! asks the driver to commit the entries, and only then reads them (sync §3.14).
 
+use crate::word::Word;
+
 /// Bytes of one log buffer.
 pub const LOG_BYTES: u64 = 4096;
 /// Bytes of the header.
@@ -46,6 +48,16 @@ pub const fn position(total: u64, entries: u64) -> u64 {
 /// The count of entries ever written, from the header word.
 pub const fn total(position: u64, entries: u64) -> u64 {
     (position >> 32) * entries + (position & 0xffff_ffff)
+}
+
+/// Writes an entry, its words first, then the position word that announces it, by single 64-bit stores. There is no barrier between:
+/// the reader has the entries committed before it looks at them (sync §3.14).
+// spec: sync §3.14
+pub fn write_entry<E: Word, const N: usize>(entry: &[E; N], position: &impl Word, words: [u64; N], announced: u64) {
+    for (place, word) in entry.iter().zip(words) {
+        place.store(word);
+    }
+    position.store(announced);
 }
 
 /// Offsets of an entry's fields.

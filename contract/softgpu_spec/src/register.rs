@@ -176,7 +176,8 @@ pub const RECORD_COUNT: usize = 1024;
 pub mod record {
     /// No record.
     pub const NONE: u64 = 0;
-    /// A signal exceeded the monitored value. Fields: queue, virtual address of CurrentValue in that queue's space, value.
+    /// A signal exceeded the monitored value: the engine found so behind its barrier, and the CMP, which it asked, when it looked
+    /// again. Fields: queue, virtual address of CurrentValue in that queue's space, value.
     pub const FENCE: u64 = 1;
     /// PUBLISH_MONITORED found the value passed. Fields: virtual address of CurrentValue in the CMP's space,
     /// value.

@@ -5,6 +5,13 @@
 //! store-and-load race: the signaller stores the value and then loads the count, the waiter stores the count and then
 //! loads the value, each with a full barrier between.
 //!
+//! MonitoredValue is the shadow of what the kernel waits for: where the kernel lets it lie in local memory an engine's look at it
+//! costs no way over the bus. Engines look, and ask here only when they find it exceeded; whether to interrupt is decided here.
+//! An update stores it, puts the full barrier and looks at CurrentValue, in this order. Every engine has the same barrier between
+//! its value and its look, so when the command is over each CurrentValue that anybody reads was either there for that look, or
+//! comes from an engine that looks at the new MonitoredValue; nothing else is in flight ([`shared_words::fence`]). The register write
+//! returns when the command is over, and the driver's call with it.
+//!
 //! A sealed word is one that counts as reached for ever, because whoever was to signal it is lost. It holds the largest value, so
 //! that no wait for it parks, and signals leave it alone.
 //!
@@ -135,7 +142,16 @@ impl SoftGpu {
         Word::store(&self.cmp.sealed, seals.len() as u64);
     }
 
+    /// An engine whose look at MonitoredValue, behind its barrier, found it exceeded asks whether to interrupt.
+    // spec: sync §3.9
+    // seed: N29
+    #[inline]
+    pub(crate) fn cmp_decides(&self, monitored: Target<'_>, value: u64) -> bool {
+        fence::still_exceeds(&monitored.word, value)
+    }
+
     /// Stores the monitored value and asks whether the current one has passed it.
+    // seed: N30, N31
     // spec: sync §3.9
     fn publish_monitored(&self, current_va: u64, monitored_va: u64, value: u64) -> Option<()> {
         let current = self.cmp_word(current_va, Access::Read)?;

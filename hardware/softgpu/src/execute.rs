@@ -220,6 +220,9 @@ impl<'a> Execution<'a> {
                 })
             }
         };
+        // The engine asks the CMP only where its own look said so.
+        // seed: N29
+        let interrupt = interrupt && self.gpu.cmp_decides(monitored, value);
         // Sealed between: the barrier stands behind our store.
         if self.gpu.is_sealed(current.site) {
             Word::store(current.word, u64::MAX);
@@ -382,12 +385,10 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// Writes an entry and then the position word, by single 64-bit stores.
+/// Writes an entry and then the position word.
 fn write_log(words: &[Target<'_>; 5], value: u64, slot: LogSlot, operation: u32, observed: u64, end: u64) {
-    let [fence_value, handle, observed_word, end_word, position] = words;
-    Word::store(fence_value.word, value);
-    Word::store(handle.word, u64::from(slot.handle) | u64::from(operation) << 32);
-    Word::store(observed_word.word, observed);
-    Word::store(end_word.word, end);
-    Word::store(position.word, slot.position);
+    let [fence_value, handle, observed_word, end_word, position] = words.map(|target| target.word);
+    let handle_and_operation = u64::from(slot.handle) | u64::from(operation) << 32;
+    let entry = [fence_value, handle, observed_word, end_word];
+    log::write_entry(&entry, &position, [value, handle_and_operation, observed, end], slot.position);
 }

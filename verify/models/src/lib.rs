@@ -18,12 +18,24 @@
 //! | [`doorbell::ring_against_sleep`] | an engine falls asleep while its doorbell rings | sync §3.17 |
 //! | [`doorbell::two_rings_against_sleep`] | as above, with a first ring that is seen and a second that is not | sync §3.17 |
 //!
+//! Three actors with up to two operations each are too many for loom, which begins every execution anew. They have a checker of our own,
+//! [`buffers`], that remembers states and whose processors have store buffers; it runs the same functions:
+//!
+//! | model | question |
+//! |---|---|
+//! | [`complete::fence`] | two engines, which ask the shadow of MonitoredValue and the context management processor, against updates |
+//! | [`complete::doorbell`] | two producers with rings of two entries against the engine that falls asleep |
+//! | [`complete::log`] | two queues' logs of two entries against their reader: nothing unread, nothing half written, nothing overwritten |
+//! | [`complete::run_list`] | two engines that signal against the table of parked queues |
+//!
 //! # What is not here
 //! The asymmetric form (a compiler barrier on the frequent side, a process-wide barrier on the rare one) is **not used** by
 //! this project: both sides put the processor's full barrier. loom could not express the asymmetric form either. Values that the mapped
 //! memory holds and loom does not (huge addresses, the operating system's futex) are the hosts' tests' business.
 //! Whether the processor of the day really reorders is asked by the litmus of the bench.
 
+pub mod buffers;
+pub mod complete;
 pub mod doorbell;
 mod explore;
 pub mod fence;

@@ -1,0 +1,7 @@
+//! The protocols with three actors of up to two operations each, and rings of two entries, explored completely by
+//! [`crate::buffers`]. What each barrier is for, its removal shows.
+
+pub mod doorbell;
+pub mod fence;
+pub mod log;
+pub mod run_list;
