@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use device_port::DevicePort;
-use dxgkrnl::{MappingChange, adapter_of_mapping};
+use dxgkrnl::{BusMemory, MappingChange, adapter_of_mapping};
 use kmt_calls::MappingId;
 use kmt_link::{CpuMapping, PassTime, Piece};
 use shared_words::{AddressRange, Memory};
@@ -42,6 +43,23 @@ impl std::fmt::Display for StoresWait {
             }
             StoresWait::AtTheGate => "at a gate",
         })
+    }
+}
+
+/// The kernel's own way to the device's memory.
+pub(crate) struct DeviceBus(pub Arc<SoftGpu>);
+
+impl std::fmt::Debug for DeviceBus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DeviceBus")
+    }
+}
+
+impl BusMemory for DeviceBus {
+    // spec: memory §1.7
+    fn word(&self, address: u64) -> Option<&AtomicU64> {
+        let (offset, _) = self.0.cpu_window(address)?;
+        Some(self.0.local_memory().word(offset))
     }
 }
 

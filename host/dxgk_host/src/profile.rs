@@ -241,6 +241,12 @@ pub const PROFILES: &[Profile] = &[
         ..DISCRETE
     },
     Profile {
+        name: "local-monitored",
+        description: "discrete-64k under a kernel that keeps MonitoredValues of DEFAULT fences in video memory, next to the engines",
+        fence_caps: NativeFenceOsCaps { optimized_default_fence_type: true, ..PLAIN },
+        ..DISCRETE
+    },
+    Profile {
         name: "wddm2-packets",
         description: "discrete-4k as of WDDM 2.0: engines that take packets, monitored fences and no native ones",
         driver: KmdConfig { hardware_queues: false, ..SMALL_PAGES },

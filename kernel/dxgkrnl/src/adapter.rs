@@ -19,7 +19,7 @@ use crate::coherency::CpuCache;
 use crate::driver_host::KernelPages;
 use crate::event::EventName;
 use crate::features::{FeaturePolicy, Features};
-use crate::fence::SyncObject;
+use crate::fence::{BusMemory, SyncObject};
 use crate::gpu_va::UpdateContext;
 use crate::io_mmu::{IoMmu, Pasids};
 use crate::lock::LegacyRequest;
@@ -62,6 +62,8 @@ pub struct AdapterConfig {
     pub cpu_cache: Option<Arc<dyn CpuCache>>,
     /// The IOMMU that the adapter stands behind; adapters of the IoMmu model need one (memory §4.1).
     pub iommu: Option<Arc<dyn IoMmu>>,
+    /// The CPU's way to the device's memory; `None`: the kernel has none, and no word of its own lies there (sync §1.5).
+    pub bus: Option<Arc<dyn BusMemory>>,
     /// What the configuration says about features.
     pub features: FeaturePolicy,
     /// How often it is reset before it is given up.

@@ -10,6 +10,7 @@ mod legacy;
 mod lifetime;
 mod local;
 mod monitored;
+mod moved;
 mod open;
 mod page;
 mod scan;
@@ -22,6 +23,7 @@ pub use flags::PointUse;
 pub use legacy::{SyncObject, SyncPart};
 pub use lifetime::NewFence;
 pub use local::LocalPage;
+pub use moved::BusMemory;
 pub use page::FenceStorage;
 pub use storage::{FenceSlot, FenceView};
 pub use word::FenceWord;
@@ -85,15 +87,19 @@ impl Adapter {
     }
 
     /// Has the driver store MonitoredValues. A fence that only the kernel signals has nobody who reads its own. A device without
-    /// power signals nothing, and is told when it wakes.
+    /// power signals nothing, and is told when it wakes; words that move, when they are there.
     fn tell_monitored(&mut self, values: &[(u64, u64)]) -> Result<(), DriverStatus> {
         if self.is_off() {
             return Ok(());
         }
+        // What is lent borrows nothing that the driver's call needs.
+        let (memory, bus) = (&*self.memory, self.config.bus.as_deref());
+        let (vidmm, devices, done) = (&self.vidmm, &self.devices, self.ring.done());
+        let words = moved::MonitoredWords { memory, bus, vidmm, devices, done };
         let update = |&(number, value): &(u64, u64)| {
             let fence = &self.fences[number];
-            let monitored = self.memory.word(fence.slot.monitored.0);
-            fence.kmd.map(|global| ddi::MonitoredUpdate { fence: global, value, monitored })
+            let (global, monitored) = (fence.kmd?, words.of(fence)?);
+            Some(ddi::MonitoredUpdate { fence: global, value, monitored })
         };
         let batch: Vec<ddi::MonitoredUpdate<'_>> = values.iter().filter_map(update).collect();
         match self.miniport.native_fences() {

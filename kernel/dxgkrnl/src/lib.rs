@@ -66,6 +66,7 @@ pub use coherency::CpuCache;
 pub use cpu_mapping::{MappingChange, adapter_of_mapping};
 pub use description::{AdapterDescription, Reported, SegmentReport};
 pub use features::{FeatureOff, FeatureOverride, FeaturePolicy, FeatureReport};
+pub use fence::BusMemory;
 pub use io_mmu::IoMmu;
 pub use kmt_calls::MonitoredFenceSignal;
 pub use machine::{Answer, Cx, Effect, Machine, Token};

@@ -113,7 +113,7 @@ impl Adapter {
         }
         let in_flight_max = u32::from(metadata.max_in_flight_buffers);
         let process = self.devices[device].process;
-        let progress = self.create_fence(cx, Some(device), process, 0)?;
+        let progress = self.create_progress_fence(cx, device, process)?;
         self.forbid_signals(progress);
         let slot = self.fences[progress].slot;
         let fence = self.fences[progress].kmd.expect("hardware queues go with native fences");

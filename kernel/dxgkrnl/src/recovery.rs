@@ -98,6 +98,7 @@ impl Adapter {
     fn recover(&mut self, cx: &mut Cx<'_>, reason: &str) -> Result<(), String> {
         let over = self.abandon_works(cx);
         let windows = self.tell_lost_memory(cx);
+        self.local_words_lost();
         let mut host = DriverHost::new(&self.features, &mut self.pages);
         self.miniport
             .restart_from_timeout(&mut host)

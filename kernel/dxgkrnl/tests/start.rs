@@ -35,6 +35,7 @@ fn start_behind(
         paging_buffers: 4,
         cpu_cache: None,
         iommu,
+        bus: None,
         clear_pages: true,
         memory_policy: dxgkrnl::MemoryPolicy::default(),
         features: FeaturePolicy::without(off),

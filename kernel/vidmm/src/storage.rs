@@ -9,7 +9,7 @@
 //! keeps them where they are: they are pinned.
 
 use ddi::AllocationInfo;
-use wddm_types::{PAGE_BYTES, PhysicalAddress, SegmentId};
+use wddm_types::{PAGE_BYTES, PhysicalAddress, SegmentId, SegmentSet};
 
 use crate::allocation::{AllocationError, Placement};
 use crate::paging::{Batch, Cause};
@@ -52,6 +52,21 @@ impl<F: Copy + Eq> VidMm<F> {
             Placement::System(_) | Placement::None => (SegmentId::SYSTEM, allocation.backing[0].first),
         };
         PhysicalAddress { segment, offset: page * PAGE_BYTES }
+    }
+
+    /// Whether the CPU reaches every memory segment of these linearly.
+    // spec: memory §1.7
+    pub fn on_the_bus(&self, segments: SegmentSet) -> bool {
+        segments.iter().all(|id| {
+            let known = usize::from(id.0) <= self.segments().len() && !id.is_system();
+            known && (self.segment(id).is_aperture() || self.segment(id).bus_address(0).is_some())
+        })
+    }
+
+    /// Where the CPU reaches a byte of a memory segment.
+    // spec: memory §1.7
+    pub fn bus_address(&self, place: PhysicalAddress) -> Option<u64> {
+        Some(self.segment(place.segment).bus_address(0)? + place.offset)
     }
 
     /// Storage of fences has lost its place in a memory segment: from now on its words are in the backing store.

@@ -2,14 +2,18 @@
 //!
 //! A fence is created once on an adapter and opened by each process; interrupts name words by address, so the opens are
 //! also found by (process, address of CurrentValue), and fences by their address in the CMP's space.
+//!
+//! UpdateMonitoredValues promises that every CurrentValue which anybody reads when it has returned was written by hardware that had
+//! seen the new MonitoredValue (sync §3.9). The CMP keeps that: it stores the value, puts its barrier against the engines and looks
+//! at CurrentValue before the register write returns, and the kernel serialises these calls with the interrupt.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{Ordering, fence};
 
 use ddi::{
-    CreateNativeFence, CurrentUpdate, DriverStatus, FenceResidency, FenceStorageSurface, FenceType, KmdGlobalFence,
-    KmdLocalFence, KmdProcess, MonitoredUpdate, NativeFenceCaps, NativeFences, OpenNativeFence, OsGlobalFence,
-    PagingStatus, SegmentPreference, UpdateCurrentFlags,
+    AllocationFlags, CreateNativeFence, CurrentUpdate, DriverStatus, FenceResidency, FenceStorageSurface, FenceType,
+    FenceValueType, KmdGlobalFence, KmdLocalFence, KmdProcess, MonitoredUpdate, NativeFenceCaps, NativeFences,
+    OpenNativeFence, OsGlobalFence, PagingStatus, SegmentPreference, UpdateCurrentFlags,
 };
 use shared_words::Word;
 use shared_words::doorbell::DOORBELL_BYTES;
@@ -119,8 +123,13 @@ impl NativeFences for SoftGpuKmd {
         if local.is_empty() {
             return Err(DriverStatus::NotSupported("this device has no memory of its own"));
         }
+        let feature = self.negotiated.native_fence.ok_or(DriverStatus::NotSupported("native fences are off"))?;
         if surface.fence_type == FenceType::Default {
-            return Err(DriverStatus::NotSupported("words of DEFAULT fences in local memory"));
+            let optimized = feature.os_caps.optimized_default_fence_type && self.config.cpu_visible;
+            if !optimized || surface.value_type == FenceValueType::Current {
+                return Err(DriverStatus::NotSupported("these words of DEFAULT fences in local memory"));
+            }
+            surface.info.flags |= AllocationFlags::CPU_VISIBLE;
         }
         let first = SegmentId(1);
         // The engines reach system memory as well: the kernel may demote the words when it needs the room.
@@ -188,6 +197,7 @@ impl NativeFences for SoftGpuKmd {
     /// The CMP stores the value, puts the barrier against its engines and looks at CurrentValue. The lent word is the one
     /// that it stores; writing it from here could not give the guarantee.
     // spec: sync §3.9
+    // seed: N33
     fn update_monitored_values(&mut self, updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus> {
         for update in updates {
             let global = self.fences.globals.get(update.fence.0).ok_or(NO_FENCE)?;

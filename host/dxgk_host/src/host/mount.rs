@@ -14,6 +14,7 @@ use wddm_types::{Luid, PAGE_BYTES, PageRun, Pages};
 
 use super::{HostError, KERNEL_BYTES};
 use crate::config::{AdapterSetup, directory_table_bytes};
+use crate::cpu_mapping::DeviceBus;
 use crate::iommu::Iommu;
 
 /// Bytes of a paging buffer.
@@ -150,6 +151,7 @@ impl Measured {
             memory_policy: setup.memory_policy,
             cpu_cache: platform.cpu_cache.clone(),
             iommu: iommu.map(|iommu| iommu as Arc<dyn IoMmu>),
+            bus: Some(Arc::new(DeviceBus(Arc::clone(&device)))),
             features: setup.features,
             recovery: setup.recovery,
         };

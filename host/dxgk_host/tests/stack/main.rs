@@ -33,6 +33,7 @@ mod lock_order;
 mod lost_writes;
 mod monitored;
 mod offers;
+mod optimized_default;
 mod other_processes;
 mod packet_turns;
 mod packets;

@@ -28,9 +28,7 @@ type Feature = dyn Fn(FeatureId, bool) -> Option<FeatureSupport> + Send;
 type HearFence = dyn FnMut(FenceStep) + Send;
 type HearLog = dyn FnMut(LogStep) -> Result<(), DriverStatus> + Send;
 type RefuseOpen = dyn Fn(&mut OpenNativeFence<'_>) -> bool + Send;
-type FailUpdate = dyn Fn(&FenceStep) -> bool + Send;
 type NameFences = dyn Fn(Option<Vec<OsGlobalFence>>) -> Option<Vec<OsGlobalFence>> + Send;
-type FenceCaps = dyn Fn(&mut NativeFenceCaps) + Send;
 type Say = dyn FnMut(Interrupt<'_>, &mut dyn Notify) + Send;
 type Release = dyn FnMut(u32) + Send;
 type Context = dyn Fn(&mut ContextInfo) + Send;
@@ -90,9 +88,13 @@ pub struct Whims {
     /// Opens that it refuses, and what it writes into the private data of others.
     pub refuse_fence_open: Box<RefuseOpen>,
     /// Updates that fail in it.
-    pub fail_fence_update: Box<FailUpdate>,
+    pub fail_fence_update: Box<fences::FailUpdate>,
+    /// What it was lent to update MonitoredValues, when it has.
+    pub lent: Box<fences::Lent>,
+    /// What it says of storage of fences otherwise.
+    pub fence_storage: Box<fences::Storage>,
     /// What it says of its fences otherwise.
-    pub fence_caps: Box<FenceCaps>,
+    pub fence_caps: Box<fences::FenceCaps>,
     /// Which fences its interrupts name instead of those that it knows; `None`: it says that it does not know.
     pub name_fences: Box<NameFences>,
     /// What it says of a packet context.
@@ -146,6 +148,8 @@ impl Default for Whims {
             hear_log: Box::new(|_| Ok(())),
             refuse_fence_open: Box::new(|_| false),
             fail_fence_update: Box::new(|_| false),
+            lent: Box::new(|_| ()),
+            fence_storage: Box::new(|_| ()),
             fence_caps: Box::new(|_| ()),
             name_fences: Box::new(|known| known),
             context: Box::new(|_| ()),

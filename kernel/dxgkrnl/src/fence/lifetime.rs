@@ -38,6 +38,8 @@ pub struct NewFence {
     pub fence_type: FenceType,
     /// A monitored fence, also where there are native ones.
     pub monitored: Option<NewMonitored>,
+    /// Engines of its process signal it: where nobody else sees it its MonitoredValue may lie in local memory.
+    pub by_engines: bool,
     pub flags: FenceFlags,
     pub private_data: FencePrivateData,
 }
@@ -84,6 +86,7 @@ impl Adapter {
             initial: request.initial_value,
             fence_type,
             monitored: None,
+            by_engines: true,
             flags: request.flags,
             private_data: request.private_data,
         };
@@ -92,7 +95,16 @@ impl Adapter {
         Ok((open, private_data))
     }
 
-    /// Makes a fence of the kernel's own, or of a queue: nobody shares it.
+    /// Makes the progress fence of a queue: nobody shares it.
+    pub fn create_progress_fence(&mut self, cx: &mut Cx<'_>, device: u64, owner: ProcessId) -> Result<u64, Refusal> {
+        let (fence_type, flags) = (FenceType::Default, FenceFlags::empty());
+        let (private_data, device) = (FencePrivateData::default(), Some(device));
+        let new =
+            NewFence { device, owner, initial: 0, fence_type, monitored: None, by_engines: true, flags, private_data };
+        self.make_fence(cx, new).map(|(fence, ..)| fence)
+    }
+
+    /// Makes a fence of the kernel's own, or of a paging queue: nobody shares it.
     pub fn create_fence(
         &mut self,
         cx: &mut Cx<'_>,
@@ -102,7 +114,8 @@ impl Adapter {
     ) -> Result<u64, Refusal> {
         let (fence_type, flags) = (FenceType::Default, FenceFlags::empty());
         let private_data = FencePrivateData::default();
-        let new = NewFence { device, owner, initial, fence_type, monitored: None, flags, private_data };
+        let new =
+            NewFence { device, owner, initial, fence_type, monitored: None, by_engines: false, flags, private_data };
         self.make_fence(cx, new).map(|(fence, ..)| fence)
     }
 
@@ -115,13 +128,13 @@ impl Adapter {
             (true, _, _, None) => self.take_shared_slot(cx, new.owner)?,
             (true, _, _, Some(NewMonitored { mapped, .. })) => self.take_shared_monitored_slot(new.owner, mapped)?,
             (false, FenceType::IntraGpu, Some(device), _) => self.take_local_slot(cx, device)?,
+            (false, _, Some(device), None) if new.by_engines && self.has_native_fences() => {
+                self.take_optimized_slot(cx, new.owner, device)?
+            }
             (false, _, _, None) => self.take_fence_slot(cx, new.owner)?,
             (false, _, _, Some(NewMonitored { mapped: true, .. })) => self.take_monitored_slot(cx, new.owner)?,
             (false, _, _, Some(NewMonitored { mapped: false, .. })) => self.take_unmapped_slot(new.owner)?,
         };
-        if slot.on_cpu() {
-            Word::store(self.memory.word(slot.monitored.0), MONITORED_NONE);
-        }
         let number = self.fences.next_number();
         let native = new.monitored.is_none() && self.has_native_fences();
         let kind = if native { FenceKind::Native } else { FenceKind::Monitored };
@@ -140,6 +153,10 @@ impl Adapter {
             doomed: false,
         };
         assert_eq!(self.fences.insert(fence), number);
+        // A page that is on its way gets it with all others of its words.
+        if let Some(monitored) = self.monitored_words().of(&self.fences[number]) {
+            Word::store(monitored, MONITORED_NONE);
+        }
         if slot.on_cpu() {
             // spec: sync §1.4: an INTRA_GPU fence gets its initial value from a GPU write
             let initial = if new.fence_type == FenceType::IntraGpu { 0 } else { new.initial };

@@ -1,25 +1,29 @@
-//! Fence words in local memory (sync §1.4, §1.5): both words of INTRA_GPU fences, which only engines and the context management
-//! processor touch. Which segments, the driver says (FENCESTORAGE); whether at all, the kernel's configuration
-//! (`SupportIntraGpuFenceType`). Shared fences lie in system memory always.
+//! Pages of fence words in local memory (sync §1.4, §1.5). Which segments, the driver says (FENCESTORAGE); whether at all, the
+//! kernel's configuration. Shared fences lie in system memory always.
+//!
+//! | fence | words here | the kernel allows it by |
+//! |---|---|---|
+//! | INTRA_GPU | both; only engines and the context management processor touch them | `SupportIntraGpuFenceType` |
+//! | DEFAULT | MonitoredValue, so that engines need not ask system memory at each signal; the CPU sees it | `SupportOptimizedDefaultFenceType` |
+//!
+//! The second is nobody's wish: where the driver has no such storage, or there is no room, the word lies in system memory.
 //!
 //! A page of words is an allocation of the kernel's own on the device that creates the fence; it goes with its device. Where the
-//! driver lists an aperture it may be demoted to system memory, and comes back when there is room: all devices of its process
-//! stand still meanwhile, and the driver is told by NOTIFY_FENCE_RESIDENCY. Else it is pinned. It begins with zeros, or with
-//! the MonitoredValue that nobody exceeds: no CPU has to write it first. What one fence leaves in a word stays for the next: the
-//! user-mode driver gives an INTRA_GPU fence its initial value by a GPU write.
+//! driver lists an aperture it may be demoted to system memory, and comes back when there is room (`moved`). Else it is pinned.
+//! It begins with zeros, or with the MonitoredValue that nobody exceeds: no CPU has to write it first. What one INTRA_GPU fence
+//! leaves in a word stays for the next: the user-mode driver gives such a fence its initial value by a GPU write.
 
 use ddi::{
-    AllocationFlags, AllocationInfo, ContextAllocationFlags, FenceResidency, FenceStorageSurface, FenceType,
-    FenceValueType, OsGlobalFence, PRIORITY_MAXIMUM,
+    AllocationFlags, AllocationInfo, ContextAllocationFlags, DriverStatus, FenceStorageSurface, FenceType,
+    FenceValueType, PRIORITY_MAXIMUM,
 };
-use kmt_calls::{CreatedFence, Refusal};
+use kmt_calls::Refusal;
 use vidmm::{AllocationId, MapRequest, Protection, SpaceId, Target};
-use wddm_types::{GpuVa, PAGE_BYTES, Pages, PhysicalAddress, ProcessId};
+use wddm_types::{GpuVa, NtStatus, PAGE_BYTES, Pages, PhysicalAddress, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::context_allocation::ContextAllocation;
 use crate::machine::Cx;
-use crate::object::{Device, Fence};
 use crate::refusal::{from_driver, no_memory, not_supported};
 
 /// The fill pattern of MonitoredValues that nobody exceeds, 32 bits of it.
@@ -28,42 +32,104 @@ const NOBODY: u32 = u32::MAX;
 /// Words of one kind in one device's local memory.
 #[derive(Debug)]
 pub struct LocalPage {
-    value_type: FenceValueType,
-    allocation: AllocationId,
+    kind: Kind,
+    pub(super) allocation: AllocationId,
     va: GpuVa,
     system_va: GpuVa,
-    stride: u64,
+    pub(super) stride: u64,
     free: Vec<u16>,
     /// Where the driver believes it to be.
-    address: PhysicalAddress,
+    pub(super) address: PhysicalAddress,
+    /// The paging work behind which it is there, with its content.
+    pub(super) there_after: u64,
+    /// Its content went with a reset of the adapter.
+    pub(super) lost: bool,
 }
+
+/// What a page's words are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kind {
+    fence_type: FenceType,
+    value_type: FenceValueType,
+}
+
+/// Why there is no page.
+enum NoPage {
+    /// The driver has no such storage.
+    NoStorage(DriverStatus),
+    Refused(Refusal),
+}
+
+impl From<Refusal> for NoPage {
+    fn from(refusal: Refusal) -> NoPage {
+        NoPage::Refused(refusal)
+    }
+}
+
+impl LocalPage {
+    /// Whether the kernel publishes by its words.
+    pub(super) fn is_published(&self) -> bool {
+        self.kind == OPTIMIZED
+    }
+}
+
+/// MonitoredValues of DEFAULT fences.
+const OPTIMIZED: Kind = Kind { fence_type: FenceType::Default, value_type: FenceValueType::Monitored };
 
 /// A word in local memory.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalWord {
-    device: u64,
-    allocation: AllocationId,
-    index: u16,
+    pub(super) device: u64,
+    pub(super) allocation: AllocationId,
+    pub(super) index: u16,
     pub va: GpuVa,
     pub system_va: GpuVa,
 }
 
 impl Adapter {
-    /// A word in the local memory of a device.
+    /// A word of an INTRA_GPU fence.
     ///
     /// # Errors
     /// `NOT_SUPPORTED` where the driver has no such storage; `NO_MEMORY`.
     // spec: sync §1.5
-    pub(super) fn take_local_word(
+    pub(super) fn take_intra_gpu_word(
         &mut self,
         cx: &mut Cx<'_>,
         device: u64,
         value_type: FenceValueType,
     ) -> Result<LocalWord, Refusal> {
+        let kind = Kind { fence_type: FenceType::IntraGpu, value_type };
+        self.take_local_word(cx, device, kind).map_err(|no| match no {
+            NoPage::NoStorage(status) => from_driver(status),
+            NoPage::Refused(refusal) => refusal,
+        })
+    }
+
+    /// A MonitoredValue of a DEFAULT fence, if kernel and driver agree about it and there is room: the demand is not so
+    /// strong that a fence should fail for it.
+    ///
+    /// # Errors
+    /// The driver answered what it must not.
+    // spec: sync §1.4 (DEFAULT optimized), sync §1.5
+    pub(super) fn take_optimized_word(&mut self, cx: &mut Cx<'_>, device: u64) -> Result<Option<LocalWord>, Refusal> {
+        let allowed = self.features.native_fence_os_caps().optimized_default_fence_type;
+        if !allowed || self.config.bus.is_none() {
+            return Ok(None);
+        }
+        match self.take_local_word(cx, device, OPTIMIZED) {
+            Ok(word) => Ok(Some(word)),
+            Err(NoPage::NoStorage(DriverStatus::NotSupported(_))) => Ok(None),
+            Err(NoPage::NoStorage(status)) => Err(from_driver(status)),
+            Err(NoPage::Refused(refusal)) if refusal.status == NtStatus::NO_MEMORY => Ok(None),
+            Err(NoPage::Refused(refusal)) => Err(refusal),
+        }
+    }
+
+    fn take_local_word(&mut self, cx: &mut Cx<'_>, device: u64, kind: Kind) -> Result<LocalWord, NoPage> {
         let pages = &self.devices[device].local_words;
-        let page = match pages.iter().position(|page| page.value_type == value_type && !page.free.is_empty()) {
+        let page = match pages.iter().position(|page| page.kind == kind && !page.free.is_empty()) {
             Some(page) => page,
-            None => self.add_local_page(cx, device, value_type)?,
+            None => self.add_local_page(cx, device, kind)?,
         };
         let page = &mut self.devices[device].local_words[page];
         let index = page.free.pop().expect("a page with a free word");
@@ -85,15 +151,27 @@ impl Adapter {
         }
     }
 
-    fn add_local_page(&mut self, cx: &mut Cx<'_>, device: u64, value_type: FenceValueType) -> Result<usize, Refusal> {
+    fn add_local_page(&mut self, cx: &mut Cx<'_>, device: u64, kind: Kind) -> Result<usize, NoPage> {
+        let Kind { fence_type, value_type } = kind;
         let (size_bytes, priority) = (PAGE_BYTES, PRIORITY_MAXIMUM);
         let info = AllocationInfo { size_bytes, priority, ..AllocationInfo::default() };
-        let mut surface = FenceStorageSurface { value_type, fence_type: FenceType::IntraGpu, info };
+        let mut surface = FenceStorageSurface { value_type, fence_type, info };
         let fences = self.miniport.native_fences().expect("native fences have their facet");
-        fences.fence_storage(&mut surface).map_err(from_driver)?;
-        // spec: sync §1.4: the CPU does not see INTRA_GPU fences
-        if surface.info.flags.intersects(AllocationFlags::CPU_VISIBLE | AllocationFlags::CPU_VISIBLE_ON_DEMAND) {
-            return Err(not_supported("the driver's storage for INTRA_GPU fences is CPU-visible"));
+        fences.fence_storage(&mut surface).map_err(NoPage::NoStorage)?;
+        let visible = AllocationFlags::CPU_VISIBLE | AllocationFlags::CPU_VISIBLE_ON_DEMAND;
+        match fence_type {
+            // spec: sync §1.4: the CPU does not see INTRA_GPU fences
+            FenceType::IntraGpu if surface.info.flags.intersects(visible) => {
+                return Err(not_supported("the driver's storage for INTRA_GPU fences is CPU-visible").into());
+            }
+            // spec: sync §1.5: it is updated through CPU pointers
+            FenceType::Default
+                if !surface.info.flags.contains(AllocationFlags::CPU_VISIBLE)
+                    || !self.vidmm.on_the_bus(surface.info.supported_segments) =>
+            {
+                return Err(not_supported("the driver's storage for MonitoredValues is not CPU-visible").into());
+            }
+            _ => {}
         }
         let info = AllocationInfo { size_bytes, priority, ..surface.info };
         let (stride, pattern) = match value_type {
@@ -107,7 +185,7 @@ impl Adapter {
             Ok(addresses) => addresses,
             Err(refusal) => {
                 self.end_storage(cx, device, allocation);
-                return Err(refusal);
+                return Err(refusal.into());
             }
         };
         let address = self.vidmm.storage_address(allocation);
@@ -118,8 +196,15 @@ impl Adapter {
         device.context_allocations.push(ContextAllocation { vidmm: allocation, flags });
         // CAST: a page has at most 512 words.
         let free = (0..(PAGE_BYTES / stride) as u16).rev().collect();
-        device.local_words.push(LocalPage { value_type, allocation, va, system_va, stride, free, address });
-        Ok(device.local_words.len() - 1)
+        let page = device.local_words.len();
+        let (there_after, lost) = (mapped_at, false);
+        let new = LocalPage { kind, allocation, va, system_va, stride, free, address, there_after, lost };
+        device.local_words.push(new);
+        if kind == OPTIMIZED {
+            // What fills it would overwrite what is stored before.
+            self.defer_words_moved(allocation);
+        }
+        Ok(page)
     }
 
     /// Storage that is resident from now on, wherever that is.
@@ -209,55 +294,10 @@ impl Adapter {
         }
     }
 
-    /// What the driver is to hear when storage of fences goes to an address: the fences that have words there, with the place of
-    /// each word.
-    // spec: memory §3.4, operation 18
-    pub fn fences_moved(&self, storage: AllocationId, address: PhysicalAddress) -> Vec<FenceResidency> {
-        let place = |word: LocalWord| {
-            let page = self.devices[word.device].local_words.iter().find(|page| page.allocation == word.allocation);
-            let page = page.expect("a fence's words are on its device's pages");
-            let base = if word.allocation == storage { address } else { page.address };
-            PhysicalAddress { offset: base.offset + u64::from(word.index) * page.stride, ..base }
-        };
-        let moved = |(number, fence): (u64, &Fence)| {
-            let words = fence.slot.local_words().filter(|words| fence.kmd.is_some() && stands_in(words, storage))?;
-            let [current, monitored] = words.map(place);
-            let fence = OsGlobalFence(number);
-            // spec: sync §1.4: no address for the CPU
-            let (current_word, monitored_word) = (CreatedFence::NO_CPU_ADDRESS, CreatedFence::NO_CPU_ADDRESS);
-            Some(FenceResidency { fence, current, monitored, current_word, monitored_word })
-        };
-        self.fences.iter().filter_map(moved).collect()
-    }
-
-    /// The driver has been told of a move.
-    pub fn note_fences_moved(&mut self, storage: AllocationId, address: PhysicalAddress) {
-        let has = |device: &Device| device.local_words.iter().any(|page| page.allocation == storage);
-        let Some(owner) = self.devices.iter().find(|(_, device)| has(device)).map(|(number, _)| number) else { return };
-        let pages = &mut self.devices[owner].local_words;
-        pages.iter_mut().filter(|page| page.allocation == storage).for_each(|page| page.address = address);
-    }
-
-    /// Fence words have moved: the hardware knows words that are satisfied for ever by their place.
-    // spec: sync §3.16
-    pub fn words_have_moved(&mut self, cx: &mut Cx<'_>, storage: AllocationId) {
-        let there = |fence: &Fence| fence.slot.local_words().is_some_and(|words| stands_in(&words, storage));
-        let sealed = self.fences.iter().filter(|(_, fence)| fence.always_signaled && there(fence));
-        for number in sealed.map(|(number, _)| number).collect::<Vec<_>>() {
-            if !self.tell_always_signaled(cx, number) {
-                return;
-            }
-        }
-    }
-
     fn end_storage(&mut self, cx: &mut Cx<'_>, device: u64, allocation: AllocationId) {
         let process = self.devices[device].process;
         self.let_move(allocation);
         let work = self.vidmm.destroy_allocation(allocation, &[]);
         self.queue_any(cx, process, work);
     }
-}
-
-fn stands_in(words: &[LocalWord; 2], storage: AllocationId) -> bool {
-    words.iter().any(|word| word.allocation == storage)
 }

@@ -39,6 +39,7 @@ impl Adapter {
             initial: initial_value,
             fence_type: FenceType::Default,
             monitored: Some(NewMonitored { mapped, word }),
+            by_engines: mapped,
             flags,
             private_data: FencePrivateData::default(),
         };

@@ -170,11 +170,11 @@ impl Adapter {
                 return;
             }
         }
+        let words = self.monitored_words();
         let differs = |fence: &Fence| {
             let monitored = self.waits.monitored_value(fence.waits);
-            let told = fence.kmd.is_none() || !fence.slot.on_cpu();
-            let stored = told || Word::load(self.memory.word(fence.slot.monitored.0)) == monitored;
-            (!stored).then_some(MonitoredUpdate { fence: fence.waits, value: monitored })
+            let word = fence.kmd.and_then(|_| words.of(fence))?;
+            (Word::load(word) != monitored).then_some(MonitoredUpdate { fence: fence.waits, value: monitored })
         };
         let updates = self.fences.iter().filter_map(|(_, fence)| differs(fence)).collect();
         self.publish(cx, updates);

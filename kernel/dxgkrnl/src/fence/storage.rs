@@ -11,6 +11,7 @@
 
 use ddi::{FenceValueType, NativeFenceCaps};
 use kmt_calls::{CreatedFence, Refusal};
+use vidmm::AllocationId;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 
 use super::local::LocalWord;
@@ -62,17 +63,30 @@ pub struct FenceView {
 }
 
 impl FenceSlot {
-    /// Whether the CPU reaches the words.
+    /// Whether the CPU reaches CurrentValue.
     pub fn on_cpu(&self) -> bool {
         self.current != CreatedFence::NO_CPU_ADDRESS
     }
 
-    /// Its words in local memory, if that is where they are.
-    pub(super) fn local_words(&self) -> Option<[LocalWord; 2]> {
-        match (self.current_home, self.monitored_home) {
-            (Home::Local(current), Home::Local(monitored)) => Some([current, monitored]),
+    /// CurrentValue's place in local memory, if that is where it is.
+    pub(super) fn local_current(&self) -> Option<LocalWord> {
+        match self.current_home {
+            Home::Local(word) => Some(word),
             _ => None,
         }
+    }
+
+    /// The same of MonitoredValue.
+    pub(super) fn local_monitored(&self) -> Option<LocalWord> {
+        match self.monitored_home {
+            Home::Local(word) => Some(word),
+            _ => None,
+        }
+    }
+
+    /// Whether one of its words is in this storage.
+    pub(super) fn stands_in(&self, storage: AllocationId) -> bool {
+        [self.local_current(), self.local_monitored()].into_iter().flatten().any(|word| word.allocation == storage)
     }
 
     fn without_monitored(owner: ProcessId, home: Home, word: WordAddress, va: GpuVa, system_va: GpuVa) -> FenceSlot {
@@ -115,11 +129,40 @@ impl Adapter {
         })
     }
 
+    /// CurrentValue in system memory, MonitoredValue in local memory if it may lie there.
+    // spec: sync §1.4 (DEFAULT optimized), sync §1.5
+    pub(super) fn take_optimized_slot(
+        &mut self,
+        cx: &mut Cx<'_>,
+        owner: ProcessId,
+        device: u64,
+    ) -> Result<FenceSlot, Refusal> {
+        let Some(monitored) = self.take_optimized_word(cx, device)? else { return self.take_fence_slot(cx, owner) };
+        let current = match self.take_word(cx, owner, Which::Current) {
+            Ok(current) => current,
+            Err(refusal) => {
+                self.give_back_local_word(monitored);
+                return Err(refusal);
+            }
+        };
+        Ok(FenceSlot {
+            owner,
+            current_home: current.home,
+            monitored_home: Home::Local(monitored),
+            current: current.word,
+            monitored: CreatedFence::NO_CPU_ADDRESS,
+            current_va: current.va,
+            monitored_va: monitored.va,
+            system_current_va: current.system_va,
+            system_monitored_va: monitored.system_va,
+        })
+    }
+
     /// Words in local memory, for a fence that only engines touch.
     // spec: sync §1.4, sync §1.5
     pub(super) fn take_local_slot(&mut self, cx: &mut Cx<'_>, device: u64) -> Result<FenceSlot, Refusal> {
-        let current = self.take_local_word(cx, device, FenceValueType::Current)?;
-        let monitored = match self.take_local_word(cx, device, FenceValueType::Monitored) {
+        let current = self.take_intra_gpu_word(cx, device, FenceValueType::Current)?;
+        let monitored = match self.take_intra_gpu_word(cx, device, FenceValueType::Monitored) {
             Ok(monitored) => monitored,
             Err(refusal) => {
                 self.give_back_local_word(current);

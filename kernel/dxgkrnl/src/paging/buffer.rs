@@ -146,7 +146,8 @@ impl Adapter {
             Some(Operation::UpdatePageTable { space, .. }) if *space == system => return self.between_buffers(used),
             Some(&Operation::NotifyFenceResidency { storage, address }) => {
                 fences = self.fences_moved(storage, address);
-                self.note_fences_moved(storage, address);
+                let work = self.ring.building[0].number;
+                self.note_fences_moved(storage, address, work);
                 if fences.is_empty() {
                     self.ring.building[0].operations.pop_front();
                     return Ok(None);

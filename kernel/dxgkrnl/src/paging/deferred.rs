@@ -109,7 +109,7 @@ impl Adapter {
     }
 
     /// Tells the hardware again what it knows of fences by their place, when the ring has got past their move.
-    pub(super) fn defer_words_moved(&mut self, storage: vidmm::AllocationId) {
+    pub fn defer_words_moved(&mut self, storage: vidmm::AllocationId) {
         self.defer(Deferred::WordsMoved(storage));
     }
 

@@ -43,7 +43,9 @@ impl Adapter {
             for operation in work.operations {
                 match operation {
                     Operation::SwitchRoot { space, root, entries } => self.vidmm.root_switched(space, root, entries),
-                    Operation::NotifyFenceResidency { storage, address } => self.note_fences_moved(storage, address),
+                    Operation::NotifyFenceResidency { storage, address } => {
+                        self.note_fences_moved(storage, address, work.number);
+                    }
                     other => {
                         let _ = self.pasids.carry_out(&other);
                     }

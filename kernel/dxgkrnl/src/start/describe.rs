@@ -194,9 +194,6 @@ fn check_fences(
             "NativeGpuFence needs the entry points SetNativeFenceLogBuffer and UpdateNativeFenceLogs",
         ));
     }
-    if features.native_fence_os_caps().optimized_default_fence_type {
-        return Err(StartError::NotSupported("MonitoredValues of DEFAULT fences in local memory"));
-    }
     let stride = fences.monitored_value_stride;
     if !stride.is_multiple_of(8) || stride > 4096 {
         return Err(StartError::Rule("MonitoredValueStride is a multiple of 8 up to 4096, or 0"));

@@ -6,6 +6,11 @@ use wddm_types::GpuVa;
 
 use super::{NameFences, Stubborn};
 
+pub type Lent = dyn FnMut(&[MonitoredUpdate<'_>]) + Send;
+pub type Storage = dyn Fn(&mut FenceStorageSurface) + Send;
+pub type FenceCaps = dyn Fn(&mut NativeFenceCaps) + Send;
+pub type FailUpdate = dyn Fn(&FenceStep) -> bool + Send;
+
 /// What the driver was told about native fences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FenceStep {
@@ -66,7 +71,9 @@ impl NativeFences for Stubborn {
         caps
     }
     fn fence_storage(&mut self, surface: &mut FenceStorageSurface) -> Result<(), DriverStatus> {
-        self.fences().fence_storage(surface)
+        self.fences().fence_storage(surface)?;
+        (self.whims.fence_storage)(surface);
+        Ok(())
     }
     fn create(&mut self, create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
         let global = self.fences().create(create)?;
@@ -92,7 +99,9 @@ impl NativeFences for Stubborn {
     fn update_monitored_values(&mut self, updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus> {
         let told = updates.iter().map(|update| (update.fence, update.value)).collect();
         self.updated(FenceStep::Monitored(told))?;
-        self.fences().update_monitored_values(updates)
+        self.fences().update_monitored_values(updates)?;
+        (self.whims.lent)(updates);
+        Ok(())
     }
     fn update_current_values(
         &mut self,

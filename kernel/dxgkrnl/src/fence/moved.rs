@@ -1,0 +1,144 @@
+//! Words of fences in local memory that move (sync §1.5): what the driver hears, and how nothing is lost of what the kernel
+//! publishes meanwhile.
+//!
+//! All devices of the process stand still while a page of its words moves, so nobody asks a MonitoredValue whether to interrupt.
+//! But the kernel goes on: waits begin and end. Where a word is going nothing may be stored before its old content has
+//! arrived, where it was nothing at all any more, for the place is another's next. So from the moment at which the driver
+//! hears of the move (`there_after`) until the hardware is past it MonitoredValues are kept back, and then all of the page are
+//! published as they are by then. Only the hardware is waited for: whatever else the move had to wait for is over when the
+//! driver hears of it, and the kernel is told of the end in any case: whoever creates a fence waits for its words, and who stands still
+//! goes on behind their move. What the paging engine signals by itself (paging queues) never lies here.
+
+use std::sync::atomic::AtomicU64;
+
+use ddi::{FenceResidency, OsGlobalFence};
+use gpu_fence::{FenceId, MonitoredUpdate};
+use kmt_calls::CreatedFence;
+use shared_words::Memory;
+use vidmm::{AllocationId, VidMm};
+use wddm_types::{PhysicalAddress, SegmentId, WordAddress};
+
+use super::local::{LocalPage, LocalWord};
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::object::{Device, Fence};
+use crate::store::Store;
+
+/// The CPU's way to what devices show of their memory on the bus.
+pub trait BusMemory: Send + Sync + std::fmt::Debug {
+    /// The 64-bit word at an aligned bus address; `None` where no device answers. Lent for one use: what is there changes.
+    fn word(&self, address: u64) -> Option<&AtomicU64>;
+}
+
+/// Where the kernel finds MonitoredValues.
+#[derive(Clone, Copy)]
+pub(super) struct MonitoredWords<'a> {
+    pub memory: &'a Memory,
+    pub bus: Option<&'a dyn BusMemory>,
+    pub vidmm: &'a VidMm<FenceId>,
+    pub devices: &'a Store<Device>,
+    /// The paging work that the hardware is past.
+    pub done: u64,
+}
+
+impl<'a> MonitoredWords<'a> {
+    /// A fence's MonitoredValue for the CPU; `None`: there is none for it, or none just now.
+    // spec: sync §1.5: valid for one call only
+    pub fn of(self, fence: &Fence) -> Option<&'a AtomicU64> {
+        let Some(word) = fence.slot.local_monitored() else {
+            return fence.slot.on_cpu().then(|| self.memory.word(fence.slot.monitored.0));
+        };
+        let page = local_page(self.devices, word)?;
+        if !page.is_published() || page.lost || page.there_after > self.done {
+            return None;
+        }
+        let place = page.place(word, page.address);
+        if place.segment == SegmentId::SYSTEM {
+            return Some(self.memory.word(place.offset));
+        }
+        self.bus?.word(self.vidmm.bus_address(place)?)
+    }
+}
+
+fn local_page(devices: &Store<Device>, word: LocalWord) -> Option<&LocalPage> {
+    devices.get(word.device)?.local_words.iter().find(|page| page.allocation == word.allocation)
+}
+
+impl Adapter {
+    pub(super) fn monitored_words(&self) -> MonitoredWords<'_> {
+        let (memory, bus) = (&*self.memory, self.config.bus.as_deref());
+        MonitoredWords { memory, bus, vidmm: &self.vidmm, devices: &self.devices, done: self.ring.done() }
+    }
+
+    /// What the driver is to hear when storage of fences goes to an address: the fences that have words there, with the place of
+    /// each word.
+    // spec: memory §3.4, operation 18
+    pub fn fences_moved(&self, storage: AllocationId, address: PhysicalAddress) -> Vec<FenceResidency> {
+        let place = |word: LocalWord| {
+            let page = local_page(&self.devices, word).expect("a fence's words are on its device's pages");
+            let base = if word.allocation == storage { address } else { page.address };
+            (page.place(word, base), page.is_published())
+        };
+        let moved = |(number, fence): (u64, &Fence)| {
+            if fence.kmd.is_none() || !fence.slot.stands_in(storage) {
+                return None;
+            }
+            let (monitored, seen) = place(fence.slot.local_monitored()?);
+            let monitored_word = match monitored.segment {
+                SegmentId::SYSTEM if seen => WordAddress(monitored.offset),
+                // spec: sync §1.4: no address for the CPU, or one that is lent with each update
+                _ => CreatedFence::NO_CPU_ADDRESS,
+            };
+            let (current, current_word) = match fence.slot.local_current() {
+                Some(current) => (place(current).0, CreatedFence::NO_CPU_ADDRESS),
+                None => {
+                    let word = fence.slot.current;
+                    (PhysicalAddress { segment: SegmentId::SYSTEM, offset: word.0 }, word)
+                }
+            };
+            Some(FenceResidency { fence: OsGlobalFence(number), current, monitored, current_word, monitored_word })
+        };
+        self.fences.iter().filter_map(moved).collect()
+    }
+
+    /// The driver has been told of a move that is over with a paging work.
+    pub fn note_fences_moved(&mut self, storage: AllocationId, address: PhysicalAddress, work: u64) {
+        let has = |device: &Device| device.local_words.iter().any(|page| page.allocation == storage);
+        let Some(owner) = self.devices.iter().find(|(_, device)| has(device)).map(|(number, _)| number) else { return };
+        for page in self.devices[owner].local_words.iter_mut().filter(|page| page.allocation == storage) {
+            (page.address, page.there_after) = (address, work);
+        }
+    }
+
+    /// Fence words have moved: the hardware knows words that are satisfied for ever by their place, and what was to be published
+    /// meanwhile is published.
+    // spec: sync §3.16, sync §3.9
+    pub fn words_have_moved(&mut self, cx: &mut Cx<'_>, storage: AllocationId) {
+        let there = |fence: &Fence| fence.slot.stands_in(storage);
+        let sealed = self.fences.iter().filter(|(_, fence)| fence.always_signaled && there(fence));
+        for number in sealed.map(|(number, _)| number).collect::<Vec<_>>() {
+            if !self.tell_always_signaled(cx, number) {
+                return;
+            }
+        }
+        let words = self.monitored_words();
+        let of = |fence: &Fence| MonitoredUpdate { fence: fence.waits, value: self.waits.monitored_value(fence.waits) };
+        let published = |fence: &Fence| there(fence) && fence.kmd.is_some() && words.of(fence).is_some();
+        let updates = self.fences.iter().filter(|(_, fence)| published(fence)).map(|(_, fence)| of(fence)).collect();
+        self.publish(cx, updates);
+    }
+
+    /// What was in local memory is lost: nobody signals by these words any more.
+    // spec: sync §4.4
+    pub fn local_words_lost(&mut self) {
+        for number in self.devices.iter().map(|(number, _)| number).collect::<Vec<_>>() {
+            self.devices[number].local_words.iter_mut().for_each(|page| page.lost = true);
+        }
+    }
+}
+
+impl LocalPage {
+    fn place(&self, word: LocalWord, base: PhysicalAddress) -> PhysicalAddress {
+        PhysicalAddress { offset: base.offset + u64::from(word.index) * self.stride, ..base }
+    }
+}
