@@ -23,7 +23,8 @@ pub enum Interrupt<'a> {
         node: NodeId,
         /// The *kernel's* handles; `None` (or empty): any may have been signalled.
         fences: Option<&'a [OsGlobalFence]>,
-        /// Queues whose logs tell (optimized form).
+        /// Queues whose logs tell; none: those of the engine. Read only of a driver with OptimizedNativeFenceSignaledInterrupt, of
+        /// which the fences are not read.
         queues: &'a [KmdQueue],
         /// Flags.
         flags: InterruptFlags,

@@ -323,12 +323,22 @@ events! {
     CpuWaitEnded = 44 { process: u32, wait: u64 }
     /// MonitoredValue was published.
     MonitoredValueUpdated = 45 { fence: u64, value: u64 }
-    /// A native-fence interrupt was dispatched: how many fences it named (0: any), how many waits it released.
+    /// A native-fence interrupt was dispatched: how many fences or queues it named (0: any), how many waits it released.
     FenceInterrupt = 46 { adapter: u32, named: u32, released: u32 }
     /// A monitored-fence interrupt was dispatched: how many fences were looked at, how many waits that ended.
     MonitoredFenceInterrupt = 80 { adapter: u32, node: u16, looked_at: u32, released: u32 }
     /// A command buffer of a basic engine has completed, and the fences that the process waits for were looked at.
     MonitoredFencesLookedAt = 81 { process: u32, looked_at: u32, released: u32 }
+    /// A queue that its process feeds has signalled a fence: an entry of its signal log, with the device's time.
+    FenceSignalExecuted = 140 { queue: u64, fence: u64, value: u64, end: u64 }
+    /// It went on behind a wait: an entry of its wait log. `observed`: when the engine met the wait and parked; 0: it did not have to.
+    FenceWaitUnblocked = 141 { queue: u64, fence: u64, value: u64, observed: u64, end: u64 }
+    /// While a tool traced, so many entries of a queue's log were overwritten before they were read.
+    FenceLogOverrun = 142 { queue: u64, waits: bool, lost: u64 }
+    /// An entry names no fence of its process, or is of the other kind: what a process writes is an allegation.
+    FenceLogEntryIgnored = 143 { queue: u64, waits: bool, position: u64 }
+    /// The times of a log go back: its driver is wrong, or its process has written there.
+    FenceLogTimeReversed = 144 { queue: u64, waits: bool, before: u64, end: u64 }
     /// An event of a process was set.
     EventSet = 82 { process: u32, event: u64 }
     /// A mutex, semaphore, packet fence or CPU notification was created; `kind` as D3DDDI_SYNCHRONIZATIONOBJECT_TYPE.

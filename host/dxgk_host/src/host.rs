@@ -189,6 +189,11 @@ impl Host {
         lock(&self.state).turn(|machine, cx| machine.set_process_budget(cx, process, bytes));
     }
 
+    /// A tool begins or ceases to trace what engines wait for and signal on queues that processes feed.
+    pub fn trace_fences(&self, on: bool) {
+        lock(&self.state).turn(|machine, _| machine.trace_fences(on));
+    }
+
     /// Makes a call and waits for its answer: on this thread in real time, by letting virtual time pass otherwise.
     ///
     /// # Errors

@@ -317,6 +317,12 @@ pub const PROFILES: &[Profile] = &[
         call_ns: 500,
         memory_policy: MemoryPolicy::DEFAULT,
     },
+    Profile {
+        name: "optimized-fences",
+        description: "discrete-4k whose fence interrupts name queues: their logs say what was signalled",
+        driver: KmdConfig { optimized_fence_interrupt: true, ..SMALL_PAGES },
+        ..DISCRETE
+    },
 ];
 
 /// DEFAULT fences, their words in system memory.

@@ -222,6 +222,7 @@ pub struct Adapter {
     pub turns: Turns,
     /// Updates of tile mappings that wait for their turn.
     pub updates: crate::gpu_va::Updates,
+    pub fence_tracing: crate::fence_log::FenceTracing,
     pub due: VecDeque<Waiter>,
     pub stopped: Option<String>,
     pub counters: AdapterCounters,

@@ -1,5 +1,5 @@
 //! Fences with a word in memory, and MonitoredValue (sync §1.5, §3.2–§3.9). Their life is `lifetime`, where they lie `storage` and
-//! `word`, waits are `wait`, signals `signal`; what is particular about monitored fences is `monitored` and `scan`, about the
+//! `word`, waits are `wait`, signals `signal`, engines' own `signaled`; what is particular about monitored fences is `monitored` and `scan`, about the
 //! older objects `legacy`. The flags of all are `flags`.
 //!
 //! A published MonitoredValue is never trusted to have come in time: after each update the fence is sampled again, and
@@ -15,6 +15,7 @@ mod open;
 mod page;
 mod scan;
 mod signal;
+mod signaled;
 mod storage;
 mod wait;
 mod word;

@@ -1,11 +1,12 @@
 //! Logs of native fences (sync §3.14): what engines write of the waits and signals of queues that the kernel does not feed, and so
-//! does not see. Where the logs lie is `pages`. Nothing here decides which waits are over: the fences do (`fence`).
+//! does not see. Where the logs lie is `pages`, who reads them `reader`. Nothing here decides which waits are over: the fences do (`fence`).
 //!
 //! A queue that its process feeds has two, for waits and for signals; a queue that the kernel feeds has none, for its waits and
 //! signals are the kernel's own. The user-mode driver chooses the entry of each command and never touches the log; the engine writes
 //! the entry and then the header.
 
 mod pages;
+mod reader;
 
 use std::sync::atomic::AtomicU64;
 
@@ -14,8 +15,10 @@ use kmt_calls::{NativeFenceLogDetail, Refusal};
 use shared_words::{Memory, Word, log};
 use wddm_types::{GpuVa, PAGE_BYTES, ProcessId};
 
-use pages::LogPages;
 pub use pages::LogPool;
+pub use reader::Names;
+
+use self::pages::LogPages;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
@@ -38,6 +41,10 @@ pub struct Log {
     va: GpuVa,
     system_va: GpuVa,
     entries: u64,
+    /// Entries that the kernel has accounted for.
+    read: u64,
+    /// The latest time in any of them.
+    last_end: u64,
 }
 
 impl Log {
@@ -48,7 +55,7 @@ impl Log {
         word(log::TYPE_OFFSET, u64::from(log_type));
         word(log::ENTRIES_OFFSET, entries);
         word(log::POSITION_OFFSET, 0);
-        Log { at, va, system_va, entries }
+        Log { at, va, system_va, entries, read: 0, last_end: 0 }
     }
 
     fn header<'a>(&self, memory: &'a Memory) -> [&'a AtomicU64; LOG_HEADER_WORDS] {
@@ -70,7 +77,24 @@ impl QueueLogs {
     }
 }
 
+/// Whether a tool traces what the logs tell.
+#[derive(Debug, Default)]
+pub struct FenceTracing {
+    on: bool,
+}
+
+impl FenceTracing {
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+}
+
 impl Adapter {
+    /// A tool begins or ceases to trace.
+    pub fn trace_fences(&mut self, on: bool) {
+        self.fence_tracing.on = on;
+    }
+
     /// The logs of a new queue that its process feeds; the driver has heard of both.
     // spec: sync §3.14
     // seed: N95, N96, N97

@@ -4,23 +4,29 @@ use std::collections::BTreeSet;
 
 use ddi::{DmaFault, Interrupt, InterruptFlags, KmdQueue, Notify, OsContext, OsGlobalFence, PageFault};
 use events::Event;
-use gpu_fence::FenceKind;
 use kmt_calls::DeviceState;
 
 use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
+use crate::fence_log::Names;
 use crate::machine::Cx;
 use crate::packet::NodePreempted;
 
 /// Most calls of the routine for one interrupt: a driver that always finds more would keep the kernel for ever.
 const ROUTINE_CALLS_MAX: u32 = 1 << 16;
 
+/// Interrupt 19 (sync §3.10): of fences and queues the driver's cap decides which is read.
+pub struct NativeSignals {
+    pub node: NodeId,
+    pub fences: Vec<OsGlobalFence>,
+    pub queues: Vec<KmdQueue>,
+}
+
 /// What a routine reported, copied during the call (sync §3.10).
 #[derive(Default)]
 struct Reported {
-    fences: Vec<Vec<OsGlobalFence>>,
-    any: u32,
+    native: Vec<NativeSignals>,
     /// Nodes that say that some monitored fence was signalled.
     monitored: BTreeSet<NodeId>,
     faults: Vec<PageFault>,
@@ -28,7 +34,6 @@ struct Reported {
     packets: Vec<(NodeId, u32)>,
     packet_faults: Vec<DmaFault>,
     preempted: Vec<NodePreempted>,
-    unsupported: bool,
 }
 
 impl Notify for Reported {
@@ -41,12 +46,8 @@ impl Notify for Reported {
                 if flags.contains(InterruptFlags::EVALUATE_LEGACY_MONITORED_FENCES) {
                     self.monitored.insert(node);
                 }
-                // Without the optimized cap the queues are not read (sync §2.8); a driver that has it does not start.
-                self.unsupported |= !queues.is_empty();
-                match fences {
-                    Some(fences) if !fences.is_empty() => self.fences.push(fences.to_vec()),
-                    _ => self.any += 1,
-                }
+                let fences = fences.unwrap_or_default().to_vec();
+                self.native.push(NativeSignals { node, fences, queues: queues.to_vec() });
             }
             Interrupt::DmaCompleted { node, fence_id } => self.packets.push((node, fence_id)),
             Interrupt::DmaPreempted { node, engine, preemption_fence_id, last_completed_fence_id } => {
@@ -64,7 +65,7 @@ impl Notify for Reported {
 impl Adapter {
     /// The interrupt line went up: runs the routine until it finds nothing more, then acts on what it reported.
     // spec: sync §3.10
-    pub fn interrupt_raised(&mut self, cx: &mut Cx<'_>) {
+    pub fn interrupt_raised(&mut self, cx: &mut Cx<'_>, names: &Names<'_>) {
         if self.stopped.is_some() {
             return;
         }
@@ -77,15 +78,8 @@ impl Adapter {
                 return;
             }
         }
-        if reported.unsupported {
-            self.stop(cx, "an interrupt named hardware queues although the optimized cap is off".into());
-            return;
-        }
-        for named in reported.fences {
-            self.fences_signaled(cx, &named);
-        }
-        for _ in 0..reported.any {
-            self.any_fence_signaled(cx);
+        for signals in reported.native {
+            self.native_fences_signaled(cx, names, &signals);
         }
         for node in reported.monitored {
             self.monitored_fences_signaled(cx, node);
@@ -113,37 +107,6 @@ impl Adapter {
                 self.queue_faulted(cx, fault);
             }
         }
-    }
-
-    /// Exactly these fences are looked at. A name that is no fence of this adapter is a bug check: the adapter stops.
-    // spec: sync §3.10, sync §6 B18
-    fn fences_signaled(&mut self, cx: &mut Cx<'_>, named: &[OsGlobalFence]) {
-        // What nobody has open is destroyed for the driver, also while a name keeps it.
-        let dead = |fence: &&OsGlobalFence| self.fences.get(fence.0).is_none_or(|fence| fence.opens.is_empty());
-        if let Some(fence) = named.iter().find(dead) {
-            self.stop(cx, format!("an interrupt named fence {}, which is destroyed", fence.0));
-            return;
-        }
-        let numbers: Vec<u64> = named.iter().map(|fence| fence.0).collect();
-        let released = self.sample_fences(cx, &numbers);
-        // CAST: a driver names at most the records of one routine.
-        self.count_dispatch(cx, named.len() as u32, released);
-    }
-
-    /// The driver could not tell: every native fence with waiters is looked at.
-    // spec: sync §3.10, sync §6 B17
-    fn any_fence_signaled(&mut self, cx: &mut Cx<'_>) {
-        let native = |fence: &gpu_fence::FenceId| self.waits.kind(*fence) != FenceKind::Monitored;
-        let waited = self.waits.with_waiters().filter(native);
-        let numbers: Vec<u64> = waited.filter_map(|fence| self.fence_numbers.get(&fence).copied()).collect();
-        let released = self.sample_fences(cx, &numbers);
-        self.count_dispatch(cx, 0, released);
-    }
-
-    fn count_dispatch(&mut self, cx: &mut Cx<'_>, named: u32, released: u32) {
-        self.counters.interrupt_dispatches += 1;
-        self.counters.dispatches_releasing += u64::from(released > 0);
-        cx.emit(Event::FenceInterrupt { adapter: self.index.0, named, released });
     }
 
     /// A queue faulted: it stops, its device is in error, nobody else notices.
@@ -176,7 +139,7 @@ impl Adapter {
         );
     }
 
-    fn is_paging_queue(&self, queue: KmdQueue) -> bool {
+    pub fn is_paging_queue(&self, queue: KmdQueue) -> bool {
         self.ring.kmd_queue() == Some(queue)
     }
 }

@@ -13,6 +13,7 @@ use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
 use crate::call::CreatedSurface;
 use crate::cpu_mapping::{self, MappingChange};
 use crate::description::AdapterDescription;
+use crate::fence_log::Names;
 use crate::nt_handle::{NtHandles, Shared};
 use crate::object::{CLASS_MAX, Process, Terms};
 use crate::paging::Residence;
@@ -262,10 +263,16 @@ impl Machine {
         self.after_turn(cx);
     }
 
+    /// A tool begins or ceases to trace native fences: what engines have waited for and signalled on queues that processes feed,
+    /// with their times, as far as logs tell (sync §3.14).
+    pub fn trace_fences(&mut self, on: bool) {
+        self.adapters.iter_mut().for_each(|adapter| adapter.trace_fences(on));
+    }
+
     /// An adapter's interrupt line went up.
     pub fn interrupt_raised(&mut self, cx: &mut Cx<'_>, adapter: AdapterIndex) {
         if let Some(adapter) = self.adapters.get_mut(adapter.0 as usize) {
-            adapter.interrupt_raised(cx);
+            adapter.interrupt_raised(cx, &Names(&self.processes));
             adapter.settle(cx);
         }
         self.after_turn(cx);

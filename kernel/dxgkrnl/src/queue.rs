@@ -178,6 +178,10 @@ impl Adapter {
         let queue = self.queues.remove(number).expect("a queue is destroyed once");
         let mut host = DriverHost::new(&self.features, &mut self.pages);
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue.kmd);
+        // The driver names it in no interrupt any more: what it has signalled by its end is looked at.
+        if self.caps.optimized_native_fence_interrupt {
+            self.look_at_devices(cx, &BTreeSet::from([queue.device]));
+        }
         if let Some(logs) = queue.logs {
             self.end_logs(self.devices[queue.device].process, logs);
         }

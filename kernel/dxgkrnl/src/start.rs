@@ -227,6 +227,7 @@ impl Adapter {
             recovery: Default::default(),
             turns: Turns::default(),
             updates: Default::default(),
+            fence_tracing: Default::default(),
             due: VecDeque::new(),
             stopped: None,
             counters: AdapterCounters::default(),

@@ -142,6 +142,8 @@ pub struct KmdConfig {
     /// A connected doorbell is reported as `CONNECTED_NOTIFY_KMD` (sync §2.9): clients tell the kernel after each ring. Not
     /// needed by clients that look at the doorbell's second word and tell the kernel only when the engine sleeps.
     pub notify_after_ring: bool,
+    /// `OptimizedNativeFenceSignaledInterrupt`: its interrupts name queues, whose logs say what was signalled, and no fences (sync §3.15).
+    pub optimized_fence_interrupt: bool,
     /// `PreemptionAware`: packets are taken back from an engine (sync §4.3).
     pub preemption: bool,
 }
@@ -180,6 +182,7 @@ impl KmdConfig {
         hardware_queues: true,
         fence_interrupt: true,
         notify_after_ring: false,
+        optimized_fence_interrupt: false,
         preemption: true,
     };
 

@@ -158,7 +158,8 @@ impl Miniport for SoftGpuKmd {
         AdapterCaps {
             // spec: sync §3.1: only when the feature is enabled
             native_gpu_fence: self.negotiated.native_fence.is_some(),
-            optimized_native_fence_interrupt: false,
+            optimized_native_fence_interrupt: self.negotiated.native_fence.is_some()
+                && self.config.optimized_fence_interrupt,
             // spec: sync §1.6
             no_64_bit_atomics: self.port.read_register(register::SIGNAL_BITS) == 32,
             driver_model: self.config.driver_model,

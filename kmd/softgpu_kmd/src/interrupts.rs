@@ -4,6 +4,9 @@
 //! or an address means (a close, a destroy) first takes the records that are there ([`SoftGpuKmd::gather`]); they wait,
 //! translated, for the next routine. That one comes: the pin has been up since the record.
 //!
+//! Of fences that engines have signalled the kernel wants to hear which they are or, with the optimized cap, which queues did it (sync
+//! §3.15). Then an interrupt without a queue is of one engine, so what is not known of any is reported of each.
+//!
 //! What cannot be told exactly is reported as "any fence" (the NULL array): never a lost wake-up.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +41,8 @@ pub(crate) struct Gathered {
 #[derive(Debug, Default)]
 struct Signals {
     fences: Vec<OsGlobalFence>,
-    /// Some record named no fence that is known: any may have been signalled.
+    queues: Vec<KmdQueue>,
+    /// Some record named nothing that is known: any fence may have been signalled.
     any: bool,
 }
 
@@ -49,6 +53,13 @@ impl Gathered {
             Some(fence) if !signals.fences.contains(&fence) => signals.fences.push(fence),
             Some(_) => {}
             None => signals.any = true,
+        }
+    }
+
+    fn queue_signal(&mut self, node: NodeId, queue: KmdQueue) {
+        let queues = &mut self.signals.entry(node).or_default().queues;
+        if !queues.contains(&queue) {
+            queues.push(queue);
         }
     }
 
@@ -83,6 +94,9 @@ impl Gathered {
     /// Nor is a destroyed queue.
     pub(crate) fn forget_queue(&mut self, queue: KmdQueue) {
         self.faults.retain(|fault| fault.queue != queue);
+        for signals in self.signals.values_mut() {
+            signals.queues.retain(|named| *named != queue);
+        }
     }
 }
 
@@ -99,16 +113,13 @@ impl SoftGpuKmd {
             || !gathered.preempted.is_empty()
             || !gathered.dma_faults.is_empty();
         for (node, signals) in &gathered.signals {
-            if signals.fences.is_empty() && !signals.any {
+            if signals.fences.is_empty() && signals.queues.is_empty() && !signals.any {
                 continue; // all of them were destroyed meanwhile
             }
             let fences = if signals.any { None } else { Some(&signals.fences[..]) };
-            notify.interrupt(Interrupt::NativeFenceSignaled {
-                node: *node,
-                fences,
-                queues: &[],
-                flags: InterruptFlags::empty(),
-            });
+            let queues = if signals.any { &[] } else { &signals.queues[..] };
+            let flags = InterruptFlags::empty();
+            notify.interrupt(Interrupt::NativeFenceSignaled { node: *node, fences, queues, flags });
         }
         // spec: sync §2.8, sync §3.7: no list
         for node in gathered.monitored {
@@ -147,7 +158,7 @@ impl SoftGpuKmd {
             match kind {
                 record::FENCE => self.gather_fence(field[0], field[1]),
                 record::SIGNALED => self.gather_signaled(field[0]),
-                record::MONITORED => self.gathered.signal(CMP_NODE, self.fences.in_system(field[0])),
+                record::MONITORED => self.gather_passed(field[0]),
                 record::FAULT => self.gather_fault(field[0], field[1], field[2]),
                 record::SUSPENDED => self.gather_suspended(field[0]),
                 record::COMPLETED => self.gather_completed(field[0], field[1]),
@@ -165,11 +176,30 @@ impl SoftGpuKmd {
         self.gathered.monitored.insert(node);
     }
 
+    /// The CMP has found that a value is passed.
+    fn gather_passed(&mut self, current_system_va: u64) {
+        match self.config.optimized_fence_interrupt {
+            true => self.gather_any_fence(),
+            false => self.gathered.signal(CMP_NODE, self.fences.in_system(current_system_va)),
+        }
+    }
+
+    /// Any fence may have been signalled, by any queue.
+    fn gather_any_fence(&mut self) {
+        let nodes = if self.config.optimized_fence_interrupt { softgpu_spec::engine::COUNT } else { 1 };
+        // CAST: a device has few engines.
+        (0..nodes).for_each(|node| self.gathered.signal(NodeId(node as u16), None));
+    }
+
     fn gather_fence(&mut self, index: u64, current_va: u64) {
-        let Some((_, queue)) = self.queues.at(index) else {
-            return self.gathered.signal(CMP_NODE, None);
+        let Some((handle, queue)) = self.queues.at(index) else {
+            return self.gather_any_fence();
         };
         let node = queue.node;
+        // spec: sync §3.15
+        if self.config.optimized_fence_interrupt {
+            return self.gathered.queue_signal(node, handle);
+        }
         let fence = if queue.progress.current_va.0 == current_va {
             self.fences.os(queue.progress.fence)
         } else {
@@ -214,7 +244,7 @@ impl SoftGpuKmd {
     /// Records were lost: any fence may have been signalled, and queues that stand still are asked why.
     fn gather_overflow(&mut self) {
         if self.has_native_fences() {
-            self.gathered.signal(CMP_NODE, None);
+            self.gather_any_fence();
         }
         self.gathered.monitored.insert(CMP_NODE);
         self.recheck_packets();

@@ -32,7 +32,8 @@ fn host_naming(name: impl Fn(Names) -> Names + Send + 'static) -> Arc<Host> {
     Host::start(config).expect("the host starts")
 }
 
-fn begin_wait(host: &Arc<Host>, of: &Client, fence: &Fence, value: u64) -> Pending {
+/// A wait of the CPU for a value that has not come.
+pub fn begin_wait(host: &Arc<Host>, of: &Client, fence: &Fence, value: u64) -> Pending {
     let device = of.gpu.device().handle();
     let points = vec![(fence.handle(), value)];
     let call = Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {

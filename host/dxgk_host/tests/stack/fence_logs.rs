@@ -1,5 +1,8 @@
 //! Logs of native fences: which queues have them, who writes them, and what stands there.
 
+mod optimized;
+mod read;
+
 use std::sync::{Arc, Mutex};
 
 use d3dkmt::NativeFenceRequest;

@@ -181,9 +181,6 @@ fn check_fences(
             true => Err(StartError::NotSupported("hardware queues whose progress fences are monitored fences")),
         };
     }
-    if caps.optimized_native_fence_interrupt {
-        return Err(StartError::NotSupported("the optimized native-fence interrupt (fence logs are not read yet)"));
-    }
     let Some(fences) = miniport.facets().native_fences else {
         return Err(StartError::Rule("NativeGpuFence needs all native-fence entry points"));
     };

@@ -1,0 +1,218 @@
+//! Reads logs (sync §3.14). The reader compares each header with the one that it saw last, has the driver commit the entries of the
+//! queues with news, and only then reads them. What it finds is an allegation: the page is the process's, and so is every payload.
+//!
+//! ```text
+//!   total:    before                  new              what the header counts while entries are read: now
+//!   ring:   ───┼───────────────────────┼──────────────────┼──▶      `n` entries have room
+//!              │◀─ lost ─▶│◀── read ──▶│                  entries below now − n are overwritten, and so are lost too
+//! ```
+//! `lost` = new − before − n, if that is positive. Nobody waits for the reader, so an overrun is nothing wrong: whoever needs to know
+//! what fences have come to looks at the fences then.
+//!
+//! The wait log and lost entries matter to a tool that traces and to nobody else (sync §6 C12).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ddi::KmdQueue;
+use events::Event;
+use shared_words::{Memory, Word, log};
+use wddm_types::{ProcessId, RawHandle};
+
+use super::{Log, QueueLogs};
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::object::{Object, Process};
+
+/// The processes, by whose names entries call fences.
+pub struct Names<'a>(pub &'a BTreeMap<ProcessId, Process>);
+
+impl Names<'_> {
+    /// What a process has of a fence of an adapter.
+    fn open(&self, adapter: u32, process: ProcessId, handle: RawHandle) -> Option<u64> {
+        match self.0.get(&process)?.handles.get(handle)? {
+            Object::Fence(index, open) if *index == adapter => Some(*open),
+            _ => None,
+        }
+    }
+}
+
+/// What logs have told.
+#[derive(Debug, Default)]
+pub struct LogNews {
+    /// Fences and the values that signals have brought them to, in the order of the entries; a value may appear twice.
+    pub signalled: Vec<(u64, u64)>,
+    /// Devices some of whose signals are not among these.
+    pub incomplete: BTreeSet<u64>,
+    /// Queues whose signal log had something new.
+    pub spoken: BTreeSet<u64>,
+}
+
+/// An entry.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    value: u64,
+    handle: RawHandle,
+    operation: u32,
+    observed: u64,
+    end: u64,
+}
+
+/// Which of a queue's logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Waits,
+    Signals,
+}
+
+impl QueueLogs {
+    fn of(&self, which: Which) -> &Log {
+        if which == Which::Waits { &self.waits } else { &self.signals }
+    }
+
+    fn of_mut(&mut self, which: Which) -> &mut Log {
+        if which == Which::Waits { &mut self.waits } else { &mut self.signals }
+    }
+}
+
+impl Log {
+    /// How many entries were ever written: both halves of the header by one load.
+    fn written(&self, memory: &Memory) -> u64 {
+        log::total(Word::load(memory.word(self.at + log::POSITION_OFFSET)), self.entries)
+    }
+
+    fn entry(&self, memory: &Memory, number: u64) -> Entry {
+        let at = self.at + log::entry_offset(number % self.entries);
+        let word = |offset: u64| Word::load(memory.word(at + offset));
+        let named = word(log::entry::HANDLE_AND_OPERATION);
+        // CAST: the two halves of the word.
+        let (handle, operation) = (RawHandle(named as u32), (named >> 32) as u32);
+        let (value, observed, end) = (word(log::entry::FENCE_VALUE), word(log::entry::OBSERVED), word(log::entry::END));
+        Entry { value, handle, operation, observed, end }
+    }
+
+    /// The entries from the last reading to `new`, with their numbers, and how many were overwritten before they were read.
+    // spec: sync §3.14 (overrun), sync §6 C6
+    // seed: N104
+    fn take(&mut self, memory: &Memory, new: u64) -> Taken {
+        let before = std::mem::replace(&mut self.read, new);
+        // A header that goes back is the process's doing, and tells nothing but that.
+        let Some(fresh) = new.checked_sub(before) else { return Taken { complete: false, ..Taken::default() } };
+        let first = before + fresh.saturating_sub(self.entries);
+        let mut entries: Vec<(u64, Entry)> = (first..new).map(|number| (number, self.entry(memory, number))).collect();
+        let now = self.written(memory);
+        // The engine went on meanwhile, and may be writing the entry behind the last that it has counted.
+        entries.retain(|(number, _)| now == new || number + self.entries > now);
+        let lost = fresh - entries.len() as u64;
+        // Of a log that is exactly full the oldest entry may be the one that is being written.
+        Taken { entries, lost, complete: lost == 0 && fresh < self.entries }
+    }
+}
+
+/// What was taken from a log.
+#[derive(Debug, Default)]
+struct Taken {
+    entries: Vec<(u64, Entry)>,
+    lost: u64,
+    /// Everything that was written is here as it was written.
+    complete: bool,
+}
+
+impl Adapter {
+    /// Reads what is new in the logs of these queues; those without logs have nothing to say.
+    // spec: sync §3.14 (consumer)
+    // seed: N110, N111
+    pub fn read_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, queues: &[u64]) -> LogNews {
+        let mut news = LogNews::default();
+        if self.is_off() || self.stopped.is_some() {
+            return news;
+        }
+        let fresh: Vec<(u64, Which, u64)> = queues.iter().flat_map(|queue| self.fresh_logs(*queue)).collect();
+        let mut named: Vec<KmdQueue> = fresh.iter().map(|(queue, ..)| self.queues[*queue].kmd).collect();
+        named.dedup();
+        if named.is_empty() {
+            return news;
+        }
+        let driver = self.miniport.native_fence_logs().expect("checked at adapter start");
+        if let Err(status) = driver.update_logs(&named) {
+            self.stop(cx, format!("UpdateNativeFenceLogs failed: {status}"));
+            return news;
+        }
+        for (queue, which, new) in fresh {
+            self.read_log(cx, names, (queue, which), new, &mut news);
+        }
+        news
+    }
+
+    /// Logs of a queue whose header is another than the one that was seen last, with what it counts now.
+    fn fresh_logs(&self, number: u64) -> Vec<(u64, Which, u64)> {
+        let Some(logs) = self.queues.get(number).and_then(|queue| queue.logs.as_ref()) else { return Vec::new() };
+        let which = if self.fence_tracing.is_on() { &[Which::Waits, Which::Signals][..] } else { &[Which::Signals] };
+        let fresh = |which: &Which| {
+            let log = logs.of(*which);
+            let new = log.written(&self.memory);
+            (new != log.read).then_some((number, *which, new))
+        };
+        which.iter().filter_map(fresh).collect()
+    }
+
+    fn read_log(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, of: (u64, Which), new: u64, news: &mut LogNews) {
+        let (number, which) = of;
+        let queue = &mut self.queues[number];
+        let device = queue.device;
+        let log = queue.logs.as_mut().expect("it has news").of_mut(which);
+        let taken = log.take(&self.memory, new);
+        if which == Which::Signals {
+            news.spoken.insert(number);
+            if !taken.complete {
+                news.incomplete.insert(device);
+            }
+        }
+        // spec: sync §3.14: lost events matter to a tool
+        // seed: N106
+        if taken.lost > 0 && self.fence_tracing.is_on() {
+            cx.emit(Event::FenceLogOverrun { queue: number, waits: which == Which::Waits, lost: taken.lost });
+        }
+        let process = self.devices[device].process;
+        for (position, entry) in taken.entries {
+            self.check_time(cx, of, entry.end);
+            let Some(fence) = self.fence_of_entry(names, process, which, entry) else {
+                cx.emit(Event::FenceLogEntryIgnored { queue: number, waits: which == Which::Waits, position });
+                continue;
+            };
+            let Entry { value, observed, end, .. } = entry;
+            match which {
+                Which::Waits => cx.emit(Event::FenceWaitUnblocked { queue: number, fence, value, observed, end }),
+                Which::Signals => {
+                    cx.emit(Event::FenceSignalExecuted { queue: number, fence, value, end });
+                    news.signalled.push((fence, value));
+                }
+            }
+        }
+    }
+
+    /// The fence that an entry speaks of. The handle means what it means in the queue's own process, and an entry of the other kind is
+    /// none.
+    // spec: sync §3.14 (validation)
+    fn fence_of_entry(&self, names: &Names<'_>, process: ProcessId, which: Which, entry: Entry) -> Option<u64> {
+        let operation = if which == Which::Waits { log::WAIT_UNBLOCKED } else { log::SIGNAL_EXECUTED };
+        let open = names.open(self.index.0, process, entry.handle).filter(|_| entry.operation == operation)?;
+        let open = self.fence_opens.get(open)?;
+        self.fences[open.fence].kmd.map(|_| open.fence)
+    }
+
+    /// Times of one log never go back; 0 is no time, and a time may repeat. The page is the process's, so a wrong time is told and stops
+    /// nobody.
+    // spec: sync §3.14
+    // seed: N108
+    fn check_time(&mut self, cx: &mut Cx<'_>, (number, which): (u64, Which), end: u64) {
+        let log = self.queues[number].logs.as_mut().expect("it was read").of_mut(which);
+        let before = log.last_end;
+        if end != 0 && end < before {
+            cx.emit(Event::FenceLogTimeReversed { queue: number, waits: which == Which::Waits, before, end });
+        }
+        log.last_end = before.max(end);
+    }
+}
+
+#[cfg(test)]
+mod tests;
