@@ -323,6 +323,8 @@ events! {
     CpuWaitEnded = 44 { process: u32, wait: u64 }
     /// MonitoredValue was published.
     MonitoredValueUpdated = 45 { fence: u64, value: u64 }
+    /// An adapter was told that a cross-adapter fence, which another one signalled, may have this value now.
+    CrossAdapterValueArrived = 130 { adapter: u32, fence: u64, value: u64 }
     /// A native-fence interrupt was dispatched: how many fences or queues it named (0: any), how many waits it released.
     FenceInterrupt = 46 { adapter: u32, named: u32, released: u32 }
     /// A monitored-fence interrupt was dispatched: how many fences were looked at, how many waits that ended.

@@ -19,15 +19,15 @@ use crate::coherency::CpuCache;
 use crate::driver_host::KernelPages;
 use crate::event::EventName;
 use crate::features::{FeaturePolicy, Features};
-use crate::fence::{BusMemory, SyncObject};
+use crate::fence::{BusMemory, Fence, FenceOpen, SyncObject};
 use crate::gpu_va::UpdateContext;
 use crate::io_mmu::{IoMmu, Pasids};
 use crate::lock::LegacyRequest;
 use crate::machine::{Cx, Effect, Token};
 use crate::memory_policy::MemoryPolicy;
 use crate::object::{
-    Allocation, Body, Context, Device, Doorbell, Dying, Fence, FenceOpen, PagingQueue, ProcessOnAdapter, Queue,
-    Registration, Resource, ResourceBody, Section,
+    Allocation, Body, Context, Device, Doorbell, Dying, PagingQueue, ProcessOnAdapter, Queue, Registration, Resource,
+    ResourceBody, Section,
 };
 use crate::packet::{PacketContext, Packets, Software};
 use crate::paging::PagingRing;
@@ -208,6 +208,8 @@ pub struct Adapter {
     pub waiting_renders: VecDeque<crate::packet::WaitingRender>,
     pub fences: Store<Fence>,
     pub fence_opens: Store<FenceOpen>,
+    /// Cross-adapter fences: what of them is here, and what the others are to be told.
+    pub common: crate::fence::CommonFences,
     pub dying: VecDeque<Dying>,
     pub registrations: Store<Registration>,
     pub ring: PagingRing,
@@ -293,6 +295,7 @@ impl Adapter {
             self.devices[device].state = DeviceState::Stopped;
             cx.emit(Event::DeviceInError { device, state: 4, reason: reason.clone() });
         }
+        self.lose_common_fences();
         self.stopped = Some(reason);
         let waiting: Vec<FenceId> = self.waits.with_waiters().collect();
         for fence in waiting {

@@ -28,6 +28,7 @@ use kmt_calls::{
 use wddm_types::{ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
+use crate::cross_adapter::CrossFences;
 use crate::features;
 use crate::machine::{Answer, Cx, Machine, Token};
 use crate::nt_handle::NtHandles;
@@ -68,8 +69,8 @@ fn in_turn<T>(
     let Some(process) = machine.processes.get_mut(&from) else {
         return Err(invalid("the process is not known to the kernel"));
     };
-    let (adapters, nt_handles) = (&mut machine.adapters, &mut machine.nt_handles);
-    let mut turn = Turn { process, adapters, nt_handles, from, token };
+    let Machine { adapters, nt_handles, cross_fences, .. } = machine;
+    let mut turn = Turn { process, adapters, nt_handles, cross_fences, from, token };
     let (touched, result) = act(&mut turn, cx);
     if let Some(adapter) = touched {
         machine.adapters[adapter as usize].settle(cx);
@@ -89,6 +90,7 @@ struct Turn<'a> {
     process: &'a mut Process,
     adapters: &'a mut Vec<Adapter>,
     nt_handles: &'a mut NtHandles,
+    cross_fences: &'a mut CrossFences,
     from: ProcessId,
     token: Token,
 }

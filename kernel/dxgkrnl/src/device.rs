@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ddi::CreateDevice;
 use events::Event;
-use kmt_calls::{DeviceState, FenceFlags, Refusal, SyncObjectAccess};
+use kmt_calls::{DeviceState, Refusal};
 use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
@@ -153,14 +153,11 @@ impl Adapter {
             DeviceState::ErrorDmaPageFault => 7,
         };
         cx.emit(Event::DeviceInError { device: number, state: code, reason });
-        // spec: sync §3.16: those that it may signal, unless it asked to be left out
-        let signalable = |open: &u64| {
+        let lost = |open: &u64| {
             let open = &self.fence_opens[*open];
-            let excluded = FenceFlags::NO_SIGNAL | FenceFlags::NO_SIGNAL_MAX_VALUE_ON_TDR;
-            let may = !open.flags.intersects(excluded) && open.access.contains(SyncObjectAccess::SIGNAL);
-            may.then_some(open.fence)
+            open.is_lost_with_device().then_some(open.fence)
         };
-        let of_user: Vec<u64> = self.devices[number].fences.iter().filter_map(signalable).collect();
+        let of_user: Vec<u64> = self.devices[number].fences.iter().filter_map(lost).collect();
         let mut fences = self.fail_packets(cx, number);
         let queues: Vec<u64> =
             self.queues.iter().filter(|(_, queue)| queue.device == number).map(|(queue, _)| queue).collect();

@@ -1,16 +1,18 @@
 //! Fences with a word in memory, and MonitoredValue (sync §1.5, §3.2–§3.9). Their life is `lifetime`, where they lie `storage` and
-//! `word`, waits are `wait`, signals `signal`, engines' own `signaled`; what is particular about monitored fences is `monitored` and `scan`, about the
-//! older objects `legacy`. The flags of all are `flags`.
+//! `word`, waits are `wait`, signals `signal`, engines' own `signaled`; what is particular about monitored fences is `monitored` and
+//! `scan`, about the older objects `legacy`, about fences of several adapters `cross`. The flags of all are `flags`.
 //!
 //! A published MonitoredValue is never trusted to have come in time: after each update the fence is sampled again, and
 //! what that releases may change the value once more, until nothing changes (sync §3.9).
 
+mod cross;
 mod flags;
 mod legacy;
 mod lifetime;
 mod local;
 mod monitored;
 mod moved;
+mod object;
 mod open;
 mod page;
 mod scan;
@@ -20,11 +22,14 @@ mod storage;
 mod wait;
 mod word;
 
+pub use cross::{CommonFences, CommonWord, News};
 pub use flags::PointUse;
 pub use legacy::{SyncObject, SyncPart};
 pub use lifetime::NewFence;
 pub use local::LocalPage;
 pub use moved::BusMemory;
+pub use object::{Fence, FenceOpen};
+pub use open::Opened;
 pub use page::FenceStorage;
 pub use storage::{FenceSlot, FenceView};
 pub use word::FenceWord;

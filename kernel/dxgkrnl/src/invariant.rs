@@ -8,6 +8,7 @@
 //! | reachable | every object of a process that lives has a handle there: what nobody can name nobody can destroy |
 //! | devices | what a device owns exists and knows it |
 //! | allocations | bindings, bodies, resources and sections count each other rightly, and VidMm's with them |
+//! | cross-adapter fences | each is known to its adapters by its word, and is named or reached |
 //! | fences | every fence has its waits, and somebody who has it open or a name; paging queues and hardware queues have theirs |
 //! | memory | whatever VidMm checks |
 
@@ -18,6 +19,7 @@ use wddm_types::{PageRun, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Machine;
+use crate::nt_handle::Shared;
 use crate::object::{Allocation, Object, Process};
 use crate::store::Store;
 
@@ -38,6 +40,7 @@ impl Machine {
             self.check_handles(*id, process)?;
         }
         self.check_reachable()?;
+        self.check_cross_adapter()?;
         self.adapters.iter().try_for_each(Adapter::check_invariants)
     }
 
@@ -54,6 +57,28 @@ impl Machine {
             }
         }
         Ok(())
+    }
+
+    /// A fence of several adapters is known to each of them as what it is, and is there as long as it is named or reached.
+    fn check_cross_adapter(&self) -> Checked {
+        for (number, fence) in self.cross_fences.iter() {
+            let names = |object: &Shared| matches!(object, Shared::CrossFence { fence, .. } if *fence == number);
+            let named = self.nt_handles.iter().filter(|(_, handle)| names(&handle.object)).count();
+            let reached = self.adapters.iter().any(|adapter| adapter.common.uses(number));
+            let sound = named == fence.names() as usize && (named > 0 || reached);
+            ensure(sound, "cross-adapter fences", || format!("fence {number} has {named} names: {fence:?}"))?;
+            for adapter in &self.adapters {
+                let Some(member) = adapter.common.members.get(&number) else { continue };
+                let here = adapter.fences.get(*member);
+                let sound = here.is_some_and(|here| here.cross() == Some(number) && here.slot.current == fence.word());
+                let uses = adapter.common.uses(number);
+                ensure(sound && uses, "cross-adapter fences", || format!("fence {number} on {}", adapter.index.0))?;
+            }
+        }
+        let known = |number: &u64| self.cross_fences.iter().any(|(known, _)| known == *number);
+        let unknown =
+            self.adapters.iter().flat_map(|adapter| adapter.common.members.keys()).find(|cross| !known(cross));
+        ensure(unknown.is_none(), "cross-adapter fences", || format!("an adapter has {unknown:?}, which there is not"))
     }
 
     /// Why an adapter was stopped, if it was: its driver or hardware broke the contract.
@@ -110,6 +135,7 @@ impl Machine {
             process.events.iter().for_each(|(number, event)| digest.add("event", &(id.0, number), event));
         }
         self.nt_handles.iter().for_each(|(id, value)| digest.add("NT handle", &id, value));
+        self.cross_fences.iter().for_each(|(id, value)| digest.add("cross-adapter fence", &id, value));
         self.adapters.iter().for_each(|adapter| adapter.add_to(&mut digest));
         digest
     }

@@ -21,6 +21,7 @@ mod call;
 mod coherency;
 mod context_allocation;
 mod cpu_mapping;
+mod cross_adapter;
 mod description;
 mod destroy;
 mod device;

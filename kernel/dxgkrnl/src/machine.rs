@@ -12,6 +12,7 @@ use wddm_types::{AdapterIndex, Luid, ProcessId, RawHandle};
 use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
 use crate::call::CreatedSurface;
 use crate::cpu_mapping::{self, MappingChange};
+use crate::cross_adapter::CrossFences;
 use crate::description::AdapterDescription;
 use crate::fence_log::Names;
 use crate::nt_handle::{NtHandles, Shared};
@@ -92,6 +93,7 @@ pub struct Machine {
     pub(crate) adapters: Vec<Adapter>,
     pub(crate) processes: BTreeMap<ProcessId, Process>,
     pub(crate) nt_handles: NtHandles,
+    pub(crate) cross_fences: CrossFences,
     next_process: u32,
     next_token: u64,
     /// When the timer is armed for.
@@ -109,6 +111,7 @@ impl Machine {
             adapters: Vec::new(),
             processes: BTreeMap::new(),
             nt_handles: NtHandles::new(handle_key),
+            cross_fences: CrossFences::default(),
             next_process: 1,
             next_token: 1,
             armed: None,
@@ -170,7 +173,7 @@ impl Machine {
         }
         self.nt_handles.process_ended(id);
         for object in self.nt_handles.close_all_of(id) {
-            crate::call::unname(&mut self.adapters, cx, object);
+            crate::call::unname(&mut self.adapters, &mut self.cross_fences, cx, object);
         }
         cx.emit(Event::ProcessDied { process: id.0 });
         self.blocked.retain(|(process, ..)| *process != id);
@@ -303,14 +306,16 @@ impl Machine {
         running.map(|adapter| adapter.ring.outstanding()).max().unwrap_or(0)
     }
 
-    /// Lets blocked calls go on, and arms the timer.
+    /// Carries news from adapter to adapter, lets blocked calls go on, and arms the timer.
     fn after_turn(&mut self, cx: &mut Cx<'_>) {
+        self.carry_news(cx);
         while self.outstanding() <= PAGING_WORKS_MAX / 2
             && let Some((from, token, call)) = self.blocked.pop_front()
         {
             if let Answer::Done(result) = crate::call::dispatch(self, cx, from, token, call) {
                 cx.effects.push(Effect::Answer { token, result });
             }
+            self.carry_news(cx);
         }
         self.set_events(cx);
         self.arm_timer(cx);

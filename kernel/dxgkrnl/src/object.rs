@@ -1,17 +1,14 @@
 //! The objects of the kernel and how a process names them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
-use ddi::{
-    FenceType, KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation,
-    KmdProcess, KmdQueue, KmdResource,
-};
+use ddi::{KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdOpenAllocation, KmdProcess, KmdQueue, KmdResource};
 use gpu_fence::FenceId;
-use kmt_calls::{DeviceState, FenceFlags, MappingId, SyncObjectAccess};
+use kmt_calls::{DeviceState, MappingId};
 use wddm_types::{FencePoint, NodeId, PageRun, ProcessId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
-use crate::fence::{FenceSlot, FenceStorage, FenceView, FenceWord, LocalPage};
+use crate::fence::{FenceStorage, LocalPage};
 use crate::fence_log::{LogPool, QueueLogs};
 use crate::handle::HandleTable;
 use crate::machine::Token;
@@ -345,48 +342,4 @@ pub struct Dying {
     pub after: Vec<FencePoint<FenceId>>,
     /// The call that waits for it.
     pub answer: Option<Token>,
-}
-
-/// A fence on this adapter: what all devices share of it.
-#[derive(Debug)]
-pub struct Fence {
-    /// Its waiters.
-    pub waits: FenceId,
-    /// Its words.
-    pub slot: FenceSlot,
-    /// Its width.
-    pub word: FenceWord,
-    /// Who may touch them.
-    pub fence_type: FenceType,
-    /// As it was created.
-    pub flags: FenceFlags,
-    /// The driver's name of it; `None`: its adapter has no fences of its own and the kernel alone signals it, or nobody has it
-    /// open.
-    pub kmd: Option<KmdGlobalFence>,
-    /// What devices have of it.
-    pub opens: BTreeSet<u64>,
-    /// Where processes see the words of a shareable one.
-    pub views: BTreeMap<ProcessId, FenceView>,
-    /// Its NT handles.
-    pub names: u32,
-    /// Satisfied for ever: its device is lost (sync §3.16).
-    pub always_signaled: bool,
-    /// Destroyed with its queue; it goes when the ring has passed.
-    pub doomed: bool,
-}
-
-/// A fence as one device has it.
-#[derive(Debug)]
-pub struct FenceOpen {
-    pub fence: u64,
-    /// Whose handle it has.
-    pub process: ProcessId,
-    /// `None` for the kernel's own.
-    pub device: Option<u64>,
-    /// The driver's local handle.
-    pub kmd: Option<KmdLocalFence>,
-    /// NoSignal, NoWait, NoSignalMaxValueOnTdr of this device.
-    pub flags: FenceFlags,
-    /// What the name gave that it was opened by.
-    pub access: SyncObjectAccess,
 }

@@ -216,6 +216,7 @@ impl Adapter {
             waiting_renders: VecDeque::new(),
             fences: Store::default(),
             fence_opens: Store::default(),
+            common: Default::default(),
             dying: VecDeque::new(),
             registrations: Store::default(),
             ring: PagingRing::new(device, context, has_addresses),

@@ -12,6 +12,7 @@ mod context_allocations;
 mod counting;
 mod cpu_access;
 mod cpu_refusals;
+mod cross_adapter;
 mod driver_ranges;
 mod falling_asleep;
 mod features;

@@ -56,20 +56,20 @@ fn drain(host: &Arc<Host>) {
 }
 
 /// Commands in memory that a packet context reads.
-struct Buffer {
+pub struct Buffer {
     surface: Surface,
     bytes: u32,
 }
 
 impl Buffer {
-    fn new(gpu: &Gpu, commands: &Commands) -> Buffer {
+    pub fn new(gpu: &Gpu, commands: &Commands) -> Buffer {
         let surface = gpu.create_surface(SurfaceKind::System, 4096).expect("a surface");
         gpu.pin(&surface).expect("room for it");
         surface.lock().unwrap().write_words(0, commands.words());
         Buffer { surface, bytes: commands.words().len() as u32 * 8 }
     }
 
-    fn run(&self, context: &VirtualContext) {
+    pub fn run(&self, context: &VirtualContext) {
         context.submit(self.surface.va(), self.bytes, Vec::new()).expect("a submission");
     }
 }

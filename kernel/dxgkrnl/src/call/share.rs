@@ -6,6 +6,8 @@ use wddm_types::{GpuVa, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
+use crate::cross_adapter::CrossFences;
+use crate::fence::Opened;
 use crate::machine::{Answer, Cx};
 use crate::nt_handle::Shared;
 use crate::object::Object;
@@ -25,7 +27,7 @@ impl Turn<'_> {
             }
             Call::CloseNtHandle { handle } => {
                 let gone = self.nt_handles.close(self.from, handle)?;
-                unname(self.adapters, cx, gone);
+                unname(self.adapters, self.cross_fences, cx, gone);
                 done(Reply::Done)
             }
             _ => unreachable!("every call stands in one of the lists"),
@@ -44,6 +46,9 @@ impl Turn<'_> {
     ) -> Result<Answer, Refusal> {
         let (fence, access) = match self.nt_handles.named(request.handle)? {
             Shared::Fence { adapter, fence, access } if adapter == index => (fence, access),
+            Shared::CrossFence { fence, access } => {
+                return self.open_cross_fence(cx, (index, device), (fence, access), request, native);
+            }
             Shared::Fence { .. } => return Err(invalid("a fence of another adapter, created without CrossAdapter")),
             Shared::Resource { .. } => {
                 return Err(invalid("an NT handle of a resource, not of a synchronization object"));
@@ -57,7 +62,50 @@ impl Turn<'_> {
         if monitored && native {
             return Err(invalid("a monitored fence of this adapter: OpenSyncObjectFromNtHandle2 opens it"));
         }
-        let (open, private_data) = adapter.open_shared_fence(cx, device, (fence, access), request)?;
+        let opened = adapter.open_shared_fence(cx, device, (fence, access), request)?;
+        self.opened_fence(cx, index, opened, monitored, native)
+    }
+
+    /// The fence of several adapters: this one may have it already, or comes to it.
+    // spec: sync §3.3 step 3, sync §3.13
+    fn open_cross_fence(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (index, device): (u32, u64),
+        (cross, access): (u64, SyncObjectAccess),
+        request: OpenSyncObjectRequest,
+        native: bool,
+    ) -> Result<Answer, Refusal> {
+        let adapter = &mut self.adapters[index as usize];
+        let (word, flags, native_here) = self.cross_fences.lend(cross, adapter);
+        if native && !native_here {
+            return Err(match adapter.has_native_fences() {
+                true => invalid("a monitored fence of this adapter: OpenSyncObjectFromNtHandle2 opens it"),
+                false => not_supported("the adapter has no native fences: OpenSyncObjectFromNtHandle2 opens it"),
+            });
+        }
+        let opened = match adapter.common.members.get(&cross).copied() {
+            Some(fence) => adapter.open_shared_fence(cx, device, (fence, access), request)?,
+            None => {
+                let opened = adapter.join_fence(cx, device, (word, flags, native_here), access, request)?;
+                if self.cross_fences.is_always_signaled(cross) {
+                    let fence = adapter.fence_opens[opened.0].fence;
+                    adapter.signal_always(cx, fence);
+                }
+                opened
+            }
+        };
+        self.opened_fence(cx, index, opened, !native_here, native)
+    }
+
+    fn opened_fence(
+        &mut self,
+        cx: &mut Cx<'_>,
+        index: u32,
+        (open, private_data): Opened,
+        monitored: bool,
+        native: bool,
+    ) -> Result<Answer, Refusal> {
         let handle = self.name(Object::Fence(index, open))?;
         if monitored {
             let opened = self.adapters[index as usize].created_monitored_fence(open, handle);
@@ -89,7 +137,13 @@ impl Turn<'_> {
             Some(&Object::Fence(adapter, open)) => {
                 self.alive_fence(adapter, open, touched)?;
                 let fence = self.adapters[adapter as usize].share_fence(open, access)?;
-                Shared::Fence { adapter, fence, access }
+                match self.adapters[adapter as usize].fences[fence].cross() {
+                    None => Shared::Fence { adapter, fence, access },
+                    Some(cross) => {
+                        self.cross_fences.name(cross)?;
+                        Shared::CrossFence { fence: cross, access }
+                    }
+                }
             }
             _ => {
                 let (adapter, number) = self.any_resource(*handle)?;
@@ -100,9 +154,13 @@ impl Turn<'_> {
             }
         };
         let token = self.nt_handles.share(self.from, object);
-        if let (Err(_), Shared::Fence { adapter, fence, .. }) = (&token, object) {
+        if token.is_err() {
             // It is open, so that it outlives the name that it did not get.
-            self.adapters[adapter as usize].fences[fence].names -= 1;
+            match object {
+                Shared::Fence { adapter, fence, .. } => self.adapters[adapter as usize].fences[fence].names -= 1,
+                Shared::CrossFence { fence, .. } => self.cross_fences.unname(self.adapters, fence),
+                _ => {}
+            }
         }
         token
     }
@@ -114,7 +172,9 @@ impl Turn<'_> {
             ShareName::NtHandle(handle) => match self.nt_handles.named(handle)? {
                 Shared::Resource { adapter, body } if adapter == index => Ok(body),
                 Shared::Resource { .. } => Err(invalid("a resource of another adapter")),
-                Shared::Fence { .. } => Err(invalid("an NT handle of a synchronization object, not of a resource")),
+                Shared::Fence { .. } | Shared::CrossFence { .. } => {
+                    Err(invalid("an NT handle of a synchronization object, not of a resource"))
+                }
                 Shared::Process { .. } | Shared::Ended => Err(invalid("an NT handle of a process, not of a resource")),
             },
         }
@@ -129,8 +189,10 @@ impl Turn<'_> {
 }
 
 /// A name of this object has gone.
-pub fn unname(adapters: &mut [Adapter], cx: &mut Cx<'_>, object: Shared) {
-    if let Shared::Fence { adapter, fence, .. } = object {
-        adapters[adapter as usize].unname_fence(cx, fence);
+pub fn unname(adapters: &mut [Adapter], cross_fences: &mut CrossFences, cx: &mut Cx<'_>, object: Shared) {
+    match object {
+        Shared::Fence { adapter, fence, .. } => adapters[adapter as usize].unname_fence(cx, fence),
+        Shared::CrossFence { fence, .. } => cross_fences.unname(adapters, fence),
+        _ => {}
     }
 }

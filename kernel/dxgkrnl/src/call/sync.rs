@@ -2,12 +2,15 @@
 //! §3.2–§3.6, §5).
 
 use gpu_fence::LegacyKind;
-use kmt_calls::{FencePrivateData, Refusal, Reply, SignalFlags, SyncCall, SyncObjectKind, SyncObjectRequest};
+use kmt_calls::{
+    FenceFlags, FencePrivateData, Refusal, Reply, SignalFlags, SyncCall, SyncObjectKind, SyncObjectRequest,
+};
 use wddm_types::RawHandle;
 
+use crate::adapter::Adapter;
 use crate::call::{Turn, done};
 use crate::event::EventName;
-use crate::fence::{POINTS_MAX, PointUse};
+use crate::fence::{CommonWord, POINTS_MAX, PointUse};
 use crate::machine::{Answer, Cx};
 use crate::object::Object;
 use crate::packet::Signal;
@@ -37,7 +40,15 @@ impl Turn<'_> {
         match call {
             SyncCall::CreateNativeFence { device, request } => {
                 let (index, device) = self.live_device(device, touched)?;
-                let (open, private_data) = self.adapters[index as usize].create_native_fence(cx, device, request)?;
+                let (open, private_data) = match request.flags.contains(FenceFlags::CROSS_ADAPTER) {
+                    false => self.adapters[index as usize].create_native_fence(cx, device, request, None)?,
+                    true => {
+                        let what = (true, request.flags);
+                        self.cross_fences.create(self.adapters, index, what, |adapter, word| {
+                            adapter.create_native_fence(cx, device, request, Some(word))
+                        })?
+                    }
+                };
                 let handle = self.name(Object::Fence(index, open))?;
                 let created = self.adapters[index as usize].created_fence(open, handle, private_data);
                 self.when_mapped(cx, index, Reply::Fence(created))
@@ -137,7 +148,16 @@ impl Turn<'_> {
         let adapter = &mut self.adapters[index as usize];
         let number = match request.kind {
             SyncObjectKind::MonitoredFence { initial_value, engine_affinity } => {
-                let open = adapter.create_monitored_fence(cx, device, flags, initial_value, engine_affinity)?;
+                let mut create = |adapter: &mut Adapter, word: Option<CommonWord>| {
+                    adapter.create_monitored_fence(cx, device, flags, initial_value, engine_affinity, word)
+                };
+                let open = match flags.contains(FenceFlags::CROSS_ADAPTER) {
+                    false => create(adapter, None)?,
+                    true => {
+                        let made = |adapter: &mut Adapter, word| create(adapter, Some(word));
+                        self.cross_fences.create(self.adapters, index, (false, flags), made)?
+                    }
+                };
                 let handle = self.name(Object::Fence(index, open))?;
                 let created = self.adapters[index as usize].created_monitored_fence(open, handle);
                 return self.when_mapped(cx, index, Reply::MonitoredFence(created));

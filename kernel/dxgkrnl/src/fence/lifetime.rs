@@ -18,15 +18,14 @@ use ddi::FenceType;
 use events::Event;
 use gpu_fence::FenceKind;
 use kmt_calls::{CreatedFence, FenceFlags, FencePrivateData, NativeFenceRequest, Refusal, SyncObjectAccess};
-use shared_words::{Word, fence::MONITORED_NONE};
+use shared_words::Word;
 use wddm_types::{CpuVa, GpuVa, ProcessId, RawHandle};
 
 use super::flags::{self, ObjectType};
 use super::open::{Opened, PER_DEVICE};
-use super::{FenceSlot, FenceWord};
+use super::{CommonWord, Fence, FenceOpen, FenceSlot, FenceWord};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Fence, FenceOpen};
 use crate::refusal::{access_denied, invalid, no_memory, not_supported};
 
 /// What a new fence is to be.
@@ -40,8 +39,30 @@ pub struct NewFence {
     pub monitored: Option<NewMonitored>,
     /// Engines of its process signal it: where nobody else sees it its MonitoredValue may lie in local memory.
     pub by_engines: bool,
+    /// The word is not the adapter's own: a cross-adapter fence's.
+    pub common: Option<CommonWord>,
     pub flags: FenceFlags,
+    /// What its first open may do.
+    pub access: SyncObjectAccess,
     pub private_data: FencePrivateData,
+}
+
+impl NewFence {
+    /// A fence that no process asked for.
+    fn of_the_kernel(owner: ProcessId) -> NewFence {
+        NewFence {
+            device: None,
+            owner,
+            initial: 0,
+            fence_type: FenceType::Default,
+            monitored: None,
+            by_engines: false,
+            common: None,
+            flags: FenceFlags::empty(),
+            access: SyncObjectAccess::ALL_ACCESS,
+            private_data: FencePrivateData::default(),
+        }
+    }
 }
 
 /// What is particular about a new monitored fence.
@@ -60,6 +81,7 @@ impl Adapter {
         cx: &mut Cx<'_>,
         device: u64,
         request: NativeFenceRequest,
+        common: Option<CommonWord>,
     ) -> Result<Opened, Refusal> {
         if !self.has_native_fences() {
             return Err(not_supported("the adapter has no native fences"));
@@ -71,11 +93,8 @@ impl Adapter {
         };
         flags::check(ObjectType::NativeFence, request.flags)?;
         check_affinity(request.engine_affinity)?;
-        if request.flags.contains(FenceFlags::CROSS_ADAPTER) {
-            if fence_type != FenceType::Default {
-                return Err(invalid("only fences of type DEFAULT are shared across adapters"));
-            }
-            return Err(not_supported("cross-adapter native fences are not built yet"));
+        if request.flags.contains(FenceFlags::CROSS_ADAPTER) && fence_type != FenceType::Default {
+            return Err(invalid("only fences of type DEFAULT are shared across adapters"));
         }
         if fence_type == FenceType::IntraGpu && !self.features.native_fence_os_caps().intra_gpu_fence_type {
             return Err(not_supported("INTRA_GPU fences: the kernel does not announce SupportIntraGpuFenceType"));
@@ -87,7 +106,9 @@ impl Adapter {
             fence_type,
             monitored: None,
             by_engines: true,
+            common,
             flags: request.flags,
+            access: SyncObjectAccess::ALL_ACCESS,
             private_data: request.private_data,
         };
         let (_, open, private_data) = self.make_fence(cx, new)?;
@@ -97,10 +118,7 @@ impl Adapter {
 
     /// Makes the progress fence of a queue: nobody shares it.
     pub fn create_progress_fence(&mut self, cx: &mut Cx<'_>, device: u64, owner: ProcessId) -> Result<u64, Refusal> {
-        let (fence_type, flags) = (FenceType::Default, FenceFlags::empty());
-        let (private_data, device) = (FencePrivateData::default(), Some(device));
-        let new =
-            NewFence { device, owner, initial: 0, fence_type, monitored: None, by_engines: true, flags, private_data };
+        let new = NewFence { device: Some(device), by_engines: true, ..NewFence::of_the_kernel(owner) };
         self.make_fence(cx, new).map(|(fence, ..)| fence)
     }
 
@@ -112,21 +130,20 @@ impl Adapter {
         owner: ProcessId,
         initial: u64,
     ) -> Result<u64, Refusal> {
-        let (fence_type, flags) = (FenceType::Default, FenceFlags::empty());
-        let private_data = FencePrivateData::default();
-        let new =
-            NewFence { device, owner, initial, fence_type, monitored: None, by_engines: false, flags, private_data };
+        let new = NewFence { device, initial, ..NewFence::of_the_kernel(owner) };
         self.make_fence(cx, new).map(|(fence, ..)| fence)
     }
 
     /// Makes a fence: words, their mappings, then the driver's create, then its open; published only when all has succeeded.
     // spec: sync §3.2
     pub fn make_fence(&mut self, cx: &mut Cx<'_>, new: NewFence) -> Result<(u64, u64, FencePrivateData), Refusal> {
-        let shared = new.flags.contains(FenceFlags::SHARED);
+        let shared = new.flags.contains(FenceFlags::SHARED) || new.common.is_some();
         let slot = match (shared, new.fence_type, new.device, new.monitored) {
             // spec: sync §1.5, §6 A5: shared ones lie in system memory, whatever their type
-            (true, _, _, None) => self.take_shared_slot(cx, new.owner)?,
-            (true, _, _, Some(NewMonitored { mapped, .. })) => self.take_shared_monitored_slot(new.owner, mapped)?,
+            (true, _, _, None) => self.take_shared_slot(cx, new.owner, new.common)?,
+            (true, _, _, Some(NewMonitored { mapped, .. })) => {
+                self.take_shared_monitored_slot(new.owner, mapped, new.common)?
+            }
             (false, FenceType::IntraGpu, Some(device), _) => self.take_local_slot(cx, device)?,
             (false, _, Some(device), None) if new.by_engines && self.has_native_fences() => {
                 self.take_optimized_slot(cx, new.owner, device)?
@@ -136,8 +153,11 @@ impl Adapter {
             (false, _, _, Some(NewMonitored { mapped: false, .. })) => self.take_unmapped_slot(new.owner)?,
         };
         let number = self.fences.next_number();
-        let native = new.monitored.is_none() && self.has_native_fences();
-        let kind = if native { FenceKind::Native } else { FenceKind::Monitored };
+        let kind = match (new.monitored.is_none() && self.has_native_fences(), new.common) {
+            (false, _) => FenceKind::Monitored,
+            (true, None) => FenceKind::Native,
+            (true, Some(_)) => FenceKind::NativeCrossAdapter,
+        };
         let waits = self.waits.create(kind);
         let fence = Fence {
             waits,
@@ -153,11 +173,17 @@ impl Adapter {
             doomed: false,
         };
         assert_eq!(self.fences.insert(fence), number);
-        // A page that is on its way gets it with all others of its words.
-        if let Some(monitored) = self.monitored_words().of(&self.fences[number]) {
-            Word::store(monitored, MONITORED_NONE);
+        // spec: sync §3.2 step 2: nobody waits yet; of a cross-adapter fence it is 0 for life. A page that is on its way gets it with all
+        // others of its words.
+        if kind != FenceKind::Monitored
+            && let Some(monitored) = self.monitored_words().of(&self.fences[number])
+        {
+            Word::store(monitored, self.waits.monitored_value(waits));
         }
-        if slot.on_cpu() {
+        if let Some(common) = new.common {
+            self.common.members.insert(common.cross, number);
+        }
+        if slot.on_cpu() && new.common.is_none_or(|common| !common.joined) {
             // spec: sync §1.4: an INTRA_GPU fence gets its initial value from a GPU write
             let initial = if new.fence_type == FenceType::IntraGpu { 0 } else { new.initial };
             self.fences[number].store(&self.memory, initial);
@@ -169,12 +195,13 @@ impl Adapter {
             device: new.device,
             kmd: None,
             flags: new.flags & PER_DEVICE,
-            access: SyncObjectAccess::ALL_ACCESS,
+            access: new.access,
         };
         match self.add_open(cx, open, new.private_data) {
             Ok((open, private_data)) => {
                 let (process, current) = (new.owner.0, slot.current.0);
-                cx.emit(Event::FenceCreated { process, fence: number, initial: new.initial, current });
+                let initial = if new.common.is_some() { self.current_value(number) } else { new.initial };
+                cx.emit(Event::FenceCreated { process, fence: number, initial, current });
                 Ok((number, open, private_data))
             }
             Err(refusal) => {
@@ -196,7 +223,7 @@ impl Adapter {
         self.fence_opens[open].flags |= FenceFlags::NO_SIGNAL;
     }
 
-    /// `D3DKMTShareObjects` of a fence: it has one name more.
+    /// `D3DKMTShareObjects` of a fence: it has one name more. A cross-adapter fence has its names with the machine.
     // spec: sync §2.2, sync §5
     pub fn share_fence(&mut self, open: u64, access: SyncObjectAccess) -> Result<u64, Refusal> {
         let unknown = access.difference(SyncObjectAccess::ALL_ACCESS);
@@ -210,6 +237,9 @@ impl Adapter {
         }
         if !open.access.contains(access) {
             return Err(access_denied("more access than whoever shares it has"));
+        }
+        if fence.cross().is_some() {
+            return Ok(open.fence);
         }
         fence.names = fence.names.checked_add(1).ok_or_else(|| no_memory("the fence has too many names"))?;
         Ok(open.fence)
@@ -230,6 +260,9 @@ impl Adapter {
         let fence = self.fences.remove(number).expect("a fence is destroyed once");
         assert!(fence.opens.is_empty() && fence.kmd.is_none(), "a fence is destroyed behind its last close");
         self.fence_numbers.remove(&fence.waits);
+        if let Some(cross) = fence.cross() {
+            self.common.members.remove(&cross);
+        }
         let nobody = self.waits.destroy(fence.waits);
         assert!(nobody.is_empty(), "its waiters went on with the last open");
         self.give_back_slot(fence.slot);
@@ -265,7 +298,12 @@ impl Adapter {
 impl Fence {
     /// Whether it can be shared: it has pages of its own.
     pub fn is_shareable(&self) -> bool {
-        self.flags.contains(FenceFlags::SHARED)
+        self.flags.contains(FenceFlags::SHARED) || self.cross().is_some()
+    }
+
+    /// Which cross-adapter fence it is here, if any.
+    pub fn cross(&self) -> Option<u64> {
+        self.slot.cross
     }
 
     /// Where a process's GPU work sees CurrentValue and MonitoredValue.

@@ -3,15 +3,14 @@
 
 use ddi::FenceType;
 use gpu_fence::{Extension, FenceKind};
-use kmt_calls::{CpuCaching, CreatedMonitoredFence, FenceFlags, FencePrivateData, Refusal};
+use kmt_calls::{CpuCaching, CreatedMonitoredFence, FenceFlags, FencePrivateData, Refusal, SyncObjectAccess};
 use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
 use crate::fence::flags::{self, ObjectType};
 use crate::fence::lifetime::{NewMonitored, check_affinity};
-use crate::fence::{FenceWord, NewFence};
+use crate::fence::{CommonWord, FenceWord, NewFence};
 use crate::machine::Cx;
-use crate::refusal::not_supported;
 
 impl Adapter {
     /// The monitored type of `D3DKMTCreateSynchronizationObject2`: the creator's open.
@@ -23,13 +22,12 @@ impl Adapter {
         flags: FenceFlags,
         initial_value: u64,
         engine_affinity: u32,
+        common: Option<CommonWord>,
     ) -> Result<u64, Refusal> {
         flags::check(ObjectType::MonitoredFence, flags)?;
         check_affinity(engine_affinity)?;
-        if flags.contains(FenceFlags::CROSS_ADAPTER) {
-            return Err(not_supported("cross-adapter monitored fences are not built yet"));
-        }
-        let mapped = !flags.contains(FenceFlags::NO_GPU_ACCESS) && !self.reported.levels.is_empty();
+        let reached = !self.reported.levels.is_empty() && (common.is_none() || self.reaches_common_words());
+        let mapped = reached && !flags.contains(FenceFlags::NO_GPU_ACCESS);
         // What no GPU reaches has 64 bits whatever the GPU can do.
         let half = mapped && self.caps.no_64_bit_atomics;
         let word = if half { FenceWord::Half(Extension::new(initial_value)) } else { FenceWord::Whole };
@@ -40,7 +38,9 @@ impl Adapter {
             fence_type: FenceType::Default,
             monitored: Some(NewMonitored { mapped, word }),
             by_engines: mapped,
+            common,
             flags,
+            access: SyncObjectAccess::ALL_ACCESS,
             private_data: FencePrivateData::default(),
         };
         let (_, open, _) = self.make_fence(cx, new)?;

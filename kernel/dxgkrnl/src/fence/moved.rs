@@ -18,10 +18,11 @@ use shared_words::Memory;
 use vidmm::{AllocationId, VidMm};
 use wddm_types::{PhysicalAddress, SegmentId, WordAddress};
 
+use super::Fence;
 use super::local::{LocalPage, LocalWord};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Device, Fence};
+use crate::object::Device;
 use crate::store::Store;
 
 /// The CPU's way to what devices show of their memory on the bus.

@@ -10,9 +10,9 @@ use kmt_calls::{FenceFlags, FencePrivateData, OpenSyncObjectRequest, Refusal, Sy
 use wddm_types::ProcessId;
 
 use crate::adapter::{Adapter, Waiter};
+use crate::fence::FenceOpen;
 use crate::fence::lifetime::check_affinity;
 use crate::machine::Cx;
-use crate::object::FenceOpen;
 use crate::refusal::{access_denied, from_driver, invalid};
 
 /// A device's open, and what the driver had to say.
@@ -28,17 +28,7 @@ impl Adapter {
         (fence, access): (u64, SyncObjectAccess),
         request: OpenSyncObjectRequest,
     ) -> Result<Opened, Refusal> {
-        if !access.contains(SyncObjectAccess::STANDARD_RIGHTS_READ) {
-            return Err(access_denied("the NT handle was made without STANDARD_RIGHTS_READ"));
-        }
-        check_affinity(request.engine_affinity)?;
-        let wrong = request.flags.difference(PER_DEVICE);
-        if !wrong.is_empty() {
-            return Err(invalid(format!("flags {:#x} are an object's, or reserved: not of an open", wrong.bits())));
-        }
-        if request.flags.contains(FenceFlags::NO_SIGNAL | FenceFlags::NO_WAIT) {
-            return Err(invalid("NoSignal and NoWait exclude each other"));
-        }
+        check_open(access, &request)?;
         let process = self.devices[device].process;
         let open = FenceOpen { fence, process, device: Some(device), kmd: None, flags: request.flags, access };
         let (open, private_data) = self.add_open(cx, open, request.private_data)?;
@@ -198,6 +188,26 @@ impl Adapter {
             self.unmap_fence_view(cx, process, view);
         }
     }
+}
+
+/// Whether a name may be opened so.
+///
+/// # Errors
+/// `ACCESS_DENIED` for a name that cannot be read; `INVALID_PARAMETER` with the rule.
+// spec: sync §2.2, sync §2.3, sync §3.3
+pub(super) fn check_open(access: SyncObjectAccess, request: &OpenSyncObjectRequest) -> Result<(), Refusal> {
+    if !access.contains(SyncObjectAccess::STANDARD_RIGHTS_READ) {
+        return Err(access_denied("the NT handle was made without STANDARD_RIGHTS_READ"));
+    }
+    check_affinity(request.engine_affinity)?;
+    let wrong = request.flags.difference(PER_DEVICE);
+    if !wrong.is_empty() {
+        return Err(invalid(format!("flags {:#x} are an object's, or reserved: not of an open", wrong.bits())));
+    }
+    if request.flags.contains(FenceFlags::NO_SIGNAL | FenceFlags::NO_WAIT) {
+        return Err(invalid("NoSignal and NoWait exclude each other"));
+    }
+    Ok(())
 }
 
 /// Flags that each device has for itself; the rest are the object's.

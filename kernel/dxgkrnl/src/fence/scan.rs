@@ -69,6 +69,10 @@ impl Adapter {
         };
         let numbers: Vec<u64> = self.fences.iter().map(|(number, _)| number).filter(worth_it).collect();
         let released = self.sample_fences(cx, &numbers);
+        // spec: sync §3.12: a word that several adapters share may have been written here
+        self.tell_others_of_any(false, |adapter, number| {
+            adapter.fences[number].opens.iter().any(|open| whose(adapter.fence_opens[*open].process))
+        });
         // CAST: a process has few thousand fences.
         (numbers.len() as u32, released)
     }

@@ -8,9 +8,9 @@ use gpu_fence::{FenceKind, MonitoredUpdate};
 use kmt_calls::{Refusal, SignalFlags};
 use shared_words::Word;
 
+use super::{Fence, News};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::Fence;
 use crate::refusal::invalid;
 
 impl Adapter {
@@ -84,6 +84,7 @@ impl Adapter {
         for &(fence, value) in changes {
             self.counters.cpu_signals += 1;
             cx.emit(Event::FenceSignaledFromCpu { fence, value });
+            self.tell_others(fence);
         }
         let fences: Vec<u64> = changes.iter().map(|(fence, _)| *fence).collect();
         self.sample_fences(cx, &fences);
@@ -127,6 +128,9 @@ impl Adapter {
             return;
         }
         let waits = fence.waits;
+        if let Some(cross) = fence.cross() {
+            self.common.tell(News::Always(cross));
+        }
         if !self.tell_always_signaled(cx, number) {
             return;
         }
@@ -178,6 +182,9 @@ impl Adapter {
         };
         let updates = self.fences.iter().filter_map(|(_, fence)| differs(fence)).collect();
         self.publish(cx, updates);
+        // spec: sync §3.12: other adapters have signalled meanwhile
+        let common: Vec<u64> = self.common.members.values().copied().collect();
+        self.notify_only(cx, &common);
     }
 }
 

@@ -21,6 +21,7 @@ use crate::adapter::Adapter;
 use crate::fence_log::Names;
 use crate::interrupt::NativeSignals;
 use crate::machine::Cx;
+use crate::object::Queue;
 
 /// Whose logs are read, and what is looked at because it has none.
 #[derive(Default)]
@@ -56,6 +57,7 @@ impl Adapter {
             return;
         }
         let numbers: Vec<u64> = named.iter().map(|fence| fence.0).collect();
+        numbers.iter().for_each(|fence| self.tell_others(*fence));
         let devices = self.devices_of(&numbers);
         let released = self.sample_fences(cx, &numbers);
         // CAST: a driver names at most the records of one routine.
@@ -69,6 +71,7 @@ impl Adapter {
         let numbers = self.waited_native_fences();
         let devices = self.devices_of(&numbers);
         let released = self.sample_fences(cx, &numbers);
+        self.tell_others_of_any(true, |_, _| true);
         self.count_dispatch(cx, 0, released);
         self.find_signallers(cx, names, &devices);
     }
@@ -87,6 +90,7 @@ impl Adapter {
     // spec: sync §3.15, sync §6 C9, sync §6 C10, sync §6 C12
     // seed: N113, N114, N115, N116, N119
     fn queues_signaled(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, node: NodeId, named: &[KmdQueue]) {
+        self.tell_others_of_queues(node, named);
         let mut scope = if named.is_empty() { self.scope_of_node(node) } else { self.scope_of(named) };
         let news = self.read_logs(cx, names, &scope.logged);
         scope.devices.extend(news.incomplete);
@@ -107,6 +111,22 @@ impl Adapter {
         };
         // CAST: a driver names at most the queues of its device.
         self.count_dispatch(cx, named.len() as u32, released);
+    }
+
+    /// Other adapters are told of every fence that these queues, or those of the engine, may have signalled: a log is its process's word,
+    /// and others wait for more than that.
+    // spec: sync §3.12, sync §6 C10
+    fn tell_others_of_queues(&mut self, node: NodeId, named: &[KmdQueue]) {
+        let meant = |queue: &Queue| match named.is_empty() {
+            true => self.contexts[queue.context].node == node,
+            false => named.contains(&queue.kmd),
+        };
+        let devices: BTreeSet<u64> =
+            self.queues.iter().filter(|(_, queue)| meant(queue)).map(|(_, queue)| queue.device).collect();
+        self.tell_others_of_any(true, |adapter, number| {
+            let opens = adapter.fences[number].opens.iter();
+            opens.filter_map(|open| adapter.fence_opens[*open].device).any(|device| devices.contains(&device))
+        });
     }
 
     fn scope_of(&self, named: &[KmdQueue]) -> Scope {

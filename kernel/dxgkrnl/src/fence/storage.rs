@@ -5,6 +5,9 @@
 //! | not shareable | packed: pages of CurrentValues and pages of MonitoredValues of one process, each at its stride; the process maps the first read/write and the second read-only for the GPU, the first read-only for the CPU |
 //! | shareable | two pages of its own, or one if it is a monitored fence, mapped in each process that has it open, at one address however many devices of that process open it |
 //!
+//! The CurrentValue of a cross-adapter fence is a page of the adapter that created it, lent to each that opens it; MonitoredValues are
+//! each adapter's own.
+//!
 //! So a page is mapped only in processes that may have every fence on it. The pages of packed words stand in the paging process
 //! too, where paging buffers signal the fences of paging queues; what a driver is told of that depends on its
 //! MapToGpuSystemProcess.
@@ -14,6 +17,7 @@ use kmt_calls::{CreatedFence, Refusal};
 use vidmm::AllocationId;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 
+use super::CommonWord;
 use super::local::LocalWord;
 use super::page::{Taken, Which};
 use crate::adapter::Adapter;
@@ -43,6 +47,8 @@ pub struct FenceSlot {
     owner: ProcessId,
     current_home: Home,
     monitored_home: Home,
+    /// Which cross-adapter fence's word CurrentValue is: the machine's, not this adapter's.
+    pub(super) cross: Option<u64>,
     pub current: WordAddress,
     pub monitored: WordAddress,
     /// In its owner's space; NULL for shareable ones, whose addresses are each process's own.
@@ -94,6 +100,7 @@ impl FenceSlot {
             owner,
             current_home: home,
             monitored_home: Home::Nowhere,
+            cross: None,
             current: word,
             monitored: word,
             current_va: va,
@@ -120,6 +127,7 @@ impl Adapter {
             owner,
             current_home: current.home,
             monitored_home: monitored.home,
+            cross: None,
             current: current.word,
             monitored: monitored.word,
             current_va: current.va,
@@ -149,6 +157,7 @@ impl Adapter {
             owner,
             current_home: current.home,
             monitored_home: Home::Local(monitored),
+            cross: None,
             current: current.word,
             monitored: CreatedFence::NO_CPU_ADDRESS,
             current_va: current.va,
@@ -173,6 +182,7 @@ impl Adapter {
             owner: self.devices[device].process,
             current_home: Home::Local(current),
             monitored_home: Home::Local(monitored),
+            cross: None,
             current: CreatedFence::NO_CPU_ADDRESS,
             monitored: CreatedFence::NO_CPU_ADDRESS,
             current_va: current.va,
@@ -200,21 +210,49 @@ impl Adapter {
 
     /// The one word of a monitored fence that can be shared: a page of its own, `mapped` or not where GPUs see it.
     // spec: sync §1.5
-    pub(super) fn take_shared_monitored_slot(&mut self, owner: ProcessId, mapped: bool) -> Result<FenceSlot, Refusal> {
-        let page = self.take_word_page()?;
+    pub(super) fn take_shared_monitored_slot(
+        &mut self,
+        owner: ProcessId,
+        mapped: bool,
+        common: Option<CommonWord>,
+    ) -> Result<FenceSlot, Refusal> {
+        let page = self.current_page(common)?;
         let home = if mapped { Home::Own(page) } else { Home::Apart(page) };
         let word = WordAddress(page.first * PAGE_BYTES);
-        Ok(FenceSlot::without_monitored(owner, home, word, GpuVa::NULL, GpuVa::NULL))
+        let slot = FenceSlot::without_monitored(owner, home, word, GpuVa::NULL, GpuVa::NULL);
+        Ok(FenceSlot { cross: common.map(|common| common.cross), ..slot })
+    }
+
+    /// The page of a shareable fence's CurrentValue: one of the adapter's, or the one that it is lent.
+    // spec: sync §1.5, sync §3.12: one CurrentValue, in system memory
+    fn current_page(&mut self, common: Option<CommonWord>) -> Result<PageRun, Refusal> {
+        let Some(common) = common else { return self.take_word_page() };
+        self.common.begin_use(common.cross);
+        Ok(common.page)
+    }
+
+    /// Gives it back when the ring has got past what reaches it.
+    fn give_back_current_page(&mut self, page: PageRun, cross: Option<u64>) {
+        match cross {
+            Some(cross) => self.defer_common_use(cross),
+            None => self.defer_pages(page),
+        }
     }
 
     /// Words for a fence that can be shared: two pages of its own, mapped nowhere yet but where the driver wants all fences.
     // spec: sync §1.5
-    pub(super) fn take_shared_slot(&mut self, cx: &mut Cx<'_>, owner: ProcessId) -> Result<FenceSlot, Refusal> {
-        let current = self.take_word_page()?;
-        let monitored = match self.take_word_page() {
-            Ok(monitored) => monitored,
+    pub(super) fn take_shared_slot(
+        &mut self,
+        cx: &mut Cx<'_>,
+        owner: ProcessId,
+        common: Option<CommonWord>,
+    ) -> Result<FenceSlot, Refusal> {
+        let cross = common.map(|common| common.cross);
+        let monitored = self.take_word_page()?;
+        let current = match self.current_page(common) {
+            Ok(current) => current,
             Err(refusal) => {
-                self.pages.give_back(current);
+                self.pages.give_back(monitored);
                 return Err(refusal);
             }
         };
@@ -222,6 +260,7 @@ impl Adapter {
             owner,
             current_home: Home::Own(current),
             monitored_home: Home::Own(monitored),
+            cross,
             current: WordAddress(current.first * PAGE_BYTES),
             monitored: WordAddress(monitored.first * PAGE_BYTES),
             current_va: GpuVa::NULL,
@@ -243,7 +282,7 @@ impl Adapter {
                     (slot.system_current_va, slot.system_monitored_va) = (current_va, monitored_va);
                 }
                 Err(refusal) => {
-                    self.defer_pages(current);
+                    self.give_back_current_page(current, cross);
                     self.defer_pages(monitored);
                     return Err(refusal);
                 }
@@ -309,7 +348,8 @@ impl Adapter {
                     if !system_va.is_null() {
                         self.defer_system_mapping(system_va, run.count);
                     }
-                    self.defer_pages(run);
+                    let cross = slot.cross.filter(|_| which == Which::Current);
+                    self.give_back_current_page(run, cross);
                 }
                 Home::Local(word) => self.give_back_local_word(word),
                 Home::Packed { .. } => self.give_back_word(slot.owner, which, home, word),

@@ -14,6 +14,8 @@ use crate::packet::RingNeed;
 pub(super) enum Deferred {
     Pages(PageRun),
     SystemMapping(GpuVa, Pages),
+    /// The word of a cross-adapter fence is not reached any more.
+    CommonUse(u64),
     Space(SpaceId),
     Process(ddi::KmdProcess),
     Fence(u64),
@@ -57,6 +59,11 @@ impl Adapter {
     /// Gives the kernel's pages back when the ring has got past everything queued so far.
     pub fn defer_pages(&mut self, run: PageRun) {
         self.defer(Deferred::Pages(run));
+    }
+
+    /// Nothing reaches the word of a cross-adapter fence any more when the ring has got past everything queued so far.
+    pub fn defer_common_use(&mut self, cross: u64) {
+        self.defer(Deferred::CommonUse(cross));
     }
 
     /// Takes pages of the kernel's own out of the paging process when the ring has got past everything queued so far.
@@ -170,6 +177,7 @@ impl Adapter {
             let (_, deferred) = self.ring.deferred.pop_front().expect("just seen");
             match deferred {
                 Deferred::Pages(run) => self.pages.give_back(run),
+                Deferred::CommonUse(cross) => self.common.end_use(cross),
                 Deferred::SystemMapping(va, count) => {
                     let space = self.processes[&ProcessId::SYSTEM].space;
                     self.unmap_pages(cx, space, va, count);

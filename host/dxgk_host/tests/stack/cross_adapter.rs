@@ -1,0 +1,242 @@
+//! Fences of two adapters: an iGPU that waits or signals, a dGPU that does the other. Each cell of the tables of sync §3.12 is one
+//! call of `cell`; the drivers are listened to.
+//!
+//! | scenario | iGPU | dGPU |
+//! |---|---|---|
+//! | 1 | native fences | native fences |
+//! | 2a, 2b | monitored fences: it takes packets | native fences |
+
+mod kinds;
+mod life;
+mod scenarios;
+
+use std::sync::Arc;
+
+use d3dkmt::{
+    Device, Fence, FenceFlags, HwContext, KernelQueue, MonitoredFenceSignal, NativeFenceRequest, NtHandle,
+    OpenSyncObjectRequest, SyncObjectAccess, VirtualContext,
+};
+use dxgk_host::{AdapterSetup, Host, HostConfig, Mode, Pending, ProcessLink, Profile};
+use events::Event;
+use kmt_calls::{Call, SignalFlags, SyncCall, WaitFlags};
+use softgpu_umd::{Commands, Gpu, Stream, StreamConfig};
+use wddm_types::{NodeId, ProcessId, RawHandle};
+
+use crate::heard::Heard;
+use crate::monitored::Buffer;
+use crate::stubborn::{FenceStep, Shared, Whims, wrapped};
+use crate::world::{MIB, gpu_on};
+
+const NODE: NodeId = NodeId(0);
+const CROSS: FenceFlags = FenceFlags::SHARED.union(FenceFlags::NT_SECURITY_SHARING).union(FenceFlags::CROSS_ADAPTER);
+
+/// A host with an adapter of each profile, in video memory of a few megabytes; what each driver is told about fences, and what the
+/// kernel says of news.
+struct World {
+    host: Arc<Host>,
+    told: Vec<Shared<FenceStep>>,
+    news: Heard,
+}
+
+impl World {
+    fn new(mode: Mode, profiles: &[&str]) -> World {
+        World::with(mode, profiles, |_, _| ())
+    }
+
+    /// The same with drivers that do something otherwise.
+    fn with(mode: Mode, profiles: &[&str], change: impl Fn(usize, &mut Whims)) -> World {
+        let news =
+            Heard::of(|event| matches!(event, Event::CrossAdapterValueArrived { .. } | Event::FenceInterrupt { .. }));
+        let told: Vec<Shared<FenceStep>> = profiles.iter().map(|_| Shared::default()).collect();
+        let setup = |index: usize, name: &&str| {
+            let profile = Profile::named(name).expect("a built-in profile");
+            let into = Arc::clone(&told[index]);
+            let packets = ["packets", "atomics", "basic", "wddm1"].iter().any(|what| name.contains(what));
+            let hear_fence = Box::new(move |step| into.lock().unwrap().push(step));
+            let mut whims = Whims { hear_fence, packets, ..Whims::default() };
+            change(index, &mut whims);
+            AdapterSetup {
+                vram_bytes: 4 * MIB,
+                page_table_bytes: 16 * MIB,
+                system_bytes: 64 * MIB,
+                wrap_miniport: Some(wrapped(whims)),
+                ..AdapterSetup::new(profile)
+            }
+        };
+        let mut setups = profiles.iter().enumerate().map(|(index, name)| setup(index, name));
+        let first = setups.next().expect("one at least");
+        let config = HostConfig {
+            vram_bytes: first.vram_bytes,
+            page_table_bytes: first.page_table_bytes,
+            system_bytes: first.system_bytes,
+            wrap_miniport: first.wrap_miniport,
+            tracer: Box::new(news.clone()),
+            others: setups.collect(),
+            ..HostConfig::new(Profile::named(profiles[0]).expect("a built-in profile"), mode)
+        };
+        World { host: Host::start(config).expect("the host starts"), told, news }
+    }
+
+    /// A process's device on an adapter.
+    fn gpu(&self, adapter: usize) -> Gpu {
+        gpu_on(&self.host, &ProcessLink::new(Arc::clone(&self.host)), adapter)
+    }
+
+    /// What a driver was told to do with CurrentValues, and forgets it.
+    fn updates(&self, adapter: usize) -> Vec<FenceStep> {
+        let steps = std::mem::take(&mut *self.told[adapter].lock().unwrap());
+        steps.into_iter().filter(|step| matches!(step, FenceStep::Current(..) | FenceStep::Monitored(_))).collect()
+    }
+
+    fn drain(&self) {
+        while self.host.step() {}
+    }
+}
+
+fn native(device: &Device, flags: FenceFlags) -> Fence {
+    let request = NativeFenceRequest { flags: CROSS | flags, ..NativeFenceRequest::default() };
+    device.create_native_fence(request).expect("a cross-adapter fence")
+}
+
+fn named(fence: &Fence) -> NtHandle {
+    fence.share(SyncObjectAccess::ALL_ACCESS).expect("a name")
+}
+
+fn by(name: &NtHandle) -> OpenSyncObjectRequest {
+    OpenSyncObjectRequest { handle: name.token(), ..OpenSyncObjectRequest::default() }
+}
+
+/// The fence of a name, by the call that an adapter has for it.
+fn opened(gpu: &Gpu, name: &NtHandle) -> Fence {
+    let opened = match gpu.has_user_queues() {
+        true => gpu.device().open_native_fence(by(name)),
+        false => gpu.device().open_sync_object(by(name)),
+    };
+    opened.expect("it opens")
+}
+
+/// By what something is waited for or signalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// An engine's own command, or a software packet of a context that has no such commands.
+    Gpu,
+    Cpu,
+    /// A kernel-mode queue of an adapter with native fences.
+    KernelQueue,
+    /// A command of a context without native fences: the engine stores the value itself.
+    Command,
+}
+
+/// One process on one adapter with the fence.
+struct Side {
+    work: Work,
+    /// Says that what stood behind a wait of the GPU has gone on.
+    done: Fence,
+    fence: Fence,
+    gpu: Gpu,
+    process: ProcessId,
+}
+
+enum Work {
+    /// A stream, and a queue that the kernel submits to; its context goes behind it.
+    Queues {
+        stream: Box<Stream>,
+        kernel: Box<KernelQueue>,
+        _context: HwContext,
+    },
+    Packets(VirtualContext),
+}
+
+enum Waiting {
+    Gpu,
+    Cpu(Pending),
+}
+
+impl Side {
+    /// A process of its own on an adapter, with `open` to get at the fence.
+    fn new(world: &World, adapter: usize, open: impl FnOnce(&Gpu) -> Fence) -> Side {
+        let link = ProcessLink::new(Arc::clone(&world.host));
+        let gpu = gpu_on(&world.host, &link, adapter);
+        let fence = open(&gpu);
+        let done = gpu.device().create_monitored_fence(FenceFlags::empty(), 0).expect("a fence");
+        let work = match gpu.has_user_queues() {
+            true => {
+                let stream = Stream::create(&gpu, NODE, StreamConfig::default()).expect("a stream");
+                let context = gpu.device().create_context(NODE).expect("a context");
+                let queue = context.create_kernel_queue().expect("a queue");
+                Work::Queues { stream: Box::new(stream), kernel: Box::new(queue), _context: context }
+            }
+            false => Work::Packets(VirtualContext::create(gpu.device(), NODE, Vec::new()).expect("a context")),
+        };
+        Side { work, done, fence, gpu, process: link.process() }
+    }
+
+    /// Waits for a value; what says that the wait is over is `has_gone_on`.
+    fn wait(&mut self, world: &World, how: By, value: u64) -> Waiting {
+        match (how, &mut self.work) {
+            (By::Cpu, _) => {
+                let call = Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
+                    device: self.gpu.device().handle(),
+                    points: vec![(self.fence.handle(), value)],
+                    async_event: RawHandle::NONE,
+                    flags: WaitFlags::empty(),
+                });
+                match world.host.begin_call(self.process, call) {
+                    Err(pending) => return Waiting::Cpu(pending),
+                    Ok(answer) => answer.expect("the value has come"),
+                };
+                self.gpu.device().signal(&self.done, value).unwrap();
+            }
+            (By::Gpu, Work::Queues { stream, .. }) => {
+                let mut commands = Commands::new();
+                commands.wait(&self.fence, value).signal_monitored(self.done.current_va(), value);
+                stream.submit(&self.gpu, &[], &commands).expect("a submission");
+            }
+            (By::KernelQueue, Work::Queues { kernel: queue, .. }) => {
+                queue.submit_wait(&self.fence, value).unwrap();
+                queue.submit_signal(&self.done, value).unwrap();
+            }
+            (By::Gpu, Work::Packets(context)) => {
+                context.wait(&self.fence, value).unwrap();
+                context.signal(&self.done, value).unwrap();
+            }
+            (By::KernelQueue | By::Command, _) => panic!("nobody waits like that here"),
+        }
+        Waiting::Gpu
+    }
+
+    fn has_gone_on(&self, world: &World, waiting: &mut Waiting, value: u64) -> bool {
+        match waiting {
+            Waiting::Gpu => self.done.current() == value,
+            Waiting::Cpu(pending) => {
+                let answer = world.host.take_answer(*pending);
+                answer.is_some_and(|answer| answer.map(|_| *waiting = Waiting::Gpu).is_ok())
+            }
+        }
+    }
+
+    fn signal(&mut self, how: By, value: u64) {
+        match (how, &mut self.work) {
+            (By::Cpu, _) => self.gpu.device().signal(&self.fence, value).unwrap(),
+            (By::Gpu, Work::Queues { stream, .. }) => {
+                let mut commands = Commands::new();
+                commands.signal(&self.fence, value);
+                stream.submit(&self.gpu, &[], &commands).expect("a submission");
+            }
+            (By::KernelQueue, Work::Queues { kernel: queue, .. }) => {
+                queue.submit_signals(&[], &[(&self.fence, value)], SignalFlags::empty()).unwrap();
+            }
+            (By::Gpu, Work::Packets(context)) => context.signal(&self.fence, value).unwrap(),
+            (By::Command, Work::Packets(context)) => {
+                let (node, va) = (NODE, self.fence.current_va());
+                let mut commands = Commands::new();
+                match self.gpu.monitored_fence_signal(node) {
+                    MonitoredFenceSignal::Basic => commands.store(va, value),
+                    _ => commands.signal_monitored(va, value),
+                };
+                Buffer::new(&self.gpu, &commands).run(context);
+            }
+            (By::KernelQueue | By::Command, _) => panic!("nobody signals like that here"),
+        }
+    }
+}

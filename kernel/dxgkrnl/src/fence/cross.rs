@@ -1,0 +1,206 @@
+//! What one adapter has of cross-adapter fences (sync §3.12): a word that is not its own, and news for the others. Who the others
+//! are is the machine's business (`crate::cross_adapter`).
+//!
+//! ```text
+//!  interrupt names it, a scan finds it,          machine                 another adapter
+//!  the CPU signals it, a packet signals it ────▶ News::Signaled ────────▶ values_arrived: the driver looks at its
+//!  its device is lost ─────────────────────────▶ News::Always  ────────▶ signal_always   run list, waiters are sampled
+//!  nothing here reaches the word any more ─────▶ News::Left
+//! ```
+//! Nothing that arrives makes news: so nothing comes back to where it came from.
+
+use std::collections::BTreeMap;
+
+use ddi::{CurrentUpdate, FenceType, UpdateCurrentFlags};
+use events::Event;
+use gpu_fence::FenceKind;
+use kmt_calls::{FenceFlags, OpenSyncObjectRequest, Refusal, SyncObjectAccess};
+use wddm_types::PageRun;
+
+use super::lifetime::NewMonitored;
+use super::open::{Opened, PER_DEVICE, check_open};
+use super::{FenceWord, NewFence};
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+
+/// The CurrentValue of a cross-adapter fence as an adapter is lent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommonWord {
+    /// Which cross-adapter fence.
+    pub cross: u64,
+    /// Its page, which no other fence uses.
+    pub page: PageRun,
+    /// It has a value already: this adapter comes to a fence that there is.
+    pub joined: bool,
+}
+
+/// What an adapter has to tell the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// A fence may have another value.
+    Signaled(u64),
+    /// A fence counts as reached for ever.
+    Always(u64),
+    /// Neither engines nor paging work reach the word through an open that has ended.
+    Left(u64),
+}
+
+/// The cross-adapter fences of one adapter.
+#[derive(Debug, Default)]
+pub struct CommonFences {
+    /// The adapter's fence of each that somebody has open here.
+    pub members: BTreeMap<u64, u64>,
+    /// How many times the word is reached from here: opens, and those that have ended but for queued paging work.
+    uses: BTreeMap<u64, u32>,
+    news: Vec<News>,
+}
+
+impl CommonFences {
+    /// Whether anything here still reaches the word of a fence.
+    pub fn uses(&self, cross: u64) -> bool {
+        self.uses.contains_key(&cross)
+    }
+
+    /// Whether there is anything to tell.
+    pub fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
+    /// What there is to tell.
+    pub fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Something is to be told.
+    pub fn tell(&mut self, news: News) {
+        self.news.push(news);
+    }
+
+    /// The word is mapped once more.
+    pub(super) fn begin_use(&mut self, cross: u64) {
+        *self.uses.entry(cross).or_default() += 1;
+    }
+
+    /// What mapped it has gone.
+    pub fn end_use(&mut self, cross: u64) {
+        let uses = self.uses.get_mut(&cross).expect("it was begun");
+        *uses -= 1;
+        if *uses == 0 {
+            self.uses.remove(&cross);
+            self.news.push(News::Left(cross));
+        }
+    }
+}
+
+impl Adapter {
+    /// Opens a cross-adapter fence that nobody has open here: this adapter gets a fence of its own over the word. `flags` are those
+    /// that the object was created with.
+    // spec: sync §3.3 step 3, sync §3.13
+    pub fn join_fence(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        (common, flags, native): (CommonWord, FenceFlags, bool),
+        access: SyncObjectAccess,
+        request: OpenSyncObjectRequest,
+    ) -> Result<Opened, Refusal> {
+        check_open(access, &request)?;
+        let mapped = !flags.contains(FenceFlags::NO_GPU_ACCESS) && self.reaches_common_words();
+        let new = NewFence {
+            device: Some(device),
+            owner: self.devices[device].process,
+            initial: 0,
+            fence_type: FenceType::Default,
+            monitored: (!native).then_some(NewMonitored { mapped, word: FenceWord::Whole }),
+            by_engines: false,
+            common: Some(common),
+            flags: flags.difference(PER_DEVICE) | request.flags,
+            access,
+            private_data: request.private_data,
+        };
+        let (_, open, private_data) = self.make_fence(cx, new)?;
+        self.devices[device].fences.insert(open);
+        Ok((open, private_data))
+    }
+
+    /// A page for the word of a cross-adapter fence that is created here.
+    pub fn take_common_page(&mut self) -> Result<PageRun, Refusal> {
+        self.take_word_page()
+    }
+
+    /// Whether engines of an adapter without native fences may store to a word that others read as 64 bits.
+    // spec: sync §3.13: without 64-bit atomics only packets signal it
+    pub fn reaches_common_words(&self) -> bool {
+        !self.reported.levels.is_empty() && !self.caps.no_64_bit_atomics
+    }
+
+    /// A fence may have another value: other adapters are told, if it has any.
+    pub fn tell_others(&mut self, number: u64) {
+        if let Some(cross) = self.fences[number].cross() {
+            self.common.tell(News::Signaled(cross));
+        }
+    }
+
+    /// The same of all that are native here, or are not, and for whose members this holds: the interrupt did not say which.
+    // spec: sync §3.12, derived cases: idempotent, so it is told unless nobody can wait for it
+    pub fn tell_others_of_any(&mut self, native: bool, which: impl Fn(&Adapter, u64) -> bool) {
+        let is = |number: u64| (self.waits.kind(self.fences[number].waits) != FenceKind::Monitored) == native;
+        let members = self.common.members.iter().filter(|(_, number)| is(**number) && which(self, **number));
+        let news: Vec<News> = members.map(|(cross, _)| News::Signaled(*cross)).collect();
+        self.common.news.extend(news);
+    }
+
+    /// Another adapter has told that these may have other values. The driver looks at its run lists, whether anybody is known to wait
+    /// or not, for of waits on the GPU the kernel knows nothing; then whoever waits here is released.
+    // spec: sync §3.12 rows 5 to 7
+    pub fn values_arrived(&mut self, cx: &mut Cx<'_>, numbers: &[u64]) {
+        if self.stopped.is_some() {
+            return;
+        }
+        for &fence in numbers {
+            let value = self.current_value(fence);
+            cx.emit(Event::CrossAdapterValueArrived { adapter: self.index.0, fence, value });
+        }
+        if self.notify_only(cx, numbers) {
+            self.sample_fences(cx, numbers);
+        }
+    }
+
+    /// `UpdateCurrentValuesFromCpu` with NotificationOnly. A device without power has nobody who waits on it, and is told when it
+    /// wakes. False: the driver failed, and the adapter is stopped.
+    // spec: sync §2.6, sync §3.12
+    pub(super) fn notify_only(&mut self, cx: &mut Cx<'_>, numbers: &[u64]) -> bool {
+        if self.is_off() {
+            return true;
+        }
+        let update = |number: &u64| {
+            let fence = &self.fences[*number];
+            let (value, current) = (fence.value(&self.memory), self.memory.word(fence.slot.current.0));
+            fence.kmd.map(|global| CurrentUpdate { fence: global, value, current: Some(current) })
+        };
+        let batch: Vec<CurrentUpdate<'_>> = numbers.iter().filter_map(update).collect();
+        let Some(fences) = self.miniport.native_fences().filter(|_| !batch.is_empty()) else { return true };
+        let told = fences.update_current_values(&batch, UpdateCurrentFlags::NOTIFICATION_ONLY);
+        if let Err(status) = told {
+            self.stop(cx, format!("bug check 0x119, parameter 0x13: UpdateCurrentValuesFromCpu failed: {status}"));
+        }
+        told.is_ok()
+    }
+
+    /// The adapter has failed: whoever waits elsewhere for what it was to signal goes on.
+    // spec: sync §3.12, derived cases; sync §3.16
+    pub fn lose_common_fences(&mut self) {
+        let lost = |(cross, number): (&u64, &u64)| {
+            let mut opens = self.fences[*number].opens.iter();
+            opens.any(|open| self.fence_opens[*open].is_lost_with_device()).then_some((*cross, *number))
+        };
+        let lost: Vec<(u64, u64)> = self.common.members.iter().filter_map(lost).collect();
+        for (cross, number) in lost {
+            let fence = &mut self.fences[number];
+            if !std::mem::replace(&mut fence.always_signaled, true) {
+                fence.store(&self.memory, u64::MAX);
+                self.common.tell(News::Always(cross));
+            }
+        }
+    }
+}

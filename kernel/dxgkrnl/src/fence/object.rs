@@ -1,0 +1,63 @@
+//! What the kernel keeps of a fence: the object on its adapter, and what one device has of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ddi::{FenceType, KmdGlobalFence, KmdLocalFence};
+use gpu_fence::FenceId;
+use kmt_calls::{FenceFlags, SyncObjectAccess};
+use wddm_types::ProcessId;
+
+use super::{FenceSlot, FenceView, FenceWord};
+
+/// A fence on this adapter: what all devices share of it.
+#[derive(Debug)]
+pub struct Fence {
+    /// Its waiters.
+    pub waits: FenceId,
+    /// Its words.
+    pub slot: FenceSlot,
+    /// Its width.
+    pub word: FenceWord,
+    /// Who may touch them.
+    pub fence_type: FenceType,
+    /// As it was created.
+    pub flags: FenceFlags,
+    /// The driver's name of it; `None`: its adapter has no fences of its own and the kernel alone signals it, or nobody has it
+    /// open.
+    pub kmd: Option<KmdGlobalFence>,
+    /// What devices have of it.
+    pub opens: BTreeSet<u64>,
+    /// Where processes see the words of a shareable one.
+    pub views: BTreeMap<ProcessId, FenceView>,
+    /// Its NT handles.
+    pub names: u32,
+    /// Satisfied for ever: its device is lost (sync §3.16).
+    pub always_signaled: bool,
+    /// Destroyed with its queue; it goes when the ring has passed.
+    pub doomed: bool,
+}
+
+/// A fence as one device has it.
+#[derive(Debug)]
+pub struct FenceOpen {
+    pub fence: u64,
+    /// Whose handle it has.
+    pub process: ProcessId,
+    /// `None` for the kernel's own.
+    pub device: Option<u64>,
+    /// The driver's local handle.
+    pub kmd: Option<KmdLocalFence>,
+    /// NoSignal, NoWait, NoSignalMaxValueOnTdr of this device.
+    pub flags: FenceFlags,
+    /// What the name gave that it was opened by.
+    pub access: SyncObjectAccess,
+}
+
+impl FenceOpen {
+    /// Whether the fence counts as reached when this device is lost: it may signal it, and did not ask to be left out.
+    // spec: sync §3.16
+    pub fn is_lost_with_device(&self) -> bool {
+        let excluded = FenceFlags::NO_SIGNAL | FenceFlags::NO_SIGNAL_MAX_VALUE_ON_TDR;
+        !self.flags.intersects(excluded) && self.access.contains(SyncObjectAccess::SIGNAL)
+    }
+}
