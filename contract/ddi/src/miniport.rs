@@ -303,6 +303,26 @@ pub trait HardwareQueues {
     /// `DxgkDdiResetHwEngine` narrowed to one queue after a fault: the queue is stopped and stays stopped, all others go
     /// on. Must succeed.
     fn stop_hw_queue(&mut self, queue: KmdQueue);
+
+    /// `DxgkDdiResetHwEngine`: contexts of the node have not left the hardware although they were suspended. When it returns none
+    /// of these runs, and none will: their queues are stopped. All others lose nothing. Answers with the contexts that have lost
+    /// what they ran (`DxgkCbInvalidateHwContext`).
+    ///
+    /// # Errors
+    /// Any status has the kernel reset the adapter; so does the default, which says that engines cannot be reset by themselves.
+    fn reset_hw_engine(&mut self, node: NodeId, engine: u32) -> Result<Vec<KmdContext>, DriverStatus> {
+        let _ = (node, engine);
+        Err(DriverStatus::NotSupported("ResetHwEngine"))
+    }
+
+    /// `DxgkDdiResumeHwEngine`: the node goes on with what the other contexts have given it.
+    ///
+    /// # Errors
+    /// Any status has the kernel reset the adapter.
+    fn resume_hw_engine(&mut self, node: NodeId, engine: u32) -> Result<(), DriverStatus> {
+        let _ = (node, engine);
+        Err(DriverStatus::NotSupported("ResumeHwEngine"))
+    }
 }
 
 /// Native fences (sync §2.6). Called only while feature NATIVE_FENCE is enabled.

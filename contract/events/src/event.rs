@@ -391,6 +391,8 @@ events! {
     AdapterStopped = 51 { adapter: u32, reason: String }
     /// An adapter's hardware failed and was reset: what its memory held is lost, and so are its devices (memory §8.4).
     AdapterReset = 117 { adapter: u32, reason: String }
+    /// Work of a device did not end, and the node that it ran on was reset; others go on (sync §4.4).
+    EngineReset = 126 { adapter: u32, node: u16, device: u64 }
     /// An adapter begins to go to sleep, or has woken (memory §1.10).
     PowerChanged = 58 { adapter: u32, on: bool }
 }

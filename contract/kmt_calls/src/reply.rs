@@ -230,6 +230,8 @@ pub enum DeviceState {
     Active,
     /// 2: its adapter was reset; it was not the one to blame.
     Reset,
+    /// 3: its work did not end, and its engine was reset.
+    Hung,
     /// 4: its adapter was stopped (PnP).
     Stopped,
     /// 5: MustSucceed failed.

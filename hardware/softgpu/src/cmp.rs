@@ -144,14 +144,12 @@ impl SoftGpu {
 
     /// An engine whose look at MonitoredValue, behind its barrier, found it exceeded asks whether to interrupt.
     // spec: sync §3.9
-    // seed: N29
     #[inline]
     pub(crate) fn cmp_decides(&self, monitored: Target<'_>, value: u64) -> bool {
         fence::still_exceeds(&monitored.word, value)
     }
 
     /// Stores the monitored value and asks whether the current one has passed it.
-    // seed: N30, N31
     // spec: sync §3.9
     fn publish_monitored(&self, current_va: u64, monitored_va: u64, value: u64) -> Option<()> {
         let current = self.cmp_word(current_va, Access::Read)?;

@@ -221,7 +221,6 @@ impl<'a> Execution<'a> {
             }
         };
         // The engine asks the CMP only where its own look said so.
-        // seed: N29
         let interrupt = interrupt && self.gpu.cmp_decides(monitored, value);
         // Sealed between: the barrier stands behind our store.
         if self.gpu.is_sealed(current.site) {

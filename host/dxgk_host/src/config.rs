@@ -60,7 +60,8 @@ impl AdapterSetup {
             system_bytes: 2 * profile.vram_bytes,
             memory_policy: profile.memory_policy,
             features: FeaturePolicy { native_fence: profile.fence_caps, ..FeaturePolicy::default() },
-            recovery: RecoveryPolicy::default(),
+            // A device in software on a computer that has other things to do is slow, not hung: whoever wants to know asks.
+            recovery: RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() },
             probe: None,
             wrap_miniport: None,
             wrap_port: None,

@@ -221,6 +221,7 @@ pub struct Adapter {
     pub suspensions: Suspensions,
     pub power: crate::power::Power,
     pub recovery: crate::recovery::Recovery,
+    pub timeouts: crate::timeout::Timeouts,
     pub turns: Turns,
     /// Updates of tile mappings that wait for their turn.
     pub updates: crate::gpu_va::Updates,
@@ -251,6 +252,7 @@ impl Adapter {
         self.renders_due(cx);
         self.pump_paging(cx);
         self.settle_due(cx);
+        self.arm_timeouts(cx);
         self.stop_driver_behind_last();
         // What moved for nobody in particular.
         self.emit_untold(cx, ProcessId::SYSTEM, u64::MAX);

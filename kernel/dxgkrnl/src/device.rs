@@ -147,6 +147,7 @@ impl Adapter {
         let code = match state {
             DeviceState::Active => 1,
             DeviceState::Reset => 2,
+            DeviceState::Hung => 3,
             DeviceState::Stopped => 4,
             DeviceState::ErrorOutOfMemory => 5,
             DeviceState::ErrorDmaFault => 6,

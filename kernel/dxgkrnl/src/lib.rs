@@ -58,6 +58,7 @@ mod start;
 mod store;
 mod suspension;
 mod swizzling;
+mod timeout;
 mod turns;
 mod word_page;
 

@@ -213,6 +213,7 @@ impl Machine {
     pub fn call(&mut self, cx: &mut Cx<'_>, from: ProcessId, call: Call) -> Answer {
         let token = Token(self.next_token);
         self.next_token += 1;
+        self.adapters.iter_mut().for_each(Adapter::timeouts_begin_anew);
         // A process that asks faster than memory moves waits for memory, not for the kernel's own memory to run out.
         if call.moves_memory() && self.outstanding() > PAGING_WORKS_MAX {
             self.blocked.push_back((from, token, call));
@@ -294,6 +295,10 @@ impl Machine {
     pub fn timer(&mut self, cx: &mut Cx<'_>) {
         self.armed = None;
         for adapter in &mut self.adapters {
+            if adapter.looks_for_hangs(cx) {
+                // The line may have gone up unheard.
+                adapter.interrupt_raised(cx, &Names(&self.processes));
+            }
             adapter.timer(cx);
             adapter.settle(cx);
         }

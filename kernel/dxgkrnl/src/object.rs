@@ -165,6 +165,8 @@ pub struct Queue {
     pub started: VecDeque<u64>,
     /// A wait for the oldest of these is registered.
     pub watching: bool,
+    /// DisableGpuTimeout: its work may take as long as it takes.
+    pub no_timeout: bool,
 }
 
 /// A doorbell.

@@ -160,6 +160,7 @@ impl Adapter {
             last_submitted: 0,
             started: VecDeque::new(),
             watching: false,
+            no_timeout: flags.contains(QueueFlags::DISABLE_GPU_TIMEOUT),
         };
         assert_eq!(self.queues.insert(queue), number);
         self.contexts[context].queues.insert(number);

@@ -29,11 +29,14 @@ pub struct RecoveryPolicy {
     pub limit_count: u32,
     /// `TdrLimitTime`, in nanoseconds.
     pub limit_time_ns: u64,
+    /// `TdrDelay`, in nanoseconds: so long work may stand, and so long it may take to make room (`timeout`). `None`: nobody
+    /// looks (`TdrLevel` 0).
+    pub delay_ns: Option<u64>,
 }
 
 impl Default for RecoveryPolicy {
     fn default() -> RecoveryPolicy {
-        RecoveryPolicy { limit_count: 5, limit_time_ns: 60_000_000_000 }
+        RecoveryPolicy { limit_count: 5, limit_time_ns: 60_000_000_000, delay_ns: Some(2_000_000_000) }
     }
 }
 

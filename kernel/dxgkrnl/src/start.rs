@@ -226,6 +226,7 @@ impl Adapter {
             suspensions: Suspensions::default(),
             power: Default::default(),
             recovery: Default::default(),
+            timeouts: Default::default(),
             turns: Turns::default(),
             updates: Default::default(),
             fence_tracing: Default::default(),

@@ -36,6 +36,8 @@ bitflags::bitflags! {
         /// Content of its list moves and stays on it: within its segment, up to a better one (memory §8.1), or out for a lock
         /// (memory §6.3).
         const RELOCATION = 1 << 3;
+        /// Its work does not get on; whoever makes room is not hung (sync §4.4).
+        const TIMEOUT = 1 << 4;
     }
 }
 
@@ -54,6 +56,46 @@ struct Suspension {
     device: u64,
     /// Contexts whose acknowledgement is still to come.
     contexts: BTreeSet<u64>,
+    /// How long it has been waited for, as far as somebody looked.
+    waited_ns: u64,
+    /// It was waited for in vain and is waited for once more.
+    again: bool,
+    /// Its device's work may take as long as it takes.
+    no_timeout: bool,
+}
+
+impl Suspensions {
+    /// Whether some context has not acknowledged.
+    pub fn any_pending(&self) -> bool {
+        self.pending.iter().any(|pending| !pending.no_timeout)
+    }
+
+    /// Whether a device has not stood still yet.
+    pub fn awaits(&self, device: u64) -> bool {
+        self.pending.iter().any(|pending| pending.device == device)
+    }
+
+    /// A context that took too long gets as much time again; false: it has had that.
+    pub fn wait_on_for(&mut self, context: u64) -> bool {
+        let mut may = true;
+        for pending in self.pending.iter_mut().filter(|pending| pending.contexts.contains(&context)) {
+            may &= !std::mem::replace(&mut pending.again, true);
+            pending.waited_ns = 0;
+        }
+        may
+    }
+
+    /// Time has passed. Answers with the contexts that have taken too long.
+    pub fn overdue(&mut self, passed_ns: u64, delay_ns: u64) -> Vec<u64> {
+        let mut overdue = BTreeSet::new();
+        for pending in self.pending.iter_mut().filter(|pending| !pending.no_timeout) {
+            pending.waited_ns += passed_ns;
+            if pending.waited_ns >= delay_ns {
+                overdue.extend(&pending.contexts);
+            }
+        }
+        overdue.into_iter().collect()
+    }
 }
 
 impl Adapter {
@@ -107,7 +149,10 @@ impl Adapter {
             }
         }
         waiting.extend(self.packets_running(number));
-        self.suspensions.pending.push_back(Suspension { number: value, device: number, contexts: waiting });
+        let no_timeout = self.queues.iter().any(|(_, queue)| queue.device == number && queue.no_timeout);
+        let suspension =
+            Suspension { number: value, device: number, contexts: waiting, waited_ns: 0, again: false, no_timeout };
+        self.suspensions.pending.push_back(suspension);
         self.advance_suspensions(cx);
         let reached = self.suspensions.pending.iter().all(|pending| pending.number != value);
         (!reached).then(|| self.point(self.suspensions.fence, value))
@@ -161,6 +206,7 @@ impl Adapter {
             pending.contexts.remove(&context);
         }
         self.advance_suspensions(cx);
+        self.resume_who_made_room(cx);
     }
 
     /// A context has gone: nobody waits for it any more.

@@ -51,7 +51,8 @@ impl Adapter {
         if self.stopped.is_some() || !self.is_awake() {
             return None;
         }
-        [self.turns.resume_ns, self.turns.trim_ns, self.turns.promote_ns].into_iter().flatten().min()
+        let timeouts = self.timeouts.deadline_ns();
+        [self.turns.resume_ns, self.turns.trim_ns, self.turns.promote_ns, timeouts].into_iter().flatten().min()
     }
 
     /// Time has come for what is done by the clock.
@@ -59,6 +60,7 @@ impl Adapter {
         if self.stopped.is_none() && self.is_awake() {
             self.turns.by_clock = true;
             self.ask_for_trims(cx);
+            self.look_for_hangs(cx);
         }
     }
 

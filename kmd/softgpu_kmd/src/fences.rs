@@ -197,7 +197,6 @@ impl NativeFences for SoftGpuKmd {
     /// The CMP stores the value, puts the barrier against its engines and looks at CurrentValue. The lent word is the one
     /// that it stores; writing it from here could not give the guarantee.
     // spec: sync §3.9
-    // seed: N33
     fn update_monitored_values(&mut self, updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus> {
         for update in updates {
             let global = self.fences.globals.get(update.fence.0).ok_or(NO_FENCE)?;

@@ -378,6 +378,15 @@ impl HardwareQueues for SoftGpuKmd {
         }
     }
 
+    fn reset_hw_engine(&mut self, node: NodeId, _engine: u32) -> Result<Vec<KmdContext>, DriverStatus> {
+        self.stop_hung_queues(node)
+    }
+
+    // spec: sync §4.4: the other queues of the node have never stopped
+    fn resume_hw_engine(&mut self, _node: NodeId, _engine: u32) -> Result<(), DriverStatus> {
+        Ok(())
+    }
+
     fn stop_hw_queue(&mut self, handle: KmdQueue) {
         let queue = self.queues.handles.get_mut(handle.0).expect("the kernel stops a queue that there is");
         queue.state = State::Stopped;

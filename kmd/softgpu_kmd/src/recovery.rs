@@ -1,13 +1,36 @@
 //! Reset and restart of the device (sync §4.4): `ResetFromTimeout` leaves a device that touches nothing, and objects that run
 //! nothing; `RestartFromTimeout` a device as after its start. In between the kernel only says what is lost.
 
-use ddi::{DriverStatus, PowerState};
+use ddi::{DriverStatus, HardwareQueues, KmdContext, KmdQueue, PowerState};
 use softgpu_spec::{QUEUE_COUNT, register};
+use wddm_types::NodeId;
 
 use crate::driver::SoftGpuKmd;
-use crate::queues::State;
+use crate::queues::{Queue, State};
 
 impl SoftGpuKmd {
+    /// Queues of a node that were told to leave the hardware and have not are stopped; answers with their contexts. The device lets
+    /// go of a queue when it is told to, whatever its engine does: one that does not is no longer ours to stop.
+    // spec: sync §4.4
+    pub(crate) fn stop_hung_queues(&mut self, node: NodeId) -> Result<Vec<KmdContext>, DriverStatus> {
+        // Who has left the hardware meanwhile is not to blame.
+        self.gather();
+        let hung = |(number, queue): (u64, &Queue)| {
+            (queue.node == node && queue.suspending).then_some((KmdQueue(number), queue.index, queue.context))
+        };
+        let hung: Vec<_> = self.queues.handles.iter().filter_map(hung).collect();
+        let mut contexts = Vec::new();
+        for (queue, index, context) in hung {
+            self.stop_hw_queue(queue);
+            self.port.write_register(register::QUEUE_SELECT, u64::from(index));
+            if self.port.read_register(register::QUEUE_CONTROL) != register::queue_state::DISABLED {
+                return Err(DriverStatus::Unsuccessful("an engine does not let go of a queue"));
+            }
+            contexts.push(context);
+        }
+        Ok(contexts)
+    }
+
     /// The engines stand, no queue is known to the device, and nothing that it has raised so far is reported any more.
     // spec: memory §3.5, sync §4.4
     pub(crate) fn reset(&mut self) -> Result<(), DriverStatus> {

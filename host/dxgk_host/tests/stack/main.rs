@@ -56,6 +56,7 @@ mod stubborn;
 mod submission;
 mod synchronous;
 mod system_copies;
+mod timeouts;
 mod trims;
 mod virtual_time;
 mod world;

@@ -165,6 +165,14 @@ impl HardwareQueues for Liar {
     fn stop_hw_queue(&mut self, queue: KmdQueue) {
         self.queues().stop_hw_queue(queue);
     }
+
+    fn reset_hw_engine(&mut self, node: NodeId, engine: u32) -> Result<Vec<KmdContext>, DriverStatus> {
+        self.queues().reset_hw_engine(node, engine)
+    }
+
+    fn resume_hw_engine(&mut self, node: NodeId, engine: u32) -> Result<(), DriverStatus> {
+        self.queues().resume_hw_engine(node, engine)
+    }
 }
 
 impl NativeFences for Liar {

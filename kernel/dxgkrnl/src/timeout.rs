@@ -1,0 +1,215 @@
+//! Timeout detection: work that does not get on is asked to make room, and who does not is hung (sync §4.4).
+//!
+//! ```text
+//!            delay without progress               acknowledged
+//! running ─────────────────────────▶ asked ────────────────────▶ running (it waits, or it is long)
+//!                                      │ delay
+//!                                      ▼
+//!                                    hung ─▶ ResetHwEngine ─▶ its device is Hung (3) ─▶ ResumeHwEngine
+//!                                                │ fails
+//!                                                ▼
+//!                                            adapter reset (`recovery`)
+//! ```
+//! To make room is to be suspended, whoever asks for that: a context that is to stand still for memory and does not is hung as
+//! well. A queue that waits for a fence leaves the hardware at once, so it is never hung; nor is one whose process has
+//! asked for no timeout (DisableGpuTimeout). What a process says that it has queued decides only whether somebody looks.
+//!
+//! Time is counted by looks, eight in a delay, and no look counts for more than its share: when the computer itself
+//! stood still the hardware did so, too. Each look first hears what the driver has to say and looks at the fences that somebody
+//! waits for, because the interrupt that would have told of them may have been lost. Nobody looks while there is nothing to
+//! look for, and what was asked in vain, because it waits, is asked again only when a process has called meanwhile. For the
+//! same reason a queue that its process feeds by doorbell is looked at from the next call on, whoever makes it: who waits
+//! for the work has called.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ddi::KmdContext;
+use events::Event;
+use kmt_calls::DeviceState;
+use shared_words::Word;
+use wddm_types::NodeId;
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::object::{Context, Queue};
+use crate::suspension::SuspendReasons;
+
+/// Looks in a delay.
+const LOOKS: u64 = 8;
+
+/// What is being waited for.
+#[derive(Debug, Default)]
+pub struct Timeouts {
+    /// When to look again.
+    look_ns: Option<u64>,
+    /// When somebody looked last, or began to.
+    looked_ns: u64,
+    queues: BTreeMap<u64, Watched>,
+    /// Looks to come for waits whose interrupt may have been lost.
+    waits: u64,
+}
+
+/// A queue that has work on the hardware.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    reached: u64,
+    still_ns: u64,
+    asked: bool,
+}
+
+impl Timeouts {
+    /// When [`Adapter::look_for_hangs`] is to be called.
+    pub fn deadline_ns(&self) -> Option<u64> {
+        self.look_ns
+    }
+}
+
+impl Adapter {
+    /// A process has called: what was asked in vain may be asked again.
+    pub fn timeouts_begin_anew(&mut self) {
+        if self.config.recovery.delay_ns.is_none() {
+            return;
+        }
+        self.timeouts.queues.retain(|_, watched| !watched.asked);
+        self.timeouts.waits = LOOKS;
+    }
+
+    /// Arranges for the next look, if there is something to look for. After every turn of the machine.
+    pub fn arm_timeouts(&mut self, cx: &Cx<'_>) {
+        let Some(delay_ns) = self.config.recovery.delay_ns else { return };
+        let unasked = |number: u64| self.timeouts.queues.get(&number).is_none_or(|watched| !watched.asked);
+        let runs = |queue: &Queue| self.devices[queue.device].suspended.is_empty() && self.is_busy(queue).is_some();
+        let busy = self.queues.iter().any(|(number, queue)| unasked(number) && runs(queue));
+        let waited = self.timeouts.waits > 0 && self.waits.with_waiters().next().is_some();
+        if !busy && !waited && !self.suspensions.any_pending() {
+            self.timeouts.look_ns = None;
+        } else if self.timeouts.look_ns.is_none() {
+            self.timeouts.looked_ns = cx.now_ns;
+            self.timeouts.look_ns = Some(cx.now_ns + (delay_ns / LOOKS).max(1));
+        }
+    }
+
+    /// The value that a queue's running work has reached, if it has any and may be hung.
+    // spec: sync §4.4, sync §6 D5
+    fn is_busy(&self, queue: &Queue) -> Option<u64> {
+        let device = &self.devices[queue.device];
+        if queue.no_timeout || device.state != DeviceState::Active {
+            return None;
+        }
+        let last = match queue.doorbell.and_then(|doorbell| self.doorbells.get(doorbell)) {
+            Some(doorbell) => Word::load(self.memory.word(doorbell.last_queued.0)),
+            None => queue.started.back().copied().unwrap_or(0),
+        };
+        let reached = self.current_value(queue.progress);
+        (last > reached).then_some(reached)
+    }
+
+    /// Whether it is time to look. What the driver has to say is to be heard before.
+    pub fn looks_for_hangs(&self, cx: &Cx<'_>) -> bool {
+        self.stopped.is_none() && self.is_awake() && self.timeouts.look_ns.is_some_and(|at| cx.now_ns >= at)
+    }
+
+    /// Looks, if it is time.
+    pub fn look_for_hangs(&mut self, cx: &mut Cx<'_>) {
+        let Some(delay_ns) = self.config.recovery.delay_ns.filter(|_| self.looks_for_hangs(cx)) else { return };
+        self.timeouts.look_ns = None;
+        let passed_ns = cx.now_ns.saturating_sub(self.timeouts.looked_ns).min((delay_ns / LOOKS).max(1));
+        self.timeouts.waits = self.timeouts.waits.saturating_sub(1);
+        self.look_at_waited(cx);
+        for context in self.suspensions.overdue(passed_ns, delay_ns) {
+            self.context_hung(cx, context);
+        }
+        if self.stopped.is_none() {
+            self.ask_who_stands(cx, passed_ns, delay_ns);
+        }
+    }
+
+    /// Fences that somebody waits for: their interrupt may have been lost.
+    fn look_at_waited(&mut self, cx: &mut Cx<'_>) {
+        let waited = self.waits.with_waiters();
+        let numbers: Vec<u64> = waited.filter_map(|fence| self.fence_numbers.get(&fence).copied()).collect();
+        self.sample_fences(cx, &numbers);
+    }
+
+    /// Asks the devices to make room whose queues have not got on for the delay.
+    fn ask_who_stands(&mut self, cx: &mut Cx<'_>, passed_ns: u64, delay_ns: u64) {
+        let busy = |(number, queue): (u64, &Queue)| Some((number, queue.device, self.is_busy(queue)?));
+        let busy: Vec<_> = self.queues.iter().filter_map(busy).collect();
+        let mut devices = BTreeSet::new();
+        let mut watched = BTreeMap::new();
+        for (number, device, reached) in busy {
+            let before = self.timeouts.queues.get(&number).copied().filter(|before| before.reached == reached);
+            let mut now = before.unwrap_or(Watched { reached, still_ns: 0, asked: false });
+            // Who stands still for another reason does not run.
+            if before.is_some() && self.devices[device].suspended.is_empty() {
+                now.still_ns += passed_ns;
+            }
+            if now.still_ns >= delay_ns && !now.asked {
+                now.asked = true;
+                devices.insert(device);
+            }
+            watched.insert(number, now);
+        }
+        self.timeouts.queues = watched;
+        for device in devices {
+            self.suspend_device(cx, device, SuspendReasons::TIMEOUT);
+        }
+        self.resume_who_made_room(cx);
+    }
+
+    /// Devices that were asked and have left the hardware go on.
+    pub fn resume_who_made_room(&mut self, cx: &mut Cx<'_>) {
+        let asked = self.devices.iter().filter(|(_, device)| device.suspended.contains(SuspendReasons::TIMEOUT));
+        let over = asked.map(|(number, _)| number).filter(|number| !self.suspensions.awaits(*number));
+        for device in over.collect::<Vec<_>>() {
+            self.resume_device(cx, device, SuspendReasons::TIMEOUT);
+        }
+    }
+
+    /// A context has not left the hardware in time.
+    // spec: sync §4.1, sync §4.4
+    fn context_hung(&mut self, cx: &mut Cx<'_>, number: u64) {
+        let Some(context) = self.contexts.get(number) else {
+            // Packets have no engine reset here.
+            self.hardware_lost(cx, "packets did not make room in time".into());
+            return;
+        };
+        let (node, device) = (context.node, context.device);
+        if self.stopped.is_some() || self.devices[device].state != DeviceState::Active {
+            return;
+        }
+        let hardware = self.miniport.hardware_queues().expect("it has a hardware context");
+        match hardware.reset_hw_engine(node, 0) {
+            Ok(invalidated) => self.engine_was_reset(cx, node, number, &invalidated),
+            Err(status) => self.hardware_lost(cx, format!("node {} is hung, ResetHwEngine failed: {status}", node.0)),
+        }
+    }
+
+    /// The engine has forgotten what some contexts ran on it; the others go on.
+    fn engine_was_reset(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: u64, invalidated: &[KmdContext]) {
+        let named = |(number, context): (u64, &Context)| invalidated.contains(&context.kmd).then_some(number);
+        let named: BTreeSet<u64> = self.contexts.iter().filter_map(named).collect();
+        if !named.contains(&hung) && !invalidated.contains(&self.ring.context) {
+            // It has left the hardware meanwhile, and the word of it is on its way. Once.
+            if !self.suspensions.wait_on_for(hung) {
+                self.hardware_lost(cx, format!("node {} was reset, and what was hung is hung", node.0));
+            }
+            return;
+        }
+        let hung = self.contexts[hung].device;
+        cx.emit(Event::EngineReset { adapter: self.index.0, node: node.0, device: hung });
+        if invalidated.contains(&self.ring.context) {
+            // spec: sync §4.4: a paging packet is affected
+            self.hardware_lost(cx, format!("node {} was reset under paging work", node.0));
+            return;
+        }
+        let devices: BTreeSet<u64> = named.iter().map(|context| self.contexts[*context].device).collect();
+        for device in devices {
+            self.fail_device(cx, device, DeviceState::Hung, format!("its work on node {} did not end", node.0));
+        }
+        let Some(hardware) = self.miniport.hardware_queues() else { return };
+        if let Err(status) = hardware.resume_hw_engine(node, 0) {
+            self.hardware_lost(cx, format!("ResumeHwEngine of node {} failed: {status}", node.0));
+        }
+    }
+}
