@@ -23,6 +23,8 @@ use crate::slots::{FenceId, Slots};
 use crate::wait::{MonitoredUpdate, Sampled, WaitId, WaitMode, WaitOutcome};
 
 #[cfg(test)]
+mod histories;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod races;
