@@ -252,6 +252,10 @@ impl Adapter {
         self.renders_due(cx);
         self.pump_paging(cx);
         self.settle_due(cx);
+        // Resets are limited: more than so many in a time end the adapter.
+        if self.reset_if_due(cx) {
+            return self.settle(cx);
+        }
         self.arm_timeouts(cx);
         self.stop_driver_behind_last();
         // What moved for nobody in particular.

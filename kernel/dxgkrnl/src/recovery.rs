@@ -46,9 +46,21 @@ pub struct Recovery {
     /// When it was reset lately, oldest first.
     lately: VecDeque<u64>,
     count: u64,
+    /// Why it is to be reset at the end of the turn.
+    due: Option<String>,
 }
 
 impl Recovery {
+    /// The hardware has failed, and whoever found that is in the middle of something.
+    pub fn fall_due(&mut self, reason: String) {
+        self.due.get_or_insert(reason);
+    }
+
+    /// Whether a reset is about to come: the hardware is given nothing more.
+    pub fn is_due(&self) -> bool {
+        self.due.is_some()
+    }
+
     /// How often the adapter was reset: what the driver reported before a reset means nothing after it.
     pub fn count(&self) -> u64 {
         self.count
@@ -56,6 +68,16 @@ impl Recovery {
 }
 
 impl Adapter {
+    /// The reset that has fallen due. Whether there was one.
+    pub fn reset_if_due(&mut self, cx: &mut Cx<'_>) -> bool {
+        let due = self.recovery.due.take();
+        let is_due = due.is_some();
+        if let Some(reason) = due {
+            self.hardware_lost(cx, reason);
+        }
+        is_due
+    }
+
     /// The hardware is gone. It is reset, or the adapter stops; either way the driver learns what is lost.
     // spec: memory §3.5, memory §5.8, memory §8.4
     pub fn hardware_lost(&mut self, cx: &mut Cx<'_>, reason: String) {

@@ -1,6 +1,7 @@
 //! Hardware that fails and is reset, through the whole stack: what was in its memory is lost, its devices are, and an adapter is left
 //! that works as after its start.
 
+mod late;
 mod works;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -97,7 +97,7 @@ impl Adapter {
             return;
         }
         let cap = self.hw_queue_packets();
-        while self.stopped.is_none() && self.ring.waits_for_node() {
+        while self.stopped.is_none() && !self.recovery.is_due() && self.ring.waits_for_node() {
             let known = &self.packets.nodes[node];
             if known.asked.is_some() {
                 return;
@@ -122,7 +122,8 @@ impl Adapter {
                     // CAST: at most 64 nodes.
                     cx.emit(Event::PagingPacketStarted { progress_value, node: node as u16, fence_id, again });
                 }
-                Err(reason) => self.stop(cx, reason),
+                // A driver that refuses what the kernel itself made has hardware that has failed, unheard.
+                Err(reason) => self.recovery.fall_due(reason),
             }
         }
     }
