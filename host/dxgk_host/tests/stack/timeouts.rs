@@ -265,6 +265,32 @@ fn who_makes_room_late_goes_on() {
     host.check_invariants().unwrap();
 }
 
+/// However late the answer comes, also between the last look for it and the reset: it is in time or too late, and nobody else is
+/// reset for it.
+#[test]
+fn an_answer_at_any_moment_is_in_time_or_too_late() {
+    // spec: sync §4.4
+    let mut states = Vec::new();
+    for looks in 1..60 {
+        let (host, heard, fault) = host(RecoveryPolicy { limit_count: 0, ..impatient() });
+        let mut late = client(&host);
+        let surface = late.pinned(SurfaceKind::Local, MIB);
+        drain(&host);
+        fault.hold(Hold::Late(looks));
+        let done = works(&mut late, &surface, 1_000);
+        let asleep = awaits(&host, &late, late.stream.progress(), done);
+        drain(&host);
+        let answer = host.take_answer(asleep).expect("it is over");
+        assert_eq!(answer.is_ok(), state(&late) == DeviceState::Active, "{looks}");
+        states.push(state(&late));
+        let reset = resets(&heard).iter().any(|(_, event)| matches!(event, Event::AdapterReset { .. }));
+        assert!(!reset && host.stopped().is_none(), "{looks}");
+        host.check_invariants().unwrap();
+    }
+    assert!(states.is_sorted_by_key(|state| *state == DeviceState::Hung), "{states:?}");
+    assert!(states.contains(&DeviceState::Active) && states.contains(&DeviceState::Hung));
+}
+
 #[test]
 fn who_waits_is_never_hung_and_time_comes_to_an_end() {
     // spec: sync §3.8, sync §4.4, sync §6 D5
