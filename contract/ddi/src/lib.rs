@@ -29,6 +29,7 @@ mod interrupt;
 mod miniport;
 mod packet;
 mod paging;
+mod peer;
 mod preemption;
 mod queue;
 mod segment;
@@ -66,7 +67,7 @@ pub use gpu_va::{
 };
 pub use host::{Host, Notify};
 pub use interrupt::{DmaFault, Interrupt, InterruptFlags, PageFault};
-pub use miniport::{Doorbells, GpuVirtualAddressing, HardwareQueues, Miniport, NativeFences};
+pub use miniport::{GpuVirtualAddressing, HardwareQueues, Miniport, NativeFences};
 pub use packet::{
     AllocationListEntry, ContextCaps, ContextInfo, CreateContext, CreateContextFlags, DmaBuffer,
     PRESENT_DESTINATION_INDEX, PRESENT_SOURCE_INDEX, PacketCaps, PacketScheduling, Patch, PatchLocation,
@@ -74,11 +75,12 @@ pub use packet::{
     WRITTEN_PRIMARIES_MAX,
 };
 pub use paging::{BuildPagingBuffer, PagingOp, PagingStatus};
+pub use peer::{PeerDoorbellCaps, PeerDoorbells};
 pub use preemption::{ComputePreemption, GraphicsPreemption, PreemptCommand, PreemptionGranularity};
 pub use queue::{
-    ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, CreateProcess, HwQueueFlags,
-    KmdContext, KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, OsContext, OsDoorbell, OsProcess, OsQueue, ProgressFence,
-    SubmitCommandToHwQueue, SuspendStatus,
+    ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, CreateProcess, Doorbells,
+    HwQueueFlags, KmdContext, KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, OsContext, OsDoorbell, OsProcess, OsQueue,
+    ProgressFence, SubmitCommandToHwQueue, SuspendStatus,
 };
 pub use segment::{
     CpuAccess, CpuHostAperture, DESCRIPTOR4_BYTES, DescriptorArray, MemoryRange, PagingBufferInfo, QueryMemoryRanges,

@@ -18,9 +18,10 @@ use crate::gpu_va::{GpuMmuCaps, PageTableLevelDesc, RootPageTableSize};
 use crate::host::{Host, Notify};
 use crate::packet::PacketScheduling;
 use crate::paging::{BuildPagingBuffer, PagingStatus};
+use crate::peer::PeerDoorbells;
 use crate::queue::{
-    ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, CreateProcess, KmdContext,
-    KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, SubmitCommandToHwQueue, SuspendStatus,
+    CreateDevice, CreateHwContext, CreateHwQueue, CreateProcess, Doorbells, KmdContext, KmdDevice, KmdProcess,
+    KmdQueue, SubmitCommandToHwQueue, SuspendStatus,
 };
 use crate::segment::{QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4};
 
@@ -220,6 +221,11 @@ pub trait Miniport: Send {
         None
     }
 
+    /// Doorbells from GPU to GPU; only beside native fences.
+    fn peer_doorbells(&mut self) -> Option<&mut dyn PeerDoorbells> {
+        None
+    }
+
     /// Packet scheduling: contexts whose packets the kernel hands over one by one (memory §5.6).
     fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
         None
@@ -373,28 +379,4 @@ pub trait NativeFences {
         updates: &[CurrentUpdate<'_>],
         flags: UpdateCurrentFlags,
     ) -> Result<(), DriverStatus>;
-}
-
-/// User-mode submission (sync §2.9, §3.17).
-pub trait Doorbells {
-    /// `DxgkDdiCreateDoorbell`: data only, no physical doorbell.
-    ///
-    /// # Errors
-    /// `InvalidParameter`, `NoMemory`.
-    fn create_doorbell(&mut self, create: CreateDoorbell) -> Result<KmdDoorbell, DriverStatus>;
-
-    /// `DxgkDdiConnectDoorbell`: assigns a physical doorbell.
-    ///
-    /// # Errors
-    /// Only irrecoverable ones.
-    fn connect_doorbell(&mut self, doorbell: KmdDoorbell) -> Result<ConnectedDoorbell, DriverStatus>;
-
-    /// `DxgkDdiDisconnectDoorbell`. Must succeed.
-    fn disconnect_doorbell(&mut self, doorbell: KmdDoorbell);
-
-    /// `DxgkDdiDestroyDoorbell`. Must succeed.
-    fn destroy_doorbell(&mut self, doorbell: KmdDoorbell);
-
-    /// `DxgkDdiNotifyWorkSubmission`. Must succeed.
-    fn notify_work_submission(&mut self, queue: KmdQueue);
 }

@@ -2,6 +2,7 @@
 
 use wddm_types::{GpuVa, NodeId, Pasid};
 
+use crate::adapter::DriverStatus;
 use crate::fence::KmdGlobalFence;
 
 macro_rules! handles {
@@ -160,4 +161,28 @@ pub struct ConnectedDoorbell {
     pub offset: u64,
     /// `CONNECTED_NOTIFY_KMD`: the client must tell the kernel after ringing.
     pub notify: bool,
+}
+
+/// User-mode submission (sync §2.9, §3.17).
+pub trait Doorbells {
+    /// `DxgkDdiCreateDoorbell`: data only, no physical doorbell.
+    ///
+    /// # Errors
+    /// `InvalidParameter`, `NoMemory`.
+    fn create_doorbell(&mut self, create: CreateDoorbell) -> Result<KmdDoorbell, DriverStatus>;
+
+    /// `DxgkDdiConnectDoorbell`: assigns a physical doorbell.
+    ///
+    /// # Errors
+    /// Only irrecoverable ones.
+    fn connect_doorbell(&mut self, doorbell: KmdDoorbell) -> Result<ConnectedDoorbell, DriverStatus>;
+
+    /// `DxgkDdiDisconnectDoorbell`. Must succeed.
+    fn disconnect_doorbell(&mut self, doorbell: KmdDoorbell);
+
+    /// `DxgkDdiDestroyDoorbell`. Must succeed.
+    fn destroy_doorbell(&mut self, doorbell: KmdDoorbell);
+
+    /// `DxgkDdiNotifyWorkSubmission`. Must succeed.
+    fn notify_work_submission(&mut self, queue: KmdQueue);
 }

@@ -130,6 +130,15 @@ pub const CMP_ROOT: u32 = 0x220;
 /// r: [`cmp_result`] of the last CMP command.
 pub const CMP_RESULT: u32 = 0x228;
 
+/// w: the device's own number among its peers: its lane in their inboxes.
+pub const PEER_SELF: u32 = 0x230;
+/// w: bus address of the device's own inbox, a page of system memory ([`shared_words::peer`]); [`ABSENT`]: none.
+pub const PEER_INBOX: u32 = 0x238;
+/// w: selects a peer by its number.
+pub const PEER_SELECT: u32 = 0x240;
+/// w: bus address of the selected peer's inbox; [`ABSENT`]: none.
+pub const PEER_ADDRESS: u32 = 0x248;
+
 /// Values read from [`CMP_RESULT`].
 pub mod cmp_result {
     /// Carried out.
@@ -157,6 +166,11 @@ pub mod cmp {
     pub const SEAL: u64 = 4;
     /// Argument: address (in the CMP's own space) of a word that was sealed, 0: all. It is a word like any other again.
     pub const UNSEAL: u64 = 5;
+    /// Arguments: address (in the CMP's own space) of a CurrentValue, a number of the fence, a bit for each peer. From then on a signal
+    /// of the word is written into the inboxes of these peers, which are rung; and queues that are parked on the word are looked at
+    /// when a peer writes the number. No bit: it is a word like any other again. Reads back [`super::cmp_result::FAULT`] without a
+    /// translation.
+    pub const SHARE: u64 = 6;
 }
 
 /// r: takes the oldest interrupt record: its [`record`] kind, or 0 if there is none. The fields are then in
@@ -231,6 +245,8 @@ pub mod counter {
     pub const PUBLISH_RAISED: u32 = 0x438;
     /// Page-table entries written, and words of StoreRun and CopyRun.
     pub const ENTRIES_WRITTEN: u32 = 0x440;
+    /// Doorbells of peers that signals have rung.
+    pub const PEERS_RUNG: u32 = 0x448;
     /// Nanoseconds that an engine spent in commands, by engine number × 8.
     pub const ENGINE_BUSY_NS: u32 = 0x480;
     /// Nanoseconds that an engine's queues spent waiting with nothing else to run, by engine number × 8.

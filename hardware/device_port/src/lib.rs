@@ -33,6 +33,13 @@ pub trait DevicePort: Send + Sync {
     fn doorbell_rung(&self, index: u32);
 }
 
+/// Another device's way to a device: the doorbell that its peers ring, without a processor between (sync §3.18). Rung from any thread of
+/// the peer, which may own an engine then: the one who is rung calls nobody back.
+pub trait PeerBell: Send + Sync {
+    /// The device with this number has written into its lane ([`shared_words::peer`]), at this time of its own.
+    fn rung(&self, source: u32, at_ns: u64);
+}
+
 /// The platform's IOMMU as the devices behind it see it: where an address of a process leads. A process is named by the
 /// number that the platform gave it (PASID), and what its addresses mean is the platform's. Asked from any thread of a
 /// device, which may own an engine then: it answers at once and calls nobody.

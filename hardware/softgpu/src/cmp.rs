@@ -78,6 +78,11 @@ impl SoftGpu {
         }
     }
 
+    /// Any word may have been written: unparks whom its value satisfies.
+    pub(crate) fn unpark_any(&self) {
+        self.unpark(None);
+    }
+
     /// Takes a queue out of the table, for whatever reason it is in.
     pub(crate) fn forget_parked(&self, queue: u32) {
         let mut table = lock(&self.cmp.table);
@@ -100,6 +105,9 @@ impl SoftGpu {
                 Some(())
             }
             cmp::SEAL => self.cmp_word(argument(0), Access::Write).map(|target| self.seal(target)),
+            cmp::SHARE => self
+                .cmp_word(argument(0), Access::Read)
+                .map(|target| self.share_word(target.site, argument(1), argument(2))),
             cmp::UNSEAL if argument(0) == 0 => {
                 self.unseal(|_| true);
                 Some(())

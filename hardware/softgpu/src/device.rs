@@ -15,6 +15,7 @@ use crate::config::{Config, DataMode};
 use crate::engine::{EngineFace, Flight};
 use crate::interrupt::Interrupts;
 use crate::mmu::Flush;
+use crate::peers::Peers;
 use crate::queue::QueueFace;
 use crate::registers::Selected;
 
@@ -26,6 +27,7 @@ pub struct SoftGpu {
     pub(crate) engines: [EngineFace; engine::COUNT as usize],
     pub(crate) queues: Vec<QueueFace>,
     pub(crate) cmp: Cmp,
+    pub(crate) peers: Peers,
     pub(crate) interrupts: Interrupts,
     pub(crate) clock: Clock,
     pub(crate) selected: Mutex<Selected>,
@@ -70,6 +72,7 @@ impl SoftGpu {
             engines: [EngineFace::new(), EngineFace::new()],
             queues: (0..QUEUE_COUNT).map(|_| QueueFace::new()).collect(),
             cmp: Cmp::default(),
+            peers: Peers::default(),
             interrupts: Interrupts::new(pin),
             clock: Clock::new(),
             selected: Mutex::default(),

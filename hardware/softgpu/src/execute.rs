@@ -235,6 +235,7 @@ impl<'a> Execution<'a> {
                 .raise(Record { kind: record::FENCE, fields: [u64::from(self.queue.number), current_va, value] });
         }
         self.gpu.unpark_after_store(current.site);
+        self.gpu.tell_peers(current.site, value);
         // Whoever waits has been told, log or no log.
         logged.map(|()| Outcome::Done)
     }

@@ -18,10 +18,10 @@
 //!   becomes a fault record of the queue that did it; other queues go on.
 //! - An engine's state has one owner at a time: its thread, or a register access that has asked for it. From one command to
 //!   the next no lock is taken.
-//! - Lock order: queue registers, an engine's state, the CMP's table, interrupt records, an engine's wake-up token.
+//! - Lock order: a peer's engine state, queue registers, an engine's state, the CMP's table, interrupt records, an engine's wake-up token.
 //!
 //! Modules: `device` the parts together; `registers`; `engine`, `queue`, `ring`, `active` who executes what next; `execute`,
-//! `bulk` what commands do; `mmu`, `bus`, `window` where memory is; `cmp`, `interrupt` who is told; `threads`, `ticking`, `clock`,
+//! `bulk` what commands do; `mmu`, `bus`, `window` where memory is; `cmp`, `interrupt`, `peers` who is told; `threads`, `ticking`, `clock`,
 //! `timing` the two kinds of time; `config`, `counters`.
 
 mod active;
@@ -36,6 +36,7 @@ mod engine;
 mod execute;
 mod interrupt;
 mod mmu;
+mod peers;
 mod queue;
 mod ranges;
 mod registers;

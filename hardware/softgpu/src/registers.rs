@@ -69,6 +69,7 @@ impl DevicePort for SoftGpu {
             register::CMP_ARGUMENT_2 => self.cmp.arguments[2].store(value, Ordering::Relaxed),
             register::CMP_ROOT => self.cmp.root.store(value, Ordering::Relaxed),
             register::CMP_COMMAND => self.cmp_command(value),
+            register::PEER_SELF..=register::PEER_ADDRESS => self.peers.write(offset, value),
             _ => {}
         }
     }
@@ -265,6 +266,7 @@ impl SoftGpu {
             counter::WAITS_PARKED => sum(|counters| counters.waits_parked.get()),
             counter::COPY_BYTES => sum(|counters| counters.copy_bytes.get()),
             counter::PUBLISH_RAISED => self.cmp.publish_raised.load(Ordering::Relaxed),
+            counter::PEERS_RUNG => self.peers.rung.load(Ordering::Relaxed),
             counter::ENTRIES_WRITTEN => sum(|counters| counters.entries_written.get()),
             _ => self.read_engine_time(offset),
         }

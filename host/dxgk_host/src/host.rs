@@ -13,11 +13,11 @@ mod surface;
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use device_port::DevicePort;
+use device_port::{DevicePort, PeerBell};
 use dxgkrnl::{Answer, CpuCache, Machine, StartError, Token};
 use kmt_calls::{Call, MappingId, Notification, ProcessAccess, Refusal, Reply};
 use kmt_link::CpuMapping;
@@ -116,6 +116,14 @@ impl Host {
             first_page += pages;
         }
         let devices: Vec<Arc<SoftGpu>> = mounted.iter().map(|adapter| Arc::clone(&adapter.device)).collect();
+        // Every device has a wire to every other's bell; whether anybody rings is the drivers' business.
+        for (from, device) in devices.iter().enumerate() {
+            for (to, peer) in devices.iter().enumerate().filter(|(to, _)| *to != from) {
+                let bell = Arc::downgrade(peer) as Weak<dyn PeerBell>;
+                // CAST: a host has at most 64 adapters.
+                device.connect_peer(to as u32, bell);
+            }
+        }
         // The engines run before the drivers start: real hardware does not wait for its driver either.
         let run_all = || devices.iter().map(SoftGpu::run_threads).collect::<Vec<_>>();
         let running = matches!(config.mode, Mode::Real).then(run_all);

@@ -4,7 +4,7 @@
 use ddi::{DriverModel, NativeFenceOsCaps, PageTableUpdateMode};
 use dxgkrnl::MemoryPolicy;
 use softgpu::Timing;
-use softgpu_kmd::{Addressing, KmdConfig, Layout, TableHome, TableHomes};
+use softgpu_kmd::{Addressing, KmdConfig, Layout, PeerMode, TableHome, TableHomes};
 use softgpu_spec::page_table::Shape;
 
 /// An adapter that can be asked for by name.
@@ -316,6 +316,18 @@ pub const PROFILES: &[Profile] = &[
         timing: MIDDLE,
         call_ns: 500,
         memory_policy: MemoryPolicy::DEFAULT,
+    },
+    Profile {
+        name: "peer-doorbells",
+        description: "discrete-4k whose signals of cross-adapter fences ring the doorbells of other GPUs that have them",
+        driver: KmdConfig { peers: PeerMode::Doorbells, ..SMALL_PAGES },
+        ..DISCRETE
+    },
+    Profile {
+        name: "peer-linear",
+        description: "the same, and both words of a cross-adapter fence are one storage for all GPUs",
+        driver: KmdConfig { peers: PeerMode::LinearStorage, ..SMALL_PAGES },
+        ..DISCRETE
     },
     Profile {
         name: "optimized-fences",

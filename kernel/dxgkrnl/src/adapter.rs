@@ -210,6 +210,7 @@ pub struct Adapter {
     pub fence_opens: Store<FenceOpen>,
     /// Cross-adapter fences: what of them is here, and what the others are to be told.
     pub common: crate::fence::CommonFences,
+    pub peers: crate::peers::Peers,
     pub dying: VecDeque<Dying>,
     pub registrations: Store<Registration>,
     pub ring: PagingRing,

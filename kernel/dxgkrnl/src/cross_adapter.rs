@@ -6,13 +6,16 @@
 //! | the page of the word, out of its creator's | its own fence over that word: native with a MonitoredValue that is 0 for life, or monitored |
 //! | NT handles; whether it counts as reached for ever | who waits there, what it has to tell |
 //!
+//! Where GPUs ring each other's doorbells (sync §3.18) the processor carries less: engines tell their peers themselves, and MonitoredValue
+//! of each adapter follows whoever waits on any.
+//!
 //! On which adapter it is native is decided once for each: on the creator by the call that created it, elsewhere by what the adapter can
 //! do. It lives as long as it has a name, or anything on any adapter reaches its word.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kmt_calls::{FenceFlags, Refusal};
-use wddm_types::{PAGE_BYTES, PageRun, WordAddress};
+use wddm_types::{AdapterIndex, PAGE_BYTES, PageRun, Pages, WordAddress};
 
 use crate::adapter::Adapter;
 use crate::fence::{CommonWord, News};
@@ -31,6 +34,7 @@ pub struct CrossFences {
 pub struct CrossFence {
     /// The adapter that created it, whose page its word is.
     creator: u32,
+    /// One page, or with the MonitoredValue of all two.
     page: PageRun,
     /// It was created as a native fence.
     native: bool,
@@ -45,6 +49,11 @@ impl CrossFence {
     /// How many NT handles it has.
     pub fn names(&self) -> u32 {
         self.names
+    }
+
+    fn word_of(&self, cross: u64, joined: bool) -> CommonWord {
+        let page = |index: u64| PageRun { first: self.page.first + index, count: Pages(1) };
+        CommonWord { cross, page: page(0), monitored: (self.page.count == Pages(2)).then(|| page(1)), joined }
     }
 
     /// System address of its word.
@@ -72,10 +81,11 @@ impl CrossFences {
         make: impl FnOnce(&mut Adapter, CommonWord) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         let adapter = &mut adapters[index as usize];
-        let page = adapter.take_common_page()?;
+        let linear = native && adapter.peers.is_linear();
+        let page = adapter.take_common_pages(Pages(1 + u64::from(linear)))?;
         let fence = CrossFence { creator: index, page, native, flags, names: 0, always_signaled: false };
         let number = self.fences.insert(fence);
-        let made = make(adapter, CommonWord { cross: number, page, joined: false });
+        let made = make(adapter, fence.word_of(number, false));
         if made.is_err() {
             self.reap(adapters, number);
         }
@@ -85,8 +95,13 @@ impl CrossFences {
     /// What an adapter is lent that opens it, with the flags of the object, and whether it is native there.
     pub fn lend(&self, number: u64, adapter: &mut Adapter) -> (CommonWord, FenceFlags, bool) {
         let fence = &self.fences[number];
-        let word = CommonWord { cross: number, page: fence.page, joined: true };
-        (word, fence.flags, fence.is_native_on(adapter))
+        let native = fence.is_native_on(adapter);
+        let mut word = fence.word_of(number, true);
+        // Who does not hear of others' waits has a MonitoredValue of its own.
+        if adapter.peers.inbox().is_none() {
+            word.monitored = None;
+        }
+        (word, fence.flags, native)
     }
 
     /// Whether it counts as reached for ever.
@@ -132,25 +147,69 @@ impl Machine {
     pub(crate) fn carry_news(&mut self, cx: &mut Cx<'_>) {
         while let Some(from) = self.adapters.iter_mut().position(|adapter| adapter.common.has_news()) {
             let news = self.adapters[from].common.take_news();
-            let mut signaled = BTreeSet::new();
+            // Of each whether hardware cannot have told others by itself.
+            let (mut signaled, mut awaited) = (BTreeMap::<u64, bool>::new(), BTreeSet::new());
             for one in news {
                 match one {
-                    News::Signaled(cross) => drop(signaled.insert(cross)),
+                    News::Stored(cross) => drop(signaled.insert(cross, true)),
+                    News::Signaled(cross) => drop(signaled.entry(cross).or_default()),
+                    News::Awaited(cross) => drop(awaited.insert(cross)),
                     News::Always(cross) => self.carry_always(cx, from, cross),
                     News::Left(cross) => self.cross_fences.reap(&mut self.adapters, cross),
                 }
             }
-            if signaled.is_empty() {
-                continue;
+            for cross in awaited {
+                self.agree(cx, cross);
             }
-            for adapter in self.adapters.iter_mut().enumerate().filter(|(to, _)| *to != from).map(|(_, to)| to) {
-                let here = signaled.iter().filter_map(|cross| adapter.common.members.get(cross).copied());
-                let fences: Vec<u64> = here.collect();
+            for to in (0..self.adapters.len()).filter(|to| *to != from && !signaled.is_empty()) {
+                let (teller, mut fences, mut told) = (&self.adapters[from].common, Vec::new(), Vec::new());
+                for (cross, stored) in &signaled {
+                    let Some(fence) = self.adapters[to].common.members.get(cross).copied() else { continue };
+                    fences.push(fence);
+                    if *stored || !teller.rings(*cross, to) {
+                        told.push(fence);
+                    }
+                }
                 if !fences.is_empty() {
-                    adapter.values_arrived(cx, &fences);
-                    adapter.settle(cx);
+                    self.adapters[to].values_arrived(cx, &fences, &told);
+                    self.adapters[to].settle(cx);
                 }
             }
+        }
+    }
+
+    /// A new adapter and those that are there learn of each other's doorbells.
+    // spec: sync §3.18
+    pub(crate) fn introduce(&mut self, new: AdapterIndex) {
+        let at = new.0 as usize;
+        self.adapters[at].make_inbox();
+        let Some(inbox) = self.adapters[at].peers.inbox() else { return };
+        for other in 0..at {
+            if let Some(others) = self.adapters[other].peers.inbox() {
+                self.adapters[other].connect_peer(new.0, inbox);
+                // CAST: adapters are counted in ones.
+                self.adapters[at].connect_peer(other as u32, others);
+            }
+        }
+    }
+
+    /// Every adapter with doorbells learns whom they reach, and the least value that is waited for there. One that they do not reach is
+    /// a waiter for 1: it is told of every signal by the processor, which every signal has to interrupt for that.
+    // spec: sync §3.18, sync §1.3
+    fn agree(&mut self, cx: &mut Cx<'_>, cross: u64) {
+        let member = |(index, adapter): (usize, &Adapter)| {
+            let number = *adapter.common.members.get(&cross)?;
+            let rings =
+                adapter.peers.inbox().is_some() && !adapter.is_monitored_fence(number) && adapter.stopped.is_none();
+            Some((index, rings, adapter.earliest_of(number)))
+        };
+        let members: Vec<(usize, bool, Option<u64>)> = self.adapters.iter().enumerate().filter_map(member).collect();
+        for &(index, ..) in members.iter().filter(|(_, rings, _)| *rings) {
+            let others = members.iter().filter(|(other, ..)| *other != index);
+            let peers = others.clone().filter(|(_, rings, _)| *rings).fold(0, |bits, (other, ..)| bits | 1 << other);
+            let elsewhere = others.filter_map(|(_, rings, earliest)| if *rings { *earliest } else { Some(1) }).min();
+            self.adapters[index].agree(cx, cross, peers, elsewhere);
+            self.adapters[index].settle(cx);
         }
     }
 

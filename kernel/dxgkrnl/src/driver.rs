@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 
 use ddi::{
     Doorbells, GpuVirtualAddressing, HardwareQueues, HostAperture, Miniport, NativeFenceCaps, NativeFenceLogs,
-    NativeFences, PacketScheduling, Swizzling,
+    NativeFences, PacketScheduling, PeerDoorbellCaps, PeerDoorbells, Swizzling,
 };
 
 use gone::Gone;
@@ -28,6 +28,8 @@ pub struct Facets {
     /// With what it says of native fences.
     pub native_fences: Option<NativeFenceCaps>,
     pub native_fence_logs: bool,
+    /// With what it says of doorbells from GPU to GPU.
+    pub peer_doorbells: Option<PeerDoorbellCaps>,
     pub packet_scheduling: bool,
     pub doorbells: bool,
     pub cpu_host_aperture: bool,
@@ -42,6 +44,7 @@ impl Driver {
             hardware_queues: miniport.hardware_queues().is_some(),
             native_fences: miniport.native_fences().map(|fences| fences.caps()),
             native_fence_logs: miniport.native_fence_logs().is_some(),
+            peer_doorbells: miniport.peer_doorbells().map(|peers| peers.peer_doorbell_caps()),
             packet_scheduling: miniport.packet_scheduling().is_some(),
             doorbells: miniport.doorbells().is_some(),
             cpu_host_aperture: miniport.cpu_host_aperture().is_some(),
@@ -76,6 +79,12 @@ impl Driver {
     /// [`Miniport::native_fence_logs`].
     pub fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
         let (there, shown) = (self.facets.native_fence_logs, self.miniport.native_fence_logs());
+        there.then(|| shown.unwrap_or(&mut self.gone))
+    }
+
+    /// [`Miniport::peer_doorbells`].
+    pub fn peer_doorbells(&mut self) -> Option<&mut dyn PeerDoorbells> {
+        let (there, shown) = (self.facets.peer_doorbells.is_some(), self.miniport.peer_doorbells());
         there.then(|| shown.unwrap_or(&mut self.gone))
     }
 

@@ -46,6 +46,7 @@ mod nt_handle;
 mod object;
 mod packet;
 mod paging;
+mod peers;
 mod power;
 mod process;
 mod property;

@@ -133,6 +133,7 @@ impl Machine {
         let index = AdapterIndex(self.adapters.len() as u32);
         let adapter = Adapter::start(cx, index, Arc::clone(&self.memory), miniport, config)?;
         self.adapters.push(adapter);
+        self.introduce(index);
         Ok(index)
     }
 

@@ -217,6 +217,7 @@ impl Adapter {
             fences: Store::default(),
             fence_opens: Store::default(),
             common: Default::default(),
+            peers: Default::default(),
             dying: VecDeque::new(),
             registrations: Store::default(),
             ring: PagingRing::new(device, context, has_addresses),

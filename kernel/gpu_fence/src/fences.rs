@@ -36,7 +36,7 @@ mod tests;
 pub enum FenceKind {
     /// `D3DDDI_MONITORED_FENCE`: it has no MonitoredValue, every signal interrupts.
     Monitored,
-    /// `D3DDDI_NATIVE_FENCE` on one adapter: MonitoredValue follows the waiters.
+    /// `D3DDDI_NATIVE_FENCE` on one adapter, or on several that reach each other: MonitoredValue follows the waiters.
     Native,
     /// A native fence created with CrossAdapter: MonitoredValue is 0 for life, every signal interrupts (sync §3.12).
     NativeCrossAdapter,
@@ -198,6 +198,19 @@ impl<W> Fences<W> {
         self.fence(fence).published
     }
 
+    /// The least value that somebody waits for here; what [`Fences::set_elsewhere`] said is not among it.
+    pub fn earliest(&self, fence: FenceId) -> Option<u64> {
+        self.fence(fence).conditions.first().map(|condition| condition.value)
+    }
+
+    /// Others wait for this value and no less, on adapters that a signal from here reaches (sync §3.18); `None`: nobody. What is to be
+    /// published when that is news. 1 makes every signal interrupt.
+    // spec: sync §1.3, §3.18
+    pub fn set_elsewhere(&mut self, fence: FenceId, earliest: Option<u64>) -> Vec<MonitoredUpdate> {
+        self.fence_mut(fence).elsewhere = earliest;
+        self.changed(vec![fence])
+    }
+
     /// How many conditions sleep on the fence. A wait that names it twice counts twice.
     pub fn waiters(&self, fence: FenceId) -> usize {
         self.fence(fence).conditions.len()
@@ -266,24 +279,28 @@ struct Fence {
     kind: FenceKind,
     always_signaled: bool,
     conditions: BTreeSet<Condition>,
+    /// The least value that is waited for on other adapters.
+    elsewhere: Option<u64>,
     /// What the last update said; before the first, what the fence was created with.
     published: u64,
 }
 
 impl Fence {
     fn new(kind: FenceKind) -> Self {
-        let mut fence = Fence { kind, always_signaled: false, conditions: BTreeSet::new(), published: 0 };
+        let mut fence =
+            Fence { kind, always_signaled: false, conditions: BTreeSet::new(), elsewhere: None, published: 0 };
         fence.published = fence.monitored_value();
         fence
     }
 
     // spec: sync §1.3, §3.12, §6 B3
     fn monitored_value(&self) -> u64 {
-        match (self.kind, self.conditions.first()) {
+        let here = self.conditions.first().map(|condition| condition.value);
+        match (self.kind, here.into_iter().chain(self.elsewhere).min()) {
             (FenceKind::Monitored | FenceKind::NativeCrossAdapter, _) => 0,
             (FenceKind::Native, None) => u64::MAX,
             // Nobody waits for 0: every sample has reached it.
-            (FenceKind::Native, Some(earliest)) => earliest.value - 1,
+            (FenceKind::Native, Some(earliest)) => earliest.saturating_sub(1),
         }
     }
 

@@ -144,8 +144,22 @@ pub struct KmdConfig {
     pub notify_after_ring: bool,
     /// `OptimizedNativeFenceSignaledInterrupt`: its interrupts name queues, whose logs say what was signalled, and no fences (sync §3.15).
     pub optimized_fence_interrupt: bool,
+    /// Whether signals of cross-adapter fences reach other devices without the processor (sync §3.18). Only with native fences.
+    pub peers: PeerMode,
     /// `PreemptionAware`: packets are taken back from an engine (sync §4.3).
     pub preemption: bool,
+}
+
+/// How a device's signals reach other devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PeerMode {
+    /// Through the processor.
+    #[default]
+    None,
+    /// By the peers' doorbells.
+    Doorbells,
+    /// By the peers' doorbells, and both words of a fence are one storage for all.
+    LinearStorage,
 }
 
 impl Default for KmdConfig {
@@ -183,6 +197,7 @@ impl KmdConfig {
         fence_interrupt: true,
         notify_after_ring: false,
         optimized_fence_interrupt: false,
+        peers: PeerMode::None,
         preemption: true,
     };
 

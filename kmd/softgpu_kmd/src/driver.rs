@@ -7,8 +7,8 @@ use ddi::{
     AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, CreateProcess, DdiVersion, DestroyAllocation,
     Doorbells, DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuVirtualAddressing, HardwareQueues, Host,
     HostAperture, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess, Miniport, NativeFenceLogs, NativeFences,
-    NodeMetadata, Notify, OpenAllocation, PacketScheduling, PagingStatus, PowerState, QuerySegment, QuerySegment3,
-    QuerySegment4, StandardAllocationDriverData, Swizzling, UpdateAllocationProperty,
+    NodeMetadata, Notify, OpenAllocation, PacketScheduling, PagingStatus, PeerDoorbells, PowerState, QuerySegment,
+    QuerySegment3, QuerySegment4, StandardAllocationDriverData, Swizzling, UpdateAllocationProperty,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -17,7 +17,7 @@ use softgpu_spec::register;
 use wddm_types::{NodeId, Pasid};
 
 use crate::allocation::{Allocation, Opened};
-use crate::config::KmdConfig;
+use crate::config::{KmdConfig, PeerMode};
 use crate::doorbells::Doorbell;
 use crate::fences::FenceTable;
 use crate::handles::Handles;
@@ -282,6 +282,11 @@ impl Miniport for SoftGpuKmd {
 
     fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
         self.has_native_fences().then_some(self as &mut dyn NativeFences)
+    }
+
+    fn peer_doorbells(&mut self) -> Option<&mut dyn PeerDoorbells> {
+        let there = self.has_native_fences() && self.config.peers != PeerMode::None;
+        there.then_some(self as &mut dyn PeerDoorbells)
     }
 
     fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {

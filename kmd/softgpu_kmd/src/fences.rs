@@ -33,6 +33,8 @@ struct Global {
     opens: u32,
     /// It counts as reached for good; its word is told to the CMP.
     sealed: bool,
+    /// Peers are told of its signals; its word is told to the CMP.
+    shared: bool,
 }
 
 /// A process's open of it.
@@ -56,6 +58,18 @@ pub(crate) struct FenceTable {
 impl FenceTable {
     pub(crate) fn exists(&self, fence: KmdGlobalFence) -> bool {
         self.globals.get(fence.0).is_some()
+    }
+
+    /// Where the CMP sees the CurrentValue of a fence.
+    pub(crate) fn current_system_va(&self, fence: KmdGlobalFence) -> Option<GpuVa> {
+        self.globals.get(fence.0).map(|global| global.current_system_va)
+    }
+
+    /// Peers are told of its signals, or not any more.
+    pub(crate) fn set_shared(&mut self, fence: KmdGlobalFence, shared: bool) {
+        if let Some(global) = self.globals.get_mut(fence.0) {
+            global.shared = shared;
+        }
     }
 
     /// The kernel's handle.
@@ -104,7 +118,7 @@ impl SoftGpuKmd {
     }
 }
 
-const NO_FENCE: DriverStatus = DriverStatus::InvalidParameter("no such native fence");
+pub(crate) const NO_FENCE: DriverStatus = DriverStatus::InvalidParameter("no such native fence");
 
 impl NativeFences for SoftGpuKmd {
     fn caps(&self) -> NativeFenceCaps {
@@ -158,6 +172,7 @@ impl NativeFences for SoftGpuKmd {
             monitored_system_va: create.monitored_system_va,
             opens: 0,
             sealed: false,
+            shared: false,
         }));
         self.fences.by_system_va.insert(create.current_system_va.0, global);
         Ok(global)
@@ -170,6 +185,9 @@ impl NativeFences for SoftGpuKmd {
         assert_eq!(global.opens, 0, "a fence is destroyed after its last close");
         self.fences.by_system_va.remove(&global.current_system_va.0);
         // The word may be another fence's next.
+        if global.shared && self.cmp_command(cmp::SHARE, [global.current_system_va.0, 0, 0]) == cmp_result::FAULT {
+            panic!("the words of a fence are mapped until it is destroyed");
+        }
         if global.sealed && self.cmp_command(cmp::UNSEAL, [global.current_system_va.0, 0, 0]) == cmp_result::FAULT {
             panic!("the words of a fence are mapped until it is destroyed");
         }

@@ -45,11 +45,12 @@ mod interrupts;
 mod logs;
 mod packet;
 mod paging;
+mod peers;
 mod queues;
 mod recovery;
 mod segments;
 mod start;
 mod swizzling;
 
-pub use config::{Addressing, KmdConfig, Layout, TableHome, TableHomes};
+pub use config::{Addressing, KmdConfig, Layout, PeerMode, TableHome, TableHomes};
 pub use driver::SoftGpuKmd;

@@ -15,6 +15,7 @@
 //! | [`fence::any_of_two`] | two signallers of two fences, one waiter for any of them | sync §3.5, sync §3.9 |
 //! | [`park::signal_against_park`] | a hardware queue parks while its value comes | sync §3.8 |
 //! | [`park::one_barrier_for_both`] | the signaller's one barrier serves the CPU's waiter and the parked queue | sync §3.8, sync §3.9 |
+//! | [`peer::rings_against_park`] | a queue of another GPU parks while its value comes, and lanes are full | sync §3.18 |
 //! | [`doorbell::ring_against_sleep`] | an engine falls asleep while its doorbell rings | sync §3.17 |
 //! | [`doorbell::two_rings_against_sleep`] | as above, with a first ring that is seen and a second that is not | sync §3.17 |
 //!
@@ -40,6 +41,7 @@ pub mod doorbell;
 mod explore;
 pub mod fence;
 pub mod park;
+pub mod peer;
 mod word;
 
 pub use explore::Explored;

@@ -343,6 +343,9 @@ impl Miniport for Watched {
         Some(self)
     }
 
+    fn peer_doorbells(&mut self) -> Option<&mut dyn ddi::PeerDoorbells> {
+        self.inner.peer_doorbells()
+    }
     fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
         self.inner.native_fence_logs()
     }

@@ -6,6 +6,7 @@
 //! | 1 | native fences | native fences |
 //! | 2a, 2b | monitored fences: it takes packets | native fences |
 
+mod doorbells;
 mod kinds;
 mod life;
 mod scenarios;
@@ -19,6 +20,7 @@ use d3dkmt::{
 use dxgk_host::{AdapterSetup, Host, HostConfig, Mode, Pending, ProcessLink, Profile};
 use events::Event;
 use kmt_calls::{Call, SignalFlags, SyncCall, WaitFlags};
+use softgpu_kmd::PeerMode;
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig};
 use wddm_types::{NodeId, ProcessId, RawHandle};
 
@@ -45,11 +47,26 @@ impl World {
 
     /// The same with drivers that do something otherwise.
     fn with(mode: Mode, profiles: &[&str], change: impl Fn(usize, &mut Whims)) -> World {
+        World::build(mode, profiles, change, |_| PeerMode::None)
+    }
+
+    /// The same with doorbells from GPU to GPU.
+    fn ringing(mode: Mode, profiles: &[&str], peers: impl Fn(usize) -> PeerMode) -> World {
+        World::build(mode, profiles, |_, _| (), peers)
+    }
+
+    fn build(
+        mode: Mode,
+        profiles: &[&str],
+        change: impl Fn(usize, &mut Whims),
+        peers: impl Fn(usize) -> PeerMode,
+    ) -> World {
         let news =
             Heard::of(|event| matches!(event, Event::CrossAdapterValueArrived { .. } | Event::FenceInterrupt { .. }));
         let told: Vec<Shared<FenceStep>> = profiles.iter().map(|_| Shared::default()).collect();
         let setup = |index: usize, name: &&str| {
-            let profile = Profile::named(name).expect("a built-in profile");
+            let mut profile = *Profile::named(name).expect("a built-in profile");
+            profile.driver.peers = peers(index);
             let into = Arc::clone(&told[index]);
             let packets = ["packets", "atomics", "basic", "wddm1"].iter().any(|what| name.contains(what));
             let hear_fence = Box::new(move |step| into.lock().unwrap().push(step));
@@ -60,7 +77,7 @@ impl World {
                 page_table_bytes: 16 * MIB,
                 system_bytes: 64 * MIB,
                 wrap_miniport: Some(wrapped(whims)),
-                ..AdapterSetup::new(profile)
+                ..AdapterSetup::new(&profile)
             }
         };
         let mut setups = profiles.iter().enumerate().map(|(index, name)| setup(index, name));
@@ -72,7 +89,7 @@ impl World {
             wrap_miniport: first.wrap_miniport,
             tracer: Box::new(news.clone()),
             others: setups.collect(),
-            ..HostConfig::new(Profile::named(profiles[0]).expect("a built-in profile"), mode)
+            ..HostConfig::new(&first.profile, mode)
         };
         World { host: Host::start(config).expect("the host starts"), told, news }
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 mod fences;
 mod lent;
 mod packets;
+mod ranges;
 mod windows;
 
 use ddi::*;
@@ -174,9 +175,6 @@ impl Default for Whims {
         }
     }
 }
-
-/// How many swizzling ranges the software GPU has.
-const RANGES: u32 = softgpu_spec::tile::RANGE_COUNT;
 
 /// A list that a driver writes and a test reads.
 pub type Shared<T> = Arc<Mutex<Vec<T>>>;
@@ -360,6 +358,9 @@ impl Miniport for Stubborn {
         let there = self.inner.native_fences().is_some() && !turned(&self.whims);
         there.then_some(self as &mut dyn NativeFences)
     }
+    fn peer_doorbells(&mut self) -> Option<&mut dyn PeerDoorbells> {
+        self.inner.peer_doorbells()
+    }
     fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
         let there = self.inner.native_fence_logs().is_some() && !turned(&self.whims);
         there.then_some(self as &mut dyn NativeFenceLogs)
@@ -383,17 +384,4 @@ impl Miniport for Stubborn {
 
 fn turned(whims: &Whims) -> bool {
     whims.turned.load(Ordering::SeqCst)
-}
-
-impl Swizzling for Stubborn {
-    fn swizzling_ranges(&self) -> u32 {
-        RANGES
-    }
-    fn acquire_swizzling_range(&mut self, acquire: &mut AcquireSwizzlingRange) -> Result<(), SwizzlingError> {
-        (self.whims.acquire)(self.inner.swizzling().expect("it has ranges"), acquire)
-    }
-    fn release_swizzling_range(&mut self, release: ReleaseSwizzlingRange) {
-        (self.whims.release)(release.range);
-        self.inner.swizzling().expect("it has ranges").release_swizzling_range(release);
-    }
 }

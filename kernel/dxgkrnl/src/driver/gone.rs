@@ -92,6 +92,20 @@ impl NativeFenceLogs for Gone {
     }
 }
 
+impl PeerDoorbells for Gone {
+    fn peer_doorbell_caps(&self) -> PeerDoorbellCaps {
+        PeerDoorbellCaps::default()
+    }
+
+    fn set_inbox(&mut self, _own: u32, _inbox: u64) {}
+
+    fn connect_peer(&mut self, _peer: u32, _inbox: u64) {}
+
+    fn share_with_peers(&mut self, _fence: KmdGlobalFence, _id: u64, _peers: u64) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
+}
+
 impl PacketScheduling for Gone {
     fn packet_caps(&self) -> PacketCaps {
         PacketCaps { max_allocation_list_slot_id: 0, hw_queue_packets: 1, preemption: None }

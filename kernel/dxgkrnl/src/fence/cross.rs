@@ -3,9 +3,10 @@
 //!
 //! ```text
 //!  interrupt names it, a scan finds it,          machine                 another adapter
-//!  the CPU signals it, a packet signals it ────▶ News::Signaled ────────▶ values_arrived: the driver looks at its
-//!  its device is lost ─────────────────────────▶ News::Always  ────────▶ signal_always   run list, waiters are sampled
-//!  nothing here reaches the word any more ─────▶ News::Left
+//!  the CPU signals it, a packet signals it ────▶ Signaled, Stored ──────▶ values_arrived: the driver looks at its
+//!  its device is lost ─────────────────────────▶ Always  ──────────────▶ signal_always   run list, waiters are sampled
+//!  who waits for it changes ───────────────────▶ Awaited ──────────────▶ agree (only with doorbells)
+//!  nothing here reaches the word any more ─────▶ Left
 //! ```
 //! Nothing that arrives makes news: so nothing comes back to where it came from.
 
@@ -15,13 +16,14 @@ use ddi::{CurrentUpdate, FenceType, UpdateCurrentFlags};
 use events::Event;
 use gpu_fence::FenceKind;
 use kmt_calls::{FenceFlags, OpenSyncObjectRequest, Refusal, SyncObjectAccess};
-use wddm_types::PageRun;
+use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
 use super::lifetime::NewMonitored;
 use super::open::{Opened, PER_DEVICE, check_open};
 use super::{FenceWord, NewFence};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::refusal::no_memory;
 
 /// The CurrentValue of a cross-adapter fence as an adapter is lent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,9 @@ pub struct CommonWord {
     pub cross: u64,
     /// Its page, which no other fence uses.
     pub page: PageRun,
+    /// The page of its MonitoredValue, where that is everybody's too.
+    // spec: sync §3.18
+    pub monitored: Option<PageRun>,
     /// It has a value already: this adapter comes to a fence that there is.
     pub joined: bool,
 }
@@ -37,8 +42,12 @@ pub struct CommonWord {
 /// What an adapter has to tell the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// A fence may have another value.
+    /// The processor has given a fence another value.
+    Stored(u64),
+    /// An engine may have given a fence another value.
     Signaled(u64),
+    /// Who waits for a fence here has changed, or who has it at all.
+    Awaited(u64),
     /// A fence counts as reached for ever.
     Always(u64),
     /// Neither engines nor paging work reach the word through an open that has ended.
@@ -52,6 +61,8 @@ pub struct CommonFences {
     pub members: BTreeMap<u64, u64>,
     /// How many times the word is reached from here: opens, and those that have ended but for queued paging work.
     uses: BTreeMap<u64, u32>,
+    /// Which adapters each is told to by doorbells, a bit for each.
+    peers: BTreeMap<u64, u64>,
     news: Vec<News>,
 }
 
@@ -74,6 +85,24 @@ impl CommonFences {
     /// Something is to be told.
     pub fn tell(&mut self, news: News) {
         self.news.push(news);
+    }
+
+    /// Whether an engine's signal of a fence reaches an adapter without the processor.
+    pub fn rings(&self, cross: u64, to: usize) -> bool {
+        self.peers.get(&cross).is_some_and(|peers| peers >> to & 1 != 0)
+    }
+
+    /// A fence is one of this adapter's.
+    pub(super) fn join(&mut self, cross: u64, number: u64) {
+        self.members.insert(cross, number);
+        self.news.push(News::Awaited(cross));
+    }
+
+    /// It is not any more.
+    pub(super) fn leave(&mut self, cross: u64) {
+        self.members.remove(&cross);
+        self.peers.remove(&cross);
+        self.news.push(News::Awaited(cross));
     }
 
     /// The word is mapped once more.
@@ -123,9 +152,11 @@ impl Adapter {
         Ok((open, private_data))
     }
 
-    /// A page for the word of a cross-adapter fence that is created here.
-    pub fn take_common_page(&mut self) -> Result<PageRun, Refusal> {
-        self.take_word_page()
+    /// Pages for the words of a cross-adapter fence that is created here, zeroed.
+    pub fn take_common_pages(&mut self, count: Pages) -> Result<PageRun, Refusal> {
+        let run = self.pages.take(count).ok_or_else(|| no_memory("the kernel's pages for fence words are used up"))?;
+        self.memory.fill(run.first * PAGE_BYTES, count.bytes(), 0);
+        Ok(run)
     }
 
     /// Whether engines of an adapter without native fences may store to a word that others read as 64 bits.
@@ -134,11 +165,32 @@ impl Adapter {
         !self.reported.levels.is_empty() && !self.caps.no_64_bit_atomics
     }
 
-    /// A fence may have another value: other adapters are told, if it has any.
-    pub fn tell_others(&mut self, number: u64) {
+    /// Something is news of a fence: other adapters are told, if it has any.
+    pub(super) fn tell_others(&mut self, number: u64, news: fn(u64) -> News) {
         if let Some(cross) = self.fences[number].cross() {
-            self.common.tell(News::Signaled(cross));
+            self.common.tell(news(cross));
         }
+    }
+
+    /// Who is to be told of a fence's signals by doorbells, and the least that is waited for where they reach.
+    // spec: sync §3.18
+    pub fn agree(&mut self, cx: &mut Cx<'_>, cross: u64, peers: u64, elsewhere: Option<u64>) {
+        let (Some(number), true) = (self.common.members.get(&cross).copied(), self.stopped.is_none()) else { return };
+        let before = self.common.peers.insert(cross, peers).unwrap_or(0);
+        let fence = &self.fences[number];
+        if let (true, Some(global), Some(doorbells)) = (before != peers, fence.kmd, self.miniport.peer_doorbells())
+            && let Err(status) = doorbells.share_with_peers(global, cross, peers)
+        {
+            self.stop(cx, format!("the driver cannot share a fence with other adapters: {status}"));
+            return;
+        }
+        let updates = self.waits.set_elsewhere(self.fences[number].waits, elsewhere);
+        self.publish(cx, updates);
+    }
+
+    /// The least value of a fence that is waited for here.
+    pub fn earliest_of(&self, number: u64) -> Option<u64> {
+        self.waits.earliest(self.fences[number].waits)
     }
 
     /// The same of all that are native here, or are not, and for whose members this holds: the interrupt did not say which.
@@ -150,10 +202,11 @@ impl Adapter {
         self.common.news.extend(news);
     }
 
-    /// Another adapter has told that these may have other values. The driver looks at its run lists, whether anybody is known to wait
-    /// or not, for of waits on the GPU the kernel knows nothing; then whoever waits here is released.
-    // spec: sync §3.12 rows 5 to 7
-    pub fn values_arrived(&mut self, cx: &mut Cx<'_>, numbers: &[u64]) {
+    /// Another adapter has told that these may have other values. The driver looks at its run lists for `told` of them, whether anybody
+    /// is known to wait or not, for of waits on the GPU the kernel knows nothing: for all, but those that its hardware was told of by
+    /// itself. Then whoever waits here is released.
+    // spec: sync §3.12 rows 5 to 7, sync §3.18
+    pub fn values_arrived(&mut self, cx: &mut Cx<'_>, numbers: &[u64], told: &[u64]) {
         if self.stopped.is_some() {
             return;
         }
@@ -161,7 +214,7 @@ impl Adapter {
             let value = self.current_value(fence);
             cx.emit(Event::CrossAdapterValueArrived { adapter: self.index.0, fence, value });
         }
-        if self.notify_only(cx, numbers) {
+        if self.notify_only(cx, told) {
             self.sample_fences(cx, numbers);
         }
     }

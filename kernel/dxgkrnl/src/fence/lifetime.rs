@@ -155,8 +155,9 @@ impl Adapter {
         let number = self.fences.next_number();
         let kind = match (new.monitored.is_none() && self.has_native_fences(), new.common) {
             (false, _) => FenceKind::Monitored,
-            (true, None) => FenceKind::Native,
-            (true, Some(_)) => FenceKind::NativeCrossAdapter,
+            // spec: sync §3.18: with doorbells it follows who waits, here and where they reach
+            (true, Some(_)) if self.peers.inbox().is_none() => FenceKind::NativeCrossAdapter,
+            (true, _) => FenceKind::Native,
         };
         let waits = self.waits.create(kind);
         let fence = Fence {
@@ -175,13 +176,15 @@ impl Adapter {
         assert_eq!(self.fences.insert(fence), number);
         // spec: sync §3.2 step 2: nobody waits yet; of a cross-adapter fence it is 0 for life. A page that is on its way gets it with all
         // others of its words.
+        let others_word = new.common.is_some_and(|common| common.joined && common.monitored.is_some());
         if kind != FenceKind::Monitored
+            && !others_word
             && let Some(monitored) = self.monitored_words().of(&self.fences[number])
         {
             Word::store(monitored, self.waits.monitored_value(waits));
         }
         if let Some(common) = new.common {
-            self.common.members.insert(common.cross, number);
+            self.common.join(common.cross, number);
         }
         if slot.on_cpu() && new.common.is_none_or(|common| !common.joined) {
             // spec: sync §1.4: an INTRA_GPU fence gets its initial value from a GPU write
@@ -261,7 +264,7 @@ impl Adapter {
         assert!(fence.opens.is_empty() && fence.kmd.is_none(), "a fence is destroyed behind its last close");
         self.fence_numbers.remove(&fence.waits);
         if let Some(cross) = fence.cross() {
-            self.common.members.remove(&cross);
+            self.common.leave(cross);
         }
         let nobody = self.waits.destroy(fence.waits);
         assert!(nobody.is_empty(), "its waiters went on with the last open");

@@ -84,7 +84,7 @@ impl Adapter {
         for &(fence, value) in changes {
             self.counters.cpu_signals += 1;
             cx.emit(Event::FenceSignaledFromCpu { fence, value });
-            self.tell_others(fence);
+            self.tell_others(fence, News::Stored);
         }
         let fences: Vec<u64> = changes.iter().map(|(fence, _)| *fence).collect();
         self.sample_fences(cx, &fences);

@@ -17,6 +17,7 @@ use events::Event;
 use gpu_fence::FenceKind;
 use wddm_types::NodeId;
 
+use super::News;
 use crate::adapter::Adapter;
 use crate::fence_log::Names;
 use crate::interrupt::NativeSignals;
@@ -57,7 +58,7 @@ impl Adapter {
             return;
         }
         let numbers: Vec<u64> = named.iter().map(|fence| fence.0).collect();
-        numbers.iter().for_each(|fence| self.tell_others(*fence));
+        numbers.iter().for_each(|fence| self.tell_others(*fence, News::Signaled));
         let devices = self.devices_of(&numbers);
         let released = self.sample_fences(cx, &numbers);
         // CAST: a driver names at most the records of one routine.

@@ -6,7 +6,7 @@
 //! | shareable | two pages of its own, or one if it is a monitored fence, mapped in each process that has it open, at one address however many devices of that process open it |
 //!
 //! The CurrentValue of a cross-adapter fence is a page of the adapter that created it, lent to each that opens it; MonitoredValues are
-//! each adapter's own.
+//! each adapter's own, but where one linear storage holds both (sync §3.18).
 //!
 //! So a page is mapped only in processes that may have every fence on it. The pages of packed words stand in the paging process
 //! too, where paging buffers signal the fences of paging queues; what a driver is told of that depends on its
@@ -49,6 +49,8 @@ pub struct FenceSlot {
     monitored_home: Home,
     /// Which cross-adapter fence's word CurrentValue is: the machine's, not this adapter's.
     pub(super) cross: Option<u64>,
+    /// And MonitoredValue too.
+    linear: bool,
     pub current: WordAddress,
     pub monitored: WordAddress,
     /// In its owner's space; NULL for shareable ones, whose addresses are each process's own.
@@ -101,6 +103,7 @@ impl FenceSlot {
             current_home: home,
             monitored_home: Home::Nowhere,
             cross: None,
+            linear: false,
             current: word,
             monitored: word,
             current_va: va,
@@ -128,6 +131,7 @@ impl Adapter {
             current_home: current.home,
             monitored_home: monitored.home,
             cross: None,
+            linear: false,
             current: current.word,
             monitored: monitored.word,
             current_va: current.va,
@@ -158,6 +162,7 @@ impl Adapter {
             current_home: current.home,
             monitored_home: Home::Local(monitored),
             cross: None,
+            linear: false,
             current: current.word,
             monitored: CreatedFence::NO_CPU_ADDRESS,
             current_va: current.va,
@@ -183,6 +188,7 @@ impl Adapter {
             current_home: Home::Local(current),
             monitored_home: Home::Local(monitored),
             cross: None,
+            linear: false,
             current: CreatedFence::NO_CPU_ADDRESS,
             monitored: CreatedFence::NO_CPU_ADDRESS,
             current_va: current.va,
@@ -248,11 +254,17 @@ impl Adapter {
         common: Option<CommonWord>,
     ) -> Result<FenceSlot, Refusal> {
         let cross = common.map(|common| common.cross);
-        let monitored = self.take_word_page()?;
+        let linear = common.and_then(|common| common.monitored);
+        let monitored = match linear {
+            Some(page) => page,
+            None => self.take_word_page()?,
+        };
         let current = match self.current_page(common) {
             Ok(current) => current,
             Err(refusal) => {
-                self.pages.give_back(monitored);
+                if linear.is_none() {
+                    self.pages.give_back(monitored);
+                }
                 return Err(refusal);
             }
         };
@@ -261,6 +273,7 @@ impl Adapter {
             current_home: Home::Own(current),
             monitored_home: Home::Own(monitored),
             cross,
+            linear: linear.is_some(),
             current: WordAddress(current.first * PAGE_BYTES),
             monitored: WordAddress(monitored.first * PAGE_BYTES),
             current_va: GpuVa::NULL,
@@ -283,7 +296,9 @@ impl Adapter {
                 }
                 Err(refusal) => {
                     self.give_back_current_page(current, cross);
-                    self.defer_pages(monitored);
+                    if linear.is_none() {
+                        self.defer_pages(monitored);
+                    }
                     return Err(refusal);
                 }
             }
@@ -348,8 +363,12 @@ impl Adapter {
                     if !system_va.is_null() {
                         self.defer_system_mapping(system_va, run.count);
                     }
-                    let cross = slot.cross.filter(|_| which == Which::Current);
-                    self.give_back_current_page(run, cross);
+                    match which {
+                        Which::Current => self.give_back_current_page(run, slot.cross),
+                        // It goes with the word that all have.
+                        Which::Monitored if slot.linear => {}
+                        Which::Monitored => self.defer_pages(run),
+                    }
                 }
                 Home::Local(word) => self.give_back_local_word(word),
                 Home::Packed { .. } => self.give_back_word(slot.owner, which, home, word),

@@ -17,7 +17,7 @@ fn monitored(device: &Device, flags: FenceFlags) -> Fence {
 }
 
 /// What an engine reads at an address.
-fn read_by_engine(side: &mut Side, va: GpuVa) -> u64 {
+pub(super) fn read_by_engine(side: &mut Side, va: GpuVa) -> u64 {
     let surface = side.gpu.create_surface(SurfaceKind::System, 4096).expect("a surface");
     side.gpu.pin(&surface).expect("room for it");
     surface.lock().unwrap().write_words(0, &[u64::MAX]);

@@ -1,0 +1,185 @@
+//! The lane from one GPU to another (sync §3.18): who signalled a fence that both have writes down which, and rings.
+//!
+//! Each GPU has an inbox, a page of system memory with a lane for every other. A lane has one writer and one reader.
+//!
+//! | writer | reader, when rung |
+//! |---|---|
+//! | store CurrentValue, full barrier | |
+//! | record {fence, value}, then `written` | `written`, then the record, then `read` |
+//! | no room: `overflow` counts up | `overflow` has counted up: look at every fence |
+//! | full barrier, ring | full barrier, look at who is parked on the fence |
+//!
+//! Nothing is ever lost: what found no room makes the reader look at everything, and a ring follows whatever was written. No process
+//! reaches an inbox, so a fence's number needs not be secret.
+
+use std::sync::atomic::AtomicU64;
+
+use crate::Memory;
+use crate::word::{Barrier, Word};
+
+/// Bytes of a lane.
+pub const LANE_BYTES: u64 = 256;
+/// Bytes of an inbox.
+pub const INBOX_BYTES: u64 = 4096;
+/// Lanes of an inbox: most GPUs that know each other.
+pub const LANES: u64 = INBOX_BYTES / LANE_BYTES;
+/// Records of a lane.
+pub const RECORDS: u64 = 8;
+
+const WRITTEN_OFFSET: u64 = 0;
+const READ_OFFSET: u64 = 8;
+const OVERFLOW_OFFSET: u64 = 16;
+const RECORDS_OFFSET: u64 = 64;
+
+const _: () = assert!(RECORDS_OFFSET + RECORDS * 16 <= LANE_BYTES, "the records fit a lane");
+
+/// The words of a lane.
+pub trait Lane {
+    /// What it is made of.
+    type Word: Word;
+    /// Records written in all; the writer's.
+    fn written(&self) -> &Self::Word;
+    /// Records read in all; the reader's.
+    fn read(&self) -> &Self::Word;
+    /// How often there was no room; the writer's.
+    fn overflow(&self) -> &Self::Word;
+    /// Fence and value of the record at an index; the writer's.
+    fn record(&self, index: u64) -> [&Self::Word; 2];
+    /// How many records there are.
+    fn records(&self) -> u64;
+}
+
+/// A lane of an inbox in memory.
+#[derive(Clone, Copy)]
+pub struct MemoryLane<'a> {
+    memory: &'a Memory,
+    offset: u64,
+}
+
+impl<'a> MemoryLane<'a> {
+    /// The lane of a writer in the inbox at `inbox`; `None` where there is none.
+    pub fn new(memory: &'a Memory, inbox: u64, writer: u64) -> Option<MemoryLane<'a>> {
+        let sound = writer < LANES && inbox.is_multiple_of(INBOX_BYTES) && memory.contains(inbox, INBOX_BYTES);
+        sound.then(|| MemoryLane { memory, offset: inbox + writer * LANE_BYTES })
+    }
+}
+
+impl Lane for MemoryLane<'_> {
+    type Word = AtomicU64;
+
+    fn written(&self) -> &AtomicU64 {
+        self.memory.word(self.offset + WRITTEN_OFFSET)
+    }
+
+    fn read(&self) -> &AtomicU64 {
+        self.memory.word(self.offset + READ_OFFSET)
+    }
+
+    fn overflow(&self) -> &AtomicU64 {
+        self.memory.word(self.offset + OVERFLOW_OFFSET)
+    }
+
+    fn record(&self, index: u64) -> [&AtomicU64; 2] {
+        let at = self.offset + RECORDS_OFFSET + index % RECORDS * 16;
+        [self.memory.word(at), self.memory.word(at + 8)]
+    }
+
+    fn records(&self) -> u64 {
+        RECORDS
+    }
+}
+
+/// What the reader of a lane is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// This fence was signalled with this value.
+    Fence {
+        /// Its number.
+        fence: u64,
+        /// The value; CurrentValue may be greater by now.
+        value: u64,
+    },
+    /// Any was.
+    Any,
+}
+
+/// The writer's side, one writer at a time, behind the store of CurrentValue. The caller rings when it returns.
+// spec: sync §3.18
+pub fn post<B: Barrier>(lane: &impl Lane, fence: u64, value: u64) {
+    let written = lane.written().load();
+    if written.wrapping_sub(lane.read().load()) < lane.records() {
+        let [to_fence, to_value] = lane.record(written % lane.records());
+        to_fence.store(fence);
+        to_value.store(value);
+        lane.written().store(written.wrapping_add(1));
+    } else {
+        lane.overflow().store(lane.overflow().load().wrapping_add(1));
+    }
+    B::full();
+}
+
+/// The reader's side, one reader at a time, after a ring. `overflows`: how many it has seen.
+// spec: sync §3.18
+pub fn drain<B: Barrier>(lane: &impl Lane, overflows: &mut u64, mut posted: impl FnMut(Posted)) {
+    B::full();
+    // A lane holds so many at most: a writer that is wrong about what it wrote does not keep the reader.
+    for _ in 0..lane.records() {
+        let read = lane.read().load();
+        if read == lane.written().load() {
+            break;
+        }
+        let [fence, value] = lane.record(read % lane.records()).map(Word::load);
+        lane.read().store(read.wrapping_add(1));
+        posted(Posted::Fence { fence, value });
+    }
+    let now = lane.overflow().load();
+    if std::mem::replace(overflows, now) != now {
+        posted(Posted::Any);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::word::HardwareBarrier;
+
+    fn drained(lane: &MemoryLane<'_>, overflows: &mut u64) -> Vec<Posted> {
+        let mut all = Vec::new();
+        drain::<HardwareBarrier>(lane, overflows, |posted| all.push(posted));
+        all
+    }
+
+    #[test]
+    fn what_is_posted_is_drained_in_order_and_what_has_no_room_is_any() {
+        // spec: sync §3.18
+        let memory = Memory::reserve(2 * INBOX_BYTES).expect("addresses");
+        let lane = MemoryLane::new(&memory, INBOX_BYTES, 3).expect("a lane");
+        let mut overflows = 0;
+        for round in 0..5 {
+            for value in 0..RECORDS {
+                post::<HardwareBarrier>(&lane, round, value);
+            }
+            let expected: Vec<Posted> = (0..RECORDS).map(|value| Posted::Fence { fence: round, value }).collect();
+            assert_eq!(drained(&lane, &mut overflows), expected);
+            assert_eq!(drained(&lane, &mut overflows), []);
+        }
+        for value in 0..RECORDS + 2 {
+            post::<HardwareBarrier>(&lane, 9, value);
+        }
+        let all = drained(&lane, &mut overflows);
+        assert_eq!((all.len() as u64, all.last()), (RECORDS + 1, Some(&Posted::Any)));
+        assert_eq!(drained(&lane, &mut overflows), [], "once");
+        // The neighbour's lane has none of it.
+        let neighbour = MemoryLane::new(&memory, INBOX_BYTES, 4).expect("a lane");
+        assert_eq!(drained(&neighbour, &mut 0), []);
+    }
+
+    #[test]
+    fn there_are_lanes_in_whole_pages_of_memory_only() {
+        let memory = Memory::reserve(INBOX_BYTES).expect("addresses");
+        assert!(MemoryLane::new(&memory, 0, LANES - 1).is_some());
+        for (inbox, writer) in [(0, LANES), (8, 0), (INBOX_BYTES, 0), (u64::MAX - 4095, 0)] {
+            assert!(MemoryLane::new(&memory, inbox, writer).is_none(), "{inbox:#x} {writer}");
+        }
+    }
+}
