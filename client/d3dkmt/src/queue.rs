@@ -186,6 +186,17 @@ impl UserQueue {
         self.logs
     }
 
+    /// Whether a tool wants to hear what is submitted here ([`UserQueue::fence_queued`]).
+    pub fn traces_fences(&self) -> bool {
+        self.owned.link.traces_fences()
+    }
+
+    /// A wait for this fence, or a signal of it, is in what is submitted next: tools are told, with the time.
+    // spec: sync §3.14
+    pub fn fence_queued(&self, fence: RawHandle, value: u64, signal: bool) {
+        self.owned.link.fence_queued(self.owned.handle, fence, value, signal);
+    }
+
     /// The queue's number on its device, as a logic analyser shows it.
     pub fn device_queue(&self) -> u32 {
         // CAST: a doorbell page holds far fewer than 2^32 doorbells.

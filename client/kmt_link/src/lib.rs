@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
 use shared_words::{Memory, ReadOnlyWord};
-use wddm_types::{Luid, WordAddress};
+use wddm_types::{Luid, RawHandle, WordAddress};
 
 /// A way to a kernel, for one process.
 pub trait Link: Send + Sync {
@@ -45,6 +45,15 @@ pub trait Link: Send + Sync {
 
     /// The kernel's clock in nanoseconds: real or virtual.
     fn now_ns(&self) -> u64;
+
+    /// Whether a tool traces native fences: then it wants to hear of every wait and signal that is submitted where the kernel does
+    /// not see it.
+    fn traces_fences(&self) -> bool {
+        false
+    }
+
+    /// A wait for a fence, or a signal of one, is in what this process submits on a queue that it feeds. For tools alone.
+    fn fence_queued(&self, _queue: RawHandle, _fence: RawHandle, _value: u64, _signal: bool) {}
 }
 
 /// A word that this process may read.

@@ -27,6 +27,15 @@ pub struct SetNativeFenceLogBuffer<'a> {
     pub system_va: GpuVa,
 }
 
+/// What `DxgkDdiCalibrateGpuClock` answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuClock {
+    /// `GpuFrequency`: ticks of a second.
+    pub frequency_hz: u64,
+    /// `GpuClockCounter`: the clock.
+    pub counter: u64,
+}
+
 /// Logs of native fences. Called only while feature NATIVE_FENCE is enabled; a driver that says NativeGpuFence has them.
 pub trait NativeFenceLogs {
     /// `DxgkDdiSetNativeFenceLogBuffer`, at dispatch level: twice for each queue that its process feeds, once a log, and again

@@ -60,7 +60,7 @@ pub use fence::{
     MonitoredUpdate, NativeFenceCaps, OpenNativeFence, OsGlobalFence, OsLocalFence, PRIVATE_DATA_BYTES,
     UpdateCurrentFlags,
 };
-pub use fence_log::{LOG_HEADER_WORDS, NativeFenceLogs, SetNativeFenceLogBuffer};
+pub use fence_log::{GpuClock, LOG_HEADER_WORDS, NativeFenceLogs, SetNativeFenceLogBuffer};
 pub use gpu_va::{
     GpuMmuCaps, GpuMmuFlags, LegacyBehaviors, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags,
     ReserveGpuVaRange, ReserveGpuVaRangeFlags, RootPageTableSize,

@@ -13,7 +13,7 @@ use crate::fence::{
     CreateNativeFence, CurrentUpdate, FenceStorageSurface, KmdGlobalFence, KmdLocalFence, MonitoredUpdate,
     NativeFenceCaps, OpenNativeFence, UpdateCurrentFlags,
 };
-use crate::fence_log::NativeFenceLogs;
+use crate::fence_log::{GpuClock, NativeFenceLogs};
 use crate::gpu_va::{GpuMmuCaps, PageTableLevelDesc, RootPageTableSize};
 use crate::host::{Host, Notify};
 use crate::packet::PacketScheduling;
@@ -203,6 +203,14 @@ pub trait Miniport: Send {
     /// # Errors
     /// [`PagingStatus`]; its `Fatal` stops the adapter.
     fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus>;
+
+    /// `DxgkDdiCalibrateGpuClock`: an engine's clock now, the one whose times stand in fence logs. The kernel sets its own beside it.
+    ///
+    /// # Errors
+    /// `NotSupported`: the times mean nothing to anybody else.
+    fn calibrate_gpu_clock(&self, _node: NodeId) -> Result<GpuClock, DriverStatus> {
+        Err(DriverStatus::NotSupported("CalibrateGpuClock"))
+    }
 
     /// `DxgkDdiInterruptRoutine`, at device interrupt level. Returns whether the interrupt was the device's.
     fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool;

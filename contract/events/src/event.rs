@@ -341,6 +341,12 @@ events! {
     FenceLogEntryIgnored = 143 { queue: u64, waits: bool, position: u64 }
     /// The times of a log go back: its driver is wrong, or its process has written there.
     FenceLogTimeReversed = 144 { queue: u64, waits: bool, before: u64, end: u64 }
+    /// A process has put a wait for a native fence into a command buffer of a queue that it feeds. It says so itself.
+    FenceWaitQueued = 145 { queue: u64, fence: u64, value: u64 }
+    /// The same of a signal.
+    FenceSignalQueued = 146 { queue: u64, fence: u64, value: u64 }
+    /// At this moment a node's clock, whose times stand in fence logs, showed this.
+    GpuClockCalibrated = 147 { node: u16, frequency_hz: u64, counter: u64 }
     /// An event of a process was set.
     EventSet = 82 { process: u32, event: u64 }
     /// A mutex, semaphore, packet fence or CPU notification was created; `kind` as D3DDDI_SYNCHRONIZATIONOBJECT_TYPE.

@@ -13,6 +13,7 @@ mod surface;
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -23,7 +24,7 @@ use kmt_calls::{Call, MappingId, Notification, ProcessAccess, Refusal, Reply};
 use kmt_link::CpuMapping;
 use shared_words::{Memory, MemoryError};
 use softgpu::{DataMode, Running, SoftGpu};
-use wddm_types::{AdapterIndex, Blame, Luid, NtStatus, PAGE_BYTES, ProcessId};
+use wddm_types::{AdapterIndex, Blame, Luid, NtStatus, PAGE_BYTES, ProcessId, RawHandle};
 
 pub use self::adapter::HostAdapter;
 use crate::config::{HostConfig, Mode};
@@ -75,6 +76,7 @@ pub struct Host {
     system: Arc<Memory>,
     mode: Mode,
     call_ns: u64,
+    traces_fences: AtomicBool,
     threads: Mutex<Option<Threads>>,
 }
 
@@ -148,6 +150,7 @@ impl Host {
             system,
             mode: config.mode,
             call_ns,
+            traces_fences: AtomicBool::new(false),
             threads: Mutex::new(None),
         });
         if matches!(host.mode, Mode::Virtual { .. }) {
@@ -199,7 +202,18 @@ impl Host {
 
     /// A tool begins or ceases to trace what engines wait for and signal on queues that processes feed.
     pub fn trace_fences(&self, on: bool) {
-        lock(&self.state).turn(|machine, _| machine.trace_fences(on));
+        lock(&self.state).turn(|machine, cx| machine.trace_fences(cx, on));
+        self.traces_fences.store(on, Ordering::Release);
+    }
+
+    /// Whether one does.
+    pub fn traces_fences(&self) -> bool {
+        self.traces_fences.load(Ordering::Acquire)
+    }
+
+    /// What a process says of a command that it submits.
+    pub fn fence_queued(&self, process: ProcessId, queue: RawHandle, fence: RawHandle, value: u64, signal: bool) {
+        lock(&self.state).turn(|machine, cx| machine.fence_queued(cx, process, queue, fence, value, signal));
     }
 
     /// Makes a call and waits for its answer: on this thread in real time, by letting virtual time pass otherwise.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
 use kmt_link::{CpuMapping, Link};
 use shared_words::Memory;
-use wddm_types::{Luid, ProcessId};
+use wddm_types::{Luid, ProcessId, RawHandle};
 
 use crate::host::Host;
 
@@ -59,6 +59,14 @@ impl Link for ProcessLink {
 
     fn now_ns(&self) -> u64 {
         self.host.now_ns()
+    }
+
+    fn traces_fences(&self) -> bool {
+        self.host.traces_fences()
+    }
+
+    fn fence_queued(&self, queue: RawHandle, fence: RawHandle, value: u64, signal: bool) {
+        self.host.fence_queued(self.process, queue, fence, value, signal);
     }
 }
 

@@ -1,5 +1,5 @@
 //! Logs of native fences (sync §3.14): what engines write of the waits and signals of queues that the kernel does not feed, and so
-//! does not see. Where the logs lie is `pages`, who reads them `reader`. Nothing here decides which waits are over: the fences do (`fence`).
+//! does not see. Where the logs lie is `pages`, who reads them `reader`, what a tool wants of them `tracing`. Nothing here decides which waits are over: the fences do (`fence`).
 //!
 //! A queue that its process feeds has two, for waits and for signals; a queue that the kernel feeds has none, for its waits and
 //! signals are the kernel's own. The user-mode driver chooses the entry of each command and never touches the log; the engine writes
@@ -7,6 +7,7 @@
 
 mod pages;
 mod reader;
+mod tracing;
 
 use std::sync::atomic::AtomicU64;
 
@@ -17,6 +18,7 @@ use wddm_types::{GpuVa, PAGE_BYTES, ProcessId};
 
 pub use pages::LogPool;
 pub use reader::Names;
+pub use tracing::FenceTracing;
 
 use self::pages::LogPages;
 
@@ -77,24 +79,7 @@ impl QueueLogs {
     }
 }
 
-/// Whether a tool traces what the logs tell.
-#[derive(Debug, Default)]
-pub struct FenceTracing {
-    on: bool,
-}
-
-impl FenceTracing {
-    pub fn is_on(&self) -> bool {
-        self.on
-    }
-}
-
 impl Adapter {
-    /// A tool begins or ceases to trace.
-    pub fn trace_fences(&mut self, on: bool) {
-        self.fence_tracing.on = on;
-    }
-
     /// The logs of a new queue that its process feeds; the driver has heard of both.
     // spec: sync §3.14
     // seed: N95, N96, N97

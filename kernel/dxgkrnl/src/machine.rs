@@ -16,7 +16,7 @@ use crate::cross_adapter::CrossFences;
 use crate::description::AdapterDescription;
 use crate::fence_log::Names;
 use crate::nt_handle::{NtHandles, Shared};
-use crate::object::{CLASS_MAX, Process, Terms};
+use crate::object::{CLASS_MAX, Object, Process, Terms};
 use crate::paging::Residence;
 use crate::refusal::invalid;
 use crate::start::StartError;
@@ -270,8 +270,27 @@ impl Machine {
 
     /// A tool begins or ceases to trace native fences: what engines have waited for and signalled on queues that processes feed,
     /// with their times, as far as logs tell (sync §3.14).
-    pub fn trace_fences(&mut self, on: bool) {
-        self.adapters.iter_mut().for_each(|adapter| adapter.trace_fences(on));
+    pub fn trace_fences(&mut self, cx: &mut Cx<'_>, on: bool) {
+        for adapter in &mut self.adapters {
+            adapter.trace_fences(cx, &Names(&self.processes), on);
+        }
+    }
+
+    /// While a tool traces, a process says that it has put a wait for a native fence, or a signal of one, into what it submits on a
+    /// queue that it feeds. Names that mean nothing are ignored.
+    pub fn fence_queued(
+        &self,
+        cx: &mut Cx<'_>,
+        from: ProcessId,
+        queue: RawHandle,
+        fence: RawHandle,
+        value: u64,
+        signal: bool,
+    ) {
+        let Some(process) = self.processes.get(&from) else { return };
+        if let Some(Object::Queue(index, queue)) = process.handles.get(queue) {
+            self.adapters[*index as usize].fence_queued(cx, process, *queue, fence, value, signal);
+        }
     }
 
     /// An adapter's interrupt line went up.
@@ -323,6 +342,9 @@ impl Machine {
             }
             self.carry_news(cx);
         }
+        for adapter in &mut self.adapters {
+            adapter.drain_logs(cx, &Names(&self.processes));
+        }
         self.set_events(cx);
         self.arm_timer(cx);
     }
@@ -349,6 +371,12 @@ impl Machine {
     /// What is resident on an adapter, page by page: what [`Event::Moved`] has told until now adds up to it.
     pub fn residences(&self, adapter: AdapterIndex) -> Vec<Residence> {
         self.adapters.get(adapter.0 as usize).map(Adapter::residences).unwrap_or_default()
+    }
+
+    /// Asked when the hardware is at rest and every interrupt is told: native fences of an adapter that have come to what somebody waits
+    /// for, with CurrentValue and MonitoredValue, and of which its driver has told nothing. Each is a broken promise of the driver.
+    pub fn unreported_fences(&self, adapter: AdapterIndex) -> Vec<(u64, u64, u64)> {
+        self.adapters.get(adapter.0 as usize).map(Adapter::unreported_fences).unwrap_or_default()
     }
 
     /// What an adapter has counted.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use ddi::{
     AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, CreateProcess, DdiVersion, DestroyAllocation,
-    Doorbells, DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuVirtualAddressing, HardwareQueues, Host,
-    HostAperture, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess, Miniport, NativeFenceLogs, NativeFences,
-    NodeMetadata, Notify, OpenAllocation, PacketScheduling, PagingStatus, PeerDoorbells, PowerState, QuerySegment,
-    QuerySegment3, QuerySegment4, StandardAllocationDriverData, Swizzling, UpdateAllocationProperty,
+    Doorbells, DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuClock, GpuVirtualAddressing, HardwareQueues,
+    Host, HostAperture, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess, Miniport, NativeFenceLogs,
+    NativeFences, NodeMetadata, Notify, OpenAllocation, PacketScheduling, PagingStatus, PeerDoorbells, PowerState,
+    QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData, Swizzling, UpdateAllocationProperty,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -266,6 +266,14 @@ impl Miniport for SoftGpuKmd {
 
     fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
         self.build_paging(build)
+    }
+
+    fn calibrate_gpu_clock(&self, _node: NodeId) -> Result<GpuClock, DriverStatus> {
+        // All engines have the device's clock, which counts nanoseconds.
+        match self.port.read_register(register::TIMESTAMP) {
+            register::ABSENT => Err(DriverStatus::Unsuccessful("the device is gone")),
+            counter => Ok(GpuClock { frequency_hz: 1_000_000_000, counter }),
+        }
     }
 
     fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool {

@@ -68,6 +68,7 @@ fn group_name(kind: TrackKind) -> Option<&'static str> {
     match kind {
         TrackKind::Engine => Some("engines"),
         TrackKind::Queue => Some("hardware queues"),
+        TrackKind::FenceLog => Some("fence logs"),
         TrackKind::Paging => Some("paging queues"),
         TrackKind::Suspended => Some("suspensions"),
         TrackKind::CpuWaits | TrackKind::CpuSignals | TrackKind::Moves | TrackKind::Kernel => None,

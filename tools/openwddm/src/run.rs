@@ -101,6 +101,8 @@ pub fn execute(options: &RunOptions, progress: &Progress, cancel: &AtomicBool) -
     // Who shares the adapter wants to know what its share is; the report draws it.
     let hears_budget = workloads.len() > 1;
     let drive_options = DriveOptions { steps, content, seed, residency, hears_budget };
+    // Before anybody has a queue: then the logs of all of them are long.
+    host.trace_fences(options.recorded);
     recorder.begin(&host);
     let played = play(&host, &workloads, drive_options, options.virtual_time, &observer, cancel).map_err(failed)?;
     recorder.compare_residence(&host);
@@ -162,6 +164,10 @@ impl Observer for &Watcher<'_> {
     }
 
     fn step_done(&mut self, _step: u32, now_ns: u64) {
+        // What the logs hold is read while their queues are there, and the clocks are set anew.
+        if self.host.traces_fences() {
+            self.host.trace_fences(true);
+        }
         self.recorder.compare_residence(self.host);
         if self.single {
             self.recorder.end_step(self.host, now_ns);

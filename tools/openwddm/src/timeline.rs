@@ -9,6 +9,7 @@
 //! a signal always precedes the wait that it releases.
 
 mod build;
+mod fence_log;
 mod fences;
 mod lanes;
 mod places;
@@ -64,6 +65,8 @@ pub enum TrackKind {
     Engine,
     /// Operations and waits of a hardware queue.
     Queue,
+    /// Waits and signals of a queue as its logs tell them.
+    FenceLog,
     /// Paging work of a paging queue.
     Paging,
     /// Times in which a device stood still.
@@ -116,6 +119,8 @@ pub enum SliceKind {
     CpuWait,
     /// A device stands still.
     Suspended,
+    /// A signal of a fence, from its submission to its execution.
+    Signal,
 }
 
 /// Something that happened at once.

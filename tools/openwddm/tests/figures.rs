@@ -9,7 +9,7 @@ use openwddm::placed::Placed;
 use openwddm::progress::Progress;
 use openwddm::run::{Priority, RunOptions, Share, Terms, Workload, execute};
 use openwddm::size::MemorySize;
-use openwddm::timeline::{CounterKind, SliceKind, Timeline};
+use openwddm::timeline::{CounterKind, SliceKind, Timeline, TrackKind};
 
 fn data(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -185,6 +185,47 @@ fn a_virtual_run_repeats_itself() {
     assert_eq!((first.elapsed_ns, first.stall_ns), (second.elapsed_ns, second.stall_ns));
     // In virtual time, drained by its own waits, each interrupt releases somebody.
     assert_eq!(first.interrupts_raised, first.interrupt_dispatches_releasing);
+}
+
+/// Waits and signals of each queue, drawn from the logs alone: one box for every wait and signal that was submitted, from there to its
+/// execution; nothing is lost, and whether somebody listens changes no byte.
+#[test]
+fn the_trace_shows_every_wait_and_signal_of_the_logs() {
+    // spec: sync §3.14
+    // seed: N89, N90, N102, N106
+    use events::Event;
+    let plain = run(&options("gpt.cpu.rrs.json.gz")).summary;
+    let traced = run(&RunOptions { recorded: true, ..options("gpt.cpu.rrs.json.gz") });
+    let summary = &traced.summary;
+    assert_eq!((summary.paged_in_bytes, summary.paged_out_bytes), (plain.paged_in_bytes, plain.paged_out_bytes));
+    let events = &traced.recording.events;
+    let count = |which: fn(&Event) -> bool| events.iter().filter(|(_, event)| which(event)).count();
+    assert_eq!(count(|event| matches!(event, Event::FenceLogOverrun { .. } | Event::FenceLogEntryIgnored { .. })), 0);
+    let waits = count(|event| matches!(event, Event::FenceWaitQueued { .. }));
+    let signals = count(|event| matches!(event, Event::FenceSignalQueued { .. }));
+    assert_eq!(signals as u64, summary.ops, "each operation's progress");
+    let timeline = Timeline::of(&traced.recording);
+    let logs = |kind: SliceKind| {
+        let of_logs = |track: usize| timeline.tracks[track].kind == TrackKind::FenceLog;
+        timeline.slices.iter().filter(move |slice| slice.kind == kind && of_logs(slice.track))
+    };
+    assert_eq!((logs(SliceKind::Wait).count(), logs(SliceKind::Signal).count()), (waits, signals));
+    assert!(waits > 100 && logs(SliceKind::Wait).chain(logs(SliceKind::Signal)).all(|slice| !slice.cut));
+    // The boxes' ends are what the probe saw on the device, by the device's own clock.
+    let mut ends: Vec<u64> = logs(SliceKind::Signal).map(|slice| slice.end_ns).collect();
+    ends.sort_unstable();
+    let device_queue = traced.recording.ops[0].device_queue;
+    let mut seen: Vec<u64> = traced
+        .recording
+        .observations
+        .iter()
+        .filter_map(|(at, what)| match what {
+            device_port::Observation::Signal { queue, .. } if *queue == device_queue => Some(*at),
+            _ => None,
+        })
+        .collect();
+    seen.sort_unstable();
+    assert_eq!(ends, seen);
 }
 
 /// Enough memory: nothing is paged out, and each storage that was there before comes in once.

@@ -97,6 +97,17 @@ impl Commands {
         self.fenced.clear();
     }
 
+    /// Its waits and signals: fence, value, whether it is a signal.
+    pub(crate) fn each_fenced(&self, mut each: impl FnMut(RawHandle, u64, bool)) {
+        for Fenced { at, handle } in &self.fenced {
+            match Command::decode(&self.words[*at..]).expect("it was encoded here").0 {
+                Command::Wait { value, .. } => each(*handle, value, false),
+                Command::Signal { value, .. } => each(*handle, value, true),
+                _ => unreachable!("only waits and signals are noted"),
+            }
+        }
+    }
+
     /// How many words they are on a queue with logs.
     pub(crate) fn logged_words(&self) -> usize {
         self.words.len() + self.fenced.len() * LOG_WORDS

@@ -139,11 +139,25 @@ impl Stream {
         };
         signal.encode(&mut self.scratch);
         assert_eq!((self.scratch.len(), self.body.len()), (ring_words, body_words), "there is room for so many");
+        if self.queue.traces_fences() {
+            self.tell_queued(waits, commands, value);
+        }
         self.ring.put_wrapping(&self.scratch);
         self.last_value = value;
         self.in_flight.push_back(InFlight { value, ring_end: self.ring.written, commands_end: self.commands.written });
         self.queue.ring(value, self.ring.written);
         Ok(value)
+    }
+
+    /// What a submission waits for and signals, for a tool: the logs will say when it has.
+    // spec: sync §3.14
+    // seed: N91
+    fn tell_queued(&self, waits: &[GpuWait], commands: &Commands, progress: u64) {
+        for GpuWait { fence, value } in waits {
+            self.queue.fence_queued(fence.handle, *value, false);
+        }
+        commands.each_fenced(|fence, value, signal| self.queue.fence_queued(fence, value, signal));
+        self.queue.fence_queued(self.queue.progress().handle(), progress, true);
     }
 
     /// Waits on the CPU until the stream has got to a value.

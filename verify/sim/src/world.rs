@@ -246,6 +246,12 @@ impl World {
             if let Some(renderers) = &self.renderers {
                 return renderers.at_rest();
             }
+            // spec: sync §3.10
+            // seed: N59
+            if let Some((fence, current, monitored)) = self.host.unreported_fences().first() {
+                let said = "the driver has neither listed it nor said that it does not know";
+                return Err(("fences", format!("fence {fence} has {current}, monitored {monitored}, and {said}")));
+            }
             if let Some(wait) = self.waits.iter().find(|wait| self.satisfied(wait)) {
                 return Err(("fences", format!("a waiter was lost: {}", self.describe(wait))));
             }

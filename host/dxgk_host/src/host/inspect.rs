@@ -28,6 +28,13 @@ impl Host {
         look(&state.machine.residences(FIRST))
     }
 
+    /// Native fences of the first adapter that have come to what somebody waits for, with CurrentValue and MonitoredValue, and of which
+    /// its driver has told nothing: asked when nothing is under way ([`Host::step`] answers false), each is a broken promise.
+    // spec: sync §3.10
+    pub fn unreported_fences(&self) -> Vec<(u64, u64, u64)> {
+        lock(&self.state).machine.unreported_fences(FIRST)
+    }
+
     /// A digest of the kernel's state. When nothing is under way ([`Host::step`] answers false) a refused call leaves it
     /// as it was.
     pub fn state_digest(&self) -> StateDigest {

@@ -1,8 +1,8 @@
 //! What the kernel makes of native-fence interrupts: exact lists, none, folded ones, names that are wrong; and where the words
 //! of a fence may be written.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use d3dkmt::{DeviceState, Fence, FenceFlags, NativeFenceRequest};
 use ddi::{HwQueueFlags, Interrupt, InterruptFlags, Notify, OsGlobalFence};
@@ -81,6 +81,43 @@ fn an_exact_list_and_no_list_release_the_same_waiters() {
         _ => None,
     });
     assert_eq!(signal_two(&folded), [true; 2]);
+}
+
+/// Listed, not known, or neither: the third breaks the contract, and whoever asks when all is at rest is told which fence it was.
+#[test]
+fn a_signal_of_which_the_driver_tells_nothing_is_found() {
+    // spec: sync §3.10
+    // seed: N59
+    // The fence that it named first, whatever is signalled.
+    let first = Mutex::new(None);
+    let first_only = move |known: Names| {
+        let mut first = first.lock().unwrap();
+        let fence = *first.get_or_insert(known.as_ref()?[0]);
+        Some(vec![fence])
+    };
+    type Case = (Box<dyn Fn(Names) -> Names + Send>, [bool; 2]);
+    let cases: [Case; 3] =
+        [(Box::new(|known| known), [true; 2]), (Box::new(|_| None), [true; 2]), (Box::new(first_only), [true, false])];
+    for (name, released) in cases {
+        let now = Arc::new(AtomicBool::new(false));
+        let armed = Arc::clone(&now);
+        let host = host_naming(move |known| if armed.load(Ordering::Relaxed) { name(known) } else { known });
+        let mut client = client(&host);
+        let fences = [(); 2].map(|()| client.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap());
+        let waits = [0, 1].map(|at| begin_wait(&host, &client, &fences[at], 5));
+        while host.step() {}
+        assert_eq!(host.unreported_fences(), []);
+        now.store(true, Ordering::Relaxed);
+        let mut commands = Commands::new();
+        commands.signal(&fences[0], 5).signal(&fences[1], 5);
+        client.stream.submit(&client.gpu, &[], &commands).expect("a submission");
+        while host.step() {}
+        assert_eq!(waits.map(|wait| host.take_answer(wait).is_some()), released);
+        let found: Vec<(u64, u64)> =
+            host.unreported_fences().iter().map(|(_, current, monitored)| (*current, *monitored)).collect();
+        assert_eq!(found, if released[1] { vec![] } else { vec![(5, 4)] });
+        now.store(false, Ordering::Relaxed);
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod optimized;
 mod read;
+mod traced;
 
 use std::sync::{Arc, Mutex};
 

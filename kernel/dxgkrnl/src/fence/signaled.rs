@@ -191,6 +191,20 @@ impl Adapter {
         waited.filter_map(|fence| self.fence_numbers.get(&fence).copied()).collect()
     }
 
+    /// Native fences that have come to what somebody waits for while he waits on, with CurrentValue and MonitoredValue. When nothing is
+    /// under way any more and no interrupt is to come, their driver has neither named them nor said that it does not know.
+    // spec: sync §3.10
+    // seed: N59
+    pub fn unreported_fences(&self) -> Vec<(u64, u64, u64)> {
+        let passed = |number: u64| {
+            let fence = &self.fences[number];
+            let follows = self.waits.kind(fence.waits) == FenceKind::Native && fence.slot.on_cpu();
+            let (current, monitored) = (self.current_value(number), self.waits.monitored_value(fence.waits));
+            (follows && current > monitored).then_some((number, current, monitored))
+        };
+        self.waited_native_fences().into_iter().filter_map(passed).collect()
+    }
+
     fn devices_of(&self, fences: &[u64]) -> BTreeSet<u64> {
         let opens = fences.iter().flat_map(|fence| &self.fences[*fence].opens);
         opens.filter_map(|open| self.fence_opens[*open].device).collect()

@@ -3,15 +3,11 @@
 //! them before it has gone.
 
 use kmt_calls::Refusal;
-use shared_words::log;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::refusal::no_memory;
-
-/// Pages of one log (sync §2.7).
-const LOG_PAGES: u64 = log::LOG_BYTES / PAGE_BYTES;
 
 /// The pages of two logs.
 #[derive(Clone, Copy, Debug)]
@@ -43,14 +39,15 @@ impl std::fmt::Debug for LogPool {
 }
 
 impl Adapter {
-    /// Pages for two logs of 4 KB.
+    /// Pages for two logs of 4 KB each, or of more while a tool traces.
     // spec: sync §3.14 (setup 1), sync §2.7
     pub(super) fn take_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId) -> Result<LogPages, Refusal> {
         let pool = &mut self.processes.get_mut(&process).expect("a queue's process is on the adapter").logs;
-        if let Some(pages) = pool.free.pop() {
-            return Ok(pages);
+        let count = Pages(2 * self.fence_tracing.log_pages().0);
+        if let Some(at) = pool.free.iter().position(|pages| pages.run.count == count) {
+            return Ok(pool.free.swap_remove(at));
         }
-        let pages = self.map_log_pages(cx, process, Pages(2 * LOG_PAGES))?;
+        let pages = self.map_log_pages(cx, process, count)?;
         let on_adapter = self.processes.get_mut(&process).expect("just seen");
         on_adapter.logs.all.push(pages);
         Ok(pages)

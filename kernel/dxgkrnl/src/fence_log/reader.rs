@@ -80,6 +80,11 @@ impl Log {
         log::total(Word::load(memory.word(self.at + log::POSITION_OFFSET)), self.entries)
     }
 
+    /// How many entries nobody has accounted for.
+    pub fn fresh(&self, memory: &Memory) -> u64 {
+        self.written(memory).saturating_sub(self.read)
+    }
+
     fn entry(&self, memory: &Memory, number: u64) -> Entry {
         let at = self.at + log::entry_offset(number % self.entries);
         let word = |offset: u64| Word::load(memory.word(at + offset));

@@ -158,6 +158,7 @@ fn row_kind(kind: TrackKind) -> &'static str {
     match kind {
         TrackKind::Engine => "engine",
         TrackKind::Queue => "queue",
+        TrackKind::FenceLog => "logs",
         TrackKind::Paging => "paging",
         TrackKind::Suspended => "suspended",
         TrackKind::CpuWaits => "cpu",
@@ -173,6 +174,7 @@ fn mark_kind(kind: SliceKind) -> &'static str {
         SliceKind::Paging => "paging",
         SliceKind::CpuWait => "cpu",
         SliceKind::Suspended => "suspended",
+        SliceKind::Signal => "signal",
     }
 }
 

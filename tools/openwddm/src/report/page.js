@@ -64,7 +64,7 @@ function timeline() {
   at('closer').onclick = () => chart.zoom(.5);
   at('farther').onclick = () => chart.zoom(2);
   at('all').onclick = () => chart.show(0, chart.length);
-  legend('legend', [['operation or command (shade by name)', 'hsl(150 36% 48%)'], ['waits for a fence', '--wait'], ['page in', '--in'], ['page out, or both', '--out'], ['fill and map', '--discard'], ['CPU wait', '--cpu'], ...(data.timeline.rows.some((row) => row.kind === 'suspended') ? [['suspended', '--discard']] : []), ...data.memory.holdings.map(({ process }, i, all) => [`memory of process ${process}`, colourOfProcess(process, all.map((h) => h.process))])]);
+  legend('legend', [['operation or command (shade by name)', 'hsl(150 36% 48%)'], ['waits for a fence', '--wait'], ['page in', '--in'], ['page out, or both', '--out'], ['fill and map', '--discard'], ['CPU wait', '--cpu'], ...(data.timeline.rows.some((row) => row.kind === 'logs') ? [['signals a fence, from its log', '--out']] : []), ...(data.timeline.rows.some((row) => row.kind === 'suspended') ? [['suspended', '--discard']] : []), ...data.memory.holdings.map(({ process }, i, all) => [`memory of process ${process}`, colourOfProcess(process, all.map((h) => h.process))])]);
   const t = data.timeline;
   const notes = [];
   if (t.merged_ns) notes.push(`${units.grouped(t.total)} slices are drawn as ${units.grouped(t.shown)} marks: neighbours within ${units.time(t.merged_ns)} became one mark, paler the less of it was busy. The trace file has every slice.`);

@@ -1,5 +1,6 @@
 //! Builds the timeline: one pass over both streams in order of time.
 
+mod logged;
 mod memory;
 mod packets;
 mod paging;
@@ -11,6 +12,7 @@ use events::{Event, Move, Stillness};
 
 use self::packets::Packets;
 use self::paging::Paging;
+use super::fence_log;
 use super::fences::Fences;
 use super::lanes::Lanes;
 use super::places::Places;
@@ -21,6 +23,8 @@ use crate::owners::Owners;
 /// Draws the recording.
 pub fn build(recording: &Recording) -> Timeline {
     let facts = in_order(recording);
+    let logged = fence_log::of(&recording.events);
+    let facts = with_logged(facts, &logged);
     let mut builder = Builder::new(recording);
     builder.begin_ns = facts.first().map_or(0, |fact| fact.0);
     for (at_ns, fact) in facts {
@@ -28,6 +32,8 @@ pub fn build(recording: &Recording) -> Timeline {
         match fact {
             Fact::Event(event) => builder.event(event),
             Fact::Observation(what) => builder.observation(*what),
+            Fact::Queued(nth) => builder.logged_begins(nth, &logged[nth]),
+            Fact::Done(nth) => builder.logged_ends(nth),
         }
     }
     builder.finish()
@@ -36,6 +42,20 @@ pub fn build(recording: &Recording) -> Timeline {
 enum Fact<'a> {
     Event(&'a Event),
     Observation(&'a Observation),
+    /// A wait or a signal that a log tells of was submitted.
+    Queued(usize),
+    /// It is done.
+    Done(usize),
+}
+
+/// The facts with what the fence logs tell, each at its own time.
+fn with_logged<'a>(facts: Vec<(u64, Fact<'a>)>, logged: &[fence_log::Logged]) -> Vec<(u64, Fact<'a>)> {
+    let ends = logged.iter().enumerate().map(|(nth, entry)| (entry.done_ns, Fact::Done(nth)));
+    let begins = logged.iter().enumerate().map(|(nth, entry)| (entry.queued_ns, Fact::Queued(nth)));
+    let mut all: Vec<_> = facts.into_iter().chain(begins).chain(ends).collect();
+    // Stable: facts of one time stay in their order, and a box begins before it ends.
+    all.sort_by_key(|(at, _)| *at);
+    all
 }
 
 /// Both streams as one. At equal times: what the CPU did to fences, then what the device did, then what the kernel made
@@ -44,7 +64,7 @@ fn in_order(recording: &Recording) -> Vec<(u64, Fact<'_>)> {
     let rank = |fact: &Fact<'_>| match fact {
         Fact::Event(Event::FenceCreated { .. } | Event::FenceSignaledFromCpu { .. }) => 0,
         Fact::Observation(_) => 1,
-        Fact::Event(_) => 2,
+        _ => 2,
     };
     let events = recording.events.iter().map(|(at, event)| (*at, Fact::Event(event)));
     let observations = recording.observations.iter().map(|(at, what)| (*at, Fact::Observation(what)));
@@ -81,6 +101,10 @@ struct Builder<'a> {
     /// Why a process stood still for its page tables last.
     stillness: BTreeMap<u32, Stillness>,
     packets: BTreeMap<u64, Packets>,
+    /// Boxes of fence logs that are open.
+    boxes: BTreeMap<usize, usize>,
+    /// The device's numbers of queues that their processes feed.
+    device_queues: BTreeMap<u64, u32>,
 }
 
 impl<'a> Builder<'a> {
@@ -109,6 +133,8 @@ impl<'a> Builder<'a> {
             suspended: BTreeMap::new(),
             stillness: BTreeMap::new(),
             packets: BTreeMap::new(),
+            boxes: BTreeMap::new(),
+            device_queues: logged::device_queues(&recording.events),
         };
         for queue in &recording.queues {
             builder.engine_track(queue.engine);

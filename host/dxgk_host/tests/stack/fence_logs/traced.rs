@@ -1,0 +1,115 @@
+//! What a tool that traces is told: what was submitted, by the processor's clock, and what became of it, by the device's.
+
+use std::sync::Arc;
+
+use dxgk_host::Host;
+use events::Event;
+use softgpu_umd::{Commands, Stream, StreamConfig};
+use wddm_types::NodeId;
+
+use super::read::new_fence;
+use crate::heard::{Heard, heard_on};
+use crate::world::{Client, MIB, VIRTUAL, client};
+
+fn traced() -> (Arc<Host>, Heard, Client) {
+    let (host, heard) = heard_on("discrete-4k", VIRTUAL, 4 * MIB, |event| {
+        matches!(
+            event,
+            Event::FenceWaitQueued { .. }
+                | Event::FenceSignalQueued { .. }
+                | Event::FenceSignalExecuted { .. }
+                | Event::FenceWaitUnblocked { .. }
+                | Event::FenceLogOverrun { .. }
+                | Event::GpuClockCalibrated { .. }
+        )
+    });
+    host.trace_fences(true);
+    let client = client(&host);
+    (host, heard, client)
+}
+
+#[test]
+fn what_was_submitted_and_what_became_of_it_lie_on_one_line() {
+    // spec: sync §3.14
+    // seed: N89, N91, N92, N100, N101, N102
+    let (host, heard, mut client) = traced();
+    let mut other = Stream::create(&client.gpu, NodeId(1), StreamConfig::default()).unwrap();
+    let fence = new_fence(&client);
+    let [(set_ns, Event::GpuClockCalibrated { frequency_hz: 1_000_000_000, counter, .. }), ..] = heard.take_timed()[..]
+    else {
+        panic!("the clocks are set when tracing begins")
+    };
+    let gpu_time = |end: u64| end - counter + set_ns;
+    let mut waits = Commands::new();
+    waits.wait(&fence, 3);
+    let waited_ns = host.now_ns();
+    let waiting = client.stream.submit(&client.gpu, &[], &waits).unwrap();
+    while host.step() {}
+    let mut signals = Commands::new();
+    signals.signal(&fence, 3);
+    let signalled_ns = host.now_ns();
+    let done = other.submit(&client.gpu, &[], &signals).unwrap();
+    while host.step() {}
+    assert_eq!((client.stream.progress().current(), other.progress().current()), (waiting, done));
+    let before = heard.take_timed();
+    let queued: Vec<_> = before.iter().map(|(at, event)| (*at, event.name())).collect();
+    let (wait, signal) = ("FenceWaitQueued", "FenceSignalQueued");
+    assert_eq!(queued, [(waited_ns, wait), (waited_ns, signal), (signalled_ns, signal), (signalled_ns, signal)]);
+
+    host.trace_fences(false);
+    let told = heard.take();
+    let Event::FenceWaitQueued { queue: a, fence: number, value: 3 } = before[0].1 else { panic!("{before:?}") };
+    let unblocked = told.iter().find_map(|event| match event {
+        Event::FenceWaitUnblocked { queue, fence, value: 3, observed, end } if (*queue, *fence) == (a, number) => {
+            Some((gpu_time(*observed), gpu_time(*end)))
+        }
+        _ => None,
+    });
+    let executed = told.iter().find_map(|event| match event {
+        Event::FenceSignalExecuted { fence, value: 3, end, .. } if *fence == number => Some(gpu_time(*end)),
+        _ => None,
+    });
+    let ((observed, unblocked), executed) = (unblocked.expect("A's log"), executed.expect("B's log"));
+    assert!(waited_ns < observed && observed <= signalled_ns, "{waited_ns} {observed} {signalled_ns}");
+    assert!(signalled_ns < executed && executed <= unblocked && unblocked <= host.now_ns());
+}
+
+#[test]
+fn the_logs_of_a_traced_queue_are_long_and_read_in_time() {
+    // spec: sync §3.14 (overrun)
+    // seed: N106
+    let (host, heard, mut client) = traced();
+    let (logs, fence) = (client.stream.logs(), new_fence(&client));
+    assert!(logs.signal_entries > 5_000 && logs.wait_entries == logs.signal_entries);
+    heard.take();
+    let (rounds, each) = (40, 250);
+    for round in 0..rounds {
+        // Nobody waits for the fence: no interrupt makes the kernel look.
+        client.run(|commands| {
+            for value in 1..=each {
+                commands.signal(&fence, round * each + value).wait(&fence, 1);
+            }
+        });
+    }
+    host.trace_fences(false);
+    let events = heard.take();
+    let count = |name: &str| events.iter().filter(|event| event.name() == name).count() as u64;
+    assert_eq!(count("FenceLogOverrun"), 0);
+    assert_eq!((count("FenceWaitQueued"), count("FenceWaitUnblocked")), (rounds * each, rounds * each));
+    assert_eq!(count("FenceSignalQueued"), rounds * each + rounds, "and each submission's progress");
+    assert_eq!(count("FenceSignalExecuted"), count("FenceSignalQueued"));
+}
+
+#[test]
+fn without_a_tool_nobody_is_told_what_was_submitted() {
+    // spec: sync §3.14
+    let (host, heard, mut client) = traced();
+    host.trace_fences(false);
+    heard.take();
+    let fence = new_fence(&client);
+    client.run(|commands| {
+        commands.signal(&fence, 1).wait(&fence, 1);
+    });
+    let queued = |event: &Event| matches!(event, Event::FenceWaitQueued { .. } | Event::FenceSignalQueued { .. });
+    assert_eq!(heard.count(queued), 0);
+}

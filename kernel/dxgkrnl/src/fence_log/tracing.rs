@@ -1,0 +1,103 @@
+//! A tool that traces: logs are long from the creation of their queue on, so that nothing is overwritten before it is read; they are
+//! read when they are half full, and at the end; what the processes say of their recording is passed on; and the clock of each node
+//! is set beside the kernel's, so that times of logs and times of the processor lie on one line (sync §3.14).
+//!
+//! | condition | who says it | clock |
+//! |---|---|---|
+//! | wait queued, signal queued | the process, when it submits what it has recorded | the kernel's |
+//! | signal executed, wait unblocked | the logs | the node's |
+
+use events::Event;
+use shared_words::log;
+use wddm_types::{NodeId, Pages, RawHandle};
+
+use super::Names;
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::object::{Object, Process};
+
+/// Pages of each log of a queue that is created while a tool traces. Policy: room for 5,460 entries, which a client that has
+/// 64 submissions of some waits under way does not fill between two of its calls.
+const TRACED_PAGES: u64 = 64;
+
+/// Whether a tool traces what the logs tell.
+#[derive(Debug, Default)]
+pub struct FenceTracing {
+    on: bool,
+}
+
+impl FenceTracing {
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Pages of each log of a queue that is created now.
+    // spec: sync §3.14 (overrun)
+    // seed: N106
+    pub fn log_pages(&self) -> Pages {
+        Pages(if self.on { TRACED_PAGES } else { log::LOG_BYTES / wddm_types::PAGE_BYTES })
+    }
+}
+
+impl Adapter {
+    /// A tool begins or ceases to trace. What stands in the logs at the end is read.
+    pub fn trace_fences(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, on: bool) {
+        if self.fence_tracing.on {
+            let queues: Vec<u64> = self.queues.iter().map(|(number, _)| number).collect();
+            self.read_logs(cx, names, &queues);
+        }
+        self.fence_tracing.on = on;
+        self.calibrate_clocks(cx);
+    }
+
+    /// Reads the logs that are half full.
+    pub fn drain_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>) {
+        if !self.fence_tracing.on {
+            return;
+        }
+        let full = self.queues.iter().filter(|(_, queue)| {
+            let half_full = |log: &super::Log| log.fresh(&self.memory) > log.entries / 2;
+            queue.logs.as_ref().is_some_and(|logs| half_full(&logs.waits) || half_full(&logs.signals))
+        });
+        let queues: Vec<u64> = full.map(|(number, _)| number).collect();
+        if !queues.is_empty() {
+            self.read_logs(cx, names, &queues);
+        }
+    }
+
+    /// A process says that it has put a wait or a signal into what it submits on a queue of its own. Names that mean nothing are
+    /// ignored: it says so for a tool's sake.
+    // spec: sync §3.14
+    // seed: N91, N102
+    pub fn fence_queued(
+        &self,
+        cx: &mut Cx<'_>,
+        process: &Process,
+        queue: u64,
+        fence: RawHandle,
+        value: u64,
+        signal: bool,
+    ) {
+        let Some(Object::Fence(index, open)) = process.handles.get(fence) else { return };
+        if *index != self.index.0 || self.queues.get(queue).is_none() {
+            return;
+        }
+        let Some(fence) = self.fence_opens.get(*open).map(|open| open.fence) else { return };
+        cx.emit(match signal {
+            true => Event::FenceSignalQueued { queue, fence, value },
+            false => Event::FenceWaitQueued { queue, fence, value },
+        });
+    }
+
+    /// Sets the clocks of the nodes beside the kernel's.
+    // seed: N102
+    fn calibrate_clocks(&self, cx: &mut Cx<'_>) {
+        // CAST: at most 64 nodes.
+        for node in 0..self.nodes.len() as u16 {
+            if let Ok(clock) = self.miniport.calibrate_gpu_clock(NodeId(node)) {
+                let ddi::GpuClock { frequency_hz, counter } = clock;
+                cx.emit(Event::GpuClockCalibrated { node, frequency_hz, counter });
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Boxes of the fence logs, one row of lanes for each queue.
+
+use std::collections::BTreeMap;
+
+use events::Event;
+use shared_words::doorbell::DOORBELL_BYTES;
+
+use super::Builder;
+use crate::timeline::fence_log::Logged;
+use crate::timeline::{Note, SliceKind, TrackKind};
+
+impl Builder<'_> {
+    /// A wait or a signal of a queue was submitted, of which a log tells the end.
+    // seed: N90
+    pub(super) fn logged_begins(&mut self, nth: usize, logged: &Logged) {
+        let queue = logged.queue;
+        let known = self.device_queues.get(&queue).map(|queue| self.queue_name(*queue));
+        let name = known.unwrap_or_else(|| format!("queue {queue}"));
+        let track = self.lanes.take(TrackKind::FenceLog, queue, || format!("{name} (log)"));
+        let mut notes = vec![Note::Number("fence", logged.fence), Note::Number("value", logged.value)];
+        notes.extend(logged.observed_ns.map(|at| Note::Number("stalled at ns", at)));
+        let (kind, name) =
+            if logged.signal { (SliceKind::Signal, "fence signal") } else { (SliceKind::Wait, "fence wait") };
+        let slice = self.open(track, kind, name, notes);
+        self.boxes.insert(nth, slice);
+    }
+
+    /// It is done.
+    pub(super) fn logged_ends(&mut self, nth: usize) {
+        let slice = self.boxes.remove(&nth).expect("a box begins before it ends");
+        self.close(slice);
+        self.lanes.release(self.slices[slice].track);
+    }
+}
+
+/// The device's numbers of the queues whose doorbells were connected.
+pub(super) fn device_queues(events: &[(u64, Event)]) -> BTreeMap<u64, u32> {
+    let connected = events.iter().filter_map(|(_, event)| match event {
+        // CAST: a doorbell page holds far fewer than 2^32 doorbells.
+        Event::DoorbellConnected { queue, offset } => Some((*queue, (offset / DOORBELL_BYTES) as u32)),
+        _ => None,
+    });
+    connected.collect()
+}
