@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use kmt_calls::{Call, NativeFenceLogDetail, QueueCall, QueueFlags, Refusal, Reply, SignalFlags};
-use kmt_link::{Doorbell, Link};
-use wddm_types::{GpuVa, Luid, NtStatus, RawHandle};
+use kmt_link::{Doorbell, Link, read_only};
+use shared_words::ReadOnlyWord;
+use wddm_types::{GpuVa, Luid, NtStatus, RawHandle, WordAddress};
 
 use crate::allocation::Allocation;
 use crate::fence::Fence;
@@ -49,16 +50,10 @@ impl HwContext {
         let created = expect_reply!(link.call(call)?, Reply::Doorbell(created) => created);
         let destroy = |doorbell| Call::Queue(QueueCall::DestroyDoorbell { doorbell });
         let doorbell_handle = Owned { link: Arc::clone(&link), handle: created.doorbell, destroy };
-        let connect = Call::Queue(QueueCall::ConnectDoorbell { doorbell: created.doorbell });
-        let (offset, logs) =
-            expect_reply!(link.call(connect)?, Reply::DoorbellOffset { offset, logs, .. } => (offset, logs));
-        let doorbell = Doorbell::new(link, self.luid, offset, created.last_queued).ok_or(Refusal {
-            status: NtStatus::DEVICE_REMOVED,
-            blame: wddm_types::Blame::Driver,
-            reason: "the adapter's doorbell page is gone".into(),
-            bytes_to_trim: 0,
-        })?;
-        Ok(UserQueue { doorbell, progress, offset, logs, _doorbell_handle: doorbell_handle, owned })
+        let (doorbell, offset, logs) = connect(&link, self.luid, created.doorbell, created.last_queued)?;
+        let status = read_only(self.owned.link.as_ref(), created.status);
+        let (luid, last_queued) = (self.luid, created.last_queued);
+        Ok(UserQueue { doorbell, progress, offset, logs, status, luid, last_queued, doorbell_handle, owned })
     }
 
     fn create_queue(&self, flags: QueueFlags) -> Result<(Owned, Fence), Refusal> {
@@ -158,14 +153,39 @@ impl KernelQueue {
     }
 }
 
+/// `D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY` (sync §2.9).
+const DISCONNECTED_RETRY: u64 = 2;
+
+/// Connects a doorbell: where it is, its byte offset in the doorbell page, and where its queue logs.
+fn connect(
+    link: &Arc<dyn Link>,
+    luid: Luid,
+    doorbell: RawHandle,
+    last_queued: WordAddress,
+) -> Result<(Doorbell, u64, NativeFenceLogDetail), Refusal> {
+    let call = Call::Queue(QueueCall::ConnectDoorbell { doorbell });
+    let (offset, logs) = expect_reply!(link.call(call)?, Reply::DoorbellOffset { offset, logs, .. } => (offset, logs));
+    let doorbell = Doorbell::new(Arc::clone(link), luid, offset, last_queued).ok_or(Refusal {
+        status: NtStatus::DEVICE_REMOVED,
+        blame: wddm_types::Blame::Driver,
+        reason: "the adapter's doorbell page is gone".into(),
+        bytes_to_trim: 0,
+    })?;
+    Ok((doorbell, offset, logs))
+}
+
 /// A hardware queue with user-mode submission: its owner writes the ring and rings the doorbell.
 pub struct UserQueue {
     doorbell: Doorbell,
     progress: Fence,
     offset: u64,
     logs: NativeFenceLogDetail,
+    /// Doorbell status.
+    status: ReadOnlyWord,
+    luid: Luid,
+    last_queued: WordAddress,
     // Dropped before the queue: the order in which the kernel wants them to go.
-    _doorbell_handle: Owned,
+    doorbell_handle: Owned,
     owned: Owned,
 }
 
@@ -178,6 +198,25 @@ impl UserQueue {
     /// The progress fence.
     pub fn progress(&self) -> &Fence {
         &self.progress
+    }
+
+    /// Whether the kernel has disconnected the doorbell, which is to be connected again ([`UserQueue::reconnect`]): asked after each
+    /// ring.
+    // spec: sync §3.17
+    pub fn is_disconnected(&self) -> bool {
+        self.status.load() == DISCONNECTED_RETRY
+    }
+
+    /// `D3DKMTConnectDoorbell` once more. What was rung meanwhile is rung again by the caller; its logs may be others now.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    // spec: sync §3.17, sync §6 C3
+    pub fn reconnect(&mut self) -> Result<(), Refusal> {
+        let link = Arc::clone(&self.owned.link);
+        let (doorbell, offset, logs) = connect(&link, self.luid, self.doorbell_handle.handle, self.last_queued)?;
+        (self.doorbell, self.offset, self.logs) = (doorbell, offset, logs);
+        Ok(())
     }
 
     /// Where its waits and signals are logged: each of its commands that waits for a native fence or signals one names an entry there.

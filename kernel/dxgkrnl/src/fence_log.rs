@@ -1,5 +1,5 @@
 //! Logs of native fences (sync §3.14): what engines write of the waits and signals of queues that the kernel does not feed, and so
-//! does not see. Where the logs lie is `pages`, who reads them `reader`, what a tool wants of them `tracing`. Nothing here decides which waits are over: the fences do (`fence`).
+//! does not see. Where the logs lie is `pages`, who reads them `reader`, what a tool wants of them `tracing`, how a queue gets longer ones `resize`. Nothing here decides which waits are over: the fences do (`fence`).
 //!
 //! A queue that its process feeds has two, for waits and for signals; a queue that the kernel feeds has none, for its waits and
 //! signals are the kernel's own. The user-mode driver chooses the entry of each command and never touches the log; the engine writes
@@ -7,6 +7,7 @@
 
 mod pages;
 mod reader;
+mod resize;
 mod tracing;
 
 use std::sync::atomic::AtomicU64;
@@ -18,6 +19,7 @@ use wddm_types::{GpuVa, PAGE_BYTES, ProcessId};
 
 pub use pages::LogPool;
 pub use reader::Names;
+pub use resize::RetiredLogs;
 pub use tracing::FenceTracing;
 
 use self::pages::LogPages;

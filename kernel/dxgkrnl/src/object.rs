@@ -9,7 +9,7 @@ use wddm_types::{FencePoint, NodeId, PageRun, ProcessId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
 use crate::fence::{FenceStorage, LocalPage};
-use crate::fence_log::{LogPool, QueueLogs};
+use crate::fence_log::{LogPool, QueueLogs, RetiredLogs};
 use crate::handle::HandleTable;
 use crate::machine::Token;
 use crate::store::Store;
@@ -159,6 +159,8 @@ pub struct Queue {
     pub doorbell: Option<u64>,
     /// Its logs, if its process feeds it.
     pub logs: Option<QueueLogs>,
+    /// Logs that it had before, which commands that are queued still name.
+    pub retired_logs: Vec<RetiredLogs>,
     /// Kernel-mode submission: the last progress value accepted.
     pub last_submitted: u64,
     /// Progress values started on the hardware and not seen completed.

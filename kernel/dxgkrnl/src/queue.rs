@@ -157,6 +157,7 @@ impl Adapter {
             user_mode,
             doorbell: None,
             logs,
+            retired_logs: Vec::new(),
             last_submitted: 0,
             started: VecDeque::new(),
             watching: false,
@@ -184,7 +185,9 @@ impl Adapter {
             self.look_at_devices(cx, &BTreeSet::from([queue.device]));
         }
         if let Some(logs) = queue.logs {
-            self.end_logs(self.devices[queue.device].process, logs);
+            let process = self.devices[queue.device].process;
+            self.end_logs(process, logs);
+            queue.retired_logs.into_iter().for_each(|retired| self.end_logs(process, retired.logs));
         }
         // What never started is dropped with the queue.
         let dropped = self.vidsch.destroy_queue(queue.vidsch);

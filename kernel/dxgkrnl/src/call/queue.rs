@@ -78,7 +78,11 @@ impl Turn<'_> {
                 // spec: sync §6 C3: again, for they may have been made anew
                 let logs = self.adapters[index as usize].queues[queue].logs.as_ref().map(QueueLogs::detail);
                 let logs = logs.expect("a queue with a doorbell has logs");
-                done(Reply::DoorbellOffset { offset: connected.offset, notify: connected.notify, logs })
+                self.when_mapped(
+                    cx,
+                    index,
+                    Reply::DoorbellOffset { offset: connected.offset, notify: connected.notify, logs },
+                )
             }
             QueueCall::DestroyDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;

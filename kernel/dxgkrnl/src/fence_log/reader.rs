@@ -21,7 +21,7 @@ use wddm_types::{ProcessId, RawHandle};
 use super::{Log, QueueLogs};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Object, Process};
+use crate::object::{Object, Process, Queue};
 
 /// The processes, by whose names entries call fences.
 pub struct Names<'a>(pub &'a BTreeMap<ProcessId, Process>);
@@ -64,13 +64,32 @@ enum Which {
     Signals,
 }
 
+/// A log that has news: of which queue, which of its logs, the how manieth that it has had of those that are still used.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    queue: u64,
+    which: Which,
+    generation: usize,
+}
+
 impl QueueLogs {
     fn of(&self, which: Which) -> &Log {
         if which == Which::Waits { &self.waits } else { &self.signals }
     }
+}
 
-    fn of_mut(&mut self, which: Which) -> &mut Log {
-        if which == Which::Waits { &mut self.waits } else { &mut self.signals }
+impl Queue {
+    /// Its logs, those that it had before first.
+    fn generations(&self) -> impl Iterator<Item = &QueueLogs> {
+        self.retired_logs.iter().map(|retired| &retired.logs).chain(&self.logs)
+    }
+
+    fn log_mut(&mut self, source: Source) -> &mut Log {
+        let logs = match self.retired_logs.get_mut(source.generation) {
+            Some(retired) => &mut retired.logs,
+            None => self.logs.as_mut().expect("a queue whose log has news"),
+        };
+        if source.which == Which::Waits { &mut logs.waits } else { &mut logs.signals }
     }
 }
 
@@ -131,8 +150,8 @@ impl Adapter {
         if self.is_off() || self.stopped.is_some() {
             return news;
         }
-        let fresh: Vec<(u64, Which, u64)> = queues.iter().flat_map(|queue| self.fresh_logs(*queue)).collect();
-        let mut named: Vec<KmdQueue> = fresh.iter().map(|(queue, ..)| self.queues[*queue].kmd).collect();
+        let fresh: Vec<(Source, u64)> = queues.iter().flat_map(|queue| self.fresh_logs(*queue)).collect();
+        let mut named: Vec<KmdQueue> = fresh.iter().map(|(source, _)| self.queues[source.queue].kmd).collect();
         named.dedup();
         if named.is_empty() {
             return news;
@@ -142,30 +161,34 @@ impl Adapter {
             self.stop(cx, format!("UpdateNativeFenceLogs failed: {status}"));
             return news;
         }
-        for (queue, which, new) in fresh {
-            self.read_log(cx, names, (queue, which), new, &mut news);
+        for (source, new) in fresh {
+            self.read_log(cx, names, source, new, &mut news);
         }
         news
     }
 
     /// Logs of a queue whose header is another than the one that was seen last, with what it counts now.
-    fn fresh_logs(&self, number: u64) -> Vec<(u64, Which, u64)> {
-        let Some(logs) = self.queues.get(number).and_then(|queue| queue.logs.as_ref()) else { return Vec::new() };
+    fn fresh_logs(&self, queue: u64) -> Vec<(Source, u64)> {
+        let Some(known) = self.queues.get(queue) else { return Vec::new() };
         let which = if self.fence_tracing.is_on() { &[Which::Waits, Which::Signals][..] } else { &[Which::Signals] };
-        let fresh = |which: &Which| {
-            let log = logs.of(*which);
-            let new = log.written(&self.memory);
-            (new != log.read).then_some((number, *which, new))
-        };
-        which.iter().filter_map(fresh).collect()
+        let mut fresh = Vec::new();
+        for (generation, logs) in known.generations().enumerate() {
+            for which in which.iter().copied() {
+                let log = logs.of(which);
+                let new = log.written(&self.memory);
+                if new != log.read {
+                    fresh.push((Source { queue, which, generation }, new));
+                }
+            }
+        }
+        fresh
     }
 
-    fn read_log(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, of: (u64, Which), new: u64, news: &mut LogNews) {
-        let (number, which) = of;
+    fn read_log(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, of: Source, new: u64, news: &mut LogNews) {
+        let Source { queue: number, which, .. } = of;
         let queue = &mut self.queues[number];
         let device = queue.device;
-        let log = queue.logs.as_mut().expect("it has news").of_mut(which);
-        let taken = log.take(&self.memory, new);
+        let taken = queue.log_mut(of).take(&self.memory, new);
         if which == Which::Signals {
             news.spoken.insert(number);
             if !taken.complete {
@@ -209,8 +232,9 @@ impl Adapter {
     /// nobody.
     // spec: sync §3.14
     // seed: N108
-    fn check_time(&mut self, cx: &mut Cx<'_>, (number, which): (u64, Which), end: u64) {
-        let log = self.queues[number].logs.as_mut().expect("it was read").of_mut(which);
+    fn check_time(&mut self, cx: &mut Cx<'_>, of: Source, end: u64) {
+        let Source { queue: number, which, .. } = of;
+        let log = self.queues[number].log_mut(of);
         let before = log.last_end;
         if end != 0 && end < before {
             cx.emit(Event::FenceLogTimeReversed { queue: number, waits: which == Which::Waits, before, end });

@@ -1,4 +1,4 @@
-//! A tool that traces: logs are long from the creation of their queue on, so that nothing is overwritten before it is read; they are
+//! A tool that traces: logs are made long beforehand, so that nothing is overwritten before it is read; they are
 //! read when they are half full, and at the end; what the processes say of their recording is passed on; and the clock of each node
 //! is set beside the kernel's, so that times of logs and times of the processor lie on one line (sync §3.14).
 //!
@@ -16,7 +16,7 @@ use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::{Object, Process};
 
-/// Pages of each log of a queue that is created while a tool traces. Policy: room for 5,460 entries, which a client that has
+/// Pages of each log of a queue while a tool traces. Policy: room for 5,460 entries, which a client that has
 /// 64 submissions of some waits under way does not fill between two of its calls.
 const TRACED_PAGES: u64 = 64;
 
@@ -31,7 +31,7 @@ impl FenceTracing {
         self.on
     }
 
-    /// Pages of each log of a queue that is created now.
+    /// Pages that each log of a queue is to have now.
     // spec: sync §3.14 (overrun)
     // seed: N106
     pub fn log_pages(&self) -> Pages {
@@ -46,12 +46,17 @@ impl Adapter {
             let queues: Vec<u64> = self.queues.iter().map(|(number, _)| number).collect();
             self.read_logs(cx, names, &queues);
         }
+        let begins = on && !self.fence_tracing.on;
         self.fence_tracing.on = on;
+        if begins {
+            self.resize_logs(cx);
+        }
         self.calibrate_clocks(cx);
     }
 
     /// Reads the logs that are half full.
     pub fn drain_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>) {
+        self.free_retired_logs(cx, names);
         if !self.fence_tracing.on {
             return;
         }

@@ -80,10 +80,21 @@ impl Adapter {
             }
         };
         self.doorbells[number].connected = true;
+        self.logs_known(queue);
         let word = if connected.notify { doorbell_status::CONNECTED_NOTIFY_KMD } else { doorbell_status::CONNECTED };
         Word::store(self.memory.word(status.0), word);
         cx.emit(Event::DoorbellConnected { queue, offset: connected.offset });
         Ok(connected)
+    }
+
+    /// The kernel takes a connected doorbell away: its process finds out when it has rung, and connects it again.
+    // spec: sync §3.17
+    pub fn disconnect_doorbell(&mut self, number: u64) {
+        let (kmd, status) = (self.doorbells[number].kmd, self.doorbells[number].status);
+        if std::mem::replace(&mut self.doorbells[number].connected, false) {
+            self.miniport.doorbells().expect("it made this doorbell").disconnect_doorbell(kmd);
+            Word::store(self.memory.word(status.0), doorbell_status::DISCONNECTED_RETRY);
+        }
     }
 
     /// `D3DKMTDestroyDoorbell`.

@@ -1,14 +1,17 @@
 //! What a tool that traces is told: what was submitted, by the processor's clock, and what became of it, by the device's.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use d3dkmt::DeviceState;
 use dxgk_host::Host;
 use events::Event;
 use softgpu_umd::{Commands, Stream, StreamConfig};
 use wddm_types::NodeId;
 
-use super::read::new_fence;
+use super::copied;
+use super::read::{logging_host, new_fence};
 use crate::heard::{Heard, heard_on};
+use crate::stubborn::{LogStep, Whims};
 use crate::world::{Client, MIB, VIRTUAL, client};
 
 fn traced() -> (Arc<Host>, Heard, Client) {
@@ -112,4 +115,69 @@ fn without_a_tool_nobody_is_told_what_was_submitted() {
     });
     let queued = |event: &Event| matches!(event, Event::FenceWaitQueued { .. } | Event::FenceSignalQueued { .. });
     assert_eq!(heard.count(queued), 0);
+}
+
+/// A queue that is there when tracing begins, with work that nobody has executed yet and that names its old logs.
+#[test]
+fn a_queue_gets_longer_logs_while_work_is_queued() {
+    // spec: sync §3.14 (resize), sync §3.17, sync §6 C3, sync §6 D3
+    // seed: N97, N106
+    let sets: Arc<Mutex<Vec<LogStep>>> = Arc::default();
+    let hears = Arc::clone(&sets);
+    let hear_log = move |step| {
+        if matches!(step, LogStep::Set(..)) {
+            hears.lock().unwrap().push(step);
+        }
+        Ok(())
+    };
+    let (host, heard) = logging_host("discrete-4k", Whims { hear_log: Box::new(hear_log), ..Whims::default() });
+    let mut client = client(&host);
+    let (gate, fence) = (new_fence(&client), new_fence(&client));
+    let submit = |client: &mut Client, value: u64| {
+        let mut commands = Commands::new();
+        commands.wait(&gate, value).signal(&fence, value);
+        client.stream.submit(&client.gpu, &[], &commands).unwrap()
+    };
+    let short = client.stream.logs();
+    submit(&mut client, 1);
+    while host.step() {}
+    sets.lock().unwrap().clear();
+    host.trace_fences(true);
+    assert_eq!(client.stream.logs(), short, "nobody has told the process");
+    // This one is written before the process finds out, and is executed once.
+    submit(&mut client, 2);
+    let long = client.stream.logs();
+    assert!(long.signal_entries > 5_000 && long.signal_base != short.signal_base, "{long:?}");
+    let heard_of: Vec<_> = sets.lock().unwrap().clone();
+    let places: Vec<_> = heard_of
+        .iter()
+        .map(|step| match step {
+            LogStep::Set(_, log_type, entries, places) => (*log_type, *entries, places[0]),
+            LogStep::Update(_) => unreachable!("not kept"),
+        })
+        .collect();
+    let expected = [(1, long.wait_entries, long.wait_base), (2, long.signal_entries, long.signal_base)];
+    assert_eq!(places, expected, "the driver has heard of both again");
+    let last = submit(&mut client, 3);
+    client.gpu.device().signal(&gate, 3).unwrap();
+    client.stream.wait(&client.gpu, last).unwrap();
+    assert_eq!(copied(&mut client, short.signal_base).1.iter().map(|entry| entry.value).filter(|v| *v < 3).count(), 4);
+    host.trace_fences(false);
+    // The first two by the old logs, the third by the new ones.
+    let told = heard.take();
+    let of = |name: &str| told.iter().filter(|event| event.name() == name).count();
+    assert_eq!(of("FenceWaitUnblocked"), 3, "{told:?}");
+    for value in 1..=3 {
+        let times = told.iter().filter(|event| match event {
+            Event::FenceWaitUnblocked { value: of, .. } => *of == value,
+            _ => false,
+        });
+        assert_eq!(times.count(), 1, "{value}");
+    }
+    assert_eq!((of("FenceLogOverrun"), of("FenceLogEntryIgnored")), (0, 0));
+    assert_eq!((fence.current(), client.gpu.device().state().unwrap()), (3, DeviceState::Active));
+    host.check_invariants().unwrap();
+    drop(client);
+    host.check_invariants().unwrap();
+    assert_eq!(host.stopped(), None);
 }

@@ -1,0 +1,76 @@
+//! Longer logs for a queue that has work queued (sync §3.14, resize). The procedure suspends nobody: the queue's new logs are mapped and
+//! told to the driver; its doorbell is disconnected with RETRY, so that the user-mode driver, which finds that out when it has rung,
+//! connects again and is told the new addresses; and the old logs stay where they are, and are read, until every command buffer is done
+//! that was queued before.
+//!
+//! ```text
+//!  tracing begins          the process connects again          progress has come to what was queued then
+//!  ─────┬──────────────────────────┬──────────────────────────────────┬─────────────
+//!       │ commands name the old logs, some still when the new ones are known │ old pages are free
+//! ```
+
+use shared_words::Word;
+
+use super::{Names, QueueLogs};
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+
+/// Logs that a queue had before.
+#[derive(Debug)]
+pub struct RetiredLogs {
+    pub logs: QueueLogs,
+    /// Progress of the queue behind which no command names them; `None`: its process does not know the new ones yet.
+    until: Option<u64>,
+}
+
+impl Adapter {
+    /// Gives queues that are there already the logs that a new one would get. One for which memory is short keeps its own.
+    // spec: sync §3.14 (resize)
+    // seed: N97, N106
+    pub(super) fn resize_logs(&mut self, cx: &mut Cx<'_>) {
+        let wanted = 2 * self.fence_tracing.log_pages().0;
+        let short = self.queues.iter().filter_map(|(number, queue)| {
+            let other = queue.logs.as_ref().is_some_and(|logs| logs.pages.run.count.0 != wanted);
+            queue.doorbell.filter(|_| other).map(|doorbell| (number, doorbell))
+        });
+        for (number, doorbell) in short.collect::<Vec<_>>() {
+            let (kmd, process) = (self.queues[number].kmd, self.devices[self.queues[number].device].process);
+            let Ok(logs) = self.make_logs(cx, process, kmd) else { continue };
+            let queue = &mut self.queues[number];
+            let old = queue.logs.replace(logs).expect("it had logs");
+            queue.retired_logs.push(RetiredLogs { logs: old, until: None });
+            self.disconnect_doorbell(doorbell);
+        }
+    }
+
+    /// The process of a queue connects its doorbell: from now on it names the logs that it is told of.
+    pub fn logs_known(&mut self, number: u64) {
+        let queue = &mut self.queues[number];
+        let Some(doorbell) = queue.doorbell else { return };
+        let queued = Word::load(self.memory.word(self.doorbells[doorbell].last_queued.0));
+        for retired in queue.retired_logs.iter_mut().filter(|retired| retired.until.is_none()) {
+            retired.until = Some(queued);
+        }
+    }
+
+    /// Frees the logs that no command names any more; what stands there is read before.
+    // spec: sync §3.14 (resize)
+    pub(super) fn free_retired_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>) {
+        let over = |number: &u64| {
+            let queue = &self.queues[*number];
+            let over = |until: u64| self.current_value(queue.progress) >= until;
+            queue.retired_logs.iter().any(|retired| retired.until.is_some_and(over))
+        };
+        let retired = self.queues.iter().filter(|(_, queue)| !queue.retired_logs.is_empty()).map(|(number, _)| number);
+        for number in retired.filter(over).collect::<Vec<_>>() {
+            self.read_logs(cx, names, &[number]);
+            let (current, process) =
+                (self.current_value(self.queues[number].progress), self.devices[self.queues[number].device].process);
+            let retired = std::mem::take(&mut self.queues[number].retired_logs);
+            let (over, kept): (Vec<_>, Vec<_>) =
+                retired.into_iter().partition(|retired| retired.until.is_some_and(|until| current >= until));
+            self.queues[number].retired_logs = kept;
+            over.into_iter().for_each(|retired| self.end_logs(process, retired.logs));
+        }
+    }
+}
