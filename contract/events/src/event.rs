@@ -1,5 +1,6 @@
 //! The events. Ids are the kernel's own numbers: they name objects in a trace, never resolve to anything.
 
+use crate::reason::{Conversion, PreemptedFor, Stillness};
 use wddm_types::PageRun;
 
 /// Why memory moved.
@@ -105,72 +106,6 @@ impl Move {
             Move::Relocate => "relocate",
             Move::Map => "map",
             Move::Unmap => "unmap",
-        }
-    }
-}
-
-/// Why a leaf table of 64-KB entries got 4-KB ones (memory §4.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Conversion {
-    /// Pages of system memory appeared in it.
-    SystemMemory,
-    /// Part of a 64-KB page did, or left it.
-    PartOfPage,
-    /// 4-KB pages of a memory segment appeared in it.
-    SmallPages,
-}
-
-impl Conversion {
-    /// Some words for tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Conversion::SystemMemory => "system memory appeared",
-            Conversion::PartOfPage => "part of a 64-KB page",
-            Conversion::SmallPages => "4-KB segment pages appeared",
-        }
-    }
-}
-
-/// Why the contexts of a process stand still while its page tables change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stillness {
-    /// A leaf table is converted (memory §4.5).
-    Conversion,
-    /// The root becomes longer or shorter (memory §4.6).
-    Root,
-    /// The hardware wants it for every change (memory §4.2, bit 5).
-    Hardware,
-}
-
-impl Stillness {
-    /// Some words for tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Stillness::Conversion => "a leaf table is converted",
-            Stillness::Root => "the root changes its length",
-            Stillness::Hardware => "the hardware wants an idle space",
-        }
-    }
-}
-
-/// For whom a node gives back what was handed over (sync §4.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PreemptedFor {
-    /// Paging, which goes before every context.
-    Paging,
-    /// A context that ranks higher.
-    Rank,
-    /// Nobody: the device that has the node must stand still.
-    Standstill,
-}
-
-impl PreemptedFor {
-    /// Some words for tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            PreemptedFor::Paging => "paging",
-            PreemptedFor::Rank => "a context that ranks higher",
-            PreemptedFor::Standstill => "a device that must stand still",
         }
     }
 }

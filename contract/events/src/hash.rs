@@ -5,7 +5,8 @@
 use wddm_types::PageRun;
 
 use crate::Tracer;
-use crate::event::{Cause, Conversion, Event, Move, PreemptedFor, Stillness};
+use crate::event::{Cause, Event, Move};
+use crate::reason::{Conversion, PreemptedFor, Stillness};
 
 /// Accumulates the hash of a stream of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,11 @@
 
 mod event;
 mod hash;
+mod reason;
 
-pub use event::{Cause, Conversion, Event, Move, PreemptedFor, Stillness};
+pub use event::{Cause, Event, Move};
 pub use hash::TraceHash;
+pub use reason::{Conversion, PreemptedFor, Stillness};
 
 /// Listens to events.
 pub trait Tracer {
