@@ -84,7 +84,6 @@ impl QueueLogs {
 impl Adapter {
     /// The logs of a new queue that its process feeds; the driver has heard of both.
     // spec: sync §3.14
-    // seed: N95, N96, N97
     pub fn make_logs(&mut self, cx: &mut Cx<'_>, process: ProcessId, queue: KmdQueue) -> Result<QueueLogs, Refusal> {
         let pages = self.take_log_pages(cx, process)?;
         let logs = self.begin_logs(pages);

@@ -136,7 +136,6 @@ impl Adapter {
             }
         };
         // spec: sync §3.14: none where the kernel sees every wait and signal by itself
-        // seed: N94
         let logs = match user_mode.then(|| self.make_logs(cx, process, kmd)).transpose() {
             Ok(logs) => logs,
             Err(refusal) => {

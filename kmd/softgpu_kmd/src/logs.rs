@@ -22,7 +22,6 @@ const ENTRIES: usize = (log::ENTRIES_OFFSET / 8) as usize;
 
 impl NativeFenceLogs for SoftGpuKmd {
     // spec: sync §2.7, sync §3.14
-    // seed: N94, N97
     fn set_log_buffer(&mut self, set: SetNativeFenceLogBuffer<'_>) -> Result<(), DriverStatus> {
         let refused = |rule| Err(DriverStatus::InvalidParameter(rule));
         let Some(queue) = self.queues.handles.get_mut(set.queue.0) else {
@@ -43,7 +42,6 @@ impl NativeFenceLogs for SoftGpuKmd {
     }
 
     // spec: sync §2.7, sync §3.14
-    // seed: N111
     fn update_logs(&mut self, queues: &[KmdQueue]) -> Result<(), DriverStatus> {
         for handle in queues {
             let queue = self.queues.handles.get(handle.0).ok_or(DriverStatus::InvalidParameter("no such queue"))?;

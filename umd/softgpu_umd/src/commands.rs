@@ -115,7 +115,6 @@ impl Commands {
 
     /// The words as they run on a queue with logs: behind each wait and each signal stands which entry it writes.
     // spec: sync §3.14
-    // seed: N98, N120
     pub(crate) fn logged(&self, logs: &mut Logs, out: &mut Vec<u64>) {
         let mut copied = 0;
         for Fenced { at, handle } in self.fenced.iter().copied() {

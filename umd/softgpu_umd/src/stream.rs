@@ -158,7 +158,6 @@ impl Stream {
 
     /// What a submission waits for and signals, for a tool: the logs will say when it has.
     // spec: sync §3.14
-    // seed: N91
     fn tell_queued(&self, waits: &[GpuWait], commands: &Commands, progress: u64) {
         for GpuWait { fence, value } in waits {
             self.queue.fence_queued(fence.handle, *value, false);

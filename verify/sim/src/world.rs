@@ -247,7 +247,6 @@ impl World {
                 return renderers.at_rest();
             }
             // spec: sync §3.10
-            // seed: N59
             if let Some((fence, current, monitored)) = self.host.unreported_fences().first() {
                 let said = "the driver has neither listed it nor said that it does not know";
                 return Err(("fences", format!("fence {fence} has {current}, monitored {monitored}, and {said}")));

@@ -79,7 +79,6 @@ impl Adapter {
 
     /// Which queue signalled, and when: the logs of all queues of these devices tell. Their waiters are released already.
     // spec: sync §3.10, sync §3.14
-    // seed: N105, N112
     fn find_signallers(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, devices: &BTreeSet<u64>) {
         let queues: Vec<u64> =
             self.queues.iter().filter(|(_, queue)| devices.contains(&queue.device)).map(|(number, _)| number).collect();
@@ -89,7 +88,6 @@ impl Adapter {
 
     /// The logs of these queues say what has been signalled; of none, those of the engine's.
     // spec: sync §3.15, sync §6 C9, sync §6 C10, sync §6 C12
-    // seed: N113, N114, N115, N116, N119
     fn queues_signaled(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, node: NodeId, named: &[KmdQueue]) {
         self.tell_others_of_queues(node, named);
         let mut scope = if named.is_empty() { self.scope_of_node(node) } else { self.scope_of(named) };
@@ -194,7 +192,6 @@ impl Adapter {
     /// Native fences that have come to what somebody waits for while he waits on, with CurrentValue and MonitoredValue. When nothing is
     /// under way any more and no interrupt is to come, their driver has neither named them nor said that it does not know.
     // spec: sync §3.10
-    // seed: N59
     pub fn unreported_fences(&self) -> Vec<(u64, u64, u64)> {
         let passed = |number: u64| {
             let fence = &self.fences[number];

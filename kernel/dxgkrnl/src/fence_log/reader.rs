@@ -116,7 +116,6 @@ impl Log {
 
     /// The entries from the last reading to `new`, with their numbers, and how many were overwritten before they were read.
     // spec: sync §3.14 (overrun), sync §6 C6
-    // seed: N104
     fn take(&mut self, memory: &Memory, new: u64) -> Taken {
         let before = std::mem::replace(&mut self.read, new);
         // A header that goes back is the process's doing, and tells nothing but that.
@@ -144,7 +143,6 @@ struct Taken {
 impl Adapter {
     /// Reads what is new in the logs of these queues; those without logs have nothing to say.
     // spec: sync §3.14 (consumer)
-    // seed: N110, N111
     pub fn read_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, queues: &[u64]) -> LogNews {
         let mut news = LogNews::default();
         if self.is_off() || self.stopped.is_some() {
@@ -196,7 +194,6 @@ impl Adapter {
             }
         }
         // spec: sync §3.14: lost events matter to a tool
-        // seed: N106
         if taken.lost > 0 && self.fence_tracing.is_on() {
             cx.emit(Event::FenceLogOverrun { queue: number, waits: which == Which::Waits, lost: taken.lost });
         }
@@ -231,7 +228,6 @@ impl Adapter {
     /// Times of one log never go back; 0 is no time, and a time may repeat. The page is the process's, so a wrong time is told and stops
     /// nobody.
     // spec: sync §3.14
-    // seed: N108
     fn check_time(&mut self, cx: &mut Cx<'_>, of: Source, end: u64) {
         let Source { queue: number, which, .. } = of;
         let log = self.queues[number].log_mut(of);

@@ -26,7 +26,6 @@ pub struct RetiredLogs {
 impl Adapter {
     /// Gives queues that are there already the logs that a new one would get. One for which memory is short keeps its own.
     // spec: sync §3.14 (resize)
-    // seed: N97, N106
     pub(super) fn resize_logs(&mut self, cx: &mut Cx<'_>) {
         let wanted = 2 * self.fence_tracing.log_pages().0;
         let short = self.queues.iter().filter_map(|(number, queue)| {

@@ -33,7 +33,6 @@ impl FenceTracing {
 
     /// Pages that each log of a queue is to have now.
     // spec: sync §3.14 (overrun)
-    // seed: N106
     pub fn log_pages(&self) -> Pages {
         Pages(if self.on { TRACED_PAGES } else { log::LOG_BYTES / wddm_types::PAGE_BYTES })
     }
@@ -73,7 +72,6 @@ impl Adapter {
     /// A process says that it has put a wait or a signal into what it submits on a queue of its own. Names that mean nothing are
     /// ignored: it says so for a tool's sake.
     // spec: sync §3.14
-    // seed: N91, N102
     pub fn fence_queued(
         &self,
         cx: &mut Cx<'_>,
@@ -95,7 +93,6 @@ impl Adapter {
     }
 
     /// Sets the clocks of the nodes beside the kernel's.
-    // seed: N102
     fn calibrate_clocks(&self, cx: &mut Cx<'_>) {
         // CAST: at most 64 nodes.
         for node in 0..self.nodes.len() as u16 {

@@ -185,7 +185,6 @@ fn check_fences(
         return Err(StartError::Rule("NativeGpuFence needs all native-fence entry points"));
     };
     // spec: sync §2.11: they came with WDDM 3.2, behind the others
-    // seed: N44
     if !miniport.facets().native_fence_logs {
         return Err(StartError::Rule(
             "NativeGpuFence needs the entry points SetNativeFenceLogBuffer and UpdateNativeFenceLogs",

@@ -11,7 +11,6 @@ use crate::timeline::{Note, SliceKind, TrackKind};
 
 impl Builder<'_> {
     /// A wait or a signal of a queue was submitted, of which a log tells the end.
-    // seed: N90
     pub(super) fn logged_begins(&mut self, nth: usize, logged: &Logged) {
         let queue = logged.queue;
         let known = self.device_queues.get(&queue).map(|queue| self.queue_name(*queue));
