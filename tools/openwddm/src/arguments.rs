@@ -26,6 +26,8 @@ pub enum Command {
     Run(RunArguments),
     /// List the adapter profiles, or start one and say what it has: segments, memory, engines, capabilities.
     Adapters(AdaptersArguments),
+    /// Measure how long it takes until whoever waits for a fence knows, path by path.
+    Fences(FencesArguments),
     /// Measure this build against peers and limits of this machine.
     Bench(BenchArguments),
 }
@@ -39,6 +41,14 @@ pub struct AdaptersArguments {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `fences`.
+#[derive(Debug, Args)]
+pub struct FencesArguments {
+    /// Few rounds: shows in seconds that everything runs
+    #[arg(long)]
+    pub smoke: bool,
 }
 
 /// Arguments of `bench`.

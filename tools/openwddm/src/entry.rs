@@ -23,6 +23,7 @@ pub fn enter() -> ExitCode {
         None => run_command::prepare_default_folder().and_then(|()| run_here(default_run())),
         Some(Command::Run(run)) => run.options().and_then(run_here),
         Some(Command::Adapters(asked)) => adapters(asked.profile.as_deref(), asked.json).map(print),
+        Some(Command::Fences(fences)) => run::fence_paths(fences.smoke).map(|()| 0),
         Some(Command::Bench(bench)) => run::measure(bench).map(|()| 0),
     };
     match done {

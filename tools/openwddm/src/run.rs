@@ -133,6 +133,17 @@ pub fn measure(arguments: BenchArguments) -> Result<(), RunError> {
     bench::run(&options, &mut std::io::stdout()).map(drop).map_err(failed)
 }
 
+/// `openwddm fences`.
+///
+/// # Errors
+/// [`RunError::Kernel`] when the table could not be measured or written.
+pub fn fence_paths(smoke: bool) -> Result<(), RunError> {
+    bench::fence_paths(smoke, &mut std::io::stdout()).map_err(|error| RunError::Kernel {
+        problem: error.to_string(),
+        remedy: "run it again on a quiet machine; what fails always is a fault to report".to_owned(),
+    })
+}
+
 fn open(workload: &Workload) -> Result<replay::Workload, RunError> {
     match workload {
         Workload::Bundled => replay::Workload::from_bytes("gpt.cpu (bundled)", BUNDLED).map_err(|fault| {

@@ -86,6 +86,11 @@ impl Commands {
         self.push(Command::Store { va: va.0, words: &[value] })
     }
 
+    /// Stores the device's time.
+    pub fn timestamp(&mut self, va: GpuVa) -> &mut Self {
+        self.push(Command::Timestamp { va: va.0 })
+    }
+
     /// The encoded words, as they run on queues without logs: those that the kernel feeds.
     pub fn words(&self) -> &[u64] {
         &self.words

@@ -10,6 +10,7 @@
 //! | `litmus` | lost wake-ups of the fence race, with the barriers and without |
 //! | `pingpong` | the limit: how long a cache line takes from one processor to the other; and a futex wake of a sleeper |
 //! | `hop` | from a signal on one engine to the wait on the other, and back |
+//! | `fences` | from a signal to whoever waits, path by path through the whole stack |
 //! | `signals` | signals that nobody waits for: their price, and the interrupts that they must not raise |
 //! | `copies` | physical copies of the copy engine against the best memory copy |
 //! | `mapping` | a call that maps many pages, from the call to its fence, against plain stores |
@@ -28,6 +29,7 @@
 //! It is no test of correctness and no profiler. Called by the command line.
 
 mod copies;
+mod fences;
 mod frames;
 mod hop;
 mod litmus;
@@ -42,6 +44,7 @@ mod signals;
 mod statistic;
 mod suite;
 
+pub use fences::fence_paths;
 pub use machine::{IdleExit, Machine, Placement};
 pub use report::{BenchError, BenchReport, Goal, Row, Verdict};
 pub use suite::{BenchOptions, MEASURES, run};

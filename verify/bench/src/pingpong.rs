@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::futex;
 
 use crate::machine::pin_here;
@@ -44,6 +45,38 @@ pub(crate) fn line_one_way_ns(pair: [usize; 2], batches: usize, rounds: u64) -> 
             median(times.split_off(2))
         });
         measuring.join().expect("the measuring thread does not panic")
+    })
+}
+
+/// The same by an eventfd: from the write to the return of the read.
+pub(crate) fn eventfd_wake_ns(pair: [usize; 2], rounds: u32) -> f64 {
+    let Ok(event) = eventfd(0, EventfdFlags::empty()) else { return f64::NAN };
+    let stamp = AtomicU64::new(0);
+    let epoch = Instant::now();
+    // CAST: a run is shorter than 584 years.
+    let now = || epoch.elapsed().as_nanos() as u64;
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            pin_here(pair[1]);
+            let mut times = Vec::with_capacity(rounds as usize);
+            for _ in 0..rounds {
+                let mut count = [0; 8];
+                if rustix::io::read(&event, &mut count).is_ok() {
+                    times.push(now().saturating_sub(stamp.load(Ordering::Acquire)) as f64);
+                }
+            }
+            median(times)
+        });
+        scope.spawn(|| {
+            pin_here(pair[0]);
+            for _ in 0..rounds {
+                let asleep_since = Instant::now();
+                while asleep_since.elapsed() < ASLEEP_FOR {}
+                stamp.store(now(), Ordering::Release);
+                let _ = rustix::io::write(&event, &1u64.to_ne_bytes());
+            }
+        });
+        sleeper.join().expect("the sleeper does not panic")
     })
 }
 

@@ -16,6 +16,12 @@ pub enum BenchError {
     /// No memory for the buffers.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// The kernel refused something that the measure needs.
+    #[error(transparent)]
+    Refused(#[from] d3dkmt::Refusal),
+    /// So did the user-mode driver.
+    #[error(transparent)]
+    Driver(#[from] softgpu_umd::UmdError),
     /// The device did not do what its data sheet says.
     #[error("the software GPU: {0}")]
     Device(String),

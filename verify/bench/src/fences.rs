@@ -1,0 +1,319 @@
+//! How long it takes until whoever waits for a fence knows, path by path, through the whole stack in real time: what a program sees
+//! that picks one. Beside them stand the limits of the same processors: a cache line, a futex, an eventfd. Called by the command line.
+//!
+//! Between engines the times are those of a turn when two queues hand each other the turn many times; between an engine and a
+//! thread they are taken by the device's clock, which the engine writes down before it signals and the thread reads when it knows.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use d3dkmt::{Adapter, Fence, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess, VirtualContext};
+use dxgk_host::{AdapterSetup, Host, HostConfig, Mode, ProcessLink, Profile};
+use kmt_link::Link;
+use softgpu_spec::register;
+use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind};
+use wddm_types::{GpuVa, NodeId};
+
+use crate::machine::{IdleExit, Machine};
+use crate::pingpong::{eventfd_wake_ns, futex_wake_ns, line_one_way_ns};
+use crate::report::BenchError;
+use crate::statistic::median;
+
+const MIB: u64 = 1 << 20;
+const COMPUTE: NodeId = NodeId(0);
+const COPY: NodeId = NodeId(1);
+/// How long everything is left alone before a turn begins: engines have parked, threads sleep.
+const SETTLE: Duration = Duration::from_micros(500);
+
+/// How much is measured.
+#[derive(Clone, Copy)]
+struct Amounts {
+    batches: usize,
+    /// Turns of a batch.
+    turns: u64,
+    wakes: u32,
+}
+
+const FULL: Amounts = Amounts { batches: 31, turns: 100, wakes: 501 };
+const SMOKE: Amounts = Amounts { batches: 3, turns: 20, wakes: 21 };
+
+/// One path.
+struct Path {
+    name: &'static str,
+    ns: f64,
+    /// Interrupts that the kernel dispatched, a turn.
+    interrupts: Option<f64>,
+}
+
+/// Measures every path and prints the table. `smoke`: few rounds, which show in seconds that everything runs.
+///
+/// # Errors
+/// When the output or the memory fails, or the kernel refuses what the measure needs.
+pub fn fence_paths(smoke: bool, out: &mut dyn Write) -> Result<(), BenchError> {
+    let amounts = if smoke { SMOKE } else { FULL };
+    // The paths that sleep are those whose processor may halt.
+    let machine = Machine::look(IdleExit::NotHeld("it is part of what is measured".into()));
+    let Some(pair) = machine.pair else {
+        writeln!(out, "{machine}\nfence paths need two processors")?;
+        return Ok(());
+    };
+    let line = line_one_way_ns(pair, 9, 5_000);
+    let futex = futex_wake_ns(pair, amounts.wakes);
+    let mut paths = vec![
+        Path { name: "cache line, one way (limit)", ns: line, interrupts: None },
+        Path { name: "futex wake of a sleeper (reference)", ns: futex, interrupts: None },
+        Path {
+            name: "eventfd wake of a sleeper (reference)",
+            ns: eventfd_wake_ns(pair, amounts.wakes),
+            interrupts: None,
+        },
+    ];
+    paths.extend(engine_paths(amounts)?);
+    paths.extend(thread_paths(amounts)?);
+    write(&machine, &paths, [line, futex], out)
+}
+
+fn write(machine: &Machine, paths: &[Path], [line, futex]: [f64; 2], out: &mut dyn Write) -> Result<(), BenchError> {
+    writeln!(out, "{machine}")?;
+    let head = ["path", "time", "cache lines", "of a futex wake", "interrupts a turn"].map(String::from);
+    let cells = |path: &Path| {
+        let interrupts = path.interrupts.map_or("-".into(), |count| format!("{count:.2}"));
+        let (lines, wakes) = (path.ns / line.max(1.0), path.ns / futex.max(1.0));
+        [path.name.into(), format!("{:.0} ns", path.ns), format!("{lines:.1}"), format!("{wakes:.3}"), interrupts]
+    };
+    let rows: Vec<[String; 5]> = std::iter::once(head).chain(paths.iter().map(cells)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 5] = std::array::from_fn(width);
+    for row in &rows {
+        let cells: Vec<_> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        writeln!(out, "{}", cells.join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+/// The paths from engine to engine.
+fn engine_paths(amounts: Amounts) -> Result<Vec<Path>, BenchError> {
+    let mut paths = Vec::new();
+    for (name, profiles) in [
+        ("engine to engine, native fence, one GPU", &["discrete-4k"][..]),
+        ("GPU to GPU, native fence, by doorbell", &["peer-doorbells", "peer-doorbells"]),
+        ("GPU to GPU, native fence, one storage for both", &["peer-linear", "peer-linear"]),
+        ("GPU to GPU, native fence, through the CPU", &["discrete-4k", "discrete-4k"]),
+    ] {
+        let world = World::start(profiles)?;
+        let mut players = world.native_players()?;
+        let (ns, interrupts) = world.turns(amounts, &mut players)?;
+        paths.push(Path { name, ns, interrupts: Some(interrupts) });
+    }
+    let world = World::start(&["wddm2-packets"])?;
+    let mut players = world.packet_players(amounts.turns)?;
+    let (ns, interrupts) = world.turns(amounts, &mut players)?;
+    paths.push(Path { name: "engine to engine, monitored fence, through the CPU", ns, interrupts: Some(interrupts) });
+    Ok(paths)
+}
+
+/// A kernel with adapters in this process, in real time.
+struct World {
+    host: Arc<Host>,
+    link: Arc<ProcessLink>,
+}
+
+/// Who waits for every other value of a fence and signals the next.
+struct Player {
+    gpu: Gpu,
+    fence: Fence,
+    work: Work,
+}
+
+enum Work {
+    Stream(Box<Stream>),
+    /// A context, and memory for the commands of a batch.
+    Packets(VirtualContext, Surface),
+}
+
+impl World {
+    fn start(profiles: &[&str]) -> Result<World, BenchError> {
+        let setup = |name: &&str| AdapterSetup {
+            vram_bytes: 16 * MIB,
+            page_table_bytes: 16 * MIB,
+            system_bytes: 64 * MIB,
+            ..AdapterSetup::new(Profile::named(name).expect("a built-in profile"))
+        };
+        let mut setups = profiles.iter().map(setup);
+        let first = setups.next().expect("one at least");
+        let config = HostConfig {
+            vram_bytes: first.vram_bytes,
+            page_table_bytes: first.page_table_bytes,
+            system_bytes: first.system_bytes,
+            others: setups.collect(),
+            ..HostConfig::new(&first.profile, Mode::Real)
+        };
+        let host = Host::start(config).map_err(|error| BenchError::Device(error.to_string()))?;
+        let link = ProcessLink::new(Arc::clone(&host));
+        Ok(World { host, link })
+    }
+
+    fn gpu(&self, adapter: usize) -> Result<Gpu, BenchError> {
+        let link = Arc::clone(&self.link) as Arc<dyn Link>;
+        Ok(Gpu::on(Adapter::open(link, self.host.adapter(adapter).luid())?)?)
+    }
+
+    /// Two streams over one fence: on the two engines of one GPU, or on the first engines of two.
+    fn native_players(&self) -> Result<[Player; 2], BenchError> {
+        let last = self.host.adapters() - 1;
+        let (one, other) = (self.gpu(0)?, self.gpu(last)?);
+        let mut flags = FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING;
+        flags.set(FenceFlags::CROSS_ADAPTER, last != 0);
+        let fence = one.device().create_native_fence(NativeFenceRequest { flags, ..NativeFenceRequest::default() })?;
+        let name = fence.share(SyncObjectAccess::ALL_ACCESS)?;
+        let request = OpenSyncObjectRequest { handle: name.token(), ..OpenSyncObjectRequest::default() };
+        let opened = other.device().open_native_fence(request)?;
+        let node = if last == 0 { COPY } else { COMPUTE };
+        let streams = [
+            Stream::create(&one, COMPUTE, StreamConfig::default())?,
+            Stream::create(&other, node, StreamConfig::default())?,
+        ];
+        let [first, second] = streams.map(|stream| Work::Stream(Box::new(stream)));
+        Ok([Player { gpu: one, fence, work: first }, Player { gpu: other, fence: opened, work: second }])
+    }
+
+    /// Two contexts whose engines signal by commands, and which the kernel holds until then.
+    fn packet_players(&self, turns: u64) -> Result<[Player; 2], BenchError> {
+        let (one, other) = (self.gpu(0)?, self.gpu(0)?);
+        let flags = FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING;
+        let fence = one.device().create_monitored_fence(flags, 0)?;
+        let name = fence.share(SyncObjectAccess::ALL_ACCESS)?;
+        let request = OpenSyncObjectRequest { handle: name.token(), ..OpenSyncObjectRequest::default() };
+        let opened = other.device().open_sync_object(request)?;
+        let player = |gpu: Gpu, fence: Fence, node: NodeId| -> Result<Player, BenchError> {
+            let context = VirtualContext::create(gpu.device(), node, Vec::new())?;
+            let surface = gpu.create_surface(SurfaceKind::System, (turns * 64).next_multiple_of(4096))?;
+            gpu.pin(&surface)?;
+            Ok(Player { gpu, fence, work: Work::Packets(context, surface) })
+        };
+        Ok([player(one, fence, COMPUTE)?, player(other, opened, COPY)?])
+    }
+
+    /// Nanoseconds a turn and interrupts a turn: the medians of the batches.
+    fn turns(&self, amounts: Amounts, players: &mut [Player; 2]) -> Result<(f64, f64), BenchError> {
+        let (mut times, mut interrupts) = (Vec::new(), Vec::new());
+        let dispatched =
+            || (0..self.host.adapters()).map(|at| self.host.adapter(at).counters().interrupt_dispatches).sum::<u64>();
+        // One batch more than wanted: the first is the warm-up.
+        for batch in 0..=amounts.batches as u64 {
+            let begin = batch * (amounts.turns + 1);
+            for (first, player) in (1..).zip(players.iter_mut()) {
+                player.queue(begin + first, amounts.turns)?;
+            }
+            std::thread::sleep(SETTLE);
+            let (before, device, fence) = (dispatched(), players[0].gpu.device(), &players[0].fence);
+            let started = Instant::now();
+            device.signal(fence, begin + 1)?;
+            let last = begin + 1 + amounts.turns;
+            while fence.current() < last {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            let spent = started.elapsed().as_nanos() as f64;
+            times.push(spent / amounts.turns as f64);
+            interrupts.push((dispatched() - before) as f64 / amounts.turns as f64);
+        }
+        Ok((median(times.split_off(1)), median(interrupts.split_off(1))))
+    }
+}
+
+impl Player {
+    /// Queues every other turn of a batch, from a value on: wait for it, signal the next.
+    fn queue(&mut self, first: u64, turns: u64) -> Result<(), BenchError> {
+        let fence = &self.fence;
+        let last = first - first % 2 + turns;
+        let mine = (first..).step_by(2).take_while(|value| *value <= last).take((turns / 2) as usize);
+        match &mut self.work {
+            Work::Stream(stream) => {
+                let mut commands = Commands::new();
+                for value in mine {
+                    commands.wait(fence, value).signal(fence, value + 1);
+                }
+                stream.submit(&self.gpu, &[], &commands)?;
+            }
+            Work::Packets(context, surface) => {
+                let (mut commands, mut ends) = (Commands::new(), Vec::new());
+                for value in mine {
+                    let begin = commands.words().len() as u64 * 8;
+                    commands.signal_monitored(fence.current_va(), value + 1);
+                    ends.push((value, begin, commands.words().len() as u64 * 8));
+                }
+                surface.lock()?.write_words(0, commands.words());
+                for (value, begin, end) in ends {
+                    context.wait(fence, value)?;
+                    // CAST: a signal command has few words.
+                    context.submit(GpuVa(surface.va().0 + begin), (end - begin) as u32, Vec::new())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The paths from an engine to a thread that waits: it looks, or it sleeps.
+fn thread_paths(amounts: Amounts) -> Result<Vec<Path>, BenchError> {
+    let world = World::start(&["discrete-4k"])?;
+    let gpu = world.gpu(0)?;
+    let device = gpu.device();
+    let native = || device.create_native_fence(NativeFenceRequest::default());
+    let (gate, fence) = (native()?, native()?);
+    let stamp = gpu.create_lockable_surface(SurfaceKind::System, 4096, false)?;
+    gpu.pin(&stamp)?;
+    let mut stream = Stream::create(&gpu, COMPUTE, StreamConfig::default())?;
+    let mut paths = Vec::new();
+    let mut value = 0;
+    for (name, sleeps) in
+        [("engine to thread that polls the word", false), ("engine to thread that sleeps in a wait", true)]
+    {
+        let mut times = Vec::new();
+        let rounds = if sleeps { u64::from(amounts.wakes) } else { amounts.turns * amounts.batches as u64 };
+        let before = world.host.counters().interrupt_dispatches;
+        for _ in 0..rounds {
+            value += 1;
+            let mut commands = Commands::new();
+            commands.wait(&gate, value).timestamp(stamp.va()).signal(&fence, value);
+            stream.submit(&gpu, &[], &commands)?;
+            let known = std::thread::scope(|scope| {
+                let opens = scope.spawn(|| {
+                    std::thread::sleep(SETTLE);
+                    device.signal(&gate, value)
+                });
+                if sleeps {
+                    device.wait(&[(&fence, value)])?;
+                } else {
+                    while fence.current() < value {
+                        std::hint::spin_loop();
+                    }
+                }
+                let known = world.host.device_register(register::TIMESTAMP);
+                opens.join().expect("it does not panic")?;
+                Ok::<u64, BenchError>(known)
+            })?;
+            let signalled = stamp.lock()?.read_word(0);
+            times.push(known.saturating_sub(signalled) as f64);
+        }
+        let interrupts = (world.host.counters().interrupt_dispatches - before) as f64 / rounds as f64;
+        paths.push(Path { name, ns: median(times), interrupts: Some(interrupts) });
+    }
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_is_measured() {
+        let mut out = Vec::new();
+        fence_paths(true, &mut out).expect("the smoke run goes through");
+        let text = String::from_utf8(out).expect("the table is text");
+        for path in ["cache line", "futex", "eventfd", "by doorbell", "through the CPU", "polls", "sleeps"] {
+            assert!(text.contains(path), "{path} in\n{text}");
+        }
+    }
+}
