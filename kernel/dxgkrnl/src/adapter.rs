@@ -302,6 +302,7 @@ impl Adapter {
             self.devices[device].state = DeviceState::Stopped;
             cx.emit(Event::DeviceInError { device, state: 4, reason: reason.clone() });
         }
+        self.abort_all_doorbells();
         self.lose_common_fences();
         self.stopped = Some(reason);
         let waiting: Vec<FenceId> = self.waits.with_waiters().collect();

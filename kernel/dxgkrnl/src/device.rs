@@ -136,8 +136,9 @@ impl Adapter {
         self.close_sections_of(cx, process);
     }
 
-    /// A device goes into error: its queues stop, its fences are satisfied for ever, its waiters are told.
-    // spec: memory §8.6, sync §3.16
+    /// A device goes into error: its doorbells are taken away for ever, its queues stop, its fences are satisfied for ever, its
+    /// waiters are told.
+    // spec: memory §8.6, sync §3.16, sync §3.17
     pub fn fail_device(&mut self, cx: &mut Cx<'_>, number: u64, state: DeviceState, reason: String) {
         let device = &mut self.devices[number];
         if device.state != DeviceState::Active {
@@ -163,6 +164,9 @@ impl Adapter {
         let queues: Vec<u64> =
             self.queues.iter().filter(|(_, queue)| queue.device == number).map(|(queue, _)| queue).collect();
         for queue in queues {
+            if let Some(doorbell) = self.queues[queue].doorbell {
+                self.abort_doorbell(doorbell);
+            }
             let queue = &self.queues[queue];
             let (kmd, vidsch, progress) = (queue.kmd, queue.vidsch, queue.progress);
             if let Some(hardware) = self.miniport.hardware_queues() {

@@ -13,6 +13,7 @@ mod counting;
 mod cpu_access;
 mod cpu_refusals;
 mod cross_adapter;
+mod doorbells;
 mod driver_ranges;
 mod falling_asleep;
 mod features;

@@ -34,7 +34,7 @@ pub struct Breakage {
     lost: Arc<AtomicU32>,
     off: Arc<AtomicBool>,
     local: Arc<OnceLock<Arc<Memory>>>,
-    refusal: Arc<Mutex<Option<&'static str>>>,
+    pub refusal: Arc<Mutex<Option<&'static str>>>,
 }
 
 impl Breakage {

@@ -26,7 +26,7 @@ const KIB: u64 = 1024;
 
 /// What is between driver and device, and what it does with one queue.
 #[derive(Default)]
-struct Fault {
+pub struct Fault {
     selected: AtomicU64,
     /// The queue that was enabled last.
     enabled: AtomicU64,
@@ -38,7 +38,7 @@ struct Fault {
 
 /// How a queue stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hold {
+pub enum Hold {
     /// It is not suspended.
     Runs,
     /// Nor disabled, as long as the engines are on.
@@ -48,7 +48,7 @@ enum Hold {
 }
 
 impl Fault {
-    fn hold(&self, how: Hold) {
+    pub fn hold(&self, how: Hold) {
         *self.held.lock().unwrap() = Some((self.enabled.load(Ordering::SeqCst), how));
     }
 }
@@ -120,7 +120,7 @@ impl DevicePort for Port {
     }
 }
 
-fn host(recovery: RecoveryPolicy) -> (Arc<Host>, Heard, Arc<Fault>) {
+pub fn host(recovery: RecoveryPolicy) -> (Arc<Host>, Heard, Arc<Fault>) {
     let heard = Heard::of(|event| {
         matches!(
             event,
@@ -147,7 +147,7 @@ fn host(recovery: RecoveryPolicy) -> (Arc<Host>, Heard, Arc<Fault>) {
     (Host::start(config).expect("the host starts"), heard, fault)
 }
 
-fn impatient() -> RecoveryPolicy {
+pub fn impatient() -> RecoveryPolicy {
     RecoveryPolicy { delay_ns: Some(DELAY), ..RecoveryPolicy::default() }
 }
 
@@ -156,21 +156,21 @@ fn state(of: &Client) -> DeviceState {
 }
 
 /// Compute work of so many milliseconds, in one command.
-fn works(of: &mut Client, on: &Surface, ms: u64) -> u64 {
+pub fn works(of: &mut Client, on: &Surface, ms: u64) -> u64 {
     let mut commands = Commands::new();
     commands.touch(on.va(), ms * KIB * 1000 / 1024, false);
     of.stream.submit(&of.gpu, &[], &commands).expect("a submission")
 }
 
 /// Somebody waits for it: a process that feeds its queue without the kernel is looked at when somebody calls.
-fn awaits(host: &Host, of: &Client, fence: &Fence, value: u64) -> Pending {
+pub fn awaits(host: &Host, of: &Client, fence: &Fence, value: u64) -> Pending {
     let (device, points) = (of.gpu.device().handle(), vec![(fence.handle(), value)]);
     let (async_event, flags) = (RawHandle::NONE, WaitFlags::empty());
     let wait = SyncCall::WaitForSynchronizationObjectFromCpu { device, points, async_event, flags };
     host.begin_call(of.link.process(), Call::Sync(wait)).expect_err("the value has not come")
 }
 
-fn drain(host: &Host) {
+pub fn drain(host: &Host) {
     while host.step() {}
 }
 

@@ -97,6 +97,21 @@ impl Adapter {
         }
     }
 
+    /// The device of a doorbell is lost: its process has to destroy the doorbell with its queue, and connects it no more.
+    // spec: sync §3.17
+    pub fn abort_doorbell(&mut self, number: u64) {
+        self.disconnect_doorbell(number);
+        Word::store(self.memory.word(self.doorbells[number].status.0), doorbell_status::DISCONNECTED_ABORT);
+    }
+
+    /// The adapter stops: so it is with every doorbell. The driver has broken the contract and is told as they are destroyed.
+    // spec: sync §3.17
+    pub fn abort_all_doorbells(&self) {
+        for (_, doorbell) in self.doorbells.iter() {
+            Word::store(self.memory.word(doorbell.status.0), doorbell_status::DISCONNECTED_ABORT);
+        }
+    }
+
     /// `D3DKMTDestroyDoorbell`.
     pub fn destroy_doorbell(&mut self, number: u64) {
         let doorbell = self.doorbells.remove(number).expect("a doorbell is destroyed once");
