@@ -276,6 +276,11 @@ events! {
     FenceLogEntryIgnored = 143 { queue: u64, waits: bool, position: u64 }
     /// The times of a log go back: its driver is wrong, or its process has written there.
     FenceLogTimeReversed = 144 { queue: u64, waits: bool, before: u64, end: u64 }
+    /// Engines have begun the submission of a queue that its process feeds which brings its progress to this value, at this time of the
+    /// node's clock: the log of it is there while a tool wants it.
+    SubmissionBegun = 148 { queue: u64, value: u64, at: u64 }
+    /// So many entries of that log were overwritten before they were read.
+    SubmissionLogOverrun = 149 { queue: u64, lost: u64 }
     /// A process has put a wait for a native fence into a command buffer of a queue that it feeds. It says so itself.
     FenceWaitQueued = 145 { queue: u64, fence: u64, value: u64 }
     /// The same of a signal.

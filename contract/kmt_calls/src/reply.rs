@@ -299,6 +299,10 @@ pub struct NativeFenceLogDetail {
     pub wait_base: GpuVa,
     /// `SignalLogGpuBaseAddress`.
     pub signal_base: GpuVa,
+    /// Entries of the log of submissions that have begun, which is there while a tool wants it; else 0 (sync §3.14).
+    pub submission_entries: u32,
+    /// Where it is; NULL while it is not.
+    pub submission_base: GpuVa,
 }
 
 /// Of CreateDoorbell.

@@ -19,7 +19,7 @@ const _: () = assert!(LOG_ENTRIES == 84, "sync §2.7 gives 84 entries");
 /// Offset of the 64-bit word {FirstFreeEntryIndex, WraparoundCount}.
 pub const POSITION_OFFSET: u64 = 0;
 
-/// Offset of the header's Type: [`WAITS`] or [`SIGNALS`].
+/// Offset of the header's Type: [`WAITS`], [`SIGNALS`] or [`SUBMISSIONS`].
 pub const TYPE_OFFSET: u64 = 8;
 
 /// Offset of the 64-bit NumberOfEntries.
@@ -29,6 +29,11 @@ pub const ENTRIES_OFFSET: u64 = 16;
 pub const WAITS: u32 = 1;
 /// `DXGK_NATIVE_FENCE_LOG_TYPE_SIGNALS`.
 pub const SIGNALS: u32 = 2;
+
+/// A further type, which is there only while a tool has switched it on: what each submission of the queue has begun. Nobody has published
+/// one; this is ours.
+// spec: sync §3.14, sync §6 C13
+pub const SUBMISSIONS: u32 = 3;
 
 /// Entries that a buffer of so many bytes has room for.
 pub const fn entries(bytes: u64) -> u64 {
@@ -76,6 +81,8 @@ pub mod entry {
 pub const SIGNAL_EXECUTED: u32 = 0;
 /// `DXGK_NATIVE_FENCE_LOG_OPERATION_WAIT_UNBLOCKED`.
 pub const WAIT_UNBLOCKED: u32 = 1;
+/// An entry of the [`SUBMISSIONS`] log: the submission that brings the progress fence to this value has begun.
+pub const SUBMISSION_BEGUN: u32 = 2;
 
 #[cfg(test)]
 mod tests {

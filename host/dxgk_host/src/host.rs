@@ -206,7 +206,12 @@ impl Host {
         self.traces_fences.store(on, Ordering::Release);
     }
 
-    /// Whether one does.
+    /// A tool switches further types of logs on or off: when submissions begin, told while it traces.
+    pub fn set_verbose_logs(&self, on: bool) {
+        lock(&self.state).turn(|machine, cx| machine.set_verbose_logs(cx, on));
+    }
+
+    /// Whether a tool traces.
     pub fn traces_fences(&self) -> bool {
         self.traces_fences.load(Ordering::Acquire)
     }

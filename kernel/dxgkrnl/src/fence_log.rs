@@ -1,7 +1,7 @@
 //! Logs of native fences (sync §3.14): what engines write of the waits and signals of queues that the kernel does not feed, and so
 //! does not see. Where the logs lie is `pages`, who reads them `reader`, what a tool wants of them `tracing`, how a queue gets longer ones `resize`. Nothing here decides which waits are over: the fences do (`fence`).
 //!
-//! A queue that its process feeds has two, for waits and for signals; a queue that the kernel feeds has none, for its waits and
+//! A queue that its process feeds has two, for waits and for signals, and while a tool wants it one of submissions; a queue that the kernel feeds has none, for its waits and
 //! signals are the kernel's own. The user-mode driver chooses the entry of each command and never touches the log; the engine writes
 //! the entry and then the header.
 
@@ -33,6 +33,8 @@ use crate::refusal::from_driver;
 pub struct QueueLogs {
     pub waits: Log,
     pub signals: Log,
+    /// While a tool wants it.
+    submissions: Option<Log>,
     pages: LogPages,
 }
 
@@ -77,6 +79,8 @@ impl QueueLogs {
             signal_entries: self.signals.entries as u32,
             wait_base: self.waits.va,
             signal_base: self.signals.va,
+            submission_entries: self.submissions.as_ref().map_or(0, |log| log.entries as u32),
+            submission_base: self.submissions.as_ref().map_or(GpuVa::NULL, |log| log.va),
         }
     }
 }
@@ -108,13 +112,14 @@ impl Adapter {
             let (va, system_va) = (pages.va.offset(nth * bytes), pages.system_va.offset(nth * bytes));
             Log::begin(&self.memory, at, va, system_va, entries, log_type)
         };
-        QueueLogs { waits: begin(0, log::WAITS), signals: begin(1, log::SIGNALS), pages }
+        let submissions = (pages.logs > 2).then(|| begin(2, log::SUBMISSIONS));
+        QueueLogs { waits: begin(0, log::WAITS), signals: begin(1, log::SIGNALS), submissions, pages }
     }
 
     /// `DxgkDdiSetNativeFenceLogBuffer`, once for each log.
     fn tell_logs(&mut self, queue: KmdQueue, logs: &QueueLogs) -> Result<(), Refusal> {
         let driver = self.miniport.native_fence_logs().expect("checked at adapter start");
-        for log in [&logs.waits, &logs.signals] {
+        for log in [&logs.waits, &logs.signals].into_iter().chain(&logs.submissions) {
             let header = log.header(&self.memory);
             // CAST: as above.
             let set = SetNativeFenceLogBuffer {

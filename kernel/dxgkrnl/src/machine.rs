@@ -276,6 +276,15 @@ impl Machine {
         }
     }
 
+    /// A tool switches further types of logs on or off: when submissions begin. They are told while it traces ([`Machine::trace_fences`]).
+    pub fn set_verbose_logs(&mut self, cx: &mut Cx<'_>, on: bool) {
+        for adapter in &mut self.adapters {
+            adapter.set_verbose_logs(cx, on);
+            adapter.settle(cx);
+        }
+        self.after_turn(cx);
+    }
+
     /// While a tool traces, a process says that it has put a wait for a native fence, or a signal of one, into what it submits on a
     /// queue that it feeds. Names that mean nothing are ignored.
     pub fn fence_queued(

@@ -51,6 +51,8 @@ pub struct SoftGpuKmd {
     /// Swizzling ranges, and whom each shows.
     pub(crate) ranges: Vec<Option<KmdAllocation>>,
     pub(crate) fences: FenceTable,
+    /// A tool has switched further types of logs on.
+    pub(crate) verbose_logs: bool,
     /// Interrupt records taken from the device and not yet reported.
     pub(crate) gathered: Gathered,
 }
@@ -95,6 +97,7 @@ impl SoftGpuKmd {
             doorbells: Handles::default(),
             ranges: Vec::new(),
             fences: FenceTable::default(),
+            verbose_logs: false,
             gathered: Gathered::default(),
         }
     }

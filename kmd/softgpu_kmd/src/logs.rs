@@ -36,9 +36,14 @@ impl NativeFenceLogs for SoftGpuKmd {
         match u32::try_from(Word::load(set.header[TYPE])) {
             Ok(log::WAITS) => queue.logged.waits = true,
             Ok(log::SIGNALS) => queue.logged.signals = true,
+            Ok(log::SUBMISSIONS) if self.verbose_logs => {}
             _ => return refused("a log is of waits or of signals"),
         }
         Ok(())
+    }
+
+    fn set_verbose_logs(&mut self, on: bool) {
+        self.verbose_logs = on;
     }
 
     // spec: sync §2.7, sync §3.14

@@ -102,6 +102,9 @@ pub struct RunArguments {
     /// Write the numbers as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Have queues log also when their submissions begin; the trace and the report show it
+    #[arg(long)]
+    pub log_submissions: bool,
     /// Write every move of memory with cause, requester and owner: one JSON object a line
     #[arg(long, value_name = "FILE")]
     pub demotions: Option<PathBuf>,
@@ -169,6 +172,7 @@ impl RunArguments {
             seed: self.seed,
             verify: self.verify,
             recorded: self.trace.is_some() || self.report.is_some(),
+            log_submissions: self.log_submissions,
             trace: self.trace,
             report: self.report,
             json: self.json,
@@ -192,6 +196,7 @@ pub fn default_run() -> RunOptions {
         seed: 0,
         verify: true,
         recorded: true,
+        log_submissions: false,
         trace: Some(PathBuf::from("out/openwddm-trace.perfetto-trace")),
         report: Some(PathBuf::from("out/openwddm-report.html")),
         json: None,

@@ -66,6 +66,8 @@ pub struct RunOptions {
     pub verify: bool,
     /// Somebody wants the recording: a trace or a report will be written.
     pub recorded: bool,
+    /// Queues log when their submissions begin.
+    pub log_submissions: bool,
     /// Where the trace goes.
     pub trace: Option<PathBuf>,
     /// Where the report goes.
@@ -103,6 +105,7 @@ pub fn execute(options: &RunOptions, progress: &Progress, cancel: &AtomicBool) -
     let drive_options = DriveOptions { steps, content, seed, residency, hears_budget };
     // Before anybody has a queue: then the logs of all of them are long.
     host.trace_fences(options.recorded);
+    host.set_verbose_logs(options.log_submissions);
     recorder.begin(&host);
     let played = play(&host, &workloads, drive_options, options.virtual_time, &observer, cancel).map_err(failed)?;
     recorder.compare_residence(&host);

@@ -4,7 +4,7 @@
 
 use d3dkmt::{Fence, NativeFenceLogDetail};
 use shared_words::log;
-use softgpu_spec::LogSlot;
+use softgpu_spec::{Command, LogSlot};
 use wddm_types::{GpuVa, RawHandle};
 
 /// A native fence as commands name it: where its words are, and the handle that entries of logs bear.
@@ -29,6 +29,8 @@ impl From<&Fence> for FenceName {
 pub(crate) struct Logs {
     pub(crate) waits: LogCursor,
     pub(crate) signals: LogCursor,
+    /// While a tool wants to know when submissions begin.
+    pub(crate) submissions: Option<LogCursor>,
 }
 
 impl Logs {
@@ -37,6 +39,8 @@ impl Logs {
         Logs {
             waits: cursor(detail.wait_base, detail.wait_entries),
             signals: cursor(detail.signal_base, detail.signal_entries),
+            submissions: (detail.submission_entries != 0)
+                .then(|| cursor(detail.submission_base, detail.submission_entries)),
         }
     }
 }
@@ -61,6 +65,20 @@ impl LogCursor {
     }
 }
 
+/// Words of [`log_begin`].
+pub(crate) const BEGIN_WORDS: usize = 12;
+
+/// The commands that write the next entry of the log of submissions: its words, the time, then the header. There is no fence to be
+/// waited for or signalled, so no command has it along.
+// spec: sync §3.14
+pub(crate) fn log_begin(log: &mut LogCursor, progress: RawHandle, value: u64, into: &mut Vec<u64>) {
+    let LogSlot { entry_va, position_va, position, handle } = log.next(progress);
+    let named = u64::from(log::SUBMISSION_BEGUN) << 32 | u64::from(handle);
+    Command::Store { va: entry_va, words: &[value, named, 0, 0, 0] }.encode(into);
+    Command::Timestamp { va: entry_va + log::entry::END }.encode(into);
+    Command::Store { va: position_va, words: &[position] }.encode(into);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +92,8 @@ mod tests {
             signal_entries: 84,
             wait_base: GpuVa(0x1000),
             signal_base: GpuVa(0x2000),
+            submission_entries: 0,
+            submission_base: GpuVa::NULL,
         };
         let mut logs = Logs::of(detail);
         let seen: Vec<_> = (0..4).map(|_| logs.waits.next(RawHandle(7))).collect();

@@ -13,7 +13,7 @@ use wddm_types::{GpuVa, NodeId};
 
 use crate::commands::Commands;
 use crate::gpu::{Gpu, Surface, UmdError};
-use crate::logs::{FenceName, Logs};
+use crate::logs::{BEGIN_WORDS, FenceName, Logs, log_begin};
 
 /// Words of commands in the ring.
 const LOGGED_WAIT_WORDS: usize = 7;
@@ -113,7 +113,8 @@ impl Stream {
     pub fn submit(&mut self, gpu: &Gpu, waits: &[GpuWait], commands: &Commands) -> Result<u64, UmdError> {
         let limit = (self.config.command_bytes / 8) as usize;
         let (body_words, value) = (commands.logged_words(), self.last_value + 1);
-        let ring_words = waits.len() * LOGGED_WAIT_WORDS + BRANCH_WORDS + LOGGED_SIGNAL_WORDS;
+        let begin_words = if self.logs.submissions.is_some() { BEGIN_WORDS } else { 0 };
+        let ring_words = waits.len() * LOGGED_WAIT_WORDS + begin_words + BRANCH_WORDS + LOGGED_SIGNAL_WORDS;
         let ring_bytes = ring_words as u64 * 8;
         if body_words > limit || ring_bytes > self.config.ring_bytes {
             return Err(UmdError::TooLarge { words: body_words.max(ring_words), limit });
@@ -124,6 +125,9 @@ impl Stream {
         for GpuWait { fence, value } in waits.iter().copied() {
             let log = Some(self.logs.waits.next(fence.handle));
             Command::Wait { va: fence.current.0, value, log }.encode(&mut self.scratch);
+        }
+        if let Some(submissions) = &mut self.logs.submissions {
+            log_begin(submissions, self.queue.progress().handle(), value, &mut self.scratch);
         }
         self.body.clear();
         commands.logged(&mut self.logs, &mut self.body);

@@ -3,6 +3,7 @@
 mod optimized;
 mod read;
 mod traced;
+mod verbose;
 
 use std::sync::{Arc, Mutex};
 
@@ -71,7 +72,7 @@ fn only_a_queue_that_its_process_feeds_has_logs_and_its_driver_hears_of_both() {
     assert_eq!(create(QueueFlags::empty()), None, "the kernel feeds it");
     assert_eq!(*heard.lock().unwrap(), []);
     let logs = create(QueueFlags::USER_MODE_SUBMISSION).expect("its process feeds it");
-    let NativeFenceLogDetail { wait_entries, signal_entries, wait_base, signal_base } = logs;
+    let NativeFenceLogDetail { wait_entries, signal_entries, wait_base, signal_base, .. } = logs;
     assert_eq!((wait_entries, signal_entries), (84, 84));
     let heard = heard.lock().unwrap();
     let [LogStep::Set(first, waits, 84, wait_places), LogStep::Set(second, signals, 84, signal_places)] = heard[..]

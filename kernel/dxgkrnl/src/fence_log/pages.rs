@@ -1,4 +1,4 @@
-//! Pages for the logs of queues: two equal buffers side by side, out of the kernel's own system memory, mapped in the queue's process
+//! Pages for the logs of queues: two or three equal buffers side by side, out of the kernel's own system memory, mapped in the queue's process
 //! and in the paging process, both read/write (sync §3.14). A process keeps its pages for its next queue: no other process ever has
 //! them before it has gone.
 
@@ -9,18 +9,20 @@ use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::refusal::no_memory;
 
-/// The pages of two logs.
+/// The pages of a queue's logs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogPages {
     pub run: PageRun,
     pub va: GpuVa,
     pub system_va: GpuVa,
+    /// How many logs lie there.
+    pub logs: u64,
 }
 
 impl LogPages {
     /// Bytes of each log.
     pub fn log_bytes(&self) -> u64 {
-        self.run.count.bytes() / 2
+        self.run.count.bytes() / self.logs
     }
 }
 
@@ -39,15 +41,16 @@ impl std::fmt::Debug for LogPool {
 }
 
 impl Adapter {
-    /// Pages for two logs of 4 KB each, or of more while a tool traces.
+    /// Pages for two logs of 4 KB each, or for more and longer ones while a tool traces.
     // spec: sync §3.14 (setup 1), sync §2.7
     pub(super) fn take_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId) -> Result<LogPages, Refusal> {
         let pool = &mut self.processes.get_mut(&process).expect("a queue's process is on the adapter").logs;
-        let count = Pages(2 * self.fence_tracing.log_pages().0);
-        if let Some(at) = pool.free.iter().position(|pages| pages.run.count == count) {
+        let (logs, each) = (self.fence_tracing.logs(), self.fence_tracing.log_pages());
+        let count = Pages(logs * each.0);
+        if let Some(at) = pool.free.iter().position(|pages| pages.run.count == count && pages.logs == logs) {
             return Ok(pool.free.swap_remove(at));
         }
-        let pages = self.map_log_pages(cx, process, count)?;
+        let pages = LogPages { logs, ..self.map_log_pages(cx, process, count)? };
         let on_adapter = self.processes.get_mut(&process).expect("just seen");
         on_adapter.logs.all.push(pages);
         Ok(pages)
@@ -74,7 +77,7 @@ impl Adapter {
         };
         let mapped_at = self.ring.queued();
         self.processes.get_mut(&process).expect("just seen").words_mapped_at = mapped_at;
-        Ok(LogPages { run, va, system_va })
+        Ok(LogPages { run, va, system_va, logs: 1 })
     }
 
     pub(super) fn give_back_log_pages(&mut self, process: ProcessId, pages: LogPages) {

@@ -62,6 +62,8 @@ struct Entry {
 enum Which {
     Waits,
     Signals,
+    /// What submissions have begun.
+    Submissions,
 }
 
 /// A log that has news: of which queue, which of its logs, the how manieth that it has had of those that are still used.
@@ -73,8 +75,12 @@ struct Source {
 }
 
 impl QueueLogs {
-    fn of(&self, which: Which) -> &Log {
-        if which == Which::Waits { &self.waits } else { &self.signals }
+    fn of(&self, which: Which) -> Option<&Log> {
+        match which {
+            Which::Waits => Some(&self.waits),
+            Which::Signals => Some(&self.signals),
+            Which::Submissions => self.submissions.as_ref(),
+        }
     }
 }
 
@@ -89,7 +95,11 @@ impl Queue {
             Some(retired) => &mut retired.logs,
             None => self.logs.as_mut().expect("a queue whose log has news"),
         };
-        if source.which == Which::Waits { &mut logs.waits } else { &mut logs.signals }
+        match source.which {
+            Which::Waits => &mut logs.waits,
+            Which::Signals => &mut logs.signals,
+            Which::Submissions => logs.submissions.as_mut().expect("it has news"),
+        }
     }
 }
 
@@ -168,11 +178,12 @@ impl Adapter {
     /// Logs of a queue whose header is another than the one that was seen last, with what it counts now.
     fn fresh_logs(&self, queue: u64) -> Vec<(Source, u64)> {
         let Some(known) = self.queues.get(queue) else { return Vec::new() };
-        let which = if self.fence_tracing.is_on() { &[Which::Waits, Which::Signals][..] } else { &[Which::Signals] };
+        let all = [Which::Signals, Which::Waits, Which::Submissions];
+        let which = if self.fence_tracing.is_on() { &all[..] } else { &all[..1] };
         let mut fresh = Vec::new();
         for (generation, logs) in known.generations().enumerate() {
             for which in which.iter().copied() {
-                let log = logs.of(which);
+                let Some(log) = logs.of(which) else { continue };
                 let new = log.written(&self.memory);
                 if new != log.read {
                     fresh.push((Source { queue, which, generation }, new));
@@ -195,7 +206,10 @@ impl Adapter {
         }
         // spec: sync §3.14: lost events matter to a tool
         if taken.lost > 0 && self.fence_tracing.is_on() {
-            cx.emit(Event::FenceLogOverrun { queue: number, waits: which == Which::Waits, lost: taken.lost });
+            cx.emit(match which {
+                Which::Submissions => Event::SubmissionLogOverrun { queue: number, lost: taken.lost },
+                _ => Event::FenceLogOverrun { queue: number, waits: which == Which::Waits, lost: taken.lost },
+            });
         }
         let process = self.devices[device].process;
         for (position, entry) in taken.entries {
@@ -207,6 +221,7 @@ impl Adapter {
             let Entry { value, observed, end, .. } = entry;
             match which {
                 Which::Waits => cx.emit(Event::FenceWaitUnblocked { queue: number, fence, value, observed, end }),
+                Which::Submissions => cx.emit(Event::SubmissionBegun { queue: number, value, at: end }),
                 Which::Signals => {
                     cx.emit(Event::FenceSignalExecuted { queue: number, fence, value, end });
                     news.signalled.push((fence, value));
@@ -219,7 +234,11 @@ impl Adapter {
     /// none.
     // spec: sync §3.14 (validation)
     fn fence_of_entry(&self, names: &Names<'_>, process: ProcessId, which: Which, entry: Entry) -> Option<u64> {
-        let operation = if which == Which::Waits { log::WAIT_UNBLOCKED } else { log::SIGNAL_EXECUTED };
+        let operation = match which {
+            Which::Waits => log::WAIT_UNBLOCKED,
+            Which::Signals => log::SIGNAL_EXECUTED,
+            Which::Submissions => log::SUBMISSION_BEGUN,
+        };
         let open = names.open(self.index.0, process, entry.handle).filter(|_| entry.operation == operation)?;
         let open = self.fence_opens.get(open)?;
         self.fences[open.fence].kmd.map(|_| open.fence)

@@ -10,6 +10,7 @@
 //! ```
 
 use shared_words::Word;
+use wddm_types::Pages;
 
 use super::{Names, QueueLogs};
 use crate::adapter::Adapter;
@@ -27,9 +28,11 @@ impl Adapter {
     /// Gives queues that are there already the logs that a new one would get. One for which memory is short keeps its own.
     // spec: sync §3.14 (resize)
     pub(super) fn resize_logs(&mut self, cx: &mut Cx<'_>) {
-        let wanted = 2 * self.fence_tracing.log_pages().0;
+        let wanted = self.fence_tracing.logs();
+        let pages = Pages(wanted * self.fence_tracing.log_pages().0);
         let short = self.queues.iter().filter_map(|(number, queue)| {
-            let other = queue.logs.as_ref().is_some_and(|logs| logs.pages.run.count.0 != wanted);
+            let other = |logs: &QueueLogs| logs.pages.run.count != pages || logs.pages.logs != wanted;
+            let other = queue.logs.as_ref().is_some_and(other);
             queue.doorbell.filter(|_| other).map(|doorbell| (number, doorbell))
         });
         for (number, doorbell) in short.collect::<Vec<_>>() {

@@ -24,11 +24,19 @@ const TRACED_PAGES: u64 = 64;
 #[derive(Debug, Default)]
 pub struct FenceTracing {
     on: bool,
+    /// Further types of logs are there.
+    verbose: bool,
 }
 
 impl FenceTracing {
     pub fn is_on(&self) -> bool {
         self.on
+    }
+
+    /// How many logs a queue is to have now.
+    // spec: sync §3.14 (both types are mandatory, others only while a tool has switched them on)
+    pub fn logs(&self) -> u64 {
+        2 + u64::from(self.verbose)
     }
 
     /// Pages that each log of a queue is to have now.
@@ -53,6 +61,25 @@ impl Adapter {
         self.calibrate_clocks(cx);
     }
 
+    /// A tool switches further types of logs on or off. Both drivers are told: the kernel-mode driver at once, the other when it finds its
+    /// doorbell disconnected and connects it again.
+    // spec: sync §3.14, sync §6 C13
+    pub fn set_verbose_logs(&mut self, cx: &mut Cx<'_>, on: bool) {
+        if self.fence_tracing.verbose == on || self.stopped.is_some() {
+            return;
+        }
+        let Some(driver) = self.miniport.native_fence_logs() else { return };
+        // What is switched off is still written by what is queued: the driver is told when nobody is given such a log any more.
+        if on {
+            driver.set_verbose_logs(true);
+        }
+        self.fence_tracing.verbose = on;
+        self.resize_logs(cx);
+        if let (false, Some(driver)) = (on, self.miniport.native_fence_logs()) {
+            driver.set_verbose_logs(false);
+        }
+    }
+
     /// Reads the logs that are half full.
     pub fn drain_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>) {
         self.free_retired_logs(cx, names);
@@ -61,7 +88,9 @@ impl Adapter {
         }
         let full = self.queues.iter().filter(|(_, queue)| {
             let half_full = |log: &super::Log| log.fresh(&self.memory) > log.entries / 2;
-            queue.logs.as_ref().is_some_and(|logs| half_full(&logs.waits) || half_full(&logs.signals))
+            queue.logs.as_ref().is_some_and(|logs| {
+                half_full(&logs.waits) || half_full(&logs.signals) || logs.submissions.as_ref().is_some_and(half_full)
+            })
         });
         let queues: Vec<u64> = full.map(|(number, _)| number).collect();
         if !queues.is_empty() {

@@ -6,7 +6,18 @@ use std::collections::{BTreeMap, VecDeque};
 
 use events::Event;
 
-/// A wait or a signal of a queue that its process feeds.
+/// What an entry is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A wait.
+    Wait,
+    /// A signal.
+    Signal,
+    /// A submission: where queues have logs of those too.
+    Submission,
+}
+
+/// A wait or a signal of a queue that its process feeds, or one of its submissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logged {
     /// The kernel's number of the queue.
@@ -15,9 +26,9 @@ pub struct Logged {
     pub fence: u64,
     /// The value.
     pub value: u64,
-    /// A signal, else a wait.
-    pub signal: bool,
-    /// When it was submitted.
+    /// What it is.
+    pub kind: Kind,
+    /// When it was submitted; of a submission, when engines began it.
     pub queued_ns: u64,
     /// When the engine met a wait that did not hold, and parked its queue.
     pub observed_ns: Option<u64>,
@@ -52,9 +63,32 @@ pub fn of(events: &[(u64, Event)]) -> Vec<Logged> {
         // What was submitted before the tool began to listen has no beginning; what has no time, no end.
         let (Some(queued_ns), Some(done_ns)) = (begun, clock.ns(end)) else { continue };
         let (done_ns, observed_ns) = (done_ns.max(queued_ns), clock.ns(observed));
-        logged.push(Logged { queue, fence, value, signal, queued_ns, observed_ns, done_ns });
+        let kind = if signal { Kind::Signal } else { Kind::Wait };
+        logged.push(Logged { queue, fence, value, kind, queued_ns, observed_ns, done_ns });
     }
+    logged.extend(submissions(events, &clock));
     logged
+}
+
+/// Submissions, from the log of when they begin to the entry that says that their progress was signalled.
+// spec: sync §3.14
+fn submissions(events: &[(u64, Event)], clock: &Clock) -> Vec<Logged> {
+    let (mut progress, mut ends) = (BTreeMap::new(), BTreeMap::new());
+    for (_, event) in events {
+        match *event {
+            Event::QueueCreated { queue, fence, .. } => drop(progress.insert(queue, fence)),
+            Event::FenceSignalExecuted { queue, fence, value, end } => drop(ends.insert((queue, fence, value), end)),
+            _ => {}
+        }
+    }
+    let submission = |(_, event): &(u64, Event)| {
+        let Event::SubmissionBegun { queue, value, at } = *event else { return None };
+        let fence = *progress.get(&queue)?;
+        let (queued_ns, done_ns) = (clock.ns(at)?, clock.ns(*ends.get(&(queue, fence, value))?)?);
+        let done_ns = done_ns.max(queued_ns);
+        Some(Logged { queue, fence, value, kind: Kind::Submission, queued_ns, observed_ns: None, done_ns })
+    };
+    events.iter().filter_map(submission).collect()
 }
 
 /// The device's clock on the processor's line.
@@ -105,10 +139,29 @@ mod tests {
             (9_000, Event::FenceSignalExecuted { queue: 2, fence: 9, value: 8, end: 0 }),
             (9_000, Event::FenceSignalExecuted { queue: 2, fence: 9, value: 9, end: 590 }),
         ];
-        let (queue, fence, value, signal) = (2, 9, 7, true);
-        let signal = Logged { queue, fence, value, signal, queued_ns: 1_600, observed_ns: None, done_ns: 2_000 };
+        let (queue, fence, value, kind) = (2, 9, 7, Kind::Signal);
+        let signal = Logged { queue, fence, value, kind, queued_ns: 1_600, observed_ns: None, done_ns: 2_000 };
         let (queued_ns, observed_ns, done_ns) = (1_500, Some(1_660), 2_020);
-        let wait = Logged { queue: 1, signal: false, queued_ns, observed_ns, done_ns, ..signal.clone() };
+        let wait = Logged { queue: 1, kind: Kind::Wait, queued_ns, observed_ns, done_ns, ..signal.clone() };
         assert_eq!(of(&events), [signal, wait]);
+    }
+
+    #[test]
+    fn a_submission_lasts_from_its_own_entry_to_that_of_its_progress() {
+        // spec: sync §3.14
+        // seed: N121
+        let created = Event::QueueCreated { queue: 2, node: 0, user_mode: true, process: 1, fence: 9 };
+        let events = vec![
+            (500, created),
+            (1_000, Event::GpuClockCalibrated { node: 0, frequency_hz: 1_000_000_000, counter: 1_000 }),
+            // The logs are read one after the other.
+            (9_000, Event::FenceSignalExecuted { queue: 2, fence: 9, value: 7, end: 1_900 }),
+            (9_000, Event::SubmissionBegun { queue: 2, value: 7, at: 1_200 }),
+            // One that has not ended, and one of a queue that nobody knows.
+            (9_000, Event::SubmissionBegun { queue: 2, value: 8, at: 1_950 }),
+            (9_000, Event::SubmissionBegun { queue: 3, value: 7, at: 1_200 }),
+        ];
+        let (kind, queued_ns, observed_ns, done_ns) = (Kind::Submission, 1_200, None, 1_900);
+        assert_eq!(of(&events), [Logged { queue: 2, fence: 9, value: 7, kind, queued_ns, observed_ns, done_ns }]);
     }
 }

@@ -219,6 +219,10 @@ impl NativeFenceLogs for Liar {
         self.logs().set_log_buffer(set)
     }
 
+    fn set_verbose_logs(&mut self, on: bool) {
+        self.logs().set_verbose_logs(on);
+    }
+
     fn update_logs(&mut self, queues: &[KmdQueue]) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Fences)?;
         self.logs().update_logs(queues)

@@ -137,7 +137,7 @@ fn a_driver_without_a_barrier_loses_its_adapter() {
     // spec: sync §2.7
     let hear_log = |step| match step {
         LogStep::Update(_) => Err(ddi::DriverStatus::Unsuccessful("as the test wants")),
-        LogStep::Set(..) => Ok(()),
+        LogStep::Set(..) | LogStep::Verbose(_) => Ok(()),
     };
     let (host, _) = logging_host("discrete-4k", Whims { hear_log: Box::new(hear_log), ..Whims::default() });
     let client = client(&host);

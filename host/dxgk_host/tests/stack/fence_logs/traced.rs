@@ -153,7 +153,7 @@ fn a_queue_gets_longer_logs_while_work_is_queued() {
         .iter()
         .map(|step| match step {
             LogStep::Set(_, log_type, entries, places) => (*log_type, *entries, places[0]),
-            LogStep::Update(_) => unreachable!("not kept"),
+            LogStep::Update(_) | LogStep::Verbose(_) => unreachable!("not kept"),
         })
         .collect();
     let expected = [(1, long.wait_entries, long.wait_base), (2, long.signal_entries, long.signal_base)];

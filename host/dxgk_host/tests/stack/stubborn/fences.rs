@@ -30,6 +30,8 @@ pub enum LogStep {
     /// A log with its type, its entries, and its place in its process and in the paging process.
     Set(KmdQueue, u64, u32, [GpuVa; 2]),
     Update(Vec<KmdQueue>),
+    /// Further types are switched on or off.
+    Verbose(bool),
 }
 
 /// Interrupts with other names in them.
@@ -119,6 +121,10 @@ impl NativeFenceLogs for Stubborn {
         let log_type = Word::load(set.header[log::TYPE_OFFSET as usize / 8]);
         (self.whims.hear_log)(LogStep::Set(set.queue, log_type, set.entries, [set.va, set.system_va]))?;
         self.inner.native_fence_logs().expect("it was there").set_log_buffer(set)
+    }
+    fn set_verbose_logs(&mut self, on: bool) {
+        let _ = (self.whims.hear_log)(LogStep::Verbose(on));
+        self.inner.native_fence_logs().expect("it was there").set_verbose_logs(on);
     }
     fn update_logs(&mut self, queues: &[KmdQueue]) -> Result<(), DriverStatus> {
         (self.whims.hear_log)(LogStep::Update(queues.to_vec()))?;

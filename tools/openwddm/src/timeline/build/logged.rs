@@ -6,7 +6,7 @@ use events::Event;
 use shared_words::doorbell::DOORBELL_BYTES;
 
 use super::Builder;
-use crate::timeline::fence_log::Logged;
+use crate::timeline::fence_log::{Kind, Logged};
 use crate::timeline::{Note, SliceKind, TrackKind};
 
 impl Builder<'_> {
@@ -18,8 +18,11 @@ impl Builder<'_> {
         let track = self.lanes.take(TrackKind::FenceLog, queue, || format!("{name} (log)"));
         let mut notes = vec![Note::Number("fence", logged.fence), Note::Number("value", logged.value)];
         notes.extend(logged.observed_ns.map(|at| Note::Number("stalled at ns", at)));
-        let (kind, name) =
-            if logged.signal { (SliceKind::Signal, "fence signal") } else { (SliceKind::Wait, "fence wait") };
+        let (kind, name) = match logged.kind {
+            Kind::Signal => (SliceKind::Signal, "fence signal"),
+            Kind::Wait => (SliceKind::Wait, "fence wait"),
+            Kind::Submission => (SliceKind::Command, "submission"),
+        };
         let slice = self.open(track, kind, name, notes);
         self.boxes.insert(nth, slice);
     }
