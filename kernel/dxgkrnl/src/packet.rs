@@ -40,6 +40,7 @@
 //! | `software` | what the kernel itself does at a point of a context |
 //! | `split` | lists that are residency: buffers run in portions |
 //! | `uses` | what buffers use that are not done |
+//! | `watch` | what a node has been running, for timeouts |
 
 mod build;
 mod complete;
@@ -54,6 +55,7 @@ mod schedule;
 mod software;
 mod split;
 mod uses;
+mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -71,6 +73,7 @@ pub use preempt::NodePreempted;
 pub use render::check_primaries;
 pub use software::{Signal, Software};
 pub use split::{Submission, WaitingRender};
+pub use watch::Running;
 
 /// A packet context.
 pub struct PacketContext {
@@ -83,6 +86,8 @@ pub struct PacketContext {
     pub vidsch: QueueId,
     /// `D3DKMTSetContextInProcessSchedulingPriority`.
     pub in_process_priority: i32,
+    /// DisableGpuTimeout: its packets may take as long as they take.
+    pub no_timeout: bool,
     /// The kernel's own fence: the number of the last packet that is done.
     pub progress: u64,
     /// The number of the last packet queued.

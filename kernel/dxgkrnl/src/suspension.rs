@@ -149,7 +149,8 @@ impl Adapter {
             }
         }
         waiting.extend(self.packets_running(number));
-        let no_timeout = self.queues.iter().any(|(_, queue)| queue.device == number && queue.no_timeout);
+        let no_timeout = self.queues.iter().any(|(_, queue)| queue.device == number && queue.no_timeout)
+            || self.packet_contexts.iter().any(|(_, context)| context.device == number && context.no_timeout);
         let suspension =
             Suspension { number: value, device: number, contexts: waiting, waited_ns: 0, again: false, no_timeout };
         self.suspensions.pending.push_back(suspension);
@@ -215,6 +216,7 @@ impl Adapter {
             pending.contexts.remove(&context);
         }
         self.advance_suspensions(cx);
+        self.resume_who_made_room(cx);
     }
 
     /// A device is lost or goes on: nobody waits for its contexts any more.

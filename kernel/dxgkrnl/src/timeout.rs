@@ -6,13 +6,15 @@
 //!                                      │ delay
 //!                                      ▼
 //!                                    hung ─▶ ResetHwEngine ─▶ its device is Hung (3) ─▶ ResumeHwEngine
-//!                                                │ fails
-//!                                                ▼
+//!                                      │         │ fails
+//!                                      ▼ packets ▼
 //!                                            adapter reset (`recovery`)
 //! ```
 //! To make room is to be suspended, whoever asks for that: a context that is to stand still for memory and does not is hung as
-//! well. A queue that waits for a fence leaves the hardware at once, so it is never hung; nor is one whose process has
-//! asked for no timeout (DisableGpuTimeout). What a process says that it has queued decides only whether somebody looks.
+//! well. The packets of packet contexts are watched as the queues are: for them, to make room is to be preempted, and because the
+//! packet model's reset of one engine is not built, what is hung costs the adapter a reset. A queue that waits for a fence leaves
+//! the hardware at once, so it is never hung; nor is one whose process has asked for no timeout (DisableGpuTimeout). What a process
+//! says that it has queued decides only whether somebody looks.
 //!
 //! Time is counted by looks, eight in a delay, and no look counts for more than its share: when the computer itself
 //! stood still the hardware did so, too. Each look first hears what the driver has to say and looks at the fences that somebody
@@ -32,6 +34,7 @@ use wddm_types::NodeId;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::{Context, Queue};
+use crate::packet::Running;
 use crate::suspension::SuspendReasons;
 
 /// Looks in a delay.
@@ -45,6 +48,10 @@ pub struct Timeouts {
     /// When somebody looked last, or began to.
     looked_ns: u64,
     queues: BTreeMap<u64, Watched>,
+    /// What each node runs, and how long it has.
+    nodes: BTreeMap<usize, (Running, u64)>,
+    /// Packets that were asked since a process called last.
+    asked: BTreeSet<Running>,
     /// Looks to come for waits whose interrupt may have been lost.
     waits: u64,
 }
@@ -71,6 +78,8 @@ impl Adapter {
             return;
         }
         self.timeouts.queues.retain(|_, watched| !watched.asked);
+        let asked = std::mem::take(&mut self.timeouts.asked);
+        self.timeouts.nodes.retain(|_, (running, _)| !asked.contains(running));
         self.timeouts.waits = LOOKS;
     }
 
@@ -80,6 +89,11 @@ impl Adapter {
         let unasked = |number: u64| self.timeouts.queues.get(&number).is_none_or(|watched| !watched.asked);
         let runs = |queue: &Queue| self.devices[queue.device].suspended.is_empty() && self.is_busy(queue).is_some();
         let busy = self.queues.iter().any(|(number, queue)| unasked(number) && runs(queue));
+        let runs = |running: Running| {
+            let device = self.packet_contexts[running.context].device;
+            self.devices[device].suspended.is_empty() && !self.timeouts.asked.contains(&running)
+        };
+        let busy = busy || self.running_packets().any(|(_, running)| runs(running));
         let waited = self.timeouts.waits > 0 && self.waits.with_waiters().next().is_some();
         if !busy && !waited && !self.suspensions.any_pending() {
             self.timeouts.look_ns = None;
@@ -151,10 +165,34 @@ impl Adapter {
             watched.insert(number, now);
         }
         self.timeouts.queues = watched;
+        devices.extend(self.packets_that_stand(passed_ns, delay_ns));
         for device in devices {
             self.suspend_device(cx, device, SuspendReasons::TIMEOUT);
         }
         self.resume_who_made_room(cx);
+    }
+
+    /// The devices whose packets have had a node for the delay, and that were not asked for them.
+    // spec: sync §4.4
+    fn packets_that_stand(&mut self, passed_ns: u64, delay_ns: u64) -> Vec<u64> {
+        let (mut nodes, mut devices) = (BTreeMap::new(), Vec::new());
+        for (node, running) in self.running_packets() {
+            let device = self.packet_contexts[running.context].device;
+            let mut still_ns = 0;
+            if let Some((before, ns)) = self.timeouts.nodes.get(&node)
+                && *before == running
+            {
+                // Whoever stands still for another reason is waited for already.
+                still_ns = ns + if self.devices[device].suspended.is_empty() { passed_ns } else { 0 };
+            }
+            nodes.insert(node, (running, still_ns));
+            if still_ns >= delay_ns && !self.timeouts.asked.contains(&running) {
+                devices.push((device, running));
+            }
+        }
+        self.timeouts.nodes = nodes;
+        self.timeouts.asked.extend(devices.iter().map(|(_, running)| running));
+        devices.into_iter().map(|(device, _)| device).collect()
     }
 
     /// Devices that were asked and have left the hardware go on.
@@ -170,7 +208,7 @@ impl Adapter {
     // spec: sync §4.1, sync §4.4
     fn context_hung(&mut self, cx: &mut Cx<'_>, number: u64) {
         let Some(context) = self.contexts.get(number) else {
-            // Packets have no engine reset here.
+            // The packet model's reset of one engine is not built.
             self.hardware_lost(cx, "packets did not make room in time".into());
             return;
         };

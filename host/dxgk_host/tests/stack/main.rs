@@ -37,6 +37,7 @@ mod monitored;
 mod offers;
 mod optimized_default;
 mod other_processes;
+mod packet_timeouts;
 mod packet_turns;
 mod packets;
 mod packets_by_address;

@@ -1,0 +1,41 @@
+//! What a node has been running, for whoever looks whether it gets on (sync §4.4): `timeout`.
+
+use kmt_calls::DeviceState;
+
+use super::{Handed, InFlight};
+use crate::adapter::Adapter;
+
+/// A packet, or a part of one, that a node has in front. It is the same when it came back from a preemption and was handed over again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Running {
+    pub context: u64,
+    packet: u64,
+    /// The number of the part; `None`: it is the last, or there are none.
+    portion: Option<u64>,
+}
+
+impl Adapter {
+    /// What each node runs of contexts whose packets may be hung. Paging is not among it.
+    // spec: sync §4.4
+    pub fn running_packets(&self) -> impl Iterator<Item = (usize, Running)> {
+        let front = |(node, known): (usize, &super::Node)| Some((node, known.in_flight.front()?.running()?));
+        self.packets.nodes.iter().enumerate().filter_map(front).filter(|(_, running)| {
+            let context = &self.packet_contexts[running.context];
+            !context.no_timeout && self.devices[context.device].state == DeviceState::Active
+        })
+    }
+}
+
+impl InFlight {
+    fn running(&self) -> Option<Running> {
+        match &self.what {
+            Handed::Paging(_) => None,
+            Handed::Portion { context, packet, portion, .. } => {
+                Some(Running { context: *context, packet: *packet, portion: portion.number })
+            }
+            Handed::Packet { context, packet, .. } => {
+                Some(Running { context: *context, packet: packet.number, portion: None })
+            }
+        }
+    }
+}
