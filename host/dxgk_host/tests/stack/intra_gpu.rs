@@ -53,6 +53,24 @@ fn read_by_gpu(of: &mut Client, va: wddm_types::GpuVa) -> u64 {
 }
 
 #[test]
+fn without_system_memory_for_its_storage_a_fence_is_refused_for_memory() {
+    // spec: sync §1.5, sync §5
+    let host = host_of("intra-gpu-fences");
+    let (hoarder, late) = (client(&host), client(&host));
+    let mut hoard = Vec::new();
+    for bytes in [MIB, 64 << 10, 4 << 10] {
+        while let Ok(surface) = hoarder.gpu.create_surface(SurfaceKind::System, bytes) {
+            hoard.push(surface);
+        }
+    }
+    assert_eq!(status(late.gpu.device().create_native_fence(INTRA_GPU)), NtStatus::NO_MEMORY, "a retry is meaningful");
+    drop(hoard);
+    while host.step() {}
+    intra_gpu(&late);
+    host.check_invariants().unwrap();
+}
+
+#[test]
 fn engines_wait_for_each_other_in_local_memory_and_nobody_is_interrupted() {
     // spec: sync §1.4, sync §1.5, sync §6 A6
     // seed: N08, N22, N25

@@ -18,7 +18,7 @@ use ddi::{
     FenceValueType, PRIORITY_MAXIMUM,
 };
 use kmt_calls::Refusal;
-use vidmm::{AllocationId, MapRequest, Protection, SpaceId, Target};
+use vidmm::{AllocationError, AllocationId, MapRequest, Protection, SpaceId, Target};
 use wddm_types::{GpuVa, NtStatus, PAGE_BYTES, Pages, PhysicalAddress, ProcessId};
 
 use crate::adapter::Adapter;
@@ -217,7 +217,10 @@ impl Adapter {
     ) -> Result<AllocationId, Refusal> {
         let (vidmm, process) = (self.devices[device].vidmm, self.devices[device].process);
         let made = self.vidmm.create_fence_storage(vidmm, info, pattern);
-        let allocation = made.map_err(|error| not_supported(format!("the driver's storage for fences: {error}")))?;
+        let allocation = made.map_err(|error| {
+            let reason = format!("the driver's storage for fences: {error}");
+            if error == AllocationError::NoBackingStore { no_memory(reason) } else { not_supported(reason) }
+        })?;
         for run in self.vidmm.backing(allocation) {
             self.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), pattern);
         }

@@ -71,8 +71,10 @@ pub struct Frames {
     paging: Option<KmdProcess>,
     /// The entries that are written show words of native fences.
     shows_words: bool,
-    /// Where the paging process is shown words that need not have come yet: until their own process is shown them.
-    ahead: BTreeSet<Spot>,
+    /// Where the paging process is shown words that need not have come yet: until their own process is shown them. With the order in
+    /// which it was: several wait for one frame when what has just come there is to make room at once.
+    ahead: BTreeMap<Spot, u64>,
+    shown_ahead: u64,
     /// Where processes were shown a fence's words, the last one on each page.
     words: BTreeMap<Spot, OsGlobalFence>,
     /// Two translations of one system page, the younger first.
@@ -299,8 +301,10 @@ impl Frames {
         }
         let spots = self.reached.get(&frame);
         if self.shows_words {
-            for seen in spots.into_iter().flat_map(BTreeMap::keys) {
-                self.ahead.remove(seen);
+            let waiting = spots.into_iter().flat_map(BTreeMap::keys);
+            let come = waiting.filter_map(|seen| self.ahead.get(seen).map(|nth| (*nth, *seen))).min();
+            if let Some((_, seen)) = come {
+                self.ahead.remove(&seen);
             }
         }
         match spots.and_then(|spots| spots.keys().find(|other| foreign(&other.0)).copied()) {

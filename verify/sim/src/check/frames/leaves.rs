@@ -190,7 +190,8 @@ impl Frames {
         let Some(frame) = target else { return Ok(()) };
         self.may_name(spot, frame, contract)?;
         if contract.is_system(spot.0) && self.shows_words && self.live.get(&spot) != Some(&frame) {
-            self.ahead.insert(spot);
+            self.shown_ahead += 1;
+            self.ahead.insert(spot, self.shown_ahead);
         }
         if self.live.insert(spot, frame).is_none() {
             *self.reached.entry(frame).or_default().entry(spot).or_insert(0) += 1;

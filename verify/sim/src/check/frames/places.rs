@@ -24,7 +24,7 @@ impl Frames {
 
     /// Who may look at a frame, beside the paging process where that moves content or waits for words.
     pub(super) fn viewer(&self, spots: &BTreeMap<Spot, u32>) -> Option<Spot> {
-        spots.keys().find(|spot| Some(spot.0) != self.mover() && !self.ahead.contains(spot)).copied()
+        spots.keys().find(|spot| Some(spot.0) != self.mover() && !self.ahead.contains_key(spot)).copied()
     }
 
     /// Content enters frames: nobody else can be looking.
