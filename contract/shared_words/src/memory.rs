@@ -34,7 +34,8 @@ impl std::fmt::Display for MemoryError {
 
 impl std::error::Error for MemoryError {}
 
-/// A range of shared memory.
+/// A range of shared memory. Alone on its lines: every access reads the base, and a neighbour that is written would take it away.
+#[repr(align(128))]
 pub struct Memory {
     base: NonNull<u8>,
     bytes: u64,

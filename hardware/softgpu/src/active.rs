@@ -3,31 +3,42 @@
 
 /// Queue numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Active([u64; 4]);
+pub(crate) struct Active {
+    members: [u64; 4],
+    /// How many there are: asked before every command, where a look through the words would wait for stores under way.
+    count: u32,
+}
 
 impl Active {
     pub(crate) fn insert(&mut self, at: usize) {
-        self.0[at / 64] |= 1 << (at % 64);
+        self.count += u32::from(!self.contains(at));
+        self.members[at / 64] |= 1 << (at % 64);
     }
 
     pub(crate) fn remove(&mut self, at: usize) {
-        self.0[at / 64] &= !(1 << (at % 64));
+        self.count -= u32::from(self.contains(at));
+        self.members[at / 64] &= !(1 << (at % 64));
     }
 
+    #[inline]
+    fn contains(&self, at: usize) -> bool {
+        self.members[at / 64] >> (at % 64) & 1 == 1
+    }
+
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.0 == [0; 4]
+        self.count == 0
     }
 
     #[inline]
     pub(crate) fn len(&self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
+        self.count
     }
 
     /// Whether nobody but `at` is in it.
+    #[inline]
     pub(crate) fn is_only(&self, at: usize) -> bool {
-        let mut others = *self;
-        others.remove(at);
-        others.is_empty()
+        self.count == u32::from(self.contains(at))
     }
 
     /// The first member behind `at`, going round; `at` itself last.
@@ -35,14 +46,14 @@ impl Active {
     pub(crate) fn next_after(&self, at: usize) -> Option<usize> {
         let (group, bit) = (at / 64, at % 64);
         // Two shifts, because one by 64 is none.
-        let behind = self.0[group] & (u64::MAX << bit << 1);
+        let behind = self.members[group] & (u64::MAX << bit << 1);
         if behind != 0 {
             return Some(group * 64 + behind.trailing_zeros() as usize);
         }
         for step in 1..=4 {
             let group = (group + step) % 4;
-            if self.0[group] != 0 {
-                return Some(group * 64 + self.0[group].trailing_zeros() as usize);
+            if self.members[group] != 0 {
+                return Some(group * 64 + self.members[group].trailing_zeros() as usize);
             }
         }
         None
@@ -58,7 +69,12 @@ mod tests {
         #[test]
         fn it_goes_round_as_a_sorted_set_does(members in proptest::collection::btree_set(0usize..256, 0..20), at in 0usize..256) {
             let mut active = Active::default();
-            members.iter().for_each(|member| active.insert(*member));
+            members.iter().chain(&members).for_each(|member| active.insert(*member));
+            active.insert(at);
+            (0..2).for_each(|_| active.remove(at));
+            if members.contains(&at) {
+                active.insert(at);
+            }
             let expected = members.range(at + 1..).next().or(members.iter().next()).copied();
             proptest::prop_assert_eq!(active.next_after(at), expected);
             proptest::prop_assert_eq!(active.len() as usize, members.len());

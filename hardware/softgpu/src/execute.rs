@@ -143,8 +143,11 @@ impl<'a> Execution<'a> {
             self.queue.observed = Some(self.gpu.now());
         }
         self.gpu.trace_wait(true, self.queue.number, target.site, value);
-        if self.alone && !self.gpu.is_virtual() && self.poll(target, value) {
-            return self.wait_over(target, value, log);
+        if self.alone && !self.gpu.is_virtual() {
+            self.queue.look_ahead(&self.gpu.bus, self.flight.words as u64);
+            if self.poll(target, value) {
+                return self.wait_over(target, value, log);
+            }
         }
         // The count rises before the queue is parked: a signal that unparks it at once finds it counted.
         self.queue.parked = true;

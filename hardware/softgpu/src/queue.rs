@@ -9,7 +9,9 @@ use softgpu_spec::register::{queue_flags, queue_state};
 use crate::mmu::Space;
 use crate::ring::{Nested, Window};
 
-/// The side of a queue that registers, the CMP and doorbells reach.
+/// The side of a queue that registers, the CMP and doorbells reach. Each on lines of its own: an engine stores the read pointer
+/// after every command, and queues of two engines that shared a line would take it from each other before each signal.
+#[repr(align(128))]
 pub(crate) struct QueueFace {
     /// One of [`queue_state`]. DISABLED and back: registers, under the engine's lock. PARKED and back: under the CMP's
     /// lock. FAULTED: the engine.

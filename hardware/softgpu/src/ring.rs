@@ -11,6 +11,9 @@ use crate::bus::{Bus, Fault, Site};
 use crate::mmu::{Access, Mmu};
 use crate::queue::QueueRun;
 
+/// Words of a cache line.
+const LINE_WORDS: u64 = 8;
+
 /// A nested buffer, and how far it has been executed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nested {
@@ -71,6 +74,19 @@ impl QueueRun {
             done += piece;
         }
         Ok(length)
+    }
+
+    /// Brings the lines behind the command of `words` words at the head near, while there is nothing better to do. What they say
+    /// is read again when it is their turn.
+    #[inline]
+    pub(crate) fn look_ahead(&self, bus: &Bus, words: u64) {
+        let window = if self.nested.is_some() { &self.nested_window } else { &self.ring_window };
+        for ahead in [words, words + LINE_WORDS] {
+            let address = self.address(ahead);
+            if window.page == address / PAGE_BYTES {
+                std::hint::black_box(Word::load(bus.read_word(window.site.plus(address % PAGE_BYTES))));
+            }
+        }
     }
 
     /// The command of `words` words at the head is done. True when that moved the read pointer.

@@ -1,11 +1,13 @@
 //! How long it takes until whoever waits for a fence knows, path by path, through the whole stack in real time: what a program sees
 //! that picks one. Beside them stand the limits of the same processors: a cache line, a futex, an eventfd. Called by the command line.
 //!
-//! Between engines the times are those of a turn when two queues hand each other the turn many times; between an engine and a
-//! thread they are taken by the device's clock, which the engine writes down before it signals and the thread reads when it knows.
+//! All times are the device's clock. Between engines two queues hand each other the turn many times, and the first of them writes
+//! down when it had its first and its last; between an engine and a thread the engine writes it down before it signals, and the
+//! thread reads it when it knows.
 
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use d3dkmt::{Adapter, Fence, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess, VirtualContext};
@@ -16,7 +18,7 @@ use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind};
 use wddm_types::{GpuVa, NodeId};
 
 use crate::machine::{IdleExit, Machine};
-use crate::pingpong::{eventfd_wake_ns, futex_wake_ns, line_one_way_ns};
+use crate::pingpong::{eventfd_wake_ns, futex_wake_ns, line_one_way_ns, wake_ns};
 use crate::report::BenchError;
 use crate::statistic::median;
 
@@ -25,6 +27,8 @@ const COMPUTE: NodeId = NodeId(0);
 const COPY: NodeId = NodeId(1);
 /// How long everything is left alone before a turn begins: engines have parked, threads sleep.
 const SETTLE: Duration = Duration::from_micros(500);
+/// How long a batch may take before the measure gives up: many times what the slowest path needs on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How much is measured.
 #[derive(Clone, Copy)]
@@ -35,7 +39,7 @@ struct Amounts {
     wakes: u32,
 }
 
-const FULL: Amounts = Amounts { batches: 31, turns: 100, wakes: 501 };
+const FULL: Amounts = Amounts { batches: 31, turns: 400, wakes: 501 };
 const SMOKE: Amounts = Amounts { batches: 3, turns: 20, wakes: 21 };
 
 /// One path.
@@ -71,6 +75,7 @@ pub fn fence_paths(smoke: bool, out: &mut dyn Write) -> Result<(), BenchError> {
     ];
     paths.extend(engine_paths(amounts)?);
     paths.extend(thread_paths(amounts)?);
+    paths.push(between_threads(pair, amounts.wakes)?);
     write(&machine, &paths, [line, futex], out)
 }
 
@@ -124,6 +129,8 @@ struct Player {
     gpu: Gpu,
     fence: Fence,
     work: Work,
+    /// Where it writes down when it had its first turn of a batch, and its last.
+    stamps: Surface,
 }
 
 enum Work {
@@ -175,7 +182,7 @@ impl World {
             Stream::create(&other, node, StreamConfig::default())?,
         ];
         let [first, second] = streams.map(|stream| Work::Stream(Box::new(stream)));
-        Ok([Player { gpu: one, fence, work: first }, Player { gpu: other, fence: opened, work: second }])
+        Ok([Player::new(one, fence, first)?, Player::new(other, opened, second)?])
     }
 
     /// Two contexts whose engines signal by commands, and which the kernel holds until then.
@@ -188,9 +195,9 @@ impl World {
         let opened = other.device().open_sync_object(request)?;
         let player = |gpu: Gpu, fence: Fence, node: NodeId| -> Result<Player, BenchError> {
             let context = VirtualContext::create(gpu.device(), node, Vec::new())?;
-            let surface = gpu.create_surface(SurfaceKind::System, (turns * 64).next_multiple_of(4096))?;
+            let surface = gpu.create_surface(SurfaceKind::System, (turns * 64 + 128).next_multiple_of(4096))?;
             gpu.pin(&surface)?;
-            Ok(Player { gpu, fence, work: Work::Packets(context, surface) })
+            Player::new(gpu, fence, Work::Packets(context, surface))
         };
         Ok([player(one, fence, COMPUTE)?, player(other, opened, COPY)?])
     }
@@ -212,10 +219,18 @@ impl World {
             device.signal(fence, begin + 1)?;
             let last = begin + 1 + amounts.turns;
             while fence.current() < last {
+                if started.elapsed() > PATIENCE {
+                    return Err(BenchError::Device(format!(
+                        "a turn was lost: the fence stands at {}",
+                        fence.current()
+                    )));
+                }
                 std::thread::sleep(Duration::from_micros(50));
             }
-            let spent = started.elapsed().as_nanos() as f64;
-            times.push(spent / amounts.turns as f64);
+            let stamps = players[0].stamps.lock()?;
+            let spent = stamps.read_word(8).saturating_sub(stamps.read_word(0));
+            // Of the first player's turns the last begins when all but one have been handed on.
+            times.push(spent as f64 / (amounts.turns - 2) as f64);
             interrupts.push((dispatched() - before) as f64 / amounts.turns as f64);
         }
         Ok((median(times.split_off(1)), median(interrupts.split_off(1))))
@@ -223,16 +238,32 @@ impl World {
 }
 
 impl Player {
+    fn new(gpu: Gpu, fence: Fence, work: Work) -> Result<Player, BenchError> {
+        let stamps = gpu.create_lockable_surface(SurfaceKind::System, 4096, false)?;
+        gpu.pin(&stamps)?;
+        Ok(Player { gpu, fence, work, stamps })
+    }
+
     /// Queues every other turn of a batch, from a value on: wait for it, signal the next.
     fn queue(&mut self, first: u64, turns: u64) -> Result<(), BenchError> {
-        let fence = &self.fence;
-        let last = first - first % 2 + turns;
-        let mine = (first..).step_by(2).take_while(|value| *value <= last).take((turns / 2) as usize);
+        let (fence, stamps) = (&self.fence, self.stamps.va());
+        let last = first + turns - 2;
+        // Written down: the first turn and the last.
+        let stamp = |value: u64| match value {
+            _ if value == first => Some(stamps),
+            _ if value == last => Some(GpuVa(stamps.0 + 8)),
+            _ => None,
+        };
+        let mine = (first..=last).step_by(2);
         match &mut self.work {
             Work::Stream(stream) => {
                 let mut commands = Commands::new();
                 for value in mine {
-                    commands.wait(fence, value).signal(fence, value + 1);
+                    commands.wait(fence, value);
+                    if let Some(va) = stamp(value) {
+                        commands.timestamp(va);
+                    }
+                    commands.signal(fence, value + 1);
                 }
                 stream.submit(&self.gpu, &[], &commands)?;
             }
@@ -240,6 +271,9 @@ impl Player {
                 let (mut commands, mut ends) = (Commands::new(), Vec::new());
                 for value in mine {
                     let begin = commands.words().len() as u64 * 8;
+                    if let Some(va) = stamp(value) {
+                        commands.timestamp(va);
+                    }
                     commands.signal_monitored(fence.current_va(), value + 1);
                     ends.push((value, begin, commands.words().len() as u64 * 8));
                 }
@@ -301,6 +335,29 @@ fn thread_paths(amounts: Amounts) -> Result<Vec<Path>, BenchError> {
         paths.push(Path { name, ns: median(times), interrupts: Some(interrupts) });
     }
     Ok(paths)
+}
+
+/// From the call of a thread that signals to the return of another's wait: the kernel runs on the thread that calls it, so that
+/// nobody stands between the two.
+fn between_threads(pair: [usize; 2], rounds: u32) -> Result<Path, BenchError> {
+    let world = World::start(&["discrete-4k"])?;
+    let gpu = world.gpu(0)?;
+    let device = gpu.device();
+    let fence = device.create_native_fence(NativeFenceRequest::default())?;
+    let refused = AtomicU32::new(0);
+    let count = |done: bool| {
+        refused.fetch_add(u32::from(!done), Ordering::Relaxed);
+    };
+    let ns = wake_ns(
+        pair,
+        rounds,
+        |round| count(device.wait(&[(&fence, u64::from(round) + 1)]).is_ok()),
+        |round| count(device.signal(&fence, u64::from(round) + 1).is_ok()),
+    );
+    match refused.into_inner() {
+        0 => Ok(Path { name: "thread to thread that sleeps in a wait", ns, interrupts: None }),
+        refused => Err(BenchError::Device(format!("{refused} waits and signals were refused"))),
+    }
 }
 
 #[cfg(test)]

@@ -19,11 +19,11 @@ const WARM_PAIRS: u64 = 100;
 /// when it is the limit's turn.
 const POLL_SPINS: u32 = 20_000;
 /// At most this many times the limit.
-const LINES_GOAL: f64 = 5.0;
+const LINES_GOAL: f64 = 2.5;
 /// At least this many times as fast as waking a sleeper whose processor has halted.
-const HALTED_GOAL: f64 = 20.0;
+const HALTED_GOAL: f64 = 50.0;
 /// The same when an idle processor polls.
-const POLLING_GOAL: f64 = 10.0;
+const POLLING_GOAL: f64 = 15.0;
 
 const COMPUTE_QUEUE: u32 = 0;
 const COPY_QUEUE: u32 = 1;

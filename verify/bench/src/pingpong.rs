@@ -48,10 +48,37 @@ pub(crate) fn line_one_way_ns(pair: [usize; 2], batches: usize, rounds: u64) -> 
     })
 }
 
-/// The same by an eventfd: from the write to the return of the read.
+/// From the call that wakes a sleeper on the other processor until it runs, in nanoseconds: the median, by a futex. The sleeper
+/// has been asleep for a while, so that its processor has halted, if it halts at all.
+pub(crate) fn futex_wake_ns(pair: [usize; 2], rounds: u32) -> f64 {
+    let word = AtomicU32::new(0);
+    let sleep = |round| {
+        while word.load(Ordering::Acquire) == round {
+            let _ = futex::wait(&word, futex::Flags::PRIVATE, round, None);
+        }
+    };
+    let wake = |round| {
+        word.store(round + 1, Ordering::Release);
+        let _ = futex::wake(&word, futex::Flags::PRIVATE, 1);
+    };
+    wake_ns(pair, rounds, sleep, wake)
+}
+
+/// The same by an eventfd: from the write to the return of the read. Not a number when the system has none.
 pub(crate) fn eventfd_wake_ns(pair: [usize; 2], rounds: u32) -> f64 {
     let Ok(event) = eventfd(0, EventfdFlags::empty()) else { return f64::NAN };
-    let stamp = AtomicU64::new(0);
+    let sleep = |_| while rustix::io::read(&event, &mut [0u8; 8]) == Err(rustix::io::Errno::INTR) {};
+    let wake = |_| {
+        let _ = rustix::io::write(&event, &1u64.to_ne_bytes());
+    };
+    wake_ns(pair, rounds, sleep, wake)
+}
+
+/// Sends a thread to sleep and wakes it from another processor, round by round. A round begins when the sleeper has said that
+/// it knows of the one before: a wake-up that came before the sleep would else be counted with it, and one would be missing at
+/// the end.
+pub(crate) fn wake_ns(pair: [usize; 2], rounds: u32, sleep: impl Fn(u32) + Sync, wake: impl Fn(u32) + Sync) -> f64 {
+    let (known, stamp) = (AtomicU32::new(0), AtomicU64::new(0));
     let epoch = Instant::now();
     // CAST: a run is shorter than 584 years.
     let now = || epoch.elapsed().as_nanos() as u64;
@@ -59,56 +86,48 @@ pub(crate) fn eventfd_wake_ns(pair: [usize; 2], rounds: u32) -> f64 {
         let sleeper = scope.spawn(|| {
             pin_here(pair[1]);
             let mut times = Vec::with_capacity(rounds as usize);
-            for _ in 0..rounds {
-                let mut count = [0; 8];
-                if rustix::io::read(&event, &mut count).is_ok() {
-                    times.push(now().saturating_sub(stamp.load(Ordering::Acquire)) as f64);
-                }
+            for round in 0..rounds {
+                sleep(round);
+                times.push(now().saturating_sub(stamp.load(Ordering::Acquire)) as f64);
+                known.store(round + 1, Ordering::Release);
             }
             median(times)
         });
         scope.spawn(|| {
             pin_here(pair[0]);
-            for _ in 0..rounds {
+            for round in 0..rounds {
+                while known.load(Ordering::Acquire) != round {
+                    std::hint::spin_loop();
+                }
                 let asleep_since = Instant::now();
                 while asleep_since.elapsed() < ASLEEP_FOR {}
                 stamp.store(now(), Ordering::Release);
-                let _ = rustix::io::write(&event, &1u64.to_ne_bytes());
+                wake(round);
             }
         });
         sleeper.join().expect("the sleeper does not panic")
     })
 }
 
-/// From the call that wakes a sleeper on the other processor until it runs, in nanoseconds: the median. The sleeper has
-/// been asleep for a while, so that its processor has halted, if it halts at all.
-pub(crate) fn futex_wake_ns(pair: [usize; 2], rounds: u32) -> f64 {
-    let (word, stamp) = (AtomicU32::new(0), AtomicU64::new(0));
-    let epoch = Instant::now();
-    // CAST: a run is shorter than 584 years.
-    let now = || epoch.elapsed().as_nanos() as u64;
-    std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| {
-            pin_here(pair[1]);
-            let mut times = Vec::with_capacity(rounds as usize);
-            for round in 0..rounds {
-                while word.load(Ordering::Acquire) == round {
-                    let _ = futex::wait(&word, futex::Flags::PRIVATE, round, None);
-                }
-                times.push(now().saturating_sub(stamp.load(Ordering::Acquire)) as f64);
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[test]
+    fn a_sleeper_that_comes_late_is_waited_for() {
+        // As an eventfd does, the flag makes one of two wake-ups that nobody took between: the last sleep would never end.
+        let (flag, begun) = (AtomicBool::new(false), AtomicU32::new(0));
+        let sleep = |_| {
+            if begun.fetch_add(1, Ordering::Relaxed) == 0 {
+                std::thread::sleep(10 * ASLEEP_FOR);
             }
-            median(times)
-        });
-        scope.spawn(|| {
-            pin_here(pair[0]);
-            for round in 0..rounds {
-                let asleep_since = Instant::now();
-                while asleep_since.elapsed() < ASLEEP_FOR {}
-                stamp.store(now(), Ordering::Release);
-                word.store(round + 1, Ordering::Release);
-                let _ = futex::wake(&word, futex::Flags::PRIVATE, 1);
+            while !flag.swap(false, Ordering::AcqRel) {
+                std::thread::yield_now();
             }
-        });
-        sleeper.join().expect("the sleeper does not panic")
-    })
+        };
+        let ns = wake_ns([0, 0], 5, sleep, |_| flag.store(true, Ordering::Release));
+        assert!(ns >= 0.0 && begun.into_inner() == 5);
+    }
 }

@@ -154,6 +154,7 @@ impl<'a> Command<'a> {
     ///
     /// # Errors
     /// When the words are no command of this data sheet.
+    #[inline]
     pub fn decode(words: &'a [u64]) -> Result<(Command<'a>, usize), DecodeError> {
         let first = *words.first().ok_or(DecodeError::Cut { needed: 1, left: 0 })?;
         let length = Command::length(first)?;
