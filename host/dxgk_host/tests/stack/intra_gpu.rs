@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use d3dkmt::{Fence, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, Refusal, SyncObjectAccess};
+use d3dkmt::{EvictFlags, Fence, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, Refusal, SyncObjectAccess};
 use ddi::PowerState;
 use dxgk_host::{Host, HostConfig, Profile};
-use kmt_calls::{Call, QueueCall, SyncCall, WaitFlags};
+use kmt_calls::{Call, DeviceState, QueueCall, SyncCall, WaitFlags};
+use softgpu_spec::pattern;
 use softgpu_spec::register::counter;
 use softgpu_umd::{Commands, Stream, StreamConfig, SurfaceKind};
 use wddm_types::{NodeId, NtStatus};
@@ -264,4 +265,51 @@ fn a_lost_device_satisfies_them_by_the_hardware() {
     assert_eq!(host.stopped(), None, "the driver was told, and could");
     drop(fence);
     host.check_invariants().unwrap();
+}
+
+/// A device that is lost while the storage of its new fence is still somebody else's content: the word is sealed where it will be,
+/// and when it is there.
+#[test]
+fn a_device_lost_before_its_words_are_there_writes_into_nobodys_content() {
+    // spec: sync §1.5, sync §3.16
+    const SEED: u64 = 29;
+    for steps in 0..12 {
+        let host = host_of("intra-gpu-fences");
+        let (mut one, mut other) = (client(&host), client(&host));
+        let mut all = Vec::new();
+        for bytes in [MIB, 64 << 10] {
+            while let Ok(surface) = other.gpu.create_surface(SurfaceKind::Local, bytes) {
+                if other.gpu.pin(&surface).is_err() {
+                    break;
+                }
+                other.run(|commands| {
+                    commands.pattern(surface.va(), bytes, SEED);
+                });
+                all.push(surface);
+            }
+        }
+        // Nobody needs it any more, and it stays where it is until somebody else needs the room.
+        let handles = all.iter().map(|surface| surface.allocation().handle()).collect();
+        other.gpu.device().evict(handles, EvictFlags::empty()).expect("an eviction");
+        let call = SyncCall::CreateNativeFence { device: one.gpu.device().handle(), request: INTRA_GPU };
+        let pending = host.begin_call(one.link.process(), Call::Sync(call)).expect_err("its words must come");
+        let wild = wddm_types::GpuVa(0x7fff_0000_0000);
+        let mut commands = Commands::new();
+        commands.signal(unnamed(wild, wild.offset(8)), 1);
+        one.stream.submit(&one.gpu, &[], &commands).unwrap();
+        let mut taken = 0;
+        while taken < steps && host.step() {
+            taken += 1;
+        }
+        while host.step() {}
+        assert!(one.gpu.device().state().unwrap() != DeviceState::Active, "it is lost");
+        host.take_answer(pending).expect("it is over").expect("a fence of a lost device is a fence");
+        for surface in &all {
+            let lock = surface.lock().expect("a lock");
+            let good = |word: u64| lock.read_word(word * 8) == pattern::word(SEED, word * 8);
+            assert!((0..surface.bytes() / 8).all(good), "a word of somebody else's content after {steps} steps");
+        }
+        assert_eq!(host.stopped(), None);
+        host.check_invariants().unwrap();
+    }
 }

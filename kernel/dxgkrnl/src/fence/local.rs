@@ -200,10 +200,8 @@ impl Adapter {
         let (there_after, lost) = (mapped_at, false);
         let new = LocalPage { kind, allocation, va, system_va, stride, free, address, there_after, lost };
         device.local_words.push(new);
-        if kind == OPTIMIZED {
-            // What fills it would overwrite what is stored before.
-            self.defer_words_moved(allocation);
-        }
+        // What fills it would overwrite what is stored before, and until then the place may be another's content.
+        self.defer_words_moved(allocation);
         Ok(page)
     }
 

@@ -129,6 +129,13 @@ impl Adapter {
         self.publish(cx, updates);
     }
 
+    /// Whether the hardware has not yet brought a fence's CurrentValue, if that lies in local memory, to where the driver
+    /// believes it to be. Whoever asks is called again by the end of that ([`Adapter::words_have_moved`]).
+    pub(super) fn is_word_on_its_way(&self, number: u64) -> bool {
+        let page = self.fences[number].slot.local_current().and_then(|word| local_page(&self.devices, word));
+        page.is_some_and(|page| page.there_after > self.ring.done())
+    }
+
     /// What was in local memory is lost: nobody signals by these words any more.
     // spec: sync §4.4
     pub fn local_words_lost(&mut self) {

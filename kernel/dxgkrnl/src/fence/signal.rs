@@ -148,8 +148,9 @@ impl Adapter {
             fence.store(&self.memory, u64::MAX);
         }
         let word = on_cpu.then(|| self.memory.word(fence.slot.current.0));
-        // A device without power passes no wait, and its page tables may be away: it is told when it wakes.
-        if self.is_off() {
+        // A device without power passes no wait, and its page tables may be away: it is told when it wakes. While a word is on its
+        // way the place where it will be is another's content: it is told when the word is there.
+        if self.is_off() || self.is_word_on_its_way(number) {
             return true;
         }
         let (Some(global), Some(fences)) = (self.fences[number].kmd, self.miniport.native_fences()) else {
