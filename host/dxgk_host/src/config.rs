@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ddi::Miniport;
 use device_port::{DevicePort, Probe};
-use dxgkrnl::{FeaturePolicy, MemoryPolicy, RecoveryPolicy};
+use dxgkrnl::{FeaturePolicy, MemoryPolicy, RecoveryPolicy, SchedulingPolicy};
 use events::Tracer;
 
 use crate::profile::Profile;
@@ -42,6 +42,8 @@ pub struct AdapterSetup {
     pub features: FeaturePolicy,
     /// How often the adapter is reset before it is given up.
     pub recovery: RecoveryPolicy,
+    /// The choices of the scheduler.
+    pub scheduling: SchedulingPolicy,
     /// What is clipped to the device.
     pub probe: Option<Arc<dyn Probe>>,
     /// Between kernel and driver.
@@ -62,6 +64,7 @@ impl AdapterSetup {
             features: FeaturePolicy { native_fence: profile.fence_caps, ..FeaturePolicy::default() },
             // A device in software on a computer that has other things to do is slow, not hung: whoever wants to know asks.
             recovery: RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() },
+            scheduling: SchedulingPolicy::default(),
             probe: None,
             wrap_miniport: None,
             wrap_port: None,
@@ -90,6 +93,8 @@ pub struct HostConfig {
     pub features: FeaturePolicy,
     /// How often the adapter is reset before it is given up.
     pub recovery: RecoveryPolicy,
+    /// The choices of the scheduler.
+    pub scheduling: SchedulingPolicy,
     /// Who listens to the kernel's events.
     pub tracer: Box<dyn Tracer + Send>,
     /// What is clipped to the device.
@@ -116,6 +121,7 @@ impl HostConfig {
             memory_policy,
             features,
             recovery,
+            scheduling,
             probe,
             wrap_miniport,
             wrap_port,
@@ -130,6 +136,7 @@ impl HostConfig {
             memory_policy,
             features,
             recovery,
+            scheduling,
             tracer: Box::new(events::Silence),
             probe,
             io_coherent: profile.io_coherent,
@@ -149,6 +156,7 @@ impl HostConfig {
             memory_policy: self.memory_policy,
             features: std::mem::take(&mut self.features),
             recovery: self.recovery,
+            scheduling: self.scheduling,
             probe: self.probe.take(),
             wrap_miniport: self.wrap_miniport.take(),
             wrap_port: self.wrap_port.take(),

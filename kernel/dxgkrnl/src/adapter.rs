@@ -68,6 +68,8 @@ pub struct AdapterConfig {
     pub features: FeaturePolicy,
     /// How often it is reset before it is given up.
     pub recovery: RecoveryPolicy,
+    /// The choices of the scheduler.
+    pub scheduling: engine_time::Policy,
 }
 
 /// What an adapter has counted since its start.

@@ -12,7 +12,7 @@
 //! # What may be in flight
 //! The packets in flight on a node are of one context, and paging buffers, so a fault costs exactly one device its packets; the
 //! order in which packets are handed over is the order in which they complete. Who gets the node is `vidsch`'s to decide
-//! (`vidsch::next_turn`): equals take turns when it is empty, who ranks higher has it preempted, and so have paging buffers.
+//! (`vidsch::NodeTime`): equals take turns of a quantum, who ranks higher has it preempted, and so have paging buffers.
 //! What came back from a preemption stands in front of its queue again.
 //!
 //! # Where memory is when a packet runs
@@ -35,6 +35,7 @@
 //! | `build` | what a driver writes into DMA buffers |
 //! | `schedule` | from the queue to the driver |
 //! | `need` | when a packet may start |
+//! | `rank` | who goes first |
 //! | `preempt` | what the driver gives back |
 //! | `complete` | and back |
 //! | `software` | what the kernel itself does at a point of a context |
@@ -50,6 +51,7 @@ mod list;
 mod need;
 mod preempt;
 mod present;
+mod rank;
 mod render;
 mod schedule;
 mod software;
@@ -61,7 +63,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ddi::{ContextInfo, KmdContext, KmdOpenAllocation, PacketCaps, PatchLocation, PreemptionGranularity, SubmitFlags};
 use vidmm::AllocationId;
-use vidsch::{Flips, QueueId};
+use vidsch::{Flips, NodeTime, QueueId};
 use wddm_types::{GpuVa, NodeId, SegmentId};
 
 use crate::context_allocation::ContextAllocation;
@@ -86,6 +88,8 @@ pub struct PacketContext {
     pub vidsch: QueueId,
     /// `D3DKMTSetContextInProcessSchedulingPriority`.
     pub in_process_priority: i32,
+    /// What the wait at its head is for.
+    pub awaits: Vec<(rank::Awaited, u64)>,
     /// DisableGpuTimeout: its packets may take as long as they take.
     pub no_timeout: bool,
     /// The kernel's own fence: the number of the last packet that is done.
@@ -211,7 +215,6 @@ impl InFlight {
 }
 
 /// One node's packets.
-#[derive(Default)]
 struct Node {
     in_flight: VecDeque<InFlight>,
     last_fence_id: u32,
@@ -219,8 +222,10 @@ struct Node {
     last_completed: u32,
     /// Packets that the driver had when their context was stopped, and of which it may have said nothing yet.
     dropped: Vec<u32>,
-    /// The context that had the node last.
-    last_context: u64,
+    /// Whose time it is.
+    time: NodeTime<u64>,
+    /// When whose turn it is is to be asked again.
+    again_ns: Option<u64>,
     /// How often it was to be preempted.
     preemptions: u32,
     /// The preemption that the driver has not answered: nothing is handed over until then.
@@ -228,6 +233,19 @@ struct Node {
 }
 
 impl Node {
+    fn new(policy: engine_time::Policy) -> Node {
+        Node {
+            in_flight: VecDeque::new(),
+            last_fence_id: 0,
+            last_completed: 0,
+            dropped: Vec::new(),
+            time: NodeTime::new(policy),
+            again_ns: None,
+            preemptions: 0,
+            asked: None,
+        }
+    }
+
     /// The context that has packets on it.
     fn holder(&self) -> Option<u64> {
         self.in_flight.iter().find_map(InFlight::context)
@@ -270,11 +288,16 @@ impl Packets {
         self.granularity().map_or((0, 0), |fine| (fine.graphics as u32, fine.compute as u32))
     }
 
+    /// When whose turn it is on a node is to be asked again.
+    pub fn deadline_ns(&self) -> Option<u64> {
+        self.nodes.iter().filter_map(|node| node.again_ns).min()
+    }
+
     /// Of an adapter with so many nodes.
-    pub fn new(caps: Option<PacketCaps>, nodes: usize) -> Packets {
+    pub fn new(caps: Option<PacketCaps>, nodes: usize, policy: engine_time::Policy) -> Packets {
         Packets {
             caps,
-            nodes: (0..nodes).map(|_| Node::default()).collect(),
+            nodes: (0..nodes).map(|_| Node::new(policy)).collect(),
             flips: Flips::new(),
             turns: BTreeMap::new(),
             buffers_made: 0,

@@ -175,7 +175,7 @@ impl Adapter {
             views_mapped_at: 0,
         };
         let packet_caps = miniport.packet_scheduling().map(|packets| packets.packet_caps());
-        let packets = Packets::new(packet_caps, description.nodes.len());
+        let packets = Packets::new(packet_caps, description.nodes.len(), config.scheduling);
         let mut vidmm = vidmm;
         vidmm.set_swizzling_ranges(miniport.swizzling().map_or(0, |facet| facet.swizzling_ranges()));
         let mut adapter = Adapter {

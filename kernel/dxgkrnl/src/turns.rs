@@ -51,8 +51,8 @@ impl Adapter {
         if self.stopped.is_some() || !self.is_awake() {
             return None;
         }
-        let timeouts = self.timeouts.deadline_ns();
-        [self.turns.resume_ns, self.turns.trim_ns, self.turns.promote_ns, timeouts].into_iter().flatten().min()
+        let (timeouts, packets) = (self.timeouts.deadline_ns(), self.packets.deadline_ns());
+        [self.turns.resume_ns, self.turns.trim_ns, self.turns.promote_ns, timeouts, packets].into_iter().flatten().min()
     }
 
     /// Time has come for what is done by the clock.

@@ -40,6 +40,7 @@ fn start_behind(
         memory_policy: dxgkrnl::MemoryPolicy::default(),
         features: FeaturePolicy::without(off),
         recovery: Default::default(),
+        scheduling: Default::default(),
     };
     let mut effects = Vec::new();
     let mut cx = Cx { now_ns: 0, effects: &mut effects, tracer: &mut Silence };

@@ -18,8 +18,8 @@
 //! # What it does not do
 //! Which hardware queue runs is the hardware scheduler's choice (sync §4.1, stage 1): every queue feeds the driver on its
 //! own. A node that takes packets has one sequence of them, and whose packet is next, or who must give way, is decided
-//! here ([`next_turn`]), by [`Rank`]; there are no bands, quanta or timeout detection yet. A queue for user-mode submission exists so that it
-//! has a node and a state; its work goes by doorbell and is not seen here, and packets on it are refused.
+//! here ([`NodeTime`]), by the rule of [`engine_time`]; who is raised because others wait for it, by [`inherit`]. A queue for user-mode
+//! submission exists so that it has a node and a state; its work goes by doorbell and is not seen here, and packets on it are refused.
 //!
 //! # Blame
 //! [`SubmitError`] says whose fault a refusal is. A [`QueueId`] of a destroyed queue, a `waited` that nobody asked for,
@@ -29,6 +29,7 @@
 mod flips;
 mod lifecycle;
 mod packet;
+mod promise;
 mod queue;
 mod scheduler;
 mod turn;
@@ -36,5 +37,6 @@ mod turn;
 pub use flips::Flips;
 pub use lifecycle::QueueState;
 pub use packet::{Packet, QueueKind, SoftwareTurn, Step, SubmitError};
+pub use promise::{Promises, inherit};
 pub use scheduler::{Limits, PACKETS_PER_QUEUE_MAX, QueueId, VidSch};
-pub use turn::{Contender, IN_PROCESS_MAX, Occupied, Rank, Turn, next_turn};
+pub use turn::{NodeTime, Occupied, Turn};

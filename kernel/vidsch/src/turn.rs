@@ -1,51 +1,17 @@
-//! Whose packet a node takes next, and who must give way: the policy of packet scheduling. A pure function of who is ready,
-//! who has the node and how they rank; `dxgkrnl` says who is ready, and carries the answer out.
+//! Whose packet a node takes next, and who must give way: the rule of bands, quanta and shares ([`engine_time`]) as it is for
+//! packets, which are with the driver before they run and come back only as a whole. A pure function of who is ready, who has the
+//! node, how they rank and what has been before; `dxgkrnl` says who is ready, and carries the answer out.
 //!
 //! ```text
-//! nobody of a context on the node     the highest of those that are ready; among equals the next in turn
-//! the holder must stand still         the node is preempted, if it can be; else it gets nothing more
-//! somebody ready ranks above holder   the node is preempted, if it can be; else the holder gets nothing more
-//! an equal is ready                   the holder gets nothing more: the equal follows when the node is empty
-//! only lower ones, or nobody          the holder goes on, as far as the hardware queue has room
+//! nobody of a context on the node        whoever should have it takes it
+//! the holder must stand still            the node is preempted, if it can be; else it gets nothing more
+//! somebody else should have the node     nothing more for the holder; after the grace period the node is preempted, if it can be
+//! the holder should have it              it goes on, as far as the hardware queue has room
 //! ```
 //! Packets of one context at a time are on a node, so a fault costs exactly one device its packets. What the kernel puts in for
-//! paging is not asked here: it comes before everybody (memory §7.4).
-//!
-//! Ranks are strict: who ranks lower waits as long as somebody higher is ready. Shares, quanta and grace periods of bands
-//! (sync §4.2) would be decided here, too.
+//! paging is not asked here: it comes before everybody (memory §7.4), and nobody is charged for it.
 
-/// How a context ranks (sync §4.2). Between processes the class decides; inside of one, what the process says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rank {
-    /// `D3DKMT_SCHEDULINGPRIORITYCLASS` of its process: 0 IDLE to 5 REALTIME.
-    pub class: u32,
-    /// Which process.
-    pub process: u32,
-    /// In-process priority: -[`IN_PROCESS_MAX`] to [`IN_PROCESS_MAX`].
-    pub in_process: i32,
-}
-
-/// In-process priorities are at most so far from 0 (sync §4.2).
-pub const IN_PROCESS_MAX: i32 = 7;
-
-impl Rank {
-    /// Whether this one goes first. Contexts of different processes of one class are equals, whatever each process says of its
-    /// own.
-    // spec: sync §4.2
-    pub fn is_above(self, other: Rank) -> bool {
-        self.class > other.class
-            || self.class == other.class && self.process == other.process && self.in_process > other.in_process
-    }
-}
-
-/// A context whose next packet may start. `C`: how the caller names contexts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Contender<C> {
-    /// The context.
-    pub context: C,
-    /// How it ranks.
-    pub rank: Rank,
-}
+use engine_time::{Contender, EngineTime, Policy, Who};
 
 /// What is on a node.
 #[derive(Clone, Copy, Debug)]
@@ -58,8 +24,6 @@ pub struct Occupied<C> {
     pub holder: Option<Contender<C>>,
     /// The holder's device must stand still.
     pub stands_still: bool,
-    /// The context that had the node last.
-    pub last: C,
     /// The driver takes packets back.
     pub preemptible: bool,
 }
@@ -74,92 +38,144 @@ pub enum Turn<C> {
     Preempt(C),
     /// The holder leaves the node, because it must stand still.
     Clear(C),
-    /// Nothing until something changes.
-    Wait,
+    /// Nothing until something changes, or this time has come.
+    Wait {
+        /// When to ask again; `None`: when something changes.
+        again_ns: Option<u64>,
+    },
 }
 
-/// Decides. `ready` is in the order of turns.
-// spec: sync §4.1, sync §4.2, sync §4.3
-pub fn next_turn<C: Copy + Ord>(node: Occupied<C>, ready: &[Contender<C>]) -> Turn<C> {
-    let highest = |one: &&Contender<C>| !ready.iter().any(|other| other.rank.is_above(one.rank));
-    let mut best = ready.iter().filter(highest);
-    let Some(holder) = node.holder else {
-        if node.in_flight >= node.in_flight_max {
-            return Turn::Wait;
+/// A node's time.
+pub struct NodeTime<C>(EngineTime<C>);
+
+impl<C: Copy + Ord> NodeTime<C> {
+    /// Of a node that nobody has used.
+    pub fn new(policy: Policy) -> Self {
+        NodeTime(EngineTime::new(policy))
+    }
+
+    /// Nothing is to be decided; who has the node is charged for it all the same.
+    pub fn passes(&mut self, now_ns: u64, holder: Option<Contender<C>>) {
+        self.0.passes(now_ns, holder);
+    }
+
+    /// Decides.
+    // spec: sync §4.1, sync §4.2, sync §4.3
+    pub fn next_turn(&mut self, now_ns: u64, node: Occupied<C>, ready: &[Contender<C>]) -> Turn<C> {
+        let idle = Turn::Wait { again_ns: None };
+        if let Some(holder) = node.holder.filter(|_| node.stands_still) {
+            self.0.passes(now_ns, Some(holder));
+            return if node.preemptible { Turn::Clear(holder.context) } else { idle };
         }
-        let next = best.clone().find(|one| one.context > node.last).or_else(|| best.next());
-        return next.map_or(Turn::Wait, |one| Turn::Start(one.context));
-    };
-    if node.stands_still {
-        return if node.preemptible { Turn::Clear(holder.context) } else { Turn::Wait };
+        let full = node.in_flight >= node.in_flight_max;
+        if node.holder.is_none() && full {
+            self.0.passes(now_ns, None);
+            return idle;
+        }
+        let verdict = self.0.ask(now_ns, node.holder, ready);
+        match verdict.who {
+            Who::Takes(context) => Turn::Start(context),
+            Who::GivesWay { to, from_ns } if from_ns <= now_ns && node.preemptible => Turn::Preempt(to),
+            Who::KeepsIt => {
+                let more = node.holder.filter(|holder| ready.iter().any(|one| one.context == holder.context));
+                match more.filter(|_| !full) {
+                    Some(holder) => Turn::Start(holder.context),
+                    None => Turn::Wait { again_ns: verdict.again_ns },
+                }
+            }
+            Who::GivesWay { .. } | Who::Nobody => Turn::Wait { again_ns: verdict.again_ns },
+        }
     }
-    let above = best.find(|one| one.context != holder.context && one.rank.is_above(holder.rank));
-    if let Some(above) = above {
-        return if node.preemptible { Turn::Preempt(above.context) } else { Turn::Wait };
-    }
-    let goes_on = ready.iter().any(|one| one.context == holder.context)
-        && ready.iter().all(|one| one.context == holder.context || holder.rank.is_above(one.rank));
-    if goes_on && node.in_flight < node.in_flight_max { Turn::Start(holder.context) } else { Turn::Wait }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine_time::{Band, Quanta, Rank};
 
-    fn rank(class: u32, process: u32, in_process: i32) -> Rank {
-        Rank { class, process, in_process }
+    fn of(context: u64, process: u64, in_process: i32) -> Contender<u64> {
+        let rank = Rank { in_process, ..Rank::ordinary(process) };
+        Contender { context, rank, quanta: Quanta::default() }
     }
 
-    fn ready(context: u64, rank: Rank) -> Contender<u64> {
-        Contender { context, rank }
+    fn node(in_flight: usize, holder: Option<Contender<u64>>) -> Occupied<u64> {
+        Occupied { in_flight, in_flight_max: 4, holder, stands_still: false, preemptible: true }
     }
 
-    fn node(in_flight: usize, holder: Option<Contender<u64>>, last: u64) -> Occupied<u64> {
-        Occupied { in_flight, in_flight_max: 4, holder, stands_still: false, last, preemptible: true }
+    fn turn(now_ns: u64, node: Occupied<u64>, ready: &[Contender<u64>]) -> Turn<u64> {
+        NodeTime::new(Policy::default()).next_turn(now_ns, node, ready)
     }
 
-    #[test]
-    fn a_process_orders_its_own_contexts_only() {
-        // spec: sync §4.2
-        let cases = [
-            (rank(2, 1, 7), rank(2, 1, 0), true),
-            (rank(2, 1, 7), rank(2, 2, -7), false),
-            (rank(3, 1, -7), rank(2, 2, 7), true),
-            (rank(3, 1, -7), rank(2, 1, 7), true),
-            (rank(2, 1, 0), rank(2, 1, 0), false),
-        ];
-        for (one, other, above) in cases {
-            assert_eq!(one.is_above(other), above, "{one:?} over {other:?}");
-            assert!(!above || !other.is_above(one));
-        }
-    }
+    const NOTHING: Turn<u64> = Turn::Wait { again_ns: None };
 
     #[test]
     fn every_row_of_the_table() {
         // spec: sync §4.1, sync §4.2, sync §4.3
-        let (low, even, high) = (rank(2, 1, -1), rank(2, 1, 0), rank(2, 1, 1));
-        let holder = Some(ready(1, even));
-        // Nobody has the node: the highest, and the next in turn among equals.
-        let all = [ready(1, even), ready(2, high), ready(3, low), ready(4, high)];
-        assert_eq!(next_turn(node(0, None, 2), &all), Turn::Start(4));
-        assert_eq!(next_turn(node(3, None, 4), &all), Turn::Start(2), "behind paging buffers, too");
-        assert_eq!(next_turn(node(4, None, 4), &all), Turn::Wait, "as far as there is room");
-        assert_eq!(next_turn(node(0, None, 0), &[]), Turn::Wait);
-        // Somebody higher is ready.
-        assert_eq!(next_turn(node(4, holder, 1), &[ready(1, even), ready(2, high)]), Turn::Preempt(2));
-        let stubborn = Occupied { preemptible: false, ..node(1, holder, 1) };
-        assert_eq!(next_turn(stubborn, &[ready(1, even), ready(2, high)]), Turn::Wait);
+        let (low, even, high) = (of(3, 1, -1), of(1, 1, 0), of(2, 1, 1));
+        // Nobody has the node: the highest.
+        let all = [even, high, low];
+        assert_eq!(turn(0, node(0, None), &all), Turn::Start(2));
+        assert_eq!(turn(0, node(3, None), &all), Turn::Start(2), "behind paging buffers, too");
+        assert_eq!(turn(0, node(4, None), &all), NOTHING, "as far as there is room");
+        assert_eq!(turn(0, node(0, None), &[]), NOTHING);
         // The holder must stand still.
-        for (preemptible, turn) in [(true, Turn::Clear(1)), (false, Turn::Wait)] {
-            let still = Occupied { preemptible, stands_still: true, ..node(1, holder, 1) };
-            assert_eq!(next_turn(still, &[ready(2, low)]), turn);
+        for (preemptible, expected) in [(true, Turn::Clear(1)), (false, NOTHING)] {
+            let still = Occupied { preemptible, stands_still: true, ..node(1, Some(even)) };
+            assert_eq!(turn(0, still, &[low]), expected);
         }
-        // An equal is ready.
-        assert_eq!(next_turn(node(1, holder, 1), &[ready(1, even), ready(2, even)]), Turn::Wait);
-        assert_eq!(next_turn(node(1, holder, 1), &[ready(1, even), ready(2, rank(2, 2, 7))]), Turn::Wait);
-        // Only lower ones, or nobody.
-        assert_eq!(next_turn(node(3, holder, 1), &[ready(1, even), ready(2, low)]), Turn::Start(1));
-        assert_eq!(next_turn(node(4, holder, 1), &[ready(1, even)]), Turn::Wait);
-        assert_eq!(next_turn(node(1, holder, 1), &[ready(2, low)]), Turn::Wait, "not beside the holder");
+        // Somebody else should have it: in this process without a grace period.
+        assert_eq!(turn(0, node(4, Some(even)), &[even, high]), Turn::Preempt(2));
+        let stubborn = Occupied { preemptible: false, ..node(1, Some(even)) };
+        assert_eq!(turn(0, stubborn, &[even, high]), NOTHING);
+        // The holder should: the others ask again when its quantum, or that of its process, is over.
+        assert_eq!(turn(0, node(3, Some(even)), &[even, of(9, 1, 0)]), Turn::Start(1));
+        let quantum = Turn::Wait { again_ns: Some(1_000_000) };
+        assert_eq!(turn(0, node(4, Some(even)), &[even, of(9, 1, 0)]), quantum);
+        assert_eq!(turn(0, node(1, Some(even)), &[of(9, 1, 0)]), quantum, "not beside the holder");
+        assert_eq!(turn(0, node(1, Some(even)), &[of(9, 2, 7)]), Turn::Wait { again_ns: Some(2_000_000) });
+        assert_eq!(turn(0, node(4, Some(even)), &[even]), NOTHING);
+    }
+
+    #[test]
+    fn who_gives_way_gets_nothing_more_and_is_preempted_after_the_grace_period() {
+        // spec: sync §4.2, sync §4.3
+        let mut time = NodeTime::new(Policy::default());
+        let (one, other) = (of(1, 1, 0), of(2, 2, 0));
+        assert_eq!(time.next_turn(0, node(0, None), &[one, other]), Turn::Start(1));
+        assert_eq!(time.next_turn(0, node(1, Some(one)), &[one, other]), Turn::Start(1));
+        let over = 2_000_000;
+        let waits = Turn::Wait { again_ns: Some(over + 100_000) };
+        assert_eq!(time.next_turn(over, node(2, Some(one)), &[one, other]), waits);
+        assert_eq!(time.next_turn(over + 100_000, node(2, Some(one)), &[one, other]), Turn::Preempt(2));
+        assert_eq!(time.next_turn(over + 100_000, node(0, None), &[one, other]), Turn::Start(2));
+    }
+
+    #[test]
+    fn nobody_is_charged_for_paging() {
+        // spec: memory §7.4
+        let mut time = NodeTime::new(Policy::default());
+        let (one, other) = (of(1, 1, 0), of(2, 2, 0));
+        assert_eq!(time.next_turn(0, node(0, None), &[one, other]), Turn::Start(1));
+        time.passes(0, Some(one));
+        // It has the node for half of its quantum, then paging has it, then it goes on with the other half.
+        time.passes(1_000_000, None);
+        time.passes(9_000_000, None);
+        assert_eq!(time.next_turn(9_000_000, node(0, None), &[one, other]), Turn::Start(1));
+        let left = Turn::Wait { again_ns: Some(10_000_000) };
+        assert_eq!(time.next_turn(9_000_000, node(4, Some(one)), &[one, other]), left);
+    }
+
+    #[test]
+    fn a_band_above_preempts_at_once_and_leaves_the_one_below_its_share() {
+        // spec: sync §4.2
+        let focus = Contender { rank: Rank { band: Band::Focus, ..Rank::ordinary(2) }, ..of(2, 2, 0) };
+        let normal = of(1, 1, 0);
+        assert_eq!(turn(0, node(1, Some(normal)), &[normal, focus]), Turn::Preempt(2));
+        let mut time = NodeTime::new(Policy::default());
+        assert_eq!(time.next_turn(0, node(0, None), &[normal, focus]), Turn::Start(2));
+        let owed = 18_000_000;
+        let waits = Turn::Wait { again_ns: Some(owed) };
+        assert_eq!(time.next_turn(0, node(4, Some(focus)), &[normal, focus]), waits);
+        assert_eq!(time.next_turn(owed, node(4, Some(focus)), &[normal, focus]), Turn::Preempt(1));
     }
 }

@@ -154,6 +154,7 @@ impl Measured {
             bus: Some(Arc::new(DeviceBus(Arc::clone(&device)))),
             features: setup.features,
             recovery: setup.recovery,
+            scheduling: setup.scheduling,
         };
         Ok(Mounted { device, miniport, adapter })
     }

@@ -50,6 +50,7 @@ mod relocation;
 mod renaming;
 mod resets;
 mod residency;
+mod scheduling;
 mod several;
 mod shared_backing;
 mod splits;

@@ -19,7 +19,7 @@ use crate::heard::{Heard, heard_on};
 use crate::stubborn::{Whims, wrapped};
 use crate::world::{MIB, VIRTUAL};
 
-const COMPUTE: NodeId = NodeId(0);
+pub const COMPUTE: NodeId = NodeId(0);
 const COPY: NodeId = NodeId(1);
 
 /// What happens to packets.
@@ -36,26 +36,26 @@ fn of_packets(event: &Event) -> bool {
     )
 }
 
-fn host(mode: Mode) -> (Arc<Host>, Heard) {
+pub fn host(mode: Mode) -> (Arc<Host>, Heard) {
     heard_on("wddm1-banks", mode, 8 * MIB, of_packets)
 }
 
-struct Client {
-    gpu: Gpu,
+pub struct Client {
+    pub gpu: Gpu,
     _link: Arc<ProcessLink>,
 }
 
-fn client(host: &Arc<Host>) -> Client {
+pub fn client(host: &Arc<Host>) -> Client {
     let link = ProcessLink::new(Arc::clone(host));
     Client { gpu: Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("the adapter opens"), _link: link }
 }
 
 impl Client {
-    fn context(&self, node: NodeId) -> Context {
+    pub fn context(&self, node: NodeId) -> Context {
         Context::create(self.gpu.device(), node, Vec::new()).expect("a context")
     }
 
-    fn memory(&self, kind: SurfaceKind, bytes: u64) -> Arc<Allocation> {
+    pub fn memory(&self, kind: SurfaceKind, bytes: u64) -> Arc<Allocation> {
         let allocation = self.unlisted(kind, bytes);
         self.list(&allocation);
         allocation
@@ -72,12 +72,12 @@ impl Client {
         self.gpu.paging().make_resident(vec![allocation.handle()], MakeResidentFlags::empty()).expect("room");
     }
 
-    fn fence(&self) -> Fence {
+    pub fn fence(&self) -> Fence {
         self.gpu.device().create_monitored_fence(FenceFlags::NO_GPU_ACCESS, 0).expect("a fence")
     }
 
     /// Waits until everything rendered so far is done.
-    fn drain(&self, context: &Context) {
+    pub fn drain(&self, context: &Context) {
         let done = self.fence();
         context.signal(&done, 1).unwrap();
         self.gpu.device().wait(&[(&done, 1)]).expect("it completes");
@@ -85,7 +85,7 @@ impl Client {
 }
 
 /// A buffer that changes every word so many times: what runs twice, or not at all, is seen.
-fn changes(target: &Allocation, bytes: u64, times: u32) -> ListedCommands {
+pub fn changes(target: &Allocation, bytes: u64, times: u32) -> ListedCommands {
     let mut commands = ListedCommands::new();
     for _ in 0..times {
         commands.touch(target, bytes, true);
@@ -95,7 +95,7 @@ fn changes(target: &Allocation, bytes: u64, times: u32) -> ListedCommands {
 
 /// What happened, in short: `l1=4` context low's first packet was started as 4, `l1.` it is done, `l1<` it came back,
 /// `p3=4` the paging ring's third as 4, `?h` a request for high, `!3` an answer with 3 as last completed.
-fn short(events: &[(u64, Event)], names: &[(u64, char)]) -> Vec<String> {
+pub fn short(events: &[(u64, Event)], names: &[(u64, char)]) -> Vec<String> {
     let name = |context: u64| names.iter().find(|(number, _)| *number == context).map_or('p', |(_, name)| *name);
     let mut all = Vec::new();
     for (_, event) in events {
@@ -235,7 +235,7 @@ fn paging_takes_the_node_from_whoever_has_it() {
 #[test]
 fn a_process_that_ranks_higher_goes_first_whatever_others_say_of_themselves() {
     // spec: sync §4.2, sync §4.3
-    for (class, first) in [(2, "l1."), (3, "h1.")] {
+    for (class, first) in [(2, "l1."), (4, "h1.")] {
         let (host, heard) = host(VIRTUAL);
         let (humble, proud) = (client(&host), client(&host));
         let (low, high) = (humble.context(COMPUTE), proud.context(COMPUTE));

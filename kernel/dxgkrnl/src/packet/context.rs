@@ -98,6 +98,7 @@ impl Adapter {
             addresses,
             vidsch,
             in_process_priority: 0,
+            awaits: Vec::new(),
             no_timeout: flags.contains(ContextFlags::DISABLE_GPU_TIMEOUT),
             progress,
             last_submitted: 0,

@@ -5,10 +5,11 @@
 //! stops the adapter, because nobody could say any more what has run.
 
 use ddi::PreemptCommand;
+use engine_time::IN_PROCESS_MAX;
 use events::{Event, PreemptedFor};
 use kmt_calls::Refusal;
 use vidmm::AllocationId;
-use vidsch::{Contender, IN_PROCESS_MAX, Occupied, Rank, Turn};
+use vidsch::{Occupied, Turn};
 use wddm_types::{EngineId, NodeId};
 
 use super::schedule::suspension_name;
@@ -41,34 +42,30 @@ impl Adapter {
     }
 
     /// Whose packet a node takes next.
-    pub(super) fn next_turn(&self, node: usize) -> Turn<u64> {
+    pub(super) fn next_turn(&mut self, cx: &Cx<'_>, node: usize) -> Turn<u64> {
         let known = &self.packets.nodes[node];
+        let holder = known.holder();
+        let here = known.holder().map(|holder| self.contenders(&[holder])[0]);
         let paging_waits = self.ring.waits_for_node() && node == self.paging_node();
         let Some(caps) = self.packets.caps.filter(|_| !paging_waits && known.asked.is_none()) else {
-            return Turn::Wait;
+            self.packets.nodes[node].time.passes(cx.now_ns, here);
+            return Turn::Wait { again_ns: None };
         };
-        let contender = |context| Contender { context, rank: self.rank_of(context) };
         let on_node = self.packet_contexts.iter().filter(|(_, context)| usize::from(context.node.0) == node);
-        let ready: Vec<_> = on_node.map(|(number, _)| number).filter(|c| self.may_start(*c)).map(contender).collect();
+        let ready: Vec<_> = on_node.map(|(number, _)| number).filter(|context| self.may_start(*context)).collect();
+        let ready = self.contenders(&ready);
         let occupied = Occupied {
             in_flight: known.in_flight.len(),
             in_flight_max: self.hw_queue_packets(),
-            holder: known.holder().map(contender),
-            stands_still: known.holder().is_some_and(|holder| !self.device_of(holder).suspended.is_empty()),
-            last: known.last_context,
+            holder: here,
+            stands_still: holder.is_some_and(|holder| !self.device_of(holder).suspended.is_empty()),
             preemptible: caps.preemption.is_some(),
         };
-        vidsch::next_turn(occupied, &ready)
+        self.packets.nodes[node].time.next_turn(cx.now_ns, occupied, &ready)
     }
 
     fn device_of(&self, context: u64) -> &crate::object::Device {
         &self.devices[self.packet_contexts[context].device]
-    }
-
-    fn rank_of(&self, context: u64) -> Rank {
-        let process = self.device_of(context).process;
-        let in_process = self.packet_contexts[context].in_process_priority;
-        Rank { class: self.processes[&process].class, process: process.0, in_process }
     }
 
     /// Asks a node for what it has; nothing where the driver gives nothing back. `context`: who is meant, 0 for paging.

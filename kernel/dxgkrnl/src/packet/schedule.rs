@@ -1,6 +1,8 @@
 //! From a context's queue to the driver (memory §7.4; sync §4.1): who has a node, patching. When a packet may
 //! start is `need`.
 
+use std::collections::VecDeque;
+
 use ddi::{DriverStatus, Patch, SubmitCommand, SubmitCommandVirtual, SubmitFlags};
 use events::{Event, PreemptedFor};
 use gpu_fence::WaitMode;
@@ -8,6 +10,7 @@ use kmt_calls::DeviceState;
 use vidsch::{Step, Turn};
 use wddm_types::GpuVa;
 
+use super::rank::Awaited;
 use super::split::Portion;
 use super::{Handed, InFlight, Work};
 use crate::adapter::{Adapter, Payload, Waiter};
@@ -24,10 +27,7 @@ pub(super) fn suspension_name(context: u64) -> u64 {
 impl Adapter {
     /// A wait of a context is over.
     pub fn packets_released(&mut self, cx: &mut Cx<'_>, context: u64) {
-        // A context that was destroyed while it waited has nothing to go on with.
-        let Some(known) = self.packet_contexts.get(context) else { return };
-        if self.devices[known.device].state == DeviceState::Active {
-            self.vidsch.waited(known.vidsch);
+        if self.release_context(context) {
             self.pump_packets(cx);
         }
     }
@@ -35,23 +35,68 @@ impl Adapter {
     /// Starts what is due on every node.
     pub fn pump_packets(&mut self, cx: &mut Cx<'_>) {
         if self.packet_contexts.is_empty() && !self.ring.waits_for_node() {
+            self.packets.nodes.iter_mut().for_each(|node| node.again_ns = None);
             return;
         }
-        for node in 0..self.packets.nodes.len() {
-            self.start_paging(cx, node);
-            while self.stopped.is_none() {
-                self.advance_contexts(cx, node);
-                match self.next_turn(node) {
-                    Turn::Start(context) => self.start_packet(cx, node, context),
-                    Turn::Preempt(context) => self.preempt(cx, node, PreemptedFor::Rank, context),
-                    Turn::Clear(context) => self.preempt(cx, node, PreemptedFor::Standstill, context),
-                    Turn::Wait => break,
-                }
+        // What a node does may let contexts of the others go on.
+        let mut released = true;
+        while std::mem::take(&mut released) {
+            for node in 0..self.packets.nodes.len() {
+                released |= self.pump_node(cx, node);
             }
         }
         if self.ring_need().is_some() {
             self.watch_progress(cx);
         }
+    }
+
+    /// Starts what is due on a node. Answers whether contexts were released that may be on others.
+    fn pump_node(&mut self, cx: &mut Cx<'_>, node: usize) -> bool {
+        let mut released = false;
+        self.start_paging(cx, node);
+        while self.stopped.is_none() {
+            self.advance_contexts(cx, node);
+            // Whoever has just been released may be the one whose turn it is.
+            if self.release_contexts() {
+                released = true;
+                continue;
+            }
+            match self.next_turn(cx, node) {
+                Turn::Start(context) => self.start_packet(cx, node, context),
+                Turn::Preempt(context) => self.preempt(cx, node, PreemptedFor::Rank, context),
+                Turn::Clear(context) => self.preempt(cx, node, PreemptedFor::Standstill, context),
+                Turn::Wait { again_ns } => {
+                    self.packets.nodes[node].again_ns = again_ns;
+                    break;
+                }
+            }
+        }
+        released
+    }
+
+    /// Lets contexts go on whose waits are over and of whom that is not known yet.
+    fn release_contexts(&mut self) -> bool {
+        let of_context = |waiter: &Waiter| matches!(waiter, Waiter::Packets { .. });
+        let (over, others): (VecDeque<Waiter>, _) = std::mem::take(&mut self.due).into_iter().partition(of_context);
+        self.due = others;
+        for waiter in &over {
+            if let Waiter::Packets { context } = waiter {
+                self.release_context(*context);
+            }
+        }
+        !over.is_empty()
+    }
+
+    /// A wait of a context is over. Says whether there is such a context, and it goes on.
+    fn release_context(&mut self, context: u64) -> bool {
+        // A context that was destroyed while it waited has nothing to go on with.
+        let Some(known) = self.packet_contexts.get_mut(context) else { return false };
+        let active = self.devices[known.device].state == DeviceState::Active;
+        if active {
+            self.vidsch.waited(known.vidsch);
+            known.awaits.clear();
+        }
+        active
     }
 
     /// The waits and signals that are due on a node's contexts.
@@ -70,6 +115,9 @@ impl Adapter {
                         let waiter = Waiter::Packets { context };
                         if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, waiter) {
                             self.vidsch.waited(vidsch);
+                        } else {
+                            let awaits = points.iter().map(|point| (Awaited::Fence(point.fence), point.value));
+                            self.packet_contexts[context].awaits = awaits.collect();
                         }
                     }
                     Some(Step::Signal(points)) => {
@@ -177,7 +225,6 @@ impl Adapter {
             Ok(patched) => {
                 let known = &mut self.packets.nodes[node];
                 known.last_fence_id = fence_id;
-                known.last_context = context;
                 let written = uses.into_iter().filter(|(_, write)| *write).map(|(id, _)| id).collect();
                 if portion.as_ref().is_none_or(|portion| portion.bytes.start == 0) {
                     // CAST: at most 64 nodes.

@@ -12,6 +12,7 @@ use gpu_fence::{FenceId, LegacyId, LegacyWait, LegacyWaitId};
 use kmt_calls::{FenceFlags, Refusal, SignalFlags};
 use vidsch::{Packet as Queued, QueueId, SoftwareTurn, SubmitError};
 
+use super::rank::{Awaited, Promised};
 use crate::adapter::{Adapter, Payload};
 use crate::event::EventName;
 use crate::fence::SyncPart;
@@ -27,6 +28,8 @@ pub struct Software {
     made: u64,
     /// Contexts that wait for objects.
     waits: BTreeMap<u64, LegacyWaitId>,
+    /// What the signals in the queues of contexts bring about.
+    pub(super) promised: Promised,
 }
 
 /// What a packet is about.
@@ -116,26 +119,40 @@ impl Adapter {
         let (early, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut signal.points).into_iter().partition(top);
         if !early.is_empty() {
             let early = Signal { points: early, flags: signal.flags, ..Signal::default() };
-            self.broadcast(&queues, early, SoftwareTurn::Submitted);
+            self.promise(contexts, &queues, early, SoftwareTurn::Submitted);
         }
         signal.points = rest;
         if !signal.points.is_empty() || !signal.objects.is_empty() || signal.event.is_some() {
             let turn = if at_submission { SoftwareTurn::Submitted } else { SoftwareTurn::Completed };
-            self.broadcast(&queues, signal, turn);
+            self.promise(contexts, &queues, signal, turn);
         }
         self.pump_packets(cx);
         Ok(())
     }
 
-    /// Puts a part of a signal into each of these queues, which have room.
-    pub fn broadcast(&mut self, queues: &[QueueId], signal: Signal, turn: SoftwareTurn) {
+    /// Puts a part of a signal into the queue of each of these contexts; whoever waits for it waits for them.
+    // spec: sync §4.2
+    fn promise(&mut self, contexts: &[u64], queues: &[QueueId], signal: Signal, turn: SoftwareTurn) {
+        let fences = signal.points.iter().map(|(fence, value)| self.point(*fence, *value));
+        let fences = fences.map(|point| (Awaited::Fence(point.fence), point.value));
+        let objects = signal.objects.iter().map(|object| (Awaited::Object(*object), 0));
+        let points: Vec<_> = fences.chain(objects).collect();
+        for (part, context) in self.broadcast(queues, signal, turn).into_iter().zip(contexts) {
+            self.software.promised.promise(part, *context, points.clone());
+        }
+    }
+
+    /// Puts a part of a signal into each of these queues, which have room. Answers with the numbers of the parts.
+    pub fn broadcast(&mut self, queues: &[QueueId], signal: Signal, turn: SoftwareTurn) -> Vec<u64> {
         let broadcast = self.software.number();
         self.software.broadcasts.insert(broadcast, Broadcast { left: queues.len(), lost: false, signal });
-        for queue in queues {
+        let part = |queue: &QueueId| {
             let number = self.software.number();
             self.software.steps.insert(number, Step::Part(broadcast));
             self.submit_software(*queue, number, turn);
-        }
+            number
+        };
+        queues.iter().map(part).collect()
     }
 
     fn submit_software(&mut self, queue: QueueId, number: u64, turn: SoftwareTurn) {
@@ -157,11 +174,16 @@ impl Adapter {
                     LegacyWait::Satisfied(_) => self.vidsch.waited(self.packet_contexts[context].vidsch),
                     LegacyWait::Pending(wait) => {
                         self.software.waits.insert(context, wait);
+                        let awaits = objects.iter().map(|object| (Awaited::Object(*object), 0));
+                        self.packet_contexts[context].awaits = awaits.collect();
                         cx.emit(Event::ContextHeld { context, object: objects[0] });
                     }
                 }
             }
-            Step::Part(broadcast) => self.part_is_over(cx, broadcast, false),
+            Step::Part(broadcast) => {
+                self.software.promised.over(number);
+                self.part_is_over(cx, broadcast, false);
+            }
         }
     }
 
@@ -204,6 +226,9 @@ impl Adapter {
         if let Some(wait) = self.software.waits.remove(&context) {
             self.legacy.cancel(wait);
         }
+        if let Some(known) = self.packet_contexts.get_mut(context) {
+            known.awaits.clear();
+        }
         self.drop_parts(cx, dropped);
     }
 
@@ -212,6 +237,7 @@ impl Adapter {
         for packet in dropped {
             let Queued::Software(Payload::Software(number), _) = packet else { continue };
             if let Some(Step::Part(broadcast)) = self.software.steps.remove(&number) {
+                self.software.promised.over(number);
                 self.part_is_over(cx, broadcast, true);
             }
         }

@@ -1,0 +1,75 @@
+//! Bands and the numbers of the rule. What `DXGKARG_SETUPPRIORITYBANDS` carries is here, in nanoseconds; the rest is policy.
+
+/// `DXGK_SCHEDULING_PRIORITY_BAND`.
+// spec: sync §2.5, sync §4.2
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Band {
+    /// Runs when nobody else wants to, and for its share.
+    Idle = 0,
+    /// Everybody.
+    #[default]
+    Normal = 1,
+    /// What the user looks at. Needs a privilege.
+    Focus = 2,
+    /// Before all others, at 32 levels. Needs a privilege.
+    Realtime = 3,
+}
+
+/// All of them, from the lowest.
+pub const BANDS: [Band; 4] = [Band::Idle, Band::Normal, Band::Focus, Band::Realtime];
+
+/// Terms of one band.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BandTerms {
+    /// `gracePeriodForBand`: how long it waits before another band is preempted for it.
+    pub grace_ns: u64,
+    /// `processQuantumForBand`: how long a process of it has the engine while another process of it waits.
+    pub process_quantum_ns: u64,
+    /// `processGracePeriodForBand`: how long a process of it waits before another one of it is preempted.
+    pub process_grace_ns: u64,
+}
+
+/// The numbers. The specification gives the percentage; all others are policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// By [`Band`].
+    pub bands: [BandTerms; 4],
+    /// `targetNormalBandPercentage`, 0 to 50: what NORMAL has of the time when FOCUS wants all of it.
+    pub normal_percent: u32,
+    /// How long NORMAL has the engine when it is owed.
+    pub normal_slice_ns: u64,
+    /// What IDLE has of the time, in thousandths, when NORMAL and FOCUS want all of it. So little that whoever ranks above still has
+    /// more than 99 % of what it would have alone.
+    pub idle_permille: u32,
+    /// How long IDLE has the engine when it is owed.
+    pub idle_slice_ns: u64,
+    /// What lower in-process priorities have, in thousandths, of what their process has.
+    pub inner_permille: u32,
+    /// How long one of them has the engine when it is owed.
+    pub inner_slice_ns: u64,
+}
+
+impl Policy {
+    /// Terms of a band.
+    pub fn band(&self, band: Band) -> BandTerms {
+        self.bands[band as usize]
+    }
+}
+
+impl Default for Policy {
+    /// Another band is preempted at once: the work of a user does not wait for that of nobody. Equals do not cut each
+    /// other short for less than a tenth of a millisecond.
+    // spec: sync §2.5, sync §4.2
+    fn default() -> Policy {
+        let terms = BandTerms { grace_ns: 0, process_quantum_ns: 2_000_000, process_grace_ns: 100_000 };
+        Policy {
+            bands: [terms; 4],
+            normal_percent: 10,
+            normal_slice_ns: 2_000_000,
+            idle_permille: 5,
+            idle_slice_ns: 500_000,
+            inner_permille: 5,
+            inner_slice_ns: 500_000,
+        }
+    }
+}

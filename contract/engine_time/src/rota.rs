@@ -1,0 +1,97 @@
+//! Turns among equals: whoever has its turn keeps it for a quantum, the next is who has used least. Whose quantum is over must have
+//! used less than the others by half of what it has just used to go on: so small differences do not keep anybody waiting for two quanta.
+
+use std::collections::BTreeMap;
+
+/// Turns among members named `K`.
+#[derive(Clone, Debug)]
+pub(crate) struct Rota<K> {
+    /// Whose turn it is.
+    turn: Option<Turn<K>>,
+    /// What members have used, by weight.
+    used: BTreeMap<K, u64>,
+    /// What the one had used who had used least of those present, lately.
+    floor: u64,
+}
+
+/// One member's turn: how long it has had the engine in it, and what that counts.
+#[derive(Clone, Copy, Debug)]
+struct Turn<K> {
+    member: K,
+    held_ns: u64,
+    cost: u64,
+}
+
+impl<K> Default for Rota<K> {
+    fn default() -> Self {
+        Rota { turn: None, used: BTreeMap::new(), floor: 0 }
+    }
+}
+
+impl<K: Copy + Ord> Rota<K> {
+    /// Takes note of who is present. Who comes has used as much as the one who has used least; who has gone is forgotten when that
+    /// makes no difference.
+    pub(crate) fn attend(&mut self, present: &[K]) {
+        for member in present {
+            let used = self.used.entry(*member).or_insert(self.floor);
+            *used = (*used).max(self.floor);
+        }
+        let least = present.iter().filter_map(|member| self.used.get(member)).min().copied();
+        // Nobody is left: nobody has to make up for anything.
+        self.floor = least.unwrap_or_else(|| self.used.values().max().copied().unwrap_or(0).max(self.floor));
+        let floor = self.floor;
+        self.used.retain(|member, used| *used > floor || present.contains(member));
+    }
+
+    /// A member had the engine for so long; `cost`: what that counts.
+    pub(crate) fn charge(&mut self, member: K, ns: u64, cost: u64) {
+        let used = self.used.entry(member).or_insert(self.floor);
+        *used = used.saturating_add(cost);
+        if let Some(turn) = self.turn.as_mut().filter(|turn| turn.member == member) {
+            turn.held_ns = turn.held_ns.saturating_add(ns);
+            turn.cost = turn.cost.saturating_add(cost);
+        }
+    }
+
+    /// Who of `wanting` should have the engine. `None`: nobody wants it.
+    pub(crate) fn pick(&self, wanting: &[K], quantum_ns: impl Fn(K) -> u64) -> Option<K> {
+        if let Some(turn) = &self.turn
+            && wanting.contains(&turn.member)
+            && turn.held_ns < quantum_ns(turn.member)
+        {
+            return Some(turn.member);
+        }
+        // Among those who have used the same, the next behind whoever had its turn.
+        let behind = |member: &K| self.turn.as_ref().is_some_and(|turn| *member <= turn.member);
+        let half =
+            |member: &K| self.turn.as_ref().filter(|turn| turn.member == *member).map_or(0, |turn| turn.cost / 2);
+        let used = |member: &K| self.used.get(member).copied().unwrap_or(self.floor).saturating_add(half(member));
+        wanting.iter().min_by_key(|member| (used(member), behind(member), **member)).copied()
+    }
+
+    /// A member has the engine. If its quantum was over while others wanted it, and it was picked again, its turn begins anew.
+    pub(crate) fn begin(&mut self, member: K, anew: bool) {
+        match &self.turn {
+            Some(turn) if turn.member == member && !anew => {}
+            _ => self.turn = Some(Turn { member, held_ns: 0, cost: 0 }),
+        }
+    }
+
+    /// How long the turn of `member` still lasts.
+    pub(crate) fn left_ns(&self, member: K, quantum_ns: u64) -> u64 {
+        match &self.turn {
+            Some(turn) if turn.member == member => quantum_ns.saturating_sub(turn.held_ns),
+            _ => quantum_ns,
+        }
+    }
+
+    /// Whether what a member has used is remembered.
+    pub(crate) fn knows(&self, member: K) -> bool {
+        self.used.contains_key(&member)
+    }
+
+    /// Nobody is remembered.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.used.is_empty()
+    }
+}
