@@ -1,10 +1,15 @@
 //! Adapter profiles: named sets of sizes and rates. The rates are a stated cost model for virtual time; real time runs
 //! as fast as this computer does.
 
-use ddi::{DriverModel, NativeFenceOsCaps, PageTableUpdateMode};
+mod built_in;
+
+use built_in::PLAIN;
+pub use built_in::PROFILES;
+
+use ddi::{DriverModel, NativeFenceOsCaps};
 use dxgkrnl::MemoryPolicy;
 use softgpu::Timing;
-use softgpu_kmd::{Addressing, KmdConfig, Layout, PeerMode, TableHome, TableHomes};
+use softgpu_kmd::{KmdConfig, Layout, PeerMode};
 use softgpu_spec::page_table::Shape;
 
 /// An adapter that can be asked for by name.
@@ -36,341 +41,24 @@ pub struct Profile {
     pub memory_policy: MemoryPolicy,
 }
 
-/// The profiles that are built in; the first is the default.
-pub const PROFILES: &[Profile] = &[
-    Profile {
-        name: "discrete-4k",
-        description: "a mid-size discrete GPU: 8 GiB at 1 TB/s, 25 GB/s to system memory, 4-KB segment pages",
-        driver: SMALL_PAGES,
-        vram_bytes: 8 << 30,
-        aperture_bytes: 256 << 20,
-        shape: Shape::FOUR_LEVELS,
-        io_coherent: true,
-        fence_caps: PLAIN,
-        signal_bits: 64,
-        timing: MIDDLE,
-        call_ns: 500,
-        memory_policy: MemoryPolicy::DEFAULT,
-    },
-    DISCRETE,
-    Profile {
-        name: "datacenter",
-        description: "a large accelerator: 80 GiB at 3.3 TB/s, 55 GB/s to system memory, 64-KB segment pages",
-        driver: KmdConfig::DEFAULT,
-        vram_bytes: 80 << 30,
-        aperture_bytes: 1 << 30,
-        shape: Shape::FOUR_LEVELS,
-        io_coherent: true,
-        fence_caps: PLAIN,
-        signal_bits: 64,
-        timing: Timing {
-            compute_bytes_per_us: 3_300_000,
-            copy_bytes_per_us: 55_000,
-            local_copy_bytes_per_us: 1_600_000,
-            ..MIDDLE
-        },
-        call_ns: 500,
-        memory_policy: MemoryPolicy::DEFAULT,
-    },
-    Profile {
-        name: "small-bar",
-        description: "discrete-64k without a resized BAR: the CPU reaches memory through a window of 256 MiB",
-        driver: KmdConfig { cpu_visible: false, cpu_window_pages: 4096, ..KmdConfig::DEFAULT },
-        vram_bytes: 8 << 30,
-        aperture_bytes: 256 << 20,
-        shape: Shape::FOUR_LEVELS,
-        io_coherent: true,
-        fence_caps: PLAIN,
-        signal_bits: 64,
-        timing: MIDDLE,
-        call_ns: 500,
-        memory_policy: MemoryPolicy::DEFAULT,
-    },
-    Profile {
-        name: "integrated",
-        description: "an integrated GPU: an aperture and no memory of its own, page tables in system memory",
-        driver: KmdConfig { layout: Layout::Aperture, ..SMALL_PAGES },
-        vram_bytes: 4 << 30,
-        aperture_bytes: 256 << 20,
-        shape: Shape::FOUR_LEVELS,
-        io_coherent: true,
-        fence_caps: PLAIN,
-        signal_bits: 64,
-        timing: Timing { compute_bytes_per_us: 50_000, copy_bytes_per_us: 50_000, ..MIDDLE },
-        call_ns: 500,
-        memory_policy: MemoryPolicy::DEFAULT,
-    },
-    Profile {
-        name: "iommu",
-        description: "integrated without page tables of its own: it uses the CPU's addresses, the IOMMU translates",
-        driver: KmdConfig { layout: Layout::Aperture, addressing: Addressing::IoMmu, ..SMALL_PAGES },
-        vram_bytes: 4 << 30,
-        aperture_bytes: 256 << 20,
-        shape: Shape::FOUR_LEVELS,
-        io_coherent: true,
-        fence_caps: PLAIN,
-        signal_bits: 64,
-        timing: Timing { compute_bytes_per_us: 50_000, copy_bytes_per_us: 50_000, ..MIDDLE },
-        call_ns: 500,
-        memory_policy: MemoryPolicy::DEFAULT,
-    },
-    Profile {
-        name: "two-memories",
-        description: "two memory segments, the second a quarter of all, with a range between that the driver hides",
-        driver: KmdConfig {
-            layout: Layout::TwoMemories { second_bytes: 2 << 30, hidden_bytes: 1 << 20 },
-            ..KmdConfig::DEFAULT
-        },
-        vram_bytes: 8 << 30,
-        aperture_bytes: 256 << 20,
-        shape: Shape::FOUR_LEVELS,
-        io_coherent: true,
-        fence_caps: PLAIN,
-        signal_bits: 64,
-        timing: MIDDLE,
-        call_ns: 500,
-        memory_policy: MemoryPolicy::DEFAULT,
-    },
-    Profile {
-        name: "compute-only",
-        description: "an accelerator without an aperture: system memory stands behind its one segment",
-        driver: KmdConfig { layout: Layout::ComputeOnly, ..KmdConfig::DEFAULT },
-        vram_bytes: 8 << 30,
-        aperture_bytes: 256 << 20,
-        shape: Shape::FOUR_LEVELS,
-        io_coherent: true,
-        fence_caps: PLAIN,
-        signal_bits: 64,
-        timing: MIDDLE,
-        call_ns: 500,
-        memory_policy: MemoryPolicy::DEFAULT,
-    },
-    Profile {
-        name: "by-address",
-        description: "discrete-64k with a driver that pages by GPU virtual address and maps its aperture by device pages",
-        driver: KmdConfig { paging_by_gpu_va: true, map_aperture2: true, ..KmdConfig::DEFAULT },
-        vram_bytes: 8 << 30,
-        aperture_bytes: 256 << 20,
-        shape: Shape::FOUR_LEVELS,
-        timing: MIDDLE,
-        call_ns: 500,
-        memory_policy: MemoryPolicy::DEFAULT,
-        io_coherent: true,
-        fence_caps: PLAIN,
-        signal_bits: 64,
-    },
-    Profile {
-        name: "levels-2",
-        description: "discrete-4k with two page-table levels: 39-bit addresses, a root that is lengthened and shortened",
-        driver: SMALL_PAGES,
-        shape: Shape::new(&[9, 18]),
-        ..DISCRETE
-    },
-    Profile {
-        name: "levels-3",
-        description: "discrete-64k with three page-table levels: 42-bit addresses, the root in 32 KiB",
-        shape: Shape::new(&[9, 9, 12]),
-        ..DISCRETE
-    },
-    Profile {
-        name: "levels-5",
-        description: "discrete-64k with five page-table levels: 57-bit addresses",
-        shape: Shape::new(&[9, 9, 9, 9, 9]),
-        ..DISCRETE
-    },
-    Profile {
-        name: "levels-6",
-        description: "discrete-64k with six page-table levels of unequal width: 60-bit addresses, leaf tables of 1 MiB",
-        shape: Shape::new(&[8, 9, 9, 9, 9, 4]),
-        ..DISCRETE
-    },
-    Profile {
-        name: "tables-by-cpu",
-        description: "discrete-64k with page tables in system memory that the CPU writes (CPU_VIRTUAL)",
-        driver: KmdConfig {
-            tables: TableHomes::all(TableHome::System),
-            update_mode: PageTableUpdateMode::CpuVirtual,
-            ..KmdConfig::DEFAULT
-        },
-        ..DISCRETE
-    },
-    Profile {
-        name: "tables-by-address",
-        description: "discrete-64k with page tables that the copy engine writes by virtual address (GPU_VIRTUAL)",
-        driver: KmdConfig { update_mode: PageTableUpdateMode::GpuVirtual, ..KmdConfig::DEFAULT },
-        ..DISCRETE
-    },
-    Profile {
-        name: "leaves-64k",
-        description: "discrete-64k with leaf tables of 64-KB entries, converted where a 4-KB page appears while contexts stand still",
-        driver: KmdConfig { leaf_64kb: true, large_pages: false, ..KmdConfig::DEFAULT },
-        ..DISCRETE
-    },
-    Profile {
-        name: "idle-spaces",
-        description: "leaves-64k on hardware that wants a process's contexts to stand still for every change of its page tables",
-        driver: KmdConfig { leaf_64kb: true, large_pages: false, idle_spaces: true, ..KmdConfig::DEFAULT },
-        ..DISCRETE
-    },
-    Profile {
-        name: "dual-entries",
-        description: "discrete-64k with entries that name two leaf tables: each 64 KB goes from 64-KB to 4-KB entries and back at any time",
-        shape: Shape::FOUR_LEVELS.with_dual_entries(),
-        ..DISCRETE
-    },
-    Profile {
-        name: "levels-apart",
-        description: "two-memories with the tables of each level elsewhere: leaf tables in system memory, roots in the second memory",
-        driver: KmdConfig {
-            layout: Layout::TwoMemories { second_bytes: 2 << 30, hidden_bytes: 1 << 20 },
-            tables: TableHomes {
-                leaf: TableHome::System,
-                middle: TableHome::Local,
-                root: TableHome::Second,
-                paging_leaf: TableHome::System,
-                paging_directories: TableHome::Second,
-            },
-            ..KmdConfig::DEFAULT
-        },
-        ..DISCRETE
-    },
-    Profile {
-        name: "intra-gpu-fences",
-        description: "discrete-64k under a kernel that allows INTRA_GPU fences: their words lie in video memory",
-        fence_caps: NativeFenceOsCaps { intra_gpu_fence_type: true, ..PLAIN },
-        ..DISCRETE
-    },
-    Profile {
-        name: "local-monitored",
-        description: "discrete-64k under a kernel that keeps MonitoredValues of DEFAULT fences in video memory, next to the engines",
-        fence_caps: NativeFenceOsCaps { optimized_default_fence_type: true, ..PLAIN },
-        ..DISCRETE
-    },
-    Profile {
-        name: "wddm2-packets",
-        description: "discrete-4k as of WDDM 2.0: engines that take packets, monitored fences and no native ones",
-        driver: KmdConfig { hardware_queues: false, ..SMALL_PAGES },
-        ..DISCRETE
-    },
-    Profile {
-        name: "packets-by-address",
-        description: "wddm2-packets with a driver that pages and writes page tables by GPU virtual address",
-        driver: KmdConfig {
-            hardware_queues: false,
-            paging_by_gpu_va: true,
-            update_mode: PageTableUpdateMode::GpuVirtual,
-            ..SMALL_PAGES
-        },
-        ..DISCRETE
-    },
-    Profile {
-        name: "iommu-packets",
-        description: "iommu whose engines take packets",
-        driver: KmdConfig {
-            layout: Layout::Aperture,
-            addressing: Addressing::IoMmu,
-            hardware_queues: false,
-            ..SMALL_PAGES
-        },
-        vram_bytes: 4 << 30,
-        timing: Timing { compute_bytes_per_us: 50_000, copy_bytes_per_us: 50_000, ..MIDDLE },
-        ..DISCRETE
-    },
-    Profile {
-        name: "basic-engines",
-        description: "wddm2-packets whose engines do not interrupt when they signal a fence",
-        driver: KmdConfig { hardware_queues: false, fence_interrupt: false, ..SMALL_PAGES },
-        ..DISCRETE
-    },
-    Profile {
-        name: "atomics-32",
-        description: "wddm2-packets whose engines update 32 bits of a fence at once (No64BitAtomics)",
-        driver: KmdConfig { hardware_queues: false, ..SMALL_PAGES },
-        signal_bits: 32,
-        ..DISCRETE
-    },
-    Profile {
-        name: "wddm1-banks",
-        description: "a WDDM 1.3 GPU: four banks, no GPU virtual addresses",
-        driver: KmdConfig { driver_model: DriverModel::Wddm1, banks: 4, ..SMALL_PAGES },
-        vram_bytes: 1 << 30,
-        aperture_bytes: 256 << 20,
-        shape: Shape::FOUR_LEVELS,
-        io_coherent: true,
-        fence_caps: PLAIN,
-        signal_bits: 64,
-        timing: MIDDLE,
-        call_ns: 500,
-        memory_policy: MemoryPolicy::DEFAULT,
-    },
-    Profile {
-        name: "noncoherent",
-        description: "discrete-4k on a platform without I/O coherency: the CPU's caches are maintained by software",
-        driver: SMALL_PAGES,
-        vram_bytes: 8 << 30,
-        aperture_bytes: 256 << 20,
-        shape: Shape::FOUR_LEVELS,
-        io_coherent: false,
-        fence_caps: PLAIN,
-        signal_bits: 64,
-        timing: MIDDLE,
-        call_ns: 500,
-        memory_policy: MemoryPolicy::DEFAULT,
-    },
-    Profile {
-        name: "peer-doorbells",
-        description: "discrete-4k whose signals of cross-adapter fences ring the doorbells of other GPUs that have them",
-        driver: KmdConfig { peers: PeerMode::Doorbells, ..SMALL_PAGES },
-        ..DISCRETE
-    },
-    Profile {
-        name: "peer-linear",
-        description: "the same, and both words of a cross-adapter fence are one storage for all GPUs",
-        driver: KmdConfig { peers: PeerMode::LinearStorage, ..SMALL_PAGES },
-        ..DISCRETE
-    },
-    Profile {
-        name: "optimized-fences",
-        description: "discrete-4k whose fence interrupts name queues: their logs say what was signalled",
-        driver: KmdConfig { optimized_fence_interrupt: true, ..SMALL_PAGES },
-        ..DISCRETE
-    },
-];
-
-/// DEFAULT fences, their words in system memory.
-const PLAIN: NativeFenceOsCaps = NativeFenceOsCaps { optimized_default_fence_type: false, intra_gpu_fence_type: false };
-
-const DISCRETE: Profile = Profile {
-    name: "discrete-64k",
-    description: "the same with 64-KB segment pages",
-    driver: KmdConfig::DEFAULT,
-    vram_bytes: 8 << 30,
-    aperture_bytes: 256 << 20,
-    shape: Shape::FOUR_LEVELS,
-    io_coherent: true,
-    fence_caps: PLAIN,
-    signal_bits: 64,
-    timing: MIDDLE,
-    call_ns: 500,
-    memory_policy: MemoryPolicy::DEFAULT,
-};
-
-const SMALL_PAGES: KmdConfig = KmdConfig { segment_page_bytes: 4096, large_pages: false, ..KmdConfig::DEFAULT };
-
-const MIDDLE: Timing = Timing {
-    command_ns: 50,
-    launch_ns: 2_000,
-    compute_bytes_per_us: 1_000_000,
-    copy_bytes_per_us: 25_000,
-    local_copy_bytes_per_us: 400_000,
-    copy_latency_ns: 1_000,
-    signal_ns: 100,
-    wait_ns: 100,
-    unpark_ns: 500,
-    entry_ps: 500,
-};
-
 impl Profile {
+    /// Whether its engines have hardware queues.
+    pub fn has_hardware_queues(&self) -> bool {
+        self.driver.hardware_queues && self.driver.driver_model != DriverModel::Wddm1
+    }
+
+    /// The same adapter when its engines take packets (sync §4.1): without hardware queues it has no native fences either, nor what
+    /// needs them.
+    pub fn with_packets(&self) -> Profile {
+        let driver = KmdConfig {
+            hardware_queues: false,
+            optimized_fence_interrupt: false,
+            peers: PeerMode::None,
+            ..self.driver
+        };
+        Profile { driver, fence_caps: PLAIN, ..*self }
+    }
+
     /// Bytes of the memory segments' page: 4096 or 65536.
     pub fn segment_page_bytes(&self) -> u64 {
         self.driver.segment_page_bytes

@@ -79,7 +79,9 @@ pub struct AdapterCounters {
     pub cpu_waits: u64,
     /// Signals from the CPU.
     pub cpu_signals: u64,
-    /// Native-fence interrupts dispatched.
+    /// Interrupts in which the driver found something, of whatever kind.
+    pub interrupts: u64,
+    /// Fence interrupts dispatched.
     pub interrupt_dispatches: u64,
     /// Of these, those that released a waiter.
     pub dispatches_releasing: u64,

@@ -78,6 +78,7 @@ impl Adapter {
                 return;
             }
         }
+        self.counters.interrupts += u64::from(calls != 0);
         for signals in reported.native {
             self.native_fences_signaled(cx, names, &signals);
         }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::error::RunError;
-use crate::run::{RunOptions, Share, Terms, Workload};
+use crate::run::{RunOptions, Share, Stage, Terms, Workload, parse_stage};
 use crate::size::MemorySize;
 
 /// An open WDDM graphics kernel in user space. Without arguments: replays a bundled training step of a small GPT with
@@ -75,6 +75,10 @@ pub struct RunArguments {
     /// Adapter profile; `openwddm adapters` lists them
     #[arg(long, value_name = "PROFILE")]
     pub adapter: Option<String>,
+    /// Who hands work to the engine: the kernel by packets or to hardware queues, or the process itself. Several, separated by
+    /// commas, run one after the other and are compared; the files tell of the last [default: the latest that the adapter has]
+    #[arg(long = "stage", value_name = "packet|hardware|user", value_delimiter = ',', value_parser = parse_stage)]
+    pub stages: Vec<Stage>,
     /// How many steps to replay
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = steps, allow_hyphen_values = true)]
     pub steps: u32,
@@ -156,6 +160,13 @@ impl RunArguments {
                 remedy: "leave out one of the two".to_string(),
             });
         }
+        if let Some(twice) = self.stages.iter().enumerate().find(|(at, stage)| self.stages[..*at].contains(stage)) {
+            return Err(RunError::Argument {
+                argument: "--stage".to_string(),
+                problem: format!("the stage in place {} was asked for before", twice.0 + 1),
+                remedy: "name each once".to_string(),
+            });
+        }
         let bundled = Share { workload: Workload::Bundled, terms: Terms::default() };
         let mut shares = self.workloads.into_iter();
         let first = shares.next().unwrap_or(bundled);
@@ -165,6 +176,7 @@ impl RunArguments {
             others: shares.collect(),
             vram: self.vram,
             adapter: self.adapter,
+            stages: self.stages,
             steps: self.steps,
             virtual_time: self.virtual_time,
             policy: self.policy,
@@ -189,6 +201,7 @@ pub fn default_run() -> RunOptions {
         others: Vec::new(),
         vram: MemorySize::OfPeak { millionths: 600_000 },
         adapter: None,
+        stages: Vec::new(),
         steps: 2,
         virtual_time: false,
         policy: Policy::Lru,

@@ -90,6 +90,8 @@ pub struct Summary {
     pub demotion_log: String,
     /// `real` or `virtual`.
     pub time: String,
+    /// Who handed the work to the engine: `packet`, `hardware` or `user`.
+    pub stage: String,
     /// Eviction policy.
     pub policy: String,
     /// The choices of the memory manager, by name.
@@ -103,6 +105,29 @@ pub struct Summary {
     pub processes: Vec<ProcessSummary>,
     /// Bytes that left video memory for want of room, by whose they were and who needed the room; largest first.
     pub displaced: Vec<Displaced>,
+    /// With `--stage`: the same workload at each stage that was asked for, in that order; all else says what the last did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageSummary>,
+}
+
+/// What a run at one stage is compared by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StageSummary {
+    /// `packet`, `hardware` or `user`.
+    pub stage: &'static str,
+    /// Submissions of work.
+    pub submissions: u64,
+    /// Calls into the kernel, for whatever.
+    pub calls: u64,
+    /// Time of the processor that the threads spent which drive the workloads, driver and kernel calls; in virtual time what the
+    /// calls cost by the adapter's cost model.
+    pub cpu_ns: u64,
+    /// Interrupts in which the driver found something, those of paging too.
+    pub interrupts: u64,
+    /// From a submission to an idle engine until the CPU knows that it is done: the median.
+    pub round_trip_ns: u64,
+    /// As in [`Summary`].
+    pub elapsed_ns: u64,
 }
 
 /// What one of several processes did.

@@ -2,21 +2,26 @@
 //!
 //! It reads the workload and drives it; it writes no file and prints nothing. `run_command` calls it.
 
+mod counted;
 mod displaced;
 mod packet_waits;
 mod play;
 mod recorder;
 mod setup;
 mod share;
+mod stages;
 
+pub use replay::Stage;
 pub use share::{Priority, Share, Terms};
+pub use stages::parse as parse_stage;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use dxgk_host::Host;
+use dxgk_host::{Host, ProcessLink};
 use events::Move;
-use replay::{DriveError, DriveOptions, Observer, ResidencyPolicy};
+use replay::{DriveError, DriveOptions, Observer, ResidencyPolicy, round_trip_ns};
 
 use crate::arguments::{BenchArguments, Choice, Policy};
 use crate::error::RunError;
@@ -52,6 +57,9 @@ pub struct RunOptions {
     pub vram: MemorySize,
     /// Adapter profile; `None` for the usual one.
     pub adapter: Option<String>,
+    /// Who hands work to the engine; of several each has a run of its own, and the last is the one that files tell of. None: the
+    /// latest that the adapter has.
+    pub stages: Vec<Stage>,
     /// How many steps, at least 1.
     pub steps: u32,
     /// Virtual time: no bytes stored.
@@ -78,7 +86,7 @@ pub struct RunOptions {
     pub demotions: Option<PathBuf>,
 }
 
-/// Runs the workload until its end, or until `cancel` is set, and says what happened.
+/// Runs the workload until its end, or until `cancel` is set, and says what happened; at several stages one after the other.
 ///
 /// # Errors
 /// [`RunError::File`] and [`RunError::Argument`] for input that cannot be used, [`RunError::Kernel`] when the run fails.
@@ -87,10 +95,42 @@ pub fn execute(options: &RunOptions, progress: &Progress, cancel: &AtomicBool) -
     for other in &options.others {
         workloads.push((open(&other.workload)?, other.terms));
     }
-    let setup = Setup::judge(options, &workloads)?;
+    let Some((last, before)) = options.stages.split_last() else {
+        let setup = Setup::judge(options, &workloads, None)?;
+        return execute_at(options, &setup, &workloads, progress, cancel);
+    };
+    // All are judged before the first of them runs.
+    let judged = |stage: &Stage| Setup::judge(options, &workloads, Some(*stage));
+    let (last, before) = (judged(last)?, before.iter().map(judged).collect::<Result<Vec<_>, _>>()?);
+    let unrecorded = RunOptions { recorded: false, demotions: None, ..options.clone() };
+    let mut stages = Vec::new();
+    for setup in &before {
+        let mut outcome = execute_at(&unrecorded, setup, &workloads, progress, cancel)?;
+        stages.append(&mut outcome.summary.stages);
+        if outcome.interrupted || !matches!(outcome.summary.verify.as_str(), "ok" | "off") {
+            outcome.summary.stages = stages;
+            return Ok(outcome);
+        }
+    }
+    let mut outcome = execute_at(options, &last, &workloads, progress, cancel)?;
+    stages.append(&mut outcome.summary.stages);
+    outcome.summary.stages = stages;
+    Ok(outcome)
+}
+
+fn execute_at(
+    options: &RunOptions,
+    setup: &Setup,
+    workloads: &[(replay::Workload, Terms)],
+    progress: &Progress,
+    cancel: &AtomicBool,
+) -> Result<Outcome, RunError> {
     let recorder = Recorder::new(options.recorded, options.demotions.is_some());
     let host = setup.start_host(options, &recorder)?;
-    let what = title(&workloads);
+    let what = match options.stages.len() {
+        0 => title(workloads),
+        _ => format!("{}, stage {}", title(workloads), stages::name(setup.stage)),
+    };
     let total = workloads.iter().map(|(workload, _)| workload.ops() as u64 * u64::from(options.steps)).sum();
     let observer =
         Watcher { recorder: &recorder, host: &host, progress, single: workloads.len() == 1, done: AtomicU64::new(0) };
@@ -99,20 +139,29 @@ pub fn execute(options: &RunOptions, progress: &Progress, cancel: &AtomicBool) -
         Policy::Lru => ResidencyPolicy::PerOperation,
         Policy::Kept => ResidencyPolicy::Kept,
     };
-    let (steps, content, seed) = (options.steps, setup.content(options), options.seed);
+    let (steps, content, seed, stage) = (options.steps, setup.content(options), options.seed, Some(setup.stage));
     // Who shares the adapter wants to know what its share is; the report draws it.
     let hears_budget = workloads.len() > 1;
-    let drive_options = DriveOptions { steps, content, seed, residency, hears_budget };
+    let drive_options = DriveOptions { steps, content, seed, residency, hears_budget, stage };
     // Before anybody has a queue: then the logs of all of them are long.
     host.trace_fences(options.recorded);
     host.set_verbose_logs(options.log_submissions);
     recorder.begin(&host);
-    let played = play(&host, &workloads, drive_options, options.virtual_time, &observer, cancel).map_err(failed)?;
+    let played = play(&host, workloads, drive_options, options.virtual_time, &observer, cancel).map_err(failed)?;
     recorder.compare_residence(&host);
     let numbers = recorder.numbers(&host, &played[0].driven);
-    let summary = summary(options, &setup, &workloads, &played, numbers, &recorder);
-    let recording = recorder.take(&workloads, &played, setup.vram_bytes);
+    let interrupts = numbers.interrupts();
+    let mut summary = summary(options, setup, workloads, &played, numbers, &recorder);
+    let recording = recorder.take(workloads, &played, setup.vram_bytes, setup.stage);
     let interrupted = played.iter().any(|played| played.driven.interrupted);
+    if !options.stages.is_empty() && !interrupted {
+        // Behind everything that is counted, on the adapter as the workload leaves it.
+        let link = ProcessLink::new(Arc::clone(&host));
+        let round_trip_ns = round_trip_ns(link, stage, stages::ROUND_TRIPS).map_err(failed)?;
+        let call_ns = options.virtual_time.then_some(setup.profile.call_ns);
+        let elapsed_ns = summary.elapsed_ns;
+        summary.stages = vec![stages::summary(setup.stage, elapsed_ns, interrupts, &played, call_ns, round_trip_ns)];
+    }
     Ok(Outcome { summary, recording, profile: setup.profile.name.to_owned(), interrupted })
 }
 
@@ -243,9 +292,16 @@ fn summary(
         [_] => Vec::new(),
         _ => workloads.iter().zip(played).map(process).collect(),
     };
+    let elapsed_ns = ended_ns - started_ns;
+    let mut counted = numbers.into_summary();
+    if setup.stage == Stage::Hardware && played.len() == 1 {
+        // The kernel holds a queue while what was submitted before still runs: that part is no stall.
+        counted.stall_ns = counted.stall_ns.min(elapsed_ns.saturating_sub(counted.ideal_ns));
+    }
     Summary {
         workload: title(workloads),
         adapter: setup.profile.name.to_owned(),
+        stage: stages::name(setup.stage).to_owned(),
         ops: played.iter().map(|played| played.driven.ops).sum(),
         steps: played.iter().map(|played| u64::from(played.driven.steps)).max().unwrap_or(0),
         peak_bytes: setup.peak_bytes,
@@ -258,10 +314,10 @@ fn summary(
         },
         choices: setup.memory_policy.written().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         seed: options.seed,
-        elapsed_ns: ended_ns - started_ns,
+        elapsed_ns,
         processes,
         displaced: recorder.displaced(),
         demotion_log: recorder.demotion_verdict(),
-        ..numbers.into_summary()
+        ..counted
     }
 }

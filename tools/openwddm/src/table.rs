@@ -15,6 +15,7 @@ pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
     time_rows(&mut rows, summary);
     fence_rows(&mut rows, summary);
     process_rows(&mut rows, summary);
+    stage_rows(&mut rows, summary);
     rows.gap();
     rows.add("contents", verify_words(&summary.verify));
     if summary.demotion_log != "off" {
@@ -101,6 +102,28 @@ fn fence_rows(rows: &mut Rows, summary: &Summary) {
         format!("{}, {releasing} dispatches released a wait", grouped(summary.interrupts_raised)),
     );
     rows.add("interrupts suppressed", format!("{}, nobody waited", grouped(summary.interrupts_suppressed)));
+}
+
+/// With stages that were asked for: what the same work costs at each.
+fn stage_rows(rows: &mut Rows, summary: &Summary) {
+    if summary.stages.is_empty() {
+        return;
+    }
+    rows.gap();
+    for stage in &summary.stages {
+        rows.add(
+            &format!("stage {}", stage.stage),
+            format!(
+                "{} submissions by {} calls, {} of CPU time, {} interrupts",
+                grouped(stage.submissions),
+                grouped(stage.calls),
+                duration(stage.cpu_ns),
+                grouped(stage.interrupts)
+            ),
+        );
+        let (trip, elapsed) = (duration(stage.round_trip_ns), duration(stage.elapsed_ns));
+        rows.add("", format!("elapsed {elapsed}; from a submission until the CPU knows that it is done {trip}"));
+    }
 }
 
 /// With several processes: what each did, and who displaced whom.

@@ -7,7 +7,7 @@ use openwddm::arguments::{Policy, default_run};
 use openwddm::outcome::{Outcome, Summary};
 use openwddm::placed::Placed;
 use openwddm::progress::Progress;
-use openwddm::run::{Priority, RunOptions, Share, Terms, Workload, execute};
+use openwddm::run::{Priority, RunOptions, Share, Stage, Terms, Workload, execute};
 use openwddm::size::MemorySize;
 use openwddm::timeline::{CounterKind, SliceKind, Timeline, TrackKind};
 
@@ -32,6 +32,29 @@ fn options(name: &str) -> RunOptions {
 fn run(options: &RunOptions) -> Outcome {
     execute(options, &Progress::new(Box::new(std::io::sink()), false), &AtomicBool::new(false))
         .expect("the run ends well")
+}
+
+/// The same work at each stage moves the same bytes; what differs is who is asked, and how often somebody is interrupted.
+#[test]
+fn stages_move_the_same_bytes_and_differ_in_calls_and_interrupts() {
+    // spec: sync §4.1
+    let stages = vec![Stage::Packet, Stage::Hardware, Stage::User];
+    let compared = run(&RunOptions { stages: stages.clone(), ..options("gpt.cpu.rrs.json.gz") }).summary;
+    let names: Vec<_> = compared.stages.iter().map(|stage| stage.stage).collect();
+    assert_eq!(names, ["packet", "hardware", "user"]);
+    assert_eq!(compared.stage, "user");
+    let [packet, hardware, user] = &compared.stages[..] else { panic!("three stages") };
+    assert!(compared.stages.iter().all(|stage| stage.submissions == compared.ops && stage.round_trip_ns > 0));
+    assert!(user.calls + compared.ops <= packet.calls.min(hardware.calls), "a doorbell is no call");
+    assert!(user.interrupts < hardware.interrupts && hardware.interrupts < packet.interrupts, "{compared:?}");
+    for (index, stage) in stages.iter().enumerate() {
+        let alone = run(&RunOptions { stages: vec![*stage], ..options("gpt.cpu.rrs.json.gz") }).summary;
+        assert_eq!(alone.stages, [compared.stages[index].clone()], "runs do not touch each other");
+        assert_eq!(alone.paged_in_bytes, 230_240_256);
+    }
+    let verified = RunOptions { stages, steps: 1, virtual_time: false, verify: true, ..options("gpt.cpu.rrs.json.gz") };
+    let real = run(&verified).summary;
+    assert_eq!((real.verify.as_str(), real.stages.len()), ("ok", 3), "the others' content was right too");
 }
 
 /// Two steps at 60 % of the peak with 4-KB segment pages. The exact numbers are those of a page-granular LRU that shares no

@@ -52,6 +52,13 @@ fn each_wrong_input_is_named_with_its_remedy() {
     refused(at, &["run", good, "--vram", "lots"], &["--vram", "lots"]);
     refused(at, &["run", good, "--vram", "1MiB"], &["--vram", "largest operation needs"]);
     refused(at, &["run", good, "--adapter", "voodoo"], &["voodoo", "discrete-4k"]);
+    refused(at, &["run", good, "--stage", "gpu"], &["--stage", "packet, hardware or user"]);
+    refused(at, &["run", good, "--stage", "user,packet,user"], &["--stage", "place 3"]);
+    refused(
+        at,
+        &["run", good, "--stage", "packet,user", "--adapter", "wddm2-packets"],
+        &["--stage user", "take packets"],
+    );
     refused(at, &["run", good, "--policy", "fifo"], &["fifo"]);
     refused(at, &["run", good, "--set", "promote"], &["--set", "CHOICE=VALUE"]);
     refused(at, &["run", good, "--set", "promote=yes"], &["--set promote=yes", "on or off"]);

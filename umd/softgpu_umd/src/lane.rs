@@ -1,48 +1,73 @@
-//! Work on surfaces in whichever way the adapter's engines take it (memory §5.6): a queue that the process feeds itself,
-//! with GPU virtual addresses, or packets with lists that the kernel-mode driver patches. Whoever records names surfaces,
-//! so it need not know. Called by runtimes that run on every adapter.
+//! Work on surfaces in whichever way the adapter's engines take it (memory §5.6, sync §4.1): a queue that the process feeds
+//! itself, one that the kernel feeds, both with GPU virtual addresses, or packets with lists that the kernel-mode driver patches.
+//! Whoever records names surfaces, so it need not know. Called by runtimes that run on every adapter.
 
 use d3dkmt::Fence;
 use wddm_types::NodeId;
 
 use crate::commands::Commands;
 use crate::gpu::{Gpu, Surface, UmdError};
+use crate::kernel_fed::KernelFedStream;
 use crate::logs::FenceName;
-use crate::packets::PacketStream;
 use crate::patched::PatchedStream;
 use crate::stream::{GpuWait, Stream, StreamConfig};
+
+/// Who hands work to an engine (sync §4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// The kernel schedules packets (stage 0).
+    Packet,
+    /// The kernel hands command buffers to hardware queues, which the hardware schedules (stage 1).
+    Hardware,
+    /// The process feeds hardware queues itself and rings their doorbells (stage 2).
+    User,
+}
 
 /// A stream of either mode, and the submission that is recorded for it.
 pub enum Lane {
     /// Engines with GPU virtual addresses whose queues the process feeds.
     Addressed(Box<Stream>, Commands),
-    /// Engines with GPU virtual addresses that take packets.
-    Packets(Box<PacketStream>, Commands),
+    /// Engines with GPU virtual addresses whose queues the kernel feeds.
+    KernelFed(Box<KernelFedStream>, Commands),
     /// Engines without.
     Patched(Box<PatchedStream>),
 }
 
 impl Lane {
-    /// A lane on a node.
+    /// A lane on a node, of the latest stage that the adapter has.
     ///
     /// # Errors
     /// When memory is short or the adapter lacks something.
     pub fn create(gpu: &Gpu, node: NodeId) -> Result<Lane, UmdError> {
-        if gpu.has_addresses() && !gpu.has_user_queues() {
-            let stream = PacketStream::create(gpu, node, StreamConfig::default())?;
-            return Ok(Lane::Packets(Box::new(stream), Commands::new()));
+        let stage = if gpu.has_addresses() && gpu.has_user_queues() { Stage::User } else { Stage::Packet };
+        Lane::create_at(gpu, node, stage)
+    }
+
+    /// A lane of a stage on a node.
+    ///
+    /// # Errors
+    /// When memory is short or the adapter lacks something that the stage needs.
+    // spec: sync §4.1
+    pub fn create_at(gpu: &Gpu, node: NodeId, stage: Stage) -> Result<Lane, UmdError> {
+        let config = StreamConfig::default();
+        match stage {
+            Stage::User => Ok(Lane::Addressed(Box::new(Stream::create(gpu, node, config)?), Commands::new())),
+            Stage::Hardware => {
+                let stream = KernelFedStream::hardware(gpu, node, config)?;
+                Ok(Lane::KernelFed(Box::new(stream), Commands::new()))
+            }
+            Stage::Packet if gpu.has_addresses() => {
+                let stream = KernelFedStream::packets(gpu, node, config)?;
+                Ok(Lane::KernelFed(Box::new(stream), Commands::new()))
+            }
+            Stage::Packet => Ok(Lane::Patched(Box::new(PatchedStream::create(gpu, node)?))),
         }
-        if gpu.has_addresses() {
-            let stream = Stream::create(gpu, node, StreamConfig::default())?;
-            return Ok(Lane::Addressed(Box::new(stream), Commands::new()));
-        }
-        Ok(Lane::Patched(Box::new(PatchedStream::create(gpu, node)?)))
     }
 
     /// Records a read of a surface, and a write of the bytes read, changed, if `write`.
     pub fn touch(&mut self, surface: &Surface, write: bool) {
         match self {
-            Lane::Addressed(_, commands) | Lane::Packets(_, commands) => {
+            Lane::Addressed(_, commands) | Lane::KernelFed(_, commands) => {
                 commands.touch(surface.va(), surface.bytes(), write);
             }
             Lane::Patched(stream) => stream.touch(surface, write),
@@ -52,7 +77,7 @@ impl Lane {
     /// Records writing the content of a seed.
     pub fn pattern(&mut self, surface: &Surface, seed: u64) {
         match self {
-            Lane::Addressed(_, commands) | Lane::Packets(_, commands) => {
+            Lane::Addressed(_, commands) | Lane::KernelFed(_, commands) => {
                 commands.pattern(surface.va(), surface.bytes(), seed);
             }
             Lane::Patched(stream) => stream.pattern(surface, seed),
@@ -62,7 +87,7 @@ impl Lane {
     /// Records a comparison with the content of a seed; the first mismatch is written to `report` under `tag`.
     pub fn check(&mut self, surface: &Surface, seed: u64, report: &Surface, tag: u64) {
         match self {
-            Lane::Addressed(_, commands) | Lane::Packets(_, commands) => {
+            Lane::Addressed(_, commands) | Lane::KernelFed(_, commands) => {
                 commands.check(surface.va(), surface.bytes(), seed, report.va(), tag);
             }
             Lane::Patched(stream) => stream.check(surface, seed, report, tag),
@@ -82,7 +107,7 @@ impl Lane {
                 commands.clear();
                 Ok(value)
             }
-            Lane::Packets(stream, commands) => {
+            Lane::KernelFed(stream, commands) => {
                 let value = stream.submit(gpu, paged_at, commands)?;
                 commands.clear();
                 Ok(value)
@@ -98,7 +123,7 @@ impl Lane {
     pub fn wait(&mut self, gpu: &Gpu, value: u64) -> Result<(), UmdError> {
         match self {
             Lane::Addressed(stream, _) => stream.wait(gpu, value),
-            Lane::Packets(stream, _) => stream.wait(gpu, value),
+            Lane::KernelFed(stream, _) => stream.wait(gpu, value),
             Lane::Patched(stream) => stream.wait(gpu, value),
         }
     }
@@ -107,7 +132,7 @@ impl Lane {
     pub fn last_value(&self) -> u64 {
         match self {
             Lane::Addressed(stream, _) => stream.last_value(),
-            Lane::Packets(stream, _) => stream.last_value(),
+            Lane::KernelFed(stream, _) => stream.last_value(),
             Lane::Patched(stream) => stream.last_value(),
         }
     }
@@ -116,7 +141,7 @@ impl Lane {
     pub fn progress(&self) -> &Fence {
         match self {
             Lane::Addressed(stream, _) => stream.progress(),
-            Lane::Packets(stream, _) => stream.progress(),
+            Lane::KernelFed(stream, _) => stream.progress(),
             Lane::Patched(stream) => stream.progress(),
         }
     }
@@ -125,7 +150,7 @@ impl Lane {
     pub fn device_queue(&self) -> Option<u32> {
         match self {
             Lane::Addressed(stream, _) => Some(stream.device_queue()),
-            Lane::Packets(..) | Lane::Patched(_) => None,
+            Lane::KernelFed(..) | Lane::Patched(_) => None,
         }
     }
 }

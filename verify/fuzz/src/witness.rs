@@ -8,7 +8,9 @@ use dxgk_host::{Host, ProcessLink};
 use kmt_calls::EvictFlags;
 use kmt_link::Link;
 use softgpu_spec::pattern;
-use softgpu_umd::{Commands, Gpu, ListedCommands, PacketStream, Stream, StreamConfig, Surface, SurfaceKind, UmdError};
+use softgpu_umd::{
+    Commands, Gpu, KernelFedStream, ListedCommands, Stream, StreamConfig, Surface, SurfaceKind, UmdError,
+};
 use wddm_types::{NodeId, NtStatus, ProcessId};
 
 use crate::dice::Dice;
@@ -22,7 +24,7 @@ enum Lane {
     /// Through a ring of its own, with GPU virtual addresses.
     Ring(Box<Stream>),
     /// Through the kernel, packet by packet, with GPU virtual addresses.
-    Addressed(Box<PacketStream>),
+    Addressed(Box<KernelFedStream>),
     /// Through the kernel, packet by packet, with lists.
     Packets { context: Context, done: Box<Fence>, value: u64 },
 }
@@ -54,7 +56,7 @@ impl Witness {
         let gpu = Gpu::open(link as Arc<dyn Link>)?;
         let sizes = StreamConfig { ring_bytes: 4096, command_bytes: 4096, ..StreamConfig::default() };
         let lane = if gpu.has_addresses() && !gpu.has_user_queues() {
-            Lane::Addressed(Box::new(PacketStream::create(&gpu, NodeId(0), sizes)?))
+            Lane::Addressed(Box::new(KernelFedStream::packets(&gpu, NodeId(0), sizes)?))
         } else if gpu.has_addresses() {
             Lane::Ring(Box::new(Stream::create(&gpu, NodeId(0), sizes)?))
         } else {

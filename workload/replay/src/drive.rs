@@ -13,10 +13,13 @@
 
 mod content;
 mod error;
+mod round_trip;
 mod storages;
 
 pub use content::Mismatch;
 pub use error::DriveError;
+pub use round_trip::round_trip_ns;
+pub use softgpu_umd::Stage;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +50,8 @@ pub struct DriveOptions {
     pub residency: ResidencyPolicy,
     /// Have the kernel tell how the process's budget changes.
     pub hears_budget: bool,
+    /// Who hands the work to the engine; `None`: the latest stage that the adapter has.
+    pub stage: Option<Stage>,
 }
 
 /// What stays on the residency list between operations.
@@ -111,7 +116,7 @@ pub fn drive(
     cancel: &AtomicBool,
 ) -> Result<Driven, DriveError> {
     let gpu = Gpu::open(Arc::clone(&link))?;
-    let lane = Lane::create(&gpu, COMPUTE)?;
+    let lane = lane(&gpu, options.stage)?;
     let report = Report::create(&gpu)?;
     let content = Content::new(options);
     let storages = Storages::new(workload.storages());
@@ -124,6 +129,13 @@ pub fn drive(
     let mut driver =
         Driver { workload, link, options, gpu, lane, report, content, storages, kept, _budget: budget, ops: 0 };
     driver.run(observer, cancel)
+}
+
+fn lane(gpu: &Gpu, stage: Option<Stage>) -> Result<Lane, UmdError> {
+    match stage {
+        None => Lane::create(gpu, COMPUTE),
+        Some(stage) => Lane::create_at(gpu, COMPUTE, stage),
+    }
 }
 
 struct Driver<'a> {

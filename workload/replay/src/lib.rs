@@ -34,7 +34,9 @@ mod source;
 mod steps;
 mod workload;
 
-pub use drive::{ContentMode, DriveError, DriveOptions, Driven, Mismatch, Observer, ResidencyPolicy, drive};
+pub use drive::{
+    ContentMode, DriveError, DriveOptions, Driven, Mismatch, Observer, ResidencyPolicy, Stage, drive, round_trip_ns,
+};
 pub use fault::{Fault, WorkloadError};
 pub use reference::{Moved, ReferenceError, lru_bytes};
 pub use source::EXPANDED_BYTES_MAX;

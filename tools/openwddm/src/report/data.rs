@@ -36,6 +36,8 @@ struct Marks<'a> {
     shown: u64,
     /// Slices there are.
     total: u64,
+    /// Slices that lie deeper than the lanes that are drawn.
+    deeper: u64,
     /// Slices within a stretch of this length may have become one mark; 0: every slice is shown.
     merged_ns: u64,
 }
@@ -58,6 +60,8 @@ struct Curve {
 }
 
 const MARKS_MAX: usize = 16_000;
+/// Most lanes of one track: a stream that runs far ahead has a box for each submission under way, one below the other.
+const LANES_MAX: usize = 8;
 const CURVE_POINTS_MAX: usize = 2_400;
 const STEPS_MAX: usize = 400;
 
@@ -80,7 +84,9 @@ impl<'a> Data<'a> {
 
 fn marks(timeline: &Timeline) -> Marks<'_> {
     let mut lists: BTreeMap<(usize, SliceKind), Vec<Mark>> = BTreeMap::new();
-    for slice in &timeline.slices {
+    let deep = deep_tracks(timeline);
+    let (drawn, deeper): (Vec<_>, Vec<_>) = timeline.slices.iter().partition(|slice| !deep[slice.track]);
+    for slice in drawn {
         let (begin, end) = (slice.begin_ns - timeline.begin_ns, slice.end_ns - timeline.begin_ns);
         lists.entry((slice.track, slice.kind)).or_default().push(Mark::one(begin, end, slice.name, bytes(slice)));
     }
@@ -106,9 +112,21 @@ fn marks(timeline: &Timeline) -> Marks<'_> {
         rows: rows.into_values().collect(),
         steps: steps(timeline),
         shown,
-        total: timeline.slices.len() as u64,
+        total: (timeline.slices.len() - deeper.len()) as u64,
+        deeper: deeper.len() as u64,
         merged_ns,
     }
+}
+
+/// Which tracks are lanes of one beyond those that are drawn.
+fn deep_tracks(timeline: &Timeline) -> Vec<bool> {
+    let mut lanes: BTreeMap<(TrackKind, &str), usize> = BTreeMap::new();
+    let deep = timeline.tracks.iter().map(|track| {
+        let lane = lanes.entry((track.kind, &track.name)).or_insert(0);
+        *lane += 1;
+        *lane > LANES_MAX
+    });
+    deep.collect()
 }
 
 fn encoded(mark: Mark) -> Vec<u64> {
@@ -194,5 +212,20 @@ mod tests {
         assert_eq!(data.resident.len(), 1);
         let longest = data.timeline.rows.iter().flat_map(|row| row.marks.values().flatten()).map(|m| m[0] + m[1]).max();
         assert!(longest.is_some_and(|end| end <= data.timeline.length_ns));
+    }
+
+    #[test]
+    fn of_a_track_with_many_lanes_the_first_are_drawn_and_the_rest_counted() {
+        let outcome = crate::synthetic::outcome(2, 40);
+        let mut timeline = Timeline::of(&outcome.recording);
+        let (before, deepest) = (timeline.slices.len(), timeline.tracks.len() + LANES_MAX);
+        let slice = timeline.slices[0].clone();
+        for lane in timeline.tracks.len()..=deepest {
+            timeline.tracks.push(crate::timeline::Track { kind: TrackKind::FenceLog, name: "many".to_owned() });
+            timeline.slices.push(Slice { track: lane, ..slice.clone() });
+        }
+        let data = Data::of(&outcome, &timeline);
+        assert_eq!((data.timeline.total, data.timeline.deeper), ((before + LANES_MAX) as u64, 1));
+        assert_eq!(data.timeline.rows.iter().filter(|row| row.name == "many").count(), LANES_MAX);
     }
 }

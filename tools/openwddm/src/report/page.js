@@ -68,6 +68,7 @@ function timeline() {
   const t = data.timeline;
   const notes = [];
   if (t.merged_ns) notes.push(`${units.grouped(t.total)} slices are drawn as ${units.grouped(t.shown)} marks: neighbours within ${units.time(t.merged_ns)} became one mark, paler the less of it was busy. The trace file has every slice.`);
+  if (t.deeper) notes.push(`${units.grouped(t.deeper)} slices lie below the lanes that are drawn of a row, because so much was under way at once. The trace file has them.`);
   for (const curve of data.resident) if (curve.points.length < curve.points_total) notes.push(`The curve of segment ${curve.segment} keeps ${units.grouped(curve.points.length)} of ${units.grouped(curve.points_total)} points, among them every stretch's lowest and highest.`);
   for (const map of data.memory.maps) if (map.boxes.length < map.total) notes.push(`The map of segment ${map.segment} shows the ${units.grouped(map.boxes.length)} largest of ${units.grouped(map.total)} residences, ${100 - map.left_out / 10} % of what all of them cover.`);
   at('thinned').textContent = notes.join(' ');
@@ -81,6 +82,14 @@ function drawing(kind, attributes, text) {
 }
 
 const STEP_BARS_MAX = 80;
+
+// With stages that were asked for: what the same work costs at each.
+function stages() {
+  if (!s.stages) { at('stages-section').remove(); return; }
+  const times = (field) => (row) => units.grouped(row[field]);
+  const spent = (field) => (row) => units.time(row[field]);
+  table('stages', [['stage', false, (r) => r.stage], ['submissions', true, times('submissions')], ['calls into the kernel', true, times('calls')], ['CPU time', true, spent('cpu_ns')], ['interrupts', true, times('interrupts')], ['submitted to known', true, spent('round_trip_ns')], ['elapsed', true, spent('elapsed_ns')]], s.stages, '');
+}
 
 // With several processes the steps are each one's own; who displaced whom is the question then.
 function processes() {
@@ -164,7 +173,7 @@ function tables() {
   const who = (allocation, process) => '#' + allocation + (process === null ? '' : ` (process ${process})`);
   table('evictions', [['at', true, (r) => units.time(r.at_ns)], ['victim: who gave', false, (r) => who(r.victim, r.victim_process)], ['asker: who asked', false, (r) => (r.asker === null ? 'its owner' : who(r.asker, r.asker_process))], ['bytes', true, bytes('bytes')], ['took', true, (r) => (r.took_ns === null ? '–' : units.time(r.took_ns))], ['how', false, (r) => r.how], ['cause', false, (r) => r.why]], m.evictions, 'Nothing was evicted.');
   const exact = (n) => `${units.bytes(n)} (${units.grouped(n)} bytes)`;
-  const run = [['workload', s.workload], ['adapter', `${s.adapter} (${data.profile})`], ['time', s.time], ['policy', s.policy], ['seed', String(s.seed)], ['steps, operations', `${units.grouped(s.steps)}, ${units.grouped(s.ops)}`], ['peak', exact(s.peak_bytes)], ['video memory', exact(s.vram_bytes)], ['paged in', exact(s.paged_in_bytes)], ['paged out', exact(s.paged_out_bytes)], ['discarded', exact(s.discarded_bytes)], ['filled at first commit', exact(s.filled_bytes)], ['elapsed', units.time(s.elapsed_ns)], ['ideal', units.time(s.ideal_ns)], ['stalled', units.time(s.stall_ns)], ['trace hash', s.trace_hash]];
+  const run = [['workload', s.workload], ['adapter', `${s.adapter} (${data.profile})`], ['time', s.time], ['stage', s.stage], ['policy', s.policy], ['seed', String(s.seed)], ['steps, operations', `${units.grouped(s.steps)}, ${units.grouped(s.ops)}`], ['peak', exact(s.peak_bytes)], ['video memory', exact(s.vram_bytes)], ['paged in', exact(s.paged_in_bytes)], ['paged out', exact(s.paged_out_bytes)], ['discarded', exact(s.discarded_bytes)], ['filled at first commit', exact(s.filled_bytes)], ['elapsed', units.time(s.elapsed_ns)], ['ideal', units.time(s.ideal_ns)], ['stalled', units.time(s.stall_ns)], ['trace hash', s.trace_hash]];
   table('run', [['', false, (r) => r[0]], ['', false, (r) => r[1]]], run, '');
   const rest = at('run').querySelector('button');
   if (rest) rest.click();
@@ -173,6 +182,7 @@ function tables() {
 headline();
 cards();
 timeline();
+stages();
 processes();
 steps();
 tables();

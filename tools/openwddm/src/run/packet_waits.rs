@@ -1,5 +1,5 @@
-//! How long packets waited while nothing of their context ran: what a hardware queue's own counter of waits is to ring
-//! submissions, read off the kernel's events. Fed by `recorder`.
+//! How long packets waited while nothing of their context ran, and how long the kernel held hardware queues: what a hardware queue's own
+//! counter of waits is to ring submissions, read off the kernel's events. Fed by `recorder`.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,8 @@ use events::Event;
 #[derive(Clone, Debug, Default)]
 pub struct PacketWaits {
     contexts: BTreeMap<u64, Context>,
+    /// Since when queues are held.
+    held: BTreeMap<u64, u64>,
     total_ns: u64,
 }
 
@@ -22,6 +24,16 @@ struct Context {
 impl PacketWaits {
     /// Hears an event.
     pub fn event(&mut self, now_ns: u64, event: &Event) {
+        match event {
+            Event::QueueHeld { queue, .. } => {
+                self.held.entry(*queue).or_insert(now_ns);
+            }
+            Event::QueueReleased { queue } | Event::QueueDestroyed { queue } => {
+                let since_ns = self.held.remove(queue).unwrap_or(now_ns);
+                self.total_ns += now_ns.saturating_sub(since_ns);
+            }
+            _ => {}
+        }
         let of = match event {
             Event::PacketQueued { context, .. }
             | Event::PacketStarted { context, .. }
@@ -93,5 +105,22 @@ mod tests {
         waits.event(41, &Event::PacketContextDestroyed { context: 3 });
         waits.event(99, &completed(3));
         assert_eq!(waits.total_ns(), 4 + 7 + 5 + 1);
+    }
+
+    #[test]
+    fn a_queue_waits_while_the_kernel_holds_it() {
+        let mut waits = PacketWaits::default();
+        let held = |queue| Event::QueueHeld { queue, fence: 1, value: 2 };
+        for (at, event) in [
+            (10, held(1)),
+            (12, held(2)),
+            (15, Event::QueueReleased { queue: 1 }),
+            (16, Event::QueueReleased { queue: 1 }),
+            (20, Event::QueueDestroyed { queue: 2 }),
+            (30, Event::QueueDestroyed { queue: 1 }),
+        ] {
+            waits.event(at, &event);
+        }
+        assert_eq!(waits.total_ns(), 5 + 8);
     }
 }

@@ -7,8 +7,10 @@ use std::sync::atomic::AtomicBool;
 use dxgk_host::{Conductor, Host, ProcessLink};
 use kmt_link::Link;
 use replay::{DriveError, DriveOptions, Driven, Observer, drive};
+use rustix::time::{ClockId, clock_gettime};
 use wddm_types::ProcessId;
 
+use crate::run::counted::Counted;
 use crate::run::share::Terms;
 
 /// A workload that was played.
@@ -17,6 +19,10 @@ pub struct Played {
     pub process: ProcessId,
     /// What it did.
     pub driven: Driven,
+    /// Calls that it made.
+    pub calls: u64,
+    /// Time of the processor that its thread spent.
+    pub cpu_ns: u64,
 }
 
 /// Plays all of them at the same time; each process is there before the first begins.
@@ -42,8 +48,7 @@ where
         host.set_process_budget(link.process(), budget);
     }
     if let ([(workload, _)], [link]) = (workloads, &links[..]) {
-        let driven = drive(workload, Arc::clone(link) as Arc<dyn Link>, options, &mut { observer }, cancel)?;
-        return Ok(vec![Played { process: link.process(), driven }]);
+        return Ok(vec![play_one(workload, link.process(), Arc::clone(link) as _, options, observer, cancel)?]);
     }
     let conductor = virtual_time.then(|| Conductor::new(Arc::clone(host), links.len()));
     std::thread::scope(|scope| {
@@ -57,20 +62,44 @@ where
                 let options = DriveOptions { seed: options.seed.wrapping_add(player as u64), ..options };
                 scope.spawn(move || {
                     let process = link.process();
-                    let driven = match &conductor {
-                        None => drive(workload, link as Arc<dyn Link>, options, &mut { observer }, cancel),
+                    match &conductor {
+                        None => play_one(workload, process, link as _, options, observer, cancel),
                         Some(conductor) => {
                             conductor.enter(player);
                             let link = conductor.link(player, link);
-                            let driven = drive(workload, link, options, &mut { observer }, cancel);
+                            let played = play_one(workload, process, link, options, observer, cancel);
                             conductor.leave(player);
-                            driven
+                            played
                         }
-                    };
-                    driven.map(|driven| Played { process, driven })
+                    }
                 })
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("a player does not panic")).collect()
     })
+}
+
+/// Plays one on this thread.
+fn play_one<O>(
+    workload: &replay::Workload,
+    process: ProcessId,
+    link: Arc<dyn Link>,
+    options: DriveOptions,
+    observer: &O,
+    cancel: &AtomicBool,
+) -> Result<Played, DriveError>
+where
+    for<'a> &'a O: Observer,
+{
+    let link = Counted::new(link);
+    let begun = thread_cpu_ns();
+    let driven = drive(workload, Arc::clone(&link) as Arc<dyn Link>, options, &mut { observer }, cancel)?;
+    Ok(Played { process, driven, calls: link.calls(), cpu_ns: thread_cpu_ns().saturating_sub(begun) })
+}
+
+/// Time of the processor that this thread has spent, in nanoseconds.
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    // CAST: the time of a thread is neither negative nor longer than 584 years.
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

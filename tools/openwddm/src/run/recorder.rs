@@ -7,7 +7,7 @@ use device_port::{Observation, Probe};
 use dxgk_host::Host;
 use dxgkrnl::AdapterCounters;
 use events::{Cause, Event, Move, TraceHash, Tracer};
-use replay::Driven;
+use replay::{Driven, Stage};
 use softgpu_spec::bus::SYSTEM_BASE;
 use softgpu_spec::engine;
 use softgpu_spec::register::counter;
@@ -147,6 +147,7 @@ impl Recorder {
             kernel: AdapterCounters {
                 cpu_waits: kernel.cpu_waits - before.cpu_waits,
                 cpu_signals: kernel.cpu_signals - before.cpu_signals,
+                interrupts: kernel.interrupts - before.interrupts,
                 interrupt_dispatches: kernel.interrupt_dispatches - before.interrupt_dispatches,
                 dispatches_releasing: kernel.dispatches_releasing - before.dispatches_releasing,
             },
@@ -156,7 +157,13 @@ impl Recorder {
     }
 
     /// The records, with what is needed to read them.
-    pub fn take(&self, workloads: &[(replay::Workload, Terms)], played: &[Played], vram_bytes: u64) -> Recording {
+    pub fn take(
+        &self,
+        workloads: &[(replay::Workload, Terms)],
+        played: &[Played],
+        vram_bytes: u64,
+        stage: Stage,
+    ) -> Recording {
         let mut state = self.state();
         let queue = |device_queue, label: &str, engine| QueueLabel { device_queue, label: label.to_owned(), engine };
         let mut queues = vec![queue(PAGING_QUEUE, "paging", engine::COPY)];
@@ -166,8 +173,15 @@ impl Recorder {
                 _ if workloads.len() == 1 => "compute".to_owned(),
                 process => format!("compute of process {process}, {}", workload.name()),
             };
-            // Packets that the kernel hands over have no queue of the process's own.
-            if let Some(device_queue) = played.driven.device_queue {
+            // Packets that the kernel hands over have no queue of the process's own; a hardware queue that it feeds is known by who
+            // signals its progress.
+            let progress = SYSTEM_BASE + played.driven.progress.0;
+            let signals = |seen: &(u64, Observation)| match seen.1 {
+                Observation::Signal { queue, bus, .. } if bus == progress => Some(queue),
+                _ => None,
+            };
+            let fed = || state.observations.iter().find_map(signals).filter(|_| stage == Stage::Hardware);
+            if let Some(device_queue) = played.driven.device_queue.or_else(fed) {
                 queues.push(queue(device_queue, &label, engine::COMPUTE));
                 ops.push(op_track(workload, &played.driven, device_queue));
             }
@@ -306,6 +320,11 @@ impl Device {
 }
 
 impl Numbers {
+    /// Interrupts in which the driver found something.
+    pub fn interrupts(&self) -> u64 {
+        self.kernel.interrupts
+    }
+
     /// The fields of a summary that were counted; the others are left empty.
     pub fn into_summary(self) -> Summary {
         Summary {

@@ -4,19 +4,21 @@ use std::sync::Arc;
 
 use device_port::Probe;
 use dxgk_host::{Host, HostConfig, MemoryPolicy, Mode, PROFILES, Profile, page_table_bytes};
-use replay::ContentMode;
+use replay::{ContentMode, Stage};
 
 use crate::error::RunError;
 use crate::run::recorder::{Listener, Recorder};
-use crate::run::{RunOptions, Terms};
+use crate::run::{RunOptions, Terms, stages};
 
 /// System memory beside the workload's own: rings, command memory, reports.
 const SYSTEM_EXTRA_BYTES: u64 = 256 << 20;
 
 /// The adapter and the sizes of a run.
 pub struct Setup {
-    /// The profile asked for.
-    pub profile: &'static Profile,
+    /// The profile asked for, as it is for the stage.
+    pub profile: Profile,
+    /// Who hands work to the engine.
+    pub stage: Stage,
     /// What the memory manager chooses: the profile's choices, and what the arguments say otherwise.
     pub memory_policy: MemoryPolicy,
     /// Most bytes alive at once.
@@ -33,12 +35,18 @@ impl Setup {
     /// Judges the arguments against the workload.
     ///
     /// # Errors
-    /// An unknown profile, a choice that cannot be made, too little video memory for one page or for the largest operation.
-    pub fn judge(options: &RunOptions, workloads: &[(replay::Workload, Terms)]) -> Result<Setup, RunError> {
+    /// An unknown profile, a stage that it has not, a choice that cannot be made, too little video memory for one page or for the largest operation.
+    pub fn judge(
+        options: &RunOptions,
+        workloads: &[(replay::Workload, Terms)],
+        stage: Option<Stage>,
+    ) -> Result<Setup, RunError> {
         let profile = match &options.adapter {
             None => &PROFILES[0],
             Some(name) => Profile::named(name).ok_or_else(|| unknown_profile(name))?,
         };
+        let stage = stage.unwrap_or_else(|| stages::latest(profile));
+        let profile = stages::adapter(profile, stage)?;
         let mut memory_policy = profile.memory_policy;
         for choice in &options.choices {
             memory_policy.choose(&choice.name, &choice.value).map_err(|error| RunError::Argument {
@@ -66,7 +74,7 @@ impl Setup {
         let rounding = (storages as u64).saturating_mul(65536);
         let mapped_bytes = peak_bytes.saturating_mul(2).saturating_add(rounding);
         let processes = workloads.len() as u64;
-        Ok(Setup { profile, memory_policy, peak_bytes, vram_bytes, mapped_bytes, processes })
+        Ok(Setup { profile, stage, memory_policy, peak_bytes, vram_bytes, mapped_bytes, processes })
     }
 
     /// Whether bytes are written and checked.
@@ -92,7 +100,7 @@ impl Setup {
             system_bytes: self.mapped_bytes.saturating_add(SYSTEM_EXTRA_BYTES.saturating_mul(self.processes)),
             tracer: Box::new(Listener(Arc::clone(recorder))),
             probe,
-            ..HostConfig::new(self.profile, mode)
+            ..HostConfig::new(&self.profile, mode)
         };
         Host::start(config).map_err(|error| RunError::Kernel {
             problem: format!("the adapter did not start: {error}"),
