@@ -110,14 +110,6 @@ impl Adapter {
         self.link().call(Call::ChangeVideoMemoryReservation { process, adapter, local, reservation_bytes }).map(drop)
     }
 
-    /// `D3DKMTSetProcessSchedulingPriorityClass` of this process: 0 IDLE to 5 REALTIME.
-    ///
-    /// # Errors
-    /// When there is no such class.
-    pub fn set_priority_class(&self, class: u32) -> Result<(), Refusal> {
-        self.link().call(Call::SetProcessSchedulingPriorityClass { adapter: self.handle(), class }).map(drop)
-    }
-
     /// Its LUID.
     pub fn luid(&self) -> Luid {
         self.luid

@@ -18,13 +18,13 @@ const ENGINE_0: u32 = 1;
 
 /// A context of `D3DKMTCreateContext`: command buffers with an allocation list and a patch-location list (memory §5.6).
 pub struct Context {
-    owned: Owned,
+    pub(crate) owned: Owned,
     sizes: CreatedContext,
 }
 
 /// A context of `D3DKMTCreateContextVirtual`: command buffers at GPU virtual addresses, without lists.
 pub struct VirtualContext {
-    owned: Owned,
+    pub(crate) owned: Owned,
 }
 
 impl Context {
@@ -83,23 +83,6 @@ impl Context {
     /// When the fence may not be signalled.
     pub fn signal(&self, fence: &Fence, value: u64) -> Result<(), Refusal> {
         signal(&self.owned, fence, value)
-    }
-
-    /// `D3DKMTSetContextInProcessSchedulingPriority`: how the context ranks among those of its process, -7 to 7, 0 at first. Where
-    /// packets can be preempted, those of lower contexts of the process give way to it.
-    ///
-    /// # Errors
-    /// When there is no such priority.
-    pub fn set_in_process_priority(&self, priority: i32) -> Result<(), Refusal> {
-        set_priority(&self.owned, priority)
-    }
-
-    /// `D3DKMTGetContextInProcessSchedulingPriority`.
-    ///
-    /// # Errors
-    /// When the device is lost.
-    pub fn in_process_priority(&self) -> Result<i32, Refusal> {
-        priority(&self.owned)
     }
 
     /// The sizes that buffers and lists may have.
@@ -176,23 +159,6 @@ impl VirtualContext {
         signal(&self.owned, fence, value)
     }
 
-    /// `D3DKMTSetContextInProcessSchedulingPriority`: how the context ranks among those of its process, -7 to 7, 0 at first. Where
-    /// packets can be preempted, those of lower contexts of the process give way to it.
-    ///
-    /// # Errors
-    /// When there is no such priority.
-    pub fn set_in_process_priority(&self, priority: i32) -> Result<(), Refusal> {
-        set_priority(&self.owned, priority)
-    }
-
-    /// `D3DKMTGetContextInProcessSchedulingPriority`.
-    ///
-    /// # Errors
-    /// When the device is lost.
-    pub fn in_process_priority(&self) -> Result<i32, Refusal> {
-        priority(&self.owned)
-    }
-
     /// Its handle.
     pub fn handle(&self) -> RawHandle {
         self.owned.handle
@@ -227,16 +193,4 @@ fn signal(owned: &Owned, fence: &Fence, value: u64) -> Result<(), Refusal> {
         .link
         .call(Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu { context: owned.handle, points }))
         .map(drop)
-}
-
-fn set_priority(owned: &Owned, priority: i32) -> Result<(), Refusal> {
-    owned
-        .link
-        .call(Call::Packet(PacketCall::SetContextInProcessSchedulingPriority { context: owned.handle, priority }))
-        .map(drop)
-}
-
-fn priority(owned: &Owned) -> Result<i32, Refusal> {
-    let call = Call::Packet(PacketCall::GetContextInProcessSchedulingPriority { context: owned.handle });
-    Ok(expect_reply!(owned.link.call(call)?, Reply::ContextPriority(priority) => priority))
 }

@@ -14,6 +14,7 @@ mod context;
 mod device;
 mod fence;
 mod gpu_va;
+mod priority;
 mod queue;
 mod resource;
 mod sync_object;
@@ -24,6 +25,7 @@ pub use context::{Context, VirtualContext};
 pub use device::{Device, PagingQueue, Registration};
 pub use fence::{Fence, NtHandle};
 pub use gpu_va::{GpuVaMapping, GpuVaReservation, TileContext};
+pub use kmt_calls::PRIORITY_ABSOLUTE;
 pub use kmt_calls::{
     AdapterInfo, AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, DestroyFlags, DeviceState, EvictFlags,
     FeatureResult, FenceFlags, FencePrivateData, GpuVaProtection, LockFlags, MakeResidentFlags, NativeFenceLogDetail,

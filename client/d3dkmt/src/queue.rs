@@ -13,7 +13,7 @@ use crate::{Owned, expect_reply};
 
 /// A hardware context (`D3DKMTCreateHwContext`).
 pub struct HwContext {
-    owned: Owned,
+    pub(crate) owned: Owned,
     luid: Luid,
 }
 

@@ -321,8 +321,8 @@ events! {
     DmaBufferCreated = 66 { context: u64, bytes: u64, segment: u8 }
     /// It went.
     DmaBufferDestroyed = 67 { context: u64 }
-    /// A process has said how one of its contexts ranks among its others.
-    ContextPriority = 114 { context: u64, priority: i32 }
+    /// A process has said how one of its contexts ranks as against all others and among its own. `packets`: it is a packet context.
+    ContextPriority = 114 { context: u64, packets: bool, priority: i32, in_process: i32 }
     /// A node is to give back what was handed over. `context`: who goes first, or must stand still; 0 for paging.
     PreemptionRequested = 110 { node: u16, preemption_fence: u32, why: PreemptedFor, context: u64 }
     /// It has: so many packets of contexts and paging buffers behind `last_completed` came back.

@@ -1,16 +1,18 @@
-//! The calls. Those about queues, packet contexts, synchronization objects and events are enums of their own; flags are in
+//! The calls. Those about queues, packet contexts, priorities, synchronization objects and events are enums of their own; flags are in
 //! `flags`, and what calls about allocations, addresses and packets say is in files beside this one.
 
 mod event;
 mod flags;
 mod name;
 mod packet;
+mod priority;
 mod queue;
 mod sync;
 
 pub use event::EventCall;
 pub use flags::{EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, QueueFlags, SignalFlags, WaitFlags};
 pub use packet::PacketCall;
+pub use priority::{PRIORITY_ABSOLUTE, PriorityCall};
 pub use queue::QueueCall;
 pub use sync::SyncCall;
 
@@ -320,13 +322,6 @@ pub enum Call {
         /// At most what is available for reservation.
         reservation_bytes: u64,
     },
-    /// `D3DKMTSetProcessSchedulingPriorityClass` of the calling process: whose memory goes first under pressure.
-    SetProcessSchedulingPriorityClass {
-        /// The adapter.
-        adapter: RawHandle,
-        /// 0 IDLE, 1 BELOW_NORMAL, 2 NORMAL, 3 ABOVE_NORMAL, 4 HIGH, 5 REALTIME.
-        class: u32,
-    },
     /// `D3DKMTLock`, the legacy lock → `Locked` (memory §6.5).
     Lock {
         /// The device.
@@ -369,6 +364,8 @@ pub enum Call {
     Queue(QueueCall),
     /// Calls on packet contexts.
     Packet(PacketCall),
+    /// Calls on priorities.
+    Priority(PriorityCall),
     /// Calls on synchronization objects.
     Sync(SyncCall),
 }

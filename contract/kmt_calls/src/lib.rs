@@ -23,8 +23,8 @@ pub use allocation::{
     PropertyRequest, ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange, ShareName,
 };
 pub use call::{
-    Call, EventCall, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, PacketCall, QueueCall,
-    QueueFlags, SignalFlags, SyncCall, WaitFlags,
+    Call, EventCall, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, PRIORITY_ABSOLUTE, PacketCall,
+    PriorityCall, QueueCall, QueueFlags, SignalFlags, SyncCall, WaitFlags,
 };
 pub use gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
 pub use notification::{Notification, NotificationKind, TrimFlags};

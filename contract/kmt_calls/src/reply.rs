@@ -91,8 +91,10 @@ pub enum Reply {
     Fence(CreatedFence),
     /// A monitored fence.
     MonitoredFence(crate::CreatedMonitoredFence),
-    /// The in-process priority of a context.
+    /// A priority of a context, as it was set.
     ContextPriority(i32),
+    /// The priority class of the process.
+    PriorityClass(u32),
 }
 
 /// Why a call is refused. Nothing has changed.

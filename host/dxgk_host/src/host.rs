@@ -190,7 +190,13 @@ impl Host {
         lock(&self.state).turn(|machine, _| machine.open_process(from, of, access))
     }
 
-    /// How much a process's memory is protected: `D3DKMT_SCHEDULINGPRIORITYCLASS`, 0 IDLE to 5 REALTIME.
+    /// Whether a process may ask for priorities above the ordinary ones itself (`SE_INC_BASE_PRIORITY_NAME`); it may not at first.
+    pub fn allow_raised_priority(&self, process: ProcessId, allowed: bool) {
+        lock(&self.state).turn(|machine, _| machine.allow_raised_priority(process, allowed));
+    }
+
+    /// How much a process's memory is protected and in which band its contexts are: `D3DKMT_SCHEDULINGPRIORITYCLASS`, 0 IDLE to 5
+    /// REALTIME.
     pub fn set_process_priority(&self, process: ProcessId, class: u32) {
         lock(&self.state).turn(|machine, cx| machine.set_process_priority(cx, process, class));
     }

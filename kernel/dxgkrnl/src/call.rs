@@ -9,6 +9,7 @@ mod gpu_va;
 mod lock;
 mod offer;
 mod packet;
+mod priority;
 mod property;
 mod queue;
 mod residency;
@@ -227,6 +228,7 @@ impl Turn<'_> {
             }
             Call::Queue(call) => self.on_queue(cx, call, touched),
             Call::Packet(call) => self.on_packets(cx, call, touched),
+            Call::Priority(call) => self.on_priorities(cx, call, touched),
             Call::Sync(call) => self.on_sync(cx, call, touched),
             call => self.on_gpu_va(cx, call, touched),
         }

@@ -246,7 +246,7 @@ impl Machine {
         result
     }
 
-    /// How much a process's memory is protected against others' (`D3DKMT_SCHEDULINGPRIORITYCLASS`, 0 IDLE to 5 REALTIME;
+    /// How much a process's memory is protected against others', and in which band its contexts are (`D3DKMT_SCHEDULINGPRIORITYCLASS`, 0 IDLE to 5 REALTIME;
     /// more counts as 5). Unknown processes are ignored.
     pub fn set_process_priority(&mut self, cx: &mut Cx<'_>, id: ProcessId, class: u32) {
         self.change_terms(cx, id, |terms| terms.class = class.min(CLASS_MAX));

@@ -23,6 +23,8 @@ pub struct Process {
     pub handles: HandleTable<Object>,
     /// On which terms it shares memory.
     pub terms: Terms,
+    /// It may ask for priorities above the ordinary ones (`SE_INC_BASE_PRIORITY_NAME`).
+    pub may_raise_priority: bool,
     /// Its events.
     pub events: Store<crate::event::Event>,
 }
@@ -140,6 +142,7 @@ pub struct Context {
     pub device: u64,
     pub kmd: KmdContext,
     pub node: NodeId,
+    pub priority: crate::scheduling::ContextPriority,
     pub queues: BTreeSet<u64>,
     /// What its driver made for it.
     pub allocations: Vec<ContextAllocation>,

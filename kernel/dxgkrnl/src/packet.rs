@@ -68,6 +68,7 @@ use wddm_types::{GpuVa, NodeId, SegmentId};
 
 use crate::context_allocation::ContextAllocation;
 use crate::paging::Ready;
+use crate::scheduling::ContextPriority;
 use dma_buffer::DmaBuffer;
 pub use list::{ListEntry, Listed};
 pub use need::RingNeed;
@@ -86,8 +87,7 @@ pub struct PacketContext {
     /// It has GPU addresses, and no lists.
     pub addresses: bool,
     pub vidsch: QueueId,
-    /// `D3DKMTSetContextInProcessSchedulingPriority`.
-    pub in_process_priority: i32,
+    pub priority: ContextPriority,
     /// What the wait at its head is for.
     pub awaits: Vec<(rank::Awaited, u64)>,
     /// DisableGpuTimeout: its packets may take as long as they take.

@@ -59,7 +59,7 @@ impl Adapter {
         };
         self.tell_root(kmd, process);
         let allocations = self.keep_context_allocations(device, made);
-        let context = Context { device, kmd, node, queues: BTreeSet::new(), allocations };
+        let context = Context { device, kmd, node, queues: BTreeSet::new(), allocations, priority: Default::default() };
         assert_eq!(self.contexts.insert(context), number);
         self.devices[device].contexts.insert(number);
         if let Err(status) = self.suspend_newcomer(number) {

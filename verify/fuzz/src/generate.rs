@@ -7,8 +7,8 @@ mod submission;
 mod work;
 
 use kmt_calls::{
-    AllocationTarget, Call, GpuVaProtection, MakeResidentFlags, NativeFenceRequest, PacketCall, QueueCall, QueueFlags,
-    SyncCall,
+    AllocationTarget, Call, GpuVaProtection, MakeResidentFlags, NativeFenceRequest, PRIORITY_ABSOLUTE, PacketCall,
+    PriorityCall, QueueCall, QueueFlags, SyncCall,
 };
 use softgpu_spec::context_data::{self, DmaBuffers};
 use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
@@ -183,8 +183,29 @@ impl Generator<'_> {
                 Call::ChangeVideoMemoryReservation { process: self.process(), adapter, local, reservation_bytes }
             }
             // Never above NORMAL: the witness stands above all of these.
-            6 => Call::SetProcessSchedulingPriorityClass { adapter, class: self.dice.number32(2).wrapping_add(0) },
+            6 if self.dice.odd() => Call::Priority(self.priority_call()),
+            6 => Call::Priority(PriorityCall::SetProcessSchedulingPriorityClass {
+                adapter,
+                class: self.dice.number32(2).wrapping_add(0),
+            }),
             _ => Call::CreateDevice { adapter },
+        }
+    }
+
+    /// Priorities of contexts of any kind; a hostile process has no privilege to go before the witness.
+    fn priority_call(&mut self) -> PriorityCall {
+        let kinds = [Kind::HwContext, Kind::ListContext, Kind::VirtualContext];
+        let kind = kinds[self.dice.below(3) as usize];
+        let context = self.handle(kind);
+        // CAST: 40 at most, but for odd ones, which are to be odd.
+        let level = self.dice.number32(40) as i32;
+        match self.dice.below(6) {
+            0 => PriorityCall::SetContextSchedulingPriority { context, priority: level.wrapping_sub(20) },
+            1 => PriorityCall::SetContextSchedulingPriority { context, priority: PRIORITY_ABSOLUTE | level },
+            2 => PriorityCall::SetContextInProcessSchedulingPriority { context, priority: level.wrapping_sub(20) },
+            3 => PriorityCall::GetContextSchedulingPriority { context },
+            4 => PriorityCall::GetContextInProcessSchedulingPriority { context },
+            _ => PriorityCall::GetProcessSchedulingPriorityClass { adapter: self.handle(Kind::Adapter) },
         }
     }
 

@@ -70,7 +70,6 @@ impl Call {
             Call::RegisterBudgetChangeNotification { .. } => "RegisterBudgetChangeNotification",
             Call::UnregisterNotification { .. } => "UnregisterNotification",
             Call::ChangeVideoMemoryReservation { .. } => "ChangeVideoMemoryReservation",
-            Call::SetProcessSchedulingPriorityClass { .. } => "SetProcessSchedulingPriorityClass",
             Call::Lock { .. } => "Lock",
             Call::Unlock { .. } => "Unlock",
             Call::Lock2 { .. } => "Lock2",
@@ -78,6 +77,7 @@ impl Call {
             Call::Event(call) => call.name(),
             Call::Queue(call) => call.name(),
             Call::Packet(call) => call.name(),
+            Call::Priority(call) => call.name(),
             Call::Sync(call) => call.name(),
         }
     }

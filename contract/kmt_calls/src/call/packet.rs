@@ -38,18 +38,6 @@ pub enum PacketCall {
         /// The context.
         context: RawHandle,
     },
-    /// `D3DKMTSetContextInProcessSchedulingPriority` of a packet context: how it ranks among those of its process (sync §4.2).
-    SetContextInProcessSchedulingPriority {
-        /// The context.
-        context: RawHandle,
-        /// -7 to 7; 0 at first.
-        priority: i32,
-    },
-    /// `D3DKMTGetContextInProcessSchedulingPriority` → `ContextPriority`.
-    GetContextInProcessSchedulingPriority {
-        /// The context.
-        context: RawHandle,
-    },
     /// `D3DKMTRender` → `Queued`: a command buffer with its lists.
     Render {
         /// A context of `CreateContext`.
@@ -90,8 +78,6 @@ impl PacketCall {
             PacketCall::CreateContext { .. } => "CreateContext",
             PacketCall::CreateContextVirtual { .. } => "CreateContextVirtual",
             PacketCall::DestroyContext { .. } => "DestroyContext",
-            PacketCall::SetContextInProcessSchedulingPriority { .. } => "SetContextInProcessSchedulingPriority",
-            PacketCall::GetContextInProcessSchedulingPriority { .. } => "GetContextInProcessSchedulingPriority",
             PacketCall::Render { .. } => "Render",
             PacketCall::Present { .. } => "Present",
             PacketCall::SubmitCommand { .. } => "SubmitCommand",

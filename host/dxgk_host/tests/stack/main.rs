@@ -46,6 +46,7 @@ mod physical;
 mod pitch;
 mod power;
 mod preemption;
+mod priorities;
 mod relocation;
 mod renaming;
 mod resets;

@@ -145,7 +145,7 @@ fn what_does_not_fit_beside_others_comes_with_a_turn() {
     for mode in [VIRTUAL, Mode::Real] {
         let host = host(mode, 4 * MIB);
         let (mut humble, proud) = (client(&host), client(&host));
-        proud.gpu.adapter().set_priority_class(4).expect("a class");
+        host.set_process_priority(proud.link.process(), 4);
         let offered = humble.pinned(SurfaceKind::Local, 3 * MIB);
         let other = proud.gpu.create_surface(SurfaceKind::Local, 3 * MIB).expect("a surface");
         let handle = || vec![offered.allocation().handle()];

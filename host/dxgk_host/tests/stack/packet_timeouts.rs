@@ -7,7 +7,7 @@ use d3dkmt::DeviceState;
 use ddi::{Interrupt, Notify};
 use dxgk_host::{Host, HostConfig, ProcessLink, Profile};
 use events::{Event, PreemptedFor};
-use kmt_calls::{Call, ContextFlags, PacketCall, Reply};
+use kmt_calls::{Call, ContextFlags, PacketCall, PriorityCall, Reply};
 use kmt_link::Link;
 use softgpu_umd::{Commands, Gpu, Surface, SurfaceKind};
 use wddm_types::{NodeId, RawHandle};
@@ -181,9 +181,9 @@ fn a_process_that_calls_all_the_time_disturbs_nobody_more_often() {
     drain(&host);
     heard.take();
     long.works(20, 20);
-    let calls = PacketCall::SetContextInProcessSchedulingPriority { context: long.context, priority: 0 };
+    let calls = PriorityCall::SetContextInProcessSchedulingPriority { context: long.context, priority: 0 };
     while host.step() {
-        long.link.call(Call::Packet(calls.clone())).expect("nothing changes");
+        long.link.call(Call::Priority(calls)).expect("nothing changes");
     }
     let events = since_start(&heard);
     let asked = events.iter().filter(|(_, event)| matches!(event, Event::PreemptionRequested { .. }));

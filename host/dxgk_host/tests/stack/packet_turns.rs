@@ -129,9 +129,10 @@ fn a_turn_that_never_comes_holds_nobody() {
         ..HostConfig::new(Profile::named("discrete-4k").unwrap(), VIRTUAL)
     };
     let host = Host::start(config).unwrap();
-    let open = || Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).expect("the adapter opens");
-    let (humble, proud) = (open(), open());
-    proud.adapter().set_priority_class(4).unwrap();
+    let links = [(); 2].map(|()| ProcessLink::new(Arc::clone(&host)));
+    let open = |link: &Arc<ProcessLink>| Gpu::open(Arc::clone(link) as Arc<dyn Link>).expect("the adapter opens");
+    let [humble, proud] = links.each_ref().map(open);
+    host.set_process_priority(links[1].process(), 4);
     let context = Context::create(humble.device(), NodeId(1), Vec::new()).expect("a context");
     let done = humble.device().create_native_fence(Default::default()).expect("a fence");
     let one = physical(&humble, SurfaceKind::Local, 3 * MIB);

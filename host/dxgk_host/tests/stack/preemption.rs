@@ -9,7 +9,6 @@ use d3dkmt::{Allocation, Context, DeviceState, EvictFlags, Fence, FenceFlags, Ma
 use ddi::Interrupt;
 use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
 use events::Event;
-use kmt_calls::{Call, PacketCall};
 use kmt_link::Link;
 use softgpu_spec::private_data::AllocationRequest;
 use softgpu_umd::{Gpu, ListedCommands, SurfaceKind};
@@ -42,12 +41,12 @@ pub fn host(mode: Mode) -> (Arc<Host>, Heard) {
 
 pub struct Client {
     pub gpu: Gpu,
-    _link: Arc<ProcessLink>,
+    pub link: Arc<ProcessLink>,
 }
 
 pub fn client(host: &Arc<Host>) -> Client {
     let link = ProcessLink::new(Arc::clone(host));
-    Client { gpu: Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("the adapter opens"), _link: link }
+    Client { gpu: Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("the adapter opens"), link }
 }
 
 impl Client {
@@ -241,7 +240,7 @@ fn a_process_that_ranks_higher_goes_first_whatever_others_say_of_themselves() {
         let (low, high) = (humble.context(COMPUTE), proud.context(COMPUTE));
         // Among its own only: it says nothing about other processes.
         high.set_in_process_priority(7).unwrap();
-        proud.gpu.adapter().set_priority_class(class).unwrap();
+        host.set_process_priority(proud.link.process(), class);
         let (one, other) = (humble.memory(SurfaceKind::System, MIB), proud.memory(SurfaceKind::System, 4096));
         humble.drain(&low);
         proud.drain(&high);
@@ -258,7 +257,7 @@ fn a_process_that_ranks_higher_goes_first_whatever_others_say_of_themselves() {
 }
 
 #[test]
-fn priorities_have_bounds_and_hardware_queues_none() {
+fn priorities_have_bounds() {
     // spec: sync §4.2
     let (host, _) = host(VIRTUAL);
     let client = client(&host);
@@ -271,14 +270,6 @@ fn priorities_have_bounds_and_hardware_queues_none() {
         context.set_in_process_priority(priority).unwrap();
         assert_eq!(context.in_process_priority(), Ok(priority));
     }
-    let modern = crate::world::host(VIRTUAL, 4 * MIB);
-    let modern = crate::world::client(&modern);
-    let device = modern.gpu.device();
-    let hardware = device.create_context(COMPUTE).unwrap();
-    let call =
-        Call::Packet(PacketCall::SetContextInProcessSchedulingPriority { context: hardware.handle(), priority: 1 });
-    let refused = device.link().call(call).expect_err("its queues are the hardware's to schedule");
-    assert_eq!(refused.status, NtStatus::NOT_SUPPORTED, "{refused}");
 }
 
 /// What a driver may say of a preemption instead of the truth, and what is said of it.

@@ -51,18 +51,6 @@ impl Turn<'_> {
                 self.process.handles.remove(context);
                 done(Reply::Done)
             }
-            PacketCall::SetContextInProcessSchedulingPriority { context, priority } => {
-                self.refuse_hardware_context(context)?;
-                let (index, number, _) = self.live_packet_context(context, touched)?;
-                self.adapters[index as usize].set_in_process_priority(cx, number, priority)?;
-                done(Reply::Done)
-            }
-            PacketCall::GetContextInProcessSchedulingPriority { context } => {
-                self.refuse_hardware_context(context)?;
-                let (index, number, _) = self.live_packet_context(context, touched)?;
-                let priority = self.adapters[index as usize].packet_contexts[number].in_process_priority;
-                done(Reply::ContextPriority(priority))
-            }
             PacketCall::Render { context, command, allocation_list, patch_location_list } => {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 let room = self.adapters[index as usize].packet_contexts[number].info.allocation_list_entries;
@@ -144,14 +132,6 @@ impl Turn<'_> {
         match self.process.handles.get(handle) {
             Some(Object::PacketContext(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(invalid(format!("{handle} is no packet context of this process"))),
-        }
-    }
-
-    /// Which of its hardware queues runs is the hardware's choice, and nobody tells it of priorities yet.
-    fn refuse_hardware_context(&self, handle: RawHandle) -> Result<(), Refusal> {
-        match self.process.handles.get(handle) {
-            Some(Object::Context(..)) => Err(not_supported("scheduling priorities of contexts with hardware queues")),
-            _ => Ok(()),
         }
     }
 

@@ -4,8 +4,7 @@ use kmt_calls::{Call, ProcessAccess, Refusal, Reply};
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
-use crate::object::{CLASS_MAX, Object, RegistrationKind};
-use crate::refusal::invalid;
+use crate::object::{Object, RegistrationKind};
 
 impl Turn<'_> {
     pub(super) fn on_residency(
@@ -49,19 +48,6 @@ impl Turn<'_> {
                 self.adapters[index as usize].running()?;
                 *touched = Some(index);
                 self.adapters[index as usize].change_reservation(process, local, reservation_bytes)?;
-                done(Reply::Done)
-            }
-            Call::SetProcessSchedulingPriorityClass { adapter, class } => {
-                let index = self.adapter(adapter)?;
-                if class > CLASS_MAX {
-                    return Err(invalid(format!("priority class {class}: 0 IDLE to {CLASS_MAX} REALTIME")));
-                }
-                self.process.terms.class = class;
-                let terms = self.process.terms;
-                for adapter in self.adapters.iter_mut() {
-                    adapter.apply_terms(self.from, terms);
-                }
-                *touched = Some(index);
                 done(Reply::Done)
             }
             call => self.on_share(cx, call, touched),

@@ -97,7 +97,7 @@ impl Adapter {
             info,
             addresses,
             vidsch,
-            in_process_priority: 0,
+            priority: Default::default(),
             awaits: Vec::new(),
             no_timeout: flags.contains(ContextFlags::DISABLE_GPU_TIMEOUT),
             progress,

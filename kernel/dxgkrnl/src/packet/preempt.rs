@@ -5,9 +5,7 @@
 //! stops the adapter, because nobody could say any more what has run.
 
 use ddi::PreemptCommand;
-use engine_time::IN_PROCESS_MAX;
 use events::{Event, PreemptedFor};
-use kmt_calls::Refusal;
 use vidmm::AllocationId;
 use vidsch::{Occupied, Turn};
 use wddm_types::{EngineId, NodeId};
@@ -17,7 +15,6 @@ use super::split::Portion;
 use super::{Handed, InFlight, Packet, Work};
 use crate::adapter::{Adapter, Payload};
 use crate::machine::Cx;
-use crate::refusal::invalid;
 
 /// A driver's answer to a preemption, copied from its interrupt.
 #[derive(Clone, Copy, Debug)]
@@ -29,18 +26,6 @@ pub struct NodePreempted {
 }
 
 impl Adapter {
-    /// `D3DKMTSetContextInProcessSchedulingPriority`: from the next decision on.
-    // spec: sync §4.2
-    pub fn set_in_process_priority(&mut self, cx: &mut Cx<'_>, context: u64, priority: i32) -> Result<(), Refusal> {
-        if !(-IN_PROCESS_MAX..=IN_PROCESS_MAX).contains(&priority) {
-            return Err(invalid(format!("in-process priority {priority}: -{IN_PROCESS_MAX} to {IN_PROCESS_MAX}")));
-        }
-        self.packet_contexts[context].in_process_priority = priority;
-        cx.emit(Event::ContextPriority { context, priority });
-        self.pump_packets(cx);
-        Ok(())
-    }
-
     /// Whose packet a node takes next.
     pub(super) fn next_turn(&mut self, cx: &Cx<'_>, node: usize) -> Turn<u64> {
         let known = &self.packets.nodes[node];

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use engine_time::{Contender, Quanta, Rank};
+use engine_time::{Contender, Rank};
 use gpu_fence::FenceId;
 use vidsch::Promises;
 
 use crate::adapter::Adapter;
-use crate::scheduling::rank_of_class;
+use crate::scheduling::AnyContext;
 
 /// What a context waits for, and what another one is to bring about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,15 +28,12 @@ impl Adapter {
     pub(super) fn contenders(&self, contexts: &[u64]) -> Vec<Contender<u64>> {
         let raised = self.raised_ranks();
         let rank = |context: &u64| raised.get(context).copied().unwrap_or_else(|| self.own_rank(*context));
-        let contender = |context| Contender { context, rank: rank(&context), quanta: Quanta::default() };
+        let contender = |context| Contender { context, rank: rank(&context), quanta: self.quanta() };
         contexts.iter().copied().map(contender).collect()
     }
 
     fn own_rank(&self, context: u64) -> Rank {
-        let known = &self.packet_contexts[context];
-        let process = self.devices[known.device].process;
-        let rank = rank_of_class(u64::from(process.0), self.processes[&process].class);
-        Rank { in_process: known.in_process_priority, ..rank }
+        self.rank_of_context(AnyContext::Packets(context))
     }
 
     /// The ranks of those who are waited for. None while no context waits, which is most of the time.

@@ -2,8 +2,8 @@
 
 use kmt_calls::{
     AllocationRequest, AllocationTarget, Call, ContextFlags, DestroyFlags, EvictFlags, FenceFlags, GpuVaProtection,
-    MakeResidentFlags, PacketCall, ResourceRequest, SignalFlags, SyncCall, SyncObjectKind, SyncObjectRequest,
-    WaitFlags,
+    MakeResidentFlags, PacketCall, PriorityCall, ResourceRequest, SignalFlags, SyncCall, SyncObjectKind,
+    SyncObjectRequest, WaitFlags,
 };
 use softgpu_spec::pattern::{self, report};
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Kind};
@@ -124,11 +124,13 @@ impl Client {
                     false => Call::Unlock2 { device, allocation },
                 }
             }
-            Op::Priority { at, priority } => Call::Packet(PacketCall::SetContextInProcessSchedulingPriority {
+            Op::Priority { at, priority } => Call::Priority(PriorityCall::SetContextInProcessSchedulingPriority {
                 context: self.contexts[*at].handle,
                 priority: *priority,
             }),
-            Op::Class(class) => Call::SetProcessSchedulingPriorityClass { adapter: self.adapter, class: *class },
+            Op::Class(class) => {
+                Call::Priority(PriorityCall::SetProcessSchedulingPriorityClass { adapter: self.adapter, class: *class })
+            }
             Op::DestroyContext { at } => {
                 Call::Packet(PacketCall::DestroyContext { context: self.contexts[*at].handle })
             }

@@ -31,7 +31,7 @@ struct Crowded {
 fn crowded(before: impl FnOnce(&Old)) -> Crowded {
     let host = Host::start(config(VIRTUAL)).expect("the host starts");
     let [humble, proud] = [old(&host), old(&host)];
-    proud.gpu.adapter().set_priority_class(4).expect("a class");
+    host.set_process_priority(proud.link.process(), 4);
     let [listed, taker] = [&humble, &proud].map(|client| surface_of(client, SurfaceKind::Local, 0, 3 * MIB));
     humble.list(&listed);
     let [source, target] = [(); 2].map(|()| humble.surface(0, 0));

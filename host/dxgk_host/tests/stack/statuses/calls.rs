@@ -2,8 +2,8 @@
 
 use kmt_calls::{
     AllocationTarget, Call, ContextFlags, DestroyFlags, EvictFlags, GpuVaProtection, LockFlags, MakeResidentFlags,
-    OfferFlags, OpenSyncObjectRequest, PacketCall, PropertyRequest, QueueCall, QueueFlags, ResourceRequest, ShareName,
-    SyncCall, SyncObjectAccess, WaitFlags,
+    OfferFlags, OpenSyncObjectRequest, PacketCall, PriorityCall, PropertyRequest, QueueCall, QueueFlags,
+    ResourceRequest, ShareName, SyncCall, SyncObjectAccess, WaitFlags,
 };
 use wddm_types::{GpuVa, NodeId, RawHandle};
 
@@ -20,7 +20,12 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
         Call::IsFeatureEnabled { adapter: handle, feature: 37 },
         Call::QueryVideoMemoryInfo { process: 0, adapter: handle, local: true },
         Call::ChangeVideoMemoryReservation { process: 0, adapter: handle, local: true, reservation_bytes: 0 },
-        Call::SetProcessSchedulingPriorityClass { adapter: handle, class: 2 },
+        Call::Priority(PriorityCall::SetProcessSchedulingPriorityClass { adapter: handle, class: 2 }),
+        Call::Priority(PriorityCall::GetProcessSchedulingPriorityClass { adapter: handle }),
+        Call::Priority(PriorityCall::SetContextSchedulingPriority { context: handle, priority: 0 }),
+        Call::Priority(PriorityCall::GetContextSchedulingPriority { context: handle }),
+        Call::Priority(PriorityCall::SetContextInProcessSchedulingPriority { context: handle, priority: 0 }),
+        Call::Priority(PriorityCall::GetContextInProcessSchedulingPriority { context: handle }),
         Call::CreateDevice { adapter: handle },
         Call::CreateSection { adapter: handle, size_bytes: 4096 },
         Call::CloseSection { section: handle },

@@ -1,0 +1,92 @@
+//! Calls on priorities (sync §4.2): who may, and of what. What they mean is `scheduling`'s.
+
+use kmt_calls::{PriorityCall, Refusal, Reply};
+use wddm_types::{Blame, NtStatus, RawHandle};
+
+use crate::call::{Turn, done};
+use crate::machine::{Answer, Cx};
+use crate::object::{CLASS_MAX, Object};
+use crate::refusal::{invalid, refuse};
+use crate::scheduling::{AnyContext, Band, ContextPriority, rank_of_class};
+
+impl Turn<'_> {
+    pub(super) fn on_priorities(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: PriorityCall,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        match call {
+            PriorityCall::SetContextSchedulingPriority { context, priority } => {
+                let (index, context) = self.any_context(context, touched)?;
+                let known = self.adapters[index as usize].context_priority(context);
+                let wanted = known.with_priority(priority)?;
+                if priority > 0 {
+                    self.privileged("a priority above 0")?;
+                }
+                self.adapters[index as usize].set_context_priority(cx, context, wanted);
+                done(Reply::Done)
+            }
+            PriorityCall::SetContextInProcessSchedulingPriority { context, priority } => {
+                let (index, context) = self.any_context(context, touched)?;
+                let wanted = self.adapters[index as usize].context_priority(context).with_in_process(priority)?;
+                self.adapters[index as usize].set_context_priority(cx, context, wanted);
+                done(Reply::Done)
+            }
+            PriorityCall::GetContextSchedulingPriority { context } => {
+                let known = self.priority_of(context, touched)?;
+                done(Reply::ContextPriority(known.priority()))
+            }
+            PriorityCall::GetContextInProcessSchedulingPriority { context } => {
+                let known = self.priority_of(context, touched)?;
+                done(Reply::ContextPriority(known.in_process()))
+            }
+            PriorityCall::SetProcessSchedulingPriorityClass { adapter, class } => {
+                let index = self.adapter(adapter)?;
+                if class > CLASS_MAX {
+                    return Err(invalid(format!("priority class {class}: 0 IDLE to {CLASS_MAX} REALTIME")));
+                }
+                if rank_of_class(0, class).band > Band::Normal {
+                    self.privileged("classes HIGH and REALTIME")?;
+                }
+                self.process.terms.class = class;
+                let terms = self.process.terms;
+                for adapter in self.adapters.iter_mut() {
+                    adapter.apply_terms(self.from, terms);
+                    adapter.settle(cx);
+                }
+                *touched = Some(index);
+                done(Reply::Done)
+            }
+            PriorityCall::GetProcessSchedulingPriorityClass { adapter } => {
+                self.adapter(adapter)?;
+                done(Reply::PriorityClass(self.process.terms.class))
+            }
+        }
+    }
+
+    fn priority_of(&self, context: RawHandle, touched: &mut Option<u32>) -> Result<ContextPriority, Refusal> {
+        let (index, context) = self.any_context(context, touched)?;
+        Ok(self.adapters[index as usize].context_priority(context))
+    }
+
+    /// A context of either kind, of a device that is not lost.
+    fn any_context(&self, handle: RawHandle, touched: &mut Option<u32>) -> Result<(u32, AnyContext), Refusal> {
+        let (index, context) = match self.process.handles.get(handle) {
+            Some(Object::Context(index, number)) => (*index, AnyContext::Hardware(*number)),
+            Some(Object::PacketContext(index, number)) => (*index, AnyContext::Packets(*number)),
+            _ => return Err(invalid(format!("{handle} is no context of this process"))),
+        };
+        self.alive(index, self.adapters[index as usize].device_of_context(context), touched)?;
+        Ok((index, context))
+    }
+
+    /// The focus and realtime bands need `SE_INC_BASE_PRIORITY_NAME`.
+    // spec: sync §4.2
+    fn privileged(&self, what: &str) -> Result<(), Refusal> {
+        if self.process.may_raise_priority {
+            return Ok(());
+        }
+        Err(refuse(NtStatus::PRIVILEGE_NOT_HELD, Blame::Caller, format!("{what}: the process has not the privilege")))
+    }
+}
