@@ -18,6 +18,9 @@
 //! ring's end. Doorbell `n` lies at byte `n × 64` of the doorbell page: the value, then the word by which the engine says
 //! that it sleeps.
 //!
+//! # Displays
+//! A device may have outputs that show what lies in its memory ([`display`]).
+//!
 //! # Faults
 //! A virtual address without a valid entry, a write to a read-only entry, a privileged command in a queue that is not
 //! privileged, an undecodable word: the queue stops, a fault record is raised, every other queue goes on.
@@ -25,6 +28,7 @@
 pub mod bus;
 pub mod command;
 pub mod context_data;
+pub mod display;
 pub mod page_table;
 pub mod pattern;
 pub mod private_data;

@@ -209,6 +209,12 @@ pub mod record {
     /// No engine executes for a queue any more, as PREEMPT asked. Fields: queue, [`super::QUEUE_READ_POINTER`],
     /// [`super::QUEUE_NESTED_WORDS`].
     pub const PREEMPTED: u64 = 7;
+    /// The vertical blank of a display has begun ([`crate::display`]). Fields: display in the low byte and the number of the blank
+    /// above it, the address that is shown from now on, the id of its flip.
+    pub const VSYNC: u64 = 9;
+    /// An immediate flip of a display is carried out. Fields: display in the low byte and the number of the last blank above it, the
+    /// address, the id of the flip.
+    pub const FLIPPED: u64 = 10;
 }
 
 /// Causes of a fault.

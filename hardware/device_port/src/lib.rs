@@ -73,6 +73,31 @@ pub trait InterruptPin: Send + Sync {
     fn assert(&self);
 }
 
+/// What is plugged into a device's displays. It is told from the device's own thread, which holds nothing then.
+pub trait Monitor: Send + Sync {
+    /// A frame was scanned out, from its first row to its last.
+    fn frame(&self, frame: &Frame<'_>);
+}
+
+/// A frame as a monitor got it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Which display.
+    pub display: u32,
+    /// The number of the blank before it.
+    pub number: u64,
+    /// Device time of that blank.
+    pub at_ns: u64,
+    /// Texels of a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// 32 bits each, row by row: blue in the low byte, green, red. None where no content exists.
+    pub texels: &'a [u32],
+    /// Its rows belong to more than one picture: somebody wrote what was shown, or it was replaced behind the blank.
+    pub torn: bool,
+}
+
 /// A device that runs by being told the time instead of by itself: the same device, in virtual time.
 pub trait Clocked: Send + Sync {
     /// When the device will next do something by itself, in nanoseconds; `None` when it has nothing to do.

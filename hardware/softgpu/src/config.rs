@@ -23,6 +23,24 @@ pub struct Config {
     /// How often a thread looks again before it gives up: at the word of a wait before the queue is parked, at an empty
     /// ring before the engine sleeps. 0 never polls. Virtual time never polls.
     pub poll_spins: u32,
+    /// Its displays.
+    pub displays: DisplayConfig,
+}
+
+/// The displays of a device; all have the same rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DisplayConfig {
+    /// How many, [`softgpu_spec::display::DISPLAYS_MAX`] at most.
+    pub count: u32,
+    /// Nanoseconds from one blank to the next.
+    pub period_ns: u64,
+    /// How many flips may wait on each.
+    pub queue_entries: u32,
+}
+
+impl DisplayConfig {
+    /// A device that computes and shows nothing.
+    pub const NONE: DisplayConfig = DisplayConfig { count: 0, period_ns: 0, queue_entries: 0 };
 }
 
 /// Whether bulk content is moved.

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use device_port::{InterruptPin, Iommu, Observation, Probe, TranslationCache};
+use device_port::{InterruptPin, Iommu, Monitor, Observation, Probe, TranslationCache};
 use shared_words::{Memory, MemoryError, doorbell};
 use softgpu_spec::page_table::process_space;
 use softgpu_spec::{QUEUE_COUNT, engine};
@@ -12,6 +12,7 @@ use crate::bus::{Bus, Site};
 use crate::clock::Clock;
 use crate::cmp::Cmp;
 use crate::config::{Config, DataMode};
+use crate::display::Displays;
 use crate::engine::{EngineFace, Flight};
 use crate::interrupt::Interrupts;
 use crate::mmu::Flush;
@@ -29,6 +30,7 @@ pub struct SoftGpu {
     pub(crate) cmp: Cmp,
     pub(crate) peers: Peers,
     pub(crate) interrupts: Interrupts,
+    pub(crate) displays: Displays,
     pub(crate) clock: Clock,
     pub(crate) selected: Mutex<Selected>,
     pub(crate) probe: Option<Arc<dyn Probe>>,
@@ -74,6 +76,7 @@ impl SoftGpu {
             cmp: Cmp::default(),
             peers: Peers::default(),
             interrupts: Interrupts::new(pin),
+            displays: Displays::new(config.displays),
             clock: Clock::new(),
             selected: Mutex::default(),
             probe,
@@ -86,6 +89,11 @@ impl SoftGpu {
     /// When it stands behind one already.
     pub fn connect_iommu(&self, iommu: Arc<dyn Iommu>) {
         self.bus.connect(iommu);
+    }
+
+    /// Plugs a monitor into a display: from now on frames are read and handed to it. Of a display that there is not nothing comes.
+    pub fn connect_monitor(&self, display: u32, monitor: Arc<dyn Monitor>) {
+        self.displays.connect(self, display, monitor);
     }
 
     /// Where the CPU gets to at a bus address of the device: byte of local memory, and how many follow it there.

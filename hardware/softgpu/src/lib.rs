@@ -18,11 +18,12 @@
 //!   becomes a fault record of the queue that did it; other queues go on.
 //! - An engine's state has one owner at a time: its thread, or a register access that has asked for it. From one command to
 //!   the next no lock is taken.
-//! - Lock order: a peer's engine state, queue registers, an engine's state, the CMP's table, interrupt records, an engine's wake-up token.
+//! - Lock order: a peer's engine state, queue registers, an engine's state, the CMP's table, displays, interrupt records, an engine's wake-up
+//!   token.
 //!
 //! Modules: `device` the parts together; `registers`; `engine`, `queue`, `ring`, `active` who executes what next; `execute`,
 //! `bulk` what commands do; `mmu`, `bus`, `window` where memory is; `cmp`, `interrupt`, `peers` who is told; `threads`, `ticking`, `clock`,
-//! `timing` the two kinds of time; `config`, `counters`.
+//! `timing` the two kinds of time; `display` what shows memory; `config`, `counters`.
 
 mod active;
 mod bulk;
@@ -32,6 +33,7 @@ mod cmp;
 mod config;
 mod counters;
 mod device;
+mod display;
 mod engine;
 mod execute;
 mod interrupt;
@@ -46,7 +48,7 @@ mod ticking;
 mod timing;
 mod window;
 
-pub use config::{Config, DataMode};
+pub use config::{Config, DataMode, DisplayConfig};
 pub use device::SoftGpu;
 pub use threads::Running;
 pub use timing::Timing;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use device_port::DevicePort;
 use shared_words::{Barrier, HardwareBarrier, Memory, Word, doorbell};
 use softgpu_spec::register::{self, counter, queue_control, queue_flags, queue_state, record};
-use softgpu_spec::{QUEUE_COUNT, engine};
+use softgpu_spec::{QUEUE_COUNT, display, engine};
 
 use crate::counters::Counters;
 use crate::device::SoftGpu;
@@ -49,6 +49,7 @@ impl DevicePort for SoftGpu {
             register::RECORD_0 => self.interrupts.field(0),
             register::RECORD_1 => self.interrupts.field(1),
             register::RECORD_2 => self.interrupts.field(2),
+            display::DISPLAYS..=display::DISPLAY_CANCEL => self.displays.read(offset),
             _ => self.read_counter(offset),
         }
     }
@@ -70,6 +71,7 @@ impl DevicePort for SoftGpu {
             register::CMP_ROOT => self.cmp.root.store(value, Ordering::Relaxed),
             register::CMP_COMMAND => self.cmp_command(value),
             register::PEER_SELF..=register::PEER_ADDRESS => self.peers.write(offset, value),
+            display::DISPLAYS..=display::DISPLAY_CANCEL => self.displays.write(self, offset, value),
             _ => {}
         }
     }

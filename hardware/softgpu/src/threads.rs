@@ -1,5 +1,5 @@
-//! Real time: a thread for each engine. It owns the engine's state as long as nobody asks for it, and sleeps when none of its
-//! queues has anything to do.
+//! Real time: a thread for each engine, and one for the displays. An engine's thread owns its state as long as nobody asks for it,
+//! and sleeps when none of its queues has anything to do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,14 @@ impl SoftGpu {
             let run = move || device.run_engine_thread(engine, &stop);
             std::thread::Builder::new().name(name.into()).spawn(run).expect("the system gives a thread")
         };
-        let threads = (0..self.engines.len()).map(spawn).collect();
+        let mut threads: Vec<_> = (0..self.engines.len()).map(spawn).collect();
+        if self.config.displays.count > 0 {
+            let (device, stop) = (Arc::clone(self), Arc::clone(&stop));
+            let run = move || device.displays.run(&device, &stop);
+            threads.push(
+                std::thread::Builder::new().name("gpu display".into()).spawn(run).expect("the system gives a thread"),
+            );
+        }
         Running { device: Arc::clone(self), stop, threads }
     }
 
@@ -70,6 +77,7 @@ impl Drop for Running {
         for face in &self.device.engines {
             face.rouse();
         }
+        self.device.displays.rouse();
         for thread in self.threads.drain(..) {
             // A panic of an engine has been printed by its thread; the rest of the device can still be taken down.
             let _ = thread.join();

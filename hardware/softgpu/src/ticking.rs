@@ -17,15 +17,23 @@ const NEVER: u64 = u64::MAX;
 
 impl Clocked for SoftGpu {
     fn next_event(&self) -> Option<u64> {
-        self.engines.iter().map(|face| face.due.load(Ordering::Acquire)).min().filter(|due| *due != NEVER)
+        let engines = self.engines.iter().map(|face| face.due.load(Ordering::Acquire));
+        engines.chain([self.displays.due()]).min().filter(|due| *due != NEVER)
     }
 
     fn tick(&self, now: u64) {
         loop {
-            // The earliest engine first; equal times in the order of their numbers.
+            // The earliest engine first; equal times in the order of their numbers, displays behind them all: what is written at the
+            // time of a blank was there before it.
             let due = |number: &usize| self.engines[*number].due.load(Ordering::Acquire);
             let next =
                 (0..self.engines.len()).min_by_key(|number| (due(number), *number)).filter(|number| due(number) <= now);
+            let shown = self.displays.due();
+            if shown <= now && next.is_none_or(|engine| shown < due(&engine)) {
+                self.clock.set(shown);
+                self.displays.advance(self);
+                continue;
+            }
             let Some(engine) = next else { break };
             self.clock.set(due(&engine));
             if let Some(flush) = self.advance(engine) {

@@ -80,6 +80,7 @@ impl Rig {
             data: DataMode::Stored,
             timing: Timing::default(),
             poll_spins,
+            displays: softgpu::DisplayConfig::NONE,
             signal_bits: 64,
         };
         let device = SoftGpu::new(config, Arc::clone(&system), Arc::clone(&pin) as Arc<dyn InterruptPin>, None)?;

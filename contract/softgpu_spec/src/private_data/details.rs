@@ -31,6 +31,11 @@ pub struct Details {
     pub alignment_bytes: u64,
     /// Bytes of a row of content where pitches are aligned: as many, longer rows share the PitchAlignedSize there.
     pub row_bytes: u32,
+    /// Texels of a row, of a surface that a display shows; 0: none does. They have 32 bits, and a row is followed by the next at a
+    /// multiple of [`crate::display::PITCH_ALIGNMENT_BYTES`].
+    pub display_width: u16,
+    /// Rows of it.
+    pub display_height: u16,
 }
 
 impl Details {
@@ -53,6 +58,8 @@ impl Details {
         bytes[32..40].copy_from_slice(&self.pitch_aligned_size_bytes.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.alignment_bytes.to_le_bytes());
         bytes[48..52].copy_from_slice(&self.row_bytes.to_le_bytes());
+        bytes[52..54].copy_from_slice(&self.display_width.to_le_bytes());
+        bytes[54..56].copy_from_slice(&self.display_height.to_le_bytes());
         bytes
     }
 
@@ -72,6 +79,8 @@ impl Details {
             pitch_aligned_size_bytes: eight(32),
             alignment_bytes: eight(40),
             row_bytes: four(48),
+            display_width: u16::from_le_bytes([bytes[52], bytes[53]]),
+            display_height: u16::from_le_bytes([bytes[54], bytes[55]]),
         }
     }
 }

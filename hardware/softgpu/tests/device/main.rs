@@ -1,6 +1,7 @@
 //! The device straight through its registers, in virtual time: each command, each fault, the ring's end, the aperture, the
 //! interrupt records. No driver and no kernel.
 
+mod displays;
 mod nested;
 mod preemption;
 mod rings;
@@ -53,6 +54,7 @@ impl Rig {
             data,
             timing: Timing::default(),
             poll_spins: 0,
+            displays: softgpu::DisplayConfig::NONE,
             signal_bits: 64,
         };
         let gpu = SoftGpu::new(config, Arc::clone(&system), Arc::clone(&pin) as Arc<dyn InterruptPin>, None).unwrap();

@@ -1,0 +1,84 @@
+//! Displays: outputs that read a surface row by row, over and over, and show it. A device has as many as [`DISPLAYS`] says, 0 too.
+//!
+//! # Time
+//! Blank `n` of a display begins at [`DISPLAY_EPOCH`] plus `n` times [`DISPLAY_PERIOD`]; the epoch is the moment in which it was
+//! enabled. At a blank the display takes over what it shows next, and says so with [`crate::register::record::VSYNC`] if it is asked
+//! to. Behind the blank it reads the rows, from the first to the last, in [`BANDS`] bands of equal time.
+//!
+//! # Flips
+//! A flip is an address that is to be shown, with the time before which it is not, and an id that its owner gives it. Flips
+//! wait in a queue of [`DISPLAY_QUEUE_ENTRIES`]. At a blank every flip at the front whose time has come is taken out; what
+//! is shown is the last of these. So with times of 0 that are written one a blank, each is shown; of several whose times have come, the
+//! newest is, and the others never were. An immediate flip is shown from the next row on, whatever the queue holds.
+//!
+//! # Texels
+//! 32 bits: blue in the low byte, then green, red, and 8 bits that are not shown. Rows are [`DISPLAY_PITCH`] apart. An address without
+//! memory behind it shows black.
+
+/// Rows of a frame are read in so many bands; the blank takes the time of one more.
+pub const BANDS: u64 = 8;
+/// Most displays that a device has.
+pub const DISPLAYS_MAX: u32 = 8;
+/// Where a row begins is a multiple of this.
+pub const PITCH_ALIGNMENT_BYTES: u64 = 64;
+/// Bytes of a texel.
+pub const TEXEL_BYTES: u64 = 4;
+
+/// r: how many displays there are.
+pub const DISPLAYS: u32 = 0x500;
+/// rw: which display the next registers address.
+pub const DISPLAY_SELECT: u32 = 0x508;
+/// rw: texels of a row, and rows in the upper half.
+pub const DISPLAY_SIZE: u32 = 0x510;
+/// rw: bytes from one row to the next, a multiple of [`PITCH_ALIGNMENT_BYTES`].
+pub const DISPLAY_PITCH: u32 = 0x518;
+/// r: nanoseconds from one blank to the next.
+pub const DISPLAY_PERIOD: u32 = 0x520;
+/// rw: [`control`]. Enabling shows [`DISPLAY_FLIP_ADDRESS`] at once; disabling forgets every flip and shows black.
+pub const DISPLAY_CONTROL: u32 = 0x528;
+/// rw: bus address of the next flip.
+pub const DISPLAY_FLIP_ADDRESS: u32 = 0x530;
+/// rw: device time before which the next flip is not shown.
+pub const DISPLAY_FLIP_TIME: u32 = 0x538;
+/// rw: id of the next flip.
+pub const DISPLAY_FLIP_ID: u32 = 0x540;
+/// w: [`flip`]. Into a full queue nothing goes. r: how many flips wait.
+pub const DISPLAY_FLIP: u32 = 0x548;
+/// r: how many flips may wait.
+pub const DISPLAY_QUEUE_ENTRIES: u32 = 0x550;
+/// r: the address that is shown; 0: none.
+pub const DISPLAY_ADDRESS: u32 = 0x558;
+/// r: device time at which the display was enabled.
+pub const DISPLAY_EPOCH: u32 = 0x560;
+/// r: frames that the monitor has got; without a monitor nothing is read, and nobody gets any.
+pub const DISPLAY_FRAMES: u32 = 0x568;
+/// r: those of them that were torn: rows changed behind the blank, or came from two surfaces.
+pub const DISPLAY_TORN: u32 = 0x570;
+/// w: takes back the flips that wait and whose id is this or greater.
+pub const DISPLAY_CANCEL: u32 = 0x578;
+
+/// Bits of [`DISPLAY_CONTROL`].
+pub mod control {
+    /// It reads and shows.
+    pub const ENABLE: u64 = 1;
+    /// It tells of each blank.
+    pub const VSYNC_INTERRUPT: u64 = 2;
+}
+
+/// Values written to [`DISPLAY_FLIP`].
+pub mod flip {
+    /// At a blank.
+    pub const ON_VSYNC: u64 = 1;
+    /// From the next row on. Its time is not looked at.
+    pub const IMMEDIATE: u64 = 2;
+}
+
+/// The surface's size in [`DISPLAY_SIZE`].
+pub const fn size(width: u32, height: u32) -> u64 {
+    width as u64 | (height as u64) << 32
+}
+
+/// The pitch of a surface of so many texels a row.
+pub const fn pitch_bytes(width: u32) -> u64 {
+    (width as u64 * TEXEL_BYTES).next_multiple_of(PITCH_ALIGNMENT_BYTES)
+}

@@ -1,0 +1,246 @@
+//! One display: its registers, its flips, its next blank.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use device_port::Monitor;
+use softgpu_spec::display::{self, PITCH_ALIGNMENT_BYTES, TEXEL_BYTES, control, flip};
+use softgpu_spec::register::record;
+
+use super::scan::{Scan, Surface};
+use super::{News, has_content};
+use crate::config::DisplayConfig;
+use crate::device::SoftGpu;
+use crate::interrupt::Record;
+
+/// Most texels of a row, and most rows.
+const EDGE_MAX: u64 = 16_384;
+/// Blanks that real time may be behind before some are left out.
+const LATE_MAX: u64 = 4;
+
+/// A flip that waits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flip {
+    address: u64,
+    time: u64,
+    id: u64,
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Due {
+    Band,
+    Blank,
+}
+
+pub(super) struct Output {
+    number: u32,
+    config: DisplayConfig,
+    size: u64,
+    pitch_bytes: u64,
+    control: u64,
+    /// The next flip, as far as it is written.
+    staged: Flip,
+    pending: VecDeque<Flip>,
+    shown: Flip,
+    epoch: u64,
+    /// The number of the next blank, while it is looked for.
+    next: u64,
+    /// The next blank is looked for.
+    watched: bool,
+    monitor: Option<Arc<dyn Monitor>>,
+    scan: Option<Scan>,
+    frames: u64,
+    torn: u64,
+}
+
+impl Output {
+    pub(super) fn new(number: u32, config: DisplayConfig) -> Output {
+        let config = DisplayConfig { period_ns: config.period_ns.max(1), ..config };
+        Output {
+            number,
+            config,
+            size: 0,
+            pitch_bytes: 0,
+            control: 0,
+            staged: Flip::default(),
+            pending: VecDeque::new(),
+            shown: Flip::default(),
+            epoch: 0,
+            next: 0,
+            watched: false,
+            monitor: None,
+            scan: None,
+            frames: 0,
+            torn: 0,
+        }
+    }
+
+    pub(super) fn read(&self, offset: u32) -> u64 {
+        match offset {
+            display::DISPLAY_SIZE => self.size,
+            display::DISPLAY_PITCH => self.pitch_bytes,
+            display::DISPLAY_PERIOD => self.config.period_ns,
+            display::DISPLAY_CONTROL => self.control,
+            display::DISPLAY_FLIP_ADDRESS => self.staged.address,
+            display::DISPLAY_FLIP_TIME => self.staged.time,
+            display::DISPLAY_FLIP_ID => self.staged.id,
+            display::DISPLAY_FLIP => self.pending.len() as u64,
+            display::DISPLAY_QUEUE_ENTRIES => u64::from(self.config.queue_entries),
+            display::DISPLAY_ADDRESS => self.shown.address,
+            display::DISPLAY_EPOCH => self.epoch,
+            display::DISPLAY_FRAMES => self.frames,
+            display::DISPLAY_TORN => self.torn,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn write(&mut self, gpu: &SoftGpu, offset: u32, value: u64, news: &mut News) {
+        match offset {
+            // The mode of a display that is on is as it is.
+            display::DISPLAY_SIZE if !self.is_on() => self.size = value,
+            display::DISPLAY_PITCH if !self.is_on() => self.pitch_bytes = value,
+            display::DISPLAY_CONTROL => self.set_control(gpu, value),
+            display::DISPLAY_FLIP_ADDRESS => self.staged.address = value,
+            display::DISPLAY_FLIP_TIME => self.staged.time = value,
+            display::DISPLAY_FLIP_ID => self.staged.id = value,
+            display::DISPLAY_FLIP => self.flip(gpu, value, news),
+            display::DISPLAY_CANCEL => self.pending.retain(|flip| flip.id < value),
+            _ => {}
+        }
+        self.watch(gpu.now());
+    }
+
+    pub(super) fn connect(&mut self, now: u64, monitor: Arc<dyn Monitor>) {
+        self.monitor = Some(monitor);
+        self.watch(now);
+    }
+
+    /// When something happens next, and what.
+    pub(super) fn due(&self) -> Option<(u64, Due)> {
+        let band = self.scan.as_ref().map(|scan| (scan.due(self.config.period_ns), Due::Band));
+        let blank = self.watched.then(|| (self.blank_at(self.next), Due::Blank));
+        [band, blank].into_iter().flatten().min()
+    }
+
+    /// Does it.
+    pub(super) fn advance(&mut self, gpu: &SoftGpu, news: &mut News) {
+        match self.due() {
+            Some((_, Due::Band)) => {
+                let scan = self.scan.as_mut().expect("its band is due");
+                if scan.read_band(&gpu.bus) {
+                    self.end_frame(news);
+                }
+            }
+            Some((at, Due::Blank)) => self.blank(gpu, at, news),
+            None => {}
+        }
+        self.watch(gpu.now());
+    }
+
+    fn is_on(&self) -> bool {
+        self.control & control::ENABLE != 0
+    }
+
+    fn blank_at(&self, number: u64) -> u64 {
+        self.epoch.saturating_add(number.saturating_mul(self.config.period_ns))
+    }
+
+    /// Looks for blanks as long as somebody asks for one.
+    fn watch(&mut self, now: u64) {
+        let asked = self.control & control::VSYNC_INTERRUPT != 0 || !self.pending.is_empty() || self.monitor.is_some();
+        let watched = self.is_on() && asked;
+        if watched && !self.watched {
+            self.next = self.past(now) + 1;
+        }
+        self.watched = watched;
+    }
+
+    /// The number of the last blank until now.
+    fn past(&self, now: u64) -> u64 {
+        now.saturating_sub(self.epoch) / self.config.period_ns
+    }
+
+    fn surface(&self) -> Surface {
+        // CAST: the two halves of the register.
+        let (width, height) = (self.size as u32, (self.size >> 32) as u32);
+        Surface { address: self.shown.address, pitch_bytes: self.pitch_bytes, width, height }
+    }
+
+    fn set_control(&mut self, gpu: &SoftGpu, value: u64) {
+        let was_on = self.is_on();
+        let Surface { width, height, .. } = self.surface();
+        let edges = [width, height].map(u64::from);
+        let sound = edges.iter().all(|edge| (1..=EDGE_MAX).contains(edge))
+            && self.pitch_bytes.is_multiple_of(PITCH_ALIGNMENT_BYTES)
+            && (edges[0] * TEXEL_BYTES..=EDGE_MAX * TEXEL_BYTES).contains(&self.pitch_bytes);
+        self.control = value & (control::ENABLE | control::VSYNC_INTERRUPT);
+        if !sound {
+            self.control &= !control::ENABLE;
+        }
+        match (was_on, self.is_on()) {
+            (false, true) => (self.epoch, self.shown) = (gpu.now(), self.staged),
+            (true, false) => {
+                self.pending.clear();
+                self.shown = Flip::default();
+                // What was read of a frame nobody gets.
+                self.scan = None;
+            }
+            _ => {}
+        }
+    }
+
+    fn flip(&mut self, gpu: &SoftGpu, how: u64, news: &mut News) {
+        if !self.is_on() {
+            return;
+        }
+        match how {
+            flip::ON_VSYNC if self.pending.len() < self.config.queue_entries as usize => {
+                self.pending.push_back(self.staged);
+            }
+            flip::IMMEDIATE => {
+                self.shown = self.staged;
+                if let Some(scan) = &mut self.scan {
+                    scan.replace(&gpu.bus, self.shown.address);
+                }
+                let blank = if self.watched { self.next - 1 } else { self.past(gpu.now()) };
+                news.records.push(self.record(record::FLIPPED, blank));
+            }
+            _ => {}
+        }
+    }
+
+    fn record(&self, kind: u64, blank: u64) -> Record {
+        Record { kind, fields: [u64::from(self.number) | blank << 8, self.shown.address, self.shown.id] }
+    }
+
+    fn blank(&mut self, gpu: &SoftGpu, at: u64, news: &mut News) {
+        let number = self.next;
+        while let Some(flip) = self.pending.front().copied().filter(|flip| flip.time <= at) {
+            self.shown = flip;
+            self.pending.pop_front();
+            if flip.time == 0 {
+                // One a blank, where nobody says when.
+                break;
+            }
+        }
+        if self.control & control::VSYNC_INTERRUPT != 0 {
+            news.records.push(self.record(record::VSYNC, number));
+        }
+        if self.monitor.is_some() {
+            self.scan = Some(Scan::begin(&gpu.bus, has_content(&gpu.config), self.surface(), number, at));
+        }
+        // Whoever is late by a little catches up; by much, it leaves out.
+        let past = self.past(gpu.now());
+        self.next = if past > number + LATE_MAX { past + 1 } else { number + 1 };
+    }
+
+    fn end_frame(&mut self, news: &mut News) {
+        let scanned = self.scan.take().expect("its last band was read").end(self.number);
+        self.frames += 1;
+        self.torn += u64::from(scanned.torn);
+        if let Some(monitor) = &self.monitor {
+            news.frames.push((Arc::clone(monitor), scanned));
+        }
+    }
+}
