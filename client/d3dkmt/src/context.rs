@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use kmt_calls::{
-    AllocationListItem, Call, ContextFlags, CreatedContext, PacketCall, PatchLocationItem, Refusal, Reply, SyncCall,
+    AllocationListItem, Call, ContextFlags, CreatedContext, DisplayCall, PacketCall, PatchLocationItem, Refusal, Reply,
+    SyncCall,
 };
 use wddm_types::{GpuVa, NodeId, RawHandle};
 
@@ -67,6 +68,17 @@ impl Context {
     /// As of [`Context::render`].
     pub fn present(&self, source: &Allocation, destination: &Allocation) -> Result<u32, Refusal> {
         present(&self.owned, source, destination)
+    }
+
+    /// `D3DKMTPresent` with Flags.Flip: when everything rendered before is done, the primary is shown on its source, `interval` vertical
+    /// blanks behind the flip before it; 0: at once. Returns how many flips of the device are queued; it blocks while they are more
+    /// than the limit.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED` when the source is not the device's. `INVALID_ALLOCATION_USAGE` when the primary is not on the device's list: the
+    /// device is lost.
+    pub fn flip(&self, primary: &Allocation, interval: u32) -> Result<u32, Refusal> {
+        flip(&self.owned, primary, interval)
     }
 
     /// What is rendered later starts only when the fence has the value.
@@ -143,6 +155,17 @@ impl VirtualContext {
         present(&self.owned, source, destination)
     }
 
+    /// `D3DKMTPresent` with Flags.Flip: when everything submitted before is done, the primary is shown on its source, `interval` vertical
+    /// blanks behind the flip before it; 0: at once. Returns how many flips of the device are queued; it blocks while they are more
+    /// than the limit.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED` when the source is not the device's. `INVALID_ALLOCATION_USAGE` when the primary is not on the device's list: the
+    /// device is lost.
+    pub fn flip(&self, primary: &Allocation, interval: u32) -> Result<u32, Refusal> {
+        flip(&self.owned, primary, interval)
+    }
+
     /// What is submitted later starts only when the fence has the value.
     ///
     /// # Errors
@@ -176,6 +199,11 @@ fn owned(device: &Device, handle: RawHandle) -> Owned {
 fn present(owned: &Owned, source: &Allocation, destination: &Allocation) -> Result<u32, Refusal> {
     let (source, destination) = (source.handle(), destination.handle());
     let call = Call::Packet(PacketCall::Present { context: owned.handle, source, destination });
+    Ok(expect_reply!(owned.link.call(call)?, Reply::Queued(queued) => queued))
+}
+
+fn flip(owned: &Owned, primary: &Allocation, interval: u32) -> Result<u32, Refusal> {
+    let call = Call::Display(DisplayCall::Flip { context: owned.handle, primary: primary.handle(), interval });
     Ok(expect_reply!(owned.link.call(call)?, Reply::Queued(queued) => queued))
 }
 

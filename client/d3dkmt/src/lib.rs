@@ -12,6 +12,7 @@ mod adapter;
 mod allocation;
 mod context;
 mod device;
+mod display;
 mod fence;
 mod gpu_va;
 mod priority;
@@ -27,12 +28,12 @@ pub use fence::{Fence, NtHandle};
 pub use gpu_va::{GpuVaMapping, GpuVaReservation, TileContext};
 pub use kmt_calls::PRIORITY_ABSOLUTE;
 pub use kmt_calls::{
-    AdapterInfo, AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, DestroyFlags, DeviceState, EvictFlags,
-    FeatureResult, FenceFlags, FencePrivateData, GpuVaProtection, LockFlags, MakeResidentFlags, NativeFenceLogDetail,
-    NativeFenceRequest, Notification, NotificationKind, OfferFlags, OfferList, OpenSyncObjectRequest, ProcessAccess,
-    PropertyFlags, PropertyMask, PropertyRequest, ReclaimResult, Refusal, Residency, ResidencyStatus, ResourceInfo,
-    ResourceRequest, SectionRange, SegmentInfo, ShareName, SyncObjectAccess, TrimFlags, UpdateGpuVaFlags,
-    UpdateGpuVaOperation, VideoMemoryInfo, Wddm31Caps,
+    AdapterInfo, AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, DestroyFlags, DeviceState, DisplayInfo,
+    EvictFlags, FeatureResult, FenceFlags, FencePrivateData, GpuVaProtection, LockFlags, MakeResidentFlags,
+    NativeFenceLogDetail, NativeFenceRequest, Notification, NotificationKind, OfferFlags, OfferList,
+    OpenSyncObjectRequest, ProcessAccess, PropertyFlags, PropertyMask, PropertyRequest, ReclaimResult, Refusal,
+    Residency, ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange, SegmentInfo, ShareName, SyncObjectAccess,
+    TrimFlags, UpdateGpuVaFlags, UpdateGpuVaOperation, VideoMemoryInfo, Wddm31Caps,
 };
 pub use kmt_calls::{AllocationListFlags, AllocationListItem, CreatedContext, PatchLocationItem};
 pub use kmt_calls::{CpuCaching, MonitoredFenceSignal, SignalFlags, SyncObjectKind, WaitFlags};

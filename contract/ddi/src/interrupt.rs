@@ -1,6 +1,6 @@
 //! What a driver's interrupt routine reports (sync §2.8).
 
-use wddm_types::{EngineId, NodeId};
+use wddm_types::{EngineId, NodeId, VidPnTargetId};
 
 use crate::fence::OsGlobalFence;
 use crate::queue::{KmdQueue, OsContext};
@@ -9,6 +9,8 @@ bitflags::bitflags! {
     /// `DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS` (sync §2.8).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct InterruptFlags: u32 {
+        /// Of a vertical blank: an immediate flip is carried out, and no blank was there.
+        const HSYNC_FLIP_COMPLETION = 1 << 1;
         /// Also look at legacy monitored fences.
         const EVALUATE_LEGACY_MONITORED_FENCES = 1 << 2;
     }
@@ -61,6 +63,15 @@ pub enum Interrupt<'a> {
         preemption_fence_id: u32,
         /// `LastCompletedFenceId`: the packet that was done last on the node; 0: none ever was.
         last_completed_fence_id: u32,
+    },
+    /// 3, `DXGK_INTERRUPT_CRTC_VSYNC`: a vertical blank of a target has begun. A target that no path leads to stops the adapter.
+    CrtcVsync {
+        /// The target.
+        target: VidPnTargetId,
+        /// The address that is shown from now on, as `set_vidpn_source_address` gave it.
+        physical_address: u64,
+        /// Flags.
+        flags: InterruptFlags,
     },
     /// 9, `DXGK_INTERRUPT_DMA_PAGE_FAULTED`.
     DmaPageFaulted(DmaFault),

@@ -20,6 +20,7 @@ mod adapter;
 mod allocation;
 mod context_allocation;
 mod cpu_access;
+mod display;
 mod feature;
 mod fence;
 mod fence_log;
@@ -52,6 +53,7 @@ pub use cpu_access::{
     AcquireSwizzlingRange, HostAperture, MapCpuHostAperture, ReleaseSwizzlingRange, Swizzling, SwizzlingError,
     UnmapCpuHostAperture,
 };
+pub use display::{Display, FlipCaps, SetVidPnSourceAddress, SetVidPnSourceAddressFlags, VidPnPath};
 pub use feature::{
     FeatureId, FeatureInterface, FeatureState, FeatureSupport, NativeFenceInterface1, NativeFenceOsCaps,
 };

@@ -8,6 +8,7 @@ use crate::allocation::{
     StandardAllocationDriverData, UpdateAllocationProperty,
 };
 use crate::cpu_access::{HostAperture, Swizzling};
+use crate::display::Display;
 use crate::feature::{FeatureId, FeatureSupport};
 use crate::fence::{
     CreateNativeFence, CurrentUpdate, FenceStorageSurface, KmdGlobalFence, KmdLocalFence, MonitoredUpdate,
@@ -249,6 +250,11 @@ pub trait Miniport: Send {
 
     /// Swizzling ranges; WDDM 1 drivers only.
     fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
+        None
+    }
+
+    /// Displays; without it the adapter only renders.
+    fn display(&mut self) -> Option<&mut dyn Display> {
         None
     }
 }

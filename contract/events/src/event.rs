@@ -339,6 +339,20 @@ events! {
     AdapterReset = 117 { adapter: u32, reason: String }
     /// Work of a device did not end, and the node that it ran on was reset; others go on (sync §4.4).
     EngineReset = 126 { adapter: u32, node: u16, device: u64 }
+    /// A display shows a primary of a device for the first time: its mode.
+    DisplayOn = 150 { source: u32, device: u64, width: u32, height: u32 }
+    /// It is black, and has no mode any more.
+    DisplayOff = 151 { source: u32 }
+    /// A flip was queued on a context: `interval` blanks behind the one before; 0: at once.
+    FlipQueued = 152 { context: u64, flip: u64, source: u32, allocation: u64, interval: u32 }
+    /// What it shows is complete, and its driver was given the address.
+    FlipHandedOver = 153 { source: u32, flip: u64, physical_address: u64 }
+    /// The display shows it; `immediate`: not from a vertical blank on.
+    FlipShown = 154 { source: u32, flip: u64, immediate: bool }
+    /// It never was shown, and will not be.
+    FlipDropped = 155 { flip: u64 }
+    /// A command buffer of a hardware queue is held: it writes a primary that is shown, or about to be.
+    QueueHeldForFlip = 156 { queue: u64, allocation: u64 }
     /// An adapter begins to go to sleep, or has woken (memory §1.10).
     PowerChanged = 58 { adapter: u32, on: bool }
 }

@@ -1,6 +1,7 @@
 //! The calls. Those about queues, packet contexts, priorities, synchronization objects and events are enums of their own; flags are in
 //! `flags`, and what calls about allocations, addresses and packets say is in files beside this one.
 
+mod display;
 mod event;
 mod flags;
 mod name;
@@ -9,6 +10,7 @@ mod priority;
 mod queue;
 mod sync;
 
+pub use display::DisplayCall;
 pub use event::EventCall;
 pub use flags::{EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, QueueFlags, SignalFlags, WaitFlags};
 pub use packet::PacketCall;
@@ -366,6 +368,8 @@ pub enum Call {
     Packet(PacketCall),
     /// Calls on priorities.
     Priority(PriorityCall),
+    /// Calls on displays.
+    Display(DisplayCall),
     /// Calls on synchronization objects.
     Sync(SyncCall),
 }

@@ -23,17 +23,17 @@ pub use allocation::{
     PropertyRequest, ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange, ShareName,
 };
 pub use call::{
-    Call, EventCall, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, PRIORITY_ABSOLUTE, PacketCall,
-    PriorityCall, QueueCall, QueueFlags, SignalFlags, SyncCall, WaitFlags,
+    Call, DisplayCall, EventCall, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, PRIORITY_ABSOLUTE,
+    PacketCall, PriorityCall, QueueCall, QueueFlags, SignalFlags, SyncCall, WaitFlags,
 };
 pub use gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
 pub use notification::{Notification, NotificationKind, TrimFlags};
 pub use packet::{AllocationListFlags, AllocationListItem, ContextFlags, CreatedContext, PatchLocationItem};
 pub use process::ProcessAccess;
 pub use reply::{
-    AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, FeatureResult, Mapped,
-    MappingId, MonitoredFenceSignal, NativeFenceLogDetail, ReclaimResult, Refusal, Reply, Residency, SegmentInfo,
-    VideoMemoryInfo, Wddm31Caps,
+    AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, DisplayInfo,
+    FeatureResult, Mapped, MappingId, MonitoredFenceSignal, NativeFenceLogDetail, ReclaimResult, Refusal, Reply,
+    Residency, SegmentInfo, VideoMemoryInfo, Wddm31Caps,
 };
 pub use sync_object::{
     CpuCaching, CreatedMonitoredFence, FencePrivateData, NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess,

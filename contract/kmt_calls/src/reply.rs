@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use wddm_types::{Blame, CpuRun, CpuVa, GpuVa, Luid, NtStatus, RawHandle, SegmentId, WordAddress};
+use wddm_types::{
+    Blame, CpuRun, CpuVa, GpuVa, Luid, NtStatus, RawHandle, SegmentId, VidPnSourceId, VidPnTargetId, WordAddress,
+};
 
 use crate::allocation::{CreatedAllocations, CreatedSection, OpenedResource, ResidencyStatus, ResourceInfo};
 use crate::call::QueueFlags;
@@ -145,6 +147,19 @@ pub struct AdapterInfo {
     pub preemption: (u32, u32),
     /// The GPU snoops the CPU's caches: InvalidateCache has nothing to do (memory §6.7).
     pub io_coherent: bool,
+    /// Its displays by the number of their sources; none: it only renders.
+    pub displays: Vec<DisplayInfo>,
+}
+
+/// A display of an adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DisplayInfo {
+    /// What shows primaries.
+    pub source: VidPnSourceId,
+    /// Where it is plugged in.
+    pub target: VidPnTargetId,
+    /// Nanoseconds from one vertical blank to the next.
+    pub refresh_ns: u64,
 }
 
 bitflags::bitflags! {

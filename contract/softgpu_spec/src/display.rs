@@ -46,7 +46,7 @@ pub const DISPLAY_FLIP_ID: u32 = 0x540;
 pub const DISPLAY_FLIP: u32 = 0x548;
 /// r: how many flips may wait.
 pub const DISPLAY_QUEUE_ENTRIES: u32 = 0x550;
-/// r: the address that is shown; 0: none.
+/// r: the address that is shown; 0 while the display is off.
 pub const DISPLAY_ADDRESS: u32 = 0x558;
 /// r: device time at which the display was enabled.
 pub const DISPLAY_EPOCH: u32 = 0x560;

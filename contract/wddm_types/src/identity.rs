@@ -46,6 +46,14 @@ pub struct NodeId(pub u16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EngineId(pub u16);
 
+/// What a display shows content of (`D3DDDI_VIDEO_PRESENT_SOURCE_ID`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VidPnSourceId(pub u32);
+
+/// Where a display is plugged in (`D3DDDI_VIDEO_PRESENT_TARGET_ID`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VidPnTargetId(pub u32);
+
 /// A value of a fence: reached once the fence's CurrentValue is this value or greater (sync §0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencePoint<F> {

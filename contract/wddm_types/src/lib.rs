@@ -12,6 +12,8 @@ mod status;
 
 pub use address::{CpuVa, GpuVa, PhysicalAddress, SegmentId, SegmentSet, SystemPage, WordAddress};
 pub use cpu::{CpuPlace, CpuRun};
-pub use identity::{AdapterIndex, EngineId, FencePoint, Luid, NodeId, Pasid, ProcessId, RawHandle};
+pub use identity::{
+    AdapterIndex, EngineId, FencePoint, Luid, NodeId, Pasid, ProcessId, RawHandle, VidPnSourceId, VidPnTargetId,
+};
 pub use size::{PAGE_BYTES, PageRun, Pages};
 pub use status::{Blame, NtStatus};

@@ -8,7 +8,7 @@ pub use built_in::PROFILES;
 
 use ddi::{DriverModel, NativeFenceOsCaps};
 use dxgkrnl::MemoryPolicy;
-use softgpu::Timing;
+use softgpu::{DisplayConfig, Timing};
 use softgpu_kmd::{KmdConfig, Layout, PeerMode};
 use softgpu_spec::page_table::Shape;
 
@@ -33,6 +33,8 @@ pub struct Profile {
     pub fence_caps: NativeFenceOsCaps,
     /// Bits that an engine stores in one piece when it signals a monitored fence: 64, or 32 (`No64BitAtomics`, sync §1.6).
     pub signal_bits: u32,
+    /// Its displays.
+    pub displays: DisplayConfig,
     /// What commands cost in virtual time.
     pub timing: Timing,
     /// What a call costs its caller in virtual time, in nanoseconds.

@@ -198,6 +198,7 @@ pub struct Adapter {
     pub queues: Store<Queue>,
     pub packet_contexts: Store<PacketContext>,
     pub packets: Packets,
+    pub displays: crate::display::Displays,
     pub doorbells: Store<Doorbell>,
     pub paging_queues: Store<PagingQueue>,
     pub allocations: Store<Allocation>,
@@ -269,6 +270,7 @@ impl Adapter {
 
     fn settle_due(&mut self, cx: &mut Cx<'_>) {
         self.pump_packets(cx);
+        self.pump_displays(cx);
         while let Some(waiter) = self.due.pop_front() {
             match waiter {
                 Waiter::Answer { token, device } => {
@@ -308,6 +310,7 @@ impl Adapter {
         }
         self.abort_all_doorbells();
         self.lose_common_fences();
+        self.displays_stopped(cx);
         self.stopped = Some(reason);
         let waiting: Vec<FenceId> = self.waits.with_waiters().collect();
         for fence in waiting {

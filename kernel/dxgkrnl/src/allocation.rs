@@ -10,7 +10,7 @@ use ddi::{KmdAllocation, KmdResource};
 use events::Event;
 use kmt_calls::{AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, Refusal, ResourceRequest};
 use vidmm::{AllocationError, AllocationId, Origin};
-use wddm_types::PageRun;
+use wddm_types::{PageRun, VidPnSourceId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
@@ -120,8 +120,8 @@ impl Adapter {
         let resource = self.enter_resource(device, resource, call, kmd_resource);
         let shared = call.flags.contains(CreateAllocationFlags::CREATE_SHARED);
         let mut allocations = Vec::with_capacity(placed.len());
-        for (((id, section), open), (blob, before)) in placed.into_iter().zip(opens).zip(blobs.into_iter().zip(before))
-        {
+        let placed = placed.into_iter().zip(requests);
+        for ((((id, section), request), open), (blob, before)) in placed.zip(opens).zip(blobs.into_iter().zip(before)) {
             let kmd = self.vidmm.kmd_handle(id);
             let number = self.allocations.insert(Allocation {
                 device,
@@ -139,6 +139,10 @@ impl Adapter {
                 creator: self.devices[device].process,
                 private_data: if shared { blob } else { Vec::new() },
                 section,
+                primary: request
+                    .flags
+                    .contains(AllocationInfoFlags::PRIMARY)
+                    .then_some(VidPnSourceId(request.video_source)),
                 pending: Vec::new(),
             };
             self.bodies.insert(id, body);

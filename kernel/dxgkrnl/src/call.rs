@@ -4,6 +4,7 @@
 //! `INVALID_PARAMETER` (memory §9.3), and nothing has changed.
 
 mod allocation;
+mod display;
 mod event;
 mod gpu_va;
 mod lock;
@@ -229,6 +230,7 @@ impl Turn<'_> {
             Call::Queue(call) => self.on_queue(cx, call, touched),
             Call::Packet(call) => self.on_packets(cx, call, touched),
             Call::Priority(call) => self.on_priorities(cx, call, touched),
+            Call::Display(call) => self.on_display(cx, call, touched),
             Call::Sync(call) => self.on_sync(cx, call, touched),
             call => self.on_gpu_va(cx, call, touched),
         }
@@ -339,5 +341,6 @@ fn info(adapter: &Adapter) -> AdapterInfo {
         preemption: adapter.packets.preemption(),
         cpu_addresses: adapter.uses_cpu_addresses(),
         io_coherent: adapter.config.cpu_cache.is_none(),
+        displays: adapter.displays.info(),
     }
 }

@@ -95,6 +95,11 @@ impl Adapter {
             body.living -= 1;
             body.pending.extend(after.iter().copied());
         }
+        for id in &ids {
+            if self.bodies[id].living == 0 {
+                self.displays_lose(cx, *id);
+            }
+        }
         let dying = Dying { device, process, bindings, resource_body, after, answer };
         if dying.after.is_empty() {
             self.bury(cx, dying);

@@ -72,6 +72,7 @@ impl Adapter {
     /// `D3DKMTDestroyDevice`: queues first, so that the hardware touches nothing of it any more; then everything else.
     // spec: sync §3.4 (process exit), memory §6.2
     pub fn destroy_device(&mut self, cx: &mut Cx<'_>, number: u64) {
+        self.device_leaves_displays(cx, number);
         let contexts: Vec<u64> = self.devices[number].contexts.iter().copied().collect();
         for context in contexts {
             self.destroy_context(cx, context);
@@ -105,6 +106,7 @@ impl Adapter {
             self.destroy_paging_queue(queue);
         }
         self.unregister_all(number);
+        self.displays.forget_device(number);
         let device = self.devices.remove(number).expect("a device is destroyed once");
         self.vidmm.destroy_device(device.vidmm, &[]);
         self.miniport.destroy_device(device.kmd);
@@ -160,6 +162,7 @@ impl Adapter {
             open.is_lost_with_device().then_some(open.fence)
         };
         let of_user: Vec<u64> = self.devices[number].fences.iter().filter_map(lost).collect();
+        self.device_leaves_displays(cx, number);
         let mut fences = self.fail_packets(cx, number);
         let queues: Vec<u64> =
             self.queues.iter().filter(|(_, queue)| queue.device == number).map(|(queue, _)| queue).collect();

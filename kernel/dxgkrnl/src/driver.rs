@@ -7,7 +7,7 @@ mod gone;
 use std::ops::{Deref, DerefMut};
 
 use ddi::{
-    Doorbells, GpuVirtualAddressing, HardwareQueues, HostAperture, Miniport, NativeFenceCaps, NativeFenceLogs,
+    Display, Doorbells, GpuVirtualAddressing, HardwareQueues, HostAperture, Miniport, NativeFenceCaps, NativeFenceLogs,
     NativeFences, PacketScheduling, PeerDoorbellCaps, PeerDoorbells, Swizzling,
 };
 
@@ -34,6 +34,7 @@ pub struct Facets {
     pub doorbells: bool,
     pub cpu_host_aperture: bool,
     pub swizzling: bool,
+    pub display: bool,
 }
 
 impl Driver {
@@ -49,6 +50,7 @@ impl Driver {
             doorbells: miniport.doorbells().is_some(),
             cpu_host_aperture: miniport.cpu_host_aperture().is_some(),
             swizzling: miniport.swizzling().is_some(),
+            display: miniport.display().is_some(),
         };
         Driver { miniport, facets, gone: Gone }
     }
@@ -109,6 +111,12 @@ impl Driver {
     /// [`Miniport::swizzling`].
     pub fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
         let (there, shown) = (self.facets.swizzling, self.miniport.swizzling());
+        there.then(|| shown.unwrap_or(&mut self.gone))
+    }
+
+    /// [`Miniport::display`].
+    pub fn display(&mut self) -> Option<&mut dyn Display> {
+        let (there, shown) = (self.facets.display, self.miniport.display());
         there.then(|| shown.unwrap_or(&mut self.gone))
     }
 }

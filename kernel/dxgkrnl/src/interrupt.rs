@@ -6,7 +6,7 @@ use ddi::{DmaFault, Interrupt, InterruptFlags, KmdQueue, Notify, OsContext, OsGl
 use events::Event;
 use kmt_calls::DeviceState;
 
-use wddm_types::NodeId;
+use wddm_types::{NodeId, VidPnTargetId};
 
 use crate::adapter::Adapter;
 use crate::fence_log::Names;
@@ -34,6 +34,8 @@ struct Reported {
     packets: Vec<(NodeId, u32)>,
     packet_faults: Vec<DmaFault>,
     preempted: Vec<NodePreempted>,
+    /// Targets, addresses that they show, whether at no blank.
+    shown: Vec<(VidPnTargetId, u64, bool)>,
 }
 
 impl Notify for Reported {
@@ -52,6 +54,10 @@ impl Notify for Reported {
             Interrupt::DmaCompleted { node, fence_id } => self.packets.push((node, fence_id)),
             Interrupt::DmaPreempted { node, engine, preemption_fence_id, last_completed_fence_id } => {
                 self.preempted.push(NodePreempted { node, engine, preemption_fence_id, last_completed_fence_id });
+            }
+            Interrupt::CrtcVsync { target, physical_address, flags } => {
+                let immediate = flags.contains(InterruptFlags::HSYNC_FLIP_COMPLETION);
+                self.shown.push((target, physical_address, immediate));
             }
             Interrupt::DmaPageFaulted(fault) => self.packet_faults.push(fault),
             Interrupt::HwQueuePageFaulted(fault) => self.faults.push(fault),
@@ -90,6 +96,9 @@ impl Adapter {
         }
         for (node, fence_id) in reported.packets {
             self.packet_completed(cx, node, fence_id);
+        }
+        for (target, address, immediate) in reported.shown {
+            self.vertical_blank(cx, target, address, immediate);
         }
         // What it said before a reset means nothing behind it.
         let resets = self.recovery.count();

@@ -10,6 +10,7 @@
 //! | allocations | bindings, bodies, resources and sections count each other rightly, and VidMm's with them |
 //! | cross-adapter fences | each is known to its adapters by its word, and is named or reached |
 //! | fences | every fence has its waits, and somebody who has it open or a name; paging queues and hardware queues have theirs |
+//! | displays | what is shown, and what a driver has been given to show, is pinned, and its source has an owner |
 //! | memory | whatever VidMm checks |
 
 use std::collections::BTreeSet;
@@ -195,9 +196,17 @@ impl Adapter {
         self.check_bindings()?;
         self.check_resources()?;
         self.check_fences()?;
+        self.check_displays()?;
         // A stopped adapter builds nothing any more: what its memory manager still had to say is void.
         let lent: Vec<PageRun> = self.sections.iter().flat_map(|(_, section)| section.runs.iter().copied()).collect();
         self.vidmm.check_invariants(&lent)
+    }
+
+    fn check_displays(&self) -> Checked {
+        let abandoned = self.displays.abandoned();
+        ensure(abandoned.is_none(), "displays", || format!("source {abandoned:?} shows what nobody owns"))?;
+        let loose = self.displays.primaries(&self.packets.flips).into_iter().find(|id| !self.vidmm.is_pinned(*id));
+        ensure(loose.is_none(), "displays", || format!("{loose:?} is shown and may move"))
     }
 
     fn check_devices(&self) -> Checked {

@@ -25,6 +25,7 @@ mod cross_adapter;
 mod description;
 mod destroy;
 mod device;
+mod display;
 mod driver;
 mod driver_host;
 mod event;

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use ddi::{KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdOpenAllocation, KmdProcess, KmdQueue, KmdResource};
 use gpu_fence::FenceId;
 use kmt_calls::{DeviceState, MappingId};
-use wddm_types::{FencePoint, NodeId, PageRun, ProcessId, WordAddress};
+use wddm_types::{FencePoint, NodeId, PageRun, ProcessId, VidPnSourceId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
 use crate::fence::{FenceStorage, LocalPage};
@@ -266,6 +266,8 @@ pub struct Body {
     pub private_data: Vec<u8>,
     /// Whose pages are its backing store.
     pub section: Option<u64>,
+    /// The source that shows it, of a primary.
+    pub primary: Option<VidPnSourceId>,
     /// Last uses of the destroyed bindings.
     pub pending: Vec<FencePoint<FenceId>>,
 }

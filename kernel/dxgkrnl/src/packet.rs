@@ -133,7 +133,7 @@ enum Work {
     Virtual {
         commands: GpuVa,
         bytes: u32,
-        primaries: Vec<u64>,
+        primaries: Vec<AllocationId>,
         /// What it is when the driver has written it.
         presented: Option<Presented>,
     },
@@ -270,7 +270,7 @@ pub struct Packets {
     caps: Option<PacketCaps>,
     nodes: Vec<Node>,
     /// Flips of primaries: what writes one of them waits.
-    flips: Flips<u64>,
+    pub flips: Flips<AllocationId>,
     /// Turns of suspended devices: how many were decided, and how many have come.
     turns: BTreeMap<u64, (u64, u64)>,
     /// DMA buffers made so far: their numbers.

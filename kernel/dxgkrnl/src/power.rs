@@ -55,6 +55,7 @@ impl Adapter {
         if let Err(refusal) = self.awake() {
             return Answer::Done(Err(refusal));
         }
+        self.displays_sleep(cx);
         self.power.stage = Stage::GoingDown;
         cx.emit(Event::PowerChanged { adapter: self.index.0, on: false });
         if let Some(work) = self.vidmm.power_down(sleep) {
@@ -91,6 +92,7 @@ impl Adapter {
         if let Err(refusal) = self.awake() {
             return Answer::Done(Err(refusal));
         }
+        self.displays_sleep(cx);
         self.power.stage = Stage::GoingDown;
         if let Some(work) = self.vidmm.power_down(Sleep::Stop) {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());

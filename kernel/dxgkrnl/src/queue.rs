@@ -191,6 +191,7 @@ impl Adapter {
         // What never started is dropped with the queue.
         let dropped = self.vidsch.destroy_queue(queue.vidsch);
         self.drop_parts(cx, dropped);
+        self.queue_leaves_displays(number);
         self.contexts[queue.context].queues.remove(&number);
         // Paging work may stand behind the progress fence: it is reached for ever now, and goes when the ring has passed.
         self.signal_always(cx, queue.progress);
@@ -207,6 +208,7 @@ impl Adapter {
         progress_value: u64,
         buffer: GpuVa,
         buffer_bytes: u32,
+        primaries: Vec<vidmm::AllocationId>,
     ) -> Result<(), Refusal> {
         let queue = &self.queues[number];
         if progress_value <= queue.last_submitted {
@@ -219,6 +221,7 @@ impl Adapter {
         }
         let (queue, private_data, paging) = (queue.kmd, &[], false);
         let submit = SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, private_data, paging };
+        self.queue_writes(self.queues[number].vidsch, primaries).map_err(refused)?;
         self.submit_packet(number, Packet::Work(Payload::Command(submit)))?;
         self.queues[number].last_submitted = progress_value;
         self.pump_queue(cx, number);
@@ -327,7 +330,7 @@ impl Adapter {
                     | Payload::Packet(_)
                     | Payload::Software(_),
                 )) => unreachable!("paging work goes to the paging queue"),
-                Some(Step::Software(Payload::Software(part))) => self.part_reached(cx, part),
+                Some(Step::Software(Payload::Software(packet))) => self.queue_software_turn(cx, number, packet),
                 Some(Step::Software(_)) => unreachable!("nothing else is the kernel's own here"),
                 Some(Step::Signal(points)) => {
                     for point in self.live_points(points) {

@@ -121,6 +121,7 @@ impl Adapter {
     /// # Errors
     /// What failed; the adapter is to be stopped.
     fn recover(&mut self, cx: &mut Cx<'_>, reason: &str) -> Result<(), String> {
+        self.displays_lost(cx);
         let over = self.abandon_works(cx);
         let windows = self.tell_lost_memory(cx);
         self.local_words_lost();

@@ -204,6 +204,7 @@ impl Adapter {
             queues: Store::default(),
             packet_contexts: Store::default(),
             packets,
+            displays: description.displays,
             doorbells: Store::default(),
             paging_queues: Store::default(),
             allocations: Store::default(),

@@ -166,6 +166,7 @@ impl Adapter {
     fn has_nothing_to_run(&self, device: u64) -> bool {
         !self.has_waiting_renders(device)
             && !self.has_promised(device)
+            && !self.displays.want(device)
             && self.queues.iter().filter(|(_, queue)| queue.device == device).all(|(_, queue)| {
                 let last = match queue.doorbell.and_then(|doorbell| self.doorbells.get(doorbell)) {
                     Some(doorbell) => Word::load(self.memory.word(doorbell.last_queued.0)),

@@ -29,14 +29,13 @@ impl<A: Copy + Ord> Flips<A> {
         *self.queued.entry(primary).or_insert(0) += 1;
     }
 
-    /// A queued flip is carried out on a display. Returns the primary that it replaces, if nobody shows it any more.
+    /// A queued flip is carried out on a display. Returns what the display showed before.
     ///
     /// # Panics
     /// When no flip to the primary is queued.
     pub fn show(&mut self, display: u32, primary: A) -> Option<A> {
         self.unqueue(primary);
-        let replaced = self.shown.insert(display, primary)?;
-        self.may_write(replaced).then_some(replaced)
+        self.shown.insert(display, primary)
     }
 
     /// A queued flip is cancelled.
@@ -47,10 +46,24 @@ impl<A: Copy + Ord> Flips<A> {
         self.unqueue(primary);
     }
 
-    /// A primary is destroyed, or its display is off.
-    pub fn forget(&mut self, primary: A) {
-        self.queued.remove(&primary);
-        self.shown.retain(|_, shown| *shown != primary);
+    /// A display shows a primary from now on to which no flip was queued: its first one. Returns what it showed before.
+    pub fn begin(&mut self, display: u32, primary: A) -> Option<A> {
+        self.shown.insert(display, primary)
+    }
+
+    /// A display is off. Returns what it showed.
+    pub fn end(&mut self, display: u32) -> Option<A> {
+        self.shown.remove(&display)
+    }
+
+    /// What a display shows.
+    pub fn shown_on(&self, display: u32) -> Option<A> {
+        self.shown.get(&display).copied()
+    }
+
+    /// What displays show.
+    pub fn shown(&self) -> impl Iterator<Item = A> + '_ {
+        self.shown.values().copied()
     }
 
     /// Whether a buffer that writes this primary may start.
@@ -93,14 +106,18 @@ mod tests {
         (0..2).for_each(|_| flips.queue('a'));
         flips.show(0, 'a');
         flips.queue('b');
-        assert_eq!(flips.show(0, 'b'), None, "another flip to it is queued");
+        flips.show(0, 'b');
+        assert!(!flips.may_write('a'), "another flip to it is queued");
         flips.cancel('a');
         assert!(flips.may_write('a'));
         flips.queue('b');
         flips.show(1, 'b');
         flips.queue('a');
-        assert_eq!(flips.show(0, 'a'), None, "the other display shows it still");
-        flips.forget('b');
+        flips.show(0, 'a');
+        assert!(!flips.may_write('b'), "the other display shows it still");
+        assert_eq!(flips.end(1), Some('b'));
         assert!(flips.may_write('b'));
+        assert_eq!((flips.begin(0, 'b'), flips.end(0)), (Some('a'), Some('b')));
+        assert!(flips.may_write('a') && flips.may_write('b'));
     }
 }

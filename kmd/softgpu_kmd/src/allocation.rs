@@ -12,6 +12,7 @@ use ddi::{
 use softgpu_spec::private_data::{self, AllocationRequest, Details, Kind, RequestError};
 use wddm_types::{SegmentId, SegmentSet};
 
+use crate::display;
 use crate::driver::SoftGpuKmd;
 use crate::segments::Geometry;
 use crate::swizzling::Tiles;
@@ -29,6 +30,8 @@ pub(crate) struct Allocation {
     pub(crate) tiles: Option<Tiles>,
     /// How its rows lie where pitches are aligned.
     pub(crate) rows: Option<Rows>,
+    /// What a display shows of it: texels of a row, and rows.
+    pub(crate) shown: Option<(u32, u32)>,
 }
 
 /// Rows of content, and how far apart they are in a segment that aligns pitches. In system memory there is nothing between.
@@ -130,12 +133,14 @@ impl SoftGpuKmd {
             }
             _ => None,
         };
+        let shown = details.map(|details| display::size_of(&details, info.size_bytes)).transpose()?.flatten();
         let kept = Allocation {
             alignment_bytes: info.alignment_bytes,
             size_bytes: info.size_bytes,
             supported: info.supported_segments,
             tiles,
             rows,
+            shown,
         };
         info.allocation = KmdAllocation(self.allocations.insert(kept));
         Ok(info)

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use ddi::{
     AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, CreateProcess, DdiVersion, DestroyAllocation,
-    Doorbells, DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuClock, GpuVirtualAddressing, HardwareQueues,
-    Host, HostAperture, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess, Miniport, NativeFenceLogs,
-    NativeFences, NodeMetadata, Notify, OpenAllocation, PacketScheduling, PagingStatus, PeerDoorbells, PowerState,
-    QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData, Swizzling, UpdateAllocationProperty,
+    Display, Doorbells, DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuClock, GpuVirtualAddressing,
+    HardwareQueues, Host, HostAperture, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess, Miniport,
+    NativeFenceLogs, NativeFences, NodeMetadata, Notify, OpenAllocation, PacketScheduling, PagingStatus, PeerDoorbells,
+    PowerState, QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData, Swizzling,
+    UpdateAllocationProperty,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -18,6 +19,7 @@ use wddm_types::{NodeId, Pasid};
 
 use crate::allocation::{Allocation, Opened};
 use crate::config::{KmdConfig, PeerMode};
+use crate::display::Output;
 use crate::doorbells::Doorbell;
 use crate::fences::FenceTable;
 use crate::handles::Handles;
@@ -51,6 +53,8 @@ pub struct SoftGpuKmd {
     /// Swizzling ranges, and whom each shows.
     pub(crate) ranges: Vec<Option<KmdAllocation>>,
     pub(crate) fences: FenceTable,
+    /// What the device has of displays, found at its start.
+    pub(crate) outputs: Vec<Output>,
     /// A tool has switched further types of logs on.
     pub(crate) verbose_logs: bool,
     /// Interrupt records taken from the device and not yet reported.
@@ -97,6 +101,7 @@ impl SoftGpuKmd {
             doorbells: Handles::default(),
             ranges: Vec::new(),
             fences: FenceTable::default(),
+            outputs: Vec::new(),
             verbose_logs: false,
             gathered: Gathered::default(),
         }
@@ -318,6 +323,10 @@ impl Miniport for SoftGpuKmd {
     // spec: memory §6.5
     fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
         (!self.ranges.is_empty()).then_some(self as &mut dyn Swizzling)
+    }
+
+    fn display(&mut self) -> Option<&mut dyn Display> {
+        (!self.outputs.is_empty()).then_some(self as &mut dyn Display)
     }
 }
 

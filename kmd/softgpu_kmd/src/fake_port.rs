@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use ddi::{
     CreateDevice, CreateHwContext, CreateProcess, DmaFault, DriverStatus, FeatureId, FeatureInterface, FeatureState,
-    Host, Interrupt, KmdContext, KmdDevice, KmdProcess, Miniport, NativeFenceInterface1, NativeFenceOsCaps, Notify,
-    OsContext, OsGlobalFence, OsProcess, PageFault,
+    Host, Interrupt, InterruptFlags, KmdContext, KmdDevice, KmdProcess, Miniport, NativeFenceInterface1,
+    NativeFenceOsCaps, Notify, OsContext, OsGlobalFence, OsProcess, PageFault,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -193,6 +193,8 @@ pub(crate) enum Said {
     DmaFault(DmaFault),
     /// The kernel's fence, and the packet that was done last.
     Preempted(u32, u32),
+    /// Target, address, whether at no blank.
+    Shown(u32, u64, bool),
 }
 
 #[derive(Default)]
@@ -210,6 +212,9 @@ impl Notify for FakeNotify {
             }
             Interrupt::HwQueuePageFaulted(fault) => Said::Fault(fault),
             Interrupt::SuspendContextCompleted { context, suspend_fence } => Said::Suspended(context, suspend_fence),
+            Interrupt::CrtcVsync { target, physical_address, flags } => {
+                Said::Shown(target.0, physical_address, flags.contains(InterruptFlags::HSYNC_FLIP_COMPLETION))
+            }
         });
     }
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ddi::{DmaFault, Interrupt, InterruptFlags, KmdQueue, Notify, OsContext, OsGlobalFence, PageFault};
 use softgpu_spec::register::{self, fault, queue_state, record};
-use wddm_types::{EngineId, NodeId};
+use wddm_types::{EngineId, NodeId, VidPnTargetId};
 
 use crate::driver::SoftGpuKmd;
 use crate::queues::State;
@@ -35,6 +35,8 @@ pub(crate) struct Gathered {
     dma_faults: Vec<DmaFault>,
     /// Contexts that stand still, with the kernel's value for that.
     suspended: Vec<(OsContext, u64)>,
+    /// What displays have begun to show: the target, the address, whether that was at no blank.
+    shown: Vec<(VidPnTargetId, u64, bool)>,
 }
 
 /// The fences of a node.
@@ -78,6 +80,16 @@ impl Gathered {
         self.preempted.push((node, preemption_fence_id, last_completed_fence_id));
     }
 
+    /// A display shows an address.
+    pub(crate) fn shown(&mut self, target: VidPnTargetId, address: u64, immediate: bool) {
+        self.shown.push((target, address, immediate));
+    }
+
+    /// What a display has shown is over.
+    pub(crate) fn forget_target(&mut self, target: VidPnTargetId) {
+        self.shown.retain(|(of, ..)| *of != target);
+    }
+
     /// A packet has faulted.
     pub(crate) fn dma_fault(&mut self, fault: DmaFault) {
         self.dma_faults.push(fault);
@@ -111,7 +123,8 @@ impl SoftGpuKmd {
             || !gathered.suspended.is_empty()
             || !gathered.completed.is_empty()
             || !gathered.preempted.is_empty()
-            || !gathered.dma_faults.is_empty();
+            || !gathered.dma_faults.is_empty()
+            || !gathered.shown.is_empty();
         for (node, signals) in &gathered.signals {
             if signals.fences.is_empty() && signals.queues.is_empty() && !signals.any {
                 continue; // all of them were destroyed meanwhile
@@ -135,6 +148,12 @@ impl SoftGpuKmd {
             let engine = EngineId(0);
             let preempted = Interrupt::DmaPreempted { node, engine, preemption_fence_id, last_completed_fence_id };
             notify.interrupt(preempted);
+        }
+        // spec: sync §2.8
+        for (target, physical_address, immediate) in gathered.shown {
+            let mut flags = InterruptFlags::empty();
+            flags.set(InterruptFlags::HSYNC_FLIP_COMPLETION, immediate);
+            notify.interrupt(Interrupt::CrtcVsync { target, physical_address, flags });
         }
         for fault in gathered.dma_faults {
             notify.interrupt(Interrupt::DmaPageFaulted(fault));
@@ -163,6 +182,7 @@ impl SoftGpuKmd {
                 record::SUSPENDED => self.gather_suspended(field[0]),
                 record::COMPLETED => self.gather_completed(field[0], field[1]),
                 record::PREEMPTED => self.gather_preempted(field[0], field[1], field[2]),
+                record::VSYNC | record::FLIPPED => self.gather_shown(field[0], field[1], kind == record::FLIPPED),
                 // A record of a kind that this driver does not know is one that says too little.
                 _ => self.gather_overflow(),
             }
@@ -248,6 +268,7 @@ impl SoftGpuKmd {
         }
         self.gathered.monitored.insert(CMP_NODE);
         self.recheck_packets();
+        self.recheck_displays();
         let enabled: Vec<_> = self
             .queues
             .handles

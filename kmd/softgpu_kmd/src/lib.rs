@@ -28,11 +28,13 @@
 //! | `paging`, `immediate` | paging operations as commands; the same commands by the CPU |
 //! | `queues`, `doorbells` | hardware queues, kernel-mode rings, user-mode rings |
 //! | `packet` | packet contexts: translation, patching, packets in rings |
+//! | `display` | displays: modes, addresses, vertical blanks |
 //! | `fences`, `interrupts` | native fences, interrupt records |
 
 mod allocation;
 mod config;
 mod cpu_access;
+mod display;
 mod doorbells;
 mod driver;
 #[cfg(test)]

@@ -38,6 +38,7 @@ impl SoftGpuKmd {
             return Err(DriverStatus::Unsuccessful("the device is not started"));
         }
         self.port.write_register(register::ENGINE_ENABLE, 0);
+        self.blacken();
         for index in 0..QUEUE_COUNT {
             self.disable_index(index);
         }

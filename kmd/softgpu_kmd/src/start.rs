@@ -63,6 +63,7 @@ impl SoftGpuKmd {
         self.port.write_register(register::APERTURE_TABLE, geometry.table);
         self.port.write_register(register::ENGINE_ENABLE, 1);
         self.find_ranges();
+        self.find_outputs();
         self.geometry = Some(geometry);
         Ok(())
     }
@@ -79,6 +80,7 @@ impl SoftGpuKmd {
         self.port.write_register(register::ENGINE_ENABLE, u64::from(state == PowerState::On));
         if state != PowerState::On {
             self.unseal_all();
+            self.blacken();
         }
         Ok(())
     }
@@ -86,6 +88,7 @@ impl SoftGpuKmd {
     /// The device touches no memory afterwards: its engines stand, no queue is known to it.
     pub(crate) fn stop(&mut self, host: &mut dyn Host) {
         self.port.write_register(register::ENGINE_ENABLE, 0);
+        self.blacken();
         for index in 0..QUEUE_COUNT {
             self.disable_index(index);
         }
@@ -101,6 +104,7 @@ impl SoftGpuKmd {
         self.processes.clear();
         self.allocations.clear();
         self.fences = Default::default();
+        self.outputs.clear();
         self.gathered = Default::default();
         self.negotiated = Negotiated::default();
         self.geometry = None;

@@ -7,8 +7,9 @@ use d3dkmt::{
     Residency, Wddm31Caps,
 };
 use kmt_link::Link;
-use softgpu_spec::private_data::{AllocationRequest, Kind};
-use wddm_types::{GpuVa, NodeId, Pages};
+use softgpu_spec::display::pitch_bytes;
+use softgpu_spec::private_data::{AllocationRequest, Details, Kind};
+use wddm_types::{GpuVa, NodeId, Pages, VidPnSourceId};
 
 /// Why the driver could not do something.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +120,29 @@ impl Gpu {
         let accessed_physically = !self.addresses;
         let request = AllocationRequest { kind, cpu_visible, cached, accessed_physically, size_bytes: bytes };
         let allocation = self.device.create_allocation(request.encode().to_vec())?;
+        self.mapped(allocation, bytes)
+    }
+
+    /// Makes a primary of a source and maps it: rows of `width` texels of 32 bits, [`pitch_bytes`] apart. It is not resident.
+    ///
+    /// # Errors
+    /// When memory or addresses are short.
+    pub fn create_primary(&self, source: VidPnSourceId, width: u16, height: u16) -> Result<Surface, UmdError> {
+        let bytes = pitch_bytes(u32::from(width)) * u64::from(height);
+        let request = AllocationRequest {
+            kind: Kind::Local,
+            cpu_visible: true,
+            cached: false,
+            // A display reads bus addresses: in an aperture too it is there as long as it is resident.
+            accessed_physically: true,
+            size_bytes: bytes,
+        };
+        let shown = Details { display_width: width, display_height: height, ..Details::default() };
+        let allocation = self.device.create_primary(request.encode_with(&shown).to_vec(), source)?;
+        self.mapped(allocation, bytes)
+    }
+
+    fn mapped(&self, allocation: Arc<Allocation>, bytes: u64) -> Result<Surface, UmdError> {
         let (va, mapped_at) = if !allocation.address().is_null() {
             // The IoMmu model: it has its address, and is there when it is resident.
             (allocation.address().for_gpu(), 0)

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use d3dkmt::{Fence, FenceFlags, HwContext, KernelQueue, MonitoredFenceSignal, Refusal, VirtualContext};
 use softgpu_spec::Command;
-use wddm_types::{GpuVa, NodeId, NtStatus};
+use wddm_types::{GpuVa, NodeId, NtStatus, RawHandle};
 
 use crate::commands::Commands;
 use crate::gpu::{Gpu, UmdError};
@@ -73,10 +73,10 @@ impl Feed {
         }
     }
 
-    fn submit(&self, at: GpuVa, bytes: u32, value: u64) -> Result<(), Refusal> {
+    fn submit(&self, at: GpuVa, bytes: u32, value: u64, primaries: Vec<RawHandle>) -> Result<(), Refusal> {
         match self {
-            Feed::Packets { context, .. } => context.submit(at, bytes, Vec::new()).map(drop),
-            Feed::Queue { queue, .. } => queue.submit(at, bytes, value),
+            Feed::Packets { context, .. } => context.submit(at, bytes, primaries).map(drop),
+            Feed::Queue { queue, .. } => queue.submit_writing(at, bytes, value, primaries),
         }
     }
 }
@@ -118,6 +118,21 @@ impl KernelFedStream {
     /// When the submission is larger than the stream, or the device is lost while the stream is full.
     // spec: sync §3.7, sync §3.8
     pub fn submit(&mut self, gpu: &Gpu, paged_at: Option<u64>, commands: &Commands) -> Result<u64, UmdError> {
+        self.submit_writing(gpu, paged_at, commands, &[])
+    }
+
+    /// The same for commands that write these primaries: they start when no display shows one of them, and none is about to.
+    ///
+    /// # Errors
+    /// As of [`KernelFedStream::submit`].
+    // spec: memory §5.6
+    pub fn submit_writing(
+        &mut self,
+        gpu: &Gpu,
+        paged_at: Option<u64>,
+        commands: &Commands,
+        primaries: &[RawHandle],
+    ) -> Result<u64, UmdError> {
         let value = self.last_value + 1;
         let mut words = commands.words().to_vec();
         self.feed.end(value, &mut words);
@@ -132,7 +147,7 @@ impl KernelFedStream {
         let at = self.commands.put_whole(&words);
         loop {
             // CAST: command memory is far below 4 GiB.
-            match self.feed.submit(at, words.len() as u32 * 8, value) {
+            match self.feed.submit(at, words.len() as u32 * 8, value, primaries.to_vec()) {
                 Ok(()) => break,
                 // The kernel holds as much as it may: it is scarce, and gets less by itself.
                 Err(refusal) if refusal.status == NtStatus::NO_MEMORY && !self.in_flight.is_empty() => {
@@ -166,6 +181,14 @@ impl KernelFedStream {
         }
         self.reap();
         Ok(())
+    }
+
+    /// Its context, if it takes packets: what flips go through.
+    pub fn context(&self) -> Option<&VirtualContext> {
+        match &self.feed {
+            Feed::Packets { context, .. } => Some(context),
+            Feed::Queue { .. } => None,
+        }
     }
 
     /// The last value submitted.

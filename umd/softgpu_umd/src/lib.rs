@@ -45,6 +45,7 @@ pub use map::{DO_NOT_WAIT, MapError, MapKind};
 pub use patched::PatchedStream;
 pub use residency::{MadeResident, ResidencyList, Retry};
 pub use softgpu_spec::context_data::{DmaBuffers, encode as context_data};
+pub use softgpu_spec::display::pitch_bytes;
 pub use softgpu_spec::pattern;
 pub use softgpu_spec::private_data::Kind as SurfaceKind;
 pub use stream::{GpuWait, Stream, StreamConfig};

@@ -78,6 +78,7 @@ impl Call {
             Call::Queue(call) => call.name(),
             Call::Packet(call) => call.name(),
             Call::Priority(call) => call.name(),
+            Call::Display(call) => call.name(),
             Call::Sync(call) => call.name(),
         }
     }

@@ -1,8 +1,10 @@
 //! One adapter of a host: what it has counted, how it is looked at, switched off and stopped. The host's own methods are those
 //! of its first adapter.
 
+use std::sync::Arc;
+
 use ddi::PowerState;
-use device_port::DevicePort;
+use device_port::{DevicePort, Monitor};
 use dxgkrnl::{AdapterCounters, AdapterDescription};
 use kmt_calls::Refusal;
 use wddm_types::{AdapterIndex, Luid};
@@ -82,6 +84,11 @@ impl HostAdapter<'_> {
     /// Reads one of its device's registers, such as a performance counter.
     pub fn device_register(&self, offset: u32) -> u64 {
         self.host.devices[self.index.0 as usize].read_register(offset)
+    }
+
+    /// Plugs a monitor into one of its displays: it gets every frame that is scanned out from now on.
+    pub fn connect_monitor(&self, display: u32, monitor: Arc<dyn Monitor>) {
+        self.host.devices[self.index.0 as usize].connect_monitor(display, monitor);
     }
 
     /// What the kernel has counted.

@@ -119,6 +119,7 @@ impl Measured {
             signal_bits: profile.signal_bits,
             timing: profile.timing,
             poll_spins: POLL_SPINS,
+            displays: profile.displays,
         };
         let (system, local) = (Arc::clone(platform.system), (platform.reserve)(local_bytes)?);
         let device = SoftGpu::with_local(config, local, Arc::clone(&system), pin, setup.probe)?;

@@ -2,7 +2,7 @@
 
 use ddi::{DriverModel, NativeFenceOsCaps, PageTableUpdateMode};
 use dxgkrnl::MemoryPolicy;
-use softgpu::Timing;
+use softgpu::{DisplayConfig, Timing};
 use softgpu_kmd::{Addressing, KmdConfig, Layout, PeerMode, TableHome, TableHomes};
 use softgpu_spec::page_table::Shape;
 
@@ -20,6 +20,7 @@ pub const PROFILES: &[Profile] = &[
         io_coherent: true,
         fence_caps: PLAIN,
         signal_bits: 64,
+        displays: ONE_DISPLAY,
         timing: MIDDLE,
         call_ns: 500,
         memory_policy: MemoryPolicy::DEFAULT,
@@ -35,6 +36,7 @@ pub const PROFILES: &[Profile] = &[
         io_coherent: true,
         fence_caps: PLAIN,
         signal_bits: 64,
+        displays: DisplayConfig::NONE,
         timing: Timing {
             compute_bytes_per_us: 3_300_000,
             copy_bytes_per_us: 55_000,
@@ -54,6 +56,7 @@ pub const PROFILES: &[Profile] = &[
         io_coherent: true,
         fence_caps: PLAIN,
         signal_bits: 64,
+        displays: DisplayConfig::NONE,
         timing: MIDDLE,
         call_ns: 500,
         memory_policy: MemoryPolicy::DEFAULT,
@@ -68,6 +71,7 @@ pub const PROFILES: &[Profile] = &[
         io_coherent: true,
         fence_caps: PLAIN,
         signal_bits: 64,
+        displays: TWO_DISPLAYS,
         timing: Timing { compute_bytes_per_us: 50_000, copy_bytes_per_us: 50_000, ..MIDDLE },
         call_ns: 500,
         memory_policy: MemoryPolicy::DEFAULT,
@@ -82,6 +86,7 @@ pub const PROFILES: &[Profile] = &[
         io_coherent: true,
         fence_caps: PLAIN,
         signal_bits: 64,
+        displays: DisplayConfig::NONE,
         timing: Timing { compute_bytes_per_us: 50_000, copy_bytes_per_us: 50_000, ..MIDDLE },
         call_ns: 500,
         memory_policy: MemoryPolicy::DEFAULT,
@@ -99,6 +104,7 @@ pub const PROFILES: &[Profile] = &[
         io_coherent: true,
         fence_caps: PLAIN,
         signal_bits: 64,
+        displays: DisplayConfig::NONE,
         timing: MIDDLE,
         call_ns: 500,
         memory_policy: MemoryPolicy::DEFAULT,
@@ -113,6 +119,7 @@ pub const PROFILES: &[Profile] = &[
         io_coherent: true,
         fence_caps: PLAIN,
         signal_bits: 64,
+        displays: DisplayConfig::NONE,
         timing: MIDDLE,
         call_ns: 500,
         memory_policy: MemoryPolicy::DEFAULT,
@@ -130,6 +137,7 @@ pub const PROFILES: &[Profile] = &[
         io_coherent: true,
         fence_caps: PLAIN,
         signal_bits: 64,
+        displays: DisplayConfig::NONE,
     },
     Profile {
         name: "levels-2",
@@ -222,6 +230,7 @@ pub const PROFILES: &[Profile] = &[
         name: "wddm2-packets",
         description: "discrete-4k as of WDDM 2.0: engines that take packets, monitored fences and no native ones",
         driver: KmdConfig { hardware_queues: false, ..SMALL_PAGES },
+        displays: ONE_DISPLAY,
         ..DISCRETE
     },
     Profile {
@@ -271,6 +280,7 @@ pub const PROFILES: &[Profile] = &[
         io_coherent: true,
         fence_caps: PLAIN,
         signal_bits: 64,
+        displays: DisplayConfig::NONE,
         timing: MIDDLE,
         call_ns: 500,
         memory_policy: MemoryPolicy::DEFAULT,
@@ -285,6 +295,7 @@ pub const PROFILES: &[Profile] = &[
         io_coherent: false,
         fence_caps: PLAIN,
         signal_bits: 64,
+        displays: DisplayConfig::NONE,
         timing: MIDDLE,
         call_ns: 500,
         memory_policy: MemoryPolicy::DEFAULT,
@@ -313,6 +324,11 @@ pub const PROFILES: &[Profile] = &[
 pub(super) const PLAIN: NativeFenceOsCaps =
     NativeFenceOsCaps { optimized_default_fence_type: false, intra_gpu_fence_type: false };
 
+/// 60 blanks a second, and one flip at a time.
+const ONE_DISPLAY: DisplayConfig = DisplayConfig { count: 1, period_ns: 16_666_667, queue_entries: 1 };
+
+const TWO_DISPLAYS: DisplayConfig = DisplayConfig { count: 2, ..ONE_DISPLAY };
+
 const DISCRETE: Profile = Profile {
     name: "discrete-64k",
     description: "the same with 64-KB segment pages",
@@ -323,6 +339,7 @@ const DISCRETE: Profile = Profile {
     io_coherent: true,
     fence_caps: PLAIN,
     signal_bits: 64,
+    displays: DisplayConfig::NONE,
     timing: MIDDLE,
     call_ns: 500,
     memory_policy: MemoryPolicy::DEFAULT,

@@ -24,6 +24,7 @@ mod fence_residency;
 mod fence_sharing;
 mod fence_sleep;
 mod fences;
+mod flips;
 mod heard;
 mod intra_gpu;
 mod io_mmu;

@@ -9,6 +9,7 @@ mod fences;
 mod lent;
 mod packets;
 mod ranges;
+mod screens;
 mod windows;
 
 use ddi::*;
@@ -128,6 +129,8 @@ pub struct Whims {
     pub process: Box<Process>,
     /// How large it wants the paging process's address space.
     pub paging_space_mb: Option<u32>,
+    /// Whether it refuses an address that a display is to show.
+    pub screen: Box<screens::Address>,
     /// Its reset (`true`) and its restart.
     pub reset: Box<Reset>,
 }
@@ -168,6 +171,7 @@ impl Default for Whims {
             backing: Box::new(|_, _| Ok(())),
             process: Box::new(|_, _| Ok(())),
             paging_space_mb: None,
+            screen: Box::new(|_| Ok(())),
             reset: Box::new(|driver, host, down| match down {
                 true => driver.reset_from_timeout(host),
                 false => driver.restart_from_timeout(host),
@@ -379,6 +383,10 @@ impl Miniport for Stubborn {
     }
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
         self.inner.doorbells().filter(|_| !turned(&self.whims))
+    }
+    fn display(&mut self) -> Option<&mut dyn Display> {
+        let there = self.inner.display().is_some() && !turned(&self.whims);
+        there.then_some(self as &mut dyn Display)
     }
 }
 

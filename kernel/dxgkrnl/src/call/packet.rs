@@ -2,6 +2,7 @@
 //! §9.3).
 
 use kmt_calls::{AllocationListItem, ContextFlags, CreatedContext, PacketCall, Refusal, Reply};
+use vidmm::AllocationId;
 use wddm_types::{Blame, NodeId, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
@@ -88,11 +89,11 @@ impl Turn<'_> {
 
     /// The written primaries of a submission, to a packet context or to a hardware queue.
     // spec: memory §5.6, memory §10.1
-    pub(super) fn primaries(&self, index: u32, device: u64, list: &[RawHandle]) -> Result<Vec<u64>, Refusal> {
+    pub(super) fn primaries(&self, index: u32, device: u64, list: &[RawHandle]) -> Result<Vec<AllocationId>, Refusal> {
         check_primaries(list.len())?;
         let written = |handle: &RawHandle| {
-            let number = self.listed_allocation(index, device, *handle)?.number;
-            self.adapters[index as usize].may_write(number).map(|()| number)
+            let listed = self.listed_allocation(index, device, *handle)?;
+            self.adapters[index as usize].may_write(listed.number).map(|()| listed.instance)
         };
         list.iter().map(written).collect()
     }
@@ -163,7 +164,7 @@ impl Turn<'_> {
 
     /// An allocation in a list: of the list's device.
     // spec: memory §9.3
-    fn listed_allocation(&self, index: u32, device: u64, handle: RawHandle) -> Result<Listed, Refusal> {
+    pub(super) fn listed_allocation(&self, index: u32, device: u64, handle: RawHandle) -> Result<Listed, Refusal> {
         let number = self.allocation(index, handle)?;
         if self.adapters[index as usize].allocations[number].device == device {
             return self.instance(index, number, handle);

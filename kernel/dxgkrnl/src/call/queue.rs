@@ -101,8 +101,10 @@ impl Turn<'_> {
             QueueCall::SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, written_primaries } => {
                 let (index, number) = self.live_queue(queue, touched)?;
                 // spec: memory §10.1, row 31: accepted; nothing else of lists is left here
-                self.primaries(index, self.adapters[index as usize].queues[number].device, &written_primaries)?;
-                self.adapters[index as usize].submit_command(cx, number, progress_value, buffer, buffer_bytes)?;
+                let device = self.adapters[index as usize].queues[number].device;
+                let primaries = self.primaries(index, device, &written_primaries)?;
+                let adapter = &mut self.adapters[index as usize];
+                adapter.submit_command(cx, number, progress_value, buffer, buffer_bytes, primaries)?;
                 done(Reply::Done)
             }
             QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points } => {

@@ -2,7 +2,7 @@
 //! nothing. So the kernel meets a driver that has failed, and its own rules for that decide what becomes of the adapter.
 
 use ddi::*;
-use wddm_types::PhysicalAddress;
+use wddm_types::{PhysicalAddress, VidPnSourceId};
 
 /// All facets, gone.
 pub(super) struct Gone;
@@ -182,4 +182,30 @@ impl Swizzling for Gone {
     }
 
     fn release_swizzling_range(&mut self, _release: ReleaseSwizzlingRange) {}
+}
+
+impl Display for Gone {
+    fn vidpn_paths(&self) -> Vec<VidPnPath> {
+        Vec::new()
+    }
+
+    fn flip_caps(&self) -> FlipCaps {
+        FlipCaps::default()
+    }
+
+    fn describe_allocation(&mut self, _allocation: KmdAllocation) -> Option<Surface> {
+        None
+    }
+
+    fn commit_vidpn(&mut self, _: VidPnSourceId, _: Option<KmdAllocation>) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn set_vidpn_source_address(&mut self, _set: SetVidPnSourceAddress) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn set_vidpn_source_visibility(&mut self, _source: VidPnSourceId, _visible: bool) {}
+
+    fn control_interrupt(&mut self, _source: VidPnSourceId, _enable: bool) {}
 }

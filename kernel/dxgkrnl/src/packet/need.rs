@@ -74,7 +74,12 @@ impl Adapter {
             Some(Work::Virtual { primaries, .. }) => {
                 primaries.iter().all(|primary| self.packets.flips.may_write(*primary))
             }
-            _ => true,
+            // spec: memory §6.1, where there are lists they say it
+            Some(Work::Patched { entries, .. }) => {
+                let mut written = entries.iter().filter(|bound| bound.write).filter_map(|bound| bound.vidmm);
+                written.all(|id| self.packets.flips.may_write(id))
+            }
+            None => true,
         }
     }
 

@@ -42,8 +42,8 @@ impl Adapter {
         let list = list.collect::<Result<Vec<_>, _>>()?;
         let built = self.write_dma_buffers(cx, context, &list, &Source::Present)?;
         // A destination that is displayed is left alone until its flip.
-        let primaries: Vec<u64> =
-            entries.iter().filter(|entry| entry.write).filter_map(|entry| Some(entry.allocation?.number)).collect();
+        let primaries: Vec<_> =
+            entries.iter().filter(|entry| entry.write).filter_map(|entry| Some(entry.allocation?.instance)).collect();
         let views = self.processes[&self.devices[device].process].views_mapped_at;
         let work = |Built { buffer, written, .. }| {
             let known = self.dma_buffer(context, buffer);

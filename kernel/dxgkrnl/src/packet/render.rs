@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use ddi::{PatchLocation, SubmitFlags, WRITTEN_PRIMARIES_MAX};
 use events::Event;
 use kmt_calls::{DeviceState, PatchLocationItem, Refusal};
+use vidmm::AllocationId;
 use vidsch::{Packet as Queued, SubmitError};
 use wddm_types::{Blame, GpuVa, NtStatus};
 
@@ -57,7 +58,7 @@ impl Adapter {
         context: u64,
         commands: GpuVa,
         bytes: u32,
-        primaries: &[u64],
+        primaries: &[AllocationId],
     ) -> Result<u32, Refusal> {
         if !self.packet_contexts[context].addresses {
             return Err(invalid("a context that is patched takes Render"));
@@ -66,7 +67,7 @@ impl Adapter {
             return Err(invalid("commands lie at a nonzero multiple of 8 and have a nonzero multiple of 8 bytes"));
         }
         let (device, owner) = self.owner_of(context);
-        let listed = |number: &u64| self.vidmm.count(owner, self.allocations[*number].vidmm) > 0;
+        let listed = |id: &AllocationId| self.vidmm.count(owner, *id) > 0;
         if !primaries.iter().all(listed) {
             return Err(self.reject(cx, context, device, "a written primary that is not on the device's list".into()));
         }
@@ -161,7 +162,7 @@ impl Adapter {
     }
 
     /// Whether a context takes so many packets more.
-    fn may_queue(&self, context: u64, packets: usize) -> Result<(), Refusal> {
+    pub fn may_queue(&self, context: u64, packets: usize) -> Result<(), Refusal> {
         self.vidsch.may_submit(self.packet_contexts[context].vidsch, packets).map_err(|error| match error {
             SubmitError::UserQueue => unreachable!("a packet context is fed by the kernel"),
             SubmitError::TooMany => no_memory("the context holds as many packets as it may"),
@@ -211,7 +212,7 @@ impl Adapter {
 
     /// A submission names what it may not: it is rejected, its device is lost, nobody else notices.
     // spec: memory §5.6, memory §5.8, memory §9.3
-    pub(super) fn reject(&mut self, cx: &mut Cx<'_>, context: u64, device: u64, reason: String) -> Refusal {
+    pub fn reject(&mut self, cx: &mut Cx<'_>, context: u64, device: u64, reason: String) -> Refusal {
         cx.emit(Event::SubmissionRejected { context, reason: reason.clone() });
         self.fail_device(cx, device, DeviceState::ErrorDmaFault, format!("context {context}: {reason}"));
         refuse(NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE, Blame::Caller, reason)

@@ -10,10 +10,12 @@ use std::collections::BTreeMap;
 use events::Event;
 use gpu_fence::{FenceId, LegacyId, LegacyWait, LegacyWaitId};
 use kmt_calls::{FenceFlags, Refusal, SignalFlags};
+use vidmm::AllocationId;
 use vidsch::{Packet as Queued, QueueId, SoftwareTurn, SubmitError};
 
 use super::rank::{Awaited, Promised};
 use crate::adapter::{Adapter, Payload};
+use crate::display::Flip;
 use crate::event::EventName;
 use crate::fence::SyncPart;
 use crate::machine::Cx;
@@ -38,6 +40,10 @@ enum Step {
     Take { objects: Vec<u64>, value: u64 },
     /// One context's part of a broadcast.
     Part(u64),
+    /// A flip, when what is before it is done.
+    Flip(Flip),
+    /// What the next command of a hardware queue writes: it waits while a display shows it.
+    Writes(Vec<AllocationId>),
 }
 
 struct Broadcast {
@@ -67,6 +73,11 @@ impl Software {
     fn number(&mut self) -> u64 {
         self.made += 1;
         self.made
+    }
+
+    /// The flips that contexts have not come to.
+    pub fn queued_flips(&mut self) -> impl Iterator<Item = &mut Flip> {
+        self.steps.values_mut().filter_map(|step| if let Step::Flip(flip) = step { Some(flip) } else { None })
     }
 
     /// A context waits for no object any more.
@@ -184,16 +195,45 @@ impl Adapter {
                 self.software.promised.over(number);
                 self.part_is_over(cx, broadcast, false);
             }
+            Step::Flip(flip) => self.flip_complete(cx, flip),
+            Step::Writes(_) => unreachable!("packets have lists of what they write"),
         }
     }
 
-    /// The turn of a part on a hardware queue has come: nothing else of software stands there.
+    /// Puts a flip into a context's queue, which has room.
+    pub fn queue_flip(&mut self, context: u64, flip: Flip) {
+        let number = self.software.number();
+        self.software.steps.insert(number, Step::Flip(flip));
+        self.submit_software(self.packet_contexts[context].vidsch, number, SoftwareTurn::Completed);
+    }
+
+    /// Puts what the next command writes into a hardware queue, if displays may show it.
+    ///
+    /// # Errors
+    /// When there is no room for both.
+    pub fn queue_writes(&mut self, queue: QueueId, primaries: Vec<AllocationId>) -> Result<(), SubmitError> {
+        if primaries.is_empty() || !self.displays.are_there() {
+            return Ok(());
+        }
+        self.vidsch.may_submit(queue, 2)?;
+        let number = self.software.number();
+        self.software.steps.insert(number, Step::Writes(primaries));
+        self.submit_software(queue, number, SoftwareTurn::Holds);
+        Ok(())
+    }
+
+    /// The turn of a software packet on a hardware queue has come.
     // spec: sync §3.7
-    pub fn part_reached(&mut self, cx: &mut Cx<'_>, number: u64) {
-        let Some(Step::Part(broadcast)) = self.software.steps.remove(&number) else {
-            unreachable!("a hardware queue takes no objects, and a part comes once");
-        };
-        self.part_is_over(cx, broadcast, false);
+    pub fn queue_software_turn(&mut self, cx: &mut Cx<'_>, queue: u64, number: u64) {
+        match self.software.steps.remove(&number).expect("a packet comes once") {
+            Step::Part(broadcast) => self.part_is_over(cx, broadcast, false),
+            Step::Writes(primaries) => {
+                if self.queue_may_write(cx, queue, primaries) {
+                    self.vidsch.waited(self.queues[queue].vidsch);
+                }
+            }
+            Step::Take { .. } | Step::Flip(_) => unreachable!("a hardware queue takes neither objects nor flips"),
+        }
     }
 
     fn part_is_over(&mut self, cx: &mut Cx<'_>, number: u64, lost: bool) {
@@ -236,9 +276,13 @@ impl Adapter {
     pub fn drop_parts(&mut self, cx: &mut Cx<'_>, dropped: Vec<Queued<Payload, FenceId>>) {
         for packet in dropped {
             let Queued::Software(Payload::Software(number), _) = packet else { continue };
-            if let Some(Step::Part(broadcast)) = self.software.steps.remove(&number) {
-                self.software.promised.over(number);
-                self.part_is_over(cx, broadcast, true);
+            match self.software.steps.remove(&number) {
+                Some(Step::Part(broadcast)) => {
+                    self.software.promised.over(number);
+                    self.part_is_over(cx, broadcast, true);
+                }
+                Some(Step::Flip(flip)) => self.drop_flip(cx, flip),
+                Some(Step::Take { .. } | Step::Writes(_)) | None => {}
             }
         }
     }

@@ -10,6 +10,7 @@ use ddi::{
 use vidmm::MemoryLayout;
 use wddm_types::{NodeId, Pages};
 
+use crate::display::Displays;
 use crate::driver::Driver;
 use crate::features::Features;
 use crate::io_mmu::IoMmu;
@@ -31,6 +32,7 @@ pub(super) struct Description {
     pub roots: Vec<RootPageTableSize>,
     /// What translates for an adapter of the IoMmu model.
     pub iommu: Option<Arc<dyn IoMmu>>,
+    pub displays: Displays,
 }
 
 impl Description {
@@ -89,7 +91,20 @@ pub(super) fn describe(
         return Err(StartError::Rule("native fences belong to hardware scheduling: they need hardware queues"));
     }
     let paging_space = caps::paging_space(miniport, &caps, &layout.segments);
-    Ok(Description { nodes, caps, paging_node, layout, paging_buffer, paging_space, mmu, levels, roots, iommu })
+    let displays = Displays::of(miniport).map_err(StartError::Rule)?;
+    Ok(Description {
+        nodes,
+        caps,
+        paging_node,
+        layout,
+        paging_buffer,
+        paging_space,
+        mmu,
+        levels,
+        roots,
+        iommu,
+        displays,
+    })
 }
 
 /// How a driver's engines translate addresses.

@@ -1,20 +1,21 @@
 //! Allocations that the kernel asks for by itself (memory §2.7), in the words that the user-mode driver would have used. What
 //! only the GPU draws lies in local memory; what the CPU draws, in system memory, where it is cheap to reach.
 
-use ddi::{DriverStatus, GdiSurfaceKind, StandardAllocation, StandardAllocationDriverData, Surface};
-use softgpu_spec::private_data::{AllocationRequest, Kind, SIZE_BYTES_MAX};
+use ddi::{DriverStatus, GdiSurfaceKind, StandardAllocation, StandardAllocationDriverData, Surface, SurfaceFormat};
+use softgpu_spec::display::PITCH_ALIGNMENT_BYTES;
+use softgpu_spec::private_data::{AllocationRequest, Details, Kind, SIZE_BYTES_MAX};
 
 use crate::driver::SoftGpuKmd;
-
-/// Rows begin at a multiple of this many bytes: those of a cache line of the CPU.
-const PITCH_ALIGNMENT_BYTES: u64 = 64;
 
 impl SoftGpuKmd {
     /// `GetStandardAllocationDriverData`. The resource has no private data.
     // spec: memory §2.7
     pub(crate) fn standard_data(&self, query: &mut StandardAllocationDriverData<'_>) -> Result<(), DriverStatus> {
         let (request, pitch_bytes) = self.describe_standard(query.wanted)?;
-        let bytes = request.encode();
+        let bytes = match query.wanted {
+            StandardAllocation::SharedPrimary { surface, .. } => request.encode_with(&shown(surface)).to_vec(),
+            _ => request.encode().to_vec(),
+        };
         match &mut query.buffers {
             None => (query.allocation_bytes, query.resource_bytes) = (bytes.len() as u32, 0),
             Some((allocation, resource)) if (allocation.len(), resource.len()) == (bytes.len(), 0) => {
@@ -64,6 +65,17 @@ fn layout(surface: Surface) -> Result<(u32, u64), DriverStatus> {
     let pitch = surface.row_bytes().ok_or(wrong)?.next_multiple_of(PITCH_ALIGNMENT_BYTES);
     let size_bytes = pitch.checked_mul(u64::from(surface.height)).filter(|bytes| (1..=SIZE_BYTES_MAX).contains(bytes));
     Ok((u32::try_from(pitch).map_err(|_| wrong)?, size_bytes.ok_or(wrong)?))
+}
+
+/// What a display shows of a primary: nothing, where its texels are not those that displays read.
+fn shown(surface: Surface) -> Details {
+    let edges = (u16::try_from(surface.width), u16::try_from(surface.height));
+    match edges {
+        (Ok(display_width), Ok(display_height)) if surface.format == SurfaceFormat::X8R8G8B8 => {
+            Details { display_width, display_height, ..Details::default() }
+        }
+        _ => Details::default(),
+    }
 }
 
 fn drawn_by_cpu(size_bytes: u64) -> AllocationRequest {

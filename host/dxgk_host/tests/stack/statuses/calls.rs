@@ -1,9 +1,9 @@
 //! Calls with one handle in them that is to be refused.
 
 use kmt_calls::{
-    AllocationTarget, Call, ContextFlags, DestroyFlags, EvictFlags, GpuVaProtection, LockFlags, MakeResidentFlags,
-    OfferFlags, OpenSyncObjectRequest, PacketCall, PriorityCall, PropertyRequest, QueueCall, QueueFlags,
-    ResourceRequest, ShareName, SyncCall, SyncObjectAccess, WaitFlags,
+    AllocationTarget, Call, ContextFlags, DestroyFlags, DisplayCall, EvictFlags, GpuVaProtection, LockFlags,
+    MakeResidentFlags, OfferFlags, OpenSyncObjectRequest, PacketCall, PriorityCall, PropertyRequest, QueueCall,
+    QueueFlags, ResourceRequest, ShareName, SyncCall, SyncObjectAccess, WaitFlags,
 };
 use wddm_types::{GpuVa, NodeId, RawHandle};
 
@@ -52,6 +52,7 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
         Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device: handle, request: OpenSyncObjectRequest::default() }),
         Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { device: handle, request: OpenSyncObjectRequest::default() }),
         Call::Packet(PacketCall::Present { context: handle, source: handle, destination: handle }),
+        Call::Display(DisplayCall::Flip { context: handle, primary: handle, interval: 1 }),
         Call::Sync(SyncCall::WaitForSynchronizationObjectFromGpu { context: handle, points: Vec::new() }),
         Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu { context: handle, points: Vec::new() }),
     ];
@@ -111,6 +112,10 @@ pub fn on_device(device: RawHandle) -> Vec<Call> {
             private_data: Vec::new(),
         }),
         Call::Sync(SyncCall::CreateNativeFence { device, request: Default::default() }),
+        Call::Display(DisplayCall::SetVidPnSourceOwner { device, sources: Vec::new() }),
+        Call::Display(DisplayCall::SetDisplayMode { device, primary: RawHandle::NONE }),
+        Call::Display(DisplayCall::SetQueuedLimit { device, limit: 3 }),
+        Call::Display(DisplayCall::WaitForVerticalBlankEvent { device, source: Default::default() }),
         Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
             device,
             points: Vec::new(),

@@ -24,7 +24,7 @@ fn described(kmd: &mut SoftGpuKmd, wanted: Standard) -> Result<(AllocationReques
     let mut second = StandardAllocationDriverData { buffers: Some((&mut bytes, &mut [])), ..query(wanted) };
     kmd.standard_allocation_driver_data(&mut second)?;
     let pitch = second.pitch_bytes;
-    Ok((AllocationRequest::decode(&bytes).expect("its own words"), pitch))
+    Ok((AllocationRequest::decode_with_details(&bytes).expect("its own words").0, pitch))
 }
 
 fn primary(surface: Surface) -> Standard {

@@ -1,0 +1,60 @@
+//! Calls on displays: who owns a video present source, what it shows, flips, vertical blanks.
+
+use wddm_types::{RawHandle, VidPnSourceId};
+
+/// A call on displays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DisplayCall {
+    /// `D3DKMTSetVidPnSourceOwner`, exclusive: from now on these sources are the device's, and no others. What it no longer owns goes
+    /// black.
+    SetVidPnSourceOwner {
+        /// The device.
+        device: RawHandle,
+        /// The sources.
+        sources: Vec<VidPnSourceId>,
+    },
+    /// `D3DKMTSetDisplayMode`: the primary's source has the primary's mode and shows it at once. What was queued for it is over.
+    SetDisplayMode {
+        /// The source's owner.
+        device: RawHandle,
+        /// A primary on its list.
+        primary: RawHandle,
+    },
+    /// `D3DKMTPresent` with Flags.Flip → `Queued`: when everything queued before on the context is done, the primary is shown on its
+    /// source. The answer comes late while the device has more flips queued than its limit.
+    Flip {
+        /// A packet context of the source's owner.
+        context: RawHandle,
+        /// A primary on its device's list, of the mode that the source has.
+        primary: RawHandle,
+        /// `FlipInterval`: so many vertical blanks behind the flip before it, 1 to 4; 0: at once.
+        interval: u32,
+    },
+    /// `D3DKMTSetQueuedLimit`: how many flips of the device may be queued when Flip returns.
+    SetQueuedLimit {
+        /// The device.
+        device: RawHandle,
+        /// 1 to 16; 3 at first.
+        limit: u32,
+    },
+    /// `D3DKMTWaitForVerticalBlankEvent`: answered at the next vertical blank of a source that is shown.
+    WaitForVerticalBlankEvent {
+        /// A device of the adapter.
+        device: RawHandle,
+        /// The source.
+        source: VidPnSourceId,
+    },
+}
+
+impl DisplayCall {
+    /// The function's name without its prefix.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            DisplayCall::SetVidPnSourceOwner { .. } => "SetVidPnSourceOwner",
+            DisplayCall::SetDisplayMode { .. } => "SetDisplayMode",
+            DisplayCall::Flip { .. } => "Present",
+            DisplayCall::SetQueuedLimit { .. } => "SetQueuedLimit",
+            DisplayCall::WaitForVerticalBlankEvent { .. } => "WaitForVerticalBlankEvent",
+        }
+    }
+}

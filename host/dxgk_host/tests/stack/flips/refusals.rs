@@ -1,0 +1,128 @@
+//! What is refused, with its status, and nothing has changed; and drivers that break the contract of displays.
+
+use d3dkmt::{DeviceState, EvictFlags};
+use ddi::{DriverStatus, Interrupt, InterruptFlags};
+use kmt_calls::{Call, DisplayCall};
+use wddm_types::{NtStatus, VidPnTargetId};
+
+use super::*;
+use crate::stubborn::{Whims, wrapped};
+
+fn status<T: std::fmt::Debug>(result: Result<T, Refusal>) -> NtStatus {
+    result.unwrap_err().status
+}
+
+#[test]
+fn a_display_has_one_owner_who_alone_changes_it() {
+    let (host, _) = host_of(&profile(), VIRTUAL);
+    let (game, other) = (Game::new(&host, 2), Game::without_display(&host, 2));
+    assert_eq!(status(other.gpu.device().own_sources(&[SOURCE])), NtStatus::ACCESS_DENIED);
+    assert_eq!(status(other.gpu.device().set_display_mode(other.primaries[0].allocation())), NtStatus::ACCESS_DENIED);
+    assert_eq!(status(other.flip(1, 1)), NtStatus::ACCESS_DENIED);
+    assert_eq!(status(game.gpu.device().own_sources(&[SOURCE, VidPnSourceId(1)])), NtStatus::INVALID_PARAMETER);
+    // Whoever has a device of the adapter sees its blanks.
+    other.blank();
+    game.gpu.device().own_sources(&[]).unwrap();
+    assert_eq!(status(game.flip(1, 1)), NtStatus::ACCESS_DENIED);
+    assert_eq!(status(other.gpu.device().wait_for_vertical_blank(SOURCE)), NtStatus::INVALID_PARAMETER, "it is off");
+    other.gpu.device().own_sources(&[SOURCE]).unwrap();
+    assert_eq!(status(other.flip(1, 1)), NtStatus::INVALID_PARAMETER, "no mode");
+    other.gpu.device().set_display_mode(other.primaries[0].allocation()).unwrap();
+    other.flip(1, 1).unwrap();
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let (host, _) = host_of(&profile(), VIRTUAL);
+    let game = Game::new(&host, 2);
+    let device = game.gpu.device();
+    for limit in [0, 17] {
+        assert_eq!(status(device.set_queued_limit(limit)), NtStatus::INVALID_PARAMETER);
+    }
+    assert_eq!(status(game.flip(1, 5)), NtStatus::INVALID_PARAMETER);
+    let no_source = device.wait_for_vertical_blank(VidPnSourceId(3));
+    assert_eq!(status(no_source), NtStatus::INVALID_PARAMETER);
+    let smaller = game.gpu.create_primary(SOURCE, WIDTH, HEIGHT - 1).unwrap();
+    game.gpu.pin(&smaller).unwrap();
+    let plain = game.gpu.create_surface(softgpu_umd::SurfaceKind::Local, 4096).unwrap();
+    game.gpu.pin(&plain).unwrap();
+    for wrong in [&smaller, &plain] {
+        assert_eq!(status(game.flip_to(wrong, 1)), NtStatus::INVALID_PARAMETER);
+    }
+    assert_eq!(status(device.set_display_mode(plain.allocation())), NtStatus::INVALID_PARAMETER, "no primary");
+    let away = game.gpu.create_primary(SOURCE, WIDTH, HEIGHT).unwrap();
+    assert_eq!(status(device.set_display_mode(away.allocation())), NtStatus::INVALID_PARAMETER, "not on the list");
+    // spec: sync §3.17
+    let hardware = device.create_context(NodeId(0)).unwrap();
+    let primary = away.allocation().handle();
+    let call = Call::Display(DisplayCall::Flip { context: hardware.handle(), primary, interval: 1 });
+    assert_eq!(status(device.link().call(call)), NtStatus::NOT_SUPPORTED);
+    // spec: memory §5.6, memory §9.3: a submission that names what is not listed costs the device its life
+    assert_eq!(status(game.flip_to(&away, 1)), NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE);
+    assert_eq!(device.state().unwrap(), DeviceState::ErrorDmaFault);
+    host.check_invariants().unwrap();
+}
+
+#[test]
+fn what_is_given_away_before_it_is_shown_is_not_shown() {
+    let (host, heard) = host_of(&profile(), VIRTUAL);
+    let game = Game::new(&host, 3);
+    // A pinned primary stays whatever its list says.
+    game.flip(1, 1).unwrap();
+    let list = vec![game.primaries[1].allocation().handle()];
+    game.gpu.device().evict(list, EvictFlags::empty()).unwrap();
+    game.blank();
+    assert_eq!((heard.shown().len(), heard.dropped()), (1, 0));
+    host.check_invariants().unwrap();
+    game.flip(2, 1).unwrap();
+    (0..2).for_each(|_| game.blank());
+    assert_eq!(heard.shown().len(), 2);
+    host.check_invariants().unwrap();
+}
+
+#[test]
+fn an_adapter_that_only_renders_has_no_displays() {
+    let (host, _) = host_of(Profile::named("datacenter").unwrap(), VIRTUAL);
+    let game = Game::without_display(&host, 1);
+    assert!(game.gpu.adapter().info().unwrap().displays.is_empty());
+    assert_eq!(status(game.gpu.device().own_sources(&[SOURCE])), NtStatus::NOT_SUPPORTED);
+    assert_eq!(status(game.flip(0, 1)), NtStatus::NOT_SUPPORTED);
+    assert_eq!(status(game.gpu.device().wait_for_vertical_blank(SOURCE)), NtStatus::NOT_SUPPORTED);
+}
+
+fn broken(whims: Whims) -> (Arc<Host>, Game) {
+    let mut config = HostConfig { vram_bytes: 8 * MIB, ..HostConfig::new(&profile(), VIRTUAL) };
+    config.wrap_miniport = Some(wrapped(Whims { packets: true, ..whims }));
+    let host = Host::start(config).unwrap();
+    let game = Game::new(&host, 2);
+    (host, game)
+}
+
+#[test]
+fn a_blank_of_no_target_and_an_address_that_is_refused_stop_the_adapter() {
+    // spec: sync §5
+    let say = Box::new(|interrupt: Interrupt<'_>, notify: &mut dyn ddi::Notify| {
+        if let Interrupt::CrtcVsync { physical_address, .. } = interrupt {
+            let flags = InterruptFlags::empty();
+            notify.interrupt(Interrupt::CrtcVsync { target: VidPnTargetId(9), physical_address, flags });
+        } else {
+            notify.interrupt(interrupt);
+        }
+    });
+    let (host, game) = broken(Whims { say, ..Whims::default() });
+    game.flip(1, 1).unwrap();
+    assert_eq!(status(game.gpu.device().wait_for_vertical_blank(SOURCE)), NtStatus::DEVICE_REMOVED);
+    assert!(host.stopped().is_some_and(|reason| reason.contains("target 9")), "{:?}", host.stopped());
+    let mut calls = 0;
+    let screen = Box::new(move |_| {
+        calls += 1;
+        if calls == 1 { Ok(()) } else { Err(DriverStatus::Unsuccessful("no")) }
+    });
+    let (host, game) = broken(Whims { screen, ..Whims::default() });
+    assert_eq!(status(game.flip(1, 0)), NtStatus::INVALID_PARAMETER, "its caps say that it has no immediate flips");
+    let _ = game.flip(1, 1);
+    assert!(host.stopped().is_some_and(|reason| reason.contains("SetVidPnSourceAddress")), "{:?}", host.stopped());
+    assert_eq!(game.gpu.device().state().unwrap(), DeviceState::Stopped);
+    drop(game);
+    host.check_invariants().unwrap();
+}

@@ -1,0 +1,115 @@
+//! Who writes what is shown, or about to be, waits: packets in address spaces, packets with lists, hardware queues.
+
+use d3dkmt::Context;
+use softgpu_spec::private_data::{AllocationRequest, Details, Kind};
+use softgpu_umd::{DmaBuffers, ListedCommands, context_data};
+
+use super::*;
+
+fn started(heard: &Heard) -> usize {
+    heard.times(|event| matches!(event, Event::PacketStarted { .. })).len()
+}
+
+#[test]
+fn a_buffer_that_writes_what_is_shown_waits_for_the_flip_that_replaces_it() {
+    // spec: memory §5.6, memory §10.1
+    // seed: R18
+    let (host, heard) = host_of(&profile(), VIRTUAL);
+    let mut game = Game::new(&host, 2);
+    game.draw(0, 1, 1);
+    game.draw(1, 2, 1);
+    assert_eq!(started(&heard), 0, "the first one writes what is shown, and the second is behind it");
+    let other = Context::create(game.gpu.device(), NodeId(1), context_data(DmaBuffers::Contiguous).to_vec()).unwrap();
+    other.flip(game.primaries[1].allocation(), 1).unwrap();
+    (0..2).for_each(|_| game.blank());
+    let starts = heard.times(|event| matches!(event, Event::PacketStarted { .. }));
+    assert_eq!((heard.shown(), starts.first()), (vec![blank_at(&host, 1)], Some(&blank_at(&host, 1))));
+    assert_eq!(starts.len(), 1, "what is shown now is what the second writes");
+    host.check_invariants().unwrap();
+}
+
+#[test]
+fn lists_of_patched_buffers_say_what_they_write() {
+    // spec: memory §5.6, memory §6.1, memory §10.1
+    let (host, heard) = host_of(&profile(), VIRTUAL);
+    let game = Game::new(&host, 1);
+    let details = Details { display_width: WIDTH, display_height: HEIGHT, ..Details::default() };
+    let request = AllocationRequest {
+        kind: Kind::Local,
+        cpu_visible: true,
+        cached: false,
+        accessed_physically: true,
+        size_bytes: game.primaries[0].bytes(),
+    };
+    let physical = game.gpu.device().create_primary(request.encode_with(&details).to_vec(), SOURCE).unwrap();
+    game.gpu.paging().make_resident(vec![physical.handle()], Default::default()).unwrap();
+    let context = Context::create(game.gpu.device(), NodeId(1), context_data(DmaBuffers::Contiguous).to_vec()).unwrap();
+    context.flip(&physical, 1).unwrap();
+    game.blank();
+    let mut writes = ListedCommands::new();
+    writes.fill((&physical, 0), 4096, 7);
+    writes.render(&context).unwrap();
+    game.blank();
+    assert_eq!((heard.shown().len(), started(&heard)), (1, 0), "it is shown");
+    game.flip(0, 1).unwrap();
+    game.blank();
+    assert_eq!((heard.shown().len(), started(&heard)), (2, 1));
+    // Who only reads it does not wait.
+    context.flip(&physical, 1).unwrap();
+    game.blank();
+    let mut reads = ListedCommands::new();
+    let target = request_of(&game, &request);
+    reads.copy((&physical, 0), (&target, 0), 4096);
+    reads.render(&context).unwrap();
+    game.blank();
+    assert_eq!(started(&heard), 2);
+}
+
+fn request_of(game: &Game, request: &AllocationRequest) -> Arc<d3dkmt::Allocation> {
+    let allocation = game.gpu.device().create_allocation(request.encode().to_vec()).unwrap();
+    game.gpu.paging().make_resident(vec![allocation.handle()], Default::default()).unwrap();
+    allocation
+}
+
+#[test]
+fn a_hardware_queue_is_held_before_a_command_that_writes_what_is_shown() {
+    // spec: memory §10.1 row 31
+    let (host, heard) = host_of(&profile(), VIRTUAL);
+    let game = Game::new(&host, 2);
+    let context = game.gpu.device().create_context(NodeId(1)).unwrap();
+    let queue = context.create_kernel_queue().unwrap();
+    let memory = game.gpu.create_lockable_surface(Kind::System, 4096, false).unwrap();
+    game.gpu.pin(&memory).unwrap();
+    let progress = queue.progress();
+    let mut words = Vec::new();
+    for value in 1..=3u64 {
+        let mut commands = Commands::new();
+        commands.signal(progress, value);
+        words.push(commands.words().to_vec());
+    }
+    let bytes = words[0].len() as u64 * 8;
+    memory.lock().unwrap().write_words(0, &words.concat());
+    let buffer = |nth: u64| wddm_types::GpuVa(memory.va().0 + nth * bytes);
+    let primaries = [0, 1].map(|at: usize| game.primaries[at].allocation().handle());
+    queue.submit_writing(buffer(0), bytes as u32, 1, vec![primaries[1]]).unwrap();
+    queue.submit_writing(buffer(1), bytes as u32, 2, primaries.to_vec()).unwrap();
+    queue.submit(buffer(2), bytes as u32, 3).unwrap();
+    while host.step() {}
+    assert_eq!(progress.current(), 1, "the first is not shown, the second is, the third is behind it");
+    assert_eq!(heard.times(|event| matches!(event, Event::QueueHeldForFlip { .. })).len(), 1);
+    // Both are shown or about to be until the display is given back.
+    game.flip(1, 1).unwrap();
+    (0..2).for_each(|_| game.blank());
+    assert_eq!(progress.current(), 1);
+    game.gpu.device().own_sources(&[]).unwrap();
+    game.gpu.device().wait(&[(progress, 3)]).unwrap();
+    host.check_invariants().unwrap();
+    // A queue that is held can be destroyed.
+    game.gpu.device().own_sources(&[SOURCE]).unwrap();
+    game.gpu.device().set_display_mode(game.primaries[0].allocation()).unwrap();
+    queue.submit_writing(buffer(0), bytes as u32, 4, vec![primaries[0]]).unwrap();
+    drop((queue, context));
+    game.gpu.device().own_sources(&[]).unwrap();
+    while host.step() {}
+    host.check_invariants().unwrap();
+}

@@ -1,0 +1,49 @@
+//! Calls on displays (memory §5.7, sync §4.6).
+
+use kmt_calls::{DisplayCall, Refusal, Reply};
+
+use crate::call::{Turn, done};
+use crate::machine::{Answer, Cx};
+use crate::object::Object;
+use crate::refusal::not_supported;
+
+impl Turn<'_> {
+    pub(super) fn on_display(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: DisplayCall,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        match call {
+            DisplayCall::SetVidPnSourceOwner { device, sources } => {
+                let (index, device) = self.live_device(device, touched)?;
+                self.adapters[index as usize].set_source_owner(cx, device, &sources)?;
+                done(Reply::Done)
+            }
+            DisplayCall::SetDisplayMode { device, primary } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let number = self.allocation_of(index, device, primary)?;
+                self.adapters[index as usize].set_display_mode(cx, device, number)?;
+                done(Reply::Done)
+            }
+            DisplayCall::Flip { context, primary, interval } => {
+                // spec: sync §3.17, presentation stays on packets that the kernel submits
+                if matches!(self.process.handles.get(context), Some(Object::Context(..))) {
+                    return Err(not_supported("presents on hardware queues (DxgkDdiPresentToHwQueue)"));
+                }
+                let (index, number, device) = self.live_packet_context(context, touched)?;
+                let primary = self.listed_allocation(index, device, primary)?;
+                self.adapters[index as usize].present_flip(cx, self.token, number, primary, interval)
+            }
+            DisplayCall::SetQueuedLimit { device, limit } => {
+                let (index, device) = self.live_device(device, touched)?;
+                self.adapters[index as usize].set_queued_limit(cx, device, limit)?;
+                done(Reply::Done)
+            }
+            DisplayCall::WaitForVerticalBlankEvent { device, source } => {
+                let (index, device) = self.live_device(device, touched)?;
+                self.adapters[index as usize].wait_for_blank(self.token, device, source)
+            }
+        }
+    }
+}

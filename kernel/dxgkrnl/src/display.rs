@@ -1,0 +1,170 @@
+//! Displays: who owns each source, what it shows, what is queued to be shown, and who waits for its vertical blanks.
+//!
+//! ```text
+//! SetVidPnSourceOwner ─▶ owned ── SetDisplayMode ─▶ shows a primary ◀─────────────────────────────┐
+//!                                                                                                 │ vertical blank
+//! Present with Flip ─▶ behind what the context has queued ─▶ queued on the source ─▶ with the driver ─┘
+//! ```
+//! # The rules
+//! - A flip comes to its source when everything before it on its context has completed, and what is behind it on the context does not
+//!   wait for it. From then on until another one has replaced it nothing that says that it writes the primary starts
+//!   ([`vidsch::Flips`]; memory §5.6, §10.1).
+//! - A primary stays where it is from its flip until it is replaced: it is pinned (memory §8.2).
+//! - The driver has as many flips as it says that it takes; the others wait here, in order. One with an interval of n is shown n
+//!   blanks behind the one before it.
+//! - Blanks interrupt while somebody needs them: flips that are not shown, calls that wait, and [`INTERVAL_MAX`] blanks behind
+//!   each flip, because the next one may count them.
+//! - A display goes black, and what was queued for it is over, when its owner goes, is lost or gives it up, when what it shows or has
+//!   been given is destroyed, when the adapter sleeps or is reset. Then it needs a mode anew.
+//!
+//! `mode` is about owners and modes, `flip` about flips on their way, `blank` about what the hardware tells.
+
+mod blank;
+mod flip;
+mod mode;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use ddi::{FlipCaps, KmdAllocation, Surface, VidPnPath};
+use kmt_calls::DisplayInfo;
+use vidmm::AllocationId;
+
+use crate::driver::Driver;
+use crate::machine::Token;
+
+/// `FlipInterval` is at most so many.
+const INTERVAL_MAX: u32 = 4;
+/// How many flips a device may have queued when its Present returns, if it does not say.
+const QUEUED_LIMIT: u32 = 3;
+/// The most that it can say.
+const QUEUED_LIMIT_MAX: u32 = 16;
+
+/// The displays of an adapter.
+#[derive(Default)]
+pub struct Displays {
+    caps: FlipCaps,
+    sources: Vec<Source>,
+    devices: BTreeMap<u64, OfDevice>,
+    /// Presents that are not answered, oldest first.
+    blocked: VecDeque<(Token, u64)>,
+    /// Hardware queues whose next command writes these primaries.
+    held: Vec<(u64, Vec<AllocationId>)>,
+    /// Flips made so far: their numbers.
+    flips_made: u64,
+}
+
+/// A source.
+struct Source {
+    path: VidPnPath,
+    /// The device that has it.
+    owner: Option<u64>,
+    /// What it shows: texels, while it is on.
+    mode: Option<Surface>,
+    /// Flips that are complete and not shown, oldest first.
+    flips: VecDeque<Flip>,
+    /// How many of them the driver has.
+    handed: usize,
+    /// Blanks behind the flip that was shown last, as far as anybody counts.
+    blanks: u32,
+    /// Blanks interrupt.
+    told: bool,
+    /// Calls that wait for a blank, and of which devices.
+    waiting: Vec<(Token, u64)>,
+}
+
+/// What a device has to do with flips.
+struct OfDevice {
+    /// Flips that are neither shown nor dropped.
+    queued: u32,
+    limit: u32,
+    /// It was told to ask again for a mode, when its content is back.
+    asks: bool,
+}
+
+impl Default for OfDevice {
+    fn default() -> OfDevice {
+        OfDevice { queued: 0, limit: QUEUED_LIMIT, asks: false }
+    }
+}
+
+/// A flip.
+pub struct Flip {
+    number: u64,
+    device: u64,
+    source: usize,
+    primary: AllocationId,
+    kmd: KmdAllocation,
+    interval: u32,
+    pinned: bool,
+    /// The primary was destroyed.
+    gone: bool,
+    /// Where it is, since the driver has been told.
+    address: Option<u64>,
+}
+
+impl Displays {
+    /// What a driver says of its displays.
+    ///
+    /// # Errors
+    /// The rule that it broke.
+    pub fn of(miniport: &mut Driver) -> Result<Displays, &'static str> {
+        let Some(display) = miniport.display() else { return Ok(Displays::default()) };
+        let (caps, paths) = (display.flip_caps(), display.vidpn_paths());
+        let targets = paths.iter().map(|path| path.target).collect::<std::collections::BTreeSet<_>>();
+        let rules = [
+            (caps.max_queued_flip_on_vsync > 0, "MaxQueuedFlipOnVSync is 1 at least"),
+            (paths.iter().zip(0..).all(|(path, nth)| path.source.0 == nth), "sources are numbered from 0 on"),
+            (targets.len() == paths.len(), "a target has one path"),
+            (paths.iter().all(|path| path.refresh_ns > 0), "a display is refreshed in some time"),
+        ];
+        if let Some((_, rule)) = rules.iter().find(|(kept, _)| !kept) {
+            return Err(rule);
+        }
+        let source = |path| Source {
+            path,
+            owner: None,
+            mode: None,
+            flips: VecDeque::new(),
+            handed: 0,
+            blanks: INTERVAL_MAX,
+            told: false,
+            waiting: Vec::new(),
+        };
+        Ok(Displays { caps, sources: paths.into_iter().map(source).collect(), ..Displays::default() })
+    }
+
+    /// Whether there are any.
+    pub fn are_there(&self) -> bool {
+        !self.sources.is_empty()
+    }
+
+    /// Whether a device needs its content to be shown: it is not idle then.
+    pub fn want(&self, device: u64) -> bool {
+        self.devices.get(&device).is_some_and(|of| of.queued > 0 || of.asks)
+    }
+
+    /// A device goes, with its flips.
+    pub fn forget_device(&mut self, device: u64) {
+        self.devices.remove(&device);
+    }
+
+    /// For whoever asks what the adapter has.
+    pub fn info(&self) -> Vec<DisplayInfo> {
+        let info = |VidPnPath { source, target, refresh_ns }| DisplayInfo { source, target, refresh_ns };
+        self.sources.iter().map(|source| info(source.path)).collect()
+    }
+
+    /// Primaries that displays read, or are about to.
+    pub fn primaries(&self, shown: &vidsch::Flips<AllocationId>) -> Vec<AllocationId> {
+        let handed = self.sources.iter().flat_map(|source| source.flips.iter().take(source.handed));
+        handed.map(|flip| flip.primary).chain(shown.shown()).collect()
+    }
+
+    /// A source that shows something and belongs to nobody; there is none.
+    pub fn abandoned(&self) -> Option<u32> {
+        self.sources
+            .iter()
+            .find(|source| source.mode.is_some() && source.owner.is_none())
+            .map(|known| known.path.source.0)
+    }
+}

@@ -1,0 +1,219 @@
+//! Flips on their way: from the call behind what the context has queued, to the source, to the driver. And hardware queues
+//! whose commands write what is shown, which are held until it is not.
+
+use ddi::{SetVidPnSourceAddress, SetVidPnSourceAddressFlags};
+use events::Event;
+use kmt_calls::{Refusal, Reply};
+use vidmm::{AllocationId, PinError};
+
+use super::{Flip, INTERVAL_MAX};
+use crate::adapter::{Adapter, Waiter};
+use crate::machine::{Answer, Cx, Effect, Token};
+use crate::packet::Listed;
+use crate::refusal::invalid;
+
+impl Adapter {
+    /// `D3DKMTPresent` with Flags.Flip.
+    // spec: memory §5.7, a flip has no DMA buffer; memory §5.1, only what the device lists
+    pub fn present_flip(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        context: u64,
+        Listed { number, instance: primary }: Listed,
+        interval: u32,
+    ) -> Result<Answer, Refusal> {
+        let (device, kmd) = (self.packet_contexts[context].device, self.allocations[number].kmd);
+        let source = self.owned_source(device, primary)?;
+        if interval > INTERVAL_MAX {
+            return Err(invalid(format!("an interval of {interval}; at most {INTERVAL_MAX}")));
+        }
+        if interval == 0 && !self.displays.caps.flip_immediate {
+            return Err(invalid("an interval of 0, and the display flips at vertical blanks only"));
+        }
+        let mode = self.displays.sources[source].mode.ok_or_else(|| invalid("the source has no mode"))?;
+        if self.display()?.describe_allocation(kmd) != Some(mode) {
+            return Err(invalid("a primary that has not the mode of its source"));
+        }
+        self.has_bus_address(primary)?;
+        self.may_queue(context, 1)?;
+        if let Err(error) = self.vidmm.reference_by_address(self.devices[device].vidmm, primary) {
+            return Err(self.reject(cx, context, device, error.to_string()));
+        }
+        // It stays from now on, if it is there; of a device that stands still it comes back first.
+        let pinned = self.vidmm.pin(primary).is_ok();
+        self.displays.flips_made += 1;
+        let flip = self.displays.flips_made;
+        let name = self.displays.sources[source].path.source.0;
+        cx.emit(Event::FlipQueued { context, flip, source: name, allocation: number, interval });
+        self.displays.devices.entry(device).or_default().queued += 1;
+        let (gone, address) = (false, None);
+        let flip = Flip { number: flip, device, source, primary, kmd, interval, pinned, gone, address };
+        self.queue_flip(context, flip);
+        self.pump_packets(cx);
+        match self.displays.devices.get(&device) {
+            Some(of) if of.queued > of.limit => {
+                self.displays.blocked.push_back((token, device));
+                Ok(Answer::Later(token))
+            }
+            of => Ok(Answer::Done(Ok(Reply::Queued(of.map_or(0, |of| of.queued))))),
+        }
+    }
+
+    /// Everything before a flip on its context has completed.
+    // spec: memory §5.6, memory §10.1
+    pub fn flip_complete(&mut self, cx: &mut Cx<'_>, flip: Flip) {
+        let known = &self.displays.sources[flip.source];
+        if flip.gone || known.mode.is_none() || known.owner != Some(flip.device) {
+            return self.drop_flip(cx, flip);
+        }
+        self.packets.flips.queue(flip.primary);
+        self.displays.sources[flip.source].flips.push_back(flip);
+        self.pump_displays(cx);
+    }
+
+    /// A flip will not be shown.
+    pub fn drop_flip(&mut self, cx: &mut Cx<'_>, flip: Flip) {
+        if flip.pinned {
+            self.vidmm.unpin(flip.primary);
+        }
+        cx.emit(Event::FlipDropped { flip: flip.number });
+        self.flip_over(cx, flip.device);
+    }
+
+    /// One flip less of a device.
+    pub(super) fn flip_over(&mut self, cx: &mut Cx<'_>, device: u64) {
+        if let Some(of) = self.displays.devices.get_mut(&device) {
+            of.queued -= 1;
+        }
+        self.answer_presents(cx, device);
+    }
+
+    /// Presents whose device has few enough flips are answered.
+    pub(super) fn answer_presents(&mut self, cx: &mut Cx<'_>, device: u64) {
+        let Some(of) = self.displays.devices.get(&device).filter(|of| of.queued <= of.limit) else { return };
+        let queued = of.queued;
+        self.displays.blocked.retain(|(token, of)| {
+            let answered = *of == device;
+            if answered {
+                cx.effects.push(Effect::Answer { token: *token, result: Ok(Reply::Queued(queued)) });
+            }
+            !answered
+        });
+    }
+
+    /// Gives drivers the flips that they can take.
+    pub fn pump_displays(&mut self, cx: &mut Cx<'_>) {
+        for source in 0..self.displays.sources.len() {
+            self.ask_for_blanks(source);
+            while self.stopped.is_none() && self.is_awake() {
+                match self.next_flip(source) {
+                    Next::Hand(set) => self.hand_flip(cx, source, set),
+                    Next::Lost => {
+                        let handed = self.displays.sources[source].handed;
+                        let flip = self.displays.sources[source].flips.remove(handed).expect("just looked at");
+                        self.packets.flips.cancel(flip.primary);
+                        self.free_held_queues();
+                        self.drop_flip(cx, flip);
+                    }
+                    Next::Wait => break,
+                }
+            }
+        }
+    }
+
+    /// What becomes of the first flip that the driver has not.
+    // spec: sync §4.6, an interval of n is n refresh periods behind the flip before
+    fn next_flip(&mut self, source: usize) -> Next {
+        let depth = self.displays.caps.max_queued_flip_on_vsync as usize;
+        let known = &mut self.displays.sources[source];
+        let name = known.path.source;
+        let shown = self.packets.flips.shown_on(name.0);
+        let handed = known.handed;
+        if handed >= depth {
+            return Next::Wait;
+        }
+        let (before, rest) = known.flips.make_contiguous().split_at_mut(handed);
+        let Some(flip) = rest.first_mut() else { return Next::Wait };
+        if handed == 0 && known.blanks + 1 < flip.interval {
+            return Next::Wait;
+        }
+        // Behind others only what is shown one blank behind them, and by an address that tells it from them.
+        let mut others = before.iter().map(|flip| flip.primary).chain(shown);
+        if handed > 0 && (flip.interval != 1 || others.any(|other| other == flip.primary)) {
+            return Next::Wait;
+        }
+        if !flip.pinned {
+            match self.vidmm.pin(flip.primary) {
+                Ok(()) => flip.pinned = true,
+                // The process gave it away before it was shown.
+                Err(PinError::Offered) => return Next::Lost,
+                Err(PinError::NotResident) => {
+                    let lists =
+                        self.devices.get(flip.device).map(|device| self.vidmm.count(device.vidmm, flip.primary));
+                    return if lists.unwrap_or(0) > 0 { Next::Wait } else { Next::Lost };
+                }
+            }
+        }
+        let reference = self.vidmm.whereabouts(flip.primary);
+        let place = reference.place.filter(|_| reference.serial <= self.vidmm.completed_serial());
+        let Some((segment, physical_address)) = place else { return Next::Wait };
+        let flags = match flip.interval {
+            0 => SetVidPnSourceAddressFlags::FLIP_IMMEDIATE,
+            _ => SetVidPnSourceAddressFlags::FLIP_ON_NEXT_VSYNC,
+        };
+        flip.address = Some(physical_address);
+        Next::Hand(SetVidPnSourceAddress { source: name, segment, physical_address, allocation: flip.kmd, flags })
+    }
+
+    fn hand_flip(&mut self, cx: &mut Cx<'_>, source: usize, set: SetVidPnSourceAddress) {
+        let known = &mut self.displays.sources[source];
+        let flip = known.flips[known.handed].number;
+        known.handed += 1;
+        let physical_address = set.physical_address;
+        cx.emit(Event::FlipHandedOver { source: set.source.0, flip, physical_address });
+        let driver = self.miniport.display().expect("it had displays when it started");
+        if let Err(status) = driver.set_vidpn_source_address(set) {
+            // Bug check 0x119, parameter 0xB.
+            self.stop(cx, format!("SetVidPnSourceAddress failed: {status}"));
+        }
+    }
+
+    /// A hardware queue has come to a command that writes primaries. Whether it may go on; if not, it does when they are free.
+    // spec: memory §5.6, memory §10.1 row 31
+    pub fn queue_may_write(&mut self, cx: &mut Cx<'_>, queue: u64, primaries: Vec<AllocationId>) -> bool {
+        let Some(shown) = primaries.iter().copied().find(|primary| !self.packets.flips.may_write(*primary)) else {
+            return true;
+        };
+        cx.emit(Event::QueueHeldForFlip {
+            queue,
+            allocation: self.allocation_numbers.get(&shown).copied().unwrap_or(0),
+        });
+        self.displays.held.push((queue, primaries));
+        false
+    }
+
+    /// Primaries may have come free: queues that waited for them go on.
+    pub(super) fn free_held_queues(&mut self) {
+        let flips = &self.packets.flips;
+        let held = std::mem::take(&mut self.displays.held).into_iter();
+        let (free, kept) = held.partition(|(_, primaries)| primaries.iter().all(|primary| flips.may_write(*primary)));
+        self.displays.held = kept;
+        let goes_on = |(queue, _): (u64, Vec<AllocationId>)| Waiter::Queue { queue, packet: true };
+        self.due.extend(Vec::into_iter(free).map(goes_on));
+    }
+
+    /// A hardware queue goes.
+    pub fn queue_leaves_displays(&mut self, queue: u64) {
+        self.displays.held.retain(|(of, _)| *of != queue);
+    }
+}
+
+/// What becomes of a flip.
+enum Next {
+    Hand(SetVidPnSourceAddress),
+    /// It stays where it is.
+    Wait,
+    /// Its content is not coming.
+    Lost,
+}

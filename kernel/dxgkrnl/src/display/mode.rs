@@ -1,0 +1,235 @@
+//! Owners and modes: what turns a display on, and everything that turns it off.
+
+use ddi::{Display, SetVidPnSourceAddress, SetVidPnSourceAddressFlags};
+use events::Event;
+use kmt_calls::{Refusal, Reply};
+use vidmm::AllocationId;
+use wddm_types::{Blame, NtStatus, VidPnSourceId};
+
+use super::{INTERVAL_MAX, QUEUED_LIMIT_MAX};
+use crate::adapter::Adapter;
+use crate::machine::{Cx, Effect};
+use crate::refusal::{access_denied, from_driver, invalid, not_supported, refuse, removed};
+
+impl Adapter {
+    /// `D3DKMTSetVidPnSourceOwner`.
+    pub fn set_source_owner(&mut self, cx: &mut Cx<'_>, device: u64, wanted: &[VidPnSourceId]) -> Result<(), Refusal> {
+        for source in wanted {
+            let source = self.source(*source)?;
+            if self.displays.sources[source].owner.is_some_and(|owner| owner != device) {
+                return Err(access_denied(format!("source {source} is another device's")));
+            }
+        }
+        for source in 0..self.displays.sources.len() {
+            let known = &mut self.displays.sources[source];
+            let keeps = wanted.contains(&known.path.source);
+            if keeps {
+                known.owner = Some(device);
+            } else if known.owner == Some(device) {
+                known.owner = None;
+                self.go_black(cx, source);
+            }
+        }
+        Ok(())
+    }
+
+    /// `D3DKMTSetQueuedLimit`.
+    pub fn set_queued_limit(&mut self, cx: &mut Cx<'_>, device: u64, limit: u32) -> Result<(), Refusal> {
+        if !(1..=QUEUED_LIMIT_MAX).contains(&limit) {
+            return Err(invalid(format!("a limit of {limit}; 1 to {QUEUED_LIMIT_MAX} flips may be queued")));
+        }
+        self.displays.devices.entry(device).or_default().limit = limit;
+        self.answer_presents(cx, device);
+        Ok(())
+    }
+
+    /// `D3DKMTSetDisplayMode`: the primary is shown at once.
+    // spec: memory §8.2, displayed primaries stay
+    pub fn set_display_mode(&mut self, cx: &mut Cx<'_>, device: u64, number: u64) -> Result<(), Refusal> {
+        let (id, kmd) = (self.allocations[number].vidmm, self.allocations[number].kmd);
+        let source = self.owned_source(device, id)?;
+        let surface = self.display()?.describe_allocation(kmd);
+        let surface = surface.ok_or_else(|| invalid("a primary that no display of this adapter shows"))?;
+        self.vidmm.reference_by_address(self.devices[device].vidmm, id).map_err(|error| invalid(error.to_string()))?;
+        self.has_bus_address(id)?;
+        // What the paging fence says is what its caller knows.
+        self.reap_paging(cx);
+        let reference = self.vidmm.whereabouts(id);
+        let place = reference.place.filter(|_| reference.serial <= self.vidmm.completed_serial());
+        let place = place.filter(|_| self.vidmm.pin(id).is_ok());
+        self.displays.devices.entry(device).or_default().asks = place.is_none();
+        let Some((segment, physical_address)) = place else {
+            return Err(refuse(NtStatus::RETRY, Blame::Scarcity, "the primary is still on its way into memory"));
+        };
+        self.go_black(cx, source);
+        let name = self.displays.sources[source].path.source;
+        if let Err(status) = self.display()?.commit_vidpn(name, Some(kmd)) {
+            self.vidmm.unpin(id);
+            return Err(from_driver(status));
+        }
+        let flags = SetVidPnSourceAddressFlags::MODE_CHANGE;
+        let set = SetVidPnSourceAddress { source: name, segment, physical_address, allocation: kmd, flags };
+        if let Err(status) = self.display()?.set_vidpn_source_address(set) {
+            self.vidmm.unpin(id);
+            // Bug check 0x119, parameter 0xB.
+            self.stop(cx, format!("SetVidPnSourceAddress failed: {status}"));
+            return self.running();
+        }
+        self.display()?.set_vidpn_source_visibility(name, true);
+        let known = &mut self.displays.sources[source];
+        (known.mode, known.blanks) = (Some(surface), INTERVAL_MAX);
+        let before = self.packets.flips.begin(name.0, id);
+        assert_eq!(before, None, "it was off");
+        cx.emit(Event::DisplayOn { source: name.0, device, width: surface.width, height: surface.height });
+        Ok(())
+    }
+
+    /// The source of a primary, which is this device's.
+    pub(super) fn owned_source(&self, device: u64, id: AllocationId) -> Result<usize, Refusal> {
+        let shown_on = self.bodies[&id].primary.ok_or_else(|| invalid("an allocation that is no primary"))?;
+        let source = self.source(shown_on)?;
+        if self.displays.sources[source].owner != Some(device) {
+            return Err(access_denied(format!("source {source} is not the device's")));
+        }
+        Ok(source)
+    }
+
+    /// Refuses system memory that no aperture shows.
+    // spec: memory §1.6
+    pub(super) fn has_bus_address(&self, id: AllocationId) -> Result<(), Refusal> {
+        if self.vidmm.is_resident(id) && self.vidmm.whereabouts(id).place.is_none() {
+            return Err(not_supported("a primary that is mapped in an aperture only while it is displayed"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn source(&self, source: VidPnSourceId) -> Result<usize, Refusal> {
+        if self.displays.sources.is_empty() {
+            return Err(not_supported("the adapter only renders: it has no displays"));
+        }
+        let known = (source.0 as usize) < self.displays.sources.len();
+        known.then_some(source.0 as usize).ok_or_else(|| invalid(format!("there is no source {}", source.0)))
+    }
+
+    pub(super) fn display(&mut self) -> Result<&mut dyn Display, Refusal> {
+        self.miniport.display().ok_or_else(|| not_supported("the adapter only renders: it has no displays"))
+    }
+
+    /// A display goes black: what it shows and what it was to show is its own again.
+    pub(super) fn go_black(&mut self, cx: &mut Cx<'_>, source: usize) {
+        if self.displays.sources[source].mode.is_none() {
+            return;
+        }
+        let name = self.displays.sources[source].path.source;
+        // It must succeed; and of a stopped adapter nothing is heard any more.
+        if let Some(display) = self.miniport.display().filter(|_| self.stopped.is_none()) {
+            display.control_interrupt(name, false);
+            if let Err(status) = display.commit_vidpn(name, None) {
+                self.stop(cx, format!("CommitVidPn of no mode failed: {status}"));
+            }
+        }
+        self.forget_mode(cx, source);
+    }
+
+    fn forget_mode(&mut self, cx: &mut Cx<'_>, source: usize) {
+        let known = &mut self.displays.sources[source];
+        if known.mode.take().is_none() {
+            return;
+        }
+        let (flips, name) = (std::mem::take(&mut known.flips), known.path.source);
+        (known.handed, known.told, known.blanks) = (0, false, INTERVAL_MAX);
+        for (token, _) in std::mem::take(&mut known.waiting) {
+            let result = Err(invalid("the display was switched off"));
+            cx.effects.push(Effect::Answer { token, result });
+        }
+        cx.emit(Event::DisplayOff { source: name.0 });
+        for flip in flips {
+            self.packets.flips.cancel(flip.primary);
+            self.drop_flip(cx, flip);
+        }
+        if let Some(shown) = self.packets.flips.end(name.0) {
+            self.vidmm.unpin(shown);
+        }
+        self.free_held_queues();
+    }
+
+    /// A device is lost or goes: nothing of it is shown, and its calls are over.
+    pub fn device_leaves_displays(&mut self, cx: &mut Cx<'_>, device: u64) {
+        // Before its flips are over, which would let its presents go on.
+        self.answer_lost(cx, |of| of == device);
+        for source in 0..self.displays.sources.len() {
+            if self.displays.sources[source].owner == Some(device) {
+                self.displays.sources[source].owner = None;
+                self.go_black(cx, source);
+            }
+        }
+    }
+
+    /// The adapter has stopped: nobody hears of a blank any more.
+    pub fn displays_stopped(&mut self, cx: &mut Cx<'_>) {
+        self.answer_lost(cx, |_| true);
+    }
+
+    fn answer_lost(&mut self, cx: &mut Cx<'_>, lost: impl Fn(u64) -> bool) {
+        let waiting = self.displays.sources.iter_mut().flat_map(|source| {
+            let (gone, kept) = std::mem::take(&mut source.waiting).into_iter().partition(|(_, of)| lost(*of));
+            source.waiting = kept;
+            Vec::into_iter(gone)
+        });
+        let mut answered: Vec<_> = waiting.collect();
+        let blocked = std::mem::take(&mut self.displays.blocked).into_iter();
+        let (gone, kept) = blocked.partition::<Vec<_>, _>(|(_, of)| lost(*of));
+        self.displays.blocked = kept.into();
+        answered.extend(gone);
+        for (token, _) in answered {
+            let result: Result<Reply, Refusal> = Err(removed("the device was lost while the call waited"));
+            cx.effects.push(Effect::Answer { token, result });
+        }
+    }
+
+    /// The adapter goes to sleep, or stops: what displays show is saved like everything else, and they need a mode when it is back.
+    pub fn displays_sleep(&mut self, cx: &mut Cx<'_>) {
+        (0..self.displays.sources.len()).for_each(|source| self.go_black(cx, source));
+        self.unpin_queued(|_| true);
+    }
+
+    /// The hardware was reset: displays read nothing any more, and the driver knows no mode.
+    // spec: sync §4.4
+    pub fn displays_lost(&mut self, cx: &mut Cx<'_>) {
+        (0..self.displays.sources.len()).for_each(|source| self.forget_mode(cx, source));
+        self.unpin_queued(|_| true);
+    }
+
+    /// The last device that had an allocation has destroyed it: a display that shows it, or is about to, goes black.
+    pub fn displays_lose(&mut self, cx: &mut Cx<'_>, id: AllocationId) {
+        for source in 0..self.displays.sources.len() {
+            let known = &self.displays.sources[source];
+            let handed = known.flips.iter().take(known.handed).any(|flip| flip.primary == id);
+            if handed || self.packets.flips.shown_on(known.path.source.0) == Some(id) {
+                self.go_black(cx, source);
+                continue;
+            }
+            let (gone, kept) = std::mem::take(&mut self.displays.sources[source].flips)
+                .into_iter()
+                .partition::<Vec<_>, _>(|flip| flip.primary == id);
+            self.displays.sources[source].flips = kept.into();
+            for flip in gone {
+                self.packets.flips.cancel(id);
+                self.drop_flip(cx, flip);
+            }
+        }
+        self.unpin_queued(|flip| {
+            flip.gone |= flip.primary == id;
+            flip.gone
+        });
+    }
+
+    /// Flips that have not come to their sources hold these primaries no more.
+    fn unpin_queued(&mut self, mut which: impl FnMut(&mut super::Flip) -> bool) {
+        for flip in self.software.queued_flips() {
+            if which(flip) && std::mem::take(&mut flip.pinned) {
+                self.vidmm.unpin(flip.primary);
+            }
+        }
+    }
+}

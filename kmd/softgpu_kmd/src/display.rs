@@ -1,0 +1,194 @@
+//! Displays: the data sheet's outputs as sources with one target each. Source and target have the output's number. A mode is that of
+//! a primary, whose private data say what is shown of it; flips carry addresses, so that is all the driver keeps.
+
+use ddi::{
+    Display, DriverStatus, FlipCaps, KmdAllocation, SetVidPnSourceAddress, SetVidPnSourceAddressFlags, Surface,
+    SurfaceFormat, VidPnPath,
+};
+use softgpu_spec::display::{self as sheet, control, flip};
+use softgpu_spec::private_data::Details;
+use wddm_types::{VidPnSourceId, VidPnTargetId};
+
+use crate::driver::SoftGpuKmd;
+
+/// An output of the device.
+#[derive(Debug)]
+pub(crate) struct Output {
+    refresh_ns: u64,
+    /// Flips that wait on it at most.
+    queue_entries: u32,
+    /// Its mode: texels of a row, and rows.
+    mode: Option<(u32, u32)>,
+    visible: bool,
+    /// Its blanks are told.
+    told: bool,
+    /// Flips that were written.
+    flips: u64,
+}
+
+/// What a display shows of an allocation with these details.
+pub(crate) fn size_of(details: &Details, size_bytes: u64) -> Result<Option<(u32, u32)>, DriverStatus> {
+    let (width, height) = (u32::from(details.display_width), u32::from(details.display_height));
+    match (width, height) {
+        (0, 0) => Ok(None),
+        (0, _) | (_, 0) => Err(DriverStatus::InvalidParameter("private data: a surface of a display without texels")),
+        _ if sheet::pitch_bytes(width) * u64::from(height) > size_bytes => {
+            Err(DriverStatus::InvalidParameter("private data: a surface of a display that its size does not hold"))
+        }
+        _ if details.tile_pitch != 0 || details.pitch_aligned_size_bytes != 0 => {
+            Err(DriverStatus::InvalidParameter("private data: displays read rows at the pitch of the data sheet"))
+        }
+        _ => Ok(Some((width, height))),
+    }
+}
+
+impl SoftGpuKmd {
+    /// Asks the device what it has, and switches it off.
+    pub(crate) fn find_outputs(&mut self) {
+        let count = self.port.read_register(sheet::DISPLAYS).min(u64::from(sheet::DISPLAYS_MAX));
+        self.outputs.clear();
+        for number in 0..count {
+            self.port.write_register(sheet::DISPLAY_SELECT, number);
+            let [refresh_ns, entries] =
+                [sheet::DISPLAY_PERIOD, sheet::DISPLAY_QUEUE_ENTRIES].map(|at| self.port.read_register(at));
+            let (mode, visible, told, flips) = (None, false, false, 0);
+            // CAST: a device that says more takes as many as it does.
+            let queue_entries = entries.clamp(1, 64) as u32;
+            self.outputs.push(Output { refresh_ns: refresh_ns.max(1), queue_entries, mode, visible, told, flips });
+            self.port.write_register(sheet::DISPLAY_CONTROL, 0);
+        }
+    }
+
+    /// Every display is off and has no mode.
+    pub(crate) fn blacken(&mut self) {
+        for number in 0..self.outputs.len() {
+            let output = &mut self.outputs[number];
+            (output.mode, output.visible, output.told) = (None, false, false);
+            self.write_control(number);
+        }
+    }
+
+    fn write_control(&self, number: usize) {
+        let output = &self.outputs[number];
+        let bit = |set: bool, bit: u64| if set { bit } else { 0 };
+        self.port.write_register(sheet::DISPLAY_SELECT, number as u64);
+        self.port.write_register(
+            sheet::DISPLAY_CONTROL,
+            bit(output.visible, control::ENABLE) | bit(output.told, control::VSYNC_INTERRUPT),
+        );
+    }
+
+    /// A record of a blank, or of an immediate flip. Of a display that is off nothing is told: it was switched off behind the record.
+    pub(crate) fn gather_shown(&mut self, field: u64, address: u64, immediate: bool) {
+        let number = field & 0xff;
+        if self.outputs.get(number as usize).is_some_and(|output| output.visible) {
+            // CAST: a byte.
+            self.gathered.shown(VidPnTargetId(number as u32), address, immediate);
+        }
+    }
+
+    /// Records were lost: what displays show is read from them.
+    pub(crate) fn recheck_displays(&mut self) {
+        for number in 0..self.outputs.len() {
+            self.port.write_register(sheet::DISPLAY_SELECT, number as u64);
+            let address = self.port.read_register(sheet::DISPLAY_ADDRESS);
+            self.gather_shown(number as u64, address, false);
+        }
+    }
+
+    fn output(&mut self, source: VidPnSourceId) -> Result<&mut Output, DriverStatus> {
+        self.outputs.get_mut(source.0 as usize).ok_or(DriverStatus::InvalidParameter("there is no such source"))
+    }
+}
+
+impl Display for SoftGpuKmd {
+    fn vidpn_paths(&self) -> Vec<VidPnPath> {
+        let path = |(number, output): (usize, &Output)| {
+            // CAST: 8 displays at most.
+            let number = number as u32;
+            VidPnPath { source: VidPnSourceId(number), target: VidPnTargetId(number), refresh_ns: output.refresh_ns }
+        };
+        self.outputs.iter().enumerate().map(path).collect()
+    }
+
+    fn flip_caps(&self) -> FlipCaps {
+        let entries = self.outputs.iter().map(|output| output.queue_entries).min();
+        FlipCaps { max_queued_flip_on_vsync: entries.unwrap_or(1), flip_immediate: true }
+    }
+
+    fn describe_allocation(&mut self, allocation: KmdAllocation) -> Option<Surface> {
+        let (width, height) = self.allocations.get(allocation.0)?.shown?;
+        Some(Surface { width, height, format: SurfaceFormat::X8R8G8B8 })
+    }
+
+    fn commit_vidpn(&mut self, source: VidPnSourceId, primary: Option<KmdAllocation>) -> Result<(), DriverStatus> {
+        let shown = primary.map(|primary| self.allocations.get(primary.0).and_then(|known| known.shown));
+        let mode = match shown {
+            None => None,
+            Some(Some(mode)) => Some(mode),
+            Some(None) => return Err(DriverStatus::InvalidParameter("no display shows such an allocation")),
+        };
+        self.output(source)?;
+        // What it has told so far is of the mode before.
+        self.gather();
+        self.gathered.forget_target(VidPnTargetId(source.0));
+        let output = self.output(source)?;
+        (output.mode, output.visible) = (mode, false);
+        self.write_control(source.0 as usize);
+        if let Some((width, height)) = mode {
+            self.port.write_register(sheet::DISPLAY_SIZE, sheet::size(width, height));
+            self.port.write_register(sheet::DISPLAY_PITCH, sheet::pitch_bytes(width));
+        }
+        Ok(())
+    }
+
+    fn set_vidpn_source_address(&mut self, set: SetVidPnSourceAddress) -> Result<(), DriverStatus> {
+        let shown = self.allocations.get(set.allocation.0).and_then(|known| known.shown);
+        let output = self.output(set.source)?;
+        let Some((width, height)) = output.mode.filter(|mode| shown == Some(*mode)) else {
+            return Err(DriverStatus::InvalidParameter("the primary has not the mode of the source"));
+        };
+        output.flips += 1;
+        let id = output.flips;
+        let bytes = sheet::pitch_bytes(width) * u64::from(height);
+        let geometry = self.geometry.ok_or(DriverStatus::Unsuccessful("the device is not started"))?;
+        let address = geometry
+            .bus_of_range(set.segment, set.physical_address, bytes)
+            .ok_or(DriverStatus::InvalidParameter("the primary is not in its segment"))?;
+        let how = if set.flags.contains(SetVidPnSourceAddressFlags::FLIP_IMMEDIATE) {
+            flip::IMMEDIATE
+        } else {
+            flip::ON_VSYNC
+        };
+        for (register, value) in [
+            (sheet::DISPLAY_SELECT, u64::from(set.source.0)),
+            (sheet::DISPLAY_FLIP_ADDRESS, address),
+            (sheet::DISPLAY_FLIP_TIME, 0),
+            (sheet::DISPLAY_FLIP_ID, id),
+        ] {
+            self.port.write_register(register, value);
+        }
+        // The first address of a mode is shown when the source becomes visible.
+        if !set.flags.contains(SetVidPnSourceAddressFlags::MODE_CHANGE) {
+            self.port.write_register(sheet::DISPLAY_FLIP, how);
+        }
+        Ok(())
+    }
+
+    fn set_vidpn_source_visibility(&mut self, source: VidPnSourceId, visible: bool) {
+        if let Ok(output) = self.output(source) {
+            output.visible = visible && output.mode.is_some();
+            self.write_control(source.0 as usize);
+        }
+    }
+
+    fn control_interrupt(&mut self, source: VidPnSourceId, enable: bool) {
+        if let Ok(output) = self.output(source) {
+            output.told = enable;
+            self.write_control(source.0 as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Displays against a device of paper: what is refused, what is written, what is told.
+
+use ddi::{CreateAllocation, Miniport, NewAllocation, SetVidPnSourceAddressFlags as Flags};
+use softgpu_spec::private_data::{AllocationRequest, Kind};
+use softgpu_spec::register::record;
+use wddm_types::SegmentId;
+
+use super::*;
+use crate::config::KmdConfig;
+use crate::fake_port::{FakeHost, FakeNotify, FakePort, Said, stopped};
+
+const SOURCE: VidPnSourceId = VidPnSourceId(1);
+const BYTES: u64 = 64 << 10;
+
+fn with_displays() -> (SoftGpuKmd, std::sync::Arc<FakePort>) {
+    let (mut kmd, port) = stopped(KmdConfig::default());
+    port.set(sheet::DISPLAYS, 2);
+    port.set(sheet::DISPLAY_PERIOD, 1_000_000);
+    port.set(sheet::DISPLAY_QUEUE_ENTRIES, 1);
+    kmd.start_device(&mut FakeHost::default()).unwrap();
+    port.writes();
+    (kmd, port)
+}
+
+fn create(kmd: &mut SoftGpuKmd, details: Details) -> Result<KmdAllocation, DriverStatus> {
+    let request = AllocationRequest {
+        kind: Kind::Local,
+        cpu_visible: true,
+        cached: false,
+        accessed_physically: false,
+        size_bytes: BYTES,
+    };
+    let bytes = request.encode_with(&details);
+    let mut new = [NewAllocation { private_data: &bytes, info: Default::default() }];
+    let mut create = CreateAllocation {
+        private_data: &[],
+        allocations: &mut new,
+        resource: Default::default(),
+        flags: Default::default(),
+    };
+    kmd.create_allocation(&mut create)?;
+    Ok(new[0].info.allocation)
+}
+
+fn shown(width: u16, height: u16) -> Details {
+    Details { display_width: width, display_height: height, ..Details::default() }
+}
+
+fn set(allocation: KmdAllocation, physical_address: u64, flags: Flags) -> SetVidPnSourceAddress {
+    SetVidPnSourceAddress { source: SOURCE, segment: SegmentId(1), physical_address, allocation, flags }
+}
+
+#[test]
+fn surfaces_of_displays_are_described_and_wrong_ones_refused() {
+    let (mut kmd, _) = with_displays();
+    let primary = create(&mut kmd, shown(100, 30)).unwrap();
+    let texels = Surface { width: 100, height: 30, format: SurfaceFormat::X8R8G8B8 };
+    assert_eq!(kmd.describe_allocation(primary), Some(texels));
+    let plain = create(&mut kmd, Details::default()).unwrap();
+    assert_eq!(kmd.describe_allocation(plain), None);
+    for wrong in [
+        shown(0, 5),
+        shown(5, 0),
+        shown(1024, 17),
+        Details { tile_pitch: 512, ..shown(4, 4) },
+        Details { pitch_aligned_size_bytes: BYTES, ..shown(4, 4) },
+    ] {
+        assert!(matches!(create(&mut kmd, wrong), Err(DriverStatus::InvalidParameter(_))), "{wrong:?}");
+    }
+    assert!(kmd.commit_vidpn(SOURCE, Some(plain)).is_err() && kmd.commit_vidpn(VidPnSourceId(2), None).is_err());
+    let too_early = kmd.set_vidpn_source_address(set(primary, 0, Flags::FLIP_ON_NEXT_VSYNC));
+    assert!(too_early.is_err(), "no mode");
+    kmd.commit_vidpn(SOURCE, Some(primary)).unwrap();
+    let other = create(&mut kmd, shown(100, 31)).unwrap();
+    assert!(kmd.set_vidpn_source_address(set(other, 0, Flags::FLIP_ON_NEXT_VSYNC)).is_err(), "another mode");
+    let outside = kmd.set_vidpn_source_address(set(primary, 1 << 40, Flags::FLIP_ON_NEXT_VSYNC));
+    assert!(outside.is_err(), "outside of its segment");
+}
+
+#[test]
+fn a_mode_an_address_and_a_flip_are_register_writes() {
+    let (mut kmd, port) = with_displays();
+    let caps = kmd.flip_caps();
+    assert_eq!((kmd.vidpn_paths().len(), caps.max_queued_flip_on_vsync, caps.flip_immediate), (2, 1, true));
+    let primary = create(&mut kmd, shown(100, 30)).unwrap();
+    kmd.commit_vidpn(SOURCE, Some(primary)).unwrap();
+    kmd.set_vidpn_source_address(set(primary, 0x10000, Flags::MODE_CHANGE)).unwrap();
+    kmd.set_vidpn_source_visibility(SOURCE, true);
+    kmd.control_interrupt(SOURCE, true);
+    let select = (sheet::DISPLAY_SELECT, 1);
+    assert_eq!(
+        port.writes(),
+        [
+            select,
+            (sheet::DISPLAY_CONTROL, 0),
+            (sheet::DISPLAY_SIZE, sheet::size(100, 30)),
+            (sheet::DISPLAY_PITCH, 448),
+            select,
+            (sheet::DISPLAY_FLIP_ADDRESS, 0x10000),
+            (sheet::DISPLAY_FLIP_TIME, 0),
+            (sheet::DISPLAY_FLIP_ID, 1),
+            select,
+            (sheet::DISPLAY_CONTROL, control::ENABLE),
+            select,
+            (sheet::DISPLAY_CONTROL, control::ENABLE | control::VSYNC_INTERRUPT),
+        ]
+    );
+    for (flags, how) in [(Flags::FLIP_ON_NEXT_VSYNC, flip::ON_VSYNC), (Flags::FLIP_IMMEDIATE, flip::IMMEDIATE)] {
+        kmd.set_vidpn_source_address(set(primary, 0x20000, flags)).unwrap();
+        assert_eq!(port.writes().last(), Some(&(sheet::DISPLAY_FLIP, how)));
+    }
+}
+
+#[test]
+fn blanks_are_told_by_target_and_those_of_a_mode_that_is_over_are_not() {
+    // spec: sync §2.8
+    let (mut kmd, port) = with_displays();
+    let primary = create(&mut kmd, shown(100, 30)).unwrap();
+    kmd.commit_vidpn(SOURCE, Some(primary)).unwrap();
+    kmd.set_vidpn_source_visibility(SOURCE, true);
+    let said = |kmd: &mut SoftGpuKmd| {
+        let mut notify = FakeNotify::default();
+        kmd.interrupt_routine(&mut notify);
+        notify.0
+    };
+    port.record(record::VSYNC, [1 | 77 << 8, 0x10000, 3]);
+    port.record(record::FLIPPED, [1 | 77 << 8, 0x20000, 4]);
+    // Of a display that is off, and of none.
+    port.record(record::VSYNC, [0, 0x30000, 1]);
+    port.record(record::VSYNC, [200, 0x30000, 1]);
+    assert_eq!(said(&mut kmd), [Said::Shown(1, 0x10000, false), Said::Shown(1, 0x20000, true)]);
+    port.record(record::VSYNC, [1, 0x10000, 5]);
+    kmd.commit_vidpn(SOURCE, Some(primary)).unwrap();
+    kmd.set_vidpn_source_visibility(SOURCE, true);
+    assert_eq!(said(&mut kmd), []);
+    // What was lost is read.
+    port.set(sheet::DISPLAY_ADDRESS, 0x40000);
+    port.record(record::OVERFLOW, [0; 3]);
+    assert!(said(&mut kmd).contains(&Said::Shown(1, 0x40000, false)));
+}
