@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::error::RunError;
+use crate::present::PresentOptions;
 use crate::run::{RunOptions, Share, Stage, Terms, Workload, parse_stage};
 use crate::size::MemorySize;
 
@@ -28,6 +29,8 @@ pub enum Command {
     Adapters(AdaptersArguments),
     /// Measure how long it takes until whoever waits for a fence knows, path by path.
     Fences(FencesArguments),
+    /// Draw pictures and flip them on a display of the software GPU: how many were shown, and whether one was torn.
+    Present(PresentArguments),
     /// Measure this build against peers and limits of this machine.
     Bench(BenchArguments),
 }
@@ -49,6 +52,35 @@ pub struct FencesArguments {
     /// Few rounds: shows in seconds that everything runs
     #[arg(long)]
     pub smoke: bool,
+}
+
+/// Arguments of `present`.
+#[derive(Debug, Args)]
+pub struct PresentArguments {
+    /// Adapter profile with a display [default: discrete-4k]
+    #[arg(long, value_name = "PROFILE")]
+    pub adapter: Option<String>,
+    /// How many pictures
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub frames: u32,
+    /// Texels of a row, and rows
+    #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "320x180")]
+    pub size: String,
+    /// Into how many surfaces, in turn
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub buffers: u32,
+    /// Each so many vertical blanks behind the one before it, 1 to 4; 0: at once, whatever the display is reading
+    #[arg(long, value_name = "BLANKS", default_value_t = 1)]
+    pub interval: u32,
+    /// Do not say what is drawn into: the kernel cannot hold a drawing while a display shows its surface, and pictures are torn
+    #[arg(long)]
+    pub careless: bool,
+    /// Count time instead of spending it
+    #[arg(long)]
+    pub virtual_time: bool,
+    /// Write what the display has shown, a PNG for each of its frames, into this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub pictures: Option<PathBuf>,
 }
 
 /// Arguments of `bench`.
@@ -189,6 +221,55 @@ impl RunArguments {
             report: self.report,
             json: self.json,
             demotions: self.demotions,
+        })
+    }
+}
+
+/// Most pictures of one presentation: those that a display has shown are kept until it is over.
+const FRAMES_MAX: u32 = 3_600;
+/// Most texels of a row, and most rows.
+const EDGE_MAX: u16 = 4_096;
+/// Most surfaces.
+const BUFFERS_MAX: u32 = 8;
+
+impl PresentArguments {
+    /// What is to be shown.
+    ///
+    /// # Errors
+    /// [`RunError::Argument`] for numbers that no display has.
+    pub fn options(self) -> Result<PresentOptions, RunError> {
+        let refused = |argument: String, problem: &str, remedy: String| {
+            Err(RunError::Argument { argument, problem: problem.to_owned(), remedy })
+        };
+        let edge = |text: &str| text.parse().ok().filter(|edge| (8..=EDGE_MAX).contains(edge));
+        let size = self.size.split_once('x').and_then(|(width, height)| Some((edge(width)?, edge(height)?)));
+        let Some((width, height)) = size else {
+            let remedy = format!("give WIDTHxHEIGHT, each from 8 to {EDGE_MAX}");
+            return refused(format!("--size {}", self.size), "that is no size of a picture", remedy);
+        };
+        if !(1..=FRAMES_MAX).contains(&self.frames) {
+            let remedy = format!("give a number from 1 to {FRAMES_MAX}");
+            return refused(format!("--frames {}", self.frames), "so many pictures are not shown", remedy);
+        }
+        if !(2..=BUFFERS_MAX).contains(&self.buffers) {
+            let remedy = format!("give a number from 2 to {BUFFERS_MAX}");
+            let problem = "one surface is shown while another is drawn into";
+            return refused(format!("--buffers {}", self.buffers), problem, remedy);
+        }
+        if self.interval > 4 {
+            let remedy = "give a number from 0 to 4".to_owned();
+            return refused(format!("--interval {}", self.interval), "a flip waits for 4 blanks at most", remedy);
+        }
+        Ok(PresentOptions {
+            adapter: self.adapter,
+            frames: self.frames,
+            width,
+            height,
+            buffers: self.buffers,
+            interval: self.interval,
+            careless: self.careless,
+            virtual_time: self.virtual_time,
+            pictures: self.pictures,
         })
     }
 }

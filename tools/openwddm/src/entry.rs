@@ -9,6 +9,7 @@ use clap::Parser;
 use crate::adapters::adapters;
 use crate::arguments::{Arguments, Command, default_run};
 use crate::error::RunError;
+use crate::present;
 use crate::progress::Progress;
 use crate::run;
 use crate::run_command;
@@ -24,6 +25,7 @@ pub fn enter() -> ExitCode {
         Some(Command::Run(run)) => run.options().and_then(run_here),
         Some(Command::Adapters(asked)) => adapters(asked.profile.as_deref(), asked.json).map(print),
         Some(Command::Fences(fences)) => run::fence_paths(fences.smoke).map(|()| 0),
+        Some(Command::Present(wanted)) => wanted.options().and_then(|options| present::present(&options)).map(told),
         Some(Command::Bench(bench)) => run::measure(bench).map(|()| 0),
     };
     match done {
@@ -48,6 +50,12 @@ fn run_here(options: run::RunOptions) -> Result<u8, RunError> {
         eprintln!("note: Ctrl-C will end the run without a result: {error}");
     }
     run_command::run(&options, &Progress::on_stderr(), &cancel, &mut std::io::stdout())
+}
+
+/// Pictures that were torn although everybody kept the rules are a fault.
+fn told(shown: present::Shown) -> u8 {
+    print!("{}", shown.text());
+    u8::from(!shown.is_as_promised())
 }
 
 fn print(text: String) -> u8 {

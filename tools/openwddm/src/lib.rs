@@ -8,6 +8,7 @@
 //! main → entry → arguments            words become options, or a refusal
 //!          │
 //!          ├→ adapters             what a profile has, asked of the started kernel
+//!          ├→ present              pictures on a display
 //!          └→ run_command → output    places for files, judged before the run
 //!                 │       → run       the seam to the kernel; → progress while it works
 //!                 │       → table     the terminal
@@ -24,6 +25,7 @@ pub mod output;
 pub mod owners;
 pub mod perfetto;
 pub mod placed;
+pub mod present;
 pub mod progress;
 pub mod report;
 pub mod run;
