@@ -25,6 +25,7 @@ mod feature;
 mod fence;
 mod fence_log;
 mod gpu_va;
+mod hardware_queues;
 mod host;
 mod interrupt;
 mod miniport;
@@ -33,6 +34,7 @@ mod paging;
 mod peer;
 mod preemption;
 mod queue;
+mod scheduling;
 mod segment;
 mod transfer;
 
@@ -67,9 +69,10 @@ pub use gpu_va::{
     GpuMmuCaps, GpuMmuFlags, LegacyBehaviors, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags,
     ReserveGpuVaRange, ReserveGpuVaRangeFlags, RootPageTableSize,
 };
+pub use hardware_queues::HardwareQueues;
 pub use host::{Host, Notify};
 pub use interrupt::{DmaFault, Interrupt, InterruptFlags, PageFault};
-pub use miniport::{GpuVirtualAddressing, HardwareQueues, Miniport, NativeFences};
+pub use miniport::{GpuVirtualAddressing, Miniport, NativeFences};
 pub use packet::{
     AllocationListEntry, ContextCaps, ContextInfo, CreateContext, CreateContextFlags, DmaBuffer,
     PRESENT_DESTINATION_INDEX, PRESENT_SOURCE_INDEX, PacketCaps, PacketScheduling, Patch, PatchLocation,
@@ -84,6 +87,7 @@ pub use queue::{
     HwQueueFlags, KmdContext, KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, OsContext, OsDoorbell, OsProcess, OsQueue,
     ProgressFence, SubmitCommandToHwQueue, SuspendStatus,
 };
+pub use scheduling::{PriorityBand, SCHEDULING_UNIT_NS, SetContextSchedulingProperties, SetupPriorityBands};
 pub use segment::{
     CpuAccess, CpuHostAperture, DESCRIPTOR4_BYTES, DescriptorArray, MemoryRange, PagingBufferInfo, QueryMemoryRanges,
     QuerySegment, QuerySegment3, QuerySegment4, QuerySegmentIn, SegmentDescriptor, SegmentDescriptor3,

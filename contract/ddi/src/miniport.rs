@@ -16,14 +16,12 @@ use crate::fence::{
 };
 use crate::fence_log::{GpuClock, NativeFenceLogs};
 use crate::gpu_va::{GpuMmuCaps, PageTableLevelDesc, RootPageTableSize};
+use crate::hardware_queues::HardwareQueues;
 use crate::host::{Host, Notify};
 use crate::packet::PacketScheduling;
 use crate::paging::{BuildPagingBuffer, PagingStatus};
 use crate::peer::PeerDoorbells;
-use crate::queue::{
-    CreateDevice, CreateHwContext, CreateHwQueue, CreateProcess, Doorbells, KmdContext, KmdDevice, KmdProcess,
-    KmdQueue, SubmitCommandToHwQueue, SuspendStatus,
-};
+use crate::queue::{CreateDevice, CreateProcess, Doorbells, KmdContext, KmdDevice, KmdProcess};
 use crate::segment::{QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4};
 
 /// A kernel-mode driver of one adapter.
@@ -278,71 +276,6 @@ pub trait GpuVirtualAddressing {
     /// `DxgkDdiSetRootPageTable`: before the context runs, and again after each move or change of length, while the context
     /// is idle.
     fn set_root_page_table(&mut self, context: KmdContext, root: PhysicalAddress, entries: u32);
-}
-
-/// Hardware scheduling (sync §2.5).
-pub trait HardwareQueues {
-    /// `DxgkDdiCreateHwContext`.
-    ///
-    /// # Errors
-    /// `NoMemory`, `InvalidParameter`.
-    fn create_hw_context(
-        &mut self,
-        host: &mut dyn Host,
-        create: CreateHwContext<'_>,
-    ) -> Result<KmdContext, DriverStatus>;
-
-    /// `DxgkDdiDestroyHwContext`. Its queues are gone already.
-    fn destroy_hw_context(&mut self, context: KmdContext);
-
-    /// `DxgkDdiCreateHwQueue`.
-    ///
-    /// # Errors
-    /// `NoMemory`, `InvalidParameter`.
-    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue) -> Result<KmdQueue, DriverStatus>;
-
-    /// `DxgkDdiDestroyHwQueue`. When it returns the hardware executes nothing for it any more.
-    fn destroy_hw_queue(&mut self, host: &mut dyn Host, queue: KmdQueue);
-
-    /// `DxgkDdiSubmitCommandToHwQueue`. Its ring has room: the kernel keeps to `MaxInFlightHwQueueBuffers`.
-    ///
-    /// # Errors
-    /// Any status puts the device in error.
-    fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue<'_>) -> Result<(), DriverStatus>;
-
-    /// `DxgkDdiSuspendContext`: the context's queues leave the run list; their rings stay as they are and may be filled on.
-    /// Answered by [`Interrupt::SuspendContextCompleted`] with this `suspend_fence`, unless nothing executes at return.
-    ///
-    /// # Errors
-    /// Any status stops the adapter.
-    fn suspend_context(&mut self, context: KmdContext, suspend_fence: u64) -> Result<SuspendStatus, DriverStatus>;
-
-    /// `DxgkDdiResumeContext`: its queues go on where they were. Must succeed.
-    fn resume_context(&mut self, context: KmdContext);
-
-    /// `DxgkDdiResetHwEngine` narrowed to one queue after a fault: the queue is stopped and stays stopped, all others go
-    /// on. Must succeed.
-    fn stop_hw_queue(&mut self, queue: KmdQueue);
-
-    /// `DxgkDdiResetHwEngine`: contexts of the node have not left the hardware although they were suspended. When it returns none
-    /// of these runs, and none will: their queues are stopped. All others lose nothing. Answers with the contexts that have lost
-    /// what they ran (`DxgkCbInvalidateHwContext`).
-    ///
-    /// # Errors
-    /// Any status has the kernel reset the adapter; so does the default, which says that engines cannot be reset by themselves.
-    fn reset_hw_engine(&mut self, node: NodeId, engine: u32) -> Result<Vec<KmdContext>, DriverStatus> {
-        let _ = (node, engine);
-        Err(DriverStatus::NotSupported("ResetHwEngine"))
-    }
-
-    /// `DxgkDdiResumeHwEngine`: the node goes on with what the other contexts have given it.
-    ///
-    /// # Errors
-    /// Any status has the kernel reset the adapter.
-    fn resume_hw_engine(&mut self, node: NodeId, engine: u32) -> Result<(), DriverStatus> {
-        let _ = (node, engine);
-        Err(DriverStatus::NotSupported("ResumeHwEngine"))
-    }
 }
 
 /// Native fences (sync §2.6). Called only while feature NATIVE_FENCE is enabled.

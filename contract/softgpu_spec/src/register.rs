@@ -64,6 +64,48 @@ pub const QUEUE_READ_POINTER: u32 = 0x138;
 /// PREEMPTED, SUSPENDED or FAULTED.
 pub const QUEUE_NESTED_WORDS: u32 = 0x140;
 
+/// rw: [`queue_rank`]: how the queue ranks beside others of its engine. Like the three registers behind it taken over by ENABLE and
+/// RANK. All of them 0: the queue takes turns with others like it, command by command.
+pub const QUEUE_RANK: u32 = 0x148;
+/// rw: nanoseconds for which the queue keeps the engine while another one of its group and priority waits.
+pub const QUEUE_QUANTUM: u32 = 0x150;
+/// rw: nanoseconds that it waits before another one of its group and priority is interrupted for it.
+pub const QUEUE_GRACE_SAME: u32 = 0x158;
+/// rw: nanoseconds that it waits before one of its group and lower priority is.
+pub const QUEUE_GRACE_LOWER: u32 = 0x160;
+
+/// rw: which band the next registers address: 0 to 3, from the lowest.
+pub const BAND_SELECT: u32 = 0x180;
+/// rw: nanoseconds that a queue of the band waits before one of a lower band is interrupted for it.
+pub const BAND_GRACE: u32 = 0x188;
+/// rw: nanoseconds for which a group of the band keeps an engine while another group of it waits.
+pub const BAND_QUANTUM: u32 = 0x190;
+/// rw: nanoseconds that a group of the band waits before another one of it is interrupted for it.
+pub const BAND_GROUP_GRACE: u32 = 0x198;
+/// rw: hundredths of an engine's time that band 1 keeps when band 2 wants all of it, 0 to 50.
+pub const NORMAL_PERCENT: u32 = 0x1a0;
+
+/// Fields of [`QUEUE_RANK`]. Who ranks below keeps a share: an engine follows [the rule](../../engine_time/index.html) that packets do,
+/// and changes from queue to queue between two commands; before the grace period is over, only where a queue has no nested buffer begun.
+pub mod queue_rank {
+    /// The band: 0 idle, 1 normal, 2 focus, 3 realtime.
+    pub const BAND: u64 = 0x3;
+    /// The level within band 3, 0 to 31: shift.
+    pub const LEVEL_SHIFT: u32 = 8;
+    /// The priority within the group, 0 to 14: shift.
+    pub const PRIORITY_SHIFT: u32 = 16;
+    /// The group that shares as one, a process: shift.
+    pub const GROUP_SHIFT: u32 = 32;
+
+    /// All of them in one word.
+    pub const fn encode(band: u64, level: u8, priority: u8, group: u32) -> u64 {
+        band & BAND
+            | ((level & 31) as u64) << LEVEL_SHIFT
+            | ((priority & 15) as u64) << PRIORITY_SHIFT
+            | (group as u64) << GROUP_SHIFT
+    }
+}
+
 /// Bits of [`QUEUE_FLAGS`].
 pub mod queue_flags {
     /// Privileged commands are allowed.
@@ -98,6 +140,8 @@ pub mod queue_control {
     /// A barrier: whatever the engine has stored for the queue is where the processor reads it when the write returns, the
     /// entries of logs too, between which and their header there is none. The queue goes on as it was.
     pub const COMMIT: u64 = 6;
+    /// Take QUEUE_RANK and the registers behind it over for a queue that is enabled, from its engine's next command on.
+    pub const RANK: u64 = 7;
 }
 
 /// Values read from [`QUEUE_CONTROL`].

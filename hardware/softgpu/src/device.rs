@@ -19,6 +19,7 @@ use crate::mmu::Flush;
 use crate::peers::Peers;
 use crate::queue::QueueFace;
 use crate::registers::Selected;
+use crate::sharing::Bands;
 
 /// A software GPU.
 pub struct SoftGpu {
@@ -33,6 +34,7 @@ pub struct SoftGpu {
     pub(crate) displays: Displays,
     pub(crate) clock: Clock,
     pub(crate) selected: Mutex<Selected>,
+    pub(crate) bands: Mutex<Bands>,
     pub(crate) probe: Option<Arc<dyn Probe>>,
 }
 
@@ -79,6 +81,7 @@ impl SoftGpu {
             displays: Displays::new(config.displays),
             clock: Clock::new(),
             selected: Mutex::default(),
+            bands: Mutex::default(),
             probe,
         }))
     }

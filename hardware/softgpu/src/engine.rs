@@ -11,12 +11,14 @@
 //!            └───────────┴────────── ring, unpark, enable ◄─────┘
 //! ```
 
+mod choice;
 mod face;
 mod preemption;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use engine_time::Policy;
 use softgpu_spec::register::{queue_state, record};
 use softgpu_spec::{Command, QUEUE_COUNT};
 
@@ -28,6 +30,7 @@ use crate::interrupt::Record;
 use crate::mmu::{Flush, Mmu};
 use crate::queue::{QueueRun, QueueSetup};
 use crate::ring::Scratch;
+use crate::sharing::Sharing;
 
 pub(crate) use face::EngineFace;
 
@@ -71,6 +74,8 @@ pub(crate) struct EngineState {
     active: Active,
     /// The queue that executed last.
     last: usize,
+    /// Who is next where several want to run.
+    pub(crate) sharing: Sharing,
     /// How many queues have a parked wait at their head.
     pub(crate) waiting: u32,
     /// Since when nothing but waits was left, in device time.
@@ -88,6 +93,7 @@ impl EngineState {
             scratch: Box::new([0; softgpu_spec::command::WORDS_MAX]),
             active: Active::default(),
             last: 0,
+            sharing: Sharing::new(Policy::default()),
             waiting: 0,
             starved_since: None,
         }
@@ -96,6 +102,7 @@ impl EngineState {
     /// Takes a queue over.
     pub(crate) fn attach(&mut self, number: u32, setup: QueueSetup) {
         self.queues[number as usize] = Some(QueueRun::new(number, setup));
+        self.sharing.changed();
     }
 
     /// Lets a queue go. A command under way is finished first, or left where it is if `abandon`; a wait just ends.
@@ -230,51 +237,6 @@ impl EngineState {
     /// The words of the command under way.
     pub(crate) fn command_words(&self) -> &[u64] {
         &self.scratch[..self.flight.as_ref().map_or(0, |flight| flight.words)]
-    }
-
-    /// The next queue in turn that has a command.
-    #[inline]
-    fn pick(&mut self, gpu: &SoftGpu, engine: usize) -> Option<usize> {
-        // News are taken by an engine that stands too: it would look for ever otherwise.
-        if gpu.engines[engine].has_news() {
-            self.take_news(gpu, engine);
-        }
-        if !self.enabled {
-            return None;
-        }
-        let patience = gpu.patience();
-        let mut at = self.last;
-        for _ in 0..self.active.len() {
-            at = self.active.next_after(at)?;
-            let Some(queue) = self.queues[at].as_mut() else {
-                self.active.remove(at);
-                continue;
-            };
-            if queue.has_work(&gpu.doorbells) {
-                self.last = at;
-                return Some(at);
-            }
-            if queue.may_sleep(&gpu.doorbells, patience) {
-                self.active.remove(at);
-            }
-        }
-        None
-    }
-
-    /// Makes the woken queues active, those that can run.
-    fn take_news(&mut self, gpu: &SoftGpu, engine: usize) {
-        let face = &gpu.engines[engine];
-        face.news.swap(0, Ordering::AcqRel);
-        for (group, word) in face.woken.iter().enumerate() {
-            let mut bits = word.swap(0, Ordering::AcqRel);
-            while bits != 0 {
-                let at = group * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                if self.queues[at].is_some() && gpu.queues[at].state() == queue_state::READY {
-                    self.active.insert(at);
-                }
-            }
-        }
     }
 
     #[inline]

@@ -43,6 +43,7 @@ mod queue;
 mod ranges;
 mod registers;
 mod ring;
+mod sharing;
 mod threads;
 mod ticking;
 mod timing;

@@ -3,11 +3,13 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use engine_time::Contender;
 use shared_words::{HardwareBarrier, Memory, Word, doorbell};
 use softgpu_spec::register::{queue_flags, queue_state};
 
 use crate::mmu::Space;
 use crate::ring::{Nested, Window};
+use crate::sharing::contender;
 
 /// The side of a queue that registers, the CMP and doorbells reach. Each on lines of its own: an engine stores the read pointer
 /// after every command, and queues of two engines that shared a line would take it from each other before each signal.
@@ -47,6 +49,10 @@ pub(crate) struct QueueSetup {
     pub(crate) ring: u64,
     pub(crate) ring_bytes: u64,
     pub(crate) flags: u64,
+    pub(crate) rank: u64,
+    pub(crate) quantum_ns: u64,
+    pub(crate) grace_same_ns: u64,
+    pub(crate) grace_lower_ns: u64,
 }
 
 /// The side of a queue that its engine owns.
@@ -78,6 +84,8 @@ pub(crate) struct QueueRun {
     pub(crate) observed: Option<u64>,
     /// It stops before its next command.
     pub(crate) preempt: bool,
+    /// How it ranks.
+    pub(crate) contender: Contender<usize>,
 }
 
 impl QueueRun {
@@ -100,6 +108,7 @@ impl QueueRun {
             parked: false,
             observed: None,
             preempt: false,
+            contender: contender(number, &setup),
         }
     }
 

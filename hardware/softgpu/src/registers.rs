@@ -14,6 +14,7 @@ use crate::device::SoftGpu;
 use crate::interrupt::Record;
 use crate::lock;
 use crate::queue::{QueueSetup, doorbell_offset};
+use crate::sharing::contender;
 
 /// The queue registers: which queue they address, and what was written for each.
 pub(crate) struct Selected {
@@ -42,7 +43,8 @@ impl DevicePort for SoftGpu {
             register::CPU_WINDOW_ENTRY => self.bus.window.entry(),
             register::RANGES..=register::RANGE_PITCH => self.bus.ranges.read(offset),
             register::ENGINE_ENABLE => u64::from(self.engines[0].ask(|state| state.enabled)),
-            register::QUEUE_SELECT..=register::QUEUE_NESTED_WORDS => self.read_queue(offset),
+            register::QUEUE_SELECT..=register::QUEUE_GRACE_LOWER => self.read_queue(offset),
+            register::BAND_SELECT..=register::NORMAL_PERCENT => lock(&self.bands).read(offset),
             register::CMP_ROOT => self.cmp.root.load(Ordering::Relaxed),
             register::CMP_RESULT => self.cmp.result.load(Ordering::Acquire),
             register::INTERRUPT_POP => self.interrupts.pop(),
@@ -65,6 +67,8 @@ impl DevicePort for SoftGpu {
             register::ENGINE_ENABLE => self.enable_engines(value != 0),
             register::QUEUE_SELECT..=register::QUEUE_FLAGS => self.write_queue(offset, value),
             register::QUEUE_CONTROL => self.control_queue(value),
+            register::QUEUE_RANK..=register::QUEUE_GRACE_LOWER => self.write_queue(offset, value),
+            register::BAND_SELECT..=register::NORMAL_PERCENT => self.write_band(offset, value),
             register::CMP_ARGUMENT_0 => self.cmp.arguments[0].store(value, Ordering::Relaxed),
             register::CMP_ARGUMENT_1 => self.cmp.arguments[1].store(value, Ordering::Relaxed),
             register::CMP_ARGUMENT_2 => self.cmp.arguments[2].store(value, Ordering::Relaxed),
@@ -113,6 +117,10 @@ impl SoftGpu {
             register::QUEUE_RING => setup.ring,
             register::QUEUE_RING_BYTES => setup.ring_bytes,
             register::QUEUE_FLAGS => setup.flags,
+            register::QUEUE_RANK => setup.rank,
+            register::QUEUE_QUANTUM => setup.quantum_ns,
+            register::QUEUE_GRACE_SAME => setup.grace_same_ns,
+            register::QUEUE_GRACE_LOWER => setup.grace_lower_ns,
             register::QUEUE_CONTROL => face.state(),
             register::QUEUE_READ_POINTER => face.read_pointer.load(Ordering::Acquire),
             register::QUEUE_NESTED_WORDS => face.nested_words.load(Ordering::Acquire),
@@ -139,6 +147,10 @@ impl SoftGpu {
             register::QUEUE_RING => setup.ring = value,
             register::QUEUE_RING_BYTES => setup.ring_bytes = value,
             register::QUEUE_FLAGS => setup.flags = value,
+            register::QUEUE_RANK => setup.rank = value,
+            register::QUEUE_QUANTUM => setup.quantum_ns = value,
+            register::QUEUE_GRACE_SAME => setup.grace_same_ns = value,
+            register::QUEUE_GRACE_LOWER => setup.grace_lower_ns = value,
             _ => {}
         }
     }
@@ -155,11 +167,25 @@ impl SoftGpu {
             queue_control::SUSPEND => self.suspend(queue),
             queue_control::RESUME => self.resume(queue, setup.root),
             queue_control::PREEMPT => self.preempt(queue),
+            queue_control::RANK => self.rank(queue, &setup),
             // Engines store words in the order of their commands, a log's entry before its header, and each store releases: what
             // is left to be ordered is on the side of who looks. So no engine is held up.
             // spec: sync §2.7, sync §3.14
             queue_control::COMMIT => HardwareBarrier::full(),
             _ => {}
+        }
+    }
+
+    /// A queue ranks otherwise from its engine's next command on.
+    fn rank(&self, queue: u32, setup: &QueueSetup) {
+        let number = self.queues[queue as usize].engine.load(Ordering::Acquire) as usize;
+        self.engines[number].ask(|state| state.rank(queue, contender(queue, setup)));
+    }
+
+    fn write_band(&self, offset: u32, value: u64) {
+        let changed = lock(&self.bands).write(offset, value);
+        for face in changed.iter().flat_map(|_| &self.engines) {
+            face.ask(|state| state.sharing.set_policy(changed.expect("it has changed")));
         }
     }
 

@@ -193,7 +193,7 @@ impl Turn<'_> {
         let adapter = &mut self.adapters[index as usize];
         adapter.awake()?;
         let number = adapter.create_device(cx, self.from, self.process.terms)?;
-        adapter.apply_terms(self.from, self.process.terms);
+        adapter.apply_terms(cx, self.from, self.process.terms);
         match self.process.handles.insert(Object::Device(index, number)) {
             // Its address space and fence words are there when the paging ring has got past their tables.
             Some(handle) => Ok(self.adapters[index as usize].after_ring(cx, self.token, Reply::Handle(handle))),

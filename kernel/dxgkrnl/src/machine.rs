@@ -262,7 +262,7 @@ impl Machine {
         change(&mut process.terms);
         let terms = process.terms;
         for adapter in &mut self.adapters {
-            adapter.apply_terms(id, terms);
+            adapter.apply_terms(cx, id, terms);
             adapter.settle(cx);
         }
         self.after_turn(cx);

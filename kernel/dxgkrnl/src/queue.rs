@@ -62,7 +62,7 @@ impl Adapter {
         let context = Context { device, kmd, node, queues: BTreeSet::new(), allocations, priority: Default::default() };
         assert_eq!(self.contexts.insert(context), number);
         self.devices[device].contexts.insert(number);
-        if let Err(status) = self.suspend_newcomer(number) {
+        if let Err(status) = self.rank_newcomer(number).and_then(|()| self.suspend_newcomer(number)) {
             // Nobody has its handle yet, so nobody else could ever destroy it.
             self.destroy_context(cx, number);
             return Err(from_driver(status));

@@ -20,6 +20,7 @@ use wddm_types::ProcessId;
 use crate::adapter::Adapter;
 use crate::driver_host::DriverHost;
 use crate::machine::Cx;
+use crate::scheduling::setup_bands;
 
 /// How often an adapter is reset before it is given up. The defaults are those of the documents.
 // spec: sync §4.4
@@ -129,6 +130,8 @@ impl Adapter {
         self.miniport
             .restart_from_timeout(&mut host)
             .map_err(|status| format!("RestartFromTimeout failed: {status}"))?;
+        setup_bands(&mut self.miniport, &self.config.scheduling)
+            .map_err(|status| format!("SetupPriorityBands failed: {status}"))?;
         windows.iter().for_each(|pages| self.unmap_window(pages));
         self.restart_ring(cx)?;
         self.end_works(cx, over);

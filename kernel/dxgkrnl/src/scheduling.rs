@@ -1,6 +1,8 @@
 //! What priorities mean here (sync §4.2). The specification names bands, levels and classes; which class is in which band, what classes
 //! of one band are to each other, and what a context's own priority does, is policy, and stands here. Who may ask for it is `call`'s.
 
+mod hardware;
+
 pub use engine_time::Band;
 use engine_time::{IN_PROCESS_MAX, Quanta, REALTIME_LEVEL_MAX, Rank, WEIGHT_NORMAL};
 use events::Event;
@@ -10,6 +12,7 @@ use wddm_types::ProcessId;
 use crate::adapter::Adapter;
 use crate::machine::{Cx, Machine};
 use crate::refusal::invalid;
+pub use hardware::{rank_paging, setup_bands};
 
 /// A context of either kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +119,7 @@ impl Adapter {
         let number = match context {
             AnyContext::Hardware(number) => {
                 self.contexts[number].priority = priority;
+                self.tell_rank(cx, number);
                 number
             }
             AnyContext::Packets(number) => {

@@ -29,6 +29,7 @@ use crate::object::ProcessOnAdapter;
 use crate::packet::Packets;
 use crate::paging::{PacketRing, PagingRing};
 use crate::process::ProcessHost;
+use crate::scheduling::{rank_paging, setup_bands};
 use crate::start::describe::{Description, describe};
 use crate::store::Store;
 use crate::suspension::Suspensions;
@@ -108,6 +109,7 @@ impl Adapter {
         config.memory_policy.apply(&mut policy);
         let by_address = description.pages_by_address();
         let built = (|| {
+            setup_bands(&mut miniport, &config.scheduling)?;
             let mut pasids = description.iommu.clone().map_or_else(Pasids::default, Pasids::at);
             let mut vidmm = if miniport.facets().gpu_va {
                 let (levels, roots) = (&description.levels, &description.roots);
@@ -288,5 +290,7 @@ pub(crate) fn create_paging_context(
 ) -> Result<KmdContext, StartError> {
     let hardware = miniport.hardware_queues().expect("else the paging ring takes packets");
     let create = CreateHwContext { device, context: OsContext(0), node, system: true, private_data: &[] };
-    Ok(hardware.create_hw_context(host, create)?)
+    let context = hardware.create_hw_context(host, create)?;
+    rank_paging(miniport, context)?;
+    Ok(context)
 }

@@ -38,12 +38,15 @@ pub struct Turns {
 impl Adapter {
     /// A process shares memory on these terms.
     // spec: memory §5.5
-    pub fn apply_terms(&mut self, process: ProcessId, terms: Terms) {
+    pub fn apply_terms(&mut self, cx: &mut Cx<'_>, process: ProcessId, terms: Terms) {
         let Some(on_adapter) = self.processes.get_mut(&process) else { return };
-        on_adapter.class = terms.class;
+        let ranks_otherwise = std::mem::replace(&mut on_adapter.class, terms.class) != terms.class;
         let space = on_adapter.space;
         self.vidmm.set_process_priority(space, priority_of(terms));
         self.vidmm.set_budget(space, SegmentGroup::Local, terms.budget_bytes);
+        if ranks_otherwise {
+            self.tell_ranks(cx, process);
+        }
     }
 
     /// When [`Adapter::timer`] is to be called next.

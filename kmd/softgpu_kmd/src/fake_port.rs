@@ -109,6 +109,9 @@ impl DevicePort for FakePort {
                 queue_control::SUSPEND => queue_state::SUSPENDED,
                 // It goes on until the test says that it has stopped.
                 queue_control::PREEMPT => queue_state::READY,
+                queue_control::COMMIT | queue_control::RANK => {
+                    *inside.queues.get(&selected).unwrap_or(&queue_state::DISABLED)
+                }
                 _ => queue_state::DISABLED,
             };
             inside.queues.insert(selected, state);

@@ -10,21 +10,24 @@
 //! (`doorbells`). ENABLE starts the device at read pointer 0, so a queue is never disabled and enabled again over the same
 //! ring: its content would run twice.
 
+mod areas;
 mod execution;
+pub(crate) mod ranks;
 
 use ddi::{
-    ContextAllocationFlags, CreateContextAllocation, CreateHwContext, CreateHwQueue, DriverStatus, HardwareQueues,
-    Host, HwQueueFlags, KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdQueue, MapContextAllocation,
-    MapProtection, OsContext, ProgressFence, SegmentPreference, SubmitCommandToHwQueue, SuspendStatus,
+    CreateHwContext, CreateHwQueue, DriverStatus, HardwareQueues, Host, HwQueueFlags, KmdContext, KmdDevice,
+    KmdDoorbell, KmdQueue, OsContext, ProgressFence, SetContextSchedulingProperties, SetupPriorityBands,
+    SubmitCommandToHwQueue, SuspendStatus,
 };
 use softgpu_spec::register::{self, queue_control};
 use softgpu_spec::{Command, QUEUE_COUNT};
-use wddm_types::{GpuVa, NodeId, PAGE_BYTES, PageRun, SegmentId, SegmentSet};
+use wddm_types::{GpuVa, NodeId, PageRun};
 
 use crate::driver::SoftGpuKmd;
 use crate::handles::Handles;
 use crate::logs::Logged;
 use crate::packet::translate;
+pub(crate) use areas::save_area;
 
 /// Most words of one submission in a kernel-mode ring: a branch and a signal.
 const SUBMISSION_WORDS: usize = 6;
@@ -44,6 +47,8 @@ pub(crate) struct Context {
     pub(crate) os: OsContext,
     /// Off the run list; with the kernel's value for it as long as the device has not acknowledged it.
     pub(crate) suspended: Option<Option<u64>>,
+    /// Where it stands beside others.
+    pub(crate) rank: ranks::RankRegisters,
 }
 
 /// Where a queue is in its life; the drawing is above.
@@ -145,61 +150,6 @@ impl QueueTable {
     }
 }
 
-/// The driver's names of what it makes for a context and for a device: no handles of allocations of user mode, which count
-/// from 1.
-const CONTEXT_AREAS: u64 = u64::MAX;
-const DEVICE_AREAS: u64 = u64::MAX - (1 << 62);
-
-/// Makes the context's save area: the device keeps nothing of a context outside its registers, so what lies there is the
-/// driver's note of whose it is.
-// spec: memory §7.5
-pub(crate) fn save_area(
-    host: &mut dyn Host,
-    segment: SegmentId,
-    size_bytes: u64,
-    context: u64,
-) -> Result<(), DriverStatus> {
-    let flags = ContextAllocationFlags::MAP_GPU_VIRTUAL_ADDRESS;
-    area(host, segment, (size_bytes, flags), CONTEXT_AREAS - context, context)
-}
-
-fn area(
-    host: &mut dyn Host,
-    segment: SegmentId,
-    (size_bytes, context_flags): (u64, ContextAllocationFlags),
-    name: u64,
-    owner: u64,
-) -> Result<(), DriverStatus> {
-    let made = host.create_context_allocation(CreateContextAllocation {
-        context_flags,
-        allocation: KmdAllocation(name),
-        size_bytes,
-        supported_segments: SegmentSet::only(segment),
-        preferred_segment: SegmentPreference::of(&[segment]),
-        ..CreateContextAllocation::default()
-    })?;
-    let size_in_pages = size_bytes.div_ceil(PAGE_BYTES);
-    let protection = MapProtection::WRITE;
-    let map = MapContextAllocation { allocation: made, size_in_pages, protection, ..Default::default() };
-    host.map_context_allocation(map)?;
-    // Word 2 of the area, behind the head that its first initialisation wrote.
-    let (offset, words) = (16u64.to_le_bytes(), owner.to_le_bytes());
-    host.update_context_allocation(made, &[offset, words].concat())
-}
-
-impl SoftGpuKmd {
-    /// The same for a device of a process, for all its contexts.
-    // spec: memory §7.5
-    pub(crate) fn device_area(&mut self, host: &mut dyn Host, device: u64, system: bool) -> Result<(), DriverStatus> {
-        if system || self.config.device_save_bytes == 0 {
-            return Ok(());
-        }
-        let segment = self.geometry.as_ref().expect("the device is started").system();
-        let flags = ContextAllocationFlags::MAP_GPU_VIRTUAL_ADDRESS | ContextAllocationFlags::SHARED_ACROSS_CONTEXTS;
-        area(host, segment, (self.config.device_save_bytes, flags), DEVICE_AREAS - device, device)
-    }
-}
-
 const NO_QUEUE: DriverStatus = DriverStatus::InvalidParameter("no such hardware queue");
 
 impl HardwareQueues for SoftGpuKmd {
@@ -228,6 +178,7 @@ impl HardwareQueues for SoftGpuKmd {
             queues: 0,
             os: create.context,
             suspended: None,
+            rank: ranks::ORDINARY,
         };
         let handle = KmdContext(self.contexts.insert(context));
         // spec: memory §4.1: nobody tells a root where the IOMMU translates
@@ -376,6 +327,17 @@ impl HardwareQueues for SoftGpuKmd {
             self.port.write_register(register::QUEUE_ROOT, root.expect("an enabled queue has a root"));
             self.port.write_register(register::QUEUE_CONTROL, queue_control::RESUME);
         }
+    }
+
+    fn setup_priority_bands(&mut self, setup: SetupPriorityBands) -> Result<(), DriverStatus> {
+        self.setup_bands(setup)
+    }
+
+    fn set_context_scheduling_properties(
+        &mut self,
+        properties: SetContextSchedulingProperties,
+    ) -> Result<(), DriverStatus> {
+        self.set_rank(properties)
     }
 
     fn reset_hw_engine(&mut self, node: NodeId, _engine: u32) -> Result<Vec<KmdContext>, DriverStatus> {

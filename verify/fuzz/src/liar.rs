@@ -3,6 +3,7 @@
 //! are not there. What it does not lie about it hands on. The facets are in `facets`.
 
 mod facets;
+mod hardware_queues;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

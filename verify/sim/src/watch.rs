@@ -15,8 +15,9 @@ use ddi::{
     MonitoredUpdate, NativeFenceCaps, NativeFenceLogs, NativeFences, NodeMetadata, Notify, OpenAllocation,
     OpenNativeFence, PacketCaps, PacketScheduling, PageTableLevelDesc, PagingOp, PagingStatus, PteFlags,
     QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4, SegmentDescriptor3, SegmentDescriptor4,
-    SetAllocationBackingStore, StandardAllocationDriverData, SubmitCommandToHwQueue, SuspendStatus, Swizzling,
-    TransferEnd, UpdateAllocationProperty, UpdateCurrentFlags, VirtualDirection,
+    SetAllocationBackingStore, SetContextSchedulingProperties, SetupPriorityBands, StandardAllocationDriverData,
+    SubmitCommandToHwQueue, SuspendStatus, Swizzling, TransferEnd, UpdateAllocationProperty, UpdateCurrentFlags,
+    VirtualDirection,
 };
 use shared_words::Word;
 use wddm_types::{NodeId, PhysicalAddress};

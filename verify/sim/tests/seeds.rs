@@ -55,7 +55,7 @@ fn fifty_worlds_keep_every_rule() {
 #[test]
 fn a_lost_device_does_not_keep_its_process_from_changing() {
     // spec: memory §4.2, memory §8.6
-    for seed in [1_795_400_176, 1_795_430_126] {
+    for seed in [1_795_400_176, 1_795_430_184] {
         let report = run(seed).unwrap_or_else(|violation| panic!("{violation}"));
         for kind in ["DeviceInError", "ProcessStandsStill"] {
             assert!(report.seen.contains_key(kind), "{kind} in {report}");
@@ -196,7 +196,7 @@ fn a_seed_is_one_world() {
 /// kernel that changes what happens changes them, and has to mean it.
 #[test]
 fn a_seed_is_one_world_in_every_build() {
-    let pinned = [(1, 0x4381_4061_ad8e_f39c), (2, 0x8925_9561_c319_23d3), (3, 0xf736_4131_4070_01e7)];
+    let pinned = [(1, 0x568b_77a3_e5bb_58ad), (2, 0xff37_4758_d2ad_504e), (3, 0x0a78_ceb3_b328_7751)];
     let found = pinned.map(|(seed, _)| (seed, run(seed).unwrap_or_else(|violation| panic!("{violation}")).trace_hash));
     // All of them at once, so that a change that was meant is pinned in one go.
     let shown = found.map(|(seed, hash)| format!("({seed}, {hash:#018x})")).join(", ");

@@ -6,6 +6,7 @@ mod nested;
 mod preemption;
 mod rings;
 mod seals;
+mod sharing;
 mod stores;
 mod tiles;
 

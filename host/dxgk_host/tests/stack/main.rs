@@ -25,6 +25,7 @@ mod fence_sharing;
 mod fence_sleep;
 mod fences;
 mod flips;
+mod hardware_ranks;
 mod heard;
 mod intra_gpu;
 mod io_mmu;

@@ -52,7 +52,7 @@ impl Turn<'_> {
                 self.process.terms.class = class;
                 let terms = self.process.terms;
                 for adapter in self.adapters.iter_mut() {
-                    adapter.apply_terms(self.from, terms);
+                    adapter.apply_terms(cx, self.from, terms);
                     adapter.settle(cx);
                 }
                 *touched = Some(index);

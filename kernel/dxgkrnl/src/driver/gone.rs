@@ -46,6 +46,10 @@ impl HardwareQueues for Gone {
     fn resume_context(&mut self, _context: KmdContext) {}
 
     fn stop_hw_queue(&mut self, _queue: KmdQueue) {}
+
+    fn set_context_scheduling_properties(&mut self, _: SetContextSchedulingProperties) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
 }
 
 impl NativeFences for Gone {

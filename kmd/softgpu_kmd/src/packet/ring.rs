@@ -145,10 +145,11 @@ impl SoftGpuKmd {
             (register::QUEUE_RING, bus::SYSTEM_BASE + run.first * bus::PAGE_BYTES),
             (register::QUEUE_RING_BYTES, RING_BYTES),
             (register::QUEUE_FLAGS, flags | queue_flags::RING_PHYSICAL),
-            (register::QUEUE_CONTROL, queue_control::ENABLE),
         ] {
             self.port.write_register(register, value);
         }
+        self.write_rank(crate::queues::ranks::ORDINARY);
+        self.port.write_register(register::QUEUE_CONTROL, queue_control::ENABLE);
         let state = self.port.read_register(register::QUEUE_CONTROL);
         let enabled = !matches!(state, queue_state::DISABLED | register::ABSENT);
         let known = self.packets.ring_mut(ring);

@@ -44,6 +44,7 @@ impl SoftGpuKmd {
     pub(crate) fn enable(&mut self, handle: KmdQueue) -> Result<(), DriverStatus> {
         let queue = self.queues.handles.get(handle.0).ok_or(NO_QUEUE)?;
         let context = self.contexts.get(queue.context.0).expect("a context outlives its queues");
+        let context_rank = self.rank_of(queue.context);
         let root = context.root.ok_or(DriverStatus::Unsuccessful("the queue's context has no page table"))?;
         let (ring, bytes, mut flags) = match queue.ring {
             Ring::Kernel { run, .. } => {
@@ -63,6 +64,7 @@ impl SoftGpuKmd {
         self.port.write_register(register::QUEUE_RING, ring);
         self.port.write_register(register::QUEUE_RING_BYTES, bytes);
         self.port.write_register(register::QUEUE_FLAGS, flags);
+        self.write_rank(context_rank);
         self.port.write_register(register::QUEUE_CONTROL, queue_control::ENABLE);
         if matches!(self.port.read_register(register::QUEUE_CONTROL), queue_state::DISABLED | register::ABSENT) {
             return Err(DriverStatus::Unsuccessful("the device did not take the queue"));

@@ -6,7 +6,7 @@ use ddi::{
 };
 use device_port::DevicePort;
 use shared_words::Word;
-use softgpu_spec::register::{self, queue_control, queue_flags, queue_state};
+use softgpu_spec::register::{self, queue_control, queue_flags, queue_rank, queue_state};
 use softgpu_spec::{Command, QUEUE_COUNT, bus};
 use wddm_types::{GpuVa, PhysicalAddress};
 
@@ -59,6 +59,10 @@ fn a_system_queue_is_enabled_with_its_root_and_privilege() {
         (register::QUEUE_RING, ring),
         (register::QUEUE_RING_BYTES, kmd.config.ring_bytes),
         (register::QUEUE_FLAGS, flags),
+        (register::QUEUE_RANK, queue_rank::encode(1, 0, 7, u32::MAX)),
+        (register::QUEUE_QUANTUM, 1_000_000),
+        (register::QUEUE_GRACE_SAME, 0),
+        (register::QUEUE_GRACE_LOWER, 0),
         (register::QUEUE_CONTROL, queue_control::ENABLE),
     ];
     assert_eq!(port.writes(), expected);

@@ -99,7 +99,7 @@ impl GpuVirtualAddressing for Liar {
 }
 
 impl Liar {
-    fn queues(&mut self) -> &mut dyn HardwareQueues {
+    pub(super) fn queues(&mut self) -> &mut dyn HardwareQueues {
         self.inner.hardware_queues().expect("seen when the kernel asked")
     }
 
@@ -117,61 +117,6 @@ impl Liar {
 
     fn packets(&mut self) -> &mut dyn PacketScheduling {
         self.inner.packet_scheduling().expect("seen when the kernel asked")
-    }
-}
-
-impl HardwareQueues for Liar {
-    fn create_hw_context(
-        &mut self,
-        host: &mut dyn Host,
-        create: CreateHwContext<'_>,
-    ) -> Result<KmdContext, DriverStatus> {
-        self.lies.refusal(Lie::Refusals)?;
-        self.queues().create_hw_context(host, create)
-    }
-
-    fn destroy_hw_context(&mut self, context: KmdContext) {
-        self.queues().destroy_hw_context(context);
-    }
-
-    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue) -> Result<KmdQueue, DriverStatus> {
-        self.lies.refusal(Lie::Refusals)?;
-        self.queues().create_hw_queue(host, create)
-    }
-
-    fn destroy_hw_queue(&mut self, host: &mut dyn Host, queue: KmdQueue) {
-        self.queues().destroy_hw_queue(host, queue);
-    }
-
-    fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus> {
-        self.lies.refusal(Lie::Submit)?;
-        self.queues().submit_command_to_hw_queue(submit)
-    }
-
-    fn suspend_context(&mut self, context: KmdContext, suspend_fence: u64) -> Result<SuspendStatus, DriverStatus> {
-        match self.lies.tells(Lie::Suspend).map(|mut dice| dice.below(3)) {
-            Some(0) => Err(DriverStatus::Unsuccessful("a lie")),
-            // It never says that it is done.
-            Some(1) => Ok(SuspendStatus::Pending),
-            Some(_) => Ok(SuspendStatus::Suspended),
-            None => self.queues().suspend_context(context, suspend_fence),
-        }
-    }
-
-    fn resume_context(&mut self, context: KmdContext) {
-        self.queues().resume_context(context);
-    }
-
-    fn stop_hw_queue(&mut self, queue: KmdQueue) {
-        self.queues().stop_hw_queue(queue);
-    }
-
-    fn reset_hw_engine(&mut self, node: NodeId, engine: u32) -> Result<Vec<KmdContext>, DriverStatus> {
-        self.queues().reset_hw_engine(node, engine)
-    }
-
-    fn resume_hw_engine(&mut self, node: NodeId, engine: u32) -> Result<(), DriverStatus> {
-        self.queues().resume_hw_engine(node, engine)
     }
 }
 

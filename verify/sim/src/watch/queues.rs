@@ -52,6 +52,17 @@ impl HardwareQueues for Watched {
         self.see(CONTRACT, |ledger| ledger.contract.stop_queue(queue));
         self.queues().stop_hw_queue(queue);
     }
+
+    fn setup_priority_bands(&mut self, setup: SetupPriorityBands) -> Result<(), DriverStatus> {
+        self.queues().setup_priority_bands(setup)
+    }
+
+    fn set_context_scheduling_properties(
+        &mut self,
+        properties: SetContextSchedulingProperties,
+    ) -> Result<(), DriverStatus> {
+        self.queues().set_context_scheduling_properties(properties)
+    }
 }
 
 impl Doorbells for Watched {

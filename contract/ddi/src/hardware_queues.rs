@@ -1,0 +1,96 @@
+//! The facet of drivers with hardware scheduling: contexts, their queues, where they stand, and how they leave the hardware.
+
+use wddm_types::NodeId;
+
+use crate::adapter::DriverStatus;
+use crate::host::Host;
+use crate::queue::{CreateHwContext, CreateHwQueue, KmdContext, KmdQueue, SubmitCommandToHwQueue, SuspendStatus};
+use crate::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
+
+/// Hardware scheduling (sync §2.5).
+pub trait HardwareQueues {
+    /// `DxgkDdiCreateHwContext`.
+    ///
+    /// # Errors
+    /// `NoMemory`, `InvalidParameter`.
+    fn create_hw_context(
+        &mut self,
+        host: &mut dyn Host,
+        create: CreateHwContext<'_>,
+    ) -> Result<KmdContext, DriverStatus>;
+
+    /// `DxgkDdiDestroyHwContext`. Its queues are gone already.
+    fn destroy_hw_context(&mut self, context: KmdContext);
+
+    /// `DxgkDdiCreateHwQueue`.
+    ///
+    /// # Errors
+    /// `NoMemory`, `InvalidParameter`.
+    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue) -> Result<KmdQueue, DriverStatus>;
+
+    /// `DxgkDdiDestroyHwQueue`. When it returns the hardware executes nothing for it any more.
+    fn destroy_hw_queue(&mut self, host: &mut dyn Host, queue: KmdQueue);
+
+    /// `DxgkDdiSubmitCommandToHwQueue`. Its ring has room: the kernel keeps to `MaxInFlightHwQueueBuffers`.
+    ///
+    /// # Errors
+    /// Any status puts the device in error.
+    fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue<'_>) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiSuspendContext`: the context's queues leave the run list; their rings stay as they are and may be filled on.
+    /// Answered by [`Interrupt::SuspendContextCompleted`] with this `suspend_fence`, unless nothing executes at return.
+    ///
+    /// # Errors
+    /// Any status stops the adapter.
+    fn suspend_context(&mut self, context: KmdContext, suspend_fence: u64) -> Result<SuspendStatus, DriverStatus>;
+
+    /// `DxgkDdiResumeContext`: its queues go on where they were. Must succeed.
+    fn resume_context(&mut self, context: KmdContext);
+
+    /// `DxgkDdiSetupPriorityBands`: how the hardware is to share its engines out. At adapter start and restart, before any context is
+    /// made.
+    ///
+    /// # Errors
+    /// `NotSupported`, as by default: the hardware shares them out as it likes. Any other fails the start.
+    fn setup_priority_bands(&mut self, setup: SetupPriorityBands) -> Result<(), DriverStatus> {
+        let _ = setup;
+        Err(DriverStatus::NotSupported("SetupPriorityBands"))
+    }
+
+    /// `DxgkDdiSetContextSchedulingProperties`: where a context stands. Before anything is submitted on it, and at any time again: it
+    /// holds from the next decision of its band on.
+    ///
+    /// # Errors
+    /// `NotSupported`, as by default. Any other fails the creation, and later stops the adapter.
+    fn set_context_scheduling_properties(
+        &mut self,
+        properties: SetContextSchedulingProperties,
+    ) -> Result<(), DriverStatus> {
+        let _ = properties;
+        Err(DriverStatus::NotSupported("SetContextSchedulingProperties"))
+    }
+
+    /// `DxgkDdiResetHwEngine` narrowed to one queue after a fault: the queue is stopped and stays stopped, all others go
+    /// on. Must succeed.
+    fn stop_hw_queue(&mut self, queue: KmdQueue);
+
+    /// `DxgkDdiResetHwEngine`: contexts of the node have not left the hardware although they were suspended. When it returns none
+    /// of these runs, and none will: their queues are stopped. All others lose nothing. Answers with the contexts that have lost
+    /// what they ran (`DxgkCbInvalidateHwContext`).
+    ///
+    /// # Errors
+    /// Any status has the kernel reset the adapter; so does the default, which says that engines cannot be reset by themselves.
+    fn reset_hw_engine(&mut self, node: NodeId, engine: u32) -> Result<Vec<KmdContext>, DriverStatus> {
+        let _ = (node, engine);
+        Err(DriverStatus::NotSupported("ResetHwEngine"))
+    }
+
+    /// `DxgkDdiResumeHwEngine`: the node goes on with what the other contexts have given it.
+    ///
+    /// # Errors
+    /// Any status has the kernel reset the adapter.
+    fn resume_hw_engine(&mut self, node: NodeId, engine: u32) -> Result<(), DriverStatus> {
+        let _ = (node, engine);
+        Err(DriverStatus::NotSupported("ResumeHwEngine"))
+    }
+}

@@ -1,0 +1,100 @@
+//! Priorities of contexts with hardware queues, down to the engine: who waits for whom, in virtual time. The queues are the process's own,
+//! so the kernel sees nothing of what runs when.
+
+use softgpu_umd::{Commands, SurfaceKind};
+
+use crate::world::{Client, MIB, VIRTUAL, client, host};
+
+/// A command that changes a mebibyte over the bus.
+const COMMAND_NS: u64 = 50 + 2_000 + 41_944;
+const MS: u64 = 1_000_000;
+
+/// A client with a mebibyte to change.
+struct Worker {
+    client: Client,
+    surface: softgpu_umd::Surface,
+}
+
+impl Worker {
+    fn new(host: &std::sync::Arc<dxgk_host::Host>, class: u32) -> Worker {
+        let client = client(host);
+        host.set_process_priority(client.link.process(), class);
+        let surface = client.pinned(SurfaceKind::System, MIB);
+        Worker { client, surface }
+    }
+
+    /// Queues so many changes; answers with the value that they complete.
+    fn begin(&mut self, times: u32) -> u64 {
+        let mut commands = Commands::new();
+        for _ in 0..times {
+            commands.touch(self.surface.va(), MIB, true);
+        }
+        self.client.stream.submit(&self.client.gpu, &[], &commands).expect("a submission")
+    }
+
+    fn end(&mut self, value: u64) {
+        self.client.stream.wait(&self.client.gpu, value).expect("it completes");
+    }
+}
+
+/// How long one command of a process of one class takes, from its doorbell, that comes to an engine on which a process of another
+/// class has been executing 200 for so long.
+fn waits_ns(busy_class: u32, class: u32, begun_ns: u64) -> u64 {
+    let host = host(VIRTUAL, 8 * MIB);
+    let (mut busy, mut comes) = (Worker::new(&host, busy_class), Worker::new(&host, class));
+    for worker in [&mut busy, &mut comes] {
+        let value = worker.begin(1);
+        worker.end(value);
+    }
+    let start_ns = host.now_ns();
+    let all = busy.begin(200);
+    while host.now_ns() < start_ns + begun_ns && host.step() {}
+    let at_ns = host.now_ns();
+    let one = comes.begin(1);
+    comes.end(one);
+    let taken_ns = host.now_ns() - at_ns;
+    busy.end(all);
+    assert_eq!(busy.surface.lock().unwrap().read_word(0), 201, "nothing is lost, and nothing runs twice");
+    taken_ns
+}
+
+#[test]
+fn an_engine_is_shared_out_by_the_classes_of_processes() {
+    // spec: sync §2.5, sync §4.2
+    // Who ranks higher waits for the command under way.
+    for (busy, class) in [(2, 4), (0, 2), (4, 5)] {
+        let taken_ns = waits_ns(busy, class, MS);
+        assert!((COMMAND_NS..3 * COMMAND_NS).contains(&taken_ns), "{class} beside {busy}: {taken_ns}");
+    }
+    // An equal waits for the quantum to end, and for the grace period.
+    let taken_ns = waits_ns(2, 2, MS);
+    let due_ns = MS + MS / 10;
+    assert!((due_ns..due_ns + 3 * COMMAND_NS).contains(&taken_ns), "{taken_ns}");
+    // Whose quantum is over for long gives way after the grace period.
+    let taken_ns = waits_ns(2, 2, 5 * MS);
+    assert!((MS / 10..MS / 10 + 3 * COMMAND_NS).contains(&taken_ns), "{taken_ns}");
+    // Below REALTIME nobody has a share: it waits for the end. Below NORMAL there is one, but the work is over sooner.
+    for (busy, class) in [(5, 4), (2, 0)] {
+        let taken_ns = waits_ns(busy, class, MS);
+        assert!(taken_ns > 199 * COMMAND_NS - MS, "{class} beside {busy}: {taken_ns}");
+    }
+}
+
+#[test]
+fn a_context_that_ranks_otherwise_does_so_on_the_engine() {
+    // spec: sync §4.2
+    let host = host(VIRTUAL, 8 * MIB);
+    let (mut busy, mut comes) = (Worker::new(&host, 4), Worker::new(&host, 2));
+    let values = [busy.begin(1), comes.begin(1)];
+    busy.end(values[0]);
+    comes.end(values[1]);
+    let (start_ns, all, one) = (host.now_ns(), busy.begin(200), comes.begin(1));
+    while host.now_ns() < start_ns + MS && host.step() {}
+    assert_eq!(comes.client.stream.progress().current(), values[1], "it waits");
+    // The process of the busy one falls behind: whoever waits goes at once.
+    host.set_process_priority(busy.client.link.process(), 1);
+    host.set_process_priority(comes.client.link.process(), 4);
+    comes.end(one);
+    assert!(host.now_ns() - start_ns < MS + 4 * COMMAND_NS);
+    busy.end(all);
+}
