@@ -292,6 +292,12 @@ impl Host {
         self.step_locked(&mut lock(&self.state))
     }
 
+    /// Virtual time: lets the next thing happen if it does so by then; else it is that late, and the answer is false. In real time
+    /// things happen by themselves.
+    pub fn step_until(&self, until_ns: u64) -> bool {
+        self.step_until_locked(&mut lock(&self.state), until_ns)
+    }
+
     /// The kernel's clock.
     pub fn now_ns(&self) -> u64 {
         lock(&self.state).clock.now_ns()

@@ -16,6 +16,7 @@
 //! | `mapping` | a call that maps many pages, from the call to its fence, against plain stores |
 //! | `page_tables` | page-table updates of contiguous ranges against plain stores |
 //! | `frames` | frames of a segment, contiguous and scattered, against two general allocators |
+//! | `sched` | clients of different priorities against what they would take alone, and a switch between queues |
 //! | `residency` | MakeResident and Evict against a null system call, and how they grow |
 //!
 //! `machine` knows the processors and the idle exit, `rig` programs the software GPU straight through its registers, with
@@ -40,6 +41,7 @@ mod pingpong;
 mod report;
 mod residency;
 mod rig;
+mod sched;
 mod signals;
 mod statistic;
 mod suite;

@@ -124,14 +124,48 @@ impl Rig {
 
     /// Lets the queue execute its ring once.
     pub(crate) fn turn(&mut self, queue: u32) {
-        let pointer = &mut self.pointers[queue as usize];
-        *pointer += RING_BYTES;
+        self.pointers[queue as usize] += RING_BYTES;
+        self.ring(queue);
+    }
+
+    fn ring(&self, queue: u32) {
+        let pointer = self.pointers[queue as usize];
         let page = self.device.doorbell_page();
         let base = u64::from(queue) * doorbell::DOORBELL_BYTES;
         let (value, asleep) = (page.word(base + doorbell::VALUE_OFFSET), page.word(base + doorbell::ASLEEP_OFFSET));
-        if doorbell::ring::<HardwareBarrier>(value, asleep, *pointer) {
+        if doorbell::ring::<HardwareBarrier>(value, asleep, pointer) {
             self.device.doorbell_rung(queue);
         }
+    }
+
+    /// Says how a queue ranks; others of its group wait for so long.
+    pub(crate) fn rank(&self, queue: u32, rank: u64, quantum_ns: u64) {
+        for (offset, value) in [
+            (register::QUEUE_SELECT, u64::from(queue)),
+            (register::QUEUE_RANK, rank),
+            (register::QUEUE_QUANTUM, quantum_ns),
+            (register::QUEUE_CONTROL, queue_control::RANK),
+        ] {
+            self.device.write_register(offset, value);
+        }
+    }
+
+    /// Appends commands to the ring of a queue, which has room, and rings.
+    pub(crate) fn push(&mut self, queue: u32, commands: &[Command<'_>]) {
+        let mut words = Vec::new();
+        commands.iter().for_each(|command| command.encode(&mut words));
+        let pointer = &mut self.pointers[queue as usize];
+        for word in words {
+            Word::store(self.device.local_memory().word(ring_va(queue) + *pointer % RING_BYTES), word);
+            *pointer += 8;
+        }
+        self.ring(queue);
+    }
+
+    /// Whether a queue has executed everything.
+    pub(crate) fn is_done(&self, queue: u32) -> bool {
+        self.device.write_register(register::QUEUE_SELECT, u64::from(queue));
+        self.device.read_register(register::QUEUE_READ_POINTER) == self.pointers[queue as usize]
     }
 
     /// Sleeps until the queue has executed everything **and** its engine has stopped looking at it, so that the processors

@@ -45,6 +45,21 @@ impl Host {
         false
     }
 
+    pub(super) fn step_until_locked(&self, state: &mut State, until_ns: u64) -> bool {
+        if self.dispatch(state) {
+            return true;
+        }
+        match self.next_event(state).filter(|(next, _)| *next <= until_ns) {
+            Some((next, by_device)) => self.happen(state, next, by_device),
+            None if until_ns < u64::MAX => {
+                self.advance(state, until_ns);
+                return false;
+            }
+            None => return false,
+        }
+        true
+    }
+
     /// The next thing that happens by itself in virtual time, and whether it is a device's; else it is the timer's.
     fn next_event(&self, state: &State) -> Option<(u64, bool)> {
         let device = self.devices.iter().filter_map(|device| device.next_event()).min().map(|next| (next, true));
