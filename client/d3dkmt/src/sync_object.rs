@@ -7,7 +7,7 @@ use kmt_calls::{
     Call, EventCall, FenceFlags, Refusal, Reply, SignalFlags, SyncCall, SyncObjectKind, SyncObjectRequest, WaitFlags,
 };
 use kmt_link::Link;
-use wddm_types::{NtStatus, RawHandle};
+use wddm_types::{NtStatus, RawHandle, VidPnTargetId};
 
 use crate::device::Device;
 use crate::fence::Fence;
@@ -83,13 +83,31 @@ impl Device {
         Ok(Fence::monitored(Arc::clone(self.link()), created))
     }
 
+    /// The same for a periodic monitored fence: its value is one more `time_100ns` units of 100 ns before each vertical blank of a
+    /// target that is shown.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` when the adapter has no displays; `INVALID_PARAMETER` for more than its refresh period; `ACCESS_DENIED` when it
+    /// is signalled.
+    pub fn create_periodic_fence(
+        &self,
+        flags: FenceFlags,
+        target: VidPnTargetId,
+        time_100ns: u64,
+    ) -> Result<Fence, Refusal> {
+        let kind = SyncObjectKind::PeriodicMonitoredFence { target: target.0, time_100ns, engine_affinity: 0 };
+        let created = self.request_object(kind, flags)?;
+        let created = expect_reply!(created, Reply::MonitoredFence(created) => created);
+        Ok(Fence::monitored(Arc::clone(self.link()), created))
+    }
+
     /// The same for an object without a word in memory.
     ///
     /// # Errors
-    /// As the request's rules say; `NOT_SUPPORTED` for a periodic monitored fence.
+    /// As the request's rules say.
     ///
     /// # Panics
-    /// For a monitored fence, which has a method of its own.
+    /// For monitored fences, which have methods of their own.
     pub fn create_sync_object(&self, kind: SyncObjectKind, flags: FenceFlags) -> Result<SyncObject, Refusal> {
         let handle = expect_reply!(self.request_object(kind, flags)?, Reply::Handle(handle) => handle);
         let destroy = |fence| Call::Sync(SyncCall::DestroySynchronizationObject { fence });

@@ -55,6 +55,14 @@ pub struct SetVidPnSourceAddress {
     pub flags: SetVidPnSourceAddressFlags,
 }
 
+/// What the kernel calls a periodic notification (`NotificationID`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NotificationId(pub u32);
+
+/// The driver's handle of a periodic notification.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KmdNotification(pub u64);
+
 /// Displays.
 pub trait Display {
     /// The paths that there are, asked at adapter start.
@@ -85,4 +93,22 @@ pub trait Display {
 
     /// `DxgkDdiControlInterrupt3` with CRTC_VSYNC: whether vertical blanks of the source interrupt. They do not at first.
     fn control_interrupt(&mut self, source: VidPnSourceId, enable: bool);
+
+    /// `DxgkDdiCreatePeriodicFrameNotification`: from now on [`crate::Interrupt::PeriodicMonitoredFenceSignaled`] comes `time_100ns`
+    /// units of 100 ns before each vertical blank of a target that is shown, also through changes of its mode. The time is at most a
+    /// refresh period.
+    ///
+    /// # Errors
+    /// `NoMemory` when the hardware has no more; `NotSupported` by default.
+    fn create_periodic_frame_notification(
+        &mut self,
+        _target: VidPnTargetId,
+        _time_100ns: u64,
+        _id: NotificationId,
+    ) -> Result<KmdNotification, DriverStatus> {
+        Err(DriverStatus::NotSupported("CreatePeriodicFrameNotification"))
+    }
+
+    /// `DxgkDdiDestroyPeriodicFrameNotification`. Must succeed; what was noticed before may still be reported.
+    fn destroy_periodic_frame_notification(&mut self, _notification: KmdNotification) {}
 }

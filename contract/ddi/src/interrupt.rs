@@ -2,6 +2,7 @@
 
 use wddm_types::{EngineId, NodeId, VidPnTargetId};
 
+use crate::display::NotificationId;
 use crate::fence::OsGlobalFence;
 use crate::queue::{KmdQueue, OsContext};
 
@@ -72,6 +73,14 @@ pub enum Interrupt<'a> {
         physical_address: u64,
         /// Flags.
         flags: InterruptFlags,
+    },
+    /// 14, `DXGK_INTERRUPT_PERIODIC_MONITORED_FENCE_SIGNALED`: a notification's time before a vertical blank has come. One that was never
+    /// asked for stops the adapter.
+    PeriodicMonitoredFenceSignaled {
+        /// The target.
+        target: VidPnTargetId,
+        /// Which.
+        notification: NotificationId,
     },
     /// 9, `DXGK_INTERRUPT_DMA_PAGE_FAULTED`.
     DmaPageFaulted(DmaFault),

@@ -55,7 +55,9 @@ pub use cpu_access::{
     AcquireSwizzlingRange, HostAperture, MapCpuHostAperture, ReleaseSwizzlingRange, Swizzling, SwizzlingError,
     UnmapCpuHostAperture,
 };
-pub use display::{Display, FlipCaps, SetVidPnSourceAddress, SetVidPnSourceAddressFlags, VidPnPath};
+pub use display::{
+    Display, FlipCaps, KmdNotification, NotificationId, SetVidPnSourceAddress, SetVidPnSourceAddressFlags, VidPnPath,
+};
 pub use feature::{
     FeatureId, FeatureInterface, FeatureState, FeatureSupport, NativeFenceInterface1, NativeFenceOsCaps,
 };

@@ -11,6 +11,10 @@
 //! is shown is the last of these. So with times of 0 that are written one a blank, each is shown; of several whose times have come, the
 //! newest is, and the others never were. An immediate flip is shown from the next row on, whatever the queue holds.
 //!
+//! # Alarms
+//! A display has [`ALARMS`] alarms. One that is set tells, with [`crate::register::record::ALARM`], so long before each blank of a display
+//! that is on; it stays set when the display is switched off.
+//!
 //! # Texels
 //! 32 bits: blue in the low byte, then green, red, and 8 bits that are not shown. Rows are [`DISPLAY_PITCH`] apart. An address without
 //! memory behind it shows black.
@@ -56,6 +60,16 @@ pub const DISPLAY_FRAMES: u32 = 0x568;
 pub const DISPLAY_TORN: u32 = 0x570;
 /// w: takes back the flips that wait and whose id is this or greater.
 pub const DISPLAY_CANCEL: u32 = 0x578;
+
+/// rw: which alarm of the display the next register addresses.
+pub const DISPLAY_ALARM_SELECT: u32 = 0x580;
+/// rw: nanoseconds before each blank, at most [`DISPLAY_PERIOD`], and [`ALARM_SET`]; without that it is silent.
+pub const DISPLAY_ALARM: u32 = 0x588;
+
+/// Alarms of a display.
+pub const ALARMS: usize = 8;
+/// Of [`DISPLAY_ALARM`].
+pub const ALARM_SET: u64 = 1 << 63;
 
 /// Bits of [`DISPLAY_CONTROL`].
 pub mod control {

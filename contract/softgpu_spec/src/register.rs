@@ -259,6 +259,8 @@ pub mod record {
     /// An immediate flip of a display is carried out. Fields: display in the low byte and the number of the last blank above it, the
     /// address, the id of the flip.
     pub const FLIPPED: u64 = 10;
+    /// An alarm of a display. Fields: display in the low byte and the number of the blank that comes above it, the alarm.
+    pub const ALARM: u64 = 11;
 }
 
 /// Causes of a fault.

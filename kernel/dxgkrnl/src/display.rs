@@ -28,6 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 use ddi::{FlipCaps, KmdAllocation, Surface, VidPnPath};
 use kmt_calls::DisplayInfo;
 use vidmm::AllocationId;
+use wddm_types::VidPnTargetId;
 
 use crate::driver::Driver;
 use crate::machine::Token;
@@ -131,6 +132,11 @@ impl Displays {
             waiting: Vec::new(),
         };
         Ok(Displays { caps, sources: paths.into_iter().map(source).collect(), ..Displays::default() })
+    }
+
+    /// Nanoseconds from one blank of a target to the next.
+    pub fn refresh_ns(&self, target: VidPnTargetId) -> Option<u64> {
+        self.sources.iter().find(|source| source.path.target == target).map(|source| source.path.refresh_ns)
     }
 
     /// Whether there are any.

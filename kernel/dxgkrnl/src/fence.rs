@@ -1,6 +1,6 @@
 //! Fences with a word in memory, and MonitoredValue (sync §1.5, §3.2–§3.9). Their life is `lifetime`, where they lie `storage` and
 //! `word`, waits are `wait`, signals `signal`, engines' own `signaled`; what is particular about monitored fences is `monitored` and
-//! `scan`, about the older objects `legacy`, about fences of several adapters `cross`. The flags of all are `flags`.
+//! `scan`, about those that displays signal `periodic`, about the older objects `legacy`, about fences of several adapters `cross`. The flags of all are `flags`.
 //!
 //! A published MonitoredValue is never trusted to have come in time: after each update the fence is sampled again, and
 //! what that releases may change the value once more, until nothing changes (sync §3.9).
@@ -15,6 +15,7 @@ mod moved;
 mod object;
 mod open;
 mod page;
+mod periodic;
 mod scan;
 mod signal;
 mod signaled;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ddi::{DmaFault, Interrupt, InterruptFlags, KmdQueue, Notify, OsContext, OsGlobalFence, PageFault};
+use ddi::{DmaFault, Interrupt, InterruptFlags, KmdQueue, NotificationId, Notify, OsContext, OsGlobalFence, PageFault};
 use events::Event;
 use kmt_calls::DeviceState;
 
@@ -36,6 +36,7 @@ struct Reported {
     preempted: Vec<NodePreempted>,
     /// Targets, addresses that they show, whether at no blank.
     shown: Vec<(VidPnTargetId, u64, bool)>,
+    periodic: Vec<(VidPnTargetId, NotificationId)>,
 }
 
 impl Notify for Reported {
@@ -58,6 +59,9 @@ impl Notify for Reported {
             Interrupt::CrtcVsync { target, physical_address, flags } => {
                 let immediate = flags.contains(InterruptFlags::HSYNC_FLIP_COMPLETION);
                 self.shown.push((target, physical_address, immediate));
+            }
+            Interrupt::PeriodicMonitoredFenceSignaled { target, notification } => {
+                self.periodic.push((target, notification));
             }
             Interrupt::DmaPageFaulted(fault) => self.packet_faults.push(fault),
             Interrupt::HwQueuePageFaulted(fault) => self.faults.push(fault),
@@ -96,6 +100,9 @@ impl Adapter {
         }
         for (node, fence_id) in reported.packets {
             self.packet_completed(cx, node, fence_id);
+        }
+        for (target, notification) in reported.periodic {
+            self.periodic_fence_signaled(cx, target, notification);
         }
         for (target, address, immediate) in reported.shown {
             self.vertical_blank(cx, target, address, immediate);

@@ -2,8 +2,8 @@
 //! a primary, whose private data say what is shown of it; flips carry addresses, so that is all the driver keeps.
 
 use ddi::{
-    Display, DriverStatus, FlipCaps, KmdAllocation, SetVidPnSourceAddress, SetVidPnSourceAddressFlags, Surface,
-    SurfaceFormat, VidPnPath,
+    Display, DriverStatus, FlipCaps, KmdAllocation, KmdNotification, NotificationId, SetVidPnSourceAddress,
+    SetVidPnSourceAddressFlags, Surface, SurfaceFormat, VidPnPath,
 };
 use softgpu_spec::display::{self as sheet, control, flip};
 use softgpu_spec::private_data::Details;
@@ -24,6 +24,8 @@ pub(crate) struct Output {
     told: bool,
     /// Flips that were written.
     flips: u64,
+    /// Its alarms: nanoseconds before the blank, and whom they tell.
+    alarms: [Option<(u64, Vec<NotificationId>)>; sheet::ALARMS],
 }
 
 /// What a display shows of an allocation with these details.
@@ -51,10 +53,12 @@ impl SoftGpuKmd {
             self.port.write_register(sheet::DISPLAY_SELECT, number);
             let [refresh_ns, entries] =
                 [sheet::DISPLAY_PERIOD, sheet::DISPLAY_QUEUE_ENTRIES].map(|at| self.port.read_register(at));
-            let (mode, visible, told, flips) = (None, false, false, 0);
+            let (mode, visible, told, flips, alarms) = (None, false, false, 0, Default::default());
             // CAST: a device that says more takes as many as it does.
             let queue_entries = entries.clamp(1, 64) as u32;
-            self.outputs.push(Output { refresh_ns: refresh_ns.max(1), queue_entries, mode, visible, told, flips });
+            let refresh_ns = refresh_ns.max(1);
+            self.outputs.push(Output { refresh_ns, queue_entries, mode, visible, told, flips, alarms });
+            (0..sheet::ALARMS as u64).for_each(|alarm| self.write_alarm(number, alarm, 0));
             self.port.write_register(sheet::DISPLAY_CONTROL, 0);
         }
     }
@@ -65,6 +69,22 @@ impl SoftGpuKmd {
             let output = &mut self.outputs[number];
             (output.mode, output.visible, output.told) = (None, false, false);
             self.write_control(number);
+        }
+    }
+
+    fn write_alarm(&self, output: u64, alarm: u64, value: u64) {
+        self.port.write_register(sheet::DISPLAY_SELECT, output);
+        self.port.write_register(sheet::DISPLAY_ALARM_SELECT, alarm);
+        self.port.write_register(sheet::DISPLAY_ALARM, value);
+    }
+
+    /// A record of an alarm: everybody whom it tells is told.
+    pub(crate) fn gather_alarm(&mut self, field: u64, alarm: u64) {
+        let number = field & 0xff;
+        let Some(output) = self.outputs.get(number as usize) else { return };
+        if let Some((_, ids)) = output.alarms.get(alarm as usize).and_then(Option::as_ref) {
+            // CAST: a byte.
+            ids.iter().for_each(|id| self.gathered.periodic(VidPnTargetId(number as u32), *id));
         }
     }
 
@@ -186,6 +206,44 @@ impl Display for SoftGpuKmd {
         if let Ok(output) = self.output(source) {
             output.told = enable;
             self.write_control(source.0 as usize);
+        }
+    }
+
+    // spec: sync §2.2
+    fn create_periodic_frame_notification(
+        &mut self,
+        target: VidPnTargetId,
+        time_100ns: u64,
+        id: NotificationId,
+    ) -> Result<KmdNotification, DriverStatus> {
+        let output = self.output(VidPnSourceId(target.0))?;
+        let before = time_100ns.checked_mul(100).filter(|before| *before <= output.refresh_ns);
+        let before = before.ok_or(DriverStatus::InvalidParameter("more than a refresh period"))?;
+        // Whoever wants to be told at the same time is told by the same alarm.
+        let same = output.alarms.iter().position(|alarm| alarm.as_ref().is_some_and(|(at, _)| *at == before));
+        let free = || output.alarms.iter().position(Option::is_none);
+        let alarm = same.or_else(free).ok_or(DriverStatus::NoMemory("the display has no alarm left"))?;
+        let (_, ids) = output.alarms[alarm].get_or_insert((before, Vec::new()));
+        ids.push(id);
+        if ids.len() == 1 {
+            self.write_alarm(u64::from(target.0), alarm as u64, before | sheet::ALARM_SET);
+        }
+        Ok(KmdNotification(u64::from(target.0) << 32 | u64::from(id.0)))
+    }
+
+    fn destroy_periodic_frame_notification(&mut self, KmdNotification(notification): KmdNotification) {
+        // CAST: the two halves of the handle.
+        let (number, id) = ((notification >> 32) as usize, NotificationId(notification as u32));
+        if number >= self.outputs.len() {
+            return;
+        }
+        for alarm in 0..sheet::ALARMS {
+            let Some((_, ids)) = &mut self.outputs[number].alarms[alarm] else { continue };
+            ids.retain(|told| *told != id);
+            if ids.is_empty() {
+                self.outputs[number].alarms[alarm] = None;
+                self.write_alarm(number as u64, alarm as u64, 0);
+            }
         }
     }
 }

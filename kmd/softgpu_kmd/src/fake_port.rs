@@ -198,6 +198,8 @@ pub(crate) enum Said {
     Preempted(u32, u32),
     /// Target, address, whether at no blank.
     Shown(u32, u64, bool),
+    /// Target, notification.
+    Periodic(u32, u32),
 }
 
 #[derive(Default)]
@@ -215,6 +217,9 @@ impl Notify for FakeNotify {
             }
             Interrupt::HwQueuePageFaulted(fault) => Said::Fault(fault),
             Interrupt::SuspendContextCompleted { context, suspend_fence } => Said::Suspended(context, suspend_fence),
+            Interrupt::PeriodicMonitoredFenceSignaled { target, notification } => {
+                Said::Periodic(target.0, notification.0)
+            }
             Interrupt::CrtcVsync { target, physical_address, flags } => {
                 Said::Shown(target.0, physical_address, flags.contains(InterruptFlags::HSYNC_FLIP_COMPLETION))
             }

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ddi::{DmaFault, Interrupt, InterruptFlags, KmdQueue, Notify, OsContext, OsGlobalFence, PageFault};
+use ddi::{DmaFault, Interrupt, InterruptFlags, KmdQueue, NotificationId, Notify, OsContext, OsGlobalFence, PageFault};
 use softgpu_spec::register::{self, fault, queue_state, record};
 use wddm_types::{EngineId, NodeId, VidPnTargetId};
 
@@ -37,6 +37,8 @@ pub(crate) struct Gathered {
     suspended: Vec<(OsContext, u64)>,
     /// What displays have begun to show: the target, the address, whether that was at no blank.
     shown: Vec<(VidPnTargetId, u64, bool)>,
+    /// Notifications whose time has come.
+    periodic: Vec<(VidPnTargetId, NotificationId)>,
 }
 
 /// The fences of a node.
@@ -85,6 +87,11 @@ impl Gathered {
         self.shown.push((target, address, immediate));
     }
 
+    /// A notification's time has come.
+    pub(crate) fn periodic(&mut self, target: VidPnTargetId, id: NotificationId) {
+        self.periodic.push((target, id));
+    }
+
     /// What a display has shown is over.
     pub(crate) fn forget_target(&mut self, target: VidPnTargetId) {
         self.shown.retain(|(of, ..)| *of != target);
@@ -124,7 +131,8 @@ impl SoftGpuKmd {
             || !gathered.completed.is_empty()
             || !gathered.preempted.is_empty()
             || !gathered.dma_faults.is_empty()
-            || !gathered.shown.is_empty();
+            || !gathered.shown.is_empty()
+            || !gathered.periodic.is_empty();
         for (node, signals) in &gathered.signals {
             if signals.fences.is_empty() && signals.queues.is_empty() && !signals.any {
                 continue; // all of them were destroyed meanwhile
@@ -155,6 +163,9 @@ impl SoftGpuKmd {
             flags.set(InterruptFlags::HSYNC_FLIP_COMPLETION, immediate);
             notify.interrupt(Interrupt::CrtcVsync { target, physical_address, flags });
         }
+        for (target, notification) in gathered.periodic {
+            notify.interrupt(Interrupt::PeriodicMonitoredFenceSignaled { target, notification });
+        }
         for fault in gathered.dma_faults {
             notify.interrupt(Interrupt::DmaPageFaulted(fault));
         }
@@ -183,6 +194,7 @@ impl SoftGpuKmd {
                 record::COMPLETED => self.gather_completed(field[0], field[1]),
                 record::PREEMPTED => self.gather_preempted(field[0], field[1], field[2]),
                 record::VSYNC | record::FLIPPED => self.gather_shown(field[0], field[1], kind == record::FLIPPED),
+                record::ALARM => self.gather_alarm(field[0], field[1]),
                 // A record of a kind that this driver does not know is one that says too little.
                 _ => self.gather_overflow(),
             }

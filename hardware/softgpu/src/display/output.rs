@@ -30,7 +30,16 @@ struct Flip {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
     Band,
+    Alarm(usize),
     Blank,
+}
+
+/// An alarm that is set.
+#[derive(Clone, Copy, Debug)]
+struct Alarm {
+    before_ns: u64,
+    /// The number of the blank that it tells of next.
+    next: u64,
 }
 
 pub(super) struct Output {
@@ -48,6 +57,8 @@ pub(super) struct Output {
     next: u64,
     /// The next blank is looked for.
     watched: bool,
+    alarm: usize,
+    alarms: [Option<Alarm>; display::ALARMS],
     monitor: Option<Arc<dyn Monitor>>,
     scan: Option<Scan>,
     frames: u64,
@@ -69,6 +80,8 @@ impl Output {
             epoch: 0,
             next: 0,
             watched: false,
+            alarm: 0,
+            alarms: [None; display::ALARMS],
             monitor: None,
             scan: None,
             frames: 0,
@@ -91,6 +104,8 @@ impl Output {
             display::DISPLAY_EPOCH => self.epoch,
             display::DISPLAY_FRAMES => self.frames,
             display::DISPLAY_TORN => self.torn,
+            display::DISPLAY_ALARM_SELECT => self.alarm as u64,
+            display::DISPLAY_ALARM => self.alarms[self.alarm].map_or(0, |alarm| alarm.before_ns | display::ALARM_SET),
             _ => 0,
         }
     }
@@ -105,6 +120,9 @@ impl Output {
             display::DISPLAY_FLIP_TIME => self.staged.time = value,
             display::DISPLAY_FLIP_ID => self.staged.id = value,
             display::DISPLAY_FLIP => self.flip(gpu, value, news),
+            // An alarm that there is not cannot be selected.
+            display::DISPLAY_ALARM_SELECT if value < display::ALARMS as u64 => self.alarm = value as usize,
+            display::DISPLAY_ALARM => self.set_alarm(gpu.now(), value),
             display::DISPLAY_CANCEL => self.pending.retain(|flip| flip.id < value),
             _ => {}
         }
@@ -120,7 +138,11 @@ impl Output {
     pub(super) fn due(&self) -> Option<(u64, Due)> {
         let band = self.scan.as_ref().map(|scan| (scan.due(self.config.period_ns), Due::Band));
         let blank = self.watched.then(|| (self.blank_at(self.next), Due::Blank));
-        [band, blank].into_iter().flatten().min()
+        let alarms = self.alarms.iter().enumerate().filter(|_| self.is_on()).filter_map(|(number, alarm)| {
+            let Alarm { before_ns, next } = (*alarm)?;
+            Some((self.blank_at(next).saturating_sub(before_ns), Due::Alarm(number)))
+        });
+        [band, blank].into_iter().flatten().chain(alarms).min()
     }
 
     /// Does it.
@@ -132,6 +154,7 @@ impl Output {
                     self.end_frame(news);
                 }
             }
+            Some((_, Due::Alarm(number))) => self.sound(gpu.now(), number, news),
             Some((at, Due::Blank)) => self.blank(gpu, at, news),
             None => {}
         }
@@ -154,6 +177,21 @@ impl Output {
             self.next = self.past(now) + 1;
         }
         self.watched = watched;
+    }
+
+    fn set_alarm(&mut self, now: u64, value: u64) {
+        let before_ns = value & !display::ALARM_SET;
+        let set = value & display::ALARM_SET != 0 && before_ns <= self.config.period_ns;
+        self.alarms[self.alarm] = set.then(|| Alarm { before_ns, next: self.past(now.saturating_add(before_ns)) + 1 });
+    }
+
+    fn sound(&mut self, now: u64, number: usize, news: &mut News) {
+        let past = |before_ns: u64| self.past(now.saturating_add(before_ns));
+        let Some(Alarm { before_ns, next }) = self.alarms[number] else { return };
+        let fields = [u64::from(self.number) | next << 8, number as u64, 0];
+        news.records.push(Record { kind: record::ALARM, fields });
+        let after = if past(before_ns) > next + LATE_MAX { past(before_ns) + 1 } else { next + 1 };
+        self.alarms[number] = Some(Alarm { before_ns, next: after });
     }
 
     /// The number of the last blank until now.
@@ -179,7 +217,12 @@ impl Output {
             self.control &= !control::ENABLE;
         }
         match (was_on, self.is_on()) {
-            (false, true) => (self.epoch, self.shown) = (gpu.now(), self.staged),
+            (false, true) => {
+                (self.epoch, self.shown) = (gpu.now(), self.staged);
+                for alarm in self.alarms.iter_mut().flatten() {
+                    alarm.next = alarm.before_ns / self.config.period_ns + 1;
+                }
+            }
             (true, false) => {
                 self.pending.clear();
                 self.shown = Flip::default();

@@ -136,6 +136,34 @@ fn of_several_flips_whose_time_has_come_the_newest_is_shown() {
 }
 
 #[test]
+fn alarms_sound_before_each_blank_of_a_display_that_is_on() {
+    let gpu = device(1);
+    let set = |alarm: u64, value: u64| {
+        gpu.write_register(display::DISPLAY_ALARM_SELECT, alarm);
+        gpu.write_register(display::DISPLAY_ALARM, value);
+    };
+    set(0, 1_000 | display::ALARM_SET);
+    set(7, PERIOD | display::ALARM_SET);
+    set(2, (PERIOD + 1) | display::ALARM_SET);
+    set(3, 500);
+    set(99, 0);
+    assert_eq!(gpu.next_event(), None, "it is off");
+    gpu.write_register(display::DISPLAY_CONTROL, control::ENABLE);
+    run_to(&gpu, 2 * PERIOD);
+    let told = |blank: u64, alarm: u64| (record::ALARM, blank << 8, alarm, 0);
+    // A whole period before a blank is the blank before.
+    assert_eq!(records(&gpu), [told(1, 0), told(2, 7), told(2, 0), told(3, 7)]);
+    set(7, 0);
+    run_to(&gpu, 3 * PERIOD);
+    assert_eq!(records(&gpu), [told(3, 0)]);
+    gpu.write_register(display::DISPLAY_CONTROL, 0);
+    assert_eq!(gpu.next_event(), None);
+    assert_eq!(gpu.read_register(display::DISPLAY_ALARM), 0);
+    set(0, 1_000 | display::ALARM_SET);
+    assert_eq!(gpu.read_register(display::DISPLAY_ALARM), 1_000 | display::ALARM_SET);
+}
+
+#[test]
 fn a_monitor_gets_frames_and_sees_who_writes_behind_the_blank() {
     let (gpu, screen) = (device(1), Arc::new(Screen::default()));
     gpu.connect_monitor(0, Arc::clone(&screen) as Arc<dyn Monitor>);

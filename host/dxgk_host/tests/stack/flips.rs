@@ -2,6 +2,7 @@
 //! black; what a monitor sees.
 
 mod ends;
+mod periodic;
 mod refusals;
 mod writes;
 

@@ -5,7 +5,7 @@ use gpu_fence::LegacyKind;
 use kmt_calls::{
     FenceFlags, FencePrivateData, Refusal, Reply, SignalFlags, SyncCall, SyncObjectKind, SyncObjectRequest,
 };
-use wddm_types::RawHandle;
+use wddm_types::{RawHandle, VidPnTargetId};
 
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
@@ -175,7 +175,13 @@ impl Turn<'_> {
                 let name = EventName { process: self.from, number: event.expect("resolved above") };
                 adapter.create_cpu_notification(cx, device, flags, name)?
             }
-            SyncObjectKind::PeriodicMonitoredFence { target, .. } => adapter.create_periodic_fence(flags, target)?,
+            SyncObjectKind::PeriodicMonitoredFence { target, time_100ns, engine_affinity } => {
+                let target = VidPnTargetId(target);
+                let open = adapter.create_periodic_fence(cx, device, flags, target, time_100ns, engine_affinity)?;
+                let handle = self.name(Object::Fence(index, open))?;
+                let created = self.adapters[index as usize].created_monitored_fence(open, handle);
+                return self.when_mapped(cx, index, Reply::MonitoredFence(created));
+            }
             // spec: sync §6 A10
             SyncObjectKind::Other(7) => {
                 return Err(invalid("a native fence is created by CreateNativeFence"));

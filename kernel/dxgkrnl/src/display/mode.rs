@@ -111,7 +111,7 @@ impl Adapter {
         known.then_some(source.0 as usize).ok_or_else(|| invalid(format!("there is no source {}", source.0)))
     }
 
-    pub(super) fn display(&mut self) -> Result<&mut dyn Display, Refusal> {
+    pub fn display(&mut self) -> Result<&mut dyn Display, Refusal> {
         self.miniport.display().ok_or_else(|| not_supported("the adapter only renders: it has no displays"))
     }
 

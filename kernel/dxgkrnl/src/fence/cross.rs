@@ -140,7 +140,7 @@ impl Adapter {
             owner: self.devices[device].process,
             initial: 0,
             fence_type: FenceType::Default,
-            monitored: (!native).then_some(NewMonitored { mapped, word: FenceWord::Whole }),
+            monitored: (!native).then_some(NewMonitored { mapped, word: FenceWord::Whole, periodic: None }),
             by_engines: false,
             common: Some(common),
             flags: flags.difference(PER_DEVICE) | request.flags,

@@ -69,13 +69,6 @@ impl Adapter {
         Ok(self.add_sync_object(cx, device, SyncPart::Notification(event), ObjectType::CpuNotification))
     }
 
-    /// The type 6: nothing here shows anything yet.
-    // spec: sync §1.1, sync §2.2
-    pub fn create_periodic_fence(&self, flags: FenceFlags, target: u32) -> Result<u64, Refusal> {
-        check(ObjectType::PeriodicMonitoredFence, flags)?;
-        Err(not_supported(format!("periodic monitored fences: the adapter has no VidPn target {target}")))
-    }
-
     /// `D3DKMTDestroySynchronizationObject`: contexts that wait for it go on.
     // spec: sync §6 B8
     pub fn destroy_sync_object(&mut self, cx: &mut Cx<'_>, number: u64) {

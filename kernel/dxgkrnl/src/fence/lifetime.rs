@@ -23,6 +23,7 @@ use wddm_types::{CpuVa, GpuVa, ProcessId, RawHandle};
 
 use super::flags::{self, ObjectType};
 use super::open::{Opened, PER_DEVICE};
+use super::periodic::Periodic;
 use super::{CommonWord, Fence, FenceOpen, FenceSlot, FenceWord};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
@@ -71,6 +72,7 @@ pub struct NewMonitored {
     /// The GPU reaches its word.
     pub mapped: bool,
     pub word: FenceWord,
+    pub periodic: Option<Periodic>,
 }
 
 impl Adapter {
@@ -137,7 +139,8 @@ impl Adapter {
     /// Makes a fence: words, their mappings, then the driver's create, then its open; published only when all has succeeded.
     // spec: sync §3.2
     pub fn make_fence(&mut self, cx: &mut Cx<'_>, new: NewFence) -> Result<(u64, u64, FencePrivateData), Refusal> {
-        let shared = new.flags.contains(FenceFlags::SHARED) || new.common.is_some();
+        let periodic = new.monitored.and_then(|monitored| monitored.periodic);
+        let shared = new.flags.contains(FenceFlags::SHARED) || new.common.is_some() || periodic.is_some();
         let slot = match (shared, new.fence_type, new.device, new.monitored) {
             // spec: sync §1.5, §6 A5: shared ones lie in system memory, whatever their type
             (true, _, _, None) => self.take_shared_slot(cx, new.owner, new.common)?,
@@ -171,6 +174,7 @@ impl Adapter {
             views: Default::default(),
             names: 0,
             always_signaled: false,
+            periodic,
             doomed: false,
         };
         assert_eq!(self.fences.insert(fence), number);
@@ -263,6 +267,7 @@ impl Adapter {
         let fence = self.fences.remove(number).expect("a fence is destroyed once");
         assert!(fence.opens.is_empty() && fence.kmd.is_none(), "a fence is destroyed behind its last close");
         self.fence_numbers.remove(&fence.waits);
+        self.end_notification(fence.periodic);
         if let Some(cross) = fence.cross() {
             self.common.leave(cross);
         }
@@ -299,9 +304,9 @@ impl Adapter {
 }
 
 impl Fence {
-    /// Whether it can be shared: it has pages of its own.
+    /// Whether it can be shared, or is signalled by a display: it has pages of its own.
     pub fn is_shareable(&self) -> bool {
-        self.flags.contains(FenceFlags::SHARED) || self.cross().is_some()
+        self.flags.contains(FenceFlags::SHARED) || self.cross().is_some() || self.periodic.is_some()
     }
 
     /// Which cross-adapter fence it is here, if any.

@@ -36,7 +36,7 @@ impl Adapter {
             owner: self.devices[device].process,
             initial: initial_value,
             fence_type: FenceType::Default,
-            monitored: Some(NewMonitored { mapped, word }),
+            monitored: Some(NewMonitored { mapped, word, periodic: None }),
             by_engines: mapped,
             common,
             flags,

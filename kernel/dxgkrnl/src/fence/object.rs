@@ -7,6 +7,7 @@ use gpu_fence::FenceId;
 use kmt_calls::{FenceFlags, SyncObjectAccess};
 use wddm_types::ProcessId;
 
+use super::periodic::Periodic;
 use super::{FenceSlot, FenceView, FenceWord};
 
 /// A fence on this adapter: what all devices share of it.
@@ -33,6 +34,8 @@ pub struct Fence {
     pub names: u32,
     /// Satisfied for ever: its device is lost (sync §3.16).
     pub always_signaled: bool,
+    /// A display signals it, and nobody else does.
+    pub periodic: Option<Periodic>,
     /// Destroyed with its queue; it goes when the ring has passed.
     pub doomed: bool,
 }

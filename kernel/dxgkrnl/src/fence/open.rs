@@ -45,10 +45,14 @@ impl Adapter {
         mut private_data: FencePrivateData,
     ) -> Result<Opened, Refusal> {
         let number = self.fence_opens.next_number();
+        if self.fences[open.fence].periodic.is_some() {
+            open.flags |= FenceFlags::NO_SIGNAL;
+        }
         let (fence, process) = (open.fence, open.process);
         let (slot, asleep) = (self.fences[fence].slot, self.fences[fence].kmd.is_none());
         if self.fences[fence].is_shareable() && !self.fences[fence].views.contains_key(&process) {
-            let view = self.map_fence_view(cx, &slot, process)?;
+            let writable = self.fences[fence].periodic.is_none();
+            let view = self.map_fence_view(cx, &slot, process, writable)?;
             self.fences[fence].views.insert(process, view);
         }
         match self.open_fence_in_driver(fence, number, &open, &mut private_data) {

@@ -313,11 +313,12 @@ impl Adapter {
         cx: &mut Cx<'_>,
         slot: &FenceSlot,
         process: ProcessId,
+        writable: bool,
     ) -> Result<FenceView, Refusal> {
         let mut view = FenceView { current_va: GpuVa::NULL, monitored_va: GpuVa::NULL, opens: 0 };
         let space = self.processes[&process].space;
         match slot.current_home {
-            Home::Own(current) => view.current_va = self.map_word_page(cx, space, current, true)?,
+            Home::Own(current) => view.current_va = self.map_word_page(cx, space, current, writable)?,
             Home::Apart(_) => return Ok(view),
             _ => unreachable!("only shareable fences are shown to processes one by one"),
         }

@@ -138,3 +138,39 @@ fn blanks_are_told_by_target_and_those_of_a_mode_that_is_over_are_not() {
     port.record(record::OVERFLOW, [0; 3]);
     assert!(said(&mut kmd).contains(&Said::Shown(1, 0x40000, false)));
 }
+
+#[test]
+fn who_wants_to_be_told_at_the_same_time_shares_an_alarm() {
+    // spec: sync §2.2, sync §2.8
+    let (mut kmd, port) = with_displays();
+    let target = VidPnTargetId(1);
+    let [first, second] =
+        [7, 8].map(|id| kmd.create_periodic_frame_notification(target, 30, NotificationId(id)).unwrap());
+    let alarm = |alarm: u64, value: u64| {
+        [(sheet::DISPLAY_SELECT, 1), (sheet::DISPLAY_ALARM_SELECT, alarm), (sheet::DISPLAY_ALARM, value)]
+    };
+    assert_eq!(port.writes(), alarm(0, 3_000 | sheet::ALARM_SET));
+    for time in 1..8 {
+        kmd.create_periodic_frame_notification(target, time, NotificationId(100)).unwrap();
+    }
+    let none = kmd.create_periodic_frame_notification(target, 99, NotificationId(9));
+    assert!(matches!(none, Err(DriverStatus::NoMemory(_))), "{none:?}");
+    assert!(kmd.create_periodic_frame_notification(target, 10_001, NotificationId(9)).is_err(), "a period is 10,000");
+    assert!(kmd.create_periodic_frame_notification(VidPnTargetId(2), 1, NotificationId(9)).is_err());
+    port.writes();
+    let said = |kmd: &mut SoftGpuKmd| {
+        // The second is of no alarm, the third of no display.
+        port.record(record::ALARM, [1 | 5 << 8, 0, 0]);
+        port.record(record::ALARM, [1, 99, 0]);
+        port.record(record::ALARM, [200, 0, 0]);
+        let mut notify = FakeNotify::default();
+        kmd.interrupt_routine(&mut notify);
+        notify.0
+    };
+    assert_eq!(said(&mut kmd), [Said::Periodic(1, 7), Said::Periodic(1, 8)]);
+    kmd.destroy_periodic_frame_notification(first);
+    assert_eq!((said(&mut kmd), port.writes().len()), (vec![Said::Periodic(1, 8)], 0));
+    kmd.destroy_periodic_frame_notification(second);
+    assert_eq!(port.writes(), alarm(0, 0));
+    assert_eq!(said(&mut kmd), []);
+}

@@ -1,7 +1,10 @@
 //! The displays of such a driver: it may refuse to show an address.
 
-use ddi::{Display, DriverStatus, FlipCaps, KmdAllocation, SetVidPnSourceAddress, Surface, VidPnPath};
-use wddm_types::VidPnSourceId;
+use ddi::{
+    Display, DriverStatus, FlipCaps, KmdAllocation, KmdNotification, NotificationId, SetVidPnSourceAddress, Surface,
+    VidPnPath,
+};
+use wddm_types::{VidPnSourceId, VidPnTargetId};
 
 use super::Stubborn;
 
@@ -17,7 +20,7 @@ impl Stubborn {
 impl Display for Stubborn {
     fn vidpn_paths(&self) -> Vec<VidPnPath> {
         // Asked of a driver that is only looked at: what this one tells is what the profiles have.
-        vec![VidPnPath { source: VidPnSourceId(0), target: wddm_types::VidPnTargetId(0), refresh_ns: 16_666_667 }]
+        vec![VidPnPath { source: VidPnSourceId(0), target: VidPnTargetId(0), refresh_ns: 16_666_667 }]
     }
     fn flip_caps(&self) -> FlipCaps {
         FlipCaps { max_queued_flip_on_vsync: 1, flip_immediate: false }
@@ -37,5 +40,16 @@ impl Display for Stubborn {
     }
     fn control_interrupt(&mut self, source: VidPnSourceId, enable: bool) {
         self.displays().control_interrupt(source, enable);
+    }
+    fn create_periodic_frame_notification(
+        &mut self,
+        target: VidPnTargetId,
+        time_100ns: u64,
+        id: NotificationId,
+    ) -> Result<KmdNotification, DriverStatus> {
+        self.displays().create_periodic_frame_notification(target, time_100ns, id)
+    }
+    fn destroy_periodic_frame_notification(&mut self, notification: KmdNotification) {
+        self.displays().destroy_periodic_frame_notification(notification);
     }
 }

@@ -1,0 +1,113 @@
+//! Periodic monitored fences (sync §1.1, §2.2): the type 6. A display signals them, some time before each of its vertical blanks:
+//! each time the value is one more. Nobody else does, so GPUs see them read-only, on a page of their own.
+//!
+//! The driver is asked for a notification as long as the fence is there; the kernel signals. A display that is off has no blanks,
+//! and its fences stand still.
+
+use ddi::{FenceType, KmdNotification, NotificationId};
+use kmt_calls::{FenceFlags, FencePrivateData, Refusal, SyncObjectAccess};
+use wddm_types::VidPnTargetId;
+
+use crate::adapter::Adapter;
+use crate::fence::flags::{self, ObjectType};
+use crate::fence::lifetime::{NewMonitored, check_affinity};
+use crate::fence::{FenceWord, NewFence};
+use crate::machine::Cx;
+use crate::refusal::{from_driver, invalid, not_supported};
+
+/// What signals a periodic fence.
+#[derive(Clone, Copy, Debug)]
+pub struct Periodic {
+    target: VidPnTargetId,
+    notification: KmdNotification,
+}
+
+impl Adapter {
+    /// The type 6 of `D3DKMTCreateSynchronizationObject2`: the creator's open.
+    // spec: sync §1.1, sync §2.2
+    pub fn create_periodic_fence(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        flags: FenceFlags,
+        target: VidPnTargetId,
+        time_100ns: u64,
+        engine_affinity: u32,
+    ) -> Result<u64, Refusal> {
+        flags::check(ObjectType::PeriodicMonitoredFence, flags)?;
+        check_affinity(engine_affinity)?;
+        if flags.contains(FenceFlags::CROSS_ADAPTER) {
+            return Err(not_supported("periodic fences of several adapters are not built"));
+        }
+        if flags.contains(FenceFlags::NO_WAIT) {
+            return Err(invalid(
+                "only a display signals a periodic fence: with NoWait nobody could do anything with it",
+            ));
+        }
+        let refresh_ns = self.displays.refresh_ns(target).ok_or_else(|| match self.displays.are_there() {
+            false => not_supported("the adapter only renders: it has no VidPn targets"),
+            true => invalid(format!("there is no VidPn target {}", target.0)),
+        })?;
+        // spec: sync §2.2, at most one interval
+        if time_100ns.checked_mul(100).is_none_or(|before_ns| before_ns > refresh_ns) {
+            return Err(invalid(format!(
+                "{time_100ns} units of 100 ns; a blank is {refresh_ns} ns behind the one before"
+            )));
+        }
+        // CAST: objects are counted far below 2^32, and the name is only asked back.
+        let id = NotificationId(self.fences.next_number() as u32);
+        let display = self.display()?;
+        let notification = display.create_periodic_frame_notification(target, time_100ns, id).map_err(from_driver)?;
+        let mapped = !self.reported.levels.is_empty();
+        let periodic = Some(Periodic { target, notification });
+        let new = NewFence {
+            device: Some(device),
+            owner: self.devices[device].process,
+            initial: 0,
+            fence_type: FenceType::Default,
+            monitored: Some(NewMonitored { mapped, word: FenceWord::Whole, periodic }),
+            by_engines: false,
+            common: None,
+            flags,
+            access: SyncObjectAccess::ALL_ACCESS,
+            private_data: FencePrivateData::default(),
+        };
+        match self.make_fence(cx, new) {
+            Ok((_, open, _)) => {
+                self.devices[device].fences.insert(open);
+                Ok(open)
+            }
+            Err(refusal) => {
+                self.end_notification(periodic);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// A periodic fence is no more.
+    pub(super) fn end_notification(&mut self, periodic: Option<Periodic>) {
+        if let (Some(Periodic { notification, .. }), Some(display)) = (periodic, self.miniport.display()) {
+            display.destroy_periodic_frame_notification(notification);
+        }
+    }
+
+    /// Interrupt 14: a notification's time has come.
+    // spec: sync §2.8
+    pub fn periodic_fence_signaled(
+        &mut self,
+        cx: &mut Cx<'_>,
+        target: VidPnTargetId,
+        NotificationId(id): NotificationId,
+    ) {
+        let number = u64::from(id);
+        match self.fences.get(number).and_then(|fence| fence.periodic) {
+            Some(periodic) if periodic.target == target => {
+                let next = self.current_value(number).saturating_add(1);
+                self.set_fence(cx, number, next, false);
+            }
+            // It was destroyed while the interrupt was on its way.
+            _ if number < self.fences.next_number() => {}
+            _ => self.stop(cx, format!("notification {id} of target {} was reported and never asked for", target.0)),
+        }
+    }
+}
