@@ -1,9 +1,10 @@
 //! The facet of drivers with hardware scheduling: contexts, their queues, where they stand, and how they leave the hardware.
 
-use wddm_types::NodeId;
+use wddm_types::{EngineId, NodeId};
 
 use crate::adapter::DriverStatus;
 use crate::host::Host;
+use crate::interrupt::FState;
 use crate::queue::{CreateHwContext, CreateHwQueue, KmdContext, KmdQueue, SubmitCommandToHwQueue, SuspendStatus};
 use crate::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
 
@@ -73,6 +74,9 @@ pub trait HardwareQueues {
     /// `DxgkDdiResetHwEngine` narrowed to one queue after a fault: the queue is stopped and stays stopped, all others go
     /// on. Must succeed.
     fn stop_hw_queue(&mut self, queue: KmdQueue);
+
+    /// `DxgkDdiSetPowerComponentFState` of an engine (sync §3.17): down if the driver has asked, up before work comes. Must succeed.
+    fn set_engine_f_state(&mut self, node: NodeId, engine: EngineId, state: FState);
 
     /// `DxgkDdiResetHwEngine`: contexts of the node have not left the hardware although they were suspended. When it returns none
     /// of these runs, and none will: their queues are stopped. All others lose nothing. Answers with the contexts that have lost

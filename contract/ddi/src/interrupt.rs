@@ -44,6 +44,22 @@ pub enum Interrupt<'a> {
         /// The value that `suspend_context` was given.
         suspend_fence: u64,
     },
+    /// 20, `DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE` (sync §3.17).
+    EngineStateChange {
+        /// Node.
+        node: NodeId,
+        /// Engine.
+        engine: EngineId,
+        /// `NewState`.
+        state: EngineState,
+    },
+    /// 16, `DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT`: the hardware's own watchdog has found that an engine does not get on.
+    GpuEngineTimeout {
+        /// Node.
+        node: NodeId,
+        /// Engine.
+        engine: EngineId,
+    },
     /// 1, `DXGK_INTERRUPT_DMA_COMPLETED`: this packet, and every one handed over before it on the node, is done.
     DmaCompleted {
         /// Node.
@@ -86,6 +102,27 @@ pub enum Interrupt<'a> {
     DmaPageFaulted(DmaFault),
     /// 12, `DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED`.
     HwQueuePageFaulted(PageFault),
+}
+
+/// What an engine becomes (sync §2.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineState {
+    /// 0: it executes, or is about to.
+    Active,
+    /// 1: it had nothing to do for a while, and may be given less power: the kernel takes the doorbells of its queues away and, if nothing
+    /// was rung meanwhile, calls `set_engine_f_state`.
+    TransitionToF1,
+    /// 2: it does not get on; the kernel begins its timeout recovery.
+    Hung,
+}
+
+/// How much power an engine has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FState {
+    /// All that it needs.
+    F0,
+    /// Too little to look at doorbells and to execute. It keeps what it knows of its queues.
+    F1,
 }
 
 /// A fault of a packet (memory §5.8). Its context runs nothing more.

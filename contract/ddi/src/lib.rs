@@ -73,7 +73,7 @@ pub use gpu_va::{
 };
 pub use hardware_queues::HardwareQueues;
 pub use host::{Host, Notify};
-pub use interrupt::{DmaFault, Interrupt, InterruptFlags, PageFault};
+pub use interrupt::{DmaFault, EngineState, FState, Interrupt, InterruptFlags, PageFault};
 pub use miniport::{GpuVirtualAddressing, Miniport, NativeFences};
 pub use packet::{
     AllocationListEntry, ContextCaps, ContextInfo, CreateContext, CreateContextFlags, DmaBuffer,

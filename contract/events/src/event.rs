@@ -353,6 +353,8 @@ events! {
     FlipDropped = 155 { flip: u64 }
     /// A command buffer of a hardware queue is held: it writes a primary that is shown, or about to be.
     QueueHeldForFlip = 156 { queue: u64, allocation: u64 }
+    /// An engine of an adapter has less power from now on, or all of it again (sync §3.17).
+    EnginePower = 170 { adapter: u32, node: u16, low: bool }
     /// An adapter begins to go to sleep, or has woken (memory §1.10).
     PowerChanged = 58 { adapter: u32, on: bool }
 }

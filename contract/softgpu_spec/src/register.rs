@@ -42,6 +42,11 @@ pub const RANGE_BYTES: u32 = 0x0a0;
 pub const RANGE_PITCH: u32 = 0x0a8;
 /// rw: 1 lets the engines run; 0 stops them before their next command.
 pub const ENGINE_ENABLE: u32 = 0x028;
+/// rw: a bit for each engine: 1 takes its clock away: it stops before its next command and looks at no doorbell until it has it back.
+pub const ENGINE_GATE: u32 = 0x0b0;
+/// rw: nanoseconds after which an engine says that it has nothing to do: none of its queues is awake, none waits. It says so once, with
+/// [`record::IDLE`], until it has had something to do again. 0: never.
+pub const ENGINE_IDLE_NS: u32 = 0x0b8;
 
 /// rw: which queue the queue registers address.
 pub const QUEUE_SELECT: u32 = 0x100;
@@ -261,6 +266,8 @@ pub mod record {
     pub const FLIPPED: u64 = 10;
     /// An alarm of a display. Fields: display in the low byte and the number of the blank that comes above it, the alarm.
     pub const ALARM: u64 = 11;
+    /// An engine had nothing to do for [`super::ENGINE_IDLE_NS`]. Field: engine.
+    pub const IDLE: u64 = 12;
 }
 
 /// Causes of a fault.

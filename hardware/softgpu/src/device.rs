@@ -1,6 +1,7 @@
 //! The device as a whole: its parts, and the way from one part to another. What registers do is [`crate::registers`]'s, how
 //! time passes [`crate::ticking`]'s and [`crate::threads`]'s.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use device_port::{InterruptPin, Iommu, Monitor, Observation, Probe, TranslationCache};
@@ -33,6 +34,8 @@ pub struct SoftGpu {
     pub(crate) interrupts: Interrupts,
     pub(crate) displays: Displays,
     pub(crate) clock: Clock,
+    /// After how long an engine says that it has nothing to do; 0: never.
+    pub(crate) idle_ns: AtomicU64,
     pub(crate) selected: Mutex<Selected>,
     pub(crate) bands: Mutex<Bands>,
     pub(crate) probe: Option<Arc<dyn Probe>>,
@@ -80,6 +83,7 @@ impl SoftGpu {
             interrupts: Interrupts::new(pin),
             displays: Displays::new(config.displays),
             clock: Clock::new(),
+            idle_ns: AtomicU64::new(0),
             selected: Mutex::default(),
             bands: Mutex::default(),
             probe,
@@ -107,6 +111,10 @@ impl SoftGpu {
     /// Device time in nanoseconds.
     pub fn now(&self) -> u64 {
         self.clock.now()
+    }
+
+    pub(crate) fn idle_ns(&self) -> u64 {
+        self.idle_ns.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_virtual(&self) -> bool {

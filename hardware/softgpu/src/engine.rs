@@ -13,6 +13,7 @@
 
 mod choice;
 mod face;
+mod idle;
 mod preemption;
 
 use std::collections::BTreeMap;
@@ -78,6 +79,9 @@ pub(crate) struct EngineState {
     pub(crate) sharing: Sharing,
     /// How many queues have a parked wait at their head.
     pub(crate) waiting: u32,
+    /// It has no clock.
+    pub(crate) gated: bool,
+    idle: idle::Idle,
     /// Since when nothing but waits was left, in device time.
     pub(crate) starved_since: Option<u64>,
 }
@@ -95,6 +99,8 @@ impl EngineState {
             last: 0,
             sharing: Sharing::new(Policy::default()),
             waiting: 0,
+            gated: false,
+            idle: idle::Idle::default(),
             starved_since: None,
         }
     }
@@ -161,7 +167,8 @@ impl EngineState {
     #[inline]
     pub(crate) fn step(&mut self, gpu: &SoftGpu, engine: usize) -> Step {
         if self.flight.is_none() && !self.begin(gpu, engine) {
-            if self.active.is_empty() {
+            // Without a clock it looks at nothing until it is roused.
+            if self.active.is_empty() || self.gated {
                 return Step::Idle;
             }
             std::hint::spin_loop();

@@ -45,6 +45,10 @@ impl DevicePort for SoftGpu {
             register::ENGINE_ENABLE => u64::from(self.engines[0].ask(|state| state.enabled)),
             register::QUEUE_SELECT..=register::QUEUE_GRACE_LOWER => self.read_queue(offset),
             register::BAND_SELECT..=register::NORMAL_PERCENT => lock(&self.bands).read(offset),
+            register::ENGINE_GATE => {
+                (0..).zip(&self.engines).map(|(bit, face)| u64::from(face.ask(|state| state.gated)) << bit).sum()
+            }
+            register::ENGINE_IDLE_NS => self.idle_ns(),
             register::CMP_ROOT => self.cmp.root.load(Ordering::Relaxed),
             register::CMP_RESULT => self.cmp.result.load(Ordering::Acquire),
             register::INTERRUPT_POP => self.interrupts.pop(),
@@ -65,6 +69,13 @@ impl DevicePort for SoftGpu {
                 self.bus.ranges.write(offset, value, self.bus.local.bytes());
             }
             register::ENGINE_ENABLE => self.enable_engines(value != 0),
+            register::ENGINE_GATE => self.gate_engines(value),
+            register::ENGINE_IDLE_NS => {
+                self.idle_ns.store(value, Ordering::Relaxed);
+                // Who sleeps already sleeps by the new rule.
+                self.engines.iter().for_each(|face| face.rouse());
+                self.engines.iter().for_each(|face| self.due_after(face, 0));
+            }
             register::QUEUE_SELECT..=register::QUEUE_FLAGS => self.write_queue(offset, value),
             register::QUEUE_CONTROL => self.control_queue(value),
             register::QUEUE_RANK..=register::QUEUE_GRACE_LOWER => self.write_queue(offset, value),
@@ -101,6 +112,14 @@ impl SoftGpu {
     fn enable_engines(&self, enabled: bool) {
         for face in &self.engines {
             face.ask(|state| state.enabled = enabled);
+            face.rouse();
+            self.due_after(face, 0);
+        }
+    }
+
+    fn gate_engines(&self, gates: u64) {
+        for (bit, face) in self.engines.iter().enumerate() {
+            face.ask(|state| state.gated = gates >> bit & 1 == 1);
             face.rouse();
             self.due_after(face, 0);
         }

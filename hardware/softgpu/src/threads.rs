@@ -56,9 +56,13 @@ impl SoftGpu {
             match state.step(self, engine) {
                 Step::Went => {}
                 Step::Idle => {
+                    let limit = state.idle_limit(self);
                     drop(state);
-                    face.sleep();
+                    let over = face.sleep(limit);
                     state = lock(&face.state);
+                    if over {
+                        state.say_idle(self, engine);
+                    }
                 }
                 Step::Flush(flush) => {
                     // The other engine may be flushing too: nobody holds a state while it asks for another's.

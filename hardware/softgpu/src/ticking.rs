@@ -63,7 +63,7 @@ impl SoftGpu {
         let due = match flush {
             Some(_) => self.now(),
             None if state.begin(self, engine) => state.flight.as_ref().map_or(NEVER, |flight| flight.end),
-            None => NEVER,
+            None => state.idle_due(self, engine).unwrap_or(NEVER),
         };
         // News that came while the engine looked are looked at once more.
         face.due.store(if due == NEVER && face.has_news() { self.now() } else { due }, Ordering::Release);

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use ddi::{DmaFault, Interrupt, InterruptFlags, KmdQueue, NotificationId, Notify, OsContext, OsGlobalFence, PageFault};
+use ddi::{
+    DmaFault, EngineState, Interrupt, InterruptFlags, KmdQueue, NotificationId, Notify, OsContext, OsGlobalFence,
+    PageFault,
+};
 use events::Event;
 use kmt_calls::DeviceState;
 
@@ -37,6 +40,7 @@ struct Reported {
     /// Targets, addresses that they show, whether at no blank.
     shown: Vec<(VidPnTargetId, u64, bool)>,
     periodic: Vec<(VidPnTargetId, NotificationId)>,
+    engines: Vec<(NodeId, EngineState)>,
 }
 
 impl Notify for Reported {
@@ -52,6 +56,8 @@ impl Notify for Reported {
                 let fences = fences.unwrap_or_default().to_vec();
                 self.native.push(NativeSignals { node, fences, queues: queues.to_vec() });
             }
+            Interrupt::EngineStateChange { node, state, .. } => self.engines.push((node, state)),
+            Interrupt::GpuEngineTimeout { node, .. } => self.engines.push((node, EngineState::Hung)),
             Interrupt::DmaCompleted { node, fence_id } => self.packets.push((node, fence_id)),
             Interrupt::DmaPreempted { node, engine, preemption_fence_id, last_completed_fence_id } => {
                 self.preempted.push(NodePreempted { node, engine, preemption_fence_id, last_completed_fence_id });
@@ -122,6 +128,12 @@ impl Adapter {
         for fault in reported.faults {
             if self.recovery.count() == resets {
                 self.queue_faulted(cx, fault);
+            }
+        }
+        // Behind what says that work is done.
+        for (node, state) in reported.engines {
+            if self.recovery.count() == resets && self.stopped.is_none() {
+                self.engine_state_changed(cx, node, state);
             }
         }
     }

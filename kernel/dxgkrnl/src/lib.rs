@@ -28,6 +28,7 @@ mod device;
 mod display;
 mod driver;
 mod driver_host;
+mod engine_power;
 mod event;
 mod features;
 mod fence;

@@ -288,6 +288,12 @@ impl Adapter {
         self.pump_paging(cx);
     }
 
+    /// Whether the hardware has paging work that is not done, noted or not.
+    pub fn is_paging(&self) -> bool {
+        let progress = self.ring.queue.as_ref().map(|queue| self.current_value(queue.progress));
+        progress.is_some_and(|reached| reached < self.ring.progress_value)
+    }
+
     /// Notes which works the hardware has finished.
     pub fn reap_paging(&mut self, cx: &mut Cx<'_>) {
         let Some(queue) = &self.ring.queue else { return };

@@ -345,6 +345,7 @@ impl Adapter {
     }
 
     fn start_command(&mut self, cx: &mut Cx<'_>, number: u64, submit: SubmitCommandToHwQueue) {
+        self.raise_engine(cx, self.contexts[self.queues[number].context].node);
         let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
         if let Err(status) = hardware.submit_command_to_hw_queue(submit) {
             let device = self.queues[number].device;
@@ -378,10 +379,8 @@ impl Adapter {
     /// When packets are held for room on the hardware, asks to be told when the oldest buffer is finished.
     fn watch_queue(&mut self, cx: &mut Cx<'_>, number: u64) {
         let queue = &self.queues[number];
-        if self.stopped.is_some() || queue.watching || self.vidsch.held(queue.vidsch) == 0 {
-            return;
-        }
-        let Some(oldest) = queue.started.front().copied() else { return };
+        let held = self.stopped.is_none() && !queue.watching && self.vidsch.held(queue.vidsch) != 0;
+        let Some(oldest) = queue.started.front().copied().filter(|_| held) else { return };
         let point = [self.point(queue.progress, oldest)];
         let waiter = || Waiter::Queue { queue: number, packet: false };
         if self.begin_wait(cx, &point, WaitMode::All, waiter()) {

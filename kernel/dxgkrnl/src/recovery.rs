@@ -132,6 +132,7 @@ impl Adapter {
             .map_err(|status| format!("RestartFromTimeout failed: {status}"))?;
         setup_bands(&mut self.miniport, &self.config.scheduling)
             .map_err(|status| format!("SetupPriorityBands failed: {status}"))?;
+        self.engines_have_power();
         windows.iter().for_each(|pages| self.unmap_window(pages));
         self.restart_ring(cx)?;
         self.end_works(cx, over);

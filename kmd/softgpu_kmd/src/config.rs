@@ -146,6 +146,8 @@ pub struct KmdConfig {
     pub optimized_fence_interrupt: bool,
     /// Whether signals of cross-adapter fences reach other devices without the processor (sync §3.18). Only with native fences.
     pub peers: PeerMode,
+    /// Nanoseconds after which an engine that has nothing to do asks for less power (sync §3.17); 0: never. Only with hardware queues.
+    pub idle_ns: u64,
     /// `PreemptionAware`: packets are taken back from an engine (sync §4.3).
     pub preemption: bool,
 }
@@ -198,6 +200,7 @@ impl KmdConfig {
         notify_after_ring: false,
         optimized_fence_interrupt: false,
         peers: PeerMode::None,
+        idle_ns: 0,
         preemption: true,
     };
 

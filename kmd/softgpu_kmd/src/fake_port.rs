@@ -200,6 +200,8 @@ pub(crate) enum Said {
     Shown(u32, u64, bool),
     /// Target, notification.
     Periodic(u32, u32),
+    /// Node, and what its engine becomes.
+    Engine(u16, ddi::EngineState),
 }
 
 #[derive(Default)]
@@ -216,6 +218,8 @@ impl Notify for FakeNotify {
                 Said::Preempted(preemption_fence_id, last_completed_fence_id)
             }
             Interrupt::HwQueuePageFaulted(fault) => Said::Fault(fault),
+            Interrupt::EngineStateChange { node, state, .. } => Said::Engine(node.0, state),
+            Interrupt::GpuEngineTimeout { node, .. } => unreachable!("this device has no watchdog of node {}", node.0),
             Interrupt::SuspendContextCompleted { context, suspend_fence } => Said::Suspended(context, suspend_fence),
             Interrupt::PeriodicMonitoredFenceSignaled { target, notification } => {
                 Said::Periodic(target.0, notification.0)

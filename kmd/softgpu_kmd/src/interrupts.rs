@@ -11,7 +11,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ddi::{DmaFault, Interrupt, InterruptFlags, KmdQueue, NotificationId, Notify, OsContext, OsGlobalFence, PageFault};
+use ddi::{
+    DmaFault, EngineState, Interrupt, InterruptFlags, KmdQueue, NotificationId, Notify, OsContext, OsGlobalFence,
+    PageFault,
+};
 use softgpu_spec::register::{self, fault, queue_state, record};
 use wddm_types::{EngineId, NodeId, VidPnTargetId};
 
@@ -33,6 +36,8 @@ pub(crate) struct Gathered {
     /// Nodes that were preempted: the kernel's fence for that, and the packet that was done last.
     preempted: Vec<(NodeId, u32, u32)>,
     dma_faults: Vec<DmaFault>,
+    /// Nodes whose engines had nothing to do for a while.
+    idle: BTreeSet<NodeId>,
     /// Contexts that stand still, with the kernel's value for that.
     suspended: Vec<(OsContext, u64)>,
     /// What displays have begun to show: the target, the address, whether that was at no blank.
@@ -132,7 +137,8 @@ impl SoftGpuKmd {
             || !gathered.preempted.is_empty()
             || !gathered.dma_faults.is_empty()
             || !gathered.shown.is_empty()
-            || !gathered.periodic.is_empty();
+            || !gathered.periodic.is_empty()
+            || !gathered.idle.is_empty();
         for (node, signals) in &gathered.signals {
             if signals.fences.is_empty() && signals.queues.is_empty() && !signals.any {
                 continue; // all of them were destroyed meanwhile
@@ -172,6 +178,10 @@ impl SoftGpuKmd {
         for fault in gathered.faults {
             notify.interrupt(Interrupt::HwQueuePageFaulted(fault));
         }
+        for node in gathered.idle {
+            let (engine, state) = (EngineId(0), EngineState::TransitionToF1);
+            notify.interrupt(Interrupt::EngineStateChange { node, engine, state });
+        }
         ours
     }
 
@@ -192,6 +202,8 @@ impl SoftGpuKmd {
                 record::FAULT => self.gather_fault(field[0], field[1], field[2]),
                 record::SUSPENDED => self.gather_suspended(field[0]),
                 record::COMPLETED => self.gather_completed(field[0], field[1]),
+                // CAST: a device has few engines.
+                record::IDLE => drop(self.gathered.idle.insert(NodeId(field[0] as u16))),
                 record::PREEMPTED => self.gather_preempted(field[0], field[1], field[2]),
                 record::VSYNC | record::FLIPPED => self.gather_shown(field[0], field[1], kind == record::FLIPPED),
                 record::ALARM => self.gather_alarm(field[0], field[1]),

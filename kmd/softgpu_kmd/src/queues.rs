@@ -15,13 +15,13 @@ mod execution;
 pub(crate) mod ranks;
 
 use ddi::{
-    CreateHwContext, CreateHwQueue, DriverStatus, HardwareQueues, Host, HwQueueFlags, KmdContext, KmdDevice,
+    CreateHwContext, CreateHwQueue, DriverStatus, FState, HardwareQueues, Host, HwQueueFlags, KmdContext, KmdDevice,
     KmdDoorbell, KmdQueue, OsContext, ProgressFence, SetContextSchedulingProperties, SetupPriorityBands,
     SubmitCommandToHwQueue, SuspendStatus,
 };
 use softgpu_spec::register::{self, queue_control};
 use softgpu_spec::{Command, QUEUE_COUNT};
-use wddm_types::{GpuVa, NodeId, PageRun};
+use wddm_types::{EngineId, GpuVa, NodeId, PageRun};
 
 use crate::driver::SoftGpuKmd;
 use crate::handles::Handles;
@@ -289,13 +289,7 @@ impl HardwareQueues for SoftGpuKmd {
             }
             None => context.suspended = Some(None),
         }
-        let running: Vec<(u64, u32)> = self
-            .queues
-            .handles
-            .iter()
-            .filter(|(_, queue)| queue.context == handle && queue.state == State::Enabled)
-            .map(|(number, queue)| (number, queue.index))
-            .collect();
+        let running = self.queues.enabled_of(handle);
         for &(number, index) in &running {
             self.queues.handles.get_mut(number).expect("just listed").suspending = true;
             self.suspend_index(index);
@@ -313,15 +307,7 @@ impl HardwareQueues for SoftGpuKmd {
         let context = self.contexts.get_mut(handle.0).expect("the kernel names a context that there is");
         context.suspended = None;
         let root = context.root;
-        let of_context = |queue: &Queue| queue.context == handle && queue.state == State::Enabled;
-        let indices: Vec<(u64, u32)> = self
-            .queues
-            .handles
-            .iter()
-            .filter(|(_, queue)| of_context(queue))
-            .map(|(number, queue)| (number, queue.index))
-            .collect();
-        for (number, index) in indices {
+        for (number, index) in self.queues.enabled_of(handle) {
             self.queues.handles.get_mut(number).expect("just listed").suspending = false;
             self.port.write_register(register::QUEUE_SELECT, u64::from(index));
             self.port.write_register(register::QUEUE_ROOT, root.expect("an enabled queue has a root"));
@@ -338,6 +324,13 @@ impl HardwareQueues for SoftGpuKmd {
         properties: SetContextSchedulingProperties,
     ) -> Result<(), DriverStatus> {
         self.set_rank(properties)
+    }
+
+    // spec: sync §3.17
+    fn set_engine_f_state(&mut self, node: NodeId, _engine: EngineId, state: FState) {
+        let (gates, bit) = (self.port.read_register(register::ENGINE_GATE), 1 << node.0);
+        let gates = if state == FState::F1 { gates | bit } else { gates & !bit };
+        self.port.write_register(register::ENGINE_GATE, gates);
     }
 
     fn reset_hw_engine(&mut self, node: NodeId, _engine: u32) -> Result<Vec<KmdContext>, DriverStatus> {

@@ -55,6 +55,9 @@ impl SoftGpuKmd {
         let geometry = Geometry::read(self.port.as_ref(), &self.config)?;
         self.negotiated = negotiate(host);
         self.port.write_register(register::ENGINE_ENABLE, 0);
+        self.port.write_register(register::ENGINE_GATE, 0);
+        let idle_ns = if self.config.hardware_queues { self.config.idle_ns } else { 0 };
+        self.port.write_register(register::ENGINE_IDLE_NS, idle_ns);
         for index in 0..QUEUE_COUNT {
             self.disable_index(index);
         }
@@ -76,6 +79,7 @@ impl SoftGpuKmd {
         if state == PowerState::On {
             clear_table(self.port.local_memory(), &geometry);
             self.port.write_register(register::APERTURE_TABLE, geometry.table);
+            self.port.write_register(register::ENGINE_GATE, 0);
         }
         self.port.write_register(register::ENGINE_ENABLE, u64::from(state == PowerState::On));
         if state != PowerState::On {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use ddi::{
     AdapterCaps, BuildPagingBuffer, ConnectedDoorbell, CreateAllocation, CreateDevice, CreateDoorbell, CreateHwContext,
-    CreateHwQueue, CreateNativeFence, CreateProcess, CurrentUpdate, DestroyAllocation, Doorbells, DriverStatus,
+    CreateHwQueue, CreateNativeFence, CreateProcess, CurrentUpdate, DestroyAllocation, Doorbells, DriverStatus, FState,
     FeatureId, FeatureSupport, FenceStorageSurface, GpuMmuCaps, GpuVirtualAddressing, HardwareQueues, Host, KmdContext,
     KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess, KmdQueue, Miniport,
     MonitoredUpdate, NativeFenceCaps, NativeFenceLogs, NativeFences, NodeMetadata, Notify, OpenAllocation,
@@ -20,7 +20,7 @@ use ddi::{
     VirtualDirection,
 };
 use shared_words::Word;
-use wddm_types::{NodeId, PhysicalAddress};
+use wddm_types::{EngineId, NodeId, PhysicalAddress};
 
 use crate::check::contract::Broken;
 use crate::check::{Ledger, Shared, shared};

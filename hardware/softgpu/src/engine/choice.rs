@@ -6,6 +6,7 @@ use engine_time::Contender;
 use softgpu_spec::register::queue_state;
 
 use super::EngineState;
+use super::idle::Idle;
 use crate::device::SoftGpu;
 
 impl EngineState {
@@ -16,7 +17,7 @@ impl EngineState {
         if gpu.engines[engine].has_news() {
             self.take_news(gpu, engine);
         }
-        if !self.enabled {
+        if !self.enabled || self.gated {
             return None;
         }
         if self.active.len() > 1 || gpu.is_virtual() {
@@ -89,6 +90,7 @@ impl EngineState {
     fn take_news(&mut self, gpu: &SoftGpu, engine: usize) {
         let face = &gpu.engines[engine];
         face.news.swap(0, Ordering::AcqRel);
+        self.idle = Idle::default();
         for (group, word) in face.woken.iter().enumerate() {
             let mut bits = word.swap(0, Ordering::AcqRel);
             while bits != 0 {

@@ -1,7 +1,8 @@
 //! The side of an engine that others reach: register accesses, doorbells, the clock. Its state is behind it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::EngineState;
 use crate::counters::Counters;
@@ -77,18 +78,27 @@ impl EngineFace {
         }
     }
 
-    /// Sleeps until roused. Says first that it sleeps and then looks for news, as [`EngineFace::rouse`] gives news first
+    /// Sleeps until roused, or for so long; whether it was the latter. Says first that it sleeps and then looks for news, as [`EngineFace::rouse`] gives news first
     /// and then looks for sleepers: no wake-up is lost.
-    pub(crate) fn sleep(&self) {
+    pub(crate) fn sleep(&self, limit: Option<Duration>) -> bool {
+        let mut over = false;
         self.sleeping.store(1, Ordering::Release);
         fence(Ordering::SeqCst);
         if !self.has_news() {
             let mut token = lock(&self.token);
-            while !*token {
-                token = self.rise.wait(token).unwrap_or_else(std::sync::PoisonError::into_inner);
+            while !*token && !over {
+                token = match limit {
+                    None => self.rise.wait(token).unwrap_or_else(PoisonError::into_inner),
+                    Some(limit) => {
+                        let woken = self.rise.wait_timeout(token, limit).unwrap_or_else(PoisonError::into_inner);
+                        over = woken.1.timed_out();
+                        woken.0
+                    }
+                };
             }
             *token = false;
         }
         self.sleeping.store(0, Ordering::Release);
+        over
     }
 }

@@ -318,6 +318,12 @@ pub const PROFILES: &[Profile] = &[
         driver: KmdConfig { optimized_fence_interrupt: true, ..SMALL_PAGES },
         ..DISCRETE
     },
+    Profile {
+        name: "power-saving",
+        description: "discrete-4k whose engines ask for less power when they had nothing to do for 50 us",
+        driver: KmdConfig { idle_ns: 50_000, ..SMALL_PAGES },
+        ..DISCRETE
+    },
 ];
 
 /// DEFAULT fences, their words in system memory.

@@ -15,6 +15,7 @@ mod cpu_refusals;
 mod cross_adapter;
 mod doorbells;
 mod driver_ranges;
+mod engine_power;
 mod falling_asleep;
 mod features;
 mod fence_interrupts;

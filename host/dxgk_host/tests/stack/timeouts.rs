@@ -1,8 +1,10 @@
 //! Work that does not end, and hardware that does not answer: who is asked to make room, who is given up, and that nobody else notices
 //! (sync §4.4). Virtual time makes all of it exact: on this device a millisecond of compute work is a kilobyte.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+mod fault;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use d3dkmt::{DeviceState, Fence, NativeFenceRequest};
 use device_port::DevicePort;
@@ -10,117 +12,25 @@ use dxgk_host::{Host, HostConfig, Pending, Profile, RecoveryPolicy};
 use events::Event;
 use kmt_calls::{Call, QueueCall, QueueFlags, Reply, SyncCall, WaitFlags};
 use kmt_link::Link;
-use shared_words::Memory;
-use softgpu_spec::register;
-use softgpu_spec::register::queue_control::{DISABLE, ENABLE, SUSPEND};
 use softgpu_umd::{Commands, Surface, SurfaceKind};
 use wddm_types::{NodeId, RawHandle};
 
 use crate::heard::Heard;
 use crate::world::{Client, MIB, VIRTUAL, client};
+use fault::Port;
+pub use fault::{Fault, Hold};
 
 const MS: u64 = 1_000_000;
 /// `TdrDelay` here.
 const DELAY: u64 = 100 * MS;
 const KIB: u64 = 1024;
 
-/// What is between driver and device, and what it does with one queue.
-#[derive(Default)]
-pub struct Fault {
-    selected: AtomicU64,
-    /// The queue that was enabled last.
-    enabled: AtomicU64,
-    /// Which queue stays on its engine.
-    held: Mutex<Option<(u64, Hold)>>,
-    /// Fence records that get lost.
-    swallows: AtomicU64,
-}
-
-/// How a queue stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
-    /// It is not suspended.
-    Runs,
-    /// Nor disabled, as long as the engines are on.
-    Sticks,
-    /// It is suspended when the driver has looked for interrupts so often.
-    Late(u32),
-}
-
-impl Fault {
-    pub fn hold(&self, how: Hold) {
-        *self.held.lock().unwrap() = Some((self.enabled.load(Ordering::SeqCst), how));
-    }
-}
-
-struct Port {
-    device: Arc<dyn DevicePort>,
-    fault: Arc<Fault>,
-}
-
-impl Port {
-    /// A queue that was to be suspended some time ago is.
-    fn looked(&self) {
-        let mut held = self.fault.held.lock().unwrap();
-        if let Some((queue, Hold::Late(looks))) = &mut *held {
-            *looks -= 1;
-            if *looks == 0 {
-                self.device.write_register(register::QUEUE_SELECT, *queue);
-                self.device.write_register(register::QUEUE_CONTROL, SUSPEND);
-                self.device.write_register(register::QUEUE_SELECT, self.fault.selected.load(Ordering::SeqCst));
-                *held = None;
-            }
-        }
-    }
-}
-
-impl DevicePort for Port {
-    fn read_register(&self, offset: u32) -> u64 {
-        let value = self.device.read_register(offset);
-        if offset != register::INTERRUPT_POP {
-            return value;
-        }
-        if value == register::record::NONE {
-            self.looked();
-        }
-        let fence = [register::record::FENCE, register::record::MONITORED].contains(&value);
-        if fence && self.fault.swallows.load(Ordering::SeqCst) > 0 {
-            self.fault.swallows.fetch_sub(1, Ordering::SeqCst);
-            return self.read_register(offset);
-        }
-        value
-    }
-    fn write_register(&self, offset: u32, value: u64) {
-        let (fault, selected) = (&self.fault, self.fault.selected.load(Ordering::SeqCst));
-        let mut held = fault.held.lock().unwrap();
-        match offset {
-            register::ENGINE_ENABLE if value == 0 => *held = None,
-            register::QUEUE_SELECT => fault.selected.store(value, Ordering::SeqCst),
-            register::QUEUE_CONTROL if value == ENABLE => fault.enabled.store(selected, Ordering::SeqCst),
-            _ => {}
-        }
-        let ignored = match &*held {
-            Some((queue, how)) if offset == register::QUEUE_CONTROL && *queue == selected => {
-                value == SUSPEND || value == DISABLE && *how == Hold::Sticks
-            }
-            _ => false,
-        };
-        if !ignored {
-            self.device.write_register(offset, value);
-        }
-    }
-    fn local_memory(&self) -> &Arc<Memory> {
-        self.device.local_memory()
-    }
-    fn doorbell_page(&self) -> &Arc<Memory> {
-        self.device.doorbell_page()
-    }
-    fn doorbell_rung(&self, index: u32) {
-        self.device.doorbell_rung(index);
-    }
-}
-
 pub fn host(recovery: RecoveryPolicy) -> (Arc<Host>, Heard, Arc<Fault>) {
+    host_with(recovery, |_| {})
+}
+
+/// The same, changed before it starts.
+pub fn host_with(recovery: RecoveryPolicy, change: impl FnOnce(&mut HostConfig)) -> (Arc<Host>, Heard, Arc<Fault>) {
     let heard = Heard::of(|event| {
         matches!(
             event,
@@ -135,7 +45,7 @@ pub fn host(recovery: RecoveryPolicy) -> (Arc<Host>, Heard, Arc<Fault>) {
     profile.timing.compute_bytes_per_us = 1;
     let fault = Arc::new(Fault::default());
     let between = Arc::clone(&fault);
-    let config = HostConfig {
+    let mut config = HostConfig {
         vram_bytes: 8 * MIB,
         page_table_bytes: 16 * MIB,
         system_bytes: 64 * MIB,
@@ -144,6 +54,7 @@ pub fn host(recovery: RecoveryPolicy) -> (Arc<Host>, Heard, Arc<Fault>) {
         wrap_port: Some(Box::new(move |device| Arc::new(Port { device, fault: between }) as Arc<dyn DevicePort>)),
         ..HostConfig::new(&profile, VIRTUAL)
     };
+    change(&mut config);
     (Host::start(config).expect("the host starts"), heard, fault)
 }
 

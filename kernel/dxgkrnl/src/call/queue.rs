@@ -95,7 +95,7 @@ impl Turn<'_> {
                 let (index, number) = self.doorbell(doorbell)?;
                 let queue = self.adapters[index as usize].doorbells[number].queue;
                 self.alive(index, self.adapters[index as usize].queues[queue].device, touched)?;
-                self.adapters[index as usize].notify_work_submission(number);
+                self.adapters[index as usize].notify_work_submission(cx, number);
                 done(Reply::Done)
             }
             QueueCall::SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, written_primaries } => {

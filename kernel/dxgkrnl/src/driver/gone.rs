@@ -2,7 +2,7 @@
 //! nothing. So the kernel meets a driver that has failed, and its own rules for that decide what becomes of the adapter.
 
 use ddi::*;
-use wddm_types::{PhysicalAddress, VidPnSourceId};
+use wddm_types::{EngineId, NodeId, PhysicalAddress, VidPnSourceId};
 
 /// All facets, gone.
 pub(super) struct Gone;
@@ -50,6 +50,8 @@ impl HardwareQueues for Gone {
     fn set_context_scheduling_properties(&mut self, _: SetContextSchedulingProperties) -> Result<(), DriverStatus> {
         Err(FAILED)
     }
+
+    fn set_engine_f_state(&mut self, _node: NodeId, _engine: EngineId, _state: FState) {}
 }
 
 impl NativeFences for Gone {

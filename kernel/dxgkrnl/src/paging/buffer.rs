@@ -3,7 +3,7 @@
 use ddi::{BuildPagingBuffer, PageTableUpdateMode, PagingOp, PagingStatus, SubmitCommandToHwQueue};
 use events::Event;
 use vidmm::{Operation, Part};
-use wddm_types::{GpuVa, PAGE_BYTES, Pages, ProcessId};
+use wddm_types::{GpuVa, NodeId, PAGE_BYTES, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
@@ -284,6 +284,7 @@ impl Adapter {
     fn submit_buffer(&mut self, cx: &mut Cx<'_>, number: u64, used: usize, va: GpuVa) -> Result<(), String> {
         self.ring.progress_value += 1;
         let value = self.ring.progress_value;
+        self.raise_engine(cx, NodeId(self.reported.paging_node));
         match self.ring.queue.as_ref().expect("the ring runs").kmd {
             Some(queue) => {
                 let Buffer { address, content, .. } = &self.ring.buffers[self.ring.next_buffer];

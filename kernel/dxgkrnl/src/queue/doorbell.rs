@@ -71,6 +71,7 @@ impl Adapter {
     pub fn connect_doorbell(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<ConnectedDoorbell, Refusal> {
         let (kmd, queue, status) =
             (self.doorbells[number].kmd, self.doorbells[number].queue, self.doorbells[number].status);
+        self.raise_engine(cx, self.contexts[self.queues[queue].context].node);
         let doorbells = self.miniport.doorbells().expect("it made this doorbell");
         let connected = match doorbells.connect_doorbell(kmd) {
             Ok(connected) => connected,
@@ -131,8 +132,10 @@ impl Adapter {
     }
 
     /// `D3DKMTNotifyWorkSubmission`.
-    pub fn notify_work_submission(&mut self, number: u64) {
-        let queue = self.queues[self.doorbells[number].queue].kmd;
+    pub fn notify_work_submission(&mut self, cx: &mut Cx<'_>, number: u64) {
+        let queue = &self.queues[self.doorbells[number].queue];
+        let (context, queue) = (queue.context, queue.kmd);
+        self.raise_engine(cx, self.contexts[context].node);
         self.miniport.doorbells().expect("it made this doorbell").notify_work_submission(queue);
     }
 }

@@ -3,7 +3,7 @@
 mod answers;
 
 use ddi::*;
-use wddm_types::{GpuVa, NodeId, PageRun, Pasid, PhysicalAddress, SegmentId};
+use wddm_types::{EngineId, GpuVa, NodeId, PageRun, Pasid, PhysicalAddress, SegmentId};
 
 pub use answers::Answers;
 
@@ -248,6 +248,7 @@ impl HardwareQueues for Stub {
     }
     fn resume_context(&mut self, _context: KmdContext) {}
     fn stop_hw_queue(&mut self, _queue: KmdQueue) {}
+    fn set_engine_f_state(&mut self, _node: NodeId, _engine: EngineId, _state: FState) {}
 }
 
 impl PacketScheduling for Stub {

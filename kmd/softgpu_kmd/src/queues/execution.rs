@@ -7,7 +7,15 @@ use softgpu_spec::bus;
 use softgpu_spec::register::{self, queue_control, queue_flags, queue_state};
 
 use crate::driver::SoftGpuKmd;
-use crate::queues::{NO_QUEUE, Queue, Ring, State};
+use crate::queues::{NO_QUEUE, Queue, QueueTable, Ring, State};
+
+impl QueueTable {
+    /// The queues of a context that are enabled: handle and the device's number.
+    pub(crate) fn enabled_of(&self, context: KmdContext) -> Vec<(u64, u32)> {
+        let enabled = |queue: &Queue| queue.context == context && queue.state == State::Enabled;
+        self.handles.iter().filter(|(_, queue)| enabled(queue)).map(|(number, queue)| (number, queue.index)).collect()
+    }
+}
 
 impl SoftGpuKmd {
     /// A context's root. It may move while no queue of the context is enabled, or while the context is suspended: its

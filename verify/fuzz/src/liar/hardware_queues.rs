@@ -1,5 +1,7 @@
 //! Hardware queues as a lying driver shows them.
 
+use wddm_types::EngineId;
+
 use super::*;
 
 impl HardwareQueues for Liar {
@@ -42,6 +44,10 @@ impl HardwareQueues for Liar {
 
     fn resume_context(&mut self, context: KmdContext) {
         self.queues().resume_context(context);
+    }
+
+    fn set_engine_f_state(&mut self, node: NodeId, engine: EngineId, state: FState) {
+        self.queues().set_engine_f_state(node, engine, state);
     }
 
     fn stop_hw_queue(&mut self, queue: KmdQueue) {

@@ -48,6 +48,10 @@ impl HardwareQueues for Watched {
         self.queues().resume_context(context);
     }
 
+    fn set_engine_f_state(&mut self, node: NodeId, engine: EngineId, state: FState) {
+        self.queues().set_engine_f_state(node, engine, state);
+    }
+
     fn stop_hw_queue(&mut self, queue: KmdQueue) {
         self.see(CONTRACT, |ledger| ledger.contract.stop_queue(queue));
         self.queues().stop_hw_queue(queue);

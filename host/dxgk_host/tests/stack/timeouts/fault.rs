@@ -1,0 +1,105 @@
+//! What stands between driver and device: one queue that does not leave its engine, records that get lost.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use device_port::DevicePort;
+use shared_words::Memory;
+use softgpu_spec::register;
+use softgpu_spec::register::queue_control::{DISABLE, ENABLE, SUSPEND};
+
+/// What is between driver and device, and what it does with one queue.
+#[derive(Default)]
+pub struct Fault {
+    selected: AtomicU64,
+    /// The queue that was enabled last.
+    enabled: AtomicU64,
+    /// Which queue stays on its engine.
+    held: Mutex<Option<(u64, Hold)>>,
+    /// Fence records that get lost.
+    pub swallows: AtomicU64,
+}
+
+/// How a queue stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// It is not suspended.
+    Runs,
+    /// Nor disabled, as long as the engines are on.
+    Sticks,
+    /// It is suspended when the driver has looked for interrupts so often.
+    Late(u32),
+}
+
+impl Fault {
+    pub fn hold(&self, how: Hold) {
+        *self.held.lock().unwrap() = Some((self.enabled.load(Ordering::SeqCst), how));
+    }
+}
+
+pub struct Port {
+    pub device: Arc<dyn DevicePort>,
+    pub fault: Arc<Fault>,
+}
+
+impl Port {
+    /// A queue that was to be suspended some time ago is.
+    fn looked(&self) {
+        let mut held = self.fault.held.lock().unwrap();
+        if let Some((queue, Hold::Late(looks))) = &mut *held {
+            *looks -= 1;
+            if *looks == 0 {
+                self.device.write_register(register::QUEUE_SELECT, *queue);
+                self.device.write_register(register::QUEUE_CONTROL, SUSPEND);
+                self.device.write_register(register::QUEUE_SELECT, self.fault.selected.load(Ordering::SeqCst));
+                *held = None;
+            }
+        }
+    }
+}
+
+impl DevicePort for Port {
+    fn read_register(&self, offset: u32) -> u64 {
+        let value = self.device.read_register(offset);
+        if offset != register::INTERRUPT_POP {
+            return value;
+        }
+        if value == register::record::NONE {
+            self.looked();
+        }
+        let fence = [register::record::FENCE, register::record::MONITORED].contains(&value);
+        if fence && self.fault.swallows.load(Ordering::SeqCst) > 0 {
+            self.fault.swallows.fetch_sub(1, Ordering::SeqCst);
+            return self.read_register(offset);
+        }
+        value
+    }
+    fn write_register(&self, offset: u32, value: u64) {
+        let (fault, selected) = (&self.fault, self.fault.selected.load(Ordering::SeqCst));
+        let mut held = fault.held.lock().unwrap();
+        match offset {
+            register::ENGINE_ENABLE if value == 0 => *held = None,
+            register::QUEUE_SELECT => fault.selected.store(value, Ordering::SeqCst),
+            register::QUEUE_CONTROL if value == ENABLE => fault.enabled.store(selected, Ordering::SeqCst),
+            _ => {}
+        }
+        let ignored = match &*held {
+            Some((queue, how)) if offset == register::QUEUE_CONTROL && *queue == selected => {
+                value == SUSPEND || value == DISABLE && *how == Hold::Sticks
+            }
+            _ => false,
+        };
+        if !ignored {
+            self.device.write_register(offset, value);
+        }
+    }
+    fn local_memory(&self) -> &Arc<Memory> {
+        self.device.local_memory()
+    }
+    fn doorbell_page(&self) -> &Arc<Memory> {
+        self.device.doorbell_page()
+    }
+    fn doorbell_rung(&self, index: u32) {
+        self.device.doorbell_rung(index);
+    }
+}

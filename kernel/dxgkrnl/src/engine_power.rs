@@ -1,0 +1,122 @@
+//! Engines with less power (sync §3.17). The driver says that an engine had nothing to do for a while; the kernel takes the doorbells
+//! of its queues away and, if nothing was rung meanwhile, has the driver lower its power.
+//!
+//! ```text
+//!            TRANSITION_TO_F1, doorbells taken away, nothing was rung
+//!  F0 ───────────────────────────────────────────────────────────────▶ F1
+//!   ◀──── a doorbell is connected, the kernel submits, new work was told ──
+//! ```
+//! Who rings stores what it has queued, rings, and looks at its doorbell's status; the kernel stores the status of all, and then looks
+//! at what was queued. With a full barrier between the two on either side one of them sees the other: either the engine keeps its power,
+//! or whoever has rung finds its doorbell gone, connects it again, and rings again.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{Ordering, fence};
+
+use ddi::{EngineState, FState};
+use events::Event;
+use kmt_calls::DeviceState;
+use shared_words::Word;
+use wddm_types::{EngineId, NodeId};
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::object::Queue;
+use crate::suspension::SuspendReasons;
+
+/// The engines that have less power.
+#[derive(Debug, Default)]
+pub struct EnginePower {
+    low: BTreeSet<NodeId>,
+}
+
+impl Adapter {
+    /// Interrupt 20.
+    // spec: sync §2.8, sync §3.17
+    pub fn engine_state_changed(&mut self, cx: &mut Cx<'_>, node: NodeId, state: EngineState) {
+        if usize::from(node.0) >= self.nodes.len() {
+            self.stop(cx, format!("interrupt 20 is about node {} of {}", node.0, self.nodes.len()));
+            return;
+        }
+        match state {
+            EngineState::Active => {}
+            EngineState::TransitionToF1 => self.lower_engine(cx, node),
+            EngineState::Hung => self.engine_is_hung(cx, node),
+        }
+    }
+
+    fn lower_engine(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+        if !self.is_awake() || self.engine_power.low.contains(&node) || !self.miniport.facets().hardware_queues {
+            return;
+        }
+        let doorbells: Vec<u64> = self.queues_of(node).filter_map(|(_, queue)| queue.doorbell).collect();
+        for doorbell in doorbells {
+            self.disconnect_doorbell(doorbell);
+        }
+        // The other side is a ring: it queues, rings, and looks at the status.
+        fence(Ordering::SeqCst);
+        let paging = node.0 == self.reported.paging_node && self.is_paging();
+        if paging || self.queues_of(node).any(|(_, queue)| self.has_work(queue)) {
+            return;
+        }
+        self.set_f_state(cx, node, FState::F1);
+        self.engine_power.low.insert(node);
+    }
+
+    /// An engine is about to be given work. Before its doorbells are connected, and before anything is submitted to it.
+    pub fn raise_engine(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+        if self.engine_power.low.remove(&node) {
+            self.set_f_state(cx, node, FState::F0);
+        }
+    }
+
+    /// The hardware was started or switched on: so were its engines.
+    pub fn engines_have_power(&mut self) {
+        self.engine_power = EnginePower::default();
+    }
+
+    fn set_f_state(&mut self, cx: &mut Cx<'_>, node: NodeId, state: FState) {
+        // A driver that shows its queues no more fails where it matters.
+        if let Some(hardware) = self.miniport.hardware_queues() {
+            hardware.set_engine_f_state(node, EngineId(0), state);
+            cx.emit(Event::EnginePower { adapter: self.index.0, node: node.0, low: state == FState::F1 });
+        }
+    }
+
+    fn queues_of(&self, node: NodeId) -> impl Iterator<Item = (u64, &Queue)> {
+        self.queues.iter().filter(move |(_, queue)| self.contexts[queue.context].node == node)
+    }
+
+    /// Whether the hardware has something of a queue that is not done: what its process says that it has rung for, or what the kernel
+    /// has submitted.
+    fn has_work(&self, queue: &Queue) -> bool {
+        if self.devices[queue.device].state != DeviceState::Active {
+            return false;
+        }
+        let rung = queue.doorbell.map(|doorbell| Word::load(self.memory.word(self.doorbells[doorbell].last_queued.0)));
+        let last = rung.unwrap_or(0).max(queue.started.back().copied().unwrap_or(0));
+        last > self.current_value(queue.progress)
+    }
+
+    /// The hardware itself says that an engine does not get on: who runs on it is asked to make room now and not after the delay, and has
+    /// another delay for that. Where timeouts are off nothing is looked for and nothing found.
+    // spec: sync §2.8, sync §4.4
+    pub fn engine_is_hung(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+        if usize::from(node.0) >= self.nodes.len() {
+            self.stop(cx, format!("interrupt 16 is about node {} of {}", node.0, self.nodes.len()));
+            return;
+        }
+        if self.config.recovery.delay_ns.is_none() || !self.is_awake() {
+            return;
+        }
+        let busy = |queue: &Queue| !queue.no_timeout && self.has_work(queue);
+        let mut devices: BTreeSet<u64> =
+            self.queues_of(node).filter(|(_, queue)| busy(queue)).map(|(_, queue)| queue.device).collect();
+        let packets = self.running_packets().filter(|(at, _)| *at == usize::from(node.0));
+        devices.extend(packets.map(|(_, running)| self.packet_contexts[running.context].device));
+        for device in devices {
+            self.suspend_device(cx, device, SuspendReasons::TIMEOUT);
+        }
+        self.resume_who_made_room(cx);
+    }
+}
