@@ -155,6 +155,8 @@ impl KernelQueue {
 
 /// `D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY` (sync §2.9).
 const DISCONNECTED_RETRY: u64 = 2;
+/// `D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT`.
+const DISCONNECTED_ABORT: u64 = 3;
 
 /// Connects a doorbell: where it is, its byte offset in the doorbell page, and where its queue logs.
 fn connect(
@@ -205,6 +207,12 @@ impl UserQueue {
     // spec: sync §3.17
     pub fn is_disconnected(&self) -> bool {
         self.status.load() == DISCONNECTED_RETRY
+    }
+
+    /// Whether the queue's device is lost: its doorbell will never be connected again.
+    // spec: sync §3.17
+    pub fn is_aborted(&self) -> bool {
+        self.status.load() == DISCONNECTED_ABORT
     }
 
     /// `D3DKMTConnectDoorbell` once more. What was rung meanwhile is rung again by the caller; its logs may be others now.

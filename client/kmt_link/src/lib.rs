@@ -6,9 +6,11 @@
 //! and never an address of its own making. A blocking call blocks the calling thread, nothing else.
 
 mod cpu_mapping;
+mod heard;
 mod mapping;
 
 pub use cpu_mapping::{CpuMapping, PassTime, Piece};
+pub use heard::Heard;
 pub use mapping::{Doorbell, MappedBytes};
 
 use std::sync::Arc;

@@ -2,7 +2,6 @@
 //!
 //! It reads the workload and drives it; it writes no file and prints nothing. `run_command` calls it.
 
-mod counted;
 mod displaced;
 mod packet_waits;
 mod play;

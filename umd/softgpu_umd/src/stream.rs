@@ -109,7 +109,7 @@ impl Stream {
     /// Submits commands behind waits; returns the progress value that they complete. Blocks only when the stream is full.
     ///
     /// # Errors
-    /// When the submission is larger than the stream, or the device is lost while the stream is full.
+    /// When the submission is larger than the stream, or the device was lost before, or is while the stream is full.
     pub fn submit(&mut self, gpu: &Gpu, waits: &[GpuWait], commands: &Commands) -> Result<u64, UmdError> {
         let limit = (self.config.command_bytes / 8) as usize;
         let (body_words, value) = (commands.logged_words(), self.last_value + 1);
@@ -118,6 +118,10 @@ impl Stream {
         let ring_bytes = ring_words as u64 * 8;
         if body_words > limit || ring_bytes > self.config.ring_bytes {
             return Err(UmdError::TooLarge { words: body_words.max(ring_words), limit });
+        }
+        // What has been rung when the device is lost is found by its wait, or by whoever submits next.
+        if self.queue.is_aborted() {
+            return Err(UmdError::Lost(gpu.device().state()?));
         }
         self.make_room(gpu, ring_bytes, body_words as u64 * 8)?;
         // From here on nothing fails: entries of logs are given out in the order in which they are written.

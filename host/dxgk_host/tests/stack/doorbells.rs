@@ -7,7 +7,7 @@ use dxgk_host::{Host, RecoveryPolicy};
 use kmt_calls::{Call, QueueCall, QueueFlags, Reply};
 use kmt_link::{Link, read_only};
 use shared_words::ReadOnlyWord;
-use softgpu_umd::{Commands, Surface, SurfaceKind};
+use softgpu_umd::{Commands, Surface, SurfaceKind, UmdError};
 use wddm_types::{GpuVa, NodeId, NtStatus, RawHandle};
 
 use crate::resets::{Breakage, Worker, break_hardware};
@@ -94,6 +94,8 @@ fn a_fault_takes_the_doorbells_of_its_device_and_nobody_else_s() {
     let of = &mut guilty.client;
     let value = of.stream.submit(&of.gpu, &[], &wild).expect("a submission");
     of.stream.wait(&of.gpu, value).expect_err("the device is lost");
+    let next = of.stream.submit(&of.gpu, &[], &Commands::new());
+    assert!(matches!(next, Err(UmdError::Lost(DeviceState::ErrorDmaPageFault))), "nothing is rung any more: {next:?}");
     guilty.has_lost_them(DeviceState::ErrorDmaPageFault);
     assert_eq!(innocent.statuses(), [CONNECTED, RETRY]);
     innocent.connect(1).expect("it connects");

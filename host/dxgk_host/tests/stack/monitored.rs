@@ -145,14 +145,14 @@ fn progress_is_read_without_a_call() {
     // spec: sync §1.2, sync §3.5
     // seed: N01, N03
     let (host, _) = traced("wddm2-packets", VIRTUAL);
-    let link = Counting::new(&host);
-    let gpu = Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("the adapter opens");
+    let (link, counting) = Counting::of(&host);
+    let gpu = Gpu::open(link).expect("the adapter opens");
     let fence = monitored(gpu.device());
     for value in 1..10 {
         gpu.device().signal(&fence, value).unwrap();
-        let before = link.calls.load(Ordering::Relaxed);
+        let before = counting.calls.load(Ordering::Relaxed);
         assert_eq!((fence.current(), fence.word().load()), (value, value));
-        assert_eq!(link.calls.load(Ordering::Relaxed), before, "by loads alone");
+        assert_eq!(counting.calls.load(Ordering::Relaxed), before, "by loads alone");
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use d3dkmt::{Fence, NativeFenceRequest};
 use dxgk_host::Mode;
-use kmt_link::Link;
 use softgpu_umd::{
     ContextId, Contexts, DO_NOT_WAIT, DynamicResource, Gpu, MapError, MapKind, RenamePolicy, StreamConfig, SurfaceKind,
     pattern,
@@ -24,19 +23,19 @@ struct Runtime {
     context: ContextId,
     contexts: Contexts,
     gpu: Gpu,
-    link: Arc<Counting>,
+    counting: Arc<Counting>,
 }
 
 fn runtime(mode: Mode, instances_max: usize) -> Runtime {
     let host = host(mode, 4 * MIB);
-    let link = Counting::new(&host);
-    let gpu = Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("the adapter opens");
+    let (link, counting) = Counting::of(&host);
+    let gpu = Gpu::open(link).expect("the adapter opens");
     let mut contexts = Contexts::new();
     let context = contexts.add(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
     let gate = gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
     let policy = RenamePolicy { instances_max, cached: false };
     let resource = DynamicResource::create(&gpu, SurfaceKind::LocalThenSystem, BYTES, policy).expect("room");
-    Runtime { resource, gate, context, contexts, gpu, link }
+    Runtime { resource, gate, context, contexts, gpu, counting }
 }
 
 impl Runtime {
@@ -61,7 +60,7 @@ impl Runtime {
     }
 
     fn waits(&self) -> u64 {
-        self.link.waits.load(Ordering::SeqCst)
+        self.counting.waits.load(Ordering::SeqCst)
     }
 
     fn open(&self, value: u64) {
@@ -130,11 +129,11 @@ fn whoever_waits_makes_one_blocking_call() {
     for (round, kind) in (1u64..).zip([MapKind::Read, MapKind::Write, MapKind::ReadWrite]) {
         runtime.write_behind_gate(round, round);
         runtime.flush();
-        let (calls, waits) = (runtime.link.calls.load(Ordering::SeqCst), runtime.waits());
-        let Runtime { resource, gate, contexts, gpu, link, .. } = &mut runtime;
+        let (calls, waits) = (runtime.counting.calls.load(Ordering::SeqCst), runtime.waits());
+        let Runtime { resource, gate, contexts, gpu, counting, .. } = &mut runtime;
         let lock = std::thread::scope(|scope| {
             let opener = scope.spawn(|| {
-                while link.waits.load(Ordering::SeqCst) == waits {
+                while counting.waits.load(Ordering::SeqCst) == waits {
                     std::thread::yield_now();
                 }
                 gpu.device().signal(gate, round).expect("a signal");
@@ -146,7 +145,7 @@ fn whoever_waits_makes_one_blocking_call() {
         assert_eq!(lock.read_word(16), pattern::word(round, 16), "{kind:?}: the write is over");
         assert_eq!(runtime.waits() - waits, 1, "{kind:?}: one wait, however long it takes");
         // The wait, the opener's signal, and the lock that is made once.
-        let made = runtime.link.calls.load(Ordering::SeqCst) - calls;
+        let made = runtime.counting.calls.load(Ordering::SeqCst) - calls;
         assert_eq!(made, if round == 1 { 3 } else { 2 }, "{kind:?}");
         runtime.resource.unmap().expect("it is mapped");
     }
@@ -191,7 +190,7 @@ fn discard_renames_and_the_gpu_reads_what_it_was_given() {
             assert_eq!(seen.read_word(draw * BYTES + 24), expected, "{mode:?}: draw {draw} read its own content");
         }
         // All are idle now: no more are made.
-        let creations = runtime.link.creations.load(Ordering::SeqCst);
+        let creations = runtime.counting.creations.load(Ordering::SeqCst);
         for _ in 0..6 {
             runtime.map(MapKind::WriteDiscard, true).expect("idle instances are used again");
             runtime.resource.unmap().expect("it is mapped");
@@ -199,7 +198,7 @@ fn discard_renames_and_the_gpu_reads_what_it_was_given() {
             runtime.flush();
             runtime.finish(1);
         }
-        assert_eq!(runtime.link.creations.load(Ordering::SeqCst), creations);
+        assert_eq!(runtime.counting.creations.load(Ordering::SeqCst), creations);
         assert_eq!(runtime.resource.trim(&runtime.contexts), 3 * BYTES, "what is idle goes when memory is asked for");
         assert_eq!(runtime.resource.instances(), 1);
     }

@@ -2,15 +2,14 @@
 //! threads take turns (`conductor`), so that a run repeats exactly; in real time they run as they like.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use dxgk_host::{Conductor, Host, ProcessLink};
-use kmt_link::Link;
+use kmt_link::{Heard, Link};
 use replay::{DriveError, DriveOptions, Driven, Observer, drive};
 use rustix::time::{ClockId, clock_gettime};
 use wddm_types::ProcessId;
 
-use crate::run::counted::Counted;
 use crate::run::share::Terms;
 
 /// A workload that was played.
@@ -91,10 +90,12 @@ fn play_one<O>(
 where
     for<'a> &'a O: Observer,
 {
-    let link = Counted::new(link);
+    let calls = Arc::new(AtomicU64::new(0));
+    let counts = Arc::clone(&calls);
+    let link = Heard::new(link, move |_| _ = counts.fetch_add(1, Ordering::Relaxed));
     let begun = thread_cpu_ns();
-    let driven = drive(workload, Arc::clone(&link) as Arc<dyn Link>, options, &mut { observer }, cancel)?;
-    Ok(Played { process, driven, calls: link.calls(), cpu_ns: thread_cpu_ns().saturating_sub(begun) })
+    let driven = drive(workload, Arc::new(link), options, &mut { observer }, cancel)?;
+    Ok(Played { process, driven, calls: calls.load(Ordering::Relaxed), cpu_ns: thread_cpu_ns().saturating_sub(begun) })
 }
 
 /// Time of the processor that this thread has spent, in nanoseconds.

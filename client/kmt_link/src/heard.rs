@@ -1,34 +1,29 @@
-//! A link that counts what goes over it: what the kernel is asked, a stage at a time, is what stages differ in.
+//! A link with a listener: who wants to know what a process asks for stands between it and its kernel.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
-use kmt_link::{CpuMapping, Link};
 use shared_words::Memory;
 use wddm_types::{Luid, RawHandle};
 
-/// The link of a process, and how many calls it has made.
-pub struct Counted {
+use crate::{CpuMapping, Link};
+
+/// A link that shows each call to a listener before it makes it.
+pub struct Heard<F> {
     link: Arc<dyn Link>,
-    calls: AtomicU64,
+    hear: F,
 }
 
-impl Counted {
-    /// No call yet.
-    pub fn new(link: Arc<dyn Link>) -> Arc<Counted> {
-        Arc::new(Counted { link, calls: AtomicU64::new(0) })
-    }
-
-    /// Calls made, refused ones too.
-    pub fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
+impl<F: Fn(&Call) + Send + Sync> Heard<F> {
+    /// The link, heard by `hear` on the thread that calls.
+    pub fn new(link: Arc<dyn Link>, hear: F) -> Heard<F> {
+        Heard { link, hear }
     }
 }
 
-impl Link for Counted {
+impl<F: Fn(&Call) + Send + Sync> Link for Heard<F> {
     fn call(&self, call: Call) -> Result<Reply, Refusal> {
-        self.calls.fetch_add(1, Ordering::Relaxed);
+        (self.hear)(&call);
         self.link.call(call)
     }
 
