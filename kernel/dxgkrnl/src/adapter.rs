@@ -187,6 +187,8 @@ pub struct Adapter {
     pub legacy: LegacyObjects<u64>,
     pub sync_objects: Store<SyncObject>,
     pub software: Software,
+    /// Some hardware context stands higher than by itself, because somebody waits for it.
+    pub ranks_are_lent: bool,
     /// Events that the machine is to set.
     pub set_events: Vec<EventName>,
     pub pages: KernelPages,
@@ -263,6 +265,7 @@ impl Adapter {
         if self.reset_if_due(cx) {
             return self.settle(cx);
         }
+        self.lend_ranks(cx);
         self.arm_timeouts(cx);
         self.stop_driver_behind_last();
         // What moved for nobody in particular.

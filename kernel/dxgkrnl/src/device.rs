@@ -170,7 +170,8 @@ impl Adapter {
             if let Some(doorbell) = self.queues[queue].doorbell {
                 self.abort_doorbell(doorbell);
             }
-            let queue = &self.queues[queue];
+            let queue = &mut self.queues[queue];
+            queue.awaits.clear();
             let (kmd, vidsch, progress) = (queue.kmd, queue.vidsch, queue.progress);
             if let Some(hardware) = self.miniport.hardware_queues() {
                 hardware.stop_hw_queue(kmd);

@@ -143,6 +143,8 @@ pub struct Context {
     pub kmd: KmdContext,
     pub node: NodeId,
     pub priority: crate::scheduling::ContextPriority,
+    /// How its driver has been told that it ranks.
+    pub told: Option<engine_time::Rank>,
     pub queues: BTreeSet<u64>,
     /// What its driver made for it.
     pub allocations: Vec<ContextAllocation>,
@@ -166,6 +168,8 @@ pub struct Queue {
     pub retired_logs: Vec<RetiredLogs>,
     /// Kernel-mode submission: the last progress value accepted.
     pub last_submitted: u64,
+    /// What the wait at its head is for.
+    pub awaits: Vec<FencePoint<FenceId>>,
     /// Progress values started on the hardware and not seen completed.
     pub started: VecDeque<u64>,
     /// A wait for the oldest of these is registered.

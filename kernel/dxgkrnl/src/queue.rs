@@ -1,6 +1,7 @@
 //! Contexts, hardware queues, submission (sync §2.5, §3.11); their doorbells are `doorbell`.
 
 mod doorbell;
+mod signal;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,17 +11,15 @@ use ddi::{
 };
 use events::Event;
 use gpu_fence::WaitMode;
-use kmt_calls::{DeviceState, QueueFlags, Refusal, SignalFlags};
-use vidsch::{Packet, QueueKind, SoftwareTurn, Step, SubmitError};
+use kmt_calls::{DeviceState, QueueFlags, Refusal};
+use vidsch::{Packet, QueueKind, Step, SubmitError};
 use wddm_types::{GpuVa, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload, Waiter};
 use crate::driver_host::{Creating, DriverHost};
-use crate::fence::POINTS_MAX;
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
 use crate::object::{Context, Queue};
-use crate::packet::Signal;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 
 impl Adapter {
@@ -59,7 +58,15 @@ impl Adapter {
         };
         self.tell_root(kmd, process);
         let allocations = self.keep_context_allocations(device, made);
-        let context = Context { device, kmd, node, queues: BTreeSet::new(), allocations, priority: Default::default() };
+        let context = Context {
+            device,
+            kmd,
+            node,
+            queues: BTreeSet::new(),
+            allocations,
+            priority: Default::default(),
+            told: None,
+        };
         assert_eq!(self.contexts.insert(context), number);
         self.devices[device].contexts.insert(number);
         if let Err(status) = self.rank_newcomer(number).and_then(|()| self.suspend_newcomer(number)) {
@@ -158,6 +165,7 @@ impl Adapter {
             logs,
             retired_logs: Vec::new(),
             last_submitted: 0,
+            awaits: Vec::new(),
             started: VecDeque::new(),
             watching: false,
             no_timeout: flags.contains(QueueFlags::DISABLE_GPU_TIMEOUT),
@@ -228,59 +236,6 @@ impl Adapter {
         Ok(())
     }
 
-    /// `D3DKMTSubmitWaitForSyncObjectsToHwQueue`.
-    pub fn submit_wait(&mut self, cx: &mut Cx<'_>, number: u64, points: &[(u64, u64)]) -> Result<(), Refusal> {
-        if points.is_empty() || points.len() > POINTS_MAX {
-            return Err(invalid(format!("1 to {POINTS_MAX} fences")));
-        }
-        let points = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
-        self.submit_packet(number, Packet::Wait(points))?;
-        self.pump_queue(cx, number);
-        Ok(())
-    }
-
-    /// `D3DKMTSubmitSignalSyncObjectsToHwQueue`: from the CPU, when everything before has finished on all these queues; or, with
-    /// SignalAtSubmission, has been handed to the hardware.
-    // spec: sync §2.4, sync §3.7
-    pub fn submit_signal(
-        &mut self,
-        cx: &mut Cx<'_>,
-        numbers: &[u64],
-        points: Vec<(u64, u64)>,
-        flags: SignalFlags,
-    ) -> Result<(), Refusal> {
-        let known = SignalFlags::SIGNAL_AT_SUBMISSION | SignalFlags::ALLOW_FENCE_REWIND;
-        if !known.contains(flags) {
-            let wrong = flags.difference(known);
-            return Err(invalid(format!("signal flags {:#x} mean nothing for hardware queues", wrong.bits())));
-        }
-        // Two packets on each queue, or on none.
-        for number in numbers {
-            self.vidsch.may_submit(self.queues[*number].vidsch, 2).map_err(refused)?;
-        }
-        if !flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION) {
-            for number in numbers {
-                let queue = &self.queues[*number];
-                let before = self.point(queue.progress, queue.last_submitted);
-                self.submit_packet(*number, Packet::Wait(vec![before]))?;
-            }
-        }
-        match numbers {
-            [number] if flags.is_empty() => {
-                let points = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
-                self.submit_packet(*number, Packet::Signal(points))?;
-            }
-            _ => {
-                let queues: Vec<_> = numbers.iter().map(|number| self.queues[*number].vidsch).collect();
-                self.broadcast(&queues, Signal { points, flags, ..Signal::default() }, SoftwareTurn::Submitted);
-            }
-        }
-        for number in numbers {
-            self.pump_queue(cx, *number);
-        }
-        Ok(())
-    }
-
     fn submit_packet(&mut self, number: u64, packet: Packet<Payload, gpu_fence::FenceId>) -> Result<(), Refusal> {
         self.vidsch.submit(self.queues[number].vidsch, packet).map_err(refused)
     }
@@ -294,6 +249,7 @@ impl Adapter {
         }
         if packet {
             self.vidsch.waited(queue.vidsch);
+            self.queues[number].awaits.clear();
             cx.emit(Event::QueueReleased { queue: number });
         } else {
             self.queues[number].watching = false;
@@ -316,6 +272,7 @@ impl Adapter {
                         self.vidsch.waited(vidsch);
                         self.reap_queue(number);
                     } else {
+                        self.queues[number].awaits = points;
                         let (fence, value) = first.expect("a wait that holds has a point");
                         cx.emit(Event::QueueHeld { queue: number, fence, value });
                         return;

@@ -15,7 +15,7 @@ use crate::refusal::invalid;
 pub use hardware::{rank_paging, setup_bands};
 
 /// A context of either kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AnyContext {
     Hardware(u64),
     Packets(u64),

@@ -196,6 +196,7 @@ impl Adapter {
             legacy: Default::default(),
             sync_objects: Store::default(),
             software: Default::default(),
+            ranks_are_lent: false,
             set_events: Vec::new(),
             pages,
             spaces: BTreeMap::from([(space, kmd)]),

@@ -98,3 +98,55 @@ fn a_context_that_ranks_otherwise_does_so_on_the_engine() {
     assert!(host.now_ns() - start_ns < MS + 4 * COMMAND_NS);
     busy.end(all);
 }
+
+/// Three contexts of a process with queues that the kernel feeds. One waits with high priority for what one with low priority brings
+/// about, and one between them has the engine.
+#[test]
+fn a_high_context_lends_its_rank_to_whoever_it_waits_for() {
+    // spec: sync §4.2
+    for waits in [true, false] {
+        let host = host(VIRTUAL, 8 * MIB);
+        let client = client(&host);
+        let surface = client.pinned(SurfaceKind::System, MIB);
+        let mut commands = Commands::new();
+        for _ in 0..200 {
+            commands.touch(surface.va(), MIB, true);
+        }
+        let buffer = client.pinned(SurfaceKind::System, MIB);
+        buffer.lock().unwrap().write_words(0, commands.words());
+        let command_bytes = commands.words().len() as u32 * 8 / 200;
+        let contexts = [-7, 0, 7].map(|priority| {
+            let context = client.gpu.device().create_context(wddm_types::NodeId(0)).unwrap();
+            context.set_in_process_priority(priority).unwrap();
+            context
+        });
+        let [low, between, high] = contexts.each_ref().map(|context| context.create_kernel_queue().unwrap());
+        let device = client.gpu.device();
+        let fence = device.create_native_fence(Default::default()).unwrap();
+        let start_ns = host.now_ns();
+        between.submit(buffer.va(), 200 * command_bytes, 1).unwrap();
+        low.submit(buffer.va(), 5 * command_bytes, 1).unwrap();
+        low.submit_signal(&fence, 1).unwrap();
+        low.submit(buffer.va(), 100 * command_bytes, 2).unwrap();
+        while host.now_ns() < start_ns + MS && host.step() {}
+        assert_eq!(low.progress().current(), 0, "it is not its turn");
+        if waits {
+            high.submit_wait(&fence, 1).unwrap();
+            high.submit(buffer.va(), command_bytes, 1).unwrap();
+        }
+        device.wait(&[(&fence, 1)]).unwrap();
+        let taken_ns = host.now_ns() - start_ns - MS;
+        if waits {
+            assert!(taken_ns < 8 * COMMAND_NS, "one command of another, five of its own: {taken_ns}");
+            device.wait(&[(high.progress(), 1)]).unwrap();
+            // What it has brought about it has its rank no more for.
+            device.wait(&[(between.progress(), 1)]).unwrap();
+            assert!(low.progress().current() < 2, "the rest of the low one comes last");
+        } else {
+            assert!(taken_ns > 199 * COMMAND_NS - MS, "nobody waits for it: it waits for the others, {taken_ns}");
+            device.wait(&[(between.progress(), 1)]).unwrap();
+        }
+        device.wait(&[(low.progress(), 2)]).unwrap();
+        host.check_invariants().unwrap();
+    }
+}

@@ -1,5 +1,5 @@
-//! How packet contexts rank (sync §4.2): as their process and they themselves say, and no lower than whoever waits for them.
-//! What that means for a node is `vidsch`'s to say.
+//! How contexts rank that others wait for (sync §4.2): no lower than whoever does. What that means for a node is `vidsch`'s to say, for
+//! an engine the hardware's.
 
 use std::collections::BTreeMap;
 
@@ -20,35 +20,43 @@ pub enum Awaited {
 }
 
 /// What contexts have promised by the signals in their queues.
-pub type Promised = Promises<Awaited, u64>;
+pub type Promised = Promises<Awaited, AnyContext>;
 
 impl Adapter {
     /// What packet contexts want of a node, with the ranks that they have now.
     // spec: sync §4.2
     pub(super) fn contenders(&self, contexts: &[u64]) -> Vec<Contender<u64>> {
         let raised = self.raised_ranks();
-        let rank = |context: &u64| raised.get(context).copied().unwrap_or_else(|| self.own_rank(*context));
-        let contender = |context| Contender { context, rank: rank(&context), quanta: self.quanta() };
+        let contender = |context| {
+            let any = AnyContext::Packets(context);
+            let rank = raised.get(&any).copied().unwrap_or_else(|| self.rank_of_context(any));
+            Contender { context, rank, quanta: self.quanta() }
+        };
         contexts.iter().copied().map(contender).collect()
     }
 
-    fn own_rank(&self, context: u64) -> Rank {
-        self.rank_of_context(AnyContext::Packets(context))
-    }
-
-    /// The ranks of those who are waited for. None while no context waits, which is most of the time.
+    /// The ranks of those who wait, and are waited for. None while no context waits for another, which is most of the time. What a
+    /// process waits for in the queues that it feeds itself the kernel does not see.
     // spec: sync §4.2
-    fn raised_ranks(&self) -> BTreeMap<u64, Rank> {
+    pub fn raised_ranks(&self) -> BTreeMap<AnyContext, Rank> {
+        let promised = &self.software.promised;
+        if promised.is_empty() {
+            return BTreeMap::new();
+        }
         let mut waits = Vec::new();
-        if !self.software.promised.is_empty() {
-            for (waiter, known) in self.packet_contexts.iter() {
-                let keepers =
-                    known.awaits.iter().flat_map(|(what, value)| self.software.promised.keepers(*what, *value));
-                waits.extend(keepers.filter(|keeper| *keeper != waiter).map(|keeper| (waiter, keeper)));
-            }
+        let mut wait = |waiter: AnyContext, what: Awaited, value: u64| {
+            let keepers = promised.keepers(what, value).filter(|keeper| *keeper != waiter);
+            waits.extend(keepers.map(|keeper| (waiter, keeper)));
+        };
+        for (number, known) in self.packet_contexts.iter() {
+            known.awaits.iter().for_each(|(what, value)| wait(AnyContext::Packets(number), *what, *value));
+        }
+        for (_, queue) in self.queues.iter() {
+            let waiter = AnyContext::Hardware(queue.context);
+            queue.awaits.iter().for_each(|point| wait(waiter, Awaited::Fence(point.fence), point.value));
         }
         let all = waits.iter().flat_map(|(waiter, keeper)| [*waiter, *keeper]);
-        let mut ranks = all.map(|context| (context, self.own_rank(context))).collect();
+        let mut ranks = all.map(|context| (context, self.rank_of_context(context))).collect();
         vidsch::inherit(&mut ranks, &waits);
         ranks
     }

@@ -20,6 +20,7 @@ use crate::event::EventName;
 use crate::fence::SyncPart;
 use crate::machine::Cx;
 use crate::refusal::{invalid, no_memory, removed};
+use crate::scheduling::AnyContext;
 
 /// The software packets of an adapter.
 #[derive(Default)]
@@ -124,18 +125,19 @@ impl Adapter {
         for queue in &queues {
             self.vidsch.may_submit(*queue, 2).map_err(refused)?;
         }
+        let keepers: Vec<_> = contexts.iter().map(|context| AnyContext::Packets(*context)).collect();
         let at_submission = signal.flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
         // Signalled when what is before has entered the pipeline: as early as the kernel knows of.
         let top = |(fence, _): &(u64, u64)| self.fences[*fence].flags.contains(FenceFlags::TOP_OF_PIPELINE);
         let (early, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut signal.points).into_iter().partition(top);
         if !early.is_empty() {
             let early = Signal { points: early, flags: signal.flags, ..Signal::default() };
-            self.promise(contexts, &queues, early, SoftwareTurn::Submitted);
+            self.promise(&keepers, &queues, early, SoftwareTurn::Submitted);
         }
         signal.points = rest;
         if !signal.points.is_empty() || !signal.objects.is_empty() || signal.event.is_some() {
             let turn = if at_submission { SoftwareTurn::Submitted } else { SoftwareTurn::Completed };
-            self.promise(contexts, &queues, signal, turn);
+            self.promise(&keepers, &queues, signal, turn);
         }
         self.pump_packets(cx);
         Ok(())
@@ -143,7 +145,7 @@ impl Adapter {
 
     /// Puts a part of a signal into the queue of each of these contexts; whoever waits for it waits for them.
     // spec: sync §4.2
-    fn promise(&mut self, contexts: &[u64], queues: &[QueueId], signal: Signal, turn: SoftwareTurn) {
+    pub fn promise(&mut self, contexts: &[AnyContext], queues: &[QueueId], signal: Signal, turn: SoftwareTurn) {
         let fences = signal.points.iter().map(|(fence, value)| self.point(*fence, *value));
         let fences = fences.map(|point| (Awaited::Fence(point.fence), point.value));
         let objects = signal.objects.iter().map(|object| (Awaited::Object(*object), 0));
@@ -154,7 +156,7 @@ impl Adapter {
     }
 
     /// Puts a part of a signal into each of these queues, which have room. Answers with the numbers of the parts.
-    pub fn broadcast(&mut self, queues: &[QueueId], signal: Signal, turn: SoftwareTurn) -> Vec<u64> {
+    fn broadcast(&mut self, queues: &[QueueId], signal: Signal, turn: SoftwareTurn) -> Vec<u64> {
         let broadcast = self.software.number();
         self.software.broadcasts.insert(broadcast, Broadcast { left: queues.len(), lost: false, signal });
         let part = |queue: &QueueId| {
@@ -226,7 +228,10 @@ impl Adapter {
     // spec: sync §3.7
     pub fn queue_software_turn(&mut self, cx: &mut Cx<'_>, queue: u64, number: u64) {
         match self.software.steps.remove(&number).expect("a packet comes once") {
-            Step::Part(broadcast) => self.part_is_over(cx, broadcast, false),
+            Step::Part(broadcast) => {
+                self.software.promised.over(number);
+                self.part_is_over(cx, broadcast, false);
+            }
             Step::Writes(primaries) => {
                 if self.queue_may_write(cx, queue, primaries) {
                     self.vidsch.waited(self.queues[queue].vidsch);

@@ -37,8 +37,37 @@ impl Adapter {
     // spec: sync §4.2
     pub fn rank_newcomer(&mut self, number: u64) -> Result<(), DriverStatus> {
         let rank = self.rank_of_context(AnyContext::Hardware(number));
+        self.set_rank(number, rank)
+    }
+
+    fn set_rank(&mut self, number: u64, rank: Rank) -> Result<(), DriverStatus> {
         let (kmd, quanta) = (self.contexts[number].kmd, self.quanta());
+        self.contexts[number].told = Some(rank);
         set(&mut self.miniport, kmd, rank, quanta)
+    }
+
+    /// Hardware contexts stand where those stand who wait for them, as long as they do.
+    // spec: sync §4.2
+    pub fn lend_ranks(&mut self, cx: &mut Cx<'_>) {
+        let raised = self.raised_ranks();
+        if raised.is_empty() && !self.ranks_are_lent {
+            return;
+        }
+        let mut lent = false;
+        let numbers: Vec<u64> = self.contexts.iter().map(|(number, _)| number).collect();
+        for number in numbers {
+            let context = AnyContext::Hardware(number);
+            let own = self.rank_of_context(context);
+            let rank = raised.get(&context).copied().unwrap_or(own);
+            lent |= rank != own;
+            if self.stopped.is_none()
+                && self.contexts[number].told != Some(rank)
+                && let Err(status) = self.set_rank(number, rank)
+            {
+                self.stop(cx, format!("SetContextSchedulingProperties failed: {status}"));
+            }
+        }
+        self.ranks_are_lent = lent;
     }
 
     /// A context stands elsewhere.
