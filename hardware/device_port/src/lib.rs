@@ -103,6 +103,11 @@ pub trait Clocked: Send + Sync {
     /// When the device will next do something by itself, in nanoseconds; `None` when it has nothing to do.
     fn next_event(&self) -> Option<u64>;
 
+    /// Whether that is of the kind that comes again and again whatever happens, such as the vertical blanks of a display.
+    fn next_event_recurs(&self) -> bool {
+        false
+    }
+
     /// Lets the device do everything that it does up to and including `now`.
     fn tick(&self, now: u64);
 }

@@ -21,6 +21,11 @@ impl Clocked for SoftGpu {
         engines.chain([self.displays.due()]).min().filter(|due| *due != NEVER)
     }
 
+    fn next_event_recurs(&self) -> bool {
+        self.next_event().is_some()
+            && self.engines.iter().all(|face| face.due.load(Ordering::Acquire) > self.displays.due())
+    }
+
     fn tick(&self, now: u64) {
         loop {
             // The earliest engine first; equal times in the order of their numbers, displays behind them all: what is written at the

@@ -16,13 +16,26 @@ use crate::line::Line;
 
 /// Timers in a row without effect after which virtual time stands still.
 const IDLE_TIMERS_MAX: u32 = 500;
+/// The same of what displays do: some minutes of blanks.
+const IDLE_BLANKS_MAX: u32 = 50_000;
+
+/// What happens next by itself. Of what happens at one time, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    /// An engine does something.
+    Engine,
+    /// A display does, as it does for ever.
+    Display,
+    /// The kernel's timer.
+    Timer,
+}
 
 impl Host {
     /// Lets the devices run up to a time, and the kernel see its interrupts when they come.
     pub(super) fn run_until(&self, state: &mut State, until_ns: u64) {
         self.dispatch(state);
-        while let Some((next, by_device)) = self.next_event(state).filter(|(next, _)| *next <= until_ns) {
-            self.happen(state, next, by_device);
+        while let Some((next, what)) = self.next_event(state).filter(|(next, _)| *next <= until_ns) {
+            self.happen(state, next, what);
         }
         self.advance(state, until_ns);
     }
@@ -31,15 +44,19 @@ impl Host {
         if self.dispatch(state) {
             return true;
         }
-        // The kernel's timer alone can go on for ever: after so many turns in which no device had anything to do, nothing
+        // The kernel's timer and displays can go on for ever: after so many turns in which no engine had anything to do, nothing
         // will come of it.
-        for _ in 0..IDLE_TIMERS_MAX {
-            let Some((next, by_device)) = self.next_event(state) else { return false };
+        let (mut timers, mut blanks) = (0, 0);
+        while timers < IDLE_TIMERS_MAX && blanks < IDLE_BLANKS_MAX {
+            let Some((next, what)) = self.next_event(state) else { return false };
             let told = state.answers.len() + state.notifications.values().map(VecDeque::len).sum::<usize>();
-            self.happen(state, next, by_device);
+            self.happen(state, next, what);
             let now_told = state.answers.len() + state.notifications.values().map(VecDeque::len).sum::<usize>();
-            if by_device || told != now_told {
-                return true;
+            match what {
+                _ if told != now_told => return true,
+                Next::Engine => return true,
+                Next::Display => blanks += 1,
+                Next::Timer => timers += 1,
             }
         }
         false
@@ -60,16 +77,19 @@ impl Host {
         true
     }
 
-    /// The next thing that happens by itself in virtual time, and whether it is a device's; else it is the timer's.
-    fn next_event(&self, state: &State) -> Option<(u64, bool)> {
-        let device = self.devices.iter().filter_map(|device| device.next_event()).min().map(|next| (next, true));
-        let timer = state.timer_ns.map(|next| (next, false));
-        [device, timer].into_iter().flatten().min_by_key(|(next, by_device)| (*next, !by_device))
+    /// The next thing that happens by itself in virtual time.
+    fn next_event(&self, state: &State) -> Option<(u64, Next)> {
+        let next_of = |device: &Arc<softgpu::SoftGpu>| {
+            let what = if device.next_event_recurs() { Next::Display } else { Next::Engine };
+            device.next_event().map(|next| (next, what))
+        };
+        let timer = state.timer_ns.map(|next| (next, Next::Timer));
+        self.devices.iter().filter_map(next_of).chain(timer).min()
     }
 
-    fn happen(&self, state: &mut State, next: u64, by_device: bool) {
+    fn happen(&self, state: &mut State, next: u64, what: Next) {
         self.advance(state, next);
-        if !by_device {
+        if what == Next::Timer {
             state.timer_ns = None;
             state.turn(|machine, cx| machine.timer(cx));
         }

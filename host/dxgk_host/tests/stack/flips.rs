@@ -219,11 +219,8 @@ fn blanks_interrupt_only_while_somebody_needs_them() {
     let game = Game::new(&host, 2);
     assert!(!host.step(), "nobody does: virtual time stands still");
     game.flip(1, 1).unwrap();
-    let mut steps = 0;
-    while host.step() {
-        steps += 1;
-    }
-    assert_eq!((steps, blanks(&host)), (5, 5), "the flip's, and four that the next one may count");
+    while host.step() {}
+    assert_eq!(blanks(&host), 5, "the flip's, and four that the next one may count");
 }
 
 /// A display with a queue of its own is given flips ahead.

@@ -49,6 +49,19 @@ fn a_periodic_fence_is_signalled_its_time_before_each_blank() {
     host.check_invariants().unwrap();
 }
 
+/// Blanks alone are not what a wait waits for.
+#[test]
+fn a_wait_that_never_ends_is_told_so_while_a_display_goes_on() {
+    let (host, _) = host_of(&profile(), VIRTUAL);
+    let game = Game::new(&host, 2);
+    let fence = periodic(&game, 0);
+    let never = game.gpu.device().create_monitored_fence(FenceFlags::empty(), 0).unwrap();
+    assert_eq!(status(game.gpu.device().wait(&[(&never, 1)])), Some(NtStatus::TIMEOUT));
+    let shown = fence.current();
+    assert!(shown > 1_000, "minutes have passed");
+    game.gpu.device().wait(&[(&fence, shown + 3)]).unwrap();
+}
+
 #[test]
 fn engines_and_contexts_wait_for_it_and_cannot_write_it() {
     // spec: sync §2.2 (GPU VA read-only), sync §1.2
