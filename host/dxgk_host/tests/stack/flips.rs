@@ -1,6 +1,7 @@
 //! Flips on the whole stack: behind rendering, at vertical blanks, in both kinds of time; who owns a display and what turns it
 //! black; what a monitor sees.
 
+mod chance;
 mod ends;
 mod periodic;
 mod refusals;
@@ -107,7 +108,12 @@ impl Game {
     }
 
     fn without_display(host: &Arc<Host>, primaries: usize) -> Game {
-        let gpu = Gpu::open(ProcessLink::new(Arc::clone(host)) as Arc<dyn Link>).unwrap();
+        Game::on(&ProcessLink::new(Arc::clone(host)), primaries)
+    }
+
+    /// The same of a process that the test knows.
+    fn on(link: &Arc<ProcessLink>, primaries: usize) -> Game {
+        let gpu = Gpu::open(Arc::clone(link) as Arc<dyn Link>).unwrap();
         let stream = KernelFedStream::packets(&gpu, NodeId(0), StreamConfig::default()).unwrap();
         let primary = |_| {
             let primary = gpu.create_primary(SOURCE, WIDTH, HEIGHT).unwrap();

@@ -23,17 +23,10 @@ fn begin(host: &Arc<Host>, link: &ProcessLink, call: DisplayCall) -> dxgk_host::
 /// A game whose process the test knows.
 fn with_link(host: &Arc<Host>) -> (Game, Arc<ProcessLink>) {
     let link = ProcessLink::new(Arc::clone(host));
-    let gpu = Gpu::open(Arc::clone(&link) as Arc<dyn Link>).unwrap();
-    let stream = KernelFedStream::packets(&gpu, NodeId(0), StreamConfig::default()).unwrap();
-    let primary = |_| {
-        let primary = gpu.create_primary(SOURCE, WIDTH, HEIGHT).unwrap();
-        gpu.pin(&primary).unwrap();
-        primary
-    };
-    let primaries: Vec<_> = (0..2).map(primary).collect();
-    gpu.device().own_sources(&[SOURCE]).unwrap();
-    gpu.device().set_display_mode(primaries[0].allocation()).unwrap();
-    (Game { stream, primaries, gpu }, link)
+    let game = Game::on(&link, 2);
+    game.gpu.device().own_sources(&[SOURCE]).unwrap();
+    game.gpu.device().set_display_mode(game.primaries[0].allocation()).unwrap();
+    (game, link)
 }
 
 #[test]
