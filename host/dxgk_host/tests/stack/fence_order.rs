@@ -102,13 +102,14 @@ fn monitored_values_are_updated_while_no_interrupt_is_told() {
         host_in(Mode::Real, 4 * MIB, Whims { say: Box::new(say), hear_fence: Box::new(hear), ..Whims::default() });
     let mut client = client(&host);
     let fence = client.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap();
-    for value in 1..=300 {
+    // A busy computer may have every value there before anybody waits for it: then it goes on until one is late.
+    let both = || within.updates.load(Ordering::Relaxed) > 0 && within.told.load(Ordering::Relaxed) > 0;
+    for value in (1..).take_while(|value| *value <= 300 || !both()) {
         let mut commands = Commands::new();
         commands.signal(&fence, value);
         client.stream.submit(&client.gpu, &[], &commands).expect("a submission");
         client.link.call(wait(&client, &fence, value)).expect("it comes");
     }
-    assert!(within.updates.load(Ordering::Relaxed) > 0 && within.told.load(Ordering::Relaxed) > 0);
     assert_eq!(within.overlaps.load(Ordering::Relaxed), 0);
 }
 
