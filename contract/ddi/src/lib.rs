@@ -16,6 +16,12 @@
 //!
 //! Offsets and sizes of the C structures are another crate's; the members here keep their meaning and names.
 
+// Every facet is reached by `&mut self`, so the compiler is the witness that no two threads are in a driver: whatever level a
+// method has, it is entered as the strictest of them asks.
+// spec: sync §4.5
+// Where prose and headers have two names for one thing, the headers' name stands here.
+// spec: sync §0.1
+
 mod adapter;
 mod allocation;
 mod context_allocation;
