@@ -119,7 +119,7 @@ impl SoftGpu {
 
     fn gate_engines(&self, gates: u64) {
         for (bit, face) in self.engines.iter().enumerate() {
-            face.ask(|state| state.gated = gates >> bit & 1 == 1);
+            face.ask(|state| state.gate(gates >> bit & 1 == 1));
             face.rouse();
             self.due_after(face, 0);
         }

@@ -90,7 +90,6 @@ impl EngineState {
     fn take_news(&mut self, gpu: &SoftGpu, engine: usize) {
         let face = &gpu.engines[engine];
         face.news.swap(0, Ordering::AcqRel);
-        self.idle = Idle::default();
         for (group, word) in face.woken.iter().enumerate() {
             let mut bits = word.swap(0, Ordering::AcqRel);
             while bits != 0 {
@@ -98,6 +97,7 @@ impl EngineState {
                 bits &= bits - 1;
                 if self.queues[at].is_some() && gpu.queues[at].state() == queue_state::READY {
                     self.active.insert(at);
+                    self.idle = Idle::default();
                 }
             }
         }

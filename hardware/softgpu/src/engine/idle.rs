@@ -17,6 +17,14 @@ pub(super) struct Idle {
 }
 
 impl EngineState {
+    /// Takes its clock away or gives it back. With the clock its time without work begins anew.
+    pub(crate) fn gate(&mut self, gated: bool) {
+        if self.gated && !gated {
+            self.idle = Idle::default();
+        }
+        self.gated = gated;
+    }
+
     /// Whether nothing of its queues is left to be done or to be waited for.
     fn has_nothing(&self) -> bool {
         self.enabled && !self.gated && self.flight.is_none() && self.active.is_empty() && self.waiting == 0

@@ -2,6 +2,7 @@
 //! interrupt records. No driver and no kernel.
 
 mod displays;
+mod idle;
 mod nested;
 mod preemption;
 mod rings;
