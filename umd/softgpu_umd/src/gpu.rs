@@ -23,6 +23,14 @@ pub enum UmdError {
     /// The device is in error; what was submitted is not done.
     #[error("the device is lost: {0:?}")]
     Lost(DeviceState),
+    /// The kernel-mode driver has made an allocation smaller than it was asked for.
+    #[error("an allocation of {bytes} bytes was asked for, the driver has made one of {shown}")]
+    Short {
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes that there are.
+        shown: u64,
+    },
     /// A submission is larger than its stream can ever hold.
     #[error("a submission of {words} words does not fit a stream of {limit}")]
     TooLarge {
@@ -210,8 +218,12 @@ impl Surface {
     /// Locks it for the CPU.
     ///
     /// # Errors
-    /// When it lies where the CPU does not reach.
+    /// When it lies where the CPU does not reach, or its kernel-mode driver has made it smaller than was asked for.
     pub fn lock(&self) -> Result<Lock, UmdError> {
-        Ok(self.allocation.lock()?)
+        let lock = self.allocation.lock()?;
+        match lock.size_bytes() {
+            shown if shown < self.bytes => Err(UmdError::Short { bytes: self.bytes, shown }),
+            _ => Ok(lock),
+        }
     }
 }

@@ -21,3 +21,9 @@ fn a_context_that_could_not_be_stopped_when_it_came_is_gone() {
     // context stayed without a handle.
     fuzz::run_lies(1_799_107_004, 1).unwrap_or_else(|failure| panic!("{failure}"));
 }
+
+/// A driver that makes an allocation smaller than it was asked for: its user-mode driver says so, and does not look beyond it.
+#[test]
+fn a_surface_that_is_too_small_is_an_error() {
+    fuzz::run_lies(8_816, 1).unwrap_or_else(|failure| panic!("{failure}"));
+}
