@@ -50,12 +50,10 @@ pub trait Link: Send + Sync {
 
     /// Whether a tool traces native fences: then it wants to hear of every wait and signal that is submitted where the kernel does
     /// not see it.
-    fn traces_fences(&self) -> bool {
-        false
-    }
+    fn traces_fences(&self) -> bool;
 
     /// A wait for a fence, or a signal of one, is in what this process submits on a queue that it feeds. For tools alone.
-    fn fence_queued(&self, _queue: RawHandle, _fence: RawHandle, _value: u64, _signal: bool) {}
+    fn fence_queued(&self, queue: RawHandle, fence: RawHandle, value: u64, signal: bool);
 }
 
 /// A word that this process may read.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
 use kmt_link::{CpuMapping, Link};
 use shared_words::Memory;
-use wddm_types::{Blame, Luid, NtStatus};
+use wddm_types::{Blame, Luid, NtStatus, RawHandle};
 
 use crate::host::{Host, Pending};
 use crate::link::ProcessLink;
@@ -185,5 +185,13 @@ impl Link for ConductedLink {
 
     fn now_ns(&self) -> u64 {
         self.link.now_ns()
+    }
+
+    fn traces_fences(&self) -> bool {
+        self.link.traces_fences()
+    }
+
+    fn fence_queued(&self, queue: RawHandle, fence: RawHandle, value: u64, signal: bool) {
+        self.link.fence_queued(queue, fence, value, signal);
     }
 }

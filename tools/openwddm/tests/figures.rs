@@ -251,6 +251,18 @@ fn the_trace_shows_every_wait_and_signal_of_the_logs() {
     assert_eq!(ends, seen);
 }
 
+/// Also where processes take turns in virtual time: what each of them queues is in the trace.
+#[test]
+fn the_trace_has_what_every_process_queued() {
+    // spec: sync §3.14
+    let other = Share { workload: Workload::File(data("gpt.cpu.rrs.json.gz")), terms: Terms::default() };
+    let shared = RunOptions { recorded: true, steps: 1, others: vec![other], ..options("gpt.cpu.rrs.json.gz") };
+    let traced = run(&shared);
+    let queued = |event: &events::Event| matches!(event, events::Event::FenceSignalQueued { .. });
+    let signals = traced.recording.events.iter().filter(|(_, event)| queued(event)).count();
+    assert_eq!(signals as u64, traced.summary.ops, "each operation's progress, of both");
+}
+
 /// Enough memory: nothing is paged out, and each storage that was there before comes in once.
 #[test]
 fn with_all_the_memory_nothing_leaves() {
