@@ -41,20 +41,8 @@ pub struct Timing {
 }
 
 impl Default for Timing {
-    /// A device of the middle class: 1 TB/s of local memory, a bus of 25 GB/s.
     fn default() -> Timing {
-        Timing {
-            command_ns: 50,
-            launch_ns: 2_000,
-            compute_bytes_per_us: 1_000_000,
-            copy_bytes_per_us: 25_000,
-            local_copy_bytes_per_us: 400_000,
-            copy_latency_ns: 1_000,
-            signal_ns: 100,
-            wait_ns: 100,
-            unpark_ns: 500,
-            entry_ps: 500,
-        }
+        Timing::MIDDLE
     }
 }
 
@@ -68,6 +56,20 @@ pub enum Path {
 }
 
 impl Timing {
+    /// A device of the middle class: 1 TB/s of local memory, a bus of 25 GB/s.
+    pub const MIDDLE: Timing = Timing {
+        command_ns: 50,
+        launch_ns: 2_000,
+        compute_bytes_per_us: 1_000_000,
+        copy_bytes_per_us: 25_000,
+        local_copy_bytes_per_us: 400_000,
+        copy_latency_ns: 1_000,
+        signal_ns: 100,
+        wait_ns: 100,
+        unpark_ns: 500,
+        entry_ps: 500,
+    };
+
     /// How long `command` takes, in nanoseconds. `path` matters only to commands that move bulk content.
     pub fn duration(&self, command: &Command<'_>, path: Path) -> u64 {
         let copy = |bytes: u64| {
