@@ -11,11 +11,17 @@ mod reason;
 pub use event::{Cause, Event, Move};
 pub use hash::TraceHash;
 pub use reason::{Conversion, PreemptedFor, Stillness};
+use wddm_types::AdapterIndex;
 
 /// Listens to events.
 pub trait Tracer {
     /// At `now_ns` of the kernel's clock this happened.
     fn event(&mut self, now_ns: u64, event: &Event);
+
+    /// The same of what concerns one adapter; numbers of objects are its own. Who listens to a single adapter need not know.
+    fn event_of(&mut self, _adapter: AdapterIndex, now_ns: u64, event: &Event) {
+        self.event(now_ns, event);
+    }
 }
 
 /// Listens to nothing.
@@ -30,16 +36,29 @@ impl<A: Tracer, B: Tracer> Tracer for (A, B) {
         self.0.event(now_ns, event);
         self.1.event(now_ns, event);
     }
+
+    fn event_of(&mut self, adapter: AdapterIndex, now_ns: u64, event: &Event) {
+        self.0.event_of(adapter, now_ns, event);
+        self.1.event_of(adapter, now_ns, event);
+    }
 }
 
 impl<T: Tracer + ?Sized> Tracer for &mut T {
     fn event(&mut self, now_ns: u64, event: &Event) {
         (**self).event(now_ns, event);
     }
+
+    fn event_of(&mut self, adapter: AdapterIndex, now_ns: u64, event: &Event) {
+        (**self).event_of(adapter, now_ns, event);
+    }
 }
 
 impl<T: Tracer + ?Sized> Tracer for Box<T> {
     fn event(&mut self, now_ns: u64, event: &Event) {
         (**self).event(now_ns, event);
+    }
+
+    fn event_of(&mut self, adapter: AdapterIndex, now_ns: u64, event: &Event) {
+        (**self).event_of(adapter, now_ns, event);
     }
 }

@@ -304,13 +304,13 @@ impl Adapter {
         if self.stopped.is_some() {
             return;
         }
-        cx.emit(Event::AdapterStopped { adapter: self.index.0, reason: reason.clone() });
+        cx.emit(self.index, Event::AdapterStopped { adapter: self.index.0, reason: reason.clone() });
         // spec: memory §8.6: whoever asks for the state of a device gets the same answer as every other call
         let active = |(_, device): &(u64, &Device)| device.state == DeviceState::Active;
         let lost: Vec<u64> = self.devices.iter().filter(active).map(|(number, _)| number).collect();
         for device in lost {
             self.devices[device].state = DeviceState::Stopped;
-            cx.emit(Event::DeviceInError { device, state: 4, reason: reason.clone() });
+            cx.emit(self.index, Event::DeviceInError { device, state: 4, reason: reason.clone() });
         }
         self.abort_all_doorbells();
         self.lose_common_fences();
@@ -339,6 +339,6 @@ impl Adapter {
     /// The bytes resident in each segment, for traces.
     pub fn emit_resident(&mut self, cx: &mut Cx<'_>, segment: wddm_types::SegmentId) {
         let bytes = self.vidmm.resident_bytes(segment);
-        cx.emit(Event::ResidentBytes { segment: segment.0, bytes });
+        cx.emit(self.index, Event::ResidentBytes { segment: segment.0, bytes });
     }
 }

@@ -153,11 +153,10 @@ impl Adapter {
                 self.resource_bodies[body].members.push(id);
             }
             self.clear_pages(self.vidmm.pages_to_clear(id));
-            cx.emit(Event::AllocationCreated {
-                device,
-                allocation: number,
-                size_bytes: self.vidmm.allocation_bytes(id),
-            });
+            cx.emit(
+                self.index,
+                Event::AllocationCreated { device, allocation: number, size_bytes: self.vidmm.allocation_bytes(id) },
+            );
             self.announce_address(cx, process, id, number);
             allocations.push((number, changed));
         }

@@ -27,7 +27,7 @@ use kmt_calls::{
     AdapterInfo, Call, CreatedPagingQueue, FeatureResult, ProcessAccess, QueueCall, Refusal, Reply, SegmentInfo,
     SyncCall,
 };
-use wddm_types::{ProcessId, RawHandle};
+use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::cross_adapter::CrossFences;
@@ -78,12 +78,16 @@ fn in_turn<T>(
         machine.adapters[adapter as usize].settle(cx);
     }
     if let Err(refusal) = &result {
-        cx.emit(Event::CallRefused {
+        let refused = Event::CallRefused {
             process: from.0,
             call: name.to_owned(),
             status: refusal.status.0,
             reason: refusal.reason.to_string(),
-        });
+        };
+        match touched {
+            Some(adapter) => cx.emit(AdapterIndex(adapter), refused),
+            None => cx.emit_of_all(refused),
+        }
     }
     result
 }

@@ -78,7 +78,7 @@ impl Adapter {
             if let Some(resource) = allocation.resource {
                 self.resources[resource].allocations.retain(|member| *member != number);
             }
-            cx.emit(Event::AllocationDestroyed { allocation: number });
+            cx.emit(self.index, Event::AllocationDestroyed { allocation: number });
             bindings.push(allocation);
         }
         let mut resource_body = None;

@@ -59,12 +59,12 @@ impl Adapter {
             sync_objects: BTreeSet::new(),
         });
         self.stand_still_too(device);
-        cx.emit(Event::DeviceCreated { process: process.0, device });
+        cx.emit(self.index, Event::DeviceCreated { process: process.0, device });
         // The page tables of its process are away: it runs when they are back (memory §4.6).
         if self.vidmm.is_suspended(vidmm) {
             let reasons = SuspendReasons::RESIDENCY;
             self.devices[device].suspended |= reasons;
-            cx.emit(Event::DeviceSuspended { device, reasons: reasons.bits() });
+            cx.emit(self.index, Event::DeviceSuspended { device, reasons: reasons.bits() });
         }
         Ok(device)
     }
@@ -156,7 +156,7 @@ impl Adapter {
             DeviceState::ErrorDmaFault => 6,
             DeviceState::ErrorDmaPageFault => 7,
         };
-        cx.emit(Event::DeviceInError { device: number, state: code, reason });
+        cx.emit(self.index, Event::DeviceInError { device: number, state: code, reason });
         let lost = |open: &u64| {
             let open = &self.fence_opens[*open];
             open.is_lost_with_device().then_some(open.fence)

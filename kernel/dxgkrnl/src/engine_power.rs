@@ -79,7 +79,7 @@ impl Adapter {
         // A driver that shows its queues no more fails where it matters.
         if let Some(hardware) = self.miniport.hardware_queues() {
             hardware.set_engine_f_state(node, EngineId(0), state);
-            cx.emit(Event::EnginePower { adapter: self.index.0, node: node.0, low: state == FState::F1 });
+            cx.emit(self.index, Event::EnginePower { adapter: self.index.0, node: node.0, low: state == FState::F1 });
         }
     }
 

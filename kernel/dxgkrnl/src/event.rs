@@ -97,7 +97,7 @@ impl Machine {
         for EventName { process, number } in named {
             let Some(known) = self.processes.get_mut(&process) else { continue };
             if let Some(event) = known.events.get_mut(number) {
-                cx.emit(events::Event::EventSet { process: process.0, event: number });
+                cx.emit_of_all(events::Event::EventSet { process: process.0, event: number });
                 event.set(cx);
             }
         }

@@ -81,7 +81,7 @@ impl Adapter {
             }
             updates.clear();
             for (number, value) in live {
-                cx.emit(Event::MonitoredValueUpdated { fence: number, value });
+                cx.emit(self.index, Event::MonitoredValueUpdated { fence: number, value });
                 self.tell_others(number, News::Awaited);
                 let current = self.fences[number].look(&self.memory);
                 let sampled = self.waits.sample(self.fences[number].waits, current);

@@ -78,12 +78,15 @@ impl Adapter {
             Some(work) => self.queue_work(cx, process, Some(paging_queue), Some(work), Vec::new()),
             None => self.paging_value_now(cx, process, paging_queue).unwrap_or(0),
         };
-        cx.emit(Event::GpuVaMapped {
-            process: process.0,
-            va: va.0,
-            size_bytes: call.size_in_pages * PAGE_BYTES,
-            allocation: call.allocation.unwrap_or(0),
-        });
+        cx.emit(
+            self.index,
+            Event::GpuVaMapped {
+                process: process.0,
+                va: va.0,
+                size_bytes: call.size_in_pages * PAGE_BYTES,
+                allocation: call.allocation.unwrap_or(0),
+            },
+        );
         Ok((va, value))
     }
 
@@ -135,7 +138,7 @@ impl Adapter {
             made = self.vidmm.reserve_gpu_va(space, request);
         }
         let (va, work) = made.map_err(|error| from_map(&error))?;
-        cx.emit(Event::GpuVaReserved { process: process.0, va: va.0, size_bytes: call.size_bytes });
+        cx.emit(self.index, Event::GpuVaReserved { process: process.0, va: va.0, size_bytes: call.size_bytes });
         let reply = Reply::MappedVa { va, paging_fence_value: 0 };
         if work.is_none() {
             return Ok(Answer::Done(Ok(reply)));
@@ -153,7 +156,7 @@ impl Adapter {
         let work = self.vidmm.free_gpu_va(space, base, size_bytes).map_err(|error| from_map(&error))?;
         self.updates_lose_range(space, base, size_bytes);
         self.queue_any(cx, process, work);
-        cx.emit(Event::GpuVaFreed { process: process.0, va: base.0, size_bytes });
+        cx.emit(self.index, Event::GpuVaFreed { process: process.0, va: base.0, size_bytes });
         Ok(())
     }
 }

@@ -152,12 +152,15 @@ impl Adapter {
             }
             return;
         };
-        cx.emit(Event::QueueFaulted {
-            queue,
-            va: fault.virtual_address,
-            write: fault.write,
-            instruction: fault.invalid_instruction,
-        });
+        cx.emit(
+            self.index,
+            Event::QueueFaulted {
+                queue,
+                va: fault.virtual_address,
+                write: fault.write,
+                instruction: fault.invalid_instruction,
+            },
+        );
         let what =
             if fault.invalid_instruction { "an invalid command" } else { "a GPU virtual address without memory" };
         self.fail_device(

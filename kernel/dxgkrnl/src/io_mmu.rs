@@ -184,7 +184,7 @@ impl Adapter {
         let CpuVa(va) = self.address_of(process, id);
         if va != 0 {
             let size_bytes = self.vidmm.allocation_bytes(id);
-            cx.emit(Event::GpuVaMapped { process: process.0, va, size_bytes, allocation });
+            cx.emit(self.index, Event::GpuVaMapped { process: process.0, va, size_bytes, allocation });
         }
     }
 

@@ -28,6 +28,7 @@ mod device;
 mod display;
 mod driver;
 mod driver_host;
+mod effect;
 mod engine_power;
 mod event;
 mod features;

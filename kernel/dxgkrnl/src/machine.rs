@@ -1,87 +1,26 @@
-//! The machine's door: who calls, what time it is, what comes out.
+//! The machine's door: who calls and when. What it is lent for a turn and what comes out is `effect`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ddi::{Miniport, PowerState, StandardAllocation};
-use events::{Event, Tracer};
-use kmt_calls::{Call, MappingId, Notification, ProcessAccess, Refusal, Reply};
+use events::Event;
+use kmt_calls::{Call, MappingId, ProcessAccess, Refusal};
 use shared_words::Memory;
 use wddm_types::{AdapterIndex, Luid, ProcessId, RawHandle};
 
 use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
 use crate::call::CreatedSurface;
-use crate::cpu_mapping::{self, MappingChange};
+use crate::cpu_mapping;
 use crate::cross_adapter::CrossFences;
 use crate::description::AdapterDescription;
+pub use crate::effect::{Answer, Cx, Effect, Token};
 use crate::fence_log::Names;
 use crate::nt_handle::{NtHandles, Shared};
 use crate::object::{CLASS_MAX, Object, Process, Terms};
 use crate::paging::Residence;
 use crate::refusal::invalid;
 use crate::start::StartError;
-
-/// What the machine is lent for one turn.
-pub struct Cx<'a> {
-    /// The time in nanoseconds; never less than in the turn before.
-    pub now_ns: u64,
-    /// Where effects go, in order.
-    pub effects: &'a mut Vec<Effect>,
-    /// Who listens.
-    pub tracer: &'a mut dyn Tracer,
-}
-
-impl Cx<'_> {
-    pub(crate) fn emit(&mut self, event: Event) {
-        self.tracer.event(self.now_ns, &event);
-    }
-}
-
-/// Names a call whose answer comes later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
-
-/// What the outside must do. The rest is done through the driver and on shared words.
-#[must_use = "an effect that is not performed leaves a caller waiting for ever"]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// The call of this token is answered.
-    Answer {
-        /// Which.
-        token: Token,
-        /// How.
-        result: Result<Reply, Refusal>,
-    },
-    /// A process that registered for it is told something; it takes it when it likes.
-    Notify {
-        /// Whom.
-        process: ProcessId,
-        /// What.
-        notification: Notification,
-    },
-    /// A process's view of a locked allocation changes.
-    Mapping {
-        /// Which.
-        mapping: MappingId,
-        /// What happens to it.
-        change: MappingChange,
-    },
-    /// [`Machine::timer`] is to be called at this time, and at no earlier one that was named before; `None`: never.
-    ArmTimer {
-        /// Nanoseconds of [`Cx::now_ns`].
-        at_ns: Option<u64>,
-    },
-}
-
-/// What a call answers.
-#[must_use]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// At once.
-    Done(Result<Reply, Refusal>),
-    /// By an [`Effect::Answer`] of this turn or a later one.
-    Later(Token),
-}
 
 /// Paging works outstanding on an adapter above which calls that move memory wait. Policy: far above what a client that
 /// waits for its work has ahead of the copy engine, far below what would fill the kernel's memory.
@@ -142,7 +81,7 @@ impl Machine {
         let id = ProcessId(self.next_process);
         self.next_process += 1;
         self.processes.insert(id, Process::default());
-        cx.emit(Event::ProcessCreated { process: id.0 });
+        cx.emit_of_all(Event::ProcessCreated { process: id.0 });
         id
     }
 
@@ -176,7 +115,7 @@ impl Machine {
         for object in self.nt_handles.close_all_of(id) {
             crate::call::unname(&mut self.adapters, &mut self.cross_fences, cx, object);
         }
-        cx.emit(Event::ProcessDied { process: id.0 });
+        cx.emit_of_all(Event::ProcessDied { process: id.0 });
         self.blocked.retain(|(process, ..)| *process != id);
         self.after_turn(cx);
     }

@@ -308,7 +308,7 @@ impl Adapter {
             if work.serial != 0 {
                 self.vidmm.completed(work.serial);
             }
-            cx.emit(Event::PagingCompleted { work: work.number });
+            cx.emit(self.index, Event::PagingCompleted { work: work.number });
             if let Some((queue, value)) = work.completes {
                 self.signal_paging_queue(cx, queue, value);
             }

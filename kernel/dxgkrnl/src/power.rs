@@ -57,7 +57,7 @@ impl Adapter {
         }
         self.displays_sleep(cx);
         self.power.stage = Stage::GoingDown;
-        cx.emit(Event::PowerChanged { adapter: self.index.0, on: false });
+        cx.emit(self.index, Event::PowerChanged { adapter: self.index.0, on: false });
         if let Some(work) = self.vidmm.power_down(sleep) {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
         }
@@ -160,7 +160,7 @@ impl Adapter {
         }
         self.power.stage = Stage::On;
         self.tell_slept_through(cx);
-        cx.emit(Event::PowerChanged { adapter: self.index.0, on: true });
+        cx.emit(self.index, Event::PowerChanged { adapter: self.index.0, on: true });
         self.show_dma_buffers_again(cx);
         if let Some(work) = up.processes {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());

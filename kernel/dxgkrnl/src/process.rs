@@ -98,7 +98,7 @@ impl Adapter {
         self.processes.insert(process, on_adapter);
         self.queue_operations(cx, tables);
         for (va, size_bytes) in reserved {
-            cx.emit(Event::GpuVaReserved { process: process.0, va: va.0, size_bytes });
+            cx.emit(self.index, Event::GpuVaReserved { process: process.0, va: va.0, size_bytes });
         }
         Ok(())
     }

@@ -175,7 +175,10 @@ impl Adapter {
         if !self.devices[device].suspended.is_empty() {
             self.vidsch.suspend(vidsch);
         }
-        cx.emit(Event::QueueCreated { queue: number, node: node.0, user_mode, process: process.0, fence: progress });
+        cx.emit(
+            self.index,
+            Event::QueueCreated { queue: number, node: node.0, user_mode, process: process.0, fence: progress },
+        );
         Ok(number)
     }
 
@@ -204,7 +207,7 @@ impl Adapter {
         // Paging work may stand behind the progress fence: it is reached for ever now, and goes when the ring has passed.
         self.signal_always(cx, queue.progress);
         self.defer_fence(queue.progress);
-        cx.emit(Event::QueueDestroyed { queue: number });
+        cx.emit(self.index, Event::QueueDestroyed { queue: number });
     }
 
     /// `D3DKMTSubmitCommandToHwQueue`.
@@ -250,7 +253,7 @@ impl Adapter {
         if packet {
             self.vidsch.waited(queue.vidsch);
             self.queues[number].awaits.clear();
-            cx.emit(Event::QueueReleased { queue: number });
+            cx.emit(self.index, Event::QueueReleased { queue: number });
         } else {
             self.queues[number].watching = false;
         }
@@ -274,7 +277,7 @@ impl Adapter {
                     } else {
                         self.queues[number].awaits = points;
                         let (fence, value) = first.expect("a wait that holds has a point");
-                        cx.emit(Event::QueueHeld { queue: number, fence, value });
+                        cx.emit(self.index, Event::QueueHeld { queue: number, fence, value });
                         return;
                     }
                 }
@@ -315,7 +318,7 @@ impl Adapter {
             return;
         }
         self.queues[number].started.push_back(submit.progress_value);
-        cx.emit(Event::Submitted { queue: number, progress_value: submit.progress_value });
+        cx.emit(self.index, Event::Submitted { queue: number, progress_value: submit.progress_value });
     }
 
     /// Tells the scheduler which of the queue's buffers the hardware has finished.

@@ -90,7 +90,7 @@ impl Adapter {
             self.tell_lost_memory(cx);
             return;
         }
-        cx.emit(Event::AdapterReset { adapter: self.index.0, reason: reason.clone() });
+        cx.emit(self.index, Event::AdapterReset { adapter: self.index.0, reason: reason.clone() });
         if let Err(why) = self.recover(cx, &reason) {
             // Whoever stores into what was on its way goes on, whatever becomes of the adapter.
             self.show_what_is_left(cx);

@@ -56,14 +56,14 @@ impl Adapter {
                     Some(locked) => self.held_up_value(cx, paging_queue, locked, work),
                     None => self.paging_value_of(cx, process, paging_queue, work),
                 };
-                cx.emit(Event::MakeResident { device, count, paging_fence_value });
+                cx.emit(self.index, Event::MakeResident { device, count, paging_fence_value });
                 Ok(match paging_fence_value {
                     0 => Residency::Resident,
                     paging_fence_value => Residency::Pending { paging_fence_value },
                 })
             }
             Err(MakeResidentError::OutOfMemory { bytes_to_trim }) => {
-                cx.emit(Event::MakeResidentRefused { device, bytes_to_trim });
+                cx.emit(self.index, Event::MakeResidentRefused { device, bytes_to_trim });
                 if flags.contains(MakeResidentFlags::MUST_SUCCEED) {
                     self.fail_device(
                         cx,
@@ -97,7 +97,7 @@ impl Adapter {
         };
         let work = self.vidmm.evict(owner, &allocations, how, &last_use).map_err(|error| invalid(error.to_string()))?;
         // CAST: bounded by LIST_MAX.
-        cx.emit(Event::Evict { device, count: list.len() as u32, not_written });
+        cx.emit(self.index, Event::Evict { device, count: list.len() as u32, not_written });
         self.queue_any(cx, process, work);
         Ok(self.vidmm.bytes_over_budget(self.vidmm.space_of(owner)))
     }
@@ -130,7 +130,7 @@ impl Adapter {
         let offered = self.vidmm.offer(owner, &allocations, priority, how, &last_use);
         offered.map_err(|error| invalid(error.to_string()))?;
         // CAST: bounded by LIST_MAX.
-        cx.emit(Event::Offered { device, count: list.len() as u32 });
+        cx.emit(self.index, Event::Offered { device, count: list.len() as u32 });
         Ok(())
     }
 
@@ -192,7 +192,7 @@ impl Adapter {
         let results: Vec<ReclaimResult> = results.collect();
         // CAST: bounded by LIST_MAX.
         let lost = results.iter().filter(|result| **result != ReclaimResult::Ok).count() as u32;
-        cx.emit(Event::Reclaimed { device, count: list.len() as u32, lost });
+        cx.emit(self.index, Event::Reclaimed { device, count: list.len() as u32, lost });
         Ok((results, reclaimed.work))
     }
 
@@ -238,7 +238,7 @@ impl Adapter {
         self.queue_any(cx, process, work);
         let paging_fence_value = self.promise_with_turn(paging_queue);
         let allocation = self.allocation_numbers.get(&locked).copied().unwrap_or(0);
-        cx.emit(Event::MakeResidentHeld { device, allocation, paging_fence_value });
+        cx.emit(self.index, Event::MakeResidentHeld { device, allocation, paging_fence_value });
         paging_fence_value
     }
 

@@ -119,7 +119,7 @@ impl Adapter {
             self.devices[device].allocations.insert(binding);
             self.resources[resource].allocations.push(binding);
             let size_bytes = self.vidmm.allocation_bytes(id);
-            cx.emit(Event::AllocationCreated { device, allocation: binding, size_bytes });
+            cx.emit(self.index, Event::AllocationCreated { device, allocation: binding, size_bytes });
             if given.fresh.contains(&id) {
                 self.announce_address(cx, process, id, binding);
             }

@@ -129,7 +129,7 @@ impl Adapter {
         };
         let packets = matches!(context, AnyContext::Packets(_));
         let (priority, in_process) = (priority.priority, priority.in_process);
-        cx.emit(Event::ContextPriority { context: number, packets, priority, in_process });
+        cx.emit(self.index, Event::ContextPriority { context: number, packets, priority, in_process });
         self.pump_packets(cx);
     }
 }

@@ -266,19 +266,25 @@ impl Adapter {
     fn announce(&self, cx: &mut Cx<'_>) {
         let segments = self.vidmm.segments();
         // CAST: at most 31 segments.
-        cx.emit(Event::AdapterStarted {
-            adapter: self.index.0,
-            name: self.config.name.clone(),
-            segments: segments.len() as u32,
-        });
-        for segment in segments {
-            cx.emit(Event::SegmentAdded {
+        cx.emit(
+            self.index,
+            Event::AdapterStarted {
                 adapter: self.index.0,
-                segment: segment.id.0,
-                aperture: segment.is_aperture(),
-                capacity_bytes: self.vidmm.capacity_bytes(segment.id),
-                page_bytes: segment.page_bytes(),
-            });
+                name: self.config.name.clone(),
+                segments: segments.len() as u32,
+            },
+        );
+        for segment in segments {
+            cx.emit(
+                self.index,
+                Event::SegmentAdded {
+                    adapter: self.index.0,
+                    segment: segment.id.0,
+                    aperture: segment.is_aperture(),
+                    capacity_bytes: self.vidmm.capacity_bytes(segment.id),
+                    page_bytes: segment.page_bytes(),
+                },
+            );
         }
     }
 }

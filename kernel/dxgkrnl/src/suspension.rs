@@ -127,7 +127,7 @@ impl Adapter {
         }
         let device = &self.devices[number];
         let contexts: Vec<u64> = device.contexts.iter().copied().collect();
-        cx.emit(Event::DeviceSuspended { device: number, reasons });
+        cx.emit(self.index, Event::DeviceSuspended { device: number, reasons });
         self.suspensions.issued += 1;
         let value = self.suspensions.issued;
         let mut waiting = BTreeSet::new();
@@ -172,7 +172,7 @@ impl Adapter {
         if !stood_still || !self.devices[number].suspended.is_empty() || !running {
             return;
         }
-        cx.emit(Event::DeviceResumed { device: number });
+        cx.emit(self.index, Event::DeviceResumed { device: number });
         self.forget_suspension_of(cx, number);
         for context in self.devices[number].contexts.clone() {
             let kmd = self.contexts[context].kmd;

@@ -41,7 +41,10 @@ impl Adapter {
             let Some(facet) = self.miniport.swizzling() else { return Ok(None) };
             match facet.acquire_swizzling_range(&mut acquire) {
                 Ok(()) if acquire == asked || alternate => {
-                    cx.emit(Event::SwizzlingRangeAcquired { allocation: number, range, private_driver_data });
+                    cx.emit(
+                        self.index,
+                        Event::SwizzlingRangeAcquired { allocation: number, range, private_driver_data },
+                    );
                     if acquire == asked {
                         return Ok(Some(None));
                     }
@@ -55,13 +58,13 @@ impl Adapter {
                 Err(SwizzlingError::Unavailable) => {
                     // spec: memory §6.5: until none is left
                     let Some(kept) = self.vidmm.release_kept_range() else {
-                        cx.emit(Event::SwizzlingRangeRefused { allocation: number, supported: true });
+                        cx.emit(self.index, Event::SwizzlingRangeRefused { allocation: number, supported: true });
                         return Ok(None);
                     };
                     self.release_ranges(cx, &[kept]);
                 }
                 Err(SwizzlingError::Unsupported) => {
-                    cx.emit(Event::SwizzlingRangeRefused { allocation: number, supported: false });
+                    cx.emit(self.index, Event::SwizzlingRangeRefused { allocation: number, supported: false });
                     return Ok(None);
                 }
             }
@@ -74,7 +77,7 @@ impl Adapter {
         let Some(facet) = self.miniport.swizzling().filter(|_| !ranges.is_empty()) else { return };
         for &HeldRange { allocation, private_driver_data, range } in ranges {
             facet.release_swizzling_range(ReleaseSwizzlingRange { allocation, private_driver_data, range });
-            cx.emit(Event::SwizzlingRangeReleased { range });
+            cx.emit(self.index, Event::SwizzlingRangeReleased { range });
         }
     }
 }

@@ -235,7 +235,7 @@ impl Adapter {
             return;
         }
         let hung = self.contexts[hung].device;
-        cx.emit(Event::EngineReset { adapter: self.index.0, node: node.0, device: hung });
+        cx.emit(self.index, Event::EngineReset { adapter: self.index.0, node: node.0, device: hung });
         if invalidated.contains(&self.ring.context) {
             // spec: sync §4.4: a paging packet is affected
             self.hardware_lost(cx, format!("node {} was reset under paging work", node.0));

@@ -211,7 +211,7 @@ impl Adapter {
             flags.set(TrimFlags::PERIODIC_TRIM, request.flags.periodic);
             flags.set(TrimFlags::RESTART_PERIODIC_TRIM, request.flags.restart_periodic);
             flags.set(TrimFlags::TRIM_TO_BUDGET, request.flags.to_budget);
-            cx.emit(Event::TrimRequested { device: number, flags: flags.bits(), bytes: request.bytes });
+            cx.emit(self.index, Event::TrimRequested { device: number, flags: flags.bits(), bytes: request.bytes });
             let kind = NotificationKind::Trim { flags, bytes_to_trim: request.bytes };
             self.notify(cx, number, RegistrationKind::Trim, kind);
         }
@@ -236,7 +236,7 @@ impl Adapter {
             let local = change.group == SegmentGroup::Local;
             let of_process = self.processes.iter().find(|(_, process)| process.space == change.space);
             let Some((&process, _)) = of_process else { continue };
-            cx.emit(Event::BudgetChanged { process: process.0, local, bytes: change.budget_bytes });
+            cx.emit(self.index, Event::BudgetChanged { process: process.0, local, bytes: change.budget_bytes });
             let devices: Vec<u64> =
                 self.devices.iter().filter(|(_, device)| device.process == process).map(|(number, _)| number).collect();
             for device in devices {

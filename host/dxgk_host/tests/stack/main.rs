@@ -64,6 +64,7 @@ mod submission;
 mod synchronous;
 mod system_copies;
 mod timeouts;
+mod told_of_whom;
 mod trims;
 mod virtual_time;
 mod world;

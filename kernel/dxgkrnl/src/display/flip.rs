@@ -45,7 +45,7 @@ impl Adapter {
         self.displays.flips_made += 1;
         let flip = self.displays.flips_made;
         let name = self.displays.sources[source].path.source.0;
-        cx.emit(Event::FlipQueued { context, flip, source: name, allocation: number, interval });
+        cx.emit(self.index, Event::FlipQueued { context, flip, source: name, allocation: number, interval });
         self.displays.devices.entry(device).or_default().queued += 1;
         let (gone, address) = (false, None);
         let flip = Flip { number: flip, device, source, primary, kmd, interval, pinned, gone, address };
@@ -77,7 +77,7 @@ impl Adapter {
         if flip.pinned {
             self.vidmm.unpin(flip.primary);
         }
-        cx.emit(Event::FlipDropped { flip: flip.number });
+        cx.emit(self.index, Event::FlipDropped { flip: flip.number });
         self.flip_over(cx, flip.device);
     }
 
@@ -171,7 +171,7 @@ impl Adapter {
         let flip = known.flips[known.handed].number;
         known.handed += 1;
         let physical_address = set.physical_address;
-        cx.emit(Event::FlipHandedOver { source: set.source.0, flip, physical_address });
+        cx.emit(self.index, Event::FlipHandedOver { source: set.source.0, flip, physical_address });
         let driver = self.miniport.display().expect("it had displays when it started");
         if let Err(status) = driver.set_vidpn_source_address(set) {
             // Bug check 0x119, parameter 0xB.
@@ -185,10 +185,10 @@ impl Adapter {
         let Some(shown) = primaries.iter().copied().find(|primary| !self.packets.flips.may_write(*primary)) else {
             return true;
         };
-        cx.emit(Event::QueueHeldForFlip {
-            queue,
-            allocation: self.allocation_numbers.get(&shown).copied().unwrap_or(0),
-        });
+        cx.emit(
+            self.index,
+            Event::QueueHeldForFlip { queue, allocation: self.allocation_numbers.get(&shown).copied().unwrap_or(0) },
+        );
         self.displays.held.push((queue, primaries));
         false
     }

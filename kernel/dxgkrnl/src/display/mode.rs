@@ -80,7 +80,7 @@ impl Adapter {
         (known.mode, known.blanks) = (Some(surface), INTERVAL_MAX);
         let before = self.packets.flips.begin(name.0, id);
         assert_eq!(before, None, "it was off");
-        cx.emit(Event::DisplayOn { source: name.0, device, width: surface.width, height: surface.height });
+        cx.emit(self.index, Event::DisplayOn { source: name.0, device, width: surface.width, height: surface.height });
         Ok(())
     }
 
@@ -142,7 +142,7 @@ impl Adapter {
             let result = Err(invalid("the display was switched off"));
             cx.effects.push(Effect::Answer { token, result });
         }
-        cx.emit(Event::DisplayOff { source: name.0 });
+        cx.emit(self.index, Event::DisplayOff { source: name.0 });
         for flip in flips {
             self.packets.flips.cancel(flip.primary);
             self.drop_flip(cx, flip);

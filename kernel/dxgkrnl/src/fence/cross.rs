@@ -212,7 +212,7 @@ impl Adapter {
         }
         for &fence in numbers {
             let value = self.current_value(fence);
-            cx.emit(Event::CrossAdapterValueArrived { adapter: self.index.0, fence, value });
+            cx.emit(self.index, Event::CrossAdapterValueArrived { adapter: self.index.0, fence, value });
         }
         if self.notify_only(cx, told) {
             self.sample_fences(cx, numbers);

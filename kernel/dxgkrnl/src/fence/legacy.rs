@@ -80,7 +80,7 @@ impl Adapter {
             let released = self.legacy.destroy(id);
             self.contexts_go_on(released);
         }
-        cx.emit(Event::SyncObjectDestroyed { object: number });
+        cx.emit(self.index, Event::SyncObjectDestroyed { object: number });
     }
 
     /// Signals such an object; `value` and `rewind` are for a fence.
@@ -96,7 +96,7 @@ impl Adapter {
             }
         };
         // CAST: one wait a context.
-        cx.emit(Event::SyncObjectSignaled { object: number, released: released.len() as u32 });
+        cx.emit(self.index, Event::SyncObjectSignaled { object: number, released: released.len() as u32 });
         self.contexts_go_on(released);
     }
 
@@ -110,7 +110,7 @@ impl Adapter {
     fn add_sync_object(&mut self, cx: &mut Cx<'_>, device: u64, part: SyncPart, object: ObjectType) -> u64 {
         let number = self.sync_objects.insert(SyncObject { device, part });
         self.devices[device].sync_objects.insert(number);
-        cx.emit(Event::SyncObjectCreated { device, object: number, kind: object.number() });
+        cx.emit(self.index, Event::SyncObjectCreated { device, object: number, kind: object.number() });
         number
     }
 }

@@ -208,7 +208,7 @@ impl Adapter {
             Ok((open, private_data)) => {
                 let (process, current) = (new.owner.0, slot.current.0);
                 let initial = if new.common.is_some() { self.current_value(number) } else { new.initial };
-                cx.emit(Event::FenceCreated { process, fence: number, initial, current });
+                cx.emit(self.index, Event::FenceCreated { process, fence: number, initial, current });
                 Ok((number, open, private_data))
             }
             Err(refusal) => {
@@ -258,7 +258,7 @@ impl Adapter {
         fence.names -= 1;
         if fence.names == 0 && fence.opens.is_empty() {
             self.forget_fence(number);
-            cx.emit(Event::FenceDestroyed { fence: number });
+            cx.emit(self.index, Event::FenceDestroyed { fence: number });
         }
     }
 

@@ -33,7 +33,7 @@ impl Adapter {
         let open = FenceOpen { fence, process, device: Some(device), kmd: None, flags: request.flags, access };
         let (open, private_data) = self.add_open(cx, open, request.private_data)?;
         self.devices[device].fences.insert(open);
-        cx.emit(Event::FenceOpened { process: process.0, fence, open });
+        cx.emit(self.index, Event::FenceOpened { process: process.0, fence, open });
         Ok((open, private_data))
     }
 
@@ -164,7 +164,7 @@ impl Adapter {
         }
         if !last {
             self.drop_unused_view(cx, open.fence, open.process);
-            cx.emit(Event::FenceClosed { process: open.process.0, fence: open.fence, open: number });
+            cx.emit(self.index, Event::FenceClosed { process: open.process.0, fence: open.fence, open: number });
             return;
         }
         if let (Some(global), Some(fences)) = (self.fences[open.fence].kmd.take(), self.miniport.native_fences()) {
@@ -173,9 +173,9 @@ impl Adapter {
         self.drop_unused_view(cx, open.fence, open.process);
         if self.fences[open.fence].names == 0 {
             self.forget_fence(open.fence);
-            cx.emit(Event::FenceDestroyed { fence: open.fence });
+            cx.emit(self.index, Event::FenceDestroyed { fence: open.fence });
         } else {
-            cx.emit(Event::FenceClosed { process: open.process.0, fence: open.fence, open: number });
+            cx.emit(self.index, Event::FenceClosed { process: open.process.0, fence: open.fence, open: number });
         }
     }
 

@@ -43,7 +43,10 @@ impl Adapter {
         let (looked_at, released) = self.look_at_monitored(cx, |_| true);
         self.counters.interrupt_dispatches += 1;
         self.counters.dispatches_releasing += u64::from(released > 0);
-        cx.emit(Event::MonitoredFenceInterrupt { adapter: self.index.0, node: node.0, looked_at, released });
+        cx.emit(
+            self.index,
+            Event::MonitoredFenceInterrupt { adapter: self.index.0, node: node.0, looked_at, released },
+        );
     }
 
     /// A command buffer of a process has completed on a node.
@@ -54,7 +57,7 @@ impl Adapter {
         }
         let (looked_at, released) = self.look_at_monitored(cx, |owner| owner == process);
         if looked_at > 0 {
-            cx.emit(Event::MonitoredFencesLookedAt { process: process.0, looked_at, released });
+            cx.emit(self.index, Event::MonitoredFencesLookedAt { process: process.0, looked_at, released });
         }
     }
 

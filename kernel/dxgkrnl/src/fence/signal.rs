@@ -83,7 +83,7 @@ impl Adapter {
         }
         for &(fence, value) in changes {
             self.counters.cpu_signals += 1;
-            cx.emit(Event::FenceSignaledFromCpu { fence, value });
+            cx.emit(self.index, Event::FenceSignaledFromCpu { fence, value });
             self.tell_others(fence, News::Stored);
         }
         let fences: Vec<u64> = changes.iter().map(|(fence, _)| *fence).collect();

@@ -39,7 +39,7 @@ impl Adapter {
         };
         self.counters.cpu_waits += 1;
         let process = self.devices[device].process.0;
-        cx.emit(Event::CpuWaitBegan { process, wait: token.0, fence: first.0, value: first.1 });
+        cx.emit(self.index, Event::CpuWaitBegan { process, wait: token.0, fence: first.0, value: first.1 });
         // What this publishes may find the value there already: the wait ends in this turn then.
         self.publish(cx, updates);
         Ok(answer)
@@ -101,7 +101,7 @@ impl Adapter {
         for waiter in released {
             if let Waiter::Answer { token, device } | Waiter::Event { token, device, .. } = &waiter {
                 let process = self.devices.get(*device).map_or(0, |device| device.process.0);
-                cx.emit(Event::CpuWaitEnded { process, wait: token.0 });
+                cx.emit(self.index, Event::CpuWaitEnded { process, wait: token.0 });
             }
             self.due.push_back(waiter);
         }

@@ -206,24 +206,32 @@ impl Adapter {
         }
         // spec: sync §3.14: lost events matter to a tool
         if taken.lost > 0 && self.fence_tracing.is_on() {
-            cx.emit(match which {
-                Which::Submissions => Event::SubmissionLogOverrun { queue: number, lost: taken.lost },
-                _ => Event::FenceLogOverrun { queue: number, waits: which == Which::Waits, lost: taken.lost },
-            });
+            cx.emit(
+                self.index,
+                match which {
+                    Which::Submissions => Event::SubmissionLogOverrun { queue: number, lost: taken.lost },
+                    _ => Event::FenceLogOverrun { queue: number, waits: which == Which::Waits, lost: taken.lost },
+                },
+            );
         }
         let process = self.devices[device].process;
         for (position, entry) in taken.entries {
             self.check_time(cx, of, entry.end);
             let Some(fence) = self.fence_of_entry(names, process, which, entry) else {
-                cx.emit(Event::FenceLogEntryIgnored { queue: number, waits: which == Which::Waits, position });
+                cx.emit(
+                    self.index,
+                    Event::FenceLogEntryIgnored { queue: number, waits: which == Which::Waits, position },
+                );
                 continue;
             };
             let Entry { value, observed, end, .. } = entry;
             match which {
-                Which::Waits => cx.emit(Event::FenceWaitUnblocked { queue: number, fence, value, observed, end }),
-                Which::Submissions => cx.emit(Event::SubmissionBegun { queue: number, value, at: end }),
+                Which::Waits => {
+                    cx.emit(self.index, Event::FenceWaitUnblocked { queue: number, fence, value, observed, end })
+                }
+                Which::Submissions => cx.emit(self.index, Event::SubmissionBegun { queue: number, value, at: end }),
                 Which::Signals => {
-                    cx.emit(Event::FenceSignalExecuted { queue: number, fence, value, end });
+                    cx.emit(self.index, Event::FenceSignalExecuted { queue: number, fence, value, end });
                     news.signalled.push((fence, value));
                 }
             }
@@ -252,7 +260,10 @@ impl Adapter {
         let log = self.queues[number].log_mut(of);
         let before = log.last_end;
         if end != 0 && end < before {
-            cx.emit(Event::FenceLogTimeReversed { queue: number, waits: which == Which::Waits, before, end });
+            cx.emit(
+                self.index,
+                Event::FenceLogTimeReversed { queue: number, waits: which == Which::Waits, before, end },
+            );
         }
         log.last_end = before.max(end);
     }

@@ -115,10 +115,13 @@ impl Adapter {
             return;
         }
         let Some(fence) = self.fence_opens.get(*open).map(|open| open.fence) else { return };
-        cx.emit(match signal {
-            true => Event::FenceSignalQueued { queue, fence, value },
-            false => Event::FenceWaitQueued { queue, fence, value },
-        });
+        cx.emit(
+            self.index,
+            match signal {
+                true => Event::FenceSignalQueued { queue, fence, value },
+                false => Event::FenceWaitQueued { queue, fence, value },
+            },
+        );
     }
 
     /// Sets the clocks of the nodes beside the kernel's.
@@ -127,7 +130,7 @@ impl Adapter {
         for node in 0..self.nodes.len() as u16 {
             if let Ok(clock) = self.miniport.calibrate_gpu_clock(NodeId(node)) {
                 let ddi::GpuClock { frequency_hz, counter } = clock;
-                cx.emit(Event::GpuClockCalibrated { node, frequency_hz, counter });
+                cx.emit(self.index, Event::GpuClockCalibrated { node, frequency_hz, counter });
             }
         }
     }

@@ -139,7 +139,10 @@ impl Adapter {
                 cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
             }
             let (number, packets) = context.named();
-            cx.emit(Event::GpuVaUpdated { context: number, packets, fence: due.fence, value: due.value + 1 });
+            cx.emit(
+                self.index,
+                Event::GpuVaUpdated { context: number, packets, fence: due.fence, value: due.value + 1 },
+            );
             let work = self.vidmm.apply_update(due.update);
             self.queue_any(cx, due.process, work);
             self.defer_signal(due.fence, due.value + 1);

@@ -81,7 +81,7 @@ impl Adapter {
         let used = if flags.contains(LockFlags::IGNORE_SYNC) {
             // spec: memory §10.2: honoured alone, and logged
             if !flags.contains(LockFlags::DONOT_WAIT) {
-                cx.emit(Event::IgnoreSyncAlone { allocation: number });
+                cx.emit(self.index, Event::IgnoreSyncAlone { allocation: number });
             }
             Vec::new()
         } else {

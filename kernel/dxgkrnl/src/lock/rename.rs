@@ -154,7 +154,7 @@ impl Adapter {
         renaming.former.push_back(Instance { vidmm: old, name, retired: false });
         // CAST: instances are counted in ones.
         let instances = renaming.former.len() as u32 + 1;
-        cx.emit(Event::AllocationRenamed { allocation: number, instances });
+        cx.emit(self.index, Event::AllocationRenamed { allocation: number, instances });
         Ok(())
     }
 

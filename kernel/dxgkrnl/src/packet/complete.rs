@@ -59,7 +59,7 @@ impl Adapter {
         if let Some(buffer) = buffer {
             self.release_dma_buffer(cx, context, buffer);
         }
-        cx.emit(Event::PacketCompleted { context, packet: number });
+        cx.emit(self.index, Event::PacketCompleted { context, packet: number });
         self.signal_fence(cx, progress, number);
         let (node, device) = (self.packet_contexts[context].node, self.packet_contexts[context].device);
         let process = self.devices[device].process;

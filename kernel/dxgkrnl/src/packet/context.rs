@@ -110,7 +110,7 @@ impl Adapter {
             allocations,
         };
         assert_eq!(self.packet_contexts.insert(context), number);
-        cx.emit(Event::PacketContextCreated { context: number, device, node: node.0, patched: !addresses });
+        cx.emit(self.index, Event::PacketContextCreated { context: number, device, node: node.0, patched: !addresses });
         Ok(number)
     }
 
@@ -199,7 +199,7 @@ impl Adapter {
             self.signal_always(cx, fence);
             self.defer_fence(fence);
         }
-        cx.emit(Event::PacketContextDestroyed { context: number });
+        cx.emit(self.index, Event::PacketContextDestroyed { context: number });
     }
 
     fn destroy_in_packet_driver(&mut self, kmd: KmdContext) {

@@ -110,7 +110,7 @@ impl Adapter {
         self.clear_pages(&pages);
         self.packets.buffers_made += 1;
         let number = self.packets.buffers_made;
-        cx.emit(Event::DmaBufferCreated { context, bytes, segment: at.0.0 });
+        cx.emit(self.index, Event::DmaBufferCreated { context, bytes, segment: at.0.0 });
         self.packet_contexts[context].buffers.push(DmaBuffer {
             number,
             pages,
@@ -187,7 +187,7 @@ impl Adapter {
         for run in gone.pages {
             self.defer_pages(run);
         }
-        cx.emit(Event::DmaBufferDestroyed { context });
+        cx.emit(self.index, Event::DmaBufferDestroyed { context });
     }
 
     /// Brings words of a buffer to where the GPU reads them: those of a portion, so that those that run are left alone.

@@ -65,7 +65,7 @@ impl Adapter {
         known.asked = Some(fence);
         // CAST: at most 64 nodes.
         let number = node as u16;
-        cx.emit(Event::PreemptionRequested { node: number, preemption_fence: fence, why, context });
+        cx.emit(self.index, Event::PreemptionRequested { node: number, preemption_fence: fence, why, context });
         let command = PreemptCommand { node: NodeId(number), engine: EngineId(0), preemption_fence_id: fence };
         let driver = self.miniport.packet_scheduling().expect("the node has packets of it");
         if let Err(status) = driver.preempt_command(command) {
@@ -100,7 +100,10 @@ impl Adapter {
         let (packets, paging) = ((left.len() - paging) as u32, paging as u32);
         // CAST: at most 64 nodes.
         let number = node as u16;
-        cx.emit(Event::Preempted { node: number, preemption_fence: fence, last_completed: last, packets, paging });
+        cx.emit(
+            self.index,
+            Event::Preempted { node: number, preemption_fence: fence, last_completed: last, packets, paging },
+        );
         // The youngest first, so that the oldest is in front.
         for packet in left.into_iter().rev() {
             self.take_back(cx, number, packet);
@@ -172,7 +175,7 @@ impl Adapter {
     ) {
         // A part of it may have run.
         self.lists_wrote(written);
-        cx.emit(Event::PacketPreempted { context, packet, node, fence_id });
+        cx.emit(self.index, Event::PacketPreempted { context, packet, node, fence_id });
         if !self.runs_packets(context) {
             self.forget_suspension(cx, suspension_name(context));
         }

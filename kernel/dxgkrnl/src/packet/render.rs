@@ -203,7 +203,7 @@ impl Adapter {
         self.vidsch.submit(vidsch, Queued::Work(Payload::Packet(number))).expect("the scheduler has just said so");
         known.last_submitted = number;
         known.queued.push_back(Packet { number, work, preempted: false });
-        cx.emit(Event::PacketQueued { context, packet: number });
+        cx.emit(self.index, Event::PacketQueued { context, packet: number });
         self.pump_packets(cx);
         let done = self.packet_contexts.get(context).map_or(number, |known| self.current_value(known.progress));
         // CAST: the scheduler's limit is far below 2^32.
@@ -213,7 +213,7 @@ impl Adapter {
     /// A submission names what it may not: it is rejected, its device is lost, nobody else notices.
     // spec: memory §5.6, memory §5.8, memory §9.3
     pub fn reject(&mut self, cx: &mut Cx<'_>, context: u64, device: u64, reason: String) -> Refusal {
-        cx.emit(Event::SubmissionRejected { context, reason: reason.clone() });
+        cx.emit(self.index, Event::SubmissionRejected { context, reason: reason.clone() });
         self.fail_device(cx, device, DeviceState::ErrorDmaFault, format!("context {context}: {reason}"));
         refuse(NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE, Blame::Caller, reason)
     }

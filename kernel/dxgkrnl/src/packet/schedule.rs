@@ -168,7 +168,10 @@ impl Adapter {
                     known.in_flight.push_back(InFlight { fence_id, what: Handed::Paging(ready) });
                     let (progress_value, again) = (ready.value(), ready.fence_id().is_some());
                     // CAST: at most 64 nodes.
-                    cx.emit(Event::PagingPacketStarted { progress_value, node: node as u16, fence_id, again });
+                    cx.emit(
+                        self.index,
+                        Event::PagingPacketStarted { progress_value, node: node as u16, fence_id, again },
+                    );
                 }
                 // A driver that refuses what the kernel itself made has hardware that has failed, unheard.
                 Err(reason) => self.recovery.fall_due(reason),
@@ -228,12 +231,14 @@ impl Adapter {
                 let written = uses.into_iter().filter(|(_, write)| *write).map(|(id, _)| id).collect();
                 if portion.as_ref().is_none_or(|portion| portion.bytes.start == 0) {
                     // CAST: at most 64 nodes.
-                    cx.emit(Event::PacketStarted { context, packet: number, node: node as u16, fence_id, patched });
+                    let node = node as u16;
+                    cx.emit(self.index, Event::PacketStarted { context, packet: number, node, fence_id, patched });
                 }
-                if let Some(Portion { bytes, .. }) = portion.as_ref().filter(|portion| more || portion.bytes.start > 0)
-                {
-                    let (start_offset, end_offset) = (bytes.start, bytes.end);
-                    cx.emit(Event::PortionStarted { context, packet: number, fence_id, start_offset, end_offset });
+                let part = |portion: &&Portion| more || portion.bytes.start > 0;
+                if let Some(Portion { bytes, .. }) = portion.as_ref().filter(part) {
+                    let (packet, start_offset, end_offset) = (number, bytes.start, bytes.end);
+                    let started = Event::PortionStarted { context, packet, fence_id, start_offset, end_offset };
+                    cx.emit(self.index, started);
                 }
                 let what = match portion {
                     Some(portion) if more => {

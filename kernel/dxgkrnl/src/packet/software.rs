@@ -189,7 +189,7 @@ impl Adapter {
                         self.software.waits.insert(context, wait);
                         let awaits = objects.iter().map(|object| (Awaited::Object(*object), 0));
                         self.packet_contexts[context].awaits = awaits.collect();
-                        cx.emit(Event::ContextHeld { context, object: objects[0] });
+                        cx.emit(self.index, Event::ContextHeld { context, object: objects[0] });
                     }
                 }
             }
@@ -250,7 +250,10 @@ impl Adapter {
         }
         let Broadcast { signal, lost, .. } = self.software.broadcasts.remove(&number).expect("just seen");
         if lost {
-            cx.emit(Event::SignalDropped { fences: signal.points.len() as u32, objects: signal.objects.len() as u32 });
+            cx.emit(
+                self.index,
+                Event::SignalDropped { fences: signal.points.len() as u32, objects: signal.objects.len() as u32 },
+            );
             return;
         }
         let rewind = signal.flags.contains(SignalFlags::ALLOW_FENCE_REWIND);

@@ -251,7 +251,7 @@ impl Adapter {
         }
         if portions.len() > 1 {
             // CAST: at most one for each patch location.
-            cx.emit(Event::PacketSplit { context, packet: number, portions: portions.len() as u32 });
+            cx.emit(self.index, Event::PacketSplit { context, packet: number, portions: portions.len() as u32 });
         }
         Ok(())
     }
@@ -275,7 +275,7 @@ impl Adapter {
             };
             return refuse(status, Blame::Caller, error.to_string());
         };
-        cx.emit(Event::MakeResidentRefused { device, bytes_to_trim });
+        cx.emit(self.index, Event::MakeResidentRefused { device, bytes_to_trim });
         let mut refusal = no_memory(error.to_string());
         refusal.bytes_to_trim = bytes_to_trim;
         refusal

@@ -305,7 +305,7 @@ impl Adapter {
         self.ring.buffers[self.ring.next_buffer].busy_until = value;
         self.ring.next_buffer = (self.ring.next_buffer + 1) % count;
         // CAST: as above.
-        cx.emit(Event::PagingSubmitted { work: number, progress_value: value, words: used as u32 });
+        cx.emit(self.index, Event::PagingSubmitted { work: number, progress_value: value, words: used as u32 });
         Ok(())
     }
 }

@@ -65,7 +65,7 @@ impl Adapter {
             if serial != 0 {
                 self.vidmm.completed(serial);
             }
-            cx.emit(events::Event::PagingCompleted { work: number });
+            cx.emit(self.index, events::Event::PagingCompleted { work: number });
         }
         self.ring.ready.clear();
         match std::mem::take(&mut self.ring.stage) {

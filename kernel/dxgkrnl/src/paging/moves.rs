@@ -42,16 +42,19 @@ impl Adapter {
             if !moved.kind.is_quiet() && !segments.contains(&moved.segment) {
                 segments.push(moved.segment);
             }
-            cx.emit(Event::Moved {
-                work,
-                process: process.0,
-                allocation: self.allocation_number(moved.allocation),
-                segment: moved.segment.0,
-                bytes: moved.bytes,
-                how: event_move(moved.kind),
-                why: self.event_cause(moved.cause),
-                runs: moved.runs.clone(),
-            });
+            cx.emit(
+                self.index,
+                Event::Moved {
+                    work,
+                    process: process.0,
+                    allocation: self.allocation_number(moved.allocation),
+                    segment: moved.segment.0,
+                    bytes: moved.bytes,
+                    how: event_move(moved.kind),
+                    why: self.event_cause(moved.cause),
+                    runs: moved.runs.clone(),
+                },
+            );
         }
         for segment in segments {
             self.emit_resident(cx, segment);
@@ -63,13 +66,16 @@ impl Adapter {
     pub(super) fn emit_table_moves(&mut self, cx: &mut Cx<'_>, work: u64, tables: &[vidmm::TableMove]) {
         for moved in tables {
             let process = self.process_in(moved.space);
-            cx.emit(match moved.came {
-                true => Event::TablesRestored { work, process, bytes: moved.bytes },
-                false => {
-                    let for_process = moved.for_space.map_or(0, |space| self.process_in(space));
-                    Event::TablesEvicted { work, process, bytes: moved.bytes, for_process }
-                }
-            });
+            cx.emit(
+                self.index,
+                match moved.came {
+                    true => Event::TablesRestored { work, process, bytes: moved.bytes },
+                    false => {
+                        let for_process = moved.for_space.map_or(0, |space| self.process_in(space));
+                        Event::TablesEvicted { work, process, bytes: moved.bytes, for_process }
+                    }
+                },
+            );
         }
     }
 
@@ -77,17 +83,20 @@ impl Adapter {
     // spec: memory §4.5
     pub(super) fn emit_conversions(&mut self, cx: &mut Cx<'_>, work: u64, conversions: &[vidmm::Conversion]) {
         for conversion in conversions {
-            cx.emit(Event::LeafTableConverted {
-                work,
-                process: self.process_in(conversion.space),
-                va: conversion.va.0,
-                size_bytes: conversion.size_bytes,
-                why: match conversion.cause {
-                    vidmm::ConversionCause::SystemMemory => events::Conversion::SystemMemory,
-                    vidmm::ConversionCause::PartOfPage => events::Conversion::PartOfPage,
-                    vidmm::ConversionCause::SmallPages => events::Conversion::SmallPages,
+            cx.emit(
+                self.index,
+                Event::LeafTableConverted {
+                    work,
+                    process: self.process_in(conversion.space),
+                    va: conversion.va.0,
+                    size_bytes: conversion.size_bytes,
+                    why: match conversion.cause {
+                        vidmm::ConversionCause::SystemMemory => events::Conversion::SystemMemory,
+                        vidmm::ConversionCause::PartOfPage => events::Conversion::PartOfPage,
+                        vidmm::ConversionCause::SmallPages => events::Conversion::SmallPages,
+                    },
                 },
-            });
+            );
         }
     }
 

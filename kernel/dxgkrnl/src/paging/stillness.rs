@@ -45,7 +45,7 @@ impl Adapter {
     ) -> Vec<FencePoint<FenceId>> {
         for (space, why) in &spaces {
             let process = self.process_in(*space);
-            cx.emit(Event::ProcessStandsStill { work, process, why: *why });
+            cx.emit(self.index, Event::ProcessStandsStill { work, process, why: *why });
         }
         let spaces: Vec<SpaceId> = spaces.into_iter().map(|(space, _)| space).collect();
         let lives_there = |process| self.processes.get(process).is_some_and(|known| spaces.contains(&known.space));

@@ -100,16 +100,19 @@ impl Adapter {
         let after: Vec<_> = self.live_points(work.after);
         let after = self.unreached(after);
         let (fence, value) = completes.map_or((0, 0), |(queue, value)| (self.paging_queues[queue].fence, value));
-        cx.emit(Event::PagingQueued {
-            work: number,
-            paging_queue: paging_queue.unwrap_or(0),
-            fence,
-            value,
-            in_bytes,
-            out_bytes,
-            // CAST: a work waits for at most one point a queue.
-            held_for: after.len() as u32,
-        });
+        cx.emit(
+            self.index,
+            Event::PagingQueued {
+                work: number,
+                paging_queue: paging_queue.unwrap_or(0),
+                fence,
+                value,
+                in_bytes,
+                out_bytes,
+                // CAST: a work waits for at most one point a queue.
+                held_for: after.len() as u32,
+            },
+        );
         let storages: Vec<_> = work.operations.iter().filter_map(moved_storage).collect();
         let queued = QueuedWork {
             number,

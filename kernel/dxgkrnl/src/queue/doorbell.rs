@@ -84,7 +84,7 @@ impl Adapter {
         self.logs_known(queue);
         let word = if connected.notify { doorbell_status::CONNECTED_NOTIFY_KMD } else { doorbell_status::CONNECTED };
         Word::store(self.memory.word(status.0), word);
-        cx.emit(Event::DoorbellConnected { queue, offset: connected.offset });
+        cx.emit(self.index, Event::DoorbellConnected { queue, offset: connected.offset });
         Ok(connected)
     }
 

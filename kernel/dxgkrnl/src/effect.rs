@@ -1,0 +1,75 @@
+//! What a turn of the machine is lent, and what comes out of it.
+
+use events::{Event, Tracer};
+use kmt_calls::{MappingId, Notification, Refusal, Reply};
+use wddm_types::{AdapterIndex, ProcessId};
+
+use crate::cpu_mapping::MappingChange;
+
+/// What the machine is lent for one turn.
+pub struct Cx<'a> {
+    /// The time in nanoseconds; never less than in the turn before.
+    pub now_ns: u64,
+    /// Where effects go, in order.
+    pub effects: &'a mut Vec<Effect>,
+    /// Who listens.
+    pub tracer: &'a mut dyn Tracer,
+}
+
+impl Cx<'_> {
+    /// Something of an adapter.
+    pub(crate) fn emit(&mut self, adapter: AdapterIndex, event: Event) {
+        self.tracer.event_of(adapter, self.now_ns, &event);
+    }
+
+    /// Something of no adapter's in particular: processes, their calls, their events.
+    pub(crate) fn emit_of_all(&mut self, event: Event) {
+        self.tracer.event(self.now_ns, &event);
+    }
+}
+
+/// Names a call whose answer comes later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// What the outside must do. The rest is done through the driver and on shared words.
+#[must_use = "an effect that is not performed leaves a caller waiting for ever"]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The call of this token is answered.
+    Answer {
+        /// Which.
+        token: Token,
+        /// How.
+        result: Result<Reply, Refusal>,
+    },
+    /// A process that registered for it is told something; it takes it when it likes.
+    Notify {
+        /// Whom.
+        process: ProcessId,
+        /// What.
+        notification: Notification,
+    },
+    /// A process's view of a locked allocation changes.
+    Mapping {
+        /// Which.
+        mapping: MappingId,
+        /// What happens to it.
+        change: MappingChange,
+    },
+    /// [`Machine::timer`] is to be called at this time, and at no earlier one that was named before; `None`: never.
+    ArmTimer {
+        /// Nanoseconds of [`Cx::now_ns`].
+        at_ns: Option<u64>,
+    },
+}
+
+/// What a call answers.
+#[must_use]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// At once.
+    Done(Result<Reply, Refusal>),
+    /// By an [`Effect::Answer`] of this turn or a later one.
+    Later(Token),
+}
