@@ -89,7 +89,7 @@ pub use packet::{
 };
 pub use paging::{BuildPagingBuffer, PagingOp, PagingStatus};
 pub use peer::{PeerDoorbellCaps, PeerDoorbells};
-pub use preemption::{ComputePreemption, GraphicsPreemption, PreemptCommand, PreemptionGranularity};
+pub use preemption::{ComputePreemption, GraphicsPreemption, PreemptCommand, PreemptionGranularity, ResetEngine};
 pub use queue::{
     ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, CreateProcess, Doorbells,
     HwQueueFlags, KmdContext, KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, OsContext, OsDoorbell, OsProcess, OsQueue,

@@ -17,8 +17,8 @@ use wddm_types::{GpuVa, NodeId, SegmentId, SegmentSet};
 
 use crate::adapter::DriverStatus;
 use crate::allocation::KmdOpenAllocation;
-use crate::host::Host;
-use crate::preemption::{PreemptCommand, PreemptionGranularity};
+use crate::host::{Host, Notify};
+use crate::preemption::{PreemptCommand, PreemptionGranularity, ResetEngine};
 use crate::queue::{KmdContext, KmdDevice, OsContext};
 
 /// `DXGK_PRESENT_SOURCE_INDEX` (memory §5.7).
@@ -365,6 +365,19 @@ pub trait PacketScheduling {
     /// # Errors
     /// Bug check 0x119: the adapter stops.
     fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiResetEngine`, level 1, class of the GPU scheduler (`SupportPerEngineTDR`): a node has not answered a preemption in
+    /// time. When this returns, the node has no packet and takes the next one; the preemption is not answered any more. Packets that
+    /// were done before are reported through `notify`, by [`Interrupt::DmaCompleted`](crate::Interrupt) and nothing else. Answers
+    /// with `LastAbortedFenceId`: this packet, and what is not done before it, is lost. What lies behind it did not begin, and
+    /// is handed over again as after a preemption. The packet that was done last: nothing is lost.
+    ///
+    /// # Errors
+    /// Any status has the kernel reset the adapter; so does the default, which says that engines cannot be reset by themselves.
+    fn reset_engine(&mut self, reset: ResetEngine, notify: &mut dyn Notify) -> Result<u32, DriverStatus> {
+        let _ = (reset, notify);
+        Err(DriverStatus::NotSupported("ResetEngine"))
+    }
 
     /// `DxgkDdiResetEngine` narrowed to one context after a fault, or when its device is lost: nothing of it runs any more
     /// when this returns, its packets are not reported, and it takes no more. Must succeed.

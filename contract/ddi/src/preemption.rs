@@ -26,6 +26,15 @@ pub struct PreemptCommand {
     pub preemption_fence_id: u32,
 }
 
+/// `DXGKARG_RESETENGINE` (sync §4.4): a node has not given back what it was asked for, and is made to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResetEngine {
+    /// `NodeOrdinal`.
+    pub node: NodeId,
+    /// `EngineOrdinal`.
+    pub engine: EngineId,
+}
+
 /// `D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY` (sync §4.3); NONE is a driver that is not PreemptionAware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GraphicsPreemption {

@@ -38,6 +38,7 @@
 //! | `rank` | who goes first |
 //! | `preempt` | what the driver gives back |
 //! | `complete` | and back |
+//! | `reset` | what is lost when a node gives nothing back |
 //! | `software` | what the kernel itself does at a point of a context |
 //! | `split` | lists that are residency: buffers run in portions |
 //! | `uses` | what buffers use that are not done |
@@ -53,6 +54,7 @@ mod preempt;
 mod present;
 mod rank;
 mod render;
+mod reset;
 mod schedule;
 mod software;
 mod split;
@@ -230,6 +232,8 @@ struct Node {
     preemptions: u32,
     /// The preemption that the driver has not answered: nothing is handed over until then.
     asked: Option<u32>,
+    /// What it had in front when a reset of it lost nothing.
+    spared: Option<Running>,
 }
 
 impl Node {
@@ -243,6 +247,7 @@ impl Node {
             again_ns: None,
             preemptions: 0,
             asked: None,
+            spared: None,
         }
     }
 

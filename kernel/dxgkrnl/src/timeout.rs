@@ -5,16 +5,16 @@
 //! running ─────────────────────────▶ asked ────────────────────▶ running (it waits, or it is long)
 //!                                      │ delay
 //!                                      ▼
-//!                                    hung ─▶ ResetHwEngine ─▶ its device is Hung (3) ─▶ ResumeHwEngine
-//!                                      │         │ fails
-//!                                      ▼ packets ▼
-//!                                            adapter reset (`recovery`)
+//!                                    hung ─▶ ResetHwEngine; of packets, ResetEngine ─▶ its device is Hung (3)
+//!                                                  │ fails                               │
+//!                                                  ▼                                     ▼
+//!                                            adapter reset (`recovery`)      ResumeHwEngine; others' packets again
 //! ```
 //! To make room is to be suspended, whoever asks for that: a context that is to stand still for memory and does not is hung as
-//! well. The packets of packet contexts are watched as the queues are: for them, to make room is to be preempted, and because the
-//! packet model's reset of one engine is not built, what is hung costs the adapter a reset. A queue that waits for a fence leaves
-//! the hardware at once, so it is never hung; nor is one whose process has asked for no timeout (DisableGpuTimeout). What a process
-//! says that it has queued decides only whether somebody looks.
+//! well. The packets of packet contexts are watched as the queues are: for them, to make room is to be preempted, and who is
+//! hung is whose packet the driver had to abort (`packet::reset`). A queue that waits for a fence leaves the hardware at once,
+//! so it is never hung; nor is one whose process has asked for no timeout (DisableGpuTimeout). What a process says that it has
+//! queued decides only whether somebody looks.
 //!
 //! Time is counted by looks, eight in a delay, and no look counts for more than its share: when the computer itself
 //! stood still the hardware did so, too. Each look first hears what the driver has to say and looks at the fences that somebody
@@ -68,6 +68,12 @@ impl Timeouts {
     /// When [`Adapter::look_for_hangs`] is to be called.
     pub fn deadline_ns(&self) -> Option<u64> {
         self.look_ns
+    }
+
+    /// A packet that was asked for goes on, and may be asked for again.
+    pub fn ask_anew(&mut self, running: Running) {
+        self.asked.remove(&running);
+        self.nodes.retain(|_, (known, _)| *known != running);
     }
 }
 
@@ -208,8 +214,7 @@ impl Adapter {
     // spec: sync §4.1, sync §4.4
     fn context_hung(&mut self, cx: &mut Cx<'_>, number: u64) {
         let Some(context) = self.contexts.get(number) else {
-            // The packet model's reset of one engine is not built.
-            self.hardware_lost(cx, "packets did not make room in time".into());
+            self.packets_hung(cx, number);
             return;
         };
         let (node, device) = (context.node, context.device);

@@ -87,6 +87,15 @@ impl Gathered {
         self.preempted.push((node, preemption_fence_id, last_completed_fence_id));
     }
 
+    /// What a node has done is told elsewhere, and what was asked of it is not told at all.
+    pub(crate) fn take_completed(&mut self, node: NodeId) -> Vec<u32> {
+        self.preempted.retain(|(of, ..)| *of != node);
+        let (taken, left) = std::mem::take(&mut self.completed).into_iter().partition(|(of, _)| *of == node);
+        self.completed = left;
+        let taken: Vec<(NodeId, u32)> = taken;
+        taken.into_iter().map(|(_, fence_id)| fence_id).collect()
+    }
+
     /// A display shows an address.
     pub(crate) fn shown(&mut self, target: VidPnTargetId, address: u64, immediate: bool) {
         self.shown.push((target, address, immediate));

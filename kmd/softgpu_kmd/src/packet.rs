@@ -7,13 +7,14 @@
 //! whichever ring they are for.
 
 mod preemption;
+mod reset;
 mod ring;
 pub(crate) mod translate;
 
 use ddi::{
     ContextCaps, ContextInfo, CreateContext, CreateContextFlags, DmaFault, DriverModel, DriverStatus, Host, KmdContext,
-    KmdDevice, PacketCaps, PacketScheduling, Patch, PreemptCommand, Present, Render, RenderStatus, SubmitCommand,
-    SubmitCommandVirtual, SubmitFlags, WRITTEN_PRIMARIES_MAX,
+    KmdDevice, Notify, PacketCaps, PacketScheduling, Patch, PreemptCommand, Present, Render, RenderStatus, ResetEngine,
+    SubmitCommand, SubmitCommandVirtual, SubmitFlags, WRITTEN_PRIMARIES_MAX,
 };
 use softgpu_spec::bus;
 use softgpu_spec::context_data::{self, DmaBuffers};
@@ -241,6 +242,10 @@ impl PacketScheduling for SoftGpuKmd {
 
     fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus> {
         self.preempt_node(preempt)
+    }
+
+    fn reset_engine(&mut self, reset: ResetEngine, notify: &mut dyn Notify) -> Result<u32, DriverStatus> {
+        self.reset_node(reset.node, notify)
     }
 
     fn stop_context(&mut self, context: KmdContext) {

@@ -39,6 +39,7 @@ type Standard = dyn Fn(&mut dyn Miniport, &mut StandardAllocationDriverData<'_>)
 type HearBlob = dyn Fn(&'static str, &[u8]) + Send;
 type Refuse = dyn Fn(&'static str) -> Result<(), DriverStatus> + Send;
 type Reset = dyn FnMut(&mut dyn Miniport, &mut dyn ddi::Host, bool) -> Result<(), DriverStatus> + Send;
+type ResetNode = dyn FnMut(&mut dyn PacketScheduling, ResetEngine, &mut dyn Notify) -> Result<u32, DriverStatus> + Send;
 type Opens = dyn Fn(&mut OpenAllocation<'_, '_>) + Send;
 type ToScreen = dyn FnMut(&mut dyn PacketScheduling, KmdContext, &mut Present<'_>) -> Result<(), RenderStatus> + Send;
 type HearBacking = dyn Fn(KmdAllocation, &[PageRun]) -> Result<(), DriverStatus> + Send;
@@ -131,6 +132,8 @@ pub struct Whims {
     pub paging_space_mb: Option<u32>,
     /// Whether it refuses an address that a display is to show.
     pub screen: Box<screens::Address>,
+    /// Its reset of one engine, if it schedules packets.
+    pub reset_engine: Box<ResetNode>,
     /// Its reset (`true`) and its restart.
     pub reset: Box<Reset>,
 }
@@ -172,6 +175,7 @@ impl Default for Whims {
             process: Box::new(|_, _| Ok(())),
             paging_space_mb: None,
             screen: Box::new(|_| Ok(())),
+            reset_engine: Box::new(|driver, reset, notify| driver.reset_engine(reset, notify)),
             reset: Box::new(|driver, host, down| match down {
                 true => driver.reset_from_timeout(host),
                 false => driver.restart_from_timeout(host),

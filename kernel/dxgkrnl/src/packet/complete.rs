@@ -5,7 +5,7 @@ use events::Event;
 use kmt_calls::DeviceState;
 use wddm_types::NodeId;
 
-use super::schedule::suspension_name;
+use super::watch::suspension_name;
 use super::{Handed, InFlight, Work};
 use crate::adapter::Adapter;
 use crate::machine::Cx;

@@ -192,7 +192,7 @@ impl Adapter {
         let context = self.packet_contexts.remove(number).expect("a context is destroyed once");
         let dropped = self.vidsch.destroy_queue(context.vidsch);
         self.drop_software(cx, number, dropped);
-        self.forget_suspension(cx, super::schedule::suspension_name(number));
+        self.forget_suspension(cx, super::watch::suspension_name(number));
         self.destroy_context_allocations(cx, self.devices[context.device].process, context.allocations);
         // Paging work may stand behind its progress: it is reached for ever now, and goes when the ring has passed.
         for fence in [context.progress, context.portions].into_iter().filter(|fence| *fence != 0) {
@@ -217,7 +217,7 @@ impl Adapter {
             self.drop_packets(number);
             let dropped = self.vidsch.fail(vidsch);
             self.drop_software(cx, number, dropped);
-            self.forget_suspension(cx, super::schedule::suspension_name(number));
+            self.forget_suspension(cx, super::watch::suspension_name(number));
             let known = &self.packet_contexts[number];
             fences.extend([known.progress, known.portions].into_iter().filter(|fence| *fence != 0));
         }
@@ -231,7 +231,7 @@ impl Adapter {
         for node in &mut self.packets.nodes {
             node.in_flight.clear();
             node.dropped.clear();
-            node.asked = None;
+            (node.asked, node.spared) = (None, None);
         }
     }
 

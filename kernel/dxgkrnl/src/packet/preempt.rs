@@ -10,8 +10,8 @@ use vidmm::AllocationId;
 use vidsch::{Occupied, Turn};
 use wddm_types::{EngineId, NodeId};
 
-use super::schedule::suspension_name;
 use super::split::Portion;
+use super::watch::suspension_name;
 use super::{Handed, InFlight, Packet, Work};
 use crate::adapter::{Adapter, Payload};
 use crate::machine::Cx;
@@ -140,7 +140,7 @@ impl Adapter {
 
     /// A packet that was not done stands in front of its queue again.
     // spec: memory §7.4, sync §4.3
-    fn take_back(&mut self, cx: &mut Cx<'_>, node: u16, packet: InFlight) {
+    pub(super) fn take_back(&mut self, cx: &mut Cx<'_>, node: u16, packet: InFlight) {
         let fence_id = packet.fence_id;
         match packet.what {
             Handed::Paging(ready) => self.ring.give_back(ready, fence_id),

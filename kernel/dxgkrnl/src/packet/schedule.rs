@@ -12,17 +12,10 @@ use wddm_types::GpuVa;
 
 use super::rank::Awaited;
 use super::split::Portion;
+use super::watch::suspension_name;
 use super::{Handed, InFlight, Work};
 use crate::adapter::{Adapter, Payload, Waiter};
 use crate::machine::Cx;
-
-/// Packet contexts stand beside hardware contexts in the list of what a suspension waits for; this bit tells them apart.
-const SUSPENSION_BIT: u64 = 1 << 63;
-
-/// A packet context as suspensions name it.
-pub(super) fn suspension_name(context: u64) -> u64 {
-    SUSPENSION_BIT | context
-}
 
 impl Adapter {
     /// A wait of a context is over.

@@ -1,4 +1,4 @@
-//! What a node has been running, for whoever looks whether it gets on (sync §4.4): `timeout`.
+//! What a node has been running, for whoever looks whether it gets on (sync §4.4): `timeout`; and what packet contexts are called there.
 
 use kmt_calls::DeviceState;
 
@@ -14,6 +14,19 @@ pub struct Running {
     portion: Option<u64>,
 }
 
+/// Packet contexts stand beside hardware contexts in the list of what a suspension waits for; this bit tells them apart.
+const SUSPENSION_BIT: u64 = 1 << 63;
+
+/// A packet context as suspensions name it.
+pub(super) fn suspension_name(context: u64) -> u64 {
+    SUSPENSION_BIT | context
+}
+
+/// The packet context that has this name.
+pub(super) fn context_of_suspension(name: u64) -> u64 {
+    name & !SUSPENSION_BIT
+}
+
 impl Adapter {
     /// What each node runs of contexts whose packets may be hung. Paging is not among it.
     // spec: sync §4.4
@@ -27,7 +40,7 @@ impl Adapter {
 }
 
 impl InFlight {
-    fn running(&self) -> Option<Running> {
+    pub(super) fn running(&self) -> Option<Running> {
         match &self.what {
             Handed::Paging(_) => None,
             Handed::Portion { context, packet, portion, .. } => {

@@ -41,7 +41,7 @@ pub(super) struct Node {
 
 impl PacketTable {
     /// The ring that holds a node's packets; one that is empty if none does.
-    fn busy_ring(&self, node: u16) -> Option<u64> {
+    pub(super) fn busy_ring(&self, node: u16) -> Option<u64> {
         let mut rings = self.rings.iter().filter(|(_, ring)| ring.node.0 == node && ring.enabled);
         let busy = rings.find(|(_, ring)| !ring.in_flight.is_empty()).map(|(handle, _)| handle);
         busy.or(self.nodes.get(usize::from(node))?.ring)

@@ -74,6 +74,9 @@ impl PacketScheduling for Stubborn {
     fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus> {
         self.packets().preempt_command(preempt)
     }
+    fn reset_engine(&mut self, reset: ResetEngine, notify: &mut dyn Notify) -> Result<u32, DriverStatus> {
+        (self.whims.reset_engine)(self.inner.packet_scheduling().expect("it schedules packets"), reset, notify)
+    }
     fn stop_context(&mut self, context: KmdContext) {
         self.packets().stop_context(context);
     }
