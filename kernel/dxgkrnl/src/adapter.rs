@@ -27,7 +27,7 @@ use crate::machine::{Cx, Effect, Token};
 use crate::memory_policy::MemoryPolicy;
 use crate::object::{
     Allocation, Body, Context, Device, Doorbell, Dying, PagingQueue, ProcessOnAdapter, Queue, Registration, Resource,
-    ResourceBody, Section,
+    ResourceBody,
 };
 use crate::packet::{PacketContext, Packets, Software};
 use crate::paging::PagingRing;
@@ -208,7 +208,8 @@ pub struct Adapter {
     pub bodies: BTreeMap<vidmm::AllocationId, Body>,
     pub resources: Store<Resource>,
     pub resource_bodies: Store<ResourceBody>,
-    pub sections: Store<Section>,
+    /// Sections of the machine that allocations of this adapter have left: it hears of them when the turn is over.
+    pub left_sections: Vec<u64>,
     /// Locks that wait for the GPU.
     pub waiting_locks: Store<LegacyRequest>,
     /// Buffers with lists that wait for their devices' turns, oldest first.

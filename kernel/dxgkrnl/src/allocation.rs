@@ -3,7 +3,6 @@
 
 mod driver;
 mod flags;
-mod section;
 mod standard;
 
 use ddi::{KmdAllocation, KmdResource};
@@ -50,7 +49,7 @@ struct Creation<'a> {
 pub type Existing = Option<(Vec<PageRun>, u64)>;
 
 impl Adapter {
-    /// `D3DKMTCreateAllocation2`. `existing` stands beside the requests.
+    /// `D3DKMTCreateAllocation2`. `existing` stands beside the requests; the caller lets what is made enter its sections.
     // spec: memory §2.7
     pub fn create_allocations(
         &mut self,
@@ -227,10 +226,7 @@ impl Adapter {
         let mut placed: Vec<(AllocationId, Option<u64>)> = Vec::with_capacity(infos.len());
         for ((info, origin), section) in wanted.into_iter().zip(sections) {
             match self.vidmm.create_allocation_from(owner, info, origin) {
-                Ok(id) => {
-                    self.enter_section(section);
-                    placed.push((id, section));
-                }
+                Ok(id) => placed.push((id, section)),
                 Err(error) => return Err(self.unplace(&mut placed, from_allocation(&error))),
             }
         }
@@ -239,9 +235,8 @@ impl Adapter {
 
     /// Takes back what was placed before a refusal.
     fn unplace(&mut self, placed: &mut Vec<(AllocationId, Option<u64>)>, refusal: Refusal) -> Refusal {
-        for (id, section) in placed.drain(..) {
+        for (id, _) in placed.drain(..) {
             assert!(self.vidmm.destroy_allocation(id, &[]).is_none(), "nobody has used it");
-            self.leave_section(section);
         }
         refusal
     }

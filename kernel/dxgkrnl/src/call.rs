@@ -36,6 +36,7 @@ use crate::machine::{Answer, Cx, Machine, Token};
 use crate::nt_handle::NtHandles;
 use crate::object::{Object, Process};
 use crate::refusal::{invalid, no_memory};
+use crate::section::Sections;
 
 /// Carries out one call.
 pub fn dispatch(machine: &mut Machine, cx: &mut Cx<'_>, from: ProcessId, token: Token, call: Call) -> Answer {
@@ -71,8 +72,8 @@ fn in_turn<T>(
     let Some(process) = machine.processes.get_mut(&from) else {
         return Err(invalid("the process is not known to the kernel"));
     };
-    let Machine { adapters, nt_handles, cross_fences, .. } = machine;
-    let mut turn = Turn { process, adapters, nt_handles, cross_fences, from, token };
+    let Machine { adapters, nt_handles, cross_fences, sections, .. } = machine;
+    let mut turn = Turn { process, adapters, nt_handles, cross_fences, sections, from, token };
     let (touched, result) = act(&mut turn, cx);
     if let Some(adapter) = touched {
         machine.adapters[adapter as usize].settle(cx);
@@ -97,6 +98,7 @@ struct Turn<'a> {
     adapters: &'a mut Vec<Adapter>,
     nt_handles: &'a mut NtHandles,
     cross_fences: &'a mut CrossFences,
+    sections: &'a mut Sections,
     from: ProcessId,
     token: Token,
 }
@@ -269,7 +271,7 @@ impl Turn<'_> {
                 on == index && adapter.allocations.get(number).is_none()
             }
             Object::Resource(on, number) => on == index && adapter.resources.get(number).is_none(),
-            Object::Section(..) | Object::Event(_) => false,
+            Object::Section(_) | Object::Event(_) => false,
             Object::Context(on, number) => on == index && adapter.contexts.get(number).is_none(),
             Object::PacketContext(on, number) => on == index && adapter.packet_contexts.get(number).is_none(),
             Object::Queue(on, number) => on == index && adapter.queues.get(number).is_none(),

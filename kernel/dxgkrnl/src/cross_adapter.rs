@@ -142,7 +142,7 @@ impl CrossFences {
 }
 
 impl Machine {
-    /// Carries what adapters have to tell to the others, until none has anything to tell.
+    /// Carries what adapters have to tell to the others, until none has anything to tell; sections hear who has left them.
     // spec: sync §3.12: to all that have the fence open, never back
     pub(crate) fn carry_news(&mut self, cx: &mut Cx<'_>) {
         while let Some(from) = self.adapters.iter_mut().position(|adapter| adapter.common.has_news()) {
@@ -176,6 +176,7 @@ impl Machine {
                 }
             }
         }
+        self.leave_sections();
     }
 
     /// A new adapter and those that are there learn of each other's doorbells.

@@ -135,7 +135,6 @@ impl Adapter {
         for device in devices {
             self.destroy_device(cx, device);
         }
-        self.close_sections_of(cx, process);
     }
 
     /// A device goes into error: its doorbells are taken away for ever, its queues stop, its fences are satisfied for ever, its

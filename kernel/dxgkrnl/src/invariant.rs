@@ -7,13 +7,14 @@
 //! | handles | a handle names a live object of its own process, and no object has two, opened adapters excepted |
 //! | reachable | every object of a process that lives has a handle there: what nobody can name nobody can destroy |
 //! | devices | what a device owns exists and knows it |
-//! | allocations | bindings, bodies, resources and sections count each other rightly, and VidMm's with them |
+//! | allocations | bindings, bodies and resources count each other rightly, and VidMm's with them |
+//! | sections | each has as many users as its handle and the allocations of all adapters that lie in it or are about to leave |
 //! | cross-adapter fences | each is known to its adapters by its word, and is named or reached |
 //! | fences | every fence has its waits, and somebody who has it open or a name; paging queues and hardware queues have theirs |
 //! | displays | what is shown, and what a driver has been given to show, is pinned, and its source has an owner |
 //! | memory | whatever VidMm checks |
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use vidmm::{BrokenInvariant, StateDigest};
 use wddm_types::{PageRun, ProcessId};
@@ -22,6 +23,7 @@ use crate::adapter::Adapter;
 use crate::machine::Machine;
 use crate::nt_handle::Shared;
 use crate::object::{Allocation, Object, Process};
+use crate::section::Section;
 use crate::store::Store;
 
 type Checked = Result<(), BrokenInvariant>;
@@ -42,20 +44,21 @@ impl Machine {
         }
         self.check_reachable()?;
         self.check_cross_adapter()?;
-        self.adapters.iter().try_for_each(Adapter::check_invariants)
+        self.check_sections()?;
+        self.adapters.iter().try_for_each(|adapter| adapter.check_invariants(&self.sections.lent_by(adapter.index.0)))
     }
 
     /// That no object has two handles is checked with the handles.
     fn check_reachable(&self) -> Checked {
         let named: BTreeSet<Object> =
             self.processes.values().flat_map(|process| process.handles.iter().map(|(_, object)| *object)).collect();
-        for adapter in &self.adapters {
-            for object in adapter.objects() {
-                // Who died while the adapter slept has no handles any more; what it had goes when the adapter wakes.
-                let lives = adapter.process_of(&object).filter(|process| self.processes.contains_key(process));
-                let Some(process) = lives else { continue };
-                ensure(named.contains(&object), "reachable", || format!("process {}: {object:?}", process.0))?;
-            }
+        let held = |(number, section): (u64, &Section)| section.holder().map(|_| Object::Section(number));
+        let of_adapters = self.adapters.iter().flat_map(Adapter::objects);
+        for object in of_adapters.chain(self.sections.iter().filter_map(held)) {
+            // Who died while an adapter slept has no handles any more; what it had there goes when the adapter wakes.
+            let lives = self.process_of(&object).filter(|process| self.processes.contains_key(process));
+            let Some(process) = lives else { continue };
+            ensure(named.contains(&object), "reachable", || format!("process {}: {object:?}", process.0))?;
         }
         Ok(())
     }
@@ -82,6 +85,24 @@ impl Machine {
         ensure(unknown.is_none(), "cross-adapter fences", || format!("an adapter has {unknown:?}, which there is not"))
     }
 
+    /// A section is there as long as its handle is open or an allocation of any adapter lies in it.
+    // spec: memory §2.2, memory §2.7
+    fn check_sections(&self) -> Checked {
+        let mut inside: BTreeMap<u64, u32> = BTreeMap::new();
+        for adapter in &self.adapters {
+            let left = adapter.left_sections.first();
+            ensure(left.is_none(), "sections", || format!("nobody heard that {left:?} was left"))?;
+            let lain = adapter.bodies.values().filter_map(|body| body.section);
+            lain.chain(adapter.leaving_sections()).for_each(|section| *inside.entry(section).or_default() += 1);
+        }
+        for (number, section) in self.sections.iter() {
+            let users = inside.remove(&number).unwrap_or_default() + u32::from(section.holder().is_some());
+            let sound = users > 0 && users == section.users();
+            ensure(sound, "sections", || format!("section {number} has {users} users: {section:?}"))?;
+        }
+        ensure(inside.is_empty(), "sections", || format!("allocations lie in what there is not: {inside:?}"))
+    }
+
     /// Why an adapter was stopped, if it was: its driver or hardware broke the contract.
     pub fn stopped(&self, adapter: wddm_types::AdapterIndex) -> Option<String> {
         self.adapters.get(adapter.0 as usize)?.stopped.clone()
@@ -92,7 +113,7 @@ impl Machine {
         for (handle, object) in process.handles.iter() {
             let live = match object {
                 Object::Event(number) => process.events.get(*number).is_some(),
-                object => self.adapter_of(object).is_some_and(|adapter| adapter.process_of(object) == Some(id)),
+                object => self.process_of(object) == Some(id),
             };
             let opened = matches!(object, Object::Adapter(_));
             ensure(live || opened, "handles", || format!("process {}: {handle:?} names {object:?}", id.0))?;
@@ -105,6 +126,14 @@ impl Machine {
         ensure(twice.is_none(), "handles", || format!("process {}: {twice:?} has two handles", id.0))
     }
 
+    /// The process that a handle of this object may be in.
+    fn process_of(&self, object: &Object) -> Option<ProcessId> {
+        match object {
+            Object::Section(number) => self.sections.get(*number)?.holder(),
+            object => self.adapter_of(object)?.process_of(object),
+        }
+    }
+
     fn adapter_of(&self, object: &Object) -> Option<&Adapter> {
         let (Object::Adapter(index)
         | Object::Device(index, _)
@@ -112,7 +141,6 @@ impl Machine {
         | Object::Allocation(index, _)
         | Object::Instance(index, ..)
         | Object::Resource(index, _)
-        | Object::Section(index, _)
         | Object::Context(index, _)
         | Object::PacketContext(index, _)
         | Object::Queue(index, _)
@@ -137,6 +165,7 @@ impl Machine {
         }
         self.nt_handles.iter().for_each(|(id, value)| digest.add("NT handle", &id, value));
         self.cross_fences.iter().for_each(|(id, value)| digest.add("cross-adapter fence", &id, value));
+        self.sections.iter().for_each(|(id, value)| digest.add("section", &id, value));
         self.adapters.iter().for_each(|adapter| adapter.add_to(&mut digest));
         digest
     }
@@ -157,7 +186,6 @@ impl Adapter {
                 of(binding.device)
             }
             Object::Resource(_, number) => of(self.resources.get(number)?.device),
-            Object::Section(_, number) => self.sections.get(number).filter(|section| section.open).map(|s| s.process),
             Object::Context(_, number) => of(self.contexts.get(number)?.device),
             Object::PacketContext(_, number) => of(self.packet_contexts.get(number)?.device),
             Object::Queue(_, number) => of(self.queues.get(number)?.device),
@@ -167,7 +195,7 @@ impl Adapter {
                 (!self.fences.get(open.fence)?.doomed).then_some(open.process)
             }
             Object::Legacy(_, number) => of(self.sync_objects.get(number)?.device),
-            Object::Event(_) => None,
+            Object::Section(_) | Object::Event(_) => None,
             Object::Registration(_, number) => of(self.registrations.get(number)?.device),
         }
     }
@@ -182,7 +210,6 @@ impl Adapter {
             .chain(of(&self.paging_queues, move |number| Object::PagingQueue(index, number)))
             .chain(of(&self.allocations, move |number| Object::Allocation(index, number)))
             .chain(of(&self.resources, move |number| Object::Resource(index, number)))
-            .chain(of(&self.sections, move |number| Object::Section(index, number)))
             .chain(of(&self.contexts, move |number| Object::Context(index, number)))
             .chain(of(&self.packet_contexts, move |number| Object::PacketContext(index, number)))
             .chain(of(&self.queues, move |number| Object::Queue(index, number)))
@@ -191,15 +218,15 @@ impl Adapter {
             .chain(of(&self.registrations, move |number| Object::Registration(index, number)))
     }
 
-    fn check_invariants(&self) -> Checked {
+    /// `lent`: the pages of sections that are of its share.
+    fn check_invariants(&self, lent: &[PageRun]) -> Checked {
         self.check_devices()?;
         self.check_bindings()?;
         self.check_resources()?;
         self.check_fences()?;
         self.check_displays()?;
         // A stopped adapter builds nothing any more: what its memory manager still had to say is void.
-        let lent: Vec<PageRun> = self.sections.iter().flat_map(|(_, section)| section.runs.iter().copied()).collect();
-        self.vidmm.check_invariants(&lent)
+        self.vidmm.check_invariants(lent)
     }
 
     fn check_displays(&self) -> Checked {
@@ -302,13 +329,6 @@ impl Adapter {
             let body = self.resource_bodies.get(resource.body).is_some();
             ensure(known && body, "allocations", || format!("resource {number}: {resource:?}"))?;
         }
-        for (number, section) in self.sections.iter() {
-            let inside = self.bodies.values().filter(|body| body.section == Some(number)).count();
-            let users = section.users as usize;
-            ensure(users >= inside + usize::from(section.open), "allocations", || {
-                format!("section {number} has {inside} allocations, and counts {users}")
-            })?;
-        }
         Ok(())
     }
 
@@ -349,7 +369,6 @@ impl Adapter {
         self.allocations.iter().for_each(|(id, value)| digest.add("allocation", &id, value));
         self.resources.iter().for_each(|(id, value)| digest.add("resource", &id, value));
         self.resource_bodies.iter().for_each(|(id, value)| digest.add("resource body", &id, value));
-        self.sections.iter().for_each(|(id, value)| digest.add("section", &id, value));
         self.fences.iter().for_each(|(id, value)| digest.add("fence", &id, value));
         self.fence_opens.iter().for_each(|(id, value)| digest.add("open of a fence", &id, value));
         self.sync_objects.iter().for_each(|(id, value)| digest.add("sync object", &id, value));

@@ -59,6 +59,7 @@ mod refusal;
 mod residency;
 mod resource;
 mod scheduling;
+mod section;
 mod start;
 mod store;
 mod suspension;

@@ -20,6 +20,7 @@ use crate::nt_handle::{NtHandles, Shared};
 use crate::object::{CLASS_MAX, Object, Process, Terms};
 use crate::paging::Residence;
 use crate::refusal::invalid;
+use crate::section::Sections;
 use crate::start::StartError;
 
 /// Paging works outstanding on an adapter above which calls that move memory wait. Policy: far above what a client that
@@ -33,6 +34,7 @@ pub struct Machine {
     pub(crate) processes: BTreeMap<ProcessId, Process>,
     pub(crate) nt_handles: NtHandles,
     pub(crate) cross_fences: CrossFences,
+    pub(crate) sections: Sections,
     next_process: u32,
     next_token: u64,
     /// When the timer is armed for.
@@ -51,6 +53,7 @@ impl Machine {
             processes: BTreeMap::new(),
             nt_handles: NtHandles::new(handle_key),
             cross_fences: CrossFences::default(),
+            sections: Sections::default(),
             next_process: 1,
             next_token: 1,
             armed: None,
@@ -111,6 +114,7 @@ impl Machine {
             adapter.process_died(cx, id);
             adapter.settle(cx);
         }
+        self.sections.close_all_of(cx, &mut self.adapters, id);
         self.nt_handles.process_ended(id);
         for object in self.nt_handles.close_all_of(id) {
             crate::call::unname(&mut self.adapters, &mut self.cross_fences, cx, object);

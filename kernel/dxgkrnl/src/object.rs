@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use ddi::{KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdOpenAllocation, KmdProcess, KmdQueue, KmdResource};
 use gpu_fence::FenceId;
-use kmt_calls::{DeviceState, MappingId};
-use wddm_types::{FencePoint, NodeId, PageRun, ProcessId, VidPnSourceId, WordAddress};
+use kmt_calls::DeviceState;
+use wddm_types::{FencePoint, NodeId, ProcessId, VidPnSourceId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
 use crate::fence::{FenceStorage, LocalPage};
@@ -64,8 +64,6 @@ pub enum Object {
     Instance(u32, u64, u32),
     /// A resource.
     Resource(u32, u64),
-    /// A section.
-    Section(u32, u64),
     /// A context.
     Context(u32, u64),
     /// A packet context.
@@ -80,6 +78,8 @@ pub enum Object {
     Legacy(u32, u64),
     /// A registration for notifications.
     Registration(u32, u64),
+    /// A section, of no adapter.
+    Section(u64),
     /// An event, of no adapter.
     Event(u64),
 }
@@ -268,7 +268,7 @@ pub struct Body {
     pub creator: ProcessId,
     /// Of shared allocations, for whoever opens them.
     pub private_data: Vec<u8>,
-    /// Whose pages are its backing store.
+    /// The machine's section whose pages are its backing store.
     pub section: Option<u64>,
     /// The source that shows it, of a primary.
     pub primary: Option<VidPnSourceId>,
@@ -301,20 +301,6 @@ pub struct ResourceBody {
     pub creator: ProcessId,
     /// Devices that have it, buried ones not counted.
     pub holds: u32,
-}
-
-/// Memory of a process that allocations may lie in.
-#[derive(Debug)]
-pub struct Section {
-    pub process: ProcessId,
-    pub runs: Vec<PageRun>,
-    pub size_bytes: u64,
-    /// Its handle, and the allocations in it.
-    pub users: u32,
-    /// The handle is open.
-    pub open: bool,
-    /// What its process sees of it.
-    pub mapping: MappingId,
 }
 
 /// What the driver destroys when nothing names it any more.

@@ -215,7 +215,7 @@ impl Adapter {
             bodies: BTreeMap::new(),
             resources: Store::default(),
             resource_bodies: Store::default(),
-            sections: Store::default(),
+            left_sections: Vec::new(),
             waiting_locks: Store::default(),
             waiting_renders: VecDeque::new(),
             fences: Store::default(),

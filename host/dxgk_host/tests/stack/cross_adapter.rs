@@ -10,6 +10,7 @@ mod doorbells;
 mod kinds;
 mod life;
 mod scenarios;
+mod sections;
 
 use std::sync::Arc;
 

@@ -61,18 +61,19 @@ impl Turn<'_> {
             Call::CreateSection { adapter, size_bytes } => {
                 let index = self.adapter(adapter)?;
                 self.adapters[index as usize].running()?;
-                let (number, mapped) = self.adapters[index as usize].create_section(cx, self.from, size_bytes)?;
-                match self.name(Object::Section(index, number)) {
+                let adapter = &mut self.adapters[index as usize];
+                let (number, mapped) = self.sections.create(cx, adapter, self.from, size_bytes)?;
+                match self.name(Object::Section(number)) {
                     Ok(section) => done(Reply::Section(CreatedSection { section, mapped })),
                     Err(refusal) => {
-                        self.adapters[index as usize].close_section(cx, number);
+                        self.sections.close(cx, self.adapters, number);
                         Err(refusal)
                     }
                 }
             }
             Call::CloseSection { section } => {
-                let (index, number) = self.section(section)?;
-                self.adapters[index as usize].close_section(cx, number);
+                let number = self.section(section)?;
+                self.sections.close(cx, self.adapters, number);
                 self.process.handles.remove(section);
                 done(Reply::Done)
             }
@@ -92,21 +93,21 @@ impl Turn<'_> {
             RawHandle::NONE => None,
             handle => Some(self.resource_of(index, device, handle)?),
         };
+        let across = call.flags.contains(CreateAllocationFlags::CROSS_ADAPTER);
         let mut existing = Vec::with_capacity(requests.len());
         for request in requests {
             existing.push(match request.existing {
                 None => None,
-                Some(range) => match self.section(range.section)? {
-                    (on, section) if on == index => self.adapters[index as usize].section_pages(section, range)?,
-                    _ => return Err(invalid("a section of another adapter")),
-                },
+                Some(range) => self.sections.pages(self.section(range.section)?, range, index, across)?,
             });
         }
+        let entered: Vec<u64> = existing.iter().flatten().map(|(_, section)| *section).collect();
         let adapter = &mut self.adapters[index as usize];
         if call.flags.contains(CreateAllocationFlags::CREATE_SHARED) && !adapter.can_share() {
             return Err(no_memory("no name is left for a shared resource"));
         }
         let created = adapter.create_allocations(cx, device, requests, call, resource, existing)?;
+        entered.into_iter().for_each(|section| self.sections.enter(section));
         done(Reply::Allocations(self.name_created(cx, index, call.resource, created)?))
     }
 

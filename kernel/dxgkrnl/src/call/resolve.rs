@@ -92,9 +92,9 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn section(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+    pub(super) fn section(&self, handle: RawHandle) -> Result<u64, Refusal> {
         match self.process.handles.get(handle) {
-            Some(Object::Section(adapter, number)) => Ok((*adapter, *number)),
+            Some(Object::Section(number)) => Ok(*number),
             _ => Err(wrong_handle("section", handle)),
         }
     }

@@ -165,6 +165,15 @@ impl Adapter {
         self.defer(Deferred::Stop(token));
     }
 
+    /// The sections that allocations are to leave when the ring has got so far.
+    pub fn leaving_sections(&self) -> impl Iterator<Item = u64> {
+        let section = |(_, what): &(u64, Deferred)| match what {
+            Deferred::Section(section) => Some(*section),
+            _ => None,
+        };
+        self.ring.deferred.iter().filter_map(section)
+    }
+
     fn defer(&mut self, what: Deferred) {
         self.ring.deferred.push_back((self.ring.last_queued, what));
     }
@@ -196,7 +205,7 @@ impl Adapter {
                 Deferred::Lines(allocation) => self.maintain_for_move(allocation),
                 Deferred::Copy(allocation) => self.note_copy(allocation),
                 Deferred::Unlocked(token) => cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) }),
-                Deferred::Section(section) => self.leave_section(Some(section)),
+                Deferred::Section(section) => self.left_sections.push(section),
                 Deferred::Signal { fence, value } => {
                     if self.fences.get(fence).is_some() {
                         self.signal_fence(cx, fence, value);

@@ -1,0 +1,170 @@
+//! Sections: memory that a process has before any allocation, which allocations may take for their backing store (memory
+//! §2.2 bit 4, §2.7). The operating system's part, as far as allocations need it. They are the machine's, because system memory
+//! is one for all adapters, and allocations of several may lie in one section: so content crosses from one GPU to another.
+//!
+//! | kept here | kept by each adapter |
+//! |---|---|
+//! | the pages, out of the share of the adapter by whose handle the section was made | which allocations lie in which section |
+//! | who has the handle; how many lie in it | who has left, until the machine's turn is over |
+//!
+//! The pages go when the handle is closed and the last allocation on any adapter has left: each behind the work of its own GPU.
+
+use kmt_calls::{Mapped, MappingId, Refusal, SectionRange};
+use vidmm::cut_pages;
+use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages, ProcessId};
+
+use crate::adapter::Adapter;
+use crate::allocation::Existing;
+use crate::coherency::see_cached;
+use crate::cpu_mapping::{MappingChange, tell};
+use crate::machine::{Cx, Machine};
+use crate::refusal::{invalid, no_memory};
+use crate::store::Store;
+
+/// The sections of all processes.
+#[derive(Default)]
+pub struct Sections {
+    sections: Store<Section>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct Section {
+    process: ProcessId,
+    /// The adapter that it was made through, whose its pages are.
+    creator: u32,
+    runs: Vec<PageRun>,
+    size_bytes: u64,
+    /// Its handle, and the allocations in it.
+    users: u32,
+    /// The handle is open.
+    open: bool,
+    /// What its process sees of it.
+    mapping: MappingId,
+}
+
+impl Section {
+    /// The process that has its handle.
+    pub fn holder(&self) -> Option<ProcessId> {
+        self.open.then_some(self.process)
+    }
+
+    /// How many keep it: its handle, and the allocations in it.
+    pub fn users(&self) -> u32 {
+        self.users
+    }
+}
+
+impl Sections {
+    /// Creates a section of zeroes, out of an adapter's share of system memory.
+    ///
+    /// # Errors
+    /// A size that is no multiple of the page; scarcity.
+    pub fn create(
+        &mut self,
+        cx: &mut Cx<'_>,
+        adapter: &mut Adapter,
+        process: ProcessId,
+        size_bytes: u64,
+    ) -> Result<(u64, Mapped), Refusal> {
+        if size_bytes == 0 || !size_bytes.is_multiple_of(PAGE_BYTES) {
+            return Err(invalid(format!("a section of {size_bytes} bytes is no multiple of the page")));
+        }
+        let pages = Pages(size_bytes / PAGE_BYTES);
+        let runs =
+            adapter.vidmm.allocate_scattered(pages.0).ok_or_else(|| no_memory("no system memory for a section"))?;
+        adapter.clear_pages(&runs);
+        let mut seen: Vec<CpuRun> = runs.iter().map(|run| CpuRun { place: CpuPlace::System, run: *run }).collect();
+        if adapter.config.cpu_cache.is_some() {
+            see_cached(&mut seen);
+        }
+        let mapping = adapter.map_section(cx, process, seen.clone(), size_bytes);
+        let mapped = Mapped { mapping, runs: seen, size_bytes };
+        let creator = adapter.index.0;
+        let number =
+            self.sections.insert(Section { process, creator, runs, size_bytes, users: 1, open: true, mapping });
+        Ok((number, mapped))
+    }
+
+    /// The pages of a part of a section, for an allocation on an adapter: page aligned, a multiple of the page, inside. `across`:
+    /// the allocation is one that other adapters may share memory with.
+    ///
+    /// # Errors
+    /// The range is none; the section is another adapter's and the allocation does not go across.
+    // spec: memory §2.2, memory §2.7
+    pub fn pages(&self, number: u64, range: SectionRange, adapter: u32, across: bool) -> Result<Existing, Refusal> {
+        let whole = &self.sections[number];
+        if whole.creator != adapter && !across {
+            return Err(invalid("over a section of another adapter lie allocations with CrossAdapter only"));
+        }
+        let aligned = range.offset_bytes.is_multiple_of(PAGE_BYTES) && range.size_bytes.is_multiple_of(PAGE_BYTES);
+        let end = range.offset_bytes.checked_add(range.size_bytes);
+        if !aligned || range.size_bytes == 0 || end.is_none_or(|end| end > whole.size_bytes) {
+            return Err(invalid("memory that exists begins and ends at pages of its section"));
+        }
+        let runs = cut_pages(&whole.runs, range.offset_bytes / PAGE_BYTES, range.size_bytes / PAGE_BYTES);
+        Ok(Some((runs, number)))
+    }
+
+    /// An allocation lies in the section from now on.
+    pub fn enter(&mut self, number: u64) {
+        self.sections[number].users += 1;
+    }
+
+    /// Its handle or an allocation in it has gone; with the last its pages go.
+    fn leave(&mut self, adapters: &mut [Adapter], number: u64) {
+        let section = &mut self.sections[number];
+        section.users -= 1;
+        if section.users > 0 {
+            return;
+        }
+        let gone = self.sections.remove(number).expect("just seen");
+        let creator = &mut adapters[gone.creator as usize];
+        if let Some(cache) = &creator.config.cpu_cache {
+            cache.discard(&gone.runs);
+        }
+        gone.runs.into_iter().for_each(|run| creator.vidmm.free_system(run));
+    }
+
+    /// The process has closed its section, or has gone.
+    pub fn close(&mut self, cx: &mut Cx<'_>, adapters: &mut [Adapter], number: u64) {
+        let section = &mut self.sections[number];
+        tell(cx, section.mapping, MappingChange::Gone);
+        assert!(std::mem::take(&mut section.open), "a section is closed once");
+        self.leave(adapters, number);
+    }
+
+    /// The sections of a process that has gone.
+    pub fn close_all_of(&mut self, cx: &mut Cx<'_>, adapters: &mut [Adapter], process: ProcessId) {
+        let of_process = |(number, section): (u64, &Section)| (section.holder() == Some(process)).then_some(number);
+        let open: Vec<u64> = self.iter().filter_map(of_process).collect();
+        open.into_iter().for_each(|number| self.close(cx, adapters, number));
+    }
+
+    /// The section of a number.
+    pub fn get(&self, number: u64) -> Option<&Section> {
+        self.sections.get(number)
+    }
+
+    /// All, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Section)> {
+        self.sections.iter()
+    }
+
+    /// The pages that are an adapter's.
+    pub fn lent_by(&self, adapter: u32) -> Vec<PageRun> {
+        let lent = self.sections.iter().filter(|(_, section)| section.creator == adapter);
+        lent.flat_map(|(_, section)| section.runs.iter().copied()).collect()
+    }
+}
+
+impl Machine {
+    /// Sections hear who has left them on whichever adapter.
+    pub(crate) fn leave_sections(&mut self) {
+        for index in 0..self.adapters.len() {
+            for section in std::mem::take(&mut self.adapters[index].left_sections) {
+                self.sections.leave(&mut self.adapters, section);
+            }
+        }
+    }
+}
