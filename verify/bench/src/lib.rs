@@ -11,6 +11,7 @@
 //! | `pingpong` | the limit: how long a cache line takes from one processor to the other; and a futex wake of a sleeper |
 //! | `hop` | from a signal on one engine to the wait on the other, and back |
 //! | `fences` | from a signal to whoever waits, path by path through the whole stack |
+//! | `doorbell` | what a submission costs its process, and how long until the engine has begun |
 //! | `signals` | signals that nobody waits for: their price, and the interrupts that they must not raise |
 //! | `copies` | physical copies of the copy engine against the best memory copy |
 //! | `mapping` | a call that maps many pages, from the call to its fence, against plain stores |
@@ -30,6 +31,7 @@
 //! It is no test of correctness and no profiler. Called by the command line.
 
 mod copies;
+mod doorbell;
 mod fences;
 mod frames;
 mod hop;

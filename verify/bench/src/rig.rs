@@ -64,6 +64,8 @@ pub(crate) struct Rig {
     pin: Arc<Pin>,
     /// Write pointers of the queues, as last rung.
     pointers: [u64; 4],
+    /// What is being pushed.
+    words: Vec<u64>,
     _running: Running,
 }
 
@@ -88,7 +90,7 @@ impl Rig {
         let running = device.run_threads();
         pin_named(&[("gpu compute", pair[0]), ("gpu copy", pair[1])]);
         device.write_register(register::ENGINE_ENABLE, 1);
-        Ok(Rig { device, system, pin, pointers: [0; 4], _running: running })
+        Ok(Rig { device, system, pin, pointers: [0; 4], words: Vec::new(), _running: running })
     }
 
     /// Enables a queue on an engine.
@@ -152,13 +154,15 @@ impl Rig {
 
     /// Appends commands to the ring of a queue, which has room, and rings.
     pub(crate) fn push(&mut self, queue: u32, commands: &[Command<'_>]) {
-        let mut words = Vec::new();
+        let mut words = std::mem::take(&mut self.words);
+        words.clear();
         commands.iter().for_each(|command| command.encode(&mut words));
         let pointer = &mut self.pointers[queue as usize];
-        for word in words {
-            Word::store(self.device.local_memory().word(ring_va(queue) + *pointer % RING_BYTES), word);
+        for word in &words {
+            Word::store(self.device.local_memory().word(ring_va(queue) + *pointer % RING_BYTES), *word);
             *pointer += 8;
         }
+        self.words = words;
         self.ring(queue);
     }
 

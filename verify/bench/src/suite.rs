@@ -4,10 +4,11 @@ use std::io::Write;
 
 use crate::machine::{IdleExit, Machine, NoHalt};
 use crate::report::{BenchError, BenchReport, Row};
-use crate::{copies, frames, hop, litmus, mapping, page_tables, residency, sched, signals};
+use crate::{copies, doorbell, frames, hop, litmus, mapping, page_tables, residency, sched, signals};
 
 /// The names of the measures, in their order.
-pub const MEASURES: [&str; 8] = ["litmus", "signals", "copies", "page-tables", "frames", "residency", "sched", "hop"];
+pub const MEASURES: [&str; 9] =
+    ["litmus", "signals", "copies", "page-tables", "frames", "residency", "sched", "doorbell", "hop"];
 
 /// What a run is to do.
 #[derive(Clone, Debug)]
@@ -71,6 +72,7 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                     }
                     "frames" => frames::rows(pair, 3 * amounts.copy_batches, options.smoke),
                     "sched" => sched::rows(pair, options.smoke)?,
+                    "doorbell" => doorbell::rows(pair, amounts.copy_batches)?,
                     "residency" => residency::rows(pair, amounts.copy_batches, options.smoke)?,
                     _ => {
                         // The last measure wakes sleepers whose processor has halted, and so the request ends here.

@@ -1,0 +1,132 @@
+//! Doorbells: what a submission costs the process that feeds its queue, against a system call that does nothing; and how long it
+//! takes from the ring until the engine has begun, against a cache line. Called by the suite.
+//!
+//! The first goes through the whole stack (the user-mode driver's stream, on a kernel that has nothing to do with it), the second is
+//! the device alone: the processor writes a ring entry and the doorbell, the engine executes a store, the processor sees it. The way
+//! back is one line more, and is taken off; the execution of the store is not.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink};
+use kmt_link::Link;
+use shared_words::Word;
+use softgpu_spec::{Command, engine};
+use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, UmdError};
+use wddm_types::NodeId;
+
+use crate::machine::{pin_here, pin_named};
+use crate::pingpong::line_one_way_ns;
+use crate::report::{BenchError, Goal, Row};
+use crate::rig::{Rig, word_va};
+use crate::statistic::{median, median_ratio};
+
+/// Most null system calls that a submission may cost.
+const SYSTEM_CALLS_MAX: f64 = 0.5;
+/// Most lines until an engine has begun.
+const LINES_MAX: f64 = 3.0;
+/// Submissions in a row; the stream holds them all, so that none waits for room.
+const BURST: u64 = 32;
+/// Bursts in a batch.
+const BURSTS: usize = 20;
+/// Rings, one behind the answer to the other, in a batch.
+const ROUNDS: u64 = 2_000;
+/// How often the engine looks before it sleeps: it never does while somebody answers.
+const POLL_SPINS: u32 = 2_000_000;
+const QUEUE: u32 = 0;
+const ANSWER: u64 = word_va(0);
+
+/// Both rows.
+pub(crate) fn rows(pair: [usize; 2], batches: usize) -> Result<Vec<Row>, BenchError> {
+    Ok(vec![submission(pair, batches)?, start(pair, batches)?])
+}
+
+// spec: sync §3.17
+fn submission(pair: [usize; 2], batches: usize) -> Result<Row, BenchError> {
+    let failed = |error: UmdError| BenchError::Device(error.to_string());
+    let config = HostConfig {
+        vram_bytes: 16 << 20,
+        page_table_bytes: 16 << 20,
+        system_bytes: 64 << 20,
+        ..HostConfig::new(&PROFILES[0], Mode::Real)
+    };
+    let host = Host::start(config).map_err(|error| BenchError::Device(error.to_string()))?;
+    pin_named(&[("gpu compute", pair[1])]);
+    pin_here(pair[0]);
+    let gpu = Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).map_err(failed)?;
+    let mut stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).map_err(failed)?;
+    let nothing = Commands::new();
+    let (mut submissions, mut calls) = (Vec::new(), Vec::new());
+    for _ in 0..batches.max(3) {
+        let mut bursts = Vec::with_capacity(BURSTS);
+        for _ in 0..BURSTS {
+            // The engine is awake: it has just had something to do.
+            let value = stream.submit(&gpu, &[], &nothing).map_err(failed)?;
+            while stream.progress().current() < value {
+                std::hint::spin_loop();
+            }
+            let started = Instant::now();
+            for _ in 0..BURST {
+                stream.submit(&gpu, &[], &nothing).map_err(failed)?;
+            }
+            bursts.push(started.elapsed().as_nanos() as f64 / BURST as f64);
+            let last = stream.last_value();
+            stream.wait(&gpu, last).map_err(failed)?;
+        }
+        submissions.push(median(bursts));
+        calls.push(null_call_ns());
+    }
+    let ratio = Some(median_ratio(&submissions, &calls));
+    Ok(Row {
+        measure: "submission by doorbell, on the client".into(),
+        ours: format!("{:.0} ns", median(submissions)),
+        peer: format!("null system call {:.0} ns", median(calls)),
+        ratio,
+        goal: Goal::AtMost(SYSTEM_CALLS_MAX),
+    })
+}
+
+fn null_call_ns() -> f64 {
+    let started = Instant::now();
+    for _ in 0..ROUNDS {
+        black_box(rustix::thread::gettid());
+    }
+    started.elapsed().as_nanos() as f64 / ROUNDS as f64
+}
+
+// spec: sync §3.17
+fn start(pair: [usize; 2], batches: usize) -> Result<Row, BenchError> {
+    let mut rig = Rig::start(4096, POLL_SPINS, pair)?;
+    rig.enable(QUEUE, engine::COMPUTE);
+    let mut round = 0;
+    let mut batch = |rig: &mut Rig| {
+        let started = Instant::now();
+        for _ in 0..ROUNDS {
+            round += 1;
+            rig.push(QUEUE, &[Command::Store { va: ANSWER, words: &[round] }]);
+            while Word::load(rig.word(ANSWER)) != round {}
+        }
+        started.elapsed().as_nanos() as f64 / ROUNDS as f64
+    };
+    let (mut starts, mut lines) = (Vec::new(), Vec::new());
+    // The engine's thread runs on the first of the pair.
+    pin_here(pair[1]);
+    batch(&mut rig);
+    rig.wait_idle(QUEUE)?;
+    for _ in 0..batches.max(3) {
+        let there_and_back = batch(&mut rig);
+        rig.wait_idle(QUEUE)?;
+        let line = line_one_way_ns(pair, 1, ROUNDS);
+        starts.push((there_and_back - line).max(0.0));
+        lines.push(line);
+    }
+    let ratio = Some(median_ratio(&starts, &lines));
+    Ok(Row {
+        measure: "from the doorbell until the engine has begun".into(),
+        ours: format!("{:.0} ns", median(starts)),
+        peer: format!("cache line {:.1} ns", median(lines)),
+        ratio,
+        goal: Goal::AtMost(LINES_MAX),
+    })
+}
