@@ -31,6 +31,10 @@ pub enum UmdError {
         /// Bytes that there are.
         shown: u64,
     },
+    /// A queue that the process feeds itself, and a fence that its hardware does not know.
+    // spec: sync §5
+    #[error("a queue that the process feeds waits for native fences and signals them, no monitored ones")]
+    NotNative,
     /// A submission is larger than its stream can ever hold.
     #[error("a submission of {words} words does not fit a stream of {limit}")]
     TooLarge {
@@ -48,6 +52,7 @@ pub struct Gpu {
     device: Device,
     adapter: Adapter,
     addresses: bool,
+    native_fences: bool,
     user_queues: bool,
     signals: Vec<MonitoredFenceSignal>,
     io_coherent: bool,
@@ -78,17 +83,23 @@ impl Gpu {
     pub fn on(adapter: Adapter) -> Result<Gpu, UmdError> {
         let info = adapter.info()?;
         let addresses = info.gpu_virtual_addresses || info.cpu_addresses;
-        let native = info.wddm_3_1_caps.contains(Wddm31Caps::NATIVE_GPU_FENCE_SUPPORTED);
-        let user_queues = info.user_mode_submission && native;
+        let native_fences = info.wddm_3_1_caps.contains(Wddm31Caps::NATIVE_GPU_FENCE_SUPPORTED);
+        let user_queues = info.user_mode_submission && native_fences;
         let device = Device::create(&adapter)?;
         let paging = device.create_paging_queue()?;
         let signals = info.monitored_fence_signals;
-        Ok(Gpu { paging, device, adapter, addresses, user_queues, signals, io_coherent: info.io_coherent })
+        let io_coherent = info.io_coherent;
+        Ok(Gpu { paging, device, adapter, addresses, native_fences, user_queues, signals, io_coherent })
     }
 
     /// Whether the engines have virtual addresses, the GPU's or the CPU's. Without, surfaces are named in lists only.
     pub fn has_addresses(&self) -> bool {
         self.addresses
+    }
+
+    /// Whether it has native fences. Without, all that it has are monitored.
+    pub fn has_native_fences(&self) -> bool {
+        self.native_fences
     }
 
     /// Whether the engines have queues that a process feeds itself, and native fences with them. Without, they take packets.
@@ -150,7 +161,8 @@ impl Gpu {
         self.mapped(allocation, bytes)
     }
 
-    fn mapped(&self, allocation: Arc<Allocation>, bytes: u64) -> Result<Surface, UmdError> {
+    /// Maps an allocation of the device, read/write, if there are addresses.
+    pub(crate) fn mapped(&self, allocation: Arc<Allocation>, bytes: u64) -> Result<Surface, UmdError> {
         let (va, mapped_at) = if !allocation.address().is_null() {
             // The IoMmu model: it has its address, and is there when it is resident.
             (allocation.address().for_gpu(), 0)

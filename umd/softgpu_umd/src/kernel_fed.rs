@@ -33,6 +33,17 @@ pub struct KernelFedStream {
     last_value: u64,
 }
 
+/// What stands around the commands of a submission.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Around<'a> {
+    /// The paging-fence value from which they run.
+    pub(crate) paged_at: Option<u64>,
+    /// What is waited for before them.
+    pub(crate) waits: &'a [(&'a Fence, u64)],
+    /// What is signalled behind them.
+    pub(crate) signals: &'a [(&'a Fence, u64)],
+}
+
 /// What the kernel is given work for.
 enum Feed {
     // The context goes before the fence that it signals.
@@ -70,6 +81,13 @@ impl Feed {
         match self {
             Feed::Packets { context, .. } => context.wait(fence, value),
             Feed::Queue { queue, .. } => queue.submit_wait(fence, value),
+        }
+    }
+
+    fn signal(&self, fence: &Fence, value: u64) -> Result<(), Refusal> {
+        match self {
+            Feed::Packets { context, .. } => context.signal(fence, value),
+            Feed::Queue { queue, .. } => queue.submit_signal(fence, value),
         }
     }
 
@@ -133,6 +151,21 @@ impl KernelFedStream {
         commands: &Commands,
         primaries: &[RawHandle],
     ) -> Result<u64, UmdError> {
+        self.submit_around(gpu, Around { paged_at, ..Around::default() }, commands, primaries)
+    }
+
+    /// The same behind waits and before signals.
+    ///
+    /// # Errors
+    /// As of [`KernelFedStream::submit`]; when a fence may not be waited for or signalled.
+    // spec: sync §4.1
+    pub(crate) fn submit_around(
+        &mut self,
+        gpu: &Gpu,
+        around: Around<'_>,
+        commands: &Commands,
+        primaries: &[RawHandle],
+    ) -> Result<u64, UmdError> {
         let value = self.last_value + 1;
         let mut words = commands.words().to_vec();
         self.feed.end(value, &mut words);
@@ -141,28 +174,37 @@ impl KernelFedStream {
             return Err(UmdError::TooLarge { words: words.len(), limit });
         }
         self.make_room(gpu, words.len() as u64 * 8)?;
-        if let Some(paged_at) = paged_at.filter(|value| gpu.paging().fence().current() < *value) {
-            self.feed.wait(gpu.paging().fence(), paged_at)?;
+        let paging = gpu.paging().fence();
+        let paged = around.paged_at.filter(|value| paging.current() < *value).map(|value| (paging, value));
+        for (fence, value) in around.waits.iter().copied().chain(paged) {
+            self.give(gpu, |feed| feed.wait(fence, value))?;
         }
         let at = self.commands.put_whole(&words);
-        loop {
-            // CAST: command memory is far below 4 GiB.
-            match self.feed.submit(at, words.len() as u32 * 8, value, primaries.to_vec()) {
-                Ok(()) => break,
-                // The kernel holds as much as it may: it is scarce, and gets less by itself.
-                Err(refusal) if refusal.status == NtStatus::NO_MEMORY && !self.in_flight.is_empty() => {
-                    let oldest = self.in_flight[0].0;
-                    self.wait(gpu, oldest)?;
-                }
-                Err(refusal) => return Err(refusal.into()),
-            }
-        }
+        // CAST: command memory is far below 4 GiB.
+        self.give(gpu, |feed| feed.submit(at, words.len() as u32 * 8, value, primaries.to_vec()))?;
         if let Feed::Packets { context, progress, signal: MonitoredFenceSignal::Packet } = &self.feed {
             context.signal(progress, value)?;
         }
         self.last_value = value;
         self.in_flight.push_back((value, self.commands.written));
+        for (fence, value) in around.signals.iter().copied() {
+            self.give(gpu, |feed| feed.signal(fence, value))?;
+        }
         Ok(value)
+    }
+
+    /// Gives the kernel a packet; when it holds as many as it may, as soon as it has less.
+    fn give(&mut self, gpu: &Gpu, packet: impl Fn(&Feed) -> Result<(), Refusal>) -> Result<(), UmdError> {
+        loop {
+            match packet(&self.feed) {
+                // It is scarce, and gets less by itself.
+                Err(refusal) if refusal.status == NtStatus::NO_MEMORY && !self.in_flight.is_empty() => {
+                    let oldest = self.in_flight[0].0;
+                    self.wait(gpu, oldest)?;
+                }
+                given => return Ok(given?),
+            }
+        }
     }
 
     /// Waits on the CPU until the stream has got to a value.

@@ -7,10 +7,9 @@ use wddm_types::NodeId;
 
 use crate::commands::Commands;
 use crate::gpu::{Gpu, Surface, UmdError};
-use crate::kernel_fed::KernelFedStream;
-use crate::logs::FenceName;
+use crate::kernel_fed::{Around, KernelFedStream};
 use crate::patched::PatchedStream;
-use crate::stream::{GpuWait, Stream, StreamConfig};
+use crate::stream::{GpuSignal, GpuWait, Stream, StreamConfig};
 
 /// Who hands work to an engine (sync §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,25 +93,75 @@ impl Lane {
         }
     }
 
+    /// Records a copy of bytes from a place of a surface to a place of another, both of this adapter. Offsets are multiples of 8, bytes
+    /// are rounded up to 8.
+    ///
+    /// # Panics
+    /// When one of the ranges is not inside its surface, or begins where no list of an engine without addresses can say.
+    pub fn copy(&mut self, source: &Surface, source_offset: u64, target: &Surface, target_offset: u64, bytes: u64) {
+        for (surface, offset) in [(source, source_offset), (target, target_offset)] {
+            let inside =
+                offset.is_multiple_of(8) && offset.checked_add(bytes).is_some_and(|end| end <= surface.bytes());
+            assert!(inside, "{bytes} bytes at {offset} of a surface of {}", surface.bytes());
+        }
+        match self {
+            Lane::Addressed(_, commands) | Lane::KernelFed(_, commands) => {
+                commands.copy(source.va().offset(source_offset), target.va().offset(target_offset), bytes);
+            }
+            Lane::Patched(stream) => {
+                let listed = |offset| u32::try_from(offset).expect("lists say where in 32 bits (memory §7.3)");
+                stream.copy(
+                    (source, listed(source_offset)),
+                    (target, listed(target_offset)),
+                    bytes.next_multiple_of(8),
+                );
+            }
+        }
+    }
+
     /// Submits what is recorded, to run from a paging-fence value on; returns the progress value that it completes.
     ///
     /// # Errors
     /// As of [`Stream::submit`] and [`PatchedStream::submit`].
     pub fn submit(&mut self, gpu: &Gpu, paged_at: Option<u64>) -> Result<u64, UmdError> {
+        self.submit_synced(gpu, paged_at, &[], &[])
+    }
+
+    /// The same behind waits on the GPU and before signals by it. Fences are native ones where the process feeds the queue itself;
+    /// queues that the kernel feeds, and packets, take both kinds. A lane that is full blocks until its oldest submission is
+    /// done: what that waits for has to be on its way.
+    ///
+    /// # Errors
+    /// [`UmdError::NotNative`] for a monitored fence on a queue that the process feeds: nothing is submitted, what is recorded
+    /// stays. Otherwise as of [`Lane::submit`], and what the kernel refuses of the fences: those before are waited for then.
+    // spec: sync §4.1, sync §3.12, sync §5
+    pub fn submit_synced(
+        &mut self,
+        gpu: &Gpu,
+        paged_at: Option<u64>,
+        waits: &[(&Fence, u64)],
+        signals: &[(&Fence, u64)],
+    ) -> Result<u64, UmdError> {
         match self {
             Lane::Addressed(stream, commands) => {
-                let fence = FenceName::from(gpu.paging().fence());
-                let wait = paged_at.map(|value| GpuWait { fence, value });
-                let value = stream.submit(gpu, wait.as_slice(), commands)?;
+                // Of a monitored fence there is no MonitoredValue to look at.
+                if waits.iter().chain(signals).any(|(fence, _)| fence.monitored_va().is_null()) {
+                    return Err(UmdError::NotNative);
+                }
+                let paged = paged_at.map(|value| (gpu.paging().fence(), value));
+                let waits = waits.iter().copied().chain(paged);
+                let waits: Vec<_> = waits.map(|(fence, value)| GpuWait { fence: fence.into(), value }).collect();
+                let signals = signals.iter().map(|(fence, value)| GpuSignal { fence: (*fence).into(), value: *value });
+                let value = stream.submit_signaling(gpu, &waits, commands, &signals.collect::<Vec<_>>())?;
                 commands.clear();
                 Ok(value)
             }
             Lane::KernelFed(stream, commands) => {
-                let value = stream.submit(gpu, paged_at, commands)?;
+                let value = stream.submit_around(gpu, Around { paged_at, waits, signals }, commands, &[])?;
                 commands.clear();
                 Ok(value)
             }
-            Lane::Patched(stream) => stream.submit(gpu),
+            Lane::Patched(stream) => stream.submit_synced(gpu, waits, signals),
         }
     }
 

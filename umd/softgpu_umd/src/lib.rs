@@ -8,6 +8,8 @@
 //! Engines without GPU virtual addresses take [`ListedCommands`] through a [`PatchedStream`]; a [`Lane`] is either, for callers
 //! that run on every adapter.
 //!
+//! What crosses to another adapter lies in a [`CrossMemory`], in the order that a [`CrossFence`] keeps.
+//!
 //! A [`DynamicResource`] is what the CPU maps while the GPU works: since WDDM 2 it is this driver that waits, renames, or
 //! says that the GPU is still drawing; [`Contexts`] knows which command buffer uses it.
 //!
@@ -19,6 +21,7 @@
 
 mod commands;
 mod contexts;
+mod cross;
 mod dynamic;
 mod gpu;
 mod kernel_fed;
@@ -34,6 +37,7 @@ mod two_forms;
 
 pub use commands::Commands;
 pub use contexts::{ContextId, Contexts};
+pub use cross::{CrossFence, CrossMemory};
 pub use dynamic::{DynamicResource, RenamePolicy};
 pub use gpu::{Gpu, Surface, UmdError};
 pub use kernel_fed::KernelFedStream;
@@ -48,5 +52,5 @@ pub use softgpu_spec::context_data::{DmaBuffers, encode as context_data};
 pub use softgpu_spec::display::pitch_bytes;
 pub use softgpu_spec::pattern;
 pub use softgpu_spec::private_data::Kind as SurfaceKind;
-pub use stream::{GpuWait, Stream, StreamConfig};
+pub use stream::{GpuSignal, GpuWait, Stream, StreamConfig};
 pub use two_forms::TwoForms;

@@ -6,6 +6,7 @@
 //! does not let an address be used before it holds.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use d3dkmt::{Context, Fence, FenceFlags};
 use wddm_types::{NodeId, NtStatus};
@@ -51,6 +52,13 @@ impl PatchedStream {
         self.part().check(surface.allocation(), surface.bytes(), seed, report.allocation(), tag);
     }
 
+    /// Records a copy from a place of a surface to a place of another.
+    pub(crate) fn copy(&mut self, source: (&Surface, u32), target: (&Surface, u32), bytes: u64) {
+        let named = |(surface, offset): (&Surface, u32)| (Arc::clone(surface.allocation()), offset);
+        let (source, target) = (named(source), named(target));
+        self.part().copy((&source.0, source.1), (&target.0, target.1), bytes);
+    }
+
     /// How many command buffers what is recorded takes.
     pub fn parts(&self) -> usize {
         self.parts.len()
@@ -62,6 +70,23 @@ impl PatchedStream {
     /// # Errors
     /// What the kernel refuses: a surface that is not on the residency list costs the device its life.
     pub fn submit(&mut self, gpu: &Gpu) -> Result<u64, UmdError> {
+        self.submit_synced(gpu, &[], &[])
+    }
+
+    /// The same behind waits and before signals.
+    ///
+    /// # Errors
+    /// As of [`PatchedStream::submit`]; when a fence may not be waited for or signalled.
+    // spec: sync §4.1
+    pub(crate) fn submit_synced(
+        &mut self,
+        gpu: &Gpu,
+        waits: &[(&Fence, u64)],
+        signals: &[(&Fence, u64)],
+    ) -> Result<u64, UmdError> {
+        for (fence, value) in waits {
+            self.context.wait(fence, *value)?;
+        }
         let value = self.last_value + 1;
         for part in std::mem::take(&mut self.parts) {
             while let Err(refusal) = part.render(&self.context) {
@@ -76,6 +101,9 @@ impl PatchedStream {
         self.context.signal(&self.progress, value)?;
         self.last_value = value;
         self.in_flight.push_back(value);
+        for (fence, value) in signals {
+            self.context.signal(fence, *value)?;
+        }
         Ok(value)
     }
 

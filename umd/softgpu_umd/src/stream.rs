@@ -29,6 +29,15 @@ pub struct GpuWait {
     pub value: u64,
 }
 
+/// A fence value to be signalled on the GPU.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuSignal {
+    /// The fence.
+    pub fence: FenceName,
+    /// The value.
+    pub value: u64,
+}
+
 /// Sizes of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamConfig {
@@ -111,10 +120,25 @@ impl Stream {
     /// # Errors
     /// When the submission is larger than the stream, or the device was lost before, or is while the stream is full.
     pub fn submit(&mut self, gpu: &Gpu, waits: &[GpuWait], commands: &Commands) -> Result<u64, UmdError> {
+        self.submit_signaling(gpu, waits, commands, &[])
+    }
+
+    /// The same with signals behind the commands: they are carried out before the progress fence gets its value.
+    ///
+    /// # Errors
+    /// As of [`Stream::submit`].
+    pub fn submit_signaling(
+        &mut self,
+        gpu: &Gpu,
+        waits: &[GpuWait],
+        commands: &Commands,
+        signals: &[GpuSignal],
+    ) -> Result<u64, UmdError> {
         let limit = (self.config.command_bytes / 8) as usize;
         let (body_words, value) = (commands.logged_words(), self.last_value + 1);
         let begin_words = if self.logs.submissions.is_some() { BEGIN_WORDS } else { 0 };
-        let ring_words = waits.len() * LOGGED_WAIT_WORDS + begin_words + BRANCH_WORDS + LOGGED_SIGNAL_WORDS;
+        let ring_words =
+            waits.len() * LOGGED_WAIT_WORDS + begin_words + BRANCH_WORDS + (signals.len() + 1) * LOGGED_SIGNAL_WORDS;
         let ring_bytes = ring_words as u64 * 8;
         if body_words > limit || ring_bytes > self.config.ring_bytes {
             return Err(UmdError::TooLarge { words: body_words.max(ring_words), limit });
@@ -138,17 +162,15 @@ impl Stream {
         let va = self.commands.put_whole(&self.body);
         // CAST: command memory is far below 2^32 words.
         Command::Branch { va: va.0, words: self.body.len() as u32 }.encode(&mut self.scratch);
-        let progress = FenceName::from(self.queue.progress());
-        let signal = Command::Signal {
-            current_va: progress.current.0,
-            monitored_va: progress.monitored.0,
-            value,
-            log: Some(self.logs.signals.next(progress.handle)),
-        };
-        signal.encode(&mut self.scratch);
+        let progress = GpuSignal { fence: FenceName::from(self.queue.progress()), value };
+        for GpuSignal { fence, value } in signals.iter().chain([&progress]).copied() {
+            let log = Some(self.logs.signals.next(fence.handle));
+            let (current_va, monitored_va) = (fence.current.0, fence.monitored.0);
+            Command::Signal { current_va, monitored_va, value, log }.encode(&mut self.scratch);
+        }
         assert_eq!((self.scratch.len(), self.body.len()), (ring_words, body_words), "there is room for so many");
         if self.queue.traces_fences() {
-            self.tell_queued(waits, commands, value);
+            self.tell_queued(waits, commands, signals.iter().chain([&progress]));
         }
         self.ring.put_wrapping(&self.scratch);
         self.last_value = value;
@@ -166,12 +188,12 @@ impl Stream {
 
     /// What a submission waits for and signals, for a tool: the logs will say when it has.
     // spec: sync §3.14
-    fn tell_queued(&self, waits: &[GpuWait], commands: &Commands, progress: u64) {
+    fn tell_queued<'a>(&self, waits: &[GpuWait], commands: &Commands, signals: impl Iterator<Item = &'a GpuSignal>) {
         for GpuWait { fence, value } in waits {
             self.queue.fence_queued(fence.handle, *value, false);
         }
         commands.each_fenced(|fence, value, signal| self.queue.fence_queued(fence, value, signal));
-        self.queue.fence_queued(self.queue.progress().handle(), progress, true);
+        signals.for_each(|signal| self.queue.fence_queued(signal.fence.handle, signal.value, true));
     }
 
     /// Waits on the CPU until the stream has got to a value.

@@ -7,6 +7,7 @@
 //! | 2a, 2b | monitored fences: it takes packets | native fences |
 
 mod doorbells;
+mod handovers;
 mod kinds;
 mod life;
 mod scenarios;
