@@ -339,6 +339,8 @@ events! {
     AdapterReset = 117 { adapter: u32, reason: String }
     /// Work of a device did not end, and the node that it ran on was reset; others go on (sync §4.4).
     EngineReset = 126 { adapter: u32, node: u16, device: u64 }
+    /// Engines were reset under a process too often: it may not use the adapter any more (sync §4.4).
+    ProcessBlocked = 127 { adapter: u32, process: u32 }
     /// A display shows a primary of a device for the first time: its mode.
     DisplayOn = 150 { source: u32, device: u64, width: u32, height: u32 }
     /// It is black, and has no mode any more.

@@ -26,8 +26,8 @@ pub use conductor::Conductor;
 pub use config::{AdapterSetup, HostConfig, Mode, WrapMiniport, WrapPort, directory_table_bytes, page_table_bytes};
 pub use cpu_mapping::StoresWait;
 pub use dxgkrnl::{
-    BrokenInvariant, CreatedSurface, FeatureOverride, FeaturePolicy, MemoryPolicy, RecoveryPolicy, Residence,
-    StateDigest,
+    BrokenInvariant, CreatedSurface, FeatureOverride, FeaturePolicy, MemoryPolicy, OnTimeout, RecoveryPolicy,
+    Residence, StateDigest,
 };
 pub use host::{Host, HostAdapter, HostError, KERNEL_BYTES, Pending};
 pub use link::ProcessLink;

@@ -17,6 +17,7 @@ use crate::suspension::SuspendReasons;
 impl Adapter {
     /// `D3DKMTCreateDevice`: the first device of a process brings its address space and its first fence words.
     pub fn create_device(&mut self, cx: &mut Cx<'_>, process: ProcessId, terms: Terms) -> Result<u64, Refusal> {
+        self.unblocked(process)?;
         if !self.processes.contains_key(&process) {
             self.add_process(cx, process, terms)?;
         }
@@ -135,6 +136,7 @@ impl Adapter {
         for device in devices {
             self.destroy_device(cx, device);
         }
+        self.recovery.forget(process);
     }
 
     /// A device goes into error: its doorbells are taken away for ever, its queues stop, its fences are satisfied for ever, its

@@ -81,6 +81,6 @@ pub use kmt_calls::MonitoredFenceSignal;
 pub use machine::{Answer, Cx, Effect, Machine, Token};
 pub use memory_policy::{ChoiceError, MemoryPolicy};
 pub use paging::Residence;
-pub use recovery::RecoveryPolicy;
+pub use recovery::{OnTimeout, RecoveryPolicy};
 pub use start::StartError;
 pub use vidmm::{BrokenInvariant, StateDigest};

@@ -11,33 +11,54 @@
 //! A driver that cannot be reset, or has to be too often, is the end of the adapter: it stops. When hardware counts as
 //! lost is decided by whoever hears of it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use events::Event;
-use kmt_calls::DeviceState;
-use wddm_types::ProcessId;
+use kmt_calls::{DeviceState, Refusal};
+use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::driver_host::DriverHost;
 use crate::machine::Cx;
+use crate::refusal::access_denied;
 use crate::scheduling::setup_bands;
 
-/// How often an adapter is reset before it is given up. The defaults are those of the documents.
+/// `TdrLevel`, as far as somebody looks: what follows when work is found to be hung. Level 2 (VGA) was never built by anybody.
+// spec: sync §4.4
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnTimeout {
+    /// 1: bug check 0x116, which is the end of the adapter, and of no other.
+    Stop,
+    /// 3: its engine is reset, else the adapter.
+    #[default]
+    Recover,
+}
+
+/// What becomes of work that does not end, and how often an adapter is reset before it is given up. The defaults are those
+/// of the documents.
 // spec: sync §4.4
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryPolicy {
-    /// `TdrLimitCount`: so many resets within the time are survived, one more is not. 0: none is.
+    /// `TdrLimitCount`: so many resets within the time are survived, one more is not. 0: none is. A process survives one
+    /// less of its engines' resets.
     pub limit_count: u32,
     /// `TdrLimitTime`, in nanoseconds.
     pub limit_time_ns: u64,
     /// `TdrDelay`, in nanoseconds: so long work may stand, and so long it may take to make room (`timeout`). `None`: nobody
     /// looks (`TdrLevel` 0).
     pub delay_ns: Option<u64>,
+    /// `TdrLevel` otherwise.
+    pub on_timeout: OnTimeout,
 }
 
 impl Default for RecoveryPolicy {
     fn default() -> RecoveryPolicy {
-        RecoveryPolicy { limit_count: 5, limit_time_ns: 60_000_000_000, delay_ns: Some(2_000_000_000) }
+        RecoveryPolicy {
+            limit_count: 5,
+            limit_time_ns: 60_000_000_000,
+            delay_ns: Some(2_000_000_000),
+            on_timeout: OnTimeout::default(),
+        }
     }
 }
 
@@ -47,6 +68,10 @@ pub struct Recovery {
     /// When it was reset lately, oldest first.
     lately: VecDeque<u64>,
     count: u64,
+    /// When engines were reset lately under a process, oldest first.
+    engines: BTreeMap<ProcessId, VecDeque<u64>>,
+    /// Processes that have had that too often.
+    blocked: BTreeSet<ProcessId>,
     /// Why it is to be reset at the end of the turn.
     due: Option<String>,
 }
@@ -66,6 +91,22 @@ impl Recovery {
     pub fn count(&self) -> u64 {
         self.count
     }
+
+    /// Whether a process may not use the adapter any more.
+    pub fn is_blocked(&self, process: ProcessId) -> bool {
+        self.blocked.contains(&process)
+    }
+
+    /// A process has gone.
+    pub fn forget(&mut self, process: ProcessId) {
+        self.engines.remove(&process);
+        self.blocked.remove(&process);
+    }
+}
+
+/// Forgets what is longer ago than the time in which resets are counted.
+fn keep_late(times: &mut VecDeque<u64>, now_ns: u64, limit_time_ns: u64) {
+    times.retain(|at| now_ns.saturating_sub(*at) < limit_time_ns);
 }
 
 impl Adapter {
@@ -98,6 +139,46 @@ impl Adapter {
         }
     }
 
+    /// Work is hung. Where that is not to be recovered from, the adapter stops: bug check 0x116. Whether it goes on.
+    // spec: sync §4.4
+    pub fn may_recover(&mut self, cx: &mut Cx<'_>, node: NodeId) -> bool {
+        let recovers = self.config.recovery.on_timeout == OnTimeout::Recover;
+        if !recovers {
+            self.stop(cx, format!("work on node {} did not end", node.0));
+        }
+        recovers
+    }
+
+    /// An engine was reset under a process. That does not count as a reset of the adapter; but a process that brings it about too often
+    /// is kept away from the adapter from now on: bug check 0x142, of the process.
+    // spec: sync §4.4
+    pub fn engine_timed_out(&mut self, cx: &mut Cx<'_>, process: ProcessId) {
+        let policy = self.config.recovery;
+        let times = self.recovery.engines.entry(process).or_default();
+        keep_late(times, cx.now_ns, policy.limit_time_ns);
+        times.push_back(cx.now_ns);
+        if times.len() <= policy.limit_count.saturating_sub(1) as usize || !self.recovery.blocked.insert(process) {
+            return;
+        }
+        cx.emit(self.index, Event::ProcessBlocked { adapter: self.index.0, process: process.0 });
+        let devices: Vec<u64> =
+            self.devices.iter().filter(|(_, device)| device.process == process).map(|(number, _)| number).collect();
+        for device in devices {
+            self.fail_device(cx, device, DeviceState::Hung, "its process hangs the adapter too often".into());
+        }
+    }
+
+    /// Refuses what a process asks for that hangs the adapter too often.
+    ///
+    /// # Errors
+    /// `ACCESS_DENIED`.
+    pub fn unblocked(&self, process: ProcessId) -> Result<(), Refusal> {
+        match self.recovery.is_blocked(process) {
+            true => Err(access_denied("the process has hung the adapter too often, and may not use it any more")),
+            false => Ok(()),
+        }
+    }
+
     /// The driver resets its device, unless that was too often lately.
     ///
     /// # Errors
@@ -105,7 +186,7 @@ impl Adapter {
     // spec: sync §4.4
     fn reset_driver(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let policy = self.config.recovery;
-        self.recovery.lately.retain(|at| cx.now_ns.saturating_sub(*at) < policy.limit_time_ns);
+        keep_late(&mut self.recovery.lately, cx.now_ns, policy.limit_time_ns);
         if self.recovery.lately.len() >= policy.limit_count as usize {
             let seconds = policy.limit_time_ns / 1_000_000_000;
             return Err(format!("it was reset {} times within {seconds} seconds", self.recovery.lately.len()));

@@ -221,6 +221,9 @@ impl Adapter {
         if self.stopped.is_some() || self.devices[device].state != DeviceState::Active {
             return;
         }
+        if !self.may_recover(cx, node) {
+            return;
+        }
         let hardware = self.miniport.hardware_queues().expect("it has a hardware context");
         match hardware.reset_hw_engine(node, 0) {
             Ok(invalidated) => self.engine_was_reset(cx, node, number, &invalidated),
@@ -247,12 +250,20 @@ impl Adapter {
             return;
         }
         let devices: BTreeSet<u64> = named.iter().map(|context| self.contexts[*context].device).collect();
-        for device in devices {
-            self.fail_device(cx, device, DeviceState::Hung, format!("its work on node {} did not end", node.0));
-        }
+        self.devices_are_hung(cx, devices, node);
         let Some(hardware) = self.miniport.hardware_queues() else { return };
         if let Err(status) = hardware.resume_hw_engine(node, 0) {
             self.hardware_lost(cx, format!("ResumeHwEngine of node {} failed: {status}", node.0));
         }
+    }
+
+    /// A node was reset under work of these devices.
+    // spec: sync §4.4
+    pub fn devices_are_hung(&mut self, cx: &mut Cx<'_>, devices: BTreeSet<u64>, node: NodeId) {
+        let processes: BTreeSet<_> = devices.iter().map(|device| self.devices[*device].process).collect();
+        for device in devices {
+            self.fail_device(cx, device, DeviceState::Hung, format!("its work on node {} did not end", node.0));
+        }
+        processes.into_iter().for_each(|process| self.engine_timed_out(cx, process));
     }
 }

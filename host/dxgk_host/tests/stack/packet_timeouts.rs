@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use d3dkmt::DeviceState;
 use ddi::{DriverStatus, Interrupt, Notify, PacketScheduling, ResetEngine};
-use dxgk_host::{Host, HostConfig, ProcessLink, Profile};
+use dxgk_host::{Host, HostConfig, OnTimeout, ProcessLink, Profile, RecoveryPolicy};
 use events::{Event, PreemptedFor};
 use kmt_calls::{Call, ContextFlags, PacketCall, PriorityCall, Reply};
 use kmt_link::Link;
@@ -44,7 +44,11 @@ fn host() -> (Arc<Host>, Heard) {
 }
 
 /// Its driver says nothing of so many preemptions that were answered, and has whims.
-fn host_with(mut swallows: u32, whims: Whims) -> (Arc<Host>, Heard) {
+fn host_with(swallows: u32, whims: Whims) -> (Arc<Host>, Heard) {
+    host_under(impatient(), swallows, whims)
+}
+
+fn host_under(recovery: RecoveryPolicy, mut swallows: u32, whims: Whims) -> (Arc<Host>, Heard) {
     let heard = Heard::of(kept);
     let mut profile = *Profile::named("wddm2-packets").expect("a built-in profile");
     profile.timing.compute_bytes_per_us = 1;
@@ -60,7 +64,7 @@ fn host_with(mut swallows: u32, whims: Whims) -> (Arc<Host>, Heard) {
         page_table_bytes: 16 * MIB,
         system_bytes: 64 * MIB,
         tracer: Box::new(heard.clone()),
-        recovery: impatient(),
+        recovery,
         wrap_miniport: Some(wrapped(Whims { say: Box::new(say), packets: true, ..whims })),
         ..HostConfig::new(&profile, VIRTUAL)
     };
@@ -159,6 +163,19 @@ fn only_whose_packet_is_not_given_back_loses_it() {
     assert_eq!(heard.count(|event| matches!(event, Event::PacketCompleted { .. })), 2);
     assert_eq!((host.stopped(), new.state(), other.state()), (None, DeviceState::Active, DeviceState::Active));
     host.check_invariants().unwrap();
+}
+
+#[test]
+fn at_level_one_a_packet_that_is_not_given_back_is_the_end_of_the_adapter() {
+    // spec: sync §4.4
+    let (host, heard) = host_under(RecoveryPolicy { on_timeout: OnTimeout::Stop, ..impatient() }, 0, Whims::default());
+    let hung = Client::new(&host, ContextFlags::empty());
+    drain(&host);
+    hung.works(1, 500);
+    drain(&host);
+    assert!(host.stopped().expect("a bug check").contains("did not end"));
+    assert_eq!(hung.state(), DeviceState::Stopped);
+    assert_eq!(heard.count(|event| matches!(event, Event::EngineReset { .. } | Event::AdapterReset { .. })), 0);
 }
 
 #[test]

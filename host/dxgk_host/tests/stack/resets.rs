@@ -306,7 +306,7 @@ fn who_stores_into_content_that_was_on_its_way_goes_on() {
 #[test]
 fn an_adapter_that_is_reset_too_often_is_given_up() {
     // spec: sync §4.4
-    let policy = RecoveryPolicy { limit_count: 2, limit_time_ns: 60_000_000_000, delay_ns: None };
+    let policy = RecoveryPolicy { limit_count: 2, delay_ns: None, ..RecoveryPolicy::default() };
     let breakage = Breakage::default();
     let (host, heard) = breakage.host("discrete-4k", VIRTUAL, policy);
     for _ in 0..2 {
@@ -318,7 +318,7 @@ fn an_adapter_that_is_reset_too_often_is_given_up() {
     assert!(stopped.contains("reset 2 times within 60 seconds"), "{stopped}");
     assert_eq!(heard.count(|event| matches!(event, Event::AdapterReset { .. })), 2);
     // Long ago does not count.
-    let policy = RecoveryPolicy { limit_count: 1, limit_time_ns: 1, delay_ns: None };
+    let policy = RecoveryPolicy { limit_count: 1, limit_time_ns: 1, delay_ns: None, ..RecoveryPolicy::default() };
     let (host, _) = Breakage::default().host("discrete-4k", VIRTUAL, policy);
     assert_eq!(host.stopped(), None);
     let breakage = Breakage::default();

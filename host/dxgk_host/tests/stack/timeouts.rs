@@ -2,13 +2,14 @@
 //! (sync §4.4). Virtual time makes all of it exact: on this device a millisecond of compute work is a kilobyte.
 
 mod fault;
+mod policy;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use d3dkmt::{DeviceState, Fence, NativeFenceRequest};
 use device_port::DevicePort;
-use dxgk_host::{Host, HostConfig, Pending, Profile, RecoveryPolicy};
+use dxgk_host::{Host, HostConfig, OnTimeout, Pending, Profile, RecoveryPolicy};
 use events::Event;
 use kmt_calls::{Call, QueueCall, QueueFlags, Reply, SyncCall, WaitFlags};
 use kmt_link::Link;
@@ -95,6 +96,7 @@ fn the_defaults_are_those_of_the_documents() {
     let policy = RecoveryPolicy::default();
     assert_eq!(policy.delay_ns, Some(2_000 * MS));
     assert_eq!((policy.limit_count, policy.limit_time_ns), (5, 60_000 * MS));
+    assert_eq!(policy.on_timeout, OnTimeout::Recover);
 }
 
 #[test]

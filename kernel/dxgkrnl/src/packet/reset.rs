@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 
 use ddi::{Interrupt, Notify, ResetEngine};
 use events::Event;
-use kmt_calls::DeviceState;
 use wddm_types::{EngineId, NodeId};
 
 use super::watch::context_of_suspension;
@@ -55,6 +54,9 @@ impl Adapter {
     /// A node has packets and does not give them back.
     // spec: sync §4.4
     fn reset_node(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+        if !self.may_recover(cx, node) {
+            return;
+        }
         let mut heard = Heard::default();
         let driver = self.miniport.packet_scheduling().expect("the node has packets of it");
         let last_aborted = match driver.reset_engine(ResetEngine { node, engine: EngineId(0) }, &mut heard) {
@@ -112,9 +114,7 @@ impl Adapter {
             self.hardware_lost(cx, format!("node {} was reset, and what was hung is hung", node.0));
             return;
         }
-        for device in guilty {
-            self.fail_device(cx, device, DeviceState::Hung, format!("its work on node {} did not end", node.0));
-        }
+        self.devices_are_hung(cx, guilty, node);
         // The youngest first, so that the oldest is in front.
         let left = std::mem::take(&mut self.packets.nodes[usize::from(node.0)].in_flight);
         for packet in left.into_iter().rev() {
