@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use dxgk_host::RecoveryPolicy;
 
 use crate::error::RunError;
+use crate::hangs::HangArguments;
 use crate::present::PresentOptions;
 use crate::run::{RunOptions, Share, Stage, Terms, Workload, parse_stage};
 use crate::size::MemorySize;
@@ -123,6 +125,9 @@ pub struct RunArguments {
     /// One choice of the memory manager, made otherwise than the profile makes it; `openwddm adapters PROFILE` lists them
     #[arg(long = "set", value_name = "CHOICE=VALUE")]
     pub choices: Vec<Choice>,
+    /// Whether hangs are looked for.
+    #[command(flatten)]
+    pub hangs: HangArguments,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
@@ -199,6 +204,7 @@ impl RunArguments {
                 remedy: "name each once".to_string(),
             });
         }
+        let recovery = self.hangs.policy()?;
         let bundled = Share { workload: Workload::Bundled, terms: Terms::default() };
         let mut shares = self.workloads.into_iter();
         let first = shares.next().unwrap_or(bundled);
@@ -213,6 +219,7 @@ impl RunArguments {
             virtual_time: self.virtual_time,
             policy: self.policy,
             choices: self.choices,
+            recovery,
             seed: self.seed,
             verify: self.verify,
             recorded: self.trace.is_some() || self.report.is_some(),
@@ -287,6 +294,7 @@ pub fn default_run() -> RunOptions {
         virtual_time: false,
         policy: Policy::Lru,
         choices: Vec::new(),
+        recovery: RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() },
         seed: 0,
         verify: true,
         recorded: true,

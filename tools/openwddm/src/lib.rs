@@ -20,6 +20,7 @@ pub mod adapters;
 pub mod arguments;
 pub mod entry;
 pub mod error;
+pub mod hangs;
 pub mod outcome;
 pub mod output;
 pub mod owners;

@@ -85,6 +85,11 @@ pub struct Summary {
     pub interrupt_dispatches_releasing: u64,
     /// `ok`, `off`, or what did not match.
     pub verify: String,
+    /// The run ended early because a device was lost: what had become of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<&'static str>,
+    /// How often hardware was reset and who was kept away from it, by what it was.
+    pub recoveries: BTreeMap<String, u64>,
     /// Whether the demotion log adds up to what the kernel has, after every step and at the end: `ok`, `off` without a log,
     /// [`INCOMPLETE`] and how many moves it lacks, or what did not match.
     pub demotion_log: String,
@@ -157,6 +162,9 @@ pub struct ProcessSummary {
     pub elapsed_ns: u64,
     /// As in [`Summary`].
     pub verify: String,
+    /// As in [`Summary`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<&'static str>,
 }
 
 /// One process's memory that made room for another's, or for its own.

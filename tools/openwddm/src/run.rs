@@ -18,9 +18,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use dxgk_host::{Host, ProcessLink};
+use dxgk_host::{Host, ProcessLink, RecoveryPolicy};
 use events::Move;
-use replay::{DriveError, DriveOptions, Observer, ResidencyPolicy, round_trip_ns};
+use replay::{DeviceState, DriveError, DriveOptions, Observer, ResidencyPolicy, round_trip_ns};
 
 use crate::arguments::{BenchArguments, Choice, Policy};
 use crate::error::RunError;
@@ -67,6 +67,8 @@ pub struct RunOptions {
     pub policy: Policy,
     /// Choices of the memory manager that differ from the profile's.
     pub choices: Vec<Choice>,
+    /// Whether hangs are looked for, and what follows.
+    pub recovery: RecoveryPolicy,
     /// Seed of everything random.
     pub seed: u64,
     /// Check contents.
@@ -106,7 +108,10 @@ pub fn execute(options: &RunOptions, progress: &Progress, cancel: &AtomicBool) -
     for setup in &before {
         let mut outcome = execute_at(&unrecorded, setup, &workloads, progress, cancel)?;
         stages.append(&mut outcome.summary.stages);
-        if outcome.interrupted || !matches!(outcome.summary.verify.as_str(), "ok" | "off") {
+        if outcome.interrupted
+            || outcome.summary.lost.is_some()
+            || !matches!(outcome.summary.verify.as_str(), "ok" | "off")
+        {
             outcome.summary.stages = stages;
             return Ok(outcome);
         }
@@ -153,7 +158,7 @@ fn execute_at(
     let mut summary = summary(options, setup, workloads, &played, numbers, &recorder);
     let recording = recorder.take(workloads, &played, setup.vram_bytes, setup.stage);
     let interrupted = played.iter().any(|played| played.driven.interrupted);
-    if !options.stages.is_empty() && !interrupted {
+    if !options.stages.is_empty() && !interrupted && summary.lost.is_none() {
         // Behind everything that is counted, on the adapter as the workload leaves it.
         let link = ProcessLink::new(Arc::clone(&host));
         let round_trip_ns = round_trip_ns(link, stage, stages::ROUND_TRIPS).map_err(failed)?;
@@ -266,6 +271,7 @@ fn summary(
         (None, true) => "ok".to_owned(),
         (None, false) => "off".to_owned(),
     };
+    let lost = |played: &Played| played.driven.lost.map(device_state);
     let wrong = played.iter().find(|played| played.driven.mismatch.is_some());
     let started_ns = played.iter().map(|played| played.driven.started_ns).min().unwrap_or(0);
     let ended_ns = played.iter().map(|played| played.driven.started_ns + played.driven.elapsed_ns).max().unwrap_or(0);
@@ -285,6 +291,7 @@ fn summary(
             discarded_bytes: bytes(Move::Discard),
             elapsed_ns: played.driven.elapsed_ns,
             verify: verdict(played),
+            lost: lost(played),
         }
     };
     let processes = match played {
@@ -306,6 +313,7 @@ fn summary(
         peak_bytes: setup.peak_bytes,
         vram_bytes: setup.vram_bytes,
         verify: verdict(wrong.unwrap_or(&played[0])),
+        lost: played.iter().find_map(lost),
         time: if options.virtual_time { "virtual" } else { "real" }.to_owned(),
         policy: match options.policy {
             Policy::Lru => "lru".to_owned(),
@@ -318,5 +326,18 @@ fn summary(
         displaced: recorder.displaced(),
         demotion_log: recorder.demotion_verdict(),
         ..counted
+    }
+}
+
+/// What has become of a device that was lost.
+fn device_state(state: DeviceState) -> &'static str {
+    match state {
+        DeviceState::Active => "active",
+        DeviceState::Reset => "the adapter was reset",
+        DeviceState::Hung => "its work did not end",
+        DeviceState::Stopped => "the adapter has stopped",
+        DeviceState::ErrorOutOfMemory => "its memory could not be brought back",
+        DeviceState::ErrorDmaFault => "a packet faulted",
+        DeviceState::ErrorDmaPageFault => "it used an address without memory",
     }
 }

@@ -53,7 +53,7 @@ fn exit_code(outcome: &Outcome) -> u8 {
     let log = outcome.summary.demotion_log.as_str();
     let log_is_wrong = !matches!(log, "ok" | "off") && !log.starts_with(INCOMPLETE);
     match outcome.summary.verify.as_str() {
-        _ if log_is_wrong => 1,
+        _ if log_is_wrong || outcome.summary.lost.is_some() => 1,
         "ok" | "off" if outcome.interrupted => INTERRUPTED,
         "ok" | "off" => 0,
         _ => 1,
@@ -178,5 +178,8 @@ mod tests {
         assert_eq!(exit_code(&outcome), 130);
         outcome.summary.verify = "storage 7: byte 0 is 1, expected 2".to_string();
         assert_eq!(exit_code(&outcome), 1);
+        let mut lost = crate::synthetic::outcome(1, 5);
+        lost.summary.lost = Some("its work did not end");
+        assert_eq!(exit_code(&lost), 1);
     }
 }

@@ -16,6 +16,7 @@ pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
     fence_rows(&mut rows, summary);
     process_rows(&mut rows, summary);
     stage_rows(&mut rows, summary);
+    recovery_rows(&mut rows, summary);
     rows.gap();
     rows.add("contents", verify_words(&summary.verify));
     if summary.demotion_log != "off" {
@@ -38,7 +39,11 @@ pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
     for (name, path) in files {
         rows.add(name, path.display().to_string());
     }
-    let ended = if outcome.interrupted { " (interrupted: what was reached until then)" } else { "" };
+    let ended = match (outcome.interrupted, summary.lost) {
+        (_, Some(lost)) => format!(" (the device was lost, {lost}: what was reached until then)"),
+        (true, None) => " (interrupted: what was reached until then)".to_owned(),
+        (false, None) => String::new(),
+    };
     format!("{}{ended}\n{}", head(outcome), rows.text())
 }
 
@@ -102,6 +107,23 @@ fn fence_rows(rows: &mut Rows, summary: &Summary) {
         format!("{}, {releasing} dispatches released a wait", grouped(summary.interrupts_raised)),
     );
     rows.add("interrupts suppressed", format!("{}, nobody waited", grouped(summary.interrupts_suppressed)));
+}
+
+/// Hardware that failed or hung, and what was lost with it.
+fn recovery_rows(rows: &mut Rows, summary: &Summary) {
+    if summary.lost.is_none() && summary.recoveries.is_empty() {
+        return;
+    }
+    rows.gap();
+    for (what, times) in &summary.recoveries {
+        rows.add(
+            "recovery",
+            format!("{what}{}", if *times == 1 { String::new() } else { format!(", {} times", grouped(*times)) }),
+        );
+    }
+    for process in summary.processes.iter().filter(|process| process.lost.is_some()) {
+        rows.add("recovery", format!("process {} has lost its device", process.process));
+    }
 }
 
 /// With stages that were asked for: what the same work costs at each.

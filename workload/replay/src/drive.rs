@@ -17,6 +17,7 @@ mod round_trip;
 mod storages;
 
 pub use content::Mismatch;
+pub use d3dkmt::DeviceState;
 pub use error::DriveError;
 pub use round_trip::round_trip_ns;
 pub use softgpu_umd::Stage;
@@ -98,6 +99,8 @@ pub struct Driven {
     pub mismatch: Option<Mismatch>,
     /// The run was cut short by its caller.
     pub interrupted: bool,
+    /// The run was cut short because its device was lost: what has become of that. Operations are those submitted until then.
+    pub lost: Option<DeviceState>,
     /// CurrentValue of the compute queue's progress fence: value i + 1 completes operation i.
     pub progress: WordAddress,
     /// The compute queue's number on its device; `None`: the kernel hands its work over as packets.
@@ -155,24 +158,60 @@ struct Driver<'a> {
     ops: u64,
 }
 
+/// How far a run has come.
+#[derive(Default)]
+struct Reached {
+    steps: u32,
+    interrupted: bool,
+}
+
 impl Driver<'_> {
     fn run(&mut self, observer: &mut dyn Observer, cancel: &AtomicBool) -> Result<Driven, DriveError> {
         let total = self.workload.ops() as u64 * u64::from(self.options.steps);
         self.create_persistent()?;
         let started_ns = self.link.now_ns();
-        let (mut steps, mut interrupted) = (0, false);
+        let mut reached = Reached::default();
+        let lost = match self.operate(total, &mut reached, observer, cancel) {
+            // Whoever waits for a lost device is not kept waiting.
+            Ok(()) if self.lane.progress().current() != u64::MAX => None,
+            ended => match self.gpu.device().state() {
+                Ok(state) if state != DeviceState::Active => Some(state),
+                _ => ended.map(|()| None)?,
+            },
+        };
+        Ok(Driven {
+            ops: self.ops,
+            steps: reached.steps,
+            elapsed_ns: self.link.now_ns() - started_ns,
+            started_ns,
+            mismatch: if lost.is_none() { self.report.read(self.workload) } else { None },
+            interrupted: reached.interrupted,
+            lost,
+            progress: self.lane.progress().address(),
+            device_queue: self.lane.device_queue(),
+        })
+    }
+
+    /// All operations, or those before the run is cut short.
+    fn operate(
+        &mut self,
+        total: u64,
+        reached: &mut Reached,
+        observer: &mut dyn Observer,
+        cancel: &AtomicBool,
+    ) -> Result<(), DriveError> {
         let workload = self.workload;
         for event in workload.steps(self.options.steps) {
             let op_step = match &event {
                 StepEvent::Op { step, .. } => Some(*step),
                 StepEvent::Death(_) => None,
             };
-            if op_step.is_some_and(|step| step > steps) {
-                self.finish_step(steps, observer)?;
-                steps += 1;
+            if op_step.is_some_and(|step| step > reached.steps) {
+                self.finish_step(reached.steps, observer)?;
+                reached.steps += 1;
             }
             if cancel.load(Ordering::Relaxed) || self.report.found() {
-                interrupted = cancel.load(Ordering::Relaxed);
+                reached.interrupted = cancel.load(Ordering::Relaxed);
                 break;
             }
             match event {
@@ -190,20 +229,11 @@ impl Driver<'_> {
         }
         let last = self.lane.last_value();
         self.lane.wait(&self.gpu, last)?;
-        if self.ops == total {
-            observer.step_done(steps, self.link.now_ns());
-            steps += 1;
+        if self.ops == total && self.lane.progress().current() != u64::MAX {
+            observer.step_done(reached.steps, self.link.now_ns());
+            reached.steps += 1;
         }
-        Ok(Driven {
-            ops: self.ops,
-            steps,
-            elapsed_ns: self.link.now_ns() - started_ns,
-            started_ns,
-            mismatch: self.report.read(self.workload),
-            interrupted,
-            progress: self.lane.progress().address(),
-            device_queue: self.lane.device_queue(),
-        })
+        Ok(())
     }
 
     fn finish_step(&mut self, step: u32, observer: &mut dyn Observer) -> Result<(), DriveError> {

@@ -35,7 +35,8 @@ mod steps;
 mod workload;
 
 pub use drive::{
-    ContentMode, DriveError, DriveOptions, Driven, Mismatch, Observer, ResidencyPolicy, Stage, drive, round_trip_ns,
+    ContentMode, DeviceState, DriveError, DriveOptions, Driven, Mismatch, Observer, ResidencyPolicy, Stage, drive,
+    round_trip_ns,
 };
 pub use fault::{Fault, WorkloadError};
 pub use reference::{Moved, ReferenceError, lru_bytes};

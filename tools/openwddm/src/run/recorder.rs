@@ -56,6 +56,7 @@ struct Sums {
     converted: BTreeMap<String, u64>,
     stood_still: BTreeMap<String, u64>,
     preempted: BTreeMap<String, u64>,
+    recovered: BTreeMap<String, u64>,
 }
 
 /// Readings of the device's counters.
@@ -262,6 +263,16 @@ impl Tracer for Listener {
             }
             _ => {}
         }
+        let recovery = match event {
+            Event::EngineReset { .. } => Some("an engine was reset"),
+            Event::AdapterReset { .. } => Some("the adapter was reset"),
+            Event::AdapterStopped { .. } => Some("the adapter was stopped"),
+            Event::ProcessBlocked { .. } => Some("a process was kept away"),
+            _ => None,
+        };
+        if let Some(recovery) = recovery {
+            *state.sums.recovered.entry(recovery.to_owned()).or_default() += 1;
+        }
         if self.0.keeps_records {
             if state.events.len() < RECORDS_MAX {
                 state.events.push((now_ns, event.clone()));
@@ -340,6 +351,7 @@ impl Numbers {
             tables_converted_by_cause: self.sums.converted,
             stood_still_by_cause: self.sums.stood_still,
             preemptions_by_cause: self.sums.preempted,
+            recoveries: self.sums.recovered,
             per_step: self.per_step,
             ideal_ns: self.device.busy_ns,
             stall_ns: self.device.wait_ns + self.packet_waits_ns,

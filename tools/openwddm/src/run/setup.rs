@@ -97,6 +97,7 @@ impl Setup {
             vram_bytes: self.vram_bytes,
             page_table_bytes: page_table_bytes(self.mapped_bytes),
             memory_policy: self.memory_policy,
+            recovery: options.recovery,
             system_bytes: self.mapped_bytes.saturating_add(SYSTEM_EXTRA_BYTES.saturating_mul(self.processes)),
             tracer: Box::new(Listener(Arc::clone(recorder))),
             probe,
