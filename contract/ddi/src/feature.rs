@@ -8,6 +8,8 @@ pub struct FeatureId(pub u32);
 impl FeatureId {
     /// 0, `HWSCH`.
     pub const HWSCH: FeatureId = FeatureId(0);
+    /// 1, `HWFLIPQUEUE`.
+    pub const HWFLIPQUEUE: FeatureId = FeatureId(1);
     /// 4, `USER_MODE_SUBMISSION`.
     pub const USER_MODE_SUBMISSION: FeatureId = FeatureId(4);
     /// 5, `SHARE_BACKING_STORE_WITH_KMD`.

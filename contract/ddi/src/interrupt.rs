@@ -90,6 +90,16 @@ pub enum Interrupt<'a> {
         /// Flags.
         flags: InterruptFlags,
     },
+    /// 18, `DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY3`: the same, of a source with a flip queue. What was shown or passed over
+    /// until then is in the log.
+    CrtcVsyncWithMultiPlaneOverlay3 {
+        /// The target.
+        target: VidPnTargetId,
+        /// Its planes.
+        planes: &'a [PlaneVsync],
+        /// Flags.
+        flags: InterruptFlags,
+    },
     /// 14, `DXGK_INTERRUPT_PERIODIC_MONITORED_FENCE_SIGNALED`: a notification's time before a vertical blank has come. One that was never
     /// asked for stops the adapter.
     PeriodicMonitoredFenceSignaled {
@@ -102,6 +112,17 @@ pub enum Interrupt<'a> {
     DmaPageFaulted(DmaFault),
     /// 12, `DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED`.
     HwQueuePageFaulted(PageFault),
+}
+
+/// What a plane shows from a vertical blank on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaneVsync {
+    /// LayerIndex. One that the source has not stops the adapter.
+    pub layer: u32,
+    /// PresentId of what is on the screen; 0: the first address of the mode.
+    pub present_id: u64,
+    /// FirstFreeFlipQueueLogEntryIndex: the entry behind the last one that is written.
+    pub first_free_log_entry: u32,
 }
 
 /// What an engine becomes (sync §2.8).

@@ -30,6 +30,7 @@ mod display;
 mod feature;
 mod fence;
 mod fence_log;
+mod flip_queue;
 mod gpu_va;
 mod hardware_queues;
 mod host;
@@ -73,13 +74,17 @@ pub use fence::{
     UpdateCurrentFlags,
 };
 pub use fence_log::{GpuClock, LOG_HEADER_WORDS, NativeFenceLogs, SetNativeFenceLogBuffer};
+pub use flip_queue::{
+    DrainNeeded, EVERY_VSYNC, FLIP_CANCELLED, FLIP_LOG_ENTRY_BYTES, FlipQueue, FlipQueueCaps, FlipRefusal,
+    NO_PRESENT_ID, QueueFlip, SetFlipQueueLogBuffer,
+};
 pub use gpu_va::{
     GpuMmuCaps, GpuMmuFlags, LegacyBehaviors, PageTableLevelDesc, PageTableUpdateMode, Pte, PteFlags,
     ReserveGpuVaRange, ReserveGpuVaRangeFlags, RootPageTableSize,
 };
 pub use hardware_queues::HardwareQueues;
 pub use host::{Host, Notify};
-pub use interrupt::{DmaFault, EngineState, FState, Interrupt, InterruptFlags, PageFault};
+pub use interrupt::{DmaFault, EngineState, FState, Interrupt, InterruptFlags, PageFault, PlaneVsync};
 pub use miniport::{GpuVirtualAddressing, Miniport, NativeFences};
 pub use packet::{
     AllocationListEntry, ContextCaps, ContextInfo, CreateContext, CreateContextFlags, DmaBuffer,

@@ -15,6 +15,7 @@ use crate::fence::{
     NativeFenceCaps, OpenNativeFence, UpdateCurrentFlags,
 };
 use crate::fence_log::{GpuClock, NativeFenceLogs};
+use crate::flip_queue::FlipQueue;
 use crate::gpu_va::{GpuMmuCaps, PageTableLevelDesc, RootPageTableSize};
 use crate::hardware_queues::HardwareQueues;
 use crate::host::{Host, Notify};
@@ -253,6 +254,11 @@ pub trait Miniport: Send {
 
     /// Displays; without it the adapter only renders.
     fn display(&mut self) -> Option<&mut dyn Display> {
+        None
+    }
+
+    /// A flip queue of the hardware; only beside displays.
+    fn flip_queue(&mut self) -> Option<&mut dyn FlipQueue> {
         None
     }
 }

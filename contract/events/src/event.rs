@@ -355,6 +355,15 @@ events! {
     FlipDropped = 155 { flip: u64 }
     /// A command buffer of a hardware queue is held: it writes a primary that is shown, or about to be.
     QueueHeldForFlip = 156 { queue: u64, allocation: u64 }
+    /// A display interrupted: a vertical blank has begun, or an immediate flip was carried out.
+    DisplayInterrupted = 157 { source: u32, immediate: bool }
+    /// The log of a flip queue has said what became of a flip: when it was shown, in ticks of the adapter's clock; 0: it never was, because
+    /// the time of a newer one had come.
+    FlipLogged = 158 { source: u32, flip: u64, at_ticks: u64 }
+    /// A driver takes a flip only when its flip queue is empty.
+    FlipAwaitsDrain = 159 { source: u32, flip: u64 }
+    /// A driver has given so many flips back, from this one on.
+    FlipsTakenBack = 160 { source: u32, flip: u64, count: u32 }
     /// An engine of an adapter has less power from now on, or all of it again (sync §3.17).
     EnginePower = 170 { adapter: u32, node: u16, low: bool }
     /// An adapter begins to go to sleep, or has woken (memory §1.10).

@@ -11,6 +11,10 @@
 //! is shown is the last of these. So with times of 0 that are written one a blank, each is shown; of several whose times have come, the
 //! newest is, and the others never were. An immediate flip is shown from the next row on, whatever the queue holds.
 //!
+//! A display that is given a log says there what became of each flip, in their order: behind the blank at which it is shown, or passed
+//! over, and before the record of that blank. Flips that are taken back are not in it. The log is a ring of entries of two words: the
+//! id, and the time of the blank (of an immediate flip: its own), or [`NEVER_SHOWN`].
+//!
 //! # Alarms
 //! A display has [`ALARMS`] alarms. One that is set tells, with [`crate::register::record::ALARM`], so long before each blank of a display
 //! that is on; it stays set when the display is switched off.
@@ -58,13 +62,30 @@ pub const DISPLAY_EPOCH: u32 = 0x560;
 pub const DISPLAY_FRAMES: u32 = 0x568;
 /// r: those of them that were torn: rows changed behind the blank, or came from two surfaces.
 pub const DISPLAY_TORN: u32 = 0x570;
-/// w: takes back the flips that wait and whose id is this or greater.
+/// w: takes back the flips that wait and whose id is this or greater. r: the least id that the last write has taken back; 0: none.
 pub const DISPLAY_CANCEL: u32 = 0x578;
 
 /// rw: which alarm of the display the next register addresses.
 pub const DISPLAY_ALARM_SELECT: u32 = 0x580;
 /// rw: nanoseconds before each blank, at most [`DISPLAY_PERIOD`], and [`ALARM_SET`]; without that it is silent.
 pub const DISPLAY_ALARM: u32 = 0x588;
+
+/// rw: bus address of the log, 8-byte aligned; 0: there is none. It is empty when the write returns.
+pub const DISPLAY_LOG: u32 = 0x590;
+/// rw: entries of the log.
+pub const DISPLAY_LOG_ENTRIES: u32 = 0x598;
+/// r: entries that were written since the log was given. Entry `n` is in place `n` modulo the entries.
+pub const DISPLAY_LOG_COUNT: u32 = 0x5a0;
+/// rw: only blanks at which a flip of this id or a greater one is on the screen are told, and only such immediate flips. 0: all of them;
+/// all ones: none.
+pub const DISPLAY_TOLD_ID: u32 = 0x5a8;
+/// r: the id of the flip that is shown.
+pub const DISPLAY_SHOWN_ID: u32 = 0x5b0;
+
+/// Bytes of an entry of a log.
+pub const LOG_ENTRY_BYTES: u64 = 16;
+/// The time of a flip that never was on the screen: a newer one's had come.
+pub const NEVER_SHOWN: u64 = 0;
 
 /// Alarms of a display.
 pub const ALARMS: usize = 8;

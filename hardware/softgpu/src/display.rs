@@ -4,6 +4,7 @@
 //! Nothing is due on a display that is off, or that nobody asks anything of: no flip waits, nobody wants to hear of its blanks, no
 //! monitor looks. Its blanks pass all the same, and are found again by arithmetic.
 
+mod log;
 mod output;
 mod scan;
 

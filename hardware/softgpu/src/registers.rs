@@ -55,7 +55,7 @@ impl DevicePort for SoftGpu {
             register::RECORD_0 => self.interrupts.field(0),
             register::RECORD_1 => self.interrupts.field(1),
             register::RECORD_2 => self.interrupts.field(2),
-            display::DISPLAYS..=display::DISPLAY_ALARM => self.displays.read(offset),
+            display::DISPLAYS..=display::DISPLAY_SHOWN_ID => self.displays.read(offset),
             _ => self.read_counter(offset),
         }
     }
@@ -86,7 +86,7 @@ impl DevicePort for SoftGpu {
             register::CMP_ROOT => self.cmp.root.store(value, Ordering::Relaxed),
             register::CMP_COMMAND => self.cmp_command(value),
             register::PEER_SELF..=register::PEER_ADDRESS => self.peers.write(offset, value),
-            display::DISPLAYS..=display::DISPLAY_ALARM => self.displays.write(self, offset, value),
+            display::DISPLAYS..=display::DISPLAY_SHOWN_ID => self.displays.write(self, offset, value),
             _ => {}
         }
     }

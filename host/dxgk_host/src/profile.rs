@@ -56,6 +56,7 @@ impl Profile {
             hardware_queues: false,
             optimized_fence_interrupt: false,
             peers: PeerMode::None,
+            flip_queue: false,
             ..self.driver
         };
         Profile { driver, fence_caps: PLAIN, ..*self }

@@ -262,6 +262,7 @@ impl Adapter {
         self.renders_due(cx);
         self.pump_paging(cx);
         self.settle_due(cx);
+        self.ask_for_awaited_flips();
         // Resets are limited: more than so many in a time end the adapter.
         if self.reset_if_due(cx) {
             return self.settle(cx);
@@ -275,6 +276,10 @@ impl Adapter {
 
     fn settle_due(&mut self, cx: &mut Cx<'_>) {
         self.pump_packets(cx);
+        // Who waits may wait for what is shown already.
+        if self.read_awaited_flips(cx) {
+            self.pump_packets(cx);
+        }
         self.pump_displays(cx);
         while let Some(waiter) = self.due.pop_front() {
             match waiter {

@@ -12,26 +12,33 @@
 //! - A primary stays where it is from its flip until it is replaced: it is pinned (memory §8.2).
 //! - The driver has as many flips as it says that it takes; the others wait here, in order. One with an interval of n is shown n
 //!   blanks behind the one before it.
+//! - Where the hardware has a flip queue, flips are handed over ahead, each with its time, and a log says what became of them (`queue`).
 //! - Blanks interrupt while somebody needs them: flips that are not shown, calls that wait, and [`INTERVAL_MAX`] blanks behind
 //!   each flip, because the next one may count them.
 //! - A display goes black, and what was queued for it is over, when its owner goes, is lost or gives it up, when what it shows or has
 //!   been given is destroyed, when the adapter sleeps or is reset. Then it needs a mode anew.
 //!
-//! `mode` is about owners and modes, `flip` about flips on their way, `blank` about what the hardware tells.
+//! `mode` is about owners and modes, `flip` about flips on their way, `blank` about what the hardware tells, `queue` about the flip queue
+//! of the hardware, `log` about what it says.
 
 mod blank;
 mod flip;
+mod log;
 mod mode;
+mod queue;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use ddi::{FlipCaps, KmdAllocation, Surface, VidPnPath};
+use ddi::{AdapterCaps, DdiVersion, FeatureId, FlipCaps, KmdAllocation, Surface, VidPnPath};
 use kmt_calls::DisplayInfo;
 use vidmm::AllocationId;
 use wddm_types::VidPnTargetId;
 
 use crate::driver::Driver;
+use crate::features::Features;
 use crate::machine::Token;
+
+use queue::{Hardware, SourceQueue};
 
 /// `FlipInterval` is at most so many.
 const INTERVAL_MAX: u32 = 4;
@@ -44,6 +51,8 @@ const QUEUED_LIMIT_MAX: u32 = 16;
 #[derive(Default)]
 pub struct Displays {
     caps: FlipCaps,
+    /// The flip queues of the hardware, where the feature is on.
+    hardware: Option<Hardware>,
     sources: Vec<Source>,
     devices: BTreeMap<u64, OfDevice>,
     /// Presents that are not answered, oldest first.
@@ -69,6 +78,8 @@ struct Source {
     blanks: u32,
     /// Blanks interrupt.
     told: bool,
+    /// Of its flip queue in the hardware.
+    queue: SourceQueue,
     /// Calls that wait for a blank, and of which devices.
     waiting: Vec<(Token, u64)>,
 }
@@ -101,6 +112,9 @@ pub struct Flip {
     gone: bool,
     /// Where it is, since the driver has been told.
     address: Option<u64>,
+    /// What it is called in the flip queue of the hardware, and the blank at which it is to be shown; 0: not known.
+    present_id: u64,
+    start: u64,
 }
 
 impl Displays {
@@ -108,7 +122,7 @@ impl Displays {
     ///
     /// # Errors
     /// The rule that it broke.
-    pub fn of(miniport: &mut Driver) -> Result<Displays, &'static str> {
+    pub fn of(miniport: &mut Driver, adapter: &AdapterCaps, features: &Features) -> Result<Displays, &'static str> {
         let Some(display) = miniport.display() else { return Ok(Displays::default()) };
         let (caps, paths) = (display.flip_caps(), display.vidpn_paths());
         let targets = paths.iter().map(|path| path.target).collect::<std::collections::BTreeSet<_>>();
@@ -129,9 +143,20 @@ impl Displays {
             handed: 0,
             blanks: INTERVAL_MAX,
             told: false,
+            queue: SourceQueue::default(),
             waiting: Vec::new(),
         };
-        Ok(Displays { caps, sources: paths.into_iter().map(source).collect(), ..Displays::default() })
+        let sources: Vec<_> = paths.into_iter().map(source).collect();
+        let hardware = if features.enabled(FeatureId::HWFLIPQUEUE) && !sources.is_empty() {
+            // spec: sync §2.11
+            if adapter.ddi_version < DdiVersion::WDDM_3_0 {
+                return Err("HWFLIPQUEUE exists from WDDM 3.0 on");
+            }
+            Hardware::of(miniport)?
+        } else {
+            None
+        };
+        Ok(Displays { caps, hardware, sources, ..Displays::default() })
     }
 
     /// Nanoseconds from one blank of a target to the next.
@@ -152,6 +177,12 @@ impl Displays {
     /// A device goes, with its flips.
     pub fn forget_device(&mut self, device: u64) {
         self.devices.remove(&device);
+    }
+
+    /// Devices whose presents wait, and how many of their flips are too many.
+    fn presents_above_limit(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let excess = |of: &OfDevice| of.queued.saturating_sub(of.limit);
+        self.blocked.iter().filter_map(move |(_, device)| Some((*device, excess(self.devices.get(device)?))))
     }
 
     /// For whoever asks what the adapter has.

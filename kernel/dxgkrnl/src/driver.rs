@@ -7,8 +7,8 @@ mod gone;
 use std::ops::{Deref, DerefMut};
 
 use ddi::{
-    Display, Doorbells, GpuVirtualAddressing, HardwareQueues, HostAperture, Miniport, NativeFenceCaps, NativeFenceLogs,
-    NativeFences, PacketScheduling, PeerDoorbellCaps, PeerDoorbells, Swizzling,
+    Display, Doorbells, FlipQueue, GpuVirtualAddressing, HardwareQueues, HostAperture, Miniport, NativeFenceCaps,
+    NativeFenceLogs, NativeFences, PacketScheduling, PeerDoorbellCaps, PeerDoorbells, Swizzling,
 };
 
 use gone::Gone;
@@ -35,6 +35,7 @@ pub struct Facets {
     pub cpu_host_aperture: bool,
     pub swizzling: bool,
     pub display: bool,
+    pub flip_queue: bool,
 }
 
 impl Driver {
@@ -51,6 +52,7 @@ impl Driver {
             cpu_host_aperture: miniport.cpu_host_aperture().is_some(),
             swizzling: miniport.swizzling().is_some(),
             display: miniport.display().is_some(),
+            flip_queue: miniport.flip_queue().is_some(),
         };
         Driver { miniport, facets, gone: Gone }
     }
@@ -117,6 +119,12 @@ impl Driver {
     /// [`Miniport::display`].
     pub fn display(&mut self) -> Option<&mut dyn Display> {
         let (there, shown) = (self.facets.display, self.miniport.display());
+        there.then(|| shown.unwrap_or(&mut self.gone))
+    }
+
+    /// [`Miniport::flip_queue`].
+    pub fn flip_queue(&mut self) -> Option<&mut dyn FlipQueue> {
+        let (there, shown) = (self.facets.flip_queue, self.miniport.flip_queue());
         there.then(|| shown.unwrap_or(&mut self.gone))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ddi::{
     DmaFault, EngineState, Interrupt, InterruptFlags, KmdQueue, NotificationId, Notify, OsContext, OsGlobalFence,
-    PageFault,
+    PageFault, PlaneVsync,
 };
 use events::Event;
 use kmt_calls::DeviceState;
@@ -26,6 +26,13 @@ pub struct NativeSignals {
     pub queues: Vec<KmdQueue>,
 }
 
+/// What a display shows from a vertical blank on.
+enum Shown {
+    Address(u64),
+    /// Interrupt 18.
+    Planes(Vec<PlaneVsync>),
+}
+
 /// What a routine reported, copied during the call (sync §3.10).
 #[derive(Default)]
 struct Reported {
@@ -37,8 +44,8 @@ struct Reported {
     packets: Vec<(NodeId, u32)>,
     packet_faults: Vec<DmaFault>,
     preempted: Vec<NodePreempted>,
-    /// Targets, addresses that they show, whether at no blank.
-    shown: Vec<(VidPnTargetId, u64, bool)>,
+    /// Targets, what they show, whether at no blank.
+    shown: Vec<(VidPnTargetId, Shown, bool)>,
     periodic: Vec<(VidPnTargetId, NotificationId)>,
     engines: Vec<(NodeId, EngineState)>,
 }
@@ -64,7 +71,11 @@ impl Notify for Reported {
             }
             Interrupt::CrtcVsync { target, physical_address, flags } => {
                 let immediate = flags.contains(InterruptFlags::HSYNC_FLIP_COMPLETION);
-                self.shown.push((target, physical_address, immediate));
+                self.shown.push((target, Shown::Address(physical_address), immediate));
+            }
+            Interrupt::CrtcVsyncWithMultiPlaneOverlay3 { target, planes, flags } => {
+                let immediate = flags.contains(InterruptFlags::HSYNC_FLIP_COMPLETION);
+                self.shown.push((target, Shown::Planes(planes.to_vec()), immediate));
             }
             Interrupt::PeriodicMonitoredFenceSignaled { target, notification } => {
                 self.periodic.push((target, notification));
@@ -110,8 +121,11 @@ impl Adapter {
         for (target, notification) in reported.periodic {
             self.periodic_fence_signaled(cx, target, notification);
         }
-        for (target, address, immediate) in reported.shown {
-            self.vertical_blank(cx, target, address, immediate);
+        for (target, shown, immediate) in reported.shown {
+            match shown {
+                Shown::Address(address) => self.vertical_blank(cx, target, address, immediate),
+                Shown::Planes(planes) => self.planes_blank(cx, target, &planes, immediate),
+            }
         }
         // What it said before a reset means nothing behind it.
         let resets = self.recovery.count();

@@ -148,6 +148,9 @@ pub struct KmdConfig {
     pub peers: PeerMode,
     /// Nanoseconds after which an engine that has nothing to do asks for less power (sync §3.17); 0: never. Only with hardware queues.
     pub idle_ns: u64,
+    /// `MaxHwQueuedFlips` is what a display's queue holds, and HWFLIPQUEUE is supported (sync §4.6); else the kernel keeps the queue. Only
+    /// with hardware queues.
+    pub flip_queue: bool,
     /// `PreemptionAware`: packets are taken back from an engine (sync §4.3).
     pub preemption: bool,
 }
@@ -201,6 +204,7 @@ impl KmdConfig {
         optimized_fence_interrupt: false,
         peers: PeerMode::None,
         idle_ns: 0,
+        flip_queue: false,
         preemption: true,
     };
 
@@ -300,6 +304,10 @@ impl KmdConfig {
             (
                 !self.uses_cpu_addresses() || !self.paging_by_gpu_va,
                 "paging by GPU virtual address needs page tables of the GPU",
+            ),
+            (
+                !self.flip_queue || (self.hardware_queues && self.translates()),
+                "a flip queue belongs to hardware scheduling: it needs hardware queues",
             ),
             (self.max_in_flight > 0, "a ring has an end: the buffers in flight are limited"),
             // One more than the limit, because the engine moves its read pointer after it has signalled.

@@ -1,5 +1,8 @@
 //! Displays: the data sheet's outputs as sources with one target each. Source and target have the output's number. A mode is that of
-//! a primary, whose private data say what is shown of it; flips carry addresses, so that is all the driver keeps.
+//! a primary, whose private data say what is shown of it; flips carry addresses, so that is all the driver keeps. Their queue with times
+//! and a log is `flip_queue`.
+
+mod flip_queue;
 
 use ddi::{
     Display, DriverStatus, FlipCaps, KmdAllocation, KmdNotification, NotificationId, SetVidPnSourceAddress,
@@ -7,9 +10,10 @@ use ddi::{
 };
 use softgpu_spec::display::{self as sheet, control, flip};
 use softgpu_spec::private_data::Details;
-use wddm_types::{VidPnSourceId, VidPnTargetId};
+use wddm_types::{SegmentId, VidPnSourceId, VidPnTargetId};
 
 use crate::driver::SoftGpuKmd;
+use crate::interrupts::What;
 
 /// An output of the device.
 #[derive(Debug)]
@@ -24,6 +28,8 @@ pub(crate) struct Output {
     told: bool,
     /// Flips that were written.
     flips: u64,
+    /// Entries of its log.
+    log_entries: u32,
     /// Its alarms: nanoseconds before the blank, and whom they tell.
     alarms: [Option<(u64, Vec<NotificationId>)>; sheet::ALARMS],
 }
@@ -53,13 +59,16 @@ impl SoftGpuKmd {
             self.port.write_register(sheet::DISPLAY_SELECT, number);
             let [refresh_ns, entries] =
                 [sheet::DISPLAY_PERIOD, sheet::DISPLAY_QUEUE_ENTRIES].map(|at| self.port.read_register(at));
-            let (mode, visible, told, flips, alarms) = (None, false, false, 0, Default::default());
+            let (mode, visible, told, flips, log_entries, alarms) = (None, false, false, 0, 0, Default::default());
             // CAST: a device that says more takes as many as it does.
             let queue_entries = entries.clamp(1, 64) as u32;
             let refresh_ns = refresh_ns.max(1);
-            self.outputs.push(Output { refresh_ns, queue_entries, mode, visible, told, flips, alarms });
+            let output = Output { refresh_ns, queue_entries, mode, visible, told, flips, log_entries, alarms };
+            self.outputs.push(output);
             (0..sheet::ALARMS as u64).for_each(|alarm| self.write_alarm(number, alarm, 0));
-            self.port.write_register(sheet::DISPLAY_CONTROL, 0);
+            for register in [sheet::DISPLAY_CONTROL, sheet::DISPLAY_LOG, sheet::DISPLAY_TOLD_ID] {
+                self.port.write_register(register, 0);
+            }
         }
     }
 
@@ -99,20 +108,68 @@ impl SoftGpuKmd {
     }
 
     /// A record of a blank, or of an immediate flip. Of a display that is off nothing is told: it was switched off behind the record.
-    pub(crate) fn gather_shown(&mut self, field: u64, address: u64, immediate: bool) {
+    pub(crate) fn gather_shown(&mut self, field: u64, address: u64, id: u64, immediate: bool) {
         let number = field & 0xff;
-        if self.outputs.get(number as usize).is_some_and(|output| output.visible) {
-            // CAST: a byte.
-            self.gathered.shown(VidPnTargetId(number as u32), address, immediate);
+        if !self.outputs.get(number as usize).is_some_and(|output| output.visible) {
+            return;
         }
+        // CAST: a byte.
+        let target = VidPnTargetId(number as u32);
+        let what = match self.queues_flips() {
+            true => What::Flip { present_id: id, first_free_log_entry: self.first_free(number as usize) },
+            false => What::Address(address),
+        };
+        self.gathered.shown(target, what, immediate);
     }
 
     /// Records were lost: what displays show is read from them.
     pub(crate) fn recheck_displays(&mut self) {
         for number in 0..self.outputs.len() {
             self.port.write_register(sheet::DISPLAY_SELECT, number as u64);
-            let address = self.port.read_register(sheet::DISPLAY_ADDRESS);
-            self.gather_shown(number as u64, address, false);
+            let [address, id] = [sheet::DISPLAY_ADDRESS, sheet::DISPLAY_SHOWN_ID].map(|at| self.port.read_register(at));
+            self.gather_shown(number as u64, address, id, false);
+        }
+    }
+
+    /// The bus address of a primary that has the mode of its source.
+    fn shown_at(
+        &mut self,
+        source: VidPnSourceId,
+        allocation: KmdAllocation,
+        segment: SegmentId,
+        physical_address: u64,
+    ) -> Result<u64, DriverStatus> {
+        let shown = self.allocations.get(allocation.0).and_then(|known| known.shown);
+        let Some((width, height)) = self.output(source)?.mode.filter(|mode| shown == Some(*mode)) else {
+            return Err(DriverStatus::InvalidParameter("the primary has not the mode of the source"));
+        };
+        let bytes = sheet::pitch_bytes(width) * u64::from(height);
+        let geometry = self.geometry.ok_or(DriverStatus::Unsuccessful("the device is not started"))?;
+        geometry
+            .bus_of_range(segment, physical_address, bytes)
+            .ok_or(DriverStatus::InvalidParameter("the primary is not in its segment"))
+    }
+
+    /// Writes a flip, and lets the device take it unless it is the first of a mode.
+    fn write_flip(
+        &self,
+        source: VidPnSourceId,
+        address: u64,
+        time: u64,
+        id: u64,
+        flags: Option<SetVidPnSourceAddressFlags>,
+    ) {
+        for (register, value) in [
+            (sheet::DISPLAY_SELECT, u64::from(source.0)),
+            (sheet::DISPLAY_FLIP_ADDRESS, address),
+            (sheet::DISPLAY_FLIP_TIME, time),
+            (sheet::DISPLAY_FLIP_ID, id),
+        ] {
+            self.port.write_register(register, value);
+        }
+        if let Some(flags) = flags {
+            let immediate = flags.contains(SetVidPnSourceAddressFlags::FLIP_IMMEDIATE);
+            self.port.write_register(sheet::DISPLAY_FLIP, if immediate { flip::IMMEDIATE } else { flip::ON_VSYNC });
         }
     }
 
@@ -163,35 +220,13 @@ impl Display for SoftGpuKmd {
     }
 
     fn set_vidpn_source_address(&mut self, set: SetVidPnSourceAddress) -> Result<(), DriverStatus> {
-        let shown = self.allocations.get(set.allocation.0).and_then(|known| known.shown);
+        let address = self.shown_at(set.source, set.allocation, set.segment, set.physical_address)?;
+        // The first address of a mode is shown when the source becomes visible; it is flip 0.
+        let first = set.flags.contains(SetVidPnSourceAddressFlags::MODE_CHANGE);
         let output = self.output(set.source)?;
-        let Some((width, height)) = output.mode.filter(|mode| shown == Some(*mode)) else {
-            return Err(DriverStatus::InvalidParameter("the primary has not the mode of the source"));
-        };
-        output.flips += 1;
+        output.flips = if first { 0 } else { output.flips + 1 };
         let id = output.flips;
-        let bytes = sheet::pitch_bytes(width) * u64::from(height);
-        let geometry = self.geometry.ok_or(DriverStatus::Unsuccessful("the device is not started"))?;
-        let address = geometry
-            .bus_of_range(set.segment, set.physical_address, bytes)
-            .ok_or(DriverStatus::InvalidParameter("the primary is not in its segment"))?;
-        let how = if set.flags.contains(SetVidPnSourceAddressFlags::FLIP_IMMEDIATE) {
-            flip::IMMEDIATE
-        } else {
-            flip::ON_VSYNC
-        };
-        for (register, value) in [
-            (sheet::DISPLAY_SELECT, u64::from(set.source.0)),
-            (sheet::DISPLAY_FLIP_ADDRESS, address),
-            (sheet::DISPLAY_FLIP_TIME, 0),
-            (sheet::DISPLAY_FLIP_ID, id),
-        ] {
-            self.port.write_register(register, value);
-        }
-        // The first address of a mode is shown when the source becomes visible.
-        if !set.flags.contains(SetVidPnSourceAddressFlags::MODE_CHANGE) {
-            self.port.write_register(sheet::DISPLAY_FLIP, how);
-        }
+        self.write_flip(set.source, address, 0, id, (!first).then_some(set.flags));
         Ok(())
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use ddi::{
     AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, CreateProcess, DdiVersion, DestroyAllocation,
-    Display, Doorbells, DriverModel, DriverStatus, FeatureId, FeatureSupport, GpuClock, GpuVirtualAddressing,
-    HardwareQueues, Host, HostAperture, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess, Miniport,
-    NativeFenceLogs, NativeFences, NodeMetadata, Notify, OpenAllocation, PacketScheduling, PagingStatus, PeerDoorbells,
-    PowerState, QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData, Swizzling,
+    Display, Doorbells, DriverModel, DriverStatus, FeatureId, FeatureSupport, FlipQueue, GpuClock,
+    GpuVirtualAddressing, HardwareQueues, Host, HostAperture, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess,
+    Miniport, NativeFenceLogs, NativeFences, NodeMetadata, Notify, OpenAllocation, PacketScheduling, PagingStatus,
+    PeerDoorbells, PowerState, QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData, Swizzling,
     UpdateAllocationProperty,
 };
 use device_port::DevicePort;
@@ -159,7 +159,7 @@ impl Miniport for SoftGpuKmd {
         feature: FeatureId,
         _allow_experimental: bool,
     ) -> Result<FeatureSupport, DriverStatus> {
-        crate::start::feature_support(feature, self.has_native_fences())
+        crate::start::feature_support(feature, self.has_native_fences(), self.config.flip_queue)
     }
 
     fn adapter_caps(&self) -> AdapterCaps {
@@ -327,6 +327,11 @@ impl Miniport for SoftGpuKmd {
 
     fn display(&mut self) -> Option<&mut dyn Display> {
         (!self.outputs.is_empty()).then_some(self as &mut dyn Display)
+    }
+
+    fn flip_queue(&mut self) -> Option<&mut dyn FlipQueue> {
+        let there = self.negotiated.flip_queue && !self.outputs.is_empty();
+        there.then_some(self as &mut dyn FlipQueue)
     }
 }
 

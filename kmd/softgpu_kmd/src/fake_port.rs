@@ -158,7 +158,7 @@ impl Default for FakeHost {
 
 impl Host for FakeHost {
     fn is_feature_enabled(&mut self, feature: FeatureId) -> FeatureState {
-        let enabled = self.enabled && feature == FeatureId::NATIVE_FENCE;
+        let enabled = self.enabled && [FeatureId::NATIVE_FENCE, FeatureId::HWFLIPQUEUE].contains(&feature);
         FeatureState {
             version: u16::from(enabled),
             enabled,
@@ -198,6 +198,8 @@ pub(crate) enum Said {
     Preempted(u32, u32),
     /// Target, address, whether at no blank.
     Shown(u32, u64, bool),
+    /// Target, flip, the entry behind the last one of the log.
+    Flipped(u32, u64, u32),
     /// Target, notification.
     Periodic(u32, u32),
     /// Node, and what its engine becomes.
@@ -226,6 +228,10 @@ impl Notify for FakeNotify {
             }
             Interrupt::CrtcVsync { target, physical_address, flags } => {
                 Said::Shown(target.0, physical_address, flags.contains(InterruptFlags::HSYNC_FLIP_COMPLETION))
+            }
+            Interrupt::CrtcVsyncWithMultiPlaneOverlay3 { target, planes, .. } => {
+                let [plane] = planes else { unreachable!("a source has one plane") };
+                Said::Flipped(target.0, plane.present_id, plane.first_free_log_entry)
             }
         });
     }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ddi::{
     DmaFault, EngineState, Interrupt, InterruptFlags, KmdQueue, NotificationId, Notify, OsContext, OsGlobalFence,
-    PageFault,
+    PageFault, PlaneVsync,
 };
 use softgpu_spec::register::{self, fault, queue_state, record};
 use wddm_types::{EngineId, NodeId, VidPnTargetId};
@@ -40,10 +40,19 @@ pub(crate) struct Gathered {
     idle: BTreeSet<NodeId>,
     /// Contexts that stand still, with the kernel's value for that.
     suspended: Vec<(OsContext, u64)>,
-    /// What displays have begun to show: the target, the address, whether that was at no blank.
-    shown: Vec<(VidPnTargetId, u64, bool)>,
+    /// What displays have begun to show: the target, what, whether that was at no blank.
+    shown: Vec<(VidPnTargetId, What, bool)>,
     /// Notifications whose time has come.
     periodic: Vec<(VidPnTargetId, NotificationId)>,
+}
+
+/// What a display shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    /// Where the kernel keeps the queue.
+    Address(u64),
+    /// A flip of the device's queue.
+    Flip { present_id: u64, first_free_log_entry: u32 },
 }
 
 /// The fences of a node.
@@ -96,9 +105,9 @@ impl Gathered {
         taken.into_iter().map(|(_, fence_id)| fence_id).collect()
     }
 
-    /// A display shows an address.
-    pub(crate) fn shown(&mut self, target: VidPnTargetId, address: u64, immediate: bool) {
-        self.shown.push((target, address, immediate));
+    /// A display shows something.
+    pub(crate) fn shown(&mut self, target: VidPnTargetId, what: What, immediate: bool) {
+        self.shown.push((target, what, immediate));
     }
 
     /// A notification's time has come.
@@ -173,10 +182,18 @@ impl SoftGpuKmd {
             notify.interrupt(preempted);
         }
         // spec: sync §2.8
-        for (target, physical_address, immediate) in gathered.shown {
+        for (target, what, immediate) in gathered.shown {
             let mut flags = InterruptFlags::empty();
             flags.set(InterruptFlags::HSYNC_FLIP_COMPLETION, immediate);
-            notify.interrupt(Interrupt::CrtcVsync { target, physical_address, flags });
+            match what {
+                What::Address(physical_address) => {
+                    notify.interrupt(Interrupt::CrtcVsync { target, physical_address, flags });
+                }
+                What::Flip { present_id, first_free_log_entry } => {
+                    let planes = &[PlaneVsync { layer: 0, present_id, first_free_log_entry }];
+                    notify.interrupt(Interrupt::CrtcVsyncWithMultiPlaneOverlay3 { target, planes, flags });
+                }
+            }
         }
         for (target, notification) in gathered.periodic {
             notify.interrupt(Interrupt::PeriodicMonitoredFenceSignaled { target, notification });
@@ -214,7 +231,9 @@ impl SoftGpuKmd {
                 // CAST: a device has few engines.
                 record::IDLE => drop(self.gathered.idle.insert(NodeId(field[0] as u16))),
                 record::PREEMPTED => self.gather_preempted(field[0], field[1], field[2]),
-                record::VSYNC | record::FLIPPED => self.gather_shown(field[0], field[1], kind == record::FLIPPED),
+                record::VSYNC | record::FLIPPED => {
+                    self.gather_shown(field[0], field[1], field[2], kind == record::FLIPPED);
+                }
                 record::ALARM => self.gather_alarm(field[0], field[1]),
                 // A record of a kind that this driver does not know is one that says too little.
                 _ => self.gather_overflow(),

@@ -13,6 +13,8 @@ use crate::segments::Geometry;
 pub(crate) struct Negotiated {
     /// Native fences: `None` is off.
     pub(crate) native_fence: Option<NativeFenceFeature>,
+    /// Flips are queued on the device.
+    pub(crate) flip_queue: bool,
 }
 
 /// Feature NATIVE_FENCE as negotiated.
@@ -27,19 +29,23 @@ const FEATURE_VERSION: u16 = 1;
 
 /// What the driver says of a feature.
 // spec: sync §3.1 step 3
-pub(crate) fn feature_support(feature: FeatureId, translates: bool) -> Result<FeatureSupport, DriverStatus> {
-    match feature {
-        FeatureId::HWSCH | FeatureId::USER_MODE_SUBMISSION | FeatureId::NATIVE_FENCE if translates => {
-            Ok(FeatureSupport {
-                min_version: FEATURE_VERSION,
-                max_version: FEATURE_VERSION,
-                supported_by_driver: true,
-                supported_on_current_config: true,
-            })
-        }
-        FeatureId::HWSCH | FeatureId::USER_MODE_SUBMISSION | FeatureId::NATIVE_FENCE => Ok(FeatureSupport::default()),
-        _ => Err(DriverStatus::InvalidParameter("an unknown feature")),
-    }
+pub(crate) fn feature_support(
+    feature: FeatureId,
+    hardware_queues: bool,
+    flip_queue: bool,
+) -> Result<FeatureSupport, DriverStatus> {
+    let supported = match feature {
+        FeatureId::HWSCH | FeatureId::USER_MODE_SUBMISSION | FeatureId::NATIVE_FENCE => hardware_queues,
+        FeatureId::HWFLIPQUEUE => hardware_queues && flip_queue,
+        _ => return Err(DriverStatus::InvalidParameter("an unknown feature")),
+    };
+    let version = if supported { FEATURE_VERSION } else { 0 };
+    Ok(FeatureSupport {
+        min_version: version,
+        max_version: version,
+        supported_by_driver: supported,
+        supported_on_current_config: supported,
+    })
 }
 
 impl SoftGpuKmd {
@@ -53,7 +59,7 @@ impl SoftGpuKmd {
             return Err(DriverStatus::NotSupported("the device stands behind no IOMMU"));
         }
         let geometry = Geometry::read(self.port.as_ref(), &self.config)?;
-        self.negotiated = negotiate(host);
+        self.negotiated = negotiate(host, self.config.flip_queue);
         self.port.write_register(register::ENGINE_ENABLE, 0);
         self.port.write_register(register::ENGINE_GATE, 0);
         let idle_ns = if self.config.hardware_queues { self.config.idle_ns } else { 0 };
@@ -126,17 +132,23 @@ fn clear_table(local: &Memory, geometry: &Geometry) {
     }
 }
 
-/// Asks for native fences. Whatever does not come out right is off.
+/// Asks for what the driver has. Whatever does not come out right is off.
 // spec: sync §3.1 steps 5 and 6
-fn negotiate(host: &mut dyn Host) -> Negotiated {
+fn negotiate(host: &mut dyn Host, flip_queue: bool) -> Negotiated {
+    let flips = host.is_feature_enabled(FeatureId::HWFLIPQUEUE);
+    let flip_queue = flip_queue && flips.enabled && flips.version == FEATURE_VERSION;
+    Negotiated { native_fence: negotiate_native_fence(host), flip_queue }
+}
+
+fn negotiate_native_fence(host: &mut dyn Host) -> Option<NativeFenceFeature> {
     let state = host.is_feature_enabled(FeatureId::NATIVE_FENCE);
     if !state.enabled || state.version != FEATURE_VERSION {
-        return Negotiated::default();
+        return None;
     }
     let Ok(FeatureInterface::NativeFence1(interface)) =
         host.query_feature_interface(FeatureId::NATIVE_FENCE, state.version)
     else {
-        return Negotiated::default();
+        return None;
     };
-    Negotiated { native_fence: Some(NativeFenceFeature { os_caps: interface.get_os_caps() }) }
+    Some(NativeFenceFeature { os_caps: interface.get_os_caps() })
 }

@@ -7,6 +7,7 @@ use device_port::Monitor;
 use softgpu_spec::display::{self, PITCH_ALIGNMENT_BYTES, TEXEL_BYTES, control, flip};
 use softgpu_spec::register::record;
 
+use super::log::Log;
 use super::scan::{Scan, Surface};
 use super::{News, has_content};
 use crate::config::DisplayConfig;
@@ -59,6 +60,11 @@ pub(super) struct Output {
     watched: bool,
     alarm: usize,
     alarms: [Option<Alarm>; display::ALARMS],
+    log: Log,
+    /// Blanks are told from this flip on.
+    told_id: u64,
+    /// What was taken back last, from this id on.
+    cancelled: u64,
     monitor: Option<Arc<dyn Monitor>>,
     scan: Option<Scan>,
     frames: u64,
@@ -82,6 +88,9 @@ impl Output {
             watched: false,
             alarm: 0,
             alarms: [None; display::ALARMS],
+            log: Log::default(),
+            told_id: 0,
+            cancelled: 0,
             monitor: None,
             scan: None,
             frames: 0,
@@ -104,6 +113,12 @@ impl Output {
             display::DISPLAY_EPOCH => self.epoch,
             display::DISPLAY_FRAMES => self.frames,
             display::DISPLAY_TORN => self.torn,
+            display::DISPLAY_CANCEL => self.cancelled,
+            display::DISPLAY_LOG => self.log.address,
+            display::DISPLAY_LOG_ENTRIES => self.log.entries,
+            display::DISPLAY_LOG_COUNT => self.log.count,
+            display::DISPLAY_TOLD_ID => self.told_id,
+            display::DISPLAY_SHOWN_ID => self.shown.id,
             display::DISPLAY_ALARM_SELECT => self.alarm as u64,
             display::DISPLAY_ALARM => self.alarms[self.alarm].map_or(0, |alarm| alarm.before_ns | display::ALARM_SET),
             _ => 0,
@@ -123,7 +138,10 @@ impl Output {
             // An alarm that there is not cannot be selected.
             display::DISPLAY_ALARM_SELECT if value < display::ALARMS as u64 => self.alarm = value as usize,
             display::DISPLAY_ALARM => self.set_alarm(gpu.now(), value),
-            display::DISPLAY_CANCEL => self.pending.retain(|flip| flip.id < value),
+            display::DISPLAY_CANCEL => self.cancel(value),
+            display::DISPLAY_LOG => (self.log.address, self.log.count) = (value, 0),
+            display::DISPLAY_LOG_ENTRIES => self.log.entries = value,
+            display::DISPLAY_TOLD_ID => self.told_id = value,
             _ => {}
         }
         self.watch(gpu.now());
@@ -171,7 +189,8 @@ impl Output {
 
     /// Looks for blanks as long as somebody asks for one.
     fn watch(&mut self, now: u64) {
-        let asked = self.control & control::VSYNC_INTERRUPT != 0 || !self.pending.is_empty() || self.monitor.is_some();
+        let told = self.control & control::VSYNC_INTERRUPT != 0 && self.told_id != u64::MAX;
+        let asked = told || !self.pending.is_empty() || self.monitor.is_some();
         let watched = self.is_on() && asked;
         if watched && !self.watched {
             self.next = self.past(now) + 1;
@@ -233,6 +252,17 @@ impl Output {
         }
     }
 
+    /// Whether the outside wants to hear of what is shown.
+    fn tells(&self) -> bool {
+        self.told_id != u64::MAX && self.shown.id >= self.told_id
+    }
+
+    fn cancel(&mut self, first: u64) {
+        let taken_back = |flip: &&Flip| flip.id >= first;
+        self.cancelled = self.pending.iter().filter(taken_back).map(|flip| flip.id).min().unwrap_or(0);
+        self.pending.retain(|flip| flip.id < first);
+    }
+
     fn flip(&mut self, gpu: &SoftGpu, how: u64, news: &mut News) {
         if !self.is_on() {
             return;
@@ -246,8 +276,11 @@ impl Output {
                 if let Some(scan) = &mut self.scan {
                     scan.replace(&gpu.bus, self.shown.address);
                 }
-                let blank = if self.watched { self.next - 1 } else { self.past(gpu.now()) };
-                news.records.push(self.record(record::FLIPPED, blank));
+                self.log.write(&gpu.bus, self.shown.id, gpu.now());
+                if self.tells() {
+                    let blank = if self.watched { self.next - 1 } else { self.past(gpu.now()) };
+                    news.records.push(self.record(record::FLIPPED, blank));
+                }
             }
             _ => {}
         }
@@ -259,15 +292,22 @@ impl Output {
 
     fn blank(&mut self, gpu: &SoftGpu, at: u64, news: &mut News) {
         let number = self.next;
+        let mut replaced = false;
         while let Some(flip) = self.pending.front().copied().filter(|flip| flip.time <= at) {
-            self.shown = flip;
+            if replaced {
+                self.log.write(&gpu.bus, self.shown.id, display::NEVER_SHOWN);
+            }
+            (self.shown, replaced) = (flip, true);
             self.pending.pop_front();
             if flip.time == 0 {
                 // One a blank, where nobody says when.
                 break;
             }
         }
-        if self.control & control::VSYNC_INTERRUPT != 0 {
+        if replaced {
+            self.log.write(&gpu.bus, self.shown.id, at);
+        }
+        if self.control & control::VSYNC_INTERRUPT != 0 && self.tells() {
             news.records.push(self.record(record::VSYNC, number));
         }
         if self.monitor.is_some() {

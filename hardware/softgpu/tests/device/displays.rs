@@ -136,6 +136,44 @@ fn of_several_flips_whose_time_has_come_the_newest_is_shown() {
 }
 
 #[test]
+fn a_log_says_what_became_of_each_flip_and_only_awaited_ones_are_told() {
+    // spec: sync §4.6
+    let gpu = device(4);
+    let log = 0x3000;
+    gpu.write_register(display::DISPLAY_LOG_ENTRIES, 3);
+    gpu.write_register(display::DISPLAY_LOG, log);
+    gpu.write_register(display::DISPLAY_TOLD_ID, 3);
+    gpu.write_register(display::DISPLAY_CONTROL, control::ENABLE | control::VSYNC_INTERRUPT);
+    for (id, time) in [(1, 100), (2, 200), (3, 2 * PERIOD), (4, 3 * PERIOD)] {
+        flip_to(&gpu, SURFACES[id as usize % 2], time, id, flip::ON_VSYNC);
+    }
+    let entry = |at: u64| [0, 8].map(|word| gpu.local_memory().word(log + at * 16 + word).load(Ordering::Relaxed));
+    run_to(&gpu, PERIOD);
+    let found = [gpu.read_register(display::DISPLAY_LOG_COUNT), gpu.read_register(display::DISPLAY_SHOWN_ID)];
+    assert_eq!((found, [entry(0), entry(1)]), ([2, 2], [[1, display::NEVER_SHOWN], [2, PERIOD]]));
+    assert_eq!(records(&gpu), [], "nobody waits for these");
+    run_to(&gpu, 2 * PERIOD);
+    assert_eq!(records(&gpu), [(record::VSYNC, 2 << 8, SURFACES[1], 3)]);
+    // What was shown cannot be taken back; what was is in no log.
+    gpu.write_register(display::DISPLAY_CANCEL, 3);
+    assert_eq!(gpu.read_register(display::DISPLAY_CANCEL), 4);
+    gpu.write_register(display::DISPLAY_CANCEL, 3);
+    assert_eq!(gpu.read_register(display::DISPLAY_CANCEL), 0);
+    gpu.write_register(display::DISPLAY_TOLD_ID, u64::MAX);
+    assert_eq!(gpu.next_event(), None, "nobody asks for a blank");
+    flip_to(&gpu, SURFACES[0], 0, 5, flip::IMMEDIATE);
+    let count = gpu.read_register(display::DISPLAY_LOG_COUNT);
+    assert_eq!((count, entry(2), entry(0), records(&gpu)), (4, [3, 2 * PERIOD], [5, 2 * PERIOD], vec![]));
+    // A log that lies nowhere, or crooked, takes nothing; the flips are shown all the same.
+    for nowhere in [SYSTEM_BASE + 4096, u64::MAX - 7, log + 4] {
+        gpu.write_register(display::DISPLAY_LOG, nowhere);
+        flip_to(&gpu, SURFACES[1], 0, 6, flip::IMMEDIATE);
+        let found = [display::DISPLAY_LOG_COUNT, display::DISPLAY_ADDRESS].map(|at| gpu.read_register(at));
+        assert_eq!(found, [1, SURFACES[1]]);
+    }
+}
+
+#[test]
 fn alarms_sound_before_each_blank_of_a_display_that_is_on() {
     let gpu = device(1);
     let set = |alarm: u64, value: u64| {

@@ -245,6 +245,13 @@ pub const PROFILES: &[Profile] = &[
         driver: KmdConfig { idle_ns: 50_000, ..SMALL_PAGES },
         ..DISCRETE
     },
+    Profile {
+        name: "flip-queue",
+        description: "discrete-4k whose displays take 16 flips ahead, each with its time, and log what became of them",
+        driver: KmdConfig { flip_queue: true, ..SMALL_PAGES },
+        displays: DisplayConfig { queue_entries: 16, ..ONE_DISPLAY },
+        ..DISCRETE
+    },
 ];
 
 /// DEFAULT fences, their words in system memory.

@@ -4,6 +4,7 @@
 mod chance;
 mod ends;
 mod periodic;
+mod queue;
 mod refusals;
 mod writes;
 
@@ -41,6 +42,10 @@ impl Tracer for Heard {
                 | Event::FlipShown { .. }
                 | Event::FlipDropped { .. }
                 | Event::QueueHeldForFlip { .. }
+                | Event::DisplayInterrupted { .. }
+                | Event::FlipLogged { .. }
+                | Event::FlipAwaitsDrain { .. }
+                | Event::FlipsTakenBack { .. }
                 | Event::PacketStarted { .. }
                 | Event::PacketCompleted { .. }
         ) {
@@ -57,6 +62,11 @@ impl Heard {
 
     fn shown(&self) -> Vec<u64> {
         self.times(|event| matches!(event, Event::FlipShown { .. }))
+    }
+
+    /// How often a display interrupted.
+    fn interrupts(&self) -> usize {
+        self.times(|event| matches!(event, Event::DisplayInterrupted { .. })).len()
     }
 
     fn dropped(&self) -> usize {
@@ -89,6 +99,11 @@ fn host_of(profile: &Profile, mode: Mode) -> (Arc<Host>, Heard) {
 
 fn profile() -> Profile {
     *Profile::named("discrete-4k").unwrap()
+}
+
+/// The same with a flip queue in the hardware.
+fn queued() -> Profile {
+    *Profile::named("flip-queue").unwrap()
 }
 
 /// A process with a display, primaries to show on it, and packets to draw them with.
@@ -161,61 +176,67 @@ fn blanks(host: &Host) -> u64 {
 #[test]
 fn a_flip_waits_for_what_was_drawn_and_is_shown_at_the_next_blank() {
     // spec: memory §5.6, memory §5.7
-    let (host, heard) = host_of(&profile(), VIRTUAL);
-    let mut game = Game::new(&host, 2);
-    let info = game.gpu.adapter().info().unwrap();
-    assert_eq!(info.displays.iter().map(|d| (d.source, d.refresh_ns)).collect::<Vec<_>>(), [(SOURCE, PERIOD)]);
-    // So much that it takes more than two frames: 400,000 bytes in a microsecond.
-    let surface = &game.primaries[1];
-    let times = (5 * PERIOD / 2 / (surface.bytes() * 1000 / 400_000 + 1_050)) as usize;
-    let values: Vec<u64> = (0..8).map(|_| game.draw(1, 7, times / 8)).collect();
-    assert_eq!(game.flip(1, 1).unwrap(), 1, "it is queued, and its caller goes on");
-    assert!(heard.shown().is_empty() && game.stream.progress().current() < values[0]);
-    game.blank();
-    assert_eq!(host.now_ns() / PERIOD, blank_at(&host, 1) / PERIOD);
-    (1..4).for_each(|_| game.blank());
-    let drawn = *heard.times(|event| matches!(event, Event::PacketCompleted { .. })).last().unwrap();
-    assert!(drawn > blank_at(&host, 2), "two blanks passed while it was drawn");
-    assert_eq!(heard.shown(), [blank_at(&host, 3)], "the first blank behind it");
-    host.check_invariants().unwrap();
+    for profile in [profile(), queued()] {
+        let (host, heard) = host_of(&profile, VIRTUAL);
+        let mut game = Game::new(&host, 2);
+        let info = game.gpu.adapter().info().unwrap();
+        assert_eq!(info.displays.iter().map(|d| (d.source, d.refresh_ns)).collect::<Vec<_>>(), [(SOURCE, PERIOD)]);
+        // So much that it takes more than two frames: 400,000 bytes in a microsecond.
+        let surface = &game.primaries[1];
+        let times = (5 * PERIOD / 2 / (surface.bytes() * 1000 / 400_000 + 1_050)) as usize;
+        let values: Vec<u64> = (0..8).map(|_| game.draw(1, 7, times / 8)).collect();
+        assert_eq!(game.flip(1, 1).unwrap(), 1, "it is queued, and its caller goes on");
+        assert!(heard.shown().is_empty() && game.stream.progress().current() < values[0]);
+        game.blank();
+        assert_eq!(host.now_ns() / PERIOD, blank_at(&host, 1) / PERIOD);
+        (1..4).for_each(|_| game.blank());
+        let drawn = *heard.times(|event| matches!(event, Event::PacketCompleted { .. })).last().unwrap();
+        assert!(drawn > blank_at(&host, 2), "two blanks passed while it was drawn");
+        assert_eq!(heard.shown(), [blank_at(&host, 3)], "the first blank behind it");
+        host.check_invariants().unwrap();
+    }
 }
 
 #[test]
 fn an_interval_counts_blanks_from_the_flip_before_and_none_is_at_once() {
     // spec: sync §4.6
-    let (host, heard) = host_of(&profile(), VIRTUAL);
-    let game = Game::new(&host, 2);
-    game.gpu.device().set_queued_limit(16).unwrap();
-    for (at, interval) in [1, 2, 3, 4, 1].into_iter().enumerate() {
-        game.flip(1 - at % 2, interval).unwrap();
+    for profile in [profile(), queued()] {
+        let (host, heard) = host_of(&profile, VIRTUAL);
+        let game = Game::new(&host, 2);
+        game.gpu.device().set_queued_limit(16).unwrap();
+        for (at, interval) in [1, 2, 3, 4, 1].into_iter().enumerate() {
+            game.flip(1 - at % 2, interval).unwrap();
+        }
+        (0..12).for_each(|_| game.blank());
+        assert_eq!(heard.shown(), [1, 3, 6, 10, 11].map(|blank| blank_at(&host, blank)));
+        // Long after the last one any interval is over.
+        (0..5).for_each(|_| game.blank());
+        let last = blanks(&host);
+        game.flip(1, 4).unwrap();
+        game.blank();
+        assert_eq!(heard.shown().pop(), Some(blank_at(&host, last + 1)));
+        let before = host.now_ns();
+        game.flip(0, 0).unwrap();
+        let shown = heard.shown().pop().unwrap();
+        assert!(shown >= before && shown < blank_at(&host, last + 2), "{shown}: at once");
+        let immediate = heard.times(|event| matches!(event, Event::FlipShown { immediate: true, .. }));
+        assert_eq!(immediate, [shown]);
     }
-    (0..12).for_each(|_| game.blank());
-    assert_eq!(heard.shown(), [1, 3, 6, 10, 11].map(|blank| blank_at(&host, blank)));
-    // Long after the last one any interval is over.
-    (0..5).for_each(|_| game.blank());
-    let last = blanks(&host);
-    game.flip(1, 4).unwrap();
-    game.blank();
-    assert_eq!(heard.shown().pop(), Some(blank_at(&host, last + 1)));
-    let before = host.now_ns();
-    game.flip(0, 0).unwrap();
-    let shown = heard.shown().pop().unwrap();
-    assert!(shown >= before && shown < blank_at(&host, last + 2), "{shown}: at once");
-    let immediate = heard.times(|event| matches!(event, Event::FlipShown { immediate: true, .. }));
-    assert_eq!(immediate, [shown]);
 }
 
 #[test]
 fn a_present_returns_when_no_more_flips_are_queued_than_the_limit() {
-    let (host, heard) = host_of(&profile(), VIRTUAL);
-    let game = Game::new(&host, 2);
-    game.gpu.device().set_queued_limit(2).unwrap();
-    assert_eq!([1, 0].map(|primary| game.flip(primary, 1).unwrap()), [1, 2]);
-    assert_eq!(heard.shown(), []);
-    for shown in 1..=5u64 {
-        assert_eq!(game.flip(shown as usize % 2, 1).unwrap(), 2);
-        assert_eq!(heard.shown().len() as u64, shown, "it blocked until the oldest was shown");
-        assert_eq!(blanks(&host), shown, "one a blank");
+    for profile in [profile(), queued()] {
+        let (host, heard) = host_of(&profile, VIRTUAL);
+        let game = Game::new(&host, 2);
+        game.gpu.device().set_queued_limit(2).unwrap();
+        assert_eq!([1, 0].map(|primary| game.flip(primary, 1).unwrap()), [1, 2]);
+        assert_eq!(heard.shown(), []);
+        for shown in 1..=5u64 {
+            assert_eq!(game.flip(shown as usize % 2, 1).unwrap(), 2);
+            assert_eq!(heard.shown().len() as u64, shown, "it blocked until the oldest was shown");
+            assert_eq!(blanks(&host), shown, "one a blank");
+        }
     }
 }
 
@@ -256,25 +277,27 @@ fn a_deeper_queue_takes_more_flips_and_shows_each_at_a_blank_of_its_own() {
 fn a_monitor_sees_whole_pictures_in_the_order_of_the_flips() {
     // spec: memory §5.6, memory §10.1
     // seed: R18
-    let (host, heard) = host_of(&profile(), VIRTUAL);
-    let mut game = Game::new(&host, 2);
-    let screen = Arc::new(Screen::default());
-    host.adapter(0).connect_monitor(0, Arc::clone(&screen) as Arc<dyn Monitor>);
-    // The draw of each frame writes what is shown until the flip before it: it is held until then.
-    for frame in 1..=8u32 {
-        game.draw(frame as usize % 2, frame, 300);
-        game.flip(frame as usize % 2, 1).unwrap();
-    }
-    while heard.shown().len() < 8 {
+    for profile in [profile(), queued()] {
+        let (host, heard) = host_of(&profile, VIRTUAL);
+        let mut game = Game::new(&host, 2);
+        let screen = Arc::new(Screen::default());
+        host.adapter(0).connect_monitor(0, Arc::clone(&screen) as Arc<dyn Monitor>);
+        // The draw of each frame writes what is shown until the flip before it: it is held until then.
+        for frame in 1..=8u32 {
+            game.draw(frame as usize % 2, frame, 300);
+            game.flip(frame as usize % 2, 1).unwrap();
+        }
+        while heard.shown().len() < 8 {
+            game.blank();
+        }
         game.blank();
+        let frames = screen.0.lock().unwrap();
+        assert!(frames.iter().all(|(.., torn)| !torn), "{frames:?}");
+        let mut seen: Vec<u32> = frames.iter().map(|(_, first, _)| *first).collect();
+        seen.dedup();
+        assert_eq!(seen, (1..=8).collect::<Vec<_>>(), "each picture, whole, in order");
+        assert_eq!(host.device_register(display::DISPLAY_TORN), 0);
     }
-    game.blank();
-    let frames = screen.0.lock().unwrap();
-    assert!(frames.iter().all(|(.., torn)| !torn), "{frames:?}");
-    let mut seen: Vec<u32> = frames.iter().map(|(_, first, _)| *first).collect();
-    seen.dedup();
-    assert_eq!(seen, (1..=8).collect::<Vec<_>>(), "each picture, whole, in order");
-    assert_eq!(host.device_register(display::DISPLAY_TORN), 0);
 }
 
 /// Without memory of its own a GPU shows what its aperture shows; and two displays are two.

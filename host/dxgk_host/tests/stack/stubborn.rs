@@ -17,6 +17,8 @@ use dxgk_host::{Host, HostConfig, Mode, Profile, WrapMiniport};
 use wddm_types::{NodeId, PageRun};
 
 pub use self::fences::{FenceStep, LogStep};
+pub use self::packets::PacketStep;
+pub use self::screens::QueueWhims;
 pub use self::windows::{HearWindow, WindowStep};
 use crate::world::MIB;
 
@@ -53,19 +55,6 @@ pub enum Step {
     Open(KmdDevice, Vec<KmdOpenAllocation>, OpenAllocationFlags),
     Close(KmdDevice, Vec<KmdOpenAllocation>),
     Destroy(Vec<KmdAllocation>, DestroyAllocationFlags),
-}
-
-/// A packet as the driver was handed it: by Patch, or by SubmitCommand and SubmitCommandVirtual.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PacketStep {
-    pub patch: bool,
-    pub fence_id: u32,
-    pub flags: SubmitFlags,
-    /// One past the last byte to run.
-    pub end_offset: u32,
-    /// Entries of its lists.
-    pub listed: usize,
-    pub private_data: Vec<u8>,
 }
 
 /// What is different about the driver.
@@ -134,6 +123,8 @@ pub struct Whims {
     pub screen: Box<screens::Address>,
     /// Its reset of one engine, if it schedules packets.
     pub reset_engine: Box<ResetNode>,
+    /// What its flip queue does otherwise.
+    pub flip_queue: screens::QueueWhims,
     /// Its reset (`true`) and its restart.
     pub reset: Box<Reset>,
 }
@@ -176,6 +167,7 @@ impl Default for Whims {
             paging_space_mb: None,
             screen: Box::new(|_| Ok(())),
             reset_engine: Box::new(|driver, reset, notify| driver.reset_engine(reset, notify)),
+            flip_queue: screens::QueueWhims::default(),
             reset: Box::new(|driver, host, down| match down {
                 true => driver.reset_from_timeout(host),
                 false => driver.restart_from_timeout(host),
@@ -346,6 +338,9 @@ impl Miniport for Stubborn {
     fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
         (self.whims.build)(self.inner.as_mut(), build)
     }
+    fn calibrate_gpu_clock(&self, node: NodeId) -> Result<GpuClock, DriverStatus> {
+        self.inner.calibrate_gpu_clock(node)
+    }
     fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool {
         struct Through<'a>(&'a mut Say, &'a mut dyn Notify);
         impl Notify for Through<'_> {
@@ -391,6 +386,10 @@ impl Miniport for Stubborn {
     fn display(&mut self) -> Option<&mut dyn Display> {
         let there = self.inner.display().is_some() && !turned(&self.whims);
         there.then_some(self as &mut dyn Display)
+    }
+    fn flip_queue(&mut self) -> Option<&mut dyn FlipQueue> {
+        let there = self.inner.flip_queue().is_some() && !self.whims.flip_queue.absent && !turned(&self.whims);
+        there.then_some(self as &mut dyn FlipQueue)
     }
 }
 

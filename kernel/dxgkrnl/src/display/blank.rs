@@ -13,30 +13,41 @@ impl Adapter {
     /// Interrupt 3: a vertical blank of a target, or, with HsyncFlipCompletion, an immediate flip that is carried out.
     // spec: sync §2.8, sync §5
     pub fn vertical_blank(&mut self, cx: &mut Cx<'_>, target: VidPnTargetId, address: u64, immediate: bool) {
-        let Some(source) = self.displays.sources.iter().position(|source| source.path.target == target) else {
-            // Bug check 0x119, parameter 7.
-            self.stop(cx, format!("a vertical blank of target {}, to which no path leads", target.0));
-            return;
-        };
+        let Some(source) = self.source_of_target(cx, target) else { return };
         let known = &mut self.displays.sources[source];
         if known.mode.is_none() {
             return;
         }
+        cx.emit(self.index, Event::DisplayInterrupted { source: known.path.source.0, immediate });
         let shown = known.flips.iter().take(known.handed).position(|flip| flip.address == Some(address));
         known.blanks = if shown.is_some() { 0 } else { (known.blanks + u32::from(!immediate)).min(INTERVAL_MAX) };
         for _ in 0..shown.map_or(0, |nth| nth + 1) {
             self.flip_shown(cx, source, immediate);
         }
         if !immediate {
-            for (token, _) in std::mem::take(&mut self.displays.sources[source].waiting) {
-                cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
-            }
+            self.answer_blank(cx, source);
         }
         self.pump_displays(cx);
     }
 
+    pub(super) fn source_of_target(&mut self, cx: &mut Cx<'_>, target: VidPnTargetId) -> Option<usize> {
+        let source = self.displays.sources.iter().position(|source| source.path.target == target);
+        if source.is_none() {
+            // Bug check 0x119, parameter 7.
+            self.stop(cx, format!("a vertical blank of target {}, to which no path leads", target.0));
+        }
+        source
+    }
+
+    /// Whoever waits for a blank of a source has waited for this one.
+    pub(super) fn answer_blank(&mut self, cx: &mut Cx<'_>, source: usize) {
+        for (token, _) in std::mem::take(&mut self.displays.sources[source].waiting) {
+            cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
+        }
+    }
+
     /// The oldest flip that the driver has is shown.
-    fn flip_shown(&mut self, cx: &mut Cx<'_>, source: usize, immediate: bool) {
+    pub(super) fn flip_shown(&mut self, cx: &mut Cx<'_>, source: usize, immediate: bool) {
         let known = &mut self.displays.sources[source];
         let (name, flip) = (known.path.source.0, known.flips.pop_front().expect("the driver has it"));
         known.handed -= 1;
@@ -69,7 +80,10 @@ impl Adapter {
             return Err(invalid("a display that is off has no vertical blanks"));
         }
         self.displays.sources[source].waiting.push((token, device));
-        self.ask_for_blanks(source);
+        match self.displays.hardware {
+            Some(_) => self.ask_for_flips(source),
+            None => self.ask_for_blanks(source),
+        }
         Ok(Answer::Later(token))
     }
 }

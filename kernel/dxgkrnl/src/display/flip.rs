@@ -5,6 +5,7 @@ use ddi::{SetVidPnSourceAddress, SetVidPnSourceAddressFlags};
 use events::Event;
 use kmt_calls::{Refusal, Reply};
 use vidmm::{AllocationId, PinError};
+use wddm_types::SegmentId;
 
 use super::{Flip, INTERVAL_MAX};
 use crate::adapter::{Adapter, Waiter};
@@ -37,6 +38,7 @@ impl Adapter {
         }
         self.has_bus_address(primary)?;
         self.may_queue(context, 1)?;
+        self.read_flip_logs(cx);
         if let Err(error) = self.vidmm.reference_by_address(self.devices[device].vidmm, primary) {
             return Err(self.reject(cx, context, device, error.to_string()));
         }
@@ -47,8 +49,9 @@ impl Adapter {
         let name = self.displays.sources[source].path.source.0;
         cx.emit(self.index, Event::FlipQueued { context, flip, source: name, allocation: number, interval });
         self.displays.devices.entry(device).or_default().queued += 1;
-        let (gone, address) = (false, None);
-        let flip = Flip { number: flip, device, source, primary, kmd, interval, pinned, gone, address };
+        let (gone, address, present_id, start) = (false, None, 0, 0);
+        let number = flip;
+        let flip = Flip { number, device, source, primary, kmd, interval, pinned, gone, address, present_id, start };
         self.queue_flip(context, flip);
         self.pump_packets(cx);
         match self.displays.devices.get(&device) {
@@ -104,22 +107,28 @@ impl Adapter {
 
     /// Gives drivers the flips that they can take.
     pub fn pump_displays(&mut self, cx: &mut Cx<'_>) {
+        if self.displays.hardware.is_some() {
+            return self.pump_flip_queues(cx);
+        }
         for source in 0..self.displays.sources.len() {
             self.ask_for_blanks(source);
             while self.stopped.is_none() && self.is_awake() {
                 match self.next_flip(source) {
                     Next::Hand(set) => self.hand_flip(cx, source, set),
-                    Next::Lost => {
-                        let handed = self.displays.sources[source].handed;
-                        let flip = self.displays.sources[source].flips.remove(handed).expect("just looked at");
-                        self.packets.flips.cancel(flip.primary);
-                        self.free_held_queues();
-                        self.drop_flip(cx, flip);
-                    }
+                    Next::Lost => self.lose_flip(cx, source),
                     Next::Wait => break,
                 }
             }
         }
+    }
+
+    /// The first flip that the driver has not will not be shown.
+    pub(super) fn lose_flip(&mut self, cx: &mut Cx<'_>, source: usize) {
+        let handed = self.displays.sources[source].handed;
+        let flip = self.displays.sources[source].flips.remove(handed).expect("just looked at");
+        self.packets.flips.cancel(flip.primary);
+        self.free_held_queues();
+        self.drop_flip(cx, flip);
     }
 
     /// What becomes of the first flip that the driver has not.
@@ -134,7 +143,7 @@ impl Adapter {
             return Next::Wait;
         }
         let (before, rest) = known.flips.make_contiguous().split_at_mut(handed);
-        let Some(flip) = rest.first_mut() else { return Next::Wait };
+        let Some(flip) = rest.first() else { return Next::Wait };
         if handed == 0 && known.blanks + 1 < flip.interval {
             return Next::Wait;
         }
@@ -143,6 +152,24 @@ impl Adapter {
         if handed > 0 && (flip.interval != 1 || others.any(|other| other == flip.primary)) {
             return Next::Wait;
         }
+        let (segment, physical_address) = match self.place_flip(source) {
+            Next::Hand(place) => place,
+            Next::Wait => return Next::Wait,
+            Next::Lost => return Next::Lost,
+        };
+        let flip = &mut self.displays.sources[source].flips[handed];
+        let flags = match flip.interval {
+            0 => SetVidPnSourceAddressFlags::FLIP_IMMEDIATE,
+            _ => SetVidPnSourceAddressFlags::FLIP_ON_NEXT_VSYNC,
+        };
+        flip.address = Some(physical_address);
+        Next::Hand(SetVidPnSourceAddress { source: name, segment, physical_address, allocation: flip.kmd, flags })
+    }
+
+    /// Where the primary of the first flip lies that the driver has not; it stays there.
+    pub(super) fn place_flip(&mut self, source: usize) -> Next<(SegmentId, u64)> {
+        let known = &mut self.displays.sources[source];
+        let flip = &mut known.flips[known.handed];
         if !flip.pinned {
             match self.vidmm.pin(flip.primary) {
                 Ok(()) => flip.pinned = true,
@@ -157,13 +184,7 @@ impl Adapter {
         }
         let reference = self.vidmm.whereabouts(flip.primary);
         let place = reference.place.filter(|_| reference.serial <= self.vidmm.completed_serial());
-        let Some((segment, physical_address)) = place else { return Next::Wait };
-        let flags = match flip.interval {
-            0 => SetVidPnSourceAddressFlags::FLIP_IMMEDIATE,
-            _ => SetVidPnSourceAddressFlags::FLIP_ON_NEXT_VSYNC,
-        };
-        flip.address = Some(physical_address);
-        Next::Hand(SetVidPnSourceAddress { source: name, segment, physical_address, allocation: flip.kmd, flags })
+        place.map_or(Next::Wait, Next::Hand)
     }
 
     fn hand_flip(&mut self, cx: &mut Cx<'_>, source: usize, set: SetVidPnSourceAddress) {
@@ -210,8 +231,8 @@ impl Adapter {
 }
 
 /// What becomes of a flip.
-enum Next {
-    Hand(SetVidPnSourceAddress),
+pub(super) enum Next<T = SetVidPnSourceAddress> {
+    Hand(T),
     /// It stays where it is.
     Wait,
     /// Its content is not coming.

@@ -67,6 +67,13 @@ impl Adapter {
             self.vidmm.unpin(id);
             return Err(from_driver(status));
         }
+        if let Err(refusal) = self.begin_flip_queue(source) {
+            self.vidmm.unpin(id);
+            if let Err(status) = self.display()?.commit_vidpn(name, None) {
+                self.stop(cx, format!("CommitVidPn of no mode failed: {status}"));
+            }
+            return Err(refusal);
+        }
         let flags = SetVidPnSourceAddressFlags::MODE_CHANGE;
         let set = SetVidPnSourceAddress { source: name, segment, physical_address, allocation: kmd, flags };
         if let Err(status) = self.display()?.set_vidpn_source_address(set) {
@@ -120,6 +127,7 @@ impl Adapter {
         if self.displays.sources[source].mode.is_none() {
             return;
         }
+        self.end_flip_queue(cx, source);
         let name = self.displays.sources[source].path.source;
         // It must succeed; and of a stopped adapter nothing is heard any more.
         if let Some(display) = self.miniport.display().filter(|_| self.stopped.is_none()) {
@@ -203,6 +211,10 @@ impl Adapter {
     /// The last device that had an allocation has destroyed it: a display that shows it, or is about to, goes black.
     pub fn displays_lose(&mut self, cx: &mut Cx<'_>, id: AllocationId) {
         for source in 0..self.displays.sources.len() {
+            if self.displays.hardware.is_some() {
+                self.read_flip_log(cx, source);
+                self.take_flips_back(cx, source, id);
+            }
             let known = &self.displays.sources[source];
             let handed = known.flips.iter().take(known.handed).any(|flip| flip.primary == id);
             if handed || self.packets.flips.shown_on(known.path.source.0) == Some(id) {

@@ -215,3 +215,27 @@ impl Display for Gone {
 
     fn control_interrupt(&mut self, _source: VidPnSourceId, _enable: bool) {}
 }
+
+impl FlipQueue for Gone {
+    fn flip_queue_caps(&self) -> FlipQueueCaps {
+        FlipQueueCaps::default()
+    }
+
+    fn set_flip_queue_log_buffer(&mut self, _set: SetFlipQueueLogBuffer) -> Result<(), DriverStatus> {
+        Err(FAILED)
+    }
+
+    fn queue_flip(&mut self, _flip: QueueFlip) -> Result<(), FlipRefusal> {
+        Err(FlipRefusal::Failed(FAILED))
+    }
+
+    fn update_flip_queue_log(&mut self, _source: VidPnSourceId, _layer: u32) -> u32 {
+        0
+    }
+
+    fn set_interrupt_target_present_id(&mut self, _source: VidPnSourceId, _layer: u32, _present_id: u64) {}
+
+    fn cancel_flips(&mut self, _source: VidPnSourceId, _layer: u32, _first: u64) -> u64 {
+        0
+    }
+}

@@ -39,7 +39,8 @@ pub const KNOWN: &[Known] = &[
     had(FeatureId::HWSCH, "HWSCH", &[]),
     had(FeatureId::NATIVE_FENCE, "NATIVE_FENCE", &[FeatureId::HWSCH]),
     had(FeatureId::USER_MODE_SUBMISSION, "USER_MODE_SUBMISSION", &[FeatureId::HWSCH, FeatureId::NATIVE_FENCE]),
-    name_only(1, "HWFLIPQUEUE"),
+    // spec: sync §4.6, released drivers have it with hardware scheduling only
+    had(FeatureId::HWFLIPQUEUE, "HWFLIPQUEUE", &[FeatureId::HWSCH]),
     name_only(2, "LDA_GPUPV"),
     name_only(3, "KMD_SIGNAL_CPU_EVENT"),
     had(FeatureId::SHARE_BACKING_STORE_WITH_KMD, "SHARE_BACKING_STORE_WITH_KMD", &[]),

@@ -2,6 +2,7 @@
 //! writes. Asked by `schedule` for the packet at the head of each context.
 
 use kmt_calls::DeviceState;
+use vidmm::AllocationId;
 
 use super::{Packet, Work};
 use crate::adapter::Adapter;
@@ -81,6 +82,20 @@ impl Adapter {
             }
             None => true,
         }
+    }
+
+    /// Primaries that packets are about to write which displays still show, or are about to.
+    pub fn primaries_of_waiting_packets(&self) -> Vec<AllocationId> {
+        let next = |known: &super::PacketContext| self.vidsch.next_is_work(known.vidsch);
+        let work = self.packet_contexts.iter().filter(|(_, known)| next(known));
+        let written = work.flat_map(|(_, known)| match known.queued.front().map(|packet| &packet.work) {
+            Some(Work::Virtual { primaries, .. }) => primaries.clone(),
+            Some(Work::Patched { entries, .. }) => {
+                entries.iter().filter(|bound| bound.write).filter_map(|bound| bound.vidmm).collect()
+            }
+            None => Vec::new(),
+        });
+        written.filter(|primary| !self.packets.flips.may_write(*primary)).collect()
     }
 
     /// What the packets that are next need of the paging ring: the least of it.

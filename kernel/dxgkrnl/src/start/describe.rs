@@ -91,7 +91,7 @@ pub(super) fn describe(
         return Err(StartError::Rule("native fences belong to hardware scheduling: they need hardware queues"));
     }
     let paging_space = caps::paging_space(miniport, &caps, &layout.segments);
-    let displays = Displays::of(miniport).map_err(StartError::Rule)?;
+    let displays = Displays::of(miniport, &caps, features).map_err(StartError::Rule)?;
     Ok(Description {
         nodes,
         caps,

@@ -13,10 +13,14 @@ const SOURCE: VidPnSourceId = VidPnSourceId(1);
 const BYTES: u64 = 64 << 10;
 
 fn with_displays() -> (SoftGpuKmd, std::sync::Arc<FakePort>) {
-    let (mut kmd, port) = stopped(KmdConfig::default());
+    with_queues(KmdConfig::default(), 1)
+}
+
+fn with_queues(config: KmdConfig, entries: u64) -> (SoftGpuKmd, std::sync::Arc<FakePort>) {
+    let (mut kmd, port) = stopped(config);
     port.set(sheet::DISPLAYS, 2);
     port.set(sheet::DISPLAY_PERIOD, 1_000_000);
-    port.set(sheet::DISPLAY_QUEUE_ENTRIES, 1);
+    port.set(sheet::DISPLAY_QUEUE_ENTRIES, entries);
     kmd.start_device(&mut FakeHost::default()).unwrap();
     port.writes();
     (kmd, port)
@@ -98,7 +102,7 @@ fn a_mode_an_address_and_a_flip_are_register_writes() {
             select,
             (sheet::DISPLAY_FLIP_ADDRESS, 0x10000),
             (sheet::DISPLAY_FLIP_TIME, 0),
-            (sheet::DISPLAY_FLIP_ID, 1),
+            (sheet::DISPLAY_FLIP_ID, 0),
             select,
             (sheet::DISPLAY_CONTROL, control::ENABLE),
             select,
@@ -173,4 +177,54 @@ fn who_wants_to_be_told_at_the_same_time_shares_an_alarm() {
     kmd.destroy_periodic_frame_notification(second);
     assert_eq!(port.writes(), alarm(0, 0));
     assert_eq!(said(&mut kmd), []);
+}
+
+#[test]
+fn a_flip_queue_is_the_devices_with_its_log() {
+    // spec: sync §4.6
+    let on = KmdConfig { flip_queue: true, ..KmdConfig::default() };
+    assert!(with_queues(KmdConfig::default(), 4).0.flip_queue().is_none(), "it does not say so");
+    let (mut kmd, port) = with_queues(on, 4);
+    let primary = create(&mut kmd, shown(100, 30)).unwrap();
+    kmd.commit_vidpn(SOURCE, Some(primary)).unwrap();
+    kmd.set_vidpn_source_visibility(SOURCE, true);
+    port.writes();
+    let queue = kmd.flip_queue().expect("the feature is on");
+    assert_eq!(queue.flip_queue_caps().max_hw_queued_flips, 4);
+    let set = ddi::SetFlipQueueLogBuffer { source: SOURCE, layer: 0, buffer: Some((0x7000, 256)) };
+    queue.set_flip_queue_log_buffer(set).unwrap();
+    let written = port.writes();
+    assert!(written.contains(&(sheet::DISPLAY_LOG, softgpu_spec::bus::SYSTEM_BASE + 0x7000)));
+    assert!(
+        written.contains(&(sheet::DISPLAY_TOLD_ID, u64::MAX)) && written.contains(&(sheet::DISPLAY_LOG_ENTRIES, 256))
+    );
+    let flip = ddi::QueueFlip {
+        source: SOURCE,
+        layer: 0,
+        present_id: 5,
+        target_flip_time: 777,
+        segment: SegmentId(1),
+        physical_address: 0x10000,
+        allocation: primary,
+        flags: Flags::FLIP_ON_NEXT_VSYNC,
+    };
+    let queue = kmd.flip_queue().expect("as before");
+    queue.queue_flip(flip).unwrap();
+    let written = port.writes();
+    for register in
+        [(sheet::DISPLAY_FLIP_TIME, 777), (sheet::DISPLAY_FLIP_ID, 5), (sheet::DISPLAY_FLIP, flip::ON_VSYNC)]
+    {
+        assert!(written.contains(&register), "{written:?}");
+    }
+    // Others wait.
+    port.set(sheet::DISPLAY_FLIP, 1);
+    let immediate = ddi::QueueFlip { flags: Flags::FLIP_IMMEDIATE, ..flip };
+    let retry = Err(ddi::FlipRefusal::Retry(ddi::DrainNeeded::Plane));
+    assert_eq!(kmd.flip_queue().expect("as before").queue_flip(immediate), retry);
+    port.set(sheet::DISPLAY_LOG_COUNT, 259);
+    assert_eq!(kmd.flip_queue().expect("as before").update_flip_queue_log(SOURCE, 0), 3);
+    port.record(record::VSYNC, [1, 0x10000, 5]);
+    let mut told = FakeNotify::default();
+    assert!(kmd.interrupt_routine(&mut told));
+    assert_eq!(told.0, [Said::Flipped(1, 5, 3)]);
 }

@@ -31,48 +31,52 @@ fn with_link(host: &Arc<Host>) -> (Game, Arc<ProcessLink>) {
 
 #[test]
 fn a_process_that_dies_leaves_a_black_display_and_nothing_that_waits() {
-    let (host, heard) = host_of(&profile(), VIRTUAL);
-    let (mut game, link) = with_link(&host);
-    let device = game.gpu.device().handle();
-    game.gpu.device().set_queued_limit(1).unwrap();
-    game.flip(1, 4).unwrap();
-    // One that waits for a picture that is never drawn: it writes what is shown.
-    game.draw(0, 1, 1);
-    let context = game.stream.context().unwrap().handle();
-    let primary = game.primaries[0].allocation().handle();
-    let present = begin(&host, &link, DisplayCall::Flip { context, primary, interval: 1 });
-    let blank = begin(&host, &link, DisplayCall::WaitForVerticalBlankEvent { device, source: SOURCE });
-    assert!(!is_black(&host));
-    host.process_died(link.process());
-    for pending in [present, blank] {
-        let answer = host.take_answer(pending).expect("it is answered").unwrap_err();
-        assert_eq!(answer.status, NtStatus::DEVICE_REMOVED, "{answer}");
+    for profile in [profile(), queued()] {
+        let (host, heard) = host_of(&profile, VIRTUAL);
+        let (mut game, link) = with_link(&host);
+        let device = game.gpu.device().handle();
+        game.gpu.device().set_queued_limit(1).unwrap();
+        game.flip(1, 4).unwrap();
+        // One that waits for a picture that is never drawn: it writes what is shown.
+        game.draw(0, 1, 1);
+        let context = game.stream.context().unwrap().handle();
+        let primary = game.primaries[0].allocation().handle();
+        let present = begin(&host, &link, DisplayCall::Flip { context, primary, interval: 1 });
+        let blank = begin(&host, &link, DisplayCall::WaitForVerticalBlankEvent { device, source: SOURCE });
+        assert!(!is_black(&host));
+        host.process_died(link.process());
+        for pending in [present, blank] {
+            let answer = host.take_answer(pending).expect("it is answered").unwrap_err();
+            assert_eq!(answer.status, NtStatus::DEVICE_REMOVED, "{answer}");
+        }
+        assert!(is_black(&host) && heard.dropped() + heard.shown().len() == 2);
+        while host.step() {}
+        host.check_invariants().unwrap();
+        // The display is the next one's.
+        let other = Game::new(&host, 2);
+        other.flip(1, 1).unwrap();
+        other.blank();
+        assert!(!is_black(&host));
+        drop((other, game));
     }
-    assert!(is_black(&host) && heard.dropped() + heard.shown().len() == 2);
-    while host.step() {}
-    host.check_invariants().unwrap();
-    // The display is the next one's.
-    let other = Game::new(&host, 2);
-    other.flip(1, 1).unwrap();
-    other.blank();
-    assert!(!is_black(&host));
-    drop((other, game));
 }
 
 #[test]
 fn a_device_in_error_shows_nothing_any_more() {
-    let (host, heard) = host_of(&profile(), VIRTUAL);
-    let mut game = Game::new(&host, 2);
-    game.flip(1, 4).unwrap();
-    // An address without memory.
-    let mut commands = Commands::new();
-    commands.fill(wddm_types::GpuVa(0x7000_0000), 4096, 1);
-    game.stream.submit(&game.gpu, None, &commands).unwrap();
-    while game.gpu.device().state().unwrap() == DeviceState::Active {}
-    assert!(is_black(&host));
-    assert_eq!((heard.shown().len(), heard.dropped()), (0, 1));
-    assert_eq!(game.flip(0, 1).unwrap_err().status, NtStatus::DEVICE_REMOVED);
-    host.check_invariants().unwrap();
+    for profile in [profile(), queued()] {
+        let (host, heard) = host_of(&profile, VIRTUAL);
+        let mut game = Game::new(&host, 2);
+        game.flip(1, 4).unwrap();
+        // An address without memory.
+        let mut commands = Commands::new();
+        commands.fill(wddm_types::GpuVa(0x7000_0000), 4096, 1);
+        game.stream.submit(&game.gpu, None, &commands).unwrap();
+        while game.gpu.device().state().unwrap() == DeviceState::Active {}
+        assert!(is_black(&host));
+        assert_eq!((heard.shown().len(), heard.dropped()), (0, 1));
+        assert_eq!(game.flip(0, 1).unwrap_err().status, NtStatus::DEVICE_REMOVED);
+        host.check_invariants().unwrap();
+    }
 }
 
 #[test]
@@ -109,27 +113,29 @@ fn what_is_shown_is_destroyed_in_the_dark() {
 #[test]
 fn a_sleep_is_dark_and_a_mode_brings_the_picture_back() {
     // spec: memory §1.10
-    let (host, heard) = host_of(&profile(), VIRTUAL);
-    let mut game = Game::new(&host, 2);
-    game.draw(1, 0x77, 1);
-    game.flip(1, 1).unwrap();
-    game.blank();
-    game.flip(0, 4).unwrap();
-    host.power_transition(PowerState::Standby).unwrap();
-    assert!(is_black(&host) && heard.dropped() == 1);
-    assert_eq!(game.flip(0, 1).unwrap_err().status, NtStatus::RETRY);
-    host.power_transition(PowerState::On).unwrap();
-    let dark = game.flip(0, 1).unwrap_err();
-    assert_eq!(dark.status, NtStatus::INVALID_PARAMETER, "{dark}");
-    let screen = Arc::new(Screen::default());
-    host.adapter(0).connect_monitor(0, Arc::clone(&screen) as Arc<dyn Monitor>);
-    let mode = || game.gpu.device().set_display_mode(game.primaries[1].allocation());
-    assert_eq!(mode().unwrap_err().status, NtStatus::RETRY, "it is on its way");
-    while host.step() {}
-    mode().unwrap();
-    (0..2).for_each(|_| game.blank());
-    assert_eq!(screen.0.lock().unwrap().first().map(|(_, first, torn)| (*first, *torn)), Some((0x77, false)));
-    host.check_invariants().unwrap();
+    for profile in [profile(), queued()] {
+        let (host, heard) = host_of(&profile, VIRTUAL);
+        let mut game = Game::new(&host, 2);
+        game.draw(1, 0x77, 1);
+        game.flip(1, 1).unwrap();
+        game.blank();
+        game.flip(0, 4).unwrap();
+        host.power_transition(PowerState::Standby).unwrap();
+        assert!(is_black(&host) && heard.dropped() == 1);
+        assert_eq!(game.flip(0, 1).unwrap_err().status, NtStatus::RETRY);
+        host.power_transition(PowerState::On).unwrap();
+        let dark = game.flip(0, 1).unwrap_err();
+        assert_eq!(dark.status, NtStatus::INVALID_PARAMETER, "{dark}");
+        let screen = Arc::new(Screen::default());
+        host.adapter(0).connect_monitor(0, Arc::clone(&screen) as Arc<dyn Monitor>);
+        let mode = || game.gpu.device().set_display_mode(game.primaries[1].allocation());
+        assert_eq!(mode().unwrap_err().status, NtStatus::RETRY, "it is on its way");
+        while host.step() {}
+        mode().unwrap();
+        (0..2).for_each(|_| game.blank());
+        assert_eq!(screen.0.lock().unwrap().first().map(|(_, first, torn)| (*first, *torn)), Some((0x77, false)));
+        host.check_invariants().unwrap();
+    }
 }
 
 #[test]

@@ -2,7 +2,20 @@
 
 use ddi::*;
 
-use super::{PacketStep, Stubborn, lent};
+use super::{Stubborn, lent};
+
+/// A packet as the driver was handed it: by Patch, or by SubmitCommand and SubmitCommandVirtual.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketStep {
+    pub patch: bool,
+    pub fence_id: u32,
+    pub flags: SubmitFlags,
+    /// One past the last byte to run.
+    pub end_offset: u32,
+    /// Entries of its lists.
+    pub listed: usize,
+    pub private_data: Vec<u8>,
+}
 
 impl Stubborn {
     fn packets(&mut self) -> &mut dyn PacketScheduling {

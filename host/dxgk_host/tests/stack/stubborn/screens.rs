@@ -1,8 +1,8 @@
-//! The displays of such a driver: it may refuse to show an address.
+//! The displays of such a driver: it may refuse to show an address, and make of its flip queue what it likes.
 
 use ddi::{
-    Display, DriverStatus, FlipCaps, KmdAllocation, KmdNotification, NotificationId, SetVidPnSourceAddress, Surface,
-    VidPnPath,
+    Display, DriverStatus, FlipCaps, FlipQueue, FlipQueueCaps, FlipRefusal, KmdAllocation, KmdNotification,
+    NotificationId, QueueFlip, SetFlipQueueLogBuffer, SetVidPnSourceAddress, Surface, VidPnPath,
 };
 use wddm_types::{VidPnSourceId, VidPnTargetId};
 
@@ -11,7 +11,64 @@ use super::Stubborn;
 /// What it says of an address.
 pub type Address = dyn FnMut(SetVidPnSourceAddress) -> Result<(), DriverStatus> + Send;
 
+type Queue = dyn FnMut(&mut dyn FlipQueue, QueueFlip) -> Result<(), FlipRefusal> + Send;
+
+/// What is different about its flip queue.
+pub struct QueueWhims {
+    /// It has no entry points for it.
+    pub absent: bool,
+    /// What it makes of a flip.
+    pub queue: Box<Queue>,
+    /// What it answers to a log, and to none.
+    pub log_buffer: Box<dyn FnMut(bool) -> Result<(), DriverStatus> + Send>,
+    /// Where it says that its log ends.
+    pub log_end: Box<dyn FnMut(u32) -> u32 + Send>,
+    /// What it says that it took back.
+    pub cancelled: Box<dyn FnMut(u64) -> u64 + Send>,
+}
+
+impl Default for QueueWhims {
+    fn default() -> QueueWhims {
+        QueueWhims {
+            absent: false,
+            queue: Box::new(|driver, flip| driver.queue_flip(flip)),
+            log_buffer: Box::new(|_| Ok(())),
+            log_end: Box::new(|end| end),
+            cancelled: Box::new(|first| first),
+        }
+    }
+}
+
+impl FlipQueue for Stubborn {
+    fn flip_queue_caps(&self) -> FlipQueueCaps {
+        FlipQueueCaps { max_hw_queued_flips: 16 }
+    }
+    fn set_flip_queue_log_buffer(&mut self, set: SetFlipQueueLogBuffer) -> Result<(), DriverStatus> {
+        (self.whims.flip_queue.log_buffer)(set.buffer.is_some())?;
+        self.queues().set_flip_queue_log_buffer(set)
+    }
+    fn queue_flip(&mut self, flip: QueueFlip) -> Result<(), FlipRefusal> {
+        let driver = self.inner.flip_queue().expect("it has flip queues");
+        (self.whims.flip_queue.queue)(driver, flip)
+    }
+    fn update_flip_queue_log(&mut self, source: VidPnSourceId, layer: u32) -> u32 {
+        let end = self.queues().update_flip_queue_log(source, layer);
+        (self.whims.flip_queue.log_end)(end)
+    }
+    fn set_interrupt_target_present_id(&mut self, source: VidPnSourceId, layer: u32, present_id: u64) {
+        self.queues().set_interrupt_target_present_id(source, layer, present_id);
+    }
+    fn cancel_flips(&mut self, source: VidPnSourceId, layer: u32, first: u64) -> u64 {
+        let cancelled = self.queues().cancel_flips(source, layer, first);
+        (self.whims.flip_queue.cancelled)(cancelled)
+    }
+}
+
 impl Stubborn {
+    fn queues(&mut self) -> &mut dyn FlipQueue {
+        self.inner.flip_queue().expect("it has flip queues")
+    }
+
     fn displays(&mut self) -> &mut dyn Display {
         self.inner.display().expect("it has displays")
     }
