@@ -43,6 +43,11 @@ impl Pair {
         Section::create(self.gpus[0].adapter(), BYTES).expect("a section")
     }
 
+    /// Takes all free pages of the first adapter's share.
+    fn everything_free(&self) -> Vec<Section> {
+        std::iter::from_fn(|| Section::create(self.gpus[0].adapter(), BYTES).ok()).collect()
+    }
+
     /// Free system pages of the first adapter's share, as the state tells of them: equal when as many are free.
     fn pages_at_rest(&self) -> dxgk_host::StateDigest {
         self.world.drain();
@@ -293,4 +298,42 @@ fn the_caches_forget_pages_that_the_last_adapter_leaves() {
     assert!(pair.as_before(&before));
     let next = pair.section();
     assert_eq!(next.bytes().read_word(0), 0, "a line of the pages' last content would show it");
+}
+
+#[test]
+fn nobody_gets_pages_that_the_hardware_of_a_lost_adapter_still_writes() {
+    // spec: memory §6.2, memory §8.6, sync §3.10
+    for queue_goes_first in [false, true] {
+        let pair = Pair::of(World::with(VIRTUAL, &["discrete-4k", "integrated"], |index, whims| {
+            let value = |step: &FenceStep| matches!(step, FenceStep::Current(..));
+            whims.fail_fence_update = Box::new(move |step| index == 1 && value(step));
+        }));
+        let free = pair.everything_free().len();
+        let broken = &pair.gpus[1];
+        let section = pair.section();
+        let shown = staging(broken, &section);
+        let va = seen(broken, &shown.allocations()[0]);
+        let mut stream = Stream::create(broken, NODE, StreamConfig::default()).expect("a stream");
+        let fence = native(broken.device(), FenceFlags::empty());
+        // It has something to do first, so that it comes there late.
+        let own = broken.create_surface(SurfaceKind::System, 8 * MIB).expect("a surface");
+        broken.pin(&own).expect("room");
+        let mut commands = Commands::new();
+        commands.fill(own.va(), 8 * MIB, 1).fill(va, BYTES, 5);
+        stream.submit(broken, &[], &commands).expect("a submission");
+        let _ = broken.device().signal(&fence, 1);
+        assert!(pair.world.host.adapter(1).stopped().is_some());
+        assert_eq!(section.bytes().read_word(0), 0, "the engine has not come so far");
+        let mut stream = Some(stream);
+        if queue_goes_first {
+            drop(stream.take());
+        }
+        drop((shown, section));
+        let others = pair.everything_free();
+        pair.world.drain();
+        others.iter().for_each(|page| assert_eq!(page.bytes().read_word(0), 0, "it is another's by now"));
+        drop((others, stream, own, fence));
+        pair.pages_at_rest();
+        assert_eq!(pair.everything_free().len(), free, "and they come back, queue first: {queue_goes_first}");
+    }
 }
