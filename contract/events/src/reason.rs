@@ -53,6 +53,8 @@ pub enum PreemptedFor {
     Rank,
     /// Nobody: the device that has the node must stand still.
     Standstill,
+    /// Nobody: what it has in front does not get on.
+    Timeout,
 }
 
 impl PreemptedFor {
@@ -62,6 +64,7 @@ impl PreemptedFor {
             PreemptedFor::Paging => "paging",
             PreemptedFor::Rank => "a context that ranks higher",
             PreemptedFor::Standstill => "a device that must stand still",
+            PreemptedFor::Timeout => "paging that does not get on",
         }
     }
 }

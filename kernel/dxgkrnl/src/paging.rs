@@ -290,8 +290,13 @@ impl Adapter {
 
     /// Whether the hardware has paging work that is not done, noted or not.
     pub fn is_paging(&self) -> bool {
-        let progress = self.ring.queue.as_ref().map(|queue| self.current_value(queue.progress));
-        progress.is_some_and(|reached| reached < self.ring.progress_value)
+        self.ring_reach().is_some_and(|(reached, last)| reached < last)
+    }
+
+    /// How far the hardware has got with the ring, and how far it is to get.
+    pub fn ring_reach(&self) -> Option<(u64, u64)> {
+        let queue = self.ring.queue.as_ref()?;
+        Some((self.current_value(queue.progress), self.ring.progress_value))
     }
 
     /// Notes which works the hardware has finished.

@@ -215,6 +215,7 @@ impl Adapter {
             .map_err(|status| format!("SetupPriorityBands failed: {status}"))?;
         self.engines_have_power();
         windows.iter().for_each(|pages| self.unmap_window(pages));
+        self.ring_unwatched(cx);
         self.restart_ring(cx)?;
         self.end_works(cx, over);
         let devices: Vec<u64> = self.devices.iter().map(|(number, _)| number).collect();

@@ -70,6 +70,11 @@ impl Suspensions {
         self.pending.iter().any(|pending| !pending.no_timeout)
     }
 
+    /// One more: these contexts of a device are to acknowledge it.
+    pub fn add(&mut self, number: u64, device: u64, contexts: BTreeSet<u64>, no_timeout: bool) {
+        self.pending.push_back(Suspension { number, device, contexts, waited_ns: 0, again: false, no_timeout });
+    }
+
     /// Whether a device has not stood still yet.
     pub fn awaits(&self, device: u64) -> bool {
         self.pending.iter().any(|pending| pending.device == device)
@@ -116,20 +121,10 @@ impl Adapter {
             return pending.map(|pending| pending.number).map(|value| self.point(self.suspensions.fence, value));
         }
         let reasons = device.suspended.bits();
-        if self.suspensions.fence == 0 {
-            match self.create_fence(cx, None, ProcessId::SYSTEM, 0) {
-                Ok(fence) => self.suspensions.fence = fence,
-                Err(refusal) => {
-                    self.stop(cx, format!("no fence for suspensions: {}", refusal.reason));
-                    return None;
-                }
-            }
-        }
+        let value = self.next_suspension(cx)?;
         let device = &self.devices[number];
         let contexts: Vec<u64> = device.contexts.iter().copied().collect();
         cx.emit(self.index, Event::DeviceSuspended { device: number, reasons });
-        self.suspensions.issued += 1;
-        let value = self.suspensions.issued;
         let mut waiting = BTreeSet::new();
         for context in contexts {
             for queue in self.contexts[context].queues.clone() {
@@ -151,12 +146,25 @@ impl Adapter {
         waiting.extend(self.packets_running(number));
         let no_timeout = self.queues.iter().any(|(_, queue)| queue.device == number && queue.no_timeout)
             || self.packet_contexts.iter().any(|(_, context)| context.device == number && context.no_timeout);
-        let suspension =
-            Suspension { number: value, device: number, contexts: waiting, waited_ns: 0, again: false, no_timeout };
-        self.suspensions.pending.push_back(suspension);
+        self.suspensions.add(value, number, waiting, no_timeout);
         self.advance_suspensions(cx);
         let reached = self.suspensions.pending.iter().all(|pending| pending.number != value);
         (!reached).then(|| self.point(self.suspensions.fence, value))
+    }
+
+    /// The number of the next suspension; `None`: the adapter stops, because it has no fence for them.
+    pub fn next_suspension(&mut self, cx: &mut Cx<'_>) -> Option<u64> {
+        if self.suspensions.fence == 0 {
+            match self.create_fence(cx, None, ProcessId::SYSTEM, 0) {
+                Ok(fence) => self.suspensions.fence = fence,
+                Err(refusal) => {
+                    self.stop(cx, format!("no fence for suspensions: {}", refusal.reason));
+                    return None;
+                }
+            }
+        }
+        self.suspensions.issued += 1;
+        Some(self.suspensions.issued)
     }
 
     /// Takes a reason away; with the last one the contexts go on. Paging work that needed the device to stand still must
@@ -227,7 +235,7 @@ impl Adapter {
         self.advance_suspensions(cx);
     }
 
-    fn advance_suspensions(&mut self, cx: &mut Cx<'_>) {
+    pub fn advance_suspensions(&mut self, cx: &mut Cx<'_>) {
         let mut reached = None;
         while self.suspensions.pending.front().is_some_and(|pending| pending.contexts.is_empty()) {
             reached = self.suspensions.pending.pop_front().map(|pending| pending.number);

@@ -11,7 +11,7 @@
 //!                                            adapter reset (`recovery`)      ResumeHwEngine; others' packets again
 //! ```
 //! To make room is to be suspended, whoever asks for that: a context that is to stand still for memory and does not is hung as
-//! well. The packets of packet contexts are watched as the queues are: for them, to make room is to be preempted, and who is
+//! well. Paging is watched, too (`paging`). The packets of packet contexts are watched as the queues are: for them, to make room is to be preempted, and who is
 //! hung is whose packet the driver had to abort (`packet::reset`). A queue that waits for a fence leaves the hardware at once,
 //! so it is never hung; nor is one whose process has asked for no timeout (DisableGpuTimeout). What a process says that it has
 //! queued decides only whether somebody looks.
@@ -22,6 +22,8 @@
 //! look for, and what was asked in vain, because it waits, is asked again only when a process has called meanwhile. For the
 //! same reason a queue that its process feeds by doorbell is looked at from the next call on, whoever makes it: who waits
 //! for the work has called.
+
+mod paging;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +38,7 @@ use crate::machine::Cx;
 use crate::object::{Context, Queue};
 use crate::packet::Running;
 use crate::suspension::SuspendReasons;
+use paging::{RING, RingWatch};
 
 /// Looks in a delay.
 const LOOKS: u64 = 8;
@@ -52,6 +55,9 @@ pub struct Timeouts {
     nodes: BTreeMap<usize, (Running, u64)>,
     /// Packets that were asked since a process called last.
     asked: BTreeSet<Running>,
+    ring: RingWatch,
+    /// The ring has left the hardware because it was asked to.
+    ring_left: bool,
     /// Looks to come for waits whose interrupt may have been lost.
     waits: u64,
 }
@@ -86,6 +92,7 @@ impl Adapter {
         self.timeouts.queues.retain(|_, watched| !watched.asked);
         let asked = std::mem::take(&mut self.timeouts.asked);
         self.timeouts.nodes.retain(|_, (running, _)| !asked.contains(running));
+        self.timeouts.ring.begins_anew();
         self.timeouts.waits = LOOKS;
     }
 
@@ -100,6 +107,7 @@ impl Adapter {
             self.devices[device].suspended.is_empty() && !self.timeouts.asked.contains(&running)
         };
         let busy = busy || self.running_packets().any(|(_, running)| runs(running));
+        let busy = busy || self.is_ring_watched();
         let waited = self.timeouts.waits > 0 && self.waits.with_waiters().next().is_some();
         if !busy && !waited && !self.suspensions.any_pending() {
             self.timeouts.look_ns = None;
@@ -141,6 +149,9 @@ impl Adapter {
         }
         if self.stopped.is_none() {
             self.ask_who_stands(cx, passed_ns, delay_ns);
+        }
+        if self.stopped.is_none() {
+            self.look_at_ring(cx, passed_ns, delay_ns);
         }
     }
 
@@ -208,11 +219,16 @@ impl Adapter {
         for device in over.collect::<Vec<_>>() {
             self.resume_device(cx, device, SuspendReasons::TIMEOUT);
         }
+        self.resume_ring();
     }
 
     /// A context has not left the hardware in time.
     // spec: sync §4.1, sync §4.4
     fn context_hung(&mut self, cx: &mut Cx<'_>, number: u64) {
+        if number == RING {
+            self.ring_hung(cx);
+            return;
+        }
         let Some(context) = self.contexts.get(number) else {
             self.packets_hung(cx, number);
             return;
@@ -221,12 +237,17 @@ impl Adapter {
         if self.stopped.is_some() || self.devices[device].state != DeviceState::Active {
             return;
         }
+        self.reset_hw_engine(cx, node, number);
+    }
+
+    /// A hardware context, or the ring, does not leave its engine.
+    fn reset_hw_engine(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: u64) {
         if !self.may_recover(cx, node) {
             return;
         }
         let hardware = self.miniport.hardware_queues().expect("it has a hardware context");
         match hardware.reset_hw_engine(node, 0) {
-            Ok(invalidated) => self.engine_was_reset(cx, node, number, &invalidated),
+            Ok(invalidated) => self.engine_was_reset(cx, node, hung, &invalidated),
             Err(status) => self.hardware_lost(cx, format!("node {} is hung, ResetHwEngine failed: {status}", node.0)),
         }
     }
@@ -242,7 +263,7 @@ impl Adapter {
             }
             return;
         }
-        let hung = self.contexts[hung].device;
+        let hung = self.contexts.get(hung).map_or(0, |context| context.device);
         cx.emit(self.index, Event::EngineReset { adapter: self.index.0, node: node.0, device: hung });
         if invalidated.contains(&self.ring.context) {
             // spec: sync §4.4: a paging packet is affected

@@ -308,9 +308,13 @@ impl SoftGpuKmd {
     }
 
     fn gather_suspended(&mut self, index: u64) {
-        if let Some((handle, _)) = self.queues.at(index) {
-            self.acknowledged(handle);
+        let Some((handle, _)) = self.queues.at(index) else { return };
+        // A fault that nobody heard of is found when the queue is to make room.
+        self.port.write_register(register::QUEUE_SELECT, index);
+        if self.port.read_register(register::QUEUE_CONTROL) == queue_state::FAULTED {
+            self.gather_fault(index, 0, 0);
         }
+        self.acknowledged(handle);
     }
 
     /// Records were lost: any fence may have been signalled, and queues that stand still are asked why.

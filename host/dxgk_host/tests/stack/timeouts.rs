@@ -2,6 +2,7 @@
 //! (sync §4.4). Virtual time makes all of it exact: on this device a millisecond of compute work is a kilobyte.
 
 mod fault;
+mod paging;
 mod policy;
 
 use std::sync::Arc;

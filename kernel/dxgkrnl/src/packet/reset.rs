@@ -53,7 +53,7 @@ impl Adapter {
 
     /// A node has packets and does not give them back.
     // spec: sync §4.4
-    fn reset_node(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+    pub fn reset_node(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         if !self.may_recover(cx, node) {
             return;
         }

@@ -1,9 +1,12 @@
 //! What a node has been running, for whoever looks whether it gets on (sync §4.4): `timeout`; and what packet contexts are called there.
 
+use events::PreemptedFor;
 use kmt_calls::DeviceState;
+use wddm_types::NodeId;
 
 use super::{Handed, InFlight};
 use crate::adapter::Adapter;
+use crate::machine::Cx;
 
 /// A packet, or a part of one, that a node has in front. It is the same when it came back from a preemption and was handed over again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +39,27 @@ impl Adapter {
             let context = &self.packet_contexts[running.context];
             !context.no_timeout && self.devices[context.device].state == DeviceState::Active
         })
+    }
+}
+
+impl Adapter {
+    /// Whether a node has a paging buffer in front.
+    pub fn is_paging_in_front(&self, node: NodeId) -> bool {
+        let front = self.packets.nodes[usize::from(node.0)].in_flight.front();
+        front.is_some_and(|front| front.context().is_none())
+    }
+
+    /// Whether a node was asked for what it has, and has not answered; or gives nothing back, whoever asks.
+    pub fn owes_preemption(&self, node: NodeId) -> bool {
+        self.packets.nodes[usize::from(node.0)].asked.is_some() || self.packets.granularity().is_none()
+    }
+
+    /// Asks a node for what it has, unless that has been done.
+    pub fn preempt_for(&mut self, cx: &mut Cx<'_>, node: NodeId, why: PreemptedFor) {
+        let node = usize::from(node.0);
+        if self.packets.nodes[node].asked.is_none() {
+            self.preempt(cx, node, why, 0);
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use ddi::{ComputePreemption, DriverStatus, GraphicsPreemption, KmdContext, PreemptCommand, PreemptionGranularity};
-use softgpu_spec::register::{self, queue_control};
+use softgpu_spec::register::{self, queue_control, queue_state};
 
 use super::PacketTable;
 use super::ring::Packet;
@@ -62,6 +62,10 @@ impl SoftGpuKmd {
         let index = self.packets.ring_mut(ring).index;
         self.port.write_register(register::QUEUE_SELECT, u64::from(index));
         self.port.write_register(register::QUEUE_CONTROL, queue_control::PREEMPT);
+        // A fault that nobody heard of is found when the ring is to make room.
+        if self.port.read_register(register::QUEUE_CONTROL) == queue_state::FAULTED {
+            self.gather_packet_fault(u64::from(index), 0, 0);
+        }
     }
 
     /// The device has stopped a ring: what is left goes back to the kernel.

@@ -19,7 +19,9 @@ fn paging_that_is_refused_resets_the_adapter() {
             other => notify.interrupt(other),
         };
         let whims = Whims { say: Box::new(deaf), ..breakage.whims() };
-        let (host, heard) = breakage.host_with(profile, VIRTUAL, RecoveryPolicy::default(), whims);
+        // Nobody looks for hangs.
+        let policy = RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() };
+        let (host, heard) = breakage.host_with(profile, VIRTUAL, policy, whims);
         let worker = Worker::new(&host);
         heard.take();
         breakage.next.store(true, std::sync::atomic::Ordering::SeqCst);

@@ -18,6 +18,8 @@ pub struct Fault {
     held: Mutex<Option<(u64, Hold)>>,
     /// Fence records that get lost.
     pub swallows: AtomicU64,
+    /// Records of faults that get lost.
+    pub swallows_faults: AtomicU64,
 }
 
 /// How a queue stays.
@@ -33,7 +35,11 @@ pub enum Hold {
 
 impl Fault {
     pub fn hold(&self, how: Hold) {
-        *self.held.lock().unwrap() = Some((self.enabled.load(Ordering::SeqCst), how));
+        self.hold_queue(self.enabled.load(Ordering::SeqCst), how);
+    }
+
+    pub fn hold_queue(&self, queue: u64, how: Hold) {
+        *self.held.lock().unwrap() = Some((queue, how));
     }
 }
 
@@ -70,6 +76,10 @@ impl DevicePort for Port {
         let fence = [register::record::FENCE, register::record::MONITORED].contains(&value);
         if fence && self.fault.swallows.load(Ordering::SeqCst) > 0 {
             self.fault.swallows.fetch_sub(1, Ordering::SeqCst);
+            return self.read_register(offset);
+        }
+        if value == register::record::FAULT && self.fault.swallows_faults.load(Ordering::SeqCst) > 0 {
+            self.fault.swallows_faults.fetch_sub(1, Ordering::SeqCst);
             return self.read_register(offset);
         }
         value

@@ -1,0 +1,144 @@
+//! Paging work that does not get on. It is watched as everybody's is: after the delay the ring is asked to make room, which a
+//! hardware queue does by leaving the hardware and packets by coming back. A ring that does not is hung, its engine is reset, and
+//! because that loses paging work, so is the adapter (sync §4.4).
+//!
+//! A ring never waits on the hardware: what it must wait for it waits for before it is handed over. One that makes room and gets no
+//! further all the same is left alone until a process calls: its buffer is long, or a driver that says what it does not do.
+
+use ddi::SuspendStatus;
+use events::PreemptedFor;
+use wddm_types::NodeId;
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+
+/// How the ring is called where contexts have numbers: nobody else's is 0.
+pub const RING: u64 = 0;
+
+/// What is being waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RingWatch {
+    /// The progress at which it stands, and how long it has.
+    reached: Option<u64>,
+    still_ns: u64,
+    asked: Asked,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Asked {
+    #[default]
+    No,
+    /// It has not made room yet.
+    Waits {
+        /// For so long, as far as somebody looked; of a hardware queue the suspension itself is watched.
+        ns: u64,
+    },
+    /// It has made room, and got no further.
+    InVain,
+}
+
+impl RingWatch {
+    /// Somebody has called: what was asked in vain may be asked again.
+    pub fn begins_anew(&mut self) {
+        if self.asked == Asked::InVain {
+            *self = RingWatch::default();
+        }
+    }
+}
+
+impl Adapter {
+    /// Whether somebody is to look at the ring.
+    pub(super) fn is_ring_watched(&self) -> bool {
+        self.timeouts.ring.asked != Asked::InVain && self.ring_runs().is_some()
+    }
+
+    /// The progress of a ring that has the hardware to itself.
+    // spec: sync §4.4
+    fn ring_runs(&self) -> Option<u64> {
+        let (reached, _) = self.ring_reach().filter(|(reached, last)| reached < last)?;
+        let node = NodeId(self.reported.paging_node);
+        (self.ring.kmd_queue().is_some() || self.is_paging_in_front(node)).then_some(reached)
+    }
+
+    pub(super) fn look_at_ring(&mut self, cx: &mut Cx<'_>, passed_ns: u64, delay_ns: u64) {
+        let reached = self.ring_runs();
+        if reached.is_none() || reached != self.timeouts.ring.reached {
+            // The answer to what was asked still counts for the next one.
+            let asked = match self.timeouts.ring.asked {
+                Asked::Waits { ns } if self.ring_owes_answer() => Asked::Waits { ns },
+                _ => Asked::No,
+            };
+            self.timeouts.ring = RingWatch { reached, still_ns: 0, asked };
+            return;
+        }
+        self.timeouts.ring.still_ns += passed_ns;
+        match self.timeouts.ring.asked {
+            Asked::No if self.timeouts.ring.still_ns >= delay_ns => self.ask_ring(cx),
+            Asked::Waits { ns } if self.ring_owes_answer() => {
+                self.timeouts.ring.asked = Asked::Waits { ns: ns + passed_ns };
+                if self.ring.kmd_queue().is_none() && ns + passed_ns >= delay_ns {
+                    self.timeouts.ring.asked = Asked::InVain;
+                    self.reset_node(cx, NodeId(self.reported.paging_node));
+                }
+            }
+            Asked::Waits { .. } => self.timeouts.ring.asked = Asked::InVain,
+            Asked::No | Asked::InVain => {}
+        }
+    }
+
+    /// Whether the ring was asked to make room and has not said that it has.
+    fn ring_owes_answer(&self) -> bool {
+        match self.ring.kmd_queue() {
+            Some(_) => self.suspensions.awaits(RING),
+            None => self.owes_preemption(NodeId(self.reported.paging_node)),
+        }
+    }
+
+    fn ask_ring(&mut self, cx: &mut Cx<'_>) {
+        self.timeouts.ring.asked = Asked::Waits { ns: 0 };
+        if self.ring.kmd_queue().is_none() {
+            self.preempt_for(cx, NodeId(self.reported.paging_node), PreemptedFor::Timeout);
+            return;
+        }
+        let Some(value) = self.next_suspension(cx) else { return };
+        let hardware = self.miniport.hardware_queues().expect("the ring has a hardware queue");
+        match hardware.suspend_context(self.ring.context, value) {
+            Ok(status) => {
+                let waits = (status == SuspendStatus::Pending).then_some(RING);
+                self.suspensions.add(value, RING, waits.into_iter().collect(), false);
+                self.timeouts.ring_left = true;
+                self.advance_suspensions(cx);
+                self.resume_ring();
+            }
+            Err(status) => self.stop(cx, format!("SuspendContext of the paging context failed: {status}")),
+        }
+    }
+
+    /// A ring that was asked and has left the hardware goes on.
+    pub(super) fn resume_ring(&mut self) {
+        if !self.timeouts.ring_left || self.suspensions.awaits(RING) {
+            return;
+        }
+        self.timeouts.ring_left = false;
+        let context = self.ring.context;
+        if let Some(hardware) = self.miniport.hardware_queues() {
+            hardware.resume_context(context);
+        }
+    }
+
+    /// The ring has not left the hardware in time.
+    // spec: sync §4.1, sync §4.4
+    pub(super) fn ring_hung(&mut self, cx: &mut Cx<'_>) {
+        let node = NodeId(self.reported.paging_node);
+        if self.stopped.is_none() && self.suspensions.awaits(RING) {
+            self.reset_hw_engine(cx, node, RING);
+        }
+    }
+
+    /// The ring begins anew: nobody waits for what was asked of the old one.
+    pub fn ring_unwatched(&mut self, cx: &mut Cx<'_>) {
+        self.timeouts.ring = RingWatch::default();
+        self.timeouts.ring_left = false;
+        self.forget_suspension(cx, RING);
+    }
+}
