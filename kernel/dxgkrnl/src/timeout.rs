@@ -108,7 +108,7 @@ impl Adapter {
         };
         let busy = busy || self.running_packets().any(|(_, running)| runs(running));
         let busy = busy || self.is_ring_watched();
-        let waited = self.timeouts.waits > 0 && self.waits.with_waiters().next().is_some();
+        let waited = self.timeouts.waits > 0 && self.waits.is_anybody_waiting();
         if !busy && !waited && !self.suspensions.any_pending() {
             self.timeouts.look_ns = None;
         } else if self.timeouts.look_ns.is_none() {

@@ -5,7 +5,8 @@
 //! A wait is a list of *conditions*, one per point that did not hold when it was registered, and the number of
 //! conditions that it still needs: all of them for [`WaitMode::All`], one for [`WaitMode::Any`]. Everything else is the
 //! same for both. A fence holds its conditions sorted by (value, registration), so that a sample splits off a prefix
-//! and MonitoredValue is the first value minus one.
+//! and MonitoredValue is the first value minus one. A wait knows how many of its conditions are still in such a list, and lies
+//! where its id says: so a sample costs what it satisfies, and the logarithm of who else waits, however many fences there are.
 //!
 //! | event | conditions that leave | wait ends |
 //! |---|---|---|
@@ -14,7 +15,7 @@
 //! | destroy | all on that fence | at once, even if it needs more (sync §6 B8) |
 //! | cancel, end | all of that wait | at once |
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::mem;
 
 use wddm_types::FencePoint;
@@ -28,6 +29,8 @@ mod histories;
 mod model;
 #[cfg(test)]
 mod races;
+#[cfg(test)]
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -45,14 +48,16 @@ pub enum FenceKind {
 /// The fences, and the waits on them. `W` is what the caller wants back when a wait ends.
 pub struct Fences<W> {
     fences: Slots<Fence>,
-    waits: BTreeMap<WaitId, Wait<W>>,
+    waits: Slots<Wait<W>>,
+    /// Waits that have not ended.
+    waiting: usize,
     registrations: u64,
 }
 
 impl<W> Fences<W> {
     /// No fence.
     pub fn new() -> Self {
-        Fences { fences: Slots::new(), waits: BTreeMap::new(), registrations: 0 }
+        Fences { fences: Slots::new(), waits: Slots::new(), waiting: 0, registrations: 0 }
     }
 
     /// A new fence, without waiters. Its [`monitored_value`](Self::monitored_value) counts as published: whoever
@@ -82,7 +87,7 @@ impl<W> Fences<W> {
         let mut turn = Turn::default();
         for condition in destroyed.conditions {
             // Absent: a wait that named the fence twice and has ended a moment ago.
-            if let Some(wait) = self.waits.remove(&condition.wait) {
+            if let Some(wait) = self.remove_wait(condition.wait) {
                 self.withdraw(condition.wait, &wait.points, &mut turn.touched);
                 turn.released.push(wait.what);
             }
@@ -119,14 +124,16 @@ impl<W> Fences<W> {
         if needed == 0 {
             return WaitOutcome::Satisfied(what);
         }
-        let wait = WaitId(self.registrations);
+        let registration = self.registrations;
+        let place = self.waits.insert(Wait { registration, points: open.clone(), left: open.len(), needed, what });
+        let wait = WaitId { registration, place };
         self.registrations += 1;
+        self.waiting += 1;
         let mut touched = Vec::with_capacity(open.len());
         for (fence, condition) in conditions(wait, &open) {
             self.fence_mut(fence).conditions.insert(condition);
             touched.push(fence);
         }
-        self.waits.insert(wait, Wait { points: open, needed, what });
         WaitOutcome::Pending { wait, updates: self.changed(touched) }
     }
 
@@ -143,15 +150,17 @@ impl<W> Fences<W> {
     /// Ends every wait whose waiter `ends` says so of: whoever waits was lost with its device.
     // spec: sync §3.16
     pub fn end_waits_of(&mut self, ends: &mut dyn FnMut(&W) -> bool) -> Sampled<W> {
-        let waits: Vec<WaitId> = self.waits.keys().copied().collect();
+        let id = |(place, wait): (FenceId, &Wait<W>)| WaitId { registration: wait.registration, place };
+        let mut waits: Vec<WaitId> = self.waits.iter().map(id).collect();
+        waits.sort_unstable();
         self.end_waits(waits, ends)
     }
 
     fn end_waits(&mut self, waits: Vec<WaitId>, ends: &mut dyn FnMut(&W) -> bool) -> Sampled<W> {
         let mut turn = Turn::default();
         for id in waits {
-            if self.waits.get(&id).is_some_and(|wait| ends(&wait.what))
-                && let Some(wait) = self.waits.remove(&id)
+            if self.waits.get(id.place).is_some_and(|wait| ends(&wait.what))
+                && let Some(wait) = self.remove_wait(id)
             {
                 self.withdraw(id, &wait.points, &mut turn.touched);
                 turn.released.push(wait.what);
@@ -167,16 +176,19 @@ impl<W> Fences<W> {
         let mut turn = Turn { released: Vec::new(), touched: vec![fence] };
         for condition in self.fence_mut(fence).split_reached(current) {
             // Absent: a WaitAny with two points on this fence, which ended at the lower one a moment ago.
-            let Some(wait) = self.waits.get_mut(&condition.wait) else {
+            let Some(wait) = self.waits.get_mut(condition.wait.place) else {
                 continue;
             };
+            wait.left -= 1;
             wait.needed -= 1;
             if wait.needed > 0 {
                 continue;
             }
-            if let Some(wait) = self.waits.remove(&condition.wait) {
+            if let Some(wait) = self.remove_wait(condition.wait) {
                 // spec: sync §3.5 step 5, §6 B10
-                self.withdraw(condition.wait, &wait.points, &mut turn.touched);
+                if wait.left > 0 {
+                    self.withdraw(condition.wait, &wait.points, &mut turn.touched);
+                }
                 turn.released.push(wait.what);
             }
         }
@@ -185,7 +197,7 @@ impl<W> Fences<W> {
 
     /// Withdraws a wait. `None`: it has ended already.
     pub fn cancel(&mut self, wait: WaitId) -> Option<(W, Vec<MonitoredUpdate>)> {
-        let Wait { points, what, .. } = self.waits.remove(&wait)?;
+        let Wait { points, what, .. } = self.remove_wait(wait)?;
         let mut touched = Vec::with_capacity(points.len());
         self.withdraw(wait, &points, &mut touched);
         Some((what, self.changed(touched)))
@@ -227,6 +239,17 @@ impl<W> Fences<W> {
     pub fn always_signaled(&mut self, fence: FenceId) -> Sampled<W> {
         self.fence_mut(fence).always_signaled = true;
         self.sample(fence, u64::MAX)
+    }
+
+    /// Whether anybody waits for anything.
+    pub fn is_anybody_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    fn remove_wait(&mut self, id: WaitId) -> Option<Wait<W>> {
+        let wait = self.waits.remove(id.place)?;
+        self.waiting -= 1;
+        Some(wait)
     }
 
     /// Removes what is left of a wait's conditions from their fences.
@@ -307,7 +330,7 @@ impl Fence {
     fn split_reached(&mut self, current: u64) -> BTreeSet<Condition> {
         match current.checked_add(1) {
             Some(value) => {
-                let above = self.conditions.split_off(&Condition { value, wait: WaitId(0), index: 0 });
+                let above = self.conditions.split_off(&Condition { value, wait: EARLIEST, index: 0 });
                 mem::replace(&mut self.conditions, above)
             }
             None => mem::take(&mut self.conditions),
@@ -315,8 +338,12 @@ impl Fence {
     }
 }
 
-/// One point of one wait, as its fence sorts it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// No wait comes before it.
+const EARLIEST: WaitId = WaitId { registration: 0, place: FenceId::FIRST };
+
+/// One point of one wait, as its fence sorts it. Its tests count how often two are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(test), derive(PartialOrd, Ord))]
 struct Condition {
     value: u64,
     wait: WaitId,
@@ -325,8 +352,11 @@ struct Condition {
 }
 
 struct Wait<W> {
+    registration: u64,
     /// The points that did not hold at registration, reached since or not.
     points: Vec<FencePoint<FenceId>>,
+    /// How many of them are still in the lists of their fences.
+    left: usize,
     /// How many of them must still be reached; at least 1.
     needed: usize,
     what: W,

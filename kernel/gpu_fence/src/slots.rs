@@ -9,7 +9,12 @@ pub struct FenceId {
     generation: u32,
 }
 
-/// Values by [`FenceId`].
+impl FenceId {
+    /// None comes before it.
+    pub(crate) const FIRST: FenceId = FenceId { slot: 0, generation: 0 };
+}
+
+/// Values by [`FenceId`]: fences, and waits, whose places are of the same kind.
 pub(crate) struct Slots<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,

@@ -4,7 +4,12 @@ use crate::slots::FenceId;
 
 /// A wait that did not hold at once. Never used again; a wait registered later has the greater id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct WaitId(pub(crate) u64);
+pub struct WaitId {
+    /// How many were registered before it.
+    pub(crate) registration: u64,
+    /// Where it lies in the table of waits.
+    pub(crate) place: FenceId,
+}
 
 /// When a wait for several points ends. (`WaitAny` of `D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS`.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
