@@ -4,6 +4,7 @@ mod addresses;
 mod ahead;
 mod allocations;
 mod away;
+mod bad_rings;
 mod blame;
 mod changing;
 mod coherency;
