@@ -176,6 +176,8 @@ pub struct Queue {
     pub watching: bool,
     /// DisableGpuTimeout: its work may take as long as it takes.
     pub no_timeout: bool,
+    /// NoBroadcastSignal: signals of several queues do not wait for it.
+    pub no_broadcast_signal: bool,
 }
 
 /// A doorbell.

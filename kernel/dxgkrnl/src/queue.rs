@@ -104,7 +104,8 @@ impl Adapter {
     /// `D3DKMTCreateHwQueue` with its native progress fence.
     // spec: sync §3.11, sync §2.5
     pub fn create_queue(&mut self, cx: &mut Cx<'_>, context: u64, flags: QueueFlags) -> Result<u64, Refusal> {
-        let known = QueueFlags::DISABLE_GPU_TIMEOUT | QueueFlags::USER_MODE_SUBMISSION;
+        let broadcasts = QueueFlags::NO_BROADCAST_SIGNAL | QueueFlags::NO_BROADCAST_WAIT;
+        let known = QueueFlags::DISABLE_GPU_TIMEOUT | QueueFlags::USER_MODE_SUBMISSION | broadcasts;
         if !known.contains(flags) {
             return Err(invalid(format!(
                 "queue flags {:#x} are reserved or set by the kernel",
@@ -169,6 +170,7 @@ impl Adapter {
             started: VecDeque::new(),
             watching: false,
             no_timeout: flags.contains(QueueFlags::DISABLE_GPU_TIMEOUT),
+            no_broadcast_signal: flags.contains(QueueFlags::NO_BROADCAST_SIGNAL),
         };
         assert_eq!(self.queues.insert(queue), number);
         self.contexts[context].queues.insert(number);

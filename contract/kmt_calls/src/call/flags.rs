@@ -120,6 +120,10 @@ bitflags::bitflags! {
     pub struct QueueFlags: u32 {
         /// No timeout detection.
         const DISABLE_GPU_TIMEOUT = 1 << 0;
+        /// A signal that several queues give together does not wait for this one.
+        const NO_BROADCAST_SIGNAL = 1 << 1;
+        /// The same of waits. A wait names one queue here, so that there is none to be left out of.
+        const NO_BROADCAST_WAIT = 1 << 2;
         /// Ring and doorbell.
         const USER_MODE_SUBMISSION = 1 << 4;
         /// Reported back: the progress fence is native.

@@ -51,6 +51,7 @@ mod pitch;
 mod power;
 mod preemption;
 mod priorities;
+mod queue_signals;
 mod relocation;
 mod renaming;
 mod resets;

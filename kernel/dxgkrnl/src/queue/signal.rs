@@ -1,6 +1,6 @@
 //! What stands between the buffers of kernel-mode queues: waits and signals (sync §3.7, §3.8).
 
-use kmt_calls::{Refusal, SignalFlags};
+use kmt_calls::{FenceFlags, Refusal, SignalFlags};
 use vidsch::{Packet, SoftwareTurn};
 
 use super::refused;
@@ -38,24 +38,39 @@ impl Adapter {
             let wrong = flags.difference(known);
             return Err(invalid(format!("signal flags {:#x} mean nothing for hardware queues", wrong.bits())));
         }
-        // Two packets on each queue, or on none.
-        for number in numbers {
-            self.vidsch.may_submit(self.queues[*number].vidsch, 2).map_err(refused)?;
+        // spec: sync §2.5: a signal of one queue is no broadcast
+        let takes_part = |number: &&u64| numbers.len() == 1 || !self.queues[**number].no_broadcast_signal;
+        let numbers: Vec<u64> = numbers.iter().filter(takes_part).copied().collect();
+        if numbers.is_empty() {
+            return Err(invalid("none of these queues takes part in broadcasts"));
         }
-        if !flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION) {
-            for number in numbers {
-                let queue = &self.queues[*number];
-                let before = self.point(queue.progress, queue.last_submitted);
-                self.submit_packet(*number, Packet::Wait(vec![before]))?;
-            }
+        // Three packets on each queue, or on none.
+        for number in &numbers {
+            self.vidsch.may_submit(self.queues[*number].vidsch, 3).map_err(refused)?;
         }
         let contexts: Vec<_> =
             numbers.iter().map(|number| AnyContext::Hardware(self.queues[*number].context)).collect();
         let queues: Vec<_> = numbers.iter().map(|number| self.queues[*number].vidsch).collect();
-        let signal = Signal { points, flags, ..Signal::default() };
-        self.promise(&contexts, &queues, signal, SoftwareTurn::Submitted);
+        // spec: sync §2.3: signalled when what is before has entered the pipeline, as early as the kernel knows of
+        let at_submission = flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
+        let top =
+            |(fence, _): &(u64, u64)| at_submission || self.fences[*fence].flags.contains(FenceFlags::TOP_OF_PIPELINE);
+        let (early, rest): (Vec<_>, Vec<_>) = points.into_iter().partition(top);
+        if !early.is_empty() {
+            let signal = Signal { points: early, flags, ..Signal::default() };
+            self.promise(&contexts, &queues, signal, SoftwareTurn::Submitted);
+        }
+        if !rest.is_empty() {
+            for number in &numbers {
+                let queue = &self.queues[*number];
+                let before = self.point(queue.progress, queue.last_submitted);
+                self.submit_packet(*number, Packet::Wait(vec![before]))?;
+            }
+            let signal = Signal { points: rest, flags, ..Signal::default() };
+            self.promise(&contexts, &queues, signal, SoftwareTurn::Submitted);
+        }
         for number in numbers {
-            self.pump_queue(cx, *number);
+            self.pump_queue(cx, number);
         }
         Ok(())
     }
