@@ -49,6 +49,11 @@ impl Profile {
         self.driver.hardware_queues && self.driver.driver_model != DriverModel::Wddm1
     }
 
+    /// Whether it has memory that other adapters reach, too (memory §1.14, bit 4).
+    pub fn has_cross_adapter_resources(&self) -> bool {
+        self.driver.driver_model != DriverModel::Wddm1
+    }
+
     /// The same adapter when its engines take packets (sync §4.1): without hardware queues it has no native fences either, nor what
     /// needs them.
     pub fn with_packets(&self) -> Profile {

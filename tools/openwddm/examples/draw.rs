@@ -17,10 +17,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let steps = words.next().map_or(Ok(2), |word| word.parse())?;
     let operations = words.next().map_or(Ok(360), |word| word.parse())?;
     let outcome = synthetic::outcome(steps, operations);
-    let timeline = Timeline::of(&outcome.recording);
+    let timelines = Timeline::of_all(&outcome);
     let (trace, page) = (folder.join("draw.perfetto-trace"), folder.join("draw.html"));
-    Output::check("trace", &trace)?.write(|sink| perfetto::write(&timeline, "openwddm: synthetic", sink))?;
-    Output::check("report", &page)?.write(|sink| sink.write_all(report::page(&outcome, &timeline).as_bytes()))?;
+    Output::check("trace", &trace)?.write(|sink| perfetto::write(&timelines, sink))?;
+    Output::check("report", &page)?.write(|sink| sink.write_all(report::page(&outcome, &timelines).as_bytes()))?;
     print!("{}", table::table(&outcome, &[("trace", &trace), ("report", &page)]));
     Ok(())
 }

@@ -9,7 +9,7 @@ use dxgk_host::RecoveryPolicy;
 use crate::error::RunError;
 use crate::hangs::HangArguments;
 use crate::present::PresentOptions;
-use crate::run::{RunOptions, Share, Stage, Terms, Workload, parse_stage};
+use crate::run::{AdapterChoice, Placement, RunOptions, Share, Stage, Terms, Workload, parse_placement, parse_stage};
 use crate::size::MemorySize;
 
 /// An open WDDM graphics kernel in user space. Without arguments: replays a bundled training step of a small GPT with
@@ -103,12 +103,17 @@ pub struct RunArguments {
     /// [default: the bundled GPT training step]
     #[arg(value_name = "FILE[,priority=CLASS][,budget=SIZE]")]
     pub workloads: Vec<Share>,
-    /// Video memory: bytes, a number with KiB … TiB or KB … TB, or a percentage of the workload's peak
+    /// Video memory of each adapter: bytes, a number with KiB … TiB or KB … TB, or a percentage of the workload's peak
     #[arg(long, value_name = "SIZE|PERCENT", default_value = "60%", allow_hyphen_values = true)]
     pub vram: MemorySize,
-    /// Adapter profile; `openwddm adapters` lists them
-    #[arg(long, value_name = "PROFILE")]
-    pub adapter: Option<String>,
+    /// Adapter profile; `openwddm adapters` lists them. Several, each with its --adapter, share the work: they are counted from 0, an
+    /// operation may name one, and what one wrote and another reads crosses through memory that both reach
+    #[arg(long = "adapter", value_name = "PROFILE[,vram=SIZE]")]
+    pub adapters: Vec<AdapterChoice>,
+    /// Which operation runs on which of several adapters: as the workload names them, all on the first, the step cut into parts one
+    /// behind the other, or one by one in turn [default: recorded if any operation names one, else split]
+    #[arg(long, value_name = "recorded|first|split|in-turn", value_parser = parse_placement)]
+    pub place: Option<Placement>,
     /// Who hands work to the engine: the kernel by packets or to hardware queues, or the process itself. Several, separated by
     /// commas, run one after the other and are compared; the files tell of the last [default: the latest that the adapter has]
     #[arg(long = "stage", value_name = "packet|hardware|user", value_delimiter = ',', value_parser = parse_stage)]
@@ -213,7 +218,8 @@ impl RunArguments {
             terms: first.terms,
             others: shares.collect(),
             vram: self.vram,
-            adapter: self.adapter,
+            adapters: self.adapters,
+            placement: self.place,
             stages: self.stages,
             steps: self.steps,
             virtual_time: self.virtual_time,
@@ -288,7 +294,8 @@ pub fn default_run() -> RunOptions {
         terms: Terms::default(),
         others: Vec::new(),
         vram: MemorySize::OfPeak { millionths: 600_000 },
-        adapter: None,
+        adapters: Vec::new(),
+        placement: None,
         stages: Vec::new(),
         steps: 2,
         virtual_time: false,

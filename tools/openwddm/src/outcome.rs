@@ -13,9 +13,9 @@ use serde::Serialize;
 pub struct Outcome {
     /// The numbers.
     pub summary: Summary,
-    /// What happened, in time.
-    pub recording: Recording,
-    /// Name of the adapter profile.
+    /// What happened, in time, on each adapter.
+    pub recordings: Vec<Recording>,
+    /// Name of the adapter profile; of several all.
     pub profile: String,
     /// Ctrl-C ended the run early; everything else says what was reached until then.
     pub interrupted: bool,
@@ -113,6 +113,40 @@ pub struct Summary {
     /// With `--stage`: the same workload at each stage that was asked for, in that order; all else says what the last did.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageSummary>,
+    /// With several adapters: what each did; else empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub adapters: Vec<AdapterSummary>,
+}
+
+/// What one of several adapters did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AdapterSummary {
+    /// Its number, as operations name it.
+    pub adapter: u32,
+    /// Name of its profile.
+    pub profile: String,
+    /// Who handed the work to its engine: `packet`, `hardware` or `user`.
+    pub stage: &'static str,
+    /// Video memory that it was given.
+    pub vram_bytes: u64,
+    /// Operations that it ran.
+    pub ops: u64,
+    /// Bytes of content that came to it from other adapters.
+    pub arrived_bytes: u64,
+    /// As in [`Summary`], of this adapter's memory.
+    pub paged_in_bytes: u64,
+    /// As in [`Summary`].
+    pub paged_out_bytes: u64,
+    /// As in [`Summary`].
+    pub discarded_bytes: u64,
+    /// Time in which its compute engine worked, on copies to and from other adapters too.
+    pub busy_ns: u64,
+    /// Time in which its compute queue waited, for paging or for another adapter.
+    pub wait_ns: u64,
+    /// As in [`Summary`].
+    pub interrupts_raised: u64,
+    /// As in [`Summary`].
+    pub interrupts_suppressed: u64,
 }
 
 /// What a run at one stage is compared by.
@@ -181,6 +215,9 @@ pub struct Displaced {
 /// One line of the demotion log: some of an allocation's memory moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Demotion {
+    /// With several adapters: on which.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<u32>,
     /// When the kernel decided it.
     pub decided_ns: u64,
     /// When the hardware had done it; `None` if the run ended before.
@@ -231,16 +268,18 @@ pub struct StepSummary {
     pub stall_ns: u64,
 }
 
-/// What happened, in time. Both lists count nanoseconds of the same clock.
+/// What happened on an adapter, in time. Both lists count nanoseconds of the same clock.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
+    /// Name of its profile.
+    pub adapter: String,
     /// What the kernel said.
     pub events: Vec<(u64, events::Event)>,
     /// What was seen at the device.
     pub observations: Vec<(u64, device_port::Observation)>,
     /// What the device's queues are for.
     pub queues: Vec<QueueLabel>,
-    /// Which operation each progress value stands for, one a process.
+    /// Which submission each progress value stands for, one a process.
     pub ops: Vec<OpTrack>,
     /// Every move of memory, if somebody wants the log.
     pub demotions: Vec<Demotion>,
@@ -248,6 +287,13 @@ pub struct Recording {
     pub vram_bytes: u64,
     /// Records left out because a limit was reached.
     pub dropped: u64,
+}
+
+impl Recording {
+    /// Nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.observations.is_empty()
+    }
 }
 
 /// One hardware queue, by its number on the device.

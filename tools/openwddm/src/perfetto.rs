@@ -14,18 +14,36 @@ use std::io::{self, Write};
 use crate::timeline::{Note, Timeline, TrackKind};
 use packet::{Annotations, TrackPlace, Unit};
 
-/// Writes the whole trace. Times are nanoseconds as recorded.
+/// Writes the whole trace: timelines of the same clock, each under its title. Times are nanoseconds as recorded.
 ///
 /// # Errors
 /// Those of `sink`.
-pub fn write(timeline: &Timeline, title: &str, sink: &mut dyn Write) -> io::Result<()> {
-    sink.write_all(&packet::sequence_start(timeline.begin_ns, timeline.names.all()))?;
-    write_tracks(timeline, title, sink)?;
-    let arrows = Arrows::of(timeline);
-    for mark in marks(timeline) {
-        sink.write_all(&encode(timeline, &arrows, mark))?;
+pub fn write(timelines: &[(String, Timeline)], sink: &mut dyn Write) -> io::Result<()> {
+    for (number, (title, timeline)) in (0..).zip(timelines) {
+        let page = Page(number);
+        sink.write_all(&packet::sequence_start(page.sequence(), timeline.begin_ns, timeline.names.all()))?;
+        write_tracks(page, timeline, title, sink)?;
+        let arrows = Arrows::of(page, timeline);
+        for mark in marks(timeline) {
+            sink.write_all(&encode(page, timeline, &arrows, mark))?;
+        }
     }
     Ok(())
+}
+
+/// One of several timelines: it has a sequence of packets, and numbers of tracks and arrows, of its own.
+#[derive(Clone, Copy)]
+struct Page(u64);
+
+impl Page {
+    fn sequence(self) -> u64 {
+        self.0 + 1
+    }
+
+    /// A number of this timeline as one of the file.
+    fn own(self, number: u64) -> u64 {
+        (self.0 << 48) + number
+    }
 }
 
 /// Track numbers: 1 is the title, then groups, then tracks, then counters. Each kind has a room of its own.
@@ -34,24 +52,31 @@ const GROUPS: u64 = 0x100;
 const TRACKS: u64 = 0x1_0000;
 const COUNTERS: u64 = 0x1_0000_0000;
 
-fn write_tracks(timeline: &Timeline, title: &str, sink: &mut dyn Write) -> io::Result<()> {
-    sink.write_all(&packet::track(TITLE, title, TrackPlace { parent: None, rank: 0 }, None))?;
+fn write_tracks(page: Page, timeline: &Timeline, title: &str, sink: &mut dyn Write) -> io::Result<()> {
+    let sequence = page.sequence();
+    sink.write_all(&packet::track(sequence, page.own(TITLE), title, TrackPlace { parent: None, rank: 0 }, None))?;
     let mut kinds: Vec<TrackKind> = timeline.tracks.iter().map(|track| track.kind).collect();
     kinds.dedup();
     for kind in kinds.into_iter().filter(|kind| group_name(*kind).is_some()) {
-        let place = TrackPlace { parent: Some(TITLE), rank: kind as u32 };
-        sink.write_all(&packet::track(group(kind), group_name(kind).unwrap_or(""), place, None))?;
+        let place = TrackPlace { parent: Some(page.own(TITLE)), rank: kind as u32 };
+        sink.write_all(&packet::track(sequence, page.own(group(kind)), group_name(kind).unwrap_or(""), place, None))?;
     }
     for (index, track) in timeline.tracks.iter().enumerate() {
         let parent = if group_name(track.kind).is_some() { group(track.kind) } else { TITLE };
         let rank = if parent == TITLE { track.kind as u32 } else { u32::try_from(index).unwrap_or(u32::MAX) };
-        let place = TrackPlace { parent: Some(parent), rank };
-        sink.write_all(&packet::track(TRACKS + index as u64, &track.name, place, None))?;
+        let place = TrackPlace { parent: Some(page.own(parent)), rank };
+        sink.write_all(&packet::track(sequence, page.own(TRACKS + index as u64), &track.name, place, None))?;
     }
     for (index, counter) in timeline.counters.iter().enumerate() {
         let rank = u32::try_from(COUNTER_RANK + index).unwrap_or(u32::MAX);
-        let place = TrackPlace { parent: Some(TITLE), rank };
-        sink.write_all(&packet::track(COUNTERS + index as u64, &counter.kind.name(), place, Some(Unit::Bytes)))?;
+        let place = TrackPlace { parent: Some(page.own(TITLE)), rank };
+        sink.write_all(&packet::track(
+            sequence,
+            page.own(COUNTERS + index as u64),
+            &counter.kind.name(),
+            place,
+            Some(Unit::Bytes),
+        ))?;
     }
     Ok(())
 }
@@ -97,7 +122,8 @@ fn marks(timeline: &Timeline) -> impl Iterator<Item = Mark> {
     marks.into_iter().map(|(_, mark)| mark)
 }
 
-fn encode(timeline: &Timeline, arrows: &Arrows, mark: Mark) -> Vec<u8> {
+fn encode(page: Page, timeline: &Timeline, arrows: &Arrows, mark: Mark) -> Vec<u8> {
+    let sequence = page.sequence();
     match mark {
         Mark::Begin(index) => {
             let slice = &timeline.slices[index];
@@ -105,21 +131,22 @@ fn encode(timeline: &Timeline, arrows: &Arrows, mark: Mark) -> Vec<u8> {
             if slice.cut {
                 notes.text("cut", "the recording ended before this did");
             }
-            packet::slice_begin(slice.begin_ns, TRACKS + slice.track as u64, slice.name, &notes)
+            packet::slice_begin(sequence, slice.begin_ns, page.own(TRACKS + slice.track as u64), slice.name, &notes)
         }
         Mark::End(index) => {
             let slice = &timeline.slices[index];
-            packet::slice_end(slice.end_ns, TRACKS + slice.track as u64)
+            packet::slice_end(sequence, slice.end_ns, page.own(TRACKS + slice.track as u64))
         }
         Mark::Instant(index) => {
             let instant = &timeline.instants[index];
-            let track = TRACKS + instant.track as u64;
+            let track = page.own(TRACKS + instant.track as u64);
             let notes = annotations(&instant.notes);
-            packet::instant(instant.at_ns, track, instant.name, &notes, arrows.leaving(index), arrows.arriving(index))
+            let (from, to) = (arrows.leaving(index), arrows.arriving(index));
+            packet::instant(sequence, instant.at_ns, track, instant.name, &notes, (from, to))
         }
         Mark::Value(counter, point) => {
             let (at_ns, _, value) = timeline.counters[counter].points[point];
-            packet::counter(at_ns, COUNTERS + counter as u64, value)
+            packet::counter(sequence, at_ns, page.own(COUNTERS + counter as u64), value)
         }
     }
 }
@@ -131,9 +158,9 @@ struct Arrows {
 }
 
 impl Arrows {
-    fn of(timeline: &Timeline) -> Arrows {
+    fn of(page: Page, timeline: &Timeline) -> Arrows {
         let mut arrows = Arrows { leaving: BTreeMap::new(), arriving: BTreeMap::new() };
-        for (number, flow) in (1..).zip(&timeline.flows) {
+        for (number, flow) in (page.own(1)..).zip(&timeline.flows) {
             arrows.leaving.entry(flow.from).or_default().push(number);
             arrows.arriving.entry(flow.to).or_default().push(number);
         }

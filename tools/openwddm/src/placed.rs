@@ -123,6 +123,7 @@ mod tests {
 
     fn line(how: &'static str, allocation: u64, segment: u8, pages: &[(u64, u64)]) -> Demotion {
         Demotion {
+            adapter: None,
             decided_ns: 0,
             completed_ns: None,
             work: 1,

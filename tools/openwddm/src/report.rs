@@ -14,8 +14,8 @@ use crate::outcome::Outcome;
 use crate::timeline::Timeline;
 
 /// The whole file.
-pub fn page(outcome: &Outcome, timeline: &Timeline) -> String {
-    let data = data::Data::of(outcome, timeline);
+pub fn page(outcome: &Outcome, timelines: &[(String, Timeline)]) -> String {
+    let data = data::Data::of(outcome, timelines);
     let json = serde_json::to_string(&data).expect("numbers and texts are always JSON");
     let parts = [
         ("{{style}}", include_str!("report/page.css").to_string()),
@@ -55,7 +55,7 @@ mod tests {
 
     fn page_of(steps: u32, operations: u32) -> String {
         let outcome = synthetic::outcome(steps, operations);
-        page(&outcome, &Timeline::of(&outcome.recording))
+        page(&outcome, &Timeline::of_all(&outcome))
     }
 
     fn data(page: &str) -> serde_json::Value {
@@ -91,16 +91,16 @@ mod tests {
     fn a_long_run_stays_small_and_says_what_was_merged() {
         let page = page_of(30, 1500);
         assert!(page.len() < 5_000_000, "{} bytes", page.len());
-        let data = data(&page);
-        let (shown, total) = (data["timeline"]["shown"].as_u64().unwrap(), data["timeline"]["total"].as_u64().unwrap());
+        let timeline = &data(&page)["views"][0]["timeline"];
+        let (shown, total) = (timeline["shown"].as_u64().unwrap(), timeline["total"].as_u64().unwrap());
         assert!(shown <= 20_000 && shown < total);
-        assert!(data["timeline"]["merged_ns"].as_u64().unwrap() > 0);
+        assert!(timeline["merged_ns"].as_u64().unwrap() > 0);
     }
 
     #[test]
     fn a_short_run_is_shown_whole() {
-        let data = data(&page_of(1, 30));
-        assert_eq!(data["timeline"]["shown"], data["timeline"]["total"]);
-        assert_eq!(data["timeline"]["merged_ns"], 0);
+        let timeline = &data(&page_of(1, 30))["views"][0]["timeline"];
+        assert_eq!(timeline["shown"], timeline["total"]);
+        assert_eq!(timeline["merged_ns"], 0);
     }
 }

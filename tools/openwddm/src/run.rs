@@ -4,13 +4,16 @@
 
 mod displaced;
 mod packet_waits;
+mod place;
 mod play;
 mod recorder;
+mod recorders;
 mod setup;
 mod share;
 mod stages;
 
-pub use replay::Stage;
+pub use place::{AdapterChoice, parse_placement};
+pub use replay::{Placement, Stage};
 pub use share::{Priority, Share, Terms};
 pub use stages::parse as parse_stage;
 
@@ -24,10 +27,11 @@ use replay::{DeviceState, DriveError, DriveOptions, Observer, ResidencyPolicy, r
 
 use crate::arguments::{BenchArguments, Choice, Policy};
 use crate::error::RunError;
-use crate::outcome::{Outcome, ProcessSummary, Summary};
+use crate::outcome::{AdapterSummary, Outcome, ProcessSummary, Summary};
 use crate::progress::Progress;
 use crate::run::play::{Played, play};
-use crate::run::recorder::{Numbers, Recorder};
+use crate::run::recorder::Numbers;
+use crate::run::recorders::Recorders;
 use crate::run::setup::Setup;
 use crate::size::MemorySize;
 
@@ -54,8 +58,10 @@ pub struct RunOptions {
     pub others: Vec<Share>,
     /// How much video memory.
     pub vram: MemorySize,
-    /// Adapter profile; `None` for the usual one.
-    pub adapter: Option<String>,
+    /// The adapters, in the order in which operations name them; empty: the usual one.
+    pub adapters: Vec<AdapterChoice>,
+    /// Which operation runs on which; `None`: as recorded if any names one, else split.
+    pub placement: Option<Placement>,
     /// Who hands work to the engine; of several each has a run of its own, and the last is the one that files tell of. None: the
     /// latest that the adapter has.
     pub stages: Vec<Stage>,
@@ -92,9 +98,11 @@ pub struct RunOptions {
 /// # Errors
 /// [`RunError::File`] and [`RunError::Argument`] for input that cannot be used, [`RunError::Kernel`] when the run fails.
 pub fn execute(options: &RunOptions, progress: &Progress, cancel: &AtomicBool) -> Result<Outcome, RunError> {
-    let mut workloads = vec![(open(&options.workload)?, options.terms)];
+    let adapters = options.adapters.len().max(1);
+    let opened = |workload| place::place(open(workload)?, options.placement, adapters);
+    let mut workloads = vec![(opened(&options.workload)?, options.terms)];
     for other in &options.others {
-        workloads.push((open(&other.workload)?, other.terms));
+        workloads.push((opened(&other.workload)?, other.terms));
     }
     let Some((last, before)) = options.stages.split_last() else {
         let setup = Setup::judge(options, &workloads, None)?;
@@ -129,44 +137,47 @@ fn execute_at(
     progress: &Progress,
     cancel: &AtomicBool,
 ) -> Result<Outcome, RunError> {
-    let recorder = Recorder::new(options.recorded, options.demotions.is_some());
-    let host = setup.start_host(options, &recorder)?;
+    let recorders = Recorders::new(setup.adapters.len(), options.recorded, options.demotions.is_some());
+    let host = setup.start_host(options, &recorders)?;
     let what = match options.stages.len() {
         0 => title(workloads),
-        _ => format!("{}, stage {}", title(workloads), stages::name(setup.stage)),
+        _ => format!("{}, stage {}", title(workloads), setup.stage_name()),
     };
     let total = workloads.iter().map(|(workload, _)| workload.ops() as u64 * u64::from(options.steps)).sum();
     let observer =
-        Watcher { recorder: &recorder, host: &host, progress, single: workloads.len() == 1, done: AtomicU64::new(0) };
+        Watcher { recorders: &recorders, host: &host, progress, single: workloads.len() == 1, done: AtomicU64::new(0) };
     progress.begin(&what, total);
     let residency = match options.policy {
         Policy::Lru => ResidencyPolicy::PerOperation,
         Policy::Kept => ResidencyPolicy::Kept,
     };
-    let (steps, content, seed, stage) = (options.steps, setup.content(options), options.seed, Some(setup.stage));
+    let (steps, content, seed, stage) = (options.steps, setup.content(options), options.seed, setup.stage);
     // Who shares the adapter wants to know what its share is; the report draws it.
     let hears_budget = workloads.len() > 1;
-    let drive_options = DriveOptions { steps, content, seed, residency, hears_budget, stage };
+    let keeps_submissions = options.recorded;
+    let drive_options = DriveOptions { steps, content, seed, residency, hears_budget, stage, keeps_submissions };
     // Before anybody has a queue: then the logs of all of them are long.
     host.trace_fences(options.recorded);
     host.set_verbose_logs(options.log_submissions);
-    recorder.begin(&host);
+    recorders.begin(&host);
     let played = play(&host, workloads, drive_options, options.virtual_time, &observer, cancel).map_err(failed)?;
-    recorder.compare_residence(&host);
-    let numbers = recorder.numbers(&host, &played[0].driven);
-    let interrupts = numbers.interrupts();
-    let mut summary = summary(options, setup, workloads, &played, numbers, &recorder);
-    let recording = recorder.take(workloads, &played, setup.vram_bytes, setup.stage);
+    recorders.compare_residence(&host);
+    let (numbers, hash) = recorders.numbers(&host, played[0].driven.started_ns);
+    let interrupts = numbers.iter().map(Numbers::interrupts).sum();
+    let mut summary = summary(options, setup, workloads, &played, numbers, &recorders);
+    summary.trace_hash = format!("{hash:016x}");
+    let recordings = recorders.take(workloads, &played, setup);
     let interrupted = played.iter().any(|played| played.driven.interrupted);
     if !options.stages.is_empty() && !interrupted && summary.lost.is_none() {
         // Behind everything that is counted, on the adapter as the workload leaves it.
         let link = ProcessLink::new(Arc::clone(&host));
         let round_trip_ns = round_trip_ns(link, stage, stages::ROUND_TRIPS).map_err(failed)?;
-        let call_ns = options.virtual_time.then_some(setup.profile.call_ns);
+        let call_ns = options.virtual_time.then_some(setup.adapters[0].profile.call_ns);
         let elapsed_ns = summary.elapsed_ns;
-        summary.stages = vec![stages::summary(setup.stage, elapsed_ns, interrupts, &played, call_ns, round_trip_ns)];
+        summary.stages =
+            vec![stages::summary(setup.adapters[0].stage, elapsed_ns, interrupts, &played, call_ns, round_trip_ns)];
     }
-    Ok(Outcome { summary, recording, profile: setup.profile.name.to_owned(), interrupted })
+    Ok(Outcome { summary, recordings, profile: setup.profile_name(), interrupted })
 }
 
 /// The workloads' names as one.
@@ -216,7 +227,7 @@ fn open(workload: &Workload) -> Result<replay::Workload, RunError> {
 
 /// Who tells the recorder where a step ends, and the terminal how far the run is.
 struct Watcher<'a> {
-    recorder: &'a Recorder,
+    recorders: &'a Recorders,
     host: &'a Host,
     progress: &'a Progress,
     /// Only one workload runs: then steps are the run's.
@@ -235,9 +246,9 @@ impl Observer for &Watcher<'_> {
         if self.host.traces_fences() {
             self.host.trace_fences(true);
         }
-        self.recorder.compare_residence(self.host);
+        self.recorders.compare_residence(self.host);
         if self.single {
-            self.recorder.end_step(self.host, now_ns);
+            self.recorders.end_step(self.host, now_ns);
         }
     }
 }
@@ -263,8 +274,8 @@ fn summary(
     setup: &Setup,
     workloads: &[(replay::Workload, Terms)],
     played: &[Played],
-    numbers: Numbers,
-    recorder: &Recorder,
+    numbers: Vec<Numbers>,
+    recorders: &Recorders,
 ) -> Summary {
     let verdict = |played: &Played| match (&played.driven.mismatch, options.verify) {
         (Some(mismatch), _) => mismatch.to_string(),
@@ -277,7 +288,7 @@ fn summary(
     let ended_ns = played.iter().map(|played| played.driven.started_ns + played.driven.elapsed_ns).max().unwrap_or(0);
     let process = |((workload, terms), played): (&(replay::Workload, Terms), &Played)| {
         let peak_bytes = workload.peak_bytes(options.steps);
-        let bytes = |how| recorder.moved_bytes(played.process.0, how);
+        let bytes = |how| recorders.moved_bytes(played.process.0, how);
         ProcessSummary {
             process: played.process.0,
             workload: workload.name().to_owned(),
@@ -299,19 +310,23 @@ fn summary(
         _ => workloads.iter().zip(played).map(process).collect(),
     };
     let elapsed_ns = ended_ns - started_ns;
-    let mut counted = numbers.into_summary();
-    if setup.stage == Stage::Hardware && played.len() == 1 {
+    let adapters = match setup.adapters.len() {
+        1 => Vec::new(),
+        _ => adapters(setup, played, &numbers),
+    };
+    let mut counted = Numbers::into_summary(numbers);
+    if adapters.is_empty() && setup.adapters[0].stage == Stage::Hardware && played.len() == 1 {
         // The kernel holds a queue while what was submitted before still runs: that part is no stall.
         counted.stall_ns = counted.stall_ns.min(elapsed_ns.saturating_sub(counted.ideal_ns));
     }
     Summary {
         workload: title(workloads),
-        adapter: setup.profile.name.to_owned(),
-        stage: stages::name(setup.stage).to_owned(),
+        adapter: setup.profile_name(),
+        stage: setup.stage_name(),
         ops: played.iter().map(|played| played.driven.ops).sum(),
         steps: played.iter().map(|played| u64::from(played.driven.steps)).max().unwrap_or(0),
         peak_bytes: setup.peak_bytes,
-        vram_bytes: setup.vram_bytes,
+        vram_bytes: setup.vram_bytes(),
         verify: verdict(wrong.unwrap_or(&played[0])),
         lost: played.iter().find_map(lost),
         time: if options.virtual_time { "virtual" } else { "real" }.to_owned(),
@@ -319,12 +334,18 @@ fn summary(
             Policy::Lru => "lru".to_owned(),
             Policy::Kept => "kept".to_owned(),
         },
-        choices: setup.memory_policy.written().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        choices: setup.adapters[0]
+            .memory_policy
+            .written()
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
         seed: options.seed,
         elapsed_ns,
         processes,
-        displaced: recorder.displaced(),
-        demotion_log: recorder.demotion_verdict(),
+        displaced: recorders.displaced(),
+        demotion_log: recorders.demotion_verdict(),
+        adapters,
         ..counted
     }
 }
@@ -340,4 +361,22 @@ fn device_state(state: DeviceState) -> &'static str {
         DeviceState::ErrorDmaFault => "a packet faulted",
         DeviceState::ErrorDmaPageFault => "it used an address without memory",
     }
+}
+
+/// What each of several adapters did.
+fn adapters(setup: &Setup, played: &[Played], numbers: &[Numbers]) -> Vec<AdapterSummary> {
+    let summary = |(number, (planned, numbers)): (usize, (&setup::Planned, &Numbers))| {
+        let sites = || played.iter().filter_map(|played| played.driven.sites.get(number));
+        AdapterSummary {
+            // CAST: adapters are counted in ones.
+            adapter: number as u32,
+            profile: planned.profile.name.to_owned(),
+            stage: stages::name(planned.stage),
+            vram_bytes: planned.vram_bytes,
+            ops: sites().map(|site| site.ops).sum(),
+            arrived_bytes: sites().map(|site| site.arrived_bytes).sum(),
+            ..numbers.of_adapter()
+        }
+    };
+    setup.adapters.iter().zip(numbers).enumerate().map(summary).collect()
 }

@@ -104,7 +104,7 @@ impl Outputs {
         }
         if let Some(demotions) = &self.demotions {
             demotions.write(|sink| {
-                for demotion in &outcome.recording.demotions {
+                for demotion in outcome.recordings.iter().flat_map(|recording| &recording.demotions) {
                     serde_json::to_writer(&mut *sink, demotion)?;
                     sink.write_all(b"\n")?;
                 }
@@ -114,13 +114,12 @@ impl Outputs {
         if self.trace.is_none() && self.report.is_none() {
             return Ok(());
         }
-        let timeline = Timeline::of(&outcome.recording);
+        let timelines = Timeline::of_all(outcome);
         if let Some(trace) = &self.trace {
-            let title = format!("openwddm: {}", outcome.summary.workload);
-            trace.write(|sink| perfetto::write(&timeline, &title, sink))?;
+            trace.write(|sink| perfetto::write(&timelines, sink))?;
         }
         if let Some(report) = &self.report {
-            report.write(|sink| sink.write_all(report::page(outcome, &timeline).as_bytes()))?;
+            report.write(|sink| sink.write_all(report::page(outcome, &timelines).as_bytes()))?;
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
     time_rows(&mut rows, summary);
     fence_rows(&mut rows, summary);
     process_rows(&mut rows, summary);
+    adapter_rows(&mut rows, summary);
     stage_rows(&mut rows, summary);
     recovery_rows(&mut rows, summary);
     rows.gap();
@@ -30,11 +31,9 @@ pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
         );
     }
     rows.add("trace hash", summary.trace_hash.clone());
-    if outcome.recording.dropped > 0 {
-        rows.add(
-            "recording",
-            format!("{} records left out: its limit was reached", grouped(outcome.recording.dropped)),
-        );
+    let dropped: u64 = outcome.recordings.iter().map(|recording| recording.dropped).sum();
+    if dropped > 0 {
+        rows.add("recording", format!("{} records left out: its limit was reached", grouped(dropped)));
     }
     for (name, path) in files {
         rows.add(name, path.display().to_string());
@@ -50,14 +49,16 @@ pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
 /// One line: what ran on what.
 fn head(outcome: &Outcome) -> String {
     let summary = &outcome.summary;
+    let adapter = match outcome.profile.as_str() {
+        profile if profile == summary.adapter => profile.to_owned(),
+        profile => format!("{} ({profile})", printable(&summary.adapter)),
+    };
     format!(
-        "{}: {} operations in {} {} on {} ({}), {} time, policy {}, seed {}",
+        "{}: {} operations in {} {} on {adapter}, {} time, policy {}, seed {}",
         printable(&summary.workload),
         grouped(summary.ops),
         summary.steps,
         if summary.steps == 1 { "step" } else { "steps" },
-        printable(&summary.adapter),
-        outcome.profile,
         summary.time,
         summary.policy,
         summary.seed
@@ -90,6 +91,11 @@ fn memory_rows(rows: &mut Rows, summary: &Summary) {
 
 fn time_rows(rows: &mut Rows, summary: &Summary) {
     rows.add("elapsed", duration(summary.elapsed_ns));
+    if !summary.adapters.is_empty() {
+        // They work beside each other: what one did without and what another waited for do not add up to the time.
+        rows.gap();
+        return;
+    }
     let share = percent(summary.stall_ns, summary.elapsed_ns);
     rows.add("stalled on paging", format!("{}, {share} of the time", duration(summary.stall_ns)));
     let share = percent(summary.ideal_ns, summary.elapsed_ns);
@@ -145,6 +151,37 @@ fn stage_rows(rows: &mut Rows, summary: &Summary) {
         );
         let (trip, elapsed) = (duration(stage.round_trip_ns), duration(stage.elapsed_ns));
         rows.add("", format!("elapsed {elapsed}; from a submission until the CPU knows that it is done {trip}"));
+    }
+}
+
+/// With several adapters: what each did.
+fn adapter_rows(rows: &mut Rows, summary: &Summary) {
+    if summary.adapters.is_empty() {
+        return;
+    }
+    rows.gap();
+    for adapter in &summary.adapters {
+        let (profile, vram) = (printable(&adapter.profile), bytes(adapter.vram_bytes));
+        rows.add(
+            &format!("adapter {}", adapter.adapter),
+            format!(
+                "{profile}, stage {}, {vram}: {} operations, {} came from others",
+                adapter.stage,
+                grouped(adapter.ops),
+                bytes(adapter.arrived_bytes)
+            ),
+        );
+        rows.add(
+            "",
+            format!(
+                "worked {}, waited {}; paged in {}, out {}, discarded {}",
+                duration(adapter.busy_ns),
+                duration(adapter.wait_ns),
+                bytes(adapter.paged_in_bytes),
+                bytes(adapter.paged_out_bytes),
+                bytes(adapter.discarded_bytes)
+            ),
+        );
     }
 }
 
@@ -246,7 +283,7 @@ mod tests {
         let mut outcome = crate::synthetic::outcome(2, 40);
         outcome.summary.paged_in_bytes = 3 << 29;
         outcome.summary.workload = "evil\x1b[2J".to_string();
-        outcome.recording.dropped = 12_000;
+        outcome.recordings[0].dropped = 12_000;
         let text = table(&outcome, &[("trace", Path::new("out/t"))]);
         for part in [
             "80 operations in 2 steps",

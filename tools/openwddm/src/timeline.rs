@@ -17,7 +17,7 @@ mod places;
 use std::collections::BTreeMap;
 
 pub use self::places::Residence;
-use crate::outcome::Recording;
+use crate::outcome::{Outcome, Recording};
 
 /// A recording, ready to be drawn.
 #[derive(Debug, Default)]
@@ -43,6 +43,22 @@ pub struct Timeline {
 }
 
 impl Timeline {
+    /// What happened on each adapter, under a title; all begin and end together.
+    pub fn of_all(outcome: &Outcome) -> Vec<(String, Timeline)> {
+        let mut drawn: Vec<Timeline> = outcome.recordings.iter().map(Timeline::of).collect();
+        let shown = || outcome.recordings.iter().zip(&drawn).filter(|(recording, _)| !recording.is_empty());
+        let begin_ns = shown().map(|(_, timeline)| timeline.begin_ns).min();
+        let end_ns = shown().map(|(_, timeline)| timeline.end_ns).max();
+        if let (Some(begin_ns), Some(end_ns)) = (begin_ns, end_ns) {
+            drawn.iter_mut().for_each(|timeline| (timeline.begin_ns, timeline.end_ns) = (begin_ns, end_ns));
+        }
+        let title = |(number, recording): (usize, &Recording)| match outcome.recordings.len() {
+            1 => format!("openwddm: {}", outcome.summary.workload),
+            _ => format!("openwddm: {}, adapter {number}: {}", outcome.summary.workload, recording.adapter),
+        };
+        outcome.recordings.iter().enumerate().map(title).zip(drawn).collect()
+    }
+
     /// What happened, ready to be drawn.
     pub fn of(recording: &Recording) -> Timeline {
         build::build(recording)

@@ -98,7 +98,7 @@ fn engines_without_addresses_run_the_main_job() {
     // spec: memory §5.6
     // seed: R13, R21
     for name in ["gpt.cpu.rrs.json.gz", "res.cpu.rrs.json.gz"] {
-        let physical = RunOptions { adapter: Some("wddm1-banks".into()), ..options(name) };
+        let physical = RunOptions { adapters: vec!["wddm1-banks".parse().unwrap()], ..options(name) };
         let real = run(&RunOptions { virtual_time: false, verify: true, ..physical.clone() }).summary;
         assert_eq!((real.verify.as_str(), real.adapter.as_str()), ("ok", "wddm1-banks"), "{name}");
         assert!(real.paged_in_bytes > 0, "{name}: memory is short");
@@ -108,7 +108,7 @@ fn engines_without_addresses_run_the_main_job() {
         assert!(first.summary.paged_in_bytes >= scattered.summary.paged_in_bytes, "{name}");
         // What its packets waited is told, and drawn: the rows and the number are two ways to count the same.
         let recorded = run(&RunOptions { recorded: true, ..physical });
-        let timeline = Timeline::of(&recorded.recording);
+        let timeline = Timeline::of(&recorded.recordings[0]);
         let waits = timeline.slices.iter().filter(|slice| slice.kind == SliceKind::Wait);
         let drawn_ns: u64 = waits.map(|slice| slice.end_ns - slice.begin_ns).sum();
         assert_eq!((drawn_ns, first.summary.stall_ns > 0), (first.summary.stall_ns, true), "{name}");
@@ -121,13 +121,14 @@ fn engines_without_addresses_run_the_main_job() {
 fn packets_at_addresses_run_the_main_job() {
     // spec: memory §3.3, memory §4.1
     let moved = |summary: &openwddm::outcome::Summary| (summary.paged_in_bytes, summary.paged_out_bytes);
-    let on =
-        |adapter: &str| run(&RunOptions { adapter: Some(adapter.into()), ..options("gpt.cpu.rrs.json.gz") }).summary;
+    let on = |adapter: &str| {
+        run(&RunOptions { adapters: vec![adapter.parse().unwrap()], ..options("gpt.cpu.rrs.json.gz") }).summary
+    };
     let expected = moved(&on("wddm2-packets"));
     for (adapter, expected) in [("packets-by-address", expected), ("iommu-packets", (0, 0))] {
         assert_eq!(moved(&on(adapter)), expected, "{adapter}");
         let real = RunOptions {
-            adapter: Some(adapter.into()),
+            adapters: vec![adapter.parse().unwrap()],
             virtual_time: false,
             verify: true,
             ..options("gpt.cpu.rrs.json.gz")
@@ -142,12 +143,14 @@ fn packets_at_addresses_run_the_main_job() {
 fn tables_that_are_converted_and_idle_spaces_run_the_main_job() {
     // spec: memory §4.2, memory §4.5
     let moved = |summary: &openwddm::outcome::Summary| (summary.paged_in_bytes, summary.paged_out_bytes);
-    let plain = run(&RunOptions { adapter: Some("discrete-64k".into()), ..options("gpt.cpu.rrs.json.gz") }).summary;
+    let plain =
+        run(&RunOptions { adapters: vec!["discrete-64k".parse().unwrap()], ..options("gpt.cpu.rrs.json.gz") }).summary;
     assert!(plain.tables_converted_by_cause.is_empty() && plain.stood_still_by_cause.is_empty());
     for (name, cause) in
         [("leaves-64k", "a leaf table is converted"), ("idle-spaces", "the hardware wants an idle space")]
     {
-        let timed = RunOptions { adapter: Some(name.into()), recorded: true, ..options("gpt.cpu.rrs.json.gz") };
+        let timed =
+            RunOptions { adapters: vec![name.parse().unwrap()], recorded: true, ..options("gpt.cpu.rrs.json.gz") };
         let real = run(&RunOptions { virtual_time: false, verify: true, recorded: false, ..timed.clone() }).summary;
         assert_eq!((real.verify.as_str(), moved(&real)), ("ok", moved(&plain)), "{name}");
         let timed = run(&timed);
@@ -156,7 +159,7 @@ fn tables_that_are_converted_and_idle_spaces_run_the_main_job() {
             assert!(summary.tables_converted_by_cause["part of a 64-KB page"] > 0, "{name}");
             assert!(summary.stood_still_by_cause[cause] > 0, "{name}: {:?}", summary.stood_still_by_cause);
         }
-        let timeline = Timeline::of(&timed.recording);
+        let timeline = Timeline::of(&timed.recordings[0]);
         let told = |slice: &&openwddm::timeline::Slice| {
             slice.kind == SliceKind::Suspended
                 && slice.notes.contains(&openwddm::timeline::Note::Text("cause", cause.to_owned()))
@@ -174,12 +177,12 @@ fn tables_that_are_converted_and_idle_spaces_run_the_main_job() {
 fn engines_behind_an_iommu_run_the_main_job() {
     // spec: memory §4.1
     let name = "gpt.cpu.rrs.json.gz";
-    let shared = RunOptions { adapter: Some("iommu".into()), ..options(name) };
+    let shared = RunOptions { adapters: vec!["iommu".parse().unwrap()], ..options(name) };
     let real = run(&RunOptions { virtual_time: false, verify: true, ..shared.clone() }).summary;
     assert_eq!((real.verify.as_str(), real.adapter.as_str()), ("ok", "iommu"));
     let (first, again) = (run(&shared), run(&shared));
     assert_eq!(first.summary.trace_hash, again.summary.trace_hash);
-    let integrated = run(&RunOptions { adapter: Some("integrated".into()), ..options(name) }).summary;
+    let integrated = run(&RunOptions { adapters: vec!["integrated".parse().unwrap()], ..options(name) }).summary;
     let moved = |summary: &Summary| (summary.paged_in_bytes, summary.paged_out_bytes);
     assert_eq!((moved(&first.summary), moved(&integrated)), ((0, 0), (0, 0)));
 }
@@ -221,13 +224,13 @@ fn the_trace_shows_every_wait_and_signal_of_the_logs() {
     let traced = run(&RunOptions { recorded: true, ..options("gpt.cpu.rrs.json.gz") });
     let summary = &traced.summary;
     assert_eq!((summary.paged_in_bytes, summary.paged_out_bytes), (plain.paged_in_bytes, plain.paged_out_bytes));
-    let events = &traced.recording.events;
+    let events = &traced.recordings[0].events;
     let count = |which: fn(&Event) -> bool| events.iter().filter(|(_, event)| which(event)).count();
     assert_eq!(count(|event| matches!(event, Event::FenceLogOverrun { .. } | Event::FenceLogEntryIgnored { .. })), 0);
     let waits = count(|event| matches!(event, Event::FenceWaitQueued { .. }));
     let signals = count(|event| matches!(event, Event::FenceSignalQueued { .. }));
     assert_eq!(signals as u64, summary.ops, "each operation's progress");
-    let timeline = Timeline::of(&traced.recording);
+    let timeline = Timeline::of(&traced.recordings[0]);
     let logs = |kind: SliceKind| {
         let of_logs = |track: usize| timeline.tracks[track].kind == TrackKind::FenceLog;
         timeline.slices.iter().filter(move |slice| slice.kind == kind && of_logs(slice.track))
@@ -237,9 +240,8 @@ fn the_trace_shows_every_wait_and_signal_of_the_logs() {
     // The boxes' ends are what the probe saw on the device, by the device's own clock.
     let mut ends: Vec<u64> = logs(SliceKind::Signal).map(|slice| slice.end_ns).collect();
     ends.sort_unstable();
-    let device_queue = traced.recording.ops[0].device_queue;
-    let mut seen: Vec<u64> = traced
-        .recording
+    let device_queue = traced.recordings[0].ops[0].device_queue;
+    let mut seen: Vec<u64> = traced.recordings[0]
         .observations
         .iter()
         .filter_map(|(at, what)| match what {
@@ -259,7 +261,7 @@ fn the_trace_has_what_every_process_queued() {
     let shared = RunOptions { recorded: true, steps: 1, others: vec![other], ..options("gpt.cpu.rrs.json.gz") };
     let traced = run(&shared);
     let queued = |event: &events::Event| matches!(event, events::Event::FenceSignalQueued { .. });
-    let signals = traced.recording.events.iter().filter(|(_, event)| queued(event)).count();
+    let signals = traced.recordings[0].events.iter().filter(|(_, event)| queued(event)).count();
     assert_eq!(signals as u64, traced.summary.ops, "each operation's progress, of both");
 }
 
@@ -331,7 +333,7 @@ fn two_that_keep_what_they_used_end_in_two_fifths() {
         ..options("gpt.cpu.rrs.json.gz")
     };
     let outcome = run(&together);
-    let timeline = Timeline::of(&outcome.recording);
+    let timeline = Timeline::of(&outcome.recordings[0]);
     for process in &outcome.summary.processes {
         assert_eq!(process.steps, 2);
         let told = |kind| timeline.counters.iter().any(|counter| counter.kind == kind && !counter.points.is_empty());
@@ -356,13 +358,13 @@ fn the_demotion_log_reproduces_the_residency() {
     for (profile, expected, others) in profiles {
         let logged = RunOptions {
             demotions: Some(PathBuf::from("unused")),
-            adapter: Some(profile.into()),
+            adapters: vec![profile.parse().unwrap()],
             others,
             ..options("gpt.cpu.rrs.json.gz")
         };
         let outcome = run(&logged);
         assert_eq!(outcome.summary.demotion_log, "ok", "{profile}");
-        let demotions = &outcome.recording.demotions;
+        let demotions = &outcome.recordings[0].demotions;
         let ways: std::collections::BTreeSet<&str> = demotions.iter().map(|demotion| demotion.how).collect();
         assert!(expected.iter().all(|way| ways.contains(way)), "{profile}: {ways:?}");
         for demotion in demotions {

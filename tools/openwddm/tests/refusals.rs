@@ -52,6 +52,8 @@ fn each_wrong_input_is_named_with_its_remedy() {
     refused(at, &["run", good, "--vram", "lots"], &["--vram", "lots"]);
     refused(at, &["run", good, "--vram", "1MiB"], &["--vram", "largest operation needs"]);
     refused(at, &["run", good, "--adapter", "voodoo"], &["voodoo", "discrete-4k"]);
+    refused(at, &["run", good, "--adapter", "integrated,ram=1GiB"], &["--adapter", "PROFILE,vram=SIZE"]);
+    refused(at, &["run", good, "--place", "halves"], &["--place", "in-turn"]);
     refused(at, &["run", good, "--stage", "gpu"], &["--stage", "packet, hardware or user"]);
     refused(at, &["run", good, "--stage", "user,packet,user"], &["--stage", "place 3"]);
     refused(

@@ -10,7 +10,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use d3dkmt::{EvictFlags, MakeResidentFlags, NotificationKind, Refusal, Registration, Residency, TrimFlags};
+use d3dkmt::{
+    EvictFlags, MakeResidentFlags, Notification, NotificationKind, Refusal, Registration, Residency, TrimFlags,
+};
 use wddm_types::RawHandle;
 
 use crate::gpu::{Gpu, Surface, UmdError};
@@ -110,25 +112,35 @@ impl ResidencyList {
     // spec: memory §5.4
     pub fn honour_trims(&mut self, gpu: &Gpu, completed: u64) -> Result<(), UmdError> {
         while let Some(told) = gpu.device().link().take_notification() {
-            let NotificationKind::Trim { flags, bytes_to_trim } = told.kind else { continue };
-            if told.registration != self.registration.handle() {
-                continue;
-            }
-            if flags.contains(TrimFlags::PERIODIC_TRIM) {
-                let unused: Vec<RawHandle> = self
-                    .order
-                    .iter()
-                    .take_while(|(last_use, _)| *last_use <= self.last_periodic)
-                    .map(|(_, handle)| *handle)
-                    .collect();
-                self.evict(gpu, &unused)?;
-            }
-            if flags.intersects(TrimFlags::PERIODIC_TRIM | TrimFlags::RESTART_PERIODIC_TRIM) {
-                self.last_periodic = completed;
-            }
-            if flags.contains(TrimFlags::TRIM_TO_BUDGET) {
-                self.trim(gpu, bytes_to_trim, &BTreeSet::new())?;
-            }
+            self.honour_trim(gpu, completed, &told)?;
+        }
+        Ok(())
+    }
+
+    /// Does what one notification asks, if it is this list's: for processes with several.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    // spec: memory §5.4
+    pub fn honour_trim(&mut self, gpu: &Gpu, completed: u64, told: &Notification) -> Result<(), UmdError> {
+        let NotificationKind::Trim { flags, bytes_to_trim } = told.kind else { return Ok(()) };
+        if told.registration != self.registration.handle() {
+            return Ok(());
+        }
+        if flags.contains(TrimFlags::PERIODIC_TRIM) {
+            let unused: Vec<RawHandle> = self
+                .order
+                .iter()
+                .take_while(|(last_use, _)| *last_use <= self.last_periodic)
+                .map(|(_, handle)| *handle)
+                .collect();
+            self.evict(gpu, &unused)?;
+        }
+        if flags.intersects(TrimFlags::PERIODIC_TRIM | TrimFlags::RESTART_PERIODIC_TRIM) {
+            self.last_periodic = completed;
+        }
+        if flags.contains(TrimFlags::TRIM_TO_BUDGET) {
+            self.trim(gpu, bytes_to_trim, &BTreeSet::new())?;
         }
         Ok(())
     }

@@ -104,7 +104,7 @@ fn assemble(
         let next = names.len() as u32; // CAST: fewer names than nodes, and the workload's judge counts them
         let set = |keys: &BTreeSet<StorageKey>| keys.iter().map(|key| index[key]).collect();
         let name = *names.entry(unit.name).or_insert(next);
-        events.push(Event::Op { name, reads: set(&unit.reads), writes: set(&unit.writes) });
+        events.push(Event::Op { adapter: None, name, reads: set(&unit.reads), writes: set(&unit.writes) });
         let ends = |key: &StorageKey| last_use[key] == at && !key.older_than_the_trace() && !gradients.contains(key);
         let dead: BTreeSet<StorageKey> = unit.all().filter(ends).collect();
         events.extend(dead.iter().map(|key| Event::Death(index[key])));

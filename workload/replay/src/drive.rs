@@ -9,34 +9,39 @@
 //! with that, every word, by the GPU itself: a page that comes back wrong from any number of evictions is found at the
 //! operation that reads it.
 //!
+//! Operations run on the adapters that they are placed on. What one reads and another adapter wrote crosses first (`crossing`);
+//! adapters run beside each other as far as that allows.
+//!
 //! It knows no kernel and no host: it is handed a link.
 
 mod content;
+mod copies;
+mod crossing;
 mod error;
 mod round_trip;
+mod site;
 mod storages;
 
 pub use content::Mismatch;
 pub use d3dkmt::DeviceState;
 pub use error::DriveError;
 pub use round_trip::round_trip_ns;
+pub use site::{DrivenOn, Submission, Work};
 pub use softgpu_umd::Stage;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use d3dkmt::{EvictFlags, Registration, Residency};
 use kmt_link::Link;
-use softgpu_umd::{Gpu, Lane, ResidencyList, Retry, UmdError};
-use wddm_types::{NodeId, WordAddress};
+use softgpu_umd::UmdError;
 
-use crate::drive::content::{Content, Report};
-use crate::drive::storages::Storages;
+use crate::drive::content::Content;
+use crate::drive::copies::Copies;
+use crate::drive::crossing::Crossing;
+use crate::drive::site::{At, Order, Site};
 use crate::steps::{StepEvent, StorageId};
-use crate::workload::Workload;
-
-/// The node that computes.
-const COMPUTE: NodeId = NodeId(0);
+use crate::workload::{Event, Workload};
 
 /// How a workload is driven.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +56,10 @@ pub struct DriveOptions {
     pub residency: ResidencyPolicy,
     /// Have the kernel tell how the process's budget changes.
     pub hears_budget: bool,
-    /// Who hands the work to the engine; `None`: the latest stage that the adapter has.
+    /// Who hands the work to the engine; `None`: the latest stage that each adapter has.
     pub stage: Option<Stage>,
+    /// Say afterwards what each submission was.
+    pub keeps_submissions: bool,
 }
 
 /// What stays on the residency list between operations.
@@ -99,15 +106,14 @@ pub struct Driven {
     pub mismatch: Option<Mismatch>,
     /// The run was cut short by its caller.
     pub interrupted: bool,
-    /// The run was cut short because its device was lost: what has become of that. Operations are those submitted until then.
+    /// The run was cut short because a device was lost: what has become of that. Operations are those submitted until then.
     pub lost: Option<DeviceState>,
-    /// CurrentValue of the compute queue's progress fence: value i + 1 completes operation i.
-    pub progress: WordAddress,
-    /// The compute queue's number on its device; `None`: the kernel hands its work over as packets.
-    pub device_queue: Option<u32>,
+    /// What was done on each adapter, in the order of adapters.
+    pub sites: Vec<DrivenOn>,
 }
 
-/// Replays a workload through a link. `cancel` ends it after the operation at hand.
+/// Replays a workload through a link, on as many of its adapters as the operations name, in the order in which they are
+/// enumerated; on the first if they name none. `cancel` ends it after the operation at hand.
 ///
 /// # Errors
 /// See [`DriveError`]: an operation that does not fit, a refused call, a lost device.
@@ -118,43 +124,34 @@ pub fn drive(
     observer: &mut dyn Observer,
     cancel: &AtomicBool,
 ) -> Result<Driven, DriveError> {
-    let gpu = Gpu::open(Arc::clone(&link))?;
-    let lane = lane(&gpu, options.stage)?;
-    let report = Report::create(&gpu)?;
-    let content = Content::new(options);
-    let storages = Storages::new(workload.storages());
-    let kept = match options.residency {
-        ResidencyPolicy::PerOperation => None,
-        ResidencyPolicy::Kept => Some(ResidencyList::create(&gpu)?),
+    let luids: Vec<_> = d3dkmt::enum_adapters(link.as_ref())?.into_iter().map(|(luid, _)| luid).collect();
+    let wanted = workload.adapters_named().max(1) as usize;
+    let Some(luids) = luids.get(..wanted) else {
+        return Err(UmdError::Lacks("adapter of the number that an operation names").into());
     };
-    let budget =
-        if options.hears_budget { Some(gpu.device().register_budget_change().map_err(UmdError::from)?) } else { None };
-    let mut driver =
-        Driver { workload, link, options, gpu, lane, report, content, storages, kept, _budget: budget, ops: 0 };
+    let sites = luids.iter().map(|luid| Site::create(workload, &link, *luid, options));
+    let mut driver = Driver {
+        workload,
+        sites: sites.collect::<Result<_, _>>()?,
+        link,
+        options,
+        crossings: BTreeMap::new(),
+        content: Content::new(options),
+        copies: Copies::default(),
+        ops: 0,
+    };
     driver.run(observer, cancel)
-}
-
-fn lane(gpu: &Gpu, stage: Option<Stage>) -> Result<Lane, UmdError> {
-    match stage {
-        None => Lane::create(gpu, COMPUTE),
-        Some(stage) => Lane::create_at(gpu, COMPUTE, stage),
-    }
 }
 
 struct Driver<'a> {
     workload: &'a Workload,
     link: Arc<dyn Link>,
     options: DriveOptions,
-    // Dropped in this order: work before memory, memory before the device.
-    lane: Lane,
-    storages: Storages,
-    report: Report,
-    /// With [`ResidencyPolicy::Kept`].
-    kept: Option<ResidencyList>,
-    /// Kept for its life: while it lives, changes are told.
-    _budget: Option<Registration>,
-    gpu: Gpu,
+    /// From which to which; they go before the devices that they belong to.
+    crossings: BTreeMap<(usize, usize), Crossing>,
+    sites: Vec<Site>,
     content: Content,
+    copies: Copies,
     ops: u64,
 }
 
@@ -173,10 +170,10 @@ impl Driver<'_> {
         let mut reached = Reached::default();
         let lost = match self.operate(total, &mut reached, observer, cancel) {
             // Whoever waits for a lost device is not kept waiting.
-            Ok(()) if self.lane.progress().current() != u64::MAX => None,
-            ended => match self.gpu.device().state() {
-                Ok(state) if state != DeviceState::Active => Some(state),
-                _ => ended.map(|()| None)?,
+            Ok(()) if !self.sites.iter().any(Site::is_lost) => None,
+            ended => match self.sites.iter().find_map(Site::lost_state) {
+                None => ended.map(|()| None)?,
+                lost => lost,
             },
         };
         Ok(Driven {
@@ -184,11 +181,13 @@ impl Driver<'_> {
             steps: reached.steps,
             elapsed_ns: self.link.now_ns() - started_ns,
             started_ns,
-            mismatch: if lost.is_none() { self.report.read(self.workload) } else { None },
+            mismatch: match lost {
+                None => self.sites.iter().find_map(|site| site.report.read(self.workload)),
+                Some(_) => None,
+            },
             interrupted: reached.interrupted,
             lost,
-            progress: self.lane.progress().address(),
-            device_queue: self.lane.device_queue(),
+            sites: self.sites.iter_mut().map(Site::driven).collect(),
         })
     }
 
@@ -210,169 +209,113 @@ impl Driver<'_> {
                 self.finish_step(reached.steps, observer)?;
                 reached.steps += 1;
             }
-            if cancel.load(Ordering::Relaxed) || self.report.found() {
+            if cancel.load(Ordering::Relaxed) || self.sites.iter().any(|site| site.report.found()) {
                 reached.interrupted = cancel.load(Ordering::Relaxed);
                 break;
             }
             match event {
-                StepEvent::Op { step, op_index, name, reads, writes } => {
-                    self.op(step, op_index, name, &reads, &writes)?;
+                StepEvent::Op { step, op_index, adapter, name, reads, writes } => {
+                    let at = At { workload, step, op_index, name };
+                    self.op(at, adapter as usize, &reads, &writes)?;
                     observer.progress(self.ops, total);
                 }
                 StepEvent::Death(storage) => {
-                    if let (Some(kept), Some(surface)) = (&mut self.kept, self.storages.find(storage)) {
-                        kept.forget(surface);
-                    }
-                    self.storages.drop_storage(storage);
+                    self.sites.iter_mut().for_each(|site| site.drop_storage(storage));
+                    self.copies.forget(storage);
                 }
             }
         }
-        let last = self.lane.last_value();
-        self.lane.wait(&self.gpu, last)?;
-        if self.ops == total && self.lane.progress().current() != u64::MAX {
+        self.finish()?;
+        if self.ops == total && !self.sites.iter().any(Site::is_lost) {
             observer.step_done(reached.steps, self.link.now_ns());
             reached.steps += 1;
         }
         Ok(())
     }
 
+    fn finish(&mut self) -> Result<(), DriveError> {
+        self.sites.iter_mut().try_for_each(Site::finish)
+    }
+
     fn finish_step(&mut self, step: u32, observer: &mut dyn Observer) -> Result<(), DriveError> {
-        let last = self.lane.last_value();
-        self.lane.wait(&self.gpu, last)?;
+        self.finish()?;
         observer.step_done(step, self.link.now_ns());
         Ok(())
     }
 
-    /// What is alive before the first step: its content comes from the CPU.
+    /// What is alive before the first step: its content comes from the CPU, to the adapter that uses it first.
     fn create_persistent(&mut self) -> Result<(), DriveError> {
+        let homes = homes(self.workload);
         for (index, storage) in self.workload.storages().iter().enumerate() {
             if storage.persistent && storage.bytes > 0 {
                 // CAST: a workload has fewer than 2^32 storages.
                 let id = StorageId { step: 0, storage: index as u32 };
-                let surface = self.storages.get_or_create(&self.gpu, id)?;
-                let lock = surface.lock()?;
+                let home = homes[index] as usize;
+                let Site { storages, gpu, .. } = &mut self.sites[home];
+                let lock = storages.get_or_create(gpu, id)?.lock()?;
                 self.content.write_by_cpu(id, &lock, storage.bytes);
+                self.copies.written(id, home);
             }
         }
         Ok(())
     }
 
-    fn op(
-        &mut self,
-        step: u32,
-        op_index: u32,
-        name: u32,
-        reads: &[StorageId],
-        writes: &[StorageId],
-    ) -> Result<(), DriveError> {
-        let set = union(reads, writes);
-        if self.kept.is_none() {
-            // Only budgets are told of, and nothing stays on the list that could be given back.
-            while self.link.take_notification().is_some() {}
+    fn op(&mut self, at: At<'_>, here: usize, reads: &[StorageId], writes: &[StorageId]) -> Result<(), DriveError> {
+        while let Some(told) = self.link.take_notification() {
+            self.sites.iter_mut().try_for_each(|site| site.hear(&told))?;
         }
-        let wait = match self.options.residency {
-            ResidencyPolicy::PerOperation => self.make_resident(step, op_index, name, &set)?,
-            ResidencyPolicy::Kept => self.keep_resident(step, op_index, name, &set, writes)?,
-        };
         for id in reads {
-            let surface = self.storages.get(*id);
-            self.content.read(&mut self.lane, *id, surface, &self.report, self.ops);
+            if let Some(from) = self.copies.source_for(*id, here) {
+                self.cross(*id, from, here, at)?;
+            }
+        }
+        let set = union(reads, writes);
+        let site = &mut self.sites[here];
+        let wait = site.make_resident(at, &set, writes)?;
+        for id in reads {
+            let surface = site.storages.get(*id);
+            self.content.read(&mut site.lane, *id, surface, &site.report, self.ops);
         }
         for id in writes {
-            let surface = self.storages.get(*id);
-            self.content.write(&mut self.lane, *id, surface);
+            let surface = site.storages.get(*id);
+            self.content.write(&mut site.lane, *id, surface);
         }
-        self.lane.submit(&self.gpu, wait)?;
-        if self.kept.is_none() {
-            self.evict(&set, writes)?;
+        site.submit(wait, Order::default(), Submission { step: at.step, work: Work::Op(at.name) })?;
+        site.evict(&set, writes)?;
+        for id in writes {
+            self.copies.written(*id, here);
+            // Whoever still reads an older copy does so from memory that goes behind it.
+            let others = self.sites.iter_mut().enumerate().filter(|(other, _)| *other != here);
+            others.for_each(|(_, site)| site.drop_storage(*id));
         }
         self.ops += 1;
         Ok(())
     }
 
-    /// Makes the operation's storages resident; returns the paging-fence value that the GPU waits for.
-    fn make_resident(
-        &mut self,
-        step: u32,
-        op_index: u32,
-        name: u32,
-        set: &[StorageId],
-    ) -> Result<Option<u64>, DriveError> {
-        if set.is_empty() {
-            // An operation on storages of no bytes: nothing to make resident, but it is an operation all the same.
-            return Ok(None);
-        }
-        let mut handles = Vec::with_capacity(set.len());
-        let mut mapped_at = 0;
-        for id in set {
-            let surface = self.storages.get_or_create(&self.gpu, *id)?;
-            handles.push(surface.allocation().handle());
-            mapped_at = mapped_at.max(surface.mapped_at());
-        }
-        let mut retry = Retry::default();
-        loop {
-            match self.gpu.paging().make_resident(handles.clone(), retry.flags()) {
-                Ok(Residency::Resident) => return Ok(None),
-                // The value stands behind the mappings of the same paging queue: it covers them.
-                Ok(Residency::Pending { paging_fence_value }) => return Ok(Some(paging_fence_value.max(mapped_at))),
-                Err(refusal) if refusal.bytes_to_trim > 0 => {
-                    // Nothing of ours is on the list but what queued work still uses; the rest another process holds.
-                    if !retry.harder(&self.gpu, &mut self.lane, &refusal)? {
-                        return Err(self.does_not_fit(step, op_index, name, set, refusal.bytes_to_trim));
-                    }
-                }
-                Err(refusal) => return Err(refusal.into()),
-            }
-        }
-    }
-
-    /// The same for a list that keeps what it has.
-    fn keep_resident(
-        &mut self,
-        step: u32,
-        op_index: u32,
-        name: u32,
-        set: &[StorageId],
-        writes: &[StorageId],
-    ) -> Result<Option<u64>, DriveError> {
-        for id in set {
-            self.storages.get_or_create(&self.gpu, *id)?;
-        }
-        let kept = self.kept.as_mut().expect("the policy says so");
-        kept.honour_trims(&self.gpu, self.lane.progress().current())?;
-        let surfaces: Vec<_> =
-            set.iter().map(|id| (self.storages.get(*id), writes.binary_search(id).is_ok())).collect();
-        match kept.use_surfaces(&self.gpu, &mut self.lane, &surfaces) {
-            Ok(made) => Ok(made.wait_for),
-            Err(UmdError::Refused(refusal)) if refusal.bytes_to_trim > 0 => {
-                Err(self.does_not_fit(step, op_index, name, set, refusal.bytes_to_trim))
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn does_not_fit(&self, step: u32, op_index: u32, name: u32, set: &[StorageId], missing_bytes: u64) -> DriveError {
-        DriveError::DoesNotFit {
-            op: self.workload.op_names()[name as usize].clone(),
-            step,
-            op_index,
-            needed_bytes: set.iter().map(|id| self.storages.bytes(*id)).sum(),
-            missing_bytes,
-        }
-    }
-
-    /// Takes the storages off the residency list, in ascending order, and says which were not written. They leave video
-    /// memory only when room is needed.
-    fn evict(&mut self, set: &[StorageId], writes: &[StorageId]) -> Result<(), DriveError> {
-        let written = |id: &StorageId| writes.binary_search(id).is_ok();
-        for run in set.chunk_by(|a, b| written(a) == written(b)) {
-            let handles = run.iter().map(|id| self.storages.get(*id).allocation().handle()).collect();
-            let mut flags = EvictFlags::EVICT_ONLY_IF_NECESSARY;
-            flags.set(EvictFlags::NOT_WRITTEN_TO, !written(&run[0]));
-            self.gpu.device().evict(handles, flags)?;
-        }
+    /// Brings a storage's content from one adapter to another.
+    fn cross(&mut self, id: StorageId, from: usize, to: usize, at: At<'_>) -> Result<(), DriveError> {
+        // PANIC: who has the content is not who lacks it.
+        let [source, target] = self.sites.get_disjoint_mut([from, to]).expect("two adapters");
+        let crossing = match self.crossings.entry((from, to)) {
+            std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::btree_map::Entry::Vacant(new) => new.insert(Crossing::create(source, target)?),
+        };
+        crossing.send(source, target, id, at)?;
+        self.copies.arrived(id, to);
         Ok(())
     }
+}
+
+/// The adapter that uses each storage first; the first one for those that nobody uses.
+fn homes(workload: &Workload) -> Vec<u32> {
+    let mut homes = vec![None; workload.storages().len()];
+    for event in workload.events() {
+        let Event::Op { adapter, reads, writes, .. } = event else { continue };
+        for storage in reads.iter().chain(writes) {
+            homes[*storage as usize].get_or_insert(adapter.unwrap_or(0));
+        }
+    }
+    homes.into_iter().map(Option::unwrap_or_default).collect()
 }
 
 /// Both lists in one, ascending, each once.

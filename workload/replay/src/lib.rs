@@ -19,7 +19,7 @@
 //!
 //! [`drive`] replays a workload through a link to a kernel: storages become allocations, operations command buffers.
 //!
-//! Modules: `workload` (the value and its measures), `fault` (refusals), `source` (files, gzip, recognition), `rrs`,
+//! Modules: `workload` (the value and its measures), `placement` (which adapter runs what), `fault` (refusals), `source` (files, gzip, recognition), `rrs`,
 //! `chakra` (the two formats), `steps` (joining), `reference` (the oracle), `drive`
 //! (the replay).
 //!
@@ -28,6 +28,7 @@
 mod chakra;
 mod drive;
 mod fault;
+mod placement;
 mod reference;
 mod rrs;
 mod source;
@@ -35,10 +36,11 @@ mod steps;
 mod workload;
 
 pub use drive::{
-    ContentMode, DeviceState, DriveError, DriveOptions, Driven, Mismatch, Observer, ResidencyPolicy, Stage, drive,
-    round_trip_ns,
+    ContentMode, DeviceState, DriveError, DriveOptions, Driven, DrivenOn, Mismatch, Observer, ResidencyPolicy, Stage,
+    Submission, Work, drive, round_trip_ns,
 };
 pub use fault::{Fault, WorkloadError};
+pub use placement::Placement;
 pub use reference::{Moved, ReferenceError, lru_bytes};
 pub use source::EXPANDED_BYTES_MAX;
 pub use steps::{StepEvent, Steps, StorageId};

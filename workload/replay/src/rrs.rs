@@ -1,7 +1,8 @@
 //! Parser of the residency reference string, `residency-reference-string/1`: one recorded step, exact.
 //!
 //! JSON: `storages` is a list of `[bytes, alive before the step]`, `op_names` a list of texts, `events` in order
-//! either `[name index, [storages read], [storages written]]` or `[-1, [storage]]`, the death of a storage. `model` is
+//! either `[name index, [storages read], [storages written]]` or `[-1, [storage]]`, the death of a storage. An operation may name
+//! its adapter, counted from 0, as a fourth part. `model` is
 //! the workload's name if present; other fields are ignored. Kinds and ranges of numbers are checked here, with line
 //! and column; what the numbers mean is checked by [`Workload::new`], with the event. Called by `source`.
 
@@ -66,7 +67,9 @@ impl<'de> Deserialize<'de> for Row {
         impl<'de> Visitor<'de> for RowVisitor {
             type Value = Row;
             fn expecting(&self, to: &mut fmt::Formatter) -> fmt::Result {
-                to.write_str("[name index, [storages read], [storages written]] or [-1, [storage]]")
+                to.write_str(
+                    "[name index, [storages read], [storages written]], with an adapter behind it, or [-1, [storage]]",
+                )
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut row: A) -> Result<Row, A::Error> {
                 let first: i64 = row.next_element()?.ok_or_else(|| de::Error::invalid_length(0, &self))?;
@@ -80,7 +83,8 @@ impl<'de> Deserialize<'de> for Row {
                         .map_err(|_| de::Error::invalid_value(de::Unexpected::Signed(first), &self))?;
                     let reads = row.next_element()?.ok_or_else(|| lengths(1))?;
                     let writes = row.next_element()?.ok_or_else(|| lengths(2))?;
-                    Event::Op { name, reads, writes }
+                    let adapter: Option<u8> = row.next_element()?;
+                    Event::Op { adapter: adapter.map(u32::from), name, reads, writes }
                 };
                 match row.next_element::<de::IgnoredAny>()? {
                     None => Ok(Row(event)),

@@ -25,6 +25,8 @@ pub enum StepEvent {
         step: u32,
         /// Which operation of the step, from 0.
         op_index: u32,
+        /// Which adapter runs it: the one that it names, or else the first.
+        adapter: u32,
         /// Index into [`Workload::op_names`].
         name: u32,
         /// Storages read, ascending.
@@ -88,11 +90,12 @@ impl Iterator for Steps<'_> {
         // PANIC: a workload has at least one event, and `event` is set back below when it reaches the end.
         let next = match &self.workload.events()[self.event] {
             &Event::Death(storage) => StepEvent::Death(self.id(storage, self.step)),
-            Event::Op { name, reads, writes } => {
+            Event::Op { adapter, name, reads, writes } => {
                 let op_index = self.op_index;
                 self.op_index += 1;
                 let (reads, writes) = (self.ids(reads), self.ids(writes));
-                StepEvent::Op { step: self.step, op_index, name: *name, reads, writes }
+                let adapter = adapter.unwrap_or(0);
+                StepEvent::Op { step: self.step, op_index, adapter, name: *name, reads, writes }
             }
         };
         self.event += 1;
@@ -112,7 +115,7 @@ mod tests {
     use crate::{SourceKind, Storage};
 
     fn op(reads: &[u32], writes: &[u32]) -> Event {
-        Event::Op { name: 0, reads: reads.to_vec(), writes: writes.to_vec() }
+        Event::Op { adapter: None, name: 0, reads: reads.to_vec(), writes: writes.to_vec() }
     }
 
     #[test]
@@ -127,9 +130,16 @@ mod tests {
         let id = |step, storage| StorageId { step, storage };
         let expected = |step, kept_first: Vec<StorageId>| {
             vec![
-                StepEvent::Op { step, op_index: 0, name: 0, reads: kept_first, writes: vec![id(step, 2)] },
+                StepEvent::Op { step, op_index: 0, adapter: 0, name: 0, reads: kept_first, writes: vec![id(step, 2)] },
                 StepEvent::Death(id(step, 1)),
-                StepEvent::Op { step, op_index: 1, name: 0, reads: vec![id(step, 2)], writes: vec![id(step, 3)] },
+                StepEvent::Op {
+                    step,
+                    op_index: 1,
+                    adapter: 0,
+                    name: 0,
+                    reads: vec![id(step, 2)],
+                    writes: vec![id(step, 3)],
+                },
                 StepEvent::Death(id(step, 2)),
             ]
         };

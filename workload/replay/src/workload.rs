@@ -56,6 +56,8 @@ pub enum Event {
     /// An operation: everything that it reads and writes must be resident together. Both sets are ascending and
     /// free of doubles; they may overlap. An operation on empty storages only keeps its place with empty sets.
     Op {
+        /// The adapter that it names, from 0; `None`: it leaves that open.
+        adapter: Option<u32>,
         /// Index of its name.
         name: u32,
         /// Storages read.
@@ -178,6 +180,21 @@ impl Workload {
         self.events.iter().map(set_bytes).max().unwrap_or(0)
     }
 
+    /// How many adapters its operations name: one more than the highest number; 0: none names any.
+    #[must_use]
+    pub fn adapters_named(&self) -> u32 {
+        let named = self.events.iter().filter_map(|event| match event {
+            Event::Op { adapter, .. } => *adapter,
+            Event::Death(_) => None,
+        });
+        named.max().map_or(0, |highest| highest.saturating_add(1))
+    }
+
+    /// The events, for whoever decides where operations run.
+    pub(crate) fn events_mut(&mut self) -> &mut [Event] {
+        &mut self.events
+    }
+
     /// `count` steps, joined; see [`Steps`].
     #[must_use]
     pub fn steps(&self, count: u32) -> Steps<'_> {
@@ -235,7 +252,7 @@ fn judge_lives(storages: &[Storage], names: usize, events: &[Event]) -> Result<V
             None => Err(Fault::StorageOutOfRange { event, storage, storages: storages.len() }),
         };
         match what {
-            Event::Op { name, reads, writes } => {
+            Event::Op { name, reads, writes, .. } => {
                 ops += 1;
                 if *name as usize >= names {
                     return Err(Fault::NameOutOfRange { event, name: *name, names });
@@ -281,7 +298,9 @@ fn without_empty(storages: &[Storage], events: Vec<Event>) -> Vec<Event> {
         set
     };
     let keep = |event| match event {
-        Event::Op { name, reads, writes } => Some(Event::Op { name, reads: tidy(reads), writes: tidy(writes) }),
+        Event::Op { adapter, name, reads, writes } => {
+            Some(Event::Op { adapter, name, reads: tidy(reads), writes: tidy(writes) })
+        }
         Event::Death(storage) => has_size(&storage).then_some(event),
     };
     events.into_iter().filter_map(keep).collect()

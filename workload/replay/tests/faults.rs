@@ -55,6 +55,8 @@ fn events_that_contradict_the_rest_name_their_index() {
         string(json!([[0, [], [1]], [-1, [1]], [-1, [1]]])),
         Err(Fault::DeathOfDead { event: 2, storage: 1 })
     ));
+    let named = string(json!([[0, [0], []], [1, [0], [], 3]])).unwrap();
+    assert_eq!((named.adapters_named(), good.adapters_named()), (4, 0));
     assert!(matches!(string(json!([])), Err(Fault::NoOps)));
     assert!(matches!(string(json!([[-1, [0]]])), Err(Fault::NoOps)));
 }
@@ -76,6 +78,10 @@ fn wrong_values_have_line_and_column() {
         json!([[-1, [0, 1]]]),
         json!([[-1, []]]),
         json!([[0, [0], [], [1]]]),
+        json!([[0, [0], [], -1]]),
+        json!([[0, [0], [], 256]]),
+        json!([[0, [0], [], 1, 1]]),
+        json!([[-1, [0], 1]]),
         json!([["a", [0], []]]),
         json!([[0, [4_294_967_296u64], []]]),
         json!(7),

@@ -34,7 +34,7 @@ fn workload(storages: &[(u64, bool)], events: Vec<Event>) -> Workload {
 }
 
 fn op(reads: &[u32], writes: &[u32]) -> Event {
-    Event::Op { name: 0, reads: reads.to_vec(), writes: writes.to_vec() }
+    Event::Op { adapter: None, name: 0, reads: reads.to_vec(), writes: writes.to_vec() }
 }
 
 fn moved_pages(workload: &Workload, steps: u32, capacity: u64) -> (u64, u64) {

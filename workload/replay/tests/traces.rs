@@ -28,7 +28,9 @@ fn import(schema: &str, nodes: &[Value]) -> Result<Workload, Fault> {
 fn told(workload: &Workload) -> Vec<(String, Vec<u64>, Vec<u64>)> {
     let bytes = |set: &[u32]| set.iter().map(|&index| workload.storages()[index as usize].bytes).collect::<Vec<_>>();
     let tell = |event: &Event| match event {
-        Event::Op { name, reads, writes } => (workload.op_names()[*name as usize].clone(), bytes(reads), bytes(writes)),
+        Event::Op { name, reads, writes, .. } => {
+            (workload.op_names()[*name as usize].clone(), bytes(reads), bytes(writes))
+        }
         &Event::Death(index) => (String::new(), bytes(&[index]), Vec::new()),
     };
     workload.events().iter().map(tell).collect()

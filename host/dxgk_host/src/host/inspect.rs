@@ -4,7 +4,7 @@ use dxgkrnl::{BrokenInvariant, Residence, StateDigest};
 use kmt_calls::Refusal;
 use wddm_types::{Blame, NtStatus};
 
-use super::{FIRST, Host, lock};
+use super::{Host, HostAdapter, lock};
 
 impl Host {
     /// Whether what always holds in the kernel holds now: a debug facility that reads everything and is slow.
@@ -21,24 +21,31 @@ impl Host {
         self.state.is_poisoned()
     }
 
-    /// Has `look` see what is resident on the first adapter, page by page, while nothing moves: what [`events::Event::Moved`] has told the tracer
-    /// until now adds up to it.
-    pub fn see_residences<T>(&self, look: impl FnOnce(&[Residence]) -> T) -> T {
-        let state = lock(&self.state);
-        look(&state.machine.residences(FIRST))
-    }
-
-    /// Native fences of the first adapter that have come to what somebody waits for, with CurrentValue and MonitoredValue, and of which
-    /// its driver has told nothing: asked when nothing is under way ([`Host::step`] answers false), each is a broken promise.
-    // spec: sync §3.10
+    /// Native fences of the first adapter whose driver owes news of them: see [`HostAdapter::unreported_fences`].
     pub fn unreported_fences(&self) -> Vec<(u64, u64, u64)> {
-        lock(&self.state).machine.unreported_fences(FIRST)
+        self.adapter(0).unreported_fences()
     }
 
     /// A digest of the kernel's state. When nothing is under way ([`Host::step`] answers false) a refused call leaves it
     /// as it was.
     pub fn state_digest(&self) -> StateDigest {
         lock(&self.state).machine.state_digest()
+    }
+}
+
+impl HostAdapter<'_> {
+    /// Has `look` see what is resident on the adapter, page by page, while nothing moves: what [`events::Event::Moved`] has told the tracer
+    /// until now adds up to it.
+    pub fn see_residences<T>(&self, look: impl FnOnce(&[Residence]) -> T) -> T {
+        let state = lock(&self.host.state);
+        look(&state.machine.residences(self.index))
+    }
+
+    /// Native fences of the adapter that have come to what somebody waits for, with CurrentValue and MonitoredValue, and of which its
+    /// driver has told nothing: asked when nothing is under way ([`Host::step`] answers false), each is a broken promise.
+    // spec: sync §3.10
+    pub fn unreported_fences(&self) -> Vec<(u64, u64, u64)> {
+        lock(&self.host.state).machine.unreported_fences(self.index)
     }
 }
 

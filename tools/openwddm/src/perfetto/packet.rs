@@ -47,8 +47,6 @@ pub(super) mod kind {
     pub const COUNTER: u64 = 4;
 }
 
-/// The one sequence that we write.
-const SEQUENCE: u64 = 1;
 const FLAG_STATE_CLEARED: u64 = 1;
 const FLAG_NEEDS_STATE: u64 = 2;
 /// Children of a track stand in order of their rank.
@@ -97,7 +95,7 @@ impl Annotations {
 }
 
 /// Begins the sequence and gives every event name its number (counted from 1: 0 would mean none).
-pub fn sequence_start(at_ns: u64, names: &[String]) -> Vec<u8> {
+pub fn sequence_start(sequence: u64, at_ns: u64, names: &[String]) -> Vec<u8> {
     let mut interned = Message::default();
     for (number, name) in (1..).zip(names) {
         let mut entry = Message::default();
@@ -107,14 +105,14 @@ pub fn sequence_start(at_ns: u64, names: &[String]) -> Vec<u8> {
     }
     let mut packet = Message::default();
     packet.number(field::PACKET_TIMESTAMP, at_ns);
-    packet.number(field::PACKET_SEQUENCE, SEQUENCE);
+    packet.number(field::PACKET_SEQUENCE, sequence);
     packet.number(field::PACKET_SEQUENCE_FLAGS, FLAG_STATE_CLEARED);
     packet.message(field::PACKET_INTERNED, &interned);
     in_trace(&packet)
 }
 
 /// A track; with a unit, a counter.
-pub fn track(number: u64, name: &str, place: TrackPlace, unit: Option<Unit>) -> Vec<u8> {
+pub fn track(sequence: u64, number: u64, name: &str, place: TrackPlace, unit: Option<Unit>) -> Vec<u8> {
     let mut track = Message::default();
     track.number(field::TRACK_NUMBER, number);
     track.text(field::TRACK_NAME, name);
@@ -131,38 +129,45 @@ pub fn track(number: u64, name: &str, place: TrackPlace, unit: Option<Unit>) -> 
         }
     }
     let mut packet = Message::default();
-    packet.number(field::PACKET_SEQUENCE, SEQUENCE);
+    packet.number(field::PACKET_SEQUENCE, sequence);
     packet.message(field::PACKET_TRACK, &track);
     in_trace(&packet)
 }
 
 /// A slice begins.
-pub fn slice_begin(at_ns: u64, track: u64, name: u32, notes: &Annotations) -> Vec<u8> {
+pub fn slice_begin(sequence: u64, at_ns: u64, track: u64, name: u32, notes: &Annotations) -> Vec<u8> {
     let mut event = named(kind::SLICE_BEGIN, track, name);
     notes.list.iter().for_each(|note| event.message(field::EVENT_ANNOTATION, note));
-    event_packet(at_ns, &event)
+    event_packet(sequence, at_ns, &event)
 }
 
 /// The innermost slice of the track ends.
-pub fn slice_end(at_ns: u64, track: u64) -> Vec<u8> {
-    event_packet(at_ns, &event(kind::SLICE_END, track))
+pub fn slice_end(sequence: u64, at_ns: u64, track: u64) -> Vec<u8> {
+    event_packet(sequence, at_ns, &event(kind::SLICE_END, track))
 }
 
 /// Something happened at once; arrows leave it and end at it.
-pub fn instant(at_ns: u64, track: u64, name: u32, notes: &Annotations, from: &[u64], to: &[u64]) -> Vec<u8> {
+pub fn instant(
+    sequence: u64,
+    at_ns: u64,
+    track: u64,
+    name: u32,
+    notes: &Annotations,
+    (from, to): (&[u64], &[u64]),
+) -> Vec<u8> {
     let mut event = named(kind::INSTANT, track, name);
     notes.list.iter().for_each(|note| event.message(field::EVENT_ANNOTATION, note));
     from.iter().for_each(|flow| event.fixed(field::EVENT_FLOW, *flow));
     to.iter().for_each(|flow| event.fixed(field::EVENT_FLOW_END, *flow));
-    event_packet(at_ns, &event)
+    event_packet(sequence, at_ns, &event)
 }
 
 /// A counter has this value from now on.
-pub fn counter(at_ns: u64, track: u64, value: u64) -> Vec<u8> {
+pub fn counter(sequence: u64, at_ns: u64, track: u64, value: u64) -> Vec<u8> {
     let mut event = event(kind::COUNTER, track);
     // The field is signed; more bytes than 2^63 exist nowhere.
     event.number(field::EVENT_COUNTER_VALUE, value.min(i64::MAX as u64));
-    event_packet(at_ns, &event)
+    event_packet(sequence, at_ns, &event)
 }
 
 fn event(kind: u64, track: u64) -> Message {
@@ -178,10 +183,10 @@ fn named(kind: u64, track: u64, name: u32) -> Message {
     event
 }
 
-fn event_packet(at_ns: u64, event: &Message) -> Vec<u8> {
+fn event_packet(sequence: u64, at_ns: u64, event: &Message) -> Vec<u8> {
     let mut packet = Message::default();
     packet.number(field::PACKET_TIMESTAMP, at_ns);
-    packet.number(field::PACKET_SEQUENCE, SEQUENCE);
+    packet.number(field::PACKET_SEQUENCE, sequence);
     packet.number(field::PACKET_SEQUENCE_FLAGS, FLAG_NEEDS_STATE);
     packet.message(field::PACKET_TRACK_EVENT, event);
     in_trace(&packet)

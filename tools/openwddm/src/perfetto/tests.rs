@@ -15,13 +15,20 @@ struct Trace {
 }
 
 fn trace(steps: u32, operations: u32) -> (Trace, Timeline) {
-    let timeline = Timeline::of(&crate::synthetic::outcome(steps, operations).recording);
+    let mut timelines = Timeline::of_all(&crate::synthetic::outcome(steps, operations));
     let mut bytes = Vec::new();
-    write(&timeline, "title", &mut bytes).unwrap();
+    write(&timelines, &mut bytes).unwrap();
+    (parsed(&bytes, 1), timelines.remove(0).1)
+}
+
+/// The packets of the timeline of this number.
+fn parsed(bytes: &[u8], sequence: u64) -> Trace {
     let mut trace = Trace { tracks: BTreeMap::new(), names: BTreeMap::new(), events: Vec::new() };
-    for packet in Fields::of(&bytes).all(field::TRACE_PACKET) {
+    for packet in Fields::of(bytes).all(field::TRACE_PACKET) {
         let packet = Fields::of(packet.block());
-        assert_eq!(packet.one(field::PACKET_SEQUENCE).unwrap().number(), 1);
+        if packet.one(field::PACKET_SEQUENCE).unwrap().number() != sequence {
+            continue;
+        }
         if let Some(track) = packet.one(field::PACKET_TRACK) {
             let track = Fields::of(track.block());
             let number = track.one(field::TRACK_NUMBER).unwrap().number();
@@ -39,7 +46,26 @@ fn trace(steps: u32, operations: u32) -> (Trace, Timeline) {
             trace.events.push((at, Fields::of(event.block())));
         }
     }
-    (trace, timeline)
+    trace
+}
+
+#[test]
+fn timelines_share_a_file_and_no_number() {
+    let outcome = crate::synthetic::outcome(1, 20);
+    let two = crate::outcome::Outcome { recordings: vec![outcome.recordings[0].clone(); 2], ..outcome };
+    let timelines = Timeline::of_all(&two);
+    assert!(timelines[1].0.contains("adapter 1"), "{}", timelines[1].0);
+    let mut bytes = Vec::new();
+    write(&timelines, &mut bytes).unwrap();
+    let (first, second) = (parsed(&bytes, 1), parsed(&bytes, 2));
+    assert_eq!((first.events.len(), &first.names), (second.events.len(), &second.names));
+    assert!(!first.events.is_empty() && first.tracks.len() == second.tracks.len());
+    assert!(first.tracks.keys().all(|number| !second.tracks.contains_key(number)), "tracks");
+    let arrows = |trace: &Trace| -> BTreeSet<u64> {
+        let leaving = trace.events.iter().flat_map(|(_, event)| event.all(field::EVENT_FLOW));
+        leaving.map(|flow| flow.number()).collect()
+    };
+    assert!(!arrows(&first).is_empty() && arrows(&first).is_disjoint(&arrows(&second)), "arrows");
 }
 
 fn number(event: &Fields, field: u32) -> u64 {

@@ -31,7 +31,7 @@ function colourOfName(name) {
 
 class Chart {
   constructor(canvas, tip, range, data) {
-    Object.assign(this, { canvas, tip, range, data, length: Math.max(1, data.timeline.length_ns) });
+    Object.assign(this, { canvas, tip, range, data, length: Math.max(1, data.timeline.length_ns), linked: [] });
     this.view = [0, this.length];
     this.fingers = new Map();
     this.build();
@@ -238,9 +238,14 @@ class Chart {
     this.show(centre - share * span, span);
   }
 
+  // Charts of the same time show the same part of it.
   show(begin, span) {
     begin = Math.max(0, Math.min(this.length - span, begin));
-    this.view = [begin, begin + span];
+    for (const chart of [this, ...this.linked]) chart.place([begin, begin + span]);
+  }
+
+  place(view) {
+    this.view = view;
     if (!this.pending) this.pending = requestAnimationFrame(() => { this.pending = 0; this.draw(); });
   }
 

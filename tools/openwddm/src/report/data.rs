@@ -16,6 +16,14 @@ pub struct Data<'a> {
     summary: &'a Summary,
     profile: &'a str,
     interrupted: bool,
+    /// What happened on each adapter; all count from the same beginning.
+    views: Vec<View<'a>>,
+}
+
+/// What happened on an adapter.
+#[derive(Debug, Serialize)]
+struct View<'a> {
+    adapter: &'a str,
     dropped: u64,
     limit_bytes: u64,
     timeline: Marks<'a>,
@@ -67,17 +75,21 @@ const STEPS_MAX: usize = 400;
 
 impl<'a> Data<'a> {
     /// Chooses and counts.
-    pub fn of(outcome: &'a Outcome, timeline: &'a Timeline) -> Data<'a> {
+    pub fn of(outcome: &'a Outcome, timelines: &'a [(String, Timeline)]) -> Data<'a> {
+        let views = outcome.recordings.iter().zip(timelines).map(|(recording, (_, timeline))| View {
+            adapter: &recording.adapter,
+            dropped: recording.dropped,
+            limit_bytes: recording.vram_bytes,
+            timeline: marks(timeline),
+            resident: curves(timeline),
+            memory: Memory::of(&recording.events, timeline),
+            movers: Movers::of(&recording.events, timeline.begin_ns),
+        });
         Data {
             summary: &outcome.summary,
             profile: &outcome.profile,
             interrupted: outcome.interrupted,
-            dropped: outcome.recording.dropped,
-            limit_bytes: outcome.recording.vram_bytes,
-            timeline: marks(timeline),
-            resident: curves(timeline),
-            memory: Memory::of(&outcome.recording.events, timeline),
-            movers: Movers::of(&outcome.recording.events, timeline.begin_ns),
+            views: views.collect(),
         }
     }
 }
@@ -203,29 +215,32 @@ mod tests {
     #[test]
     fn the_data_count_what_the_timeline_holds() {
         let outcome = crate::synthetic::outcome(2, 40);
-        let timeline = Timeline::of(&outcome.recording);
-        let data = Data::of(&outcome, &timeline);
-        assert_eq!(data.timeline.total, timeline.slices.len() as u64);
-        let drawn: usize = data.timeline.rows.iter().flat_map(|row| row.marks.values()).map(Vec::len).sum();
-        assert_eq!(drawn as u64, data.timeline.total);
-        assert_eq!(data.timeline.steps.len(), 2);
-        assert_eq!(data.resident.len(), 1);
-        let longest = data.timeline.rows.iter().flat_map(|row| row.marks.values().flatten()).map(|m| m[0] + m[1]).max();
-        assert!(longest.is_some_and(|end| end <= data.timeline.length_ns));
+        let timelines = Timeline::of_all(&outcome);
+        let data = Data::of(&outcome, &timelines);
+        let [view] = &data.views[..] else { panic!("there is one adapter") };
+        assert_eq!(view.timeline.total, timelines[0].1.slices.len() as u64);
+        let drawn: usize = view.timeline.rows.iter().flat_map(|row| row.marks.values()).map(Vec::len).sum();
+        assert_eq!(drawn as u64, view.timeline.total);
+        assert_eq!(view.timeline.steps.len(), 2);
+        assert_eq!(view.resident.len(), 1);
+        let longest = view.timeline.rows.iter().flat_map(|row| row.marks.values().flatten()).map(|m| m[0] + m[1]).max();
+        assert!(longest.is_some_and(|end| end <= view.timeline.length_ns));
     }
 
     #[test]
     fn of_a_track_with_many_lanes_the_first_are_drawn_and_the_rest_counted() {
         let outcome = crate::synthetic::outcome(2, 40);
-        let mut timeline = Timeline::of(&outcome.recording);
+        let mut timelines = Timeline::of_all(&outcome);
+        let timeline = &mut timelines[0].1;
         let (before, deepest) = (timeline.slices.len(), timeline.tracks.len() + LANES_MAX);
         let slice = timeline.slices[0].clone();
         for lane in timeline.tracks.len()..=deepest {
             timeline.tracks.push(crate::timeline::Track { kind: TrackKind::FenceLog, name: "many".to_owned() });
             timeline.slices.push(Slice { track: lane, ..slice.clone() });
         }
-        let data = Data::of(&outcome, &timeline);
-        assert_eq!((data.timeline.total, data.timeline.deeper), ((before + LANES_MAX) as u64, 1));
-        assert_eq!(data.timeline.rows.iter().filter(|row| row.name == "many").count(), LANES_MAX);
+        let data = Data::of(&outcome, &timelines);
+        let drawn = &data.views[0].timeline;
+        assert_eq!((drawn.total, drawn.deeper), ((before + LANES_MAX) as u64, 1));
+        assert_eq!(drawn.rows.iter().filter(|row| row.name == "many").count(), LANES_MAX);
     }
 }

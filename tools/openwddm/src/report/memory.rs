@@ -138,8 +138,8 @@ mod tests {
     #[test]
     fn a_map_shows_what_the_run_held_and_one_process_needs_no_curve_of_its_own() {
         let outcome = crate::synthetic::outcome(2, 40);
-        let timeline = Timeline::of(&outcome.recording);
-        let memory = Memory::of(&outcome.recording.events, &timeline);
+        let timeline = Timeline::of(&outcome.recordings[0]);
+        let memory = Memory::of(&outcome.recordings[0].events, &timeline);
         let [map] = &memory.maps[..] else { panic!("{:?}", memory.maps) };
         assert!(map.total == timeline.residences.len() && map.left_out == 0 && map.total > 20);
         assert!(map.boxes.iter().all(|b| b[2] + b[3] <= map.pages && b[5] == 1));

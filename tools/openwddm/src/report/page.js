@@ -4,6 +4,7 @@
 const data = JSON.parse(document.getElementById('data').textContent);
 const s = data.summary;
 const at = (id) => document.getElementById(id);
+const adapterName = s.adapter === data.profile ? s.adapter : `${s.adapter} (${data.profile})`;
 
 function element(kind, className, ...children) {
   const node = document.createElement(kind);
@@ -13,14 +14,15 @@ function element(kind, className, ...children) {
 }
 
 function headline() {
-  const ran = s.ideal_ns && s.elapsed_ns ? `ran at ${units.percent(s.ideal_ns, s.elapsed_ns)} of its ideal speed` : 'ran';
+  const ran = s.ideal_ns && s.elapsed_ns && !s.adapters ? `ran at ${units.percent(s.ideal_ns, s.elapsed_ns)} of its ideal speed` : 'ran';
   at('headline').textContent = `${s.workload} ${ran} in ${units.percent(s.vram_bytes, s.peak_bytes)} of the memory it needs`;
-  at('what').textContent = `${units.grouped(s.ops)} operations in ${s.steps} ${s.steps === 1 ? 'step' : 'steps'} on ${s.adapter} (${data.profile}), ${s.time} time, policy ${s.policy}`;
+  at('what').textContent = `${units.grouped(s.ops)} operations in ${s.steps} ${s.steps === 1 ? 'step' : 'steps'} on ${adapterName}, ${s.time} time, policy ${s.policy}`;
   document.title = `openwddm: ${s.workload}`;
   const warn = (text) => at('warnings').append(element('span', 'warning', text));
   if (data.interrupted) warn('The run was interrupted. Everything here is what was reached until then.');
   if (s.verify !== 'ok' && s.verify !== 'off') warn('Contents did not match: ' + s.verify);
-  if (data.dropped) warn(`${units.grouped(data.dropped)} records were left out because the recording reached its limit. Timeline and lists are incomplete; the headline numbers are not.`);
+  const dropped = data.views.reduce((sum, view) => sum + view.dropped, 0);
+  if (dropped) warn(`${units.grouped(dropped)} records were left out because the recording reached its limit. Timeline and lists are incomplete; the headline numbers are not.`);
   for (const node of at('warnings').children) node.style.display = 'block';
 }
 
@@ -45,7 +47,10 @@ function cards() {
   card('Video memory', units.bytes(s.vram_bytes), `${units.percent(s.vram_bytes, s.peak_bytes)} of the peak, ${units.bytes(s.peak_bytes)}`, [[share(s.vram_bytes, s.peak_bytes), 'accent']]);
   card('Paged in', units.bytes(s.paged_in_bytes), `${units.grouped(s.paged_in_bytes)} bytes`);
   card('Paged out', units.bytes(s.paged_out_bytes), `and ${units.bytes(s.discarded_bytes)} discarded without a copy`);
-  card('Stalled on paging', units.time(s.stall_ns), `${units.percent(s.stall_ns, s.elapsed_ns)} of ${units.time(s.elapsed_ns)}`, [[share(s.stall_ns, s.elapsed_ns), 'wait']]);
+  if (s.adapters) {
+    const arrived = s.adapters.reduce((sum, adapter) => sum + adapter.arrived_bytes, 0);
+    card('Crossed', units.bytes(arrived), `from adapter to adapter, in ${units.time(s.elapsed_ns)}`);
+  } else card('Stalled on paging', units.time(s.stall_ns), `${units.percent(s.stall_ns, s.elapsed_ns)} of ${units.time(s.elapsed_ns)}`, [[share(s.stall_ns, s.elapsed_ns), 'wait']]);
   card('Interrupts suppressed', units.percent(s.interrupts_suppressed, signals), `${units.grouped(s.interrupts_raised)} raised, ${units.grouped(s.interrupts_suppressed)} not needed`, [[share(s.interrupts_suppressed, signals), 'good']]);
   const verdict = { ok: ['Verified', 'good', 'every byte as it should be'], off: ['Not checked', '', s.time === 'virtual' ? 'virtual time stores no bytes' : 'run with --verify to check every byte'] }[s.verify] || ['Mismatch', 'bad', s.verify];
   card('Contents', element('div', 'value ' + verdict[1], verdict[0]), verdict[2]);
@@ -59,19 +64,52 @@ function legend(id, entries) {
   }
 }
 
+// What is shown once for each adapter stands under its name, if there are several.
+function eachView(id, build) {
+  data.views.forEach((view, number) => {
+    if (data.views.length > 1) at(id).append(element('h3', '', `adapter ${number}: ${view.adapter}`));
+    build(view, number);
+  });
+}
+
+function place(id, className) {
+  const node = element('div', className);
+  node.id = `${id}-${at(id).childElementCount}`;
+  at(id).append(node);
+  return node.id;
+}
+
 function timeline() {
-  const chart = new Chart(at('timeline'), at('tip'), at('range'), data);
+  const charts = [];
+  eachView('charts', (view, number) => {
+    const canvas = element('canvas'), tip = element('div', 'tip'), frame = element('div', 'frame', canvas, tip);
+    canvas.tabIndex = 0;
+    canvas.setAttribute('role', 'img');
+    canvas.setAttribute('aria-label', `Timeline of engines, queues, paging, waits and resident memory of adapter ${number}`);
+    tip.setAttribute('role', 'status');
+    at('charts').append(frame);
+    charts.push(new Chart(canvas, tip, at('range'), view));
+  });
+  for (const chart of charts) chart.linked = charts.filter((other) => other !== chart);
+  const chart = charts[0];
   at('closer').onclick = () => chart.zoom(.5);
   at('farther').onclick = () => chart.zoom(2);
   at('all').onclick = () => chart.show(0, chart.length);
-  legend('legend', [['operation or command (shade by name)', 'hsl(150 36% 48%)'], ['waits for a fence', '--wait'], ['page in', '--in'], ['page out, or both', '--out'], ['fill and map', '--discard'], ['CPU wait', '--cpu'], ...(data.timeline.rows.some((row) => row.kind === 'logs') ? [['signals a fence, from its log', '--out']] : []), ...(data.timeline.rows.some((row) => row.kind === 'suspended') ? [['suspended', '--discard']] : []), ...data.memory.holdings.map(({ process }, i, all) => [`memory of process ${process}`, colourOfProcess(process, all.map((h) => h.process))])]);
-  const t = data.timeline;
+  const has = (kind) => data.views.some((view) => view.timeline.rows.some((row) => row.kind === kind));
+  const holders = [...new Set(data.views.flatMap((view) => view.memory.holdings.map((holding) => holding.process)))].sort((a, b) => a - b);
+  legend('legend', [['operation or command (shade by name)', 'hsl(150 36% 48%)'], ['waits for a fence', '--wait'], ['page in', '--in'], ['page out, or both', '--out'], ['fill and map', '--discard'], ['CPU wait', '--cpu'], ...(has('logs') ? [['signals a fence, from its log', '--out']] : []), ...(has('suspended') ? [['suspended', '--discard']] : []), ...holders.map((process) => [`memory of process ${process}`, colourOfProcess(process, holders)])]);
+  at('thinned').textContent = data.views.flatMap(thinned).join(' ');
+}
+
+// What a view does not show.
+function thinned(view) {
+  const t = view.timeline;
   const notes = [];
   if (t.merged_ns) notes.push(`${units.grouped(t.total)} slices are drawn as ${units.grouped(t.shown)} marks: neighbours within ${units.time(t.merged_ns)} became one mark, paler the less of it was busy. The trace file has every slice.`);
   if (t.deeper) notes.push(`${units.grouped(t.deeper)} slices lie below the lanes that are drawn of a row, because so much was under way at once. The trace file has them.`);
-  for (const curve of data.resident) if (curve.points.length < curve.points_total) notes.push(`The curve of segment ${curve.segment} keeps ${units.grouped(curve.points.length)} of ${units.grouped(curve.points_total)} points, among them every stretch's lowest and highest.`);
-  for (const map of data.memory.maps) if (map.boxes.length < map.total) notes.push(`The map of segment ${map.segment} shows the ${units.grouped(map.boxes.length)} largest of ${units.grouped(map.total)} residences, ${100 - map.left_out / 10} % of what all of them cover.`);
-  at('thinned').textContent = notes.join(' ');
+  for (const curve of view.resident) if (curve.points.length < curve.points_total) notes.push(`The curve of segment ${curve.segment} keeps ${units.grouped(curve.points.length)} of ${units.grouped(curve.points_total)} points, among them every stretch's lowest and highest.`);
+  for (const map of view.memory.maps) if (map.boxes.length < map.total) notes.push(`The map of segment ${map.segment} shows the ${units.grouped(map.boxes.length)} largest of ${units.grouped(map.total)} residences, ${100 - map.left_out / 10} % of what all of them cover.`);
+  return data.views.length > 1 && notes.length ? [`Of ${view.adapter}:`, ...notes] : notes;
 }
 
 function drawing(kind, attributes, text) {
@@ -89,6 +127,15 @@ function stages() {
   const times = (field) => (row) => units.grouped(row[field]);
   const spent = (field) => (row) => units.time(row[field]);
   table('stages', [['stage', false, (r) => r.stage], ['submissions', true, times('submissions')], ['calls into the kernel', true, times('calls')], ['CPU time', true, spent('cpu_ns')], ['interrupts', true, times('interrupts')], ['submitted to known', true, spent('round_trip_ns')], ['elapsed', true, spent('elapsed_ns')]], s.stages, '');
+}
+
+// With several adapters: what each did.
+function adapters() {
+  if (!s.adapters) { at('adapters-section').remove(); return; }
+  const bytes = (field) => (row) => (row[field] ? units.bytes(row[field]) : '–');
+  const times = (field) => (row) => units.grouped(row[field]);
+  const spent = (field) => (row) => units.time(row[field]);
+  table('adapters', [['adapter', false, (r) => `${r.adapter}: ${r.profile}`], ['stage', false, (r) => r.stage], ['video memory', true, bytes('vram_bytes')], ['operations', true, times('ops')], ['came from others', true, bytes('arrived_bytes')], ['paged in', true, bytes('paged_in_bytes')], ['paged out', true, bytes('paged_out_bytes')], ['worked', true, spent('busy_ns')], ['waited', true, spent('wait_ns')], ['interrupts', true, times('interrupts_raised')]], s.adapters, '');
 }
 
 // With several processes the steps are each one's own; who displaced whom is the question then.
@@ -158,22 +205,25 @@ function table(id, columns, rows, empty) {
 }
 
 function tables() {
-  const m = data.movers;
+  const cut = (shown, total, what) => (shown < total ? `${units.grouped(shown)} of ${units.grouped(total)} ${what}, the largest.` : `${units.grouped(total)} ${what}.`);
   const bytes = (field) => (row) => (row[field] ? units.bytes(row[field]) : '–');
   const times = (field) => (row) => units.grouped(row[field]);
-  table('causes', [['how', false, (r) => r.how], ['why', false, (r) => r.why], ['bytes', true, bytes('bytes')], ['times', true, times('times')]], m.causes, 'Nothing moved.');
+  eachView('causes', ({ movers }) => table(place('causes', ''), [['how', false, (r) => r.how], ['why', false, (r) => r.why], ['bytes', true, bytes('bytes')], ['times', true, times('times')]], movers.causes, 'Nothing moved.'));
   const tables = [['leaf table converted', s.tables_converted_by_cause], ['process stood still', s.stood_still_by_cause], ['recovery', s.recoveries]];
   table('page-tables', [['what', false, (r) => r[0]], ['why', false, (r) => r[1]], ['times', true, (r) => units.grouped(r[2])]], tables.flatMap(([what, causes]) => Object.entries(causes).map(([why, times]) => [what, why, times])), 'No table was converted, and no process stood still for its tables.');
   const pairs = [['fence signals', s.fence_signals], ['GPU waits', s.gpu_waits], ['CPU waits', s.cpu_waits], ['interrupts raised', s.interrupts_raised], ['interrupts suppressed', s.interrupts_suppressed], ['dispatches that released a wait', s.interrupt_dispatches_releasing]];
   table('fences', [['', false, (r) => r[0]], ['', true, (r) => units.grouped(r[1])]], pairs, '');
-  table('movers', [['allocation', false, (r) => '#' + r.allocation], ['size', true, bytes('size_bytes')], ['paged in', true, bytes('in_bytes')], ['paged out', true, bytes('out_bytes')], ['discarded', true, bytes('discarded_bytes')], ['times in', true, times('times_in')], ['times out', true, times('times_out')]], m.allocations, 'No allocation moved after its first commit: everything fits.');
-  const cut = (shown, total, what) => (shown < total ? `${units.grouped(shown)} of ${units.grouped(total)} ${what}, the largest.` : `${units.grouped(total)} ${what}.`);
-  at('movers-note').textContent = cut(m.allocations.length, m.allocations_total, 'allocations that moved after their first commit');
-  at('evictions-note').textContent = cut(m.evictions.length, m.evictions_total, 'evictions, in order of time');
+  eachView('movers', ({ movers: m }) => {
+    at('movers').append(element('p', 'quiet', cut(m.allocations.length, m.allocations_total, 'allocations that moved after their first commit')));
+    table(place('movers', 'scroll'), [['allocation', false, (r) => '#' + r.allocation], ['size', true, bytes('size_bytes')], ['paged in', true, bytes('in_bytes')], ['paged out', true, bytes('out_bytes')], ['discarded', true, bytes('discarded_bytes')], ['times in', true, times('times_in')], ['times out', true, times('times_out')]], m.allocations, 'No allocation moved after its first commit: everything fits.');
+  });
   const who = (allocation, process) => '#' + allocation + (process === null ? '' : ` (process ${process})`);
-  table('evictions', [['at', true, (r) => units.time(r.at_ns)], ['victim: who gave', false, (r) => who(r.victim, r.victim_process)], ['asker: who asked', false, (r) => (r.asker === null ? 'its owner' : who(r.asker, r.asker_process))], ['bytes', true, bytes('bytes')], ['took', true, (r) => (r.took_ns === null ? '–' : units.time(r.took_ns))], ['how', false, (r) => r.how], ['cause', false, (r) => r.why]], m.evictions, 'Nothing was evicted.');
+  eachView('evictions', ({ movers: m }) => {
+    at('evictions').append(element('p', 'quiet', cut(m.evictions.length, m.evictions_total, 'evictions, in order of time')));
+    table(place('evictions', 'scroll'), [['at', true, (r) => units.time(r.at_ns)], ['victim: who gave', false, (r) => who(r.victim, r.victim_process)], ['asker: who asked', false, (r) => (r.asker === null ? 'its owner' : who(r.asker, r.asker_process))], ['bytes', true, bytes('bytes')], ['took', true, (r) => (r.took_ns === null ? '–' : units.time(r.took_ns))], ['how', false, (r) => r.how], ['cause', false, (r) => r.why]], m.evictions, 'Nothing was evicted.');
+  });
   const exact = (n) => `${units.bytes(n)} (${units.grouped(n)} bytes)`;
-  const run = [['workload', s.workload], ['adapter', `${s.adapter} (${data.profile})`], ['time', s.time], ['stage', s.stage], ['policy', s.policy], ['seed', String(s.seed)], ['steps, operations', `${units.grouped(s.steps)}, ${units.grouped(s.ops)}`], ['peak', exact(s.peak_bytes)], ['video memory', exact(s.vram_bytes)], ['paged in', exact(s.paged_in_bytes)], ['paged out', exact(s.paged_out_bytes)], ['discarded', exact(s.discarded_bytes)], ['filled at first commit', exact(s.filled_bytes)], ['elapsed', units.time(s.elapsed_ns)], ['ideal', units.time(s.ideal_ns)], ['stalled', units.time(s.stall_ns)], ['trace hash', s.trace_hash]];
+  const run = [['workload', s.workload], ['adapter', adapterName], ['time', s.time], ['stage', s.stage], ['policy', s.policy], ['seed', String(s.seed)], ['steps, operations', `${units.grouped(s.steps)}, ${units.grouped(s.ops)}`], ['peak', exact(s.peak_bytes)], ['video memory', exact(s.vram_bytes)], ['paged in', exact(s.paged_in_bytes)], ['paged out', exact(s.paged_out_bytes)], ['discarded', exact(s.discarded_bytes)], ['filled at first commit', exact(s.filled_bytes)], ['elapsed', units.time(s.elapsed_ns)], ...(s.adapters ? [] : [['ideal', units.time(s.ideal_ns)], ['stalled', units.time(s.stall_ns)]]), ['trace hash', s.trace_hash]];
   table('run', [['', false, (r) => r[0]], ['', false, (r) => r[1]]], run, '');
   const rest = at('run').querySelector('button');
   if (rest) rest.click();
@@ -183,6 +233,7 @@ headline();
 cards();
 timeline();
 stages();
+adapters();
 processes();
 steps();
 tables();

@@ -60,6 +60,7 @@ impl Displacements {
                     *self.displaced.entry((owner, *process)).or_default() += bytes;
                 }
                 self.note(Demotion {
+                    adapter: None,
                     decided_ns: now_ns,
                     completed_ns: (*work == 0).then_some(now_ns),
                     work: *work,

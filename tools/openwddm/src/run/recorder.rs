@@ -1,21 +1,23 @@
-//! Listens to the kernel and to the device while a run goes on: sums always, the records themselves if somebody wants them.
+//! Listens to one adapter while a run goes on, to the kernel and to the device: sums always, the records themselves if somebody
+//! wants them. Fed by `recorders`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use device_port::{Observation, Probe};
-use dxgk_host::Host;
+use dxgk_host::{Host, HostAdapter};
 use dxgkrnl::AdapterCounters;
-use events::{Cause, Event, Move, TraceHash, Tracer};
-use replay::{Driven, Stage};
+use events::{Cause, Event, Move};
+use replay::{Stage, Submission, Work};
 use softgpu_spec::bus::SYSTEM_BASE;
 use softgpu_spec::engine;
 use softgpu_spec::register::counter;
 
-use crate::outcome::{Displaced, OpTrack, QueueLabel, Recording, StepSummary, Summary};
+use crate::outcome::{AdapterSummary, Displaced, OpTrack, QueueLabel, Recording, StepSummary, Summary};
 use crate::run::displaced::Displacements;
 use crate::run::packet_waits::PacketWaits;
 use crate::run::play::Played;
+use crate::run::setup::Planned;
 use crate::run::share::Terms;
 
 /// Most records of each kind that are kept; more are counted.
@@ -25,19 +27,17 @@ const PAGING_QUEUE: u32 = 0;
 
 /// What is listened to.
 pub struct Recorder {
+    /// Which adapter.
+    number: usize,
     keeps_records: bool,
     keeps_demotions: bool,
     state: Mutex<State>,
 }
 
-/// The kernel's way to the recorder.
-pub struct Listener(pub Arc<Recorder>);
-
 struct State {
     events: Vec<(u64, Event)>,
     observations: Vec<(u64, Observation)>,
     dropped: u64,
-    hash: TraceHash,
     sums: Sums,
     step_begin: Sums,
     step_began_ns: u64,
@@ -77,17 +77,15 @@ pub struct Numbers {
     packet_waits_ns: u64,
     kernel: AdapterCounters,
     per_step: Vec<StepSummary>,
-    hash: TraceHash,
 }
 
 impl Recorder {
     /// Nothing heard yet; whether the records, and the moves of memory one by one, are kept.
-    pub fn new(keeps_records: bool, keeps_demotions: bool) -> Arc<Recorder> {
+    pub fn new(number: usize, keeps_records: bool, keeps_demotions: bool) -> Arc<Recorder> {
         let state = State {
             events: Vec::new(),
             observations: Vec::new(),
             dropped: 0,
-            hash: TraceHash::default(),
             sums: Sums::default(),
             step_begin: Sums::default(),
             step_began_ns: 0,
@@ -98,13 +96,14 @@ impl Recorder {
             displacements: Displacements::new(keeps_demotions),
             packet_waits: PacketWaits::default(),
         };
-        Arc::new(Recorder { keeps_records, keeps_demotions, state: Mutex::new(state) })
+        Arc::new(Recorder { number, keeps_records, keeps_demotions, state: Mutex::new(state) })
     }
 
     /// The run begins: what the counters say now is not the run's.
     pub fn begin(&self, host: &Host) {
         // The host is asked before the recorder's lock is taken: the host's own is taken before the recorder's.
-        let (device, kernel) = (Device::read(host), host.counters());
+        let adapter = host.adapter(self.number);
+        let (device, kernel) = (Device::read(adapter), adapter.counters());
         let mut state = self.state();
         state.before = device;
         state.kernel_before = kernel;
@@ -113,7 +112,7 @@ impl Recorder {
 
     /// A step has ended at `now_ns`.
     pub fn end_step(&self, host: &Host, now_ns: u64) {
-        let wait_ns = Device::read(host).wait_ns;
+        let wait_ns = Device::read(host.adapter(self.number)).wait_ns;
         let mut state = self.state();
         let wait_ns = wait_ns + state.packet_waits.total_ns();
         let bytes = |how: Move| state.sums.bytes(how) - state.step_begin.bytes(how);
@@ -131,14 +130,15 @@ impl Recorder {
         state.stall_began_ns = wait_ns;
     }
 
-    /// What was counted until now.
-    pub fn numbers(&self, host: &Host, driven: &Driven) -> Numbers {
-        let (now, kernel) = (Device::read(host), host.counters());
+    /// What was counted until now of a run that began at `started_ns`.
+    pub fn numbers(&self, host: &Host, started_ns: u64) -> Numbers {
+        let adapter = host.adapter(self.number);
+        let (now, kernel) = (Device::read(adapter), adapter.counters());
         let state = self.state();
         let mut per_step = state.per_step.clone();
         if let Some(first) = per_step.first_mut() {
             // The first step's clock began before its first operation.
-            first.elapsed_ns = first.elapsed_ns.saturating_sub(driven.started_ns);
+            first.elapsed_ns = first.elapsed_ns.saturating_sub(started_ns);
         }
         let before = state.kernel_before;
         Numbers {
@@ -153,47 +153,43 @@ impl Recorder {
                 dispatches_releasing: kernel.dispatches_releasing - before.dispatches_releasing,
             },
             per_step,
-            hash: state.hash,
         }
     }
 
     /// The records, with what is needed to read them.
-    pub fn take(
-        &self,
-        workloads: &[(replay::Workload, Terms)],
-        played: &[Played],
-        vram_bytes: u64,
-        stage: Stage,
-    ) -> Recording {
+    pub fn take(&self, workloads: &[(replay::Workload, Terms)], played: &[Played], planned: &Planned) -> Recording {
         let mut state = self.state();
         let queue = |device_queue, label: &str, engine| QueueLabel { device_queue, label: label.to_owned(), engine };
         let mut queues = vec![queue(PAGING_QUEUE, "paging", engine::COPY)];
         let mut ops = Vec::new();
         for ((workload, _), played) in workloads.iter().zip(played) {
+            // One adapter may have nothing to do.
+            let Some(driven) = played.driven.sites.get(self.number) else { continue };
             let label = match played.process.0 {
                 _ if workloads.len() == 1 => "compute".to_owned(),
                 process => format!("compute of process {process}, {}", workload.name()),
             };
             // Packets that the kernel hands over have no queue of the process's own; a hardware queue that it feeds is known by who
             // signals its progress.
-            let progress = SYSTEM_BASE + played.driven.progress.0;
+            let progress = SYSTEM_BASE + driven.progress.0;
             let signals = |seen: &(u64, Observation)| match seen.1 {
                 Observation::Signal { queue, bus, .. } if bus == progress => Some(queue),
                 _ => None,
             };
-            let fed = || state.observations.iter().find_map(signals).filter(|_| stage == Stage::Hardware);
-            if let Some(device_queue) = played.driven.device_queue.or_else(fed) {
+            let fed = || state.observations.iter().find_map(signals).filter(|_| planned.stage == Stage::Hardware);
+            if let Some(device_queue) = driven.device_queue.or_else(fed) {
                 queues.push(queue(device_queue, &label, engine::COMPUTE));
-                ops.push(op_track(workload, &played.driven, device_queue));
+                ops.push(op_track(workload, &driven.submissions, device_queue, progress));
             }
         }
         Recording {
+            adapter: planned.profile.name.to_owned(),
             events: std::mem::take(&mut state.events),
             observations: std::mem::take(&mut state.observations),
             queues,
             ops,
             demotions: state.displacements.take_list(),
-            vram_bytes,
+            vram_bytes: planned.vram_bytes,
             dropped: state.dropped + state.displacements.dropped,
         }
     }
@@ -207,7 +203,7 @@ impl Recorder {
     pub fn compare_residence(&self, host: &Host) {
         if self.keeps_demotions {
             // Nothing moves meanwhile: the kernel is asked under its own lock, as events come under it.
-            host.see_residences(|kernel| self.state().displacements.compare(kernel));
+            host.adapter(self.number).see_residences(|kernel| self.state().displacements.compare(kernel));
         }
     }
 
@@ -226,22 +222,20 @@ impl Recorder {
     }
 }
 
-fn op_track(workload: &replay::Workload, driven: &Driven, device_queue: u32) -> OpTrack {
-    let (mut names, mut steps) = (Vec::new(), Vec::new());
-    for event in workload.steps(driven.steps.max(1)) {
-        if let replay::StepEvent::Op { step, name, .. } = event {
-            names.push(workload.op_names()[name as usize].clone());
-            steps.push(step);
-        }
-    }
-    let progress_bus = SYSTEM_BASE + driven.progress.0;
+fn op_track(workload: &replay::Workload, submissions: &[Submission], device_queue: u32, progress_bus: u64) -> OpTrack {
+    let name = |submission: &Submission| match submission.work {
+        Work::Op(name) => workload.op_names()[name as usize].clone(),
+        Work::Leaves(storage) => format!("storage {storage} leaves"),
+        Work::Arrives(storage) => format!("storage {storage} arrives"),
+    };
+    let (names, steps) = submissions.iter().map(|submission| (name(submission), submission.step)).unzip();
     OpTrack { device_queue, progress_bus, names, steps }
 }
 
-impl Tracer for Listener {
-    fn event(&mut self, now_ns: u64, event: &Event) {
-        let mut state = self.0.state();
-        state.hash.event(now_ns, event);
+impl Recorder {
+    /// The kernel says something of this adapter, or of the process.
+    pub fn event(&self, now_ns: u64, event: &Event) {
+        let mut state = self.state();
         state.displacements.event(now_ns, event);
         state.packet_waits.event(now_ns, event);
         // What died in video memory did not leave it for want of room.
@@ -273,7 +267,7 @@ impl Tracer for Listener {
         if let Some(recovery) = recovery {
             *state.sums.recovered.entry(recovery.to_owned()).or_default() += 1;
         }
-        if self.0.keeps_records {
+        if self.keeps_records {
             if state.events.len() < RECORDS_MAX {
                 state.events.push((now_ns, event.clone()));
             } else {
@@ -306,15 +300,16 @@ impl Sums {
 }
 
 impl Device {
-    fn read(host: &Host) -> Device {
+    fn read(adapter: HostAdapter<'_>) -> Device {
         let compute = 8 * engine::COMPUTE;
         Device {
-            signals: host.device_register(counter::SIGNALS),
-            waits: host.device_register(counter::WAITS),
-            raised: host.device_register(counter::INTERRUPTS_RAISED) + host.device_register(counter::PUBLISH_RAISED),
-            suppressed: host.device_register(counter::INTERRUPTS_SUPPRESSED),
-            busy_ns: host.device_register(counter::ENGINE_BUSY_NS + compute),
-            wait_ns: host.device_register(counter::ENGINE_WAIT_NS + compute),
+            signals: adapter.device_register(counter::SIGNALS),
+            waits: adapter.device_register(counter::WAITS),
+            raised: adapter.device_register(counter::INTERRUPTS_RAISED)
+                + adapter.device_register(counter::PUBLISH_RAISED),
+            suppressed: adapter.device_register(counter::INTERRUPTS_SUPPRESSED),
+            busy_ns: adapter.device_register(counter::ENGINE_BUSY_NS + compute),
+            wait_ns: adapter.device_register(counter::ENGINE_WAIT_NS + compute),
         }
     }
 
@@ -336,33 +331,68 @@ impl Numbers {
         self.kernel.interrupts
     }
 
-    /// The fields of a summary that were counted; the others are left empty.
-    pub fn into_summary(self) -> Summary {
-        Summary {
+    /// What an adapter of several did.
+    pub fn of_adapter(&self) -> AdapterSummary {
+        AdapterSummary {
             paged_in_bytes: self.sums.bytes(Move::PageIn),
             paged_out_bytes: self.sums.bytes(Move::PageOut),
             discarded_bytes: self.sums.bytes(Move::Discard),
-            filled_bytes: self.sums.bytes(Move::Fill),
-            relocated_bytes: self.sums.bytes(Move::Relocate),
-            mapped_bytes: self.sums.bytes(Move::Map),
-            unmapped_bytes: self.sums.bytes(Move::Unmap),
-            page_in_by_cause: self.sums.causes(Move::PageIn),
-            page_out_by_cause: self.sums.causes(Move::PageOut),
-            tables_converted_by_cause: self.sums.converted,
-            stood_still_by_cause: self.sums.stood_still,
-            preemptions_by_cause: self.sums.preempted,
-            recoveries: self.sums.recovered,
-            per_step: self.per_step,
-            ideal_ns: self.device.busy_ns,
-            stall_ns: self.device.wait_ns + self.packet_waits_ns,
-            fence_signals: self.device.signals + self.kernel.cpu_signals,
-            gpu_waits: self.device.waits,
-            cpu_waits: self.kernel.cpu_waits,
+            busy_ns: self.device.busy_ns,
+            wait_ns: self.device.wait_ns + self.packet_waits_ns,
             interrupts_raised: self.device.raised,
             interrupts_suppressed: self.device.suppressed,
-            interrupt_dispatches_releasing: self.kernel.dispatches_releasing,
-            trace_hash: format!("{:016x}", self.hash.value()),
-            ..Summary::default()
+            ..AdapterSummary::default()
         }
+    }
+
+    /// The fields of a summary that were counted, of all adapters together; the others are left empty.
+    pub fn into_summary(all: Vec<Numbers>) -> Summary {
+        let mut summary = Summary::default();
+        all.into_iter().for_each(|numbers| numbers.add_to(&mut summary));
+        summary
+    }
+
+    fn add_to(self, to: &mut Summary) {
+        let bytes = |how| self.sums.bytes(how);
+        to.paged_in_bytes += bytes(Move::PageIn);
+        to.paged_out_bytes += bytes(Move::PageOut);
+        to.discarded_bytes += bytes(Move::Discard);
+        to.filled_bytes += bytes(Move::Fill);
+        to.relocated_bytes += bytes(Move::Relocate);
+        to.mapped_bytes += bytes(Move::Map);
+        to.unmapped_bytes += bytes(Move::Unmap);
+        add_counts(&mut to.page_in_by_cause, self.sums.causes(Move::PageIn));
+        add_counts(&mut to.page_out_by_cause, self.sums.causes(Move::PageOut));
+        add_counts(&mut to.tables_converted_by_cause, self.sums.converted);
+        add_counts(&mut to.stood_still_by_cause, self.sums.stood_still);
+        add_counts(&mut to.preemptions_by_cause, self.sums.preempted);
+        add_counts(&mut to.recoveries, self.sums.recovered);
+        add_steps(&mut to.per_step, self.per_step);
+        to.ideal_ns += self.device.busy_ns;
+        to.stall_ns += self.device.wait_ns + self.packet_waits_ns;
+        to.fence_signals += self.device.signals + self.kernel.cpu_signals;
+        to.gpu_waits += self.device.waits;
+        to.cpu_waits += self.kernel.cpu_waits;
+        to.interrupts_raised += self.device.raised;
+        to.interrupts_suppressed += self.device.suppressed;
+        to.interrupt_dispatches_releasing += self.kernel.dispatches_releasing;
+    }
+}
+
+fn add_counts(to: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>) {
+    more.into_iter().for_each(|(name, count)| *to.entry(name).or_default() += count);
+}
+
+/// Adapters end a step together: what they moved and how long they waited is added, the time is one.
+fn add_steps(to: &mut Vec<StepSummary>, more: Vec<StepSummary>) {
+    if to.is_empty() {
+        *to = more;
+        return;
+    }
+    for (to, more) in to.iter_mut().zip(more) {
+        to.paged_in_bytes += more.paged_in_bytes;
+        to.paged_out_bytes += more.paged_out_bytes;
+        to.discarded_bytes += more.discarded_bytes;
+        to.stall_ns += more.stall_ns;
     }
 }

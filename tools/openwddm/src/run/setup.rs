@@ -1,38 +1,46 @@
-//! What the arguments and the workload together ask for: the adapter and its sizes, judged before anything is started.
+//! What the arguments and the workloads together ask for: the adapters and their sizes, judged before anything is started.
 
 use std::sync::Arc;
 
 use device_port::Probe;
-use dxgk_host::{Host, HostConfig, MemoryPolicy, Mode, PROFILES, Profile, page_table_bytes};
+use dxgk_host::{AdapterSetup, Host, HostConfig, MemoryPolicy, Mode, PROFILES, Profile, page_table_bytes};
 use replay::{ContentMode, Stage};
 
 use crate::error::RunError;
-use crate::run::recorder::{Listener, Recorder};
-use crate::run::{RunOptions, Terms, stages};
+use crate::run::recorders::{Listener, Recorders};
+use crate::run::{AdapterChoice, RunOptions, Terms, stages};
 
 /// System memory beside the workload's own: rings, command memory, reports.
 const SYSTEM_EXTRA_BYTES: u64 = 256 << 20;
 
-/// The adapter and the sizes of a run.
+/// The adapters and the sizes of a run.
 pub struct Setup {
-    /// The profile asked for, as it is for the stage.
-    pub profile: Profile,
-    /// Who hands work to the engine.
-    pub stage: Stage,
-    /// What the memory manager chooses: the profile's choices, and what the arguments say otherwise.
-    pub memory_policy: MemoryPolicy,
+    /// In the order in which they are counted; one at least.
+    pub adapters: Vec<Planned>,
+    /// Who shall hand work to the engines; `None`: the latest stage that each adapter has.
+    pub stage: Option<Stage>,
     /// Most bytes alive at once.
     pub peak_bytes: u64,
-    /// Video memory, in whole pages of the segment.
-    pub vram_bytes: u64,
     /// Bytes of addresses and backing stores that can be in use at once.
     mapped_bytes: u64,
     /// How many processes there will be.
     processes: u64,
 }
 
+/// One adapter of a run.
+pub struct Planned {
+    /// The profile asked for, as it is for the stage.
+    pub profile: Profile,
+    /// Who hands work to its engine.
+    pub stage: Stage,
+    /// What the memory manager chooses: the profile's choices, and what the arguments say otherwise.
+    pub memory_policy: MemoryPolicy,
+    /// Video memory, in whole pages of the segment.
+    pub vram_bytes: u64,
+}
+
 impl Setup {
-    /// Judges the arguments against the workload.
+    /// Judges the arguments against the workloads.
     ///
     /// # Errors
     /// An unknown profile, a stage that it has not, a choice that cannot be made, too little video memory for one page or for the largest operation.
@@ -41,40 +49,41 @@ impl Setup {
         workloads: &[(replay::Workload, Terms)],
         stage: Option<Stage>,
     ) -> Result<Setup, RunError> {
-        let profile = match &options.adapter {
-            None => &PROFILES[0],
-            Some(name) => Profile::named(name).ok_or_else(|| unknown_profile(name))?,
-        };
-        let stage = stage.unwrap_or_else(|| stages::latest(profile));
-        let profile = stages::adapter(profile, stage)?;
-        let mut memory_policy = profile.memory_policy;
-        for choice in &options.choices {
-            memory_policy.choose(&choice.name, &choice.value).map_err(|error| RunError::Argument {
-                argument: format!("--set {}={}", choice.name, choice.value),
-                problem: error.to_string(),
-                remedy: format!("`openwddm adapters {}` says what it chooses", profile.name),
-            })?;
-        }
-        let page = profile.segment_page_bytes();
         let each = || workloads.iter().map(|(workload, _)| workload);
         let peak_bytes = each().map(|workload| workload.peak_bytes(options.steps)).fold(0, u64::saturating_add);
-        let vram_bytes = options.vram.bytes(peak_bytes) / page * page;
-        let largest = each().map(|workload| largest_op_pages(workload, page)).max().unwrap_or(0);
-        if vram_bytes < largest {
-            return Err(RunError::Argument {
-                argument: format!("--vram {}", options.vram.bytes(peak_bytes)),
-                problem: format!(
-                    "the largest operation needs {largest} bytes at once, {vram_bytes} bytes of whole pages are given"
-                ),
-                remedy: format!("give at least {largest} bytes (the peak is {peak_bytes})"),
-            });
-        }
+        let adapters = match &options.adapters[..] {
+            [] => vec![Planned::judge(options, (0, None), each(), peak_bytes, stage)?],
+            chosen => {
+                let numbered = chosen.iter().enumerate();
+                let planned = numbered
+                    .map(|(number, choice)| Planned::judge(options, (number, Some(choice)), each(), peak_bytes, stage));
+                planned.collect::<Result<_, _>>()?
+            }
+        };
         // Each storage is rounded up to a page; while the CPU runs ahead of the GPU, dead storages linger for a while.
         let storages: usize = each().map(|workload| workload.storages().len()).sum();
         let rounding = (storages as u64).saturating_mul(65536);
         let mapped_bytes = peak_bytes.saturating_mul(2).saturating_add(rounding);
         let processes = workloads.len() as u64;
-        Ok(Setup { profile, stage, memory_policy, peak_bytes, vram_bytes, mapped_bytes, processes })
+        Ok(Setup { adapters, stage, peak_bytes, mapped_bytes, processes })
+    }
+
+    /// Video memory of all adapters.
+    pub fn vram_bytes(&self) -> u64 {
+        self.adapters.iter().map(|planned| planned.vram_bytes).fold(0, u64::saturating_add)
+    }
+
+    /// The stages of the adapters, each once, as one name.
+    pub fn stage_name(&self) -> String {
+        let mut names: Vec<&str> = self.adapters.iter().map(|planned| stages::name(planned.stage)).collect();
+        names.dedup();
+        names.join(" + ")
+    }
+
+    /// The profiles as one name.
+    pub fn profile_name(&self) -> String {
+        let names: Vec<&str> = self.adapters.iter().map(|planned| planned.profile.name).collect();
+        names.join(" + ")
     }
 
     /// Whether bytes are written and checked.
@@ -86,22 +95,36 @@ impl Setup {
         }
     }
 
-    /// Starts the kernel with its adapter.
+    /// Starts the kernel with its adapters.
     ///
     /// # Errors
     /// When there is no address space for it.
-    pub fn start_host(&self, options: &RunOptions, recorder: &Arc<Recorder>) -> Result<Arc<Host>, RunError> {
+    pub fn start_host(&self, options: &RunOptions, recorders: &Arc<Recorders>) -> Result<Arc<Host>, RunError> {
         let mode = if options.virtual_time { Mode::Virtual { stored: false } } else { Mode::Real };
-        let probe = options.recorded.then(|| Arc::clone(recorder) as Arc<dyn Probe>);
-        let config = HostConfig {
-            vram_bytes: self.vram_bytes,
-            page_table_bytes: page_table_bytes(self.mapped_bytes),
-            memory_policy: self.memory_policy,
+        let probe = |number: usize| options.recorded.then(|| recorders.of(number) as Arc<dyn Probe>);
+        let (first, others) = self.adapters.split_first().expect("there is one at least");
+        let system_bytes = self.mapped_bytes.saturating_add(SYSTEM_EXTRA_BYTES.saturating_mul(self.processes));
+        let page_table_bytes = page_table_bytes(self.mapped_bytes);
+        let other = |(number, planned): (usize, &Planned)| AdapterSetup {
+            vram_bytes: planned.vram_bytes,
+            page_table_bytes,
+            memory_policy: planned.memory_policy,
             recovery: options.recovery,
-            system_bytes: self.mapped_bytes.saturating_add(SYSTEM_EXTRA_BYTES.saturating_mul(self.processes)),
-            tracer: Box::new(Listener(Arc::clone(recorder))),
-            probe,
-            ..HostConfig::new(&self.profile, mode)
+            system_bytes,
+            probe: probe(number),
+            ..AdapterSetup::new(&planned.profile)
+        };
+        let config = HostConfig {
+            vram_bytes: first.vram_bytes,
+            page_table_bytes,
+            memory_policy: first.memory_policy,
+            recovery: options.recovery,
+            system_bytes,
+            tracer: Box::new(Listener(Arc::clone(recorders))),
+            probe: probe(0),
+            io_coherent: self.adapters.iter().all(|planned| planned.profile.io_coherent),
+            others: others.iter().enumerate().map(|(at, planned)| other((at + 1, planned))).collect(),
+            ..HostConfig::new(&first.profile, mode)
         };
         Host::start(config).map_err(|error| RunError::Kernel {
             problem: format!("the adapter did not start: {error}"),
@@ -110,8 +133,60 @@ impl Setup {
     }
 }
 
-/// What the largest operation needs when each storage takes whole pages.
-fn largest_op_pages(workload: &replay::Workload, page: u64) -> u64 {
+impl Planned {
+    /// Judges one adapter: its number, and what was said of it.
+    fn judge<'a>(
+        options: &RunOptions,
+        (number, chosen): (usize, Option<&AdapterChoice>),
+        workloads: impl Iterator<Item = &'a replay::Workload>,
+        peak_bytes: u64,
+        stage: Option<Stage>,
+    ) -> Result<Planned, RunError> {
+        let profile = match chosen {
+            None => &PROFILES[0],
+            Some(AdapterChoice { profile, .. }) => Profile::named(profile).ok_or_else(|| unknown_profile(profile))?,
+        };
+        if options.adapters.len() > 1 && !profile.has_cross_adapter_resources() {
+            return Err(RunError::Argument {
+                argument: format!("--adapter {}", profile.name),
+                problem: "a driver of the first generation has no memory that other adapters reach, too".to_owned(),
+                remedy: "run it alone, or give another --adapter".to_owned(),
+            });
+        }
+        let stage = stage.unwrap_or_else(|| stages::latest(profile));
+        let profile = stages::adapter(profile, stage)?;
+        let mut memory_policy = profile.memory_policy;
+        for choice in &options.choices {
+            memory_policy.choose(&choice.name, &choice.value).map_err(|error| RunError::Argument {
+                argument: format!("--set {}={}", choice.name, choice.value),
+                problem: error.to_string(),
+                remedy: format!("`openwddm adapters {}` says what it chooses", profile.name),
+            })?;
+        }
+        let page = profile.segment_page_bytes();
+        let own = chosen.and_then(|choice| choice.vram);
+        let asked = own.unwrap_or(options.vram).bytes(peak_bytes);
+        let vram_bytes = asked / page * page;
+        // One that runs nothing still has a page.
+        let largest = workloads.map(|workload| largest_op_pages(workload, number, page)).max().unwrap_or(0).max(page);
+        if vram_bytes < largest {
+            return Err(RunError::Argument {
+                argument: match own {
+                    None => format!("--vram {asked}"),
+                    Some(_) => format!("--adapter {},vram={asked}", profile.name),
+                },
+                problem: format!(
+                    "the largest operation needs {largest} bytes at once, {vram_bytes} bytes of whole pages are given"
+                ),
+                remedy: format!("give at least {largest} bytes (the peak is {peak_bytes})"),
+            });
+        }
+        Ok(Planned { profile, stage, memory_policy, vram_bytes })
+    }
+}
+
+/// What the largest operation of an adapter needs when each storage takes whole pages.
+fn largest_op_pages(workload: &replay::Workload, adapter: usize, page: u64) -> u64 {
     let storages = workload.storages();
     let set_bytes = |reads: &[u32], writes: &[u32]| {
         let mut set: Vec<u32> = reads.iter().chain(writes).copied().collect();
@@ -120,8 +195,10 @@ fn largest_op_pages(workload: &replay::Workload, page: u64) -> u64 {
         set.iter().map(|index| storages[*index as usize].bytes.next_multiple_of(page)).fold(0, u64::saturating_add)
     };
     let needs = workload.events().iter().map(|event| match event {
-        replay::Event::Op { reads, writes, .. } => set_bytes(reads, writes),
-        replay::Event::Death(_) => 0,
+        replay::Event::Op { adapter: at, reads, writes, .. } if at.unwrap_or(0) as usize == adapter => {
+            set_bytes(reads, writes)
+        }
+        _ => 0,
     });
     needs.max().unwrap_or(0)
 }

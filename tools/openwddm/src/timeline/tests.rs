@@ -138,10 +138,10 @@ fn an_empty_recording_has_nothing_but_its_queues() {
 #[test]
 fn a_whole_run_has_every_operation_and_its_sums() {
     let outcome = crate::synthetic::outcome(2, 60);
-    let timeline = Timeline::of(&outcome.recording);
+    let timeline = Timeline::of(&outcome.recordings[0]);
     let operations = slices(&timeline, SliceKind::Operation);
     let names: Vec<&str> = operations.iter().map(|(name, ..)| *name).collect();
-    assert_eq!(names, outcome.recording.ops[0].names);
+    assert_eq!(names, outcome.recordings[0].ops[0].names);
     assert!(timeline.slices.iter().all(|slice| !slice.cut && slice.begin_ns <= slice.end_ns));
     let last = |name: &str| {
         let counter = timeline.counters.iter().find(|counter| counter.kind.name() == name);
@@ -150,7 +150,7 @@ fn a_whole_run_has_every_operation_and_its_sums() {
     assert_eq!(last("paged in"), outcome.summary.paged_in_bytes);
     assert_eq!(last("paged out"), outcome.summary.paged_out_bytes);
     assert!(last("paged in") > 0 && last("paged out") > 0, "the generator makes both happen");
-    let limit = outcome.recording.vram_bytes;
+    let limit = outcome.recordings[0].vram_bytes;
     assert!(
         timeline.counters.iter().any(|c| c.kind == CounterKind::Resident(1) && c.points.iter().all(|p| p.2 <= limit))
     );

@@ -239,7 +239,7 @@ impl World {
             trace_hash: "0123456789abcdef".to_string(),
             ..self.summary
         };
-        Outcome { summary, recording: self.recording, profile: "discrete".to_string(), interrupted: false }
+        Outcome { summary, recordings: vec![self.recording], profile: "discrete".to_string(), interrupted: false }
     }
 
     fn size(&self, allocation: u64) -> u64 {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use kmt_link::Link;
 use softgpu_umd::{Gpu, Stage, SurfaceKind};
 
-use crate::drive::{DriveError, lane};
+use crate::drive::DriveError;
+use crate::drive::site::lane;
 
 /// How long the CPU waits for the end of a submission that only touches one page, when nothing else runs, in nanoseconds of
 /// the kernel's clock: the median of so many, each behind the one before; 0 of none.

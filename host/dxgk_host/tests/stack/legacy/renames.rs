@@ -75,7 +75,7 @@ fn the_moves_of_instances_are_told_under_the_allocations_number() {
             _ => pages.for_each(|page| assert!(told.remove(&page), "{how:?} of {page:?}, which is not there")),
         }
     }
-    let resident = host.see_residences(|all| {
+    let resident = host.adapter(0).see_residences(|all| {
         let pages = |known: &Residence| {
             let pages = known.runs.iter().flat_map(|run| run.first..run.end());
             pages.map(|page| (known.segment.0, page, known.allocation)).collect::<Vec<_>>()

@@ -1,0 +1,288 @@
+//! What a driver has on one adapter: a device with a lane, the storages that are there, and what is on its residency list.
+
+use std::sync::Arc;
+
+use d3dkmt::{Adapter, DeviceState, EvictFlags, Fence, Notification, Registration, Residency};
+use kmt_link::Link;
+use softgpu_umd::{Gpu, Lane, ResidencyList, Retry, UmdError};
+use wddm_types::{Luid, NodeId, WordAddress};
+
+use crate::drive::content::Report;
+use crate::drive::error::DriveError;
+use crate::drive::storages::Storages;
+use crate::drive::{DriveOptions, ResidencyPolicy, Stage};
+use crate::steps::StorageId;
+use crate::workload::Workload;
+
+/// The node that computes.
+const COMPUTE: NodeId = NodeId(0);
+
+/// What a submission did, if somebody wants to know afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submission {
+    /// The step that it belongs to.
+    pub step: u32,
+    /// What it was.
+    pub work: Work,
+}
+
+/// What a submission was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// An operation: the index of its name.
+    Op(u32),
+    /// A part of this storage went on its way to another adapter.
+    Leaves(u32),
+    /// A part of this storage came from another adapter.
+    Arrives(u32),
+}
+
+/// What was driven on one adapter.
+#[derive(Clone, Debug)]
+pub struct DrivenOn {
+    /// Operations completed there.
+    pub ops: u64,
+    /// Bytes of content that came from other adapters.
+    pub arrived_bytes: u64,
+    /// CurrentValue of the compute queue's progress fence: value i + 1 completes submission i.
+    pub progress: WordAddress,
+    /// The compute queue's number on its device; `None`: the kernel hands its work over.
+    pub device_queue: Option<u32>,
+    /// What each submission was, with [`DriveOptions::keeps_submissions`]; else empty.
+    pub submissions: Vec<Submission>,
+}
+
+/// The operation at hand, for whoever has to say that it does not fit.
+#[derive(Clone, Copy)]
+pub struct At<'a> {
+    pub workload: &'a Workload,
+    pub step: u32,
+    pub op_index: u32,
+    pub name: u32,
+}
+
+impl At<'_> {
+    fn does_not_fit(&self, needed_bytes: u64, missing_bytes: u64) -> DriveError {
+        DriveError::DoesNotFit {
+            op: self.workload.op_names()[self.name as usize].clone(),
+            step: self.step,
+            op_index: self.op_index,
+            needed_bytes,
+            missing_bytes,
+        }
+    }
+}
+
+/// What a submission waits for on the GPU before it runs, and signals behind it, beside paging.
+#[derive(Clone, Copy, Default)]
+pub struct Order<'a> {
+    pub waits: &'a [(&'a Fence, u64)],
+    pub signals: &'a [(&'a Fence, u64)],
+}
+
+/// One adapter's part of a drive.
+pub struct Site {
+    // Dropped in this order: work before memory, memory before the device.
+    pub lane: Lane,
+    pub storages: Storages,
+    pub report: Report,
+    /// With [`ResidencyPolicy::Kept`].
+    kept: Option<ResidencyList>,
+    /// Kept for its life: while it lives, changes are told.
+    _budget: Option<Registration>,
+    pub gpu: Gpu,
+    keeps_submissions: bool,
+    submissions: Vec<Submission>,
+    ops: u64,
+    arrived_bytes: u64,
+}
+
+impl Site {
+    /// A device on an adapter.
+    pub fn create(
+        workload: &Workload,
+        link: &Arc<dyn Link>,
+        luid: Luid,
+        options: DriveOptions,
+    ) -> Result<Site, DriveError> {
+        let gpu = Gpu::on(Adapter::open(Arc::clone(link), luid)?)?;
+        let lane = lane(&gpu, options.stage)?;
+        let report = Report::create(&gpu)?;
+        let kept = match options.residency {
+            ResidencyPolicy::PerOperation => None,
+            ResidencyPolicy::Kept => Some(ResidencyList::create(&gpu)?),
+        };
+        let told = options.hears_budget.then(|| gpu.device().register_budget_change());
+        let budget = told.transpose().map_err(UmdError::from)?;
+        let storages = Storages::new(workload.storages());
+        let keeps_submissions = options.keeps_submissions;
+        let (submissions, ops, arrived_bytes) = (Vec::new(), 0, 0);
+        Ok(Site {
+            lane,
+            storages,
+            report,
+            kept,
+            _budget: budget,
+            gpu,
+            keeps_submissions,
+            submissions,
+            ops,
+            arrived_bytes,
+        })
+    }
+
+    /// Makes storages resident for the submission that comes next, which writes these of them; the paging-fence value that the
+    /// GPU waits for.
+    pub fn make_resident(
+        &mut self,
+        at: At<'_>,
+        set: &[StorageId],
+        writes: &[StorageId],
+    ) -> Result<Option<u64>, DriveError> {
+        match self.kept {
+            None => self.make_resident_once(at, set),
+            Some(_) => self.keep_resident(at, set, writes),
+        }
+    }
+
+    fn make_resident_once(&mut self, at: At<'_>, set: &[StorageId]) -> Result<Option<u64>, DriveError> {
+        if set.is_empty() {
+            // An operation on storages of no bytes: nothing to make resident, but it is an operation all the same.
+            return Ok(None);
+        }
+        let mut handles = Vec::with_capacity(set.len());
+        let mut mapped_at = 0;
+        for id in set {
+            let surface = self.storages.get_or_create(&self.gpu, *id)?;
+            handles.push(surface.allocation().handle());
+            mapped_at = mapped_at.max(surface.mapped_at());
+        }
+        let mut retry = Retry::default();
+        loop {
+            match self.gpu.paging().make_resident(handles.clone(), retry.flags()) {
+                Ok(Residency::Resident) => return Ok(None),
+                // The value stands behind the mappings of the same paging queue: it covers them.
+                Ok(Residency::Pending { paging_fence_value }) => return Ok(Some(paging_fence_value.max(mapped_at))),
+                Err(refusal) if refusal.bytes_to_trim > 0 => {
+                    // Nothing of ours is on the list but what queued work still uses; the rest another process holds.
+                    if !retry.harder(&self.gpu, &mut self.lane, &refusal)? {
+                        return Err(at.does_not_fit(self.bytes_of(set), refusal.bytes_to_trim));
+                    }
+                }
+                Err(refusal) => return Err(refusal.into()),
+            }
+        }
+    }
+
+    /// The same for a list that keeps what it has.
+    fn keep_resident(
+        &mut self,
+        at: At<'_>,
+        set: &[StorageId],
+        writes: &[StorageId],
+    ) -> Result<Option<u64>, DriveError> {
+        for id in set {
+            self.storages.get_or_create(&self.gpu, *id)?;
+        }
+        let kept = self.kept.as_mut().expect("the policy says so");
+        let surfaces: Vec<_> =
+            set.iter().map(|id| (self.storages.get(*id), writes.binary_search(id).is_ok())).collect();
+        match kept.use_surfaces(&self.gpu, &mut self.lane, &surfaces) {
+            Ok(made) => Ok(made.wait_for),
+            Err(UmdError::Refused(refusal)) if refusal.bytes_to_trim > 0 => {
+                Err(at.does_not_fit(self.bytes_of(set), refusal.bytes_to_trim))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn bytes_of(&self, set: &[StorageId]) -> u64 {
+        set.iter().map(|id| self.storages.bytes(*id)).sum()
+    }
+
+    /// Submits what is recorded.
+    pub fn submit(&mut self, paged_at: Option<u64>, order: Order<'_>, what: Submission) -> Result<(), DriveError> {
+        self.lane.submit_synced(&self.gpu, paged_at, order.waits, order.signals)?;
+        match what.work {
+            Work::Op(_) => self.ops += 1,
+            Work::Leaves(_) | Work::Arrives(_) => {}
+        }
+        if self.keeps_submissions {
+            self.submissions.push(what);
+        }
+        Ok(())
+    }
+
+    /// Behind a submission: unless they are kept, storages leave the residency list, in ascending order, and it is said which were
+    /// not written. They leave video memory only when room is needed.
+    pub fn evict(&mut self, set: &[StorageId], writes: &[StorageId]) -> Result<(), DriveError> {
+        if self.kept.is_some() {
+            return Ok(());
+        }
+        let written = |id: &StorageId| writes.binary_search(id).is_ok();
+        for run in set.chunk_by(|a, b| written(a) == written(b)) {
+            let handles = run.iter().map(|id| self.storages.get(*id).allocation().handle()).collect();
+            let mut flags = EvictFlags::EVICT_ONLY_IF_NECESSARY;
+            flags.set(EvictFlags::NOT_WRITTEN_TO, !written(&run[0]));
+            self.gpu.device().evict(handles, flags)?;
+        }
+        Ok(())
+    }
+
+    /// Does what the kernel asks of this device; other devices' news is ignored.
+    pub fn hear(&mut self, told: &Notification) -> Result<(), DriveError> {
+        if let Some(kept) = &mut self.kept {
+            kept.honour_trim(&self.gpu, self.lane.progress().current(), told)?;
+        }
+        Ok(())
+    }
+
+    /// The storage is not needed here any more: it died, or its content here is out of date.
+    pub fn drop_storage(&mut self, id: StorageId) {
+        if let (Some(kept), Some(surface)) = (&mut self.kept, self.storages.find(id)) {
+            kept.forget(surface);
+        }
+        self.storages.drop_storage(id);
+    }
+
+    /// Content has come from another adapter.
+    pub fn count_arrived(&mut self, bytes: u64) {
+        self.arrived_bytes += bytes;
+    }
+
+    /// Waits until everything submitted is done.
+    pub fn finish(&mut self) -> Result<(), DriveError> {
+        let last = self.lane.last_value();
+        Ok(self.lane.wait(&self.gpu, last)?)
+    }
+
+    /// Whether the progress is what the kernel writes for a lost device.
+    pub fn is_lost(&self) -> bool {
+        let progress = self.lane.progress();
+        progress.current() == if progress.bits() == 64 { u64::MAX } else { u64::from(u32::MAX) }
+    }
+
+    /// What has become of the device, if it is lost.
+    pub fn lost_state(&self) -> Option<DeviceState> {
+        self.gpu.device().state().ok().filter(|state| *state != DeviceState::Active)
+    }
+
+    /// What was driven here.
+    pub fn driven(&mut self) -> DrivenOn {
+        DrivenOn {
+            ops: self.ops,
+            arrived_bytes: self.arrived_bytes,
+            progress: self.lane.progress().address(),
+            device_queue: self.lane.device_queue(),
+            submissions: std::mem::take(&mut self.submissions),
+        }
+    }
+}
+
+/// A lane of a stage on the node that computes; `None`: of the latest stage that the adapter has.
+pub fn lane(gpu: &Gpu, stage: Option<Stage>) -> Result<Lane, UmdError> {
+    match stage {
+        None => Lane::create(gpu, COMPUTE),
+        Some(stage) => Lane::create_at(gpu, COMPUTE, stage),
+    }
+}
