@@ -74,6 +74,9 @@ pub struct PresentArguments {
     /// Each so many vertical blanks behind the one before it, 1 to 4; 0: at once, whatever the display is reading
     #[arg(long, value_name = "BLANKS", default_value_t = 1)]
     pub interval: u32,
+    /// Draw and flip so many pictures in a burst, and sleep until they are shown; 2 to 16, into one surface more
+    #[arg(long, value_name = "N", conflicts_with_all = ["buffers", "careless"])]
+    pub burst: Option<u32>,
     /// Do not say what is drawn into: the kernel cannot hold a drawing while a display shows its surface, and pictures are torn
     #[arg(long)]
     pub careless: bool,
@@ -244,6 +247,8 @@ const FRAMES_MAX: u32 = 3_600;
 const EDGE_MAX: u16 = 4_096;
 /// Most surfaces.
 const BUFFERS_MAX: u32 = 8;
+/// Most flips that a device may have queued.
+const BURST_MAX: u32 = 16;
 
 impl PresentArguments {
     /// What is to be shown.
@@ -269,6 +274,10 @@ impl PresentArguments {
             let problem = "one surface is shown while another is drawn into";
             return refused(format!("--buffers {}", self.buffers), problem, remedy);
         }
+        if let Some(burst) = self.burst.filter(|burst| !(2..=BURST_MAX).contains(burst)) {
+            let remedy = format!("give a number from 2 to {BURST_MAX}");
+            return refused(format!("--burst {burst}"), "so many flips are not queued together", remedy);
+        }
         if self.interval > 4 {
             let remedy = "give a number from 0 to 4".to_owned();
             return refused(format!("--interval {}", self.interval), "a flip waits for 4 blanks at most", remedy);
@@ -278,7 +287,8 @@ impl PresentArguments {
             frames: self.frames,
             width,
             height,
-            buffers: self.buffers,
+            buffers: self.burst.map_or(self.buffers, |burst| burst + 1),
+            burst: self.burst,
             interval: self.interval,
             careless: self.careless,
             virtual_time: self.virtual_time,

@@ -2,23 +2,26 @@
 //! counted and written. It is the whole path: packets that say what they write, flips behind them, the kernel that holds a drawing
 //! while its surface is shown, the display controller that takes a flip over at a vertical blank.
 
+mod counts;
 mod scene;
 mod screen;
 
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use ddi::FeatureId;
 use device_port::Monitor;
 use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink, Profile};
-use events::{Event, Tracer};
+use dxgkrnl::FeaturePolicy;
 use kmt_link::Link;
 use softgpu_umd::{Commands, Gpu, KernelFedStream, StreamConfig, Surface, UmdError};
 use wddm_types::{NodeId, VidPnSourceId};
 
 use crate::adapters;
 use crate::error::RunError;
+use counts::Counter;
+pub use counts::Counts;
 use screen::Screen;
 
 /// The display.
@@ -39,6 +42,8 @@ pub struct PresentOptions {
     pub height: u16,
     /// Surfaces.
     pub buffers: u32,
+    /// Pictures that are drawn and flipped together, one less than the surfaces; then the process sleeps.
+    pub burst: Option<u32>,
     /// Blanks from one flip to the next.
     pub interval: u32,
     /// The drawings do not say what they write.
@@ -55,8 +60,10 @@ pub struct Shown {
     options: PresentOptions,
     adapter: &'static str,
     refresh_ns: u64,
-    /// Flips that were shown.
-    pub flips: u64,
+    /// Flips that were shown, flips that were not, because the time of a newer one had come, and what the display interrupted.
+    pub counts: Counts,
+    /// How often it interrupts when the kernel keeps the queue, where it has been the hardware.
+    pub kept_by_kernel: Option<u64>,
     /// Frames that the monitor got.
     pub frames: u64,
     /// Those of them that were torn.
@@ -73,7 +80,8 @@ impl Shown {
 
     /// For people.
     pub fn text(&self) -> String {
-        let PresentOptions { frames, width, height, buffers, interval, careless, virtual_time, .. } = &self.options;
+        let PresentOptions { frames, width, height, buffers, burst, interval, careless, virtual_time, .. } =
+            &self.options;
         let hertz = 1e9 / self.refresh_ns as f64;
         let time = if *virtual_time { ", in virtual time" } else { "" };
         let flipped = match interval {
@@ -81,35 +89,37 @@ impl Shown {
             1 => "flipped at each vertical blank".to_owned(),
             more => format!("flipped at every {more} vertical blanks"),
         };
+        let turns = match burst {
+            Some(burst) => format!("in bursts of {burst}"),
+            None => "in turn".to_owned(),
+        };
         let mut text = format!(
-            "{frames} pictures of {width} by {height} drawn into {buffers} surfaces in turn and {flipped}\n\
+            "{frames} pictures of {width} by {height} drawn into {buffers} surfaces {turns} and {flipped}\n\
              on {}, {hertz:.1} blanks a second{time}\n",
             self.adapter
         );
         if *careless {
             text.push_str("drawings do not say what they write: nothing holds them while it is shown\n");
         }
-        // Writing into a string does not fail.
-        let _ = write!(
-            text,
-            "\n  flips shown  {:>6}\n  frames       {:>6}\n  torn         {:>6}\n",
-            self.flips, self.frames, self.torn
-        );
+        text.push('\n');
+        let rows = [
+            ("flips shown", Some(self.counts.shown)),
+            ("passed over", Some(self.counts.dropped).filter(|dropped| *dropped > 0)),
+            ("frames", Some(self.frames)),
+            ("torn", Some(self.torn)),
+            ("interrupts of the display", Some(self.counts.interrupts)),
+            ("  when the kernel keeps the queue", self.kept_by_kernel),
+        ];
+        for (name, number) in rows {
+            if let Some(number) = number {
+                // Writing into a string does not fail.
+                let _ = writeln!(text, "  {name:<34}{number:>6}");
+            }
+        }
         if let Some(folder) = self.options.pictures.as_ref().filter(|_| self.pictures > 0) {
             let _ = writeln!(text, "\n{} pictures are in {}", self.pictures, folder.display());
         }
         text
-    }
-}
-
-/// Counts flips that are shown.
-struct Flips(Arc<AtomicU64>);
-
-impl Tracer for Flips {
-    fn event(&mut self, _now_ns: u64, event: &Event) {
-        if matches!(event, Event::FlipShown { .. }) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
     }
 }
 
@@ -132,47 +142,119 @@ pub fn present(options: &PresentOptions) -> Result<Shown, RunError> {
     }
     let folder = options.pictures.as_deref().map(screen::Folder::check).transpose()?;
     profile.timing.copy_latency_ns = FILL_NS;
-    let shown = Arc::new(AtomicU64::new(0));
+    let screen = Arc::new(Screen::new(folder.is_some()));
+    let counts = show(&profile, options, &screen, FeaturePolicy::default())?;
+    let kept_by_kernel = if profile.driver.flip_queue && options.virtual_time {
+        let nobody = Arc::new(Screen::new(false));
+        let without = FeaturePolicy::without([FeatureId::HWFLIPQUEUE]);
+        Some(show(&profile, options, &nobody, without)?.interrupts)
+    } else {
+        None
+    };
+    let (frames, torn, kept) = screen.end();
+    let pictures = folder.map_or(Ok(0), |folder| folder.write(&kept))?;
+    let (adapter, refresh_ns) = (profile.name, profile.displays.period_ns);
+    Ok(Shown { options: options.clone(), adapter, refresh_ns, counts, kept_by_kernel, frames, torn, pictures })
+}
+
+/// The same on an adapter of its own.
+fn show(
+    profile: &Profile,
+    options: &PresentOptions,
+    screen: &Arc<Screen>,
+    features: FeaturePolicy,
+) -> Result<Counts, RunError> {
+    let counter = Counter::default();
     let mode = if options.virtual_time { Mode::Virtual { stored: true } } else { Mode::Real };
     let bytes = softgpu_umd::pitch_bytes(u32::from(options.width)) * u64::from(options.height);
     let config = HostConfig {
         vram_bytes: (64 << 20) + bytes.next_multiple_of(65536) * u64::from(options.buffers),
         page_table_bytes: 16 << 20,
         system_bytes: 256 << 20,
-        tracer: Box::new(Flips(Arc::clone(&shown))),
-        ..HostConfig::new(&profile, mode)
+        tracer: Box::new(counter.clone()),
+        features,
+        ..HostConfig::new(profile, mode)
     };
     let host = Host::start(config).map_err(failed)?;
-    let screen = Arc::new(Screen::new(folder.is_some()));
-    host.adapter(0).connect_monitor(SOURCE.0, Arc::clone(&screen) as Arc<dyn Monitor>);
-    play(&host, options, &shown).map_err(failed)?;
-    drop(host);
-    let (frames, torn, kept) = screen.end();
-    let pictures = folder.map_or(Ok(0), |folder| folder.write(&kept))?;
-    let (adapter, refresh_ns, flips) = (profile.name, profile.displays.period_ns, shown.load(Ordering::Relaxed));
-    Ok(Shown { options: options.clone(), adapter, refresh_ns, flips, frames, torn, pictures })
+    host.adapter(0).connect_monitor(SOURCE.0, Arc::clone(screen) as Arc<dyn Monitor>);
+    play(&host, options, &counter).map_err(failed)?;
+    Ok(counter.counts())
 }
 
-fn play(host: &Arc<Host>, options: &PresentOptions, shown: &AtomicU64) -> Result<(), UmdError> {
+fn play(host: &Arc<Host>, options: &PresentOptions, counter: &Counter) -> Result<(), UmdError> {
     let gpu = Gpu::open(ProcessLink::new(Arc::clone(host)) as Arc<dyn Link>)?;
-    let (mut stream, surfaces) = prepare(&gpu, options)?;
-    let device = gpu.device();
-    for frame in 0..options.frames {
-        let surface = &surfaces[((frame + 1) % options.buffers) as usize];
-        let mut commands = Commands::new();
-        scene::draw(&mut commands, surface.va(), (options.width, options.height), frame);
-        let handle = [surface.allocation().handle()];
-        let written = if options.careless { &[][..] } else { &handle[..] };
-        stream.submit_writing(&gpu, None, &commands, written)?;
-        let context = stream.context().expect("it takes packets");
-        context.flip(surface.allocation(), options.interval)?;
-    }
-    while shown.load(Ordering::Relaxed) < u64::from(options.frames) {
-        device.wait_for_vertical_blank(SOURCE)?;
+    let (stream, surfaces) = prepare(&gpu, options)?;
+    let mut player = Player { gpu: &gpu, stream, surfaces: &surfaces, options };
+    match options.burst {
+        Some(burst) => player.bursts(burst)?,
+        None => {
+            for frame in 0..options.frames {
+                let surface = ((frame + 1) % options.buffers) as usize;
+                player.draw(surface, frame)?;
+                player.flip(surface)?;
+            }
+            while counter.counts().over() < u64::from(options.frames) {
+                gpu.device().wait_for_vertical_blank(SOURCE)?;
+            }
+        }
     }
     // The last picture is on the screen from its blank to the next.
-    device.wait_for_vertical_blank(SOURCE)?;
+    gpu.device().wait_for_vertical_blank(SOURCE)?;
     Ok(())
+}
+
+/// Who draws and flips.
+struct Player<'a> {
+    gpu: &'a Gpu,
+    stream: KernelFedStream,
+    surfaces: &'a [Surface],
+    options: &'a PresentOptions,
+}
+
+impl Player<'_> {
+    /// Returns what its end signals.
+    fn draw(&mut self, surface: usize, frame: u32) -> Result<u64, UmdError> {
+        let surface = &self.surfaces[surface];
+        let mut commands = Commands::new();
+        scene::draw(&mut commands, surface.va(), (self.options.width, self.options.height), frame);
+        let handle = [surface.allocation().handle()];
+        let written = if self.options.careless { &[][..] } else { &handle[..] };
+        self.stream.submit_writing(self.gpu, None, &commands, written)
+    }
+
+    fn flip(&self, surface: usize) -> Result<(), UmdError> {
+        let context = self.stream.context().expect("it takes packets");
+        context.flip(self.surfaces[surface].allocation(), self.options.interval)?;
+        Ok(())
+    }
+
+    /// As players do: many pictures together, and then sleep. What wakes the process is its first drawing of the next burst, because that is
+    /// into the surface that comes free when the last picture of this one is shown.
+    fn bursts(&mut self, burst: u32) -> Result<(), UmdError> {
+        self.gpu.device().set_queued_limit(burst)?;
+        // The first one that is drawn into comes free last.
+        let mut order: Vec<usize> = (1..self.surfaces.len()).collect();
+        let (mut shown, mut frame) = (0, 0);
+        while frame < self.options.frames {
+            let together = order.len().min((self.options.frames - frame) as usize);
+            for (nth, surface) in order[..together].iter().enumerate() {
+                let drawn = self.draw(*surface, frame)?;
+                if nth == 0 {
+                    self.stream.wait(self.gpu, drawn)?;
+                }
+                self.flip(*surface)?;
+                frame += 1;
+            }
+            let unused = order.split_off(together);
+            order.reverse();
+            let last = order.remove(0);
+            // Of a burst of one picture what was shown before comes free last.
+            order.push(std::mem::replace(&mut shown, last));
+            order.extend(unused);
+        }
+        let drawn = self.draw(order[0], frame)?;
+        self.stream.wait(self.gpu, drawn)
+    }
 }
 
 /// The surfaces, the first of them shown and black.

@@ -55,6 +55,29 @@ fn what_is_torn_is_counted() {
     }
 }
 
+/// In virtual time, so that the figures are exact.
+#[test]
+fn a_flip_queue_of_the_hardware_interrupts_for_whom_somebody_waits_only() {
+    // spec: sync §4.6
+    let folder = tempfile::tempdir().unwrap();
+    let interrupts = |words: &[&str]| {
+        let queue = ["--virtual-time", "--size", "64x48", "--frames", "60", "--adapter", "flip-queue"];
+        let shown = present(folder.path(), &[&queue[..], words].concat());
+        assert_eq!((number(&shown, "flips shown"), number(&shown, "torn")), (60, 0), "{shown:?}");
+        (number(&shown, "interrupts of the display"), number(&shown, "when the kernel keeps the queue"))
+    };
+    assert_eq!(
+        interrupts(&["--burst", "12"]),
+        (7, 61),
+        "the first flip, each burst's last, and the last picture's blank"
+    );
+    assert_eq!(
+        interrupts(&["--buffers", "4", "--interval", "4"]),
+        (70, 238),
+        "blanks between flips are nobody's business"
+    );
+}
+
 #[test]
 fn in_real_time_nothing_is_torn_either() {
     let folder = tempfile::tempdir().unwrap();
@@ -70,6 +93,7 @@ fn wrong_numbers_are_refused() {
         (["--size", "large"], "WIDTHxHEIGHT"),
         (["--frames", "0"], "from 1 to"),
         (["--buffers", "1"], "from 2 to"),
+        (["--burst", "17"], "from 2 to"),
         (["--interval", "5"], "0 to 4"),
         (["--adapter", "voodoo"], "discrete-4k"),
         (["--adapter", "datacenter"], "only renders"),
