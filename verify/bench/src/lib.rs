@@ -47,6 +47,7 @@ mod sched;
 mod signals;
 mod statistic;
 mod suite;
+mod waiters;
 
 pub use fences::fence_paths;
 pub use machine::{IdleExit, Machine, Placement};

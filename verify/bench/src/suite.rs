@@ -4,11 +4,11 @@ use std::io::Write;
 
 use crate::machine::{IdleExit, Machine, NoHalt};
 use crate::report::{BenchError, BenchReport, Row};
-use crate::{copies, doorbell, frames, hop, litmus, mapping, page_tables, residency, sched, signals};
+use crate::{copies, doorbell, frames, hop, litmus, mapping, page_tables, residency, sched, signals, waiters};
 
 /// The names of the measures, in their order.
-pub const MEASURES: [&str; 9] =
-    ["litmus", "signals", "copies", "page-tables", "frames", "residency", "sched", "doorbell", "hop"];
+pub const MEASURES: [&str; 10] =
+    ["litmus", "signals", "waiters", "copies", "page-tables", "frames", "residency", "sched", "doorbell", "hop"];
 
 /// What a run is to do.
 #[derive(Clone, Debug)]
@@ -64,6 +64,7 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                 rows.extend(match *name {
                     "litmus" => litmus::rows(pair, amounts.races),
                     "signals" => signals::rows(pair, amounts.signals)?,
+                    "waiters" => waiters::rows(pair, amounts.copy_batches, options.smoke)?,
                     "copies" => copies::rows(pair, amounts.copy_batches)?,
                     "page-tables" => {
                         let mut rows = page_tables::rows(pair, amounts.copy_batches)?;
