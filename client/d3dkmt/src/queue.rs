@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, NativeFenceLogDetail, QueueCall, QueueFlags, Refusal, Reply, SignalFlags};
+use kmt_calls::{Call, DisplayCall, NativeFenceLogDetail, QueueCall, QueueFlags, Refusal, Reply, SignalFlags};
 use kmt_link::{Doorbell, Link, read_only};
 use shared_words::ReadOnlyWord;
 use wddm_types::{GpuVa, Luid, NtStatus, RawHandle, WordAddress};
@@ -115,6 +115,17 @@ impl KernelQueue {
             points: vec![(fence.handle(), value)],
         });
         self.owned.link.call(call).map(drop)
+    }
+
+    /// `D3DKMTSubmitPresentToHwQueue` with Flags.Flip: when everything submitted before has finished, the primary is shown on its source, as
+    /// [`crate::VirtualContext::flip`] does it.
+    ///
+    /// # Errors
+    /// Those of that call.
+    pub fn flip(&self, primary: &Allocation, interval: u32) -> Result<u32, Refusal> {
+        let (queue, primary) = (self.owned.handle, primary.handle());
+        let call = Call::Display(DisplayCall::FlipOnHwQueue { queue, primary, interval });
+        Ok(expect_reply!(self.owned.link.call(call)?, Reply::Queued(queued) => queued))
     }
 
     /// The fence gets the value when everything submitted before has finished.

@@ -99,6 +99,16 @@ impl Default for OfDevice {
     }
 }
 
+/// What a flip is behind.
+#[derive(Clone, Copy)]
+pub enum Behind {
+    /// A packet context.
+    Context(u64),
+    /// A hardware queue that the kernel feeds.
+    // spec: sync §3.17, presentation stays on what the kernel submits
+    Queue(u64),
+}
+
 /// A flip.
 pub struct Flip {
     number: u64,

@@ -352,7 +352,8 @@ impl Adapter {
     }
 }
 
-fn refused(error: SubmitError) -> Refusal {
+/// Why a queue takes no more.
+pub fn refused(error: SubmitError) -> Refusal {
     match error {
         SubmitError::UserQueue => invalid("kernel-mode submission on a queue with user-mode submission"),
         SubmitError::TooMany => no_memory("the queue holds as many packets as it may"),

@@ -223,8 +223,7 @@ impl Player<'_> {
     }
 
     fn flip(&self, surface: usize) -> Result<(), UmdError> {
-        let context = self.stream.context().expect("it takes packets");
-        context.flip(self.surfaces[surface].allocation(), self.options.interval)?;
+        self.stream.flip(self.surfaces[surface].allocation(), self.options.interval)?;
         Ok(())
     }
 

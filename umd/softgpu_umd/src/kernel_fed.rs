@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use d3dkmt::{Fence, FenceFlags, HwContext, KernelQueue, MonitoredFenceSignal, Refusal, VirtualContext};
+use d3dkmt::{Allocation, Fence, FenceFlags, HwContext, KernelQueue, MonitoredFenceSignal, Refusal, VirtualContext};
 use softgpu_spec::Command;
 use wddm_types::{GpuVa, NodeId, NtStatus, RawHandle};
 
@@ -91,6 +91,13 @@ impl Feed {
         }
     }
 
+    fn flip(&self, primary: &Allocation, interval: u32) -> Result<u32, Refusal> {
+        match self {
+            Feed::Packets { context, .. } => context.flip(primary, interval),
+            Feed::Queue { queue, .. } => queue.flip(primary, interval),
+        }
+    }
+
     fn submit(&self, at: GpuVa, bytes: u32, value: u64, primaries: Vec<RawHandle>) -> Result<(), Refusal> {
         match self {
             Feed::Packets { context, .. } => context.submit(at, bytes, primaries).map(drop),
@@ -123,6 +130,16 @@ impl KernelFedStream {
         let context = gpu.device().create_context(node)?;
         let feed = Feed::Queue { queue: context.create_kernel_queue()?, _context: context };
         Ok(KernelFedStream::new(feed, commands, config))
+    }
+
+    /// Shows a primary when what was submitted until now is done, `interval` blanks behind the flip before it. Returns how many flips are
+    /// queued.
+    ///
+    /// # Errors
+    /// Those of `D3DKMTPresent`.
+    // spec: sync §4.6
+    pub fn flip(&self, primary: &Allocation, interval: u32) -> Result<u32, Refusal> {
+        self.feed.flip(primary, interval)
     }
 
     fn new(feed: Feed, commands: RingMemory, config: StreamConfig) -> KernelFedStream {

@@ -30,6 +30,16 @@ pub enum DisplayCall {
         /// `FlipInterval`: so many vertical blanks behind the flip before it, 1 to 4; 0: at once.
         interval: u32,
     },
+    /// `D3DKMTSubmitPresentToHwQueue` with Flags.Flip → `Queued`: the same behind what was submitted on a hardware queue, which the kernel
+    /// feeds.
+    FlipOnHwQueue {
+        /// A queue of the source's owner, without user-mode submission.
+        queue: RawHandle,
+        /// A primary on its device's list, of the mode that the source has.
+        primary: RawHandle,
+        /// `FlipInterval`, likewise.
+        interval: u32,
+    },
     /// `D3DKMTSetQueuedLimit`: how many flips of the device may be queued when Flip returns.
     SetQueuedLimit {
         /// The device.
@@ -53,6 +63,7 @@ impl DisplayCall {
             DisplayCall::SetVidPnSourceOwner { .. } => "SetVidPnSourceOwner",
             DisplayCall::SetDisplayMode { .. } => "SetDisplayMode",
             DisplayCall::Flip { .. } => "Present",
+            DisplayCall::FlipOnHwQueue { .. } => "SubmitPresentToHwQueue",
             DisplayCall::SetQueuedLimit { .. } => "SetQueuedLimit",
             DisplayCall::WaitForVerticalBlankEvent { .. } => "WaitForVerticalBlankEvent",
         }

@@ -155,7 +155,7 @@ impl Game {
     }
 
     fn flip_to(&self, primary: &Surface, interval: u32) -> Result<u32, Refusal> {
-        self.stream.context().expect("it takes packets").flip(primary.allocation(), interval)
+        self.stream.flip(primary.allocation(), interval)
     }
 
     fn blank(&self) {

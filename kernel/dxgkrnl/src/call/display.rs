@@ -3,9 +3,10 @@
 use kmt_calls::{DisplayCall, Refusal, Reply};
 
 use crate::call::{Turn, done};
+use crate::display::Behind;
 use crate::machine::{Answer, Cx};
 use crate::object::Object;
-use crate::refusal::not_supported;
+use crate::refusal::invalid;
 
 impl Turn<'_> {
     pub(super) fn on_display(
@@ -27,13 +28,18 @@ impl Turn<'_> {
                 done(Reply::Done)
             }
             DisplayCall::Flip { context, primary, interval } => {
-                // spec: sync §3.17, presentation stays on packets that the kernel submits
                 if matches!(self.process.handles.get(context), Some(Object::Context(..))) {
-                    return Err(not_supported("presents on hardware queues (DxgkDdiPresentToHwQueue)"));
+                    return Err(invalid("a hardware context: its queues take presents (SubmitPresentToHwQueue)"));
                 }
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 let primary = self.listed_allocation(index, device, primary)?;
-                self.adapters[index as usize].present_flip(cx, self.token, number, primary, interval)
+                self.adapters[index as usize].present_flip(cx, self.token, Behind::Context(number), primary, interval)
+            }
+            DisplayCall::FlipOnHwQueue { queue, primary, interval } => {
+                let (index, number) = self.live_queue(queue, touched)?;
+                let device = self.adapters[index as usize].queues[number].device;
+                let primary = self.listed_allocation(index, device, primary)?;
+                self.adapters[index as usize].present_flip(cx, self.token, Behind::Queue(number), primary, interval)
             }
             DisplayCall::SetQueuedLimit { device, limit } => {
                 let (index, device) = self.live_device(device, touched)?;

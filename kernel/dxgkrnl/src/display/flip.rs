@@ -7,24 +7,29 @@ use kmt_calls::{Refusal, Reply};
 use vidmm::{AllocationId, PinError};
 use wddm_types::SegmentId;
 
-use super::{Flip, INTERVAL_MAX};
+use super::{Behind, Flip, INTERVAL_MAX};
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::packet::Listed;
+use crate::queue::refused as queue_refused;
 use crate::refusal::invalid;
 
 impl Adapter {
-    /// `D3DKMTPresent` with Flags.Flip.
+    /// `D3DKMTPresent` and `D3DKMTSubmitPresentToHwQueue` with Flags.Flip.
     // spec: memory §5.7, a flip has no DMA buffer; memory §5.1, only what the device lists
     pub fn present_flip(
         &mut self,
         cx: &mut Cx<'_>,
         token: Token,
-        context: u64,
+        behind: Behind,
         Listed { number, instance: primary }: Listed,
         interval: u32,
     ) -> Result<Answer, Refusal> {
-        let (device, kmd) = (self.packet_contexts[context].device, self.allocations[number].kmd);
+        let (context, device) = match behind {
+            Behind::Context(context) => (context, self.packet_contexts[context].device),
+            Behind::Queue(queue) => (self.queues[queue].context, self.queues[queue].device),
+        };
+        let kmd = self.allocations[number].kmd;
         let source = self.owned_source(device, primary)?;
         if interval > INTERVAL_MAX {
             return Err(invalid(format!("an interval of {interval}; at most {INTERVAL_MAX}")));
@@ -37,7 +42,10 @@ impl Adapter {
             return Err(invalid("a primary that has not the mode of its source"));
         }
         self.has_bus_address(primary)?;
-        self.may_queue(context, 1)?;
+        match behind {
+            Behind::Context(context) => self.may_queue(context, 1)?,
+            Behind::Queue(queue) => self.vidsch.may_submit(self.queues[queue].vidsch, 1).map_err(queue_refused)?,
+        }
         self.read_flip_logs(cx);
         if let Err(error) = self.vidmm.reference_by_address(self.devices[device].vidmm, primary) {
             return Err(self.reject(cx, context, device, error.to_string()));
@@ -52,8 +60,16 @@ impl Adapter {
         let (gone, address, present_id, start) = (false, None, 0, 0);
         let number = flip;
         let flip = Flip { number, device, source, primary, kmd, interval, pinned, gone, address, present_id, start };
-        self.queue_flip(context, flip);
-        self.pump_packets(cx);
+        match behind {
+            Behind::Context(context) => {
+                self.queue_flip(self.packet_contexts[context].vidsch, flip);
+                self.pump_packets(cx);
+            }
+            Behind::Queue(queue) => {
+                self.queue_flip(self.queues[queue].vidsch, flip);
+                self.pump_queue(cx, queue);
+            }
+        }
         match self.displays.devices.get(&device) {
             Some(of) if of.queued > of.limit => {
                 self.displays.blocked.push_back((token, device));

@@ -202,11 +202,11 @@ impl Adapter {
         }
     }
 
-    /// Puts a flip into a context's queue, which has room.
-    pub fn queue_flip(&mut self, context: u64, flip: Flip) {
+    /// Puts a flip into the queue of a context, or into a hardware queue, which has room.
+    pub fn queue_flip(&mut self, queue: QueueId, flip: Flip) {
         let number = self.software.number();
         self.software.steps.insert(number, Step::Flip(flip));
-        self.submit_software(self.packet_contexts[context].vidsch, number, SoftwareTurn::Completed);
+        self.submit_software(queue, number, SoftwareTurn::Completed);
     }
 
     /// Puts what the next command writes into a hardware queue, if displays may show it.
@@ -237,7 +237,8 @@ impl Adapter {
                     self.vidsch.waited(self.queues[queue].vidsch);
                 }
             }
-            Step::Take { .. } | Step::Flip(_) => unreachable!("a hardware queue takes neither objects nor flips"),
+            Step::Flip(flip) => self.flip_complete(cx, flip),
+            Step::Take { .. } => unreachable!("a hardware queue takes no objects"),
         }
     }
 

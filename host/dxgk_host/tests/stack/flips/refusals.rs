@@ -56,7 +56,13 @@ fn wrong_arguments_are_refused() {
     let hardware = device.create_context(NodeId(0)).unwrap();
     let primary = away.allocation().handle();
     let call = Call::Display(DisplayCall::Flip { context: hardware.handle(), primary, interval: 1 });
-    assert_eq!(status(device.link().call(call)), NtStatus::NOT_SUPPORTED);
+    assert_eq!(status(device.link().call(call)), NtStatus::INVALID_PARAMETER);
+    let flags = kmt_calls::QueueFlags::USER_MODE_SUBMISSION;
+    let own = kmt_calls::QueueCall::CreateHwQueue { context: hardware.handle(), flags };
+    let Ok(kmt_calls::Reply::HwQueue(own)) = device.link().call(Call::Queue(own)) else { panic!("a queue") };
+    let listed = game.primaries[1].allocation().handle();
+    let call = Call::Display(DisplayCall::FlipOnHwQueue { queue: own.queue, primary: listed, interval: 1 });
+    assert_eq!(status(device.link().call(call)), NtStatus::INVALID_PARAMETER, "its process feeds it");
     // spec: memory §5.6, memory §9.3: a submission that names what is not listed costs the device its life
     assert_eq!(status(game.flip_to(&away, 1)), NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE);
     assert_eq!(device.state().unwrap(), DeviceState::ErrorDmaFault);

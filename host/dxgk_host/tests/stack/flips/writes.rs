@@ -72,6 +72,37 @@ fn request_of(game: &Game, request: &AllocationRequest) -> Arc<d3dkmt::Allocatio
 }
 
 #[test]
+fn a_hardware_queue_flips_behind_what_was_submitted_on_it() {
+    // spec: memory §5.6, sync §2.11 (PresentToHwQueue), sync §3.17
+    for profile in [profile(), queued()] {
+        let (host, heard) = host_of(&profile, VIRTUAL);
+        let mut game = Game::new(&host, 2);
+        game.stream = KernelFedStream::hardware(&game.gpu, NodeId(0), StreamConfig::default()).unwrap();
+        // More than two frames: 400,000 bytes in a microsecond.
+        let times = 5 * PERIOD / 2 / (game.primaries[1].bytes() * 1000 / 400_000 + 1_050);
+        let last = (0..8).map(|_| game.draw(1, 7, times as usize / 8)).last();
+        assert_eq!(game.flip(1, 1).unwrap(), 1, "it is queued, and its caller goes on");
+        // What is behind the flip writes what is shown until then.
+        let behind = game.draw(0, 8, 1);
+        let mut drawn = None;
+        for blank in 1..6 {
+            game.blank();
+            let done = game.stream.progress().current() >= last.unwrap();
+            drawn = drawn.or(done.then_some(blank));
+        }
+        assert_eq!((drawn, heard.shown()), (Some(3), vec![blank_at(&host, 3)]), "the first blank behind it");
+        assert_eq!(game.stream.progress().current(), behind);
+        host.check_invariants().unwrap();
+        // A queue that goes takes its flips with it.
+        game.draw(1, 9, 1);
+        game.flip(0, 1).unwrap();
+        game.stream = KernelFedStream::packets(&game.gpu, NodeId(0), StreamConfig::default()).unwrap();
+        assert_eq!(heard.dropped(), 1);
+        host.check_invariants().unwrap();
+    }
+}
+
+#[test]
 fn a_hardware_queue_is_held_before_a_command_that_writes_what_is_shown() {
     // spec: memory §10.1 row 31
     let (host, heard) = host_of(&profile(), VIRTUAL);

@@ -53,6 +53,7 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
         Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { device: handle, request: OpenSyncObjectRequest::default() }),
         Call::Packet(PacketCall::Present { context: handle, source: handle, destination: handle }),
         Call::Display(DisplayCall::Flip { context: handle, primary: handle, interval: 1 }),
+        Call::Display(DisplayCall::FlipOnHwQueue { queue: handle, primary: handle, interval: 1 }),
         Call::Sync(SyncCall::WaitForSynchronizationObjectFromGpu { context: handle, points: Vec::new() }),
         Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu { context: handle, points: Vec::new() }),
     ];
