@@ -165,7 +165,7 @@ fn who_never_rings_and_who_always_does_disturb_nobody() {
 /// Pages that a process may only read, written by its own engine.
 #[test]
 fn who_writes_what_it_may_only_read_faults_alone() {
-    // spec: sync §1.4, memory §5.8
+    // spec: sync §1.4, sync §3.19 item 4, memory §5.8
     let host = host(VIRTUAL, 4 * MIB);
     let mut other = client(&host);
     let written = |of: &mut Client, va: GpuVa| {

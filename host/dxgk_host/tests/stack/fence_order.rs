@@ -37,7 +37,7 @@ fn is_whole(value: u64) -> bool {
 /// An engine and the CPU signal in turns, on two processors; both read what the other wrote.
 #[test]
 fn no_half_of_a_value_is_seen() {
-    // spec: sync §1.6
+    // spec: sync §1.6, sync §3.19 item 4
     // seed: N11
     let host = host(Mode::Real, 4 * MIB);
     let mut client = client(&host);
@@ -54,10 +54,12 @@ fn no_half_of_a_value_is_seen() {
         commands.copy(by_cpu.current_va(), wddm_types::GpuVa(target.va().0 + (number - 1) * 8), 8);
     }
     let done = client.stream.submit(&client.gpu, &[], &commands).expect("a submission");
-    let mut number = 0;
+    let (mut number, mut before) = (0, 0);
     while by_gpu.current() < twin(NUMBERS) {
         let seen = by_gpu.current();
         assert!(is_whole(seen), "{seen:#x}");
+        assert!(seen >= before, "{seen:#x} behind {before:#x}");
+        before = seen;
         number += 1;
         client.gpu.device().signal(&by_cpu, twin(number)).expect("it rises");
     }

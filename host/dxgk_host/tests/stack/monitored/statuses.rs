@@ -45,6 +45,13 @@ impl Raw {
         handle(&self.link, self.create(monitored(0), flags))
     }
 
+    /// Its place may be another one's by now; its handle names nobody.
+    fn closed_fence(&self) -> RawHandle {
+        let fence = self.fence(FenceFlags::empty());
+        self.link.call(Call::Sync(SyncCall::DestroySynchronizationObject { fence })).expect("it is closed");
+        fence
+    }
+
     fn context(&self) -> RawHandle {
         let (node, flags) = (NodeId(0), ContextFlags::empty());
         let call = Call::Packet(PacketCall::CreateContext {
@@ -132,6 +139,7 @@ fn what_the_cpu_may_not() {
         let fence = raw.fence(FenceFlags::empty());
         // Its number names nothing here.
         let foreign = (0..20).map(|_| other.fence(FenceFlags::empty())).fold(RawHandle::NONE, |_, last| last);
+        let closed = raw.closed_fence();
         let (mute, deaf) = (raw.fence(FenceFlags::NO_SIGNAL), raw.fence(FenceFlags::NO_WAIT));
         let mutex = handle(&raw.link, raw.create(SyncObjectKind::MutexObject { owned: false }, FenceFlags::empty()));
         let event = handle(&raw.link, Call::Event(EventCall::Create { manual_reset: false }));
@@ -156,6 +164,8 @@ fn what_the_cpu_may_not() {
             ("33 objects", wait(&[(fence, 0); 33], event, 0), INVALID),
             ("a flag that is none", wait(&[(fence, 1)], event, 2), INVALID),
             ("somebody else's fence", wait(&[(foreign, 1)], event, 0), INVALID),
+            ("a fence that was closed", wait(&[(closed, 1)], event, 0), INVALID),
+            ("a closed one among others", wait(&[(fence, 0), (closed, 0)], event, 1), INVALID),
             ("a device as a fence", wait(&[(device, 1)], event, 0), INVALID),
             ("a mutex", wait(&[(mutex, 0)], event, 0), INVALID),
             ("a fence as an event", wait(&[(fence, 1)], fence, 0), NtStatus::INVALID_HANDLE),
@@ -168,6 +178,8 @@ fn what_the_cpu_may_not() {
             ("a flag that is none", signal(&[(fence, 1)], 1 << 31), INVALID),
             ("a mutex", signal(&[(mutex, 0)], 0), INVALID),
             ("somebody else's fence", signal(&[(foreign, 1)], 0), INVALID),
+            ("a fence that was closed", signal(&[(closed, 1)], 0), INVALID),
+            ("a device as a fence", signal(&[(device, 1)], 0), INVALID),
             ("NoSignal", signal(&[(mute, 1)], 0), NtStatus::ACCESS_DENIED),
             ("one of two", signal(&[(fence, 1), (mute, 1)], 0), NtStatus::ACCESS_DENIED),
             (
@@ -200,6 +212,8 @@ fn what_contexts_may_not() {
         let (context, foreign) =
             (raw.context(), (0..20).map(|_| other.context()).fold(RawHandle::NONE, |_, last| last));
         let fence = raw.fence(FenceFlags::empty());
+        let theirs = (0..20).map(|_| other.fence(FenceFlags::empty())).fold(RawHandle::NONE, |_, last| last);
+        let closed = raw.closed_fence();
         let (mute, deaf) = (raw.fence(FenceFlags::NO_SIGNAL), raw.fence(FenceFlags::NO_WAIT));
         let made = |kind| handle(&raw.link, raw.create(kind, FenceFlags::empty()));
         let (mutex, packet) =
@@ -234,6 +248,11 @@ fn what_contexts_may_not() {
             ("no object", wait(&[]), INVALID),
             ("33 objects", wait(&[(fence, 0); 33]), INVALID),
             ("NoWait", wait(&[(deaf, 1)]), NtStatus::ACCESS_DENIED),
+            ("somebody else's fence", wait(&[(theirs, 1)]), INVALID),
+            ("a fence that was closed", wait(&[(closed, 1)]), INVALID),
+            ("somebody else's fence", signal(&[context], &[(theirs, 1)], NONE, 0), INVALID),
+            ("a fence that was closed", signal(&[context], &[(closed, 1)], NONE, 0), INVALID),
+            ("a context as an object", signal(&[context], &[(context, 1)], NONE, 0), INVALID),
             ("two values for packet fences", wait(&[(packet, 1), (mutex, 2)]), INVALID),
             ("a context as an object", wait(&[(context, 1)]), INVALID),
             ("no context", signal(&[], one, NONE, 0), INVALID),
