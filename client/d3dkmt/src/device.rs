@@ -8,7 +8,7 @@ use kmt_calls::{
     SignalFlags, SyncCall, WaitFlags,
 };
 use kmt_link::Link;
-use wddm_types::{Luid, NodeId, RawHandle};
+use wddm_types::{NodeId, RawHandle};
 
 use crate::allocation::Allocation;
 use crate::fence::Fence;
@@ -18,7 +18,6 @@ use crate::{Adapter, Owned, expect_reply};
 /// A device (`D3DKMTCreateDevice`): the owner of allocations, contexts and a residency list.
 pub struct Device {
     owned: Owned,
-    luid: Luid,
 }
 
 impl Device {
@@ -30,10 +29,7 @@ impl Device {
         let link = Arc::clone(adapter.link());
         let call = Call::CreateDevice { adapter: adapter.handle() };
         let handle = expect_reply!(link.call(call)?, Reply::Handle(handle) => handle);
-        Ok(Device {
-            owned: Owned { link, handle, destroy: |device| Call::DestroyDevice { device } },
-            luid: adapter.luid(),
-        })
+        Ok(Device { owned: Owned { link, handle, destroy: |device| Call::DestroyDevice { device } } })
     }
 
     /// `D3DKMTGetDeviceState`.
@@ -140,7 +136,7 @@ impl Device {
     pub fn create_context(&self, node: NodeId) -> Result<HwContext, Refusal> {
         let call = Call::Queue(QueueCall::CreateHwContext { device: self.handle(), node, private_data: Vec::new() });
         let handle = expect_reply!(self.link().call(call)?, Reply::Handle(handle) => handle);
-        Ok(HwContext::new(Arc::clone(self.link()), handle, self.luid))
+        Ok(HwContext::new(Arc::clone(self.link()), handle))
     }
 
     /// `D3DKMTCreateNativeFence`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kmt_calls::{Call, DisplayCall, NativeFenceLogDetail, QueueCall, QueueFlags, Refusal, Reply, SignalFlags};
 use kmt_link::{Doorbell, Link, read_only};
 use shared_words::ReadOnlyWord;
-use wddm_types::{GpuVa, Luid, NtStatus, RawHandle, WordAddress};
+use wddm_types::{GpuVa, NtStatus, RawHandle};
 
 use crate::allocation::Allocation;
 use crate::fence::Fence;
@@ -14,14 +14,12 @@ use crate::{Owned, expect_reply};
 /// A hardware context (`D3DKMTCreateHwContext`).
 pub struct HwContext {
     pub(crate) owned: Owned,
-    luid: Luid,
 }
 
 impl HwContext {
-    pub(crate) fn new(link: Arc<dyn Link>, handle: RawHandle, luid: Luid) -> HwContext {
+    pub(crate) fn new(link: Arc<dyn Link>, handle: RawHandle) -> HwContext {
         HwContext {
             owned: Owned { link, handle, destroy: |context| Call::Queue(QueueCall::DestroyHwContext { context }) },
-            luid,
         }
     }
 
@@ -46,14 +44,26 @@ impl HwContext {
     pub fn create_user_queue(&self, ring: &Allocation, ring_va: GpuVa) -> Result<UserQueue, Refusal> {
         let (owned, progress) = self.create_queue(QueueFlags::USER_MODE_SUBMISSION)?;
         let link = Arc::clone(&self.owned.link);
-        let call = Call::Queue(QueueCall::CreateDoorbell { queue: owned.handle, ring: ring.handle(), ring_va });
-        let created = expect_reply!(link.call(call)?, Reply::Doorbell(created) => created);
+        let call = QueueCall::CreateDoorbell {
+            queue: owned.handle,
+            ring: ring.handle(),
+            ring_va,
+            private_data: vec![0; QUEUE_NUMBER_BYTES],
+        };
+        let created = expect_reply!(link.call(Call::Queue(call))?, Reply::Doorbell(created) => created);
         let destroy = |doorbell| Call::Queue(QueueCall::DestroyDoorbell { doorbell });
         let doorbell_handle = Owned { link: Arc::clone(&link), handle: created.doorbell, destroy };
-        let (doorbell, offset, logs) = connect(&link, self.luid, created.doorbell, created.last_queued)?;
+        let logs = connect(&link, created.doorbell)?;
+        let doorbell = Doorbell::new(Arc::clone(&link), created.address, created.last_queued).ok_or(Refusal {
+            status: NtStatus::DEVICE_REMOVED,
+            blame: wddm_types::Blame::Driver,
+            reason: "the doorbell is gone".into(),
+            bytes_to_trim: 0,
+        })?;
         let status = read_only(self.owned.link.as_ref(), created.status);
-        let (luid, last_queued) = (self.luid, created.last_queued);
-        Ok(UserQueue { doorbell, progress, offset, logs, status, luid, last_queued, doorbell_handle, owned })
+        // What the driver says of the queue: its number on the device, if it says so.
+        let device_queue = created.private_data.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        Ok(UserQueue { doorbell, progress, logs, status, device_queue, doorbell_handle, owned })
     }
 
     fn create_queue(&self, flags: QueueFlags) -> Result<(Owned, Fence), Refusal> {
@@ -164,39 +174,27 @@ impl KernelQueue {
     }
 }
 
+/// Private data of a doorbell in which the driver says how its device numbers the queue.
+const QUEUE_NUMBER_BYTES: usize = 8;
 /// `D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY` (sync §2.9).
 const DISCONNECTED_RETRY: u64 = 2;
 /// `D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT`.
 const DISCONNECTED_ABORT: u64 = 3;
 
-/// Connects a doorbell: where it is, its byte offset in the doorbell page, and where its queue logs.
-fn connect(
-    link: &Arc<dyn Link>,
-    luid: Luid,
-    doorbell: RawHandle,
-    last_queued: WordAddress,
-) -> Result<(Doorbell, u64, NativeFenceLogDetail), Refusal> {
+/// Connects a doorbell: where its queue logs.
+fn connect(link: &Arc<dyn Link>, doorbell: RawHandle) -> Result<NativeFenceLogDetail, Refusal> {
     let call = Call::Queue(QueueCall::ConnectDoorbell { doorbell });
-    let (offset, logs) = expect_reply!(link.call(call)?, Reply::DoorbellOffset { offset, logs, .. } => (offset, logs));
-    let doorbell = Doorbell::new(Arc::clone(link), luid, offset, last_queued).ok_or(Refusal {
-        status: NtStatus::DEVICE_REMOVED,
-        blame: wddm_types::Blame::Driver,
-        reason: "the adapter's doorbell page is gone".into(),
-        bytes_to_trim: 0,
-    })?;
-    Ok((doorbell, offset, logs))
+    Ok(expect_reply!(link.call(call)?, Reply::DoorbellConnected { logs, .. } => logs))
 }
 
 /// A hardware queue with user-mode submission: its owner writes the ring and rings the doorbell.
 pub struct UserQueue {
     doorbell: Doorbell,
     progress: Fence,
-    offset: u64,
     logs: NativeFenceLogDetail,
     /// Doorbell status.
     status: ReadOnlyWord,
-    luid: Luid,
-    last_queued: WordAddress,
+    device_queue: u32,
     // Dropped before the queue: the order in which the kernel wants them to go.
     doorbell_handle: Owned,
     owned: Owned,
@@ -233,8 +231,7 @@ impl UserQueue {
     // spec: sync §3.17, sync §6 C3
     pub fn reconnect(&mut self) -> Result<(), Refusal> {
         let link = Arc::clone(&self.owned.link);
-        let (doorbell, offset, logs) = connect(&link, self.luid, self.doorbell_handle.handle, self.last_queued)?;
-        (self.doorbell, self.offset, self.logs) = (doorbell, offset, logs);
+        self.logs = connect(&link, self.doorbell_handle.handle)?;
         Ok(())
     }
 
@@ -257,8 +254,7 @@ impl UserQueue {
 
     /// The queue's number on its device, as a logic analyser shows it.
     pub fn device_queue(&self) -> u32 {
-        // CAST: a doorbell page holds far fewer than 2^32 doorbells.
-        (self.offset / shared_words::doorbell::DOORBELL_BYTES) as u32
+        self.device_queue
     }
 
     /// Its handle.

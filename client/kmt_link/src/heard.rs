@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
 use shared_words::Memory;
-use wddm_types::{Luid, RawHandle};
+use wddm_types::RawHandle;
 
-use crate::{CpuMapping, Link};
+use crate::{CpuMapping, DoorbellPage, Link};
 
 /// A link that shows each call to a listener before it makes it.
 pub struct Heard<F> {
@@ -35,12 +35,8 @@ impl<F: Fn(&Call) + Send + Sync> Link for Heard<F> {
         self.link.mapping(mapping)
     }
 
-    fn doorbell_page(&self, adapter: Luid) -> Option<Arc<Memory>> {
-        self.link.doorbell_page(adapter)
-    }
-
-    fn doorbell_rung(&self, adapter: Luid, index: u32) {
-        self.link.doorbell_rung(adapter, index);
+    fn doorbell(&self, address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
+        self.link.doorbell(address)
     }
 
     fn take_notification(&self) -> Option<Notification> {

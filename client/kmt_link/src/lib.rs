@@ -6,18 +6,20 @@
 //! and never an address of its own making. A blocking call blocks the calling thread, nothing else.
 
 mod cpu_mapping;
+mod doorbell;
 mod heard;
 mod mapping;
 
 pub use cpu_mapping::{CpuMapping, PassTime, Piece};
+pub use doorbell::{Doorbell, DoorbellPage, WakeEngine};
 pub use heard::Heard;
-pub use mapping::{Doorbell, MappedBytes};
+pub use mapping::MappedBytes;
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
 use shared_words::{Memory, ReadOnlyWord};
-use wddm_types::{Luid, RawHandle, WordAddress};
+use wddm_types::{RawHandle, WordAddress};
 
 /// A way to a kernel, for one process.
 pub trait Link: Send + Sync {
@@ -33,11 +35,8 @@ pub trait Link: Send + Sync {
     /// What a lock of this process shows; `None` when there is no such lock.
     fn mapping(&self, mapping: MappingId) -> Option<Arc<CpuMapping>>;
 
-    /// The doorbell page of an adapter, or `None` if there is no such adapter.
-    fn doorbell_page(&self, adapter: Luid) -> Option<Arc<Memory>>;
-
-    /// Doorbell `index` was rung while its engine slept.
-    fn doorbell_rung(&self, adapter: Luid, index: u32);
+    /// What a doorbell of this process shows; `None` when there is no such doorbell.
+    fn doorbell(&self, address: DoorbellAddress) -> Option<Arc<DoorbellPage>>;
 
     /// Takes the oldest thing that the kernel has told this process by itself, if there is any.
     fn take_notification(&self) -> Option<Notification>;

@@ -1,10 +1,9 @@
-//! Mappings that a client holds: locked bytes, a doorbell.
+//! Locked bytes as a client holds them.
 
 use std::sync::Arc;
 
 use kmt_calls::Mapped;
-use shared_words::{AddressRange, HardwareBarrier, Memory, Word, doorbell};
-use wddm_types::{Luid, WordAddress};
+use shared_words::AddressRange;
 
 use crate::Link;
 use crate::cpu_mapping::CpuMapping;
@@ -106,41 +105,11 @@ impl MappedBytes {
     }
 }
 
-/// A connected doorbell with the word that its owner keeps for the kernel.
-#[derive(Clone)]
-pub struct Doorbell {
-    link: Arc<dyn Link>,
-    adapter: Luid,
-    page: Arc<Memory>,
-    offset: u64,
-    last_queued: WordAddress,
-}
-
-impl Doorbell {
-    /// The doorbell at byte `offset` of the adapter's doorbell page; `None` if the adapter has gone or there is none there.
-    pub fn new(link: Arc<dyn Link>, adapter: Luid, offset: u64, last_queued: WordAddress) -> Option<Doorbell> {
-        let page = link.doorbell_page(adapter)?;
-        let inside = offset.is_multiple_of(doorbell::DOORBELL_BYTES) && page.contains(offset, doorbell::DOORBELL_BYTES);
-        inside.then_some(Doorbell { link, adapter, page, offset, last_queued })
-    }
-
-    /// Publishes work (sync §3.11): the progress value that it will complete, then the ring's write pointer.
-    // spec: sync §3.11, sync §3.17
-    pub fn ring(&self, last_queued_value: u64, write_pointer: u64) {
-        Word::store(self.link.system_memory().word(self.last_queued.0), last_queued_value);
-        let value = self.page.word(self.offset + doorbell::VALUE_OFFSET);
-        let asleep = self.page.word(self.offset + doorbell::ASLEEP_OFFSET);
-        if doorbell::ring::<HardwareBarrier>(value, asleep, write_pointer) {
-            // CAST: a doorbell page holds far fewer than 2^32 doorbells.
-            self.link.doorbell_rung(self.adapter, (self.offset / doorbell::DOORBELL_BYTES) as u32);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cpu_mapping::Piece;
+    use shared_words::Memory;
 
     #[test]
     fn bytes_cross_from_piece_to_piece() {

@@ -27,6 +27,7 @@ mod allocation;
 mod context_allocation;
 mod cpu_access;
 mod display;
+mod doorbell;
 mod feature;
 mod fence;
 mod fence_log;
@@ -65,6 +66,9 @@ pub use cpu_access::{
 pub use display::{
     Display, FlipCaps, KmdNotification, NotificationId, SetVidPnSourceAddress, SetVidPnSourceAddressFlags, VidPnPath,
 };
+pub use doorbell::{
+    ConnectedDoorbell, CreateDoorbell, DOORBELL_PRIVATE_DATA_MAX, Disconnected, DoorbellHost, Doorbells,
+};
 pub use feature::{
     FeatureId, FeatureInterface, FeatureState, FeatureSupport, NativeFenceInterface1, NativeFenceOsCaps,
 };
@@ -96,9 +100,9 @@ pub use paging::{BuildPagingBuffer, PagingOp, PagingStatus};
 pub use peer::{PeerDoorbellCaps, PeerDoorbells};
 pub use preemption::{ComputePreemption, GraphicsPreemption, PreemptCommand, PreemptionGranularity, ResetEngine};
 pub use queue::{
-    ConnectedDoorbell, CreateDevice, CreateDoorbell, CreateHwContext, CreateHwQueue, CreateProcess, Doorbells,
-    HwQueueFlags, KmdContext, KmdDevice, KmdDoorbell, KmdProcess, KmdQueue, OsContext, OsDoorbell, OsProcess, OsQueue,
-    ProgressFence, SubmitCommandToHwQueue, SuspendStatus,
+    CreateDevice, CreateHwContext, CreateHwQueue, CreateProcess, HwQueueFlags, KmdContext, KmdDevice, KmdDoorbell,
+    KmdProcess, KmdQueue, OsContext, OsDoorbell, OsProcess, OsQueue, ProgressFence, SubmitCommandToHwQueue,
+    SuspendStatus,
 };
 pub use scheduling::{PriorityBand, SCHEDULING_UNIT_NS, SetContextSchedulingProperties, SetupPriorityBands};
 pub use segment::{

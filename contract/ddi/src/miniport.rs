@@ -9,6 +9,7 @@ use crate::allocation::{
 };
 use crate::cpu_access::{HostAperture, Swizzling};
 use crate::display::Display;
+use crate::doorbell::Doorbells;
 use crate::feature::{FeatureId, FeatureSupport};
 use crate::fence::{
     CreateNativeFence, CurrentUpdate, FenceStorageSurface, KmdGlobalFence, KmdLocalFence, MonitoredUpdate,
@@ -22,7 +23,7 @@ use crate::host::{Host, Notify};
 use crate::packet::PacketScheduling;
 use crate::paging::{BuildPagingBuffer, PagingStatus};
 use crate::peer::PeerDoorbells;
-use crate::queue::{CreateDevice, CreateProcess, Doorbells, KmdContext, KmdDevice, KmdProcess};
+use crate::queue::{CreateDevice, CreateProcess, KmdContext, KmdDevice, KmdProcess};
 use crate::segment::{QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4};
 
 /// A kernel-mode driver of one adapter.

@@ -1,8 +1,7 @@
-//! Devices, contexts, hardware queues and doorbells between kernel and driver (sync §2.5, §2.9).
+//! Devices, contexts and hardware queues between kernel and driver (sync §2.5), and the handles of everything that belongs to them.
 
 use wddm_types::{GpuVa, NodeId, Pasid};
 
-use crate::adapter::DriverStatus;
 use crate::fence::KmdGlobalFence;
 
 macro_rules! handles {
@@ -139,50 +138,4 @@ pub enum SuspendStatus {
     Suspended,
     /// `STATUS_PENDING`: an interrupt will say so.
     Pending,
-}
-
-/// `DXGKARG_CREATEDOORBELL` (sync §2.9).
-#[derive(Clone, Copy, Debug)]
-pub struct CreateDoorbell {
-    /// The queue.
-    pub queue: KmdQueue,
-    /// The kernel's handle.
-    pub doorbell: OsDoorbell,
-    /// Where the ring buffer lies in the process's space.
-    pub ring: GpuVa,
-    /// Its bytes.
-    pub ring_bytes: u64,
-}
-
-/// What `DxgkDdiConnectDoorbell` answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectedDoorbell {
-    /// Byte offset of the physical doorbell in the device's doorbell page.
-    pub offset: u64,
-    /// `CONNECTED_NOTIFY_KMD`: the client must tell the kernel after ringing.
-    pub notify: bool,
-}
-
-/// User-mode submission (sync §2.9, §3.17).
-pub trait Doorbells {
-    /// `DxgkDdiCreateDoorbell`: data only, no physical doorbell.
-    ///
-    /// # Errors
-    /// `InvalidParameter`, `NoMemory`.
-    fn create_doorbell(&mut self, create: CreateDoorbell) -> Result<KmdDoorbell, DriverStatus>;
-
-    /// `DxgkDdiConnectDoorbell`: assigns a physical doorbell.
-    ///
-    /// # Errors
-    /// Only irrecoverable ones.
-    fn connect_doorbell(&mut self, doorbell: KmdDoorbell) -> Result<ConnectedDoorbell, DriverStatus>;
-
-    /// `DxgkDdiDisconnectDoorbell`. Must succeed.
-    fn disconnect_doorbell(&mut self, doorbell: KmdDoorbell);
-
-    /// `DxgkDdiDestroyDoorbell`. Must succeed.
-    fn destroy_doorbell(&mut self, doorbell: KmdDoorbell);
-
-    /// `DxgkDdiNotifyWorkSubmission`. Must succeed.
-    fn notify_work_submission(&mut self, queue: KmdQueue);
 }

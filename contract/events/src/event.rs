@@ -1,6 +1,6 @@
 //! The events. Ids are the kernel's own numbers: they name objects in a trace, never resolve to anything.
 
-use crate::reason::{Conversion, PreemptedFor, Stillness};
+use crate::reason::{Conversion, DoorbellTaken, PreemptedFor, Stillness};
 use wddm_types::PageRun;
 
 /// Why memory moved.
@@ -240,8 +240,12 @@ events! {
     QueueHeld = 33 { queue: u64, fence: u64, value: u64 }
     /// It goes on.
     QueueReleased = 34 { queue: u64 }
-    /// A doorbell was connected at this byte offset of the doorbell page.
+    /// A doorbell was connected: its process sees the page at this byte offset of the doorbell window.
     DoorbellConnected = 35 { queue: u64, offset: u64 }
+    /// A doorbell was created; `driver_data` is how the driver's private data begin, in which software GPUs have the queue's number.
+    DoorbellCreated = 36 { queue: u64, driver_data: u64 }
+    /// A connected doorbell was taken away from its process, which sees a page there that leads nowhere.
+    DoorbellDisconnected = 37 { queue: u64, why: DoorbellTaken }
     /// A fence was created; `current` is the system address of its CurrentValue.
     FenceCreated = 40 { process: u32, fence: u64, initial: u64, current: u64 }
     /// A fence was destroyed.

@@ -6,7 +6,7 @@ use wddm_types::PageRun;
 
 use crate::Tracer;
 use crate::event::{Cause, Event, Move};
-use crate::reason::{Conversion, PreemptedFor, Stillness};
+use crate::reason::{Conversion, DoorbellTaken, PreemptedFor, Stillness};
 
 /// Accumulates the hash of a stream of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +91,12 @@ impl Feed for PreemptedFor {
 }
 
 impl Feed for Stillness {
+    fn feed(&self, hash: &mut TraceHash) {
+        hash.number(*self as u64);
+    }
+}
+
+impl Feed for DoorbellTaken {
     fn feed(&self, hash: &mut TraceHash) {
         hash.number(*self as u64);
     }

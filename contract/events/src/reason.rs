@@ -68,3 +68,28 @@ impl PreemptedFor {
         }
     }
 }
+
+/// Who has taken a doorbell away from its process (sync §3.17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DoorbellTaken {
+    /// The driver, for another queue.
+    Driver,
+    /// The kernel: its engine or its device is to have less power.
+    Power,
+    /// The kernel: its queue has other logs.
+    Logs,
+    /// The kernel, for good: its device is lost.
+    Lost,
+}
+
+impl DoorbellTaken {
+    /// Some words for tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DoorbellTaken::Driver => "the driver gave it to another queue",
+            DoorbellTaken::Power => "less power",
+            DoorbellTaken::Logs => "other logs",
+            DoorbellTaken::Lost => "the device is lost",
+        }
+    }
+}

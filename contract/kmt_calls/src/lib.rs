@@ -32,8 +32,8 @@ pub use packet::{AllocationListFlags, AllocationListItem, ContextFlags, CreatedC
 pub use process::ProcessAccess;
 pub use reply::{
     AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, DisplayInfo,
-    FeatureResult, Mapped, MappingId, MonitoredFenceSignal, NativeFenceLogDetail, ReclaimResult, Refusal, Reply,
-    Residency, SegmentInfo, VideoMemoryInfo, Wddm31Caps,
+    DoorbellAddress, FeatureResult, Mapped, MappingId, MonitoredFenceSignal, NativeFenceLogDetail, ReclaimResult,
+    Refusal, Reply, Residency, SegmentInfo, VideoMemoryInfo, Wddm31Caps,
 };
 pub use sync_object::{
     CpuCaching, CreatedMonitoredFence, FencePrivateData, NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess,

@@ -80,10 +80,8 @@ pub enum Reply {
     HwQueue(CreatedHwQueue),
     /// A doorbell.
     Doorbell(CreatedDoorbell),
-    /// A connected doorbell's byte offset in the adapter's doorbell page.
-    DoorbellOffset {
-        /// Offset.
-        offset: u64,
+    /// A doorbell is connected.
+    DoorbellConnected {
         /// `CONNECTED_NOTIFY_KMD`.
         notify: bool,
         /// Where the queue logs from now on.
@@ -323,15 +321,24 @@ pub struct NativeFenceLogDetail {
 }
 
 /// Of CreateDoorbell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreatedDoorbell {
     /// The doorbell.
     pub doorbell: RawHandle,
+    /// `DoorbellCPUVirtualAddress`.
+    pub address: DoorbellAddress,
     /// `HwQueueProgressFenceLastQueuedValue`: the caller writes it before each ring.
     pub last_queued: WordAddress,
     /// Doorbell status, to be mapped read-only.
     pub status: WordAddress,
+    /// What the driver has said.
+    pub private_data: Vec<u8>,
 }
+
+/// Names a doorbell's place in its process: its address, which stays the same as long as the doorbell lives, connected or not
+/// (sync §2.9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DoorbellAddress(pub u64);
 
 /// Of MakeResident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,8 +15,7 @@
 //! # Rings and doorbells
 //! The ring holds [`command`]s as 64-bit words. The doorbell's value is the write pointer in bytes: it only rises, the
 //! ring's size is a power of two, and the place in the ring is the pointer modulo the size. A command may wrap over the
-//! ring's end. Doorbell `n` lies at byte `n × 64` of the doorbell page: the value, then the word by which the engine says
-//! that it sleeps.
+//! ring's end. A [`doorbell`] is two words: the value, then the one by which the engine says that it sleeps.
 //!
 //! # Displays
 //! A device may have outputs that show what lies in its memory ([`display`]).
@@ -29,6 +28,7 @@ pub mod bus;
 pub mod command;
 pub mod context_data;
 pub mod display;
+pub mod doorbell;
 pub mod page_table;
 pub mod pattern;
 pub mod private_data;

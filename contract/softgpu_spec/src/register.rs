@@ -48,6 +48,9 @@ pub const ENGINE_GATE: u32 = 0x0b0;
 /// [`record::IDLE`], until it has had something to do again. 0: never.
 pub const ENGINE_IDLE_NS: u32 = 0x0b8;
 
+/// r: doorbells with a page of their own ([`crate::doorbell`]).
+pub const DOORBELLS: u32 = 0x0c0;
+
 /// rw: which queue the queue registers address.
 pub const QUEUE_SELECT: u32 = 0x100;
 /// rw: engine number.
@@ -78,6 +81,11 @@ pub const QUEUE_QUANTUM: u32 = 0x150;
 pub const QUEUE_GRACE_SAME: u32 = 0x158;
 /// rw: nanoseconds that it waits before one of its group and lower priority is.
 pub const QUEUE_GRACE_LOWER: u32 = 0x160;
+/// rw: number of the doorbell that the queue listens to ([`crate::doorbell`]); its own when it is enabled. When the write returns, what
+/// was rung at the one that it leaves counts for it, and it goes on from there at the other: nothing that was rung is lost, and nothing
+/// that is rung at the old one concerns it any more. Nothing on a queue that is not enabled, for another queue's own, a page that the
+/// device has not, or one that another queue listens to.
+pub const QUEUE_DOORBELL: u32 = 0x168;
 
 /// rw: which band the next registers address: 0 to 3, from the lowest.
 pub const BAND_SELECT: u32 = 0x180;

@@ -25,10 +25,10 @@ pub trait DevicePort: Send + Sync {
     /// The device's local memory, whole, as a resized BAR shows it.
     fn local_memory(&self) -> &Arc<Memory>;
 
-    /// The doorbell page(s): doorbell `n` at byte `n × 64` ([`shared_words::doorbell`]).
+    /// The doorbell window: where which doorbell is, the data sheet says; each is as [`shared_words::doorbell`] has it.
     fn doorbell_page(&self) -> &Arc<Memory>;
 
-    /// Somebody rang doorbell `index` and found the engine asleep. A device in silicon sees the store itself; one in
+    /// Somebody rang the doorbell of this number and found the engine asleep. A device in silicon sees the store itself; one in
     /// software is told by whoever read the sleeping flag.
     fn doorbell_rung(&self, index: u32);
 }

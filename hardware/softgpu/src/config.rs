@@ -23,6 +23,8 @@ pub struct Config {
     /// How often a thread looks again before it gives up: at the word of a wait before the queue is parked, at an empty
     /// ring before the engine sleeps. 0 never polls. Virtual time never polls.
     pub poll_spins: u32,
+    /// Doorbells with a page of their own, [`softgpu_spec::doorbell::PAGES_MAX`] at most.
+    pub doorbells: u32,
     /// Its displays.
     pub displays: DisplayConfig,
 }

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use device_port::{InterruptPin, Iommu, Monitor, Observation, Probe, TranslationCache};
-use shared_words::{Memory, MemoryError, doorbell};
+use shared_words::{Memory, MemoryError};
 use softgpu_spec::page_table::process_space;
 use softgpu_spec::{QUEUE_COUNT, engine};
 
+use crate::bells::Bells;
 use crate::bus::{Bus, Site};
 use crate::clock::Clock;
 use crate::cmp::Cmp;
@@ -26,7 +27,7 @@ use crate::sharing::Bands;
 pub struct SoftGpu {
     pub(crate) config: Config,
     pub(crate) bus: Bus,
-    pub(crate) doorbells: Arc<Memory>,
+    pub(crate) bells: Bells,
     pub(crate) engines: [EngineFace; engine::COUNT as usize],
     pub(crate) queues: Vec<QueueFace>,
     pub(crate) cmp: Cmp,
@@ -71,13 +72,12 @@ impl SoftGpu {
         probe: Option<Arc<dyn Probe>>,
     ) -> Result<Arc<SoftGpu>, MemoryError> {
         assert!(local.bytes() >= config.local_bytes, "local memory is as large as the device says");
-        let doorbells = Memory::reserve(u64::from(QUEUE_COUNT) * doorbell::DOORBELL_BYTES)?;
         Ok(Arc::new(SoftGpu {
             config,
             bus: Bus::new(local, system, config.aperture_bytes, config.shape),
-            doorbells,
+            bells: Bells::new(config.doorbells)?,
             engines: [EngineFace::new(), EngineFace::new()],
-            queues: (0..QUEUE_COUNT).map(|_| QueueFace::new()).collect(),
+            queues: (0..QUEUE_COUNT).map(QueueFace::new).collect(),
             cmp: Cmp::default(),
             peers: Peers::default(),
             interrupts: Interrupts::new(pin),

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use engine_time::Policy;
+use shared_words::Memory;
 use softgpu_spec::register::{queue_state, record};
 use softgpu_spec::{Command, QUEUE_COUNT};
 
@@ -134,6 +135,12 @@ impl EngineState {
             queue.root = root;
             self.queues[number as usize] = Some(queue);
         }
+    }
+
+    /// A queue listens to another doorbell, set aside or not. Whether it has something to do.
+    pub(crate) fn listen(&mut self, doorbells: &Memory, number: u32, doorbell: u32) -> bool {
+        let attached = self.queues[number as usize].as_mut().or(self.shelf.get_mut(&number));
+        attached.is_some_and(|queue| queue.listen(doorbells, doorbell))
     }
 
     fn take_out(

@@ -26,6 +26,7 @@
 //! `timing` the two kinds of time; `display` what shows memory; `config`, `counters`.
 
 mod active;
+mod bells;
 mod bulk;
 mod bus;
 mod clock;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use engine_time::Contender;
 use shared_words::{HardwareBarrier, Memory, Word, doorbell};
+use softgpu_spec::doorbell as spec_doorbell;
 use softgpu_spec::register::{queue_flags, queue_state};
 
 use crate::mmu::Space;
@@ -24,20 +25,27 @@ pub(crate) struct QueueFace {
     pub(crate) nested_words: AtomicU64,
     /// The engine that the queue was enabled on.
     pub(crate) engine: AtomicU32,
+    /// The doorbell that it listens to.
+    pub(crate) doorbell: AtomicU32,
 }
 
 impl QueueFace {
-    pub(crate) fn new() -> QueueFace {
+    pub(crate) fn new(number: u32) -> QueueFace {
         QueueFace {
             state: AtomicU64::new(queue_state::DISABLED),
             read_pointer: AtomicU64::new(0),
             nested_words: AtomicU64::new(0),
             engine: AtomicU32::new(0),
+            doorbell: AtomicU32::new(number),
         }
     }
 
     pub(crate) fn state(&self) -> u64 {
         self.state.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.state() != queue_state::DISABLED
     }
 }
 
@@ -66,6 +74,8 @@ pub(crate) struct QueueRun {
     untranslated: bool,
     /// The ring's address is a bus address.
     pub(crate) ring_physical: bool,
+    /// Where its doorbell is in the window.
+    doorbell: u64,
     /// Bytes of the ring consumed.
     pub(crate) read: u64,
     /// The doorbell when last looked at.
@@ -98,6 +108,7 @@ impl QueueRun {
             privileged: setup.flags & queue_flags::PRIVILEGED != 0,
             untranslated: setup.flags & queue_flags::UNTRANSLATED != 0,
             ring_physical: setup.flags & queue_flags::RING_PHYSICAL != 0,
+            doorbell: spec_doorbell::offset(number),
             read: 0,
             write: 0,
             nested: None,
@@ -157,16 +168,22 @@ impl QueueRun {
         self.asleep
     }
 
+    /// It listens elsewhere from now on, and goes on from what was rung so far. Whether there is something of that to do.
+    #[must_use = "whoever rang may not have seen that the engine sleeps"]
+    pub(crate) fn listen(&mut self, doorbells: &Memory, number: u32) -> bool {
+        let rung = Word::load(self.value_word(doorbells));
+        doorbell::awake(self.asleep_word(doorbells));
+        self.doorbell = spec_doorbell::offset(number);
+        Word::store(self.value_word(doorbells), rung);
+        Word::store(self.asleep_word(doorbells), u64::from(self.asleep));
+        rung != self.read
+    }
+
     fn value_word<'a>(&self, doorbells: &'a Memory) -> &'a AtomicU64 {
-        doorbells.word(doorbell_offset(self.number) + doorbell::VALUE_OFFSET)
+        doorbells.word(self.doorbell + doorbell::VALUE_OFFSET)
     }
 
     fn asleep_word<'a>(&self, doorbells: &'a Memory) -> &'a AtomicU64 {
-        doorbells.word(doorbell_offset(self.number) + doorbell::ASLEEP_OFFSET)
+        doorbells.word(self.doorbell + doorbell::ASLEEP_OFFSET)
     }
-}
-
-/// Byte offset of a queue's doorbell in the doorbell page.
-pub(crate) fn doorbell_offset(queue: u32) -> u64 {
-    u64::from(queue) * doorbell::DOORBELL_BYTES
 }

@@ -13,7 +13,7 @@ use crate::counters::Counters;
 use crate::device::SoftGpu;
 use crate::interrupt::Record;
 use crate::lock;
-use crate::queue::{QueueSetup, doorbell_offset};
+use crate::queue::QueueSetup;
 use crate::sharing::contender;
 
 /// The queue registers: which queue they address, and what was written for each.
@@ -43,12 +43,13 @@ impl DevicePort for SoftGpu {
             register::CPU_WINDOW_ENTRY => self.bus.window.entry(),
             register::RANGES..=register::RANGE_PITCH => self.bus.ranges.read(offset),
             register::ENGINE_ENABLE => u64::from(self.engines[0].ask(|state| state.enabled)),
-            register::QUEUE_SELECT..=register::QUEUE_GRACE_LOWER => self.read_queue(offset),
+            register::QUEUE_SELECT..=register::QUEUE_DOORBELL => self.read_queue(offset),
             register::BAND_SELECT..=register::NORMAL_PERCENT => lock(&self.bands).read(offset),
             register::ENGINE_GATE => {
                 (0..).zip(&self.engines).map(|(bit, face)| u64::from(face.ask(|state| state.gated)) << bit).sum()
             }
             register::ENGINE_IDLE_NS => self.idle_ns(),
+            register::DOORBELLS => self.bells.pages(),
             register::CMP_ROOT => self.cmp.root.load(Ordering::Relaxed),
             register::CMP_RESULT => self.cmp.result.load(Ordering::Acquire),
             register::INTERRUPT_POP => self.interrupts.pop(),
@@ -79,6 +80,10 @@ impl DevicePort for SoftGpu {
             register::QUEUE_SELECT..=register::QUEUE_FLAGS => self.write_queue(offset, value),
             register::QUEUE_CONTROL => self.control_queue(value),
             register::QUEUE_RANK..=register::QUEUE_GRACE_LOWER => self.write_queue(offset, value),
+            register::QUEUE_DOORBELL => {
+                let selected = lock(&self.selected);
+                self.listen(selected.queue, value);
+            }
             register::BAND_SELECT..=register::NORMAL_PERCENT => self.write_band(offset, value),
             register::CMP_ARGUMENT_0 => self.cmp.arguments[0].store(value, Ordering::Relaxed),
             register::CMP_ARGUMENT_1 => self.cmp.arguments[1].store(value, Ordering::Relaxed),
@@ -96,13 +101,13 @@ impl DevicePort for SoftGpu {
     }
 
     fn doorbell_page(&self) -> &Arc<Memory> {
-        &self.doorbells
+        &self.bells.window
     }
 
     fn doorbell_rung(&self, index: u32) {
-        if index < QUEUE_COUNT {
-            let number = self.queues[index as usize].engine.load(Ordering::Acquire) as usize;
-            self.engines[number].wake(index);
+        if let Some(queue) = self.bells.listener(index) {
+            let number = self.queues[queue as usize].engine.load(Ordering::Acquire) as usize;
+            self.engines[number].wake(queue);
             self.due_after(&self.engines[number], 0);
         }
     }
@@ -142,6 +147,7 @@ impl SoftGpu {
             register::QUEUE_GRACE_LOWER => setup.grace_lower_ns,
             register::QUEUE_CONTROL => face.state(),
             register::QUEUE_READ_POINTER => face.read_pointer.load(Ordering::Acquire),
+            register::QUEUE_DOORBELL => u64::from(face.doorbell.load(Ordering::Acquire)),
             register::QUEUE_NESTED_WORDS => face.nested_words.load(Ordering::Acquire),
             _ => 0,
         }
@@ -222,9 +228,9 @@ impl SoftGpu {
             self.interrupts.raise(Record { kind: record::FAULT, fields });
             return;
         }
-        let offset = doorbell_offset(queue);
-        Word::store(self.doorbells.word(offset + doorbell::VALUE_OFFSET), 0);
-        Word::store(self.doorbells.word(offset + doorbell::ASLEEP_OFFSET), 0);
+        let offset = softgpu_spec::doorbell::offset(queue);
+        Word::store(self.bells.window.word(offset + doorbell::VALUE_OFFSET), 0);
+        Word::store(self.bells.window.word(offset + doorbell::ASLEEP_OFFSET), 0);
         face.read_pointer.store(0, Ordering::Release);
         face.nested_words.store(0, Ordering::Release);
         // CAST: below the engine count.
@@ -249,6 +255,7 @@ impl SoftGpu {
             face.state.store(queue_state::DISABLED, Ordering::Release);
             flush
         });
+        self.bells.release(face.doorbell.swap(queue, Ordering::AcqRel));
         if let Some(flush) = flush {
             self.flush(flush);
         }

@@ -58,6 +58,7 @@ fn rig() -> Rig {
         data: DataMode::Stored,
         timing: Timing::default(),
         poll_spins: 0,
+        doorbells: 2,
         displays: softgpu::DisplayConfig::NONE,
     };
     let gpu = SoftGpu::new(config, Arc::clone(&system), Arc::new(Nobody), None).unwrap();

@@ -6,10 +6,10 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
-use kmt_link::{CpuMapping, Link};
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
+use kmt_link::{CpuMapping, DoorbellPage, Link};
 use shared_words::Memory;
-use wddm_types::{Blame, Luid, NtStatus, RawHandle};
+use wddm_types::{Blame, NtStatus, RawHandle};
 
 use crate::host::{Host, Pending};
 use crate::link::ProcessLink;
@@ -167,12 +167,8 @@ impl Link for ConductedLink {
         self.link.mapping(mapping)
     }
 
-    fn doorbell_page(&self, adapter: Luid) -> Option<Arc<Memory>> {
-        self.link.doorbell_page(adapter)
-    }
-
-    fn doorbell_rung(&self, adapter: Luid, index: u32) {
-        self.link.doorbell_rung(adapter, index);
+    fn doorbell(&self, address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
+        self.link.doorbell(address)
     }
 
     fn take_notification(&self) -> Option<Notification> {

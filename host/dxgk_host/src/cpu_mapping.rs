@@ -199,6 +199,7 @@ mod tests {
             signal_bits: 64,
             timing: Profile::named("discrete-4k").expect("a built-in profile").timing,
             poll_spins: 0,
+            doorbells: 2,
             displays: softgpu::DisplayConfig::NONE,
         };
         let pin = Arc::new(Line::default()).pin(0);

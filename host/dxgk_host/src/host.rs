@@ -18,18 +18,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use device_port::{DevicePort, PeerBell};
+use device_port::PeerBell;
 use dxgkrnl::{Answer, CpuCache, Machine, StartError, Token};
-use kmt_calls::{Call, MappingId, Notification, ProcessAccess, Refusal, Reply};
-use kmt_link::CpuMapping;
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, ProcessAccess, Refusal, Reply};
+use kmt_link::{CpuMapping, DoorbellPage};
 use shared_words::{Memory, MemoryError};
 use softgpu::{DataMode, Running, SoftGpu};
-use wddm_types::{AdapterIndex, Blame, Luid, NtStatus, PAGE_BYTES, ProcessId, RawHandle};
+use wddm_types::{AdapterIndex, Blame, NtStatus, PAGE_BYTES, ProcessId, RawHandle};
 
 pub use self::adapter::HostAdapter;
 use crate::config::{HostConfig, Mode};
 use crate::cpu_cache::StaleCache;
 use crate::cpu_mapping::Views;
+use crate::doorbells::Doorbells;
 use crate::host::mount::{Measured, Mounted, Platform};
 use crate::host::passage::spawn_dispatcher;
 use crate::host::state::State;
@@ -74,6 +75,7 @@ pub struct Host {
     line: Arc<Line>,
     devices: Vec<Arc<SoftGpu>>,
     system: Arc<Memory>,
+    doorbells: Arc<Doorbells>,
     mode: Mode,
     call_ns: u64,
     traces_fences: AtomicBool,
@@ -110,7 +112,8 @@ impl Host {
         };
         let line = Arc::new(Line::default());
         let caches = cpu_cache.clone().map(|cache| cache as Arc<dyn CpuCache>);
-        let platform = Platform { system: &system, reserve, data, cpu_cache: caches };
+        let doorbells = Arc::new(Doorbells::default());
+        let platform = Platform { system: &system, doorbells: &doorbells, reserve, data, cpu_cache: caches };
         let (mut mounted, mut first_page) = (Vec::with_capacity(measured.len()), 0);
         for (index, adapter) in measured.into_iter().enumerate() {
             let pages = adapter.share_bytes().expect("summed before") / PAGE_BYTES;
@@ -148,6 +151,7 @@ impl Host {
             line,
             devices,
             system,
+            doorbells,
             mode: config.mode,
             call_ns,
             traces_fences: AtomicBool::new(false),
@@ -313,20 +317,9 @@ impl Host {
         lock(&self.state).views.of(process, mapping)
     }
 
-    /// The doorbell page of an adapter.
-    pub fn doorbell_page(&self, adapter: Luid) -> Option<Arc<Memory>> {
-        self.device_of(adapter).map(|device| Arc::clone(device.doorbell_page()))
-    }
-
-    /// A doorbell was rung while its engine slept.
-    pub fn doorbell_rung(&self, adapter: Luid, index: u32) {
-        if let Some(device) = self.device_of(adapter) {
-            device.doorbell_rung(index);
-        }
-    }
-
-    fn device_of(&self, adapter: Luid) -> Option<&Arc<SoftGpu>> {
-        self.devices.iter().enumerate().find(|(index, _)| mount::luid(*index) == adapter).map(|(_, device)| device)
+    /// What a doorbell of a process shows.
+    pub fn doorbell(&self, process: ProcessId, address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
+        self.doorbells.of(process, address)
     }
 
     fn finish(&self, pending: Pending) -> Result<Reply, Refusal> {

@@ -15,6 +15,7 @@ mod conductor;
 mod config;
 mod cpu_cache;
 mod cpu_mapping;
+mod doorbells;
 mod host;
 mod iommu;
 mod line;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
-use kmt_link::{CpuMapping, Link};
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
+use kmt_link::{CpuMapping, DoorbellPage, Link};
 use shared_words::Memory;
-use wddm_types::{Luid, ProcessId, RawHandle};
+use wddm_types::{ProcessId, RawHandle};
 
 use crate::host::Host;
 
@@ -41,12 +41,8 @@ impl Link for ProcessLink {
         self.host.mapping(self.process, mapping)
     }
 
-    fn doorbell_page(&self, adapter: Luid) -> Option<Arc<Memory>> {
-        self.host.doorbell_page(adapter)
-    }
-
-    fn doorbell_rung(&self, adapter: Luid, index: u32) {
-        self.host.doorbell_rung(adapter, index);
+    fn doorbell(&self, address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
+        self.host.doorbell(self.process, address)
     }
 
     fn take_notification(&self) -> Option<Notification> {

@@ -33,6 +33,8 @@ pub struct Profile {
     pub fence_caps: NativeFenceOsCaps,
     /// Bits that an engine stores in one piece when it signals a monitored fence: 64, or 32 (`No64BitAtomics`, sync §1.6).
     pub signal_bits: u32,
+    /// Doorbells of the device that processes may be given (sync §3.17); fewer than queues that want one: they are passed on.
+    pub doorbells: u32,
     /// Its displays.
     pub displays: DisplayConfig,
     /// What commands cost in virtual time.

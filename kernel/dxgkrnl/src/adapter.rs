@@ -16,6 +16,7 @@ use vidsch::VidSch;
 use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
 
 use crate::coherency::CpuCache;
+use crate::doorbell_page::DoorbellPages;
 use crate::driver_host::KernelPages;
 use crate::event::EventName;
 use crate::features::{FeaturePolicy, Features};
@@ -64,6 +65,8 @@ pub struct AdapterConfig {
     pub iommu: Option<Arc<dyn IoMmu>>,
     /// The CPU's way to the device's memory; `None`: the kernel has none, and no word of its own lies there (sync §1.5).
     pub bus: Option<Arc<dyn BusMemory>>,
+    /// What processes see at the addresses of their doorbells; `None`: nobody sees any (sync §3.17).
+    pub doorbells: Option<Arc<dyn DoorbellPages>>,
     /// What the configuration says about features.
     pub features: FeaturePolicy,
     /// How often it is reset before it is given up.
@@ -85,6 +88,10 @@ pub struct AdapterCounters {
     pub interrupt_dispatches: u64,
     /// Of these, those that released a waiter.
     pub dispatches_releasing: u64,
+    /// Doorbells connected.
+    pub doorbells_connected: u64,
+    /// Of these, those for which the driver took one from another queue.
+    pub doorbells_passed_on: u64,
 }
 
 /// What a wait on a fence does when it ends.

@@ -169,7 +169,7 @@ impl Adapter {
             self.queues.iter().filter(|(_, queue)| queue.device == number).map(|(queue, _)| queue).collect();
         for queue in queues {
             if let Some(doorbell) = self.queues[queue].doorbell {
-                self.abort_doorbell(doorbell);
+                self.abort_doorbell(cx, doorbell);
             }
             let queue = &mut self.queues[queue];
             queue.awaits.clear();

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{Ordering, fence};
 
 use ddi::{EngineState, FState};
-use events::Event;
+use events::{DoorbellTaken, Event};
 use kmt_calls::DeviceState;
 use shared_words::Word;
 use wddm_types::{EngineId, NodeId};
@@ -51,7 +51,7 @@ impl Adapter {
         }
         let doorbells: Vec<u64> = self.queues_of(node).filter_map(|(_, queue)| queue.doorbell).collect();
         for doorbell in doorbells {
-            self.disconnect_doorbell(doorbell);
+            self.disconnect_doorbell(cx, doorbell, DoorbellTaken::Power);
         }
         // The other side is a ring: it queues, rings, and looks at the status.
         fence(Ordering::SeqCst);

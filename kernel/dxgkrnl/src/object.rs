@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use ddi::{KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdOpenAllocation, KmdProcess, KmdQueue, KmdResource};
 use gpu_fence::FenceId;
-use kmt_calls::DeviceState;
+use kmt_calls::{DeviceState, DoorbellAddress};
 use wddm_types::{FencePoint, NodeId, ProcessId, VidPnSourceId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
@@ -180,16 +180,29 @@ pub struct Queue {
     pub no_broadcast_signal: bool,
 }
 
+/// Where a doorbell is in its life; the drawing is in `queue::doorbell`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// Its process may connect it.
+    Disconnected,
+    /// Its process rings the physical doorbell that the driver has assigned.
+    Connected,
+    /// Its process can only destroy it.
+    Aborted,
+}
+
 /// A doorbell.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Doorbell {
     pub queue: u64,
     pub kmd: KmdDoorbell,
+    /// Where its process rings.
+    pub address: DoorbellAddress,
     /// Written by the process before each ring (sync §3.11).
     pub last_queued: WordAddress,
     /// Written by the kernel only.
     pub status: WordAddress,
-    pub connected: bool,
+    pub connection: Connection,
 }
 
 /// A paging queue of a device.

@@ -3,6 +3,8 @@
 mod doorbell;
 mod signal;
 
+pub use doorbell::NewDoorbell;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use ddi::{

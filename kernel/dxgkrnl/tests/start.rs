@@ -36,6 +36,7 @@ fn start_behind(
         cpu_cache: None,
         iommu,
         bus: None,
+        doorbells: None,
         clear_pages: true,
         memory_policy: dxgkrnl::MemoryPolicy::default(),
         features: FeaturePolicy::without(off),

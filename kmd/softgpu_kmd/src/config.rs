@@ -3,6 +3,7 @@
 use ddi::{DriverModel, DriverStatus, PageTableUpdateMode, SegmentFlags, VidMmCaps};
 use softgpu_spec::bus::PAGE_BYTES;
 
+use crate::doorbells::VictimPolicy;
 use crate::queues::SUBMISSION_BYTES;
 use crate::segments::ENTRY_BYTES;
 
@@ -142,6 +143,8 @@ pub struct KmdConfig {
     /// A connected doorbell is reported as `CONNECTED_NOTIFY_KMD` (sync §2.9): clients tell the kernel after each ring. Not
     /// needed by clients that look at the doorbell's second word and tell the kernel only when the engine sleeps.
     pub notify_after_ring: bool,
+    /// Who loses its doorbell when the device has fewer than queues want one (sync §3.17).
+    pub victims: VictimPolicy,
     /// `OptimizedNativeFenceSignaledInterrupt`: its interrupts name queues, whose logs say what was signalled, and no fences (sync §3.15).
     pub optimized_fence_interrupt: bool,
     /// Whether signals of cross-adapter fences reach other devices without the processor (sync §3.18). Only with native fences.
@@ -201,6 +204,7 @@ impl KmdConfig {
         hardware_queues: true,
         fence_interrupt: true,
         notify_after_ring: false,
+        victims: VictimPolicy::Idle,
         optimized_fence_interrupt: false,
         peers: PeerMode::None,
         idle_ns: 0,

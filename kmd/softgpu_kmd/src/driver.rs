@@ -20,7 +20,7 @@ use wddm_types::{NodeId, Pasid};
 use crate::allocation::{Allocation, Opened};
 use crate::config::{KmdConfig, PeerMode};
 use crate::display::Output;
-use crate::doorbells::Doorbell;
+use crate::doorbells::DoorbellTable;
 use crate::fences::FenceTable;
 use crate::handles::Handles;
 use crate::interrupts::Gathered;
@@ -49,7 +49,7 @@ pub struct SoftGpuKmd {
     pub(crate) contexts: Handles<Context>,
     pub(crate) queues: QueueTable,
     pub(crate) packets: PacketTable,
-    pub(crate) doorbells: Handles<Doorbell>,
+    pub(crate) doorbells: DoorbellTable,
     /// Swizzling ranges, and whom each shows.
     pub(crate) ranges: Vec<Option<KmdAllocation>>,
     pub(crate) fences: FenceTable,
@@ -98,7 +98,7 @@ impl SoftGpuKmd {
             contexts: Handles::default(),
             queues: QueueTable::default(),
             packets: PacketTable::default(),
-            doorbells: Handles::default(),
+            doorbells: DoorbellTable::default(),
             ranges: Vec::new(),
             fences: FenceTable::default(),
             outputs: Vec::new(),

@@ -22,6 +22,8 @@ use crate::driver::SoftGpuKmd;
 pub(crate) const LOCAL_BYTES: u64 = 16 << 20;
 pub(crate) const APERTURE_BYTES: u64 = 1 << 20;
 pub(crate) const SYSTEM_BYTES: u64 = 16 << 20;
+/// Doorbells with pages.
+pub(crate) const DOORBELLS: u32 = 2;
 
 #[derive(Default)]
 struct Inside {
@@ -242,8 +244,9 @@ pub(crate) fn stopped(config: KmdConfig) -> (SoftGpuKmd, Arc<FakePort>) {
     let port = Arc::new(FakePort {
         inside: Mutex::new(Inside::default()),
         local: Memory::reserve(LOCAL_BYTES).unwrap(),
-        doorbells: Memory::reserve(u64::from(softgpu_spec::QUEUE_COUNT) * 64).unwrap(),
+        doorbells: Memory::reserve(softgpu_spec::doorbell::window_bytes(DOORBELLS)).unwrap(),
     });
+    port.set(register::DOORBELLS, u64::from(DOORBELLS));
     port.set(register::ID, register::ID_VALUE);
     port.set(register::LOCAL_BYTES, LOCAL_BYTES);
     port.set(register::APERTURE_BYTES, APERTURE_BYTES);

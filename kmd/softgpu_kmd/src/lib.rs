@@ -55,4 +55,5 @@ mod start;
 mod swizzling;
 
 pub use config::{Addressing, KmdConfig, Layout, PeerMode, TableHome, TableHomes};
+pub use doorbells::VictimPolicy;
 pub use driver::SoftGpuKmd;

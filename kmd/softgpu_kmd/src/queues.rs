@@ -352,4 +352,4 @@ impl HardwareQueues for SoftGpuKmd {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

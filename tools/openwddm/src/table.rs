@@ -113,6 +113,10 @@ fn fence_rows(rows: &mut Rows, summary: &Summary) {
         format!("{}, {releasing} dispatches released a wait", grouped(summary.interrupts_raised)),
     );
     rows.add("interrupts suppressed", format!("{}, nobody waited", grouped(summary.interrupts_suppressed)));
+    if summary.doorbells_passed_on != 0 {
+        let times = grouped(summary.doorbells_passed_on);
+        rows.add("doorbells passed on", format!("{times} times from queue to queue: there are fewer"));
+    }
 }
 
 /// Hardware that failed or hung, and what was lost with it.

@@ -57,6 +57,22 @@ fn stages_move_the_same_bytes_and_differ_in_calls_and_interrupts() {
     assert_eq!((real.verify.as_str(), real.stages.len()), ("ok", 3), "the others' content was right too");
 }
 
+/// Two processes, and one doorbell that they take from each other: nothing that either has rung is lost.
+#[test]
+fn two_runs_share_one_doorbell() {
+    // spec: sync §3.17
+    let shared = |virtual_time, verify| {
+        let of = options("gpt.cpu.rrs.json.gz");
+        let others = vec![Share { workload: of.workload.clone(), terms: of.terms }];
+        let adapters = vec!["few-doorbells".parse().expect("an adapter")];
+        run(&RunOptions { steps: 1, virtual_time, verify, others, adapters, stages: vec![Stage::User], ..of }).summary
+    };
+    let both = shared(true, false);
+    assert!(both.doorbells_passed_on > 2, "{}", both.doorbells_passed_on);
+    assert_eq!(both.trace_hash, shared(true, false).trace_hash);
+    assert_eq!(shared(false, true).verify, "ok");
+}
+
 /// Two steps at 60 % of the peak with 4-KB segment pages. The exact numbers are those of a page-granular LRU that shares no
 /// code with the kernel; the last column is what a byte-granular simulation of the same strings gives (in + out). The difference is
 /// the rounding of each storage to whole pages: 1.0 % and 1.6 % where half of the storages are smaller than a page, nothing where

@@ -177,8 +177,9 @@ impl Stream {
         self.in_flight.push_back(InFlight { value, ring_end: self.ring.written, commands_end: self.commands.written });
         self.queue.ring(value, self.ring.written);
         // The status is read behind the ring. What was appended is appended once; it is rung again, and logs where it was told to.
+        // Another queue may have taken the doorbell before it is rung again.
         // spec: sync §3.17, sync §6 D3
-        if self.queue.is_disconnected() {
+        while self.queue.is_disconnected() {
             self.queue.reconnect()?;
             self.logs = Logs::of(self.queue.logs());
             self.queue.ring(value, self.ring.written);

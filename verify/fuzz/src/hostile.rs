@@ -26,7 +26,6 @@ pub struct Hostile {
     pub pending: VecDeque<(Call, Pending)>,
     pub dice: Dice,
     rings: Rings,
-    luid: Luid,
 }
 
 impl Hostile {
@@ -34,21 +33,13 @@ impl Hostile {
     pub fn new(host: &Arc<Host>, dice: Dice, endless: bool) -> Hostile {
         let link = ProcessLink::new(Arc::clone(host));
         let known = Known::new(endless);
-        Hostile {
-            id: link.process(),
-            link,
-            known,
-            pending: VecDeque::new(),
-            dice,
-            rings: Rings::default(),
-            luid: host.luid(),
-        }
+        Hostile { id: link.process(), link, known, pending: VecDeque::new(), dice, rings: Rings::default() }
     }
 
     /// Writes anything to where it can: its rings, its doorbells, what it has locked. Says what it wrote.
     pub fn store(&mut self, seed: u64) -> String {
         let mut dice = self.dice.seeded(seed);
-        self.rings.store(&mut dice, self.link.as_ref(), self.luid)
+        self.rings.store(&mut dice, self.link.as_ref())
     }
 
     /// Writes commands to the beginning of what it has just locked, for the GPU to execute.

@@ -1,11 +1,10 @@
 //! What a process writes without asking anybody: the memory of its rings and locks, the words beside its doorbells, the
 //! doorbells themselves.
 
-use kmt_calls::{Call, Mapped, QueueCall, Reply};
+use kmt_calls::{Call, DoorbellAddress, Mapped, QueueCall, Reply};
 use kmt_link::{Link, MappedBytes};
 use shared_words::Word;
-use shared_words::doorbell::{DOORBELL_BYTES, VALUE_OFFSET};
-use wddm_types::{Luid, RawHandle, WordAddress};
+use wddm_types::WordAddress;
 
 use crate::dice::Dice;
 
@@ -15,10 +14,8 @@ const MEMORY: usize = 6;
 /// What a process can write.
 #[derive(Debug, Default)]
 pub struct Rings {
-    /// Doorbells with the words beside them.
-    made: Vec<(RawHandle, WordAddress)>,
-    /// Where connected ones are in the doorbell page, and the words beside them.
-    connected: Vec<(u64, WordAddress)>,
+    /// Doorbells, connected or not, with the words beside them.
+    made: Vec<(DoorbellAddress, WordAddress)>,
     locked: Vec<Mapped>,
 }
 
@@ -26,12 +23,8 @@ impl Rings {
     /// Takes an answer in.
     pub fn answered(&mut self, call: &Call, reply: &Reply) {
         match (call, reply) {
-            (_, Reply::Doorbell(made)) => self.made.push((made.doorbell, made.last_queued)),
-            (Call::Queue(QueueCall::ConnectDoorbell { doorbell }), Reply::DoorbellOffset { offset, .. }) => {
-                let found = self.made.iter().find(|(known, _)| known == doorbell);
-                self.connected.extend(found.map(|(_, last_queued)| (*offset, *last_queued)));
-            }
-            // Who destroys a doorbell has no right to its place any more: that may be another process's already.
+            (_, Reply::Doorbell(made)) => self.made.push((made.address, made.last_queued)),
+            // The words of who destroys a doorbell may be another process's already; the doorbell leads nowhere.
             (
                 Call::Queue(
                     QueueCall::DestroyDoorbell { .. }
@@ -40,14 +33,11 @@ impl Rings {
                 )
                 | Call::DestroyDevice { .. },
                 Reply::Done,
-            ) => {
-                self.made.clear();
-                self.connected.clear();
-            }
+            ) => self.made.clear(),
             _ => {}
         }
-        let most = self.connected.len().saturating_sub(MEMORY);
-        self.connected.drain(..most);
+        let most = self.made.len().saturating_sub(MEMORY);
+        self.made.drain(..most);
     }
 
     /// Memory was locked.
@@ -58,16 +48,14 @@ impl Rings {
     }
 
     /// Writes anything anywhere. Says what.
-    pub fn store(&mut self, dice: &mut Dice, link: &dyn Link, luid: Luid) -> String {
+    pub fn store(&mut self, dice: &mut Dice, link: &dyn Link) -> String {
         let at = dice.below(MEMORY as u64) as usize;
-        match (dice.below(3), self.connected.get(at.min(self.connected.len().saturating_sub(1)))) {
-            (0, Some(&(offset, _))) => {
+        match (dice.below(3), self.made.get(at.min(self.made.len().saturating_sub(1)))) {
+            (0, Some(&(address, _))) => {
                 let value = if dice.odd() { dice.edge() } else { dice.below(64) * 8 };
-                let Some(page) = link.doorbell_page(luid) else { return "no doorbells".into() };
-                Word::store(page.word(offset + VALUE_OFFSET), value);
-                // CAST: a doorbell page holds far fewer than 2^32 doorbells.
-                link.doorbell_rung(luid, (offset / DOORBELL_BYTES) as u32);
-                format!("doorbell at {offset:#x} = {value:#x}")
+                let Some(page) = link.doorbell(address) else { return "no such doorbell".into() };
+                page.ring(value);
+                format!("{address:?} = {value:#x}")
             }
             (1, Some(&(_, last_queued))) => {
                 let value = dice.number(4);

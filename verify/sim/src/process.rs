@@ -22,7 +22,7 @@ use dxgk_host::{Host, Pending, ProcessLink};
 use kmt_calls::{Call, SignalFlags, SyncCall};
 use kmt_link::Link;
 use shared_words::Word;
-use wddm_types::{Luid, ProcessId, RawHandle};
+use wddm_types::{ProcessId, RawHandle};
 
 use crate::random::Random;
 use model::{Fence, Owner, PagingQueue, Queue, Sum, Surface};
@@ -69,7 +69,6 @@ pub struct Process {
     tiles: Option<tiles::Tiles>,
     steps_left: u64,
     lives_left: u64,
-    luid: Luid,
     adapter: RawHandle,
     device: RawHandle,
     paging: Option<PagingQueue>,
@@ -101,7 +100,6 @@ impl Process {
             tiles: None,
             steps_left: steps,
             lives_left,
-            luid: host.luid(),
             adapter: RawHandle::NONE,
             device: RawHandle::NONE,
             paging: None,

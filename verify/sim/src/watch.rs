@@ -9,15 +9,15 @@ use std::collections::BTreeSet;
 
 use ddi::{
     AdapterCaps, BuildPagingBuffer, ConnectedDoorbell, CreateAllocation, CreateDevice, CreateDoorbell, CreateHwContext,
-    CreateHwQueue, CreateNativeFence, CreateProcess, CurrentUpdate, DestroyAllocation, Doorbells, DriverStatus, FState,
-    FeatureId, FeatureSupport, FenceStorageSurface, GpuMmuCaps, GpuVirtualAddressing, HardwareQueues, Host, KmdContext,
-    KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess, KmdQueue, Miniport,
-    MonitoredUpdate, NativeFenceCaps, NativeFenceLogs, NativeFences, NodeMetadata, Notify, OpenAllocation,
-    OpenNativeFence, PacketCaps, PacketScheduling, PageTableLevelDesc, PagingOp, PagingStatus, PteFlags,
-    QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4, SegmentDescriptor3, SegmentDescriptor4,
-    SetAllocationBackingStore, SetContextSchedulingProperties, SetupPriorityBands, StandardAllocationDriverData,
-    SubmitCommandToHwQueue, SuspendStatus, Swizzling, TransferEnd, UpdateAllocationProperty, UpdateCurrentFlags,
-    VirtualDirection,
+    CreateHwQueue, CreateNativeFence, CreateProcess, CurrentUpdate, DestroyAllocation, Disconnected, DoorbellHost,
+    Doorbells, DriverStatus, FState, FeatureId, FeatureSupport, FenceStorageSurface, GpuMmuCaps, GpuVirtualAddressing,
+    HardwareQueues, Host, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation,
+    KmdProcess, KmdQueue, Miniport, MonitoredUpdate, NativeFenceCaps, NativeFenceLogs, NativeFences, NodeMetadata,
+    Notify, OpenAllocation, OpenNativeFence, OsDoorbell, OsQueue, PacketCaps, PacketScheduling, PageTableLevelDesc,
+    PagingOp, PagingStatus, PteFlags, QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4,
+    SegmentDescriptor3, SegmentDescriptor4, SetAllocationBackingStore, SetContextSchedulingProperties,
+    SetupPriorityBands, StandardAllocationDriverData, SubmitCommandToHwQueue, SuspendStatus, Swizzling, TransferEnd,
+    UpdateAllocationProperty, UpdateCurrentFlags, VirtualDirection,
 };
 use shared_words::Word;
 use wddm_types::{EngineId, NodeId, PhysicalAddress};

@@ -70,8 +70,10 @@ pub enum QueueCall {
         ring: RawHandle,
         /// Where it is mapped.
         ring_va: GpuVa,
+        /// For the driver, 16 bytes at most; the answer has as many.
+        private_data: Vec<u8>,
     },
-    /// `D3DKMTConnectDoorbell` → `DoorbellOffset`.
+    /// `D3DKMTConnectDoorbell` → `DoorbellConnected`.
     ConnectDoorbell {
         /// The doorbell.
         doorbell: RawHandle,

@@ -68,11 +68,11 @@ impl EngineState {
             self.active.remove(at);
             return false;
         };
-        if queue.has_work(&gpu.doorbells) {
+        if queue.has_work(&gpu.bells.window) {
             self.last = at;
             return true;
         }
-        if queue.may_sleep(&gpu.doorbells, gpu.patience()) {
+        if queue.may_sleep(&gpu.bells.window, gpu.patience()) {
             self.active.remove(at);
         }
         false

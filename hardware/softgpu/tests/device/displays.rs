@@ -41,6 +41,7 @@ fn device_at(period_ns: u64, queue_entries: u32) -> Arc<SoftGpu> {
         timing: Timing::default(),
         poll_spins: 0,
         signal_bits: 64,
+        doorbells: 2,
         displays: DisplayConfig { count: 2, period_ns, queue_entries },
     };
     let pin = Arc::new(Pin::default()) as Arc<dyn InterruptPin>;

@@ -1,6 +1,7 @@
 //! The device straight through its registers, in virtual time: each command, each fault, the ring's end, the aperture, the
 //! interrupt records. No driver and no kernel.
 
+mod bells;
 mod displays;
 mod idle;
 mod nested;
@@ -56,6 +57,7 @@ impl Rig {
             data,
             timing: Timing::default(),
             poll_spins: 0,
+            doorbells: 2,
             displays: softgpu::DisplayConfig::NONE,
             signal_bits: 64,
         };

@@ -15,6 +15,7 @@ use wddm_types::{Luid, PAGE_BYTES, PageRun, Pages};
 use super::{HostError, KERNEL_BYTES};
 use crate::config::{AdapterSetup, directory_table_bytes};
 use crate::cpu_mapping::DeviceBus;
+use crate::doorbells::{AdapterDoorbells, Doorbells};
 use crate::iommu::Iommu;
 
 /// Bytes of a paging buffer.
@@ -46,6 +47,7 @@ pub(super) struct Measured {
 /// What the devices of a host have in common.
 pub(super) struct Platform<'a> {
     pub system: &'a Arc<Memory>,
+    pub doorbells: &'a Arc<Doorbells>,
     /// Reserves memory that devices and processes see: made of a file or not.
     pub reserve: fn(u64) -> Result<Arc<Memory>, shared_words::MemoryError>,
     pub data: DataMode,
@@ -119,6 +121,7 @@ impl Measured {
             signal_bits: profile.signal_bits,
             timing: profile.timing,
             poll_spins: POLL_SPINS,
+            doorbells: profile.doorbells,
             displays: profile.displays,
         };
         let (system, local) = (Arc::clone(platform.system), (platform.reserve)(local_bytes)?);
@@ -153,6 +156,10 @@ impl Measured {
             cpu_cache: platform.cpu_cache.clone(),
             iommu: iommu.map(|iommu| iommu as Arc<dyn IoMmu>),
             bus: Some(Arc::new(DeviceBus(Arc::clone(&device)))),
+            doorbells: Some(Arc::new(AdapterDoorbells {
+                all: Arc::clone(platform.doorbells),
+                device: Arc::clone(&device) as Arc<dyn DevicePort>,
+            })),
             features: setup.features,
             recovery: setup.recovery,
             scheduling: setup.scheduling,

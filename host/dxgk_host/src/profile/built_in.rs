@@ -252,6 +252,13 @@ pub const PROFILES: &[Profile] = &[
         displays: DisplayConfig { queue_entries: 16, ..ONE_DISPLAY },
         ..DISCRETE
     },
+    Profile {
+        name: "few-doorbells",
+        description: "discrete-4k with one doorbell for all queues that processes feed: whoever rings takes it over",
+        driver: SMALL_PAGES,
+        doorbells: 1,
+        ..DISCRETE
+    },
 ];
 
 /// DEFAULT fences, their words in system memory.
@@ -273,6 +280,7 @@ const DISCRETE: Profile = Profile {
     io_coherent: true,
     fence_caps: PLAIN,
     signal_bits: 64,
+    doorbells: softgpu_spec::doorbell::PAGES_MAX,
     displays: DisplayConfig::NONE,
     timing: MIDDLE,
     call_ns: 500,

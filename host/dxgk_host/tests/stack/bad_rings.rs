@@ -6,9 +6,8 @@ use std::sync::Arc;
 use d3dkmt::DeviceState;
 use dxgk_host::Host;
 use kmt_calls::{Call, QueueCall, QueueFlags, Reply};
-use kmt_link::Link;
+use kmt_link::{DoorbellPage, Link};
 use shared_words::Word;
-use shared_words::doorbell::{DOORBELL_BYTES, VALUE_OFFSET};
 use softgpu_spec::Command;
 use softgpu_umd::{Commands, Surface, SurfaceKind};
 use wddm_types::{GpuVa, NodeId, WordAddress};
@@ -21,8 +20,7 @@ const RING_BYTES: u64 = 4096;
 struct Fed {
     client: Client,
     ring: Surface,
-    /// Where its doorbell is in the doorbell page.
-    offset: u64,
+    doorbell: Arc<DoorbellPage>,
     last_queued: WordAddress,
     host: Arc<Host>,
 }
@@ -38,11 +36,11 @@ impl Fed {
         let made = call(QueueCall::CreateHwQueue { context, flags: QueueFlags::USER_MODE_SUBMISSION });
         let Reply::HwQueue(queue) = made else { panic!("no queue: {made:?}") };
         let (ring_va, ring) = (surface.va(), surface.allocation().handle());
-        let made = call(QueueCall::CreateDoorbell { queue: queue.queue, ring, ring_va });
+        let made = call(QueueCall::CreateDoorbell { queue: queue.queue, ring, ring_va, private_data: Vec::new() });
         let Reply::Doorbell(made) = made else { panic!("no doorbell: {made:?}") };
-        let connected = call(QueueCall::ConnectDoorbell { doorbell: made.doorbell });
-        let Reply::DoorbellOffset { offset, .. } = connected else { panic!("not connected: {connected:?}") };
-        let fed = Fed { ring: surface, offset, last_queued: made.last_queued, client, host: Arc::clone(host) };
+        call(QueueCall::ConnectDoorbell { doorbell: made.doorbell });
+        let doorbell = client.link.doorbell(made.address).expect("its own");
+        let fed = Fed { ring: surface, doorbell, last_queued: made.last_queued, client, host: Arc::clone(host) };
         fed.drain();
         fed
     }
@@ -54,11 +52,7 @@ impl Fed {
     /// Writes these words to the beginning of the ring and rings with this write pointer.
     fn rings(&self, words: &[u64], pointer: u64) {
         self.ring.lock().expect("a lock").write_words(0, words);
-        let luid = self.host.luid();
-        let page = self.client.link.doorbell_page(luid).expect("there are doorbells");
-        Word::store(page.word(self.offset + VALUE_OFFSET), pointer);
-        // CAST: a doorbell page holds far fewer than 2^32 doorbells.
-        self.client.link.doorbell_rung(luid, (self.offset / DOORBELL_BYTES) as u32);
+        self.doorbell.ring(pointer);
         self.drain();
     }
 

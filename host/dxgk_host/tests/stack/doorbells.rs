@@ -1,10 +1,12 @@
 //! What a process finds in the status words of its doorbells when its device is lost, whatever takes it (sync §3.17).
 
+mod passed_on;
+
 use std::sync::Arc;
 
 use d3dkmt::DeviceState;
 use dxgk_host::{Host, RecoveryPolicy};
-use kmt_calls::{Call, QueueCall, QueueFlags, Reply};
+use kmt_calls::{Call, DoorbellAddress, QueueCall, QueueFlags, Reply};
 use kmt_link::{Link, read_only};
 use shared_words::ReadOnlyWord;
 use softgpu_umd::{Commands, Surface, SurfaceKind, UmdError};
@@ -29,6 +31,7 @@ struct Party {
 struct Bell {
     status: ReadOnlyWord,
     doorbell: RawHandle,
+    address: DoorbellAddress,
 }
 
 impl Party {
@@ -79,9 +82,9 @@ fn bell(client: &Client, ring: &Surface) -> Bell {
     let made = call(QueueCall::CreateHwQueue { context, flags: QueueFlags::USER_MODE_SUBMISSION });
     let Reply::HwQueue(queue) = made else { panic!("no queue: {made:?}") };
     let (ring_va, ring) = (ring.va(), ring.allocation().handle());
-    let made = call(QueueCall::CreateDoorbell { queue: queue.queue, ring, ring_va });
+    let made = call(QueueCall::CreateDoorbell { queue: queue.queue, ring, ring_va, private_data: Vec::new() });
     let Reply::Doorbell(made) = made else { panic!("no doorbell: {made:?}") };
-    Bell { status: read_only(&*client.link, made.status), doorbell: made.doorbell }
+    Bell { status: read_only(&*client.link, made.status), doorbell: made.doorbell, address: made.address }
 }
 
 #[test]

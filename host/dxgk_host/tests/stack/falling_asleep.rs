@@ -155,7 +155,12 @@ fn a_device_without_power_is_told_of_no_work() {
         client.link.call(Call::Queue(QueueCall::CreateHwQueue { context, flags: QueueFlags::USER_MODE_SUBMISSION }));
     let Ok(Reply::HwQueue(queue)) = made else { panic!("no queue: {made:?}") };
     let (ring_va, handle) = (ring.va(), ring.allocation().handle());
-    let made = client.link.call(Call::Queue(QueueCall::CreateDoorbell { queue: queue.queue, ring: handle, ring_va }));
+    let made = client.link.call(Call::Queue(QueueCall::CreateDoorbell {
+        queue: queue.queue,
+        ring: handle,
+        ring_va,
+        private_data: Vec::new(),
+    }));
     let Ok(Reply::Doorbell(made)) = made else { panic!("no doorbell: {made:?}") };
     let doorbell = made.doorbell;
     client.link.call(Call::Queue(QueueCall::ConnectDoorbell { doorbell })).expect("it connects");

@@ -9,6 +9,7 @@ use crate::fence::PointUse;
 use crate::fence_log::QueueLogs;
 use crate::machine::{Answer, Cx};
 use crate::object::Object;
+use crate::queue::NewDoorbell;
 
 impl Turn<'_> {
     pub(super) fn on_queue(
@@ -57,32 +58,31 @@ impl Turn<'_> {
                 self.forget_dead(index);
                 done(Reply::Done)
             }
-            QueueCall::CreateDoorbell { queue, ring, ring_va } => {
+            QueueCall::CreateDoorbell { queue, ring, ring_va, private_data } => {
                 let (index, number) = self.queue(queue)?;
                 self.alive(index, self.adapters[index as usize].queues[number].device, touched)?;
                 let ring = self.allocation(index, ring)?;
-                let doorbell = self.adapters[index as usize].create_doorbell(number, ring, ring_va)?;
+                let new = NewDoorbell { queue: number, ring, ring_va, private_data };
+                let (doorbell, private_data) = self.adapters[index as usize].create_doorbell(cx, new)?;
                 let handle = self.name(Object::Doorbell(index, doorbell))?;
                 let made = &self.adapters[index as usize].doorbells[doorbell];
                 done(Reply::Doorbell(CreatedDoorbell {
                     doorbell: handle,
+                    address: made.address,
                     last_queued: made.last_queued,
                     status: made.status,
+                    private_data,
                 }))
             }
             QueueCall::ConnectDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
                 let queue = self.adapters[index as usize].doorbells[number].queue;
                 self.alive(index, self.adapters[index as usize].queues[queue].device, touched)?;
-                let connected = self.adapters[index as usize].connect_doorbell(cx, number)?;
+                let notify = self.adapters[index as usize].connect_doorbell(cx, number)?;
                 // spec: sync §6 C3: again, for they may have been made anew
                 let logs = self.adapters[index as usize].queues[queue].logs.as_ref().map(QueueLogs::detail);
                 let logs = logs.expect("a queue with a doorbell has logs");
-                self.when_mapped(
-                    cx,
-                    index,
-                    Reply::DoorbellOffset { offset: connected.offset, notify: connected.notify, logs },
-                )
+                self.when_mapped(cx, index, Reply::DoorbellConnected { notify, logs })
             }
             QueueCall::DestroyDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;

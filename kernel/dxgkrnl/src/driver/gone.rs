@@ -155,11 +155,15 @@ impl PacketScheduling for Gone {
 }
 
 impl Doorbells for Gone {
-    fn create_doorbell(&mut self, _create: CreateDoorbell) -> Result<KmdDoorbell, DriverStatus> {
+    fn create_doorbell(&mut self, _create: CreateDoorbell<'_>) -> Result<KmdDoorbell, DriverStatus> {
         Err(FAILED)
     }
 
-    fn connect_doorbell(&mut self, _doorbell: KmdDoorbell) -> Result<ConnectedDoorbell, DriverStatus> {
+    fn connect_doorbell(
+        &mut self,
+        _host: &mut dyn DoorbellHost,
+        _doorbell: KmdDoorbell,
+    ) -> Result<ConnectedDoorbell, DriverStatus> {
         Err(FAILED)
     }
 

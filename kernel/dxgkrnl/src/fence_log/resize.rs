@@ -9,6 +9,7 @@
 //!       │ commands name the old logs, some still when the new ones are known │ old pages are free
 //! ```
 
+use events::DoorbellTaken;
 use shared_words::Word;
 use wddm_types::Pages;
 
@@ -41,7 +42,7 @@ impl Adapter {
             let queue = &mut self.queues[number];
             let old = queue.logs.replace(logs).expect("it had logs");
             queue.retired_logs.push(RetiredLogs { logs: old, until: None });
-            self.disconnect_doorbell(doorbell);
+            self.disconnect_doorbell(cx, doorbell, DoorbellTaken::Logs);
         }
     }
 

@@ -1,14 +1,26 @@
-//! Doorbells of hardware queues that their process submits to by itself: created, connected, destroyed (sync §2.9, §3.17).
+//! Doorbells of hardware queues that their process submits to by itself: created, connected, taken away, destroyed (sync §2.9, §3.17).
+//!
+//! ```text
+//!                 connect                              device lost, or the driver says so
+//! Disconnected ──────────▶ Connected ─────────────────────────────────────────────▶ Aborted
+//!      ▲                       │         (from Disconnected, too)
+//!      └───────────────────────┘ another queue needs it, less power, other logs
+//! ```
+//! Connected, the process rings the physical doorbell; else it rings at a page that leads nowhere, and its status says so.
 
-use ddi::{ConnectedDoorbell, CreateDoorbell, OsDoorbell};
-use events::Event;
+mod lent;
+
+use ddi::{CreateDoorbell, DOORBELL_PRIVATE_DATA_MAX, OsDoorbell, OsQueue};
+use events::{DoorbellTaken, Event};
 use kmt_calls::Refusal;
 use shared_words::Word;
 use wddm_types::GpuVa;
 
+use self::lent::LentDoorbells;
 use crate::adapter::Adapter;
+use crate::doorbell_page::{Shown, doorbell_address};
 use crate::machine::Cx;
-use crate::object::Doorbell;
+use crate::object::{Connection, Doorbell};
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 
 /// `D3DDDI_DOORBELLSTATUS` (sync §2.9).
@@ -19,10 +31,19 @@ mod doorbell_status {
     pub const DISCONNECTED_ABORT: u64 = 3;
 }
 
+/// What the caller of `D3DKMTCreateDoorbell` wants.
+pub struct NewDoorbell {
+    pub queue: u64,
+    pub ring: u64,
+    pub ring_va: GpuVa,
+    pub private_data: Vec<u8>,
+}
+
 impl Adapter {
-    /// `D3DKMTCreateDoorbell`: the ring is an allocation of the queue's device.
+    /// `D3DKMTCreateDoorbell`: the ring is an allocation of the queue's device. The private data are the driver's now.
     // spec: sync §2.9, sync §3.17
-    pub fn create_doorbell(&mut self, queue: u64, ring: u64, ring_va: GpuVa) -> Result<u64, Refusal> {
+    pub fn create_doorbell(&mut self, cx: &mut Cx<'_>, new: NewDoorbell) -> Result<(u64, Vec<u8>), Refusal> {
+        let NewDoorbell { queue, ring, ring_va, mut private_data } = new;
         let (device, user_mode, kmd_queue) =
             (self.queues[queue].device, self.queues[queue].user_mode, self.queues[queue].kmd);
         if !user_mode {
@@ -34,10 +55,13 @@ impl Adapter {
         if self.allocations[ring].device != device {
             return Err(invalid("the ring buffer is another device's allocation"));
         }
+        if private_data.len() > DOORBELL_PRIVATE_DATA_MAX {
+            let bytes = private_data.len();
+            return Err(invalid(format!("{bytes} bytes of private data: a doorbell has {DOORBELL_PRIVATE_DATA_MAX}")));
+        }
         let ring_bytes = self.vidmm.allocation_bytes(self.allocations[ring].vidmm);
         let process = self.devices[device].process;
         let number = self.doorbells.next_number();
-        let create = CreateDoorbell { queue: kmd_queue, doorbell: OsDoorbell(number), ring: ring_va, ring_bytes };
         let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");
         let out_of_pages = || no_memory("the kernel's pages for doorbell words are used up");
         let last_queued = on_adapter.user_words.take(&self.memory, &mut self.pages, 0).ok_or_else(out_of_pages)?;
@@ -46,17 +70,29 @@ impl Adapter {
             on_adapter.user_words.give_back(last_queued);
             return Err(out_of_pages());
         };
+        let create = CreateDoorbell {
+            queue: kmd_queue,
+            os_queue: OsQueue(queue),
+            doorbell: OsDoorbell(number),
+            ring: ring_va,
+            ring_bytes,
+            private_data: &mut private_data,
+        };
         let Some(doorbells) = self.miniport.doorbells() else {
             return Err(not_supported("the driver has no doorbells"));
         };
         match doorbells.create_doorbell(create) {
             Ok(kmd) => {
-                assert_eq!(
-                    self.doorbells.insert(Doorbell { queue, kmd, last_queued, status, connected: false }),
-                    number
-                );
+                let address = doorbell_address(self.index, number);
+                let connection = Connection::Disconnected;
+                let doorbell = Doorbell { queue, kmd, address, last_queued, status, connection };
+                assert_eq!(self.doorbells.insert(doorbell), number);
                 self.queues[queue].doorbell = Some(number);
-                Ok(number)
+                if let Some(pages) = &self.config.doorbells {
+                    pages.made(address, process);
+                }
+                cx.emit(self.index, Event::DoorbellCreated { queue, driver_data: first_word(&private_data) });
+                Ok((number, private_data))
             }
             Err(error) => {
                 on_adapter.user_words.give_back(last_queued);
@@ -66,58 +102,86 @@ impl Adapter {
         }
     }
 
-    /// `D3DKMTConnectDoorbell`.
+    /// `D3DKMTConnectDoorbell`. Whether the process is to tell the kernel when it has rung.
     // spec: sync §3.17
-    pub fn connect_doorbell(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<ConnectedDoorbell, Refusal> {
-        let (kmd, queue, status) =
-            (self.doorbells[number].kmd, self.doorbells[number].queue, self.doorbells[number].status);
+    pub fn connect_doorbell(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<bool, Refusal> {
+        let Doorbell { queue, kmd, address, status, connection, .. } = self.doorbells[number];
+        if connection == Connection::Aborted {
+            return Err(removed("the doorbell is lost: its queue has to be created anew"));
+        }
         self.raise_engine(cx, self.contexts[self.queues[queue].context].node);
-        let doorbells = self.miniport.doorbells().expect("it made this doorbell");
-        let connected = match doorbells.connect_doorbell(kmd) {
+        let shown = Shown { memory: &self.memory, pages: self.config.doorbells.as_deref() };
+        let mut lent = LentDoorbells { doorbells: &mut self.doorbells, shown, taken: Vec::new() };
+        let connected = self.miniport.doorbells().expect("it made this doorbell").connect_doorbell(&mut lent, kmd);
+        for queue in lent.taken {
+            self.counters.doorbells_passed_on += 1;
+            cx.emit(self.index, Event::DoorbellDisconnected { queue, why: DoorbellTaken::Driver });
+        }
+        let connected = match connected {
             Ok(connected) => connected,
             Err(error) => {
-                Word::store(self.memory.word(status.0), doorbell_status::DISCONNECTED_ABORT);
+                self.abort_doorbell(cx, number);
                 return Err(removed(error.to_string()));
             }
         };
-        self.doorbells[number].connected = true;
+        self.doorbells[number].connection = Connection::Connected;
+        if self.config.doorbells.as_ref().is_some_and(|pages| !pages.show(address, Some(connected.offset))) {
+            self.stop(cx, format!("a doorbell was connected at {:#x}, where there is none", connected.offset));
+            return Err(removed("the driver has no such doorbell"));
+        }
         self.logs_known(queue);
         let word = if connected.notify { doorbell_status::CONNECTED_NOTIFY_KMD } else { doorbell_status::CONNECTED };
         Word::store(self.memory.word(status.0), word);
+        self.counters.doorbells_connected += 1;
         cx.emit(self.index, Event::DoorbellConnected { queue, offset: connected.offset });
-        Ok(connected)
+        Ok(connected.notify)
     }
 
     /// The kernel takes a connected doorbell away: its process finds out when it has rung, and connects it again.
     // spec: sync §3.17
-    pub fn disconnect_doorbell(&mut self, number: u64) {
-        let (kmd, status) = (self.doorbells[number].kmd, self.doorbells[number].status);
-        if std::mem::replace(&mut self.doorbells[number].connected, false) {
-            self.miniport.doorbells().expect("it made this doorbell").disconnect_doorbell(kmd);
-            Word::store(self.memory.word(status.0), doorbell_status::DISCONNECTED_RETRY);
+    pub fn disconnect_doorbell(&mut self, cx: &mut Cx<'_>, number: u64, why: DoorbellTaken) {
+        let Doorbell { queue, kmd, address, status, connection, .. } = self.doorbells[number];
+        if connection != Connection::Connected {
+            return;
         }
+        let (connection, word) = match why {
+            DoorbellTaken::Lost => (Connection::Aborted, doorbell_status::DISCONNECTED_ABORT),
+            _ => (Connection::Disconnected, doorbell_status::DISCONNECTED_RETRY),
+        };
+        let doorbells = self.miniport.doorbells().expect("it made this doorbell");
+        let shown = Shown { memory: &self.memory, pages: self.config.doorbells.as_deref() };
+        shown.take_away(address, status, word, || doorbells.disconnect_doorbell(kmd));
+        self.doorbells[number].connection = connection;
+        cx.emit(self.index, Event::DoorbellDisconnected { queue, why });
     }
 
     /// The device of a doorbell is lost: its process has to destroy the doorbell with its queue, and connects it no more.
     // spec: sync §3.17
-    pub fn abort_doorbell(&mut self, number: u64) {
-        self.disconnect_doorbell(number);
-        Word::store(self.memory.word(self.doorbells[number].status.0), doorbell_status::DISCONNECTED_ABORT);
+    pub fn abort_doorbell(&mut self, cx: &mut Cx<'_>, number: u64) {
+        self.disconnect_doorbell(cx, number, DoorbellTaken::Lost);
+        let doorbell = &mut self.doorbells[number];
+        doorbell.connection = Connection::Aborted;
+        Word::store(self.memory.word(doorbell.status.0), doorbell_status::DISCONNECTED_ABORT);
     }
 
     /// The adapter stops: so it is with every doorbell. The driver has broken the contract and is told as they are destroyed.
     // spec: sync §3.17
     pub fn abort_all_doorbells(&self) {
+        let shown = Shown { memory: &self.memory, pages: self.config.doorbells.as_deref() };
         for (_, doorbell) in self.doorbells.iter() {
-            Word::store(self.memory.word(doorbell.status.0), doorbell_status::DISCONNECTED_ABORT);
+            shown.take_away(doorbell.address, doorbell.status, doorbell_status::DISCONNECTED_ABORT, || {});
         }
     }
 
     /// `D3DKMTDestroyDoorbell`.
     pub fn destroy_doorbell(&mut self, number: u64) {
         let doorbell = self.doorbells.remove(number).expect("a doorbell is destroyed once");
+        // Nothing that is stored there from now on is anybody's.
+        if let Some(pages) = &self.config.doorbells {
+            pages.gone(doorbell.address);
+        }
         let doorbells = self.miniport.doorbells().expect("it made this doorbell");
-        if doorbell.connected {
+        if doorbell.connection == Connection::Connected {
             doorbells.disconnect_doorbell(doorbell.kmd);
         }
         doorbells.destroy_doorbell(doorbell.kmd);
@@ -138,4 +202,9 @@ impl Adapter {
         self.raise_engine(cx, self.contexts[context].node);
         self.miniport.doorbells().expect("it made this doorbell").notify_work_submission(queue);
     }
+}
+
+/// How private data begin, as tools of the driver read them.
+fn first_word(private_data: &[u8]) -> u64 {
+    private_data.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }

@@ -1,8 +1,8 @@
-//! Queues, kernel-mode rings, doorbells.
+//! Queues and kernel-mode rings.
 
 use ddi::{
-    CreateDoorbell, CreateHwQueue, DriverStatus, HwQueueFlags, KmdContext, KmdQueue, Miniport, OsContext, OsDoorbell,
-    OsQueue, ProgressFence, SubmitCommandToHwQueue, SuspendStatus,
+    CreateHwQueue, DriverStatus, HwQueueFlags, KmdContext, KmdQueue, Miniport, OsContext, OsQueue, ProgressFence,
+    SubmitCommandToHwQueue, SuspendStatus,
 };
 use device_port::DevicePort;
 use shared_words::Word;
@@ -15,11 +15,11 @@ use crate::fake_port::{FakeHost, FakeNotify, Said, context, started};
 use crate::fences::tests::fence;
 use crate::segments::LOCAL;
 
-fn set_root(kmd: &mut SoftGpuKmd, context: KmdContext, offset: u64) {
+pub(crate) fn set_root(kmd: &mut SoftGpuKmd, context: KmdContext, offset: u64) {
     kmd.gpu_va().unwrap().set_root_page_table(context, PhysicalAddress { segment: LOCAL, offset }, 512);
 }
 
-fn create(
+pub(crate) fn create(
     kmd: &mut SoftGpuKmd,
     host: &mut FakeHost,
     context: KmdContext,
@@ -30,7 +30,7 @@ fn create(
     kmd.hardware_queues().unwrap().create_hw_queue(host, CreateHwQueue { context, queue: OsQueue(1), flags, progress })
 }
 
-fn submit(kmd: &mut SoftGpuKmd, queue: KmdQueue, value: u64, bytes: u32) -> Result<(), DriverStatus> {
+pub(crate) fn submit(kmd: &mut SoftGpuKmd, queue: KmdQueue, value: u64, bytes: u32) -> Result<(), DriverStatus> {
     let submit = SubmitCommandToHwQueue {
         queue,
         progress_value: value,
@@ -180,52 +180,6 @@ fn queue_numbers_end_and_come_back() {
     let again = create(&mut kmd, &mut host, context, user).unwrap();
     assert_eq!(kmd.queues.at(7).unwrap().0, again, "the number is free again, the handle is new");
     assert_ne!(again, queues[7]);
-}
-
-#[test]
-fn a_doorbell_enables_at_its_first_connect_and_disables_when_destroyed() {
-    // spec: sync §3.17, sync §2.9
-    let (mut kmd, port, mut host) = started();
-    let (_, _, context) = context(&mut kmd, 0, false);
-    set_root(&mut kmd, context, 0x5000);
-    let queue = create(&mut kmd, &mut host, context, HwQueueFlags::USER_MODE_SUBMISSION).unwrap();
-    assert!(host.lent.is_empty(), "the ring is the process's");
-    assert!(
-        matches!(submit(&mut kmd, queue, 1, 64), Err(DriverStatus::InvalidParameter(_))),
-        "no work from the kernel"
-    );
-    let doorbells = |kmd: &mut SoftGpuKmd, ring, ring_bytes| {
-        kmd.doorbells().unwrap().create_doorbell(CreateDoorbell {
-            queue,
-            doorbell: OsDoorbell(1),
-            ring: GpuVa(ring),
-            ring_bytes,
-        })
-    };
-    for (ring, bytes) in [(0, 4096), (0x4008, 4096), (0x4000, 2048), (0x4000, 5000)] {
-        assert!(doorbells(&mut kmd, ring, bytes).is_err());
-    }
-    port.writes();
-    let doorbell = doorbells(&mut kmd, 0x4000, 8192).unwrap();
-    assert!(doorbells(&mut kmd, 0x4000, 8192).is_err(), "one doorbell a queue");
-    assert_eq!((port.writes(), port.queue(0)), (vec![], queue_state::DISABLED), "data only, no physical doorbell");
-    Word::store(port.doorbell_page().word(0), 77);
-    let connected = kmd.doorbells().unwrap().connect_doorbell(doorbell).unwrap();
-    assert_eq!((connected.offset, port.queue(0)), (0, queue_state::READY));
-    let writes = port.writes();
-    assert!(writes.contains(&(register::QUEUE_RING, 0x4000)) && writes.contains(&(register::QUEUE_FLAGS, 0)));
-    assert_eq!(Word::load(port.doorbell_page().word(0)), 0, "what was rung before is not this ring's");
-
-    Word::store(port.doorbell_page().word(0), 64);
-    kmd.doorbells().unwrap().disconnect_doorbell(doorbell);
-    assert_eq!(port.queue(0), queue_state::READY, "what was rung still runs");
-    kmd.doorbells().unwrap().connect_doorbell(doorbell).unwrap();
-    assert_eq!((port.writes(), Word::load(port.doorbell_page().word(0))), (vec![], 64), "nothing runs twice");
-    kmd.doorbells().unwrap().notify_work_submission(queue);
-    assert_eq!(port.rung(), [0]);
-    kmd.doorbells().unwrap().destroy_doorbell(doorbell);
-    assert_eq!(port.queue(0), queue_state::DISABLED);
-    kmd.hardware_queues().unwrap().destroy_hw_queue(&mut host, queue);
 }
 
 #[test]

@@ -151,6 +151,8 @@ impl Recorder {
                 interrupts: kernel.interrupts - before.interrupts,
                 interrupt_dispatches: kernel.interrupt_dispatches - before.interrupt_dispatches,
                 dispatches_releasing: kernel.dispatches_releasing - before.dispatches_releasing,
+                doorbells_connected: kernel.doorbells_connected - before.doorbells_connected,
+                doorbells_passed_on: kernel.doorbells_passed_on - before.doorbells_passed_on,
             },
             per_step,
         }
@@ -376,6 +378,7 @@ impl Numbers {
         to.interrupts_raised += self.device.raised;
         to.interrupts_suppressed += self.device.suppressed;
         to.interrupt_dispatches_releasing += self.kernel.dispatches_releasing;
+        to.doorbells_passed_on += self.kernel.doorbells_passed_on;
     }
 }
 

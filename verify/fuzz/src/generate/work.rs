@@ -50,7 +50,9 @@ impl Generator<'_> {
             8 => Call::Queue(QueueCall::DestroyHwQueue { queue }),
             9..11 => {
                 let ring_va = self.dice.address(&self.known.addresses);
-                Call::Queue(QueueCall::CreateDoorbell { queue, ring: self.handle(Kind::Allocation), ring_va })
+                let ring = self.handle(Kind::Allocation);
+                let private_data = vec![0; 8];
+                Call::Queue(QueueCall::CreateDoorbell { queue, ring, ring_va, private_data })
             }
             11 => Call::Queue(QueueCall::ConnectDoorbell { doorbell: self.handle(Kind::Doorbell) }),
             12 => Call::Queue(QueueCall::DestroyDoorbell { doorbell: self.handle(Kind::Doorbell) }),

@@ -175,14 +175,18 @@ impl NativeFenceLogs for Liar {
 }
 
 impl Doorbells for Liar {
-    fn create_doorbell(&mut self, create: CreateDoorbell) -> Result<KmdDoorbell, DriverStatus> {
+    fn create_doorbell(&mut self, create: CreateDoorbell<'_>) -> Result<KmdDoorbell, DriverStatus> {
         self.lies.refusal(Lie::Doorbell)?;
         self.bells().create_doorbell(create)
     }
 
-    fn connect_doorbell(&mut self, doorbell: KmdDoorbell) -> Result<ConnectedDoorbell, DriverStatus> {
+    fn connect_doorbell(
+        &mut self,
+        host: &mut dyn DoorbellHost,
+        doorbell: KmdDoorbell,
+    ) -> Result<ConnectedDoorbell, DriverStatus> {
         self.lies.refusal(Lie::Doorbell)?;
-        let mut connected = self.bells().connect_doorbell(doorbell)?;
+        let mut connected = self.bells().connect_doorbell(host, doorbell)?;
         if let Some(mut dice) = self.lies.tells(Lie::Doorbell) {
             connected.offset = dice.edge();
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ddi::{
     KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess,
-    KmdQueue,
+    KmdQueue, OsDoorbell,
 };
 
 /// A rule that was broken, in words.
@@ -38,6 +38,7 @@ struct Queue {
 #[derive(Debug)]
 struct Bell {
     queue: KmdQueue,
+    os: OsDoorbell,
     connected: bool,
 }
 
@@ -212,9 +213,9 @@ impl Contract {
     }
 
     /// A doorbell was made.
-    pub fn create_doorbell(&mut self, doorbell: KmdDoorbell, queue: KmdQueue) -> Result<(), Broken> {
+    pub fn create_doorbell(&mut self, doorbell: KmdDoorbell, os: OsDoorbell, queue: KmdQueue) -> Result<(), Broken> {
         once(self.queues.contains_key(&queue), &queue)?;
-        fresh(self.doorbells.insert(doorbell, Bell { queue, connected: false }).is_none(), &doorbell)
+        fresh(self.doorbells.insert(doorbell, Bell { queue, os, connected: false }).is_none(), &doorbell)
     }
 
     /// A doorbell is connected or disconnected.
@@ -225,6 +226,12 @@ impl Contract {
         }
         bell.connected = connected;
         Ok(())
+    }
+
+    /// The driver took a doorbell away.
+    pub fn taken(&mut self, os: OsDoorbell) -> Result<(), Broken> {
+        let found = self.doorbells.iter().find(|(_, bell)| bell.os == os).map(|(doorbell, _)| *doorbell);
+        self.connect(found.ok_or_else(|| format!("{os:?} is not alive"))?, false)
     }
 
     /// A doorbell goes, disconnected.

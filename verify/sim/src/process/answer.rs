@@ -227,13 +227,12 @@ impl Process {
                 }
             }
             (Op::Doorbell { queue }, Reply::Doorbell(made)) => {
-                (self.queues[queue].doorbell_handle, self.queues[queue].last_queued) =
-                    (made.doorbell, made.last_queued);
-            }
-            (Op::Connect { queue }, Reply::DoorbellOffset { offset, .. }) => {
                 let link = Arc::clone(self.link()) as Arc<dyn Link>;
-                let bell = Doorbell::new(link, self.luid, offset, self.queues[queue].last_queued);
-                self.queues[queue].doorbell = Some(bell.ok_or_else(|| format!("there is no doorbell at {offset:#x}"))?);
+                let bell = Doorbell::new(link, made.address, made.last_queued);
+                let bell = bell.ok_or_else(|| format!("there is no doorbell at {:?}", made.address))?;
+                (self.queues[queue].doorbell_handle, self.queues[queue].doorbell) = (made.doorbell, Some(bell));
+            }
+            (Op::Connect { queue }, Reply::DoorbellConnected { .. }) => {
                 if queue + 1 == self.queues.len() && self.phase == Phase::Setup {
                     self.phase = Phase::Working;
                 }

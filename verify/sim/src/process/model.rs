@@ -102,7 +102,6 @@ pub struct Queue {
     /// How far it had got when it was destroyed.
     pub reached: u64,
     pub doorbell_handle: RawHandle,
-    pub last_queued: wddm_types::WordAddress,
     pub doorbell: Option<Doorbell>,
     pub last_value: u64,
     pub written: u64,

@@ -7,7 +7,7 @@ use kmt_calls::{
     SyncCall, WaitFlags,
 };
 use softgpu_spec::private_data::Kind;
-use wddm_types::{GpuVa, NodeId, RawHandle, WordAddress};
+use wddm_types::{GpuVa, NodeId, RawHandle};
 
 use crate::process::Process;
 use crate::process::issue::{Op, Point, destroy_allocation};
@@ -48,7 +48,6 @@ impl Process {
                 progress: None,
                 reached: 0,
                 doorbell_handle: RawHandle::NONE,
-                last_queued: WordAddress(0),
                 doorbell: None,
                 last_value: 0,
                 written: 0,

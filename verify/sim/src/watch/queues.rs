@@ -70,14 +70,24 @@ impl HardwareQueues for Watched {
 }
 
 impl Doorbells for Watched {
-    fn create_doorbell(&mut self, create: CreateDoorbell) -> Result<KmdDoorbell, DriverStatus> {
+    fn create_doorbell(&mut self, create: CreateDoorbell<'_>) -> Result<KmdDoorbell, DriverStatus> {
+        let (queue, os) = (create.queue, create.doorbell);
         let doorbell = self.bells().create_doorbell(create)?;
-        self.see(CONTRACT, |ledger| ledger.contract.create_doorbell(doorbell, create.queue));
+        self.see(CONTRACT, |ledger| ledger.contract.create_doorbell(doorbell, os, queue));
         Ok(doorbell)
     }
 
-    fn connect_doorbell(&mut self, doorbell: KmdDoorbell) -> Result<ConnectedDoorbell, DriverStatus> {
-        let connected = self.bells().connect_doorbell(doorbell)?;
+    fn connect_doorbell(
+        &mut self,
+        host: &mut dyn DoorbellHost,
+        doorbell: KmdDoorbell,
+    ) -> Result<ConnectedDoorbell, DriverStatus> {
+        let mut heard = HeardHost { host, taken: Vec::new() };
+        let connected = self.bells().connect_doorbell(&mut heard, doorbell);
+        for os in heard.taken {
+            self.see(CONTRACT, |ledger| ledger.contract.taken(os));
+        }
+        let connected = connected?;
         self.see(CONTRACT, |ledger| ledger.contract.connect(doorbell, true));
         Ok(connected)
     }
@@ -95,5 +105,24 @@ impl Doorbells for Watched {
     fn notify_work_submission(&mut self, queue: KmdQueue) {
         self.see(CONTRACT, |ledger| ledger.contract.notify(queue));
         self.bells().notify_work_submission(queue);
+    }
+}
+
+/// What the kernel lends a driver that connects a doorbell, heard.
+struct HeardHost<'a> {
+    host: &'a mut dyn DoorbellHost,
+    taken: Vec<OsDoorbell>,
+}
+
+impl DoorbellHost for HeardHost<'_> {
+    fn disconnect_doorbell(
+        &mut self,
+        queue: OsQueue,
+        doorbell: OsDoorbell,
+        reason: Disconnected,
+    ) -> Result<(), DriverStatus> {
+        self.host.disconnect_doorbell(queue, doorbell, reason)?;
+        self.taken.push(doorbell);
+        Ok(())
     }
 }

@@ -43,7 +43,12 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
             points: Vec::new(),
             flags: Default::default(),
         }),
-        Call::Queue(QueueCall::CreateDoorbell { queue: handle, ring: handle, ring_va: GpuVa::NULL }),
+        Call::Queue(QueueCall::CreateDoorbell {
+            queue: handle,
+            ring: handle,
+            ring_va: GpuVa::NULL,
+            private_data: Vec::new(),
+        }),
         Call::Queue(QueueCall::ConnectDoorbell { doorbell: handle }),
         Call::Queue(QueueCall::DestroyDoorbell { doorbell: handle }),
         Call::Queue(QueueCall::NotifyWorkSubmission { doorbell: handle }),

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use events::Event;
-use shared_words::doorbell::DOORBELL_BYTES;
 
 use super::Builder;
 use crate::timeline::fence_log::{Kind, Logged};
@@ -35,12 +34,12 @@ impl Builder<'_> {
     }
 }
 
-/// The device's numbers of the queues whose doorbells were connected.
+/// The device's numbers of the queues that processes feed.
 pub(super) fn device_queues(events: &[(u64, Event)]) -> BTreeMap<u64, u32> {
-    let connected = events.iter().filter_map(|(_, event)| match event {
-        // CAST: a doorbell page holds far fewer than 2^32 doorbells.
-        Event::DoorbellConnected { queue, offset } => Some((*queue, (offset / DOORBELL_BYTES) as u32)),
+    let created = events.iter().filter_map(|(_, event)| match event {
+        // CAST: a device has far fewer than 2^32 queues.
+        Event::DoorbellCreated { queue, driver_data } => Some((*queue, *driver_data as u32)),
         _ => None,
     });
-    connected.collect()
+    created.collect()
 }

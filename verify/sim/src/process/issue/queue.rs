@@ -17,7 +17,12 @@ impl Process {
             Op::Doorbell { queue } => {
                 let ring = self.surface(self.queues[*queue].memory);
                 let ring_va = ring.va.expect("a ring is mapped").va;
-                Call::Queue(QueueCall::CreateDoorbell { queue: self.queues[*queue].handle, ring: ring.handle, ring_va })
+                Call::Queue(QueueCall::CreateDoorbell {
+                    queue: self.queues[*queue].handle,
+                    ring: ring.handle,
+                    ring_va,
+                    private_data: Vec::new(),
+                })
             }
             Op::Connect { queue } => {
                 Call::Queue(QueueCall::ConnectDoorbell { doorbell: self.queues[*queue].doorbell_handle })

@@ -1,0 +1,135 @@
+//! What a store at a doorbell's address reaches, in both forms.
+
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+
+const AT: [u64; 2] = [4096, 3 * 4096];
+
+/// A page in each form over the same window, and the doorbells that were woken.
+fn pages() -> (Arc<Memory>, [DoorbellPage; 2], Arc<Mutex<Vec<u64>>>) {
+    let window = Memory::reserve_file(4 * 4096).expect("a memory file");
+    let woken: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let wake = || {
+        let woken = Arc::clone(&woken);
+        Box::new(move |place| woken.lock().unwrap().push(place)) as WakeEngine
+    };
+    let pages = [DoorbellPage::new(Arc::clone(&window), wake()), DoorbellPage::gated(Arc::clone(&window), wake())];
+    (window, pages, woken)
+}
+
+fn rung(window: &Memory) -> [u64; 2] {
+    AT.map(|at| Word::load(window.word(at)))
+}
+
+#[test]
+fn a_ring_reaches_what_is_shown_and_nothing_else() {
+    // spec: sync §2.9, sync §3.17
+    let (window, pages, woken) = pages();
+    for page in pages {
+        let address = page.range().map(AddressRange::base);
+        page.ring(8);
+        assert!(page.show(Some(AT[0])));
+        page.ring(16);
+        assert_eq!(rung(&window), [16, 0], "the first one led nowhere");
+        for wrong in [AT[0] + 64, 4 * 4096, !4095] {
+            assert!(!page.show(Some(wrong)), "{wrong:#x}");
+        }
+        page.ring(24);
+        assert_eq!(rung(&window), [24, 0], "a place that there is not changes nothing");
+        page.hold();
+        assert!(page.show(None));
+        page.ring(32);
+        assert!(page.show(Some(AT[1])));
+        page.ring(40);
+        assert_eq!(rung(&window), [24, 40]);
+        assert_eq!(page.range().map(AddressRange::base), address, "the address stays");
+        // An engine that sleeps is woken at the doorbell that was rung.
+        assert_eq!(woken.lock().unwrap().len(), 0);
+        Word::store(window.word(AT[1] + doorbell::ASLEEP_OFFSET), 1);
+        page.ring(48);
+        assert_eq!(std::mem::take(&mut *woken.lock().unwrap()), [AT[1]]);
+        page.hold();
+        page.show(None);
+        page.ring(56);
+        assert_eq!((rung(&window), woken.lock().unwrap().len()), ([24, 48], 0), "nobody sleeps at nothing");
+        window.fill(0, 4 * 4096, 0);
+    }
+}
+
+#[test]
+fn a_ring_waits_while_its_page_is_held() {
+    // spec: sync §3.17
+    let (window, pages, _) = pages();
+    for page in pages {
+        assert!(page.show(Some(AT[0])));
+        page.hold();
+        let rang = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                page.ring(8);
+                rang.store(true, Ordering::SeqCst);
+            });
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!rang.load(Ordering::SeqCst), "it waits");
+            assert_eq!(rung(&window), [0, 0]);
+            page.show(None);
+        });
+        assert_eq!(rung(&window), [0, 0], "it led nowhere");
+    }
+}
+
+/// Whoever rings looks at the status, while the doorbell is taken away again and again and given to somebody else: what was rung has
+/// come to the queue, or the status says that it has not.
+#[test]
+fn no_ring_falls_between_the_page_and_the_status() {
+    // spec: sync §3.17, sync §3.19
+    const ROUNDS: u64 = 20_000;
+    const RETRY: u64 = 2;
+    let (window, pages, _) = pages();
+    for page in pages {
+        let (status, stop) = (AtomicU64::new(RETRY), AtomicBool::new(false));
+        // What the queue took with it when its doorbell was taken away, and whether it has one: the kernel's.
+        let kernel = Mutex::new((0, false));
+        let value = || window.word(AT[0]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let mut kernel = kernel.lock().unwrap();
+                    if std::mem::take(&mut kernel.1) {
+                        page.hold();
+                        kernel.0 = Word::load(value());
+                        Word::store(value(), 0);
+                        // Where a ring would fall through that is not held.
+                        std::thread::yield_now();
+                        Word::store(&status, RETRY);
+                        page.show(None);
+                        assert_eq!(Word::load(value()), 0, "a ring for somebody else");
+                    }
+                    drop(kernel);
+                    std::thread::yield_now();
+                }
+            });
+            for round in 1..=ROUNDS {
+                page.ring(round * 8);
+                while Word::load(&status) == RETRY {
+                    let mut kernel = kernel.lock().unwrap();
+                    if !std::mem::replace(&mut kernel.1, true) {
+                        Word::store(value(), kernel.0);
+                        page.show(Some(AT[0]));
+                        Word::store(&status, 0);
+                    }
+                    drop(kernel);
+                    page.ring(round * 8);
+                }
+                let kernel = kernel.lock().unwrap();
+                let known = if kernel.1 { Word::load(value()) } else { kernel.0 };
+                assert_eq!(known, round * 8, "rung, and lost");
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        page.hold();
+        page.show(None);
+        window.fill(0, 4 * 4096, 0);
+    }
+}

@@ -1,0 +1,57 @@
+//! The seam to what processes see at the addresses of their doorbells (sync §3.17): the page of a physical doorbell, or one that leads
+//! nowhere. Each doorbell has one address for life. What is asked here holds when the call returns, for the driver may give a physical
+//! doorbell to another queue then.
+
+use kmt_calls::DoorbellAddress;
+use shared_words::{Memory, Word};
+use wddm_types::{AdapterIndex, ProcessId, WordAddress};
+
+/// Bits of a doorbell's name below its adapter's index.
+const NUMBER_BITS: u32 = 40;
+
+/// The pages at which processes ring, of one adapter.
+pub trait DoorbellPages: Send + Sync + std::fmt::Debug {
+    /// A doorbell of a process has an address; it leads nowhere.
+    fn made(&self, doorbell: DoorbellAddress, process: ProcessId);
+
+    /// No store to it comes to its end any more, until something is shown there.
+    fn hold(&self, doorbell: DoorbellAddress);
+
+    /// Shows the page at a byte offset of the device's doorbell window; `None`: a page that leads nowhere. False: there is no
+    /// doorbell at that offset, and everything is as it was.
+    fn show(&self, doorbell: DoorbellAddress, offset: Option<u64>) -> bool;
+
+    /// The doorbell is gone; what is stored there from now on is nobody's.
+    fn gone(&self, doorbell: DoorbellAddress);
+}
+
+/// The name of an adapter's doorbell.
+pub fn doorbell_address(adapter: AdapterIndex, number: u64) -> DoorbellAddress {
+    DoorbellAddress(u64::from(adapter.0) << NUMBER_BITS | number)
+}
+
+/// What the kernel writes for the process of a doorbell.
+#[derive(Clone, Copy)]
+pub struct Shown<'a> {
+    pub memory: &'a Memory,
+    /// `None`: nobody sees anything.
+    pub pages: Option<&'a dyn DoorbellPages>,
+}
+
+impl Shown<'_> {
+    /// Takes a doorbell away: when a process reads the new status, nothing that it has stored before reaches the physical doorbell
+    /// any more; and whoever has stored where nothing is reached reads the new status. Were the page alone changed first, as the
+    /// specification has it, a ring could fall between page and status, and nobody would ever know of it: so stores are held from
+    /// the one to the other. `release` is what happens between.
+    // spec: sync §3.17, sync §3.19
+    pub fn take_away(self, doorbell: DoorbellAddress, word: WordAddress, status: u64, release: impl FnOnce()) {
+        if let Some(pages) = self.pages {
+            pages.hold(doorbell);
+        }
+        release();
+        Word::store(self.memory.word(word.0), status);
+        if let Some(pages) = self.pages {
+            assert!(pages.show(doorbell, None), "the page that leads nowhere is always there");
+        }
+    }
+}

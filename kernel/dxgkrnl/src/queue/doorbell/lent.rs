@@ -1,0 +1,133 @@
+//! What a driver is lent while it connects a doorbell: the others, to take one away from its process (`DxgkCbDisconnectDoorbell`).
+
+use ddi::{Disconnected, DoorbellHost, DriverStatus, OsDoorbell, OsQueue};
+use shared_words::Word;
+
+use super::doorbell_status;
+use crate::doorbell_page::Shown;
+use crate::object::{Connection, Doorbell};
+use crate::store::Store;
+
+/// The doorbells of an adapter in its driver's hands.
+pub(super) struct LentDoorbells<'a> {
+    pub doorbells: &'a mut Store<Doorbell>,
+    pub shown: Shown<'a>,
+    /// Of these queues one was taken away.
+    pub taken: Vec<u64>,
+}
+
+impl DoorbellHost for LentDoorbells<'_> {
+    // spec: sync §3.17, sync §5
+    fn disconnect_doorbell(
+        &mut self,
+        queue: OsQueue,
+        doorbell: OsDoorbell,
+        reason: Disconnected,
+    ) -> Result<(), DriverStatus> {
+        let doorbell = self.doorbells.get_mut(doorbell.0).filter(|doorbell| doorbell.queue == queue.0);
+        let doorbell = doorbell.ok_or(DriverStatus::InvalidParameter("the queue has no such doorbell"))?;
+        let (left, word) = match reason {
+            Disconnected::Retry => (Connection::Disconnected, doorbell_status::DISCONNECTED_RETRY),
+            Disconnected::Abort => (Connection::Aborted, doorbell_status::DISCONNECTED_ABORT),
+        };
+        match doorbell.connection {
+            Connection::Connected => {
+                self.shown.take_away(doorbell.address, doorbell.status, word, || {});
+                doorbell.connection = left;
+                self.taken.push(queue.0);
+            }
+            // What is lost stays lost.
+            Connection::Disconnected if reason == Disconnected::Abort => {
+                doorbell.connection = left;
+                Word::store(self.shown.memory.word(doorbell.status.0), word);
+            }
+            Connection::Disconnected | Connection::Aborted => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use ddi::KmdDoorbell;
+    use kmt_calls::DoorbellAddress;
+    use shared_words::Memory;
+    use wddm_types::{ProcessId, WordAddress};
+
+    use super::*;
+    use crate::doorbell_page::DoorbellPages;
+
+    const STATUS: [u64; 3] = [0, 8, 16];
+    const CONNECTED: u64 = doorbell_status::CONNECTED;
+    const RETRY: u64 = doorbell_status::DISCONNECTED_RETRY;
+    const ABORT: u64 = doorbell_status::DISCONNECTED_ABORT;
+
+    /// What was asked of the pages, with the status of that doorbell then.
+    #[derive(Debug)]
+    struct Pages<'a>(&'a Memory, Mutex<Vec<(&'static str, u64, u64)>>);
+
+    impl Pages<'_> {
+        fn note(&self, what: &'static str, doorbell: DoorbellAddress) {
+            let status = Word::load(self.0.word(STATUS[doorbell.0 as usize]));
+            self.1.lock().unwrap().push((what, doorbell.0, status));
+        }
+    }
+
+    impl DoorbellPages for Pages<'_> {
+        fn made(&self, doorbell: DoorbellAddress, _process: ProcessId) {
+            self.note("made", doorbell);
+        }
+        fn hold(&self, doorbell: DoorbellAddress) {
+            self.note("hold", doorbell);
+        }
+        fn show(&self, doorbell: DoorbellAddress, offset: Option<u64>) -> bool {
+            self.note(if offset.is_none() { "nothing" } else { "doorbell" }, doorbell);
+            true
+        }
+        fn gone(&self, doorbell: DoorbellAddress) {
+            self.note("gone", doorbell);
+        }
+    }
+
+    /// `DxgkCbDisconnectDoorbell` refuses what is no doorbell of the queue, and nothing else.
+    #[test]
+    fn a_driver_takes_a_doorbell_away_and_its_process_is_told() {
+        // spec: sync §2.9, sync §3.17, sync §5
+        let memory = Memory::reserve(4096).expect("a page");
+        let pages = Pages(&memory, Mutex::default());
+        let mut doorbells = Store::default();
+        let numbers = [0u64, 1, 2].map(|index| {
+            doorbells.insert(Doorbell {
+                queue: 10 + index,
+                kmd: KmdDoorbell(index),
+                address: DoorbellAddress(index),
+                last_queued: WordAddress(64),
+                status: WordAddress(STATUS[index as usize]),
+                connection: if index < 2 { Connection::Connected } else { Connection::Disconnected },
+            })
+        });
+        Word::store(memory.word(STATUS[2]), RETRY);
+        let statuses = || STATUS.map(|at| Word::load(memory.word(at)));
+        let shown = Shown { memory: &memory, pages: Some(&pages) };
+        let mut lent = LentDoorbells { doorbells: &mut doorbells, shown, taken: Vec::new() };
+        let mut take = |queue: u64, number: u64, reason| {
+            let refused = lent.disconnect_doorbell(OsQueue(queue), OsDoorbell(number), reason);
+            (refused.is_ok(), std::mem::take(&mut lent.taken))
+        };
+        for (queue, number) in [(11, numbers[0]), (10, 99)] {
+            assert_eq!(take(queue, number, Disconnected::Retry), (false, vec![]));
+        }
+        assert_eq!((statuses(), pages.1.lock().unwrap().len()), ([CONNECTED, CONNECTED, RETRY], 0), "nothing changed");
+        // No store comes to its end between the old status and the new one.
+        assert_eq!(take(10, numbers[0], Disconnected::Retry), (true, vec![10]));
+        assert_eq!(std::mem::take(&mut *pages.1.lock().unwrap()), [("hold", 0, CONNECTED), ("nothing", 0, RETRY)]);
+        assert_eq!(take(10, numbers[0], Disconnected::Retry), (true, vec![]), "it is disconnected already");
+        assert_eq!(take(11, numbers[1], Disconnected::Abort), (true, vec![11]));
+        assert_eq!(take(11, numbers[1], Disconnected::Retry), (true, vec![]), "what is lost stays lost");
+        assert_eq!(take(12, numbers[2], Disconnected::Abort), (true, vec![]));
+        assert_eq!(statuses(), [RETRY, ABORT, ABORT]);
+        assert_eq!(doorbells[numbers[2]].connection, Connection::Aborted);
+    }
+}
