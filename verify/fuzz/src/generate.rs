@@ -1,6 +1,7 @@
 //! The next call of a hostile process: any call there is, with arguments that are mostly in order, so that the odd ones are
 //! seen deep in the kernel and not at its door.
 
+mod display;
 mod memory;
 mod sharing;
 mod submission;
@@ -30,6 +31,8 @@ pub struct Generator<'a> {
     pub old: bool,
     /// Its engines have hardware queues, and with them native fences.
     pub queues: bool,
+    /// It has displays.
+    pub shows: bool,
 }
 
 impl Generator<'_> {
@@ -83,6 +86,9 @@ impl Generator<'_> {
             if self.known.here(Kind::ListContext) == 0 {
                 return self.create_list_context();
             }
+        }
+        if self.shows && self.dice.chance(20) {
+            return self.display_call();
         }
         match self.dice.below(100) {
             0..4 => self.adapter_call(),

@@ -151,6 +151,13 @@ impl Known {
         here.filter_map(|(handle, _)| Some((*handle, *self.asked.get(handle)?))).collect()
     }
 
+    /// Primaries of the device.
+    pub fn primaries(&self) -> Vec<RawHandle> {
+        let all = self.handles.get(&Kind::Allocation).map_or(&[][..], Vec::as_slice);
+        let shown = |handle: &RawHandle| self.asked.get(handle).is_some_and(|asked| asked.primary);
+        all.iter().filter(|(handle, on)| *on == self.device && shown(handle)).map(|(handle, _)| *handle).collect()
+    }
+
     /// Allocations of the device that the CPU may lock.
     pub fn lockable(&self) -> Vec<RawHandle> {
         let all = self.handles.get(&Kind::Allocation).map_or(&[][..], Vec::as_slice);

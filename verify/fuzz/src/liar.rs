@@ -2,129 +2,15 @@
 //! sizes, segments, counts, capabilities; fails what must succeed; is busy or short of room for ever; names fences that
 //! are not there. What it does not lie about it hands on. The facets are in `facets`.
 
+mod displays;
 mod facets;
 mod hardware_queues;
-
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod plan;
 
 use ddi::*;
 use wddm_types::NodeId;
 
-use crate::dice::Dice;
-
-/// The lies of a driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lie {
-    Caps,
-    Segments,
-    SegmentCount,
-    PagingBufferInfo,
-    Nodes,
-    Levels,
-    MmuCaps,
-    Size,
-    Sets,
-    AllocationFlags,
-    Handles,
-    Refusals,
-    Busy,
-    Insufficient,
-    Fatal,
-    Written,
-    Suspend,
-    Doorbell,
-    Fences,
-    Interrupts,
-    ContextInfo,
-    Render,
-    Submit,
-    Window,
-    StandardData,
-    Hardware,
-}
-
-const LIES: [Lie; 26] = [
-    Lie::Caps,
-    Lie::Segments,
-    Lie::SegmentCount,
-    Lie::PagingBufferInfo,
-    Lie::Nodes,
-    Lie::Levels,
-    Lie::MmuCaps,
-    Lie::Size,
-    Lie::Sets,
-    Lie::AllocationFlags,
-    Lie::Handles,
-    Lie::Refusals,
-    Lie::Busy,
-    Lie::Insufficient,
-    Lie::Fatal,
-    Lie::Written,
-    Lie::Suspend,
-    Lie::Doorbell,
-    Lie::Fences,
-    Lie::Interrupts,
-    Lie::ContextInfo,
-    Lie::Render,
-    Lie::Submit,
-    Lie::Window,
-    Lie::StandardData,
-    Lie::Hardware,
-];
-
-/// What a driver lies about, and how often it has.
-#[derive(Debug)]
-struct Plan {
-    dice: Dice,
-    kinds: Vec<Lie>,
-    percent: u64,
-    told: std::collections::BTreeMap<String, u64>,
-}
-
-/// The plan of one driver, shared with whoever reads it afterwards.
-#[derive(Clone, Debug)]
-pub struct Lies(Arc<Mutex<Plan>>);
-
-impl Lies {
-    /// One to three kinds of lies.
-    pub fn new(mut dice: Dice) -> Lies {
-        let kinds = (0..1 + dice.below(3)).filter_map(|_| dice.pick(&LIES)).collect();
-        let percent = dice.pick(&[1, 3, 10, 40, 100]).unwrap_or(10);
-        Lies(Arc::new(Mutex::new(Plan { dice, kinds, percent, told: Default::default() })))
-    }
-
-    /// How often each lie was told.
-    pub fn told(&self) -> std::collections::BTreeMap<String, u64> {
-        self.plan().told.clone()
-    }
-
-    fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether this lie is told now; with chance to make it up.
-    fn tells(&self, lie: Lie) -> Option<Dice> {
-        let mut plan = self.plan();
-        let percent = plan.percent;
-        if !plan.kinds.contains(&lie) || !plan.dice.chance(percent) {
-            return None;
-        }
-        *plan.told.entry(format!("{lie:?}")).or_default() += 1;
-        let seed = plan.dice.below(u64::MAX);
-        Some(plan.dice.seeded(seed))
-    }
-
-    /// A refusal out of the blue.
-    fn refusal(&self, lie: Lie) -> Result<(), DriverStatus> {
-        match self.tells(lie).map(|mut dice| dice.below(4)) {
-            None => Ok(()),
-            Some(0) => Err(DriverStatus::InvalidParameter("a lie")),
-            Some(1) => Err(DriverStatus::NoMemory("a lie")),
-            Some(2) => Err(DriverStatus::NotSupported("a lie")),
-            Some(_) => Err(DriverStatus::Unsuccessful("a lie")),
-        }
-    }
-}
+pub use self::plan::{Lie, Lies};
 
 /// The driver.
 pub struct Liar {
@@ -134,12 +20,20 @@ pub struct Liar {
     honest_mmu: Option<(GpuMmuCaps, Vec<PageTableLevelDesc>)>,
     honest_fences: NativeFenceCaps,
     honest_packets: Option<PacketCaps>,
+    honest_displays: displays::Honest,
 }
 
 impl Liar {
     /// In front of an honest one.
     pub fn new(inner: Box<dyn Miniport>, lies: Lies) -> Liar {
-        Liar { inner, lies, honest_mmu: None, honest_fences: NativeFenceCaps::default(), honest_packets: None }
+        Liar {
+            inner,
+            lies,
+            honest_mmu: None,
+            honest_fences: NativeFenceCaps::default(),
+            honest_packets: None,
+            honest_displays: displays::Honest::default(),
+        }
     }
 }
 
@@ -331,6 +225,9 @@ impl Miniport for Liar {
         if let Some(mut dice) = self.lies.tells(Lie::Interrupts) {
             facets::false_interrupt(&mut dice, notify);
         }
+        if let Some(mut dice) = self.lies.tells(Lie::Blanks) {
+            displays::false_blank(&mut dice, notify);
+        }
         self.inner.interrupt_routine(notify)
     }
 
@@ -369,6 +266,24 @@ impl Miniport for Liar {
 
     fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {
         self.inner.cpu_host_aperture()?;
+        Some(self)
+    }
+
+    fn calibrate_gpu_clock(&self, node: NodeId) -> Result<GpuClock, DriverStatus> {
+        let clock = self.inner.calibrate_gpu_clock(node)?;
+        match self.lies.tells(Lie::Flips).map(|mut dice| dice.edge()) {
+            Some(counter) => Ok(GpuClock { counter, ..clock }),
+            None => Ok(clock),
+        }
+    }
+
+    fn display(&mut self) -> Option<&mut dyn Display> {
+        self.honest_displays.see(self.inner.as_mut())?;
+        Some(self)
+    }
+
+    fn flip_queue(&mut self) -> Option<&mut dyn FlipQueue> {
+        self.honest_displays.queue = self.inner.flip_queue()?.flip_queue_caps();
         Some(self)
     }
 }

@@ -103,7 +103,7 @@ type Failed = (usize, Broken, Vec<String>);
 /// Plays a world; on failure how far it got.
 fn play(seed: u64, lies: bool, steps: &[u64]) -> Result<Report, Failed> {
     keep_panics();
-    let lies = lies.then(|| Lies::new(Dice::new(Random::new(seed ^ 0x11E5), 90)));
+    let lies = lies.then(|| Lies::new(Dice::new(Random::new(seed ^ 0x11E5), 90), world::shows(seed)));
     let diary = Diary::default();
     let mut done = 0;
     let life = || -> Result<Report, Broken> {

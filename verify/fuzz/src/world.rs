@@ -22,6 +22,7 @@ use crate::slot::Slot;
 use crate::witness::Witness;
 use crate::world::ending::Ending;
 use crate::world::setup::config;
+pub use crate::world::setup::shows;
 
 /// Steps of the hardware after which a world that has not come to rest never will.
 const STEPS_MAX: u64 = 300_000;
@@ -44,6 +45,8 @@ pub struct World {
     old: bool,
     /// Its engines have hardware queues.
     queues: bool,
+    /// Its processes know of its displays.
+    shows: bool,
     ending: Ending,
     /// Pulls the device out.
     slot: Arc<Slot>,
@@ -97,6 +100,7 @@ impl World {
             endless,
             old,
             queues,
+            shows: shows(seed),
             ending,
             slot,
             asleep,
@@ -139,7 +143,7 @@ impl World {
             let names = self.hostile[random.index(self.hostile.len())].known.nt_handles.last().copied();
             self.hostile[who].known.nt_handles.extend(names);
         }
-        let (luid, endless, old, queues) = (self.host.luid(), self.endless, self.old, self.queues);
+        let (luid, endless, old, queues, shows) = (self.host.luid(), self.endless, self.old, self.queues, self.shows);
         let hostile = &mut self.hostile[who];
         if hostile.pending.len() >= PENDING_MAX {
             return Ok(());
@@ -147,7 +151,7 @@ impl World {
         // What is drawn depends on this step and on what is known, not on earlier draws.
         let mut dice = hostile.dice.seeded(random.draw());
         hostile.known.choose_device(&mut dice);
-        let mut generator = Generator { dice: &mut dice, known: &hostile.known, luid, endless, old, queues };
+        let mut generator = Generator { dice: &mut dice, known: &hostile.known, luid, endless, old, queues, shows };
         let call = generator.call();
         self.diary.write(format!("process {}: {call:?}", hostile.id.0));
         let answer = self.host.begin_call(hostile.id, call.clone());
@@ -363,5 +367,9 @@ fn is_of_buffers(call: &Call, part: &str, had_turn: bool) -> bool {
 // spec: memory §9.3
 fn may_change(call: &Call, refusal: &Refusal) -> bool {
     let must = matches!(call, Call::MakeResident { flags, .. } if flags.contains(MakeResidentFlags::MUST_SUCCEED));
-    must && refusal.status == NtStatus::NO_MEMORY || refusal.status == NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE
+    // Whoever is told to ask again for a mode has something to do until then: it gets its turn.
+    let mode = matches!(call, Call::Display(kmt_calls::DisplayCall::SetDisplayMode { .. }));
+    mode && refusal.status == NtStatus::RETRY
+        || must && refusal.status == NtStatus::NO_MEMORY
+        || refusal.status == NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE
 }

@@ -1,6 +1,6 @@
 //! What a process has asked of an allocation, read back from its own request.
 
-use kmt_calls::AllocationRequest;
+use kmt_calls::{AllocationInfoFlags, AllocationRequest};
 use softgpu_spec::private_data::AllocationRequest as PrivateData;
 
 /// What a process has asked of an allocation.
@@ -12,6 +12,8 @@ pub struct Asked {
     pub physical: bool,
     /// The CPU may lock it.
     pub cpu_visible: bool,
+    /// A display may show it.
+    pub primary: bool,
 }
 
 impl Asked {
@@ -19,6 +21,7 @@ impl Asked {
     pub fn of(request: &AllocationRequest) -> Option<Asked> {
         let (data, _) = PrivateData::decode_with_details(&request.private_data).ok()?;
         let (bytes, physical) = (data.size_bytes, data.accessed_physically);
-        Some(Asked { bytes, physical, cpu_visible: data.cpu_visible })
+        let primary = request.flags.contains(AllocationInfoFlags::PRIMARY);
+        Some(Asked { bytes, physical, cpu_visible: data.cpu_visible, primary })
     }
 }

@@ -24,11 +24,21 @@ const OFTEN: [&str; 13] = [
 /// Page tables with leaf tables of a MiB need this much more room than others.
 const LARGE_TABLES: &str = "levels-6";
 
+/// Those with displays, of every eighth world.
+const SHOWING: [&str; 4] = ["discrete-4k", "flip-queue", "wddm2-packets", "integrated"];
+
+/// Whether hostile processes of a world know of displays, and its driver may lie about them.
+pub fn shows(seed: u64) -> bool {
+    seed % 8 == 6
+}
+
 /// What the seed decides about a world.
 pub fn config(seed: u64) -> HostConfig {
     let mut random = Random::new(seed);
     let name = random.pick(&OFTEN);
     let mut profile = match seed % 2 {
+        // CAST: a remainder of 4.
+        0 if shows(seed) => *Profile::named(SHOWING[(seed / 8 % 4) as usize]).expect("a built-in profile"),
         0 => *Profile::named(name).expect("a built-in profile"),
         _ => PROFILES[Random::new(!seed.rotate_left(7)).index(PROFILES.len())],
     };
