@@ -235,12 +235,13 @@ impl Stream {
 
     /// Waits until there is room; takes back half of what is unfinished at once, so that the CPU is woken seldom.
     fn make_room(&mut self, gpu: &Gpu, ring_bytes: u64, command_bytes: u64) -> Result<(), UmdError> {
-        self.reap();
         loop {
-            let full = self.in_flight.len() >= self.config.in_flight_max
-                || !self.ring.has_room(ring_bytes)
-                || !self.commands.has_room(self.commands.needed_whole(command_bytes));
-            if !full {
+            if self.has_room(ring_bytes, command_bytes) {
+                return Ok(());
+            }
+            // Only now: the engine has just written there, and whoever looks waits for that line.
+            self.reap();
+            if self.has_room(ring_bytes, command_bytes) {
                 return Ok(());
             }
             let middle = self.in_flight.len() / 2;
@@ -248,6 +249,12 @@ impl Stream {
             let value = self.in_flight[middle].value;
             self.wait(gpu, value)?;
         }
+    }
+
+    fn has_room(&self, ring_bytes: u64, command_bytes: u64) -> bool {
+        self.in_flight.len() < self.config.in_flight_max
+            && self.ring.has_room(ring_bytes)
+            && self.commands.has_room(self.commands.needed_whole(command_bytes))
     }
 
     fn reap(&mut self) {
@@ -282,7 +289,9 @@ impl RingMemory {
         let bytes = words.len() as u64 * 8;
         self.written += self.needed_whole(bytes) - bytes;
         let at = self.written % self.surface.bytes();
-        self.lock.write_words(at, words);
+        if !words.is_empty() {
+            self.lock.write_words(at, words);
+        }
         self.written += bytes;
         self.surface.va().offset(at)
     }
@@ -293,7 +302,9 @@ impl RingMemory {
         let before_end = ((size - at) / 8) as usize;
         let (head, tail) = words.split_at(before_end.min(words.len()));
         self.lock.write_words(at, head);
-        self.lock.write_words(0, tail);
+        if !tail.is_empty() {
+            self.lock.write_words(0, tail);
+        }
         self.written += words.len() as u64 * 8;
     }
 }
