@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use shared_words::{AddressRange, HardwareBarrier, Memory, Word, doorbell};
+use shared_words::{AddressRange, FrequentBarrier, Memory, Word, doorbell};
 use wddm_types::WordAddress;
 
 use crate::Link;
@@ -109,7 +109,7 @@ impl DoorbellPage {
         let asleep = match &self.form {
             Form::Range(range) => {
                 let [value, asleep] = [doorbell::VALUE_OFFSET, doorbell::ASLEEP_OFFSET].map(|at| range.word(at));
-                doorbell::ring::<HardwareBarrier>(value, asleep, write_pointer)
+                doorbell::ring::<FrequentBarrier>(value, asleep, write_pointer)
             }
             Form::Gate { held, opened } => {
                 let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +121,7 @@ impl DoorbellPage {
                     place => {
                         let word = |at: u64| self.window.word(place + at);
                         let [value, asleep] = [doorbell::VALUE_OFFSET, doorbell::ASLEEP_OFFSET].map(word);
-                        doorbell::ring::<HardwareBarrier>(value, asleep, write_pointer)
+                        doorbell::ring::<FrequentBarrier>(value, asleep, write_pointer)
                     }
                 }
             }

@@ -5,12 +5,13 @@
 
 use crate::word::{Barrier, Word};
 
-/// Bytes of one doorbell in the doorbell page: value, sleeping flag, and room to the end of the cache line.
-pub const DOORBELL_BYTES: u64 = 64;
+/// Bytes of one doorbell in the doorbell page: a cache line for the value, and one for the sleeping flag. Whoever rings looks at the
+/// flag while the value is still on its way to the engine that polls it: on one line it would wait for that.
+pub const DOORBELL_BYTES: u64 = 128;
 /// Offset of the word that the producer writes: the ring's write pointer in bytes, ever rising.
 pub const VALUE_OFFSET: u64 = 0;
 /// Offset of the word that the consumer writes: nonzero while it sleeps.
-pub const ASLEEP_OFFSET: u64 = 8;
+pub const ASLEEP_OFFSET: u64 = 64;
 
 /// Rings. Returns whether the consumer sleeps and must be woken.
 // spec: sync §3.17

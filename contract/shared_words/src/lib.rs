@@ -5,13 +5,14 @@
 //! in ([`Memory`]) and the order in which each side stores and loads them ([`fence`], [`doorbell`], [`log`], [`peer`]).
 //!
 //! The law of this room: every shared word names its owner, each field is fetched once per decision, and where one side
-//! stores A and loads B while the other stores B and loads A, both put a full barrier between (sync §3.9). The
-//! protocols are generic over [`Word`] and [`Barrier`], so that the same lines run on mapped memory and under a model
+//! stores A and loads B while the other stores B and loads A, both put a full barrier between (sync §3.9), or one the frequent and
+//! the other the rare half of one ([`FrequentBarrier`], [`RareBarrier`]). The protocols are generic over [`Word`] and [`Barrier`], so that the same lines run on mapped memory and under a model
 //! checker.
 //!
 //! It is no transport, it parks no thread and wakes nobody: it says *whether* somebody must be woken.
 
 mod address_range;
+mod asymmetric;
 pub mod doorbell;
 pub mod fence;
 pub mod log;
@@ -20,5 +21,6 @@ pub mod peer;
 mod word;
 
 pub use address_range::AddressRange;
+pub use asymmetric::{FrequentBarrier, RareBarrier};
 pub use memory::{Memory, MemoryError, ReadOnlyWord};
 pub use word::{Barrier, HardwareBarrier, Word};

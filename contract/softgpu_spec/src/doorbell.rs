@@ -1,4 +1,4 @@
-//! Doorbells, by number. Those below [`QUEUE_COUNT`] are the queues' own, 64 bytes each and the driver's alone; each that follows has a
+//! Doorbells, by number. Those below [`QUEUE_COUNT`] are the queues' own, 128 bytes each and the driver's alone; each that follows has a
 //! page to itself, so that it can be shown to a process that is to ring no other. Of those a device has as many as it says
 //! ([`crate::register::DOORBELLS`]), which may be fewer than it has queues; a queue listens to one of them
 //! ([`crate::register::QUEUE_DOORBELL`]) or to its own.
@@ -6,8 +6,8 @@
 use crate::QUEUE_COUNT;
 use crate::bus::PAGE_BYTES;
 
-/// Bytes of a doorbell: the value, the word by which the engine says that it sleeps, and room to the end of a cache line.
-pub const BYTES: u64 = 64;
+/// Bytes of a doorbell: the value, and in the next cache line the word by which the engine says that it sleeps.
+pub const BYTES: u64 = 128;
 /// Bytes of the queues' own doorbells, in front of all others.
 pub const OWN_BYTES: u64 = QUEUE_COUNT as u64 * BYTES;
 /// Most doorbells with a page: one for each queue.
@@ -50,6 +50,6 @@ mod tests {
         for nobodys in [0, 64, OWN_BYTES - PAGE_BYTES, OWN_BYTES + 64, window_bytes(PAGES_MAX), !0xfff] {
             assert_eq!(of_page(nobodys), None, "{nobodys:#x}");
         }
-        assert_eq!((offset(3), window_bytes(2)), (192, OWN_BYTES + 8192));
+        assert_eq!((offset(3), window_bytes(2)), (384, OWN_BYTES + 8192));
     }
 }

@@ -27,7 +27,7 @@ use softgpu_spec::{Command, QUEUE_COUNT};
 use crate::active::Active;
 use crate::bus::Fault;
 use crate::device::SoftGpu;
-use crate::execute::{Execution, Outcome};
+use crate::execute::{EAGER_LOOKS, Execution, Outcome};
 use crate::interrupt::Record;
 use crate::mmu::{Flush, Mmu};
 use crate::queue::{QueueRun, QueueSetup};
@@ -83,6 +83,8 @@ pub(crate) struct EngineState {
     /// It has no clock.
     pub(crate) gated: bool,
     idle: idle::Idle,
+    /// How often in a row it has found nothing.
+    looks: u32,
     /// Since when nothing but waits was left, in device time.
     pub(crate) starved_since: Option<u64>,
 }
@@ -102,6 +104,7 @@ impl EngineState {
             waiting: 0,
             gated: false,
             idle: idle::Idle::default(),
+            looks: 0,
             starved_since: None,
         }
     }
@@ -178,9 +181,14 @@ impl EngineState {
             if self.active.is_empty() || self.gated {
                 return Step::Idle;
             }
-            std::hint::spin_loop();
+            // A pause costs as much as a cache line's way on some processors: the first looks do without.
+            self.looks = self.looks.saturating_add(1);
+            if self.looks > EAGER_LOOKS {
+                std::hint::spin_loop();
+            }
             return Step::Went;
         }
+        self.looks = 0;
         self.perform(gpu, engine)
     }
 

@@ -18,8 +18,8 @@ use crate::mmu::{Access, Flush, Mmu, Space, Target};
 use crate::queue::QueueRun;
 use crate::ring::{Nested, Window};
 
-/// Looks at a waited word that follow each other without a pause.
-const EAGER_LOOKS: u32 = 256;
+/// Looks at a word, or at doorbells, that follow each other without a pause.
+pub(crate) const EAGER_LOOKS: u32 = 256;
 
 /// What came of a command.
 pub(crate) enum Outcome {

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use engine_time::Contender;
-use shared_words::{HardwareBarrier, Memory, Word, doorbell};
+use shared_words::{Memory, RareBarrier, Word, doorbell};
 use softgpu_spec::doorbell as spec_doorbell;
 use softgpu_spec::register::{queue_flags, queue_state};
 
@@ -164,7 +164,7 @@ impl QueueRun {
             return false;
         }
         self.asleep =
-            doorbell::may_sleep::<HardwareBarrier>(self.value_word(doorbells), self.asleep_word(doorbells), self.read);
+            doorbell::may_sleep::<RareBarrier>(self.value_word(doorbells), self.asleep_word(doorbells), self.read);
         self.asleep
     }
 

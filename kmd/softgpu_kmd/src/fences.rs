@@ -16,7 +16,6 @@ use ddi::{
     OpenNativeFence, OsGlobalFence, PagingStatus, SegmentPreference, UpdateCurrentFlags,
 };
 use shared_words::Word;
-use shared_words::doorbell::DOORBELL_BYTES;
 use softgpu_spec::register::{cmp, cmp_result};
 use wddm_types::{GpuVa, SegmentId, SegmentSet};
 
@@ -118,13 +117,16 @@ impl SoftGpuKmd {
     }
 }
 
+/// Bytes of a cache line.
+const LINE_BYTES: u32 = 64;
+
 pub(crate) const NO_FENCE: DriverStatus = DriverStatus::InvalidParameter("no such native fence");
 
 impl NativeFences for SoftGpuKmd {
     fn caps(&self) -> NativeFenceCaps {
         // A cache line each: two fences' monitored values are never written by two cores into one line.
         NativeFenceCaps {
-            monitored_value_stride: DOORBELL_BYTES as u32,
+            monitored_value_stride: LINE_BYTES,
             map_to_gpu_system_process: true,
             ..NativeFenceCaps::default()
         }

@@ -1,10 +1,10 @@
-//! The fence race on real processors: a signaller against the kernel's side, a fresh fence each round, both at the same
-//! moment. With the barriers no wake-up may be lost; without them the count shows whether the processors reorder at all,
+//! The races of fences and of doorbells on real processors: one side against the other, a fresh pair of words each round, both at the
+//! same moment. With the barriers no wake-up may be lost; without them the count shows whether the processors reorder at all,
 //! and so whether the first number says anything. Called by the suite.
 
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-use shared_words::{Barrier, HardwareBarrier, fence};
+use shared_words::{Barrier, FrequentBarrier, HardwareBarrier, RareBarrier, doorbell, fence};
 
 use crate::machine::pin_here;
 use crate::report::{Goal, Row};
@@ -21,73 +21,92 @@ impl Barrier for NoBarrier {
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// A fence on cache lines of its own.
-struct Fence {
-    current: Line,
-    monitored: Line,
+/// Two words on cache lines of their own: CurrentValue and MonitoredValue, or a doorbell's value and whether its engine sleeps.
+struct Pair {
+    first: Line,
+    second: Line,
 }
 
-/// Fences used in turn: enough that a round's lines were last touched long ago, few enough that they stay in the cache.
-const FENCES: usize = 512;
+/// Pairs used in turn: enough that a round's lines were last touched long ago, few enough that they stay in the cache.
+const PAIRS: usize = 512;
+/// A barrier for every thread of the process is a system call: so many times fewer rounds.
+const RARE: u64 = 20;
 
-/// Runs both forms.
+/// Runs all forms.
 // seed: N27
-// spec: sync §3.9
+// spec: sync §3.9, sync §3.17
 pub(crate) fn rows(pair: [usize; 2], rounds: u64) -> Vec<Row> {
-    let with = lost_wakeups::<HardwareBarrier>(pair, rounds);
-    let without = lost_wakeups::<NoBarrier>(pair, rounds);
-    let row = |measure: &str, lost: u64, goal| Row {
+    let row = |measure: &str, lost: u64, rounds: u64, goal| Row {
         measure: measure.into(),
         ours: format!("{lost} lost"),
         peer: format!("of {rounds} races"),
         ratio: None,
         goal,
     };
+    let zero = |measure, lost, rounds| row(measure, lost, rounds, Goal::Zero { counted: lost });
+    let fences = lost_wakeups::<HardwareBarrier>(pair, rounds);
+    let reordered = lost_wakeups::<NoBarrier>(pair, rounds);
+    let rings = lost_rings::<FrequentBarrier, RareBarrier>(pair, rounds / RARE);
+    let reordered_rings = lost_rings::<NoBarrier, HardwareBarrier>(pair, rounds / RARE);
     vec![
-        row("fence race, both barriers", with, Goal::Zero { counted: with }),
-        row("fence race, barriers removed", without, Goal::None),
+        zero("fence race, both barriers", fences, rounds),
+        row("fence race, barriers removed", reordered, rounds, Goal::None),
+        zero("doorbell race, the sleeper's barrier for both", rings, rounds / RARE),
+        row("doorbell race, the ringer's barrier removed", reordered_rings, rounds / RARE, Goal::None),
     ]
 }
 
-/// Rounds in which the signaller raised no interrupt and the kernel's side did not see the value either.
+/// Rounds in which the signaller raised no interrupt and the kernel's side did not see the value either. Round r signals r + 1.
+/// MonitoredValue is "nobody waits" before the round; the waiter wants r + 1.
 fn lost_wakeups<B: Barrier>(pair: [usize; 2], rounds: u64) -> u64 {
+    let signaller =
+        |Pair { first, second }: &Pair, round: u64| fence::signal::<B>(&first.0, &second.0, round + 1, || ());
+    let kernel = |Pair { first, second }: &Pair, round: u64| fence::publish_monitored::<B>(&first.0, &second.0, round);
+    lost(pair, rounds, fence::MONITORED_NONE, &signaller, &kernel)
+}
+
+/// Rounds in which who rang saw an engine that is awake, and the engine sleeps all the same. Round r rings r + 1; nobody sleeps before.
+fn lost_rings<P: Barrier, C: Barrier>(pair: [usize; 2], rounds: u64) -> u64 {
+    let ringer = |Pair { first, second }: &Pair, round: u64| doorbell::ring::<P>(&first.0, &second.0, round + 1);
+    let engine = |Pair { first, second }: &Pair, round: u64| {
+        // What the pair was rung with the last time that it was used.
+        let seen = (round + 1).saturating_sub(PAIRS as u64);
+        !doorbell::may_sleep::<C>(&first.0, &second.0, seen)
+    };
+    lost(pair, rounds, 0, &ringer, &engine)
+}
+
+/// What a side does with the pair of a round; whether it knows of the other.
+type Side<'a> = dyn Fn(&Pair, u64) -> bool + Sync + 'a;
+
+/// Rounds in which neither side knows of the other. The first stores the first word and loads the second, the second the other way
+/// round; the second word is put back before each round.
+fn lost(pair: [usize; 2], rounds: u64, before: u64, first: &Side<'_>, second: &Side<'_>) -> u64 {
     let line = || Line(AtomicU64::new(0));
-    let fences: Vec<_> = (0..FENCES).map(|_| Fence { current: line(), monitored: line() }).collect();
+    let pairs: Vec<_> = (0..PAIRS).map(|_| Pair { first: line(), second: line() }).collect();
     let turns = [line(), line()];
-    // Round r signals r + 1. MonitoredValue is "nobody waits" before the round; the waiter wants r + 1.
-    let signaller = |round: u64| {
-        let fence = &fences[round as usize % FENCES];
-        fence::signal::<B>(&fence.current.0, &fence.monitored.0, round + 1, || ())
-    };
-    let kernel = |round: u64| {
-        let fence = &fences[round as usize % FENCES];
-        fence::publish_monitored::<B>(&fence.current.0, &fence.monitored.0, round)
-    };
-    std::thread::scope(|scope| {
-        let run = |side: usize, act: &(dyn Fn(u64) -> bool + Sync)| {
-            pin_here(pair[side]);
-            let mut raised = vec![0u64; rounds.div_ceil(64) as usize];
-            for round in 0..rounds {
-                let fence = &fences[round as usize % FENCES];
-                if side == 1 {
-                    // The kernel's side also puts MonitoredValue back: nobody waits for this round's value yet.
-                    fence.monitored.0.store(fence::MONITORED_NONE, Ordering::Release);
-                }
-                meet(&turns, side, 2 * round + 1);
-                // Each side holds the line that it is going to load, so that the load can be early and the store late.
-                let _ = if side == 0 { &fence.monitored } else { &fence.current }.0.load(Ordering::Relaxed);
-                meet(&turns, side, 2 * round + 2);
-                raised[round as usize / 64] |= u64::from(act(round)) << (round % 64);
+    let run = |side: usize, act: &Side<'_>| {
+        pin_here(pair[side]);
+        let mut knows = vec![0u64; rounds.div_ceil(64) as usize];
+        for round in 0..rounds {
+            let words = &pairs[round as usize % PAIRS];
+            if side == 1 {
+                words.second.0.store(before, Ordering::Release);
             }
-            raised
-        };
-        let kernel_side = scope.spawn(move || run(1, &kernel));
-        let signaller_side = scope.spawn(move || run(0, &signaller));
-        let (kernel, signaller) = (kernel_side.join(), signaller_side.join());
-        let (kernel, signaller) = (kernel.expect("no panic"), signaller.expect("no panic"));
-        let told = kernel.iter().zip(&signaller).map(|(one, other)| u64::from((one | other).count_ones())).sum::<u64>();
-        rounds - told
-    })
+            meet(&turns, side, 2 * round + 1);
+            // Each side holds the line that it is going to load, so that the load can be early and the store late.
+            let _ = if side == 0 { &words.second } else { &words.first }.0.load(Ordering::Relaxed);
+            meet(&turns, side, 2 * round + 2);
+            knows[round as usize / 64] |= u64::from(act(words, round)) << (round % 64);
+        }
+        knows
+    };
+    let sides = std::thread::scope(|scope| {
+        let sides = [scope.spawn(|| run(0, first)), scope.spawn(|| run(1, second))];
+        sides.map(|side| side.join().expect("no panic"))
+    });
+    let told = sides[0].iter().zip(&sides[1]).map(|(one, other)| u64::from((one | other).count_ones())).sum::<u64>();
+    rounds - told
 }
 
 /// Goes on when both sides have come this far.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use device_port::{DevicePort, InterruptPin};
-use shared_words::{HardwareBarrier, Memory, Word, doorbell, fence};
+use shared_words::{FrequentBarrier, Memory, Word, doorbell, fence};
 use softgpu::{Config, DataMode, Running, SoftGpu, Timing};
 use softgpu_spec::page_table::{COHERENT, Shape, VALID};
 use softgpu_spec::register::{self, queue_control, queue_flags, queue_state};
@@ -136,7 +136,7 @@ impl Rig {
         let page = self.device.doorbell_page();
         let base = u64::from(queue) * doorbell::DOORBELL_BYTES;
         let (value, asleep) = (page.word(base + doorbell::VALUE_OFFSET), page.word(base + doorbell::ASLEEP_OFFSET));
-        if doorbell::ring::<HardwareBarrier>(value, asleep, pointer) {
+        if doorbell::ring::<FrequentBarrier>(value, asleep, pointer) {
             self.device.doorbell_rung(queue);
         }
     }

@@ -25,13 +25,13 @@
 //! | model | question |
 //! |---|---|
 //! | [`complete::fence`] | two engines, which ask the shadow of MonitoredValue and the context management processor, against updates |
-//! | [`complete::doorbell`] | two producers with rings of two entries against the engine that falls asleep |
+//! | [`complete::doorbell`] | two producers with rings of two entries against the engine that falls asleep, with both forms of barriers |
 //! | [`complete::log`] | two queues' logs of two entries against their reader: nothing unread, nothing half written, nothing overwritten |
 //! | [`complete::run_list`] | two engines that signal against the table of parked queues |
 //!
 //! # What is not here
-//! The asymmetric form (a compiler barrier on the frequent side, a process-wide barrier on the rare one) is **not used** by
-//! this project: both sides put the processor's full barrier. loom could not express the asymmetric form either. Values that the mapped
+//! The asymmetric form (a compiler barrier on the frequent side, a process-wide barrier on the rare one) is used by doorbells alone;
+//! loom cannot express it, [`complete::doorbell`] has it. Fences have the processor's full barrier on both sides. Values that the mapped
 //! memory holds and loom does not (huge addresses, the operating system's futex) are the hosts' tests' business.
 //! Whether the processor of the day really reorders is asked by the litmus of the bench.
 

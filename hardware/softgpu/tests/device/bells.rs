@@ -18,7 +18,7 @@ fn word(rig: &Rig, number: u32) -> &AtomicU64 {
 }
 
 fn asleep(rig: &Rig, number: u32) -> u64 {
-    Word::load(rig.gpu.doorbell_page().word(doorbell::offset(number) + 8))
+    Word::load(rig.gpu.doorbell_page().word(doorbell::offset(number) + shared_words::doorbell::ASLEEP_OFFSET))
 }
 
 /// Puts commands into the ring of queue 0 and stores at a doorbell, without a word to the engine.

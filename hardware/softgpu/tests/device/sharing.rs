@@ -65,7 +65,10 @@ impl Queues {
         }
         self.rig.enable(queue, engine_of(true), ring, true);
         self.rank(queue, rank, times, queue_control::RANK);
-        Word::store(self.rig.gpu.doorbell_page().word(queue * 64), ring_words.len() as u64 * 8);
+        Word::store(
+            self.rig.gpu.doorbell_page().word(softgpu_spec::doorbell::offset(queue as u32)),
+            ring_words.len() as u64 * 8,
+        );
         self.rig.gpu.doorbell_rung(queue as u32);
     }
 

@@ -146,7 +146,7 @@ fn submissions_are_branch_and_signal_and_wrap_over_the_rings_end() {
         at = written;
     }
     assert_eq!(port.rung(), [0u32; 0], "an engine that is awake sees the store");
-    Word::store(port.doorbell_page().word(8), 1);
+    Word::store(port.doorbell_page().word(shared_words::doorbell::ASLEEP_OFFSET), 1);
     submit(&mut kmd, queue, 1 << 40, 0).unwrap();
     assert_eq!(port.rung(), [0], "one that sleeps is told");
     assert_eq!(Word::load(port.doorbell_page().word(0)), written + 32, "an empty buffer is a signal only");

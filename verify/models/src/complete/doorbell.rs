@@ -4,10 +4,41 @@
 use shared_words::doorbell::{awake, may_sleep, ring};
 use shared_words::{Barrier, Word};
 
-use crate::buffers::{Cell, Program, again, explore};
+use crate::buffers::{Cell, Full, Program, again, drained, explore};
 use crate::explore::{Ending, Explored};
 
 const ENTRIES: u64 = 2;
+/// The processors that ring.
+const PRODUCERS: [usize; 2] = [0, 1];
+
+/// The rare side's barrier of the asymmetric form ([`shared_words::RareBarrier`]): its own stores have arrived, and then those of all
+/// others, one after the other.
+pub struct Everybody;
+
+impl Barrier for Everybody {
+    fn full() {
+        Full::full();
+        PRODUCERS.into_iter().for_each(drained);
+    }
+}
+
+/// The same without the second producer: as if a thread had been left out.
+pub struct NotEverybody;
+
+impl Barrier for NotEverybody {
+    fn full() {
+        Full::full();
+        drained(PRODUCERS[0]);
+    }
+}
+
+/// The frequent side's barrier of the asymmetric form ([`shared_words::FrequentBarrier`]): nothing that the processor sees.
+pub struct Nothing;
+
+impl Barrier for Nothing {
+    fn full() {}
+}
+
 /// Of one queue: doorbell value, asleep, read pointer, entries, sum of the entries that were executed.
 const QUEUE_WORDS: usize = 6;
 const TOKEN: Cell = Cell(2 * QUEUE_WORDS);
@@ -110,13 +141,28 @@ pub fn two_rings<P: Barrier + 'static, C: Barrier + 'static>(counts: [u64; 2]) -
 mod tests {
     use super::*;
     use crate::Removed;
-    use crate::buffers::Full;
 
     #[test]
     fn every_submission_is_executed_once() {
         // spec: sync §3.17, sync §3.19
         let explored = two_rings::<Full, Full>([2, 2]);
         assert!(explored.lost == 0 && explored.executions > 0, "{explored:?}");
+    }
+
+    #[test]
+    fn a_ringer_needs_no_barrier_if_who_falls_asleep_puts_one_for_everybody() {
+        // spec: sync §3.9, sync §3.17
+        let explored = two_rings::<Nothing, Everybody>([2, 2]);
+        assert!(explored.lost == 0 && explored.executions > 0, "{explored:?}");
+        // A party of another process puts its own.
+        assert_eq!(two_rings::<Full, Everybody>([1, 1]).lost, 0);
+    }
+
+    #[test]
+    fn a_thread_that_is_left_out_of_the_barrier_for_everybody_is_found() {
+        // spec: sync §3.9
+        assert!(two_rings::<Nothing, NotEverybody>([1, 1]).lost > 0);
+        assert!(two_rings::<Nothing, Full>([1, 1]).lost > 0);
     }
 
     #[test]
