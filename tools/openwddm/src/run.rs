@@ -3,6 +3,7 @@
 //! It reads the workload and drives it; it writes no file and prints nothing. `run_command` calls it.
 
 mod displaced;
+mod numbers;
 mod packet_waits;
 mod place;
 mod play;
@@ -29,8 +30,8 @@ use crate::arguments::{BenchArguments, Choice, Policy};
 use crate::error::RunError;
 use crate::outcome::{AdapterSummary, Outcome, ProcessSummary, Summary};
 use crate::progress::Progress;
+use crate::run::numbers::Numbers;
 use crate::run::play::{Played, play};
-use crate::run::recorder::Numbers;
 use crate::run::recorders::Recorders;
 use crate::run::setup::Setup;
 use crate::size::MemorySize;

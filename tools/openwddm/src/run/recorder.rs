@@ -1,20 +1,19 @@
 //! Listens to one adapter while a run goes on, to the kernel and to the device: sums always, the records themselves if somebody
 //! wants them. Fed by `recorders`.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use device_port::{Observation, Probe};
-use dxgk_host::{Host, HostAdapter};
+use dxgk_host::Host;
 use dxgkrnl::AdapterCounters;
-use events::{Cause, Event, Move};
+use events::{Event, Move};
 use replay::{Stage, Submission, Work};
 use softgpu_spec::bus::SYSTEM_BASE;
 use softgpu_spec::engine;
-use softgpu_spec::register::counter;
 
-use crate::outcome::{AdapterSummary, Displaced, OpTrack, QueueLabel, Recording, StepSummary, Summary};
+use crate::outcome::{Displaced, OpTrack, QueueLabel, Recording, StepSummary};
 use crate::run::displaced::Displacements;
+use crate::run::numbers::{Device, Numbers, Sums};
 use crate::run::packet_waits::PacketWaits;
 use crate::run::play::Played;
 use crate::run::setup::Planned;
@@ -47,36 +46,6 @@ struct State {
     kernel_before: AdapterCounters,
     displacements: Displacements,
     packet_waits: PacketWaits,
-}
-
-#[derive(Clone, Default)]
-struct Sums {
-    moved: BTreeMap<Move, u64>,
-    by_cause: BTreeMap<(Move, &'static str), u64>,
-    converted: BTreeMap<String, u64>,
-    stood_still: BTreeMap<String, u64>,
-    preempted: BTreeMap<String, u64>,
-    recovered: BTreeMap<String, u64>,
-}
-
-/// Readings of the device's counters.
-#[derive(Clone, Copy, Default)]
-struct Device {
-    signals: u64,
-    waits: u64,
-    raised: u64,
-    suppressed: u64,
-    busy_ns: u64,
-    wait_ns: u64,
-}
-
-/// What was counted in a run.
-pub struct Numbers {
-    sums: Sums,
-    device: Device,
-    packet_waits_ns: u64,
-    kernel: AdapterCounters,
-    per_step: Vec<StepSummary>,
 }
 
 impl Recorder {
@@ -240,35 +209,7 @@ impl Recorder {
         let mut state = self.state();
         state.displacements.event(now_ns, event);
         state.packet_waits.event(now_ns, event);
-        // What died in video memory did not leave it for want of room.
-        if let Event::Moved { bytes, how, why, .. } = event
-            && *why != Cause::Destroy
-        {
-            *state.sums.moved.entry(*how).or_default() += bytes;
-            *state.sums.by_cause.entry((*how, why.name())).or_default() += bytes;
-        }
-        match event {
-            Event::LeafTableConverted { why, .. } => {
-                *state.sums.converted.entry(why.name().to_owned()).or_default() += 1;
-            }
-            Event::ProcessStandsStill { why, .. } => {
-                *state.sums.stood_still.entry(why.name().to_owned()).or_default() += 1;
-            }
-            Event::PreemptionRequested { why, .. } => {
-                *state.sums.preempted.entry(why.name().to_owned()).or_default() += 1;
-            }
-            _ => {}
-        }
-        let recovery = match event {
-            Event::EngineReset { .. } => Some("an engine was reset"),
-            Event::AdapterReset { .. } => Some("the adapter was reset"),
-            Event::AdapterStopped { .. } => Some("the adapter was stopped"),
-            Event::ProcessBlocked { .. } => Some("a process was kept away"),
-            _ => None,
-        };
-        if let Some(recovery) = recovery {
-            *state.sums.recovered.entry(recovery.to_owned()).or_default() += 1;
-        }
+        state.sums.event(event);
         if self.keeps_records {
             if state.events.len() < RECORDS_MAX {
                 state.events.push((now_ns, event.clone()));
@@ -287,115 +228,5 @@ impl Probe for Recorder {
         } else {
             state.dropped += 1;
         }
-    }
-}
-
-impl Sums {
-    fn bytes(&self, how: Move) -> u64 {
-        self.moved.get(&how).copied().unwrap_or(0)
-    }
-
-    fn causes(&self, how: Move) -> BTreeMap<String, u64> {
-        let of = self.by_cause.iter().filter(|((kind, _), _)| *kind == how);
-        of.map(|((_, cause), bytes)| ((*cause).to_owned(), *bytes)).collect()
-    }
-}
-
-impl Device {
-    fn read(adapter: HostAdapter<'_>) -> Device {
-        let compute = 8 * engine::COMPUTE;
-        Device {
-            signals: adapter.device_register(counter::SIGNALS),
-            waits: adapter.device_register(counter::WAITS),
-            raised: adapter.device_register(counter::INTERRUPTS_RAISED)
-                + adapter.device_register(counter::PUBLISH_RAISED),
-            suppressed: adapter.device_register(counter::INTERRUPTS_SUPPRESSED),
-            busy_ns: adapter.device_register(counter::ENGINE_BUSY_NS + compute),
-            wait_ns: adapter.device_register(counter::ENGINE_WAIT_NS + compute),
-        }
-    }
-
-    fn since(self, before: Device) -> Device {
-        Device {
-            signals: self.signals - before.signals,
-            waits: self.waits - before.waits,
-            raised: self.raised - before.raised,
-            suppressed: self.suppressed - before.suppressed,
-            busy_ns: self.busy_ns - before.busy_ns,
-            wait_ns: self.wait_ns - before.wait_ns,
-        }
-    }
-}
-
-impl Numbers {
-    /// Interrupts in which the driver found something.
-    pub fn interrupts(&self) -> u64 {
-        self.kernel.interrupts
-    }
-
-    /// What an adapter of several did.
-    pub fn of_adapter(&self) -> AdapterSummary {
-        AdapterSummary {
-            paged_in_bytes: self.sums.bytes(Move::PageIn),
-            paged_out_bytes: self.sums.bytes(Move::PageOut),
-            discarded_bytes: self.sums.bytes(Move::Discard),
-            busy_ns: self.device.busy_ns,
-            wait_ns: self.device.wait_ns + self.packet_waits_ns,
-            interrupts_raised: self.device.raised,
-            interrupts_suppressed: self.device.suppressed,
-            ..AdapterSummary::default()
-        }
-    }
-
-    /// The fields of a summary that were counted, of all adapters together; the others are left empty.
-    pub fn into_summary(all: Vec<Numbers>) -> Summary {
-        let mut summary = Summary::default();
-        all.into_iter().for_each(|numbers| numbers.add_to(&mut summary));
-        summary
-    }
-
-    fn add_to(self, to: &mut Summary) {
-        let bytes = |how| self.sums.bytes(how);
-        to.paged_in_bytes += bytes(Move::PageIn);
-        to.paged_out_bytes += bytes(Move::PageOut);
-        to.discarded_bytes += bytes(Move::Discard);
-        to.filled_bytes += bytes(Move::Fill);
-        to.relocated_bytes += bytes(Move::Relocate);
-        to.mapped_bytes += bytes(Move::Map);
-        to.unmapped_bytes += bytes(Move::Unmap);
-        add_counts(&mut to.page_in_by_cause, self.sums.causes(Move::PageIn));
-        add_counts(&mut to.page_out_by_cause, self.sums.causes(Move::PageOut));
-        add_counts(&mut to.tables_converted_by_cause, self.sums.converted);
-        add_counts(&mut to.stood_still_by_cause, self.sums.stood_still);
-        add_counts(&mut to.preemptions_by_cause, self.sums.preempted);
-        add_counts(&mut to.recoveries, self.sums.recovered);
-        add_steps(&mut to.per_step, self.per_step);
-        to.ideal_ns += self.device.busy_ns;
-        to.stall_ns += self.device.wait_ns + self.packet_waits_ns;
-        to.fence_signals += self.device.signals + self.kernel.cpu_signals;
-        to.gpu_waits += self.device.waits;
-        to.cpu_waits += self.kernel.cpu_waits;
-        to.interrupts_raised += self.device.raised;
-        to.interrupts_suppressed += self.device.suppressed;
-        to.interrupt_dispatches_releasing += self.kernel.dispatches_releasing;
-        to.doorbells_passed_on += self.kernel.doorbells_passed_on;
-    }
-}
-
-fn add_counts(to: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>) {
-    more.into_iter().for_each(|(name, count)| *to.entry(name).or_default() += count);
-}
-
-/// Adapters end a step together: what they moved and how long they waited is added, the time is one.
-fn add_steps(to: &mut Vec<StepSummary>, more: Vec<StepSummary>) {
-    if to.is_empty() {
-        *to = more;
-        return;
-    }
-    for (to, more) in to.iter_mut().zip(more) {
-        to.paged_in_bytes += more.paged_in_bytes;
-        to.paged_out_bytes += more.paged_out_bytes;
-        to.discarded_bytes += more.discarded_bytes;
-        to.stall_ns += more.stall_ns;
     }
 }

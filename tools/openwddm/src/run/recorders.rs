@@ -8,8 +8,9 @@ use events::{Event, Move, TraceHash, Tracer};
 use wddm_types::AdapterIndex;
 
 use crate::outcome::{Displaced, INCOMPLETE, Recording};
+use crate::run::numbers::Numbers;
 use crate::run::play::Played;
-use crate::run::recorder::{Numbers, Recorder};
+use crate::run::recorder::Recorder;
 use crate::run::setup::Setup;
 use crate::run::share::Terms;
 
