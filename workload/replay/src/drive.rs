@@ -165,10 +165,10 @@ struct Reached {
 impl Driver<'_> {
     fn run(&mut self, observer: &mut dyn Observer, cancel: &AtomicBool) -> Result<Driven, DriveError> {
         let total = self.workload.ops() as u64 * u64::from(self.options.steps);
-        self.create_persistent()?;
+        let created = self.create_persistent();
         let started_ns = self.link.now_ns();
         let mut reached = Reached::default();
-        let lost = match self.operate(total, &mut reached, observer, cancel) {
+        let lost = match created.and_then(|()| self.operate(total, &mut reached, observer, cancel)) {
             // Whoever waits for a lost device is not kept waiting.
             Ok(()) if !self.sites.iter().any(Site::is_lost) => None,
             ended => match self.sites.iter().find_map(Site::lost_state) {
