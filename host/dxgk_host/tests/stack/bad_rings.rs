@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use d3dkmt::DeviceState;
 use dxgk_host::Host;
-use kmt_calls::{Call, QueueCall, QueueFlags, Reply};
+use kmt_calls::{Call, QueueCall};
 use kmt_link::{DoorbellPage, Link};
 use shared_words::Word;
 use softgpu_spec::Command;
 use softgpu_umd::{Commands, Surface, SurfaceKind};
 use wddm_types::{GpuVa, NodeId, WordAddress};
 
+use crate::doorbells::made_by_hand;
 use crate::world::{Client, MIB, VIRTUAL, client, host};
 
 const RING_BYTES: u64 = 4096;
@@ -29,16 +30,9 @@ impl Fed {
     fn new(host: &Arc<Host>) -> Fed {
         let client = client(host);
         let surface = client.pinned(SurfaceKind::System, RING_BYTES);
-        let call = |call| client.link.call(Call::Queue(call)).expect("it is made");
-        let device = client.gpu.device().handle();
-        let made = call(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() });
-        let Reply::Handle(context) = made else { panic!("no context: {made:?}") };
-        let made = call(QueueCall::CreateHwQueue { context, flags: QueueFlags::USER_MODE_SUBMISSION });
-        let Reply::HwQueue(queue) = made else { panic!("no queue: {made:?}") };
-        let (ring_va, ring) = (surface.va(), surface.allocation().handle());
-        let made = call(QueueCall::CreateDoorbell { queue: queue.queue, ring, ring_va, private_data: Vec::new() });
-        let Reply::Doorbell(made) = made else { panic!("no doorbell: {made:?}") };
-        call(QueueCall::ConnectDoorbell { doorbell: made.doorbell });
+        let made = made_by_hand(&client, &surface);
+        let connect = QueueCall::ConnectDoorbell { doorbell: made.doorbell };
+        client.link.call(Call::Queue(connect)).expect("it connects");
         let doorbell = client.link.doorbell(made.address).expect("its own");
         let fed = Fed { ring: surface, doorbell, last_queued: made.last_queued, client, host: Arc::clone(host) };
         fed.drain();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use d3dkmt::DeviceState;
 use dxgk_host::{Host, RecoveryPolicy};
-use kmt_calls::{Call, DoorbellAddress, QueueCall, QueueFlags, Reply};
+use kmt_calls::{Call, CreatedDoorbell, DoorbellAddress, QueueCall, QueueFlags, Reply};
 use kmt_link::{Link, read_only};
 use shared_words::ReadOnlyWord;
 use softgpu_umd::{Commands, Surface, SurfaceKind, UmdError};
@@ -75,6 +75,12 @@ impl Party {
 }
 
 fn bell(client: &Client, ring: &Surface) -> Bell {
+    let made = made_by_hand(client, ring);
+    Bell { status: read_only(&*client.link, made.status), doorbell: made.doorbell, address: made.address }
+}
+
+/// A doorbell of a queue that takes this for its ring, made call by call: it is not connected.
+pub fn made_by_hand(client: &Client, ring: &Surface) -> CreatedDoorbell {
     let call = |call| client.link.call(Call::Queue(call)).expect("it is made");
     let device = client.gpu.device().handle();
     let made = call(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() });
@@ -84,7 +90,7 @@ fn bell(client: &Client, ring: &Surface) -> Bell {
     let (ring_va, ring) = (ring.va(), ring.allocation().handle());
     let made = call(QueueCall::CreateDoorbell { queue: queue.queue, ring, ring_va, private_data: Vec::new() });
     let Reply::Doorbell(made) = made else { panic!("no doorbell: {made:?}") };
-    Bell { status: read_only(&*client.link, made.status), doorbell: made.doorbell, address: made.address }
+    made
 }
 
 #[test]

@@ -78,6 +78,17 @@ impl Heard {
 #[derive(Default)]
 struct Screen(Mutex<Vec<(u64, u32, bool)>>);
 
+impl Screen {
+    /// It has shown the pictures 1 to `count`, each whole, in their order, and no other.
+    fn has_seen_each(&self, count: u32) {
+        let frames = self.0.lock().unwrap();
+        assert!(frames.iter().all(|(.., torn)| !torn), "{frames:?}");
+        let mut seen: Vec<u32> = frames.iter().map(|(_, first, _)| *first).collect();
+        seen.dedup();
+        assert_eq!(seen, (1..=count).collect::<Vec<_>>(), "each picture, whole, in order");
+    }
+}
+
 impl Monitor for Screen {
     fn frame(&self, frame: &Frame<'_>) {
         let first = frame.texels.first().copied().unwrap_or(0);
@@ -291,11 +302,7 @@ fn a_monitor_sees_whole_pictures_in_the_order_of_the_flips() {
             game.blank();
         }
         game.blank();
-        let frames = screen.0.lock().unwrap();
-        assert!(frames.iter().all(|(.., torn)| !torn), "{frames:?}");
-        let mut seen: Vec<u32> = frames.iter().map(|(_, first, _)| *first).collect();
-        seen.dedup();
-        assert_eq!(seen, (1..=8).collect::<Vec<_>>(), "each picture, whole, in order");
+        screen.has_seen_each(8);
         assert_eq!(host.device_register(display::DISPLAY_TORN), 0);
     }
 }

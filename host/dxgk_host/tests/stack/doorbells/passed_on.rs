@@ -1,12 +1,12 @@
 //! Fewer doorbells than queues: they are taken away from one process and given to another, whose address for them stays what it was
 //! (sync §2.9, §3.17).
 
-use dxgk_host::{HostConfig, Mode, Profile};
+use dxgk_host::Mode;
 use events::{DoorbellTaken, Event};
 use softgpu_umd::Stream;
 
 use super::*;
-use crate::heard::Heard;
+use crate::heard::{Heard, heard_on};
 use crate::timeouts::drain;
 use crate::world::VIRTUAL;
 
@@ -14,16 +14,7 @@ use crate::world::VIRTUAL;
 fn host(mode: Mode) -> (Arc<Host>, Heard) {
     let doorbells =
         |event: &Event| matches!(event, Event::DoorbellConnected { .. } | Event::DoorbellDisconnected { .. });
-    let heard = Heard::of(doorbells);
-    let profile = Profile::named("few-doorbells").expect("a built-in profile");
-    let config = HostConfig {
-        vram_bytes: 8 * MIB,
-        page_table_bytes: 16 * MIB,
-        system_bytes: 64 * MIB,
-        tracer: Box::new(heard.clone()),
-        ..HostConfig::new(profile, mode)
-    };
-    (Host::start(config).expect("the host starts"), heard)
+    heard_on("few-doorbells", mode, 8 * MIB, doorbells)
 }
 
 /// Submits a fill of the words of a surface with the number of the submission; the value that completes it.

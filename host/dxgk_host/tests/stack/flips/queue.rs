@@ -224,11 +224,7 @@ fn whoever_looks_at_a_screen_sees_every_flip_of_the_queue_whole() {
         game.blank();
     }
     game.blank();
-    let frames = screen.0.lock().unwrap();
-    assert!(frames.iter().all(|(.., torn)| !torn), "{frames:?}");
-    let mut seen: Vec<u32> = frames.iter().map(|(_, first, _)| *first).collect();
-    seen.dedup();
-    assert_eq!(seen, (1..=20).collect::<Vec<_>>());
+    screen.has_seen_each(20);
 }
 
 /// A host whose driver makes of its flip queue what it likes, and who plays on it.
