@@ -271,7 +271,8 @@ impl Adapter {
         self.settle_due(cx);
         self.ask_for_awaited_flips();
         // Resets are limited: more than so many in a time end the adapter.
-        if self.reset_if_due(cx) {
+        // A wake is followed by a sleep when somebody asks for one.
+        if self.reset_if_due(cx) || self.answer_connects(cx) {
             return self.settle(cx);
         }
         self.lend_ranks(cx);

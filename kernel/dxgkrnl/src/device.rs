@@ -199,6 +199,14 @@ impl Adapter {
     /// `DEVICE_REMOVED`; `RETRY` while the adapter sleeps.
     pub fn device_alive(&self, device: u64) -> Result<(), Refusal> {
         self.awake()?;
+        self.device_active(device)
+    }
+
+    /// The same, whether the adapter sleeps or not.
+    ///
+    /// # Errors
+    /// `DEVICE_REMOVED`.
+    pub fn device_active(&self, device: u64) -> Result<(), Refusal> {
         match self.devices[device].state {
             DeviceState::Active => Ok(()),
             state => Err(removed(format!("the device is in error: {state:?}"))),

@@ -11,6 +11,7 @@
 //! | sections | each has as many users as its handle and the allocations of all adapters that lie in it or are about to leave |
 //! | cross-adapter fences | each is known to its adapters by its word, and is named or reached |
 //! | fences | every fence has its waits, and somebody who has it open or a name; paging queues and hardware queues have theirs |
+//! | doorbells | no process rings at a device that has no power |
 //! | displays | what is shown, and what a driver has been given to show, is pinned, and its source has an owner |
 //! | memory | whatever VidMm checks |
 
@@ -22,7 +23,7 @@ use wddm_types::{PageRun, ProcessId};
 use crate::adapter::Adapter;
 use crate::machine::Machine;
 use crate::nt_handle::Shared;
-use crate::object::{Allocation, Object, Process};
+use crate::object::{Allocation, Connection, Doorbell, Object, Process};
 use crate::section::Section;
 use crate::store::Store;
 
@@ -225,6 +226,9 @@ impl Adapter {
         self.check_resources()?;
         self.check_fences()?;
         self.check_displays()?;
+        let rings = |(_, doorbell): &(u64, &Doorbell)| doorbell.connection == Connection::Connected;
+        let heard = self.doorbells.iter().find(rings).filter(|_| self.is_off());
+        ensure(heard.is_none(), "doorbells", || format!("connected in a sleep: {heard:?}"))?;
         // A stopped adapter builds nothing any more: what its memory manager still had to say is void.
         self.vidmm.check_invariants(lent)
     }

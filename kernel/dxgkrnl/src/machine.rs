@@ -125,7 +125,7 @@ impl Machine {
     }
 
     /// An adapter loses power or gets it back (memory §1.10). Going down is answered when everything that its segments do
-    /// not keep is saved and the device is off; coming back at once.
+    /// not keep is saved and the device is off; coming back at once. A process that connects a doorbell brings it back, too.
     pub fn power(&mut self, cx: &mut Cx<'_>, adapter: AdapterIndex, state: PowerState) -> Answer {
         let token = Token(self.next_token);
         self.next_token += 1;
@@ -136,6 +136,11 @@ impl Machine {
         adapter.settle(cx);
         self.after_turn(cx);
         answer
+    }
+
+    /// Whether an adapter's device has power. Nobody but the next turn changes that.
+    pub fn has_power(&self, adapter: AdapterIndex) -> bool {
+        self.adapters.get(adapter.0 as usize).is_some_and(|adapter| !adapter.is_off())
     }
 
     /// PnP stops an adapter: answered when its memory is empty. Its devices are in state Stopped (4) then, and all that is

@@ -238,6 +238,7 @@ impl Adapter {
                 Some(Step::Start(Payload::Suspend(number, devices))) => {
                     self.vidsch.completed(vidsch, 1);
                     let points = self.suspend_for_residency(cx, number, &devices);
+                    self.stand_still_for_sleep(cx, number);
                     self.wait_for_suspensions(cx, &points);
                 }
                 Some(Step::Start(Payload::IdleSpaces(number, spaces))) => {

@@ -1,19 +1,22 @@
-//! An adapter sleeps and wakes (memory §1.10, §8.4). Going down: all devices are suspended, what would be lost is saved by
-//! the paging ring, then the driver switches its device off. Coming back: the driver switches it on, page tables are
-//! written anew, devices come back by their turns. What must be saved is `vidmm`'s business.
+//! An adapter sleeps and wakes (memory §1.10, §8.4, sync §3.17). Going down: all devices are suspended, their doorbells taken away, what
+//! would be lost is saved by the paging ring, then the driver switches its device off. Coming back, when the computer wakes or a process
+//! connects a doorbell: the driver switches it on, page tables are written anew, devices come back by their turns. What must be saved is
+//! `vidmm`'s business, doorbells are `waking`'s.
 //!
 //! ```text
-//!      power_down               the ring has saved everything
-//! on ─────────────▶ going down ──────────────────────────────▶ asleep
-//! ▲                                                              │
-//! └────────────────────────── power_up ◄─────────────────────────┘
+//!      power_down              all devices stand still          the ring has saved everything
+//! on ─────────────▶ going down ───────────────────────▶ saving ──────────────────────────────▶ asleep
+//! ▲                                                                                              │
+//! └────────────────────────── power_up ◄─────────────────────────────────────────────────────────┘
 //! ```
 //! PnP stops it in the same way, for good: nothing is kept anywhere, and a start is the start of another adapter.
 //!
-//! Calls of devices are refused meanwhile, with a status that says that a retry is meaningful. What ends something is not:
+//! Calls of devices are refused meanwhile, with a status that says that a retry is meaningful; all but the one that wakes. What ends something is not:
 //! objects are destroyed and processes die whenever they like. On the way down that may be what the ring waits for, so their
 //! paging work is still carried out, and the device goes behind it; once the device has no power it stands in the ring until
 //! the wake.
+
+mod waking;
 
 use ddi::PowerState;
 use events::Event;
@@ -32,6 +35,7 @@ enum Stage {
     #[default]
     On,
     GoingDown,
+    Saving,
     Asleep,
 }
 
@@ -39,6 +43,10 @@ enum Stage {
 #[derive(Default)]
 pub struct Power {
     stage: Stage,
+    /// From this paging work on devices that are suspended are so for the sleep.
+    first_work: u64,
+    /// Calls that connect a doorbell, and wait until that can wake the adapter, oldest first.
+    connects: Vec<(Token, u64)>,
     /// Stopped by PnP: the driver stops when nobody has anything on the adapter any more.
     leaves: bool,
 }
@@ -58,6 +66,7 @@ impl Adapter {
         self.displays_sleep(cx);
         self.power.stage = Stage::GoingDown;
         cx.emit(self.index, Event::PowerChanged { adapter: self.index.0, on: false });
+        self.power.first_work = self.ring.queued() + 1;
         if let Some(work) = self.vidmm.power_down(sleep) {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
         }
@@ -71,6 +80,7 @@ impl Adapter {
             cx.effects.push(Effect::Answer { token, result: Err(refusal) });
             return;
         }
+        self.take_doorbells_for_sleep(cx);
         let mut host = DriverHost::new(&self.features, &mut self.pages);
         let result = self.miniport.set_power_state(&mut host, state);
         let result = match result {
@@ -94,6 +104,7 @@ impl Adapter {
         }
         self.displays_sleep(cx);
         self.power.stage = Stage::GoingDown;
+        self.power.first_work = u64::MAX;
         if let Some(work) = self.vidmm.power_down(Sleep::Stop) {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
         }
@@ -142,7 +153,7 @@ impl Adapter {
         match self.power.stage {
             Stage::Asleep => {}
             Stage::On => return Err(invalid("the adapter does not sleep")),
-            Stage::GoingDown => {
+            Stage::GoingDown | Stage::Saving => {
                 return Err(refuse(NtStatus::RETRY, Blame::Scarcity, "the adapter is still falling asleep"));
             }
         }

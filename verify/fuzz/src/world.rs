@@ -302,6 +302,8 @@ impl World {
         self.diary.write("the computer wakes".into());
         self.asleep = false;
         match self.host.power_transition(PowerState::On) {
+            // Somebody has connected a doorbell.
+            Err(refusal) if refusal.status == NtStatus::INVALID_PARAMETER => Ok(()),
             Err(refusal) if self.lies.is_none() => Err(("power", refusal.to_string())),
             _ => Ok(()),
         }

@@ -17,11 +17,12 @@ const LOST: u32 = 0xA5A5_A5A5;
 const LOST_WHOLE_MAX: u64 = 64 << 20;
 
 impl HostAdapter<'_> {
-    /// The computer sleeps or wakes. At return of a sleep everything is saved and the device is off: what its segments do
-    /// not promise to keep is gone from its memory (memory §1.10).
+    /// The adapter sleeps or wakes. At return of a sleep everything is saved and the device is off: what its segments do
+    /// not promise to keep is gone from its memory (memory §1.10). A process that connects a doorbell wakes it (sync §3.17), perhaps
+    /// before this returns.
     ///
     /// # Errors
-    /// It sleeps already, or does not sleep; its driver failed. In virtual time also when queued work never ends.
+    /// It sleeps already, or does not sleep (any more); its driver failed. In virtual time also when queued work never ends.
     pub fn power_transition(&self, state: PowerState) -> Result<(), Refusal> {
         let answer = lock(&self.host.state).turn(|machine, cx| machine.power(cx, self.index, state));
         match answer {
@@ -50,7 +51,12 @@ impl HostAdapter<'_> {
 
     /// What memory without power does to its content, except where a segment keeps it.
     fn lose_memory(&self, state: PowerState) {
-        let segments = self.describe().segments;
+        let mut held = lock(&self.host.state);
+        // Who has woken it already has left its memory as it was; nobody wakes it meanwhile.
+        if held.machine.has_power(self.index) {
+            return;
+        }
+        let segments = held.machine.describe(self.index).expect("the adapter has started").segments;
         let kept: Vec<(u64, u64)> = segments.iter().filter_map(|s| kept_bytes(s, state)).collect();
         let small = segments.iter().filter(|s| !s.aperture && s.size_bytes <= LOST_WHOLE_MAX);
         let small: Vec<_> = small.map(|s| s.base_address..s.base_address + s.size_bytes).collect();

@@ -1,5 +1,6 @@
 //! What a process finds in the status words of its doorbells when its device is lost, whatever takes it (sync §3.17).
 
+mod asleep;
 mod passed_on;
 
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use crate::world::{Client, MIB, VIRTUAL, client, host};
 const STATES: [PowerState; 2] = [PowerState::Standby, PowerState::Hibernate];
 
 /// Work that waits for what nobody signals, on memory that its process has destroyed behind it.
-fn wait_for_ever(client: &Client, target: Surface) {
+pub fn wait_for_ever(client: &Client, target: Surface) {
     let device = client.gpu.device().handle();
     let made =
         client.link.call(Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }));

@@ -76,13 +76,8 @@ impl Turn<'_> {
             }
             QueueCall::ConnectDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
-                let queue = self.adapters[index as usize].doorbells[number].queue;
-                self.alive(index, self.adapters[index as usize].queues[queue].device, touched)?;
-                let notify = self.adapters[index as usize].connect_doorbell(cx, number)?;
-                // spec: sync §6 C3: again, for they may have been made anew
-                let logs = self.adapters[index as usize].queues[queue].logs.as_ref().map(QueueLogs::detail);
-                let logs = logs.expect("a queue with a doorbell has logs");
-                self.when_mapped(cx, index, Reply::DoorbellConnected { notify, logs })
+                *touched = Some(index);
+                self.adapters[index as usize].connect_and_wake(cx, self.token, number)
             }
             QueueCall::DestroyDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;

@@ -102,13 +102,10 @@ impl Adapter {
         }
     }
 
-    /// `D3DKMTConnectDoorbell`. Whether the process is to tell the kernel when it has rung.
+    /// Connects a doorbell that can be, on an adapter that has power. Whether the process is to tell the kernel when it has rung.
     // spec: sync §3.17
     pub fn connect_doorbell(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<bool, Refusal> {
-        let Doorbell { queue, kmd, address, status, connection, .. } = self.doorbells[number];
-        if connection == Connection::Aborted {
-            return Err(removed("the doorbell is lost: its queue has to be created anew"));
-        }
+        let Doorbell { queue, kmd, address, status, .. } = self.doorbells[number];
         self.raise_engine(cx, self.contexts[self.queues[queue].context].node);
         let shown = Shown { memory: &self.memory, pages: self.config.doorbells.as_deref() };
         let mut lent = LentDoorbells { doorbells: &mut self.doorbells, shown, taken: Vec::new() };

@@ -1,0 +1,95 @@
+//! Doorbells of an adapter that sleeps (sync §3.17). Between the suspension of all contexts and the evictions every doorbell is taken
+//! away. Whoever has rung before finds its work done after the wake; whoever rings later finds its doorbell gone and connects it, and
+//! that is what wakes the adapter. Its contexts go on when their memory is back, and its ring with it: what is rung until then waits.
+//!
+//! | who connects while the adapter is | gets its doorbell |
+//! |---|---|
+//! | on, or going down and not standing still | at once; the sleep takes it away again |
+//! | saving what the sleep would lose | when it has fallen asleep, and woken for that |
+//! | asleep | at once: the adapter wakes |
+
+use events::DoorbellTaken;
+use kmt_calls::{Refusal, Reply};
+
+use super::Stage;
+use crate::adapter::Adapter;
+use crate::fence_log::QueueLogs;
+use crate::machine::{Answer, Cx, Effect, Token};
+use crate::object::Connection;
+use crate::refusal::{invalid, removed};
+
+impl Adapter {
+    /// The paging work of this number has suspended its devices: for the sleep all of them.
+    // spec: sync §3.17
+    pub fn stand_still_for_sleep(&mut self, cx: &mut Cx<'_>, work: u64) {
+        if work >= self.power.first_work {
+            self.take_doorbells_for_sleep(cx);
+        }
+    }
+
+    // spec: sync §3.17
+    pub(super) fn take_doorbells_for_sleep(&mut self, cx: &mut Cx<'_>) {
+        if self.power.stage != Stage::GoingDown {
+            return;
+        }
+        self.power.stage = Stage::Saving;
+        let doorbells: Vec<u64> = self.doorbells.iter().map(|(number, _)| number).collect();
+        for doorbell in doorbells {
+            self.disconnect_doorbell(cx, doorbell, DoorbellTaken::Power);
+        }
+    }
+
+    /// `D3DKMTConnectDoorbell`: a process runs and has work, so an adapter that sleeps wakes.
+    ///
+    /// # Errors
+    /// Only what is irrecoverable.
+    // spec: sync §3.17, sync §5
+    pub fn connect_and_wake(&mut self, cx: &mut Cx<'_>, token: Token, number: u64) -> Result<Answer, Refusal> {
+        self.may_connect(number)?;
+        if self.power.stage == Stage::Saving {
+            self.power.connects.push((token, number));
+            return Ok(Answer::Later(token));
+        }
+        self.connect_awake(cx, token, number)
+    }
+
+    /// Answers who has waited to connect a doorbell. True: there was somebody.
+    pub fn answer_connects(&mut self, cx: &mut Cx<'_>) -> bool {
+        if self.power.connects.is_empty() || self.stopped.is_none() && self.power.stage == Stage::Saving {
+            return false;
+        }
+        for (token, number) in std::mem::take(&mut self.power.connects) {
+            let answer = self.may_connect(number).and_then(|()| self.connect_awake(cx, token, number));
+            match answer.unwrap_or_else(|refusal| Answer::Done(Err(refusal))) {
+                Answer::Done(result) => cx.effects.push(Effect::Answer { token, result }),
+                Answer::Later(_) => {}
+            }
+        }
+        true
+    }
+
+    fn connect_awake(&mut self, cx: &mut Cx<'_>, token: Token, number: u64) -> Result<Answer, Refusal> {
+        if self.is_off() {
+            self.power_up(cx)?;
+        }
+        let notify = self.connect_doorbell(cx, number)?;
+        let queue = &self.queues[self.doorbells[number].queue];
+        // spec: sync §6 C3: again, for they may have been made anew
+        let logs = queue.logs.as_ref().map(QueueLogs::detail).expect("a queue with a doorbell has logs");
+        let process = self.devices[queue.device].process;
+        let reply = Reply::DoorbellConnected { notify, logs };
+        Ok(if self.fence_words_mapped(process) { Answer::Done(Ok(reply)) } else { self.after_ring(cx, token, reply) })
+    }
+
+    /// Whether a doorbell is one that can be connected, awake or not.
+    // spec: sync §3.17, memory §8.6
+    fn may_connect(&self, number: u64) -> Result<(), Refusal> {
+        self.running()?;
+        let doorbell = self.doorbells.get(number).ok_or_else(|| invalid("the doorbell was destroyed"))?;
+        self.device_active(self.queues[doorbell.queue].device)?;
+        if doorbell.connection == Connection::Aborted {
+            return Err(removed("the doorbell is lost: its queue has to be created anew"));
+        }
+        Ok(())
+    }
+}
