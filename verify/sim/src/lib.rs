@@ -12,7 +12,8 @@
 //! memory moves in other ways: in some paging is packets that work by GPU virtual address, in some packets run at the CPU's
 //! addresses, in some the words of fences are in video memory, where they make room like content. From seed 6000 on the kinds take
 //! turns, those of the first thousand and one with dual leaf tables among them: whoever takes thirteen seeds in a row, from wherever,
-//! meets every kind, as the run of fresh seeds before each change does.
+//! meets every kind, as the run of fresh seeds before each change does. In most of these doorbells are taken away, because there are
+//! fewer than queues or because an engine has nothing to do, and in some the whole adapter sleeps now and then.
 //!
 //! # What is checked, all the time
 //! | checker | rule |
@@ -27,7 +28,7 @@
 //! | liveness | the world comes to its end, and everybody who waits is answered |
 //! | assertion | nothing in kernel, driver or device panics |
 //! | invariants | the kernel's own account of pages, lists, addresses, objects agrees with itself |
-//! | ddi contract | handles of the driver live from create to destroy; at the end it holds nothing of the dead |
+//! | ddi contract | handles of the driver live from create to destroy; at the end it holds nothing of the dead; nobody rings without power |
 //!
 //! [`Sabotage`] breaks something on purpose, so that each checker is seen to fail.
 

@@ -6,6 +6,7 @@
 //! or somebody waits for on a fence that the CPU signals is signalled in the end, even while the process itself is blocked.
 
 mod answer;
+mod bells;
 mod issue;
 mod model;
 mod plan;
@@ -50,6 +51,8 @@ pub struct Habits {
     pub physical_percent: u64,
     /// So many of a hundred fences of queues have their words in memory of the GPU, where it can be.
     pub local_words_percent: u64,
+    /// They look whether a doorbell that they have rung is theirs still.
+    pub looks: bool,
 }
 
 /// A process.
@@ -127,6 +130,13 @@ impl Process {
         self.plan.pop_front()
     }
 
+    /// Whether what it does next is done in the middle of a ring, or is its end: an adapter that sleeps lets it.
+    pub fn rings_or_dies(&self) -> bool {
+        let free = self.blocked.is_none() && self.phase != Phase::Dead;
+        let next = self.plan.front();
+        free && matches!(next, Some(Op::Look { .. } | Op::Ring { .. } | Op::Connect { .. } | Op::Die))
+    }
+
     /// Its call waits for an answer.
     pub fn block(&mut self, pending: Pending, op: Op, fence: u64) {
         assert!(self.blocked.is_none(), "a process makes one call at a time");
@@ -168,7 +178,7 @@ impl Process {
         self.blocked = None;
         self.plan.clear();
         for queue in &mut self.queues {
-            queue.doorbell = None;
+            queue.bell = None;
         }
         self.link = None;
     }

@@ -38,6 +38,8 @@ pub enum Sabotage {
     DriverSkipsRelocation,
     /// The kernel forgets that frames were left: entries stay valid.
     KernelSkipsInvalidation,
+    /// The driver gives a queue's doorbell to another one and does not say so.
+    DriverTakesSilently,
     /// The driver does not say which packets were done while a preemption was under way, so that they run twice.
     DriverForgetsCompletion,
     /// The kernel gives paging buffers that came back another id.

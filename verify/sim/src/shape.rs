@@ -103,8 +103,15 @@ impl Kind {
 
     /// What its processes like to do.
     pub fn habits(self) -> Habits {
-        let plain =
-            Habits { tiles: false, places: 0, apart: 0, whole: false, physical_percent: 5, local_words_percent: 0 };
+        let plain = Habits {
+            tiles: false,
+            places: 0,
+            apart: 0,
+            whole: false,
+            physical_percent: 5,
+            local_words_percent: 0,
+            looks: false,
+        };
         match self {
             Kind::Plain | Kind::Patched | Kind::Addressed | Kind::ByAddress | Kind::CpuAddresses => plain,
             Kind::LocalWords => Habits { local_words_percent: 70, ..plain },
@@ -116,6 +123,45 @@ impl Kind {
             Kind::Sprawling => Habits { places: 64, apart: 1 << 30, ..plain },
         }
     }
+}
+
+/// What takes doorbells away in a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Takers {
+    /// There are fewer than queues: they are passed on.
+    pub others: bool,
+    /// Engines that have had nothing to do have less power.
+    pub idleness: bool,
+}
+
+impl Takers {
+    /// In a seed's world. Worlds that tests name by their seeds, because of what happens there, are not among them.
+    // spec: sync §3.17
+    pub fn of(seed: u64, kind: Kind) -> Takers {
+        let may = seed >= TURNS_FROM && !kind.has_packets();
+        Takers { others: may && matches!(seed % 7, 0 | 4 | 6), idleness: may && matches!(seed % 7, 1 | 5 | 6) }
+    }
+
+    /// Whether any do.
+    pub fn any(self) -> bool {
+        self.others || self.idleness
+    }
+
+    /// The adapter on which they do.
+    pub fn apply(self, profile: &mut Profile) {
+        let named = |name| Profile::named(name).expect("a built-in profile");
+        if self.others {
+            profile.doorbells = named("few-doorbells").doorbells;
+        }
+        if self.idleness {
+            profile.driver.idle_ns = named("power-saving").driver.idle_ns;
+        }
+    }
+}
+
+/// Whether the computer sleeps now and then. Its processes know how to find their doorbells gone; neighbours do not.
+pub fn sleeps(seed: u64, kind: Kind) -> bool {
+    seed >= TURNS_FROM && matches!(seed % 11, 2 | 6) && !kind.has_packets() && !has_neighbours(seed, kind)
 }
 
 /// Whether processes of other sorts live beside a world's own.

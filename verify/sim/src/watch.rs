@@ -156,6 +156,11 @@ impl Miniport for Watched {
     }
 
     fn set_power_state(&mut self, host: &mut dyn Host, state: ddi::PowerState) -> Result<(), DriverStatus> {
+        let on = state == ddi::PowerState::On;
+        self.see(CONTRACT, |ledger| ledger.contract.power(on));
+        if !on {
+            shared(&self.ledger).frames.power_lost();
+        }
         self.inner.set_power_state(host, state)
     }
 

@@ -1,6 +1,8 @@
 //! The whole world: one host in virtual time, some processes, the checkers, and the one stream of chance that decides who
 //! goes next and how long the hardware runs in between.
 
+mod end;
+mod sleep;
 mod waits;
 
 use std::sync::Arc;
@@ -16,13 +18,14 @@ use crate::check::contract::Held;
 use crate::check::ledger::Listener;
 use crate::check::{Shared, shared};
 use crate::neighbours::Neighbours;
-use crate::process::{Issue, Op, Phase, Point, Process};
+use crate::process::{Habits, Issue, Op, Phase, Point, Process};
 use crate::random::Random;
 use crate::renderers::Renderers;
 use crate::report::{Report, Violation};
 use crate::sabotage::{DeafPort, Sabotage};
-use crate::shape::{Kind, build, has_neighbours, page_table_bytes};
+use crate::shape::{Kind, Takers, build, has_neighbours, page_table_bytes, sleeps};
 use crate::watch::Watched;
+use sleep::Sleeps;
 
 const MIB: u64 = 1 << 20;
 /// Sets the neighbours' stream of chance apart.
@@ -33,8 +36,6 @@ const NEIGHBOURS_STEPS: u64 = 300;
 const TURNS_MAX: u64 = 100_000;
 /// Turns that a reached wait may stay unanswered: interrupts are carried to the kernel within one.
 const LATE_TURNS: u64 = 200;
-/// Steps in which the hardware comes to rest when nobody calls any more.
-const DRAIN_STEPS_MAX: u64 = 1_000_000;
 
 /// Runs the world of a seed to its end.
 ///
@@ -64,6 +65,8 @@ struct World {
     neighbours: Option<Neighbours>,
     /// In worlds of packets: nobody else is there.
     renderers: Option<Renderers>,
+    /// In some worlds the computer sleeps now and then.
+    sleeps: Option<Sleeps>,
     waits: Vec<Wait>,
     turns: u64,
     calls: u64,
@@ -91,6 +94,10 @@ impl World {
         let profile = Profile::named(name).ok_or(("start", format!("no profile {name}")))?;
         let mut config = HostConfig::new(profile, Mode::Virtual { stored: true });
         build(&mut config.profile, seed, kind);
+        let takers = Takers::of(seed, kind);
+        takers.apply(&mut config.profile);
+        let sleeps = sleeps(seed, kind);
+        let habits = Habits { looks: takers.any() || sleeps, ..kind.habits() };
         config.vram_bytes = (256 << 10) << random.below(4);
         config.page_table_bytes = page_table_bytes(seed, kind, config.profile.shape);
         config.system_bytes = (4 + random.below(5)) * MIB;
@@ -112,7 +119,7 @@ impl World {
             .map(|_| {
                 let (own, steps) = (random.split(), 60 + random.below(160));
                 let hostile = random.chance(35);
-                Process::new(&host, own, steps, hostile, kind.habits())
+                Process::new(&host, own, steps, hostile, habits)
             })
             .collect();
         // Whether there are some is the seed's and not chance's, so that the other worlds are the same without them.
@@ -128,6 +135,7 @@ impl World {
             processes,
             neighbours,
             renderers,
+            sleeps: sleeps.then(Sleeps::default),
             waits: Vec::new(),
             turns: 0,
             calls: 0,
@@ -155,6 +163,10 @@ impl World {
             if let Some(neighbours) = self.neighbours.as_mut().filter(|_| self.turns.is_multiple_of(3)) {
                 neighbours.turn(&self.host).map_err(|place| ("neighbours", place))?;
             }
+            if self.is_asleep()? {
+                self.look()?;
+                continue;
+            }
             if self.random.chance(60) {
                 if let Some(renderers) = &mut self.renderers {
                     renderers.turn(&self.host)?;
@@ -168,7 +180,8 @@ impl World {
             }
             self.look()?;
         }
-        Ok(())
+        self.drain()?;
+        self.wake()
     }
 
     /// One process does one thing, if it can.
@@ -339,55 +352,5 @@ impl World {
             .map(|process| format!("process {} in {}", process.id.0, process.blocked_in()))
             .collect::<Vec<_>>()
             .join("; ")
-    }
-
-    /// Everybody is dead: the hardware comes to rest, and the kernel and its driver hold nothing of them.
-    fn finish(mut self) -> Result<Report, Broken> {
-        self.drain()?;
-        // A newcomer's device is there when the ring has got past everything older, so that what was put off has been done.
-        let newcomer = self.host.process_created();
-        let opened = self.host.call(newcomer, Call::OpenAdapterFromLuid { luid: self.host.luid() });
-        let Ok(Reply::Handle(adapter)) = opened else {
-            return Err(("answers", format!("a newcomer's open answered {opened:?}")));
-        };
-        let device = self.host.call(newcomer, Call::CreateDevice { adapter });
-        if !matches!(device, Ok(Reply::Handle(_))) {
-            return Err(("liveness", format!("a newcomer's device answered {device:?}")));
-        }
-        self.drain()?;
-        self.look()?;
-        let ledger = shared(&self.ledger);
-        // The paging process with its device, context, queue and progress fence, and the newcomer's process and device. Once
-        // a device has stood still, the fence of suspensions stays.
-        // Where paging is packets there are no queues, and the fences are the kernel's alone.
-        let queues = usize::from(self.renderers.is_none());
-        let fences = queues * (1 + usize::from(ledger.seen().contains_key("DeviceSuspended")));
-        let expected =
-            Held { processes: 2, devices: 2, contexts: 1, queues, doorbells: 0, allocations: 0, fences, opens: fences };
-        let held = ledger.contract.held();
-        if held != expected {
-            return Err(("ddi contract", format!("at the end the driver holds {held:?}, expected {expected:?}")));
-        }
-        if ledger.resident_bytes() != 0 {
-            return Err(("frames", format!("{} bytes stay resident for nobody", ledger.resident_bytes())));
-        }
-        if !ledger.paging.idle() {
-            return Err(("liveness", "paging work was never completed".into()));
-        }
-        ledger.packets.idle().map_err(|place| ("packets", place))?;
-        let (trace_hash, events) = ledger.trace();
-        let seen = ledger.seen().clone();
-        let calls = self.calls + self.renderers.as_ref().map_or(0, Renderers::calls);
-        let (seed, turns, virtual_ns) = (self.seed, self.turns, self.host.now_ns());
-        Ok(Report { seed, trace_hash, events, calls, turns, virtual_ns, seen })
-    }
-
-    fn drain(&mut self) -> Result<(), Broken> {
-        for _ in 0..DRAIN_STEPS_MAX {
-            if !self.host.step() {
-                return Ok(());
-            }
-        }
-        Err(("liveness", "the hardware never comes to rest although everybody is dead".into()))
     }
 }

@@ -11,6 +11,9 @@ const KINDS_FROM: u64 = 1000;
 /// The first of the worlds whose memory moves in other ways.
 const WAYS_FROM: u64 = 4000;
 
+/// The first of those in which doorbells are taken away.
+const DOORBELLS_FROM: u64 = 6500;
+
 /// The first of the worlds that live by packets.
 const PACKETS_FROM: u64 = 2000;
 
@@ -44,6 +47,12 @@ fn lost_interrupts_are_noticed() {
 fn monitored_values_that_are_not_stored_are_noticed() {
     // spec: sync §3.9
     assert_found_by(Sabotage::DriverIgnoresMonitored, &["fences"]);
+}
+
+#[test]
+fn a_doorbell_that_is_taken_silently_is_noticed() {
+    // spec: sync §3.17, sync §3.19
+    assert_found_from(DOORBELLS_FROM, Sabotage::DriverTakesSilently, &["liveness", "content", "residency"]);
 }
 
 #[test]

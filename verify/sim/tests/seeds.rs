@@ -184,6 +184,25 @@ fn worlds_with_dual_leaf_tables_keep_every_rule() {
     }
 }
 
+/// From 6000 on most worlds have fewer doorbells than queues, or engines that get less power when they have nothing to do; some sleep.
+#[test]
+fn worlds_in_which_doorbells_are_taken_away_keep_every_rule() {
+    // spec: sync §3.17, sync §3.19, memory §8.4
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    for report in run_all(6500..=6539) {
+        for (kind, count) in report.seen {
+            *seen.entry(kind).or_insert(0) += count;
+        }
+    }
+    for kind in ["DoorbellConnected", "DoorbellDisconnected", "EnginePower", "PowerChanged"] {
+        assert!(
+            seen.get(kind).is_some_and(|count| *count >= 10),
+            "{kind} was seen {:?} times: {seen:?}",
+            seen.get(kind)
+        );
+    }
+}
+
 #[test]
 fn a_seed_is_one_world() {
     for seed in [1, 7, 2000, 2001, 4000, 4001, 4002, 6008, 1 << 40] {

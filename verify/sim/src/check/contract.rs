@@ -7,6 +7,7 @@ use ddi::{
     KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation, KmdProcess,
     KmdQueue, OsDoorbell,
 };
+use wddm_types::NodeId;
 
 /// A rule that was broken, in words.
 pub type Broken = String;
@@ -19,6 +20,9 @@ pub struct Contract {
     devices: BTreeMap<KmdDevice, KmdProcess>,
     contexts: BTreeMap<KmdContext, KmdDevice>,
     suspended: BTreeSet<KmdContext>,
+    /// The engine of each context, and those engines that have less power.
+    nodes: BTreeMap<KmdContext, NodeId>,
+    low: BTreeSet<NodeId>,
     queues: BTreeMap<KmdQueue, Queue>,
     doorbells: BTreeMap<KmdDoorbell, Bell>,
     /// With how often each is open.
@@ -162,8 +166,9 @@ impl Contract {
     }
 
     /// A context was made.
-    pub fn create_context(&mut self, context: KmdContext, device: KmdDevice) -> Result<(), Broken> {
+    pub fn create_context(&mut self, context: KmdContext, device: KmdDevice, node: NodeId) -> Result<(), Broken> {
         once(self.devices.contains_key(&device), &device)?;
+        self.nodes.insert(context, node);
         fresh(self.contexts.insert(context, device).is_none(), &context)
     }
 
@@ -171,6 +176,7 @@ impl Contract {
     pub fn destroy_context(&mut self, context: KmdContext) -> Result<(), Broken> {
         once(self.contexts.remove(&context).is_some(), &context)?;
         self.suspended.remove(&context);
+        self.nodes.remove(&context);
         none(self.queues.values().any(|of| of.context == context), &context, "queues")
     }
 
@@ -209,7 +215,8 @@ impl Contract {
             return Err(format!("progress value {value} after {} on {queue:?}", found.last_value));
         }
         found.last_value = value;
-        Ok(())
+        let context = found.context;
+        self.has_power(context)
     }
 
     /// A doorbell was made.
@@ -225,7 +232,43 @@ impl Contract {
             return Err(format!("{doorbell:?} is disconnected without a connect"));
         }
         bell.connected = connected;
-        Ok(())
+        let context = self.queues.get(&bell.queue).map(|queue| queue.context);
+        if connected { context.map_or(Ok(()), |context| self.has_power(context)) } else { Ok(()) }
+    }
+
+    /// An engine gets less power or all of it: no process can ring it then.
+    // spec: sync §3.17
+    pub fn engine_power(&mut self, node: NodeId, low: bool) -> Result<(), Broken> {
+        if !low {
+            self.low.remove(&node);
+            return Ok(());
+        }
+        self.low.insert(node);
+        let there = |queue: &KmdQueue| {
+            self.queues.get(queue).is_some_and(|queue| self.nodes.get(&queue.context) == Some(&node))
+        };
+        let rung = self.doorbells.iter().find(|(_, bell)| bell.connected && there(&bell.queue));
+        rung.map_or(Ok(()), |(doorbell, _)| Err(format!("{doorbell:?} is connected to an engine with less power")))
+    }
+
+    /// The device gets power, or loses it: nobody runs there then, and nobody rings.
+    // spec: sync §3.17
+    pub fn power(&mut self, on: bool) -> Result<(), Broken> {
+        self.low.clear();
+        if on {
+            return Ok(());
+        }
+        if let Some((doorbell, _)) = self.doorbells.iter().find(|(_, bell)| bell.connected) {
+            return Err(format!("{doorbell:?} is connected to a device without power"));
+        }
+        let runs = self.processes.iter().filter(|(_, system)| !**system).find_map(|(id, _)| self.running_context(*id));
+        runs.map_or(Ok(()), |context| Err(format!("{context:?} may run on a device without power")))
+    }
+
+    /// A context's engine has all its power.
+    fn has_power(&self, context: KmdContext) -> Result<(), Broken> {
+        let low = self.nodes.get(&context).filter(|node| self.low.contains(node));
+        low.map_or(Ok(()), |node| Err(format!("{context:?} is given work on {node:?}, which has less power")))
     }
 
     /// The driver took a doorbell away.

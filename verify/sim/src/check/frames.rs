@@ -329,6 +329,15 @@ impl Frames {
         self.left.retain(|_, (of, from, to)| *of != process || *to < first || *from > last);
     }
 
+    /// A device without power remembers no translation, and its tables are written anew afterwards.
+    // spec: memory §8.4
+    pub fn power_lost(&mut self) {
+        (self.live, self.stale, self.reached) = Default::default();
+        (self.links, self.leaves, self.left, self.copied) = Default::default();
+        (self.words, self.ahead, self.aperture) = Default::default();
+        self.doubts.clear();
+    }
+
     /// No TLB may remember a page table where something else comes.
     fn not_left(&self, frame: Frame) -> Result<(), Broken> {
         match self.left.get(&frame) {

@@ -1,13 +1,14 @@
 //! What an answer changes in the model, and whether it was one that the model allows.
 
 use kmt_calls::{DeviceState, Refusal, Reply, Residency};
-use kmt_link::{Doorbell, Link, MappedBytes};
+use kmt_link::{Link, MappedBytes};
 use softgpu_spec::pattern::report;
 use std::sync::Arc;
 use wddm_types::RawHandle;
 use wddm_types::{Blame, NtStatus};
 
 use crate::process::Process;
+use crate::process::bells::Bell;
 use crate::process::issue::Op;
 use crate::process::model::{Content, Fence, Known, Mapping, Owner, PagingQueue, Phase, QUEUES_MAX, Surface};
 use crate::process::plan::REPORT_SUMS;
@@ -228,9 +229,7 @@ impl Process {
             }
             (Op::Doorbell { queue }, Reply::Doorbell(made)) => {
                 let link = Arc::clone(self.link()) as Arc<dyn Link>;
-                let bell = Doorbell::new(link, made.address, made.last_queued);
-                let bell = bell.ok_or_else(|| format!("there is no doorbell at {:?}", made.address))?;
-                (self.queues[queue].doorbell_handle, self.queues[queue].doorbell) = (made.doorbell, Some(bell));
+                self.queues[queue].bell = Some(Bell::new(link, &made)?);
             }
             (Op::Connect { queue }, Reply::DoorbellConnected { .. }) => {
                 if queue + 1 == self.queues.len() && self.phase == Phase::Setup {
@@ -279,7 +278,7 @@ impl Process {
         self.sums.retain(|sum| sum.queue != queue);
         self.tiles_unused(queue);
         let gone = &mut self.queues[queue];
-        (gone.progress, gone.doorbell, gone.last_value) = (None, None, 0);
+        (gone.progress, gone.bell, gone.last_value) = (None, None, 0);
         gone.in_flight.clear();
     }
 

@@ -92,6 +92,14 @@ pub enum Op {
     Connect {
         queue: usize,
     },
+    /// Whether the doorbell that was just rung is there.
+    Look {
+        queue: usize,
+    },
+    /// Rings for what was rung for already.
+    Ring {
+        queue: usize,
+    },
     DestroyQueue {
         queue: usize,
     },
@@ -226,6 +234,11 @@ impl Process {
             }
             Op::Destroy { slot } => destroy_allocation(device, self.handles(&[*slot])),
             Op::Submit(job) => return Ok(self.submit(job)),
+            Op::Look { queue } => return Ok(self.look(*queue)),
+            Op::Ring { queue } => {
+                self.ring_bell(*queue);
+                return Ok(Issue::Done);
+            }
             Op::SignalCpu { fence } => match self.fences[*fence] {
                 Some(made) if made.local.is_none() && self.read(made.made.current) < made.promised => {
                     Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu {

@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 
 use kmt_calls::CreatedFence;
-use kmt_link::{Doorbell, MappedBytes};
+use kmt_link::MappedBytes;
 use softgpu_spec::private_data::Kind;
 use wddm_types::{GpuVa, RawHandle};
+
+use crate::process::bells::Bell;
 
 /// Queues of one process at most.
 pub const QUEUES_MAX: usize = 3;
@@ -101,8 +103,7 @@ pub struct Queue {
     pub progress: Option<Known>,
     /// How far it had got when it was destroyed.
     pub reached: u64,
-    pub doorbell_handle: RawHandle,
-    pub doorbell: Option<Doorbell>,
+    pub bell: Option<Bell>,
     pub last_value: u64,
     pub written: u64,
     pub freed: u64,

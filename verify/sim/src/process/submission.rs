@@ -67,10 +67,11 @@ impl Process {
         self.queues[queue].last_value = value;
         let signal = job.signal.and_then(|fence| self.signalled(queue, fence, value));
         if self.queues[queue].user {
-            self.ring(queue, value, &waits, words, signal);
+            self.append(queue, value, &waits, words, signal);
             if job.wild.is_some() {
                 self.condemn(queue, value);
             }
+            self.ring_bell(queue);
         } else {
             self.plan_packets(queue, value, waits, words, signal, job.wild.is_some());
         }
@@ -272,7 +273,7 @@ impl Process {
         self.fences[slot] = Some(fence);
     }
 
-    fn ring(
+    fn append(
         &mut self,
         queue: usize,
         value: u64,
@@ -304,7 +305,6 @@ impl Process {
         let queue = &mut self.queues[queue];
         queue.written += bytes;
         queue.in_flight.push_back((value, queue.written));
-        queue.doorbell.as_ref().expect("connected").ring(value, queue.written);
     }
 
     fn plan_packets(

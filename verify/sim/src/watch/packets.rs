@@ -118,7 +118,7 @@ impl PacketScheduling for Watched {
         let made = self.packets().create_context(host, create)?;
         self.see(CONTRACT, |ledger| {
             ledger.packets.created(made.0, node.0);
-            ledger.contract.create_context(made.0, device)
+            ledger.contract.create_context(made.0, device, node)
         });
         Ok(made)
     }

@@ -8,9 +8,9 @@ impl HardwareQueues for Watched {
         host: &mut dyn Host,
         create: CreateHwContext<'_>,
     ) -> Result<KmdContext, DriverStatus> {
-        let device = create.device;
+        let (device, node) = (create.device, create.node);
         let context = self.queues().create_hw_context(host, create)?;
-        self.see(CONTRACT, |ledger| ledger.contract.create_context(context, device));
+        self.see(CONTRACT, |ledger| ledger.contract.create_context(context, device, node));
         Ok(context)
     }
 
@@ -49,6 +49,7 @@ impl HardwareQueues for Watched {
     }
 
     fn set_engine_f_state(&mut self, node: NodeId, engine: EngineId, state: FState) {
+        self.see(CONTRACT, |ledger| ledger.contract.engine_power(node, state == FState::F1));
         self.queues().set_engine_f_state(node, engine, state);
     }
 
@@ -82,7 +83,8 @@ impl Doorbells for Watched {
         host: &mut dyn DoorbellHost,
         doorbell: KmdDoorbell,
     ) -> Result<ConnectedDoorbell, DriverStatus> {
-        let mut heard = HeardHost { host, taken: Vec::new() };
+        let silent = self.sabotage == Sabotage::DriverTakesSilently;
+        let mut heard = HeardHost { host, taken: Vec::new(), silent };
         let connected = self.bells().connect_doorbell(&mut heard, doorbell);
         for os in heard.taken {
             self.see(CONTRACT, |ledger| ledger.contract.taken(os));
@@ -112,6 +114,8 @@ impl Doorbells for Watched {
 struct HeardHost<'a> {
     host: &'a mut dyn DoorbellHost,
     taken: Vec<OsDoorbell>,
+    /// The kernel hears nothing of it.
+    silent: bool,
 }
 
 impl DoorbellHost for HeardHost<'_> {
@@ -121,6 +125,9 @@ impl DoorbellHost for HeardHost<'_> {
         doorbell: OsDoorbell,
         reason: Disconnected,
     ) -> Result<(), DriverStatus> {
+        if self.silent {
+            return Ok(());
+        }
         self.host.disconnect_doorbell(queue, doorbell, reason)?;
         self.taken.push(doorbell);
         Ok(())

@@ -25,7 +25,8 @@ impl Process {
                 })
             }
             Op::Connect { queue } => {
-                Call::Queue(QueueCall::ConnectDoorbell { doorbell: self.queues[*queue].doorbell_handle })
+                let bell = self.queues[*queue].bell.as_ref().expect("it was made");
+                Call::Queue(QueueCall::ConnectDoorbell { doorbell: bell.handle })
             }
             Op::DestroyQueue { queue } => {
                 let reached = self.queues[*queue].progress.map_or(0, |progress| self.read(progress.made.current));
