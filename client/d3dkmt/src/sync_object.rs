@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use kmt_calls::{
-    Call, EventCall, FenceFlags, Refusal, Reply, SignalFlags, SyncCall, SyncObjectKind, SyncObjectRequest, WaitFlags,
+    Call, CreatedSyncObject, EventCall, FenceFlags, OpenSyncObjectRequest, Refusal, Reply, SignalFlags, SyncCall,
+    SyncObjectAccess, SyncObjectKind, SyncObjectRequest, WaitFlags,
 };
 use kmt_link::Link;
 use wddm_types::{NtStatus, RawHandle, VidPnTargetId};
 
 use crate::device::Device;
-use crate::fence::Fence;
+use crate::fence::{Fence, NtHandle};
 use crate::{Owned, expect_reply};
 
 /// An event of the operating system: what asynchronous waits set.
@@ -59,9 +60,65 @@ impl Event {
 /// A mutex, semaphore, packet fence or CPU notification: contexts wait for it and signal it, the CPU does neither.
 pub struct SyncObject {
     owned: Owned,
+    global_share: RawHandle,
 }
 
 impl SyncObject {
+    /// `D3DKMTOpenSynchronizationObject`: what another process has created shared, by its global handle.
+    ///
+    /// # Errors
+    /// When nothing has that handle.
+    pub fn open(link: &Arc<dyn Link>, global_share: RawHandle) -> Result<SyncObject, Refusal> {
+        SyncObject::opened(link, SyncCall::OpenSynchronizationObject { shared: global_share })
+    }
+
+    /// `D3DKMTOpenSyncObjectFromNtHandle`: by the token of an NT handle, with the access that it gives.
+    ///
+    /// # Errors
+    /// When there is no such NT handle; `ACCESS_DENIED` when it gives no access at all.
+    pub fn open_from_nt_handle(link: &Arc<dyn Link>, handle: u64) -> Result<SyncObject, Refusal> {
+        SyncObject::opened(link, SyncCall::OpenSyncObjectFromNtHandle { handle })
+    }
+
+    /// `D3DKMTOpenSyncObjectFromNtHandle2` of an object without a word in memory: the open goes with this device.
+    ///
+    /// # Errors
+    /// As of [`SyncObject::open_from_nt_handle`]; when it is of another adapter, or a fence.
+    ///
+    /// # Panics
+    /// For fences with a word in memory, which [`Device::open_sync_object`] opens.
+    pub fn open_for(device: &Device, handle: u64) -> Result<SyncObject, Refusal> {
+        let request = OpenSyncObjectRequest { handle, ..OpenSyncObjectRequest::default() };
+        let call = SyncCall::OpenSyncObjectFromNtHandle2 { device: device.handle(), request };
+        SyncObject::opened(device.link(), call)
+    }
+
+    fn opened(link: &Arc<dyn Link>, call: SyncCall) -> Result<SyncObject, Refusal> {
+        let handle = expect_reply!(link.call(Call::Sync(call))?, Reply::Handle(handle) => handle);
+        Ok(SyncObject::named(link, CreatedSyncObject { object: handle, global_share: RawHandle::NONE }))
+    }
+
+    fn named(link: &Arc<dyn Link>, created: CreatedSyncObject) -> SyncObject {
+        let destroy = |fence| Call::Sync(SyncCall::DestroySynchronizationObject { fence });
+        let owned = Owned { link: Arc::clone(link), handle: created.object, destroy };
+        SyncObject { owned, global_share: created.global_share }
+    }
+
+    /// The global handle, for whoever created it `Shared` and without NtSecuritySharing; else NONE. It goes with the last open.
+    pub fn global_share(&self) -> RawHandle {
+        self.global_share
+    }
+
+    /// `D3DKMTShareObjects`: a name by which other processes open it, with this access.
+    ///
+    /// # Errors
+    /// When it was not created with NtSecuritySharing; `ACCESS_DENIED` for more access than this open has.
+    pub fn share(&self, access: SyncObjectAccess) -> Result<NtHandle, Refusal> {
+        let call = Call::ShareObjects { objects: vec![self.handle()], access };
+        let token = expect_reply!(self.owned.link.call(call)?, Reply::NtHandle(token) => token);
+        Ok(NtHandle::adopt(Arc::clone(&self.owned.link), token))
+    }
+
     /// Its handle.
     pub fn handle(&self) -> RawHandle {
         self.owned.handle
@@ -109,9 +166,8 @@ impl Device {
     /// # Panics
     /// For monitored fences, which have methods of their own.
     pub fn create_sync_object(&self, kind: SyncObjectKind, flags: FenceFlags) -> Result<SyncObject, Refusal> {
-        let handle = expect_reply!(self.request_object(kind, flags)?, Reply::Handle(handle) => handle);
-        let destroy = |fence| Call::Sync(SyncCall::DestroySynchronizationObject { fence });
-        Ok(SyncObject { owned: Owned { link: Arc::clone(self.link()), handle, destroy } })
+        let created = expect_reply!(self.request_object(kind, flags)?, Reply::SyncObject(created) => created);
+        Ok(SyncObject::named(self.link(), created))
     }
 
     fn request_object(&self, kind: SyncObjectKind, flags: FenceFlags) -> Result<Reply, Refusal> {

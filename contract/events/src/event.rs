@@ -297,6 +297,10 @@ events! {
     SyncObjectCreated = 83 { device: u64, object: u64, kind: u32 }
     /// It was destroyed.
     SyncObjectDestroyed = 84 { object: u64 }
+    /// A process opened one that was there, by a name.
+    SyncObjectOpened = 174 { process: u32, object: u64, open: u64 }
+    /// The context that had a mutex, or the device that created it owned, has gone: it is given up.
+    MutexAbandoned = 175 { object: u64 }
     /// A context came to a packet that signals it, which let so many contexts go on.
     SyncObjectSignaled = 85 { object: u64, released: u32 }
     /// A context is held until it can have such an object.

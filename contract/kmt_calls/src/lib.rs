@@ -36,6 +36,6 @@ pub use reply::{
     Refusal, Reply, Residency, SegmentInfo, VideoMemoryInfo, Wddm31Caps,
 };
 pub use sync_object::{
-    CpuCaching, CreatedMonitoredFence, FencePrivateData, NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess,
-    SyncObjectKind, SyncObjectRequest,
+    CpuCaching, CreatedMonitoredFence, CreatedSyncObject, FencePrivateData, NativeFenceRequest, OpenSyncObjectRequest,
+    SyncObjectAccess, SyncObjectKind, SyncObjectRequest,
 };

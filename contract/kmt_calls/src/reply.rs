@@ -19,6 +19,8 @@ pub enum Reply {
     Adapters(Vec<(Luid, String)>),
     /// A new handle.
     Handle(RawHandle),
+    /// A synchronization object without a word in memory.
+    SyncObject(crate::CreatedSyncObject),
     /// A context whose buffers are patched.
     Context(crate::CreatedContext),
     /// Of Render, Present and SubmitCommand: how many of the context's buffers are queued and not done.

@@ -129,6 +129,15 @@ pub struct SyncObjectRequest {
     pub flags: FenceFlags,
 }
 
+/// A synchronization object without a word in memory as its creator has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreatedSyncObject {
+    /// The handle.
+    pub object: RawHandle,
+    /// `SharedHandle`: the global handle, if it is shared that way; else NONE.
+    pub global_share: RawHandle,
+}
+
 /// How the CPU's mapping of a fence's word is cached (sync §1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuCaching {

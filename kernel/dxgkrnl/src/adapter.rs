@@ -13,14 +13,14 @@ use kmt_calls::{DeviceState, Refusal, Reply, Wddm31Caps};
 use shared_words::Memory;
 use vidmm::{DeviceId, SpaceId, VidMm};
 use vidsch::VidSch;
-use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
+use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId, RawHandle};
 
 use crate::coherency::CpuCache;
 use crate::doorbell_page::DoorbellPages;
 use crate::driver_host::KernelPages;
 use crate::event::EventName;
 use crate::features::{FeaturePolicy, Features};
-use crate::fence::{BusMemory, Fence, FenceOpen, SyncObject};
+use crate::fence::{BusMemory, Fence, FenceOpen, SyncObject, SyncOpen};
 use crate::gpu_va::UpdateContext;
 use crate::io_mmu::{IoMmu, Pasids};
 use crate::lock::LegacyRequest;
@@ -193,6 +193,9 @@ pub struct Adapter {
     /// Objects that contexts wait for and only the kernel signals; a wait gives its context back.
     pub legacy: LegacyObjects<u64>,
     pub sync_objects: Store<SyncObject>,
+    pub sync_opens: Store<SyncOpen>,
+    /// Global handles of what has gone: the machine forgets them.
+    pub gone_globals: Vec<RawHandle>,
     pub software: Software,
     /// Some hardware context stands higher than by itself, because somebody waits for it.
     pub ranks_are_lent: bool,

@@ -287,6 +287,7 @@ impl Adapter {
             runtime_data: call.runtime_data.clone(),
             shared: call.flags.contains(CreateAllocationFlags::CREATE_SHARED),
             by_nt_handle: call.flags.contains(CreateAllocationFlags::NT_SECURITY_SHARING),
+            global: wddm_types::RawHandle::NONE,
             read_only: call.flags.contains(CreateAllocationFlags::READ_ONLY),
             creator: self.devices[device].process,
             holds: 1,

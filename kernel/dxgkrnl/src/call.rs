@@ -17,6 +17,7 @@ mod residency;
 mod resolve;
 mod share;
 mod sync;
+mod sync_object;
 
 pub use allocation::CreatedSurface;
 pub use share::unname;
@@ -32,6 +33,7 @@ use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 use crate::adapter::Adapter;
 use crate::cross_adapter::CrossFences;
 use crate::features;
+use crate::global_handle::GlobalHandles;
 use crate::machine::{Answer, Cx, Machine, Token};
 use crate::nt_handle::NtHandles;
 use crate::object::{Object, Process};
@@ -72,8 +74,8 @@ fn in_turn<T>(
     let Some(process) = machine.processes.get_mut(&from) else {
         return Err(invalid("the process is not known to the kernel"));
     };
-    let Machine { adapters, nt_handles, cross_fences, sections, .. } = machine;
-    let mut turn = Turn { process, adapters, nt_handles, cross_fences, sections, from, token };
+    let Machine { adapters, nt_handles, globals, cross_fences, sections, .. } = machine;
+    let mut turn = Turn { process, adapters, nt_handles, globals, cross_fences, sections, from, token };
     let (touched, result) = act(&mut turn, cx);
     if let Some(adapter) = touched {
         machine.adapters[adapter as usize].settle(cx);
@@ -97,6 +99,7 @@ struct Turn<'a> {
     process: &'a mut Process,
     adapters: &'a mut Vec<Adapter>,
     nt_handles: &'a mut NtHandles,
+    globals: &'a mut GlobalHandles,
     cross_fences: &'a mut CrossFences,
     sections: &'a mut Sections,
     from: ProcessId,
@@ -277,7 +280,7 @@ impl Turn<'_> {
             Object::Queue(on, number) => on == index && adapter.queues.get(number).is_none(),
             Object::Doorbell(on, number) => on == index && adapter.doorbells.get(number).is_none(),
             Object::Fence(on, number) => on == index && adapter.fence_gone(number),
-            Object::Legacy(on, number) => on == index && adapter.sync_objects.get(number).is_none(),
+            Object::Legacy(on, number) => on == index && adapter.sync_opens.get(number).is_none(),
             Object::Registration(on, number) => on == index && adapter.registrations.get(number).is_none(),
         });
     }
@@ -297,6 +300,8 @@ fn names(call: &Call) -> usize {
         | Call::Sync(SyncCall::CreateNativeFence { .. })
         | Call::Sync(SyncCall::CreateSynchronizationObject2 { .. })
         | Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { .. })
+        | Call::Sync(SyncCall::OpenSynchronizationObject { .. })
+        | Call::Sync(SyncCall::OpenSyncObjectFromNtHandle { .. })
         | Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { .. })
         | Call::Event(kmt_calls::EventCall::Create { .. })
         | Call::RegisterTrimNotification { .. }

@@ -177,6 +177,7 @@ impl Machine {
             }
         }
         self.leave_sections();
+        self.globals.forget_gone(&mut self.adapters);
     }
 
     /// A new adapter and those that are there learn of each other's doorbells.

@@ -253,6 +253,7 @@ impl Adapter {
             gone.resource = body.kmd;
             if body.holds == 0 {
                 let body = self.resource_bodies.remove(number).expect("just seen");
+                self.gone_globals.extend(Some(body.global).filter(|name| *name != wddm_types::RawHandle::NONE));
                 gone.with_resource = body.kmd.0 != 0;
             }
         }

@@ -89,7 +89,7 @@ impl Adapter {
         self.unmap_local_words(cx, number);
         let objects: Vec<u64> = self.devices[number].sync_objects.iter().copied().collect();
         for object in objects {
-            self.destroy_sync_object(cx, object);
+            self.close_sync_object(cx, object);
         }
         self.end_waits_of_device(cx, number);
         let made = std::mem::take(&mut self.devices[number].context_allocations);
@@ -136,6 +136,11 @@ impl Adapter {
         for device in devices {
             self.destroy_device(cx, device);
         }
+        let opens: Vec<u64> =
+            self.sync_opens.iter().filter(|(_, open)| open.process == process).map(|(number, _)| number).collect();
+        for open in opens {
+            self.close_sync_object(cx, open);
+        }
         self.recovery.forget(process);
     }
 
@@ -165,6 +170,7 @@ impl Adapter {
         let of_user: Vec<u64> = self.devices[number].fences.iter().filter_map(lost).collect();
         self.device_leaves_displays(cx, number);
         let mut fences = self.fail_packets(cx, number);
+        self.abandon_created_by(cx, number);
         let queues: Vec<u64> =
             self.queues.iter().filter(|(_, queue)| queue.device == number).map(|(queue, _)| queue).collect();
         for queue in queues {

@@ -25,7 +25,7 @@ mod word;
 
 pub use cross::{CommonFences, CommonWord, News};
 pub use flags::PointUse;
-pub use legacy::{SyncObject, SyncPart};
+pub use legacy::{SyncObject, SyncOpen, SyncPart};
 pub use lifetime::NewFence;
 pub use local::LocalPage;
 pub use moved::BusMemory;

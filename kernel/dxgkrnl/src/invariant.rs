@@ -9,20 +9,22 @@
 //! | devices | what a device owns exists and knows it |
 //! | allocations | bindings, bodies and resources count each other rightly, and VidMm's with them |
 //! | sections | each has as many users as its handle and the allocations of all adapters that lie in it or are about to leave |
+//! | sync objects | each counts its opens and its NT handles, and somebody has one; a global handle names what knows it |
 //! | cross-adapter fences | each is known to its adapters by its word, and is named or reached |
 //! | fences | every fence has its waits, and somebody who has it open or a name; paging queues and hardware queues have theirs |
 //! | doorbells | no process rings at a device that has no power |
 //! | displays | what is shown, and what a driver has been given to show, is pinned, and its source has an owner |
 //! | memory | whatever VidMm checks |
 
-use std::collections::{BTreeMap, BTreeSet};
+mod shared;
+
+use std::collections::BTreeSet;
 
 use vidmm::{BrokenInvariant, StateDigest};
 use wddm_types::{PageRun, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Machine;
-use crate::nt_handle::Shared;
 use crate::object::{Allocation, Connection, Doorbell, Object, Process};
 use crate::section::Section;
 use crate::store::Store;
@@ -44,6 +46,7 @@ impl Machine {
             self.check_handles(*id, process)?;
         }
         self.check_reachable()?;
+        self.check_sync_objects()?;
         self.check_cross_adapter()?;
         self.check_sections()?;
         self.adapters.iter().try_for_each(|adapter| adapter.check_invariants(&self.sections.lent_by(adapter.index.0)))
@@ -62,46 +65,6 @@ impl Machine {
             ensure(named.contains(&object), "reachable", || format!("process {}: {object:?}", process.0))?;
         }
         Ok(())
-    }
-
-    /// A fence of several adapters is known to each of them as what it is, and is there as long as it is named or reached.
-    fn check_cross_adapter(&self) -> Checked {
-        for (number, fence) in self.cross_fences.iter() {
-            let names = |object: &Shared| matches!(object, Shared::CrossFence { fence, .. } if *fence == number);
-            let named = self.nt_handles.iter().filter(|(_, handle)| names(&handle.object)).count();
-            let reached = self.adapters.iter().any(|adapter| adapter.common.uses(number));
-            let sound = named == fence.names() as usize && (named > 0 || reached);
-            ensure(sound, "cross-adapter fences", || format!("fence {number} has {named} names: {fence:?}"))?;
-            for adapter in &self.adapters {
-                let Some(member) = adapter.common.members.get(&number) else { continue };
-                let here = adapter.fences.get(*member);
-                let sound = here.is_some_and(|here| here.cross() == Some(number) && here.slot.current == fence.word());
-                let uses = adapter.common.uses(number);
-                ensure(sound && uses, "cross-adapter fences", || format!("fence {number} on {}", adapter.index.0))?;
-            }
-        }
-        let known = |number: &u64| self.cross_fences.iter().any(|(known, _)| known == *number);
-        let unknown =
-            self.adapters.iter().flat_map(|adapter| adapter.common.members.keys()).find(|cross| !known(cross));
-        ensure(unknown.is_none(), "cross-adapter fences", || format!("an adapter has {unknown:?}, which there is not"))
-    }
-
-    /// A section is there as long as its handle is open or an allocation of any adapter lies in it.
-    // spec: memory §2.2, memory §2.7
-    fn check_sections(&self) -> Checked {
-        let mut inside: BTreeMap<u64, u32> = BTreeMap::new();
-        for adapter in &self.adapters {
-            let left = adapter.left_sections.first();
-            ensure(left.is_none(), "sections", || format!("nobody heard that {left:?} was left"))?;
-            let lain = adapter.bodies.values().filter_map(|body| body.section);
-            lain.chain(adapter.leaving_sections()).for_each(|section| *inside.entry(section).or_default() += 1);
-        }
-        for (number, section) in self.sections.iter() {
-            let users = inside.remove(&number).unwrap_or_default() + u32::from(section.holder().is_some());
-            let sound = users > 0 && users == section.users();
-            ensure(sound, "sections", || format!("section {number} has {users} users: {section:?}"))?;
-        }
-        ensure(inside.is_empty(), "sections", || format!("allocations lie in what there is not: {inside:?}"))
     }
 
     /// Why an adapter was stopped, if it was: its driver or hardware broke the contract.
@@ -165,6 +128,7 @@ impl Machine {
             process.events.iter().for_each(|(number, event)| digest.add("event", &(id.0, number), event));
         }
         self.nt_handles.iter().for_each(|(id, value)| digest.add("NT handle", &id, value));
+        self.globals.iter().for_each(|(id, value)| digest.add("global handle", &id, &value));
         self.cross_fences.iter().for_each(|(id, value)| digest.add("cross-adapter fence", &id, value));
         self.sections.iter().for_each(|(id, value)| digest.add("section", &id, value));
         self.adapters.iter().for_each(|adapter| adapter.add_to(&mut digest));
@@ -195,7 +159,7 @@ impl Adapter {
                 let open = self.fence_opens.get(number)?;
                 (!self.fences.get(open.fence)?.doomed).then_some(open.process)
             }
-            Object::Legacy(_, number) => of(self.sync_objects.get(number)?.device),
+            Object::Legacy(_, number) => Some(self.sync_opens.get(number)?.process),
             Object::Section(_) | Object::Event(_) => None,
             Object::Registration(_, number) => of(self.registrations.get(number)?.device),
         }
@@ -215,7 +179,8 @@ impl Adapter {
             .chain(of(&self.packet_contexts, move |number| Object::PacketContext(index, number)))
             .chain(of(&self.queues, move |number| Object::Queue(index, number)))
             .chain(of(&self.doorbells, move |number| Object::Doorbell(index, number)))
-            .chain(of(&self.fences, move |number| Object::Fence(index, number)))
+            .chain(of(&self.fence_opens, move |number| Object::Fence(index, number)))
+            .chain(of(&self.sync_opens, move |number| Object::Legacy(index, number)))
             .chain(of(&self.registrations, move |number| Object::Registration(index, number)))
     }
 
@@ -247,7 +212,7 @@ impl Adapter {
                 && device.paging_queues.iter().all(|n| mine(self.paging_queues.get(*n).map(|queue| queue.device)))
                 && device.allocations.iter().all(|n| mine(self.allocations.get(*n).map(|a| a.device)))
                 && device.resources.iter().all(|n| mine(self.resources.get(*n).map(|resource| resource.device)))
-                && device.sync_objects.iter().all(|n| mine(self.sync_objects.get(*n).map(|object| object.device)))
+                && device.sync_objects.iter().all(|n| mine(self.sync_opens.get(*n).and_then(|open| open.device)))
                 && device.fences.iter().all(|n| mine(self.fence_opens.get(*n).and_then(|open| open.device)));
             ensure(all, "devices", || format!("device {number} has something that is not its own: {device:?}"))?;
             let process = self.processes.get(&device.process);
@@ -376,6 +341,7 @@ impl Adapter {
         self.fences.iter().for_each(|(id, value)| digest.add("fence", &id, value));
         self.fence_opens.iter().for_each(|(id, value)| digest.add("open of a fence", &id, value));
         self.sync_objects.iter().for_each(|(id, value)| digest.add("sync object", &id, value));
+        self.sync_opens.iter().for_each(|(id, value)| digest.add("open of a sync object", &id, value));
         self.registrations.iter().for_each(|(id, value)| digest.add("registration", &id, value));
         for (id, context) in self.packet_contexts.iter() {
             digest.add("packet context", &id, &(context.device, context.last_submitted));

@@ -35,6 +35,7 @@ mod event;
 mod features;
 mod fence;
 mod fence_log;
+mod global_handle;
 mod gpu_va;
 mod handle;
 mod held;

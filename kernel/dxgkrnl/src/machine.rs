@@ -16,6 +16,7 @@ use crate::cross_adapter::CrossFences;
 use crate::description::AdapterDescription;
 pub use crate::effect::{Answer, Cx, Effect, Token};
 use crate::fence_log::Names;
+use crate::global_handle::GlobalHandles;
 use crate::nt_handle::{NtHandles, Shared};
 use crate::object::{CLASS_MAX, Object, Process, Terms};
 use crate::paging::Residence;
@@ -33,6 +34,7 @@ pub struct Machine {
     pub(crate) adapters: Vec<Adapter>,
     pub(crate) processes: BTreeMap<ProcessId, Process>,
     pub(crate) nt_handles: NtHandles,
+    pub(crate) globals: GlobalHandles,
     pub(crate) cross_fences: CrossFences,
     pub(crate) sections: Sections,
     next_process: u32,
@@ -52,6 +54,7 @@ impl Machine {
             adapters: Vec::new(),
             processes: BTreeMap::new(),
             nt_handles: NtHandles::new(handle_key),
+            globals: GlobalHandles::default(),
             cross_fences: CrossFences::default(),
             sections: Sections::default(),
             next_process: 1,

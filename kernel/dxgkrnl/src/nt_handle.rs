@@ -22,6 +22,8 @@ pub enum Shared {
     Resource { adapter: u32, body: u64 },
     /// A synchronization object.
     Fence { adapter: u32, fence: u64, access: SyncObjectAccess },
+    /// A synchronization object without a word in memory.
+    SyncObject { adapter: u32, object: u64, access: SyncObjectAccess },
     /// A fence of several adapters.
     CrossFence { fence: u64, access: SyncObjectAccess },
     /// A process, and what its holder may do with it. Only the holder has it.
@@ -96,7 +98,7 @@ impl NtHandles {
             Shared::Process { process, access } if access.contains(wanted) => Ok(process),
             Shared::Process { .. } => Err(access_denied("the handle of the process does not have the right")),
             Shared::Ended => Err(invalid("the process has ended")),
-            Shared::Resource { .. } | Shared::Fence { .. } | Shared::CrossFence { .. } => {
+            Shared::Resource { .. } | Shared::Fence { .. } | Shared::SyncObject { .. } | Shared::CrossFence { .. } => {
                 Err(invalid("an NT handle of an object, not of a process"))
             }
         }

@@ -132,7 +132,7 @@ pub struct Device {
     pub local_words: Vec<LocalPage>,
     /// What it has of fences.
     pub fences: BTreeSet<u64>,
-    /// Mutexes and their like.
+    /// What it has of mutexes and their like.
     pub sync_objects: BTreeSet<u64>,
 }
 
@@ -311,6 +311,8 @@ pub struct ResourceBody {
     pub shared: bool,
     /// Shared by NT handle, not by global handle.
     pub by_nt_handle: bool,
+    /// Its global handle, if it is shared that way.
+    pub global: wddm_types::RawHandle,
     /// Only its creator writes it.
     pub read_only: bool,
     pub creator: ProcessId,

@@ -11,11 +11,6 @@ use crate::machine::Cx;
 use crate::object::{Allocation, Renaming, Resource};
 use crate::refusal::invalid;
 
-/// A global share handle has this bit, which no handle of a process has; below it the adapter and the resource.
-const GLOBAL: u32 = 1 << 31;
-/// Bits of a resource's number in a global share handle.
-const NUMBER_BITS: u32 = 24;
-
 /// What an open gave.
 pub struct Opened {
     /// The device's resource.
@@ -31,20 +26,11 @@ pub struct Opened {
 }
 
 impl Adapter {
-    /// The global share handle of a resource, if it is shared that way.
-    pub fn global_share(&self, resource: u64) -> RawHandle {
+    /// The body of a resource that was created, if it goes by a global handle.
+    pub fn shared_by_global(&self, resource: u64) -> Option<u64> {
         let number = self.resources[resource].body;
         let body = &self.resource_bodies[number];
-        if !body.shared || body.by_nt_handle {
-            return RawHandle::NONE;
-        }
-        // CAST: checked at creation.
-        RawHandle(GLOBAL | self.index.0 << NUMBER_BITS | number as u32)
-    }
-
-    /// Whether another shared resource can be named.
-    pub fn can_share(&self) -> bool {
-        self.resource_bodies.next_number() < 1 << NUMBER_BITS && self.index.0 < 1 << (31 - NUMBER_BITS)
+        (body.shared && !body.by_nt_handle).then_some(number)
     }
 
     /// `D3DKMTShareObjects` of a resource: what its new NT handle names.
@@ -137,17 +123,6 @@ impl Adapter {
             CreatedAllocation { handle, private_data, address }
         };
         named.map(reply).collect()
-    }
-
-    /// The resource of a global share handle.
-    pub fn resource_of_global(&self, handle: RawHandle) -> Result<u64, Refusal> {
-        let of_this = handle.0 & GLOBAL != 0 && (handle.0 & !GLOBAL) >> NUMBER_BITS == self.index.0;
-        let number = u64::from(handle.0 & ((1 << NUMBER_BITS) - 1));
-        let named =
-            |number: &u64| self.resource_bodies.get(*number).is_some_and(|body| body.shared && !body.by_nt_handle);
-        Some(number)
-            .filter(|number| of_this && named(number))
-            .ok_or_else(|| invalid("no resource has this global share handle"))
     }
 
     /// The resource of this number, if somebody still has it whole.

@@ -195,6 +195,8 @@ impl Adapter {
             fence_numbers: BTreeMap::new(),
             legacy: Default::default(),
             sync_objects: Store::default(),
+            sync_opens: Store::default(),
+            gone_globals: Vec::new(),
             software: Default::default(),
             ranks_are_lent: false,
             set_events: Vec::new(),

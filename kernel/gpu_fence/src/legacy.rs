@@ -11,9 +11,11 @@
 //!
 //! | object | available | a wait takes | a signal |
 //! |---|---|---|---|
-//! | mutex | not owned | ownership | gives ownership up; none to give up: no effect |
+//! | mutex | not owned | ownership | gives ownership up, whoever signals; none to give up: no effect |
 //! | semaphore | count above 0 | one | counts up, to its maximum at most |
 //! | fence | value reached | nothing | raises the value; lower: no effect, unless a rewind is asked for |
+//!
+//! A mutex knows whose wait has it: when that one goes without a signal, the kernel gives it up instead.
 //!
 //! # Blame
 //! Creation judges what a client asked for. Everything else is the kernel's word: a stale [`LegacyId`] panics.
@@ -76,22 +78,34 @@ pub enum LegacyWait<W> {
 
 /// The objects, and the waits for them. `W` is what the caller wants back when a wait is over.
 pub struct LegacyObjects<W> {
-    objects: Slots<Object>,
+    objects: Slots<Object<W>>,
     waits: BTreeMap<LegacyWaitId, Wait<W>>,
+    /// The mutexes that waits have taken, by whose they were.
+    taken: BTreeMap<W, BTreeSet<LegacyId>>,
     registrations: u64,
 }
 
-struct Object {
-    state: State,
+struct Object<W> {
+    state: State<W>,
     /// Who waits for it.
     waits: BTreeSet<LegacyWaitId>,
 }
 
 #[derive(Clone, Copy)]
-enum State {
-    MutexObject { owned: bool },
+enum State<W> {
+    MutexObject { owner: Owner<W> },
     Semaphore { max: u32, count: u32 },
     Fence { value: u64 },
+}
+
+/// Whose a mutex is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner<W> {
+    Nobody,
+    /// It was created owned.
+    Creator,
+    /// This one's wait has taken it.
+    Taker(W),
 }
 
 struct Wait<W> {
@@ -101,10 +115,10 @@ struct Wait<W> {
     what: W,
 }
 
-impl<W> LegacyObjects<W> {
+impl<W: Copy + Ord> LegacyObjects<W> {
     /// No object.
     pub fn new() -> Self {
-        LegacyObjects { objects: Slots::new(), waits: BTreeMap::new(), registrations: 0 }
+        LegacyObjects { objects: Slots::new(), waits: BTreeMap::new(), taken: BTreeMap::new(), registrations: 0 }
     }
 
     /// A new object.
@@ -114,7 +128,8 @@ impl<W> LegacyObjects<W> {
     // spec: sync §1.1, sync §2.2
     pub fn create(&mut self, kind: LegacyKind) -> Result<LegacyId, LegacyError> {
         let state = match kind {
-            LegacyKind::MutexObject { owned } => State::MutexObject { owned },
+            LegacyKind::MutexObject { owned: true } => State::MutexObject { owner: Owner::Creator },
+            LegacyKind::MutexObject { owned: false } => State::MutexObject { owner: Owner::Nobody },
             LegacyKind::Semaphore { max: 0, .. } => return Err(LegacyError::NoCount),
             LegacyKind::Semaphore { max, initial } if initial > max => return Err(LegacyError::InitialAboveMax),
             LegacyKind::Semaphore { max, initial } => State::Semaphore { max, count: initial },
@@ -128,6 +143,7 @@ impl<W> LegacyObjects<W> {
     /// # Panics
     /// Here and in every method that takes an object: if it was destroyed.
     pub fn destroy(&mut self, object: LegacyId) -> Vec<W> {
+        self.forget_taker(object);
         let destroyed = self.objects.remove(object.0).unwrap_or_else(|| stale(object));
         destroyed.waits.into_iter().filter_map(|wait| self.remove(wait)).collect()
     }
@@ -135,7 +151,7 @@ impl<W> LegacyObjects<W> {
     /// Waits for all of these objects. `value` is for the fences among them. An object that is named twice is taken twice.
     // spec: sync §2.4
     pub fn wait(&mut self, objects: &[LegacyId], value: u64, what: W) -> LegacyWait<W> {
-        if self.take(objects, value) {
+        if self.take(objects, value, what) {
             return LegacyWait::Satisfied(what);
         }
         let id = LegacyWaitId(self.registrations);
@@ -149,8 +165,9 @@ impl<W> LegacyObjects<W> {
 
     /// Signals one object. `value` and `rewind` are for a fence. Returns whom that lets go, eldest first.
     pub fn signal(&mut self, object: LegacyId, value: u64, rewind: bool) -> Vec<W> {
+        self.forget_taker(object);
         match &mut self.object_mut(object).state {
-            State::MutexObject { owned } => *owned = false,
+            State::MutexObject { owner } => *owner = Owner::Nobody,
             State::Semaphore { max, count } => *count = count.saturating_add(1).min(*max),
             State::Fence { value: current } if rewind || value > *current => *current = value,
             State::Fence { .. } => return Vec::new(),
@@ -159,8 +176,8 @@ impl<W> LegacyObjects<W> {
         let mut released = Vec::new();
         for id in candidates {
             let wait = &self.waits[&id];
-            let (objects, value) = (wait.objects.clone(), wait.value);
-            if self.take(&objects, value) {
+            let (objects, value, what) = (wait.objects.clone(), wait.value, wait.what);
+            if self.take(&objects, value, what) {
                 released.extend(self.remove(id));
             }
             if !self.object(object).state.has_any() {
@@ -183,18 +200,28 @@ impl<W> LegacyObjects<W> {
         }
     }
 
+    /// The mutexes that waits of this one have taken and nobody has given up since.
+    pub fn taken_by(&self, taker: W) -> Vec<LegacyId> {
+        self.taken.get(&taker).map(|mutexes| mutexes.iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// Whether it is a mutex that was created owned and never signalled.
+    pub fn is_its_creators(&self, object: LegacyId) -> bool {
+        matches!(self.object(object).state, State::MutexObject { owner: Owner::Creator })
+    }
+
     /// How many waits are held.
     pub fn waits(&self) -> usize {
         self.waits.len()
     }
 
-    /// Takes all of these objects if all are available, else none.
-    fn take(&mut self, objects: &[LegacyId], value: u64) -> bool {
+    /// Takes all of these objects for `taker` if all are available, else none.
+    fn take(&mut self, objects: &[LegacyId], value: u64, taker: W) -> bool {
         let mut before = Vec::with_capacity(objects.len());
         for object in objects {
             let state = self.object(*object).state;
             let taken = match state {
-                State::MutexObject { owned: false } => State::MutexObject { owned: true },
+                State::MutexObject { owner: Owner::Nobody } => State::MutexObject { owner: Owner::Taker(taker) },
                 State::Semaphore { max, count } if count > 0 => State::Semaphore { max, count: count - 1 },
                 State::Fence { value: current } if current >= value => state,
                 State::MutexObject { .. } | State::Semaphore { .. } | State::Fence { .. } => {
@@ -206,7 +233,22 @@ impl<W> LegacyObjects<W> {
             before.push((*object, state));
             self.object_mut(*object).state = taken;
         }
+        let mutexes = objects.iter().filter(|object| matches!(self.object(**object).state, State::MutexObject { .. }));
+        let mutexes: BTreeSet<LegacyId> = mutexes.copied().collect();
+        if !mutexes.is_empty() {
+            self.taken.entry(taker).or_default().extend(mutexes);
+        }
         true
+    }
+
+    /// A mutex is about to be given up, or to go.
+    fn forget_taker(&mut self, object: LegacyId) {
+        let State::MutexObject { owner: Owner::Taker(taker) } = self.object(object).state else { return };
+        let mutexes = self.taken.get_mut(&taker).expect("it was entered when it was taken");
+        mutexes.remove(&object);
+        if mutexes.is_empty() {
+            self.taken.remove(&taker);
+        }
     }
 
     /// Takes a wait off its objects. `None`: it is over already.
@@ -221,27 +263,27 @@ impl<W> LegacyObjects<W> {
         Some(wait.what)
     }
 
-    fn object(&self, object: LegacyId) -> &Object {
+    fn object(&self, object: LegacyId) -> &Object<W> {
         self.objects.get(object.0).unwrap_or_else(|| stale(object))
     }
 
-    fn object_mut(&mut self, object: LegacyId) -> &mut Object {
+    fn object_mut(&mut self, object: LegacyId) -> &mut Object<W> {
         self.objects.get_mut(object.0).unwrap_or_else(|| stale(object))
     }
 }
 
-impl State {
+impl<W> State<W> {
     /// Whether anybody at all could have it.
-    fn has_any(self) -> bool {
+    fn has_any(&self) -> bool {
         match self {
-            State::MutexObject { owned } => !owned,
-            State::Semaphore { count, .. } => count > 0,
+            State::MutexObject { owner } => matches!(owner, Owner::Nobody),
+            State::Semaphore { count, .. } => *count > 0,
             State::Fence { .. } => true,
         }
     }
 }
 
-impl<W> Default for LegacyObjects<W> {
+impl<W: Copy + Ord> Default for LegacyObjects<W> {
     fn default() -> Self {
         Self::new()
     }

@@ -15,7 +15,7 @@ pub enum SyncCall {
         /// What kind.
         request: NativeFenceRequest,
     },
-    /// `D3DKMTCreateSynchronizationObject2` → `MonitoredFence`, or `Handle` for the types without a word in memory.
+    /// `D3DKMTCreateSynchronizationObject2` → `MonitoredFence`, or `SyncObject` for the types without a word in memory.
     CreateSynchronizationObject2 {
         /// The device.
         device: RawHandle,
@@ -29,7 +29,18 @@ pub enum SyncCall {
         /// Which, and for what.
         request: OpenSyncObjectRequest,
     },
-    /// `D3DKMTOpenSyncObjectFromNtHandle2` → `MonitoredFence`; of a native fence `Fence`, without an address of MonitoredValue.
+    /// `D3DKMTOpenSynchronizationObject` → `Handle`: of the types without a word in memory, for the process.
+    OpenSynchronizationObject {
+        /// `hSharedHandle`, the global handle.
+        shared: RawHandle,
+    },
+    /// `D3DKMTOpenSyncObjectFromNtHandle` → `Handle`: of the same, for the process.
+    OpenSyncObjectFromNtHandle {
+        /// The NT handle.
+        handle: u64,
+    },
+    /// `D3DKMTOpenSyncObjectFromNtHandle2` → `MonitoredFence`; of a native fence `Fence`, without an address of MonitoredValue; of the
+    /// types without a word in memory `Handle`.
     OpenSyncObjectFromNtHandle2 {
         /// For which device.
         device: RawHandle,
@@ -120,6 +131,8 @@ impl SyncCall {
             SyncCall::CreateNativeFence { .. } => "CreateNativeFence",
             SyncCall::CreateSynchronizationObject2 { .. } => "CreateSynchronizationObject2",
             SyncCall::OpenNativeFenceFromNtHandle { .. } => "OpenNativeFenceFromNtHandle",
+            SyncCall::OpenSynchronizationObject { .. } => "OpenSynchronizationObject",
+            SyncCall::OpenSyncObjectFromNtHandle { .. } => "OpenSyncObjectFromNtHandle",
             SyncCall::OpenSyncObjectFromNtHandle2 { .. } => "OpenSyncObjectFromNtHandle2",
             SyncCall::DestroySynchronizationObject { .. } => "DestroySynchronizationObject",
             SyncCall::WaitForSynchronizationObjectFromCpu { .. } => "WaitForSynchronizationObjectFromCpu",

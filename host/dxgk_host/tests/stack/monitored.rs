@@ -4,6 +4,7 @@
 mod contexts;
 mod engines;
 mod objects;
+mod shared_objects;
 mod sharing;
 mod statuses;
 

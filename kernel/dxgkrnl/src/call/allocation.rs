@@ -13,7 +13,7 @@ use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
 use crate::memory::LIST_MAX;
 use crate::object::Object;
-use crate::refusal::{invalid, no_memory};
+use crate::refusal::invalid;
 
 /// A standard allocation that was created for a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,10 +102,10 @@ impl Turn<'_> {
             });
         }
         let entered: Vec<u64> = existing.iter().flatten().map(|(_, section)| *section).collect();
-        let adapter = &mut self.adapters[index as usize];
-        if call.flags.contains(CreateAllocationFlags::CREATE_SHARED) && !adapter.can_share() {
-            return Err(no_memory("no name is left for a shared resource"));
+        if call.flags.contains(CreateAllocationFlags::CREATE_SHARED) {
+            self.room_for_global()?;
         }
+        let adapter = &mut self.adapters[index as usize];
         let created = adapter.create_allocations(cx, device, requests, call, resource, existing)?;
         entered.into_iter().for_each(|section| self.sections.enter(section));
         done(Reply::Allocations(self.name_created(cx, index, call.resource, created)?))
@@ -121,10 +121,8 @@ impl Turn<'_> {
         touched: &mut Option<u32>,
     ) -> Result<CreatedSurface, Refusal> {
         let (index, device) = self.live_device(device, touched)?;
+        self.room_for_global()?;
         let adapter = &mut self.adapters[index as usize];
-        if !adapter.can_share() {
-            return Err(no_memory("no name is left for a shared resource"));
-        }
         let (created, pitch_bytes) = adapter.create_surface(cx, device, wanted)?;
         Ok(CreatedSurface { created: self.name_created(cx, index, RawHandle::NONE, created)?, pitch_bytes })
     }
@@ -144,7 +142,7 @@ impl Turn<'_> {
         match self.names(&objects) {
             Ok(mut handles) => {
                 let named = if fresh.is_some() { handles.pop() } else { None };
-                let global_share = fresh.map(|number| self.adapters[index as usize].global_share(number));
+                let global_share = fresh.map(|number| self.name_resource(index, number));
                 Ok(CreatedAllocations {
                     resource: named.unwrap_or(given),
                     global_share: global_share.unwrap_or_default(),

@@ -8,6 +8,7 @@ use crate::adapter::Adapter;
 use crate::call::{Turn, done};
 use crate::cross_adapter::CrossFences;
 use crate::fence::Opened;
+use crate::global_handle::Global;
 use crate::machine::{Answer, Cx};
 use crate::nt_handle::Shared;
 use crate::object::Object;
@@ -22,7 +23,7 @@ impl Turn<'_> {
     ) -> Result<Answer, Refusal> {
         match call {
             Call::ShareObjects { objects, access } => {
-                let token = self.share_objects(&objects, access, touched)?;
+                let token = self.share_objects(cx, &objects, access, touched)?;
                 done(Reply::NtHandle(token))
             }
             Call::CloseNtHandle { handle } => {
@@ -50,6 +51,12 @@ impl Turn<'_> {
                 return self.open_cross_fence(cx, (index, device), (fence, access), request, native);
             }
             Shared::Fence { .. } => return Err(invalid("a fence of another adapter, created without CrossAdapter")),
+            Shared::SyncObject { adapter, object, access } => {
+                if native || adapter != index {
+                    return Err(invalid("the NT handle names no native fence, and nothing of this adapter"));
+                }
+                return self.open_named(cx, adapter, Some(device), (object, access), request);
+            }
             Shared::Resource { .. } => {
                 return Err(invalid("an NT handle of a resource, not of a synchronization object"));
             }
@@ -123,6 +130,7 @@ impl Turn<'_> {
     // spec: sync §2.2, memory §2.7
     fn share_objects(
         &mut self,
+        cx: &mut Cx<'_>,
         objects: &[RawHandle],
         access: SyncObjectAccess,
         touched: &mut Option<u32>,
@@ -145,6 +153,12 @@ impl Turn<'_> {
                     }
                 }
             }
+            Some(&Object::Legacy(adapter, open)) => {
+                *touched = Some(adapter);
+                let known = &mut self.adapters[adapter as usize];
+                known.running()?;
+                Shared::SyncObject { adapter, object: known.share_sync_object(open, access)?, access }
+            }
             _ => {
                 let (adapter, number) = self.any_resource(*handle)?;
                 let device = self.adapters[adapter as usize].resources[number].device;
@@ -156,11 +170,7 @@ impl Turn<'_> {
         let token = self.nt_handles.share(self.from, object);
         if token.is_err() {
             // It is open, so that it outlives the name that it did not get.
-            match object {
-                Shared::Fence { adapter, fence, .. } => self.adapters[adapter as usize].fences[fence].names -= 1,
-                Shared::CrossFence { fence, .. } => self.cross_fences.unname(self.adapters, fence),
-                _ => {}
-            }
+            unname(self.adapters, self.cross_fences, cx, object);
         }
         token
     }
@@ -168,11 +178,14 @@ impl Turn<'_> {
     /// The body of a shared resource on this adapter.
     pub(super) fn resource_named(&self, index: u32, share: ShareName) -> Result<u64, Refusal> {
         match share {
-            ShareName::Global(handle) => self.adapters[index as usize].resource_of_global(handle),
+            ShareName::Global(handle) => match self.globals.get(handle) {
+                Some(Global::Resource { adapter, body }) if adapter == index => Ok(body),
+                _ => Err(invalid("no resource of this adapter has this global handle")),
+            },
             ShareName::NtHandle(handle) => match self.nt_handles.named(handle)? {
                 Shared::Resource { adapter, body } if adapter == index => Ok(body),
                 Shared::Resource { .. } => Err(invalid("a resource of another adapter")),
-                Shared::Fence { .. } | Shared::CrossFence { .. } => {
+                Shared::Fence { .. } | Shared::CrossFence { .. } | Shared::SyncObject { .. } => {
                     Err(invalid("an NT handle of a synchronization object, not of a resource"))
                 }
                 Shared::Process { .. } | Shared::Ended => Err(invalid("an NT handle of a process, not of a resource")),
@@ -193,6 +206,7 @@ pub fn unname(adapters: &mut [Adapter], cross_fences: &mut CrossFences, cx: &mut
     match object {
         Shared::Fence { adapter, fence, .. } => adapters[adapter as usize].unname_fence(cx, fence),
         Shared::CrossFence { fence, .. } => cross_fences.unname(adapters, fence),
+        Shared::SyncObject { adapter, object, .. } => adapters[adapter as usize].unname_sync_object(cx, object),
         _ => {}
     }
 }

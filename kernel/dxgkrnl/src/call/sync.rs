@@ -58,9 +58,9 @@ impl Turn<'_> {
                 self.create_sync_object(cx, index, device, request)
             }
             SyncCall::DestroySynchronizationObject { fence } => {
-                if let Some(&Object::Legacy(index, number)) = self.process.handles.get(fence) {
+                if let Some(&Object::Legacy(index, open)) = self.process.handles.get(fence) {
                     *touched = Some(index);
-                    self.adapters[index as usize].destroy_sync_object(cx, number);
+                    self.adapters[index as usize].close_sync_object(cx, open);
                     self.process.handles.remove(fence);
                     return done(Reply::Done);
                 }
@@ -98,6 +98,8 @@ impl Turn<'_> {
                 }
                 self.open_fence(cx, index, device, request, false)
             }
+            SyncCall::OpenSyncObjectFromNtHandle { handle } => self.open_by_nt_handle(cx, handle, touched),
+            SyncCall::OpenSynchronizationObject { shared } => self.open_by_global(cx, shared, touched),
             SyncCall::WaitForSynchronizationObjectFromGpu { context, points } => {
                 let (index, number, _) = self.live_packet_context(context, touched)?;
                 let Listed { points, objects, fence_value } = self.listed(index, &points, PointUse::GpuWait)?;
@@ -106,7 +108,7 @@ impl Turn<'_> {
             }
             SyncCall::WaitForSynchronizationObject2 { context, objects, fence_value } => {
                 let (index, number, _) = self.live_packet_context(context, touched)?;
-                let objects = self.sync_objects(index, &objects)?;
+                let objects = self.sync_objects(index, &objects, PointUse::GpuWait)?;
                 self.adapters[index as usize].packet_wait(cx, number, &[], objects, fence_value)?;
                 done(Reply::Done)
             }
@@ -126,7 +128,8 @@ impl Turn<'_> {
                 let contexts: Vec<RawHandle> = std::iter::once(context).chain(broadcast).collect();
                 let (index, contexts) = self.broadcast(&contexts, touched)?;
                 let of_event = flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) && objects.is_empty();
-                let objects = if of_event { Vec::new() } else { self.sync_objects(index, &objects)? };
+                let objects =
+                    if of_event { Vec::new() } else { self.sync_objects(index, &objects, PointUse::GpuSignal)? };
                 let listed = Listed { points: Vec::new(), objects, fence_value };
                 self.signal(cx, index, &contexts, listed, event, flags)
             }
@@ -145,8 +148,11 @@ impl Turn<'_> {
             SyncObjectKind::CpuNotification { event } => Some(self.process.event(event)?),
             _ => None,
         };
+        if flags.contains(FenceFlags::SHARED) {
+            self.room_for_global()?;
+        }
         let adapter = &mut self.adapters[index as usize];
-        let number = match request.kind {
+        let open = match request.kind {
             SyncObjectKind::MonitoredFence { initial_value, engine_affinity } => {
                 let mut create = |adapter: &mut Adapter, word: Option<CommonWord>| {
                     adapter.create_monitored_fence(cx, device, flags, initial_value, engine_affinity, word)
@@ -190,7 +196,7 @@ impl Turn<'_> {
                 return Err(invalid(format!("synchronization object type {number}")));
             }
         };
-        done(Reply::Handle(self.name(Object::Legacy(index, number))?))
+        done(Reply::SyncObject(self.name_sync_object(index, open, flags)?))
     }
 
     /// The contexts of a signal, all of one adapter, none twice.
@@ -246,7 +252,7 @@ impl Turn<'_> {
         let mut listed = Listed::default();
         for (handle, value) in list {
             if matches!(self.process.handles.get(*handle), Some(Object::Legacy(..))) {
-                let object = self.sync_object(index, *handle)?;
+                let object = self.sync_object(index, *handle, what)?;
                 if !listed.objects.is_empty() && listed.fence_value != *value {
                     return Err(invalid("one FenceValue goes for all objects without a word in memory"));
                 }
@@ -259,14 +265,17 @@ impl Turn<'_> {
         Ok(listed)
     }
 
-    fn sync_objects(&self, index: u32, list: &[RawHandle]) -> Result<Vec<u64>, Refusal> {
+    fn sync_objects(&self, index: u32, list: &[RawHandle], what: PointUse) -> Result<Vec<u64>, Refusal> {
         check_count(list.len())?;
-        list.iter().map(|handle| self.sync_object(index, *handle)).collect()
+        list.iter().map(|handle| self.sync_object(index, *handle, what)).collect()
     }
 
-    fn sync_object(&self, index: u32, handle: RawHandle) -> Result<u64, Refusal> {
+    fn sync_object(&self, index: u32, handle: RawHandle, what: PointUse) -> Result<u64, Refusal> {
         match self.process.handles.get(handle) {
-            Some(Object::Legacy(adapter, number)) if *adapter == index => Ok(*number),
+            Some(Object::Legacy(adapter, open)) if *adapter == index => {
+                self.adapters[index as usize].usable_sync_object(*open, what)
+            }
+            Some(Object::Legacy(..)) => Err(invalid("a synchronization object of another adapter")),
             Some(Object::Fence(..)) => Err(invalid("a fence with a word in memory has values of its own")),
             _ => Err(invalid(format!("{handle} is no synchronization object of this process and adapter"))),
         }

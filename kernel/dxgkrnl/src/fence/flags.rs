@@ -113,6 +113,12 @@ impl PointUse {
     fn waits(self) -> bool {
         matches!(self, PointUse::CpuWait | PointUse::GpuWait)
     }
+
+    /// What an NT handle must give for it.
+    // spec: sync §2.2
+    pub fn access(self) -> SyncObjectAccess {
+        if self.waits() { SyncObjectAccess::WAIT } else { SyncObjectAccess::SIGNAL }
+    }
 }
 
 impl Adapter {
@@ -123,10 +129,11 @@ impl Adapter {
     // spec: sync §2.3, sync §1.4, sync §5
     pub fn usable_fence(&self, open: u64, what: PointUse) -> Result<u64, Refusal> {
         let open = &self.fence_opens[open];
-        let (flag, name, access) = match what.waits() {
-            true => (FenceFlags::NO_WAIT, "NoWait", SyncObjectAccess::WAIT),
-            false => (FenceFlags::NO_SIGNAL, "NoSignal", SyncObjectAccess::SIGNAL),
+        let (flag, name) = match what.waits() {
+            true => (FenceFlags::NO_WAIT, "NoWait"),
+            false => (FenceFlags::NO_SIGNAL, "NoSignal"),
         };
+        let access = what.access();
         if open.flags.contains(flag) {
             return Err(access_denied(format!("this device created or opened the fence with {name}")));
         }

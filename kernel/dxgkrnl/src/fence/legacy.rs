@@ -1,10 +1,19 @@
 //! Synchronization objects without a word in memory: mutex, semaphore, packet fence, CPU notification (sync §1.1, §2.2). The
 //! kernel alone signals them, when a context comes to the software packet that says so (`packet/software`); what they do then
-//! is `gpu_fence`'s. No process waits for them on the CPU, and none signals them from there.
+//! is `gpu_fence`'s. No process waits for them on the CPU, and none signals them from there. Who has one open, and by which names it goes
+//! round, is `open`.
+//!
+//! # Who goes without a signal
+//! A mutex is its taker's: a context that is destroyed or lost gives up what it has, as a mutex that was created owned is given up with the
+//! open that created it; else a process that dies would stop all others (decision 0020). A semaphore and a packet fence have no
+//! owner: a signal that was dropped with its context never comes.
+
+mod open;
 
 use events::Event;
 use gpu_fence::{LegacyError, LegacyId, LegacyKind};
 use kmt_calls::{FenceFlags, Refusal};
+use wddm_types::RawHandle;
 
 use crate::adapter::{Adapter, Waiter};
 use crate::event::EventName;
@@ -12,13 +21,29 @@ use crate::fence::flags::{self, ObjectType};
 use crate::machine::Cx;
 use crate::refusal::{invalid, not_supported};
 
+pub use open::SyncOpen;
+
 /// Such an object.
 #[derive(Debug)]
 pub struct SyncObject {
-    /// The device it was created on.
-    pub device: u64,
     /// What it is.
     pub part: SyncPart,
+    flags: FenceFlags,
+    /// How many have it open.
+    opens: u32,
+    /// NT handles that name it.
+    names: u32,
+    /// The open that created it.
+    creator: u64,
+    /// Its global handle, if it is shared that way.
+    pub global: RawHandle,
+}
+
+impl SyncObject {
+    /// Whether so many opens and NT handles are those that it counts.
+    pub fn is_held_by(&self, opens: usize, names: usize) -> bool {
+        (self.opens as usize, self.names as usize) == (opens, names)
+    }
 }
 
 /// What can be done with it.
@@ -31,7 +56,7 @@ pub enum SyncPart {
 }
 
 impl Adapter {
-    /// The types 1 to 3 of `D3DKMTCreateSynchronizationObject2`.
+    /// The types 1 to 3 of `D3DKMTCreateSynchronizationObject2`. Answers with the creator's open.
     // spec: sync §1.1, sync §2.2
     pub fn create_legacy_object(
         &mut self,
@@ -45,12 +70,12 @@ impl Adapter {
             LegacyKind::Semaphore { .. } => ObjectType::Semaphore,
             LegacyKind::Fence { .. } => ObjectType::Fence,
         };
-        check(object, flags)?;
+        flags::check(object, flags)?;
         let id = self.legacy.create(kind).map_err(|error| match error {
             LegacyError::NoCount => invalid("a semaphore whose MaxCount is 0 lets nobody pass"),
             LegacyError::InitialAboveMax => invalid("InitialCount is above MaxCount"),
         })?;
-        Ok(self.add_sync_object(cx, device, SyncPart::Waited(id), object))
+        Ok(self.add_sync_object(cx, device, (object, flags), SyncPart::Waited(id)))
     }
 
     /// The type 4.
@@ -62,19 +87,19 @@ impl Adapter {
         flags: FenceFlags,
         event: EventName,
     ) -> Result<u64, Refusal> {
-        check(ObjectType::CpuNotification, flags)?;
+        flags::check(ObjectType::CpuNotification, flags)?;
         if flags.contains(FenceFlags::SIGNAL_BY_KMD) {
             return Err(not_supported("SignalByKmd: feature KMD_SIGNAL_CPU_EVENT is not built"));
         }
-        Ok(self.add_sync_object(cx, device, SyncPart::Notification(event), ObjectType::CpuNotification))
+        Ok(self.add_sync_object(cx, device, (ObjectType::CpuNotification, flags), SyncPart::Notification(event)))
     }
 
-    /// `D3DKMTDestroySynchronizationObject`: contexts that wait for it go on.
-    // spec: sync §6 B8
-    pub fn destroy_sync_object(&mut self, cx: &mut Cx<'_>, number: u64) {
+    /// The last open or name has gone: contexts that wait for the object go on.
+    // spec: sync §3.4, sync §6 B8
+    fn destroy_sync_object(&mut self, cx: &mut Cx<'_>, number: u64) {
         let object = self.sync_objects.remove(number).expect("an object is destroyed once");
-        if let Some(device) = self.devices.get_mut(object.device) {
-            device.sync_objects.remove(&number);
+        if object.global != RawHandle::NONE {
+            self.gone_globals.push(object.global);
         }
         if let SyncPart::Waited(id) = object.part {
             let released = self.legacy.destroy(id);
@@ -100,6 +125,38 @@ impl Adapter {
         self.contexts_go_on(released);
     }
 
+    /// A context goes or is lost: the mutexes that it has are given up.
+    // spec: sync §3.4 (process exit)
+    pub fn abandon_mutexes(&mut self, cx: &mut Cx<'_>, context: u64) {
+        for id in self.legacy.taken_by(context) {
+            let known =
+                self.sync_objects.iter().find(|(_, object)| matches!(object.part, SyncPart::Waited(of) if of == id));
+            let (number, _) = known.expect("what is owned has not been destroyed");
+            cx.emit(self.index, Event::MutexAbandoned { object: number });
+            self.signal_sync_object(cx, number, 0, false);
+        }
+    }
+
+    /// The same of one that was created owned, with the open that created it.
+    fn abandon_created(&mut self, cx: &mut Cx<'_>, open: u64) {
+        let number = self.sync_opens[open].object;
+        let object = &self.sync_objects[number];
+        if let SyncPart::Waited(id) = object.part
+            && object.creator == open
+            && self.legacy.is_its_creators(id)
+        {
+            cx.emit(self.index, Event::MutexAbandoned { object: number });
+            self.signal_sync_object(cx, number, 0, false);
+        }
+    }
+
+    /// A device is lost, with the mutexes that it created owned.
+    // spec: sync §3.16
+    pub fn abandon_created_by(&mut self, cx: &mut Cx<'_>, device: u64) {
+        let opens: Vec<u64> = self.devices[device].sync_objects.iter().copied().collect();
+        opens.into_iter().for_each(|open| self.abandon_created(cx, open));
+    }
+
     fn contexts_go_on(&mut self, contexts: Vec<u64>) {
         for context in contexts {
             self.software.forget_wait(context);
@@ -107,18 +164,19 @@ impl Adapter {
         }
     }
 
-    fn add_sync_object(&mut self, cx: &mut Cx<'_>, device: u64, part: SyncPart, object: ObjectType) -> u64 {
-        let number = self.sync_objects.insert(SyncObject { device, part });
-        self.devices[device].sync_objects.insert(number);
+    fn add_sync_object(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        (object, flags): (ObjectType, FenceFlags),
+        part: SyncPart,
+    ) -> u64 {
+        let creator = self.sync_opens.next_number();
+        let new = SyncObject { part, flags, opens: 0, names: 0, creator, global: RawHandle::NONE };
+        let number = self.sync_objects.insert(new);
         cx.emit(self.index, Event::SyncObjectCreated { device, object: number, kind: object.number() });
-        number
+        let process = self.devices[device].process;
+        let open = SyncOpen::of_creator(process, device, number);
+        self.add_sync_open(open)
     }
-}
-
-fn check(object: ObjectType, flags: FenceFlags) -> Result<(), Refusal> {
-    flags::check(object, flags)?;
-    if flags.intersects(FenceFlags::SHARED | FenceFlags::CROSS_ADAPTER) {
-        return Err(not_supported(format!("shared objects of type {object:?} are not built")));
-    }
-    Ok(())
 }

@@ -275,6 +275,7 @@ impl Adapter {
         if let Some(wait) = self.software.waits.remove(&context) {
             self.legacy.cancel(wait);
         }
+        self.abandon_mutexes(cx, context);
         if let Some(known) = self.packet_contexts.get_mut(context) {
             known.awaits.clear();
         }

@@ -36,6 +36,23 @@ fn a_mutex_can_be_owned_from_the_start() {
 }
 
 #[test]
+// spec: sync §3.4
+fn a_mutex_knows_whose_it_is_until_it_is_given_up() {
+    let mut objects = LegacyObjects::new();
+    let [a, b] = [false, true].map(|owned| objects.create(LegacyKind::MutexObject { owned }).expect("a mutex"));
+    assert_eq!((objects.is_its_creators(a), objects.is_its_creators(b)), (false, true));
+    assert_eq!(objects.wait(&[a], 0, 'x'), LegacyWait::Satisfied('x'));
+    pending(objects.wait(&[a, b], 0, 'y'));
+    assert_eq!((objects.taken_by('x'), objects.taken_by('y')), (vec![a], vec![]), "who waits has nothing");
+    assert_eq!(objects.signal(a, 0, false), []);
+    assert_eq!(objects.signal(b, 0, false), ['y']);
+    assert!(!objects.is_its_creators(b));
+    assert_eq!((objects.taken_by('x'), objects.taken_by('y')), (vec![], vec![a, b]));
+    assert_eq!(objects.destroy(a), []);
+    assert_eq!(objects.taken_by('y'), [b], "what is destroyed is nobody's");
+}
+
+#[test]
 // spec: sync §1.1, sync §2.2
 fn a_semaphore_counts_to_its_maximum() {
     let mut objects = LegacyObjects::new();
@@ -120,6 +137,7 @@ struct Naive {
     kind: LegacyKind,
     left: u64,
     value: u64,
+    taker: Option<usize>,
 }
 
 fn naive(kind: LegacyKind) -> Naive {
@@ -129,10 +147,10 @@ fn naive(kind: LegacyKind) -> Naive {
         LegacyKind::Fence { .. } => u64::MAX,
     };
     let value = if let LegacyKind::Fence { value } = kind { value } else { u64::MAX };
-    Naive { kind, left, value }
+    Naive { kind, left, value, taker: None }
 }
 
-fn takes(world: &mut BTreeMap<LegacyId, Naive>, wanted: &[LegacyId], value: u64) -> bool {
+fn takes(world: &mut BTreeMap<LegacyId, Naive>, wanted: &[LegacyId], value: u64, taker: usize) -> bool {
     let mut after = world.clone();
     for id in wanted {
         let object = after.get_mut(id).expect("it lives");
@@ -140,6 +158,7 @@ fn takes(world: &mut BTreeMap<LegacyId, Naive>, wanted: &[LegacyId], value: u64)
             return false;
         }
         object.left -= u64::from(!matches!(object.kind, LegacyKind::Fence { .. }));
+        object.taker = matches!(object.kind, LegacyKind::MutexObject { .. }).then_some(taker);
     }
     *world = after;
     true
@@ -166,7 +185,7 @@ proptest! {
             match op {
                 Op::Wait(which, value) => {
                     let wanted: Vec<LegacyId> = which.into_iter().map(pick).collect();
-                    let expected = takes(&mut world, &wanted, value);
+                    let expected = takes(&mut world, &wanted, value, number);
                     match objects.wait(&wanted, value, number) {
                         LegacyWait::Satisfied(what) => prop_assert!(expected && what == number),
                         LegacyWait::Pending(id) => {
@@ -179,13 +198,13 @@ proptest! {
                     let id = pick(which);
                     let object = world.get_mut(&id).expect("it lives");
                     match object.kind {
-                        LegacyKind::MutexObject { .. } => object.left = 1,
+                        LegacyKind::MutexObject { .. } => (object.left, object.taker) = (1, None),
                         LegacyKind::Semaphore { max, .. } => object.left = (object.left + 1).min(u64::from(max)),
                         LegacyKind::Fence { .. } => object.value = if rewind { value } else { object.value.max(value) },
                     }
                     let mut expected = Vec::new();
                     waiting.retain(|(_, wanted, value, number)| {
-                        let over = wanted.contains(&id) && takes(&mut world, wanted, *value);
+                        let over = wanted.contains(&id) && takes(&mut world, wanted, *value, *number);
                         expected.extend(over.then_some(*number));
                         !over
                     });
@@ -207,6 +226,10 @@ proptest! {
                 Op::Cancel(_) | Op::Destroy(_) => {}
             }
             prop_assert_eq!(objects.waits(), waiting.len());
+            for taker in 0..=number {
+                let taken = world.iter().filter(|(_, object)| object.taker == Some(taker)).map(|(id, _)| *id);
+                prop_assert_eq!(objects.taken_by(taker), taken.collect::<Vec<_>>());
+            }
         }
     }
 }

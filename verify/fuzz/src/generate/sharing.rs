@@ -13,6 +13,15 @@ impl Generator<'_> {
         if self.dice.chance(40) { SHARED } else { FenceFlags::empty() }
     }
 
+    /// The same of an object without a word in memory, which may have a global handle.
+    pub(super) fn object_sharing(&mut self) -> FenceFlags {
+        match self.dice.below(4) {
+            0 => FenceFlags::SHARED,
+            1 => SHARED,
+            _ => FenceFlags::empty(),
+        }
+    }
+
     pub(super) fn sharing_call(&mut self) -> Call {
         let device = self.handle(Kind::Device);
         let nt = self.dice.pick(&self.known.nt_handles).unwrap_or(0);
@@ -22,7 +31,14 @@ impl Generator<'_> {
         } else {
             ShareName::NtHandle(nt)
         };
-        match self.dice.below(12) {
+        match self.dice.below(16) {
+            12 => Call::Sync(SyncCall::OpenSynchronizationObject { shared: self.handle(Kind::GlobalShare) }),
+            13 => Call::Sync(SyncCall::OpenSyncObjectFromNtHandle { handle: nt }),
+            14 => {
+                let access = if self.dice.odd() { SyncObjectAccess::WAIT } else { SyncObjectAccess::ALL_ACCESS };
+                Call::ShareObjects { objects: vec![self.handle(Kind::SyncObject)], access }
+            }
+            15 => Call::Sync(SyncCall::DestroySynchronizationObject { fence: self.handle(Kind::SyncObject) }),
             0..3 => Call::OpenResource { device, share },
             3 | 4 => Call::QueryResourceInfo { device, share },
             5 => Call::ShareObjects { objects: vec![self.handle(Kind::Resource)], access: SyncObjectAccess::empty() },
@@ -36,7 +52,7 @@ impl Generator<'_> {
                 let count = if self.dice.odd() { self.dice.below(4) } else { 1 };
                 Call::ShareObjects { objects: (0..count).map(|_| self.handle(Kind::OwnFence)).collect(), access }
             }
-            8..11 => {
+            8..=10 => {
                 let flags = if self.dice.odd() { self.dice.flags32(0x7FF) } else { 0 };
                 let engine_affinity = if self.dice.odd() { self.dice.number32(2) } else { 0 };
                 let flags = FenceFlags::from_bits_retain(flags);

@@ -144,8 +144,11 @@ impl Generator<'_> {
             1 => FenceFlags::NO_GPU_ACCESS,
             _ => self.fence_sharing(),
         };
-        let flags =
-            if matches!(kind, SyncObjectKind::MonitoredFence { .. }) || odd { flags } else { FenceFlags::empty() };
+        let flags = match kind {
+            _ if self.dice.odd() => flags,
+            SyncObjectKind::MonitoredFence { .. } => flags,
+            _ => self.object_sharing(),
+        };
         Call::Sync(SyncCall::CreateSynchronizationObject2 {
             device: self.handle(Kind::Device),
             request: SyncObjectRequest { kind, flags },

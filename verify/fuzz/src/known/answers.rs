@@ -16,9 +16,11 @@ impl Known {
                 self.learn(Kind::VirtualContext, *handle, on)
             }
             (Call::Event(_), Reply::Handle(handle)) => self.learn(Kind::Event, *handle, on),
-            (Call::Sync(SyncCall::CreateSynchronizationObject2 { .. }), Reply::Handle(handle)) => {
-                self.learn(Kind::SyncObject, *handle, on);
+            (_, Reply::SyncObject(made)) => {
+                self.learn(Kind::SyncObject, made.object, on);
+                self.learn(Kind::GlobalShare, made.global_share, on);
             }
+            (Call::Sync(_), Reply::Handle(handle)) => self.learn(Kind::SyncObject, *handle, on),
             (_, Reply::Handle(handle)) => self.learn(Kind::Registration, *handle, on),
             (_, Reply::Context(made)) => self.learn(Kind::ListContext, made.context, on),
             (Call::CreateAllocation { allocations, .. }, Reply::Allocations(made)) => {

@@ -69,6 +69,7 @@ fn handle(link: &ProcessLink, call: Call) -> RawHandle {
     match link.call(call) {
         Ok(Reply::Handle(handle)) => handle,
         Ok(Reply::MonitoredFence(created)) => created.fence,
+        Ok(Reply::SyncObject(created)) => created.object,
         Ok(Reply::Context(created)) => created.context,
         other => panic!("{other:?}"),
     }
@@ -117,7 +118,7 @@ fn what_is_not_created() {
             ("bit 31", raw.create(monitored(0), F::from_bits_retain(1 << 31)), INVALID),
             ("an adapter that is not linked", raw.create(monitored(2), none), INVALID),
             ("NoWait of a mutex", raw.create(mutex, F::NO_WAIT), INVALID),
-            ("a shared mutex", raw.create(mutex, shared), NtStatus::NOT_SUPPORTED),
+            ("a mutex of several adapters", raw.create(mutex, shared | F::CROSS_ADAPTER), INVALID),
             ("a semaphore of none", raw.create(semaphore(0, 0), none), INVALID),
             ("a semaphore that begins above", raw.create(semaphore(1, 2), none), INVALID),
             (

@@ -1,0 +1,107 @@
+//! Calls about synchronization objects without a word in memory that go from process to process, and the global handles that they and
+//! resources go by (sync §2.2, memory §2.7).
+
+use kmt_calls::{CreatedSyncObject, FenceFlags, OpenSyncObjectRequest, Refusal, Reply, SyncObjectAccess};
+use wddm_types::RawHandle;
+
+use crate::call::{Turn, done};
+use crate::global_handle::{GLOBAL_HANDLES_MAX, Global};
+use crate::machine::{Answer, Cx};
+use crate::nt_handle::Shared;
+use crate::object::Object;
+use crate::refusal::{invalid, no_memory};
+
+impl Turn<'_> {
+    /// Asked before an object is made that will have a global handle.
+    pub(super) fn room_for_global(&self) -> Result<(), Refusal> {
+        match self.globals.has_room() {
+            true => Ok(()),
+            false => Err(no_memory(format!("the machine has {GLOBAL_HANDLES_MAX} global handles"))),
+        }
+    }
+
+    /// The global handle of a resource that was just created; NONE: it is not shared that way.
+    // spec: memory §2.7
+    pub(super) fn name_resource(&mut self, index: u32, resource: u64) -> RawHandle {
+        let adapter = &mut self.adapters[index as usize];
+        let Some(body) = adapter.shared_by_global(resource) else { return RawHandle::NONE };
+        let name = self.globals.name(Global::Resource { adapter: index, body });
+        adapter.resource_bodies[body].global = name;
+        name
+    }
+
+    /// The names of a synchronization object that was just created.
+    // spec: sync §2.2, sync §2.3: with NtSecuritySharing it has no global handle
+    pub(super) fn name_sync_object(
+        &mut self,
+        index: u32,
+        open: u64,
+        flags: FenceFlags,
+    ) -> Result<CreatedSyncObject, Refusal> {
+        let handle = self.name(Object::Legacy(index, open))?;
+        let by_global = flags.contains(FenceFlags::SHARED) && !flags.contains(FenceFlags::NT_SECURITY_SHARING);
+        let adapter = &mut self.adapters[index as usize];
+        let object = adapter.sync_opens[open].object;
+        let global_share = match by_global {
+            true => self.globals.name(Global::SyncObject { adapter: index, object }),
+            false => RawHandle::NONE,
+        };
+        adapter.sync_objects[object].global = global_share;
+        Ok(CreatedSyncObject { object: handle, global_share })
+    }
+
+    /// `D3DKMTOpenSynchronizationObject`. It names no device: the open goes with the process.
+    // spec: sync §2.2
+    pub(super) fn open_by_global(
+        &mut self,
+        cx: &mut Cx<'_>,
+        shared: RawHandle,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        let Some(Global::SyncObject { adapter: index, object }) = self.globals.get(shared) else {
+            return Err(invalid("no synchronization object has this global handle"));
+        };
+        *touched = Some(index);
+        let adapter = &mut self.adapters[index as usize];
+        adapter.running()?;
+        let open = adapter.open_global_sync_object(cx, self.from, object);
+        done(Reply::Handle(self.name(Object::Legacy(index, open))?))
+    }
+
+    /// `D3DKMTOpenSyncObjectFromNtHandle`. What has a word in memory is opened for a device, by the second form.
+    // spec: sync §2.2
+    pub(super) fn open_by_nt_handle(
+        &mut self,
+        cx: &mut Cx<'_>,
+        handle: u64,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        match self.nt_handles.named(handle)? {
+            Shared::SyncObject { adapter: index, object, access } => {
+                *touched = Some(index);
+                self.adapters[index as usize].running()?;
+                self.open_named(cx, index, None, (object, access), OpenSyncObjectRequest::default())
+            }
+            Shared::Fence { .. } | Shared::CrossFence { .. } => {
+                Err(invalid("a fence with a word in memory: OpenSyncObjectFromNtHandle2 opens it for a device"))
+            }
+            Shared::Resource { .. } | Shared::Process { .. } | Shared::Ended => {
+                Err(invalid("an NT handle of no synchronization object"))
+            }
+        }
+    }
+
+    /// Opens what an NT handle names, with the access that it gives.
+    pub(super) fn open_named(
+        &mut self,
+        cx: &mut Cx<'_>,
+        index: u32,
+        device: Option<u64>,
+        object: (u64, SyncObjectAccess),
+        request: OpenSyncObjectRequest,
+    ) -> Result<Answer, Refusal> {
+        let adapter = &mut self.adapters[index as usize];
+        let open = adapter.open_named_sync_object(cx, (self.from, device), object, request)?;
+        done(Reply::Handle(self.name(Object::Legacy(index, open))?))
+    }
+}

@@ -1,0 +1,124 @@
+//! What a process has of a synchronization object without a word in memory: opens, and the names by which others get theirs (sync §2.2,
+//! §2.3, §3.4). An object lives as long as it is open or an NT handle names it; a global handle keeps it for nobody.
+
+use events::Event;
+use kmt_calls::{FenceFlags, OpenSyncObjectRequest, Refusal, SyncObjectAccess};
+use wddm_types::ProcessId;
+
+use crate::adapter::Adapter;
+use crate::fence::flags::PointUse;
+use crate::fence::open::check_open;
+use crate::machine::Cx;
+use crate::refusal::{access_denied, invalid, no_memory};
+
+/// An open.
+#[derive(Clone, Copy, Debug)]
+pub struct SyncOpen {
+    /// Who has the handle.
+    pub process: ProcessId,
+    /// The device that it goes with; `None`: opened by a call that names none, it goes with its process.
+    pub device: Option<u64>,
+    /// What is open.
+    pub object: u64,
+    access: SyncObjectAccess,
+}
+
+impl SyncOpen {
+    pub(super) fn of_creator(process: ProcessId, device: u64, object: u64) -> SyncOpen {
+        SyncOpen { process, device: Some(device), object, access: SyncObjectAccess::ALL_ACCESS }
+    }
+}
+
+impl Adapter {
+    pub(super) fn add_sync_open(&mut self, open: SyncOpen) -> u64 {
+        let number = self.sync_opens.insert(open);
+        self.sync_objects[open.object].opens += 1;
+        if let Some(device) = open.device {
+            self.devices[device].sync_objects.insert(number);
+        }
+        number
+    }
+
+    /// `D3DKMTOpenSynchronizationObject`: by the global handle, which knows no rights.
+    // spec: sync §2.2
+    pub fn open_global_sync_object(&mut self, cx: &mut Cx<'_>, process: ProcessId, object: u64) -> u64 {
+        self.open_sync_object(cx, SyncOpen { process, device: None, object, access: SyncObjectAccess::ALL_ACCESS })
+    }
+
+    /// `D3DKMTOpenSyncObjectFromNtHandle`, and with a device `D3DKMTOpenSyncObjectFromNtHandle2`.
+    // spec: sync §2.2, sync §2.3, sync §3.3 step 1
+    pub fn open_named_sync_object(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (process, device): (ProcessId, Option<u64>),
+        (object, access): (u64, SyncObjectAccess),
+        request: OpenSyncObjectRequest,
+    ) -> Result<u64, Refusal> {
+        check_open(access, &request)?;
+        if !request.flags.is_empty() {
+            return Err(invalid(format!("{:?} is for monitored fences", request.flags)));
+        }
+        Ok(self.open_sync_object(cx, SyncOpen { process, device, object, access }))
+    }
+
+    fn open_sync_object(&mut self, cx: &mut Cx<'_>, open: SyncOpen) -> u64 {
+        let number = self.add_sync_open(open);
+        cx.emit(self.index, Event::SyncObjectOpened { process: open.process.0, object: open.object, open: number });
+        number
+    }
+
+    /// `D3DKMTDestroySynchronizationObject`: the last destroys it.
+    // spec: sync §3.4
+    pub fn close_sync_object(&mut self, cx: &mut Cx<'_>, number: u64) {
+        self.abandon_created(cx, number);
+        let open = self.sync_opens.remove(number).expect("an open is closed once");
+        if let Some(device) = open.device.and_then(|device| self.devices.get_mut(device)) {
+            device.sync_objects.remove(&number);
+        }
+        self.sync_objects[open.object].opens -= 1;
+        self.drop_unreached(cx, open.object);
+    }
+
+    /// `D3DKMTShareObjects`: it has one name more.
+    // spec: sync §2.2, sync §5
+    pub fn share_sync_object(&mut self, open: u64, access: SyncObjectAccess) -> Result<u64, Refusal> {
+        let open = &self.sync_opens[open];
+        let object = &mut self.sync_objects[open.object];
+        let unknown = access.difference(SyncObjectAccess::ALL_ACCESS);
+        if !unknown.is_empty() {
+            return Err(invalid(format!("access {:#x} is nothing that a synchronization object has", unknown.bits())));
+        }
+        if !object.flags.contains(FenceFlags::NT_SECURITY_SHARING) {
+            return Err(invalid("the synchronization object was not created with NtSecuritySharing"));
+        }
+        if !open.access.contains(access) {
+            return Err(access_denied("more access than whoever shares it has"));
+        }
+        object.names = object.names.checked_add(1).ok_or_else(|| no_memory("the object has too many names"))?;
+        Ok(open.object)
+    }
+
+    /// A name has gone.
+    pub fn unname_sync_object(&mut self, cx: &mut Cx<'_>, object: u64) {
+        self.sync_objects[object].names -= 1;
+        self.drop_unreached(cx, object);
+    }
+
+    /// The object of an open, if contexts of its process may do this with it.
+    // spec: sync §2.2, sync §5
+    pub fn usable_sync_object(&self, open: u64, what: PointUse) -> Result<u64, Refusal> {
+        let open = &self.sync_opens[open];
+        let wanted = what.access();
+        if !open.access.contains(wanted) {
+            return Err(access_denied(format!("the NT handle that it was opened by does not give {wanted:?}")));
+        }
+        Ok(open.object)
+    }
+
+    fn drop_unreached(&mut self, cx: &mut Cx<'_>, object: u64) {
+        let known = &self.sync_objects[object];
+        if known.opens == 0 && known.names == 0 {
+            self.destroy_sync_object(cx, object);
+        }
+    }
+}

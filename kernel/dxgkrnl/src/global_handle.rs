@@ -1,0 +1,97 @@
+//! Global handles: the kernel's own names of shared objects, the same in every process (memory §2.7, sync §2.2). Whoever was told one
+//! may open what it names, and so may whoever guesses it: for objects created with NtSecuritySharing there are NT handles instead. A
+//! global handle keeps nothing alive; it goes when nobody has the object open any more.
+//!
+//! No process's own handle has the highest bit. The low six bits are 2 in every one, as in those of Windows, so that a user-mode driver
+//! which is handed either kind knows which it is.
+
+use wddm_types::RawHandle;
+
+use crate::adapter::Adapter;
+use crate::handle::HandleTable;
+
+/// Most global handles of one machine: what fits between the mark and the low bits.
+pub const GLOBAL_HANDLES_MAX: usize = (1 << 19) - 1;
+
+/// Set in every global handle, and in no handle of a process.
+const MARK: u32 = 1 << 31;
+/// Bits below the name.
+const LOW_BITS: u32 = 6;
+/// What these are.
+const LOW: u32 = 2;
+
+/// What a global handle names, on the adapter of this index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Global {
+    /// The body of a resource.
+    Resource { adapter: u32, body: u64 },
+    /// A synchronization object without a word in memory.
+    SyncObject { adapter: u32, object: u64 },
+}
+
+/// All of a machine.
+#[derive(Default)]
+pub struct GlobalHandles {
+    names: HandleTable<Global>,
+    named: usize,
+}
+
+impl GlobalHandles {
+    /// Whether another object can be named.
+    pub fn has_room(&self) -> bool {
+        self.named < GLOBAL_HANDLES_MAX
+    }
+
+    /// Names an object, for which there is room.
+    pub fn name(&mut self, object: Global) -> RawHandle {
+        assert!(self.has_room(), "asked before the object was made");
+        self.named += 1;
+        let name = self.names.insert(object).expect("a process may have more");
+        RawHandle(MARK | name.0 << LOW_BITS | LOW)
+    }
+
+    /// What a handle names; `None` for one that is none, or stale.
+    pub fn get(&self, handle: RawHandle) -> Option<Global> {
+        self.names.get(local(handle)?).copied()
+    }
+
+    /// Forgets the names that have gone with what they named.
+    pub fn forget_gone(&mut self, adapters: &mut [Adapter]) {
+        for gone in adapters.iter_mut().flat_map(|adapter| std::mem::take(&mut adapter.gone_globals)) {
+            let named = local(gone).and_then(|name| self.names.remove(name));
+            assert!(named.is_some(), "an object goes once");
+            self.named -= 1;
+        }
+    }
+
+    /// All, with what they name.
+    pub fn iter(&self) -> impl Iterator<Item = (RawHandle, Global)> + '_ {
+        self.names.iter().map(|(name, object)| (RawHandle(MARK | name.0 << LOW_BITS | LOW), *object))
+    }
+}
+
+fn local(handle: RawHandle) -> Option<RawHandle> {
+    let (mark, low) = (handle.0 & MARK, handle.0 & ((1 << LOW_BITS) - 1));
+    (mark != 0 && low == LOW).then_some(RawHandle((handle.0 & !MARK) >> LOW_BITS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_global_handle_is_told_from_a_processs_own() {
+        // spec: sync §2.2
+        let (mut globals, mut own) = (GlobalHandles::default(), HandleTable::default());
+        for number in 0..200_u64 {
+            let object = Global::SyncObject { adapter: 1, object: number };
+            let (global, local) = (globals.name(object), own.insert(number).unwrap());
+            assert_eq!((global.0 & 0x3f, global.0 >> 31), (2, 1), "{global}");
+            assert_eq!((globals.get(global), globals.get(local), own.get(global)), (Some(object), None, None));
+            for wrong in [global.0 ^ 1, global.0 ^ 1 << 31, global.0 ^ 1 << 30, global.0 ^ 1 << 6] {
+                assert_eq!(globals.get(RawHandle(wrong)), None);
+            }
+        }
+        assert_eq!(globals.iter().count(), 200);
+    }
+}

@@ -1,0 +1,93 @@
+//! The rules about what several processes or adapters have: objects that names keep, and the names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wddm_types::RawHandle;
+
+use super::{Checked, ensure};
+use crate::adapter::Adapter;
+use crate::global_handle::Global;
+use crate::machine::Machine;
+use crate::nt_handle::Shared;
+
+impl Machine {
+    /// An object without a word in memory is there as long as it is open or an NT handle names it; a global handle names what is
+    /// there and knows its name.
+    // spec: sync §2.2, sync §3.4
+    pub(super) fn check_sync_objects(&self) -> Checked {
+        for adapter in &self.adapters {
+            let index = adapter.index.0;
+            for (number, object) in adapter.sync_objects.iter() {
+                let names = |shared: &Shared| matches!(shared, Shared::SyncObject { adapter, object, .. } if (*adapter, *object) == (index, number));
+                let named = self.nt_handles.iter().filter(|(_, handle)| names(&handle.object)).count();
+                let opens = adapter.sync_opens.iter().filter(|(_, open)| open.object == number).count();
+                let sound = object.is_held_by(opens, named) && opens + named > 0;
+                ensure(sound, "sync objects", || format!("object {number}, {opens} opens, {named} names: {object:?}"))?;
+            }
+            let stray = adapter.sync_opens.iter().find(|(_, open)| adapter.sync_objects.get(open.object).is_none());
+            ensure(stray.is_none(), "sync objects", || format!("an open of nothing: {stray:?}"))?;
+            let gone = adapter.gone_globals.first();
+            ensure(gone.is_none(), "sync objects", || format!("nobody heard that {gone:?} has gone"))?;
+        }
+        let known = |object: &Global| {
+            let name = match *object {
+                Global::Resource { adapter, body } => {
+                    self.adapters[adapter as usize].resource_bodies.get(body).map(|body| body.global)
+                }
+                Global::SyncObject { adapter, object } => {
+                    self.adapters[adapter as usize].sync_objects.get(object).map(|object| object.global)
+                }
+            };
+            name.unwrap_or_default()
+        };
+        let wrong = self.globals.iter().find(|(name, object)| known(object) != *name);
+        ensure(wrong.is_none(), "sync objects", || format!("a global handle of what is not there: {wrong:?}"))?;
+        let of = |adapter: &Adapter| {
+            let bodies = adapter.resource_bodies.iter().map(|(_, body)| body.global);
+            bodies.chain(adapter.sync_objects.iter().map(|(_, object)| object.global)).collect::<Vec<_>>()
+        };
+        let names: BTreeSet<RawHandle> = self.globals.iter().map(|(name, _)| name).collect();
+        let lost = self.adapters.iter().flat_map(of).find(|name| *name != RawHandle::NONE && !names.contains(name));
+        ensure(lost.is_none(), "sync objects", || format!("the machine does not know {lost:?}"))
+    }
+
+    /// A fence of several adapters is known to each of them as what it is, and is there as long as it is named or reached.
+    pub(super) fn check_cross_adapter(&self) -> Checked {
+        for (number, fence) in self.cross_fences.iter() {
+            let names = |object: &Shared| matches!(object, Shared::CrossFence { fence, .. } if *fence == number);
+            let named = self.nt_handles.iter().filter(|(_, handle)| names(&handle.object)).count();
+            let reached = self.adapters.iter().any(|adapter| adapter.common.uses(number));
+            let sound = named == fence.names() as usize && (named > 0 || reached);
+            ensure(sound, "cross-adapter fences", || format!("fence {number} has {named} names: {fence:?}"))?;
+            for adapter in &self.adapters {
+                let Some(member) = adapter.common.members.get(&number) else { continue };
+                let here = adapter.fences.get(*member);
+                let sound = here.is_some_and(|here| here.cross() == Some(number) && here.slot.current == fence.word());
+                let uses = adapter.common.uses(number);
+                ensure(sound && uses, "cross-adapter fences", || format!("fence {number} on {}", adapter.index.0))?;
+            }
+        }
+        let known = |number: &u64| self.cross_fences.iter().any(|(known, _)| known == *number);
+        let unknown =
+            self.adapters.iter().flat_map(|adapter| adapter.common.members.keys()).find(|cross| !known(cross));
+        ensure(unknown.is_none(), "cross-adapter fences", || format!("an adapter has {unknown:?}, which there is not"))
+    }
+
+    /// A section is there as long as its handle is open or an allocation of any adapter lies in it.
+    // spec: memory §2.2, memory §2.7
+    pub(super) fn check_sections(&self) -> Checked {
+        let mut inside: BTreeMap<u64, u32> = BTreeMap::new();
+        for adapter in &self.adapters {
+            let left = adapter.left_sections.first();
+            ensure(left.is_none(), "sections", || format!("nobody heard that {left:?} was left"))?;
+            let lain = adapter.bodies.values().filter_map(|body| body.section);
+            lain.chain(adapter.leaving_sections()).for_each(|section| *inside.entry(section).or_default() += 1);
+        }
+        for (number, section) in self.sections.iter() {
+            let users = inside.remove(&number).unwrap_or_default() + u32::from(section.holder().is_some());
+            let sound = users > 0 && users == section.users();
+            ensure(sound, "sections", || format!("section {number} has {users} users: {section:?}"))?;
+        }
+        ensure(inside.is_empty(), "sections", || format!("allocations lie in what there is not: {inside:?}"))
+    }
+}
