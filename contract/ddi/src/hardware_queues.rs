@@ -7,6 +7,7 @@ use crate::host::Host;
 use crate::interrupt::FState;
 use crate::queue::{CreateHwContext, CreateHwQueue, KmdContext, KmdQueue, SubmitCommandToHwQueue, SuspendStatus};
 use crate::scheduling::{SetContextSchedulingProperties, SetupPriorityBands};
+use crate::scheduling_log::SetSchedulingLogBuffer;
 
 /// Hardware scheduling (sync §2.5).
 pub trait HardwareQueues {
@@ -69,6 +70,16 @@ pub trait HardwareQueues {
     ) -> Result<(), DriverStatus> {
         let _ = properties;
         Err(DriverStatus::NotSupported("SetContextSchedulingProperties"))
+    }
+
+    /// `DxgkDdiSetSchedulingLogBuffer`: where the hardware is to write whom an engine runs. Synchronous: when it returns nothing more is
+    /// written to the log that the engine had before.
+    ///
+    /// # Errors
+    /// Any status, `NotSupported` as by default: the engine has the log that it had before, and the kernel has none of it.
+    fn set_scheduling_log_buffer(&mut self, set: SetSchedulingLogBuffer<'_>) -> Result<(), DriverStatus> {
+        let _ = set;
+        Err(DriverStatus::NotSupported("SetSchedulingLogBuffer"))
     }
 
     /// `DxgkDdiResetHwEngine` narrowed to one queue after a fault: the queue is stopped and stays stopped, all others go

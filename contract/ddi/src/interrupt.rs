@@ -60,6 +60,13 @@ pub enum Interrupt<'a> {
         /// Engine.
         engine: EngineId,
     },
+    /// 15, `DXGK_INTERRUPT_SCHEDULING_LOG_INTERRUPT`: the hardware has written the entry of a scheduling log at which it was to say so.
+    SchedulingLogInterrupt {
+        /// Node.
+        node: NodeId,
+        /// Engine.
+        engine: EngineId,
+    },
     /// 1, `DXGK_INTERRUPT_DMA_COMPLETED`: this packet, and every one handed over before it on the node, is done.
     DmaCompleted {
         /// Node.

@@ -43,6 +43,7 @@ mod peer;
 mod preemption;
 mod queue;
 mod scheduling;
+mod scheduling_log;
 mod segment;
 mod transfer;
 
@@ -105,6 +106,7 @@ pub use queue::{
     SuspendStatus,
 };
 pub use scheduling::{PriorityBand, SCHEDULING_UNIT_NS, SetContextSchedulingProperties, SetupPriorityBands};
+pub use scheduling_log::{SCHEDULING_LOG_HEADER_WORDS, SchedulingLogBuffer, SetSchedulingLogBuffer};
 pub use segment::{
     CpuAccess, CpuHostAperture, DESCRIPTOR4_BYTES, DescriptorArray, MemoryRange, PagingBufferInfo, QueryMemoryRanges,
     QuerySegment, QuerySegment3, QuerySegment4, QuerySegmentIn, SegmentDescriptor, SegmentDescriptor3,

@@ -1,6 +1,6 @@
 //! The events. Ids are the kernel's own numbers: they name objects in a trace, never resolve to anything.
 
-use crate::reason::{Conversion, DoorbellTaken, PreemptedFor, Stillness};
+use crate::reason::{ContextSchedule, Conversion, DoorbellTaken, PreemptedFor, Stillness};
 use wddm_types::PageRun;
 
 /// Why memory moved.
@@ -285,6 +285,13 @@ events! {
     SubmissionBegun = 148 { queue: u64, value: u64, at: u64 }
     /// So many entries of that log were overwritten before they were read.
     SubmissionLogOverrun = 149 { queue: u64, lost: u64 }
+    /// An engine says that it treats a context so from this time of the node's clock on: an entry of its scheduling log. Context 0 is the
+    /// kernel's own, for paging. `queue`: the context's only queue; 0: it has several, or none any more.
+    ContextScheduled = 180 { node: u16, context: u64, process: u32, queue: u64, state: ContextSchedule, at: u64 }
+    /// While a tool traced, so many entries of a node's scheduling log were overwritten before they were read.
+    SchedulingLogOverrun = 181 { node: u16, lost: u64 }
+    /// An entry names no context that there is, or nothing that a context could be.
+    SchedulingLogEntryIgnored = 182 { node: u16, position: u64 }
     /// A process has put a wait for a native fence into a command buffer of a queue that it feeds. It says so itself.
     FenceWaitQueued = 145 { queue: u64, fence: u64, value: u64 }
     /// The same of a signal.

@@ -6,7 +6,7 @@ use wddm_types::PageRun;
 
 use crate::Tracer;
 use crate::event::{Cause, Event, Move};
-use crate::reason::{Conversion, DoorbellTaken, PreemptedFor, Stillness};
+use crate::reason::{ContextSchedule, Conversion, DoorbellTaken, PreemptedFor, Stillness};
 
 /// Accumulates the hash of a stream of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,12 @@ impl Feed for Conversion {
 }
 
 impl Feed for PreemptedFor {
+    fn feed(&self, hash: &mut TraceHash) {
+        hash.number(*self as u64);
+    }
+}
+
+impl Feed for ContextSchedule {
     fn feed(&self, hash: &mut TraceHash) {
         hash.number(*self as u64);
     }

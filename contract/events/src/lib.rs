@@ -10,7 +10,7 @@ mod reason;
 
 pub use event::{Cause, Event, Move};
 pub use hash::TraceHash;
-pub use reason::{Conversion, DoorbellTaken, PreemptedFor, Stillness};
+pub use reason::{ContextSchedule, Conversion, DoorbellTaken, PreemptedFor, Stillness};
 use wddm_types::AdapterIndex;
 
 /// Listens to events.

@@ -93,3 +93,16 @@ impl DoorbellTaken {
         }
     }
 }
+
+/// How hardware that schedules by itself treats a context (sync §4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ContextSchedule {
+    /// It has nothing to run.
+    Idle,
+    /// The engine runs it.
+    Running,
+    /// It could run, and does not.
+    Ready,
+    /// It is on the engine beside the one that runs.
+    Standby,
+}

@@ -2,7 +2,7 @@
 //!
 //! The kernel, its clients, the drivers and the device meet on a few 64-bit words: fence values, doorbells, log headers.
 //! Control goes through calls and registers; these words are touched directly. This crate holds the memory they lie
-//! in ([`Memory`]) and the order in which each side stores and loads them ([`fence`], [`doorbell`], [`log`], [`peer`]).
+//! in ([`Memory`]) and the order in which each side stores and loads them ([`fence`], [`doorbell`], [`log`], [`peer`], [`scheduling_log`]).
 //!
 //! The law of this room: every shared word names its owner, each field is fetched once per decision, and where one side
 //! stores A and loads B while the other stores B and loads A, both put a full barrier between (sync §3.9), or one the frequent and
@@ -18,6 +18,7 @@ pub mod fence;
 pub mod log;
 mod memory;
 pub mod peer;
+pub mod scheduling_log;
 mod word;
 
 pub use address_range::AddressRange;

@@ -86,6 +86,9 @@ pub const QUEUE_GRACE_LOWER: u32 = 0x160;
 /// that is rung at the old one concerns it any more. Nothing on a queue that is not enabled, for another queue's own, a page that the
 /// device has not, or one that another queue listens to.
 pub const QUEUE_DOORBELL: u32 = 0x168;
+/// rw: what the scheduling log calls the queue's owner; queues with the same name are one owner's. Taken over by ENABLE. 0: the log says
+/// nothing of the queue.
+pub const QUEUE_OWNER: u32 = 0x170;
 
 /// rw: which band the next registers address: 0 to 3, from the lowest.
 pub const BAND_SELECT: u32 = 0x180;
@@ -196,6 +199,19 @@ pub const PEER_SELECT: u32 = 0x240;
 /// w: bus address of the selected peer's inbox; [`ABSENT`]: none.
 pub const PEER_ADDRESS: u32 = 0x248;
 
+/// rw: whose scheduling log the next registers address: an engine's number.
+pub const SCHEDULING_LOG_ENGINE: u32 = 0x250;
+/// w: address of the log ([`shared_words::scheduling_log`]) in the CMP's own space, on a boundary of 32 bytes.
+pub const SCHEDULING_LOG_ADDRESS: u32 = 0x258;
+/// w: how many entries it has.
+pub const SCHEDULING_LOG_ENTRIES: u32 = 0x260;
+/// w: the index of an entry: whenever that is written [`record::SCHEDULING_LOG`] is raised. One that the log has not: never.
+pub const SCHEDULING_LOG_INTERRUPT: u32 = 0x268;
+/// w: 1 takes the three registers over, 0 has the engine write no log. When the write returns nothing more is written to the log that
+/// the engine had before. A log that is new to the engine begins with who has it and who wants it. r: 1 while it writes one; one whose
+/// pages have no translation, are read-only, or that has no entries, is not taken.
+pub const SCHEDULING_LOG_CONTROL: u32 = 0x270;
+
 /// Values read from [`CMP_RESULT`].
 pub mod cmp_result {
     /// Carried out.
@@ -276,6 +292,8 @@ pub mod record {
     pub const ALARM: u64 = 11;
     /// An engine had nothing to do for [`super::ENGINE_IDLE_NS`]. Field: engine.
     pub const IDLE: u64 = 12;
+    /// An engine has written the entry of its scheduling log that [`super::SCHEDULING_LOG_INTERRUPT`] names. Field: engine.
+    pub const SCHEDULING_LOG: u64 = 15;
 }
 
 /// Causes of a fault.

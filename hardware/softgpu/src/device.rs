@@ -21,6 +21,7 @@ use crate::mmu::Flush;
 use crate::peers::Peers;
 use crate::queue::QueueFace;
 use crate::registers::Selected;
+use crate::scheduling_log::LogRegisters;
 use crate::sharing::Bands;
 
 /// A software GPU.
@@ -39,6 +40,7 @@ pub struct SoftGpu {
     pub(crate) idle_ns: AtomicU64,
     pub(crate) selected: Mutex<Selected>,
     pub(crate) bands: Mutex<Bands>,
+    pub(crate) log_registers: LogRegisters,
     pub(crate) probe: Option<Arc<dyn Probe>>,
 }
 
@@ -86,6 +88,7 @@ impl SoftGpu {
             idle_ns: AtomicU64::new(0),
             selected: Mutex::default(),
             bands: Mutex::default(),
+            log_registers: LogRegisters::default(),
             probe,
         }))
     }

@@ -32,6 +32,7 @@ use crate::interrupt::Record;
 use crate::mmu::{Flush, Mmu};
 use crate::queue::{QueueRun, QueueSetup};
 use crate::ring::Scratch;
+use crate::scheduling_log::SchedulingLog;
 use crate::sharing::Sharing;
 
 pub(crate) use face::EngineFace;
@@ -78,6 +79,8 @@ pub(crate) struct EngineState {
     last: usize,
     /// Who is next where several want to run.
     pub(crate) sharing: Sharing,
+    /// What it tells of whom it runs.
+    pub(crate) log: SchedulingLog,
     /// How many queues have a parked wait at their head.
     pub(crate) waiting: u32,
     /// It has no clock.
@@ -101,6 +104,7 @@ impl EngineState {
             active: Active::default(),
             last: 0,
             sharing: Sharing::new(Policy::default()),
+            log: SchedulingLog::default(),
             waiting: 0,
             gated: false,
             idle: idle::Idle::default(),
@@ -164,6 +168,7 @@ impl EngineState {
             self.flight = None;
         }
         let queue = self.queues[number as usize].take();
+        self.log_schedule(gpu, engine);
         self.waiting -= queue.as_ref().map_or(0, |queue| u32::from(queue.parked));
         self.active.remove(number as usize);
         gpu.forget_parked(number);
@@ -202,6 +207,7 @@ impl EngineState {
                 Ok(words) => {
                     self.flight =
                         Some(Flight { queue: at, words, progress: 0, sum: 0, begun: 0, end: 0, traced: false });
+                    self.log_schedule(gpu, engine);
                     if gpu.is_virtual() || gpu.probe.is_some() {
                         self.announce(gpu, engine);
                     }
@@ -211,7 +217,13 @@ impl EngineState {
             }
         }
         self.begin_starvation(gpu);
+        self.log_schedule(gpu, engine);
         false
+    }
+
+    /// The queues that are looked at.
+    pub(crate) fn active_queues(&self) -> impl Iterator<Item = usize> + '_ {
+        self.active.iter()
     }
 
     /// Executes the command under way, or a part of it, and retires it.

@@ -44,6 +44,7 @@ mod queue;
 mod ranges;
 mod registers;
 mod ring;
+mod scheduling_log;
 mod sharing;
 mod threads;
 mod ticking;

@@ -61,6 +61,7 @@ pub(crate) struct QueueSetup {
     pub(crate) quantum_ns: u64,
     pub(crate) grace_same_ns: u64,
     pub(crate) grace_lower_ns: u64,
+    pub(crate) owner: u64,
 }
 
 /// The side of a queue that its engine owns.
@@ -96,6 +97,8 @@ pub(crate) struct QueueRun {
     pub(crate) preempt: bool,
     /// How it ranks.
     pub(crate) contender: Contender<usize>,
+    /// What the scheduling log calls whose it is; 0: nothing.
+    pub(crate) owner: u64,
 }
 
 impl QueueRun {
@@ -120,6 +123,7 @@ impl QueueRun {
             observed: None,
             preempt: false,
             contender: contender(number, &setup),
+            owner: setup.owner,
         }
     }
 
@@ -136,6 +140,11 @@ impl QueueRun {
         self.nested_window = Window::CLOSED;
         self.parked = false;
         self.observed = None;
+    }
+
+    /// Whether there is a command, for one who only asks.
+    pub(crate) fn wants(&self, doorbells: &Memory) -> bool {
+        self.nested.is_some() || Word::load(self.value_word(doorbells)) != self.read
     }
 
     /// Whether there is a command to execute.

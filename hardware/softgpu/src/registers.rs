@@ -43,7 +43,7 @@ impl DevicePort for SoftGpu {
             register::CPU_WINDOW_ENTRY => self.bus.window.entry(),
             register::RANGES..=register::RANGE_PITCH => self.bus.ranges.read(offset),
             register::ENGINE_ENABLE => u64::from(self.engines[0].ask(|state| state.enabled)),
-            register::QUEUE_SELECT..=register::QUEUE_DOORBELL => self.read_queue(offset),
+            register::QUEUE_SELECT..=register::QUEUE_OWNER => self.read_queue(offset),
             register::BAND_SELECT..=register::NORMAL_PERCENT => lock(&self.bands).read(offset),
             register::ENGINE_GATE => {
                 (0..).zip(&self.engines).map(|(bit, face)| u64::from(face.ask(|state| state.gated)) << bit).sum()
@@ -52,6 +52,7 @@ impl DevicePort for SoftGpu {
             register::DOORBELLS => self.bells.pages(),
             register::CMP_ROOT => self.cmp.root.load(Ordering::Relaxed),
             register::CMP_RESULT => self.cmp.result.load(Ordering::Acquire),
+            register::SCHEDULING_LOG_ENGINE..=register::SCHEDULING_LOG_CONTROL => self.read_scheduling_log(offset),
             register::INTERRUPT_POP => self.interrupts.pop(),
             register::RECORD_0 => self.interrupts.field(0),
             register::RECORD_1 => self.interrupts.field(1),
@@ -84,7 +85,11 @@ impl DevicePort for SoftGpu {
                 let selected = lock(&self.selected);
                 self.listen(selected.queue, value);
             }
+            register::QUEUE_OWNER => self.write_queue(offset, value),
             register::BAND_SELECT..=register::NORMAL_PERCENT => self.write_band(offset, value),
+            register::SCHEDULING_LOG_ENGINE..=register::SCHEDULING_LOG_CONTROL => {
+                self.write_scheduling_log(offset, value)
+            }
             register::CMP_ARGUMENT_0 => self.cmp.arguments[0].store(value, Ordering::Relaxed),
             register::CMP_ARGUMENT_1 => self.cmp.arguments[1].store(value, Ordering::Relaxed),
             register::CMP_ARGUMENT_2 => self.cmp.arguments[2].store(value, Ordering::Relaxed),
@@ -145,6 +150,7 @@ impl SoftGpu {
             register::QUEUE_QUANTUM => setup.quantum_ns,
             register::QUEUE_GRACE_SAME => setup.grace_same_ns,
             register::QUEUE_GRACE_LOWER => setup.grace_lower_ns,
+            register::QUEUE_OWNER => setup.owner,
             register::QUEUE_CONTROL => face.state(),
             register::QUEUE_READ_POINTER => face.read_pointer.load(Ordering::Acquire),
             register::QUEUE_DOORBELL => u64::from(face.doorbell.load(Ordering::Acquire)),
@@ -176,6 +182,7 @@ impl SoftGpu {
             register::QUEUE_QUANTUM => setup.quantum_ns = value,
             register::QUEUE_GRACE_SAME => setup.grace_same_ns = value,
             register::QUEUE_GRACE_LOWER => setup.grace_lower_ns = value,
+            register::QUEUE_OWNER => setup.owner = value,
             _ => {}
         }
     }

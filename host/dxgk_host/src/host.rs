@@ -216,6 +216,11 @@ impl Host {
         self.traces_fences.store(on, Ordering::Release);
     }
 
+    /// A tool begins or ceases to trace whom engines run where hardware schedules by itself.
+    pub fn trace_scheduling(&self, on: bool) {
+        lock(&self.state).turn(|machine, cx| machine.trace_scheduling(cx, on));
+    }
+
     /// A tool switches further types of logs on or off: when submissions begin, told while it traces.
     pub fn set_verbose_logs(&self, on: bool) {
         lock(&self.state).turn(|machine, cx| machine.set_verbose_logs(cx, on));

@@ -246,6 +246,7 @@ pub struct Adapter {
     /// Updates of tile mappings that wait for their turn.
     pub updates: crate::gpu_va::Updates,
     pub fence_tracing: crate::fence_log::FenceTracing,
+    pub scheduling_logs: crate::scheduling_log::SchedulingLogs,
     pub due: VecDeque<Waiter>,
     pub stopped: Option<String>,
     pub counters: AdapterCounters,

@@ -48,6 +48,8 @@ struct Reported {
     shown: Vec<(VidPnTargetId, Shown, bool)>,
     periodic: Vec<(VidPnTargetId, NotificationId)>,
     engines: Vec<(NodeId, EngineState)>,
+    /// Nodes whose scheduling logs are half full.
+    logs: BTreeSet<NodeId>,
 }
 
 impl Notify for Reported {
@@ -65,6 +67,7 @@ impl Notify for Reported {
             }
             Interrupt::EngineStateChange { node, state, .. } => self.engines.push((node, state)),
             Interrupt::GpuEngineTimeout { node, .. } => self.engines.push((node, EngineState::Hung)),
+            Interrupt::SchedulingLogInterrupt { node, .. } => drop(self.logs.insert(node)),
             Interrupt::DmaCompleted { node, fence_id } => self.packets.push((node, fence_id)),
             Interrupt::DmaPreempted { node, engine, preemption_fence_id, last_completed_fence_id } => {
                 self.preempted.push(NodePreempted { node, engine, preemption_fence_id, last_completed_fence_id });
@@ -106,6 +109,10 @@ impl Adapter {
             }
         }
         self.counters.interrupts += u64::from(calls != 0);
+        // Before anything ends what stands there.
+        for node in reported.logs {
+            self.scheduling_log_interrupt(cx, node);
+        }
         for signals in reported.native {
             self.native_fences_signaled(cx, names, &signals);
         }

@@ -61,6 +61,7 @@ mod refusal;
 mod residency;
 mod resource;
 mod scheduling;
+mod scheduling_log;
 mod section;
 mod start;
 mod store;

@@ -292,7 +292,7 @@ impl Machine {
     }
 
     /// Carries news from adapter to adapter, lets blocked calls go on, and arms the timer.
-    fn after_turn(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn after_turn(&mut self, cx: &mut Cx<'_>) {
         self.carry_news(cx);
         while self.outstanding() <= PAGING_WORKS_MAX / 2
             && let Some((from, token, call)) = self.blocked.pop_front()
@@ -304,6 +304,7 @@ impl Machine {
         }
         for adapter in &mut self.adapters {
             adapter.drain_logs(cx, &Names(&self.processes));
+            adapter.drain_scheduling_logs(cx);
         }
         self.set_events(cx);
         self.arm_timer(cx);

@@ -81,6 +81,7 @@ impl Adapter {
             return;
         }
         self.take_doorbells_for_sleep(cx);
+        self.take_scheduling_logs(cx);
         let mut host = DriverHost::new(&self.features, &mut self.pages);
         let result = self.miniport.set_power_state(&mut host, state);
         let result = match result {
@@ -170,6 +171,7 @@ impl Adapter {
             return self.running();
         }
         self.power.stage = Stage::On;
+        self.begin_scheduling_logs(cx);
         self.tell_slept_through(cx);
         cx.emit(self.index, Event::PowerChanged { adapter: self.index.0, on: true });
         self.show_dma_buffers_again(cx);

@@ -207,6 +207,7 @@ impl Adapter {
         let dropped = self.vidsch.destroy_queue(queue.vidsch);
         self.drop_parts(cx, dropped);
         self.queue_leaves_displays(number);
+        self.read_scheduling_logs(cx);
         self.contexts[queue.context].queues.remove(&number);
         // Paging work may stand behind the progress fence: it is reached for ever now, and goes when the ring has passed.
         self.signal_always(cx, queue.progress);

@@ -131,6 +131,7 @@ impl Adapter {
             self.tell_lost_memory(cx);
             return;
         }
+        self.scheduling_logs_lost(cx);
         cx.emit(self.index, Event::AdapterReset { adapter: self.index.0, reason: reason.clone() });
         if let Err(why) = self.recover(cx, &reason) {
             // Whoever stores into what was on its way goes on, whatever becomes of the adapter.
@@ -217,6 +218,7 @@ impl Adapter {
         windows.iter().for_each(|pages| self.unmap_window(pages));
         self.ring_unwatched(cx);
         self.restart_ring(cx)?;
+        self.begin_scheduling_logs(cx);
         self.end_works(cx, over);
         let devices: Vec<u64> = self.devices.iter().map(|(number, _)| number).collect();
         for device in devices {

@@ -238,6 +238,7 @@ impl Adapter {
             turns: Turns::default(),
             updates: Default::default(),
             fence_tracing: Default::default(),
+            scheduling_logs: Default::default(),
             due: VecDeque::new(),
             stopped: None,
             counters: AdapterCounters::default(),

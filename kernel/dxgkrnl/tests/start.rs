@@ -1,6 +1,7 @@
 //! What a driver may not say at adapter start, rule by rule; and what it is told.
 
 mod rules;
+
 mod stub;
 
 use std::sync::{Arc, Mutex};
@@ -22,8 +23,21 @@ fn start_behind(
     off: Vec<FeatureId>,
     iommu: Option<Arc<dyn IoMmu>>,
 ) -> (Result<(), StartError>, Arc<Mutex<Seen>>) {
+    let (mut machine, stub, seen, config) = asked(answers, off, iommu);
+    let mut effects = Vec::new();
+    let mut cx = Cx { now_ns: 0, effects: &mut effects, tracer: &mut Silence };
+    let result = machine.start_adapter(&mut cx, Box::new(stub), config).map(drop);
+    (result, seen)
+}
+
+/// A machine without an adapter, and a driver of one that can be started there.
+fn asked(
+    answers: Answers,
+    off: Vec<FeatureId>,
+    iommu: Option<Arc<dyn IoMmu>>,
+) -> (Machine, Stub, Arc<Mutex<Seen>>, AdapterConfig) {
     let memory = Memory::reserve(PAGES * 4096).unwrap();
-    let mut machine = Machine::new(memory, [1, 2]);
+    let machine = Machine::new(memory, [1, 2]);
     let (stub, seen) = Stub::new(answers);
     let config = AdapterConfig {
         name: "stub".into(),
@@ -43,10 +57,7 @@ fn start_behind(
         recovery: Default::default(),
         scheduling: Default::default(),
     };
-    let mut effects = Vec::new();
-    let mut cx = Cx { now_ns: 0, effects: &mut effects, tracer: &mut Silence };
-    let result = machine.start_adapter(&mut cx, Box::new(stub), config).map(drop);
-    (result, seen)
+    (machine, stub, seen, config)
 }
 
 #[test]

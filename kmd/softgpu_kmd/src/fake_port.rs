@@ -206,6 +206,8 @@ pub(crate) enum Said {
     Periodic(u32, u32),
     /// Node, and what its engine becomes.
     Engine(u16, ddi::EngineState),
+    /// The node whose scheduling log it is.
+    SchedulingLog(u16),
 }
 
 #[derive(Default)]
@@ -223,6 +225,7 @@ impl Notify for FakeNotify {
             }
             Interrupt::HwQueuePageFaulted(fault) => Said::Fault(fault),
             Interrupt::EngineStateChange { node, state, .. } => Said::Engine(node.0, state),
+            Interrupt::SchedulingLogInterrupt { node, .. } => Said::SchedulingLog(node.0),
             Interrupt::GpuEngineTimeout { node, .. } => unreachable!("this device has no watchdog of node {}", node.0),
             Interrupt::SuspendContextCompleted { context, suspend_fence } => Said::Suspended(context, suspend_fence),
             Interrupt::PeriodicMonitoredFenceSignaled { target, notification } => {

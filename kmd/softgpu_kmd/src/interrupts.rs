@@ -38,6 +38,8 @@ pub(crate) struct Gathered {
     dma_faults: Vec<DmaFault>,
     /// Nodes whose engines had nothing to do for a while.
     idle: BTreeSet<NodeId>,
+    /// Nodes whose scheduling logs have come to where the kernel wants to know.
+    logs: BTreeSet<NodeId>,
     /// Contexts that stand still, with the kernel's value for that.
     suspended: Vec<(OsContext, u64)>,
     /// What displays have begun to show: the target, what, whether that was at no blank.
@@ -156,7 +158,8 @@ impl SoftGpuKmd {
             || !gathered.dma_faults.is_empty()
             || !gathered.shown.is_empty()
             || !gathered.periodic.is_empty()
-            || !gathered.idle.is_empty();
+            || !gathered.idle.is_empty()
+            || !gathered.logs.is_empty();
         for (node, signals) in &gathered.signals {
             if signals.fences.is_empty() && signals.queues.is_empty() && !signals.any {
                 continue; // all of them were destroyed meanwhile
@@ -208,6 +211,10 @@ impl SoftGpuKmd {
             let (engine, state) = (EngineId(0), EngineState::TransitionToF1);
             notify.interrupt(Interrupt::EngineStateChange { node, engine, state });
         }
+        // spec: sync §2.8, sync §4.2
+        for node in gathered.logs {
+            notify.interrupt(Interrupt::SchedulingLogInterrupt { node, engine: EngineId(0) });
+        }
         ours
     }
 
@@ -230,6 +237,7 @@ impl SoftGpuKmd {
                 record::COMPLETED => self.gather_completed(field[0], field[1]),
                 // CAST: a device has few engines.
                 record::IDLE => drop(self.gathered.idle.insert(NodeId(field[0] as u16))),
+                record::SCHEDULING_LOG => drop(self.gathered.logs.insert(NodeId(field[0] as u16))),
                 record::PREEMPTED => self.gather_preempted(field[0], field[1], field[2]),
                 record::VSYNC | record::FLIPPED => {
                     self.gather_shown(field[0], field[1], field[2], kind == record::FLIPPED);

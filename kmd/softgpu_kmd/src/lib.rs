@@ -50,6 +50,7 @@ mod paging;
 mod peers;
 mod queues;
 mod recovery;
+mod scheduling_log;
 mod segments;
 mod start;
 mod swizzling;

@@ -16,8 +16,8 @@ pub(crate) mod ranks;
 
 use ddi::{
     CreateHwContext, CreateHwQueue, DriverStatus, FState, HardwareQueues, Host, HwQueueFlags, KmdContext, KmdDevice,
-    KmdDoorbell, KmdQueue, OsContext, ProgressFence, SetContextSchedulingProperties, SetupPriorityBands,
-    SubmitCommandToHwQueue, SuspendStatus,
+    KmdDoorbell, KmdQueue, OsContext, ProgressFence, SetContextSchedulingProperties, SetSchedulingLogBuffer,
+    SetupPriorityBands, SubmitCommandToHwQueue, SuspendStatus,
 };
 use softgpu_spec::register::{self, queue_control};
 use softgpu_spec::{Command, QUEUE_COUNT};
@@ -324,6 +324,10 @@ impl HardwareQueues for SoftGpuKmd {
         properties: SetContextSchedulingProperties,
     ) -> Result<(), DriverStatus> {
         self.set_rank(properties)
+    }
+
+    fn set_scheduling_log_buffer(&mut self, set: SetSchedulingLogBuffer<'_>) -> Result<(), DriverStatus> {
+        self.set_scheduling_log(set)
     }
 
     // spec: sync §3.17

@@ -39,6 +39,7 @@ impl SoftGpuKmd {
         }
         self.port.write_register(register::ENGINE_ENABLE, 0);
         self.blacken();
+        self.drop_scheduling_logs();
         for index in 0..QUEUE_COUNT {
             self.disable_index(index);
         }

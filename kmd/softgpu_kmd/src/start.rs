@@ -64,6 +64,7 @@ impl SoftGpuKmd {
         self.port.write_register(register::ENGINE_GATE, 0);
         let idle_ns = if self.config.hardware_queues { self.config.idle_ns } else { 0 };
         self.port.write_register(register::ENGINE_IDLE_NS, idle_ns);
+        self.drop_scheduling_logs();
         for index in 0..QUEUE_COUNT {
             self.disable_index(index);
         }
@@ -91,6 +92,7 @@ impl SoftGpuKmd {
         if state != PowerState::On {
             self.unseal_all();
             self.blacken();
+            self.drop_scheduling_logs();
         }
         Ok(())
     }
@@ -99,6 +101,7 @@ impl SoftGpuKmd {
     pub(crate) fn stop(&mut self, host: &mut dyn Host) {
         self.port.write_register(register::ENGINE_ENABLE, 0);
         self.blacken();
+        self.drop_scheduling_logs();
         for index in 0..QUEUE_COUNT {
             self.disable_index(index);
         }

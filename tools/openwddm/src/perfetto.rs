@@ -92,6 +92,8 @@ fn group(kind: TrackKind) -> u64 {
 fn group_name(kind: TrackKind) -> Option<&'static str> {
     match kind {
         TrackKind::Engine => Some("engines"),
+        TrackKind::Turns => Some("scheduling"),
+        TrackKind::Ready => Some("ready for an engine"),
         TrackKind::Queue => Some("hardware queues"),
         TrackKind::FenceLog => Some("fence logs"),
         TrackKind::Paging => Some("paging queues"),

@@ -159,9 +159,12 @@ fn execute_at(
     let drive_options = DriveOptions { steps, content, seed, residency, hears_budget, stage, keeps_submissions };
     // Before anybody has a queue: then the logs of all of them are long.
     host.trace_fences(options.recorded);
+    host.trace_scheduling(options.recorded);
     host.set_verbose_logs(options.log_submissions);
     recorders.begin(&host);
     let played = play(&host, workloads, drive_options, options.virtual_time, &observer, cancel).map_err(failed)?;
+    // What the logs still hold.
+    host.trace_scheduling(false);
     recorders.compare_residence(&host);
     let (numbers, hash) = recorders.numbers(&host, played[0].driven.started_ns);
     let interrupts = numbers.iter().map(Numbers::interrupts).sum();

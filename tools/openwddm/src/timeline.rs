@@ -9,10 +9,12 @@
 //! a signal always precedes the wait that it releases.
 
 mod build;
+mod clock;
 mod fence_log;
 mod fences;
 mod lanes;
 mod places;
+mod turns;
 
 use std::collections::BTreeMap;
 
@@ -79,6 +81,10 @@ pub struct Track {
 pub enum TrackKind {
     /// Commands of an engine of the device.
     Engine,
+    /// Contexts that an engine runs, as its scheduling log tells them.
+    Turns,
+    /// Contexts that wait for an engine, as it tells them too.
+    Ready,
     /// Operations and waits of a hardware queue.
     Queue,
     /// Waits and signals of a queue as its logs tell them.
@@ -135,6 +141,10 @@ pub enum SliceKind {
     CpuWait,
     /// A device stands still.
     Suspended,
+    /// A context has an engine.
+    Turn,
+    /// A context could run, and another one has the engine.
+    Ready,
     /// A signal of a fence, from its submission to its execution.
     Signal,
 }

@@ -1,5 +1,7 @@
 //! The figures of the main job: bytes moved against two oracles, repeatability, size.
 
+mod turns;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 

@@ -16,8 +16,8 @@ use ddi::{
     Notify, OpenAllocation, OpenNativeFence, OsDoorbell, OsQueue, PacketCaps, PacketScheduling, PageTableLevelDesc,
     PagingOp, PagingStatus, PteFlags, QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4,
     SegmentDescriptor3, SegmentDescriptor4, SetAllocationBackingStore, SetContextSchedulingProperties,
-    SetupPriorityBands, StandardAllocationDriverData, SubmitCommandToHwQueue, SuspendStatus, Swizzling, TransferEnd,
-    UpdateAllocationProperty, UpdateCurrentFlags, VirtualDirection,
+    SetSchedulingLogBuffer, SetupPriorityBands, StandardAllocationDriverData, SubmitCommandToHwQueue, SuspendStatus,
+    Swizzling, TransferEnd, UpdateAllocationProperty, UpdateCurrentFlags, VirtualDirection,
 };
 use shared_words::Word;
 use wddm_types::{EngineId, NodeId, PhysicalAddress};

@@ -7,6 +7,7 @@ mod idle;
 mod nested;
 mod preemption;
 mod rings;
+mod scheduling_log;
 mod seals;
 mod sharing;
 mod stores;

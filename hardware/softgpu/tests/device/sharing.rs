@@ -3,16 +3,16 @@
 use super::*;
 
 /// A command, and the look at the clock behind it.
-const STEP_NS: u64 = 50 + 1_000 + 164 + 50;
+pub(super) const STEP_NS: u64 = 50 + 1_000 + 164 + 50;
 
 /// Queues on one engine. Each has a buffer of so many steps; a step leaves the time behind.
-struct Queues {
-    rig: Rig,
+pub(super) struct Queues {
+    pub(super) rig: Rig,
     steps: Vec<u64>,
 }
 
 impl Queues {
-    fn new() -> Queues {
+    pub(super) fn new() -> Queues {
         Queues { rig: mapped(DataMode::Stored, true), steps: Vec::new() }
     }
 
@@ -29,7 +29,7 @@ impl Queues {
         }
     }
 
-    fn bands(&self, band: u64, grace: u64, quantum: u64, group_grace: u64) {
+    pub(super) fn bands(&self, band: u64, grace: u64, quantum: u64, group_grace: u64) {
         for (register, value) in
             [(BAND_SELECT, band), (BAND_GRACE, grace), (BAND_QUANTUM, quantum), (BAND_GROUP_GRACE, group_grace)]
         {
@@ -38,7 +38,7 @@ impl Queues {
     }
 
     /// A queue with buffers of these steps, all rung at once. Queues are counted from 1: queue 0 is the rig's.
-    fn start(&mut self, rank: u64, times: [u64; 3], buffers: &[u64]) {
+    pub(super) fn start(&mut self, rank: u64, times: [u64; 3], buffers: &[u64]) {
         let queue = self.steps.len() as u64 + 1;
         let (ring, buffer) = (0x4_0000 + queue * RING_BYTES, 0x6_0000 + queue * 0x8000);
         let mut ring_words = Vec::new();
@@ -95,7 +95,7 @@ impl Queues {
     }
 }
 
-const fn rank(band: u64, priority: u8, group: u32) -> u64 {
+pub(super) const fn rank(band: u64, priority: u8, group: u32) -> u64 {
     queue_rank::encode(band, 0, priority, group)
 }
 

@@ -57,6 +57,7 @@ mod renaming;
 mod resets;
 mod residency;
 mod scheduling;
+mod scheduling_logs;
 mod several;
 mod shared_backing;
 mod splits;

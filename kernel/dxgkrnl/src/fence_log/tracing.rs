@@ -125,7 +125,7 @@ impl Adapter {
     }
 
     /// Sets the clocks of the nodes beside the kernel's.
-    fn calibrate_clocks(&self, cx: &mut Cx<'_>) {
+    pub fn calibrate_clocks(&self, cx: &mut Cx<'_>) {
         // CAST: at most 64 nodes.
         for node in 0..self.nodes.len() as u16 {
             if let Ok(clock) = self.miniport.calibrate_gpu_clock(NodeId(node)) {

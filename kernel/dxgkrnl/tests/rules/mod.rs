@@ -7,6 +7,7 @@ use crate::start;
 use crate::stub::{Answers, PAGES};
 
 mod flags;
+mod logs;
 mod models;
 
 const MIB: u64 = 1 << 20;

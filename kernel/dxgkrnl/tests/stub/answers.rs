@@ -36,6 +36,8 @@ pub struct Answers {
     pub node_lies: bool,
     pub has_hardware_queues: bool,
     pub has_packets: bool,
+    /// The header of the first scheduling log that it is given, because its hardware has written so much at once; `None`: it takes none.
+    pub scheduling_log: Option<u64>,
 }
 
 impl Default for Answers {
@@ -75,6 +77,7 @@ impl Default for Answers {
             node_lies: false,
             has_hardware_queues: true,
             has_packets: false,
+            scheduling_log: None,
         }
     }
 }

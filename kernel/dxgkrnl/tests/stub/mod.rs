@@ -2,6 +2,8 @@
 
 mod answers;
 
+use std::sync::atomic::Ordering;
+
 use ddi::*;
 use wddm_types::{EngineId, GpuVa, NodeId, PageRun, Pasid, PhysicalAddress, SegmentId};
 
@@ -28,6 +30,8 @@ pub struct Seen {
     pub pasids: Vec<Option<Pasid>>,
     /// Segment queries by name, with whether the descriptors were there and what came in.
     pub segment_queries: Vec<(&'static str, bool, QuerySegmentIn)>,
+    /// Scheduling logs that it was given, and taken from: node, entries, where it is to interrupt.
+    pub scheduling_logs: Vec<(NodeId, Option<(u32, u32)>)>,
     /// Ranges asked for: kind, segment, how many.
     pub range_queries: Vec<(&'static str, SegmentId, usize)>,
 }
@@ -249,6 +253,18 @@ impl HardwareQueues for Stub {
     fn resume_context(&mut self, _context: KmdContext) {}
     fn stop_hw_queue(&mut self, _queue: KmdQueue) {}
     fn set_engine_f_state(&mut self, _node: NodeId, _engine: EngineId, _state: FState) {}
+    fn set_scheduling_log_buffer(&mut self, set: SetSchedulingLogBuffer<'_>) -> Result<(), DriverStatus> {
+        let position = self.answers.scheduling_log.ok_or(DriverStatus::NotSupported("SetSchedulingLogBuffer"))?;
+        self.answers.scheduling_log = Some(0);
+        let given = set.buffer.map(|buffer| (buffer.entries, buffer.interrupt_entry));
+        self.seen.lock().unwrap().scheduling_logs.push((set.node, given));
+        if let Some(buffer) = set.buffer {
+            let header = buffer.header.map(|word| word.load(Ordering::Relaxed));
+            assert_eq!(header[..2], [0, u64::from(buffer.entries)], "it counts nothing yet");
+            buffer.header[0].store(position, Ordering::Relaxed);
+        }
+        Ok(())
+    }
 }
 
 impl PacketScheduling for Stub {

@@ -73,6 +73,7 @@ impl SoftGpuKmd {
         self.port.write_register(register::QUEUE_RING_BYTES, bytes);
         self.port.write_register(register::QUEUE_FLAGS, flags);
         self.write_rank(context_rank);
+        self.write_owner(queue.context);
         self.port.write_register(register::QUEUE_CONTROL, queue_control::ENABLE);
         if matches!(self.port.read_register(register::QUEUE_CONTROL), queue_state::DISABLED | register::ABSENT) {
             return Err(DriverStatus::Unsuccessful("the device did not take the queue"));

@@ -63,6 +63,7 @@ fn a_system_queue_is_enabled_with_its_root_and_privilege() {
         (register::QUEUE_QUANTUM, 1_000_000),
         (register::QUEUE_GRACE_SAME, 0),
         (register::QUEUE_GRACE_LOWER, 0),
+        (register::QUEUE_OWNER, context.0),
         (register::QUEUE_CONTROL, queue_control::ENABLE),
     ];
     assert_eq!(port.writes(), expected);

@@ -40,7 +40,7 @@ class Chart {
   }
 
   build() {
-    const kinds = ['command', 'operation', 'paging', 'cpu', 'wait', 'signal', 'suspended'];
+    const kinds = ['command', 'operation', 'paging', 'cpu', 'wait', 'signal', 'suspended', 'turn', 'ready'];
     this.rows = this.data.timeline.rows.map((row) => ({
       name: row.name,
       lists: kinds.filter((kind) => row.marks[kind]).map((kind) => ({ kind, marks: row.marks[kind] })),
@@ -150,6 +150,7 @@ class Chart {
     if (kind === 'cpu') return colour('cpu');
     if (kind === 'suspended') return colour('discard');
     if (kind === 'signal') return colour('out');
+    if (kind === 'ready') return colour('wait');
     if (kind === 'paging') return colour({ 'page in': 'in', 'fill and map': 'discard' }[this.data.timeline.names[name]] || 'out');
     return this.colours[name];
   }

@@ -187,6 +187,7 @@ fn curves(timeline: &Timeline) -> Vec<Curve> {
 fn row_kind(kind: TrackKind) -> &'static str {
     match kind {
         TrackKind::Engine => "engine",
+        TrackKind::Turns | TrackKind::Ready => "schedule",
         TrackKind::Queue => "queue",
         TrackKind::FenceLog => "logs",
         TrackKind::Paging => "paging",
@@ -205,6 +206,8 @@ fn mark_kind(kind: SliceKind) -> &'static str {
         SliceKind::CpuWait => "cpu",
         SliceKind::Suspended => "suspended",
         SliceKind::Signal => "signal",
+        SliceKind::Turn => "turn",
+        SliceKind::Ready => "ready",
     }
 }
 

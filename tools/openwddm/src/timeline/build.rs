@@ -4,6 +4,7 @@ mod logged;
 mod memory;
 mod packets;
 mod paging;
+mod turns;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,6 +17,7 @@ use super::fence_log;
 use super::fences::Fences;
 use super::lanes::Lanes;
 use super::places::Places;
+use super::turns::Turn;
 use super::{Counter, CounterKind, Flow, Instant, Names, Note, Slice, SliceKind, Timeline, TrackKind};
 use crate::outcome::Recording;
 use crate::owners::Owners;
@@ -24,7 +26,8 @@ use crate::owners::Owners;
 pub fn build(recording: &Recording) -> Timeline {
     let facts = in_order(recording);
     let logged = fence_log::of(&recording.events);
-    let facts = with_logged(facts, &logged);
+    let turns = super::turns::of(&recording.events);
+    let facts = with_logged(facts, &logged, &turns);
     let mut builder = Builder::new(recording);
     builder.begin_ns = facts.first().map_or(0, |fact| fact.0);
     for (at_ns, fact) in facts {
@@ -34,6 +37,8 @@ pub fn build(recording: &Recording) -> Timeline {
             Fact::Observation(what) => builder.observation(*what),
             Fact::Queued(nth) => builder.logged_begins(nth, &logged[nth]),
             Fact::Done(nth) => builder.logged_ends(nth),
+            Fact::TurnBegins(nth) => builder.turn_begins(nth, &turns[nth]),
+            Fact::TurnEnds(nth) => builder.turn_ends(nth),
         }
     }
     builder.finish()
@@ -46,14 +51,20 @@ enum Fact<'a> {
     Queued(usize),
     /// It is done.
     Done(usize),
+    /// An engine takes a context, or has it wait, as its scheduling log tells.
+    TurnBegins(usize),
+    /// It is over.
+    TurnEnds(usize),
 }
 
-/// The facts with what the fence logs tell, each at its own time.
-fn with_logged<'a>(facts: Vec<(u64, Fact<'a>)>, logged: &[fence_log::Logged]) -> Vec<(u64, Fact<'a>)> {
+/// The facts with what the logs tell, each at its own time.
+fn with_logged<'a>(facts: Vec<(u64, Fact<'a>)>, logged: &[fence_log::Logged], turns: &[Turn]) -> Vec<(u64, Fact<'a>)> {
     let ends = logged.iter().enumerate().map(|(nth, entry)| (entry.done_ns, Fact::Done(nth)));
     let begins = logged.iter().enumerate().map(|(nth, entry)| (entry.queued_ns, Fact::Queued(nth)));
-    let mut all: Vec<_> = facts.into_iter().chain(begins).chain(ends).collect();
-    // Stable: facts of one time stay in their order, and a box begins before it ends.
+    let over = turns.iter().enumerate().filter_map(|(nth, turn)| Some((turn.end_ns?, Fact::TurnEnds(nth))));
+    let begun = turns.iter().enumerate().map(|(nth, turn)| (turn.begin_ns, Fact::TurnBegins(nth)));
+    let mut all: Vec<_> = facts.into_iter().chain(begins).chain(ends).chain(over).chain(begun).collect();
+    // Stable: facts of one time stay in their order, a box begins before it ends, and a turn ends before the next begins.
     all.sort_by_key(|(at, _)| *at);
     all
 }
@@ -103,6 +114,8 @@ struct Builder<'a> {
     packets: BTreeMap<u64, Packets>,
     /// Boxes of fence logs that are open.
     boxes: BTreeMap<usize, usize>,
+    /// Turns that are open.
+    turns: BTreeMap<usize, usize>,
     /// The device's numbers of queues that their processes feed.
     device_queues: BTreeMap<u64, u32>,
 }
@@ -134,6 +147,7 @@ impl<'a> Builder<'a> {
             stillness: BTreeMap::new(),
             packets: BTreeMap::new(),
             boxes: BTreeMap::new(),
+            turns: BTreeMap::new(),
             device_queues: logged::device_queues(&recording.events),
         };
         for queue in &recording.queues {

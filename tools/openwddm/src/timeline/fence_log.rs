@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use events::Event;
 
+use super::clock::Clocks;
+
 /// What an entry is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -40,7 +42,8 @@ pub struct Logged {
 // spec: sync §3.14
 // seed: N90, N92, N102
 pub fn of(events: &[(u64, Event)]) -> Vec<Logged> {
-    let clock = Clock::of(events);
+    let (clocks, nodes) = (Clocks::of(events), nodes(events));
+    let ns = |queue: u64, counter: u64| clocks.ns(nodes.get(&queue).copied().unwrap_or(0), counter);
     let mut queued: BTreeMap<(u64, u64, u64, bool), VecDeque<u64>> = BTreeMap::new();
     let mut logged = Vec::new();
     for (at, event) in events {
@@ -61,18 +64,27 @@ pub fn of(events: &[(u64, Event)]) -> Vec<Logged> {
         };
         let begun = queued.get_mut(&(queue, fence, value, signal)).and_then(VecDeque::pop_front);
         // What was submitted before the tool began to listen has no beginning; what has no time, no end.
-        let (Some(queued_ns), Some(done_ns)) = (begun, clock.ns(end)) else { continue };
-        let (done_ns, observed_ns) = (done_ns.max(queued_ns), clock.ns(observed));
+        let (Some(queued_ns), Some(done_ns)) = (begun, ns(queue, end)) else { continue };
+        let (done_ns, observed_ns) = (done_ns.max(queued_ns), ns(queue, observed));
         let kind = if signal { Kind::Signal } else { Kind::Wait };
         logged.push(Logged { queue, fence, value, kind, queued_ns, observed_ns, done_ns });
     }
-    logged.extend(submissions(events, &clock));
+    logged.extend(submissions(events, &ns));
     logged
+}
+
+/// The node of each queue: its times are by that one's clock.
+fn nodes(events: &[(u64, Event)]) -> BTreeMap<u64, u16> {
+    let created = events.iter().filter_map(|(_, event)| match event {
+        Event::QueueCreated { queue, node, .. } => Some((*queue, *node)),
+        _ => None,
+    });
+    created.collect()
 }
 
 /// Submissions, from the log of when they begin to the entry that says that their progress was signalled.
 // spec: sync §3.14
-fn submissions(events: &[(u64, Event)], clock: &Clock) -> Vec<Logged> {
+fn submissions(events: &[(u64, Event)], ns: &impl Fn(u64, u64) -> Option<u64>) -> Vec<Logged> {
     let (mut progress, mut ends) = (BTreeMap::new(), BTreeMap::new());
     for (_, event) in events {
         match *event {
@@ -84,40 +96,11 @@ fn submissions(events: &[(u64, Event)], clock: &Clock) -> Vec<Logged> {
     let submission = |(_, event): &(u64, Event)| {
         let Event::SubmissionBegun { queue, value, at } = *event else { return None };
         let fence = *progress.get(&queue)?;
-        let (queued_ns, done_ns) = (clock.ns(at)?, clock.ns(*ends.get(&(queue, fence, value))?)?);
+        let (queued_ns, done_ns) = (ns(queue, at)?, ns(queue, *ends.get(&(queue, fence, value))?)?);
         let done_ns = done_ns.max(queued_ns);
         Some(Logged { queue, fence, value, kind: Kind::Submission, queued_ns, observed_ns: None, done_ns })
     };
     events.iter().filter_map(submission).collect()
-}
-
-/// The device's clock on the processor's line.
-struct Clock {
-    /// Device's, processor's, ticks of a second; in the order of the device's.
-    set: Vec<(u64, u64, u64)>,
-}
-
-impl Clock {
-    /// Of adapters whose nodes have one clock.
-    fn of(events: &[(u64, Event)]) -> Clock {
-        let mut set: Vec<_> = events
-            .iter()
-            .filter_map(|(at, event)| match event {
-                Event::GpuClockCalibrated { node: 0, frequency_hz, counter } => Some((*counter, *at, *frequency_hz)),
-                _ => None,
-            })
-            .collect();
-        set.sort_unstable();
-        Clock { set }
-    }
-
-    /// When the device's clock showed this; 0 is no time.
-    fn ns(&self, counter: u64) -> Option<u64> {
-        let nth = self.set.partition_point(|(set, ..)| *set <= counter);
-        let (set, ns, hz) = *self.set.get(nth.saturating_sub(1)).filter(|_| counter != 0)?;
-        let since = i128::from(counter) - i128::from(set);
-        u64::try_from(i128::from(ns) + since * 1_000_000_000 / i128::from(hz.max(1))).ok()
-    }
 }
 
 #[cfg(test)]

@@ -65,6 +65,10 @@ impl HardwareQueues for Liar {
         self.queues().set_context_scheduling_properties(properties)
     }
 
+    fn set_scheduling_log_buffer(&mut self, set: SetSchedulingLogBuffer<'_>) -> Result<(), DriverStatus> {
+        self.queues().set_scheduling_log_buffer(set)
+    }
+
     fn reset_hw_engine(&mut self, node: NodeId, engine: u32) -> Result<Vec<KmdContext>, DriverStatus> {
         self.queues().reset_hw_engine(node, engine)
     }

@@ -68,6 +68,10 @@ impl HardwareQueues for Watched {
     ) -> Result<(), DriverStatus> {
         self.queues().set_context_scheduling_properties(properties)
     }
+
+    fn set_scheduling_log_buffer(&mut self, set: SetSchedulingLogBuffer<'_>) -> Result<(), DriverStatus> {
+        self.queues().set_scheduling_log_buffer(set)
+    }
 }
 
 impl Doorbells for Watched {
