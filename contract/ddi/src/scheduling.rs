@@ -50,4 +50,8 @@ pub struct SetContextSchedulingProperties {
     pub grace_period_same_priority: u64,
     /// How long it waits before one of its process and lower priority is preempted for it.
     pub grace_period_lower_priority: u64,
+    /// How much its process gets beside others of the band, as against theirs: 2 is ordinary, 1 BELOW_NORMAL, 4 ABOVE_NORMAL; the same
+    /// for all contexts of a process. WDDM's structure has no such member, and none that could say it: a quantum across processes is the
+    /// band's. A driver that leaves it out treats the three classes alike.
+    pub process_weight: u32,
 }

@@ -110,6 +110,11 @@ pub mod queue_rank {
     pub const LEVEL_SHIFT: u32 = 8;
     /// The priority within the group, 0 to 14: shift.
     pub const PRIORITY_SHIFT: u32 = 16;
+    /// How much the group gets beside others of its band, as against theirs, 1 to 255; 0 is as much as [`WEIGHT_ORDINARY`]: shift. The
+    /// same for all queues of a group.
+    pub const WEIGHT_SHIFT: u32 = 24;
+    /// What groups have of which nothing is said.
+    pub const WEIGHT_ORDINARY: u8 = 2;
     /// The group that shares as one, a process: shift.
     pub const GROUP_SHIFT: u32 = 32;
 
@@ -119,6 +124,11 @@ pub mod queue_rank {
             | ((level & 31) as u64) << LEVEL_SHIFT
             | ((priority & 15) as u64) << PRIORITY_SHIFT
             | (group as u64) << GROUP_SHIFT
+    }
+
+    /// The same of a group with this weight.
+    pub const fn weighted(rank: u64, weight: u8) -> u64 {
+        rank & !(0xff << WEIGHT_SHIFT) | (weight as u64) << WEIGHT_SHIFT
     }
 }
 

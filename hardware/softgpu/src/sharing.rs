@@ -103,8 +103,13 @@ pub(crate) fn contender(queue: u32, setup: &QueueSetup) -> Contender<usize> {
     };
     // CAST: five and four bits.
     let (level, priority) = (field(queue_rank::LEVEL_SHIFT, 31) as u8, field(queue_rank::PRIORITY_SHIFT, 15) as i32);
+    // CAST: eight bits.
+    let weight = match field(queue_rank::WEIGHT_SHIFT, 255) as u32 {
+        0 => u32::from(queue_rank::WEIGHT_ORDINARY),
+        weight => weight,
+    };
     let process = setup.rank >> queue_rank::GROUP_SHIFT;
-    let rank = Rank { band, level, in_process: priority - IN_PROCESS_MAX, ..Rank::ordinary(process) };
+    let rank = Rank { band, level, in_process: priority - IN_PROCESS_MAX, weight, ..Rank::ordinary(process) };
     let quanta = Quanta {
         // Command by command, if it says nothing.
         quantum_ns: setup.quantum_ns.max(1),

@@ -134,6 +134,30 @@ fn groups_of_a_band_and_queues_of_a_group_take_turns_of_their_quanta() {
 }
 
 #[test]
+fn groups_of_a_band_get_the_engine_by_their_weights() {
+    // spec: sync §4.2
+    let quantum = 2 * STEP_NS;
+    for (weights, steps) in [([1, 2, 4], [10, 20, 40]), ([4, 2, 1], [40, 20, 10]), ([0, 2, 0], [20, 20, 20])] {
+        let mut queues = Queues::new();
+        queues.bands(1, 0, quantum, 0);
+        for (group, (weight, steps)) in (1..).zip(weights.into_iter().zip(steps)) {
+            queues.start(queue_rank::weighted(rank(1, 7, group), weight), [1 << 40, 0, 0], &[steps]);
+        }
+        // All have an amount of work by their weights, so all end in the last round: nobody is early or late by more than a turn.
+        let mut left = steps;
+        let turns = queues.turns();
+        for (nth, (queue, done)) in turns.iter().enumerate() {
+            left[*queue as usize - 1] -= done;
+            let share = |of: usize| left[of] * 100 / steps[of];
+            let shares = [0, 1, 2].map(share);
+            let apart = shares.iter().max().unwrap() - shares.iter().min().unwrap();
+            assert!(apart <= 30, "{weights:?}, turn {nth}: {left:?} of {steps:?}");
+        }
+        assert_eq!(left, [0; 3]);
+    }
+}
+
+#[test]
 fn a_higher_priority_of_a_group_goes_first() {
     // spec: sync §4.2
     let mut queues = Queues::new();

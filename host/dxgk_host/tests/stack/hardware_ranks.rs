@@ -80,6 +80,33 @@ fn an_engine_is_shared_out_by_the_classes_of_processes() {
     }
 }
 
+/// Three processes of the classes around NORMAL, with more to do than there is time: what each has had of the engine behind so many
+/// rounds of turns.
+#[test]
+fn classes_around_normal_share_an_engine_that_hardware_schedules_by_their_weights() {
+    // spec: sync §4.2
+    let host = host(VIRTUAL, 8 * MIB);
+    let mut workers = [1, 2, 3].map(|class| Worker::new(&host, class));
+    let values = workers.each_mut().map(|worker| worker.begin(1));
+    workers.iter_mut().zip(values).for_each(|(worker, value)| worker.end(value));
+    let start_ns = host.now_ns();
+    // More than anybody comes to: they die in the middle of it.
+    for worker in &mut workers {
+        worker.begin(1_000);
+    }
+    let spent_ns = 63 * MS;
+    while host.now_ns() < start_ns + spent_ns && host.step() {}
+    let done = workers.each_ref().map(|worker| u64::from(worker.surface.lock().unwrap().read_word(0) as u32) - 1);
+    assert!(done.iter().sum::<u64>() * COMMAND_NS > spent_ns - MS, "the engine had no rest: {done:?}");
+    // A seventh, two, four: each within one turn of a process, which ends with the command under way.
+    for (done, sevenths) in done.into_iter().zip([1, 2, 4]) {
+        let (had_ns, due_ns) = (done * COMMAND_NS, spent_ns * sevenths / 7);
+        assert!(had_ns.abs_diff(due_ns) < 2 * MS + MS / 10 + COMMAND_NS, "{sevenths}/7: {had_ns} of {due_ns}");
+    }
+    drop(workers);
+    host.check_invariants().unwrap();
+}
+
 #[test]
 fn a_context_that_ranks_otherwise_does_so_on_the_engine() {
     // spec: sync §4.2

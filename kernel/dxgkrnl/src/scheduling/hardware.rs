@@ -107,6 +107,7 @@ fn set(driver: &mut Driver, context: KmdContext, rank: Rank, quanta: Quanta) -> 
         quantum: quanta.quantum_ns / SCHEDULING_UNIT_NS,
         grace_period_same_priority: quanta.grace_same_ns / SCHEDULING_UNIT_NS,
         grace_period_lower_priority: quanta.grace_lower_ns / SCHEDULING_UNIT_NS,
+        process_weight: rank.weight,
     }))
 }
 

@@ -48,11 +48,14 @@ impl SoftGpuKmd {
         let (Ok(priority @ 0..=14), Ok(level @ 0..=31)) = (priority, level) else {
             return Err(DriverStatus::InvalidParameter("a priority that there is not"));
         };
+        let Ok(weight @ 1..) = u8::try_from(set.process_weight) else {
+            return Err(DriverStatus::InvalidParameter("a weight that there is not"));
+        };
         // CAST: processes are counted from 1, and a device has not 2^32 of them at once.
         let group = self.devices.get(device.0).expect("a device outlives its contexts").process.0 as u32;
         let ns = |units: u64| units.saturating_mul(SCHEDULING_UNIT_NS);
         let rank = [
-            queue_rank::encode(set.priority_band as u64, level, priority, group),
+            queue_rank::weighted(queue_rank::encode(set.priority_band as u64, level, priority, group), weight),
             ns(set.quantum),
             ns(set.grace_period_same_priority),
             ns(set.grace_period_lower_priority),
