@@ -94,15 +94,15 @@ impl Adapter {
         match self.tell_logs(queue, &logs) {
             Ok(()) => Ok(logs),
             Err(refusal) => {
-                self.end_logs(process, logs);
+                self.end_logs(cx, process, logs);
                 Err(refusal)
             }
         }
     }
 
     /// The queue has gone, or was not made: no engine writes into its logs any more.
-    pub fn end_logs(&mut self, process: ProcessId, logs: QueueLogs) {
-        self.give_back_log_pages(process, logs.pages);
+    pub fn end_logs(&mut self, cx: &mut Cx<'_>, process: ProcessId, logs: QueueLogs) {
+        self.give_back_log_pages(cx, process, logs.pages);
     }
 
     fn begin_logs(&self, pages: LogPages) -> QueueLogs {

@@ -200,8 +200,8 @@ impl Adapter {
         }
         if let Some(logs) = queue.logs {
             let process = self.devices[queue.device].process;
-            self.end_logs(process, logs);
-            queue.retired_logs.into_iter().for_each(|retired| self.end_logs(process, retired.logs));
+            self.end_logs(cx, process, logs);
+            queue.retired_logs.into_iter().for_each(|retired| self.end_logs(cx, process, retired.logs));
         }
         // What never started is dropped with the queue.
         let dropped = self.vidsch.destroy_queue(queue.vidsch);

@@ -80,9 +80,21 @@ impl Adapter {
         Ok(LogPages { run, va, system_va, logs: 1 })
     }
 
-    pub(super) fn give_back_log_pages(&mut self, process: ProcessId, pages: LogPages) {
+    /// The process's next queue gets them; but those that are more than queues get now, because a tool has gone, are nobody's again when
+    /// the paging ring has got past every use of them.
+    // spec: sync §3.14 (re-creation)
+    pub(super) fn give_back_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId, pages: LogPages) {
+        let wanted = self.fence_tracing.logs() * self.fence_tracing.log_pages().0;
         let on_adapter = self.processes.get_mut(&process).expect("a queue's process is on the adapter");
-        on_adapter.logs.free.push(pages);
+        if pages.run.count.0 <= wanted || self.stopped.is_some() {
+            on_adapter.logs.free.push(pages);
+            return;
+        }
+        on_adapter.logs.all.retain(|kept| kept.run.first != pages.run.first);
+        let space = on_adapter.space;
+        self.unmap_pages(cx, space, pages.va, pages.run.count);
+        self.defer_system_mapping(pages.system_va, pages.run.count);
+        self.defer_pages(pages.run);
     }
 
     /// Gives the pages of a process back that has gone, when the paging ring has got past every use of them.

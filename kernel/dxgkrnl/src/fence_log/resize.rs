@@ -1,7 +1,7 @@
-//! Longer logs for a queue that has work queued (sync §3.14, resize). The procedure suspends nobody: the queue's new logs are mapped and
-//! told to the driver; its doorbell is disconnected with RETRY, so that the user-mode driver, which finds that out when it has rung,
-//! connects again and is told the new addresses; and the old logs stay where they are, and are read, until every command buffer is done
-//! that was queued before.
+//! Longer logs for a queue that has work queued, and shorter ones when nobody traces any more (sync §3.14, resize). The procedure
+//! suspends nobody: the queue's new logs are mapped and told to the driver; its doorbell is disconnected with RETRY, so that the
+//! user-mode driver, which finds that out when it has rung, connects again and is told the new addresses; and the old logs stay where
+//! they are, and are read, until every command buffer is done that was queued before.
 //!
 //! ```text
 //!  tracing begins          the process connects again          progress has come to what was queued then
@@ -73,7 +73,7 @@ impl Adapter {
             let (over, kept): (Vec<_>, Vec<_>) =
                 retired.into_iter().partition(|retired| retired.until.is_some_and(|until| current >= until));
             self.queues[number].retired_logs = kept;
-            over.into_iter().for_each(|retired| self.end_logs(process, retired.logs));
+            over.into_iter().for_each(|retired| self.end_logs(cx, process, retired.logs));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A tool that traces: logs are made long beforehand, so that nothing is overwritten before it is read; they are
-//! read when they are half full, and at the end; what the processes say of their recording is passed on; and the clock of each node
+//! A tool that traces: logs are made long beforehand, so that nothing is overwritten before it is read, and short again when it has
+//! gone; they are read when they are half full, and at the end; what the processes say of their recording is passed on; and the clock of each node
 //! is set beside the kernel's, so that times of logs and times of the processor lie on one line (sync §3.14).
 //!
 //! | condition | who says it | clock |
@@ -53,9 +53,9 @@ impl Adapter {
             let queues: Vec<u64> = self.queues.iter().map(|(number, _)| number).collect();
             self.read_logs(cx, names, &queues);
         }
-        let begins = on && !self.fence_tracing.on;
+        let changes = on != self.fence_tracing.on;
         self.fence_tracing.on = on;
-        if begins {
+        if changes && self.stopped.is_none() {
             self.resize_logs(cx);
         }
         self.calibrate_clocks(cx);

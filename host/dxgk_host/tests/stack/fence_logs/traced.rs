@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use d3dkmt::DeviceState;
 use dxgk_host::Host;
 use events::Event;
-use softgpu_umd::{Commands, Stream, StreamConfig};
+use softgpu_umd::{Commands, Stream, StreamConfig, SurfaceKind};
 use wddm_types::NodeId;
 
 use super::copied;
@@ -115,6 +115,41 @@ fn without_a_tool_nobody_is_told_what_was_submitted() {
     });
     let queued = |event: &Event| matches!(event, Event::FenceWaitQueued { .. } | Event::FenceSignalQueued { .. });
     assert_eq!(heard.count(queued), 0);
+}
+
+#[test]
+fn logs_are_short_again_when_the_tool_has_gone_and_the_long_ones_are_nobodys() {
+    // spec: sync §3.14 (resize, re-creation)
+    let (host, heard, mut client) = traced();
+    let fence = new_fence(&client);
+    let long = client.stream.logs();
+    assert!(long.signal_entries > 5_000);
+    host.trace_fences(false);
+    // The first finds its doorbell gone, the second has done what named the long logs.
+    for value in 1..=3 {
+        client.run(|commands| {
+            commands.signal(&fence, value);
+        });
+    }
+    let short = client.stream.logs();
+    assert_eq!((short.signal_entries, short.wait_entries), (84, 84));
+    assert_eq!((fence.current(), client.gpu.device().state().unwrap()), (3, DeviceState::Active));
+    // And long once more, for the next one.
+    host.trace_fences(true);
+    client.run(|_| ());
+    assert_eq!(client.stream.logs().signal_entries, long.signal_entries);
+    host.trace_fences(false);
+    client.run(|_| ());
+    client.run(|_| ());
+    assert!(!heard.take().iter().any(|event| matches!(event, Event::FenceLogOverrun { .. })));
+    host.check_invariants().unwrap();
+    // Where the first ones lay there is nothing any more.
+    let copy = client.pinned(SurfaceKind::System, 4096);
+    let mut commands = Commands::new();
+    commands.copy(long.signal_base, copy.va(), 4096);
+    let value = client.stream.submit(&client.gpu, &[], &commands).unwrap();
+    let _ = client.stream.wait(&client.gpu, value);
+    assert_eq!(client.gpu.device().state().unwrap(), DeviceState::ErrorDmaPageFault);
 }
 
 /// A queue that is there when tracing begins, with work that nobody has executed yet and that names its old logs.
