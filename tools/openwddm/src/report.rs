@@ -50,6 +50,8 @@ fn fill(page: &str, parts: &[(&str, String)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use events::Event;
+
     use super::*;
     use crate::synthetic;
 
@@ -95,6 +97,31 @@ mod tests {
         let (shown, total) = (timeline["shown"].as_u64().unwrap(), timeline["total"].as_u64().unwrap());
         assert!(shown <= 20_000 && shown < total);
         assert!(timeline["merged_ns"].as_u64().unwrap() > 0);
+    }
+
+    #[test]
+    fn what_the_adapter_recovered_from_is_marked_when_it_was() {
+        // spec: sync §4.4
+        let mut outcome = synthetic::outcome(1, 30);
+        let recording = &mut outcome.recordings[0];
+        let begin_ns = Timeline::of(recording).begin_ns;
+        let (adapter, reason) = (0, "an engine does not let go".to_owned());
+        for (nth, event) in [
+            Event::EngineReset { adapter, node: 1, device: 4 },
+            Event::AdapterReset { adapter, reason: reason.clone() },
+            Event::ProcessBlocked { adapter, process: 3 },
+            Event::AdapterStopped { adapter, reason },
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            recording.events.push((begin_ns + 100 * (nth as u64 + 1), event));
+        }
+        let marks = &data(&page(&outcome, &Timeline::of_all(&outcome)))["views"][0]["timeline"]["recoveries"];
+        let words = ["engine 1 reset", "adapter reset", "process 3 kept away", "adapter stopped"];
+        let expected: Vec<_> = (1..).zip(words).map(|(nth, words)| serde_json::json!([100 * nth, words])).collect();
+        assert_eq!(marks, &serde_json::Value::Array(expected));
+        assert_eq!(data(&page_of(1, 30))["views"][0]["timeline"]["recoveries"], serde_json::json!([]));
     }
 
     #[test]

@@ -100,6 +100,7 @@ class Chart {
     for (const curve of this.data.resident) this.drawCurve(pen, curve);
     this.drawLimit(pen);
     for (const panel of this.panels) panel.draw(pen, this);
+    this.drawRecoveries(pen);
     pen.restore();
     this.drawTitles(pen);
     this.range.textContent = `${units.time(this.view[0])} – ${units.time(this.view[1])}`;
@@ -127,6 +128,25 @@ class Chart {
       pen.fillText('step ' + number, x + 3, this.curve.y + this.curve.high - 8);
     }
     pen.setLineDash([]);
+  }
+
+  // What the adapter had to recover from: over all rows, with its words where there is room for them.
+  drawRecoveries(pen) {
+    pen.strokeStyle = pen.fillStyle = colour('bad');
+    pen.lineWidth = 2;
+    let free = this.left;
+    for (const [at, words] of this.data.timeline.recoveries) {
+      if (at < this.view[0] || at > this.view[1]) continue;
+      const x = Math.round(this.x(at)), wide = pen.measureText(words).width;
+      pen.beginPath(); pen.moveTo(x, 18); pen.lineTo(x, this.high); pen.stroke();
+      pen.beginPath(); pen.moveTo(x - 5, 16); pen.lineTo(x + 5, 16); pen.lineTo(x, 23); pen.fill();
+      const from = Math.min(x + 8, this.left + this.wide - wide);
+      if (from < free) continue;
+      pen.clearRect(from - 2, 1, wide + 4, 15);
+      pen.fillText(words, from, 9);
+      free = from + wide + 10;
+    }
+    pen.lineWidth = 1;
   }
 
   drawTitles(pen) {
@@ -295,6 +315,9 @@ class Chart {
   }
 
   told(time, y) {
+    const near = 6 / this.wide * (this.view[1] - this.view[0]);
+    const recovery = y < 26 && this.data.timeline.recoveries.find(([at]) => Math.abs(at - time) < near);
+    if (recovery) return `${recovery[1]}\nat ${units.time(recovery[0])}`;
     if (y >= this.curve.y && y <= this.curve.y + this.curve.high) {
       return this.data.resident.map((curve) => {
         const i = last(curve.points, time);

@@ -8,7 +8,7 @@ use super::memory::Memory;
 use super::movers::Movers;
 use super::thin::{self, Mark};
 use crate::outcome::{Outcome, Summary};
-use crate::timeline::{CounterKind, Note, Slice, SliceKind, Timeline, TrackKind};
+use crate::timeline::{CounterKind, Instant, Note, Slice, SliceKind, Timeline, TrackKind};
 
 /// Everything that the page shows. Times are nanoseconds from the beginning of the recording.
 #[derive(Debug, Serialize)]
@@ -40,6 +40,8 @@ struct Marks<'a> {
     rows: Vec<Row>,
     /// When each step's first operation began.
     steps: Vec<(u64, u64)>,
+    /// What the adapter had to recover from: when, and in which words.
+    recoveries: Vec<(u64, String)>,
     /// Marks that stand for the slices.
     shown: u64,
     /// Slices there are.
@@ -72,6 +74,7 @@ const MARKS_MAX: usize = 16_000;
 const LANES_MAX: usize = 8;
 const CURVE_POINTS_MAX: usize = 2_400;
 const STEPS_MAX: usize = 400;
+const RECOVERIES_MAX: usize = 400;
 
 impl<'a> Data<'a> {
     /// Chooses and counts.
@@ -123,6 +126,7 @@ fn marks(timeline: &Timeline) -> Marks<'_> {
         names: timeline.names.all(),
         rows: rows.into_values().collect(),
         steps: steps(timeline),
+        recoveries: recoveries(timeline),
         shown,
         total: (timeline.slices.len() - deeper.len()) as u64,
         deeper: deeper.len() as u64,
@@ -169,6 +173,27 @@ fn steps(timeline: &Timeline) -> Vec<(u64, u64)> {
         }
     }
     steps.into_iter().take(STEPS_MAX).collect()
+}
+
+fn recoveries(timeline: &Timeline) -> Vec<(u64, String)> {
+    let mark = |instant: &Instant| {
+        let number = |wanted: &str| {
+            let of_note = |note: &Note| match note {
+                Note::Number(name, number) if *name == wanted => Some(*number),
+                _ => None,
+            };
+            instant.notes.iter().find_map(of_note).unwrap_or(0)
+        };
+        let words = match timeline.names.text(instant.name) {
+            "EngineReset" => format!("engine {} reset", number("node")),
+            "AdapterReset" => "adapter reset".to_owned(),
+            "AdapterStopped" => "adapter stopped".to_owned(),
+            "ProcessBlocked" => format!("process {} kept away", number("process")),
+            _ => return None,
+        };
+        Some((instant.at_ns - timeline.begin_ns, words))
+    };
+    timeline.instants.iter().filter_map(mark).take(RECOVERIES_MAX).collect()
 }
 
 fn curves(timeline: &Timeline) -> Vec<Curve> {

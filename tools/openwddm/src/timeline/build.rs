@@ -4,6 +4,7 @@ mod logged;
 mod memory;
 mod packets;
 mod paging;
+mod remarkable;
 mod turns;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -297,26 +298,6 @@ impl<'a> Builder<'a> {
         let step = index.and_then(|index| self.recording.ops[at].steps.get(index));
         let step = step.map(|step| Note::Number("step", u64::from(*step)));
         std::iter::once(Note::Number("progress value", value)).chain(step).collect()
-    }
-
-    /// What does not happen in a run where all is well, and interrupts.
-    fn remarkable(&mut self, event: &Event) {
-        let notes = match event {
-            Event::MakeResidentRefused { bytes_to_trim, .. } => vec![Note::Number("bytes to trim", *bytes_to_trim)],
-            Event::DeviceInError { reason, .. }
-            | Event::AdapterStopped { reason, .. }
-            | Event::AdapterReset { reason, .. } => {
-                vec![Note::Text("reason", reason.clone())]
-            }
-            Event::CallRefused { call, reason, .. } => {
-                vec![Note::Text("call", call.clone()), Note::Text("reason", reason.clone())]
-            }
-            Event::QueueFaulted { queue, va, .. } => vec![Note::Number("queue", *queue), Note::Number("va", *va)],
-            Event::FenceInterrupt { released, .. } => vec![Note::Number("released", u64::from(*released))],
-            _ => return,
-        };
-        let track = self.lanes.track(TrackKind::Kernel, 0, || "kernel".to_string());
-        self.instant(track, event.name(), notes);
     }
 
     fn released(&mut self, track: usize, name: &str, word: u64, value: u64) {

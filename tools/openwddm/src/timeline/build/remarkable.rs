@@ -1,0 +1,32 @@
+//! What happens at once, and not in every run: refusals, faults, recoveries; and interrupts.
+
+use events::Event;
+
+use super::super::{Note, TrackKind};
+use super::Builder;
+
+impl Builder<'_> {
+    /// What does not happen in a run where all is well, and interrupts.
+    pub(super) fn remarkable(&mut self, event: &Event) {
+        let notes = match event {
+            Event::MakeResidentRefused { bytes_to_trim, .. } => vec![Note::Number("bytes to trim", *bytes_to_trim)],
+            Event::DeviceInError { reason, .. }
+            | Event::AdapterStopped { reason, .. }
+            | Event::AdapterReset { reason, .. } => {
+                vec![Note::Text("reason", reason.clone())]
+            }
+            Event::CallRefused { call, reason, .. } => {
+                vec![Note::Text("call", call.clone()), Note::Text("reason", reason.clone())]
+            }
+            Event::EngineReset { node, device, .. } => {
+                vec![Note::Number("node", u64::from(*node)), Note::Number("device", *device)]
+            }
+            Event::ProcessBlocked { process, .. } => vec![Note::Number("process", u64::from(*process))],
+            Event::QueueFaulted { queue, va, .. } => vec![Note::Number("queue", *queue), Note::Number("va", *va)],
+            Event::FenceInterrupt { released, .. } => vec![Note::Number("released", u64::from(*released))],
+            _ => return,
+        };
+        let track = self.lanes.track(TrackKind::Kernel, 0, || "kernel".to_string());
+        self.instant(track, event.name(), notes);
+    }
+}
