@@ -20,7 +20,7 @@ use shared_words::{Barrier, Word};
 use crate::explore::{Ending, Explored};
 
 /// What a processor asks of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug)]
 enum Access {
     Load(usize),
     Store {
@@ -38,6 +38,32 @@ enum Access {
     Raise(usize),
     /// The word is to have reached the value: nothing is looked at before.
     Reached(usize, u64),
+    /// Something that is done in one piece, with an empty buffer, while a lock is free (1).
+    Section {
+        lock: usize,
+        act: Act,
+        argument: u64,
+    },
+    /// The same as a load and a store at an address at which another word says what stands there ([`PagedCell`]).
+    PagedLoad {
+        word: usize,
+        page: usize,
+    },
+    PagedStore {
+        word: usize,
+        page: usize,
+        value: u64,
+    },
+}
+
+/// What is done to memory under a lock, with an argument, and what is answered.
+pub(crate) type Act = fn(&mut [u64], u64) -> u64;
+
+/// What a page word says: nothing stands there, the word does, or it does and stores wait.
+pub(crate) mod page {
+    pub const NOTHING: u64 = 0;
+    pub const SHOWN: u64 = 1;
+    pub const HELD: u64 = 2;
 }
 
 /// A processor in the middle of its program: what it has been answered, and how many answers it has used.
@@ -77,6 +103,23 @@ pub(crate) struct Cell(pub usize);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlainCell(pub usize);
 
+/// A word at an address of its own: a page word ([`page`]) says whether it stands there. Whoever changes a mapping interrupts all who use
+/// it, so an access finds the page and goes there in one piece; a store that waits in its buffer has found its page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PagedCell {
+    pub word: usize,
+    pub page: usize,
+}
+
+impl Word for PagedCell {
+    fn load(&self) -> u64 {
+        access(Access::PagedLoad { word: self.word, page: self.page })
+    }
+    fn store(&self, value: u64) {
+        access(Access::PagedStore { word: self.word, page: self.page, value });
+    }
+}
+
 impl Word for Cell {
     fn load(&self) -> u64 {
         access(Access::Load(self.0))
@@ -110,6 +153,11 @@ impl Cell {
     pub fn reached(self, value: u64) -> u64 {
         access(Access::Reached(self.0, value))
     }
+}
+
+/// Does something in one piece while a lock is free; it may take the lock, and free others. For what nobody sees the steps of.
+pub(crate) fn section(lock: Cell, act: Act, argument: u64) -> u64 {
+    access(Access::Section { lock: lock.0, act, argument })
 }
 
 /// Goes on when another processor's stores have all arrived: what a barrier does that is put into another's stream.
@@ -241,6 +289,15 @@ impl State {
                 std::mem::replace(&mut next.memory[word], value)
             }
             Access::Raise(word) => std::mem::replace(&mut next.memory[word], 1),
+            Access::Section { lock, act, argument } if self.buffers[processor].is_empty() && self.memory[lock] == 1 => {
+                act(&mut next.memory, argument)
+            }
+            Access::PagedLoad { page, .. } | Access::PagedStore { page, .. } if self.memory[page] == page::NOTHING => 0,
+            Access::PagedLoad { word, .. } => self.seen(processor, word),
+            Access::PagedStore { word, page, value } if self.memory[page] == page::SHOWN => {
+                next.buffers[processor].push(Buffered { word, value, plain: false });
+                0
+            }
             Access::Reached(word, value) if self.seen(processor, word) >= value => self.seen(processor, word),
             _ => return None,
         };

@@ -4,4 +4,5 @@
 pub mod doorbell;
 pub mod fence;
 pub mod log;
+pub mod passed_on;
 pub mod run_list;

@@ -26,6 +26,7 @@
 //! |---|---|
 //! | [`complete::fence`] | two engines, which ask the shadow of MonitoredValue and the context management processor, against updates |
 //! | [`complete::doorbell`] | two producers with rings of two entries against the engine that falls asleep, with both forms of barriers |
+//! | [`complete::passed_on`] | two producers that take one doorbell from each other, and the engine that falls asleep |
 //! | [`complete::log`] | two queues' logs of two entries against their reader: nothing unread, nothing half written, nothing overwritten |
 //! | [`complete::run_list`] | two engines that signal against the table of parked queues |
 //!
