@@ -119,6 +119,21 @@ impl Memory {
         unsafe { AtomicU64::from_ptr(self.at(offset).cast::<u64>()) }
     }
 
+    /// The `count` 64-bit words from `offset` on: looked at one by one, checked once.
+    ///
+    /// # Panics
+    /// When the offset is not a multiple of 8 or one of them lies outside.
+    #[inline]
+    pub fn words(&self, offset: u64, count: u64) -> &[AtomicU64] {
+        assert!(
+            offset.is_multiple_of(8) && count <= self.bytes / 8 && self.contains(offset, count * 8),
+            "words outside memory"
+        );
+        // SAFETY: in range, aligned (the base is page aligned), alive as long as `self`, and only ever used as atomics or through
+        // raw copies. The length fits because it is within a mapping.
+        unsafe { std::slice::from_raw_parts(self.at(offset).cast::<AtomicU64>(), count as usize) }
+    }
+
     /// Copies bytes out.
     ///
     /// # Panics

@@ -5,10 +5,12 @@
 //! command privileged.
 
 mod encoding;
+mod fences;
 #[cfg(test)]
 mod tests;
 
 pub use encoding::{ENTRIES_GIVEN_MAX, WORDS_MAX};
+pub use fences::FenceCommand;
 
 use crate::tile::Tiling;
 

@@ -35,7 +35,7 @@ pub mod private_data;
 pub mod register;
 pub mod tile;
 
-pub use command::{Command, DecodeError, LogSlot};
+pub use command::{Command, DecodeError, FenceCommand, LogSlot};
 
 /// The engines, by number: a queue is bound to one.
 pub mod engine {

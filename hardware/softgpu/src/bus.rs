@@ -170,6 +170,16 @@ impl Bus {
         }
     }
 
+    /// Where a page at a bus address lies, if that changes by nothing: in the aperture it does.
+    pub(crate) fn page_that_stays(&self, bus: u64) -> Option<Site> {
+        let exists = |memory: &Memory, offset| memory.contains(offset, PAGE_BYTES);
+        match place(bus) {
+            Place::Local(offset) if exists(&self.local, offset) => Some(Site::Local(offset)),
+            Place::System(offset) if exists(&self.system, offset) => Some(Site::System(offset)),
+            _ => None,
+        }
+    }
+
     /// The longest piece from `bus` on, `bytes` at most.
     pub(crate) fn run(&self, bus: u64, bytes: u64) -> Result<Run, Fault> {
         let site = self.site(bus)?;

@@ -71,7 +71,7 @@ impl SoftGpu {
     }
 
     /// After a store to `site` and a full barrier: unparks whom the value satisfies.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn unpark_after_store(&self, site: Site) {
         if Word::load(&self.cmp.parked) != 0 {
             self.unpark(Some(site));
@@ -122,7 +122,7 @@ impl SoftGpu {
     }
 
     /// Whether signals of this word change nothing any more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_sealed(&self, site: Site) -> bool {
         Word::load(&self.cmp.sealed) != 0 && lock(&self.cmp.seals).contains(&site)
     }

@@ -27,7 +27,7 @@ use softgpu_spec::{Command, QUEUE_COUNT};
 use crate::active::Active;
 use crate::bus::Fault;
 use crate::device::SoftGpu;
-use crate::execute::{EAGER_LOOKS, Execution, Outcome};
+use crate::execute::{Execution, Outcome};
 use crate::interrupt::Record;
 use crate::mmu::{Flush, Mmu};
 use crate::queue::{QueueRun, QueueSetup};
@@ -86,8 +86,6 @@ pub(crate) struct EngineState {
     /// It has no clock.
     pub(crate) gated: bool,
     idle: idle::Idle,
-    /// How often in a row it has found nothing.
-    looks: u32,
     /// Since when nothing but waits was left, in device time.
     pub(crate) starved_since: Option<u64>,
 }
@@ -108,7 +106,6 @@ impl EngineState {
             waiting: 0,
             gated: false,
             idle: idle::Idle::default(),
-            looks: 0,
             starved_since: None,
         }
     }
@@ -186,19 +183,15 @@ impl EngineState {
             if self.active.is_empty() || self.gated {
                 return Step::Idle;
             }
-            // A pause costs as much as a cache line's way on some processors: the first looks do without.
-            self.looks = self.looks.saturating_add(1);
-            if self.looks > EAGER_LOOKS {
-                std::hint::spin_loop();
-            }
+            // Between two looks the store that is looked for gets its line without a fight.
+            std::hint::spin_loop();
             return Step::Went;
         }
-        self.looks = 0;
         self.perform(gpu, engine)
     }
 
     /// Chooses a queue and fetches its next command. False when there is none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(&mut self, gpu: &SoftGpu, engine: usize) -> bool {
         while let Some(at) = self.pick(gpu, engine) {
             self.end_starvation(gpu, engine);
@@ -227,17 +220,17 @@ impl EngineState {
     }
 
     /// Executes the command under way, or a part of it, and retires it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn perform(&mut self, gpu: &SoftGpu, engine: usize) -> Step {
         let flight = self.flight.as_mut().expect("a command under way");
         let at = flight.queue;
         let queue = self.queues[at].as_mut().expect("its queue is attached");
-        let decoded = Command::decode(&self.scratch[..flight.words]);
+        let words = &self.scratch[..flight.words];
         let alone = self.active.is_only(at);
         let face = &gpu.engines[engine];
         let mut execution =
             Execution { gpu, face, mmu: &mut self.mmu, queue, flight, alone, waiting: &mut self.waiting };
-        let outcome = execution.execute(decoded);
+        let outcome = execution.execute(words);
         match outcome {
             Ok(Outcome::Done) => {
                 self.retire(gpu, engine);
@@ -273,7 +266,7 @@ impl EngineState {
         &self.scratch[..self.flight.as_ref().map_or(0, |flight| flight.words)]
     }
 
-    #[inline]
+    #[inline(always)]
     fn retire(&mut self, gpu: &SoftGpu, engine: usize) {
         let flight = self.flight.take().expect("a command under way");
         let queue = self.queues[flight.queue].as_mut().expect("its queue is attached");

@@ -1,14 +1,15 @@
 //! Commands: what each does. One command at a time, on behalf of the engine that holds it; long ones give way between
 //! pieces when somebody asks for the engine.
 
+mod fences;
+
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use device_port::Observation;
-use shared_words::{Barrier, HardwareBarrier, Memory, Word, fence, log};
-use softgpu_spec::bus::{PAGE_BYTES, aperture_entry};
+use shared_words::{Memory, Word};
+use softgpu_spec::bus::aperture_entry;
 use softgpu_spec::register::{fault, record};
-use softgpu_spec::{Command, DecodeError, LogSlot};
+use softgpu_spec::{Command, FenceCommand};
 
 use crate::bus::Fault;
 use crate::device::SoftGpu;
@@ -17,9 +18,6 @@ use crate::interrupt::Record;
 use crate::mmu::{Access, Flush, Mmu, Space, Target};
 use crate::queue::QueueRun;
 use crate::ring::{Nested, Window};
-
-/// Looks at a word, or at doorbells, that follow each other without a pause.
-pub(crate) const EAGER_LOOKS: u32 = 256;
 
 /// What came of a command.
 pub(crate) enum Outcome {
@@ -48,10 +46,21 @@ pub(crate) struct Execution<'a> {
 }
 
 impl<'a> Execution<'a> {
-    /// Executes a decoded command, or a piece of it.
-    #[inline]
-    pub(crate) fn execute(&mut self, decoded: Result<(Command<'_>, usize), DecodeError>) -> Result<Outcome, Fault> {
-        let Ok((command, _)) = decoded else {
+    /// Executes the command that the words are, or a piece of it.
+    #[inline(always)]
+    pub(crate) fn execute(&mut self, words: &[u64]) -> Result<Outcome, Fault> {
+        match FenceCommand::decode(words) {
+            Some(FenceCommand::Wait { va, value, log }) => self.wait(va, value, log),
+            Some(FenceCommand::Signal { current_va, monitored_va, value, log }) => {
+                self.signal(current_va, monitored_va, value, log)
+            }
+            None => self.execute_other(words),
+        }
+    }
+
+    /// Executes a command for which nobody waits.
+    fn execute_other(&mut self, words: &[u64]) -> Result<Outcome, Fault> {
+        let Ok((command, _)) = Command::decode(words) else {
             return Err(self.refused(fault::BAD_COMMAND));
         };
         if command.is_privileged() && !self.queue.privileged && !self.completes_in_ring(&command) {
@@ -59,10 +68,7 @@ impl<'a> Execution<'a> {
         }
         match command {
             Command::Nop => Ok(Outcome::Done),
-            Command::Wait { va, value, log } => self.wait(va, value, log),
-            Command::Signal { current_va, monitored_va, value, log } => {
-                self.signal(current_va, monitored_va, value, log)
-            }
+            Command::Wait { .. } | Command::Signal { .. } => unreachable!("the same words were no wait and no signal"),
             Command::SignalAlways { va, value } => self.signal_always(va, value),
             Command::Branch { va, words } => self.branch(va, words, false),
             Command::BranchPhysical { bus, words } => self.branch(bus, words, true),
@@ -116,160 +122,6 @@ impl<'a> Execution<'a> {
                 outcome
             }
         }
-    }
-
-    /// Goes on when the value is there; polls for a while if nobody else wants the engine, then parks.
-    // spec: sync §3.8
-    #[inline]
-    fn wait(&mut self, va: u64, value: u64, log: Option<LogSlot>) -> Result<Outcome, Fault> {
-        let target = self.word(va, Access::Read)?;
-        // The log's words are found before the wait, so that nothing but stores lies between the value and what follows.
-        let log = match log {
-            Some(slot) => Some((slot, self.log_words(slot)?)),
-            None => None,
-        };
-        if self.queue.parked {
-            // It was parked here, and whoever made the queue ready has seen the value.
-            self.queue.parked = false;
-            *self.waiting -= 1;
-            return self.wait_over(target, value, log);
-        }
-        self.face.counters.waits.add(1);
-        if Word::load(target.word) >= value {
-            return self.wait_over(target, value, log);
-        }
-        self.face.counters.waits_unsatisfied.add(1);
-        if log.is_some() {
-            self.queue.observed = Some(self.gpu.now());
-        }
-        self.gpu.trace_wait(true, self.queue.number, target.site, value);
-        if self.alone && !self.gpu.is_virtual() {
-            self.queue.look_ahead(&self.gpu.bus, self.flight.words as u64);
-            if self.poll(target, value) {
-                return self.wait_over(target, value, log);
-            }
-        }
-        // The count rises before the queue is parked: a signal that unparks it at once finds it counted.
-        self.queue.parked = true;
-        *self.waiting += 1;
-        if self.gpu.park(self.queue.number, target, value) {
-            self.face.counters.waits_parked.add(1);
-            return Ok(Outcome::Parked);
-        }
-        self.queue.parked = false;
-        *self.waiting -= 1;
-        self.wait_over(target, value, log)
-    }
-
-    /// Looks at the word as often as the device's patience allows, unless the engine is wanted.
-    #[inline]
-    fn poll(&self, target: Target<'_>, value: u64) -> bool {
-        for turn in 0..self.gpu.config.poll_spins {
-            if Word::load(target.word) >= value {
-                return true;
-            }
-            if self.face.is_asked() || self.face.has_news() {
-                return false;
-            }
-            // A pause costs as much as a cache line's way on some processors: the first looks do without.
-            if turn >= EAGER_LOOKS {
-                std::hint::spin_loop();
-            }
-        }
-        false
-    }
-
-    #[inline]
-    fn wait_over(
-        &mut self,
-        target: Target<'_>,
-        value: u64,
-        log: Option<(LogSlot, [Target<'_>; 5])>,
-    ) -> Result<Outcome, Fault> {
-        if let Some((slot, words)) = log {
-            let observed = self.queue.observed.take().unwrap_or(0);
-            write_log(&words, value, slot, log::WAIT_UNBLOCKED, observed, self.gpu.now());
-        }
-        self.gpu.trace_wait(false, self.queue.number, target.site, value);
-        Ok(Outcome::Done)
-    }
-
-    /// Value, log, barrier, question, in this order.
-    // spec: sync §3.7, sync §3.14
-    #[inline]
-    fn signal(
-        &mut self,
-        current_va: u64,
-        monitored_va: u64,
-        value: u64,
-        slot: Option<LogSlot>,
-    ) -> Result<Outcome, Fault> {
-        let current = self.word(current_va, Access::Write)?;
-        let monitored = self.word(monitored_va, Access::Read)?;
-        if self.gpu.is_sealed(current.site) {
-            return Ok(Outcome::Done);
-        }
-        let mut logged = Ok(());
-        let interrupt = match slot {
-            None => fence::signal::<HardwareBarrier>(&current.word, &monitored.word, value, || ()),
-            Some(slot) => {
-                // Who waits for the value does not wait for its log: the log's words are found, and the clock is read, when
-                // the value is stored. A log that is not there is a fault all the same, of this queue alone.
-                let (gpu, write) = (self.gpu, &mut logged);
-                fence::signal::<HardwareBarrier>(&current.word, &monitored.word, value, || {
-                    *write = self
-                        .log_words(slot)
-                        .map(|words| write_log(&words, value, slot, log::SIGNAL_EXECUTED, 0, gpu.now()));
-                })
-            }
-        };
-        // The engine asks the CMP only where its own look said so.
-        let interrupt = interrupt && self.gpu.cmp_decides(monitored, value);
-        // Sealed between: the barrier stands behind our store.
-        if self.gpu.is_sealed(current.site) {
-            Word::store(current.word, u64::MAX);
-        }
-        self.face.counters.signals.add(1);
-        self.gpu.trace(|| Observation::Signal { queue: self.queue.number, bus: current.site.bus(), value, interrupt });
-        if interrupt {
-            self.face.counters.interrupts_raised.add(1);
-            self.gpu
-                .interrupts
-                .raise(Record { kind: record::FENCE, fields: [u64::from(self.queue.number), current_va, value] });
-        }
-        self.gpu.unpark_after_store(current.site);
-        self.gpu.tell_peers(current.site, value);
-        // Whoever waits has been told, log or no log.
-        logged.map(|()| Outcome::Done)
-    }
-
-    /// Value, then the question to nobody: the processor is always interrupted.
-    // spec: sync §3.7
-    fn signal_always(&mut self, va: u64, value: u64) -> Result<Outcome, Fault> {
-        if !va.is_multiple_of(8) {
-            return Err(Fault { address: va, cause: fault::BAD_ADDRESS, level: 0 });
-        }
-        let target = self.word(va, Access::Write)?;
-        if self.gpu.config.signal_bits == 64 {
-            Word::store(target.word, value);
-        } else {
-            // The other half is somebody else's, and whole all the time.
-            let half = u64::from(u32::MAX);
-            let store = |word: u64| Some(word & !half | value & half);
-            let _ = target.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, store);
-        }
-        self.face.counters.signals.add(1);
-        self.face.counters.interrupts_raised.add(1);
-        self.gpu.trace(|| Observation::Signal {
-            queue: self.queue.number,
-            bus: target.site.bus(),
-            value,
-            interrupt: true,
-        });
-        self.gpu.interrupts.raise(Record { kind: record::SIGNALED, fields: [u64::from(self.queue.number), va, value] });
-        HardwareBarrier::full();
-        self.gpu.unpark_after_store(target.site);
-        Ok(Outcome::Done)
     }
 
     fn branch(&mut self, va: u64, words: u32, physical: bool) -> Result<Outcome, Fault> {
@@ -351,30 +203,9 @@ impl<'a> Execution<'a> {
     }
 
     /// The 64-bit word at an address of the queue's space.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn word(&mut self, va: u64, access: Access) -> Result<Target<'a>, Fault> {
         self.mmu.word(&self.gpu.bus, self.queue.space(), va, access)
-    }
-
-    /// The words of a log slot, found before anything is stored. An entry inside one page is translated once.
-    fn log_words(&mut self, slot: LogSlot) -> Result<[Target<'a>; 5], Fault> {
-        let position = self.word(slot.position_va, Access::Write)?;
-        let first = self.word(slot.entry_va, Access::Write)?;
-        let one_page = slot.entry_va % PAGE_BYTES + log::ENTRY_BYTES <= PAGE_BYTES;
-        let mut entry = |offset: u64| {
-            if one_page {
-                let site = first.site.plus(offset);
-                return Ok(Target { site, word: self.gpu.bus.write_word(site) });
-            }
-            self.mmu.word(&self.gpu.bus, self.queue.space(), slot.entry_va.wrapping_add(offset), Access::Write)
-        };
-        Ok([
-            entry(log::entry::FENCE_VALUE)?,
-            entry(log::entry::HANDLE_AND_OPERATION)?,
-            entry(log::entry::OBSERVED)?,
-            entry(log::entry::END)?,
-            position,
-        ])
     }
 
     /// Whether this is a completion that stands in a ring which only the driver can write.
@@ -386,12 +217,4 @@ impl<'a> Execution<'a> {
     pub(crate) fn refused(&self, cause: u64) -> Fault {
         Fault { address: self.queue.head(), cause, level: 0 }
     }
-}
-
-/// Writes an entry and then the position word.
-fn write_log(words: &[Target<'_>; 5], value: u64, slot: LogSlot, operation: u32, observed: u64, end: u64) {
-    let [fence_value, handle, observed_word, end_word, position] = words.map(|target| target.word);
-    let handle_and_operation = u64::from(slot.handle) | u64::from(operation) << 32;
-    let entry = [fence_value, handle, observed_word, end_word];
-    log::write_entry(&entry, &position, [value, handle_and_operation, observed, end], slot.position);
 }

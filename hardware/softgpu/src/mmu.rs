@@ -15,7 +15,7 @@ use softgpu_spec::register::fault;
 
 use crate::bus::{Bus, Fault, Run, Site};
 pub(crate) use tlb::Flush;
-use tlb::Tlb;
+use tlb::{Leaf, Tlb};
 pub(crate) use walk::{run, translate};
 
 /// How an address is meant.
@@ -73,7 +73,7 @@ impl Mmu {
     }
 
     /// The 64-bit word at an address.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn word<'a>(
         &mut self,
         bus: &'a Bus,
@@ -96,18 +96,26 @@ impl Mmu {
     }
 
     /// The byte at a virtual address.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn site(&mut self, bus: &Bus, root: u64, va: u64, access: Access) -> Result<Site, Fault> {
         let page = va / PAGE_BYTES;
         let leaf = match self.tlb.find(root, page) {
             Some(leaf) => leaf,
-            None => {
-                let leaf = walk::leaf(bus, root, va)?;
-                self.tlb.fill(root, page, leaf);
-                leaf
-            }
+            None => self.miss(bus, root, va)?,
         };
-        leaf_site(bus, leaf, va, access)
+        match leaf.site {
+            Some(site) if access == Access::Read || leaf.entry & READ_ONLY == 0 => Ok(site.plus(va % PAGE_BYTES)),
+            _ => leaf_site(bus, leaf.entry, va, access),
+        }
+    }
+
+    /// Walks, and remembers what was found.
+    #[cold]
+    fn miss(&mut self, bus: &Bus, root: u64, va: u64) -> Result<Leaf, Fault> {
+        let entry = walk::leaf(bus, root, va)?;
+        let leaf = Leaf { entry, site: bus.page_that_stays(entry & ADDRESS).filter(|_| entry & ZERO == 0) };
+        self.tlb.fill(root, va / PAGE_BYTES, leaf);
+        Ok(leaf)
     }
 }
 

@@ -47,8 +47,12 @@ pub(crate) type Scratch = [u64; WORDS_MAX];
 
 impl QueueRun {
     /// Copies the words of the command at the head into `scratch`. Returns how many.
+    #[inline(always)]
     pub(crate) fn fetch(&mut self, bus: &Bus, mmu: &mut Mmu, scratch: &mut Scratch) -> Result<usize, Fault> {
         let available = self.available()?;
+        if let Some(length) = self.near(bus, mmu, 0, available, scratch) {
+            return Ok(length);
+        }
         let head = self.address(0);
         let bad = |_| Fault { address: head, cause: fault::BAD_COMMAND, level: 0 };
         scratch[0] = Word::load(bus.read_word(self.site(bus, mmu, head)?));
@@ -60,12 +64,8 @@ impl QueueRun {
         while done < length {
             // Words of a page lie in one piece, as far as the ring does not begin again.
             let address = self.address(done as u64);
-            let begins_again = match &self.nested {
-                Some(_) => u64::MAX,
-                None => self.ring_bytes - address.wrapping_sub(self.ring),
-            };
             // CAST: at most a page.
-            let words = ((PAGE_BYTES - address % PAGE_BYTES).min(begins_again) / 8) as usize;
+            let words = ((PAGE_BYTES - address % PAGE_BYTES).min(self.begins_again(address)) / 8) as usize;
             let piece = words.min(length - done);
             let site = self.site(bus, mmu, address)?;
             for (index, place) in (0..).zip(&mut scratch[done..done + piece]) {
@@ -89,8 +89,39 @@ impl QueueRun {
         }
     }
 
-    /// The command of `words` words at the head is done. True when that moved the read pointer.
+    /// Copies the words of the command in the ring behind the one of `words` words at the head, if all of them were announced and lie
+    /// in the page at hand, and if they find room in `scratch`. Returns how many.
     #[inline]
+    pub(crate) fn fetch_behind(&self, bus: &Bus, mmu: &Mmu, words: u64, scratch: &mut [u64]) -> Option<usize> {
+        if self.nested.is_some() {
+            return None;
+        }
+        let available = self.available().ok()?.checked_sub(words)?;
+        self.near(bus, mmu, words, available, scratch)
+    }
+
+    /// Copies the words of the command `ahead` words behind the head, of which `available` may be read, if all of them lie in the
+    /// page at hand and find room in `scratch`. Nothing is translated for it.
+    #[inline(always)]
+    fn near(&self, bus: &Bus, mmu: &Mmu, ahead: u64, available: u64, scratch: &mut [u64]) -> Option<usize> {
+        let window = if self.nested.is_some() { &self.nested_window } else { &self.ring_window };
+        let address = self.address(ahead);
+        if window.page != address / PAGE_BYTES || window.generation != mmu.generation() || !address.is_multiple_of(8) {
+            return None;
+        }
+        let within = address % PAGE_BYTES;
+        let left = available.min((PAGE_BYTES - within).min(self.begins_again(address)) / 8);
+        let (memory, offset) = bus.memory(window.site)?;
+        let mut words = memory.words(offset + within, left).iter().map(Word::load);
+        let first = words.next()?;
+        let length = Command::length(first).ok().filter(|length| *length as u64 <= left && *length <= scratch.len())?;
+        scratch[0] = first;
+        scratch[1..length].iter_mut().zip(words).for_each(|(place, word)| *place = word);
+        Some(length)
+    }
+
+    /// The command of `words` words at the head is done. True when that moved the read pointer.
+    #[inline(always)]
     pub(crate) fn retire(&mut self, words: u64) -> bool {
         let consumed = match &mut self.nested {
             None => words,
@@ -127,6 +158,15 @@ impl QueueRun {
         match &self.nested {
             Some(nested) => nested.va.wrapping_add((nested.done + index) * 8),
             None => self.ring.wrapping_add((self.read + index * 8) & (self.ring_bytes - 1)),
+        }
+    }
+
+    /// How many bytes from an address on lie in one piece, as far as the ring does not begin again.
+    #[inline]
+    fn begins_again(&self, address: u64) -> u64 {
+        match &self.nested {
+            Some(_) => u64::MAX,
+            None => self.ring_bytes - address.wrapping_sub(self.ring),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Commands as words, and words as commands: opcodes, lengths, what is refused.
 
-use super::{Command, DecodeError, LogSlot};
+use super::{Command, DecodeError, FenceCommand, LogSlot};
 use crate::tile::Tiling;
 
-mod op {
+pub(super) mod op {
     pub const NOP: u8 = 0x00;
     pub const WAIT: u8 = 0x01;
     pub const SIGNAL: u8 = 0x02;
@@ -159,6 +159,9 @@ impl<'a> Command<'a> {
         let first = *words.first().ok_or(DecodeError::Cut { needed: 1, left: 0 })?;
         let length = Command::length(first)?;
         let body = words.get(..length).ok_or(DecodeError::Cut { needed: length, left: words.len() })?;
+        if let Some(command) = FenceCommand::decode(body) {
+            return Ok((command.into(), length));
+        }
         let opcode = first as u8;
         let operand = (first >> 32) as u32;
         let need = |expected: usize| {
@@ -167,14 +170,6 @@ impl<'a> Command<'a> {
             } else {
                 Err(DecodeError::Operand { opcode, rule: "the word count is wrong" })
             }
-        };
-        let log_from = |at: usize| -> Result<Option<LogSlot>, DecodeError> {
-            if length == at {
-                return Ok(None);
-            }
-            need(at + 4)?;
-            let slot = &body[at..];
-            Ok(Some(LogSlot { entry_va: slot[0], position_va: slot[1], position: slot[2], handle: slot[3] as u32 }))
         };
         let eights = |bytes: u64| {
             if bytes.is_multiple_of(8) {
@@ -185,10 +180,6 @@ impl<'a> Command<'a> {
         };
         let command = match opcode {
             op::NOP => Command::Nop,
-            op::WAIT if length >= 3 => Command::Wait { va: body[1], value: body[2], log: log_from(3)? },
-            op::SIGNAL if length >= 4 => {
-                Command::Signal { current_va: body[1], monitored_va: body[2], value: body[3], log: log_from(4)? }
-            }
             op::SIGNAL_ALWAYS => {
                 need(3)?;
                 Command::SignalAlways { va: body[1], value: body[2] }

@@ -11,7 +11,7 @@ use crate::device::SoftGpu;
 
 impl EngineState {
     /// The queue that executes the next command; `None`: no queue has one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pick(&mut self, gpu: &SoftGpu, engine: usize) -> Option<usize> {
         // News are taken by an engine that stands too: it would look for ever otherwise.
         if gpu.engines[engine].has_news() {
@@ -62,7 +62,7 @@ impl EngineState {
     }
 
     /// Whether a queue has a command. One that has had none for long enough is not looked at any more.
-    #[inline]
+    #[inline(always)]
     fn has_work(&mut self, gpu: &SoftGpu, at: usize) -> bool {
         let Some(queue) = self.queues[at].as_mut() else {
             self.active.remove(at);

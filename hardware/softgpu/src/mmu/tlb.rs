@@ -4,6 +4,8 @@
 use softgpu_spec::bus::PAGE_BYTES;
 use softgpu_spec::page_table::root;
 
+use crate::bus::Site;
+
 const LINES: usize = 256;
 /// No root is all ones: no memory is there.
 const EMPTY: u64 = u64::MAX;
@@ -19,11 +21,19 @@ pub(crate) struct Flush {
     pub(crate) last: u64,
 }
 
+/// A valid leaf entry.
+#[derive(Clone, Copy)]
+pub(super) struct Leaf {
+    pub(super) entry: u64,
+    /// Where its page lies, unless that is found anew each time: what the aperture shows changes without a flush.
+    pub(super) site: Option<Site>,
+}
+
 #[derive(Clone, Copy)]
 struct Line {
     root: u64,
     page: u64,
-    leaf: u64,
+    leaf: Leaf,
 }
 
 pub(super) struct Tlb {
@@ -32,16 +42,16 @@ pub(super) struct Tlb {
 
 impl Tlb {
     pub(super) fn new() -> Tlb {
-        Tlb { lines: Box::new([Line { root: EMPTY, page: 0, leaf: 0 }; LINES]) }
+        Tlb { lines: Box::new([Line { root: EMPTY, page: 0, leaf: Leaf { entry: 0, site: None } }; LINES]) }
     }
 
-    #[inline]
-    pub(super) fn find(&self, root: u64, page: u64) -> Option<u64> {
+    #[inline(always)]
+    pub(super) fn find(&self, root: u64, page: u64) -> Option<Leaf> {
         let line = &self.lines[slot(root, page)];
         (line.page == page && line.root == root && root != EMPTY).then_some(line.leaf)
     }
 
-    pub(super) fn fill(&mut self, root: u64, page: u64, leaf: u64) {
+    pub(super) fn fill(&mut self, root: u64, page: u64, leaf: Leaf) {
         self.lines[slot(root, page)] = Line { root, page, leaf };
     }
 
@@ -74,8 +84,8 @@ mod tests {
         let mut tlb = Tlb::new();
         let fill = |tlb: &mut Tlb| {
             for page in 0..8 {
-                tlb.fill(4096, page, page);
-                tlb.fill(8192, page, page);
+                tlb.fill(4096, page, Leaf { entry: page, site: None });
+                tlb.fill(8192, page, Leaf { entry: page, site: None });
             }
         };
         let left = |tlb: &Tlb, root| (0..8).filter(|page| tlb.find(root, *page).is_some()).count();

@@ -1,6 +1,7 @@
 //! The device straight through its registers, in virtual time: each command, each fault, the ring's end, the aperture, the
 //! interrupt records. No driver and no kernel.
 
+mod answers;
 mod bells;
 mod displays;
 mod idle;
@@ -62,6 +63,10 @@ impl Rig {
             displays: softgpu::DisplayConfig::NONE,
             signal_bits: 64,
         };
+        Rig::of(config, system, pin, privileged)
+    }
+
+    fn of(config: Config, system: Arc<Memory>, pin: Arc<Pin>, privileged: bool) -> Rig {
         let gpu = SoftGpu::new(config, Arc::clone(&system), Arc::clone(&pin) as Arc<dyn InterruptPin>, None).unwrap();
         for (table, next) in [(ROOT, 0x2000), (0x2000, 0x3000), (0x3000, LEAF)] {
             Word::store(gpu.local_memory().word(table), next | VALID);
@@ -93,6 +98,13 @@ impl Rig {
         Word::store(self.gpu.local_memory().word(LEAF + page * 8), bus | flags | VALID);
     }
 
+    fn map_pages(&self) {
+        self.map(16, 0x20_0000, 0);
+        self.map(17, 0x30_0000, 0);
+        self.map(18, SYSTEM_BASE + 0x1_0000, 0);
+        self.map(19, SYSTEM_BASE + 0x1_1000, 0);
+    }
+
     /// Puts commands into the ring of queue 0 and rings its doorbell.
     fn push(&mut self, commands: &[Command<'_>]) {
         let mut words = Vec::new();
@@ -101,6 +113,10 @@ impl Rig {
             Word::store(self.system.word(RING + self.written % RING_BYTES), word);
             self.written += 8;
         }
+        self.ring();
+    }
+
+    fn ring(&self) {
         Word::store(self.gpu.doorbell_page().word(0), self.written);
         self.gpu.doorbell_rung(0);
     }
@@ -140,10 +156,7 @@ fn engine_of(privileged: bool) -> u64 {
 /// Virtual pages 16 and 17 in local memory, 18 and 19 in system memory at 64 KiB.
 fn mapped(data: DataMode, privileged: bool) -> Rig {
     let rig = Rig::new(data, privileged);
-    rig.map(16, 0x20_0000, 0);
-    rig.map(17, 0x30_0000, 0);
-    rig.map(18, SYSTEM_BASE + 0x1_0000, 0);
-    rig.map(19, SYSTEM_BASE + 0x1_1000, 0);
+    rig.map_pages();
     rig
 }
 

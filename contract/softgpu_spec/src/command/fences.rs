@@ -1,0 +1,66 @@
+//! Waits and signals by themselves: the commands that somebody on another engine waits for. A device finds out with a look at two
+//! numbers whether a command is one of them, and need not hold all that a command can be.
+
+use super::encoding::op;
+use super::{Command, LogSlot};
+
+/// A command about a fence; what the fields are says [`Command`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FenceCommand {
+    /// [`Command::Wait`].
+    Wait {
+        /// Address of a CurrentValue.
+        va: u64,
+        /// The value to be reached.
+        value: u64,
+        /// Where to log.
+        log: Option<LogSlot>,
+    },
+    /// [`Command::Signal`].
+    Signal {
+        /// Address of a CurrentValue.
+        current_va: u64,
+        /// Address of its MonitoredValue.
+        monitored_va: u64,
+        /// The value.
+        value: u64,
+        /// Where to log.
+        log: Option<LogSlot>,
+    },
+}
+
+impl FenceCommand {
+    /// Words of the longest.
+    pub const WORDS_MAX: usize = 8;
+
+    /// What the words of one command say, if it is a wait or a signal.
+    #[inline]
+    pub fn decode(words: &[u64]) -> Option<FenceCommand> {
+        let log = |at: usize| {
+            let slot = &words[at..at + 4];
+            // CAST: a handle has 32 bits.
+            LogSlot { entry_va: slot[0], position_va: slot[1], position: slot[2], handle: slot[3] as u32 }
+        };
+        let wait = |log| FenceCommand::Wait { va: words[1], value: words[2], log };
+        let signal = |log| FenceCommand::Signal { current_va: words[1], monitored_va: words[2], value: words[3], log };
+        // CAST: the opcode is the low byte.
+        match (*words.first()? as u8, words.len()) {
+            (op::WAIT, 3) => Some(wait(None)),
+            (op::WAIT, 7) => Some(wait(Some(log(3)))),
+            (op::SIGNAL, 4) => Some(signal(None)),
+            (op::SIGNAL, 8) => Some(signal(Some(log(4)))),
+            _ => None,
+        }
+    }
+}
+
+impl From<FenceCommand> for Command<'_> {
+    fn from(command: FenceCommand) -> Self {
+        match command {
+            FenceCommand::Wait { va, value, log } => Command::Wait { va, value, log },
+            FenceCommand::Signal { current_va, monitored_va, value, log } => {
+                Command::Signal { current_va, monitored_va, value, log }
+            }
+        }
+    }
+}
