@@ -13,7 +13,8 @@
 //! addresses, in some the words of fences are in video memory, where they make room like content. From seed 6000 on the kinds take
 //! turns, those of the first thousand and one with dual leaf tables among them: whoever takes thirteen seeds in a row, from wherever,
 //! meets every kind, as the run of fresh seeds before each change does. In most of these doorbells are taken away, because there are
-//! fewer than queues or because an engine has nothing to do, and in some the whole adapter sleeps now and then.
+//! fewer than queues or because an engine has nothing to do, and in some the whole adapter sleeps now and then. One of the thirteen has
+//! another world beside it, in which processes have work on two adapters ([`run_crossing`]).
 //!
 //! # What is checked, all the time
 //! | checker | rule |
@@ -33,6 +34,7 @@
 //! [`Sabotage`] breaks something on purpose, so that each checker is seen to fail.
 
 mod check;
+mod crossing;
 mod neighbours;
 mod process;
 mod random;
@@ -52,7 +54,26 @@ pub use sabotage::Sabotage;
 /// # Errors
 /// The first rule that was broken, with its seed.
 pub fn run(seed: u64) -> Result<Report, Box<Violation>> {
+    if shape::has_crossing(seed) {
+        run_crossing(seed)?;
+    }
     world::run(seed, Sabotage::None)
+}
+
+/// Runs the world of a seed in which processes have work on two adapters.
+///
+/// # Errors
+/// The first rule that was broken, with its seed.
+pub fn run_crossing(seed: u64) -> Result<Report, Box<Violation>> {
+    crossing::run(seed, Sabotage::None)
+}
+
+/// The same with something broken.
+///
+/// # Errors
+/// The first rule that was broken: what is wanted here.
+pub fn run_crossing_sabotaged(seed: u64, sabotage: Sabotage) -> Result<Report, Box<Violation>> {
+    crossing::run(seed, sabotage)
 }
 
 /// Runs the world of a seed with something broken.

@@ -173,6 +173,11 @@ pub fn has_neighbours(seed: u64, kind: Kind) -> bool {
     chosen && !kind.has_packets()
 }
 
+/// Whether beside a seed's world one with two adapters is run: of any seeds in a row that meet every kind, one has.
+pub fn has_crossing(seed: u64) -> bool {
+    seed >= TURNS_FROM && seed.is_multiple_of(TURNS.len() as u64)
+}
+
 /// Builds the device of a world. The seed says how and not the world's random numbers, so that the first worlds are the
 /// same with one device more.
 pub fn build(profile: &mut Profile, seed: u64, kind: Kind) {

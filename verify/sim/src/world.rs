@@ -42,10 +42,14 @@ const LATE_TURNS: u64 = 200;
 /// # Errors
 /// The first rule that was broken.
 pub fn run(seed: u64, sabotage: Sabotage) -> Result<Report, Box<Violation>> {
+    told(seed, |ledger| World::new(seed, sabotage, ledger).and_then(World::run))
+}
+
+/// Runs a world, and says what became of it. An assertion of the kernel, the driver or the device is a finding like any other: it needs
+/// its seed.
+pub fn told(seed: u64, world: impl FnOnce(&Shared) -> Result<Report, Broken>) -> Result<Report, Box<Violation>> {
     let ledger = Shared::default();
-    // An assertion of the kernel, the driver or the device is a finding like any other: it needs its seed.
-    let world = || World::new(seed, sabotage, &ledger).and_then(World::run);
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(world))
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world(&ledger)))
         .unwrap_or_else(|_| Err(("assertion", "a panic, reported on standard error".into())));
     result.map_err(|(checker, place)| {
         let last_events = shared(&ledger).last_events();
@@ -53,7 +57,7 @@ pub fn run(seed: u64, sabotage: Sabotage) -> Result<Report, Box<Violation>> {
     })
 }
 
-type Broken = (&'static str, String);
+pub type Broken = (&'static str, String);
 
 struct World {
     seed: u64,
