@@ -339,6 +339,18 @@ pub trait PacketScheduling {
     /// [`RenderStatus`].
     fn present(&mut self, context: KmdContext, present: &mut Present<'_>) -> Result<(), RenderStatus>;
 
+    /// `DxgkDdiPresent` with Flags.Flip and a NULL `pDmaBuffer`, level 0, in a context that is patched: element 0 of the list is NULL, 1
+    /// the primary that is to be shown behind everything that the context has. Where the list has an address it is of now;
+    /// [`crate::Display::set_vidpn_source_address`] says the one that counts.
+    ///
+    /// # Errors
+    /// [`RenderStatus`], but for `InsufficientDmaBuffer`, which says nothing here; the flip is not queued.
+    fn present_flip(
+        &mut self,
+        context: KmdContext,
+        allocation_list: &[AllocationListEntry],
+    ) -> Result<(), RenderStatus>;
+
     /// `DxgkDdiPatch`, level 1.
     ///
     /// # Errors

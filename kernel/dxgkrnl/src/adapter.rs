@@ -292,6 +292,7 @@ impl Adapter {
         if self.read_awaited_flips(cx) {
             self.pump_packets(cx);
         }
+        self.modes_due(cx);
         self.pump_displays(cx);
         while let Some(waiter) = self.due.pop_front() {
             match waiter {

@@ -10,6 +10,8 @@
 //!   wait for it. From then on until another one has replaced it nothing that says that it writes the primary starts
 //!   ([`vidsch::Flips`]; memory §5.6, §10.1).
 //! - A primary stays where it is from its flip until it is replaced: it is pinned (memory §8.2).
+//! - Where lists are residency (memory §6.1) a flip brings its primary in, and a mode its first one: `SetDisplayMode` is answered when the
+//!   display is on.
 //! - The driver has as many flips as it says that it takes; the others wait here, in order. One with an interval of n is shown n
 //!   blanks behind the one before it.
 //! - Where the hardware has a flip queue, flips are handed over ahead, each with its time, and a log says what became of them (`queue`).
@@ -18,10 +20,11 @@
 //! - A display goes black, and what was queued for it is over, when its owner goes, is lost or gives it up, when what it shows or has
 //!   been given is destroyed, when the adapter sleeps or is reset. Then it needs a mode anew.
 //!
-//! `mode` is about owners and modes, `flip` about flips on their way, `blank` about what the hardware tells, `queue` about the flip queue
+//! `mode` is about owners and modes, `coming` about modes whose primary is on its way, `flip` about flips on their way, `blank` about what the hardware tells, `queue` about the flip queue
 //! of the hardware, `log` about what it says.
 
 mod blank;
+mod coming;
 mod flip;
 mod log;
 mod mode;
@@ -38,6 +41,7 @@ use crate::driver::Driver;
 use crate::features::Features;
 use crate::machine::Token;
 
+use coming::Coming;
 use queue::{Hardware, SourceQueue};
 
 /// `FlipInterval` is at most so many.
@@ -57,6 +61,8 @@ pub struct Displays {
     devices: BTreeMap<u64, OfDevice>,
     /// Presents that are not answered, oldest first.
     blocked: VecDeque<(Token, u64)>,
+    /// Modes whose primary is on its way, oldest first.
+    coming: VecDeque<Coming>,
     /// Hardware queues whose next command writes these primaries.
     held: Vec<(u64, Vec<AllocationId>)>,
     /// Flips made so far: their numbers.
@@ -182,6 +188,7 @@ impl Displays {
     /// Whether a device needs its content to be shown: it is not idle then.
     pub fn want(&self, device: u64) -> bool {
         self.devices.get(&device).is_some_and(|of| of.queued > 0 || of.asks)
+            || self.coming.iter().any(|coming| coming.is_of(device))
     }
 
     /// A device goes, with its flips.

@@ -32,6 +32,7 @@
 //! | `list` | lists: what a caller may write into them, and what a driver may answer |
 //! | `render` | Render, SubmitCommand up to the queue |
 //! | `present` | Present, likewise |
+//! | `flip` | Present with a flip, which has no buffer |
 //! | `build` | what a driver writes into DMA buffers |
 //! | `schedule` | from the queue to the driver |
 //! | `need` | when a packet may start |
@@ -48,6 +49,7 @@ mod build;
 mod complete;
 mod context;
 mod dma_buffer;
+mod flip;
 mod list;
 mod need;
 mod preempt;

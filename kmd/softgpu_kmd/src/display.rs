@@ -5,8 +5,8 @@
 mod flip_queue;
 
 use ddi::{
-    Display, DriverStatus, FlipCaps, KmdAllocation, KmdNotification, NotificationId, SetVidPnSourceAddress,
-    SetVidPnSourceAddressFlags, Surface, SurfaceFormat, VidPnPath,
+    AllocationListEntry, Display, DriverStatus, FlipCaps, KmdAllocation, KmdNotification, NotificationId, RenderStatus,
+    SetVidPnSourceAddress, SetVidPnSourceAddressFlags, Surface, SurfaceFormat, VidPnPath,
 };
 use softgpu_spec::display::{self as sheet, control, flip};
 use softgpu_spec::private_data::Details;
@@ -14,6 +14,7 @@ use wddm_types::{SegmentId, VidPnSourceId, VidPnTargetId};
 
 use crate::driver::SoftGpuKmd;
 use crate::interrupts::What;
+use crate::segments::Geometry;
 
 /// An output of the device.
 #[derive(Debug)]
@@ -148,6 +149,23 @@ impl SoftGpuKmd {
         geometry
             .bus_of_range(segment, physical_address, bytes)
             .ok_or(DriverStatus::InvalidParameter("the primary is not in its segment"))
+    }
+
+    /// The list of a flip: NULL, and a primary of a display, which is in its segment if it is anywhere.
+    // spec: memory §5.7
+    pub(crate) fn check_flip(&self, list: &[AllocationListEntry]) -> Result<(), RenderStatus> {
+        let [AllocationListEntry { allocation: None, .. }, primary] = list else {
+            return Err(RenderStatus::InvalidParameter("a flip has two elements, the first is NULL"));
+        };
+        let opened = primary.allocation.and_then(|open| self.opened.get(open.0));
+        let shown = opened.and_then(|opened| self.allocations.get(opened.allocation.0)?.shown);
+        let (width, height) = shown.ok_or(RenderStatus::InvalidHandle("no display shows such an allocation"))?;
+        let bytes = sheet::pitch_bytes(width) * u64::from(height);
+        let place = |geometry: Geometry| geometry.bus_of_range(primary.segment, primary.physical_address, bytes);
+        if !primary.segment.is_system() && self.geometry.and_then(place).is_none() {
+            return Err(RenderStatus::InvalidParameter("the primary is not in its segment"));
+        }
+        Ok(())
     }
 
     /// Writes a flip, and lets the device take it unless it is the first of a mode.

@@ -12,9 +12,9 @@ mod ring;
 pub(crate) mod translate;
 
 use ddi::{
-    ContextCaps, ContextInfo, CreateContext, CreateContextFlags, DmaFault, DriverModel, DriverStatus, Host, KmdContext,
-    KmdDevice, Notify, PacketCaps, PacketScheduling, Patch, PreemptCommand, Present, Render, RenderStatus, ResetEngine,
-    SubmitCommand, SubmitCommandVirtual, SubmitFlags, WRITTEN_PRIMARIES_MAX,
+    AllocationListEntry, ContextCaps, ContextInfo, CreateContext, CreateContextFlags, DmaFault, DriverModel,
+    DriverStatus, Host, KmdContext, KmdDevice, Notify, PacketCaps, PacketScheduling, Patch, PreemptCommand, Present,
+    Render, RenderStatus, ResetEngine, SubmitCommand, SubmitCommandVirtual, SubmitFlags, WRITTEN_PRIMARIES_MAX,
 };
 use softgpu_spec::bus;
 use softgpu_spec::context_data::{self, DmaBuffers};
@@ -182,6 +182,11 @@ impl PacketScheduling for SoftGpuKmd {
             Some(known) if !known.addresses => self.translate_present(present),
             _ => Err(RenderStatus::InvalidParameter("a context that presents nothing")),
         }
+    }
+
+    fn present_flip(&mut self, context: KmdContext, list: &[AllocationListEntry]) -> Result<(), RenderStatus> {
+        self.patched_context(context)?;
+        self.check_flip(list)
     }
 
     // spec: memory §7.3, memory §7.4

@@ -15,7 +15,7 @@ use device_port::Monitor;
 use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink, Profile};
 use dxgkrnl::FeaturePolicy;
 use kmt_link::Link;
-use softgpu_umd::{Commands, Gpu, KernelFedStream, StreamConfig, Surface, UmdError};
+use softgpu_umd::{Gpu, Lane, Stage, Surface, UmdError};
 use wddm_types::{NodeId, VidPnSourceId};
 
 use crate::adapters;
@@ -140,6 +140,13 @@ pub fn present(options: &PresentOptions) -> Result<Shown, RunError> {
             remedy: format!("choose one with a display: {}", with.join(", ")),
         });
     }
+    if options.careless && !profile.driver.translates() {
+        return Err(RunError::Argument {
+            argument: "--careless".to_owned(),
+            problem: format!("the lists of {} say what drawings write", profile.name),
+            remedy: "choose an adapter with GPU virtual addresses".to_owned(),
+        });
+    }
     let folder = options.pictures.as_deref().map(screen::Folder::check).transpose()?;
     profile.timing.copy_latency_ns = FILL_NS;
     let screen = Arc::new(Screen::new(folder.is_some()));
@@ -183,8 +190,8 @@ fn show(
 
 fn play(host: &Arc<Host>, options: &PresentOptions, counter: &Counter) -> Result<(), UmdError> {
     let gpu = Gpu::open(ProcessLink::new(Arc::clone(host)) as Arc<dyn Link>)?;
-    let (stream, surfaces) = prepare(&gpu, options)?;
-    let mut player = Player { gpu: &gpu, stream, surfaces: &surfaces, options };
+    let (lane, surfaces) = prepare(&gpu, options)?;
+    let mut player = Player { gpu: &gpu, lane, surfaces: &surfaces, options };
     match options.burst {
         Some(burst) => player.bursts(burst)?,
         None => {
@@ -206,7 +213,7 @@ fn play(host: &Arc<Host>, options: &PresentOptions, counter: &Counter) -> Result
 /// Who draws and flips.
 struct Player<'a> {
     gpu: &'a Gpu,
-    stream: KernelFedStream,
+    lane: Lane,
     surfaces: &'a [Surface],
     options: &'a PresentOptions,
 }
@@ -215,15 +222,14 @@ impl Player<'_> {
     /// Returns what its end signals.
     fn draw(&mut self, surface: usize, frame: u32) -> Result<u64, UmdError> {
         let surface = &self.surfaces[surface];
-        let mut commands = Commands::new();
-        scene::draw(&mut commands, surface.va(), (self.options.width, self.options.height), frame);
+        scene::draw(&mut self.lane, surface, (self.options.width, self.options.height), frame);
         let handle = [surface.allocation().handle()];
         let written = if self.options.careless { &[][..] } else { &handle[..] };
-        self.stream.submit_writing(self.gpu, None, &commands, written)
+        self.lane.submit_writing(self.gpu, written)
     }
 
     fn flip(&self, surface: usize) -> Result<(), UmdError> {
-        self.stream.flip(self.surfaces[surface].allocation(), self.options.interval)?;
+        self.lane.flip(&self.surfaces[surface], self.options.interval)?;
         Ok(())
     }
 
@@ -239,7 +245,7 @@ impl Player<'_> {
             for (nth, surface) in order[..together].iter().enumerate() {
                 let drawn = self.draw(*surface, frame)?;
                 if nth == 0 {
-                    self.stream.wait(self.gpu, drawn)?;
+                    self.lane.wait(self.gpu, drawn)?;
                 }
                 self.flip(*surface)?;
                 frame += 1;
@@ -252,22 +258,25 @@ impl Player<'_> {
             order.extend(unused);
         }
         let drawn = self.draw(order[0], frame)?;
-        self.stream.wait(self.gpu, drawn)
+        self.lane.wait(self.gpu, drawn)
     }
 }
 
 /// The surfaces, the first of them shown and black.
-fn prepare(gpu: &Gpu, options: &PresentOptions) -> Result<(KernelFedStream, Vec<Surface>), UmdError> {
-    let stream = KernelFedStream::packets(gpu, NodeId(0), StreamConfig::default())?;
+fn prepare(gpu: &Gpu, options: &PresentOptions) -> Result<(Lane, Vec<Surface>), UmdError> {
+    let lane = Lane::create_at(gpu, NodeId(0), Stage::Packet)?;
     let mut surfaces = Vec::new();
     for _ in 0..options.buffers {
         let surface = gpu.create_primary(SOURCE, options.width, options.height)?;
-        gpu.pin(&surface)?;
+        // Without addresses lists are residency: whatever names it brings it in.
+        if gpu.has_addresses() {
+            gpu.pin(&surface)?;
+        }
         surfaces.push(surface);
     }
     gpu.device().own_sources(&[SOURCE])?;
     gpu.device().set_display_mode(surfaces[0].allocation())?;
-    Ok((stream, surfaces))
+    Ok((lane, surfaces))
 }
 
 fn failed(error: impl std::fmt::Display) -> RunError {

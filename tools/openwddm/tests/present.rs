@@ -81,8 +81,20 @@ fn a_flip_queue_of_the_hardware_interrupts_for_whom_somebody_waits_only() {
 #[test]
 fn in_real_time_nothing_is_torn_either() {
     let folder = tempfile::tempdir().unwrap();
-    let shown = present(folder.path(), &["--size", "64x48", "--frames", "6"]);
-    assert_eq!((shown.status.code(), number(&shown, "flips shown"), number(&shown, "torn")), (Some(0), 6, 0));
+    for adapter in ["discrete-4k", "wddm1-banks"] {
+        let shown = present(folder.path(), &["--size", "64x48", "--frames", "6", "--adapter", adapter]);
+        assert_eq!((shown.status.code(), number(&shown, "flips shown"), number(&shown, "torn")), (Some(0), 6, 0));
+    }
+}
+
+/// Its lists say what is written and bring in what is flipped.
+#[test]
+fn an_adapter_of_the_first_generation_shows_whole_pictures_too() {
+    // spec: memory §5.7, memory §6.1
+    let folder = tempfile::tempdir().unwrap();
+    let shown = present(folder.path(), &[&SMALL[..], &[".", "--adapter", "wddm1-banks"]].concat());
+    assert_eq!((shown.status.code(), number(&shown, "flips shown"), number(&shown, "torn")), (Some(0), 12, 0));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count() as u64, number(&shown, "frames"));
 }
 
 #[test]
@@ -97,6 +109,7 @@ fn wrong_numbers_are_refused() {
         (["--interval", "5"], "0 to 4"),
         (["--adapter", "voodoo"], "discrete-4k"),
         (["--adapter", "datacenter"], "only renders"),
+        (["--adapter=wddm1-banks", "--careless"], "say what drawings write"),
         (["--pictures", "no/such/folder"], "does not exist"),
     ] {
         let refused = present(folder.path(), &words);

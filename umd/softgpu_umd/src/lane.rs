@@ -3,7 +3,7 @@
 //! Whoever records names surfaces, so it need not know. Called by runtimes that run on every adapter.
 
 use d3dkmt::Fence;
-use wddm_types::NodeId;
+use wddm_types::{NodeId, RawHandle};
 
 use crate::commands::Commands;
 use crate::gpu::{Gpu, Surface, UmdError};
@@ -116,6 +116,56 @@ impl Lane {
                     bytes.next_multiple_of(8),
                 );
             }
+        }
+    }
+
+    /// Records filling bytes of a surface from a place on with a 32-bit pattern. Both are multiples of 8.
+    ///
+    /// # Panics
+    /// As of [`Lane::copy`].
+    pub fn fill(&mut self, surface: &Surface, offset: u64, bytes: u64, pattern: u32) {
+        let inside = offset.is_multiple_of(8) && offset.checked_add(bytes).is_some_and(|end| end <= surface.bytes());
+        assert!(inside, "{bytes} bytes at {offset} of a surface of {}", surface.bytes());
+        match self {
+            Lane::Addressed(_, commands) | Lane::KernelFed(_, commands) => {
+                commands.fill(surface.va().offset(offset), bytes, pattern);
+            }
+            Lane::Patched(stream) => {
+                let offset = u32::try_from(offset).expect("lists say where in 32 bits (memory §7.3)");
+                stream.fill((surface, offset), bytes, pattern);
+            }
+        }
+    }
+
+    /// Submits what is recorded and writes these primaries: it starts when no display shows one of them, and none is about to. Where
+    /// there are lists they say what is written, whatever is said here.
+    ///
+    /// # Errors
+    /// As of [`Lane::submit`]; [`UmdError::Lacks`] on a queue that the process feeds itself, which tells nobody what it writes.
+    // spec: memory §5.6, sync §3.17
+    pub fn submit_writing(&mut self, gpu: &Gpu, primaries: &[RawHandle]) -> Result<u64, UmdError> {
+        match self {
+            Lane::Addressed(..) => Err(UmdError::Lacks("lists of written primaries on queues that processes feed")),
+            Lane::KernelFed(stream, commands) => {
+                let value = stream.submit_writing(gpu, None, commands, primaries)?;
+                commands.clear();
+                Ok(value)
+            }
+            Lane::Patched(stream) => stream.submit(gpu),
+        }
+    }
+
+    /// Shows a primary when what was submitted until now is done, `interval` blanks behind the flip before it. Returns how many flips are
+    /// queued.
+    ///
+    /// # Errors
+    /// Those of `D3DKMTPresent`; [`UmdError::Lacks`] on a queue that the process feeds itself.
+    // spec: sync §4.6, sync §3.17
+    pub fn flip(&self, primary: &Surface, interval: u32) -> Result<u32, UmdError> {
+        match self {
+            Lane::Addressed(..) => Err(UmdError::Lacks("flips on queues that processes feed")),
+            Lane::KernelFed(stream, _) => Ok(stream.flip(primary.allocation(), interval)?),
+            Lane::Patched(stream) => Ok(stream.flip(primary.allocation(), interval)?),
         }
     }
 

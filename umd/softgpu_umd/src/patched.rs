@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use d3dkmt::{Context, Fence, FenceFlags};
+use d3dkmt::{Allocation, Context, Fence, FenceFlags, Refusal};
 use wddm_types::{NodeId, NtStatus};
 
 use crate::gpu::{Gpu, Surface, UmdError};
@@ -50,6 +50,20 @@ impl PatchedStream {
     /// Records a comparison with the content of a seed; the first mismatch is written to `report` under `tag`.
     pub fn check(&mut self, surface: &Surface, seed: u64, report: &Surface, tag: u64) {
         self.part().check(surface.allocation(), surface.bytes(), seed, report.allocation(), tag);
+    }
+
+    /// Records filling bytes of a surface from a place on with a pattern. The list says that they write it.
+    pub(crate) fn fill(&mut self, (surface, offset): (&Surface, u32), bytes: u64, pattern: u32) {
+        self.part().fill((surface.allocation(), offset), bytes, pattern);
+    }
+
+    /// As of [`KernelFedStream::flip`](crate::KernelFedStream::flip).
+    ///
+    /// # Errors
+    /// Those of `D3DKMTPresent`.
+    // spec: memory §5.7
+    pub fn flip(&self, primary: &Allocation, interval: u32) -> Result<u32, Refusal> {
+        self.context.flip(primary, interval)
     }
 
     /// Records a copy from a place of a surface to a place of another.

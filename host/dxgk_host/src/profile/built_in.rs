@@ -212,6 +212,7 @@ pub const PROFILES: &[Profile] = &[
         description: "a WDDM 1.3 GPU: four banks, no GPU virtual addresses",
         driver: KmdConfig { driver_model: DriverModel::Wddm1, banks: 4, ..SMALL_PAGES },
         vram_bytes: 1 << 30,
+        displays: ONE_DISPLAY,
         ..DISCRETE
     },
     Profile {

@@ -3,6 +3,7 @@
 
 mod chance;
 mod ends;
+mod listed;
 mod periodic;
 mod queue;
 mod refusals;

@@ -24,8 +24,7 @@ impl Turn<'_> {
             DisplayCall::SetDisplayMode { device, primary } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let number = self.allocation_of(index, device, primary)?;
-                self.adapters[index as usize].set_display_mode(cx, device, number)?;
-                done(Reply::Done)
+                self.adapters[index as usize].set_display_mode(cx, self.token, device, number)
             }
             DisplayCall::Flip { context, primary, interval } => {
                 if matches!(self.process.handles.get(context), Some(Object::Context(..))) {

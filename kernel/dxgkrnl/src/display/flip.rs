@@ -22,9 +22,10 @@ impl Adapter {
         cx: &mut Cx<'_>,
         token: Token,
         behind: Behind,
-        Listed { number, instance: primary }: Listed,
+        listed: Listed,
         interval: u32,
     ) -> Result<Answer, Refusal> {
+        let Listed { number, instance: primary } = listed;
         let (context, device) = match behind {
             Behind::Context(context) => (context, self.packet_contexts[context].device),
             Behind::Queue(queue) => (self.queues[queue].context, self.queues[queue].device),
@@ -47,11 +48,20 @@ impl Adapter {
             Behind::Queue(queue) => self.vidsch.may_submit(self.queues[queue].vidsch, 1).map_err(queue_refused)?,
         }
         self.read_flip_logs(cx);
-        if let Err(error) = self.vidmm.reference_by_address(self.devices[device].vidmm, primary) {
+        let brought_in = self.is_brought_in(device, primary);
+        if !brought_in && let Err(error) = self.vidmm.reference_by_address(self.devices[device].vidmm, primary) {
             return Err(self.reject(cx, context, device, error.to_string()));
         }
+        if let Behind::Context(context) = behind {
+            self.tell_of_flip(cx, context, listed)?;
+        }
         // It stays from now on, if it is there; of a device that stands still it comes back first.
-        let pinned = self.vidmm.pin(primary).is_ok();
+        let pinned = if brought_in && !self.vidmm.is_suspended(self.devices[device].vidmm) {
+            self.bring_in_primary(cx, device, primary)?;
+            true
+        } else {
+            self.vidmm.pin(primary).is_ok()
+        };
         self.displays.flips_made += 1;
         let flip = self.displays.flips_made;
         let name = self.displays.sources[source].path.source.0;
@@ -129,7 +139,7 @@ impl Adapter {
         for source in 0..self.displays.sources.len() {
             self.ask_for_blanks(source);
             while self.stopped.is_none() && self.is_awake() {
-                match self.next_flip(source) {
+                match self.next_flip(cx, source) {
                     Next::Hand(set) => self.hand_flip(cx, source, set),
                     Next::Lost => self.lose_flip(cx, source),
                     Next::Wait => break,
@@ -149,7 +159,7 @@ impl Adapter {
 
     /// What becomes of the first flip that the driver has not.
     // spec: sync §4.6, an interval of n is n refresh periods behind the flip before
-    fn next_flip(&mut self, source: usize) -> Next {
+    fn next_flip(&mut self, cx: &mut Cx<'_>, source: usize) -> Next {
         let depth = self.displays.caps.max_queued_flip_on_vsync as usize;
         let known = &mut self.displays.sources[source];
         let name = known.path.source;
@@ -168,7 +178,7 @@ impl Adapter {
         if handed > 0 && (flip.interval != 1 || others.any(|other| other == flip.primary)) {
             return Next::Wait;
         }
-        let (segment, physical_address) = match self.place_flip(source) {
+        let (segment, physical_address) = match self.place_flip(cx, source) {
             Next::Hand(place) => place,
             Next::Wait => return Next::Wait,
             Next::Lost => return Next::Lost,
@@ -183,24 +193,35 @@ impl Adapter {
     }
 
     /// Where the primary of the first flip lies that the driver has not; it stays there.
-    pub(super) fn place_flip(&mut self, source: usize) -> Next<(SegmentId, u64)> {
-        let known = &mut self.displays.sources[source];
-        let flip = &mut known.flips[known.handed];
+    pub(super) fn place_flip(&mut self, cx: &mut Cx<'_>, source: usize) -> Next<(SegmentId, u64)> {
+        let known = &self.displays.sources[source];
+        let (handed, flip) = (known.handed, &known.flips[known.handed]);
+        let primary = flip.primary;
         if !flip.pinned {
-            match self.vidmm.pin(flip.primary) {
-                Ok(()) => flip.pinned = true,
-                // The process gave it away before it was shown.
-                Err(PinError::Offered) => return Next::Lost,
-                Err(PinError::NotResident) => {
-                    let lists =
-                        self.devices.get(flip.device).map(|device| self.vidmm.count(device.vidmm, flip.primary));
-                    return if lists.unwrap_or(0) > 0 { Next::Wait } else { Next::Lost };
-                }
+            match self.pin_late(cx, flip.device, primary) {
+                Next::Hand(()) => self.displays.sources[source].flips[handed].pinned = true,
+                Next::Wait => return Next::Wait,
+                Next::Lost => return Next::Lost,
             }
         }
-        let reference = self.vidmm.whereabouts(flip.primary);
-        let place = reference.place.filter(|_| reference.serial <= self.vidmm.completed_serial());
-        place.map_or(Next::Wait, Next::Hand)
+        self.shown_place(primary).map_or(Next::Wait, Next::Hand)
+    }
+
+    /// Pins a primary that was away when the flip to it was queued, if it is back.
+    fn pin_late(&mut self, cx: &mut Cx<'_>, device: u64, primary: AllocationId) -> Next<()> {
+        match (self.vidmm.pin(primary), self.devices.get(device).map(|device| device.vidmm)) {
+            (Ok(()), _) => Next::Hand(()),
+            // The process gave it away before it was shown.
+            (Err(PinError::Offered), _) | (Err(PinError::NotResident), None) => Next::Lost,
+            (Err(PinError::NotResident), Some(owner)) if self.is_brought_in(device, primary) => {
+                match self.vidmm.is_suspended(owner) {
+                    true => Next::Wait,
+                    false => self.bring_in_primary(cx, device, primary).map_or(Next::Lost, Next::Hand),
+                }
+            }
+            (Err(PinError::NotResident), Some(owner)) if self.vidmm.count(owner, primary) > 0 => Next::Wait,
+            (Err(PinError::NotResident), Some(_)) => Next::Lost,
+        }
     }
 
     fn hand_flip(&mut self, cx: &mut Cx<'_>, source: usize, set: SetVidPnSourceAddress) {

@@ -1,15 +1,24 @@
 //! Owners and modes: what turns a display on, and everything that turns it off.
 
-use ddi::{Display, SetVidPnSourceAddress, SetVidPnSourceAddressFlags};
+use ddi::{Display, KmdAllocation, SetVidPnSourceAddress, SetVidPnSourceAddressFlags, Surface};
 use events::Event;
 use kmt_calls::{Refusal, Reply};
 use vidmm::AllocationId;
-use wddm_types::{Blame, NtStatus, VidPnSourceId};
+use wddm_types::{Blame, NtStatus, SegmentId, VidPnSourceId};
 
 use super::{INTERVAL_MAX, QUEUED_LIMIT_MAX};
 use crate::adapter::Adapter;
-use crate::machine::{Cx, Effect};
+use crate::machine::{Answer, Cx, Effect, Token};
 use crate::refusal::{access_denied, from_driver, invalid, not_supported, refuse, removed};
+
+/// What a source is to show.
+pub(super) struct Mode {
+    device: u64,
+    source: usize,
+    id: AllocationId,
+    kmd: KmdAllocation,
+    surface: Surface,
+}
 
 impl Adapter {
     /// `D3DKMTSetVidPnSourceOwner`.
@@ -45,22 +54,46 @@ impl Adapter {
 
     /// `D3DKMTSetDisplayMode`: the primary is shown at once.
     // spec: memory §8.2, displayed primaries stay
-    pub fn set_display_mode(&mut self, cx: &mut Cx<'_>, device: u64, number: u64) -> Result<(), Refusal> {
-        let (id, kmd) = (self.allocations[number].vidmm, self.allocations[number].kmd);
-        let source = self.owned_source(device, id)?;
-        let surface = self.display()?.describe_allocation(kmd);
-        let surface = surface.ok_or_else(|| invalid("a primary that no display of this adapter shows"))?;
+    pub fn set_display_mode(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        device: u64,
+        number: u64,
+    ) -> Result<Answer, Refusal> {
+        let id = self.allocations[number].vidmm;
+        let mode = self.mode_of(device, number)?;
+        if self.is_brought_in(device, id) {
+            return self.mode_comes(cx, token, device, number);
+        }
         self.vidmm.reference_by_address(self.devices[device].vidmm, id).map_err(|error| invalid(error.to_string()))?;
         self.has_bus_address(id)?;
         // What the paging fence says is what its caller knows.
         self.reap_paging(cx);
-        let reference = self.vidmm.whereabouts(id);
-        let place = reference.place.filter(|_| reference.serial <= self.vidmm.completed_serial());
-        let place = place.filter(|_| self.vidmm.pin(id).is_ok());
+        let place = self.shown_place(id).filter(|_| self.vidmm.pin(id).is_ok());
         self.displays.devices.entry(device).or_default().asks = place.is_none();
-        let Some((segment, physical_address)) = place else {
+        let Some(place) = place else {
             return Err(refuse(NtStatus::RETRY, Blame::Scarcity, "the primary is still on its way into memory"));
         };
+        self.begin_mode(cx, &mode, place).map(|()| Answer::Done(Ok(Reply::Done)))
+    }
+
+    /// The mode that a primary gives its source, which is this device's.
+    pub(super) fn mode_of(&mut self, device: u64, number: u64) -> Result<Mode, Refusal> {
+        let (id, kmd) = (self.allocations[number].vidmm, self.allocations[number].kmd);
+        let source = self.owned_source(device, id)?;
+        let surface = self.display()?.describe_allocation(kmd);
+        let surface = surface.ok_or_else(|| invalid("a primary that no display of this adapter shows"))?;
+        Ok(Mode { device, source, id, kmd, surface })
+    }
+
+    /// A source shows a pinned primary, which lies here. If it does not, the pin is undone.
+    pub(super) fn begin_mode(
+        &mut self,
+        cx: &mut Cx<'_>,
+        &Mode { device, source, id, kmd, surface }: &Mode,
+        (segment, physical_address): (SegmentId, u64),
+    ) -> Result<(), Refusal> {
         self.go_black(cx, source);
         let name = self.displays.sources[source].path.source;
         if let Err(status) = self.display()?.commit_vidpn(name, Some(kmd)) {
@@ -185,6 +218,7 @@ impl Adapter {
             Vec::into_iter(gone)
         });
         let mut answered: Vec<_> = waiting.collect();
+        answered.extend(self.forget_coming(|coming| lost(coming.device)).into_iter().map(|token| (token, 0)));
         let blocked = std::mem::take(&mut self.displays.blocked).into_iter();
         let (gone, kept) = blocked.partition::<Vec<_>, _>(|(_, of)| lost(*of));
         self.displays.blocked = kept.into();
@@ -198,6 +232,7 @@ impl Adapter {
     /// The adapter goes to sleep, or stops: what displays show is saved like everything else, and they need a mode when it is back.
     pub fn displays_sleep(&mut self, cx: &mut Cx<'_>) {
         (0..self.displays.sources.len()).for_each(|source| self.go_black(cx, source));
+        self.unpin_coming();
         self.unpin_queued(|_| true);
     }
 
@@ -205,11 +240,16 @@ impl Adapter {
     // spec: sync §4.4
     pub fn displays_lost(&mut self, cx: &mut Cx<'_>) {
         (0..self.displays.sources.len()).for_each(|source| self.forget_mode(cx, source));
+        self.unpin_coming();
         self.unpin_queued(|_| true);
     }
 
     /// The last device that had an allocation has destroyed it: a display that shows it, or is about to, goes black.
     pub fn displays_lose(&mut self, cx: &mut Cx<'_>, id: AllocationId) {
+        for token in self.forget_coming(|coming| coming.id == id) {
+            let result = Err(invalid("the primary was destroyed on its way to the display"));
+            cx.effects.push(Effect::Answer { token, result });
+        }
         for source in 0..self.displays.sources.len() {
             if self.displays.hardware.is_some() {
                 self.read_flip_log(cx, source);

@@ -164,7 +164,7 @@ impl Adapter {
         if (handed > 0 && known.queue.last.is_none()) || self.displays.sources.iter().enumerate().any(drains) {
             return Next::Wait;
         }
-        let (segment, physical_address) = match self.place_flip(source) {
+        let (segment, physical_address) = match self.place_flip(cx, source) {
             Next::Hand(place) => place,
             Next::Wait => return Next::Wait,
             Next::Lost => return Next::Lost,

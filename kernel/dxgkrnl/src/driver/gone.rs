@@ -135,6 +135,10 @@ impl PacketScheduling for Gone {
         Err(RenderStatus::GpuException(REASON))
     }
 
+    fn present_flip(&mut self, _context: KmdContext, _list: &[AllocationListEntry]) -> Result<(), RenderStatus> {
+        Err(RenderStatus::GpuException(REASON))
+    }
+
     fn patch(&mut self, _patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
         Err(FAILED)
     }

@@ -100,7 +100,7 @@ impl Adapter {
 
     /// What Render and Present may answer, as statuses.
     // spec: memory §9.2
-    fn refused_by_driver(&mut self, cx: &mut Cx<'_>, device: u64, status: RenderStatus) -> Refusal {
+    pub(super) fn refused_by_driver(&mut self, cx: &mut Cx<'_>, device: u64, status: RenderStatus) -> Refusal {
         let (code, blame) = match status {
             RenderStatus::NoMemory(_) => (NtStatus::NO_MEMORY, Blame::Scarcity),
             RenderStatus::InsufficientDmaBuffer => unreachable!("another buffer, or a breach of the contract"),

@@ -202,12 +202,7 @@ impl Adapter {
         let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
         let mut from = Cut::default();
         loop {
-            let mut made = self.vidmm.bring_in(owner, &uses, &from);
-            if matches!(made, Err(PortionError::Held { .. })) && self.note_idle_devices() {
-                // Whoever has nothing to run gives way before anybody is refused (memory §10.1 row 10).
-                made = self.vidmm.bring_in(owner, &uses, &from);
-            }
-            let made = match made {
+            let made = match self.bring_in(device, &uses, &from) {
                 Ok(made) => made,
                 Err(error) => {
                     let refusal = self.portion_refused(cx, device, error);

@@ -286,6 +286,9 @@ impl PacketScheduling for Stub {
     fn present(&mut self, _context: KmdContext, _present: &mut Present<'_>) -> Result<(), RenderStatus> {
         Err(RenderStatus::IllegalInstruction)
     }
+    fn present_flip(&mut self, _context: KmdContext, _list: &[AllocationListEntry]) -> Result<(), RenderStatus> {
+        Err(RenderStatus::IllegalInstruction)
+    }
     fn patch(&mut self, _patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
         Ok(())
     }

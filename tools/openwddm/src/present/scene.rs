@@ -1,16 +1,15 @@
 //! The pictures: a bar that moves over stripes. It is drawn from the bottom up, against the way in which a display reads, so that a picture
 //! that is drawn while it is read has the bar in two places.
 
-use softgpu_umd::{Commands, pitch_bytes};
-use wddm_types::GpuVa;
+use softgpu_umd::{Lane, Surface, pitch_bytes};
 
 /// Rows that are drawn together.
 const STRIP_ROWS: u64 = 6;
 /// Texels that the bar moves from picture to picture.
 const STEP: u64 = 8;
 
-/// The commands that draw a picture.
-pub(super) fn draw(commands: &mut Commands, surface: GpuVa, (width, height): (u16, u16), frame: u32) {
+/// Records the commands that draw a picture.
+pub(super) fn draw(lane: &mut Lane, surface: &Surface, (width, height): (u16, u16), frame: u32) {
     let (width, height) = (u64::from(width), u64::from(height));
     let pitch = pitch_bytes(width as u32);
     // Fills are of whole words: two texels.
@@ -18,10 +17,9 @@ pub(super) fn draw(commands: &mut Commands, surface: GpuVa, (width, height): (u1
     let left = u64::from(frame) * STEP % (width - bar) / 2 * 2;
     for strip in (0..height.div_ceil(STRIP_ROWS)).rev() {
         let rows = strip * STRIP_ROWS..((strip + 1) * STRIP_ROWS).min(height);
-        let first = GpuVa(surface.0 + rows.start * pitch);
-        commands.fill(first, (rows.end - rows.start) * pitch, ground(strip, frame));
+        lane.fill(surface, rows.start * pitch, (rows.end - rows.start) * pitch, ground(strip, frame));
         for row in rows {
-            commands.fill(GpuVa(surface.0 + row * pitch + left * 4), bar * 4, 0x00ff_d75f);
+            lane.fill(surface, row * pitch + left * 4, bar * 4, 0x00ff_d75f);
         }
     }
 }

@@ -252,6 +252,13 @@ impl PacketScheduling for Liar {
         }
     }
 
+    fn present_flip(&mut self, context: KmdContext, list: &[AllocationListEntry]) -> Result<(), RenderStatus> {
+        match self.lies.tells(Lie::Render) {
+            None => self.packets().present_flip(context, list),
+            Some(mut dice) => Err(refusal(&mut dice)),
+        }
+    }
+
     fn patch(&mut self, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Submit)?;
         self.packets().patch(patch)
@@ -290,13 +297,19 @@ fn lie_about(dice: &mut Dice, written: &mut usize, out: &mut PatchLocationsOut<'
             }
             out.written = out.written.max(1);
         }
-        3 => return Err(RenderStatus::NoMemory("a lie")),
-        4 => return Err(RenderStatus::InsufficientDmaBuffer),
-        5 => return Err(RenderStatus::GpuException("a lie")),
-        6 => return Err(RenderStatus::DriverMismatch),
-        _ => return Err(RenderStatus::InvalidHandle("a lie")),
+        _ => return Err(refusal(dice)),
     }
     Ok(())
+}
+
+fn refusal(dice: &mut Dice) -> RenderStatus {
+    match dice.below(5) {
+        0 => RenderStatus::NoMemory("a lie"),
+        1 => RenderStatus::InsufficientDmaBuffer,
+        2 => RenderStatus::GpuException("a lie"),
+        3 => RenderStatus::DriverMismatch,
+        _ => RenderStatus::InvalidHandle("a lie"),
+    }
 }
 
 impl HostAperture for Liar {

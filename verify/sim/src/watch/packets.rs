@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use ddi::{
-    ContextInfo, CreateContext, DriverStatus, Host, Interrupt, KmdContext, Notify, PacketCaps, PacketScheduling, Patch,
-    PreemptCommand, Present, Render, RenderStatus, SubmitCommand, SubmitCommandVirtual, SubmitFlags,
+    AllocationListEntry, ContextInfo, CreateContext, DriverStatus, Host, Interrupt, KmdContext, Notify, PacketCaps,
+    PacketScheduling, Patch, PreemptCommand, Present, Render, RenderStatus, SubmitCommand, SubmitCommandVirtual,
+    SubmitFlags,
 };
 use wddm_types::{NodeId, SegmentId};
 
@@ -137,6 +138,10 @@ impl PacketScheduling for Watched {
 
     fn present(&mut self, context: KmdContext, present: &mut Present<'_>) -> Result<(), RenderStatus> {
         self.packets().present(context, present)
+    }
+
+    fn present_flip(&mut self, context: KmdContext, list: &[AllocationListEntry]) -> Result<(), RenderStatus> {
+        self.packets().present_flip(context, list)
     }
 
     fn patch(&mut self, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {

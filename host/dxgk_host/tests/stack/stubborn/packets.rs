@@ -51,6 +51,10 @@ impl PacketScheduling for Stubborn {
     fn present(&mut self, context: KmdContext, present: &mut Present<'_>) -> Result<(), RenderStatus> {
         (self.whims.present)(self.inner.packet_scheduling().expect("it schedules packets"), context, present)
     }
+    fn present_flip(&mut self, context: KmdContext, list: &[AllocationListEntry]) -> Result<(), RenderStatus> {
+        (self.whims.flip_queue.listed)(list)?;
+        self.packets().present_flip(context, list)
+    }
     fn patch(&mut self, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
         (self.whims.hand_over)(PacketStep {
             patch: true,

@@ -1,8 +1,9 @@
 //! The displays of such a driver: it may refuse to show an address, and make of its flip queue what it likes.
 
 use ddi::{
-    Display, DriverStatus, FlipCaps, FlipQueue, FlipQueueCaps, FlipRefusal, KmdAllocation, KmdNotification,
-    NotificationId, QueueFlip, SetFlipQueueLogBuffer, SetVidPnSourceAddress, Surface, VidPnPath,
+    AllocationListEntry, Display, DriverStatus, FlipCaps, FlipQueue, FlipQueueCaps, FlipRefusal, KmdAllocation,
+    KmdNotification, NotificationId, QueueFlip, RenderStatus, SetFlipQueueLogBuffer, SetVidPnSourceAddress, Surface,
+    VidPnPath,
 };
 use wddm_types::{VidPnSourceId, VidPnTargetId};
 
@@ -11,6 +12,7 @@ use super::Stubborn;
 /// What it says of an address.
 pub type Address = dyn FnMut(SetVidPnSourceAddress) -> Result<(), DriverStatus> + Send;
 
+type Listed = dyn FnMut(&[AllocationListEntry]) -> Result<(), RenderStatus> + Send;
 type Queue = dyn FnMut(&mut dyn FlipQueue, QueueFlip) -> Result<(), FlipRefusal> + Send;
 
 /// What is different about its flip queue.
@@ -25,6 +27,8 @@ pub struct QueueWhims {
     pub log_end: Box<dyn FnMut(u32) -> u32 + Send>,
     /// What it says that it took back.
     pub cancelled: Box<dyn FnMut(u64) -> u64 + Send>,
+    /// What it says of a flip that it is told of with a list.
+    pub listed: Box<Listed>,
 }
 
 impl Default for QueueWhims {
@@ -35,6 +39,7 @@ impl Default for QueueWhims {
             log_buffer: Box::new(|_| Ok(())),
             log_end: Box::new(|end| end),
             cancelled: Box::new(|first| first),
+            listed: Box::new(|_| Ok(())),
         }
     }
 }

@@ -1,0 +1,113 @@
+//! Modes whose primary is on its way. Where lists are residency (memory §6.1) there is nothing that a process could have had made
+//! resident before: `SetDisplayMode` brings its primary in, when its device stands still with the device's turn, and is answered when the
+//! display shows it.
+
+use kmt_calls::{Refusal, Reply};
+use vidmm::AllocationId;
+use wddm_types::SegmentId;
+
+use crate::adapter::Adapter;
+use crate::machine::{Answer, Cx, Effect, Token};
+
+/// A mode that waits for its primary.
+pub(super) struct Coming {
+    token: Token,
+    pub(super) device: u64,
+    number: u64,
+    pub(super) id: AllocationId,
+    pinned: bool,
+}
+
+impl Coming {
+    /// Whether a device waits for it.
+    pub(super) fn is_of(&self, device: u64) -> bool {
+        self.device == device
+    }
+}
+
+impl Adapter {
+    /// A mode whose primary is brought in for it.
+    // spec: memory §6.1, memory §8.2
+    pub(super) fn mode_comes(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        device: u64,
+        number: u64,
+    ) -> Result<Answer, Refusal> {
+        let id = self.allocations[number].vidmm;
+        let mut coming = Coming { token, device, number, id, pinned: false };
+        Ok(match self.bring_closer(cx, &mut coming)? {
+            true => Answer::Done(Ok(Reply::Done)),
+            false => {
+                self.displays.coming.push_back(coming);
+                Answer::Later(token)
+            }
+        })
+    }
+
+    /// Modes whose primaries have come begin.
+    pub fn modes_due(&mut self, cx: &mut Cx<'_>) {
+        // Others are answered while one begins, but none is added.
+        for _ in 0..self.displays.coming.len() {
+            let Some(mut coming) = self.displays.coming.pop_front() else { return };
+            let result = match self.bring_closer(cx, &mut coming) {
+                Ok(false) => {
+                    self.displays.coming.push_back(coming);
+                    continue;
+                }
+                Ok(true) => Ok(Reply::Done),
+                Err(refusal) => Err(refusal),
+            };
+            cx.effects.push(Effect::Answer { token: coming.token, result });
+        }
+    }
+
+    /// Whether a mode has begun. What could not begin has no pin.
+    fn bring_closer(&mut self, cx: &mut Cx<'_>, coming: &mut Coming) -> Result<bool, Refusal> {
+        if self.stopped.is_some() || !self.is_awake() {
+            return Ok(false);
+        }
+        // What was so when the call came may have changed.
+        let mode = self.mode_of(coming.device, coming.number).inspect_err(|_| self.unpin_one(coming))?;
+        if !coming.pinned {
+            if self.vidmm.is_suspended(self.devices[coming.device].vidmm) {
+                return Ok(false);
+            }
+            self.bring_in_primary(cx, coming.device, coming.id)?;
+            coming.pinned = true;
+        }
+        let Some(place) = self.shown_place(coming.id) else { return Ok(false) };
+        self.begin_mode(cx, &mode, place).map(|()| true)
+    }
+
+    /// Where a primary lies, when it has come there.
+    pub(super) fn shown_place(&self, id: AllocationId) -> Option<(SegmentId, u64)> {
+        let reference = self.vidmm.whereabouts(id);
+        reference.place.filter(|_| reference.serial <= self.vidmm.completed_serial())
+    }
+
+    /// Modes that are not waited for any more. Answers with who has.
+    pub(super) fn forget_coming(&mut self, gone: impl Fn(&Coming) -> bool) -> Vec<Token> {
+        let (gone, kept) = std::mem::take(&mut self.displays.coming).into_iter().partition::<Vec<_>, _>(gone);
+        self.displays.coming = kept.into();
+        let forget = |mut coming: Coming| {
+            self.unpin_one(&mut coming);
+            coming.token
+        };
+        gone.into_iter().map(forget).collect()
+    }
+
+    /// What is on its way moves: it is brought in anew.
+    pub(super) fn unpin_coming(&mut self) {
+        let mut all = std::mem::take(&mut self.displays.coming);
+        all.iter_mut().for_each(|coming| self.unpin_one(coming));
+        self.displays.coming = all;
+    }
+
+    fn unpin_one(&mut self, coming: &mut Coming) {
+        if std::mem::take(&mut coming.pinned) {
+            self.vidmm.unpin(coming.id);
+        }
+    }
+}
