@@ -294,6 +294,9 @@ impl Adapter {
         }
         self.modes_due(cx);
         self.pump_displays(cx);
+        if self.display_need().is_some() {
+            self.watch_progress(cx);
+        }
         while let Some(waiter) = self.due.pop_front() {
             match waiter {
                 Waiter::Answer { token, device } => {

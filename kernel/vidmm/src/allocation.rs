@@ -12,6 +12,7 @@ use ddi::{AllocationFlags, AllocationFlags2, AllocationInfo, KmdAllocation};
 use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
 use crate::budget::ProcessPriority;
+use crate::displayed::Displayed;
 use crate::extent::{Extents, PageSet};
 use crate::lock::Locks;
 use crate::offer::Offer;
@@ -144,6 +145,7 @@ pub(crate) struct Allocation<F> {
     pub backing_linear: bool,
     /// WDDM 1: it was evicted while the CPU saw it through this range at an alternate address.
     pub special: Option<HeldRange>,
+    pub displayed: Displayed,
     /// Serial of the last work that touched its content or backing store.
     pub last_work: u64,
 }

@@ -78,7 +78,11 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     /// The pages that content has in a segment.
     fn owned(&self, segment: &Segment) -> Vec<PageRun> {
         let runs = |id: AllocationId| -> Vec<PageRun> {
+            let displayed = self.allocations[id].displayed.at;
             match &self.allocations[id].placement {
+                Placement::System(None) => {
+                    displayed.filter(|(place, _)| *place == segment.id).into_iter().map(|(_, run)| run).collect()
+                }
                 Placement::Memory(place, extents) if *place == segment.id => {
                     extents.iter().map(|extent| PageRun { first: extent.frame, count: Pages(extent.count) }).collect()
                 }
@@ -98,6 +102,11 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         let elsewhere = if segment.is_aperture() { used.saturating_sub(held) } else { 0 };
         pool.check(&owned, elsewhere)?;
         for (id, allocation) in self.allocations.iter() {
+            let displayed = &allocation.displayed;
+            let hidden = matches!(allocation.placement, Placement::System(None));
+            if displayed.at.is_some() && !hidden || displayed.times > allocation.pins {
+                return Err(format!("{id:?} is displayed by {displayed:?}, and has {} pins", allocation.pins));
+            }
             let Placement::Memory(place, extents) = &allocation.placement else { continue };
             let missing: u64 = extents.missing().iter().map(|(_, count)| count).sum();
             if extents.pages() == 0 || missing + extents.pages() != allocation.pages_in(self.segment(*place)) {

@@ -20,7 +20,7 @@
 //! # Modules
 //! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
 //! `plan`, `rank`, `victim`, `commit` content in and out, `compaction` from place to place; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `split` lists that are residency; `offer` and
-//! `pin` what may go and what must stay; `idle`, `promote` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`, `io_mmu`, `space`, `page_table`, `tables`, `table_room`, `table_form`, `table_window` addresses;
+//! `pin`, `displayed` what may go and what must stay; `idle`, `promote` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`, `io_mmu`, `space`, `page_table`, `tables`, `table_room`, `table_form`, `table_window` addresses;
 //! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage` numbers; `invariant` what always holds; `policy` every free choice.
 
 mod allocation;
@@ -30,6 +30,7 @@ mod coherency;
 mod commit;
 mod compaction;
 mod context;
+mod displayed;
 mod entry;
 mod extent;
 mod host_aperture;
@@ -85,6 +86,7 @@ pub use allocation::{AllocationError, Origin, cut as cut_pages};
 pub use aperture::ApertureFull;
 pub use budget::{BudgetChange, ProcessPriority, ReservationError};
 pub use coherency::{CoherencyTracker, Maintenance};
+pub use displayed::DisplayError;
 pub use host_aperture::{WindowMap, WindowPages};
 pub use invariant::{BrokenInvariant, StateDigest};
 pub use list::{Reference, ReferenceError};

@@ -94,6 +94,7 @@ impl<F: Copy + Eq> VidMm<F> {
             locks: Default::default(),
             backing_linear: true,
             special: None,
+            displayed: Default::default(),
             last_work: 0,
         });
         self.devices[owner].owned.insert(id);

@@ -90,7 +90,8 @@ impl<F: Copy + Eq> VidMm<F> {
                 extents.iter().next().and_then(|extent| address(*segment, extent.frame))
             }
             Placement::System(Some((aperture, run))) => address(*aperture, run.first),
-            Placement::None | Placement::Memory(..) | Placement::System(None) => None,
+            Placement::System(None) => allocation.displayed.at.and_then(|(aperture, run)| address(aperture, run.first)),
+            Placement::None | Placement::Memory(..) => None,
         };
         Reference { place, serial: allocation.last_work }
     }

@@ -9,6 +9,7 @@ mod budget;
 mod compaction;
 mod copies;
 mod creation;
+mod displayed;
 mod driver_ranges;
 mod failures;
 mod flags;

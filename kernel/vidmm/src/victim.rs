@@ -189,6 +189,7 @@ impl<F: Copy + Eq> VidMm<F> {
         allocation.last_work = batch.serial;
         let (pages, named) = (allocation.pages, allocation.named());
         let device = allocation.device();
+        self.hide_displayed(id, batch);
         self.writer().hide(&mut self.spaces, &self.allocations[id], 0, pages, batch);
         if let Some((segment, run)) = aperture {
             let place = self.segment_mut(segment);

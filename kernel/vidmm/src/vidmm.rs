@@ -68,6 +68,8 @@ pub struct VidMm<F> {
     pub(crate) completed: u64,
     /// Serial of the last work that moved content with SynchronousPaging.
     pub(crate) synchronous: u64,
+    /// What an aperture showed for displays that show it no more, perhaps.
+    pub(crate) undisplayed: Vec<AllocationId>,
     /// What has moved without any work, and the work before which it was decided.
     pub(crate) untold: Vec<(u64, Move)>,
     pub(crate) system: FramePool,
@@ -180,6 +182,7 @@ impl<F: Copy + Eq> VidMm<F> {
             dummy_page,
             ranges: SwizzlingRanges::default(),
             retiring: VecDeque::new(),
+            undisplayed: Vec::new(),
             untold: Vec::new(),
         })
     }

@@ -134,6 +134,10 @@ impl SoftGpuKmd {
             _ => None,
         };
         let shown = details.map(|details| display::size_of(&details, info.size_bytes)).transpose()?.flatten();
+        // spec: memory §1.6
+        if shown.is_some() && self.config.maps_displayed {
+            info.flags.remove(AllocationFlags::ACCESSED_PHYSICALLY);
+        }
         let kept = Allocation {
             alignment_bytes: info.alignment_bytes,
             size_bytes: info.size_bytes,

@@ -154,6 +154,9 @@ pub struct KmdConfig {
     /// `MaxHwQueuedFlips` is what a display's queue holds, and HWFLIPQUEUE is supported (sync §4.6); else the kernel keeps the queue. Only
     /// with hardware queues.
     pub flip_queue: bool,
+    /// Primaries are not AccessedPhysically: where they lie in system memory, the aperture shows them only while they are displayed
+    /// (memory §1.6). Only with virtual addresses.
+    pub maps_displayed: bool,
     /// `PreemptionAware`: packets are taken back from an engine (sync §4.3).
     pub preemption: bool,
 }
@@ -209,6 +212,7 @@ impl KmdConfig {
         peers: PeerMode::None,
         idle_ns: 0,
         flip_queue: false,
+        maps_displayed: false,
         preemption: true,
     };
 
@@ -312,6 +316,10 @@ impl KmdConfig {
             (
                 !self.flip_queue || (self.hardware_queues && self.translates()),
                 "a flip queue belongs to hardware scheduling: it needs hardware queues",
+            ),
+            (
+                !self.maps_displayed || self.translates(),
+                "without virtual addresses everything is accessed physically, primaries too",
             ),
             (self.max_in_flight > 0, "a ring has an end: the buffers in flight are limited"),
             // One more than the limit, because the engine moves its read pointer after it has signalled.

@@ -81,7 +81,7 @@ fn a_flip_queue_of_the_hardware_interrupts_for_whom_somebody_waits_only() {
 #[test]
 fn in_real_time_nothing_is_torn_either() {
     let folder = tempfile::tempdir().unwrap();
-    for adapter in ["discrete-4k", "wddm1-banks"] {
+    for adapter in ["discrete-4k", "wddm1-banks", "iommu"] {
         let shown = present(folder.path(), &["--size", "64x48", "--frames", "6", "--adapter", adapter]);
         assert_eq!((shown.status.code(), number(&shown, "flips shown"), number(&shown, "torn")), (Some(0), 6, 0));
     }

@@ -50,7 +50,13 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "iommu",
         description: "integrated without page tables of its own: it uses the CPU's addresses, the IOMMU translates",
-        driver: KmdConfig { layout: Layout::Aperture, addressing: Addressing::IoMmu, ..SMALL_PAGES },
+        driver: KmdConfig {
+            layout: Layout::Aperture,
+            addressing: Addressing::IoMmu,
+            maps_displayed: true,
+            ..SMALL_PAGES
+        },
+        displays: ONE_DISPLAY,
         vram_bytes: 4 << 30,
         timing: Timing { compute_bytes_per_us: 50_000, copy_bytes_per_us: 50_000, ..MIDDLE },
         ..DISCRETE
@@ -251,6 +257,15 @@ pub const PROFILES: &[Profile] = &[
         description: "discrete-4k whose displays take 16 flips ahead, each with its time, and log what became of them",
         driver: KmdConfig { flip_queue: true, ..SMALL_PAGES },
         displays: DisplayConfig { queue_entries: 16, ..ONE_DISPLAY },
+        ..DISCRETE
+    },
+    Profile {
+        name: "maps-displayed",
+        description: "integrated whose aperture shows primaries only while they are displayed: no engine needs them there",
+        driver: KmdConfig { layout: Layout::Aperture, maps_displayed: true, ..SMALL_PAGES },
+        vram_bytes: 4 << 30,
+        displays: TWO_DISPLAYS,
+        timing: Timing { compute_bytes_per_us: 50_000, copy_bytes_per_us: 50_000, ..MIDDLE },
         ..DISCRETE
     },
     Profile {

@@ -4,6 +4,7 @@
 mod chance;
 mod ends;
 mod listed;
+mod mapped;
 mod periodic;
 mod queue;
 mod refusals;
@@ -116,6 +117,11 @@ fn profile() -> Profile {
 /// The same with a flip queue in the hardware.
 fn queued() -> Profile {
     *Profile::named("flip-queue").unwrap()
+}
+
+/// The same whose aperture shows primaries only while they are displayed.
+fn mapped() -> Profile {
+    *Profile::named("maps-displayed").unwrap()
 }
 
 /// A process with a display, primaries to show on it, and packets to draw them with.
@@ -289,7 +295,7 @@ fn a_deeper_queue_takes_more_flips_and_shows_each_at_a_blank_of_its_own() {
 fn a_monitor_sees_whole_pictures_in_the_order_of_the_flips() {
     // spec: memory §5.6, memory §10.1
     // seed: R18
-    for profile in [profile(), queued()] {
+    for profile in [profile(), queued(), mapped()] {
         let (host, heard) = host_of(&profile, VIRTUAL);
         let mut game = Game::new(&host, 2);
         let screen = Arc::new(Screen::default());

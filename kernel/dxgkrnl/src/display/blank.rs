@@ -54,7 +54,7 @@ impl Adapter {
         cx.emit(self.index, Event::FlipShown { source: name, flip: flip.number, immediate });
         // The pin of the flip is now that of what is shown.
         if let Some(replaced) = self.packets.flips.show(name, flip.primary) {
-            self.vidmm.unpin(replaced);
+            self.vidmm.unpin_displayed(replaced);
         }
         self.free_held_queues();
         self.flip_over(cx, flip.device);

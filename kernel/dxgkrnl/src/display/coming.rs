@@ -1,6 +1,6 @@
-//! Modes whose primary is on its way. Where lists are residency (memory §6.1) there is nothing that a process could have had made
-//! resident before: `SetDisplayMode` brings its primary in, when its device stands still with the device's turn, and is answered when the
-//! display shows it.
+//! Modes whose primary is on its way: `SetDisplayMode` is answered when the display shows it. Where lists are residency (memory §6.1)
+//! there is nothing that a process could have had made resident before: the primary is brought in, when its device stands still with the
+//! device's turn. And what an aperture shows only while it is displayed (memory §1.6) is put there first.
 
 use kmt_calls::{Refusal, Reply};
 use vidmm::AllocationId;
@@ -26,17 +26,17 @@ impl Coming {
 }
 
 impl Adapter {
-    /// A mode whose primary is brought in for it.
+    /// A mode whose primary is brought in for it, if it is not pinned yet.
     // spec: memory §6.1, memory §8.2
     pub(super) fn mode_comes(
         &mut self,
         cx: &mut Cx<'_>,
         token: Token,
-        device: u64,
-        number: u64,
+        (device, number): (u64, u64),
+        pinned: bool,
     ) -> Result<Answer, Refusal> {
         let id = self.allocations[number].vidmm;
-        let mut coming = Coming { token, device, number, id, pinned: false };
+        let mut coming = Coming { token, device, number, id, pinned };
         Ok(match self.bring_closer(cx, &mut coming)? {
             true => Answer::Done(Ok(Reply::Done)),
             false => {
@@ -87,6 +87,15 @@ impl Adapter {
         reference.place.filter(|_| reference.serial <= self.vidmm.completed_serial())
     }
 
+    /// The work of the memory manager that displays wait for: the first of it. The ring does not tell of its own accord.
+    pub fn display_need(&self) -> Option<u64> {
+        let comes = self.displays.coming.iter().filter(|coming| coming.pinned).map(|coming| coming.id);
+        let next = self.displays.sources.iter().filter_map(|source| source.flips.get(source.handed));
+        let flips = next.filter(|flip| flip.pinned).map(|flip| flip.primary);
+        let serials = comes.chain(flips).map(|id| self.vidmm.whereabouts(id).serial);
+        serials.filter(|serial| *serial > self.vidmm.completed_serial()).min()
+    }
+
     /// Modes that are not waited for any more. Answers with who has.
     pub(super) fn forget_coming(&mut self, gone: impl Fn(&Coming) -> bool) -> Vec<Token> {
         let (gone, kept) = std::mem::take(&mut self.displays.coming).into_iter().partition::<Vec<_>, _>(gone);
@@ -107,7 +116,7 @@ impl Adapter {
 
     fn unpin_one(&mut self, coming: &mut Coming) {
         if std::mem::take(&mut coming.pinned) {
-            self.vidmm.unpin(coming.id);
+            self.vidmm.unpin_displayed(coming.id);
         }
     }
 }

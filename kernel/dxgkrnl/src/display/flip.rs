@@ -4,15 +4,15 @@
 use ddi::{SetVidPnSourceAddress, SetVidPnSourceAddressFlags};
 use events::Event;
 use kmt_calls::{Refusal, Reply};
-use vidmm::{AllocationId, PinError};
-use wddm_types::SegmentId;
+use vidmm::{AllocationId, DisplayError, PinError};
+use wddm_types::{ProcessId, SegmentId};
 
 use super::{Behind, Flip, INTERVAL_MAX};
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::packet::Listed;
 use crate::queue::refused as queue_refused;
-use crate::refusal::invalid;
+use crate::refusal::{invalid, no_memory};
 
 impl Adapter {
     /// `D3DKMTPresent` and `D3DKMTSubmitPresentToHwQueue` with Flags.Flip.
@@ -42,12 +42,10 @@ impl Adapter {
         if self.display()?.describe_allocation(kmd) != Some(mode) {
             return Err(invalid("a primary that has not the mode of its source"));
         }
-        self.has_bus_address(primary)?;
         match behind {
             Behind::Context(context) => self.may_queue(context, 1)?,
             Behind::Queue(queue) => self.vidsch.may_submit(self.queues[queue].vidsch, 1).map_err(queue_refused)?,
         }
-        self.read_flip_logs(cx);
         let brought_in = self.is_brought_in(device, primary);
         if !brought_in && let Err(error) = self.vidmm.reference_by_address(self.devices[device].vidmm, primary) {
             return Err(self.reject(cx, context, device, error.to_string()));
@@ -60,8 +58,13 @@ impl Adapter {
             self.bring_in_primary(cx, device, primary)?;
             true
         } else {
-            self.vidmm.pin(primary).is_ok()
+            match self.pin_displayed(cx, device, primary) {
+                Ok(()) => true,
+                Err(error @ DisplayError::Aperture(_)) => return Err(no_memory(error.to_string())),
+                Err(DisplayError::Pin(_)) => false,
+            }
         };
+        self.read_flip_logs(cx);
         self.displays.flips_made += 1;
         let flip = self.displays.flips_made;
         let name = self.displays.sources[source].path.source.0;
@@ -104,7 +107,7 @@ impl Adapter {
     /// A flip will not be shown.
     pub fn drop_flip(&mut self, cx: &mut Cx<'_>, flip: Flip) {
         if flip.pinned {
-            self.vidmm.unpin(flip.primary);
+            self.vidmm.unpin_displayed(flip.primary);
         }
         cx.emit(self.index, Event::FlipDropped { flip: flip.number });
         self.flip_over(cx, flip.device);
@@ -133,6 +136,9 @@ impl Adapter {
 
     /// Gives drivers the flips that they can take.
     pub fn pump_displays(&mut self, cx: &mut Cx<'_>) {
+        if self.stopped.is_none() && self.is_awake() {
+            self.hide_undisplayed(cx);
+        }
         if self.displays.hardware.is_some() {
             return self.pump_flip_queues(cx);
         }
@@ -209,18 +215,43 @@ impl Adapter {
 
     /// Pins a primary that was away when the flip to it was queued, if it is back.
     fn pin_late(&mut self, cx: &mut Cx<'_>, device: u64, primary: AllocationId) -> Next<()> {
-        match (self.vidmm.pin(primary), self.devices.get(device).map(|device| device.vidmm)) {
+        let owner = self.devices.get(device).map(|device| device.vidmm);
+        match (self.pin_displayed(cx, device, primary), owner) {
             (Ok(()), _) => Next::Hand(()),
-            // The process gave it away before it was shown.
-            (Err(PinError::Offered), _) | (Err(PinError::NotResident), None) => Next::Lost,
-            (Err(PinError::NotResident), Some(owner)) if self.is_brought_in(device, primary) => {
+            // The process gave it away before it was shown, or what is shown takes all the room of the aperture.
+            (Err(DisplayError::Pin(PinError::NotResident)), Some(owner)) if self.is_brought_in(device, primary) => {
                 match self.vidmm.is_suspended(owner) {
                     true => Next::Wait,
                     false => self.bring_in_primary(cx, device, primary).map_or(Next::Lost, Next::Hand),
                 }
             }
-            (Err(PinError::NotResident), Some(owner)) if self.vidmm.count(owner, primary) > 0 => Next::Wait,
-            (Err(PinError::NotResident), Some(_)) => Next::Lost,
+            (Err(DisplayError::Pin(PinError::NotResident)), Some(owner)) if self.vidmm.count(owner, primary) > 0 => {
+                Next::Wait
+            }
+            // The process gave it away before it was shown, or what is shown takes all the room of the aperture.
+            (Err(_), _) => Next::Lost,
+        }
+    }
+
+    /// Pins a primary for a display, and has an aperture show it if it takes that.
+    // spec: memory §1.6, memory §4.1, memory §8.2
+    pub(super) fn pin_displayed(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: u64,
+        primary: AllocationId,
+    ) -> Result<(), DisplayError> {
+        let work = self.vidmm.pin_displayed(primary)?;
+        let process = self.devices.get(device).map_or(ProcessId::SYSTEM, |device| device.process);
+        self.queue_any(cx, process, work);
+        Ok(())
+    }
+
+    /// What apertures have shown for displays that show it no more leaves them.
+    // spec: memory §1.6
+    pub(super) fn hide_undisplayed(&mut self, cx: &mut Cx<'_>) {
+        if let Some(work) = self.vidmm.hide_undisplayed() {
+            self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
         }
     }
 

@@ -9,7 +9,7 @@ use wddm_types::{Blame, NtStatus, SegmentId, VidPnSourceId};
 use super::{INTERVAL_MAX, QUEUED_LIMIT_MAX};
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Effect, Token};
-use crate::refusal::{access_denied, from_driver, invalid, not_supported, refuse, removed};
+use crate::refusal::{access_denied, from_driver, invalid, no_memory, not_supported, refuse, removed};
 
 /// What a source is to show.
 pub(super) struct Mode {
@@ -62,20 +62,20 @@ impl Adapter {
         number: u64,
     ) -> Result<Answer, Refusal> {
         let id = self.allocations[number].vidmm;
-        let mode = self.mode_of(device, number)?;
+        self.mode_of(device, number)?;
         if self.is_brought_in(device, id) {
-            return self.mode_comes(cx, token, device, number);
+            return self.mode_comes(cx, token, (device, number), false);
         }
         self.vidmm.reference_by_address(self.devices[device].vidmm, id).map_err(|error| invalid(error.to_string()))?;
-        self.has_bus_address(id)?;
         // What the paging fence says is what its caller knows.
         self.reap_paging(cx);
-        let place = self.shown_place(id).filter(|_| self.vidmm.pin(id).is_ok());
-        self.displays.devices.entry(device).or_default().asks = place.is_none();
-        let Some(place) = place else {
+        let there = self.vidmm.is_resident(id) && self.vidmm.whereabouts(id).serial <= self.vidmm.completed_serial();
+        self.displays.devices.entry(device).or_default().asks = !there;
+        if !there {
             return Err(refuse(NtStatus::RETRY, Blame::Scarcity, "the primary is still on its way into memory"));
-        };
-        self.begin_mode(cx, &mode, place).map(|()| Answer::Done(Ok(Reply::Done)))
+        }
+        self.pin_displayed(cx, device, id).map_err(|error| no_memory(error.to_string()))?;
+        self.mode_comes(cx, token, (device, number), true)
     }
 
     /// The mode that a primary gives its source, which is this device's.
@@ -97,11 +97,11 @@ impl Adapter {
         self.go_black(cx, source);
         let name = self.displays.sources[source].path.source;
         if let Err(status) = self.display()?.commit_vidpn(name, Some(kmd)) {
-            self.vidmm.unpin(id);
+            self.vidmm.unpin_displayed(id);
             return Err(from_driver(status));
         }
         if let Err(refusal) = self.begin_flip_queue(source) {
-            self.vidmm.unpin(id);
+            self.vidmm.unpin_displayed(id);
             if let Err(status) = self.display()?.commit_vidpn(name, None) {
                 self.stop(cx, format!("CommitVidPn of no mode failed: {status}"));
             }
@@ -110,7 +110,7 @@ impl Adapter {
         let flags = SetVidPnSourceAddressFlags::MODE_CHANGE;
         let set = SetVidPnSourceAddress { source: name, segment, physical_address, allocation: kmd, flags };
         if let Err(status) = self.display()?.set_vidpn_source_address(set) {
-            self.vidmm.unpin(id);
+            self.vidmm.unpin_displayed(id);
             // Bug check 0x119, parameter 0xB.
             self.stop(cx, format!("SetVidPnSourceAddress failed: {status}"));
             return self.running();
@@ -132,15 +132,6 @@ impl Adapter {
             return Err(access_denied(format!("source {source} is not the device's")));
         }
         Ok(source)
-    }
-
-    /// Refuses system memory that no aperture shows.
-    // spec: memory §1.6
-    pub(super) fn has_bus_address(&self, id: AllocationId) -> Result<(), Refusal> {
-        if self.vidmm.is_resident(id) && self.vidmm.whereabouts(id).place.is_none() {
-            return Err(not_supported("a primary that is mapped in an aperture only while it is displayed"));
-        }
-        Ok(())
     }
 
     pub(super) fn source(&self, source: VidPnSourceId) -> Result<usize, Refusal> {
@@ -189,7 +180,7 @@ impl Adapter {
             self.drop_flip(cx, flip);
         }
         if let Some(shown) = self.packets.flips.end(name.0) {
-            self.vidmm.unpin(shown);
+            self.vidmm.unpin_displayed(shown);
         }
         self.free_held_queues();
     }
@@ -234,6 +225,7 @@ impl Adapter {
         (0..self.displays.sources.len()).for_each(|source| self.go_black(cx, source));
         self.unpin_coming();
         self.unpin_queued(|_| true);
+        self.hide_undisplayed(cx);
     }
 
     /// The hardware was reset: displays read nothing any more, and the driver knows no mode.
@@ -280,7 +272,7 @@ impl Adapter {
     fn unpin_queued(&mut self, mut which: impl FnMut(&mut super::Flip) -> bool) {
         for flip in self.software.queued_flips() {
             if which(flip) && std::mem::take(&mut flip.pinned) {
-                self.vidmm.unpin(flip.primary);
+                self.vidmm.unpin_displayed(flip.primary);
             }
         }
     }

@@ -269,7 +269,11 @@ impl Adapter {
             };
             self.ring.submitted.iter().find(past).map(|work| work.progress_value)
         });
-        let Some(value) = [answer_value, buffer_value, moving_value, packet_value].into_iter().flatten().min() else {
+        let display_value = self.display_need().and_then(|serial| {
+            self.ring.submitted.iter().find(|work| work.serial >= serial).map(|work| work.progress_value)
+        });
+        let values = [answer_value, buffer_value, moving_value, packet_value, display_value];
+        let Some(value) = values.into_iter().flatten().min() else {
             return;
         };
         let point = [self.point(progress, value)];

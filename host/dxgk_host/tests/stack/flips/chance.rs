@@ -63,9 +63,9 @@ fn act(host: &Arc<Host>, game: &mut Game, process: wddm_types::ProcessId, dice: 
 #[test]
 fn whatever_is_done_with_displays_the_kernel_stays_whole() {
     // spec: memory §8.2, memory §10.1
-    let (plain, ahead, mut shown) = (profile(), queued(), 0);
-    for seed in 0..24 {
-        let (host, heard) = host_of(if seed % 4 < 2 { &plain } else { &ahead }, VIRTUAL);
+    let (profiles, mut shown) = ([profile(), queued(), mapped()], 0);
+    for seed in 0..36 {
+        let (host, heard) = host_of(&profiles[(seed / 2 % 3) as usize], VIRTUAL);
         let screen = Arc::new(Screen::default());
         if seed % 2 == 0 {
             host.adapter(0).connect_monitor(0, Arc::clone(&screen) as Arc<dyn Monitor>);
