@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{AdapterInfo, Call, FeatureResult, Refusal, Reply, VideoMemoryInfo, Wddm31Caps};
+use kmt_calls::{AdapterInfo, Call, FeatureResult, Refusal, Reply, VideoMemoryInfo, Wddm30Caps, Wddm31Caps};
 use kmt_link::Link;
 use wddm_types::{Luid, RawHandle};
 
@@ -43,6 +43,14 @@ impl Adapter {
     pub fn info(&self) -> Result<AdapterInfo, Refusal> {
         let call = Call::QueryAdapterInfo { adapter: self.handle() };
         Ok(expect_reply!(self.link().call(call)?, Reply::AdapterInfo(info) => info))
+    }
+
+    /// `KMTQAITYPE_WDDM_3_0_CAPS` of `D3DKMTQueryAdapterInfo` (sync §2.1).
+    ///
+    /// # Errors
+    /// When the adapter has gone.
+    pub fn wddm_3_0_caps(&self) -> Result<Wddm30Caps, Refusal> {
+        self.info().map(|info| info.wddm_3_0_caps)
     }
 
     /// `KMTQAITYPE_WDDM_3_1_CAPS` of `D3DKMTQueryAdapterInfo` (sync §2.1).

@@ -33,7 +33,7 @@ pub use kmt_calls::{
     NativeFenceLogDetail, NativeFenceRequest, Notification, NotificationKind, OfferFlags, OfferList,
     OpenSyncObjectRequest, ProcessAccess, PropertyFlags, PropertyMask, PropertyRequest, ReclaimResult, Refusal,
     Residency, ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange, SegmentInfo, ShareName, SyncObjectAccess,
-    TrimFlags, UpdateGpuVaFlags, UpdateGpuVaOperation, VideoMemoryInfo, Wddm31Caps,
+    TrimFlags, UpdateGpuVaFlags, UpdateGpuVaOperation, VideoMemoryInfo, Wddm30Caps, Wddm31Caps,
 };
 pub use kmt_calls::{AllocationListFlags, AllocationListItem, CreatedContext, PatchLocationItem};
 pub use kmt_calls::{CpuCaching, MonitoredFenceSignal, SignalFlags, SyncObjectKind, WaitFlags};

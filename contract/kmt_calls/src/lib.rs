@@ -33,7 +33,7 @@ pub use process::ProcessAccess;
 pub use reply::{
     AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, DisplayInfo,
     DoorbellAddress, FeatureResult, Mapped, MappingId, MonitoredFenceSignal, NativeFenceLogDetail, ReclaimResult,
-    Refusal, Reply, Residency, SegmentInfo, VideoMemoryInfo, Wddm31Caps,
+    Refusal, Reply, Residency, SegmentInfo, VideoMemoryInfo, Wddm30Caps, Wddm31Caps,
 };
 pub use sync_object::{
     CpuCaching, CreatedMonitoredFence, CreatedSyncObject, FencePrivateData, NativeFenceRequest, OpenSyncObjectRequest,

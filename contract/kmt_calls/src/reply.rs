@@ -136,6 +136,8 @@ pub struct AdapterInfo {
     /// Its engines use the CPU's addresses of a process (the IoMmu model, memory §4.1): allocations have their addresses from
     /// their creation on, and there are no calls about them.
     pub cpu_addresses: bool,
+    /// `KMTQAITYPE_WDDM_3_0_CAPS`.
+    pub wddm_3_0_caps: Wddm30Caps,
     /// `KMTQAITYPE_WDDM_3_1_CAPS`.
     pub wddm_3_1_caps: Wddm31Caps,
     /// How each node signals monitored fences, and with that what its user-mode driver emits.
@@ -163,6 +165,16 @@ pub struct DisplayInfo {
 }
 
 bitflags::bitflags! {
+    /// `D3DKMT_WDDM_3_0_CAPS` (sync §2.1). Bit 3, DisplayableSupported, is of a kind of surface that this kernel has not.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Wddm30Caps: u32 {
+        /// `HwFlipQueueSupportState` STABLE, in bits 0 and 1: its driver has a flip queue; 0: it has none. Drivers that say so in two ways
+        /// (sync §2.10, DriverSupportState) are older than feature queries.
+        const HW_FLIP_QUEUE_STABLE = 2;
+        /// `HwFlipQueueEnabled`: flips are queued there.
+        const HW_FLIP_QUEUE_ENABLED = 1 << 2;
+    }
+
     /// `D3DKMT_WDDM_3_1_CAPS` (sync §2.1).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Wddm31Caps: u32 {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ddi::{AdapterCaps, FeatureId, KmdProcess};
 use events::Event;
 use gpu_fence::{FenceId, Fences, LegacyObjects};
-use kmt_calls::{DeviceState, Refusal, Reply, Wddm31Caps};
+use kmt_calls::{DeviceState, Refusal, Reply, Wddm30Caps, Wddm31Caps};
 use shared_words::Memory;
 use vidmm::{DeviceId, SpaceId, VidMm};
 use vidsch::VidSch;
@@ -253,6 +253,16 @@ pub struct Adapter {
 }
 
 impl Adapter {
+    /// `D3DKMT_WDDM_3_0_CAPS`.
+    // spec: sync §2.1, sync §4.6
+    pub fn wddm_3_0_caps(&self) -> Wddm30Caps {
+        let mut caps = Wddm30Caps::empty();
+        let supported = self.features.state(FeatureId::HWFLIPQUEUE).supported_by_driver;
+        caps.set(Wddm30Caps::HW_FLIP_QUEUE_STABLE, supported);
+        caps.set(Wddm30Caps::HW_FLIP_QUEUE_ENABLED, self.displays.are_queued_by_hardware());
+        caps
+    }
+
     /// `D3DKMT_WDDM_3_1_CAPS`.
     // spec: sync §3.1 step 8
     pub fn wddm_3_1_caps(&self) -> Wddm31Caps {

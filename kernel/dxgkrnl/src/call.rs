@@ -345,6 +345,7 @@ fn info(adapter: &Adapter) -> AdapterInfo {
     AdapterInfo {
         segments,
         nodes: adapter.nodes.iter().map(|node| node.name.to_owned()).collect(),
+        wddm_3_0_caps: adapter.wddm_3_0_caps(),
         wddm_3_1_caps: adapter.wddm_3_1_caps(),
         monitored_fence_signals: adapter.monitored_fence_signals(),
         user_mode_submission: adapter.features.enabled(ddi::FeatureId::USER_MODE_SUBMISSION),

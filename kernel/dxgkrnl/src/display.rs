@@ -185,6 +185,11 @@ impl Displays {
         !self.sources.is_empty()
     }
 
+    /// Whether flips are queued on the hardware.
+    pub fn are_queued_by_hardware(&self) -> bool {
+        self.hardware.is_some()
+    }
+
     /// Whether a device needs its content to be shown: it is not idle then.
     pub fn want(&self, device: u64) -> bool {
         self.devices.get(&device).is_some_and(|of| of.queued > 0 || of.asks)

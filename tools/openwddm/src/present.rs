@@ -10,6 +10,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use d3dkmt::Wddm30Caps;
 use ddi::FeatureId;
 use device_port::Monitor;
 use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink, Profile};
@@ -150,11 +151,11 @@ pub fn present(options: &PresentOptions) -> Result<Shown, RunError> {
     let folder = options.pictures.as_deref().map(screen::Folder::check).transpose()?;
     profile.timing.copy_latency_ns = FILL_NS;
     let screen = Arc::new(Screen::new(folder.is_some()));
-    let counts = show(&profile, options, &screen, FeaturePolicy::default())?;
-    let kept_by_kernel = if profile.driver.flip_queue && options.virtual_time {
+    let (counts, by_hardware) = show(&profile, options, &screen, FeaturePolicy::default())?;
+    let kept_by_kernel = if by_hardware && options.virtual_time {
         let nobody = Arc::new(Screen::new(false));
         let without = FeaturePolicy::without([FeatureId::HWFLIPQUEUE]);
-        Some(show(&profile, options, &nobody, without)?.interrupts)
+        Some(show(&profile, options, &nobody, without)?.0.interrupts)
     } else {
         None
     };
@@ -164,13 +165,13 @@ pub fn present(options: &PresentOptions) -> Result<Shown, RunError> {
     Ok(Shown { options: options.clone(), adapter, refresh_ns, counts, kept_by_kernel, frames, torn, pictures })
 }
 
-/// The same on an adapter of its own.
+/// The same on an adapter of its own. Says also whether flips were queued on the hardware.
 fn show(
     profile: &Profile,
     options: &PresentOptions,
     screen: &Arc<Screen>,
     features: FeaturePolicy,
-) -> Result<Counts, RunError> {
+) -> Result<(Counts, bool), RunError> {
     let counter = Counter::default();
     let mode = if options.virtual_time { Mode::Virtual { stored: true } } else { Mode::Real };
     let bytes = softgpu_umd::pitch_bytes(u32::from(options.width)) * u64::from(options.height);
@@ -184,12 +185,13 @@ fn show(
     };
     let host = Host::start(config).map_err(failed)?;
     host.adapter(0).connect_monitor(SOURCE.0, Arc::clone(screen) as Arc<dyn Monitor>);
-    play(&host, options, &counter).map_err(failed)?;
-    Ok(counter.counts())
+    let by_hardware = play(&host, options, &counter).map_err(failed)?;
+    Ok((counter.counts(), by_hardware))
 }
 
-fn play(host: &Arc<Host>, options: &PresentOptions, counter: &Counter) -> Result<(), UmdError> {
+fn play(host: &Arc<Host>, options: &PresentOptions, counter: &Counter) -> Result<bool, UmdError> {
     let gpu = Gpu::open(ProcessLink::new(Arc::clone(host)) as Arc<dyn Link>)?;
+    let by_hardware = gpu.adapter().wddm_3_0_caps()?.contains(Wddm30Caps::HW_FLIP_QUEUE_ENABLED);
     let (lane, surfaces) = prepare(&gpu, options)?;
     let mut player = Player { gpu: &gpu, lane, surfaces: &surfaces, options };
     match options.burst {
@@ -207,7 +209,7 @@ fn play(host: &Arc<Host>, options: &PresentOptions, counter: &Counter) -> Result
     }
     // The last picture is on the screen from its blank to the next.
     gpu.device().wait_for_vertical_blank(SOURCE)?;
-    Ok(())
+    Ok(by_hardware)
 }
 
 /// Who draws and flips.

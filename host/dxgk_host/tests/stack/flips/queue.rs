@@ -22,6 +22,21 @@ fn handed(heard: &Heard) -> usize {
     heard.times(|event| matches!(event, Event::FlipHandedOver { .. })).len()
 }
 
+#[test]
+fn an_adapter_says_whether_flips_are_queued_on_the_hardware() {
+    // spec: sync §2.1, sync §4.6
+    let caps = |profile: &Profile, features| {
+        let config = HostConfig { features, ..HostConfig::new(profile, VIRTUAL) };
+        let host = Host::start(config).unwrap();
+        let gpu = Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).unwrap();
+        gpu.adapter().wddm_3_0_caps().unwrap().bits()
+    };
+    let off = || FeaturePolicy::without([FeatureId::HWFLIPQUEUE]);
+    assert_eq!(caps(&queued(), FeaturePolicy::default()), 0b110, "STABLE and enabled");
+    assert_eq!(caps(&queued(), off()), 0b010, "the kernel keeps the queue");
+    assert_eq!(caps(&profile(), FeaturePolicy::default()), 0);
+}
+
 fn blanks_at(host: &Host, blanks: &[u64]) -> Vec<u64> {
     blanks.iter().map(|blank| blank_at(host, *blank)).collect()
 }
