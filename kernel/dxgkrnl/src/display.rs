@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ddi::{AdapterCaps, DdiVersion, FeatureId, FlipCaps, KmdAllocation, Surface, VidPnPath};
 use kmt_calls::DisplayInfo;
-use vidmm::AllocationId;
+use vidmm::{AllocationId, StateDigest};
 use wddm_types::VidPnTargetId;
 
 use crate::driver::Driver;
@@ -188,6 +188,20 @@ impl Displays {
     /// Whether flips are queued on the hardware.
     pub fn are_queued_by_hardware(&self) -> bool {
         self.hardware.is_some()
+    }
+
+    /// For the digest of the adapter's state.
+    pub fn add_to(&self, digest: &mut StateDigest) {
+        for source in &self.sources {
+            let flips: Vec<_> = source.flips.iter().map(|flip| (flip.number, flip.device, flip.primary)).collect();
+            let shown = (source.mode, flips, source.handed, source.waiting.len());
+            digest.add("display", &source.path.source.0, &(source.owner, shown));
+        }
+        for (device, of) in self.devices.iter().filter(|(_, of)| of.queued > 0 || of.limit != QUEUED_LIMIT) {
+            digest.add("flips of a device", device, &(of.queued, of.limit));
+        }
+        let coming: Vec<_> = self.coming.iter().map(|coming| coming.id).collect();
+        digest.add("who waits for displays", &"", &(self.blocked.len(), coming, &self.held));
     }
 
     /// Whether a device needs its content to be shown: it is not idle then.

@@ -346,6 +346,8 @@ impl Adapter {
         for (id, context) in self.packet_contexts.iter() {
             digest.add("packet context", &id, &(context.device, context.last_submitted));
         }
+        self.displays.add_to(digest);
+        digest.add("flips", &"", &self.packets.flips);
         digest.add("destroyed", &"", &self.dying);
     }
 }
