@@ -212,7 +212,8 @@ fn curves(timeline: &Timeline) -> Vec<Curve> {
 fn row_kind(kind: TrackKind) -> &'static str {
     match kind {
         TrackKind::Engine => "engine",
-        TrackKind::Turns | TrackKind::Ready => "schedule",
+        TrackKind::Turns => "turns",
+        TrackKind::Ready => "ready",
         TrackKind::Queue => "queue",
         TrackKind::FenceLog => "logs",
         TrackKind::Paging => "paging",

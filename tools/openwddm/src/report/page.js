@@ -97,7 +97,7 @@ function timeline() {
   at('all').onclick = () => chart.show(0, chart.length);
   const has = (kind) => data.views.some((view) => view.timeline.rows.some((row) => row.kind === kind));
   const holders = [...new Set(data.views.flatMap((view) => view.memory.holdings.map((holding) => holding.process)))].sort((a, b) => a - b);
-  legend('legend', [['operation or command (shade by name)', 'hsl(150 36% 48%)'], ['waits for a fence', '--wait'], ['page in', '--in'], ['page out, or both', '--out'], ['fill and map', '--discard'], ['CPU wait', '--cpu'], ...(has('logs') ? [['signals a fence, from its log', '--out']] : []), ...(has('schedule') ? [['context waits for the engine', '--wait']] : []), ...(data.views.some((view) => view.timeline.recoveries.length) ? [['recovery: an engine or the adapter was reset', '--bad']] : []), ...(has('suspended') ? [['suspended', '--discard']] : []), ...holders.map((process) => [`memory of process ${process}`, colourOfProcess(process, holders)])]);
+  legend('legend', [['operation or command (shade by name)', 'hsl(150 36% 48%)'], ['waits for a fence', '--wait'], ['page in', '--in'], ['page out, or both', '--out'], ['fill and map', '--discard'], ['CPU wait', '--cpu'], ...(has('logs') ? [['signals a fence, from its log', '--out']] : []), ...(has('ready') ? [['context waits for the engine', '--wait']] : []), ...(data.views.some((view) => view.timeline.recoveries.length) ? [['recovery: an engine or the adapter was reset', '--bad']] : []), ...(has('suspended') ? [['suspended', '--discard']] : []), ...holders.map((process) => [`memory of process ${process}`, colourOfProcess(process, holders)])]);
   at('thinned').textContent = data.views.flatMap(thinned).join(' ');
 }
 

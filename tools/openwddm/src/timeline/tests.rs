@@ -56,6 +56,36 @@ fn an_operation_runs_from_its_first_sign_of_life_to_its_own_signal() {
 }
 
 #[test]
+fn turns_lie_in_one_row_and_who_waits_for_one_in_rows_of_their_own() {
+    // spec: sync §4.2
+    use events::ContextSchedule::{Idle, Ready, Running};
+    let mut recording = recording();
+    let told = |context, queue, state, at: u64| {
+        (90, Event::ContextScheduled { node: 0, context, process: 1, queue, state, at: 1_000 + at })
+    };
+    recording.events = vec![
+        (0, Event::GpuClockCalibrated { node: 0, frequency_hz: 1_000_000_000, counter: 1_000 }),
+        (0, Event::DoorbellCreated { queue: 7, driver_data: 2 }),
+        told(0, 0, Running, 10),
+        told(4, 7, Ready, 15),
+        told(5, 0, Ready, 20),
+        told(0, 0, Idle, 30),
+        told(4, 7, Running, 30),
+        told(4, 7, Idle, 50),
+        told(5, 0, Running, 50),
+    ];
+    let timeline = Timeline::of(&recording);
+    let several = "context 5 of process 1";
+    let turns = [("paging", 10, 30), ("queue 2: compute", 30, 50), (several, 50, 90)];
+    assert_eq!(slices(&timeline, SliceKind::Turn), turns);
+    assert_eq!(slices(&timeline, SliceKind::Ready), [("queue 2: compute", 15, 30), (several, 20, 50)]);
+    let rows = |kind| timeline.tracks.iter().filter(|track| track.kind == kind).count();
+    assert_eq!((rows(TrackKind::Turns), rows(TrackKind::Ready)), (1, 2));
+    let cut: Vec<bool> = timeline.slices.iter().map(|slice| slice.cut).collect();
+    assert_eq!(cut.iter().filter(|cut| **cut).count(), 1, "the last turn is not over");
+}
+
+#[test]
 fn paging_runs_from_its_turn_to_its_signal_and_cpu_waits_get_their_arrow() {
     let mut recording = recording();
     let queued = |work, value| Event::PagingQueued {
