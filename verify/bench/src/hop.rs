@@ -6,7 +6,7 @@ use softgpu_spec::register::counter;
 use softgpu_spec::{Command, LogSlot, engine};
 
 use crate::machine::NoHalt;
-use crate::pingpong::{futex_wake_ns, line_one_way_ns};
+use crate::pingpong::{answered_one_way_ns, futex_wake_ns, word_one_way_ns};
 use crate::report::{BenchError, Goal, Row};
 use crate::rig::{Rig, log_slot, word_va};
 use crate::statistic::{median, median_ratio};
@@ -43,12 +43,14 @@ pub(crate) fn rows(pair: [usize; 2], batches: usize, wakes: u32) -> Result<Vec<R
     for (logs, name) in [(false, "engine to engine hop, logs off"), (true, "engine to engine hop, logs on")] {
         fill(&rig, logs);
         batch(&mut rig)?;
-        let (mut hops, mut lines) = (Vec::new(), Vec::new());
+        let (mut hops, mut lines, mut bare) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..batches {
             hops.push(batch(&mut rig)?);
-            lines.push(line_one_way_ns(pair, 1, PAIRS));
+            lines.push(word_one_way_ns(pair, 1, PAIRS, rig.word(THERE)));
+            bare.push(answered_one_way_ns(pair, PAIRS, [rig.word(THERE), rig.word(BACK)], false));
         }
         let ratio = Some(median_ratio(&hops, &lines));
+        let against_bare = Some(median_ratio(&hops, &bare));
         let (hop, line) = (median(hops), median(lines));
         if !logs {
             plain_hop = hop;
@@ -60,6 +62,13 @@ pub(crate) fn rows(pair: [usize; 2], batches: usize, wakes: u32) -> Result<Vec<R
             peer,
             ratio,
             goal: Goal::AtMost(LINES_GOAL),
+        });
+        rows.push(Row {
+            measure: format!("{name}, against bare threads"),
+            ours: format!("{hop:.1} ns"),
+            peer: format!("a line each {:.1} ns", median(bare)),
+            ratio: against_bare,
+            goal: Goal::None,
         });
     }
     let raised = rig.interrupts();

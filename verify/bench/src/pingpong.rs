@@ -14,21 +14,30 @@ use crate::statistic::median;
 /// How long the sleeper is left alone before it is woken: long enough that its processor has gone idle.
 const ASLEEP_FOR: Duration = Duration::from_micros(200);
 
+/// Words of a ring between two bare threads.
+const RING_WORDS: usize = 1 << 15;
+
 #[repr(align(128))]
 struct Line(AtomicU64);
 
 /// One-way time of a cache line that two threads hand to and fro, in nanoseconds: median of `batches` of `rounds` round
 /// trips. There is no pause between two looks: it is the limit.
 pub(crate) fn line_one_way_ns(pair: [usize; 2], batches: usize, rounds: u64) -> f64 {
-    let line = Line(AtomicU64::new(0));
+    word_one_way_ns(pair, batches, rounds, &Line(AtomicU64::new(0)).0)
+}
+
+/// The same with the line of a word that is there already: how long a line takes is also a question of which line it is, because
+/// each is at home in one slice of the shared cache. The word counts from 0.
+pub(crate) fn word_one_way_ns(pair: [usize; 2], batches: usize, rounds: u64, word: &AtomicU64) -> f64 {
+    word.store(0, Ordering::Release);
     // Two batches more than wanted: the first are the warm-up.
     let total = (batches as u64 + 2) * rounds;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             pin_here(pair[1]);
             for round in 0..total {
-                while line.0.load(Ordering::Acquire) != 2 * round + 1 {}
-                line.0.store(2 * round + 2, Ordering::Release);
+                while word.load(Ordering::Acquire) != 2 * round + 1 {}
+                word.store(2 * round + 2, Ordering::Release);
             }
         });
         let measuring = scope.spawn(|| {
@@ -37,12 +46,58 @@ pub(crate) fn line_one_way_ns(pair: [usize; 2], batches: usize, rounds: u64) -> 
             for batch in 0..batches as u64 + 2 {
                 let started = Instant::now();
                 for round in batch * rounds..(batch + 1) * rounds {
-                    line.0.store(2 * round + 1, Ordering::Release);
-                    while line.0.load(Ordering::Acquire) != 2 * round + 2 {}
+                    word.store(2 * round + 1, Ordering::Release);
+                    while word.load(Ordering::Acquire) != 2 * round + 2 {}
                 }
                 times.push(started.elapsed().as_nanos() as f64 / (2 * rounds) as f64);
             }
             median(times.split_off(2))
+        });
+        measuring.join().expect("the measuring thread does not panic")
+    })
+}
+
+/// One way between two threads that each have a line to write and one to look at, as two fences or a doorbell and an answer are, in
+/// nanoseconds: half of there and back. Whoever writes takes the line from whoever looks at it, and whoever looks fetches it again:
+/// more than a line that changes hands. With `entry` the asking side writes three words of a ring first, and the other reads them.
+pub(crate) fn answered_one_way_ns(pair: [usize; 2], rounds: u64, lines: [&AtomicU64; 2], entry: bool) -> f64 {
+    const WORDS: usize = 3;
+    let [bell, answer] = lines;
+    lines.iter().for_each(|word| word.store(0, Ordering::Release));
+    let ring: Vec<AtomicU64> = (0..if entry { RING_WORDS } else { 0 }).map(|_| AtomicU64::new(0)).collect();
+    let words = |round: u64| {
+        // CAST: far below 2^32.
+        let first = round as usize * WORDS % (RING_WORDS - WORDS);
+        ring.get(first..first + WORDS).unwrap_or_default()
+    };
+    let total = 2 * rounds;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pin_here(pair[1]);
+            for round in 1..=total {
+                while bell.load(Ordering::Acquire) != round {
+                    std::hint::spin_loop();
+                }
+                let read = words(round).iter().all(|word| word.load(Ordering::Acquire) == round);
+                assert!(read, "the entry was written before the bell");
+                answer.store(round, Ordering::Release);
+            }
+        });
+        let measuring = scope.spawn(|| {
+            pin_here(pair[0]);
+            let mut started = Instant::now();
+            for round in 1..=total {
+                if round == rounds + 1 {
+                    // What came before was the warm-up.
+                    started = Instant::now();
+                }
+                words(round).iter().for_each(|word| word.store(round, Ordering::Release));
+                bell.store(round, Ordering::Release);
+                while answer.load(Ordering::Acquire) != round {
+                    std::hint::spin_loop();
+                }
+            }
+            started.elapsed().as_nanos() as f64 / (2 * rounds) as f64
         });
         measuring.join().expect("the measuring thread does not panic")
     })

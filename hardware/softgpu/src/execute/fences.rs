@@ -18,6 +18,10 @@ use crate::bus::Fault;
 use crate::interrupt::Record;
 use crate::mmu::{Access, Target};
 
+/// Pauses between two looks at a word: a look that meets the store that it looks for on its way holds that store up. With none a
+/// value takes a fifth longer from engine to engine, with three a tenth.
+const LOOK_PAUSES: u32 = 2;
+
 /// A signal whose words are found.
 struct Signal<'a> {
     current: Target<'a>,
@@ -100,8 +104,7 @@ impl<'a> Execution<'a> {
             if self.face.is_asked() || self.face.has_news() {
                 return false;
             }
-            // Between two looks the signaller gets the line for its store without a fight.
-            std::hint::spin_loop();
+            (0..LOOK_PAUSES).for_each(|_| std::hint::spin_loop());
         }
         false
     }
