@@ -196,8 +196,13 @@ impl<F: Copy + Eq> VidMm<F> {
     /// What a lock keeps out of a device's list: it has no turn before the unlock.
     // spec: memory §10.1 row 23
     pub fn kept_out_of(&self, device: DeviceId) -> Option<AllocationId> {
-        let mut listed = self.devices[device].counts.keys().copied();
-        listed.find(|id| self.allocations[*id].offer.is_none() && self.is_kept_out(*id))
+        self.all_kept_out_of(device).next()
+    }
+
+    /// Everything that locks keep out of a device's list.
+    pub fn all_kept_out_of(&self, device: DeviceId) -> impl Iterator<Item = AllocationId> {
+        let listed = self.devices[device].counts.keys().copied();
+        listed.filter(|id| self.allocations[*id].offer.is_none() && self.is_kept_out(*id))
     }
 
     /// Whether content lies in a memory segment and nobody needs it there now: whoever lists it stands still.

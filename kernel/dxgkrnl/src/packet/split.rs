@@ -17,7 +17,7 @@ use ddi::{AllocationListEntry, DriverModel, PatchLocation};
 use events::Event;
 use gpu_fence::{FenceId, WaitMode};
 use kmt_calls::{DeviceState, PatchLocationItem, Refusal, Reply};
-use vidmm::{Cut, PortionError, Use};
+use vidmm::{AllocationId, Cut, PortionError, Use};
 use wddm_types::{Blame, FencePoint, NtStatus, ProcessId};
 
 use super::{Binding, Bound, ListEntry, Work};
@@ -48,6 +48,8 @@ pub struct WaitingRender {
     what: Submission,
     /// A fence of the kernel's own. Its value 1: the GPU is done with what was asked for, or it was refused.
     pub(super) done: u64,
+    /// What its device lists and its own process had locked when it was asked for.
+    locked: Vec<AllocationId>,
 }
 
 /// What is to be queued.
@@ -85,7 +87,8 @@ impl Adapter {
             }
             self.check_own_locks(device)?;
             let done = self.create_fence(cx, None, ProcessId::SYSTEM, 0)?;
-            self.waiting_renders.push_back(WaitingRender { token, device, context, entries, what, done });
+            let locked = self.own_locks(device);
+            self.waiting_renders.push_back(WaitingRender { token, device, context, entries, what, done, locked });
             return Ok(Answer::Later(token));
         }
         self.queue_listed(cx, context, &entries, &what).map(|queued| Answer::Done(Ok(Reply::Queued(queued))))
@@ -108,11 +111,14 @@ impl Adapter {
     /// before that ends, has no turn until then.
     // spec: memory §6.5, memory §9.2, memory §10.1 row 23
     fn check_own_locks(&self, device: u64) -> Result<(), Refusal> {
-        if !self.is_kept_out_by(device, self.devices[device].process) {
-            return Ok(());
-        }
-        let reason = "the device stands still until its process unlocks what its list holds";
-        Err(refuse(NtStatus::GRAPHICS_CANT_RENDER_LOCKED_ALLOCATION, Blame::Caller, reason))
+        if self.is_kept_out_by(device, self.devices[device].process) { Err(kept_out()) } else { Ok(()) }
+    }
+
+    /// What a device lists and its process has locked. Whoever calls now may be who is to unlock it.
+    fn own_locks(&self, device: u64) -> Vec<AllocationId> {
+        let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
+        let own = self.bodies.iter().filter(|(_, body)| body.creator == process).map(|(id, _)| *id);
+        own.filter(|id| self.vidmm.is_locked(*id) && self.vidmm.count(owner, *id) > 0).collect()
     }
 
     /// Whether a device has no turn before a process unlocks something.
@@ -144,8 +150,13 @@ impl Adapter {
             let known = |entry: &ListEntry| entry.allocation.is_none_or(|listed| self.is_listable(listed));
             let result = match device {
                 Some(device) if !lost && self.vidmm.is_suspended(device.vidmm) => {
-                    self.waiting_renders.push_back(waiting);
-                    continue;
+                    // What was locked at the call may have had to leave since: there will be no turn before the unlock. What was
+                    // locked since another thread of the process unlocks.
+                    if !self.vidmm.all_kept_out_of(device.vidmm).any(|id| waiting.locked.contains(&id)) {
+                        self.waiting_renders.push_back(waiting);
+                        continue;
+                    }
+                    Err(kept_out())
                 }
                 Some(_) if !lost && waiting.entries.iter().all(known) => {
                     self.queue_listed(cx, waiting.context, &waiting.entries, &waiting.what).map(Reply::Queued)
@@ -275,6 +286,12 @@ impl Adapter {
         refusal.bytes_to_trim = bytes_to_trim;
         refusal
     }
+}
+
+/// There is no turn before an unlock.
+fn kept_out() -> Refusal {
+    let reason = "the device stands still until its process unlocks what its list holds";
+    refuse(NtStatus::GRAPHICS_CANT_RENDER_LOCKED_ALLOCATION, Blame::Caller, reason)
 }
 
 /// The patch locations as residency sees them. What has none has no address in the buffer, and need not be anywhere.
