@@ -1,6 +1,7 @@
 //! Hardware that fails and is reset, through the whole stack: what was in its memory is lost, its devices are, and an adapter is left
 //! that works as after its start.
 
+mod beside;
 mod late;
 mod works;
 
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use d3dkmt::{DeviceState, EvictFlags, MakeResidentFlags, Residency};
 use ddi::{DriverStatus, PagingOp, PowerState};
 use device_port::DevicePort;
-use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink, Profile, RecoveryPolicy};
+use dxgk_host::{AdapterSetup, Host, HostConfig, Mode, PROFILES, ProcessLink, Profile, RecoveryPolicy};
 use events::Event;
 use kmt_link::Link;
 use shared_words::Memory;
@@ -93,6 +94,22 @@ impl Breakage {
     }
 
     fn host_with(&self, profile: &str, mode: Mode, recovery: RecoveryPolicy, whims: Whims) -> (Arc<Host>, Heard) {
+        self.start(profile, mode, recovery, whims, Vec::new())
+    }
+
+    /// The same with other adapters beside the one that breaks.
+    fn host_of_several(&self, profile: &str, mode: Mode, others: Vec<AdapterSetup>) -> (Arc<Host>, Heard) {
+        self.start(profile, mode, RecoveryPolicy::default(), self.whims(), others)
+    }
+
+    fn start(
+        &self,
+        profile: &str,
+        mode: Mode,
+        recovery: RecoveryPolicy,
+        whims: Whims,
+        others: Vec<AdapterSetup>,
+    ) -> (Arc<Host>, Heard) {
         let heard = Heard::of(|event| {
             matches!(event, Event::AdapterReset { .. } | Event::AdapterStopped { .. } | Event::DeviceInError { .. })
         });
@@ -102,6 +119,7 @@ impl Breakage {
             system_bytes: 64 * MIB,
             tracer: Box::new(heard.clone()),
             recovery,
+            others,
             ..HostConfig::new(Profile::named(profile).expect("a built-in profile"), mode)
         };
         config.wrap_miniport = Some(wrapped(whims));
