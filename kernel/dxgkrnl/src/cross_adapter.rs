@@ -38,6 +38,8 @@ pub struct CrossFence {
     page: PageRun,
     /// It was created as a native fence.
     native: bool,
+    /// A display of its creator signals it, and nobody else does.
+    by_display: bool,
     flags: FenceFlags,
     /// Its NT handles.
     names: u32,
@@ -53,7 +55,8 @@ impl CrossFence {
 
     fn word_of(&self, cross: u64, joined: bool) -> CommonWord {
         let page = |index: u64| PageRun { first: self.page.first + index, count: Pages(1) };
-        CommonWord { cross, page: page(0), monitored: (self.page.count == Pages(2)).then(|| page(1)), joined }
+        let monitored = (self.page.count == Pages(2)).then(|| page(1));
+        CommonWord { cross, page: page(0), monitored, joined, by_display: self.by_display }
     }
 
     /// System address of its word.
@@ -83,13 +86,37 @@ impl CrossFences {
         let adapter = &mut adapters[index as usize];
         let linear = native && adapter.peers.is_linear();
         let page = adapter.take_common_pages(Pages(1 + u64::from(linear)))?;
-        let fence = CrossFence { creator: index, page, native, flags, names: 0, always_signaled: false };
+        let fence =
+            CrossFence { creator: index, page, native, by_display: false, flags, names: 0, always_signaled: false };
         let number = self.fences.insert(fence);
         let made = make(adapter, fence.word_of(number, false));
         if made.is_err() {
-            self.reap(adapters, number);
+            self.give_back(adapters, number);
         }
         made
+    }
+
+    /// The same of a fence that a display signals. Its creator's own fence is kept for as long as anybody anywhere has it: without
+    /// it the display would have nobody to tell.
+    ///
+    /// # Errors
+    /// As of [`CrossFences::create`].
+    // spec: sync §2.2, sync §2.3
+    pub fn create_periodic<T>(
+        &mut self,
+        adapters: &mut [Adapter],
+        index: u32,
+        flags: FenceFlags,
+        make: impl FnOnce(&mut Adapter, CommonWord) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let made = self.create(adapters, index, (false, flags), |adapter, word| {
+            let cross = word.cross;
+            make(adapter, CommonWord { by_display: true, ..word }).map(|made| (made, cross))
+        })?;
+        let (made, cross) = made;
+        self.fences.get_mut(cross).expect("just created").by_display = true;
+        adapters[index as usize].keep_fence(cross);
+        Ok(made)
     }
 
     /// What an adapter is lent that opens it, with the flags of the object, and whether it is native there.
@@ -120,9 +147,9 @@ impl CrossFences {
     }
 
     /// One of its names has gone.
-    pub fn unname(&mut self, adapters: &mut [Adapter], number: u64) {
+    pub fn unname(&mut self, adapters: &mut [Adapter], cx: &mut Cx<'_>, number: u64) {
         self.fences.get_mut(number).expect("a name keeps it").names -= 1;
-        self.reap(adapters, number);
+        self.reap(adapters, cx, number);
     }
 
     /// All, by number.
@@ -131,11 +158,23 @@ impl CrossFences {
     }
 
     /// Gives the word back when it has neither a name nor anybody who reaches it.
-    fn reap(&mut self, adapters: &mut [Adapter], number: u64) {
+    fn reap(&mut self, adapters: &mut [Adapter], cx: &mut Cx<'_>, number: u64) {
         let Some(fence) = self.fences.get(number) else { return };
-        if fence.names > 0 || adapters.iter().any(|adapter| adapter.common.uses(number)) {
+        if fence.names > 0 {
             return;
         }
+        let creator = fence.creator as usize;
+        let is_member = |(_, adapter): &(usize, &Adapter)| adapter.common.members.contains_key(&number);
+        let elsewhere = adapters.iter().enumerate().filter(is_member).any(|(index, _)| index != creator);
+        if fence.by_display && !elsewhere {
+            adapters[creator].drop_kept_fence(cx, number);
+        }
+        if !adapters.iter().any(|adapter| adapter.common.uses(number)) {
+            self.give_back(adapters, number);
+        }
+    }
+
+    fn give_back(&mut self, adapters: &mut [Adapter], number: u64) {
         let fence = self.fences.remove(number).expect("just seen");
         adapters[fence.creator as usize].pages.give_back(fence.page);
     }
@@ -155,10 +194,11 @@ impl Machine {
                     News::Signaled(cross) => drop(signaled.entry(cross).or_default()),
                     News::Awaited(cross) => drop(awaited.insert(cross)),
                     News::Always(cross) => self.carry_always(cx, from, cross),
-                    News::Left(cross) => self.cross_fences.reap(&mut self.adapters, cross),
+                    News::Left(cross) => self.cross_fences.reap(&mut self.adapters, cx, cross),
                 }
             }
             for cross in awaited {
+                self.cross_fences.reap(&mut self.adapters, cx, cross);
                 self.agree(cx, cross);
             }
             for to in (0..self.adapters.len()).filter(|to| *to != from && !signaled.is_empty()) {

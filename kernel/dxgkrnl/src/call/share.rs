@@ -205,7 +205,7 @@ impl Turn<'_> {
 pub fn unname(adapters: &mut [Adapter], cross_fences: &mut CrossFences, cx: &mut Cx<'_>, object: Shared) {
     match object {
         Shared::Fence { adapter, fence, .. } => adapters[adapter as usize].unname_fence(cx, fence),
-        Shared::CrossFence { fence, .. } => cross_fences.unname(adapters, fence),
+        Shared::CrossFence { fence, .. } => cross_fences.unname(adapters, cx, fence),
         Shared::SyncObject { adapter, object, .. } => adapters[adapter as usize].unname_sync_object(cx, object),
         _ => {}
     }

@@ -182,8 +182,17 @@ impl Turn<'_> {
                 adapter.create_cpu_notification(cx, device, flags, name)?
             }
             SyncObjectKind::PeriodicMonitoredFence { target, time_100ns, engine_affinity } => {
-                let target = VidPnTargetId(target);
-                let open = adapter.create_periodic_fence(cx, device, flags, target, time_100ns, engine_affinity)?;
+                let when = (VidPnTargetId(target), time_100ns);
+                let mut create = |adapter: &mut Adapter, word: Option<CommonWord>| {
+                    adapter.create_periodic_fence(cx, device, flags, when, engine_affinity, word)
+                };
+                let open = match flags.contains(FenceFlags::CROSS_ADAPTER) {
+                    false => create(adapter, None)?,
+                    true => {
+                        let made = |adapter: &mut Adapter, word| create(adapter, Some(word));
+                        self.cross_fences.create_periodic(self.adapters, index, flags, made)?
+                    }
+                };
                 let handle = self.name(Object::Fence(index, open))?;
                 let created = self.adapters[index as usize].created_monitored_fence(open, handle);
                 return self.when_mapped(cx, index, Reply::MonitoredFence(created));

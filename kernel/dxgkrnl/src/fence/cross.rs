@@ -35,6 +35,8 @@ pub struct CommonWord {
     /// The page of its MonitoredValue, where that is everybody's too.
     // spec: sync §3.18
     pub monitored: Option<PageRun>,
+    /// Only a display of its creator signals it.
+    pub by_display: bool,
     /// It has a value already: this adapter comes to a fence that there is.
     pub joined: bool,
 }
@@ -50,7 +52,7 @@ pub enum News {
     Awaited(u64),
     /// A fence counts as reached for ever.
     Always(u64),
-    /// Neither engines nor paging work reach the word through an open that has ended.
+    /// Nobody has a fence open any more that is kept here, or neither engines nor paging work reach its word.
     Left(u64),
 }
 
@@ -245,7 +247,8 @@ impl Adapter {
     pub fn lose_common_fences(&mut self) {
         let lost = |(cross, number): (&u64, &u64)| {
             let mut opens = self.fences[*number].opens.iter();
-            opens.any(|open| self.fence_opens[*open].is_lost_with_device()).then_some((*cross, *number))
+            let signals = opens.any(|open| self.fence_opens[*open].is_lost_with_device());
+            (signals || self.fences[*number].periodic.is_some()).then_some((*cross, *number))
         };
         let lost: Vec<(u64, u64)> = self.common.members.iter().filter_map(lost).collect();
         for (cross, number) in lost {

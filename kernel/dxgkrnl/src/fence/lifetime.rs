@@ -175,6 +175,7 @@ impl Adapter {
             names: 0,
             always_signaled: false,
             periodic,
+            by_display: periodic.is_some() || new.common.is_some_and(|common| common.by_display),
             doomed: false,
         };
         assert_eq!(self.fences.insert(fence), number);
@@ -306,7 +307,7 @@ impl Adapter {
 impl Fence {
     /// Whether it can be shared, or is signalled by a display: it has pages of its own.
     pub fn is_shareable(&self) -> bool {
-        self.flags.contains(FenceFlags::SHARED) || self.cross().is_some() || self.periodic.is_some()
+        self.flags.contains(FenceFlags::SHARED) || self.cross().is_some() || self.by_display
     }
 
     /// Which cross-adapter fence it is here, if any.

@@ -34,8 +34,10 @@ pub struct Fence {
     pub names: u32,
     /// Satisfied for ever: its device is lost (sync §3.16).
     pub always_signaled: bool,
-    /// A display signals it, and nobody else does.
+    /// What a display of this adapter signals it by.
     pub periodic: Option<Periodic>,
+    /// A display signals it, of whichever adapter, and nobody else does.
+    pub by_display: bool,
     /// Destroyed with its queue; it goes when the ring has passed.
     pub doomed: bool,
 }

@@ -10,8 +10,8 @@ use kmt_calls::{FenceFlags, FencePrivateData, OpenSyncObjectRequest, Refusal, Sy
 use wddm_types::ProcessId;
 
 use crate::adapter::{Adapter, Waiter};
-use crate::fence::FenceOpen;
 use crate::fence::lifetime::check_affinity;
+use crate::fence::{FenceOpen, News};
 use crate::machine::Cx;
 use crate::refusal::{access_denied, from_driver, invalid};
 
@@ -45,13 +45,13 @@ impl Adapter {
         mut private_data: FencePrivateData,
     ) -> Result<Opened, Refusal> {
         let number = self.fence_opens.next_number();
-        if self.fences[open.fence].periodic.is_some() {
+        if self.fences[open.fence].by_display {
             open.flags |= FenceFlags::NO_SIGNAL;
         }
         let (fence, process) = (open.fence, open.process);
         let (slot, asleep) = (self.fences[fence].slot, self.fences[fence].kmd.is_none());
         if self.fences[fence].is_shareable() && !self.fences[fence].views.contains_key(&process) {
-            let writable = self.fences[fence].periodic.is_none();
+            let writable = !self.fences[fence].by_display;
             let view = self.map_fence_view(cx, &slot, process, writable)?;
             self.fences[fence].views.insert(process, view);
         }
@@ -175,6 +175,8 @@ impl Adapter {
             self.forget_fence(open.fence);
             cx.emit(self.index, Event::FenceDestroyed { fence: open.fence });
         } else {
+            // It is kept for those on other adapters, if there are any.
+            self.tell_others(open.fence, News::Left);
             cx.emit(self.index, Event::FenceClosed { process: open.process.0, fence: open.fence, open: number });
         }
     }

@@ -1,6 +1,9 @@
 //! Periodic monitored fences (sync §1.1, §2.2): the type 6. A display signals them, some time before each of its vertical blanks:
 //! each time the value is one more. Nobody else does, so GPUs see them read-only, on a page of their own.
 //!
+//! One of several adapters is signalled by a display of its creator, and carried to the others like every signal of the processor's; there
+//! too nobody else signals it. Its creator keeps it for as long as anybody has it anywhere (`cross_adapter`).
+//!
 //! The driver is asked for a notification as long as the fence is there; the kernel signals. A display that is off has no blanks,
 //! and its fences stand still.
 
@@ -11,7 +14,7 @@ use wddm_types::VidPnTargetId;
 use crate::adapter::Adapter;
 use crate::fence::flags::{self, ObjectType};
 use crate::fence::lifetime::{NewMonitored, check_affinity};
-use crate::fence::{FenceWord, NewFence};
+use crate::fence::{CommonWord, FenceWord, NewFence};
 use crate::machine::Cx;
 use crate::refusal::{from_driver, invalid, not_supported};
 
@@ -30,15 +33,12 @@ impl Adapter {
         cx: &mut Cx<'_>,
         device: u64,
         flags: FenceFlags,
-        target: VidPnTargetId,
-        time_100ns: u64,
+        (target, time_100ns): (VidPnTargetId, u64),
         engine_affinity: u32,
+        common: Option<CommonWord>,
     ) -> Result<u64, Refusal> {
         flags::check(ObjectType::PeriodicMonitoredFence, flags)?;
         check_affinity(engine_affinity)?;
-        if flags.contains(FenceFlags::CROSS_ADAPTER) {
-            return Err(not_supported("periodic fences of several adapters are not built"));
-        }
         if flags.contains(FenceFlags::NO_WAIT) {
             return Err(invalid(
                 "only a display signals a periodic fence: with NoWait nobody could do anything with it",
@@ -67,7 +67,7 @@ impl Adapter {
             fence_type: FenceType::Default,
             monitored: Some(NewMonitored { mapped, word: FenceWord::Whole, periodic }),
             by_engines: false,
-            common: None,
+            common,
             flags,
             access: SyncObjectAccess::ALL_ACCESS,
             private_data: FencePrivateData::default(),
@@ -81,6 +81,19 @@ impl Adapter {
                 self.end_notification(periodic);
                 Err(refusal)
             }
+        }
+    }
+
+    /// The fence of a display's signals is kept without anybody having it open here.
+    pub fn keep_fence(&mut self, cross: u64) {
+        self.fences[self.common.members[&cross]].names += 1;
+    }
+
+    /// Nobody has it on any other adapter, nor by a name: it goes, unless it is open here.
+    pub fn drop_kept_fence(&mut self, cx: &mut Cx<'_>, cross: u64) {
+        let Some(number) = self.common.members.get(&cross).copied() else { return };
+        if self.fences[number].opens.is_empty() {
+            self.unname_fence(cx, number);
         }
     }
 

@@ -8,6 +8,7 @@ use wddm_types::{NtStatus, VidPnTargetId};
 
 use super::*;
 use crate::stubborn::{Whims, wrapped};
+use crate::world::{gpu_on, host_of_several};
 
 const TARGET: VidPnTargetId = VidPnTargetId(0);
 
@@ -112,8 +113,6 @@ fn only_the_display_signals_it() {
     for flags in [FenceFlags::NO_WAIT, FenceFlags::TOP_OF_PIPELINE, FenceFlags::NO_GPU_ACCESS, FenceFlags::SHARED] {
         assert_eq!(create(flags, TARGET, 5), Some(NtStatus::INVALID_PARAMETER), "{flags:?}");
     }
-    let shared = FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING;
-    assert_eq!(create(shared | FenceFlags::CROSS_ADAPTER, TARGET, 5), Some(NtStatus::NOT_SUPPORTED));
     // The display has eight alarms; whoever wants the same time shares one.
     let many: Vec<Fence> = (0..7).map(|at| periodic(&game, 100 + at)).collect();
     assert_eq!(create(none, TARGET, 900), Some(NtStatus::NO_MEMORY));
@@ -163,4 +162,102 @@ fn a_notification_that_nobody_asked_for_stops_the_adapter() {
     let host = Host::start(config).unwrap();
     let gpu = Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>);
     assert!(gpu.is_err() && host.stopped().is_some_and(|reason| reason.contains("notification 10000")));
+}
+
+/// The display's adapter, and another one with native fences or without.
+const PAIRS: [[&str; 2]; 3] =
+    [["discrete-4k", "discrete-4k"], ["discrete-4k", "wddm2-packets"], ["discrete-4k", "peer-doorbells"]];
+const ACROSS: FenceFlags = FenceFlags::SHARED.union(FenceFlags::NT_SECURITY_SHARING).union(FenceFlags::CROSS_ADAPTER);
+
+#[test]
+fn another_adapter_follows_the_blanks_of_a_display() {
+    // spec: sync §2.2, sync §2.3, sync §3.12, sync §3.13
+    for profiles in PAIRS {
+        let host = host_of_several(VIRTUAL, &profiles, |_, _| {});
+        let game = Game::new(&host, 2);
+        let other = ProcessLink::new(Arc::clone(&host));
+        let elsewhere = gpu_on(&host, &other, 1);
+        let fence = game.gpu.device().create_periodic_fence(ACROSS, TARGET, 20_000).unwrap();
+        let name = fence.share(SyncObjectAccess::ALL_ACCESS).unwrap();
+        let request = OpenSyncObjectRequest { handle: name.token(), ..OpenSyncObjectRequest::default() };
+        let theirs = elsewhere.device().open_sync_object(request).unwrap();
+        // The CPU and a context there, each at its blank.
+        let context = VirtualContext::create(elsewhere.device(), NodeId(1), Vec::new()).unwrap();
+        let done = elsewhere.device().create_monitored_fence(FenceFlags::empty(), 0).unwrap();
+        context.wait(&theirs, 3).unwrap();
+        context.signal(&done, 1).unwrap();
+        for number in 1..=2 {
+            elsewhere.device().wait(&[(&theirs, number)]).unwrap();
+            assert_eq!(host.now_ns(), blank_at(&host, number) - 2_000_000, "{profiles:?}");
+            assert_eq!((fence.current(), theirs.current(), done.current()), (number, number, 0), "{profiles:?}");
+        }
+        elsewhere.device().wait(&[(&done, 1)]).unwrap();
+        assert_eq!((theirs.current(), host.now_ns()), (3, blank_at(&host, 3) - 2_000_000), "{profiles:?}");
+        // Nobody there signals it: neither calls nor engines.
+        assert_eq!(status(elsewhere.device().signal(&theirs, 99)), Some(NtStatus::ACCESS_DENIED), "{profiles:?}");
+        assert_eq!(status(context.signal(&theirs, 99)), Some(NtStatus::ACCESS_DENIED), "{profiles:?}");
+        let mut writes = KernelFedStream::packets(&elsewhere, NodeId(0), StreamConfig::default()).unwrap();
+        let mut commands = Commands::new();
+        commands.store(theirs.current_va(), 99);
+        let value = writes.submit(&elsewhere, None, &commands).unwrap();
+        assert!(writes.wait(&elsewhere, value).is_err(), "{profiles:?}");
+        assert_eq!(elsewhere.device().state().unwrap(), DeviceState::ErrorDmaPageFault, "{profiles:?}");
+        assert!(fence.current() < 99, "{profiles:?}: the lost device could not have signalled it either");
+        host.check_invariants().unwrap();
+    }
+}
+
+#[test]
+fn a_periodic_fence_of_several_adapters_is_kept_for_whoever_has_it() {
+    // spec: sync §3.4, sync §3.12
+    for profiles in PAIRS {
+        let host = host_of_several(VIRTUAL, &profiles, |_, _| {});
+        let game = Game::new(&host, 2);
+        let other = ProcessLink::new(Arc::clone(&host));
+        let elsewhere = gpu_on(&host, &other, 1);
+        let make = |time| game.gpu.device().create_periodic_fence(ACROSS, TARGET, time).unwrap();
+        let open = |fence: &Fence| {
+            let name = fence.share(SyncObjectAccess::ALL_ACCESS).unwrap();
+            let request = OpenSyncObjectRequest { handle: name.token(), ..OpenSyncObjectRequest::default() };
+            elsewhere.device().open_sync_object(request).unwrap()
+        };
+        let fences: Vec<Fence> = (0..8).map(|at| make(100 + at)).collect();
+        let theirs: Vec<Fence> = fences.iter().take(7).map(open).collect();
+        let full = || status(game.gpu.device().create_periodic_fence(FenceFlags::empty(), TARGET, 900));
+        assert_eq!(full(), Some(NtStatus::NO_MEMORY), "{profiles:?}: the display has eight alarms");
+        let name = fences[7].share(SyncObjectAccess::ALL_ACCESS).unwrap();
+        drop(fences);
+        host.check_invariants().unwrap();
+        assert_eq!(full(), Some(NtStatus::NO_MEMORY), "{profiles:?}: seven are open elsewhere, one has a name");
+        elsewhere.device().wait(&[(&theirs[6], 2)]).unwrap();
+        let request = OpenSyncObjectRequest { handle: name.token(), ..OpenSyncObjectRequest::default() };
+        let again = game.gpu.device().open_sync_object(request).unwrap();
+        game.gpu.device().wait(&[(&again, 3)]).unwrap();
+        drop((again, name));
+        assert_eq!(full(), None, "{profiles:?}: the last name and open are gone, and with them an alarm");
+        assert_eq!(full(), None, "{profiles:?}");
+        drop(theirs);
+        host.check_invariants().unwrap();
+        drop((0..8).map(|at| make(500 + at)).collect::<Vec<_>>());
+    }
+}
+
+/// The display's adapter is stopped: nobody will ever signal the fence, so whoever waits elsewhere goes on.
+#[test]
+fn who_waits_for_a_display_of_a_stopped_adapter_goes_on() {
+    // spec: sync §3.12 derived cases, sync §3.16
+    let host = host_of_several(VIRTUAL, &PAIRS[0], |_, _| {});
+    let game = Game::new(&host, 2);
+    let other = ProcessLink::new(Arc::clone(&host));
+    let elsewhere = gpu_on(&host, &other, 1);
+    let fence = game.gpu.device().create_periodic_fence(ACROSS, TARGET, 0).unwrap();
+    let name = fence.share(SyncObjectAccess::ALL_ACCESS).unwrap();
+    let request = OpenSyncObjectRequest { handle: name.token(), ..OpenSyncObjectRequest::default() };
+    let theirs = elsewhere.device().open_sync_object(request).unwrap();
+    let event = d3dkmt::Event::create(elsewhere.device().link(), false).unwrap();
+    elsewhere.device().wait_async(&[(&theirs, 1 << 40)], &event, Default::default()).unwrap();
+    host.stop_adapter().unwrap();
+    assert!(event.take().unwrap());
+    assert_eq!(theirs.current(), u64::MAX);
+    host.check_invariants().unwrap();
 }
