@@ -20,7 +20,8 @@ use wddm_types::{GpuVa, NodeId, NtStatus, RawHandle};
 
 use crate::commands::Commands;
 use crate::gpu::{Gpu, UmdError};
-use crate::stream::{RingMemory, StreamConfig};
+use crate::ring_memory::RingMemory;
+use crate::stream::StreamConfig;
 
 /// A queue that the kernel feeds, its command memory and its progress.
 pub struct KernelFedStream {
@@ -203,7 +204,7 @@ impl KernelFedStream {
             context.signal(progress, value)?;
         }
         self.last_value = value;
-        self.in_flight.push_back((value, self.commands.written));
+        self.in_flight.push_back((value, self.commands.written()));
         for (fence, value) in around.signals.iter().copied() {
             self.give(gpu, |feed| feed.signal(fence, value))?;
         }

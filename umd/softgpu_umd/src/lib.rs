@@ -32,6 +32,7 @@ mod logs;
 mod map;
 mod patched;
 mod residency;
+mod ring_memory;
 mod stream;
 mod two_forms;
 

@@ -6,14 +6,14 @@
 
 use std::collections::VecDeque;
 
-use d3dkmt::{Fence, HwContext, Lock, NativeFenceLogDetail, UserQueue};
+use d3dkmt::{Fence, HwContext, NativeFenceLogDetail, UserQueue};
 use softgpu_spec::Command;
-use softgpu_spec::private_data::Kind;
-use wddm_types::{GpuVa, NodeId};
+use wddm_types::NodeId;
 
 use crate::commands::Commands;
-use crate::gpu::{Gpu, Surface, UmdError};
+use crate::gpu::{Gpu, UmdError};
 use crate::logs::{BEGIN_WORDS, FenceName, Logs, log_begin};
+use crate::ring_memory::RingMemory;
 
 /// Words of commands in the ring.
 const LOGGED_WAIT_WORDS: usize = 7;
@@ -76,14 +76,6 @@ struct InFlight {
     commands_end: u64,
 }
 
-/// System memory used as a ring: positions only rise.
-pub(crate) struct RingMemory {
-    lock: Lock,
-    surface: Surface,
-    pub(crate) written: u64,
-    pub(crate) freed: u64,
-}
-
 impl Stream {
     /// A stream on a node.
     ///
@@ -99,7 +91,7 @@ impl Stream {
         let ring = RingMemory::create(gpu, config.ring_bytes)?;
         let commands = RingMemory::create(gpu, config.command_bytes)?;
         let context = gpu.device().create_context(node)?;
-        let queue = context.create_user_queue(ring.surface.allocation(), ring.surface.va())?;
+        let queue = context.create_user_queue(ring.surface().allocation(), ring.surface().va())?;
         let logs = Logs::of(queue.logs());
         Ok(Stream {
             queue,
@@ -174,15 +166,19 @@ impl Stream {
         }
         self.ring.put_wrapping(&self.scratch);
         self.last_value = value;
-        self.in_flight.push_back(InFlight { value, ring_end: self.ring.written, commands_end: self.commands.written });
-        self.queue.ring(value, self.ring.written);
+        self.in_flight.push_back(InFlight {
+            value,
+            ring_end: self.ring.written(),
+            commands_end: self.commands.written(),
+        });
+        self.queue.ring(value, self.ring.written());
         // The status is read behind the ring. What was appended is appended once; it is rung again, and logs where it was told to.
         // Another queue may have taken the doorbell before it is rung again.
         // spec: sync §3.17, sync §6 D3
         while self.queue.is_disconnected() {
             self.queue.reconnect()?;
             self.logs = Logs::of(self.queue.logs());
-            self.queue.ring(value, self.ring.written);
+            self.queue.ring(value, self.ring.written());
         }
         Ok(value)
     }
@@ -264,47 +260,5 @@ impl Stream {
             self.ring.freed = done.ring_end;
             self.commands.freed = done.commands_end;
         }
-    }
-}
-
-impl RingMemory {
-    pub(crate) fn create(gpu: &Gpu, bytes: u64) -> Result<RingMemory, UmdError> {
-        let surface = gpu.create_surface(Kind::System, bytes)?;
-        gpu.pin(&surface)?;
-        let lock = surface.lock()?;
-        Ok(RingMemory { lock, surface, written: 0, freed: 0 })
-    }
-
-    pub(crate) fn has_room(&self, bytes: u64) -> bool {
-        self.written + bytes - self.freed <= self.surface.bytes()
-    }
-
-    /// Bytes that a piece takes which may not wrap: itself and what it skips at the ring's end.
-    pub(crate) fn needed_whole(&self, bytes: u64) -> u64 {
-        let at = self.written % self.surface.bytes();
-        if at + bytes > self.surface.bytes() { bytes + self.surface.bytes() - at } else { bytes }
-    }
-
-    pub(crate) fn put_whole(&mut self, words: &[u64]) -> GpuVa {
-        let bytes = words.len() as u64 * 8;
-        self.written += self.needed_whole(bytes) - bytes;
-        let at = self.written % self.surface.bytes();
-        if !words.is_empty() {
-            self.lock.write_words(at, words);
-        }
-        self.written += bytes;
-        self.surface.va().offset(at)
-    }
-
-    fn put_wrapping(&mut self, words: &[u64]) {
-        let size = self.surface.bytes();
-        let at = self.written % size;
-        let before_end = ((size - at) / 8) as usize;
-        let (head, tail) = words.split_at(before_end.min(words.len()));
-        self.lock.write_words(at, head);
-        if !tail.is_empty() {
-            self.lock.write_words(0, tail);
-        }
-        self.written += words.len() as u64 * 8;
     }
 }
