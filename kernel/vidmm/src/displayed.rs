@@ -94,6 +94,10 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Takes out of apertures what no display shows any more, nor is about to, if nobody else needs it there.
     // spec: memory §1.6
     pub fn hide_undisplayed(&mut self) -> Option<Work<F>> {
+        // Asked after every call: a batch for nothing would cost a call half as much again.
+        if self.undisplayed.is_empty() {
+            return None;
+        }
         let mut batch = Batch::new(self.serial + 1);
         for id in std::mem::take(&mut self.undisplayed) {
             let Some(allocation) = self.allocations.get(id).filter(|known| known.displayed.times == 0) else {
