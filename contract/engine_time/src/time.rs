@@ -209,8 +209,10 @@ impl<C: Copy + Ord> EngineTime<C> {
         let starved = starved(holder, present);
         let above = present.iter().any(|one| one.rank.band > holder.rank.band);
         let (normal, idle) = (normal(&self.policy), idle(&self.policy));
+        // Who is owed less urgently follows as well, though nobody ranks above.
+        let follows = starved.idle && self.idle.owed;
         let paid = match holder.rank.band {
-            Band::Normal if above && self.normal.owed => Some(self.normal.paid_in(normal)),
+            Band::Normal if (above || follows) && self.normal.owed => Some(self.normal.paid_in(normal)),
             Band::Idle if above && self.idle.owed => Some(self.idle.paid_in(idle)),
             _ => None,
         };

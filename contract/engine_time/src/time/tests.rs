@@ -282,6 +282,21 @@ fn what_a_high_one_waits_for_goes_where_it_would() {
     assert_eq!((raised.band, raised.in_process), (Band::Normal, 5));
 }
 
+#[test]
+fn a_debt_that_is_paid_off_makes_room_for_the_next() {
+    // spec: sync §4.2
+    // NORMAL and IDLE come to be owed at the same moment, and NORMAL comes first.
+    let policy = Policy { idle_permille: 100, normal_slice_ns: MS, idle_slice_ns: MS, ..without_grace() };
+    let all = [contender(1, Band::Focus, 1), contender(2, Band::Normal, 1), contender(3, Band::Idle, 1)];
+    let mut engine = Engine::new(policy, &all);
+    engine.run(9 * MS);
+    assert_eq!(engine.taken, [(0, 1), (9 * MS, 2)]);
+    // When FOCUS goes nobody ranks above NORMAL; IDLE is owed all the same, and has the engine when NORMAL has been paid.
+    engine.goes(1);
+    engine.run(11 * MS);
+    assert_eq!(engine.taken[2..], [(10 * MS, 3), (11 * MS, 2)]);
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Comes { context: u32, band: u8, process: u64, in_process: i32, weight: u32 },
