@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kmt_calls::{
     Call, CpuCaching, CreatedFence, CreatedMonitoredFence, FencePrivateData, Refusal, Reply, SyncCall, SyncObjectAccess,
 };
-use kmt_link::{Link, read_only};
+use kmt_link::Link;
 use shared_words::ReadOnlyWord;
 use wddm_types::{CpuVa, GpuVa, RawHandle, WordAddress};
 
@@ -70,7 +70,7 @@ impl Fence {
     pub(crate) fn monitored(link: Arc<dyn Link>, created: CreatedMonitoredFence) -> Fence {
         Fence {
             handle: created.fence,
-            word: Some(read_only(link.as_ref(), created.value)),
+            word: Some(link.read_only(created.value)),
             address: created.value,
             current_va: engine_va(created.value_va, created.value_cpu_va),
             monitored_va: GpuVa::NULL,
@@ -151,7 +151,7 @@ impl Fence {
 }
 
 fn mapped(link: &Arc<dyn Link>, created: &CreatedFence) -> Option<ReadOnlyWord> {
-    (created.current != CreatedFence::NO_CPU_ADDRESS).then(|| read_only(link.as_ref(), created.current))
+    (created.current != CreatedFence::NO_CPU_ADDRESS).then(|| link.read_only(created.current))
 }
 
 fn destroys(link: Arc<dyn Link>, handle: RawHandle) -> Owned {

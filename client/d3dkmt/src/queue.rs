@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kmt_calls::{Call, DisplayCall, NativeFenceLogDetail, QueueCall, QueueFlags, Refusal, Reply, SignalFlags};
-use kmt_link::{Doorbell, Link, read_only};
+use kmt_link::{Doorbell, Link};
 use shared_words::ReadOnlyWord;
 use wddm_types::{GpuVa, NtStatus, RawHandle};
 
@@ -54,13 +54,13 @@ impl HwContext {
         let destroy = |doorbell| Call::Queue(QueueCall::DestroyDoorbell { doorbell });
         let doorbell_handle = Owned { link: Arc::clone(&link), handle: created.doorbell, destroy };
         let logs = connect(&link, created.doorbell)?;
-        let doorbell = Doorbell::new(Arc::clone(&link), created.address, created.last_queued).ok_or(Refusal {
+        let doorbell = Doorbell::new(link.as_ref(), created.address, created.last_queued).ok_or(Refusal {
             status: NtStatus::DEVICE_REMOVED,
             blame: wddm_types::Blame::Driver,
             reason: "the doorbell is gone".into(),
             bytes_to_trim: 0,
         })?;
-        let status = read_only(self.owned.link.as_ref(), created.status);
+        let status = self.owned.link.read_only(created.status);
         // What the driver says of the queue: its number on the device, if it says so.
         let device_queue = created.private_data.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
         Ok(UserQueue { doorbell, progress, logs, status, device_queue, doorbell_handle, owned })

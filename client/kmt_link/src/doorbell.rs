@@ -9,10 +9,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use shared_words::{AddressRange, FrequentBarrier, Memory, Word, doorbell};
+use shared_words::{AddressRange, FrequentBarrier, Memory, doorbell};
 use wddm_types::WordAddress;
 
-use crate::Link;
+use crate::{Link, WritableWord};
 
 /// Bytes of what is shown.
 const PAGE_BYTES: u64 = 4096;
@@ -143,23 +143,22 @@ impl std::fmt::Debug for DoorbellPage {
 /// A doorbell with the word that its owner keeps for the kernel.
 #[derive(Clone)]
 pub struct Doorbell {
-    link: Arc<dyn Link>,
     page: Arc<DoorbellPage>,
-    last_queued: WordAddress,
+    last_queued: WritableWord,
 }
 
 impl Doorbell {
     /// A doorbell of the link's process; `None` if it has no such one.
-    pub fn new(link: Arc<dyn Link>, address: kmt_calls::DoorbellAddress, last_queued: WordAddress) -> Option<Doorbell> {
+    pub fn new(link: &dyn Link, address: kmt_calls::DoorbellAddress, last_queued: WordAddress) -> Option<Doorbell> {
         let page = link.doorbell(address)?;
-        Some(Doorbell { link, page, last_queued })
+        Some(Doorbell { page, last_queued: link.writable(last_queued) })
     }
 
     /// Publishes work (sync §3.11): the progress value that it will complete, then the ring's write pointer. Whoever has rung looks at
     /// the doorbell's status: what was rung nowhere is rung again.
     // spec: sync §3.11, sync §3.17
     pub fn ring(&self, last_queued_value: u64, write_pointer: u64) {
-        Word::store(self.link.system_memory().word(self.last_queued.0), last_queued_value);
+        self.last_queued.store(last_queued_value);
         self.page.ring(write_pointer);
     }
 

@@ -7,13 +7,16 @@
 
 mod cpu_mapping;
 mod doorbell;
-mod heard;
 mod mapping;
+mod routed;
+pub mod socket;
+mod writable_word;
 
 pub use cpu_mapping::{CpuMapping, PassTime, Piece};
 pub use doorbell::{Doorbell, DoorbellPage, WakeEngine};
-pub use heard::Heard;
 pub use mapping::MappedBytes;
+pub use routed::{Routed, heard};
+pub use writable_word::WritableWord;
 
 use std::sync::Arc;
 
@@ -29,8 +32,20 @@ pub trait Link: Send + Sync {
     /// What the kernel answers when it refuses; `DEVICE_REMOVED` when the kernel has gone.
     fn call(&self, call: Call) -> Result<Reply, Refusal>;
 
-    /// System memory as this process reaches it.
-    fn system_memory(&self) -> &Arc<Memory>;
+    /// System memory, where the process reaches all of it: its kernel is in the same program.
+    fn system_memory(&self) -> Option<&Arc<Memory>>;
+
+    /// A word that the kernel's answers name and this process may read.
+    ///
+    /// # Panics
+    /// For any other word.
+    fn read_only(&self, address: WordAddress) -> ReadOnlyWord;
+
+    /// The same for one that it may write.
+    ///
+    /// # Panics
+    /// For any other word.
+    fn writable(&self, address: WordAddress) -> WritableWord;
 
     /// What a lock of this process shows; `None` when there is no such lock.
     fn mapping(&self, mapping: MappingId) -> Option<Arc<CpuMapping>>;
@@ -53,9 +68,4 @@ pub trait Link: Send + Sync {
 
     /// A wait for a fence, or a signal of one, is in what this process submits on a queue that it feeds. For tools alone.
     fn fence_queued(&self, queue: RawHandle, fence: RawHandle, value: u64, signal: bool);
-}
-
-/// A word that this process may read.
-pub fn read_only(link: &dyn Link, address: WordAddress) -> ReadOnlyWord {
-    ReadOnlyWord::new(Arc::clone(link.system_memory()), address.0)
 }

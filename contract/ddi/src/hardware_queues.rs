@@ -90,8 +90,9 @@ pub trait HardwareQueues {
     fn set_engine_f_state(&mut self, node: NodeId, engine: EngineId, state: FState);
 
     /// `DxgkDdiResetHwEngine`: contexts of the node have not left the hardware although they were suspended. When it returns none
-    /// of these runs, and none will: their queues are stopped. All others lose nothing. Answers with the contexts that have lost
-    /// what they ran (`DxgkCbInvalidateHwContext`).
+    /// of these runs, and none will: their queues are stopped. All others lose nothing, but for those on nodes that are reset
+    /// with it ([`Miniport::query_dependent_engine_group`](crate::Miniport::query_dependent_engine_group)) and have not left the hardware,
+    /// as they were asked. Answers with the contexts that have lost what they ran (`DxgkCbInvalidateHwContext`).
     ///
     /// # Errors
     /// Any status has the kernel reset the adapter; so does the default, which says that engines cannot be reset by themselves.

@@ -213,6 +213,15 @@ pub trait Miniport: Send {
         Err(DriverStatus::NotSupported("CalibrateGpuClock"))
     }
 
+    /// `DxgkDdiQueryDependentEngineGroup`, level 1, class of the GPU scheduler, at passive level (sync §4.4): which nodes a reset of this
+    /// one resets, as a bit for each, its own among them. Asked before each reset of an engine, because it may depend on what runs. The
+    /// nodes named are taken back then as far as they give back, and those that have not done so 500 ms later are reset one by one.
+    /// Without an entry point each node stands alone. Must succeed: a node that there is not, or not the one asked about, is bug check
+    /// 0x119, parameter 8, and the adapter stops.
+    fn query_dependent_engine_group(&mut self, node: NodeId) -> u64 {
+        1 << node.0
+    }
+
     /// `DxgkDdiInterruptRoutine`, at device interrupt level. Returns whether the interrupt was the device's.
     fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool;
 

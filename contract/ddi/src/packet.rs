@@ -379,7 +379,9 @@ pub trait PacketScheduling {
     fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus>;
 
     /// `DxgkDdiResetEngine`, level 1, class of the GPU scheduler (`SupportPerEngineTDR`): a node has not answered a preemption in
-    /// time. When this returns, the node has no packet and takes the next one; the preemption is not answered any more. Packets that
+    /// time. What the driver reports until it is called counts. Nodes that are reset with it
+    /// ([`Miniport::query_dependent_engine_group`](crate::Miniport::query_dependent_engine_group)) have given back what they had, or it
+    /// is called for them, too, in the order of their numbers. When this returns, the node has no packet and takes the next one; the preemption is not answered any more. Packets that
     /// were done before are reported through `notify`, by [`Interrupt::DmaCompleted`](crate::Interrupt) and nothing else. Answers
     /// with `LastAbortedFenceId`: this packet, and what is not done before it, is lost. What lies behind it did not begin, and
     /// is handed over again as after a preemption. The packet that was done last: nothing is lost.

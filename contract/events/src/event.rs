@@ -164,7 +164,8 @@ events! {
     DeviceCreated = 5 { process: u32, device: u64 }
     /// A device went into error: `state` as D3DKMT_DEVICEEXECUTION_*.
     DeviceInError = 6 { device: u64, state: u32, reason: String }
-    /// A device's contexts are taken off the hardware: 1 residency, 2 page-table change, 4 power, 8 content that moves (bits).
+    /// A device's contexts are taken off the hardware: 1 residency, 2 page-table change, 4 power, 8 content that moves, 16 work that
+    /// does not get on, 32 an engine that is to be reset (bits).
     DeviceSuspended = 7 { device: u64, reasons: u32 }
     /// They run again.
     DeviceResumed = 8 { device: u64 }
@@ -354,6 +355,12 @@ events! {
     AdapterReset = 117 { adapter: u32, reason: String }
     /// Work of a device did not end, and the node that it ran on was reset; others go on (sync §4.4).
     EngineReset = 126 { adapter: u32, node: u16, device: u64 }
+    /// A node is to be reset, and its driver says that this resets all of `nodes` (bits): they are to make room (sync §4.4).
+    EngineGroupAsked = 131 { adapter: u32, node: u16, nodes: u64 }
+    /// It made room itself meanwhile, and is not reset.
+    EngineResetCalledOff = 132 { adapter: u32, node: u16 }
+    /// A call of a driver took longer than it may (TdrDdiDelay, sync §4.4): of a facet, or, in a reset, the entry point.
+    DriverCallLate = 133 { adapter: u32, call: String, took_ns: u64 }
     /// Engines were reset under a process too often: it may not use the adapter any more (sync §4.4).
     ProcessBlocked = 127 { adapter: u32, process: u32 }
     /// A display shows a primary of a device for the first time: its mode.

@@ -55,6 +55,8 @@ pub enum PreemptedFor {
     Standstill,
     /// Nobody: what it has in front does not get on.
     Timeout,
+    /// Nobody: it is reset with another one.
+    Reset,
 }
 
 impl PreemptedFor {
@@ -65,6 +67,7 @@ impl PreemptedFor {
             PreemptedFor::Rank => "a context that ranks higher",
             PreemptedFor::Standstill => "a device that must stand still",
             PreemptedFor::Timeout => "paging that does not get on",
+            PreemptedFor::Reset => "an engine that is reset with it",
         }
     }
 }

@@ -1,12 +1,13 @@
 //! What the calls about allocations and resources say and answer (memory §2.7, §2.8, §6.2). The calls themselves stand with
 //! all others in `call`.
 
+use serde::{Deserialize, Serialize};
 use wddm_types::{CpuVa, RawHandle, SegmentSet};
 
 use crate::reply::Mapped;
 
 /// One allocation of a [`crate::Call::CreateAllocation`] (`D3DDDI_ALLOCATIONINFO2`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllocationRequest {
     /// For the kernel-mode driver; untrusted.
     pub private_data: Vec<u8>,
@@ -21,7 +22,7 @@ pub struct AllocationRequest {
 }
 
 /// Memory of the caller: part of a section that it created.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SectionRange {
     /// The section.
     pub section: RawHandle,
@@ -32,7 +33,7 @@ pub struct SectionRange {
 }
 
 /// The part of a [`crate::Call::CreateAllocation`] that is about the whole call (`D3DKMT_CREATEALLOCATION`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceRequest {
     /// The resource to add to, or none.
     pub resource: RawHandle,
@@ -53,7 +54,7 @@ impl ResourceRequest {
 
 bitflags::bitflags! {
     /// `D3DKMT_CREATEALLOCATIONFLAGS` (memory §2.7).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct CreateAllocationFlags: u32 {
         /// A resource is created.
         const CREATE_RESOURCE = 1 << 0;
@@ -106,7 +107,7 @@ bitflags::bitflags! {
     }
 
     /// Flags of `D3DDDI_ALLOCATIONINFO2` (memory §2.7).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct AllocationInfoFlags: u32 {
         /// A primary.
         const PRIMARY = 1 << 0;
@@ -119,7 +120,7 @@ bitflags::bitflags! {
     }
 
     /// `D3DDDICB_DESTROYALLOCATION2FLAGS` (memory §6.2).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct DestroyFlags: u32 {
         /// Commands of the owner that are pending do not use it.
         const ASSUME_NOT_IN_USE = 1 << 0;
@@ -132,7 +133,7 @@ bitflags::bitflags! {
     }
 
     /// Flags of `D3DDDI_UPDATEALLOCPROPERTY` (memory §2.8).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct PropertyFlags: u32 {
         /// Contiguous in memory segments.
         const ACCESSED_PHYSICALLY = 1 << 0;
@@ -143,7 +144,7 @@ bitflags::bitflags! {
     }
 
     /// Which properties change (memory §2.8).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct PropertyMask: u32 {
         /// `SetAccessedPhysically`.
         const ACCESSED_PHYSICALLY = 1 << 0;
@@ -159,7 +160,7 @@ bitflags::bitflags! {
 }
 
 /// What is to change about an allocation (`D3DDDI_UPDATEALLOCPROPERTY`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PropertyRequest {
     /// The new supported set.
     pub supported_segments: SegmentSet,
@@ -172,7 +173,7 @@ pub struct PropertyRequest {
 }
 
 /// A resource, or a list of allocations (`hResource`, `phAllocationList`): one of the two.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllocationTarget {
     /// The resource with all its allocations; then the list is empty.
     pub resource: RawHandle,
@@ -181,7 +182,7 @@ pub struct AllocationTarget {
 }
 
 /// What offers name: whole resources, or allocations (`pResources` xor `HandleList`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OfferList {
     /// Each with all its allocations.
     Resources(Vec<RawHandle>),
@@ -196,7 +197,7 @@ impl From<Vec<RawHandle>> for OfferList {
 }
 
 /// How a shared resource is named by somebody who wants it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ShareName {
     /// `hGlobalShare`: a name that every process of this kernel may use.
     Global(RawHandle),
@@ -205,7 +206,7 @@ pub enum ShareName {
 }
 
 /// Of CreateAllocation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedAllocations {
     /// The resource, new or given; none without one.
     pub resource: RawHandle,
@@ -218,7 +219,7 @@ pub struct CreatedAllocations {
 }
 
 /// One allocation of the caller.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedAllocation {
     /// The handle.
     pub handle: RawHandle,
@@ -230,7 +231,7 @@ pub struct CreatedAllocation {
 }
 
 /// Of OpenResource.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenedResource {
     /// The resource.
     pub resource: RawHandle,
@@ -243,7 +244,7 @@ pub struct OpenedResource {
 }
 
 /// Of QueryResourceInfo.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceInfo {
     /// How many allocations.
     pub allocations: u32,
@@ -256,7 +257,7 @@ pub struct ResourceInfo {
 }
 
 /// `D3DKMT_ALLOCATIONRESIDENCYSTATUS` (memory §9.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ResidencyStatus {
     /// 1.
     ResidentInGpuMemory = 1,
@@ -267,7 +268,7 @@ pub enum ResidencyStatus {
 }
 
 /// Of CreateSection: memory of the caller, zero at first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedSection {
     /// The section.
     pub section: RawHandle,

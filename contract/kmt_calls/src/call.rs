@@ -1,6 +1,8 @@
 //! The calls. Those about queues, packet contexts, priorities, synchronization objects and events are enums of their own; flags are in
 //! `flags`, and what calls about allocations, addresses and packets say is in files beside this one.
 
+use serde::{Deserialize, Serialize};
+
 mod display;
 mod event;
 mod flags;
@@ -27,7 +29,7 @@ use crate::gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
 use crate::sync_object::SyncObjectAccess;
 
 /// One call of user mode. The variant's name is the `D3DKMT` function's.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Call {
     /// `D3DKMTEnumAdapters2` → [`crate::Reply::Adapters`].
     EnumAdapters,
@@ -213,7 +215,7 @@ pub enum Call {
     },
     /// `D3DKMTReserveGpuVirtualAddress` → `MappedVa`, value 0.
     ReserveGpuVirtualAddress {
-        /// The device whose process owns the space.
+        /// The device whose process owns the space; the adapter, or a paging queue of the device, stands for it, too.
         device: RawHandle,
         /// Exact address, or NULL.
         base: GpuVa,
@@ -245,7 +247,7 @@ pub enum Call {
     },
     /// `D3DKMTFreeGpuVirtualAddress`.
     FreeGpuVirtualAddress {
-        /// The device whose process owns the space.
+        /// As of ReserveGpuVirtualAddress.
         device: RawHandle,
         /// First address.
         base: GpuVa,

@@ -1,10 +1,11 @@
 //! What the calls about GPU virtual addresses say (memory §4.8). The calls themselves are [`crate::Call`]'s.
 
+use serde::{Deserialize, Serialize};
 use wddm_types::{GpuVa, RawHandle};
 
 bitflags::bitflags! {
     /// `D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE` (memory §4.8). Reading is always allowed.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct GpuVaProtection: u64 {
         /// Writing.
         const WRITE = 1 << 0;
@@ -21,7 +22,7 @@ bitflags::bitflags! {
     }
 
     /// Flags of `D3DKMT_UPDATEGPUVIRTUALADDRESS` (memory §4.8).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct UpdateGpuVaFlags: u32 {
         /// The fence is not waited for.
         const DO_NOT_WAIT = 1 << 0;
@@ -31,7 +32,7 @@ bitflags::bitflags! {
 }
 
 /// `D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION` (memory §4.8). Everything is a multiple of 4096.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UpdateGpuVaOperation {
     /// 0 MAP and 3 MAP_PROTECT.
     Map {

@@ -6,6 +6,8 @@
 //! that the caller may touch is named by address ([`Mapped`], [`WordAddress`]) and becomes a mapping in the link that
 //! carries the call, with the access that the specification grants.
 //!
+//! [`wire`] is what both are between processes.
+//!
 //! It is not the C interface: names and layouts of the `D3DKMT_*` structures are another crate's.
 
 mod allocation;
@@ -16,6 +18,7 @@ mod packet;
 mod process;
 mod reply;
 mod sync_object;
+pub mod wire;
 
 pub use allocation::{
     AllocationInfoFlags, AllocationRequest, AllocationTarget, CreateAllocationFlags, CreatedAllocation,

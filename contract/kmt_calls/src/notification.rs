@@ -1,10 +1,11 @@
 //! What the kernel tells a process by itself: the callbacks of the C interface as values (memory §5.4, §5.5). A process
 //! that registered for them takes them from its link; nobody is called back.
 
+use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
 
 /// A callback that is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notification {
     /// The registration that it belongs to.
     pub registration: RawHandle,
@@ -13,7 +14,7 @@ pub struct Notification {
 }
 
 /// What a callback says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NotificationKind {
     /// `D3DKMT_TRIMNOTIFICATION`: the user-mode driver gives memory back.
     Trim {
@@ -33,7 +34,7 @@ pub enum NotificationKind {
 
 bitflags::bitflags! {
     /// `D3DDDI_TRIMRESIDENCYSET_FLAGS` (memory §5.4).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct TrimFlags: u32 {
         /// Evict what was last used before the last periodic trim; then the last periodic trim is now.
         const PERIODIC_TRIM = 1 << 0;

@@ -1,10 +1,11 @@
 //! What the calls of packet contexts carry: lists, flags (memory §7.2, §7.3; sync §2.5).
 
+use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
 
 bitflags::bitflags! {
     /// `D3DDDI_CREATECONTEXTFLAGS` (sync §2.5).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct ContextFlags: u32 {
         /// Nothing is drawn.
         const NULL_RENDERING = 1 << 0;
@@ -25,7 +26,7 @@ bitflags::bitflags! {
     }
 
     /// Flags of an entry of `D3DDDI_ALLOCATIONLIST` (memory §7.2).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct AllocationListFlags: u32 {
         /// The buffer writes it.
         const WRITE_OPERATION = 1 << 0;
@@ -39,7 +40,7 @@ bitflags::bitflags! {
 }
 
 /// `D3DDDI_ALLOCATIONLIST` (memory §7.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllocationListItem {
     /// The allocation; [`RawHandle::NONE`] is the NULL element.
     pub allocation: RawHandle,
@@ -48,7 +49,7 @@ pub struct AllocationListItem {
 }
 
 /// `D3DDDI_PATCHLOCATIONLIST` (memory §7.3). Offsets are in bytes of the command buffer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PatchLocationItem {
     /// Which entry of the allocation list.
     pub allocation_index: u32,
@@ -65,7 +66,7 @@ pub struct PatchLocationItem {
 }
 
 /// Of `CreateContext`: the sizes that its buffers and lists may have. They never become less.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedContext {
     /// The context.
     pub context: RawHandle,

@@ -1,5 +1,6 @@
 //! The answers.
 
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 use wddm_types::{
@@ -11,7 +12,7 @@ use crate::call::QueueFlags;
 use crate::sync_object::FencePrivateData;
 
 /// What a call answers when it succeeds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// Done; nothing to say.
     Done,
@@ -99,8 +100,23 @@ pub enum Reply {
     PriorityClass(u32),
 }
 
+impl Reply {
+    /// The words in system memory that the answer names: whoever carries it elsewhere sees to it that the process has them.
+    pub fn words(&self) -> Vec<WordAddress> {
+        let fence = |fence: &CreatedFence| (fence.current != CreatedFence::NO_CPU_ADDRESS).then_some(fence.current);
+        match self {
+            Reply::PagingQueue(queue) => fence(&queue.fence).into_iter().collect(),
+            Reply::HwQueue(queue) => fence(&queue.progress).into_iter().collect(),
+            Reply::Fence(created) => fence(created).into_iter().collect(),
+            Reply::MonitoredFence(created) => vec![created.value],
+            Reply::Doorbell(doorbell) => vec![doorbell.last_queued, doorbell.status],
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// Why a call is refused. Nothing has changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The status that the C interface returns.
     pub status: NtStatus,
@@ -125,7 +141,7 @@ impl std::fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 /// What QueryAdapterInfo tells.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdapterInfo {
     /// Segments in id order.
     pub segments: Vec<SegmentInfo>,
@@ -154,7 +170,7 @@ pub struct AdapterInfo {
 }
 
 /// A display of an adapter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DisplayInfo {
     /// What shows primaries.
     pub source: VidPnSourceId,
@@ -166,7 +182,7 @@ pub struct DisplayInfo {
 
 bitflags::bitflags! {
     /// `D3DKMT_WDDM_3_0_CAPS` (sync §2.1). Bit 3, DisplayableSupported, is of a kind of surface that this kernel has not.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Wddm30Caps: u32 {
         /// `HwFlipQueueSupportState` STABLE, in bits 0 and 1: its driver has a flip queue; 0: it has none. Drivers that say so in two ways
         /// (sync §2.10, DriverSupportState) are older than feature queries.
@@ -176,7 +192,7 @@ bitflags::bitflags! {
     }
 
     /// `D3DKMT_WDDM_3_1_CAPS` (sync §2.1).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Wddm31Caps: u32 {
         /// `NativeGpuFenceSupported`.
         const NATIVE_GPU_FENCE_SUPPORTED = 1 << 0;
@@ -184,7 +200,7 @@ bitflags::bitflags! {
 }
 
 /// `DXGK_ISFEATUREENABLED_RESULT` (sync §2.10).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeatureResult {
     /// The version negotiated; 0 when off.
     pub version: u16,
@@ -199,7 +215,7 @@ pub struct FeatureResult {
 }
 
 /// How a node's engines signal monitored fences (sync §3.7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MonitoredFenceSignal {
     /// They cannot: a software packet does (`SignalSynchronizationObjectFromGpu`).
     Packet,
@@ -210,7 +226,7 @@ pub enum MonitoredFenceSignal {
 }
 
 /// One segment as user mode sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentInfo {
     /// Its id.
     pub id: SegmentId,
@@ -229,7 +245,7 @@ pub struct SegmentInfo {
 }
 
 /// `D3DKMT_QUERYVIDEOMEMORYINFO` (memory §5.5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VideoMemoryInfo {
     /// Budget in bytes.
     pub budget_bytes: u64,
@@ -242,7 +258,7 @@ pub struct VideoMemoryInfo {
 }
 
 /// `D3DDDI_RECLAIM_RESULT` (memory §5.9), the best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ReclaimResult {
     /// 0: the content is as it was.
     Ok,
@@ -253,7 +269,7 @@ pub enum ReclaimResult {
 }
 
 /// `D3DKMT_DEVICEEXECUTION_*` (memory §5.8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeviceState {
     /// 1.
     Active,
@@ -272,7 +288,7 @@ pub enum DeviceState {
 }
 
 /// Of CreatePagingQueue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedPagingQueue {
     /// The queue.
     pub queue: RawHandle,
@@ -281,7 +297,7 @@ pub struct CreatedPagingQueue {
 }
 
 /// A fence as its creator sees it (`D3DDDI_NATIVEFENCEMAPPING`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedFence {
     /// The handle.
     pub fence: RawHandle,
@@ -304,7 +320,7 @@ impl CreatedFence {
 }
 
 /// Of CreateHwQueue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedHwQueue {
     /// The queue.
     pub queue: RawHandle,
@@ -318,7 +334,7 @@ pub struct CreatedHwQueue {
 
 /// `D3DDDI_NATIVEFENCELOGDETAIL` (sync §2.9): the logs of a queue as the user-mode driver knows them. It never reads or writes them; it
 /// chooses the entry that each wait and each signal writes. In the IoMmu model they are addresses of the process's CPU page tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NativeFenceLogDetail {
     /// `WaitLogNumberOfEntries`.
     pub wait_entries: u32,
@@ -335,7 +351,7 @@ pub struct NativeFenceLogDetail {
 }
 
 /// Of CreateDoorbell.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedDoorbell {
     /// The doorbell.
     pub doorbell: RawHandle,
@@ -351,11 +367,11 @@ pub struct CreatedDoorbell {
 
 /// Names a doorbell's place in its process: its address, which stays the same as long as the doorbell lives, connected or not
 /// (sync §2.9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DoorbellAddress(pub u64);
 
 /// Of MakeResident.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Residency {
     /// `STATUS_SUCCESS`: all resident now.
     Resident,
@@ -368,11 +384,11 @@ pub enum Residency {
 
 /// Names a locked allocation's place in its process: its address, which stays the same while the content moves
 /// (memory §6.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MappingId(pub u64);
 
 /// What a lock gives its caller.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mapped {
     /// The mapping, the same for all nested locks of an allocation.
     pub mapping: MappingId,

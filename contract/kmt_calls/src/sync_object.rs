@@ -1,11 +1,12 @@
 //! What the calls that create synchronization objects carry and answer (sync §2.1, §2.2).
 
+use serde::{Deserialize, Serialize};
 use wddm_types::{CpuVa, GpuVa, RawHandle, WordAddress};
 
 use crate::call::FenceFlags;
 
 /// The input of `D3DKMT_CREATENATIVEFENCE` (sync §2.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NativeFenceRequest {
     /// Initial CurrentValue.
     pub initial_value: u64,
@@ -21,7 +22,7 @@ pub struct NativeFenceRequest {
 
 /// The input of `D3DKMT_OPENNATIVEFENCEFROMNTHANDLE` (sync §2.1), and of `D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2` (sync §2.2) as
 /// far as that has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenSyncObjectRequest {
     /// The NT handle.
     pub handle: u64,
@@ -34,8 +35,25 @@ pub struct OpenSyncObjectRequest {
 }
 
 /// `D3DDDI_NATIVE_FENCE_PDD_SIZE` bytes from the user-mode driver to its kernel-mode driver and back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "[[u8; 32]; 2]", into = "[[u8; 32]; 2]")]
 pub struct FencePrivateData(pub [u8; 64]);
+
+// On the wire it is two halves: serialization knows arrays of up to 32.
+impl From<[[u8; 32]; 2]> for FencePrivateData {
+    fn from(halves: [[u8; 32]; 2]) -> Self {
+        let mut bytes = [0; 64];
+        bytes.copy_from_slice(halves.as_flattened());
+        FencePrivateData(bytes)
+    }
+}
+
+impl From<FencePrivateData> for [[u8; 32]; 2] {
+    fn from(data: FencePrivateData) -> Self {
+        let (first, second) = data.0.split_at(32);
+        [first, second].map(|half| half.try_into().expect("a half"))
+    }
+}
 
 impl Default for FencePrivateData {
     fn default() -> Self {
@@ -45,7 +63,7 @@ impl Default for FencePrivateData {
 
 bitflags::bitflags! {
     /// The access that a name of a shared synchronization object gives (`dwDesiredAccess` of `D3DKMTShareObjects`, sync §2.2).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct SyncObjectAccess: u32 {
         /// `D3DDDI_SYNC_OBJECT_WAIT`.
         const WAIT = 0x1;
@@ -61,7 +79,7 @@ bitflags::bitflags! {
 }
 
 /// `D3DDDI_SYNCHRONIZATIONOBJECTINFO2`: the type with its arm of the union (sync §1.1, §2.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SyncObjectKind {
     /// 1, `D3DDDI_SYNCHRONIZATION_MUTEX`.
     MutexObject {
@@ -121,7 +139,7 @@ impl SyncObjectKind {
 }
 
 /// The input of `D3DKMT_CREATESYNCHRONIZATIONOBJECT2` (sync §2.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncObjectRequest {
     /// What.
     pub kind: SyncObjectKind,
@@ -130,7 +148,7 @@ pub struct SyncObjectRequest {
 }
 
 /// A synchronization object without a word in memory as its creator has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedSyncObject {
     /// The handle.
     pub object: RawHandle,
@@ -139,7 +157,7 @@ pub struct CreatedSyncObject {
 }
 
 /// How the CPU's mapping of a fence's word is cached (sync §1.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CpuCaching {
     /// Write-back: the platform keeps the caches coherent.
     WriteBack,
@@ -148,7 +166,7 @@ pub enum CpuCaching {
 }
 
 /// A monitored fence as its creator sees it: the outputs of the union's arm (sync §2.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedMonitoredFence {
     /// The handle.
     pub fence: RawHandle,

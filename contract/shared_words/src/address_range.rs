@@ -12,7 +12,7 @@
 //! the kernel (`vm.unprivileged_userfaultfd`); and each run of consecutive pages takes one of the process's mappings.
 #![allow(unsafe_code)]
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicU64;
 use rustix::ioctl::{Updater, ioctl, opcode};
 use rustix::mm::{MapFlags, ProtFlags, UserfaultfdFlags, mmap, mmap_anonymous, munmap, userfaultfd};
 
-use crate::memory::{Memory, MemoryError};
+use crate::memory::{Backing, Memory, MemoryError};
 
 /// A range of addresses of this process. It always shows something: zeros of its own until the first
 /// [`AddressRange::show`] and after [`AddressRange::end`].
@@ -86,13 +86,20 @@ impl AddressRange {
         for (memory, offset, bytes) in parts {
             assert!(memory.contains(offset, bytes) && at + bytes <= self.bytes, "parts lie in memory and in the range");
             assert!([at, offset, bytes].iter().all(|n| n.is_multiple_of(4096)), "parts are whole pages");
-            let file = memory.file().expect("an address range shows memory files");
-            // SAFETY: the target lies in the range that this value owns, and only atomics and raw copies refer to it; the
-            // old pages are replaced in one step.
-            let mapped =
-                unsafe { mmap(self.at(at).cast(), bytes as usize, WRITABLE, MapFlags::SHARED | FIXED, file, offset) };
-            mapped.map_err(|source| MemoryError { bytes, source })?;
-            at += bytes;
+            // Of a memory some pages may lie in files of their own.
+            for (backing, offset, bytes) in memory.backings(offset, bytes) {
+                let file = match &backing {
+                    Backing::Own => memory.file().expect("an address range shows memory files").as_fd(),
+                    Backing::Lent(file) => file.as_fd(),
+                };
+                // SAFETY: the target lies in the range that this value owns, and only atomics and raw copies refer to it; the
+                // old pages are replaced in one step.
+                let mapped = unsafe {
+                    mmap(self.at(at).cast(), bytes as usize, WRITABLE, MapFlags::SHARED | FIXED, file, offset)
+                };
+                mapped.map_err(|source| MemoryError { bytes, source })?;
+                at += bytes;
+            }
         }
         assert_eq!(at, self.bytes, "the parts cover the range");
         self.wake();

@@ -18,10 +18,12 @@ pub mod fence;
 pub mod log;
 mod memory;
 pub mod peer;
+mod read_only_view;
 pub mod scheduling_log;
 mod word;
 
 pub use address_range::AddressRange;
 pub use asymmetric::{FrequentBarrier, RareBarrier};
-pub use memory::{Memory, MemoryError, ReadOnlyWord};
+pub use memory::{ClientAccess, LentFile, LentPages, Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord};
+pub use read_only_view::ReadOnlyView;
 pub use word::{Barrier, HardwareBarrier, Word};

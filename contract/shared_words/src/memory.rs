@@ -9,15 +9,21 @@
 //! break an invariant of the language's references; only the 64-bit words are referenced, and those are atomics.
 #![allow(unsafe_code)]
 
+mod lent;
+mod received;
+
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-use crate::word::Word;
+pub(crate) use self::lent::Backing;
+use self::lent::Lent;
+pub use self::lent::{ClientAccess, LentFile, LentPages};
+pub use self::received::ReadOnlyMemory;
 
 /// Why memory could not be had.
 #[derive(Debug)]
@@ -41,6 +47,8 @@ pub struct Memory {
     bytes: u64,
     /// The file behind it, if it can be mapped in several places.
     file: Option<OwnedFd>,
+    /// Pages of it that lie in files of their own.
+    lent: Lent,
 }
 
 // SAFETY: the pointer is to a mapping that lives as long as the value; every access goes through raw copies or atomics.
@@ -70,7 +78,7 @@ impl Memory {
         // SAFETY: the range is the mapping made above; advice changes no content.
         let _ = unsafe { rustix::mm::madvise(base, length, rustix::mm::Advice::LinuxHugepage) };
         let base = NonNull::new(base.cast::<u8>()).expect("a mapping is never at address 0");
-        Ok(Arc::new(Memory { base, bytes, file: None }))
+        Ok(Arc::new(Memory { base, bytes, file: None, lent: Lent::default() }))
     }
 
     /// The same as a memory file: its pages can be shown at other addresses too ([`crate::AddressRange`]). The first touch
@@ -88,7 +96,7 @@ impl Memory {
         // SAFETY: a fresh mapping at an address of the kernel's choice, of a file that only this value can resize.
         let mapped = unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags, &file, 0) };
         let base = NonNull::new(mapped.map_err(refused)?.cast::<u8>()).expect("a mapping is never at address 0");
-        Ok(Arc::new(Memory { base, bytes, file: Some(file) }))
+        Ok(Arc::new(Memory { base, bytes, file: Some(file), lent: Lent::default() }))
     }
 
     /// The file behind it, if it is a memory file.
@@ -248,16 +256,25 @@ impl ReadOnlyWord {
         ReadOnlyWord { memory, offset }
     }
 
+    /// Where it stands, as long as this is kept. It is shared: a program may only look at it by volatile or atomic loads.
+    pub fn address(&self) -> NonNull<u64> {
+        NonNull::from(self.memory.word(self.offset)).cast()
+    }
+
     /// The value now.
     #[inline]
     pub fn load(&self) -> u64 {
-        Word::load(self.memory.word(self.offset))
+        // A word that is mapped for reading only takes relaxed loads: what others may be made of is the compiler's business.
+        let value = self.memory.word(self.offset).load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        value
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Word;
 
     #[test]
     fn untouched_memory_is_zero_and_costs_only_addresses() {

@@ -2,9 +2,10 @@
 //! kernel's shared words lie ([`WordAddress`]).
 
 use crate::size::PAGE_BYTES;
+use serde::{Deserialize, Serialize};
 
 /// A GPU virtual address (`D3DGPU_VIRTUAL_ADDRESS`). 0 is never valid (memory §0).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GpuVa(pub u64);
 
 impl GpuVa {
@@ -30,7 +31,7 @@ impl std::fmt::Display for GpuVa {
 
 /// An address of a process as its CPU page tables translate it. On adapters of the IoMmu model the GPU uses it too (memory
 /// §4.1). 0 is never valid.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CpuVa(pub u64);
 
 impl CpuVa {
@@ -50,7 +51,7 @@ impl CpuVa {
 }
 
 /// A segment's number: 1-based index into the descriptors that the driver returned; 0 is system memory (memory §0).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SegmentId(pub u8);
 
 impl SegmentId {
@@ -66,7 +67,7 @@ impl SegmentId {
 }
 
 /// A set of segments, bit n−1 for segment n (memory §0).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SegmentSet(pub u32);
 
 impl SegmentSet {
@@ -105,7 +106,7 @@ impl SegmentSet {
 
 /// A place in a segment, or in system memory when the segment is 0 (`D3DGPU_PHYSICAL_ADDRESS`, memory §0). The offset
 /// does not contain the segment's base address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PhysicalAddress {
     /// Which segment.
     pub segment: SegmentId,
@@ -114,7 +115,7 @@ pub struct PhysicalAddress {
 }
 
 /// A page of system memory by its number: system physical address / 4096.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SystemPage(pub u64);
 
 impl SystemPage {
@@ -126,7 +127,7 @@ impl SystemPage {
 
 /// The system physical address of a 64-bit word that several parties share; a multiple of 8. A link turns it into a
 /// mapping with the access that its holder is entitled to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WordAddress(pub u64);
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 //! an adapter; they say nothing about GPU addresses.
 
 use crate::size::PageRun;
+use serde::{Deserialize, Serialize};
 
 /// What the CPU touches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CpuPlace {
     /// System pages, seen through CPU caches that the GPU does not snoop (memory §6.7).
     CachedSystem,
@@ -17,7 +18,7 @@ pub enum CpuPlace {
 }
 
 /// Consecutive pages of one kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CpuRun {
     /// What they are.
     pub place: CpuPlace,

@@ -1,12 +1,13 @@
 //! Pages and runs of pages. A byte count is a plain `u64` whose name ends in `bytes`; a page count is [`Pages`].
 
+use serde::{Deserialize, Serialize};
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 
 /// Bytes of a host page, and of the page in every aperture, MDL and GPU VA parameter (memory §0).
 pub const PAGE_BYTES: u64 = 4096;
 
 /// A count of 4096-byte pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Pages(pub u64);
 
 impl Pages {
@@ -69,7 +70,7 @@ impl std::iter::Sum for Pages {
 
 /// Consecutive pages: `first`, `first + 1`, … Whether they are system pages or pages of a segment is said by the place
 /// that holds the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PageRun {
     /// Number of the first page.
     pub first: u64,

@@ -1,13 +1,18 @@
 //! NTSTATUS values as the specification lists them (memory §9.1, sync §5), and whose fault a failure is.
 
+use serde::{Deserialize, Serialize};
+
 /// A status code. It appears only at the edges: inside a room an operation has an error enum of its own.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NtStatus(pub u32);
 
 macro_rules! statuses {
     ($($name:ident = $value:literal,)*) => {
         impl NtStatus {
             $(#[doc = concat!("`STATUS_", stringify!($name), "`")] pub const $name: NtStatus = NtStatus($value);)*
+
+            /// All that have a name.
+            pub const NAMED: &[NtStatus] = &[$(NtStatus::$name,)*];
 
             /// The name of the code without its prefix, where the specification gives one.
             pub fn name(self) -> Option<&'static str> {
@@ -78,7 +83,7 @@ impl std::fmt::Debug for NtStatus {
 }
 
 /// Whose fault a failure is; it decides what happens next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Blame {
     /// The caller: nothing has changed, a retry of the same call fails again.
     Caller,

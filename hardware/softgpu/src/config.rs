@@ -27,6 +27,8 @@ pub struct Config {
     pub doorbells: u32,
     /// Its displays.
     pub displays: DisplayConfig,
+    /// A bit for each engine of those that are reset together; 0: none.
+    pub reset_group: u64,
 }
 
 /// The displays of a device; all have the same rate.

@@ -50,6 +50,7 @@ impl DevicePort for SoftGpu {
             }
             register::ENGINE_IDLE_NS => self.idle_ns(),
             register::DOORBELLS => self.bells.pages(),
+            register::RESET_GROUP => self.config.reset_group,
             register::CMP_ROOT => self.cmp.root.load(Ordering::Relaxed),
             register::CMP_RESULT => self.cmp.result.load(Ordering::Acquire),
             register::SCHEDULING_LOG_ENGINE..=register::SCHEDULING_LOG_CONTROL => self.read_scheduling_log(offset),
@@ -78,6 +79,7 @@ impl DevicePort for SoftGpu {
                 self.engines.iter().for_each(|face| face.rouse());
                 self.engines.iter().for_each(|face| self.due_after(face, 0));
             }
+            register::ENGINE_RESET => self.reset_engines(value),
             register::QUEUE_SELECT..=register::QUEUE_FLAGS => self.write_queue(offset, value),
             register::QUEUE_CONTROL => self.control_queue(value),
             register::QUEUE_RANK..=register::QUEUE_GRACE_LOWER => self.write_queue(offset, value),
@@ -192,10 +194,10 @@ impl SoftGpu {
         let (queue, setup) = (selected.queue, selected.setups[selected.queue as usize]);
         match control {
             queue_control::ENABLE => {
-                self.disable(queue);
+                self.disable(queue, self.is_virtual());
                 self.enable(queue, setup);
             }
-            queue_control::DISABLE => self.disable(queue),
+            queue_control::DISABLE => self.disable(queue, self.is_virtual()),
             queue_control::SUSPEND => self.suspend(queue),
             queue_control::RESUME => self.resume(queue, setup.root),
             queue_control::PREEMPT => self.preempt(queue),
@@ -250,15 +252,28 @@ impl SoftGpu {
         self.due_after(&self.engines[setup.engine as usize], 0);
     }
 
-    /// Forgets a queue; when this returns no engine executes for it.
-    fn disable(&self, queue: u32) {
+    /// Engines begin anew, with those that only do so together with one of them.
+    fn reset_engines(&self, engines: u64) {
+        let group = self.config.reset_group;
+        let engines = if engines & group != 0 { engines | group } else { engines };
+        for queue in 0..QUEUE_COUNT {
+            let face = &self.queues[queue as usize];
+            let here = engines >> face.engine.load(Ordering::Acquire) & 1 == 1;
+            if here && matches!(face.state(), queue_state::READY | queue_state::PARKED) {
+                self.disable(queue, true);
+            }
+        }
+    }
+
+    /// Forgets a queue; when this returns no engine executes for it. `abandon`: a command under way is not finished first.
+    fn disable(&self, queue: u32, abandon: bool) {
         let face = &self.queues[queue as usize];
         if face.state() == queue_state::DISABLED {
             return;
         }
         let number = face.engine.load(Ordering::Acquire) as usize;
         let flush = self.engines[number].ask(|state| {
-            let flush = state.detach(self, number, queue, self.is_virtual());
+            let flush = state.detach(self, number, queue, abandon);
             face.state.store(queue_state::DISABLED, Ordering::Release);
             flush
         });

@@ -58,6 +58,7 @@ fn rig() -> Rig {
         data: DataMode::Stored,
         timing: Timing::default(),
         poll_spins: 0,
+        reset_group: 0,
         doorbells: 2,
         displays: softgpu::DisplayConfig::NONE,
     };

@@ -32,6 +32,7 @@ fn run(flags: u64, commands: &[Command<'_>]) -> (Arc<SoftGpu>, Arc<Memory>, u64)
         data: DataMode::Stored,
         timing: Timing::default(),
         poll_spins: 0,
+        reset_group: 0,
         doorbells: 2,
         displays: softgpu::DisplayConfig::NONE,
         signal_bits: 64,

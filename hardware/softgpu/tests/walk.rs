@@ -42,6 +42,7 @@ fn device(shape: Shape) -> (Arc<SoftGpu>, Arc<Memory>) {
         data: DataMode::Stored,
         timing: Timing::default(),
         poll_spins: 0,
+        reset_group: 0,
         doorbells: 2,
         displays: softgpu::DisplayConfig::NONE,
         signal_bits: 64,

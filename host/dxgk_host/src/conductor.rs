@@ -6,10 +6,9 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
-use kmt_link::{CpuMapping, DoorbellPage, Link};
-use shared_words::Memory;
-use wddm_types::{Blame, NtStatus, RawHandle};
+use kmt_calls::{Call, Refusal, Reply};
+use kmt_link::{Link, Routed};
+use wddm_types::{Blame, NtStatus};
 
 use crate::host::{Host, Pending};
 use crate::link::ProcessLink;
@@ -52,7 +51,8 @@ impl Conductor {
 
     /// The way to the kernel of one process.
     pub fn link(self: &Arc<Conductor>, player: usize, link: Arc<ProcessLink>) -> Arc<dyn Link> {
-        Arc::new(ConductedLink { conductor: Arc::clone(self), player, link })
+        let conductor = Arc::clone(self);
+        Arc::new(Routed::new(link, move |link, call| conductor.call(player, link, call)))
     }
 
     /// Blocks until it is this process's turn.
@@ -145,49 +145,5 @@ fn stands_still() -> Refusal {
         blame: Blame::Caller,
         reason: "virtual time stands still: nothing is left that could end this wait".into(),
         bytes_to_trim: 0,
-    }
-}
-
-struct ConductedLink {
-    conductor: Arc<Conductor>,
-    player: usize,
-    link: Arc<ProcessLink>,
-}
-
-impl Link for ConductedLink {
-    fn call(&self, call: Call) -> Result<Reply, Refusal> {
-        self.conductor.call(self.player, &self.link, call)
-    }
-
-    fn system_memory(&self) -> &Arc<Memory> {
-        self.link.system_memory()
-    }
-
-    fn mapping(&self, mapping: MappingId) -> Option<Arc<CpuMapping>> {
-        self.link.mapping(mapping)
-    }
-
-    fn doorbell(&self, address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
-        self.link.doorbell(address)
-    }
-
-    fn take_notification(&self) -> Option<Notification> {
-        self.link.take_notification()
-    }
-
-    fn wait_notification(&self) -> Option<Notification> {
-        self.link.wait_notification()
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.link.now_ns()
-    }
-
-    fn traces_fences(&self) -> bool {
-        self.link.traces_fences()
-    }
-
-    fn fence_queued(&self, queue: RawHandle, fence: RawHandle, value: u64, signal: bool) {
-        self.link.fence_queued(queue, fence, value, signal);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ddi::Miniport;
 use device_port::{DevicePort, Probe};
-use dxgkrnl::{FeaturePolicy, MemoryPolicy, RecoveryPolicy, SchedulingPolicy};
+use dxgkrnl::{DriverClock, FeaturePolicy, MemoryPolicy, RecoveryPolicy, SchedulingPolicy};
 use events::Tracer;
 
 use crate::profile::Profile;
@@ -40,8 +40,11 @@ pub struct AdapterSetup {
     pub memory_policy: MemoryPolicy,
     /// What the configuration says about features.
     pub features: FeaturePolicy,
-    /// How often the adapter is reset before it is given up.
+    /// What is done about work that does not end, and how often the adapter is reset before it is given up.
     pub recovery: RecoveryPolicy,
+    /// By what the driver's calls are measured, where work is watched; `None`: in real time by the computer's clock, in virtual time,
+    /// in which a driver takes none, by nothing.
+    pub driver_clock: Option<Arc<dyn DriverClock>>,
     /// The choices of the scheduler.
     pub scheduling: SchedulingPolicy,
     /// What is clipped to the device.
@@ -64,6 +67,7 @@ impl AdapterSetup {
             features: FeaturePolicy { native_fence: profile.fence_caps, ..FeaturePolicy::default() },
             // A device in software on a computer that has other things to do is slow, not hung: whoever wants to know asks.
             recovery: RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() },
+            driver_clock: None,
             scheduling: SchedulingPolicy::default(),
             probe: None,
             wrap_miniport: None,
@@ -85,14 +89,20 @@ pub struct HostConfig {
     /// Memory is made of memory files: locks have addresses that stay while content moves. Off, first touches are cheaper,
     /// and a lock's bytes are reached through its methods only.
     pub memory_files: bool,
+    /// What a process may map is lent to it in memory files of its own, which a program can hand to others
+    /// ([`Host::lent_word`](crate::Host::lent_word)). Off, all memory is one, and clients are in this program.
+    pub isolates_processes: bool,
     /// Time and content.
     pub mode: Mode,
     /// The choices of the memory manager, those of the profile unless somebody chooses otherwise.
     pub memory_policy: MemoryPolicy,
     /// What the configuration says about features.
     pub features: FeaturePolicy,
-    /// How often the adapter is reset before it is given up.
+    /// What is done about work that does not end, and how often the adapter is reset before it is given up.
     pub recovery: RecoveryPolicy,
+    /// By what the driver's calls are measured, where work is watched; `None`: in real time by the computer's clock, in virtual time,
+    /// in which a driver takes none, by nothing.
+    pub driver_clock: Option<Arc<dyn DriverClock>>,
     /// The choices of the scheduler.
     pub scheduling: SchedulingPolicy,
     /// Who listens to the kernel's events.
@@ -121,6 +131,7 @@ impl HostConfig {
             memory_policy,
             features,
             recovery,
+            driver_clock,
             scheduling,
             probe,
             wrap_miniport,
@@ -132,10 +143,12 @@ impl HostConfig {
             page_table_bytes,
             system_bytes,
             memory_files: false,
+            isolates_processes: false,
             mode,
             memory_policy,
             features,
             recovery,
+            driver_clock,
             scheduling,
             tracer: Box::new(events::Silence),
             probe,
@@ -156,6 +169,7 @@ impl HostConfig {
             memory_policy: self.memory_policy,
             features: std::mem::take(&mut self.features),
             recovery: self.recovery,
+            driver_clock: self.driver_clock.take(),
             scheduling: self.scheduling,
             probe: self.probe.take(),
             wrap_miniport: self.wrap_miniport.take(),

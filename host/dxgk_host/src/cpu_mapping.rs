@@ -9,11 +9,12 @@ use device_port::DevicePort;
 use dxgkrnl::{BusMemory, MappingChange, adapter_of_mapping};
 use kmt_calls::MappingId;
 use kmt_link::{CpuMapping, PassTime, Piece};
-use shared_words::{AddressRange, Memory};
+use shared_words::{AddressRange, LentPages, Memory};
 use softgpu::SoftGpu;
 use wddm_types::{AdapterIndex, CpuPlace, CpuRun, PAGE_BYTES, ProcessId};
 
 use crate::cpu_cache::StaleCache;
+use crate::elsewhere::{Elsewhere, FilePiece};
 
 /// How stores into locked memory wait while its content moves (memory §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,12 @@ impl BusMemory for DeviceBus {
     }
 }
 
+/// A process's view of a locked allocation.
+enum View {
+    Here(Arc<CpuMapping>),
+    There { process: Arc<dyn Elsewhere>, size_bytes: u64 },
+}
+
 /// The views of all processes.
 pub(crate) struct Views {
     system: Arc<Memory>,
@@ -73,7 +80,9 @@ pub(crate) struct Views {
     cache: Option<Arc<StaleCache>>,
     /// Memory is made of files: views get addresses.
     files: bool,
-    views: BTreeMap<MappingId, (ProcessId, Arc<CpuMapping>)>,
+    views: BTreeMap<MappingId, (ProcessId, View)>,
+    /// Who speaks for processes that are not in this program.
+    elsewhere: BTreeMap<ProcessId, Arc<dyn Elsewhere>>,
     /// How a writer in virtual time waits; set when there is a host to let time pass.
     pass_time: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
@@ -85,7 +94,16 @@ impl Views {
         // PANIC: a page more or less; whoever is out of addresses ends here anyway.
         let nobody = Memory::reserve(PAGE_BYTES).expect("a page of addresses");
         nobody.fill(0, PAGE_BYTES, u32::MAX);
-        Views { system, devices, nobody, cache, files, views: BTreeMap::new(), pass_time: None }
+        Views {
+            system,
+            devices,
+            nobody,
+            cache,
+            files,
+            views: BTreeMap::new(),
+            elsewhere: BTreeMap::new(),
+            pass_time: None,
+        }
     }
 
     /// Time is virtual: who waits lets it pass like this.
@@ -95,32 +113,88 @@ impl Views {
 
     /// A view of a process.
     pub fn of(&self, process: ProcessId, mapping: MappingId) -> Option<Arc<CpuMapping>> {
-        self.views.get(&mapping).filter(|(owner, _)| *owner == process).map(|(_, view)| Arc::clone(view))
+        match self.views.get(&mapping) {
+            Some((owner, View::Here(view))) if *owner == process => Some(Arc::clone(view)),
+            _ => None,
+        }
+    }
+
+    /// A process is not in this program.
+    pub fn process_elsewhere(&mut self, process: ProcessId, speaks: Arc<dyn Elsewhere>) {
+        self.elsewhere.insert(process, speaks);
+    }
+
+    /// Who speaks for a process.
+    pub fn elsewhere(&self, process: ProcessId) -> Option<&Arc<dyn Elsewhere>> {
+        self.elsewhere.get(&process)
+    }
+
+    /// Nobody speaks for a process any more: it has gone, and its views with it.
+    pub fn process_gone(&mut self, process: ProcessId) {
+        self.elsewhere.remove(&process);
+    }
+
+    /// Whether a mapping is of this process.
+    pub fn is_of(&self, process: ProcessId, mapping: MappingId) -> bool {
+        self.views.get(&mapping).is_some_and(|(owner, _)| *owner == process)
     }
 
     /// Performs a change. True: the kernel waits to be told that it holds.
     pub fn change(&mut self, mapping: MappingId, change: MappingChange) -> bool {
         match change {
             MappingChange::Made { process, size_bytes, runs } => {
-                let view = self.make(adapter_of_mapping(mapping), size_bytes, &runs);
-                self.views.insert(mapping, (process, Arc::new(view)));
+                let view = match self.elsewhere.get(&process) {
+                    None => View::Here(Arc::new(self.make(adapter_of_mapping(mapping), size_bytes, &runs))),
+                    Some(elsewhere) => {
+                        self.show_there(elsewhere, mapping, size_bytes, &runs);
+                        View::There { process: Arc::clone(elsewhere), size_bytes }
+                    }
+                };
+                self.views.insert(mapping, (process, view));
                 false
             }
-            MappingChange::Protected => {
-                self.views[&mapping].1.protect();
-                true
-            }
-            MappingChange::Shown(runs) => {
-                self.views[&mapping].1.show(self.pieces(adapter_of_mapping(mapping), &runs));
-                true
-            }
+            MappingChange::Protected => match &self.views[&mapping].1 {
+                View::Here(view) => {
+                    view.protect();
+                    true
+                }
+                View::There { process, .. } => {
+                    process.protected(mapping);
+                    false
+                }
+            },
+            MappingChange::Shown(runs) => match &self.views[&mapping].1 {
+                View::Here(view) => {
+                    view.show(self.pieces(adapter_of_mapping(mapping), &runs));
+                    true
+                }
+                View::There { process, size_bytes } => {
+                    self.show_there(process, mapping, *size_bytes, &runs);
+                    false
+                }
+            },
             MappingChange::Gone => {
-                if let Some((_, view)) = self.views.remove(&mapping) {
-                    view.end();
+                match self.views.remove(&mapping) {
+                    Some((_, View::Here(view))) => view.end(),
+                    Some((_, View::There { process, .. })) => process.gone(mapping),
+                    None => {}
                 }
                 false
             }
         }
+    }
+
+    /// Tells a process elsewhere what it sees, in the files that its pages lie in.
+    fn show_there(&self, process: &Arc<dyn Elsewhere>, mapping: MappingId, size_bytes: u64, runs: &[CpuRun]) {
+        let mut files = Vec::new();
+        for Piece { memory, offset, bytes } in self.pieces(adapter_of_mapping(mapping), runs) {
+            let Some(lent) = memory.lent(offset, bytes) else {
+                return process.lost("there was no file for memory that it has locked");
+            };
+            let piece = |part: LentPages| FilePiece { file: part.file, offset: part.file_offset, bytes: part.bytes };
+            files.extend(lent.into_iter().map(piece));
+        }
+        process.shows(mapping, size_bytes, files);
     }
 
     fn make(&self, adapter: AdapterIndex, size_bytes: u64, runs: &[CpuRun]) -> CpuMapping {
@@ -199,6 +273,7 @@ mod tests {
             signal_bits: 64,
             timing: Profile::named("discrete-4k").expect("a built-in profile").timing,
             poll_spins: 0,
+            reset_group: 0,
             doorbells: 2,
             displays: softgpu::DisplayConfig::NONE,
         };

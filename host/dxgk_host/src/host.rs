@@ -3,6 +3,7 @@
 //! costs `sleep`.
 
 mod adapter;
+mod clients;
 mod inspect;
 mod mount;
 mod passage;
@@ -19,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use device_port::PeerBell;
-use dxgkrnl::{Answer, CpuCache, Machine, StartError, Token};
+use dxgkrnl::{Answer, CpuCache, DriverClock, Machine, StartError, Token};
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, ProcessAccess, Refusal, Reply};
 use kmt_link::{CpuMapping, DoorbellPage};
 use shared_words::{Memory, MemoryError};
@@ -35,7 +36,7 @@ use crate::host::mount::{Measured, Mounted, Platform};
 use crate::host::passage::spawn_dispatcher;
 use crate::host::state::State;
 use crate::line::{LINES_MAX, Line};
-use crate::time::Clock;
+use crate::time::{Clock, Stopwatch};
 
 /// Bytes at the begin of each adapter's share of system memory for the kernel itself: fence words, rings of kernel-mode queues,
 /// paging buffers.
@@ -52,6 +53,9 @@ pub enum HostError {
     /// The adapter did not start.
     #[error(transparent)]
     Adapter(#[from] StartError),
+    /// Processes cannot be isolated from each other here.
+    #[error("processes are lent memory, and CPU caches that devices do not snoop are simulated in one memory for all")]
+    Caches,
     /// A size that no adapter can have.
     #[error("{0}")]
     Size(String),
@@ -97,6 +101,10 @@ impl Host {
         if setups.len() > LINES_MAX {
             return Err(HostError::Size(format!("{} adapters: a host has at most {LINES_MAX}", setups.len())));
         }
+        let isolates = config.isolates_processes;
+        if isolates && !config.io_coherent {
+            return Err(HostError::Caches);
+        }
         let call_ns = config.profile.call_ns;
         let measured = setups.into_iter().map(Measured::new).collect::<Result<Vec<_>, _>>()?;
         let mut shares = measured.iter().map(Measured::share_bytes);
@@ -113,7 +121,19 @@ impl Host {
         let line = Arc::new(Line::default());
         let caches = cpu_cache.clone().map(|cache| cache as Arc<dyn CpuCache>);
         let doorbells = Arc::new(Doorbells::default());
-        let platform = Platform { system: &system, doorbells: &doorbells, reserve, data, cpu_cache: caches };
+        let driver_clock = match config.mode {
+            Mode::Real => Some(Arc::new(Stopwatch::start()) as Arc<dyn DriverClock>),
+            Mode::Virtual { .. } => None,
+        };
+        let platform = Platform {
+            system: &system,
+            doorbells: &doorbells,
+            reserve,
+            data,
+            isolates,
+            cpu_cache: caches,
+            driver_clock,
+        };
         let (mut mounted, mut first_page) = (Vec::with_capacity(measured.len()), 0);
         for (index, adapter) in measured.into_iter().enumerate() {
             let pages = adapter.share_bytes().expect("summed before") / PAGE_BYTES;
@@ -174,7 +194,7 @@ impl Host {
         lock(&self.state).turn(Machine::process_created)
     }
 
-    /// A process went.
+    /// A process went. Its calls that wait are refused.
     pub fn process_died(&self, process: ProcessId) {
         if self.has_failed() {
             return;
@@ -182,6 +202,7 @@ impl Host {
         let mut state = lock(&self.state);
         state.turn(|machine, cx| machine.process_died(cx, process));
         state.notifications.remove(&process);
+        state.views.process_gone(process);
         drop(state);
         self.answered.notify_all();
     }
@@ -243,7 +264,7 @@ impl Host {
     pub fn call(&self, process: ProcessId, call: Call) -> Result<Reply, Refusal> {
         match self.begin_call(process, call) {
             Ok(result) => result,
-            Err(pending) => self.finish(pending),
+            Err(pending) => self.finish(Some(process), pending),
         }
     }
 
@@ -327,11 +348,14 @@ impl Host {
         self.doorbells.of(process, address)
     }
 
-    fn finish(&self, pending: Pending) -> Result<Reply, Refusal> {
+    fn finish(&self, process: Option<ProcessId>, pending: Pending) -> Result<Reply, Refusal> {
         let mut state = lock(&self.state);
         loop {
             if let Some(result) = state.answers.remove(&pending.0) {
                 return result;
+            }
+            if process.is_some_and(|process| !state.machine.has_process(process)) {
+                return Err(inspect::process_gone());
             }
             match self.mode {
                 Mode::Real => state = self.answered.wait(state).unwrap_or_else(PoisonError::into_inner),

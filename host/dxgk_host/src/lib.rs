@@ -16,8 +16,10 @@ mod config;
 mod cpu_cache;
 mod cpu_mapping;
 mod doorbells;
+mod elsewhere;
 mod host;
 mod iommu;
+mod lent;
 mod line;
 mod link;
 mod profile;
@@ -27,9 +29,10 @@ pub use conductor::Conductor;
 pub use config::{AdapterSetup, HostConfig, Mode, WrapMiniport, WrapPort, directory_table_bytes, page_table_bytes};
 pub use cpu_mapping::StoresWait;
 pub use dxgkrnl::{
-    BrokenInvariant, CreatedSurface, FeatureOverride, FeaturePolicy, MemoryPolicy, OnTimeout, RecoveryPolicy,
-    Residence, StateDigest,
+    BrokenInvariant, CreatedSurface, DriverClock, FeatureOverride, FeaturePolicy, MemoryPolicy, OnTimeout,
+    RecoveryPolicy, Residence, StateDigest,
 };
+pub use elsewhere::{Elsewhere, FilePiece};
 pub use host::{Host, HostAdapter, HostError, KERNEL_BYTES, Pending};
 pub use link::ProcessLink;
 pub use profile::{PROFILES, Profile};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
-use kmt_link::{CpuMapping, DoorbellPage, Link};
-use shared_words::Memory;
-use wddm_types::{ProcessId, RawHandle};
+use kmt_link::{CpuMapping, DoorbellPage, Link, WritableWord};
+use shared_words::{Memory, ReadOnlyWord};
+use wddm_types::{ProcessId, RawHandle, WordAddress};
 
 use crate::host::Host;
 
@@ -22,6 +22,11 @@ impl ProcessLink {
         Arc::new(ProcessLink { host, process })
     }
 
+    /// System memory, all of it, for tests that look at the words of others.
+    pub fn system_memory(&self) -> &Arc<Memory> {
+        self.host.system_memory()
+    }
+
     /// The process's id.
     pub fn process(&self) -> ProcessId {
         self.process
@@ -33,8 +38,16 @@ impl Link for ProcessLink {
         self.host.call(self.process, call)
     }
 
-    fn system_memory(&self) -> &Arc<Memory> {
-        self.host.system_memory()
+    fn system_memory(&self) -> Option<&Arc<Memory>> {
+        Some(self.host.system_memory())
+    }
+
+    fn read_only(&self, address: WordAddress) -> ReadOnlyWord {
+        ReadOnlyWord::new(Arc::clone(self.host.system_memory()), address.0)
+    }
+
+    fn writable(&self, address: WordAddress) -> WritableWord {
+        WritableWord::new(Arc::clone(self.host.system_memory()), address.0)
     }
 
     fn mapping(&self, mapping: MappingId) -> Option<Arc<CpuMapping>> {

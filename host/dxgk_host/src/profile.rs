@@ -37,6 +37,8 @@ pub struct Profile {
     pub doorbells: u32,
     /// Its displays.
     pub displays: DisplayConfig,
+    /// A bit for each of its engines that are reset together (sync §4.4); 0: each is by itself.
+    pub reset_group: u64,
     /// What commands cost in virtual time.
     pub timing: Timing,
     /// What a call costs its caller in virtual time, in nanoseconds.
@@ -46,6 +48,11 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// Whether its engines use the CPU's addresses (memory §4.9).
+    pub fn uses_cpu_addresses(&self) -> bool {
+        self.driver.uses_cpu_addresses()
+    }
+
     /// Whether its engines have hardware queues.
     pub fn has_hardware_queues(&self) -> bool {
         self.driver.hardware_queues && self.driver.driver_model != DriverModel::Wddm1

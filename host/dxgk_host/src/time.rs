@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use dxgkrnl::DriverClock;
+
 /// A clock in nanoseconds since the host's start. It never runs backwards.
 pub enum Clock {
     /// The computer's.
@@ -29,5 +31,23 @@ impl Clock {
             assert!(then_ns >= *now, "virtual time runs forwards");
             *now = then_ns;
         }
+    }
+}
+
+/// Measures how long a driver's calls take in real time.
+#[derive(Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// One that runs.
+    pub fn start() -> Stopwatch {
+        Stopwatch(Instant::now())
+    }
+}
+
+impl DriverClock for Stopwatch {
+    fn now_ns(&self) -> u64 {
+        // CAST: 2^64 nanoseconds are 584 years.
+        self.0.elapsed().as_nanos() as u64
     }
 }

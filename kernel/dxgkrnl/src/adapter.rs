@@ -15,8 +15,10 @@ use vidmm::{DeviceId, SpaceId, VidMm};
 use vidsch::VidSch;
 use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId, RawHandle};
 
+use crate::client_memory::ClientMemory;
 use crate::coherency::CpuCache;
 use crate::doorbell_page::DoorbellPages;
+use crate::driver::DriverClock;
 use crate::driver_host::KernelPages;
 use crate::event::EventName;
 use crate::features::{FeaturePolicy, Features};
@@ -67,10 +69,14 @@ pub struct AdapterConfig {
     pub bus: Option<Arc<dyn BusMemory>>,
     /// What processes see at the addresses of their doorbells; `None`: nobody sees any (sync §3.17).
     pub doorbells: Option<Arc<dyn DoorbellPages>>,
+    /// Who lends pages to clients in processes of their own; `None`: clients are in this program.
+    pub clients: Option<Arc<dyn ClientMemory>>,
     /// What the configuration says about features.
     pub features: FeaturePolicy,
-    /// How often it is reset before it is given up.
+    /// What is done about work that does not end, and how often it is reset before it is given up.
     pub recovery: RecoveryPolicy,
+    /// By what the driver's calls are measured; `None`: nobody does (sync §4.4).
+    pub driver_clock: Option<Arc<dyn DriverClock>>,
     /// The choices of the scheduler.
     pub scheduling: engine_time::Policy,
 }
@@ -279,14 +285,21 @@ impl Adapter {
         self.pump_paging(cx);
         self.settle_due(cx);
         // Last, because a turn that has just begun, and memory that has just come free, may allow the next.
-        self.take_turns(cx);
-        self.renders_due(cx);
-        self.pump_paging(cx);
-        self.settle_due(cx);
+        loop {
+            self.take_turns(cx);
+            let given = self.turn_outstanding();
+            self.renders_due(cx);
+            self.pump_paging(cx);
+            self.settle_due(cx);
+            // A turn for which nothing had to move has begun by now, and no interrupt will tell of it.
+            if !given || self.turn_outstanding() || !self.vidmm.any_suspended() {
+                break;
+            }
+        }
         self.ask_for_awaited_flips();
         // Resets are limited: more than so many in a time end the adapter.
         // A wake is followed by a sleep when somebody asks for one.
-        if self.reset_if_due(cx) || self.answer_connects(cx) {
+        if self.group_resets_due(cx) || self.reset_if_due(cx) || self.answer_connects(cx) {
             return self.settle(cx);
         }
         self.lend_ranks(cx);
@@ -304,6 +317,11 @@ impl Adapter {
         }
         self.modes_due(cx);
         self.pump_displays(cx);
+        if self.displays.are_there() {
+            // What they show may have to be brought in.
+            self.pump_paging(cx);
+            self.pump_packets(cx);
+        }
         if self.display_need().is_some() {
             self.watch_progress(cx);
         }

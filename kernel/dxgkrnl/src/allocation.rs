@@ -226,7 +226,13 @@ impl Adapter {
         let mut placed: Vec<(AllocationId, Option<u64>)> = Vec::with_capacity(infos.len());
         for ((info, origin), section) in wanted.into_iter().zip(sections) {
             match self.vidmm.create_allocation_from(owner, info, origin) {
-                Ok(id) => placed.push((id, section)),
+                Ok(id) => {
+                    // Memory that existed has been lent as what it is.
+                    if section.is_none() {
+                        self.lend_backing(id);
+                    }
+                    placed.push((id, section));
+                }
                 Err(error) => return Err(self.unplace(&mut placed, from_allocation(&error))),
             }
         }

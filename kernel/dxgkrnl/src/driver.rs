@@ -1,8 +1,9 @@
 //! The driver of a started adapter: its `Miniport`, and what it said of its facets when it started. It was asked then, once:
 //! a facet that turns up later is not there, and one that it does not show any more refuses whatever it is asked
-//! (`gone`), as a driver may that has failed. Everything else goes straight to the driver.
+//! (`gone`), as a driver may that has failed. Everything else goes straight to the driver, and how long it takes is measured (`watch`).
 
 mod gone;
+mod watch;
 
 use std::ops::{Deref, DerefMut};
 
@@ -12,12 +13,14 @@ use ddi::{
 };
 
 use gone::Gone;
+pub use watch::{DriverClock, LateCall, Watch};
 
 /// A driver whose facets are those that it started with.
 pub struct Driver {
     miniport: Box<dyn Miniport>,
     facets: Facets,
     gone: Gone,
+    watch: Watch,
 }
 
 /// Which facets a driver has.
@@ -40,7 +43,7 @@ pub struct Facets {
 
 impl Driver {
     /// A driver whose device has started.
-    pub fn started(mut miniport: Box<dyn Miniport>) -> Driver {
+    pub fn started(mut miniport: Box<dyn Miniport>, watch: Watch) -> Driver {
         let facets = Facets {
             gpu_va: miniport.gpu_va().is_some(),
             hardware_queues: miniport.hardware_queues().is_some(),
@@ -54,7 +57,12 @@ impl Driver {
             display: miniport.display().is_some(),
             flip_queue: miniport.flip_queue().is_some(),
         };
-        Driver { miniport, facets, gone: Gone }
+        Driver { miniport, facets, gone: Gone, watch }
+    }
+
+    /// It has answered what it was asked in this turn. A call that took too long, if one did.
+    pub fn leaves(&mut self) -> Option<LateCall> {
+        self.watch.leaves()
     }
 
     /// What it has.
@@ -64,66 +72,77 @@ impl Driver {
 
     /// [`Miniport::gpu_va`].
     pub fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
+        self.watch.enters("gpu_va");
         let (there, shown) = (self.facets.gpu_va, self.miniport.gpu_va());
         there.then(|| shown.unwrap_or(&mut self.gone))
     }
 
     /// [`Miniport::hardware_queues`].
     pub fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
+        self.watch.enters("hardware_queues");
         let (there, shown) = (self.facets.hardware_queues, self.miniport.hardware_queues());
         there.then(|| shown.unwrap_or(&mut self.gone))
     }
 
     /// [`Miniport::native_fences`].
     pub fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
+        self.watch.enters("native_fences");
         let (there, shown) = (self.facets.native_fences.is_some(), self.miniport.native_fences());
         there.then(|| shown.unwrap_or(&mut self.gone))
     }
 
     /// [`Miniport::native_fence_logs`].
     pub fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
+        self.watch.enters("native_fence_logs");
         let (there, shown) = (self.facets.native_fence_logs, self.miniport.native_fence_logs());
         there.then(|| shown.unwrap_or(&mut self.gone))
     }
 
     /// [`Miniport::peer_doorbells`].
     pub fn peer_doorbells(&mut self) -> Option<&mut dyn PeerDoorbells> {
+        self.watch.enters("peer_doorbells");
         let (there, shown) = (self.facets.peer_doorbells.is_some(), self.miniport.peer_doorbells());
         there.then(|| shown.unwrap_or(&mut self.gone))
     }
 
     /// [`Miniport::packet_scheduling`].
     pub fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
+        self.watch.enters("packet_scheduling");
         let (there, shown) = (self.facets.packet_scheduling, self.miniport.packet_scheduling());
         there.then(|| shown.unwrap_or(&mut self.gone))
     }
 
     /// [`Miniport::doorbells`].
     pub fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
+        self.watch.enters("doorbells");
         let (there, shown) = (self.facets.doorbells, self.miniport.doorbells());
         there.then(|| shown.unwrap_or(&mut self.gone))
     }
 
     /// [`Miniport::cpu_host_aperture`].
     pub fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {
+        self.watch.enters("cpu_host_aperture");
         let (there, shown) = (self.facets.cpu_host_aperture, self.miniport.cpu_host_aperture());
         there.then(|| shown.unwrap_or(&mut self.gone))
     }
 
     /// [`Miniport::swizzling`].
     pub fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
+        self.watch.enters("swizzling");
         let (there, shown) = (self.facets.swizzling, self.miniport.swizzling());
         there.then(|| shown.unwrap_or(&mut self.gone))
     }
 
     /// [`Miniport::display`].
     pub fn display(&mut self) -> Option<&mut dyn Display> {
+        self.watch.enters("display");
         let (there, shown) = (self.facets.display, self.miniport.display());
         there.then(|| shown.unwrap_or(&mut self.gone))
     }
 
     /// [`Miniport::flip_queue`].
     pub fn flip_queue(&mut self) -> Option<&mut dyn FlipQueue> {
+        self.watch.enters("flip_queue");
         let (there, shown) = (self.facets.flip_queue, self.miniport.flip_queue());
         there.then(|| shown.unwrap_or(&mut self.gone))
     }
@@ -139,6 +158,7 @@ impl Deref for Driver {
 
 impl DerefMut for Driver {
     fn deref_mut(&mut self) -> &mut Self::Target {
+        self.watch.enters("Miniport");
         self.miniport.as_mut()
     }
 }

@@ -1,13 +1,16 @@
 //! What a driver is lent ([`ddi::Host`]), and the kernel's own system pages, out of which it is served.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ddi::{
     CreateContextAllocation, DriverStatus, FeatureId, FeatureInterface, FeatureState, Host, MapContextAllocation,
     OsContextAllocation, ReserveGpuVaRange,
 };
-use wddm_types::{GpuVa, PageRun, Pages};
+use shared_words::ClientAccess;
+use wddm_types::{CpuPlace, GpuVa, PageRun, Pages};
 
+use crate::client_memory::ClientMemory;
 use crate::context_allocation::ContextHost;
 use crate::features::Features;
 use crate::process::ProcessHost;
@@ -15,12 +18,15 @@ use crate::process::ProcessHost;
 /// System pages for the kernel's own use: fence words, paging buffers, drivers' rings. First fit; neighbours merge.
 pub struct KernelPages {
     free: BTreeMap<u64, u64>,
+    clients: Option<Arc<dyn ClientMemory>>,
+    /// Pages that clients may map.
+    shown: BTreeSet<u64>,
 }
 
 impl KernelPages {
     /// All of `run` is free.
-    pub fn new(run: PageRun) -> KernelPages {
-        KernelPages { free: BTreeMap::from([(run.first, run.count.0)]) }
+    pub fn new(run: PageRun, clients: Option<Arc<dyn ClientMemory>>) -> KernelPages {
+        KernelPages { free: BTreeMap::from([(run.first, run.count.0)]), clients, shown: BTreeSet::new() }
     }
 
     /// Consecutive pages, or `None`.
@@ -33,11 +39,24 @@ impl KernelPages {
         Some(PageRun { first, count })
     }
 
+    /// Clients may map pages that have just been taken, until they are given back.
+    pub fn show(&mut self, run: PageRun, access: ClientAccess) {
+        if let Some(clients) = &self.clients {
+            clients.begins(CpuPlace::System, &[run], access);
+            self.shown.extend(run.first..run.end());
+        }
+    }
+
     /// Gives pages back.
     ///
     /// # Panics
     /// When some of them are free already: whoever gives pages back owned them.
     pub fn give_back(&mut self, run: PageRun) {
+        if let Some(clients) = &self.clients
+            && (run.first..run.end()).fold(false, |any, page| self.shown.remove(&page) | any)
+        {
+            clients.ends(CpuPlace::System, run);
+        }
         let (mut first, mut length) = (run.first, run.count.0);
         if let Some((&before, &before_length)) = self.free.range(..first).next_back() {
             assert!(before + before_length <= first, "pages given back twice");
@@ -141,7 +160,7 @@ mod tests {
     #[test]
     fn pages_come_back_whole() {
         let all = PageRun { first: 10, count: Pages(100) };
-        let mut pages = KernelPages::new(all);
+        let mut pages = KernelPages::new(all, None);
         let runs: Vec<_> = (0..10).map(|_| pages.take(Pages(10)).unwrap()).collect();
         assert_eq!(pages.take(Pages(1)), None);
         for index in [3, 1, 2, 9, 0, 5, 4, 8, 6, 7] {
@@ -153,7 +172,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "given back twice")]
     fn a_page_comes_back_once() {
-        let mut pages = KernelPages::new(PageRun { first: 0, count: Pages(4) });
+        let mut pages = KernelPages::new(PageRun { first: 0, count: Pages(4) }, None);
         let run = pages.take(Pages(2)).unwrap();
         pages.give_back(run);
         pages.give_back(run);

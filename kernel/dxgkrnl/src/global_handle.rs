@@ -2,22 +2,18 @@
 //! may open what it names, and so may whoever guesses it: for objects created with NtSecuritySharing there are NT handles instead. A
 //! global handle keeps nothing alive; it goes when nobody has the object open any more.
 //!
-//! No process's own handle has the highest bit. The low six bits are 2 in every one, as in those of Windows, so that a user-mode driver
-//! which is handed either kind knows which it is.
+//! They are numbered as a process's own handles are. The low six bits are 2 in every one, as in those of Windows, and 0 in a process's own,
+//! so that a user-mode driver which is handed either kind knows which it is.
 
 use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
-use crate::handle::HandleTable;
+use crate::handle::{HandleTable, LOW_BITS};
 
-/// Most global handles of one machine: what fits between the mark and the low bits.
+/// Most global handles of one machine.
 pub const GLOBAL_HANDLES_MAX: usize = (1 << 19) - 1;
 
-/// Set in every global handle, and in no handle of a process.
-const MARK: u32 = 1 << 31;
-/// Bits below the name.
-const LOW_BITS: u32 = 6;
-/// What these are.
+/// What the low bits are.
 const LOW: u32 = 2;
 
 /// What a global handle names, on the adapter of this index.
@@ -47,7 +43,7 @@ impl GlobalHandles {
         assert!(self.has_room(), "asked before the object was made");
         self.named += 1;
         let name = self.names.insert(object).expect("a process may have more");
-        RawHandle(MARK | name.0 << LOW_BITS | LOW)
+        RawHandle(name.0 | LOW)
     }
 
     /// What a handle names; `None` for one that is none, or stale.
@@ -66,13 +62,13 @@ impl GlobalHandles {
 
     /// All, with what they name.
     pub fn iter(&self) -> impl Iterator<Item = (RawHandle, Global)> + '_ {
-        self.names.iter().map(|(name, object)| (RawHandle(MARK | name.0 << LOW_BITS | LOW), *object))
+        self.names.iter().map(|(name, object)| (RawHandle(name.0 | LOW), *object))
     }
 }
 
+/// The name in the table; `None` for one that is not global.
 fn local(handle: RawHandle) -> Option<RawHandle> {
-    let (mark, low) = (handle.0 & MARK, handle.0 & ((1 << LOW_BITS) - 1));
-    (mark != 0 && low == LOW).then_some(RawHandle((handle.0 & !MARK) >> LOW_BITS))
+    (handle.0 & ((1 << LOW_BITS) - 1) == LOW).then_some(RawHandle(handle.0 & !LOW))
 }
 
 #[cfg(test)]
@@ -86,9 +82,9 @@ mod tests {
         for number in 0..200_u64 {
             let object = Global::SyncObject { adapter: 1, object: number };
             let (global, local) = (globals.name(object), own.insert(number).unwrap());
-            assert_eq!((global.0 & 0x3f, global.0 >> 31), (2, 1), "{global}");
+            assert_eq!((global.0 & 0x3f, global.0 >> 30), (2, 1), "{global}");
             assert_eq!((globals.get(global), globals.get(local), own.get(global)), (Some(object), None, None));
-            for wrong in [global.0 ^ 1, global.0 ^ 1 << 31, global.0 ^ 1 << 30, global.0 ^ 1 << 6] {
+            for wrong in [global.0 ^ 1, global.0 ^ 1 << 31, global.0 ^ 1 << 30, global.0 ^ 1 << 28] {
                 assert_eq!(globals.get(RawHandle(wrong)), None);
             }
         }

@@ -1,103 +1,125 @@
-//! Handle tables: 32-bit names of objects in one process, with a generation so that a stale name is told.
+//! Handle tables: 32-bit names of objects in one process. They look as those of Windows do: the two highest bits are never both 0, the low
+//! six are 0, and each new handle is the one before plus 0x40, whatever has been closed meanwhile, so that a stale name is told.
+//!
+//! A name comes again when all [`CYCLE`] have been given, fifty million of them, and what had it is gone.
+
+use std::collections::BTreeMap;
 
 use wddm_types::RawHandle;
 
-/// Bits of a handle that count how often its slot was used.
-const GENERATION_BITS: u32 = 6;
+/// Bits of a handle below its number: 0 in a process's own, 2 in a global one.
+pub const LOW_BITS: u32 = 6;
+/// Bits of the number.
+const NUMBER_BITS: u32 = 24;
+/// Names before one comes again: the two highest bits count the rounds, 1 to 3.
+const CYCLE: u32 = 3 << NUMBER_BITS;
 /// Most handles of one process.
 pub const HANDLES_MAX: usize = 1 << 20;
+/// Numbers to a chunk, as in [`crate::store::Store`].
+const CHUNK: u32 = 32;
 
-const _: () = assert!(HANDLES_MAX < 1 << (32 - GENERATION_BITS));
+const _: () = assert!(LOW_BITS + NUMBER_BITS + 2 == 32 && HANDLES_MAX < CYCLE as usize && CYCLE.is_multiple_of(CHUNK));
 
-struct Slot<T> {
-    generation: u32,
-    object: Option<T>,
+/// The objects of consecutive numbers.
+struct Chunk<T> {
+    objects: [Option<T>; CHUNK as usize],
+    living: u32,
 }
 
 /// The handles of one process.
 pub struct HandleTable<T> {
-    slots: Vec<Slot<T>>,
-    free: Vec<u32>,
+    chunks: BTreeMap<u32, Chunk<T>>,
+    /// What the next handle is called, unless an object has the name still.
+    next: u32,
+    living: usize,
 }
 
 impl<T> Default for HandleTable<T> {
     fn default() -> Self {
-        HandleTable { slots: Vec::new(), free: Vec::new() }
+        HandleTable { chunks: BTreeMap::new(), next: 0, living: 0 }
     }
 }
 
 impl<T> HandleTable<T> {
     /// Names an object; `None` when the table is full.
     pub fn insert(&mut self, object: T) -> Option<RawHandle> {
-        let index = match self.free.pop() {
-            Some(index) => index,
-            None if self.slots.len() < HANDLES_MAX => {
-                self.slots.push(Slot { generation: 0, object: None });
-                // CAST: bounded by HANDLES_MAX.
-                (self.slots.len() - 1) as u32
+        if !self.has_room(1) {
+            return None;
+        }
+        let number = loop {
+            let number = self.next;
+            self.next = (number + 1) % CYCLE;
+            if self.at(number).is_none() {
+                break number;
             }
-            None => return None,
         };
-        let slot = &mut self.slots[index as usize];
-        slot.object = Some(object);
-        Some(name(index, slot.generation))
+        let empty = || Chunk { objects: [const { None }; CHUNK as usize], living: 0 };
+        let chunk = self.chunks.entry(number / CHUNK).or_insert_with(empty);
+        chunk.objects[(number % CHUNK) as usize] = Some(object);
+        chunk.living += 1;
+        self.living += 1;
+        Some(name(number))
     }
 
     /// Whether so many more objects can be named.
     pub fn has_room(&self, count: usize) -> bool {
-        self.free.len() + (HANDLES_MAX - self.slots.len()) >= count
+        HANDLES_MAX - self.living >= count
     }
 
     /// The object of a handle; `None` for a name that is unknown, stale or 0.
     pub fn get(&self, handle: RawHandle) -> Option<&T> {
-        let (index, generation) = parts(handle)?;
-        let slot = self.slots.get(index)?;
-        (slot.generation == generation).then_some(slot.object.as_ref()).flatten()
+        self.at(number(handle)?)
+    }
+
+    fn at(&self, number: u32) -> Option<&T> {
+        self.chunks.get(&(number / CHUNK))?.objects[(number % CHUNK) as usize].as_ref()
     }
 
     /// The handles with what they name.
     pub fn iter(&self) -> impl Iterator<Item = (RawHandle, &T)> {
-        self.slots.iter().enumerate().filter_map(|(index, slot)| {
-            // CAST: bounded by HANDLES_MAX.
-            slot.object.as_ref().map(|object| (name(index as u32, slot.generation), object))
+        self.chunks.iter().flat_map(|(chunk, known)| {
+            let numbered = (chunk * CHUNK..).zip(&known.objects);
+            numbered.filter_map(|(number, object)| object.as_ref().map(|object| (name(number), object)))
         })
     }
 
-    /// Forgets a handle; its name stays stale for the next 63 uses of the slot.
+    /// Forgets a handle.
     pub fn remove(&mut self, handle: RawHandle) -> Option<T> {
-        let (index, generation) = parts(handle)?;
-        let slot = self.slots.get_mut(index)?;
-        if slot.generation != generation {
-            return None;
+        let number = number(handle)?;
+        let chunk = self.chunks.get_mut(&(number / CHUNK))?;
+        let object = chunk.objects[(number % CHUNK) as usize].take()?;
+        chunk.living -= 1;
+        self.living -= 1;
+        if chunk.living == 0 {
+            self.chunks.remove(&(number / CHUNK));
         }
-        let object = slot.object.take()?;
-        slot.generation = (slot.generation + 1) & ((1 << GENERATION_BITS) - 1);
-        // CAST: bounded by HANDLES_MAX.
-        self.free.push(index as u32);
         Some(object)
     }
 
     /// Forgets every handle whose object `gone` says is gone.
     pub fn remove_where(&mut self, mut gone: impl FnMut(&T) -> bool) {
-        for index in 0..self.slots.len() {
-            let slot = &self.slots[index];
-            if slot.object.as_ref().is_some_and(&mut gone) {
-                // CAST: bounded by HANDLES_MAX.
-                let handle = name(index as u32, slot.generation);
-                self.remove(handle);
+        self.chunks.retain(|_, chunk| {
+            for object in &mut chunk.objects {
+                if object.take_if(|object| gone(object)).is_some() {
+                    chunk.living -= 1;
+                    self.living -= 1;
+                }
             }
-        }
+            chunk.living > 0
+        });
     }
 }
 
-/// Index + 1, so that no handle is 0.
-fn name(index: u32, generation: u32) -> RawHandle {
-    RawHandle((index + 1) << GENERATION_BITS | generation)
+/// The round in the two highest bits, so that no handle is 0.
+fn name(number: u32) -> RawHandle {
+    let (round, number) = (number >> NUMBER_BITS, number & ((1 << NUMBER_BITS) - 1));
+    RawHandle((round + 1) << (32 - 2) | number << LOW_BITS)
 }
 
-fn parts(handle: RawHandle) -> Option<(usize, u32)> {
-    let index = (handle.0 >> GENERATION_BITS).checked_sub(1)?;
-    Some((index as usize, handle.0 & ((1 << GENERATION_BITS) - 1)))
+fn number(handle: RawHandle) -> Option<u32> {
+    let round = (handle.0 >> (32 - 2)).checked_sub(1)?;
+    let low = handle.0 & ((1 << LOW_BITS) - 1);
+    (low == 0).then_some(round << NUMBER_BITS | handle.0 >> LOW_BITS & ((1 << NUMBER_BITS) - 1))
 }
 
 #[cfg(test)]
@@ -116,6 +138,36 @@ mod tests {
         assert_eq!(table.remove(first), None);
         assert_eq!(table.get(RawHandle::NONE), None);
         assert_eq!(table.get(RawHandle(u32::MAX)), None);
+    }
+
+    #[test]
+    fn handles_look_as_those_of_windows_and_rise() {
+        let mut table = HandleTable::default();
+        let first = table.insert(0).unwrap();
+        assert_eq!(first, RawHandle(0x4000_0000));
+        for number in 1..100_u32 {
+            let handle = table.insert(number).unwrap();
+            assert_eq!(handle.0, first.0 + number * 0x40, "each is 0x40 higher, whatever went");
+            if number % 3 != 0 {
+                assert_eq!(table.remove(handle), Some(number));
+            }
+            for wrong in [handle.0 | 2, handle.0 ^ 1 << 31, handle.0 & !(3 << 30)] {
+                assert_eq!(table.get(RawHandle(wrong)), None);
+            }
+        }
+        assert_eq!(table.iter().count(), 34);
+    }
+
+    #[test]
+    fn a_name_comes_again_when_all_have_been_given_and_it_is_free() {
+        let mut table = HandleTable::default();
+        let kept = table.insert('a').unwrap();
+        let gone = table.insert('b').unwrap();
+        assert_eq!(table.remove(gone), Some('b'));
+        table.next = CYCLE - 1;
+        assert_eq!(table.insert('c'), Some(RawHandle(0xffff_ffc0)), "the last of the third round");
+        assert_eq!(table.insert('d'), Some(gone), "the first is taken still");
+        assert_eq!((table.get(kept), table.get(gone)), (Some(&'a'), Some(&'d')));
     }
 
     #[test]

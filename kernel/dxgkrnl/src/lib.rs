@@ -18,6 +18,7 @@
 mod adapter;
 mod allocation;
 mod call;
+mod client_memory;
 mod coherency;
 mod context_allocation;
 mod cpu_mapping;
@@ -73,10 +74,12 @@ mod word_page;
 
 pub use adapter::{AdapterConfig, AdapterCounters};
 pub use call::CreatedSurface;
+pub use client_memory::ClientMemory;
 pub use coherency::CpuCache;
 pub use cpu_mapping::{MappingChange, adapter_of_mapping};
 pub use description::{AdapterDescription, Reported, SegmentReport};
 pub use doorbell_page::DoorbellPages;
+pub use driver::DriverClock;
 pub use engine_time::Policy as SchedulingPolicy;
 pub use features::{FeatureOff, FeatureOverride, FeaturePolicy, FeatureReport};
 pub use fence::BusMemory;

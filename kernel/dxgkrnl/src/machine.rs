@@ -79,6 +79,7 @@ impl Machine {
         let adapter = Adapter::start(cx, index, Arc::clone(&self.memory), miniport, config)?;
         self.adapters.push(adapter);
         self.introduce(index);
+        self.drivers_left(cx);
         Ok(index)
     }
 
@@ -89,6 +90,11 @@ impl Machine {
         self.processes.insert(id, Process::default());
         cx.emit_of_all(Event::ProcessCreated { process: id.0 });
         id
+    }
+
+    /// Whether a process is there.
+    pub fn has_process(&self, id: ProcessId) -> bool {
+        self.processes.contains_key(&id)
     }
 
     /// Gives a process a handle of another one, as the operating system's `OpenProcess` would: whether it may is the caller's to
@@ -225,6 +231,7 @@ impl Machine {
         for adapter in &mut self.adapters {
             adapter.trace_fences(cx, &Names(&self.processes), on);
         }
+        self.drivers_left(cx);
     }
 
     /// A tool switches further types of logs on or off: when submissions begin. They are told while it traces ([`Machine::trace_fences`]).
@@ -306,8 +313,20 @@ impl Machine {
             adapter.drain_logs(cx, &Names(&self.processes));
             adapter.drain_scheduling_logs(cx);
         }
+        self.drivers_left(cx);
         self.set_events(cx);
         self.arm_timer(cx);
+    }
+
+    /// Nobody is in a driver when a turn is over.
+    fn drivers_left(&mut self, cx: &mut Cx<'_>) {
+        for adapter in &mut self.adapters {
+            if adapter.driver_left(cx) {
+                adapter.settle(cx);
+                // It is stopped: how long it takes now does not matter.
+                let _ = adapter.miniport.leaves();
+            }
+        }
     }
 
     /// Asks for the next call of the timer, when it is another one than before.
@@ -326,7 +345,11 @@ impl Machine {
 
     /// An adapter as it started.
     pub fn describe(&mut self, adapter: AdapterIndex) -> Option<AdapterDescription> {
-        self.adapters.get_mut(adapter.0 as usize).map(Adapter::description)
+        let adapter = self.adapters.get_mut(adapter.0 as usize)?;
+        let description = adapter.description();
+        // Whoever only looks at it waits for its driver, and for nothing else.
+        let _ = adapter.miniport.leaves();
+        Some(description)
     }
 
     /// What is resident on an adapter, page by page: what [`Event::Moved`] has told until now adds up to it.

@@ -5,6 +5,7 @@ use ddi::{CreateProcess, DriverStatus, OsProcess, ReserveGpuVaRange, ReserveGpuV
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::Refusal;
+use shared_words::ClientAccess;
 use vidmm::{DriverRange, MapError, Operation, SpaceId, SpaceKind, VidMm};
 use wddm_types::{GpuVa, ProcessId};
 
@@ -89,8 +90,8 @@ impl Adapter {
             kmd,
             fences: Default::default(),
             logs: Default::default(),
-            user_words: WordPages::default(),
-            status_words: WordPages::default(),
+            user_words: WordPages::new(ClientAccess::ReadWrite),
+            status_words: WordPages::new(ClientAccess::Read),
             devices: 0,
             words_mapped_at: 0,
             views_mapped_at: 0,

@@ -71,6 +71,7 @@ impl Adapter {
         };
         assert_eq!(self.contexts.insert(context), number);
         self.devices[device].contexts.insert(number);
+        self.keep_off_group(cx, device, node);
         if let Err(status) = self.rank_newcomer(number).and_then(|()| self.suspend_newcomer(number)) {
             // Nobody has its handle yet, so nobody else could ever destroy it.
             self.destroy_context(cx, number);

@@ -18,6 +18,7 @@ use kmt_calls::{DeviceState, Refusal};
 use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::driver::LateCall;
 use crate::driver_host::DriverHost;
 use crate::machine::Cx;
 use crate::refusal::access_denied;
@@ -47,6 +48,9 @@ pub struct RecoveryPolicy {
     /// `TdrDelay`, in nanoseconds: so long work may stand, and so long it may take to make room (`timeout`). `None`: nobody
     /// looks (`TdrLevel` 0).
     pub delay_ns: Option<u64>,
+    /// `TdrDdiDelay`, in nanoseconds: so long a call of the driver may take. One that takes longer is told of, and if it is part of a
+    /// reset it is the end of the adapter.
+    pub ddi_delay_ns: u64,
     /// `TdrLevel` otherwise.
     pub on_timeout: OnTimeout,
 }
@@ -57,6 +61,7 @@ impl Default for RecoveryPolicy {
             limit_count: 5,
             limit_time_ns: 60_000_000_000,
             delay_ns: Some(2_000_000_000),
+            ddi_delay_ns: 5_000_000_000,
             on_timeout: OnTimeout::default(),
         }
     }
@@ -150,6 +155,36 @@ impl Adapter {
         recovers
     }
 
+    /// The turn is over, or a reset begins, and the driver has answered. A call that took too long is told; while an engine is to be reset,
+    /// which it has kept waiting, it is the end of the adapter. Whether it is.
+    // spec: sync §4.4
+    pub fn driver_left(&mut self, cx: &mut Cx<'_>) -> bool {
+        let Some(LateCall { call, took_ns }) = self.miniport.leaves() else { return false };
+        cx.emit(self.index, Event::DriverCallLate { adapter: self.index.0, call: call.to_owned(), took_ns });
+        let fatal = self.timeouts.is_any_preparing() && self.stopped.is_none();
+        if fatal {
+            let why = self.too_late(call, took_ns);
+            self.stop(cx, why);
+        }
+        fatal
+    }
+
+    /// A call that is part of a reset has come back.
+    ///
+    /// # Errors
+    /// It took too long: bug check 0x116, which is the end of the adapter, and of no other.
+    // spec: sync §4.4
+    pub fn came_back(&mut self, cx: &mut Cx<'_>, call: &str) -> Result<(), String> {
+        let Some(LateCall { took_ns, .. }) = self.miniport.leaves() else { return Ok(()) };
+        cx.emit(self.index, Event::DriverCallLate { adapter: self.index.0, call: call.to_owned(), took_ns });
+        Err(self.too_late(call, took_ns))
+    }
+
+    fn too_late(&self, call: &str, took_ns: u64) -> String {
+        let (took, may) = (took_ns / 1_000_000, self.config.recovery.ddi_delay_ns / 1_000_000);
+        format!("the driver was in {call} for {took} ms in a reset, and {may} ms are allowed")
+    }
+
     /// An engine was reset under a process. That does not count as a reset of the adapter; but a process that brings it about too often
     /// is kept away from the adapter from now on: bug check 0x142, of the process.
     // spec: sync §4.4
@@ -192,8 +227,11 @@ impl Adapter {
             let seconds = policy.limit_time_ns / 1_000_000_000;
             return Err(format!("it was reset {} times within {seconds} seconds", self.recovery.lately.len()));
         }
+        self.driver_left(cx);
         let mut host = DriverHost::new(&self.features, &mut self.pages);
-        self.miniport.reset_from_timeout(&mut host).map_err(|status| format!("ResetFromTimeout failed: {status}"))?;
+        let reset = self.miniport.reset_from_timeout(&mut host);
+        self.came_back(cx, "ResetFromTimeout")?;
+        reset.map_err(|status| format!("ResetFromTimeout failed: {status}"))?;
         self.recovery.lately.push_back(cx.now_ns);
         self.recovery.count += 1;
         Ok(())
@@ -208,14 +246,16 @@ impl Adapter {
         let over = self.abandon_works(cx);
         let windows = self.tell_lost_memory(cx);
         self.local_words_lost();
+        self.driver_left(cx);
         let mut host = DriverHost::new(&self.features, &mut self.pages);
-        self.miniport
-            .restart_from_timeout(&mut host)
-            .map_err(|status| format!("RestartFromTimeout failed: {status}"))?;
+        let restarted = self.miniport.restart_from_timeout(&mut host);
+        self.came_back(cx, "RestartFromTimeout")?;
+        restarted.map_err(|status| format!("RestartFromTimeout failed: {status}"))?;
         setup_bands(&mut self.miniport, &self.config.scheduling)
             .map_err(|status| format!("SetupPriorityBands failed: {status}"))?;
         self.engines_have_power();
         windows.iter().for_each(|pages| self.unmap_window(pages));
+        self.timeouts.forget_groups();
         self.ring_unwatched(cx);
         self.restart_ring(cx)?;
         self.begin_scheduling_logs(cx);

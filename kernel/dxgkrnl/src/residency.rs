@@ -178,12 +178,14 @@ impl Adapter {
         wanted: bool,
     ) -> Result<(Vec<ReclaimResult>, Option<Work<gpu_fence::FenceId>>), Refusal> {
         let allocations = self.vidmm_list(device, list)?;
+        let bare = self.without_backing(&allocations);
         let reclaimed = self.vidmm.reclaim_with(self.devices[device].vidmm, &allocations, wanted);
         let reclaimed = reclaimed.map_err(|error| match error {
             ReclaimError::NotOffered { .. } => invalid(error.to_string()),
             // Of the documented answers none says this; nothing that could follow a success would ever be true.
             ReclaimError::OutOfMemory { bytes_to_trim } => out_of_memory(bytes_to_trim),
         })?;
+        bare.into_iter().for_each(|id| self.lend_backing(id));
         let results = reclaimed.results.into_iter().map(|result| match result {
             vidmm::ReclaimResult::Ok => ReclaimResult::Ok,
             vidmm::ReclaimResult::Discarded => ReclaimResult::Discarded,

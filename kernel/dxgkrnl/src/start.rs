@@ -13,14 +13,14 @@ use ddi::{
 };
 use events::Event;
 use gpu_fence::Fences;
-use shared_words::Memory;
-use vidmm::{Policy, SpaceKind, VidMm};
+use shared_words::{ClientAccess, Memory};
+use vidmm::{Policy, Returned, SpaceKind, VidMm};
 use vidsch::{Limits, VidSch};
-use wddm_types::{AdapterIndex, NodeId, ProcessId};
+use wddm_types::{AdapterIndex, CpuPlace, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
 use crate::description::Reported;
-use crate::driver::Driver;
+use crate::driver::{Driver, Watch};
 use crate::driver_host::{Creating, DriverHost, KernelPages};
 use crate::features::Features;
 use crate::io_mmu::Pasids;
@@ -72,10 +72,12 @@ impl Adapter {
         config: AdapterConfig,
     ) -> Result<Adapter, StartError> {
         let features = Features::negotiate(miniport.as_mut(), &config.features);
-        let mut pages = KernelPages::new(config.kernel_pages);
+        let mut pages = KernelPages::new(config.kernel_pages, config.clients.clone());
         miniport.start_device(&mut DriverHost::new(&features, &mut pages))?;
         // Asked once: what it says later does not matter.
-        let mut miniport = Driver::started(miniport);
+        let looks = config.recovery.delay_ns.is_some();
+        let watch = Watch::new(config.driver_clock.clone().filter(|_| looks), config.recovery.ddi_delay_ns);
+        let mut miniport = Driver::started(miniport, watch);
         let caps = miniport.adapter_caps();
         match describe(&mut miniport, caps, &features, memory.bytes(), config.iommu.as_ref()) {
             Ok(description) => Adapter::build(cx, index, memory, miniport, config, features, pages, description),
@@ -104,6 +106,8 @@ impl Adapter {
             paging_table_reserve: caps::paging_tables(&description.mmu, &description.levels, config.page_table_reserve),
             paging_by_gpu_va: description.caps.paging_by_gpu_va,
             moves_within_segments: description.caps.move_paging_supported,
+            // What clients see is lent to them page by page, and that is system pages.
+            cpu_reaches_local: config.clients.is_none(),
             ..Policy::new(config.system_pages)
         };
         config.memory_policy.apply(&mut policy);
@@ -119,6 +123,10 @@ impl Adapter {
             } else {
                 VidMm::without_addresses(policy, description.layout)?
             };
+            if let Some(clients) = config.clients.clone() {
+                let ends = move |run| clients.ends(CpuPlace::System, run);
+                vidmm.tell_of_returned(Returned(Box::new(ends)));
+            }
             let (space, tables) = vidmm
                 .create_space(SpaceKind::Paging)
                 .map_err(|_| StartError::Memory("page tables of the paging process"))?;
@@ -170,8 +178,8 @@ impl Adapter {
             kmd,
             fences: Default::default(),
             logs: Default::default(),
-            user_words: WordPages::default(),
-            status_words: WordPages::default(),
+            user_words: WordPages::new(ClientAccess::ReadWrite),
+            status_words: WordPages::new(ClientAccess::Read),
             devices: 1,
             words_mapped_at: 0,
             views_mapped_at: 0,

@@ -38,6 +38,8 @@ bitflags::bitflags! {
         const RELOCATION = 1 << 3;
         /// Its work does not get on; whoever makes room is not hung (sync §4.4).
         const TIMEOUT = 1 << 4;
+        /// An engine that it uses is about to be reset (sync §4.4).
+        const RESET = 1 << 5;
     }
 }
 
@@ -80,6 +82,11 @@ impl Suspensions {
         self.pending.iter().any(|pending| pending.device == device)
     }
 
+    /// Contexts that have not acknowledged.
+    pub fn waiting(&self) -> impl Iterator<Item = u64> + '_ {
+        self.pending.iter().flat_map(|pending| pending.contexts.iter().copied())
+    }
+
     /// A context that took too long gets as much time again; false: it has had that.
     pub fn wait_on_for(&mut self, context: u64) -> bool {
         let mut may = true;
@@ -88,6 +95,11 @@ impl Suspensions {
             pending.waited_ns = 0;
         }
         may
+    }
+
+    /// Whoever has not acknowledged has all its time before it: until now it was asked for somebody else's sake.
+    pub fn wait_anew(&mut self) {
+        self.pending.iter_mut().for_each(|pending| pending.waited_ns = 0);
     }
 
     /// Time has passed. Answers with the contexts that have taken too long.

@@ -16,6 +16,8 @@
 //! so it is never hung; nor is one whose process has asked for no timeout (DisableGpuTimeout). What a process says that it has
 //! queued decides only whether somebody looks.
 //!
+//! Before an engine is reset, those that its reset would reset too are to make room (`group`).
+//!
 //! Time is counted by looks, eight in a delay, and no look counts for more than its share: when the computer itself
 //! stood still the hardware did so, too. Each look first hears what the driver has to say and looks at the fences that somebody
 //! waits for, because the interrupt that would have told of them may have been lost. Nobody looks while there is nothing to
@@ -23,6 +25,7 @@
 //! same reason a queue that its process feeds by doorbell is looked at from the next call on, whoever makes it: who waits
 //! for the work has called.
 
+mod group;
 mod paging;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +41,8 @@ use crate::machine::Cx;
 use crate::object::{Context, Queue};
 use crate::packet::Running;
 use crate::suspension::SuspendReasons;
+pub use group::Hung;
+use group::Preparation;
 use paging::{RING, RingWatch};
 
 /// Looks in a delay.
@@ -58,6 +63,8 @@ pub struct Timeouts {
     ring: RingWatch,
     /// The ring has left the hardware because it was asked to.
     ring_left: bool,
+    /// Resets that wait until the engines that depend on each other have made room.
+    preparing: Vec<Preparation>,
     /// Looks to come for waits whose interrupt may have been lost.
     waits: u64,
 }
@@ -237,16 +244,18 @@ impl Adapter {
         if self.stopped.is_some() || self.devices[device].state != DeviceState::Active {
             return;
         }
-        self.reset_hw_engine(cx, node, number);
+        self.engine_hung(cx, node, Hung::Context(number));
     }
 
     /// A hardware context, or the ring, does not leave its engine.
     fn reset_hw_engine(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: u64) {
-        if !self.may_recover(cx, node) {
-            return;
-        }
+        self.driver_left(cx);
         let hardware = self.miniport.hardware_queues().expect("it has a hardware context");
-        match hardware.reset_hw_engine(node, 0) {
+        let reset = hardware.reset_hw_engine(node, 0);
+        if let Err(why) = self.came_back(cx, "ResetHwEngine") {
+            return self.stop(cx, why);
+        }
+        match reset {
             Ok(invalidated) => self.engine_was_reset(cx, node, hung, &invalidated),
             Err(status) => self.hardware_lost(cx, format!("node {} is hung, ResetHwEngine failed: {status}", node.0)),
         }
@@ -272,8 +281,13 @@ impl Adapter {
         }
         let devices: BTreeSet<u64> = named.iter().map(|context| self.contexts[*context].device).collect();
         self.devices_are_hung(cx, devices, node);
+        self.driver_left(cx);
         let Some(hardware) = self.miniport.hardware_queues() else { return };
-        if let Err(status) = hardware.resume_hw_engine(node, 0) {
+        let resumed = hardware.resume_hw_engine(node, 0);
+        if let Err(why) = self.came_back(cx, "ResumeHwEngine") {
+            return self.stop(cx, why);
+        }
+        if let Err(status) = resumed {
             self.hardware_lost(cx, format!("ResumeHwEngine of node {} failed: {status}", node.0));
         }
     }

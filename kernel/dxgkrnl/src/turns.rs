@@ -51,11 +51,18 @@ impl Adapter {
 
     /// When [`Adapter::timer`] is to be called next.
     pub fn deadline_ns(&self) -> Option<u64> {
-        if self.stopped.is_some() || !self.is_awake() {
+        if self.stopped.is_some() {
             return None;
         }
+        let group = self.timeouts.group_deadline_ns();
+        if !self.is_awake() {
+            return group;
+        }
         let (timeouts, packets) = (self.timeouts.deadline_ns(), self.packets.deadline_ns());
-        [self.turns.resume_ns, self.turns.trim_ns, self.turns.promote_ns, timeouts, packets].into_iter().flatten().min()
+        [self.turns.resume_ns, self.turns.trim_ns, self.turns.promote_ns, timeouts, packets, group]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Time has come for what is done by the clock.

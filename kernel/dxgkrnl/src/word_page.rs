@@ -1,6 +1,6 @@
 //! Pages of 64-bit words that the kernel shares with a process, one word a cache line.
 
-use shared_words::Memory;
+use shared_words::{ClientAccess, Memory};
 use wddm_types::{PAGE_BYTES, Pages, WordAddress};
 
 use crate::driver_host::KernelPages;
@@ -10,8 +10,8 @@ pub const WORD_STRIDE: u64 = 64;
 const WORDS_PER_PAGE: u64 = PAGE_BYTES / WORD_STRIDE;
 
 /// The words of one process with one kind of access.
-#[derive(Default)]
 pub struct WordPages {
+    access: ClientAccess,
     pages: Vec<u64>,
     free: Vec<WordAddress>,
 }
@@ -25,10 +25,16 @@ impl std::fmt::Debug for WordPages {
 }
 
 impl WordPages {
+    /// None yet.
+    pub fn new(access: ClientAccess) -> WordPages {
+        WordPages { access, pages: Vec::new(), free: Vec::new() }
+    }
+
     /// A word with this value, or `None` when the kernel's pages are used up.
     pub fn take(&mut self, memory: &Memory, pages: &mut KernelPages, value: u64) -> Option<WordAddress> {
         if self.free.is_empty() {
             let run = pages.take(Pages(1))?;
+            pages.show(run, self.access);
             memory.fill(run.first * PAGE_BYTES, PAGE_BYTES, 0);
             self.pages.push(run.first);
             let words = (0..WORDS_PER_PAGE).rev().map(|word| WordAddress(run.first * PAGE_BYTES + word * WORD_STRIDE));

@@ -51,9 +51,11 @@ fn asked(
         iommu,
         bus: None,
         doorbells: None,
+        clients: None,
         clear_pages: true,
         memory_policy: dxgkrnl::MemoryPolicy::default(),
         features: FeaturePolicy::without(off),
+        driver_clock: None,
         recovery: Default::default(),
         scheduling: Default::default(),
     };

@@ -281,7 +281,7 @@ impl<F: Copy + Eq> VidMm<F> {
     fn medium_of(&self, segment: SegmentId) -> Medium {
         let flags = self.segment(segment).descriptor.flags;
         // spec: memory §2.6, the address shows one layout for as long as it is valid: that of the backing store
-        if self.segment(segment).aligns_pitches() {
+        if self.segment(segment).aligns_pitches() || !self.policy.cpu_reaches_local {
             Medium::OutOfReach
         } else if flags.contains(SegmentFlags::CPU_VISIBLE) {
             Medium::Bar

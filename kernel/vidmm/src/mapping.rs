@@ -279,7 +279,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let now = std::mem::replace(&mut self.spaces[space].zero_page, before);
         if let Some(page) = now.filter(|_| before.is_none()) {
             batch.clear.retain(|run| *run != page);
-            self.system.give(page);
+            self.give_system(page);
         }
     }
 

@@ -322,7 +322,7 @@ impl<F: Copy + Eq> VidMm<F> {
             allocation.lose_content();
             let runs = std::mem::take(&mut allocation.backing);
             allocation.offer.as_mut().expect("only what is offered is in the list").discarded = true;
-            runs.into_iter().for_each(|run| self.system.give(run));
+            runs.into_iter().for_each(|run| self.give_system(run));
         }
     }
 }

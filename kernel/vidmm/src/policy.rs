@@ -76,6 +76,8 @@ pub struct Policy {
     /// Most that one sub-transfer moves (memory §3.2): a longer transfer is cut, so that no single command keeps the
     /// copy engine for longer than some milliseconds. Not 0.
     pub transfer_pages_max: Pages,
+    /// Locks show content in memory segments, where hardware allows it. If not, what is locked goes to system memory (memory §6.3 row 5).
+    pub cpu_reaches_local: bool,
     /// Most windows of a CPU host aperture that are kept after the last unlock (memory §6.6).
     pub windows_kept_max: usize,
     /// The driver pages by GPU virtual address (memory §3.3): nothing is announced when it is dropped, and nothing goes
@@ -118,6 +120,7 @@ impl Policy {
             promote_patience_ns: u64::MAX,
             clear_ahead: Pages::ZERO,
             transfer_pages_max: Pages(65536),
+            cpu_reaches_local: true,
             windows_kept_max: usize::MAX,
             paging_by_gpu_va: false,
             moves_within_segments: true,

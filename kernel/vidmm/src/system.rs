@@ -5,6 +5,15 @@ use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
 use crate::vidmm::VidMm;
 
+/// Is told of system pages that return to the pool.
+pub struct Returned(pub Box<dyn Fn(PageRun) + Send>);
+
+impl std::fmt::Debug for Returned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Returned")
+    }
+}
+
 impl<F: Copy + Eq> VidMm<F> {
     /// The hardware has completed the work with this serial, and with it every earlier one: the ring keeps order.
     pub fn completed(&mut self, serial: u64) {
@@ -13,7 +22,7 @@ impl<F: Copy + Eq> VidMm<F> {
         while self.retiring.front().is_some_and(|(last, _)| *last <= self.completed) {
             let (_, runs) = self.retiring.pop_front().expect("it was just looked at");
             for run in runs {
-                self.system.give(run);
+                self.give_system(run);
             }
         }
     }
@@ -40,6 +49,20 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Gives pages of [`VidMm::allocate_system`] or [`VidMm::allocate_scattered`] back. The caller knows that nothing uses them any more.
     pub fn free_system(&mut self, run: PageRun) {
+        self.give_system(run);
+    }
+
+    /// Has this told of every system page that returns to the pool, at that moment: the next owner may come in the same call. For
+    /// whoever has shown pages to somebody and has to end that.
+    pub fn tell_of_returned(&mut self, returned: Returned) {
+        self.returned = Some(returned);
+    }
+
+    /// Gives pages back to the pool.
+    pub(crate) fn give_system(&mut self, run: PageRun) {
+        if let Some(returned) = &self.returned {
+            (returned.0)(run);
+        }
         self.system.give(run);
     }
 
@@ -56,7 +79,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Keeps the pages of a dead allocation until the ring is past work `last`.
     pub(crate) fn retire(&mut self, last: u64, runs: Vec<PageRun>) {
         if last <= self.completed {
-            runs.into_iter().for_each(|run| self.system.give(run));
+            runs.into_iter().for_each(|run| self.give_system(run));
             return;
         }
         let at = self.retiring.partition_point(|(serial, _)| *serial <= last);

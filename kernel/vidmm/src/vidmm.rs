@@ -73,6 +73,8 @@ pub struct VidMm<F> {
     /// What has moved without any work, and the work before which it was decided.
     pub(crate) untold: Vec<(u64, Move)>,
     pub(crate) system: FramePool,
+    /// Who is told of pages that return there.
+    pub(crate) returned: Option<crate::system::Returned>,
     /// By memory segment.
     pub(crate) host_apertures: BTreeMap<SegmentId, HostAperture>,
     /// Through which the CPU sees swizzled content.
@@ -179,6 +181,7 @@ impl<F: Copy + Eq> VidMm<F> {
             completed: 0,
             synchronous: 0,
             system,
+            returned: None,
             dummy_page,
             ranges: SwizzlingRanges::default(),
             retiring: VecDeque::new(),

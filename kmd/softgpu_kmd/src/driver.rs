@@ -284,6 +284,10 @@ impl Miniport for SoftGpuKmd {
         }
     }
 
+    fn query_dependent_engine_group(&mut self, node: NodeId) -> u64 {
+        self.reset_group(node).unwrap_or(1 << node.0)
+    }
+
     fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool {
         self.report_interrupts(notify)
     }

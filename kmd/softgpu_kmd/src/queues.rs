@@ -338,10 +338,13 @@ impl HardwareQueues for SoftGpuKmd {
     }
 
     fn reset_hw_engine(&mut self, node: NodeId, _engine: u32) -> Result<Vec<KmdContext>, DriverStatus> {
-        self.stop_hung_queues(node)
+        match self.reset_group(node) {
+            Some(group) => self.reset_group_of(node, group),
+            None => self.stop_hung_queues(node),
+        }
     }
 
-    // spec: sync §4.4: the other queues of the node have never stopped
+    // spec: sync §4.4: the other queues of the node have never stopped, or go on when their contexts are resumed
     fn resume_hw_engine(&mut self, _node: NodeId, _engine: u32) -> Result<(), DriverStatus> {
         Ok(())
     }

@@ -2,13 +2,43 @@
 //! nothing; `RestartFromTimeout` a device as after its start. In between the kernel only says what is lost.
 
 use ddi::{DriverStatus, HardwareQueues, KmdContext, KmdQueue, PowerState};
-use softgpu_spec::{QUEUE_COUNT, register};
+use softgpu_spec::QUEUE_COUNT;
+use softgpu_spec::register::{self, queue_state};
 use wddm_types::NodeId;
 
 use crate::driver::SoftGpuKmd;
 use crate::queues::{Queue, State};
 
 impl SoftGpuKmd {
+    /// The engines that are reset together, if a node's is one of them.
+    // spec: sync §4.4
+    pub(crate) fn reset_group(&self, node: NodeId) -> Option<u64> {
+        let group = self.port.read_register(register::RESET_GROUP);
+        (group != register::ABSENT && group >> node.0 & 1 == 1).then_some(group)
+    }
+
+    /// Has a node's engine begin anew, and those that do so with it. Answers with the contexts that had a queue on one of them: whoever
+    /// has left the hardware is not among them.
+    pub(crate) fn reset_group_of(&mut self, node: NodeId, group: u64) -> Result<Vec<KmdContext>, DriverStatus> {
+        self.gather();
+        let there = |(_, queue): &(u64, &Queue)| group >> queue.node.0 & 1 == 1 && queue.state == State::Enabled;
+        let enabled = self.queues.handles.iter().filter(there);
+        let enabled: Vec<_> = enabled.map(|(number, queue)| (KmdQueue(number), queue.index, queue.context)).collect();
+        let state = |kmd: &SoftGpuKmd, index: u32| {
+            kmd.port.write_register(register::QUEUE_SELECT, u64::from(index));
+            kmd.port.read_register(register::QUEUE_CONTROL)
+        };
+        let mut lost = enabled;
+        lost.retain(|(_, index, _)| matches!(state(self, *index), queue_state::READY | queue_state::PARKED));
+        self.port.write_register(register::ENGINE_RESET, 1 << node.0);
+        if lost.iter().any(|(_, index, _)| state(self, *index) != queue_state::DISABLED) {
+            return Err(DriverStatus::Unsuccessful("an engine does not let go of a queue"));
+        }
+        lost.iter().for_each(|(queue, ..)| self.stop_hw_queue(*queue));
+        self.revive_rings(group)?;
+        Ok(lost.into_iter().map(|(.., context)| context).collect())
+    }
+
     /// Queues of a node that were told to leave the hardware and have not are stopped; answers with their contexts. The device lets
     /// go of a queue when it is told to, whatever its engine does: one that does not is no longer ours to stop.
     // spec: sync §4.4
@@ -23,7 +53,7 @@ impl SoftGpuKmd {
         for (queue, index, context) in hung {
             self.stop_hw_queue(queue);
             self.port.write_register(register::QUEUE_SELECT, u64::from(index));
-            if self.port.read_register(register::QUEUE_CONTROL) != register::queue_state::DISABLED {
+            if self.port.read_register(register::QUEUE_CONTROL) != queue_state::DISABLED {
                 return Err(DriverStatus::Unsuccessful("an engine does not let go of a queue"));
             }
             contexts.push(context);

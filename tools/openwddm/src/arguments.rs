@@ -10,6 +10,7 @@ use crate::error::RunError;
 use crate::hangs::HangArguments;
 use crate::present::PresentOptions;
 use crate::run::{AdapterChoice, Placement, RunOptions, Share, Stage, Terms, Workload, parse_placement, parse_stage};
+use crate::serve::ServeArguments;
 use crate::size::MemorySize;
 
 /// An open WDDM graphics kernel in user space. Without arguments: replays a bundled training step of a small GPT with
@@ -26,13 +27,15 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Replay a recorded workload against a memory size and say what moved, why, and who waited.
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     /// List the adapter profiles, or start one and say what it has: segments, memory, engines, capabilities.
     Adapters(AdaptersArguments),
     /// Measure how long it takes until whoever waits for a fence knows, path by path.
     Fences(FencesArguments),
     /// Draw pictures and flip them on a display of the software GPU: how many were shown, and whether one was torn.
     Present(PresentArguments),
+    /// Serve a kernel to other processes at a local socket, until it is told to stop.
+    Serve(ServeArguments),
     /// Measure this build against peers and limits of this machine.
     Bench(BenchArguments),
 }
@@ -106,6 +109,10 @@ pub struct RunArguments {
     /// [default: the bundled GPT training step]
     #[arg(value_name = "FILE[,priority=CLASS][,budget=SIZE]")]
     pub workloads: Vec<Share>,
+    /// Run them against the kernel that `openwddm serve` serves there, as processes of its own: its adapters and their memory are given
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["vram", "adapters", "place", "virtual_time", "choices", "trace", "report",
+        "json", "demotions", "log_submissions", "delay", "level", "limit"])]
+    pub connect: Option<PathBuf>,
     /// Video memory of each adapter: bytes, a number with KiB … TiB or KB … TB, or a percentage of the workload's peak
     #[arg(long, value_name = "SIZE|PERCENT", default_value = "60%", allow_hyphen_values = true)]
     pub vram: MemorySize,
@@ -337,7 +344,7 @@ mod tests {
     fn run(words: &[&str]) -> Result<RunArguments, String> {
         let words = ["openwddm", "run"].iter().chain(words);
         match Arguments::try_parse_from(words) {
-            Ok(Arguments { command: Some(Command::Run(run)) }) => Ok(run),
+            Ok(Arguments { command: Some(Command::Run(run)) }) => Ok(*run),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_string()),
         }

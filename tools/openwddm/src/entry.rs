@@ -1,5 +1,6 @@
 //! From the command line to a command, and from its end to an exit code. `main` calls it.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,11 +9,13 @@ use clap::Parser;
 
 use crate::adapters::adapters;
 use crate::arguments::{Arguments, Command, default_run};
+use crate::connected;
 use crate::error::RunError;
 use crate::present;
 use crate::progress::Progress;
 use crate::run;
 use crate::run_command;
+use crate::serve::serve;
 
 /// Exit code after Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
@@ -22,7 +25,11 @@ pub fn enter() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
         None => run_command::prepare_default_folder().and_then(|()| run_here(default_run())),
-        Some(Command::Run(run)) => run.options().and_then(run_here),
+        Some(Command::Run(mut run)) => match run.connect.take() {
+            None => run.options().and_then(run_here),
+            Some(socket) => run.options().and_then(|options| run_there(&options, &socket)),
+        },
+        Some(Command::Serve(arguments)) => serve(&arguments),
         Some(Command::Adapters(asked)) => adapters(asked.profile.as_deref(), asked.json).map(print),
         Some(Command::Fences(fences)) => run::fence_paths(fences.smoke).map(|()| 0),
         Some(Command::Present(wanted)) => wanted.options().and_then(|options| present::present(&options)).map(told),
@@ -38,6 +45,18 @@ pub fn enter() -> ExitCode {
 }
 
 fn run_here(options: run::RunOptions) -> Result<u8, RunError> {
+    let cancel = cancel();
+    run_command::run(&options, &Progress::on_stderr(), &cancel, &mut std::io::stdout())
+}
+
+fn run_there(options: &run::RunOptions, socket: &Path) -> Result<u8, RunError> {
+    let (text, code) = connected::run(options, socket, &Progress::on_stderr(), &cancel())?;
+    print!("{text}");
+    Ok(code)
+}
+
+/// What Ctrl-C raises.
+fn cancel() -> Arc<AtomicBool> {
     let cancel = Arc::new(AtomicBool::new(false));
     let raised = cancel.clone();
     // The first Ctrl-C asks for an end with what was reached; the second ends at once.
@@ -49,7 +68,7 @@ fn run_here(options: run::RunOptions) -> Result<u8, RunError> {
     if let Err(error) = set {
         eprintln!("note: Ctrl-C will end the run without a result: {error}");
     }
-    run_command::run(&options, &Progress::on_stderr(), &cancel, &mut std::io::stdout())
+    cancel
 }
 
 /// Pictures that were torn although everybody kept the rules are a fault.

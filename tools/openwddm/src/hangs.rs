@@ -17,6 +17,9 @@ pub struct HangArguments {
     /// What follows when it does not: its engine is reset, else the adapter; or the adapter stops [default: recover]
     #[arg(long = "tdr-level", value_enum)]
     pub level: Option<Level>,
+    /// How long a call of the driver may take; one that takes longer while something is reset is the end of the adapter [default: 5]
+    #[arg(long = "tdr-ddi-delay", value_name = "SECONDS", allow_hyphen_values = true)]
+    pub ddi_delay: Option<Delay>,
     /// How many resets of the adapter in how many seconds are survived [default: 5/60]
     #[arg(long = "tdr-limit", value_name = "COUNT[/SECONDS]", allow_hyphen_values = true)]
     pub limit: Option<Limit>,
@@ -87,9 +90,9 @@ impl HangArguments {
     /// [`RunError::Argument`] when nobody is to look, and more is said about it.
     pub fn policy(self) -> Result<RecoveryPolicy, RunError> {
         let documented = RecoveryPolicy::default();
-        let nothing = (self.delay, self.level, self.limit) == (None, None, None);
+        let nothing = (self.delay, self.level, self.limit, self.ddi_delay) == (None, None, None, None);
         let off = nothing || self.level == Some(Level::Off);
-        if off && (self.delay.is_some() || self.limit.is_some()) {
+        if off && (self.delay.is_some() || self.limit.is_some() || self.ddi_delay.is_some()) {
             return Err(RunError::Argument {
                 argument: "--tdr-level off".to_owned(),
                 problem: "nobody looks then, so there is no delay and nothing to limit".to_owned(),
@@ -99,6 +102,7 @@ impl HangArguments {
         let delay_ns = self.delay.map(|delay| delay.ns).or(documented.delay_ns).filter(|_| !off);
         Ok(RecoveryPolicy {
             delay_ns,
+            ddi_delay_ns: self.ddi_delay.map_or(documented.ddi_delay_ns, |delay| delay.ns),
             on_timeout: if self.level == Some(Level::Bugcheck) { OnTimeout::Stop } else { OnTimeout::Recover },
             limit_count: self.limit.map_or(documented.limit_count, |limit| limit.count),
             limit_time_ns: self.limit.and_then(|limit| limit.time_ns).unwrap_or(documented.limit_time_ns),
@@ -112,7 +116,7 @@ mod tests {
 
     fn policy(delay: Option<&str>, level: Option<Level>, limit: Option<&str>) -> Result<RecoveryPolicy, RunError> {
         let (delay, limit) = (delay.map(|text| text.parse().unwrap()), limit.map(|text| text.parse().unwrap()));
-        HangArguments { delay, level, limit }.policy()
+        HangArguments { delay, level, limit, ddi_delay: None }.policy()
     }
 
     #[test]
@@ -130,6 +134,11 @@ mod tests {
         let limited = RecoveryPolicy { limit_count: 2, limit_time_ns: 9_000_000_000, ..documented };
         assert_eq!(policy(None, None, Some("2/9")).unwrap(), limited);
         assert_eq!(policy(None, None, Some("2")).unwrap(), RecoveryPolicy { limit_count: 2, ..documented });
+        let ddi_delay = Some("7".parse().unwrap());
+        let patient = RecoveryPolicy { ddi_delay_ns: 7_000_000_000, ..documented };
+        assert_eq!(HangArguments { ddi_delay, ..HangArguments::default() }.policy().unwrap(), patient);
+        let off = HangArguments { ddi_delay, level: Some(Level::Off), ..HangArguments::default() };
+        assert_eq!(off.policy().unwrap_err().exit_code(), 2);
     }
 
     #[test]

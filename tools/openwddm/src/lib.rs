@@ -9,6 +9,8 @@
 //!          │
 //!          ├→ adapters             what a profile has, asked of the started kernel
 //!          ├→ present              pictures on a display
+//!          ├→ serve                a kernel for other processes
+//!          ├→ connected            workloads at such a kernel
 //!          └→ run_command → output    places for files, judged before the run
 //!                 │       → run       the seam to the kernel; → progress while it works
 //!                 │       → table     the terminal
@@ -18,6 +20,7 @@
 
 pub mod adapters;
 pub mod arguments;
+pub mod connected;
 pub mod entry;
 pub mod error;
 pub mod hangs;
@@ -31,6 +34,7 @@ pub mod progress;
 pub mod report;
 pub mod run;
 pub mod run_command;
+pub mod serve;
 pub mod size;
 pub mod table;
 pub mod timeline;

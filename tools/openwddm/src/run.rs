@@ -99,12 +99,7 @@ pub struct RunOptions {
 /// # Errors
 /// [`RunError::File`] and [`RunError::Argument`] for input that cannot be used, [`RunError::Kernel`] when the run fails.
 pub fn execute(options: &RunOptions, progress: &Progress, cancel: &AtomicBool) -> Result<Outcome, RunError> {
-    let adapters = options.adapters.len().max(1);
-    let opened = |workload| place::place(open(workload)?, options.placement, adapters);
-    let mut workloads = vec![(opened(&options.workload)?, options.terms)];
-    for other in &options.others {
-        workloads.push((opened(&other.workload)?, other.terms));
-    }
+    let workloads = open_placed(options)?;
     let Some((last, before)) = options.stages.split_last() else {
         let setup = Setup::judge(options, &workloads, None)?;
         return execute_at(options, &setup, &workloads, progress, cancel);
@@ -148,10 +143,7 @@ fn execute_at(
     let observer =
         Watcher { recorders: &recorders, host: &host, progress, single: workloads.len() == 1, done: AtomicU64::new(0) };
     progress.begin(&what, total);
-    let residency = match options.policy {
-        Policy::Lru => ResidencyPolicy::PerOperation,
-        Policy::Kept => ResidencyPolicy::Kept,
-    };
+    let residency = residency(options);
     let (steps, content, seed, stage) = (options.steps, setup.content(options), options.seed, setup.stage);
     // Who shares the adapter wants to know what its share is; the report draws it.
     let hears_budget = workloads.len() > 1;
@@ -215,6 +207,25 @@ pub fn fence_paths(smoke: bool) -> Result<(), RunError> {
     })
 }
 
+/// The workloads with their terms, each operation placed on an adapter.
+pub(crate) fn open_placed(options: &RunOptions) -> Result<Vec<(replay::Workload, Terms)>, RunError> {
+    let adapters = options.adapters.len().max(1);
+    let opened = |workload| place::place(open(workload)?, options.placement, adapters);
+    let mut workloads = vec![(opened(&options.workload)?, options.terms)];
+    for other in &options.others {
+        workloads.push((opened(&other.workload)?, other.terms));
+    }
+    Ok(workloads)
+}
+
+/// What stays on the residency lists between operations.
+pub(crate) fn residency(options: &RunOptions) -> ResidencyPolicy {
+    match options.policy {
+        Policy::Lru => ResidencyPolicy::PerOperation,
+        Policy::Kept => ResidencyPolicy::Kept,
+    }
+}
+
 fn open(workload: &Workload) -> Result<replay::Workload, RunError> {
     match workload {
         Workload::Bundled => replay::Workload::from_bytes("gpt.cpu (bundled)", BUNDLED).map_err(|fault| {
@@ -257,7 +268,7 @@ impl Observer for &Watcher<'_> {
     }
 }
 
-fn failed(error: DriveError) -> RunError {
+pub(crate) fn failed(error: DriveError) -> RunError {
     match error {
         DriveError::DoesNotFit { .. } => RunError::Argument {
             argument: "--vram".to_owned(),

@@ -82,6 +82,7 @@ impl Rig {
             data: DataMode::Stored,
             timing: Timing::default(),
             poll_spins,
+            reset_group: 0,
             doorbells: 2,
             displays: softgpu::DisplayConfig::NONE,
             signal_bits: 64,

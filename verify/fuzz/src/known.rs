@@ -108,7 +108,7 @@ impl Known {
         if dice.odd() {
             return match dice.below(5) {
                 0 => RawHandle::NONE,
-                1 => RawHandle(dice.number32(1 << 12)),
+                1 => RawHandle(0x4000_0000 | dice.number32(1 << 12) << 6),
                 2 => dice.pick(&self.stale).unwrap_or(RawHandle(u32::MAX)),
                 3 => RawHandle(u32::MAX - dice.number32(8)),
                 _ => {

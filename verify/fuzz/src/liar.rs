@@ -228,7 +228,18 @@ impl Miniport for Liar {
         if let Some(mut dice) = self.lies.tells(Lie::Blanks) {
             displays::false_blank(&mut dice, notify);
         }
-        self.inner.interrupt_routine(notify)
+        self.inner.interrupt_routine(&mut facets::Muffled { lies: &self.lies, notify })
+    }
+
+    fn query_dependent_engine_group(&mut self, node: NodeId) -> u64 {
+        let honest = self.inner.query_dependent_engine_group(node);
+        match self.lies.tells(Lie::Groups).map(|mut dice| (dice.below(4), dice)) {
+            None => honest,
+            // True, or at least not to be told from what is.
+            Some((0 | 1, _)) => 0b11,
+            Some((2, mut dice)) => honest ^ 1 << dice.below(64),
+            Some((_, mut dice)) => dice.edge(),
+        }
     }
 
     fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {

@@ -5,7 +5,7 @@
 //! addresses that are partly an attacker's, and give the GPU work that is in order or nearly so; and one process that
 //! behaves. Between the calls processes die, write into their rings and doorbells what they like, and the computer sleeps and
 //! wakes; at the end of some worlds the adapter is stopped under them, or the device pulled out. [`run_lies`] does the same
-//! with a driver that breaks its contract.
+//! with a driver that breaks its contract, and [`run_messages`] sends a daemon what no client sends.
 //!
 //! # What is checked, after every call
 //! | rule | what it says |
@@ -23,6 +23,7 @@ mod generate;
 mod hostile;
 mod known;
 mod liar;
+mod messages;
 mod report;
 mod rings;
 mod shrink;
@@ -30,6 +31,7 @@ mod slot;
 mod witness;
 mod world;
 
+pub use messages::{Messages, run_messages};
 pub use report::{Failure, Report};
 
 use std::cell::{Cell, RefCell};
@@ -103,7 +105,8 @@ type Failed = (usize, Broken, Vec<String>);
 /// Plays a world; on failure how far it got.
 fn play(seed: u64, lies: bool, steps: &[u64]) -> Result<Report, Failed> {
     keep_panics();
-    let lies = lies.then(|| Lies::new(Dice::new(Random::new(seed ^ 0x11E5), 90), world::shows(seed)));
+    let lies =
+        lies.then(|| Lies::new(Dice::new(Random::new(seed ^ 0x11E5), 90), world::shows(seed), world::hangs(seed)));
     let diary = Diary::default();
     let mut done = 0;
     let life = || -> Result<Report, Broken> {

@@ -1,10 +1,10 @@
-//! `openwddm-fuzz [--seed N] [--calls N] [--reasons]`: hostile calls and a lying driver, from a seed; says what was tried, and fails
-//! with the first rule that was broken.
+//! `openwddm-fuzz [--seed N] [--calls N] [--messages N] [--reasons]`: hostile calls, a lying driver and messages that no client sends,
+//! from a seed; says what was tried, and fails with the first rule that was broken.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let (mut seed, mut calls) = (1u64, 100_000u64);
+    let (mut seed, mut calls, mut messages) = (1u64, 100_000u64, None);
     let mut words = std::env::args().skip(1);
     let mut reasons = false;
     while let Some(word) = words.next() {
@@ -16,10 +16,19 @@ fn main() -> ExitCode {
         match (word.as_str(), number) {
             ("--seed", Some(number)) => seed = number,
             ("--calls", Some(number)) => calls = number,
+            ("--messages", Some(number)) => messages = Some(number),
             _ => {
-                eprintln!("usage: openwddm-fuzz [--seed N] [--calls N] [--reasons]");
+                eprintln!("usage: openwddm-fuzz [--seed N] [--calls N] [--messages N] [--reasons]");
                 return ExitCode::from(2);
             }
+        }
+    }
+    // A message takes a connection now and then, which costs more than a call.
+    match fuzz::run_messages(seed, messages.unwrap_or(calls / 10)) {
+        Ok(report) => println!("messages: {report}"),
+        Err(reason) => {
+            eprintln!("messages of seed {seed}: {reason}");
+            return ExitCode::FAILURE;
         }
     }
     // A world with a driver that lies takes some hundred calls.

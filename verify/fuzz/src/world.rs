@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ddi::{DriverModel, PowerState};
 use dxgk_host::{Host, StateDigest};
-use kmt_calls::{Call, MakeResidentFlags, PacketCall, Refusal, Reply};
+use kmt_calls::{Call, MakeResidentFlags, PacketCall, Refusal, Reply, wire};
 use sim::Random;
 use wddm_types::{Blame, NtStatus, ProcessId};
 
@@ -22,7 +22,7 @@ use crate::slot::Slot;
 use crate::witness::Witness;
 use crate::world::ending::Ending;
 use crate::world::setup::config;
-pub use crate::world::setup::shows;
+pub use crate::world::setup::{hangs, shows};
 
 /// Steps of the hardware after which a world that has not come to rest never will.
 const STEPS_MAX: u64 = 300_000;
@@ -153,6 +153,10 @@ impl World {
         hostile.known.choose_device(&mut dice);
         let mut generator = Generator { dice: &mut dice, known: &hostile.known, luid, endless, old, queues, shows };
         let call = generator.call();
+        let carried = wire::decode(&wire::encode(&call, Vec::new()));
+        if carried.as_ref() != Ok(&call) {
+            return Err(("carried", format!("{call:?} arrives as {carried:?}")));
+        }
         self.diary.write(format!("process {}: {call:?}", hostile.id.0));
         let answer = self.host.begin_call(hostile.id, call.clone());
         self.report.calls += 1;

@@ -8,6 +8,20 @@ fn a_lying_driver_is_contained() {
     assert!(report.stopped > 5 && report.calls > 5_000, "some adapters stop, most go on: {report}");
 }
 
+/// Every sixteenth world looks for engines that hang, and its driver says nothing of those that make room.
+#[test]
+fn who_lies_about_resets_is_contained() {
+    // spec: sync §4.4
+    let (mut told, mut worlds) = (std::collections::BTreeSet::new(), 0);
+    let mut seeds = (5..16 * 80).step_by(16);
+    while worlds < 16 || !["Silence", "Groups", "Resets"].iter().all(|lie| told.contains(*lie)) {
+        let seed = seeds.next().unwrap_or_else(|| panic!("they lied of nothing but {told:?}"));
+        let report = fuzz::run_lies(seed, 1).unwrap_or_else(|failure| panic!("{failure}"));
+        told.extend(report.lies.into_keys());
+        worlds += 1;
+    }
+}
+
 #[test]
 fn what_a_driver_says_of_its_tables_counts_once() {
     // World 36: asked again when a context is created, the driver names another width of the root's index. It once shifted

@@ -2,6 +2,7 @@
 //! They call nothing. [`Ledger`] holds them together; tracer and miniport decorator feed it, the world reads it.
 
 pub mod contract;
+pub mod displays;
 pub mod fences;
 pub mod frames;
 pub mod ledger;

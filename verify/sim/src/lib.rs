@@ -14,7 +14,8 @@
 //! turns, those of the first thousand and one with dual leaf tables among them: whoever takes thirteen seeds in a row, from wherever,
 //! meets every kind, as the run of fresh seeds before each change does. In most of these doorbells are taken away, because there are
 //! fewer than queues or because an engine has nothing to do, and in some the whole adapter sleeps now and then. One of the thirteen has
-//! another world beside it, in which processes have work on two adapters ([`run_crossing`]).
+//! another world beside it, in which processes have work on two adapters ([`run_crossing`]); from seed 9500 on another of them has one in
+//! which they have displays ([`run_displays`]).
 //!
 //! # What is checked, all the time
 //! | checker | rule |
@@ -29,12 +30,14 @@
 //! | liveness | the world comes to its end, and everybody who waits is answered |
 //! | assertion | nothing in kernel, driver or device panics |
 //! | invariants | the kernel's own account of pages, lists, addresses, objects agrees with itself |
+//! | displays | no frame is torn, pictures come in their order; each flip is shown or dropped once, nobody waits for ever |
 //! | ddi contract | handles of the driver live from create to destroy; at the end it holds nothing of the dead; nobody rings without power |
 //!
 //! [`Sabotage`] breaks something on purpose, so that each checker is seen to fail.
 
 mod check;
 mod crossing;
+mod displays;
 mod neighbours;
 mod process;
 mod random;
@@ -57,6 +60,9 @@ pub fn run(seed: u64) -> Result<Report, Box<Violation>> {
     if shape::has_crossing(seed) {
         run_crossing(seed)?;
     }
+    if shape::has_displays(seed) {
+        run_displays(seed)?;
+    }
     world::run(seed, Sabotage::None)
 }
 
@@ -68,7 +74,23 @@ pub fn run_crossing(seed: u64) -> Result<Report, Box<Violation>> {
     crossing::run(seed, Sabotage::None)
 }
 
+/// Runs the world of a seed in which processes have displays.
+///
+/// # Errors
+/// The first rule that was broken, with its seed.
+pub fn run_displays(seed: u64) -> Result<Report, Box<Violation>> {
+    displays::run(seed, Sabotage::None)
+}
+
 /// The same with something broken.
+///
+/// # Errors
+/// The first rule that was broken: what is wanted here.
+pub fn run_displays_sabotaged(seed: u64, sabotage: Sabotage) -> Result<Report, Box<Violation>> {
+    displays::run(seed, sabotage)
+}
+
+/// As [`run_crossing`] with something broken.
 ///
 /// # Errors
 /// The first rule that was broken: what is wanted here.

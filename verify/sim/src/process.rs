@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use dxgk_host::{Host, Pending, ProcessLink};
 use kmt_calls::{Call, SignalFlags, SyncCall};
-use kmt_link::Link;
 use shared_words::Word;
 use wddm_types::{ProcessId, RawHandle};
 

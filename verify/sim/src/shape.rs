@@ -16,6 +16,8 @@ const PACKETS_FROM: u64 = 2000;
 const WAYS_FROM: u64 = 4000;
 /// The first behind all of these: from here on kinds take turns.
 const TURNS_FROM: u64 = 6000;
+/// And from here on displays are among them.
+const DISPLAYS_FROM: u64 = 9500;
 /// The kinds of any other seed's world, by its remainder: whoever takes as many seeds in a row meets them all. Their number has
 /// no divisor in common with what else is chosen by remainders, so that each kind meets every choice.
 const TURNS: [Kind; 13] = [
@@ -176,6 +178,11 @@ pub fn has_neighbours(seed: u64, kind: Kind) -> bool {
 /// Whether beside a seed's world one with two adapters is run: of any seeds in a row that meet every kind, one has.
 pub fn has_crossing(seed: u64) -> bool {
     seed >= TURNS_FROM && seed.is_multiple_of(TURNS.len() as u64)
+}
+
+/// Whether beside a seed's world one with displays is run, likewise.
+pub fn has_displays(seed: u64) -> bool {
+    seed >= DISPLAYS_FROM && seed % TURNS.len() as u64 == 1
 }
 
 /// Builds the device of a world. The seed says how and not the world's random numbers, so that the first worlds are the

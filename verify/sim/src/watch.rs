@@ -1,6 +1,7 @@
 //! A decorator around any miniport that shows every call to the checkers before or after it goes on, and, in a sabotaged
 //! world, leaves some out. It never changes what a call answers.
 
+mod addresses;
 mod fences;
 mod packets;
 mod queues;
@@ -30,6 +31,8 @@ use packets::Tampering;
 const CONTRACT: &str = "ddi contract";
 const FRAMES: &str = "frames";
 const FENCES: &str = "fences";
+/// The first word of a command that there is not.
+const NO_OPCODE: u64 = 0x7f | 1 << 8;
 
 /// The decorator.
 pub struct Watched {
@@ -152,6 +155,7 @@ impl Miniport for Watched {
     }
 
     fn restart_from_timeout(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
+        shared(&self.ledger).was_reset();
         self.inner.restart_from_timeout(host)
     }
 
@@ -159,6 +163,7 @@ impl Miniport for Watched {
         let on = state == ddi::PowerState::On;
         self.see(CONTRACT, |ledger| ledger.contract.power(on));
         if !on {
+            self.see("packets", |ledger| ledger.packets.idle());
             shared(&self.ledger).frames.power_lost();
         }
         self.inner.set_power_state(host, state)
@@ -301,6 +306,10 @@ impl Miniport for Watched {
             return Ok(());
         }
         let result = if self.driver_skips(&build.operation) { Ok(()) } else { self.inner.build_paging_buffer(build) };
+        if result.is_ok() && !build.immediate && build.written > 0 && shared(&self.ledger).takes_hang() {
+            // No such opcode: the engine stops.
+            build.buffer[0] = NO_OPCODE;
+        }
         // A part of an operation changes nothing for the checkers: the whole of it stands in the ring before anything that
         // is built later.
         if result.is_ok() {
@@ -320,6 +329,10 @@ impl Miniport for Watched {
             });
         }
         result
+    }
+
+    fn query_dependent_engine_group(&mut self, node: NodeId) -> u64 {
+        self.inner.query_dependent_engine_group(node)
     }
 
     fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool {
@@ -349,9 +362,22 @@ impl Miniport for Watched {
         Some(self)
     }
 
+    fn display(&mut self) -> Option<&mut dyn ddi::Display> {
+        self.inner.display()
+    }
+
+    fn flip_queue(&mut self) -> Option<&mut dyn ddi::FlipQueue> {
+        self.inner.flip_queue()
+    }
+
+    fn calibrate_gpu_clock(&self, node: NodeId) -> Result<ddi::GpuClock, DriverStatus> {
+        self.inner.calibrate_gpu_clock(node)
+    }
+
     fn peer_doorbells(&mut self) -> Option<&mut dyn ddi::PeerDoorbells> {
         self.inner.peer_doorbells()
     }
+
     fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
         self.inner.native_fence_logs()
     }
@@ -364,26 +390,5 @@ impl Miniport for Watched {
     fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
         self.packet_caps?;
         self.inner.swizzling()
-    }
-}
-
-impl GpuVirtualAddressing for Watched {
-    fn gpu_mmu_caps(&self) -> GpuMmuCaps {
-        self.mmu.0
-    }
-
-    fn page_table_level(&self, level: u32) -> PageTableLevelDesc {
-        self.mmu.1[level as usize]
-    }
-
-    fn root_page_table_size(&mut self, entries: u32) -> Option<ddi::RootPageTableSize> {
-        self.inner.gpu_va().expect("the facet was there when the kernel asked").root_page_table_size(entries)
-    }
-
-    fn set_root_page_table(&mut self, context: KmdContext, root: PhysicalAddress, entries: u32) {
-        self.inner
-            .gpu_va()
-            .expect("the facet was there when the kernel asked")
-            .set_root_page_table(context, root, entries);
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 
+use shared_words::Word;
+
 use super::*;
 
 const AT: [u64; 2] = [4096, 3 * 4096];

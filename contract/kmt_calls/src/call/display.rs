@@ -1,9 +1,10 @@
 //! Calls on displays: who owns a video present source, what it shows, flips, vertical blanks.
 
+use serde::{Deserialize, Serialize};
 use wddm_types::{RawHandle, VidPnSourceId};
 
 /// A call on displays.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DisplayCall {
     /// `D3DKMTSetVidPnSourceOwner`, exclusive: from now on these sources are the device's, and no others. What it no longer owns goes
     /// black.

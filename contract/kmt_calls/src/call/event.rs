@@ -1,10 +1,11 @@
 //! Calls on events, which are the operating system's and not `D3DKMT`'s: what asynchronous waits, `EnqueueCpuEvent` and CPU
 //! notifications set (sync §2.4).
 
+use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
 
 /// A call on an event of the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EventCall {
     /// `CreateEvent` → `Handle`; not set.
     Create {

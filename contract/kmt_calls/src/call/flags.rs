@@ -1,8 +1,10 @@
 //! Flags of calls that no file of their own has. Unknown bits are kept everywhere, so that they can be refused.
 
+use serde::{Deserialize, Serialize};
+
 bitflags::bitflags! {
     /// `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS` (sync §2.3).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct FenceFlags: u32 {
         /// Shared.
         const SHARED = 1 << 0;
@@ -31,7 +33,7 @@ bitflags::bitflags! {
     }
 
     /// Flags of MakeResident (memory §5.2).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct MakeResidentFlags: u32 {
         /// May exceed the budget.
         const CANT_TRIM_FURTHER = 1 << 0;
@@ -42,7 +44,7 @@ bitflags::bitflags! {
     }
 
     /// `D3DDDI_EVICT_FLAGS` (memory §5.3).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct EvictFlags: u32 {
         /// Stay until memory is short.
         const EVICT_ONLY_IF_NECESSARY = 1 << 0;
@@ -53,7 +55,7 @@ bitflags::bitflags! {
     }
 
     /// `D3DDDICB_LOCKFLAGS` (memory §6.5).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct LockFlags: u32 {
         /// The CPU only reads.
         const READ_ONLY = 1 << 0;
@@ -82,7 +84,7 @@ bitflags::bitflags! {
     }
 
     /// `D3DKMT_OFFER_FLAGS` (memory §5.9).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct OfferFlags: u32 {
         /// Not with the next submission but now. The kernel offers now in any case, and what submitted work still uses is
         /// thrown away only behind that work, with this flag or without.
@@ -94,7 +96,7 @@ bitflags::bitflags! {
     }
 
     /// `D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS` (sync §2.4).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct WaitFlags: u32 {
         /// Any object instead of all.
         const WAIT_ANY = 1 << 0;
@@ -103,7 +105,7 @@ bitflags::bitflags! {
     }
 
     /// `D3DDDICB_SIGNALFLAGS` (sync §2.4).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct SignalFlags: u32 {
         /// When what is before is submitted, not when it is done.
         const SIGNAL_AT_SUBMISSION = 1 << 0;
@@ -116,7 +118,7 @@ bitflags::bitflags! {
     }
 
     /// `D3DDDI_CREATEHWQUEUEFLAGS` (sync §2.5).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct QueueFlags: u32 {
         /// No timeout detection.
         const DISABLE_GPU_TIMEOUT = 1 << 0;

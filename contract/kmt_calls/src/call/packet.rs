@@ -1,11 +1,12 @@
 //! Calls on packet contexts (memory §5.6, §7).
 
+use serde::{Deserialize, Serialize};
 use wddm_types::{GpuVa, NodeId, RawHandle};
 
 use crate::packet::{AllocationListItem, ContextFlags, PatchLocationItem};
 
 /// A call on a packet context.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PacketCall {
     /// `D3DKMTCreateContext` → `Context`: packets with lists, for engines without GPU virtual addresses (memory §5.6).
     CreateContext {

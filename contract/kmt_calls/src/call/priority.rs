@@ -1,5 +1,6 @@
 //! Calls on priorities: who goes first on the GPU, and whose memory stays (sync §4.2).
 
+use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
 
 /// `D3DKMT_SETCONTEXTSCHEDULINGPRIORITY_ABSOLUTE`: a bit of the priority. The rest is a level of the realtime band then, 0 to 31, and
@@ -7,7 +8,7 @@ use wddm_types::RawHandle;
 pub const PRIORITY_ABSOLUTE: i32 = 0x4000_0000;
 
 /// A call on a priority. Contexts are of either kind: those that take packets, and those with hardware queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PriorityCall {
     /// `D3DKMTSetContextSchedulingPriority`: how the context ranks as against all others.
     SetContextSchedulingPriority {

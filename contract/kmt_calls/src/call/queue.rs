@@ -1,11 +1,12 @@
 //! Calls on hardware contexts, hardware queues and doorbells (sync §3).
 
+use serde::{Deserialize, Serialize};
 use wddm_types::{GpuVa, NodeId, RawHandle};
 
 use crate::call::{QueueFlags, SignalFlags};
 
 /// A call on a hardware context, a queue of one, or its doorbell.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueueCall {
     /// `D3DKMTCreateHwContext` → `Handle`.
     CreateHwContext {

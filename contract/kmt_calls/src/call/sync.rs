@@ -1,12 +1,13 @@
 //! Calls on synchronization objects, whoever waits or signals but hardware queues (sync §2).
 
+use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
 
 use crate::call::{SignalFlags, WaitFlags};
 use crate::sync_object::{NativeFenceRequest, OpenSyncObjectRequest, SyncObjectRequest};
 
 /// A call on a synchronization object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SyncCall {
     /// `D3DKMTCreateNativeFence` → `Fence`.
     CreateNativeFence {

@@ -34,6 +34,7 @@ fn rig() -> Rig {
         data: DataMode::Stored,
         timing: Timing::default(),
         poll_spins: u32::MAX,
+        reset_group: 0,
         doorbells: 2,
         displays: DisplayConfig::NONE,
         signal_bits: 64,

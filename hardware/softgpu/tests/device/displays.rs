@@ -40,6 +40,7 @@ fn device_at(period_ns: u64, queue_entries: u32) -> Arc<SoftGpu> {
         data: DataMode::Stored,
         timing: Timing::default(),
         poll_spins: 0,
+        reset_group: 0,
         signal_bits: 64,
         doorbells: 2,
         displays: DisplayConfig { count: 2, period_ns, queue_entries },

@@ -7,6 +7,7 @@ mod displays;
 mod idle;
 mod nested;
 mod preemption;
+mod resets;
 mod rings;
 mod scheduling_log;
 mod seals;
@@ -50,6 +51,11 @@ struct Rig {
 
 impl Rig {
     fn new(data: DataMode, privileged: bool) -> Rig {
+        Rig::grouped(data, privileged, 0)
+    }
+
+    /// Its engines are reset together, those with these bits.
+    fn grouped(data: DataMode, privileged: bool, reset_group: u64) -> Rig {
         let system = Memory::reserve(1 << 20).unwrap();
         let pin = Arc::new(Pin::default());
         let config = Config {
@@ -59,6 +65,7 @@ impl Rig {
             data,
             timing: Timing::default(),
             poll_spins: 0,
+            reset_group,
             doorbells: 2,
             displays: softgpu::DisplayConfig::NONE,
             signal_bits: 64,

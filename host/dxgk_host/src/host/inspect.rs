@@ -54,3 +54,9 @@ pub(super) fn kernel_failed() -> Refusal {
     let reason = "the kernel failed an assertion, or its driver one".into();
     Refusal { status: NtStatus::DEVICE_REMOVED, blame: Blame::Driver, reason, bytes_to_trim: 0 }
 }
+
+/// What a call answers that waited when its process went.
+pub(super) fn process_gone() -> Refusal {
+    let reason = "the process has gone".into();
+    Refusal { status: NtStatus::DEVICE_REMOVED, blame: Blame::Caller, reason, bytes_to_trim: 0 }
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ddi::Miniport;
 use device_port::{DevicePort, InterruptPin};
-use dxgkrnl::{AdapterConfig, CpuCache, IoMmu};
+use dxgkrnl::{AdapterConfig, ClientMemory, CpuCache, DriverClock, IoMmu};
 use shared_words::Memory;
 use softgpu::{Config as DeviceConfig, DataMode, SoftGpu};
 use softgpu_kmd::{KmdConfig, Layout, SoftGpuKmd, TableHome};
@@ -17,6 +17,7 @@ use crate::config::{AdapterSetup, directory_table_bytes};
 use crate::cpu_mapping::DeviceBus;
 use crate::doorbells::{AdapterDoorbells, Doorbells};
 use crate::iommu::Iommu;
+use crate::lent::Lender;
 
 /// Bytes of a paging buffer.
 const PAGING_BUFFER_BYTES: u32 = 64 << 10;
@@ -51,7 +52,11 @@ pub(super) struct Platform<'a> {
     /// Reserves memory that devices and processes see: made of a file or not.
     pub reserve: fn(u64) -> Result<Arc<Memory>, shared_words::MemoryError>,
     pub data: DataMode,
+    /// Processes get files of their own.
+    pub isolates: bool,
     pub cpu_cache: Option<Arc<dyn CpuCache>>,
+    /// The computer's clock, in real time.
+    pub driver_clock: Option<Arc<dyn DriverClock>>,
 }
 
 /// An adapter that is put together; its engines run once its driver starts, or before.
@@ -123,6 +128,7 @@ impl Measured {
             poll_spins: POLL_SPINS,
             doorbells: profile.doorbells,
             displays: profile.displays,
+            reset_group: profile.reset_group,
         };
         let (system, local) = (Arc::clone(platform.system), (platform.reserve)(local_bytes)?);
         let device = SoftGpu::with_local(config, local, Arc::clone(&system), pin, setup.probe)?;
@@ -132,6 +138,8 @@ impl Measured {
             iommu.attach(weak);
             device.connect_iommu(Arc::clone(iommu) as Arc<dyn device_port::Iommu>);
         }
+        let lender = Lender { system: Arc::clone(&system) };
+        let clients = platform.isolates.then(|| Arc::new(lender) as Arc<dyn ClientMemory>);
         let port = Arc::clone(&device) as Arc<dyn DevicePort>;
         let port = match setup.wrap_port {
             Some(wrap) => wrap(port),
@@ -160,8 +168,10 @@ impl Measured {
                 all: Arc::clone(platform.doorbells),
                 device: Arc::clone(&device) as Arc<dyn DevicePort>,
             })),
+            clients,
             features: setup.features,
             recovery: setup.recovery,
+            driver_clock: setup.driver_clock.or_else(|| platform.driver_clock.clone()),
             scheduling: setup.scheduling,
         };
         Ok(Mounted { device, miniport, adapter })

@@ -51,6 +51,10 @@ impl State {
                     self.answers.insert(token, result);
                 }
                 Effect::Notify { process, notification } => {
+                    if let Some(elsewhere) = self.views.elsewhere(process) {
+                        elsewhere.notify(notification);
+                        continue;
+                    }
                     let told = self.notifications.entry(process).or_default();
                     // A process that does not listen forgets what it was told first.
                     if told.len() == NOTIFICATIONS_MAX {

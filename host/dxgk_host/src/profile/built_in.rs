@@ -269,6 +269,13 @@ pub const PROFILES: &[Profile] = &[
         ..DISCRETE
     },
     Profile {
+        name: "paired-engines",
+        description: "discrete-4k whose engines are reset together: who has left the one loses nothing when the other hangs",
+        driver: SMALL_PAGES,
+        reset_group: 0b11,
+        ..DISCRETE
+    },
+    Profile {
         name: "few-doorbells",
         description: "discrete-4k with one doorbell for all queues that processes feed: whoever rings takes it over",
         driver: SMALL_PAGES,
@@ -298,6 +305,7 @@ const DISCRETE: Profile = Profile {
     signal_bits: 64,
     doorbells: softgpu_spec::doorbell::PAGES_MAX,
     displays: DisplayConfig::NONE,
+    reset_group: 0,
     timing: MIDDLE,
     call_ns: 500,
     memory_policy: MemoryPolicy::DEFAULT,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dxgk_host::{Host, ProcessLink};
 use kmt_calls::{Call, SyncCall};
-use kmt_link::{Heard, Link};
+use kmt_link::{Link, heard};
 
 /// What a process has called.
 #[derive(Default)]
@@ -20,7 +20,7 @@ impl Counting {
     pub fn of(host: &Arc<Host>) -> (Arc<dyn Link>, Arc<Counting>) {
         let counting = Arc::new(Counting::default());
         let counts = Arc::clone(&counting);
-        let link = Heard::new(ProcessLink::new(Arc::clone(host)), move |call| counts.hear(call));
+        let link = heard(ProcessLink::new(Arc::clone(host)), move |call| counts.hear(call));
         (Arc::new(link), counting)
     }
 

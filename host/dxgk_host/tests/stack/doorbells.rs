@@ -8,7 +8,7 @@ use std::sync::Arc;
 use d3dkmt::DeviceState;
 use dxgk_host::{Host, RecoveryPolicy};
 use kmt_calls::{Call, CreatedDoorbell, DoorbellAddress, QueueCall, QueueFlags, Reply};
-use kmt_link::{Link, read_only};
+use kmt_link::Link;
 use shared_words::ReadOnlyWord;
 use softgpu_umd::{Commands, Surface, SurfaceKind, UmdError};
 use wddm_types::{GpuVa, NodeId, NtStatus, RawHandle};
@@ -77,7 +77,7 @@ impl Party {
 
 fn bell(client: &Client, ring: &Surface) -> Bell {
     let made = made_by_hand(client, ring);
-    Bell { status: read_only(&*client.link, made.status), doorbell: made.doorbell, address: made.address }
+    Bell { status: client.link.read_only(made.status), doorbell: made.doorbell, address: made.address }
 }
 
 /// A doorbell of a queue that takes this for its ring, made call by call: it is not connected.

@@ -1,6 +1,8 @@
 //! Packets that do not end, and who makes room late (sync §4.4): the node is asked for what it has, and who does not give it back in
 //! time is reset with what it was in. Virtual time makes it exact; a millisecond of compute work is a thousand bytes here.
 
+mod groups;
+
 use std::sync::Arc;
 
 use d3dkmt::DeviceState;
@@ -48,7 +50,17 @@ fn host_with(swallows: u32, whims: Whims) -> (Arc<Host>, Heard) {
     host_under(impatient(), swallows, whims)
 }
 
-fn host_under(recovery: RecoveryPolicy, mut swallows: u32, whims: Whims) -> (Arc<Host>, Heard) {
+fn host_under(recovery: RecoveryPolicy, swallows: u32, whims: Whims) -> (Arc<Host>, Heard) {
+    host_heard(kept, recovery, swallows, whims, |_| ())
+}
+
+fn host_heard(
+    kept: fn(&Event) -> bool,
+    recovery: RecoveryPolicy,
+    mut swallows: u32,
+    whims: Whims,
+    change: impl FnOnce(&mut HostConfig),
+) -> (Arc<Host>, Heard) {
     let heard = Heard::of(kept);
     let mut profile = *Profile::named("wddm2-packets").expect("a built-in profile");
     profile.timing.compute_bytes_per_us = 1;
@@ -59,7 +71,7 @@ fn host_under(recovery: RecoveryPolicy, mut swallows: u32, whims: Whims) -> (Arc
             notify.interrupt(interrupt);
         }
     };
-    let config = HostConfig {
+    let mut config = HostConfig {
         vram_bytes: 8 * MIB,
         page_table_bytes: 16 * MIB,
         system_bytes: 64 * MIB,
@@ -68,10 +80,11 @@ fn host_under(recovery: RecoveryPolicy, mut swallows: u32, whims: Whims) -> (Arc
         wrap_miniport: Some(wrapped(Whims { say: Box::new(say), packets: true, ..whims })),
         ..HostConfig::new(&profile, VIRTUAL)
     };
+    change(&mut config);
     (Host::start(config).expect("the host starts"), heard)
 }
 
-/// A process with a context on the compute node.
+/// A process with a context on the compute node, or another one.
 struct Client {
     gpu: Gpu,
     link: Arc<ProcessLink>,
@@ -82,9 +95,13 @@ struct Client {
 
 impl Client {
     fn new(host: &Arc<Host>, flags: ContextFlags) -> Client {
+        Client::on(host, NodeId(0), flags)
+    }
+
+    fn on(host: &Arc<Host>, node: NodeId, flags: ContextFlags) -> Client {
         let link = ProcessLink::new(Arc::clone(host));
         let gpu = Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("the adapter opens");
-        let (device, node, engine_affinity) = (gpu.device().handle(), NodeId(0), 1);
+        let (device, engine_affinity) = (gpu.device().handle(), 1);
         let create =
             PacketCall::CreateContextVirtual { device, node, engine_affinity, flags, private_data: Vec::new() };
         let made = link.call(Call::Packet(create));

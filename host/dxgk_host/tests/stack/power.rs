@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use d3dkmt::{DestroyFlags, EvictFlags, MakeResidentFlags, Residency};
 use ddi::{PowerState, SegmentFlags as F};
-use dxgk_host::{Host, HostConfig, Mode, Profile};
+use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
 use events::{Cause, Event, Move, Tracer};
-use softgpu_umd::{Surface, SurfaceKind, pattern};
-use wddm_types::NtStatus;
+use softgpu_umd::{Gpu, Lane, Stage, Surface, SurfaceKind, pattern};
+use wddm_types::{NodeId, NtStatus};
 
 use crate::world::{Client, MIB, VIRTUAL, client};
 
@@ -186,4 +186,32 @@ fn what_is_pinned_leaves_when_the_adapter_stops() {
     assert_eq!(*moves.0.lock().unwrap(), 0, "pinned, it stays");
     host.stop_adapter().expect("it stops");
     assert_eq!(*moves.0.lock().unwrap(), MIB);
+}
+
+/// Where nothing has to be brought back no interrupt tells that one has gone on: the next does all the same.
+#[test]
+fn all_devices_go_on_behind_a_sleep_though_nothing_moves_for_them() {
+    // spec: memory §8.4, memory §8.6
+    let profile = Profile::named("iommu").expect("a built-in profile");
+    let host = Host::start(HostConfig::new(profile, VIRTUAL)).expect("the host starts");
+    let worker = |_| {
+        let gpu = Gpu::open(ProcessLink::new(Arc::clone(&host))).expect("the host has an adapter");
+        let surface = gpu.create_surface(SurfaceKind::Local, MIB).expect("there is room");
+        gpu.pin(&surface).expect("there is room");
+        let mut lane = Lane::create_at(&gpu, NodeId(0), Stage::Hardware).expect("it has hardware queues");
+        for _ in 0..50 {
+            lane.fill(&surface, 0, MIB, 1);
+        }
+        let done = lane.submit(&gpu, None).expect("there is room");
+        (lane, done, surface, gpu)
+    };
+    let workers: Vec<_> = (0..4).map(worker).collect();
+    host.power_transition(PowerState::Standby).expect("it sleeps");
+    host.power_transition(PowerState::On).expect("it wakes");
+    let soon = host.now_ns() + 15_000_000;
+    while host.step_until(soon) {}
+    for (lane, done, ..) in &workers {
+        assert_eq!(lane.progress().current(), *done);
+    }
+    host.check_invariants().expect("all is in order");
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 mod fences;
+mod hosts;
 mod lent;
 mod packets;
 mod ranges;
@@ -13,14 +14,14 @@ mod screens;
 mod windows;
 
 use ddi::*;
-use dxgk_host::{Host, HostConfig, Mode, Profile, WrapMiniport};
+use dxgk_host::WrapMiniport;
 use wddm_types::{NodeId, PageRun};
 
 pub use self::fences::{FenceStep, LogStep};
+pub use self::hosts::{host_in, host_with};
 pub use self::packets::PacketStep;
 pub use self::screens::QueueWhims;
 pub use self::windows::{HearWindow, WindowStep};
-use crate::world::MIB;
 
 type Build = dyn FnMut(&mut dyn Miniport, &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> + Send;
 type Describe = dyn Fn(&mut AllocationInfo) + Send;
@@ -42,6 +43,7 @@ type HearBlob = dyn Fn(&'static str, &[u8]) + Send;
 type Refuse = dyn Fn(&'static str) -> Result<(), DriverStatus> + Send;
 type Reset = dyn FnMut(&mut dyn Miniport, &mut dyn ddi::Host, bool) -> Result<(), DriverStatus> + Send;
 type ResetNode = dyn FnMut(&mut dyn PacketScheduling, ResetEngine, &mut dyn Notify) -> Result<u32, DriverStatus> + Send;
+type Group = dyn FnMut(&mut dyn Miniport, NodeId) -> u64 + Send;
 type Opens = dyn Fn(&mut OpenAllocation<'_, '_>) + Send;
 type ToScreen = dyn FnMut(&mut dyn PacketScheduling, KmdContext, &mut Present<'_>) -> Result<(), RenderStatus> + Send;
 type HearBacking = dyn Fn(KmdAllocation, &[PageRun]) -> Result<(), DriverStatus> + Send;
@@ -123,6 +125,8 @@ pub struct Whims {
     pub screen: Box<screens::Address>,
     /// Its reset of one engine, if it schedules packets.
     pub reset_engine: Box<ResetNode>,
+    /// Which nodes it says are reset together.
+    pub group: Box<Group>,
     /// What its flip queue does otherwise.
     pub flip_queue: screens::QueueWhims,
     /// Its reset (`true`) and its restart.
@@ -167,6 +171,7 @@ impl Default for Whims {
             paging_space_mb: None,
             screen: Box::new(|_| Ok(())),
             reset_engine: Box::new(|driver, reset, notify| driver.reset_engine(reset, notify)),
+            group: Box::new(|driver, node| driver.query_dependent_engine_group(node)),
             flip_queue: screens::QueueWhims::default(),
             reset: Box::new(|driver, host, down| match down {
                 true => driver.reset_from_timeout(host),
@@ -178,24 +183,6 @@ impl Default for Whims {
 
 /// A list that a driver writes and a test reads.
 pub type Shared<T> = Arc<Mutex<Vec<T>>>;
-
-/// A host in virtual time whose driver has these whims.
-pub fn host_with(vram_bytes: u64, whims: Whims) -> Arc<Host> {
-    host_in(Mode::Virtual { stored: true }, vram_bytes, whims)
-}
-
-/// The same in another mode.
-pub fn host_in(mode: Mode, vram_bytes: u64, whims: Whims) -> Arc<Host> {
-    let profile = Profile::named("discrete-4k").expect("a built-in profile");
-    let mut config = HostConfig {
-        vram_bytes,
-        page_table_bytes: 16 * MIB,
-        system_bytes: 2 * vram_bytes + 6 * MIB,
-        ..HostConfig::new(profile, mode)
-    };
-    config.wrap_miniport = Some(wrapped(whims));
-    Host::start(config).expect("the host starts")
-}
 
 /// Puts the whims between kernel and driver.
 pub fn wrapped(whims: Whims) -> WrapMiniport {
@@ -340,6 +327,9 @@ impl Miniport for Stubborn {
     }
     fn calibrate_gpu_clock(&self, node: NodeId) -> Result<GpuClock, DriverStatus> {
         self.inner.calibrate_gpu_clock(node)
+    }
+    fn query_dependent_engine_group(&mut self, node: NodeId) -> u64 {
+        (self.whims.group)(self.inner.as_mut(), node)
     }
     fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool {
         struct Through<'a>(&'a mut Say, &'a mut dyn Notify);

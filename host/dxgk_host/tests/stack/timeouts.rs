@@ -2,6 +2,8 @@
 //! (sync §4.4). Virtual time makes all of it exact: on this device a millisecond of compute work is a kilobyte.
 
 mod fault;
+mod groups;
+pub mod late_calls;
 mod paging;
 mod policy;
 
@@ -41,6 +43,8 @@ pub fn host_with(recovery: RecoveryPolicy, change: impl FnOnce(&mut HostConfig))
                 | Event::DeviceInError { .. }
                 | Event::EngineReset { .. }
                 | Event::DeviceSuspended { .. }
+                | Event::EngineGroupAsked { .. }
+                | Event::EngineResetCalledOff { .. }
         )
     });
     let mut profile = *Profile::named("discrete-4k").expect("a built-in profile");
@@ -95,7 +99,7 @@ fn resets(heard: &Heard) -> Vec<(u64, Event)> {
 fn the_defaults_are_those_of_the_documents() {
     // spec: sync §4.4
     let policy = RecoveryPolicy::default();
-    assert_eq!(policy.delay_ns, Some(2_000 * MS));
+    assert_eq!((policy.delay_ns, policy.ddi_delay_ns), (Some(2_000 * MS), 5_000 * MS));
     assert_eq!((policy.limit_count, policy.limit_time_ns), (5, 60_000 * MS));
     assert_eq!(policy.on_timeout, OnTimeout::Recover);
 }

@@ -58,7 +58,7 @@ impl Turn<'_> {
                 reservation_type,
                 driver_protection,
             } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.space_owner(device, touched)?;
                 let reserve = ReserveCall { base, minimum, maximum, size_bytes, reservation_type, driver_protection };
                 self.adapters[index as usize].reserve_gpu_va(cx, self.token, device, reserve)
             }
@@ -81,12 +81,34 @@ impl Turn<'_> {
                 self.adapters[index as usize].update_gpu_va(cx, self.token, request)
             }
             Call::FreeGpuVirtualAddress { device, base, size_bytes } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.space_owner(device, touched)?;
                 self.adapters[index as usize].free_gpu_va(cx, device, base, size_bytes)?;
                 done(Reply::Done)
             }
             call => self.on_lock(cx, call, touched),
         }
+    }
+
+    /// Who stands for the process's address space on an adapter: a device of it; the one of a paging queue, as the older form names it; or
+    /// any, by the adapter itself. A process without a device has no space there.
+    // spec: memory §4.8 (hAdapter∪hPagingQueue)
+    fn space_owner(&self, handle: RawHandle, touched: &mut Option<u32>) -> Result<(u32, u64), Refusal> {
+        let (index, device) = match self.process.handles.get(handle) {
+            Some(&Object::Adapter(index)) => {
+                let adapter = &self.adapters[index as usize];
+                let own = adapter.devices.iter().filter(|(_, device)| device.process == self.from);
+                // One in error stands for the space only when there is no other.
+                let device = own.min_by_key(|(number, _)| adapter.device_alive(*number).is_err());
+                let (device, _) = device.ok_or_else(|| invalid("the process has no device on the adapter"))?;
+                (index, device)
+            }
+            Some(&Object::PagingQueue(index, queue)) => {
+                (index, self.adapters[index as usize].paging_queues[queue].device)
+            }
+            _ => return self.live_device(handle, touched),
+        };
+        self.alive(index, device, touched)?;
+        Ok((index, device))
     }
 
     /// A context whose updates are queued: of this device, and one that has GPU virtual addresses.

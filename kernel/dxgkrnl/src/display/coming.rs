@@ -6,8 +6,10 @@ use kmt_calls::{Refusal, Reply};
 use vidmm::AllocationId;
 use wddm_types::SegmentId;
 
+use super::flip::Next;
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::refusal::no_memory;
 
 /// A mode that waits for its primary.
 pub(super) struct Coming {
@@ -71,10 +73,18 @@ impl Adapter {
         // What was so when the call came may have changed.
         let mode = self.mode_of(coming.device, coming.number).inspect_err(|_| self.unpin_one(coming))?;
         if !coming.pinned {
-            if self.vidmm.is_suspended(self.devices[coming.device].vidmm) {
+            if !self.is_brought_in(coming.device, coming.id) {
+                // It was put where the display reads it, and the adapter has slept since.
+                match self.pin_late(cx, coming.device, coming.id) {
+                    Next::Hand(()) => {}
+                    Next::Wait => return Ok(false),
+                    Next::Lost => return Err(no_memory("the primary was given away on its way to the display")),
+                }
+            } else if self.vidmm.is_suspended(self.devices[coming.device].vidmm) {
                 return Ok(false);
+            } else {
+                self.bring_in_primary(cx, coming.device, coming.id)?;
             }
-            self.bring_in_primary(cx, coming.device, coming.id)?;
             coming.pinned = true;
         }
         let Some(place) = self.shown_place(coming.id) else { return Ok(false) };

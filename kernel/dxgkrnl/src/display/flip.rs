@@ -214,7 +214,7 @@ impl Adapter {
     }
 
     /// Pins a primary that was away when the flip to it was queued, if it is back.
-    fn pin_late(&mut self, cx: &mut Cx<'_>, device: u64, primary: AllocationId) -> Next<()> {
+    pub(super) fn pin_late(&mut self, cx: &mut Cx<'_>, device: u64, primary: AllocationId) -> Next<()> {
         let owner = self.devices.get(device).map(|device| device.vidmm);
         match (self.pin_displayed(cx, device, primary), owner) {
             (Ok(()), _) => Next::Hand(()),

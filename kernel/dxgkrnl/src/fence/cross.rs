@@ -154,10 +154,11 @@ impl Adapter {
         Ok((open, private_data))
     }
 
-    /// Pages for the words of a cross-adapter fence that is created here, zeroed.
+    /// Pages for the words of a cross-adapter fence that is created here, zeroed: the first is CurrentValue's, which processes see.
     pub fn take_common_pages(&mut self, count: Pages) -> Result<PageRun, Refusal> {
         let run = self.pages.take(count).ok_or_else(|| no_memory("the kernel's pages for fence words are used up"))?;
         self.memory.fill(run.first * PAGE_BYTES, count.bytes(), 0);
+        self.show_word_page(PageRun { first: run.first, count: Pages(1) });
         Ok(run)
     }
 

@@ -2,6 +2,7 @@
 //! pages are mapped for the GPU. Called by `storage`.
 
 use kmt_calls::Refusal;
+use shared_words::ClientAccess;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 
 use super::storage::Home;
@@ -113,6 +114,9 @@ impl Adapter {
             return Err(no_memory(format!("a process has at most {most} fences")));
         }
         let run = self.take_word_page()?;
+        if which == Which::Current && owner != ProcessId::SYSTEM {
+            self.show_word_page(run);
+        }
         // What was mapped before a failure stays mapped in tables of a process that gets no words there: the page is not
         // given back, so that nothing else is ever reached through it.
         let system = self.processes[&ProcessId::SYSTEM].space;
@@ -146,6 +150,13 @@ impl Adapter {
         if page.run.first * PAGE_BYTES + u64::from(index) * stride == word.0 {
             page.free.push(index);
         }
+    }
+
+    /// Shows a fresh page of CurrentValues to the processes whose fences they are.
+    // spec: sync §1.4 (User CPU VA), sync §1.5 (IoMmu adapters)
+    pub(super) fn show_word_page(&mut self, run: PageRun) {
+        let access = if self.uses_cpu_addresses() { ClientAccess::ReadWrite } else { ClientAccess::Read };
+        self.pages.show(run, access);
     }
 
     /// A page for words, zeroed.

@@ -232,7 +232,11 @@ impl Adapter {
     /// The page of a shareable fence's CurrentValue: one of the adapter's, or the one that it is lent.
     // spec: sync §1.5, sync §3.12: one CurrentValue, in system memory
     fn current_page(&mut self, common: Option<CommonWord>) -> Result<PageRun, Refusal> {
-        let Some(common) = common else { return self.take_word_page() };
+        let Some(common) = common else {
+            let page = self.take_word_page()?;
+            self.show_word_page(page);
+            return Ok(page);
+        };
         self.common.begin_use(common.cross);
         Ok(common.page)
     }

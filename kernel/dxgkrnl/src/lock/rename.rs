@@ -111,6 +111,7 @@ impl Adapter {
         let name = renaming.spare.filter(|_| renaming.former.len() + 1 < most).ok_or(Shortage::Limit)?;
         let made = self.vidmm.create_allocation(owner, info);
         let id = made.map_err(|error| Shortage::Room(error.to_string()))?;
+        self.lend_backing(id);
         self.clear_pages(self.vidmm.pages_to_clear(id));
         Ok(Next { id, name, fresh: true })
     }
@@ -165,7 +166,9 @@ impl Adapter {
         }
         let device = &self.devices[self.allocations[number].device];
         let process = device.process;
-        let reclaimed = self.vidmm.reclaim_with(device.vidmm, &[id], false).map_err(|error| error.to_string())?;
+        let (owner, bare) = (device.vidmm, self.without_backing(&[id]));
+        let reclaimed = self.vidmm.reclaim_with(owner, &[id], false).map_err(|error| error.to_string())?;
+        bare.into_iter().for_each(|id| self.lend_backing(id));
         self.queue_any(cx, process, reclaimed.work);
         match reclaimed.results[..] {
             [ReclaimResult::NotCommitted] => return Err("no memory for its backing store".into()),

@@ -32,7 +32,8 @@ impl Adapter {
         let holder = known.holder();
         let here = known.holder().map(|holder| self.contenders(&[holder])[0]);
         let paging_waits = self.ring.waits_for_node() && node == self.paging_node();
-        let Some(caps) = self.packets.caps.filter(|_| !paging_waits && known.asked.is_none()) else {
+        let kept = paging_waits || known.asked.is_some() || self.timeouts.is_preparing(node);
+        let Some(caps) = self.packets.caps.filter(|_| !kept) else {
             self.packets.nodes[node].time.passes(cx.now_ns, here);
             return Turn::Wait { again_ns: None };
         };

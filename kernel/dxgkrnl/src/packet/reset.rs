@@ -17,6 +17,7 @@ use super::watch::context_of_suspension;
 use super::{InFlight, Running};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::timeout::Hung;
 
 /// Stands for a preemption that nobody has asked for, while a node is reset: nothing is handed over.
 const NO_PREEMPTION: u32 = 0;
@@ -47,19 +48,27 @@ impl Adapter {
         if let Some(known) = self.packet_contexts.get(context)
             && self.runs_packets(context)
         {
-            self.reset_node(cx, known.node);
+            self.engine_hung(cx, known.node, Hung::Packets);
         }
     }
 
-    /// A node has packets and does not give them back.
+    /// Whether a node has not given back what it was handed: packets, or the answer to a preemption.
+    pub fn owes_packets(&self, node: NodeId) -> bool {
+        let known = &self.packets.nodes[usize::from(node.0)];
+        known.asked.is_some() || !known.in_flight.is_empty()
+    }
+
+    /// A node that does not give its packets back is made to.
     // spec: sync §4.4
     pub fn reset_node(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        if !self.may_recover(cx, node) {
-            return;
-        }
         let mut heard = Heard::default();
+        self.driver_left(cx);
         let driver = self.miniport.packet_scheduling().expect("the node has packets of it");
-        let last_aborted = match driver.reset_engine(ResetEngine { node, engine: EngineId(0) }, &mut heard) {
+        let reset = driver.reset_engine(ResetEngine { node, engine: EngineId(0) }, &mut heard);
+        if let Err(why) = self.came_back(cx, "ResetEngine") {
+            return self.stop(cx, why);
+        }
+        let last_aborted = match reset {
             Ok(last_aborted) => last_aborted,
             Err(status) => {
                 self.hardware_lost(cx, format!("node {} is hung, ResetEngine failed: {status}", node.0));

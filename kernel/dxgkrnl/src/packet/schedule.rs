@@ -127,14 +127,14 @@ impl Adapter {
         }
     }
 
-    pub(super) fn paging_node(&self) -> usize {
+    pub fn paging_node(&self) -> usize {
         usize::from(self.reported.paging_node)
     }
 
     /// Paging buffers that are packets come first: whoever is on their node gives way.
     // spec: memory §7.4, sync §4.3
     fn start_paging(&mut self, cx: &mut Cx<'_>, node: usize) {
-        if node != self.paging_node() {
+        if node != self.paging_node() || self.timeouts.is_preparing(node) {
             return;
         }
         let cap = self.hw_queue_packets();

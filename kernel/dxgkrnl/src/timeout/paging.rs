@@ -11,6 +11,7 @@ use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::timeout::Hung;
 
 /// How the ring is called where contexts have numbers: nobody else's is 0.
 pub const RING: u64 = 0;
@@ -61,6 +62,10 @@ impl Adapter {
     }
 
     pub(super) fn look_at_ring(&mut self, cx: &mut Cx<'_>, passed_ns: u64, delay_ns: u64) {
+        // While its engine is about to be reset it stands still, or is asked to.
+        if self.timeouts.is_preparing(self.paging_node()) {
+            return;
+        }
         let reached = self.ring_runs();
         if reached.is_none() || reached != self.timeouts.ring.reached {
             // The answer to what was asked still counts for the next one.
@@ -78,7 +83,7 @@ impl Adapter {
                 self.timeouts.ring.asked = Asked::Waits { ns: ns + passed_ns };
                 if self.ring.kmd_queue().is_none() && ns + passed_ns >= delay_ns {
                     self.timeouts.ring.asked = Asked::InVain;
-                    self.reset_node(cx, NodeId(self.reported.paging_node));
+                    self.engine_hung(cx, NodeId(self.reported.paging_node), Hung::Packets);
                 }
             }
             Asked::Waits { .. } => self.timeouts.ring.asked = Asked::InVain,
@@ -100,6 +105,14 @@ impl Adapter {
             self.preempt_for(cx, NodeId(self.reported.paging_node), PreemptedFor::Timeout);
             return;
         }
+        self.take_ring_off(cx);
+    }
+
+    /// Has a ring with a hardware queue leave the hardware, unless it is asked to already.
+    pub(super) fn take_ring_off(&mut self, cx: &mut Cx<'_>) {
+        if self.timeouts.ring_left {
+            return;
+        }
         let Some(value) = self.next_suspension(cx) else { return };
         let hardware = self.miniport.hardware_queues().expect("the ring has a hardware queue");
         match hardware.suspend_context(self.ring.context, value) {
@@ -116,7 +129,8 @@ impl Adapter {
 
     /// A ring that was asked and has left the hardware goes on.
     pub(super) fn resume_ring(&mut self) {
-        if !self.timeouts.ring_left || self.suspensions.awaits(RING) {
+        let kept = self.timeouts.is_preparing(self.paging_node());
+        if kept || !self.timeouts.ring_left || self.suspensions.awaits(RING) {
             return;
         }
         self.timeouts.ring_left = false;
@@ -131,7 +145,7 @@ impl Adapter {
     pub(super) fn ring_hung(&mut self, cx: &mut Cx<'_>) {
         let node = NodeId(self.reported.paging_node);
         if self.stopped.is_none() && self.suspensions.awaits(RING) {
-            self.reset_hw_engine(cx, node, RING);
+            self.engine_hung(cx, node, Hung::Context(RING));
         }
     }
 

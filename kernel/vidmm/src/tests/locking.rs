@@ -255,3 +255,34 @@ fn whoever_is_to_stand_still_does_so_for_a_move_that_takes_place() {
     assert_eq!(mm.lock(c), Err(LockError::CantLock), "the aperture has no room for it");
     assert!(mm.is_resident(c) && !mm.is_locked(c));
 }
+
+#[test]
+fn where_clients_see_system_pages_alone_what_is_locked_leaves_its_segment() {
+    // spec: memory §6.3 row 5
+    let (mut mm, device) = device_over(BAR);
+    mm.policy.cpu_reaches_local = false;
+    let [a, b] = [visible(&mut mm, device, 4, false), create(&mut mm, device, 4, &[VRAM])];
+    mm.make_resident(device, &[a, b]).expect("room");
+    let plan = mm.lock(a).expect("it may be in system memory");
+    assert!(plan.work.is_some(), "it goes there");
+    assert_eq!(plan.runs, system(mm.backing(a)));
+    assert_eq!(mm.lock(b), Err(LockError::CantLock), "it may be nowhere else");
+}
+
+/// Whoever has shown pages to somebody can end that before they are another's.
+#[test]
+fn system_pages_are_told_of_when_they_return() {
+    let (mut mm, _, device) = with_device(64);
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let into = std::sync::Arc::clone(&told);
+    mm.tell_of_returned(crate::Returned(Box::new(move |run| into.lock().unwrap().push(run))));
+    let [a, b] = [4, 8].map(|pages| create(&mut mm, device, pages, &[VRAM]));
+    let [of_a, of_b] = [a, b].map(|id| mm.backing(id).to_vec());
+    assert!(mm.destroy_allocation(a, &[]).is_none(), "nothing reaches it");
+    assert_eq!(std::mem::take(&mut *told.lock().unwrap()), of_a);
+    mm.make_resident(device, &[b]).expect("room");
+    let work = mm.destroy_allocation(b, &[]).expect("it leaves the segment");
+    assert!(told.lock().unwrap().is_empty(), "the ring may still reach them");
+    mm.completed(work.serial);
+    assert_eq!(*told.lock().unwrap(), of_b);
+}

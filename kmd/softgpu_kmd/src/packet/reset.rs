@@ -22,6 +22,10 @@ impl SoftGpuKmd {
         let ring = self.packets.busy_ring(node.0);
         let ring = ring.ok_or(DriverStatus::InvalidParameter("a node that never had a packet"))?;
         let index = self.packets.ring_mut(ring).index;
+        let group = self.reset_group(node);
+        if group.is_some() {
+            self.port.write_register(register::ENGINE_RESET, 1 << node.0);
+        }
         self.disable_index(index);
         self.port.write_register(register::QUEUE_SELECT, u64::from(index));
         if self.port.read_register(register::QUEUE_CONTROL) != queue_state::DISABLED {
@@ -39,10 +43,23 @@ impl SoftGpuKmd {
         // not take it back is to be reset as a whole.
         self.disable_index(index);
         self.enable_ring(ring)?;
+        self.revive_rings(group.unwrap_or(0))?;
         for fence_id in self.gathered.take_completed(node) {
             notify.interrupt(Interrupt::DmaCompleted { node, fence_id });
         }
         Ok(aborted.unwrap_or(self.packets.nodes[at].last_completed))
+    }
+
+    /// Rings that these engines have forgotten with the reset of one of them run again, if they are empty. One that is not is to be reset
+    /// itself: the kernel has been told that it would be.
+    pub(crate) fn revive_rings(&mut self, group: u64) -> Result<(), DriverStatus> {
+        for (ring, index) in self.packets.idle_rings(group) {
+            self.port.write_register(register::QUEUE_SELECT, u64::from(index));
+            if self.port.read_register(register::QUEUE_CONTROL) == queue_state::DISABLED {
+                self.enable_ring(ring)?;
+            }
+        }
+        Ok(())
     }
 
     /// These come again. One that came back half done before, and was not begun again since, goes on where it was.

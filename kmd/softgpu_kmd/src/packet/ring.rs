@@ -79,6 +79,12 @@ impl PacketTable {
         self.rings.iter().filter(move |(_, ring)| usize::from(ring.node.0) == node)
     }
 
+    /// Rings of these nodes that are on the device and have nothing.
+    pub(super) fn idle_rings(&self, nodes: u64) -> Vec<(u64, u32)> {
+        let idle = |ring: &Ring| nodes >> ring.node.0 & 1 == 1 && ring.enabled && ring.in_flight.is_empty();
+        self.rings.iter().filter(|(_, ring)| idle(ring)).map(|(handle, ring)| (handle, ring.index)).collect()
+    }
+
     /// Whether a ring of the node that is not this one has packets.
     fn is_another_busy(&self, node: usize, ring: u64) -> bool {
         self.rings_of(node).any(|(handle, known)| handle != ring && !known.in_flight.is_empty())

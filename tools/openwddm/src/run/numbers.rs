@@ -71,6 +71,8 @@ impl Sums {
         }
         let recovery = match event {
             Event::EngineReset { .. } => Some("an engine was reset"),
+            Event::EngineGroupAsked { .. } => Some("engines were asked that are reset together"),
+            Event::DriverCallLate { .. } => Some("a driver call took too long"),
             Event::AdapterReset { .. } => Some("the adapter was reset"),
             Event::AdapterStopped { .. } => Some("the adapter was stopped"),
             Event::ProcessBlocked { .. } => Some("a process was kept away"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use dxgk_host::{Conductor, Host, ProcessLink};
-use kmt_link::{Heard, Link};
+use kmt_link::{Link, heard};
 use replay::{DriveError, DriveOptions, Driven, Observer, drive};
 use rustix::time::{ClockId, clock_gettime};
 use wddm_types::ProcessId;
@@ -92,7 +92,7 @@ where
 {
     let calls = Arc::new(AtomicU64::new(0));
     let counts = Arc::clone(&calls);
-    let link = Heard::new(link, move |_| _ = counts.fetch_add(1, Ordering::Relaxed));
+    let link = heard(link, move |_| _ = counts.fetch_add(1, Ordering::Relaxed));
     let begun = thread_cpu_ns();
     let driven = drive(workload, Arc::new(link), options, &mut { observer }, cancel)?;
     Ok(Played { process, driven, calls: calls.load(Ordering::Relaxed), cpu_ns: thread_cpu_ns().saturating_sub(begun) })

@@ -3,8 +3,23 @@
 use ddi::*;
 use wddm_types::{NodeId, PhysicalAddress, SegmentId, SegmentSet};
 
-use super::{Liar, Lie};
+use super::{Liar, Lie, Lies};
 use crate::dice::Dice;
+
+/// Says nothing of engines that make room.
+pub struct Muffled<'a> {
+    pub lies: &'a Lies,
+    pub notify: &'a mut dyn Notify,
+}
+
+impl Notify for Muffled<'_> {
+    fn interrupt(&mut self, interrupt: Interrupt<'_>) {
+        let of_room = matches!(interrupt, Interrupt::DmaPreempted { .. } | Interrupt::SuspendContextCompleted { .. });
+        if !of_room || self.lies.tells(Lie::Silence).is_none() {
+            self.notify.interrupt(interrupt);
+        }
+    }
+}
 
 /// An interrupt about something that there is not.
 pub fn false_interrupt(dice: &mut Dice, notify: &mut dyn Notify) {
@@ -277,6 +292,19 @@ impl PacketScheduling for Liar {
     fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Submit)?;
         self.packets().preempt_command(preempt)
+    }
+
+    fn reset_engine(&mut self, reset: ResetEngine, notify: &mut dyn Notify) -> Result<u32, DriverStatus> {
+        let honest = self.packets().reset_engine(reset, notify)?;
+        match self.lies.tells(Lie::Resets).map(|mut dice| (dice.below(3), dice)) {
+            None => Ok(honest),
+            Some((0, _)) => Err(DriverStatus::Unsuccessful("a lie")),
+            Some((1, mut dice)) => Ok(dice.number32(9)),
+            Some((_, mut dice)) => {
+                notify.interrupt(Interrupt::DmaCompleted { node: reset.node, fence_id: dice.number32(9) });
+                Ok(honest)
+            }
+        }
     }
 
     fn stop_context(&mut self, context: KmdContext) {

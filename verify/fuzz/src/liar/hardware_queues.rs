@@ -70,7 +70,14 @@ impl HardwareQueues for Liar {
     }
 
     fn reset_hw_engine(&mut self, node: NodeId, engine: u32) -> Result<Vec<KmdContext>, DriverStatus> {
-        self.queues().reset_hw_engine(node, engine)
+        let mut honest = self.queues().reset_hw_engine(node, engine)?;
+        match self.lies.tells(Lie::Resets).map(|mut dice| (dice.below(3), dice)) {
+            None => {}
+            Some((0, _)) => return Err(DriverStatus::Unsuccessful("a lie")),
+            Some((1, _)) => honest.clear(),
+            Some((_, mut dice)) => honest.push(KmdContext(dice.number(9))),
+        }
+        Ok(honest)
     }
 
     fn resume_hw_engine(&mut self, node: NodeId, engine: u32) -> Result<(), DriverStatus> {

@@ -39,6 +39,9 @@ pub enum Lie {
     Flips,
     FlipLog,
     Blanks,
+    Silence,
+    Groups,
+    Resets,
 }
 
 const LIES: [Lie; 26] = [
@@ -73,6 +76,9 @@ const LIES: [Lie; 26] = [
 /// Those about displays, in worlds that have some.
 const SHOWN_LIES: [Lie; 4] = [Lie::Displays, Lie::Flips, Lie::FlipLog, Lie::Blanks];
 
+/// Those about engines that hang, in worlds where somebody looks for that. Silence is what makes them hang.
+const HANGING_LIES: [Lie; 2] = [Lie::Groups, Lie::Resets];
+
 /// What a driver lies about, and how often it has.
 #[derive(Debug)]
 struct Plan {
@@ -87,12 +93,17 @@ struct Plan {
 pub struct Lies(Arc<Mutex<Plan>>);
 
 impl Lies {
-    /// One to three kinds of lies. `shows`: there are displays to lie about.
-    pub fn new(mut dice: Dice, shows: bool) -> Lies {
+    /// One to three kinds of lies. `shows`: there are displays to lie about. `hangs`: the kernel looks for engines that hang.
+    pub fn new(mut dice: Dice, shows: bool, hangs: bool) -> Lies {
         let mut kinds: Vec<Lie> = (0..1 + dice.below(3)).filter_map(|_| dice.pick(&LIES)).collect();
         if shows {
             kinds.retain(|_| dice.chance(20));
             kinds.extend(dice.pick(&SHOWN_LIES));
+        }
+        if hangs {
+            kinds.retain(|_| dice.chance(20));
+            kinds.push(Lie::Silence);
+            kinds.extend(dice.pick(&HANGING_LIES));
         }
         let percent = dice.pick(&[1, 3, 10, 40, 100]).unwrap_or(10);
         Lies(Arc::new(Mutex::new(Plan { dice, kinds, percent, told: Default::default() })))

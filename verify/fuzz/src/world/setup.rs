@@ -32,6 +32,11 @@ pub fn shows(seed: u64) -> bool {
     seed % 8 == 6
 }
 
+/// Whether the kernel of a world looks for engines that hang, and its driver may lie about them.
+pub fn hangs(seed: u64) -> bool {
+    seed % 16 == 5
+}
+
 /// What the seed decides about a world.
 pub fn config(seed: u64) -> HostConfig {
     let mut random = Random::new(seed);
@@ -56,5 +61,9 @@ pub fn config(seed: u64) -> HostConfig {
     config.page_table_bytes = if profile.name == LARGE_TABLES { 64 * MIB } else { 8 * MIB };
     config.system_bytes = (4 + random.below(4)) * MIB;
     config.memory_policy.write_back_ahead = random.chance(30);
+    if hangs(seed) {
+        // Work of these worlds takes microseconds.
+        config.recovery.delay_ns = Some(1_000_000);
+    }
     config
 }

@@ -115,15 +115,21 @@ impl Contract {
         }
     }
 
-    /// A context of this process that may run. One of a lost device does not, whose queues were all stopped.
+    /// A context of this process that may run.
     pub fn running_context(&self, process: KmdProcess) -> Option<KmdContext> {
-        let of = |device: &KmdDevice| self.devices.get(device) == Some(&process);
+        self.running_contexts(process).next()
+    }
+
+    /// Contexts of this process that may run. One of a lost device does not, whose queues were all stopped.
+    fn running_contexts(&self, process: KmdProcess) -> impl Iterator<Item = KmdContext> + '_ {
+        let of = move |device: &KmdDevice| self.devices.get(device) == Some(&process);
         let is_lost = |context: &KmdContext| {
             let mut queues = self.queues.values().filter(|queue| queue.context == *context).peekable();
             queues.peek().is_some() && queues.all(|queue| queue.stopped)
         };
-        let runs = |context: &KmdContext| !self.suspended.contains(context) && !is_lost(context);
-        self.contexts.iter().find(|(context, device)| of(device) && runs(context)).map(|(context, _)| *context)
+        let runs = move |context: &KmdContext| !self.suspended.contains(context) && !is_lost(context);
+        let all = self.contexts.iter().map(|(context, device)| (*context, *device));
+        all.filter(move |(context, device)| of(device) && runs(context)).map(|(context, _)| context)
     }
 
     /// A process that exists.
@@ -261,7 +267,10 @@ impl Contract {
         if let Some((doorbell, _)) = self.doorbells.iter().find(|(_, bell)| bell.connected) {
             return Err(format!("{doorbell:?} is connected to a device without power"));
         }
-        let runs = self.processes.iter().filter(|(_, system)| !**system).find_map(|(id, _)| self.running_context(*id));
+        // Packets are not suspended: the hardware has none (`check::packets`).
+        let queued: BTreeSet<_> = self.queues.values().map(|queue| queue.context).collect();
+        let all = self.processes.iter().filter(|(_, system)| !**system);
+        let runs = all.flat_map(|(process, _)| self.running_contexts(*process)).find(|of| queued.contains(of));
         runs.map_or(Ok(()), |context| Err(format!("{context:?} may run on a device without power")))
     }
 

@@ -63,6 +63,8 @@ pub struct Frames {
     /// The table that an entry of an upper table leads to, or a half of one.
     links: BTreeMap<Place, Frame>,
     aperture: BTreeSet<u64>,
+    /// What it showed when power went: who gives that back meanwhile says so when there is power again.
+    dark: BTreeSet<u64>,
     /// The kernel's name of each fence that the driver has had.
     fences: BTreeMap<KmdGlobalFence, OsGlobalFence>,
     /// Content moves through windows of the paging process.
@@ -148,6 +150,7 @@ impl Frames {
             | PagingOp::MapApertureSegment2 { segment, offset_in_pages, number_of_pages, .. } => {
                 self.frames(segment, self.base(segment)? + offset_in_pages * PAGE_BYTES, number_of_pages * PAGE_BYTES)?;
                 for page in offset_in_pages..offset_in_pages + number_of_pages {
+                    self.dark.remove(&page);
                     if !self.aperture.insert(page) {
                         return Err(format!("aperture page {page} is mapped twice"));
                     }
@@ -156,7 +159,7 @@ impl Frames {
             }
             PagingOp::UnmapApertureSegment { offset_in_pages, number_of_pages, .. } => {
                 for page in offset_in_pages..offset_in_pages + number_of_pages {
-                    if !self.aperture.remove(&page) {
+                    if !self.aperture.remove(&page) && !self.dark.remove(&page) {
                         return Err(format!("aperture page {page} is unmapped without a map"));
                     }
                 }
@@ -334,8 +337,14 @@ impl Frames {
     pub fn power_lost(&mut self) {
         (self.live, self.stale, self.reached) = Default::default();
         (self.links, self.leaves, self.left, self.copied) = Default::default();
-        (self.words, self.ahead, self.aperture) = Default::default();
+        (self.words, self.ahead) = Default::default();
+        self.dark.append(&mut self.aperture);
         self.doubts.clear();
+    }
+
+    /// Pages that the aperture shows.
+    pub fn aperture_pages(&self) -> usize {
+        self.aperture.len()
     }
 
     /// No TLB may remember a page table where something else comes.

@@ -8,6 +8,7 @@ use ddi::{KmdAllocation, KmdProcess};
 use events::{Event, TraceHash, Tracer};
 
 use crate::check::contract::{Broken, Contract};
+use crate::check::displays::Displays;
 use crate::check::fences::Fences;
 use crate::check::frames::Frames;
 use crate::check::packets::Packets;
@@ -34,6 +35,9 @@ pub struct Ledger {
     pub paging: Paging,
     /// Packets.
     pub packets: Packets,
+    /// Displays.
+    pub displays: Displays,
+    hang: Hang,
     hash: TraceHash,
     now_ns: u64,
     broken: Option<(&'static str, String)>,
@@ -48,6 +52,17 @@ pub struct Ledger {
     /// A rule was broken: how the world is taken down afterwards is no part of the story.
     lines_closed: bool,
     seen: BTreeMap<String, u64>,
+}
+
+/// A paging buffer that the hardware does not understand: what it comes to is known.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Hang {
+    #[default]
+    Never,
+    /// The next one.
+    Next,
+    /// The adapter is reset for it, or was.
+    Built,
 }
 
 /// Events kept for the report of a violation.
@@ -108,6 +123,38 @@ impl Ledger {
         self.resident.values().sum()
     }
 
+    /// The next paging buffer is one that the hardware does not understand.
+    pub fn hang(&mut self) {
+        self.hang = Hang::Next;
+    }
+
+    /// Unless there was one, there will be none.
+    pub fn never_hangs(&mut self) {
+        if self.hang == Hang::Next {
+            self.hang = Hang::Never;
+        }
+    }
+
+    /// Whether this paging buffer is that one.
+    pub fn takes_hang(&mut self) -> bool {
+        let taken = self.hang == Hang::Next;
+        if taken {
+            self.hang = Hang::Built;
+        }
+        taken
+    }
+
+    /// Whether there was one: its reset costs all devices.
+    pub fn has_hung(&self) -> bool {
+        self.hang == Hang::Built
+    }
+
+    /// The hardware was reset: it has forgotten everything.
+    pub fn was_reset(&mut self) {
+        self.frames.power_lost();
+        self.packets.lost();
+    }
+
     /// Counts what no event tells.
     pub fn count(&mut self, what: &str) {
         *self.seen.entry(what.to_owned()).or_insert(0) += 1;
@@ -151,6 +198,7 @@ impl Ledger {
             Event::AdapterStopped { reason, .. } => {
                 self.check("ddi contract", Err(format!("the adapter stopped: {reason}")))
             }
+            Event::AdapterReset { .. } if self.hang == Hang::Built => self.paging.lost(),
             Event::AdapterReset { reason, .. } => {
                 self.check("ddi contract", Err(format!("the adapter was reset: {reason}")))
             }
@@ -181,6 +229,8 @@ impl Ledger {
             _ => {
                 let outcome = self.packets.told(event);
                 self.check("packets", outcome);
+                let outcome = self.displays.told(event);
+                self.check("displays", outcome);
             }
         }
     }

@@ -119,6 +119,16 @@ impl Packets {
         }
     }
 
+    /// The hardware was reset: nothing that it had runs.
+    pub fn lost(&mut self) {
+        for known in self.nodes.values_mut() {
+            known.in_flight.clear();
+            known.paging.clear();
+            known.asked = None;
+        }
+        self.contexts.values_mut().for_each(|known| known.returned.clear());
+    }
+
     /// A context goes.
     pub fn destroyed(&mut self, context: KmdContext) {
         self.stopped(context);

@@ -45,6 +45,11 @@ impl Paging {
         Ok(())
     }
 
+    /// The hardware was reset: what was queued comes to an end without it.
+    pub fn lost(&mut self) {
+        self.submitted = self.queued;
+    }
+
     /// Nothing is left to do.
     pub fn idle(&self) -> bool {
         self.completed == self.queued

@@ -1,9 +1,8 @@
 //! What an answer changes in the model, and whether it was one that the model allows.
 
 use kmt_calls::{DeviceState, Refusal, Reply, Residency};
-use kmt_link::{Link, MappedBytes};
+use kmt_link::MappedBytes;
 use softgpu_spec::pattern::report;
-use std::sync::Arc;
 use wddm_types::RawHandle;
 use wddm_types::{Blame, NtStatus};
 
@@ -228,8 +227,7 @@ impl Process {
                 }
             }
             (Op::Doorbell { queue }, Reply::Doorbell(made)) => {
-                let link = Arc::clone(self.link()) as Arc<dyn Link>;
-                self.queues[queue].bell = Some(Bell::new(link, &made)?);
+                self.queues[queue].bell = Some(Bell::new(self.link().as_ref(), &made)?);
             }
             (Op::Connect { queue }, Reply::DoorbellConnected { .. }) => {
                 if queue + 1 == self.queues.len() && self.phase == Phase::Setup {

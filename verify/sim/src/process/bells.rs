@@ -3,7 +3,6 @@
 
 use kmt_calls::DoorbellAddress;
 use kmt_link::{Doorbell, Link};
-use std::sync::Arc;
 use wddm_types::{RawHandle, WordAddress};
 
 use crate::process::Process;
@@ -21,7 +20,7 @@ pub struct Bell {
 
 impl Bell {
     /// The one that was made.
-    pub fn new(link: Arc<dyn Link>, made: &kmt_calls::CreatedDoorbell) -> Result<Bell, String> {
+    pub fn new(link: &dyn Link, made: &kmt_calls::CreatedDoorbell) -> Result<Bell, String> {
         let DoorbellAddress(address) = made.address;
         let rings = Doorbell::new(link, made.address, made.last_queued);
         let rings = rings.ok_or_else(|| format!("there is no doorbell at {address:#x}"))?;

@@ -371,6 +371,6 @@ impl Process {
     }
 
     fn system_memory(&self) -> &std::sync::Arc<shared_words::Memory> {
-        kmt_link::Link::system_memory(&**self.link())
+        self.link().system_memory()
     }
 }

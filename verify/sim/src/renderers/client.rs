@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use dxgk_host::{Host, Pending, ProcessLink};
 use kmt_calls::LockFlags;
-use kmt_link::Link;
 use shared_words::Word;
 use softgpu_spec::private_data::Kind;
 use wddm_types::{Luid, ProcessId, RawHandle};

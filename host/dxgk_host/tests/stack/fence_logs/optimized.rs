@@ -7,7 +7,6 @@ use d3dkmt::{Fence, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, SyncO
 use ddi::{Interrupt, KmdQueue, Notify, OsGlobalFence};
 use dxgk_host::{Host, Pending};
 use events::Event;
-use kmt_link::Link;
 use shared_words::{Memory, Word};
 use softgpu_umd::{Commands, FenceName, Stream, StreamConfig, SurfaceKind};
 use wddm_types::NodeId;

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use d3dkmt::{Fence, NativeFenceRequest};
 use dxgk_host::{Host, HostConfig, Profile};
 use events::Event;
-use kmt_link::Link;
 use shared_words::{Memory, Word, log};
 use softgpu_umd::{Commands, Stream, StreamConfig};
 use wddm_types::{NodeId, PAGE_BYTES, RawHandle};

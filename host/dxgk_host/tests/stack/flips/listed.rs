@@ -303,3 +303,22 @@ fn a_flip_of_a_device_that_stands_still_is_shown_when_it_has_its_turn() {
     assert_eq!((heard.shown().len(), heard.dropped()), (1, 0));
     host.check_invariants().unwrap();
 }
+
+/// Nothing else happens when the device goes on: what it needs is brought in at once.
+#[test]
+fn a_mode_comes_when_its_device_goes_on_behind_a_sleep() {
+    // spec: memory §8.4, memory §8.6
+    let (config, heard) = config(VIRTUAL);
+    let host = Host::start(config).unwrap();
+    let old = Old::new(&host, 1);
+    old.gpu.device().own_sources(&[SOURCE]).unwrap();
+    old.show(0).unwrap();
+    host.power_transition(ddi::PowerState::Standby).unwrap();
+    host.power_transition(ddi::PowerState::On).unwrap();
+    let mode = old.begin_mode(&host, 0);
+    let soon = host.now_ns() + MIB;
+    while host.step_until(soon) {}
+    assert_eq!(host.take_answer(mode), Some(Ok(Reply::Done)));
+    assert_eq!(heard.times(|event| matches!(event, Event::DisplayOn { .. })).len(), 2);
+    host.check_invariants().unwrap();
+}

@@ -14,10 +14,12 @@ pub struct Fault {
     selected: AtomicU64,
     /// The queue that was enabled last.
     enabled: AtomicU64,
-    /// Which queue stays on its engine.
-    held: Mutex<Option<(u64, Hold)>>,
+    /// Which queues stay on their engines, until they are enabled again.
+    held: Mutex<Vec<(u64, Hold)>>,
     /// Fence records that get lost.
     pub swallows: AtomicU64,
+    /// What happens when a queue that stays on its engine is to be disabled all the same.
+    pub disabled: Mutex<Option<Box<dyn Fn() + Send>>>,
     /// Records of faults that get lost.
     pub swallows_faults: AtomicU64,
 }
@@ -39,7 +41,9 @@ impl Fault {
     }
 
     pub fn hold_queue(&self, queue: u64, how: Hold) {
-        *self.held.lock().unwrap() = Some((queue, how));
+        let mut held = self.held.lock().unwrap();
+        held.retain(|(other, _)| *other != queue);
+        held.push((queue, how));
     }
 }
 
@@ -52,15 +56,16 @@ impl Port {
     /// A queue that was to be suspended some time ago is.
     fn looked(&self) {
         let mut held = self.fault.held.lock().unwrap();
-        if let Some((queue, Hold::Late(looks))) = &mut *held {
+        held.retain_mut(|(queue, how)| {
+            let Hold::Late(looks) = how else { return true };
             *looks -= 1;
             if *looks == 0 {
                 self.device.write_register(register::QUEUE_SELECT, *queue);
                 self.device.write_register(register::QUEUE_CONTROL, SUSPEND);
                 self.device.write_register(register::QUEUE_SELECT, self.fault.selected.load(Ordering::SeqCst));
-                *held = None;
             }
-        }
+            *looks > 0
+        });
     }
 }
 
@@ -88,17 +93,22 @@ impl DevicePort for Port {
         let (fault, selected) = (&self.fault, self.fault.selected.load(Ordering::SeqCst));
         let mut held = fault.held.lock().unwrap();
         match offset {
-            register::ENGINE_ENABLE if value == 0 => *held = None,
+            register::ENGINE_ENABLE if value == 0 => held.clear(),
             register::QUEUE_SELECT => fault.selected.store(value, Ordering::SeqCst),
-            register::QUEUE_CONTROL if value == ENABLE => fault.enabled.store(selected, Ordering::SeqCst),
+            register::QUEUE_CONTROL if value == ENABLE => {
+                held.retain(|(queue, _)| *queue != selected);
+                fault.enabled.store(selected, Ordering::SeqCst);
+            }
             _ => {}
         }
-        let ignored = match &*held {
-            Some((queue, how)) if offset == register::QUEUE_CONTROL && *queue == selected => {
-                value == SUSPEND || value == DISABLE && *how == Hold::Sticks
-            }
-            _ => false,
-        };
+        let ignored = held.iter().any(|(queue, how)| {
+            let stays = value == SUSPEND || value == DISABLE && *how == Hold::Sticks;
+            stays && offset == register::QUEUE_CONTROL && *queue == selected
+        });
+        let is_held = held.iter().any(|(queue, _)| *queue == selected);
+        if is_held && offset == register::QUEUE_CONTROL && value == DISABLE {
+            fault.disabled.lock().unwrap().iter().for_each(|happens| happens());
+        }
         if !ignored {
             self.device.write_register(offset, value);
         }

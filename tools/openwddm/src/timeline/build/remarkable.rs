@@ -21,6 +21,13 @@ impl Builder<'_> {
             Event::EngineReset { node, device, .. } => {
                 vec![Note::Number("node", u64::from(*node)), Note::Number("device", *device)]
             }
+            Event::EngineGroupAsked { node, nodes, .. } => {
+                vec![Note::Number("node", u64::from(*node)), Note::Number("nodes", *nodes)]
+            }
+            Event::EngineResetCalledOff { node, .. } => vec![Note::Number("node", u64::from(*node))],
+            Event::DriverCallLate { call, took_ns, .. } => {
+                vec![Note::Text("call", call.clone()), Note::Number("took ns", *took_ns)]
+            }
             Event::ProcessBlocked { process, .. } => vec![Note::Number("process", u64::from(*process))],
             Event::QueueFaulted { queue, va, .. } => vec![Note::Number("queue", *queue), Note::Number("va", *va)],
             Event::FenceInterrupt { released, .. } => vec![Note::Number("released", u64::from(*released))],

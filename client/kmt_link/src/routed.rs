@@ -1,0 +1,77 @@
+//! A link whose calls go another way: who wants to know what a process asks for, or to answer it otherwise, stands between it and its
+//! kernel. All else is the link's behind it.
+
+use std::sync::Arc;
+
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
+use shared_words::{Memory, ReadOnlyWord};
+use wddm_types::{RawHandle, WordAddress};
+
+use crate::{CpuMapping, DoorbellPage, Link, WritableWord};
+
+/// A link that gives each call to a route, which makes it on the link behind, or does not.
+pub struct Routed<L: ?Sized, F> {
+    route: F,
+    link: Arc<L>,
+}
+
+impl<L: Link + ?Sized, F: Fn(&L, Call) -> Result<Reply, Refusal> + Send + Sync> Routed<L, F> {
+    /// The link, whose calls go by `route` on the thread that calls.
+    pub fn new(link: Arc<L>, route: F) -> Routed<L, F> {
+        Routed { route, link }
+    }
+}
+
+/// A link that shows each call to a listener, on the thread that calls, before it makes it.
+pub fn heard(link: Arc<dyn Link>, hear: impl Fn(&Call) + Send + Sync) -> impl Link {
+    Routed::new(link, move |link: &(dyn Link + 'static), call| {
+        hear(&call);
+        link.call(call)
+    })
+}
+
+impl<L: Link + ?Sized, F: Fn(&L, Call) -> Result<Reply, Refusal> + Send + Sync> Link for Routed<L, F> {
+    fn call(&self, call: Call) -> Result<Reply, Refusal> {
+        (self.route)(&self.link, call)
+    }
+
+    fn system_memory(&self) -> Option<&Arc<Memory>> {
+        self.link.system_memory()
+    }
+
+    fn read_only(&self, address: WordAddress) -> ReadOnlyWord {
+        self.link.read_only(address)
+    }
+
+    fn writable(&self, address: WordAddress) -> WritableWord {
+        self.link.writable(address)
+    }
+
+    fn mapping(&self, mapping: MappingId) -> Option<Arc<CpuMapping>> {
+        self.link.mapping(mapping)
+    }
+
+    fn doorbell(&self, address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
+        self.link.doorbell(address)
+    }
+
+    fn take_notification(&self) -> Option<Notification> {
+        self.link.take_notification()
+    }
+
+    fn wait_notification(&self) -> Option<Notification> {
+        self.link.wait_notification()
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.link.now_ns()
+    }
+
+    fn traces_fences(&self) -> bool {
+        self.link.traces_fences()
+    }
+
+    fn fence_queued(&self, queue: RawHandle, fence: RawHandle, value: u64, signal: bool) {
+        self.link.fence_queued(queue, fence, value, signal);
+    }
+}

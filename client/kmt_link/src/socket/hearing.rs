@@ -1,0 +1,178 @@
+//! What a process hears on its stream, and what that makes of its memory: one thread carries it out in order, and says of a change of
+//! a mapping when it holds.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+
+use kmt_calls::wire::{decode, encode};
+use kmt_calls::{MappingId, Notification};
+use shared_words::{AddressRange, Memory, ReadOnlyMemory};
+
+use super::message::{PieceOf, Push};
+use super::packet::{FILES_MAX, MESSAGE_MAX, PacketError, Packets};
+use crate::{CpuMapping, Piece};
+
+/// What has been heard.
+#[derive(Debug, Default)]
+pub(super) struct Hearing {
+    heard: Mutex<Heard>,
+    changed: Condvar,
+}
+
+/// Under the lock.
+#[derive(Debug, Default)]
+struct Heard {
+    /// How many messages.
+    messages: u64,
+    /// The stream has ended, for this reason.
+    ended: bool,
+    pages: BTreeMap<u64, Page>,
+    mappings: BTreeMap<MappingId, Arc<CpuMapping>>,
+    /// Parts of a change whose end has not been heard.
+    parts: Vec<Piece>,
+    notifications: VecDeque<Notification>,
+}
+
+/// A page of words, and where in what was received it begins.
+#[derive(Clone, Debug)]
+pub(super) enum Page {
+    /// One to look at.
+    ReadOnly(ReadOnlyMemory, u64),
+    /// One to write, too.
+    Writable(Arc<Memory>, u64),
+}
+
+/// Most notifications that wait for the process; it forgets what it was told first.
+const NOTIFICATIONS_MAX: usize = 1024;
+
+impl Hearing {
+    /// Waits until so many messages have been heard; false: no more come.
+    pub fn up_to(&self, messages: u64) -> bool {
+        self.wait_while(|heard| heard.messages < messages && !heard.ended).messages >= messages
+    }
+
+    /// A page of words.
+    pub fn page(&self, page: u64) -> Option<Page> {
+        self.heard().pages.get(&page).cloned()
+    }
+
+    /// What a lock shows.
+    pub fn mapping(&self, mapping: MappingId) -> Option<Arc<CpuMapping>> {
+        self.heard().mappings.get(&mapping).cloned()
+    }
+
+    /// The oldest notification; `block`: waits for one, until none will come any more.
+    pub fn notification(&self, block: bool) -> Option<Notification> {
+        self.wait_while(|heard| block && heard.notifications.is_empty() && !heard.ended).notifications.pop_front()
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_while(&self, condition: impl Fn(&Heard) -> bool) -> MutexGuard<'_, Heard> {
+        self.changed.wait_while(self.heard(), |heard| condition(heard)).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Carries one message out. Returns which mapping's change holds now, if the kernel waits to know.
+    fn carry_out(&self, push: Push, files: Vec<OwnedFd>) -> Result<Option<MappingId>, PacketError> {
+        let mut heard = self.heard();
+        match push {
+            Push::Page { page, file_bytes, offset, writable } => {
+                let Ok([file]) = <[OwnedFd; 1]>::try_from(files) else {
+                    return Err(PacketError::Malformed("a page without its file"));
+                };
+                let page_of = match writable {
+                    true => Page::Writable(Memory::from_file(file, file_bytes)?, offset),
+                    false => Page::ReadOnly(ReadOnlyMemory::from_file(file, file_bytes)?, offset),
+                };
+                heard.pages.insert(page, page_of);
+                Ok(None)
+            }
+            Push::Shows { mapping, size_bytes, files: sizes, pieces, complete } => {
+                if sizes.len() != files.len() {
+                    return Err(PacketError::Malformed("files without sizes"));
+                }
+                let received = files.into_iter().zip(sizes).map(|(file, bytes)| Memory::from_file(file, bytes));
+                let memories = received.collect::<Result<Vec<_>, _>>()?;
+                for PieceOf { file, offset, bytes } in pieces {
+                    let memory = memories.get(file as usize).filter(|memory| memory.contains(offset, bytes));
+                    let memory = memory.ok_or(PacketError::Malformed("a part of no file"))?;
+                    heard.parts.push(Piece { memory: Arc::clone(memory), offset, bytes });
+                }
+                if !complete {
+                    return Ok(None);
+                }
+                let pieces = std::mem::take(&mut heard.parts);
+                if pieces.iter().map(|piece| piece.bytes).sum::<u64>() != size_bytes {
+                    return Err(PacketError::Malformed("parts that are not the whole"));
+                }
+                if let Some(known) = heard.mappings.get(&mapping).cloned() {
+                    drop(heard);
+                    known.show(pieces);
+                    return Ok(Some(mapping));
+                }
+                heard.mappings.insert(mapping, Arc::new(shown(size_bytes, pieces)));
+                Ok(None)
+            }
+            Push::Protected(mapping) => {
+                let known = heard.mappings.get(&mapping).cloned();
+                drop(heard);
+                known.ok_or(PacketError::Malformed("no mapping of this process"))?.protect();
+                Ok(Some(mapping))
+            }
+            Push::Gone(mapping) => {
+                let known = heard.mappings.remove(&mapping);
+                drop(heard);
+                known.ok_or(PacketError::Malformed("no mapping of this process"))?.end();
+                Ok(None)
+            }
+            Push::Notify(notification) => {
+                if heard.notifications.len() == NOTIFICATIONS_MAX {
+                    heard.notifications.pop_front();
+                }
+                heard.notifications.push_back(notification);
+                Ok(None)
+            }
+        }
+    }
+
+    fn end(&self) {
+        self.heard().ended = true;
+        self.changed.notify_all();
+    }
+}
+
+/// Hears until the kernel or the process has gone. Nobody is left waiting then.
+pub(super) fn listen(stream: &Packets, hearing: &Weak<Hearing>) {
+    loop {
+        let message = stream.receive(MESSAGE_MAX, FILES_MAX);
+        let Some(hearing) = hearing.upgrade() else { return };
+        let heard = message.and_then(|(bytes, files)| {
+            let push = decode(&bytes).map_err(|_| PacketError::Malformed("nothing of this version"))?;
+            if let Some(holds) = hearing.carry_out(push, files)? {
+                stream.send(&encode(&holds, Vec::new()), &[])?;
+            }
+            Ok(())
+        });
+        if heard.is_err() {
+            stream.close();
+            return hearing.end();
+        }
+        hearing.heard().messages += 1;
+        hearing.changed.notify_all();
+    }
+}
+
+/// A lock's bytes: at addresses of their own where the operating system holds stores while content moves.
+fn shown(size_bytes: u64, pieces: Vec<Piece>) -> CpuMapping {
+    let whole = pieces.iter().all(|piece| (piece.offset | piece.bytes).is_multiple_of(4096));
+    if whole
+        && let Ok(range) = AddressRange::reserve(size_bytes)
+        && range.show(pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes))).is_ok()
+    {
+        return CpuMapping::at_addresses(size_bytes, range);
+    }
+    CpuMapping::new(size_bytes, pieces, None)
+}

@@ -1,0 +1,66 @@
+//! The lanes of a process: a request takes one that is free and waits on it for its response. When all are taken, another is made, so
+//! that no call waits behind one that sleeps in the kernel.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kmt_calls::wire::{decode, encode};
+use std::os::fd::AsFd;
+
+use super::message::{Request, Response, Told};
+use super::packet::{MESSAGE_MAX, PacketError, Packets};
+
+/// The lanes.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    free: Mutex<Vec<Packets>>,
+}
+
+impl Lanes {
+    /// The first of them.
+    pub fn new(first: Packets) -> Lanes {
+        Lanes { free: Mutex::new(vec![first]) }
+    }
+
+    /// What the kernel answers. A lane whose peer has gone, or says what no kernel says, is not used again.
+    pub fn ask(&self, request: &Request) -> Result<Told, PacketError> {
+        let lane = self.take()?;
+        let told = ask(&lane, request)?;
+        self.free().push(lane);
+        Ok(told)
+    }
+
+    /// A lane that nobody uses.
+    fn take(&self) -> Result<Packets, PacketError> {
+        let mut free = self.free();
+        match free.len() {
+            // The last free one is what others are asked for with.
+            0 => Err(PacketError::Closed),
+            1 => {
+                let (ours, theirs) = Packets::pair()?;
+                let asks = &free[0];
+                asks.send(&encode(&Request::Lane, Vec::new()), &[theirs.as_fd()])?;
+                match response(asks)?.response {
+                    Response::Done => Ok(ours),
+                    _ => Err(PacketError::Malformed("no lane, and no reason")),
+                }
+            }
+            _ => Ok(free.pop().expect("just counted")),
+        }
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<Packets>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request on a lane that nobody else uses.
+pub(super) fn ask(lane: &Packets, request: &Request) -> Result<Told, PacketError> {
+    lane.send(&encode(request, Vec::new()), &[])?;
+    response(lane)
+}
+
+/// The next response on a lane.
+pub(super) fn response(lane: &Packets) -> Result<Told, PacketError> {
+    let (bytes, _) = lane.receive(MESSAGE_MAX, 0)?;
+    decode(&bytes).map_err(|_| PacketError::Malformed("no response of this version"))
+}

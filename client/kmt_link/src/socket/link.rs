@@ -1,0 +1,182 @@
+//! The link of one process.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use kmt_calls::wire::encode;
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use shared_words::{Memory, ReadOnlyWord};
+use wddm_types::{Blame, NtStatus, PAGE_BYTES, RawHandle, WordAddress};
+
+use super::hearing::{Hearing, Page, listen};
+use super::lanes::{Lanes, response};
+use super::message::{Hello, Request, Response};
+use super::packet::{PacketError, Packets};
+use crate::{CpuMapping, DoorbellPage, Link, WritableWord};
+
+/// Why there is no kernel to speak to.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Nobody listens there, or this process may not speak to it.
+    #[error("{path}: {source}")]
+    NoKernel {
+        /// The socket.
+        path: String,
+        /// What the operating system says.
+        source: rustix::io::Errno,
+    },
+    /// The kernel refuses this process.
+    #[error("the kernel refuses this process: {0}")]
+    Refused(String),
+    /// Whoever listens there speaks another language.
+    #[error("whoever listens is no kernel of this version: {0}")]
+    NoKernelOfThisVersion(#[from] PacketError),
+}
+
+/// A process's way to a kernel in another process. Dropping it is the process's death, as far as that kernel is concerned.
+#[derive(Debug)]
+pub struct SocketLink {
+    lanes: Lanes,
+    stream: Arc<Packets>,
+    hearing: Arc<Hearing>,
+    listener: Option<JoinHandle<()>>,
+}
+
+impl SocketLink {
+    /// Connects to the kernel that listens at this path.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    ///
+    /// # Panics
+    /// When the operating system gives no thread.
+    pub fn connect(path: &Path) -> Result<Arc<SocketLink>, ConnectError> {
+        let no_kernel = |source| ConnectError::NoKernel { path: path.display().to_string(), source };
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .map_err(no_kernel)?;
+        let address = SocketAddrUnix::new(path).map_err(no_kernel)?;
+        rustix::net::connect(&socket, &address).map_err(no_kernel)?;
+        SocketLink::over(socket)
+    }
+
+    /// The same over a connection that somebody has made.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    ///
+    /// # Panics
+    /// When the operating system gives no thread.
+    pub fn over(socket: OwnedFd) -> Result<Arc<SocketLink>, ConnectError> {
+        let first = Packets::new(socket);
+        let (stream, theirs) = Packets::pair().map_err(PacketError::System)?;
+        // Whoever does not even listen to this may have said why.
+        let _ = first.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]);
+        // The kernel's own end is the only one: when it goes, the stream ends.
+        drop(theirs);
+        match response(&first)?.response {
+            Response::Done => {}
+            Response::Refused(reason) => return Err(ConnectError::Refused(reason)),
+            _ => return Err(PacketError::Malformed("no answer to the first message").into()),
+        }
+        let (stream, hearing) = (Arc::new(stream), Arc::new(Hearing::default()));
+        let listener = {
+            let (stream, hearing) = (Arc::clone(&stream), Arc::downgrade(&hearing));
+            let listen = move || listen(&stream, &hearing);
+            std::thread::Builder::new().name("kmt stream".into()).spawn(listen).expect("the system gives a thread")
+        };
+        Ok(Arc::new(SocketLink { lanes: Lanes::new(first), stream, hearing, listener: Some(listener) }))
+    }
+
+    /// The page in which a word lies.
+    fn page(&self, address: WordAddress) -> Page {
+        self.hearing.page(address.0 / PAGE_BYTES).expect("a word that an answer named")
+    }
+
+    /// Asks, and hears what the kernel had said before it answered.
+    fn ask(&self, request: &Request) -> Result<Response, PacketError> {
+        let told = self.lanes.ask(request)?;
+        if self.hearing.up_to(told.pushed) { Ok(told.response) } else { Err(PacketError::Closed) }
+    }
+}
+
+impl Link for SocketLink {
+    fn call(&self, call: Call) -> Result<Reply, Refusal> {
+        match self.ask(&Request::Call(call)) {
+            Ok(Response::Answer(result)) => result,
+            Ok(_) => Err(gone("it answers what was not asked".into())),
+            Err(error) => Err(gone(error.to_string())),
+        }
+    }
+
+    fn system_memory(&self) -> Option<&Arc<Memory>> {
+        None
+    }
+
+    fn read_only(&self, address: WordAddress) -> ReadOnlyWord {
+        match self.page(address) {
+            Page::ReadOnly(memory, offset) => memory.word(offset + address.0 % PAGE_BYTES),
+            Page::Writable(memory, offset) => ReadOnlyWord::new(memory, offset + address.0 % PAGE_BYTES),
+        }
+    }
+
+    fn writable(&self, address: WordAddress) -> WritableWord {
+        match self.page(address) {
+            Page::Writable(memory, offset) => WritableWord::new(memory, offset + address.0 % PAGE_BYTES),
+            // PANIC: no answer names such a word as one to be written.
+            Page::ReadOnly(..) => panic!("a word that the process may only read, at {:#x}", address.0),
+        }
+    }
+
+    fn mapping(&self, mapping: MappingId) -> Option<Arc<CpuMapping>> {
+        self.hearing.mapping(mapping)
+    }
+
+    fn doorbell(&self, _address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
+        None
+    }
+
+    fn take_notification(&self) -> Option<Notification> {
+        self.hearing.notification(false)
+    }
+
+    fn wait_notification(&self) -> Option<Notification> {
+        self.hearing.notification(true)
+    }
+
+    fn now_ns(&self) -> u64 {
+        match self.ask(&Request::Now) {
+            Ok(Response::Now(now_ns)) => now_ns,
+            // Without a kernel no time passes; what waits for it is refused by the calls.
+            _ => 0,
+        }
+    }
+
+    fn traces_fences(&self) -> bool {
+        // What is queued where the kernel does not see it needs a doorbell, and there is none here.
+        false
+    }
+
+    fn fence_queued(&self, _queue: RawHandle, _fence: RawHandle, _value: u64, _signal: bool) {}
+}
+
+impl Drop for SocketLink {
+    fn drop(&mut self) {
+        self.stream.close();
+        if let Some(listener) = self.listener.take() {
+            // A panic there has been printed by its thread.
+            let _ = listener.join();
+        }
+    }
+}
+
+fn gone(reason: String) -> Refusal {
+    Refusal {
+        status: NtStatus::DEVICE_REMOVED,
+        blame: Blame::Driver,
+        reason: format!("the kernel has gone: {reason}").into(),
+        bytes_to_trim: 0,
+    }
+}

@@ -1,0 +1,102 @@
+//! What is said between a process and its kernel, besides the calls themselves.
+
+use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
+use serde::{Deserialize, Serialize};
+
+/// The version of everything here and of the calls; a kernel speaks one.
+pub const VERSION: u32 = 1;
+
+/// The first message on a connection to a kernel, with the other end of what becomes the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`Hello::MAGIC`].
+    pub magic: [u8; 8],
+    /// [`VERSION`].
+    pub version: u32,
+}
+
+impl Hello {
+    /// Who says something else is no client.
+    pub const MAGIC: [u8; 8] = *b"openwddm";
+    /// What this library says.
+    pub const OURS: Hello = Hello { magic: Hello::MAGIC, version: VERSION };
+}
+
+/// What a process asks on a lane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// A call → `Answer`.
+    Call(Call),
+    /// One lane more, whose other end comes with the message → `Done`.
+    Lane,
+    /// The kernel's clock → `Now`.
+    Now,
+}
+
+/// What the kernel says to that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Response {
+    /// Done; of the first message: the process is known to the kernel.
+    Done,
+    /// Of a call.
+    Answer(Result<Reply, Refusal>),
+    /// Nanoseconds.
+    Now(u64),
+    /// This is no client, for this reason; the connection ends.
+    Refused(String),
+}
+
+/// A response, and how far the stream was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// How many messages the kernel had for the stream when it answered.
+    pub pushed: u64,
+    /// The response.
+    pub response: Response,
+}
+
+/// Consecutive bytes of a file that comes with the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PieceOf {
+    /// Which of the message's files.
+    pub file: u32,
+    /// First byte in it.
+    pub offset: u64,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// What the kernel says on the stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Push {
+    /// The process may map a page of words of system memory, in the file that comes with this.
+    Page {
+        /// The page's number, which addresses of words tell.
+        page: u64,
+        /// Bytes of the file.
+        file_bytes: u64,
+        /// Where in it the page begins.
+        offset: u64,
+        /// The process may write there, too.
+        writable: bool,
+    },
+    /// What a locked allocation shows from now on; to be answered with the mapping's name, if it was there before.
+    Shows {
+        /// Which.
+        mapping: MappingId,
+        /// Bytes of all of it.
+        size_bytes: u64,
+        /// Bytes of each file that comes with this.
+        files: Vec<u64>,
+        /// The parts behind those of earlier messages about this change.
+        pieces: Vec<PieceOf>,
+        /// No more parts follow.
+        complete: bool,
+    },
+    /// No store into it gets through until it shows something; to be answered with the mapping's name.
+    Protected(MappingId),
+    /// It is gone.
+    Gone(MappingId),
+    /// The kernel tells the process something.
+    Notify(Notification),
+}

@@ -1,0 +1,227 @@
+//! Messages of bytes and descriptors over a connection that keeps their bounds. A message longer than a packet goes in several; the
+//! first byte of each says whether more follow.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType,
+};
+use shared_words::MemoryError;
+
+/// Most descriptors of one message; the operating system takes 253.
+pub const FILES_MAX: usize = 200;
+/// Most bytes of one message: a residency list of a hundred thousand allocations is a tenth of it.
+pub const MESSAGE_MAX: usize = 4 << 20;
+/// Bytes of a packet behind its first.
+const PACKET_BYTES: usize = 32 << 10;
+/// This packet ends its message.
+const LAST: u8 = 1;
+/// The message goes on in the next packet.
+const MORE: u8 = 0;
+
+/// Why there is no message.
+#[derive(Debug, thiserror::Error)]
+pub enum PacketError {
+    /// The peer has gone.
+    #[error("the peer has closed the connection")]
+    Closed,
+    /// The peer says what no peer says.
+    #[error("no message: {0}")]
+    Malformed(&'static str),
+    /// The operating system refuses.
+    #[error(transparent)]
+    System(#[from] Errno),
+    /// It gives no addresses for what came with the message, or that is not what it should be.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Packets {
+    socket: OwnedFd,
+}
+
+impl Packets {
+    /// An end that somebody has connected: a local socket of sequenced packets.
+    pub fn new(socket: OwnedFd) -> Packets {
+        Packets { socket }
+    }
+
+    /// Two ends of a new connection.
+    ///
+    /// # Errors
+    /// When the operating system has no descriptors left.
+    pub fn pair() -> Result<(Packets, OwnedFd), Errno> {
+        let (ours, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        Ok((Packets::new(ours), theirs))
+    }
+
+    /// Sends a message with descriptors.
+    ///
+    /// # Errors
+    /// When the peer has gone.
+    ///
+    /// # Panics
+    /// With more than [`FILES_MAX`] descriptors: who has more says it in several messages.
+    pub fn send(&self, bytes: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), PacketError> {
+        assert!(files.len() <= FILES_MAX, "{} descriptors in a message", files.len());
+        let mut chunks = bytes.chunks(PACKET_BYTES).peekable();
+        let mut files = Some(files);
+        loop {
+            let chunk = chunks.next().unwrap_or_default();
+            let first = if chunks.peek().is_some() { MORE } else { LAST };
+            self.send_packet(first, chunk, files.take().unwrap_or_default())?;
+            if first == LAST {
+                return Ok(());
+            }
+        }
+    }
+
+    fn send_packet(&self, first: u8, chunk: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), PacketError> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !files.is_empty() {
+            assert!(control.push(SendAncillaryMessage::ScmRights(files)), "there is room for them");
+        }
+        let first = [first];
+        let parts = [IoSlice::new(&first), IoSlice::new(chunk)];
+        loop {
+            match rustix::net::sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL) {
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(PacketError::Closed),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits for the next message of at most `bytes_max` bytes and `files_max` descriptors.
+    ///
+    /// # Errors
+    /// When the peer has gone, or says what is no such message: nothing more is to be had from it then.
+    pub fn receive(&self, bytes_max: usize, files_max: usize) -> Result<(Vec<u8>, Vec<OwnedFd>), PacketError> {
+        let (mut bytes, mut files) = (Vec::new(), Vec::new());
+        loop {
+            let first = self.receive_packet(&mut bytes, &mut files)?;
+            if files.len() > files_max {
+                return Err(PacketError::Malformed("more descriptors than it may have"));
+            }
+            if bytes.len() > bytes_max {
+                return Err(PacketError::Malformed("longer than it may be"));
+            }
+            match first {
+                LAST => return Ok((bytes, files)),
+                MORE => {}
+                _ => return Err(PacketError::Malformed("a packet that neither ends nor goes on")),
+            }
+        }
+    }
+
+    /// Appends a packet; returns its first byte.
+    fn receive_packet(&self, bytes: &mut Vec<u8>, files: &mut Vec<OwnedFd>) -> Result<u8, PacketError> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let at = bytes.len();
+        bytes.resize(at + PACKET_BYTES, 0);
+        let mut first = [0];
+        let got = loop {
+            let mut parts = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut bytes[at..])];
+            match rustix::net::recvmsg(&self.socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Ok(got) => break got,
+                // A peer that went without hearing all is told of once, before what it had said: that is read yet.
+                Err(Errno::INTR | Errno::CONNRESET) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                files.extend(rights);
+            }
+        }
+        if got.bytes == 0 {
+            return Err(PacketError::Closed);
+        }
+        if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+            return Err(PacketError::Malformed("a packet that is too long"));
+        }
+        bytes.truncate(at + got.bytes - 1);
+        Ok(first[0])
+    }
+
+    /// Ends the connection for both: whoever waits at either end is told that the peer has gone.
+    pub fn close(&self) {
+        // A peer that has gone already has closed it.
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+    }
+}
+
+impl AsFd for Packets {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Packets, Packets) {
+        let (ours, theirs) = Packets::pair().expect("two descriptors");
+        (ours, Packets::new(theirs))
+    }
+
+    #[test]
+    fn a_message_arrives_whole_whatever_its_length() {
+        let (ours, theirs) = pair();
+        for length in [0, 1, PACKET_BYTES - 1, PACKET_BYTES, PACKET_BYTES + 1, 5 * PACKET_BYTES + 7] {
+            let message: Vec<u8> = (0..length).map(|at| at as u8).collect();
+            std::thread::scope(|scope| {
+                scope.spawn(|| ours.send(&message, &[]).expect("somebody listens"));
+                let (bytes, files) = theirs.receive(MESSAGE_MAX, 0).expect("a message");
+                assert_eq!((bytes == message, files.len()), (true, 0), "{length} bytes");
+            });
+        }
+    }
+
+    #[test]
+    fn descriptors_arrive_with_their_message_and_only_as_many_as_wanted() {
+        let (ours, theirs) = pair();
+        let files = [ours.as_fd(); FILES_MAX];
+        ours.send(b"many", &files).expect("somebody listens");
+        assert_eq!(theirs.receive(16, FILES_MAX).expect("a message").1.len(), FILES_MAX);
+        ours.send(b"two", &files[..2]).expect("somebody listens");
+        assert!(matches!(theirs.receive(16, 1), Err(PacketError::Malformed("more descriptors than it may have"))));
+    }
+
+    #[test]
+    fn a_message_that_never_ends_is_refused_at_its_bound() {
+        let (ours, theirs) = pair();
+        ours.send_packet(MORE, &[0; 100], &[]).expect("somebody listens");
+        ours.send_packet(MORE, &[0; 100], &[]).expect("somebody listens");
+        assert!(matches!(theirs.receive(150, 0), Err(PacketError::Malformed("longer than it may be"))));
+        ours.send_packet(7, &[], &[]).expect("somebody listens");
+        assert!(matches!(theirs.receive(150, 0), Err(PacketError::Malformed(_))));
+        rustix::net::send(&ours.socket, &[0; PACKET_BYTES + 2], SendFlags::empty()).expect("somebody listens");
+        assert!(matches!(theirs.receive(MESSAGE_MAX, 0), Err(PacketError::Malformed("a packet that is too long"))));
+    }
+
+    #[test]
+    fn whoever_waits_is_told_that_the_peer_has_gone() {
+        let (ours, theirs) = pair();
+        drop(theirs);
+        assert!(matches!(ours.receive(1, 0), Err(PacketError::Closed)));
+        assert!(matches!(ours.send(b"?", &[]), Err(PacketError::Closed)));
+        let (ours, _theirs) = pair();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| ours.receive(1, 0));
+            ours.close();
+            assert!(matches!(waits.join().expect("no panic"), Err(PacketError::Closed)));
+        });
+    }
+}

@@ -1,0 +1,28 @@
+//! A word that a process writes and the kernel reads: what its work has been published up to (sync §3.11).
+
+use std::sync::Arc;
+
+use shared_words::{Memory, Word};
+
+/// A word that its holder may write.
+#[derive(Clone, Debug)]
+pub struct WritableWord {
+    memory: Arc<Memory>,
+    offset: u64,
+}
+
+impl WritableWord {
+    /// The word at `offset` of `memory`.
+    ///
+    /// # Panics
+    /// When there is no such word.
+    pub fn new(memory: Arc<Memory>, offset: u64) -> WritableWord {
+        let _ = memory.word(offset);
+        WritableWord { memory, offset }
+    }
+
+    /// Writes it; whoever reads it sees everything that was written before.
+    pub fn store(&self, value: u64) {
+        Word::store(self.memory.word(self.offset), value);
+    }
+}

@@ -1,0 +1,288 @@
+//! Pages of a memory that a client in another process may map: while they are its, they lie in a memory file of their own, at the
+//! addresses where they always were. Asked for by whoever gives memory to clients; it decides nothing.
+//!
+//! # The law of this boundary
+//! - **A file is what is handed out.** Whoever has its descriptor can map all of it, so it holds these pages and no other. The
+//!   memory itself, and the file behind it where there is one, are never handed out.
+//! - **Lent pages are fresh.** What stood there before is gone, and they are zero. So pages are lent when nobody needs what they hold
+//!   and nobody writes there: the caller knows that, nothing here checks it. A store that is under way meanwhile is lost or not.
+//! - **Addresses stay.** Pages are replaced in one step, and references to words of the memory go on being good.
+//! - **The other side is an adversary.** The file's size cannot be changed, so that no access of ours ever finds a page gone. Where the
+//!   client may only read, the file takes no writable mapping, no write and no hole any more, whatever the descriptor is opened as;
+//!   our own mapping is older than that and goes on. What a client does to pages that it may write is as good as a store.
+//! - **Pages taken back are nobody's.** What the client still maps is the old file, which nobody else looks at from then on.
+//!
+//! Each run of consecutive pages takes up to two of the process's mappings, and each file one of its descriptors.
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
+
+use super::{Memory, MemoryError};
+
+/// Takes pages out of a file, which has zeros there then.
+const HOLE: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
+
+/// What a client may do with pages that it maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAccess {
+    /// Look at them.
+    Read,
+    /// Store there, too.
+    ReadWrite,
+}
+
+/// A memory file that holds pages lent to a client.
+#[derive(Debug)]
+pub struct LentFile {
+    file: OwnedFd,
+    bytes: u64,
+    access: ClientAccess,
+}
+
+impl LentFile {
+    /// Size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What its seals allow.
+    pub fn access(&self) -> ClientAccess {
+        self.access
+    }
+
+    /// A file of this size, not sealed yet.
+    fn new(bytes: u64, access: ClientAccess) -> rustix::io::Result<LentFile> {
+        let file = memfd_create("openwddm-lent", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&file, bytes)?;
+        Ok(LentFile { file, bytes, access })
+    }
+
+    fn seal(&self) -> rustix::io::Result<()> {
+        let mut seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        seals.set(SealFlags::FUTURE_WRITE, self.access == ClientAccess::Read);
+        fcntl_add_seals(&self.file, seals)
+    }
+}
+
+impl AsFd for LentFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Consecutive pages that are lent, and where in their file they lie.
+#[derive(Clone, Debug)]
+pub struct LentPages {
+    /// The file.
+    pub file: Arc<LentFile>,
+    /// Where in it they begin.
+    pub file_offset: u64,
+    /// Where in the memory they begin.
+    pub offset: u64,
+    /// How many bytes they are.
+    pub bytes: u64,
+}
+
+/// What a part of a memory lies in.
+pub(crate) enum Backing {
+    Own,
+    Lent(Arc<LentFile>),
+}
+
+/// Which pages of a memory are lent, by their offset. Held while mappings are changed, never while memory is looked at.
+#[derive(Default)]
+pub(super) struct Lent {
+    pages: Mutex<BTreeMap<u64, LentPages>>,
+}
+
+impl Lent {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, LentPages>> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Cuts `offset..offset + bytes` out of what is lent; answers what that was.
+fn cut(lent: &mut BTreeMap<u64, LentPages>, offset: u64, bytes: u64) -> Vec<LentPages> {
+    let end = offset + bytes;
+    let first = lent.range(..=offset).next_back().map_or(offset, |(first, _)| *first);
+    let met: Vec<u64> =
+        lent.range(first..end).filter(|(_, pages)| pages.offset + pages.bytes > offset).map(|(at, _)| *at).collect();
+    let mut out = Vec::new();
+    for at in met {
+        let pages = lent.remove(&at).expect("it was just found");
+        let (low, high) = (pages.offset.max(offset), (pages.offset + pages.bytes).min(end));
+        for (from, to) in [(pages.offset, low), (high, pages.offset + pages.bytes)] {
+            if from < to {
+                lent.insert(from, part(&pages, from, to));
+            }
+        }
+        out.push(part(&pages, low, high));
+    }
+    out
+}
+
+fn part(pages: &LentPages, from: u64, to: u64) -> LentPages {
+    LentPages {
+        file: Arc::clone(&pages.file),
+        file_offset: pages.file_offset + (from - pages.offset),
+        offset: from,
+        bytes: to - from,
+    }
+}
+
+impl Memory {
+    /// Puts fresh zero pages of one new file in place of these runs (offset, bytes), one after the other in the file. The content is
+    /// not kept. Runs that were lent are taken back first.
+    ///
+    /// # Errors
+    /// When the operating system refuses file or mapping. None of the runs is lent then.
+    ///
+    /// # Panics
+    /// When there is no run, or one is not whole pages of this memory.
+    pub fn lend(&self, runs: &[(u64, u64)], access: ClientAccess) -> Result<Arc<LentFile>, MemoryError> {
+        let bytes = runs.iter().map(|(_, bytes)| bytes).sum();
+        assert!(bytes > 0, "a file has pages");
+        runs.iter().for_each(|run| self.assert_pages(*run));
+        let refused = |source| MemoryError { bytes, source };
+        let mut lent = self.lent.lock();
+        let result = LentFile::new(bytes, access).and_then(|file| {
+            let mut at = 0;
+            for &(offset, bytes) in runs {
+                forget(cut(&mut lent, offset, bytes));
+                self.map_file(offset, bytes, &file.file, at)?;
+                at += bytes;
+            }
+            // Our mappings are there: a file that takes no new writable one keeps those it has.
+            file.seal()?;
+            Ok(Arc::new(file))
+        });
+        let file = match result {
+            Ok(file) => file,
+            Err(error) => {
+                for &(offset, bytes) in runs {
+                    forget(cut(&mut lent, offset, bytes));
+                    self.map_own(offset, bytes).map_err(refused)?;
+                }
+                return Err(refused(error));
+            }
+        };
+        let mut at = 0;
+        for &(offset, bytes) in runs {
+            // What the memory's own file has there nobody sees any more.
+            let _ = self.file.as_ref().map(|own| fallocate(own, HOLE, offset, bytes));
+            lent.insert(offset, LentPages { file: Arc::clone(&file), file_offset: at, offset, bytes });
+            at += bytes;
+        }
+        Ok(file)
+    }
+
+    /// Puts zero pages of this memory's own in place of whatever of these bytes is lent. The content is not kept; that of pages which
+    /// are not lent is left alone.
+    ///
+    /// # Errors
+    /// When the operating system refuses the mapping; then the pages are still lent.
+    ///
+    /// # Panics
+    /// When they are not whole pages of this memory.
+    pub fn take_back(&self, offset: u64, bytes: u64) -> Result<(), MemoryError> {
+        self.assert_pages((offset, bytes));
+        let mut lent = self.lent.lock();
+        for pages in cut(&mut lent, offset, bytes) {
+            if let Err(source) = self.map_own(pages.offset, pages.bytes) {
+                let bytes = pages.bytes;
+                lent.insert(pages.offset, pages);
+                return Err(MemoryError { bytes, source });
+            }
+            forget(vec![pages]);
+        }
+        Ok(())
+    }
+
+    /// The consecutive lent pages that the byte at `offset` is among; `None`: it is not lent.
+    pub fn lent_at(&self, offset: u64) -> Option<LentPages> {
+        let lent = self.lent.lock();
+        let (_, pages) = lent.range(..=offset).next_back()?;
+        (offset < pages.offset + pages.bytes).then(|| pages.clone())
+    }
+
+    /// The lent pages that these bytes are, in order; `None`: not all of them are lent.
+    pub fn lent(&self, offset: u64, bytes: u64) -> Option<Vec<LentPages>> {
+        let mut at = offset;
+        let lent = |(backing, file_offset, bytes)| match backing {
+            Backing::Own => None,
+            Backing::Lent(file) => {
+                at += bytes;
+                Some(LentPages { file, file_offset, offset: at - bytes, bytes })
+            }
+        };
+        self.backings(offset, bytes).into_iter().map(lent).collect()
+    }
+
+    /// What these bytes lie in, in order: each part with its offset there and its size.
+    pub(crate) fn backings(&self, offset: u64, bytes: u64) -> Vec<(Backing, u64, u64)> {
+        let (mut at, end) = (offset, offset + bytes);
+        let lent = self.lent.lock();
+        let mut parts = Vec::new();
+        while at < end {
+            let found =
+                lent.range(..=at).next_back().map(|(_, pages)| pages).filter(|pages| at < pages.offset + pages.bytes);
+            let (backing, from, stop) = match found {
+                Some(pages) => {
+                    let from = pages.file_offset + (at - pages.offset);
+                    (Backing::Lent(Arc::clone(&pages.file)), from, pages.offset + pages.bytes)
+                }
+                None => (Backing::Own, at, lent.range(at..).next().map_or(end, |(next, _)| *next)),
+            };
+            let stop = stop.min(end);
+            parts.push((backing, from, stop - at));
+            at = stop;
+        }
+        parts
+    }
+
+    fn assert_pages(&self, (offset, bytes): (u64, u64)) {
+        let whole = offset.is_multiple_of(4096) && bytes.is_multiple_of(4096) && bytes > 0;
+        assert!(whole && self.contains(offset, bytes), "{bytes:#x} bytes at {offset:#x} are not pages of this memory");
+    }
+
+    fn map_file(&self, offset: u64, bytes: u64, file: &OwnedFd, at: u64) -> rustix::io::Result<()> {
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: the target is pages of this value's own mapping (asserted), to which there are no references but atomics and raw
+        // copies; the old pages are replaced in one step by others of the same size that are readable and writable, too. The length
+        // fits because it is within a mapping.
+        unsafe { mmap(self.at(offset).cast(), bytes as usize, ProtFlags::READ | ProtFlags::WRITE, flags, file, at) }?;
+        Ok(())
+    }
+
+    /// Puts zero pages of this memory's own there.
+    fn map_own(&self, offset: u64, bytes: u64) -> rustix::io::Result<()> {
+        if let Some(file) = &self.file {
+            fallocate(file, HOLE, offset, bytes)?;
+            return self.map_file(offset, bytes, file, offset);
+        }
+        let (target, length) = (self.at(offset).cast(), bytes as usize);
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: as in `map_file`.
+        unsafe { mmap_anonymous(target, length, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
+        // As the rest of the memory is: else it would not become one mapping with its neighbours again.
+        // SAFETY: the range is the mapping made above; advice changes no content.
+        let _ = unsafe { madvise(target, length, Advice::LinuxHugepage) };
+        Ok(())
+    }
+}
+
+/// The memory of pages that are lent no more goes. A file that may only be read cannot lose pages: its memory goes with the last who
+/// has it open or mapped.
+fn forget(lent: Vec<LentPages>) {
+    for pages in lent.iter().filter(|pages| pages.file.access == ClientAccess::ReadWrite) {
+        let _ = fallocate(&pages.file.file, HOLE, pages.file_offset, pages.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests;

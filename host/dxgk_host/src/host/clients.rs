@@ -1,0 +1,28 @@
+//! Processes elsewhere: how they come, and what they say of their memory.
+
+use std::sync::Arc;
+
+use dxgkrnl::Machine;
+use kmt_calls::MappingId;
+use wddm_types::ProcessId;
+
+use super::{Host, lock};
+use crate::elsewhere::Elsewhere;
+
+impl Host {
+    /// A process came that is not in this program; the other speaks for it, and makes its calls here.
+    pub fn process_elsewhere(&self, speaks: Arc<dyn Elsewhere>) -> ProcessId {
+        let mut state = lock(&self.state);
+        let process = state.turn(Machine::process_created);
+        state.views.process_elsewhere(process, speaks);
+        process
+    }
+
+    /// What the kernel has said of a mapping of a process elsewhere holds there.
+    pub fn mapping_holds(&self, process: ProcessId, mapping: MappingId) {
+        let mut state = lock(&self.state);
+        if state.views.is_of(process, mapping) {
+            state.turn(|machine, cx| machine.mapping_changed(cx, mapping));
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! One client: a process to the kernel, its lanes and its stream.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use dxgk_host::{Elsewhere, FilePiece, Host};
+use kmt_calls::{MappingId, Notification, Reply};
+use kmt_link::socket::{PacketError, Packets, Push};
+use rustix::io::Errno;
+use wddm_types::{PAGE_BYTES, ProcessId};
+
+use crate::lane;
+use crate::limits::Limits;
+use crate::stream::Stream;
+
+/// Who a client is, by what the operating system says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    pub pid: i32,
+    pub uid: u32,
+}
+
+impl Peer {
+    /// Who has connected.
+    pub fn of(socket: &Packets) -> Result<Peer, Errno> {
+        let credentials = rustix::net::sockopt::socket_peercred(socket)?;
+        Ok(Peer { pid: credentials.pid.as_raw_nonzero().get(), uid: credentials.uid.as_raw() })
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} of user {}", self.pid, self.uid)
+    }
+}
+
+/// A place among as many clients as there may be.
+#[derive(Debug)]
+pub(crate) struct Place {
+    taken: Arc<AtomicUsize>,
+}
+
+impl Place {
+    /// A place, if there is one.
+    pub fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Place> {
+        let place = Place { taken: Arc::clone(taken) };
+        (taken.fetch_add(1, Ordering::AcqRel) < most).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.taken.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A client.
+pub(crate) struct Client {
+    pub host: Arc<Host>,
+    pub peer: Peer,
+    speaker: Arc<Speaker>,
+    process: ProcessId,
+    lanes: Mutex<Vec<Arc<Packets>>>,
+    limits: Limits,
+    ended: AtomicBool,
+    /// Goes with the last thread.
+    _place: Place,
+}
+
+/// What the kernel speaks to.
+struct Speaker {
+    stream: Stream,
+    /// Mappings that the client has been shown: what is said of them from then on must be answered.
+    shown: Mutex<BTreeSet<MappingId>>,
+}
+
+impl Elsewhere for Speaker {
+    fn shows(&self, mapping: MappingId, size_bytes: u64, pieces: Vec<FilePiece>) {
+        if !self.shown.lock().unwrap_or_else(PoisonError::into_inner).insert(mapping) {
+            self.stream.expects(mapping);
+        }
+        self.stream.push_shows(mapping, size_bytes, pieces);
+    }
+
+    fn protected(&self, mapping: MappingId) {
+        self.stream.expects(mapping);
+        self.stream.push(Push::Protected(mapping), Vec::new());
+    }
+
+    fn gone(&self, mapping: MappingId) {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).remove(&mapping);
+        self.stream.answered(mapping);
+        self.stream.push(Push::Gone(mapping), Vec::new());
+    }
+
+    fn notify(&self, notification: Notification) {
+        self.stream.push(Push::Notify(notification), Vec::new());
+    }
+
+    fn lost(&self, reason: &str) {
+        // Whoever hears for the client finds out, and ends it.
+        self.stream.end(reason);
+    }
+}
+
+impl Client {
+    /// A process that has said who it is: the kernel knows it from now on, and threads serve it until it goes.
+    ///
+    /// # Errors
+    /// When the stream is no socket, or the operating system gives no thread: then it has gone already.
+    pub fn begin(
+        host: &Arc<Host>,
+        limits: Limits,
+        peer: Peer,
+        place: Place,
+        first: Packets,
+        stream: OwnedFd,
+    ) -> std::io::Result<Arc<Client>> {
+        let answer_within = Duration::from_millis(limits.answer_ms);
+        let stream = Stream::new(Packets::new(stream), limits.unheard, answer_within)?;
+        let speaker = Arc::new(Speaker { stream, shown: Mutex::default() });
+        let process = host.process_elsewhere(Arc::clone(&speaker) as Arc<dyn Elsewhere>);
+        tracing::info!(process = process.0, "{peer} is a client");
+        let client = Arc::new(Client {
+            host: Arc::clone(host),
+            peer,
+            speaker,
+            process,
+            lanes: Mutex::default(),
+            limits,
+            ended: AtomicBool::new(false),
+            _place: place,
+        });
+        match client.run(first) {
+            Ok(()) => Ok(client),
+            Err(error) => {
+                client.end(&error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    fn run(self: &Arc<Self>, first: Packets) -> std::io::Result<()> {
+        self.spawn("stream", |client| client.end(&client.speaker.stream.send_all()))?;
+        self.spawn("answers", Client::hear)?;
+        let lane = self.add_lane(first).expect("the first lane is within any limit");
+        self.spawn("lane", move |client| lane::serve(client, &lane))
+    }
+
+    /// A thread of this client.
+    pub fn spawn(self: &Arc<Self>, what: &str, run: impl FnOnce(&Arc<Client>) + Send + 'static) -> std::io::Result<()> {
+        let client = Arc::clone(self);
+        let name = format!("{what} {}", self.process.0);
+        std::thread::Builder::new().name(name).spawn(move || run(&client)).map(drop)
+    }
+
+    /// Takes a lane over; `None`: it has as many as it may.
+    pub fn add_lane(&self, lane: Packets) -> Option<Arc<Packets>> {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let lane = Arc::new(lane);
+        (lanes.len() < self.limits.lanes).then(|| {
+            lanes.push(Arc::clone(&lane));
+            lane
+        })
+    }
+
+    /// Which process it is.
+    pub fn process(&self) -> ProcessId {
+        self.process
+    }
+
+    /// Whether it is told nothing more.
+    pub fn has_ended(&self) -> bool {
+        self.speaker.stream.has_ended()
+    }
+
+    /// How many messages its stream has had.
+    pub fn pushed(&self) -> u64 {
+        self.speaker.stream.pushed()
+    }
+
+    /// An answer names words: their pages go ahead of it.
+    ///
+    /// # Errors
+    /// When one lies in no file: descriptors or mappings are used up.
+    pub fn lend_words(&self, reply: &Reply) -> Result<(), PacketError> {
+        for word in reply.words() {
+            let lent = self.host.lent_word(word).ok_or(PacketError::Malformed("no file is left for its words"))?;
+            self.speaker.stream.push_page(word.0 / PAGE_BYTES, lent);
+        }
+        Ok(())
+    }
+
+    fn hear(self: &Arc<Self>) {
+        loop {
+            match self.speaker.stream.hear() {
+                Ok(mapping) => {
+                    self.speaker.stream.answered(mapping);
+                    self.host.mapping_holds(self.process, mapping);
+                }
+                Err(error) => return self.end(&error.to_string()),
+            }
+        }
+    }
+
+    /// The client goes, by itself or because of what it did: to the kernel the process has died.
+    pub fn end(&self, reason: &str) {
+        let reason = self.speaker.stream.end(reason);
+        for lane in std::mem::take(&mut *self.lanes.lock().unwrap_or_else(PoisonError::into_inner)) {
+            lane.close();
+        }
+        if !self.ended.swap(true, Ordering::AcqRel) {
+            tracing::info!(process = self.process.0, "{} has gone: {reason}", self.peer);
+            self.host.process_died(self.process);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! One lane: a request, its response, and the next.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use kmt_calls::wire::{decode, encode};
+use kmt_link::socket::{MESSAGE_MAX, PacketError, Packets, Request, Response, Told};
+
+use crate::client::Client;
+
+/// Serves a lane until the client goes, or says what no client says.
+pub(crate) fn serve(client: &Arc<Client>, lane: &Packets) {
+    loop {
+        let answered = lane.receive(MESSAGE_MAX, 1).and_then(|(bytes, files)| {
+            let request = decode(&bytes).map_err(|_| PacketError::Malformed("no request of this version"))?;
+            let response = answer(client, request, files)?;
+            if client.has_ended() {
+                // An answer would name what the process was never told of.
+                return Err(PacketError::Closed);
+            }
+            let told = Told { pushed: client.pushed(), response };
+            lane.send(&encode(&told, Vec::new()), &[])
+        });
+        match answered {
+            Ok(()) => {}
+            Err(PacketError::Closed) => return client.end("it has closed its connection"),
+            Err(error) => {
+                tracing::warn!(process = client.process().0, "{}: {error}", client.peer);
+                return client.end(&error.to_string());
+            }
+        }
+    }
+}
+
+fn answer(client: &Arc<Client>, request: Request, mut files: Vec<OwnedFd>) -> Result<Response, PacketError> {
+    if matches!(request, Request::Lane) != (files.len() == 1) {
+        return Err(PacketError::Malformed("a descriptor without use, or none where one is needed"));
+    }
+    let (host, process) = (&client.host, client.process());
+    Ok(match request {
+        Request::Call(call) => {
+            let result = host.call(process, call);
+            if let Ok(reply) = &result {
+                client.lend_words(reply)?;
+            }
+            Response::Answer(result)
+        }
+        Request::Lane => {
+            let lane = Packets::new(files.pop().expect("just counted"));
+            let lane = client.add_lane(lane).ok_or(PacketError::Malformed("more lanes than it may have"))?;
+            let begun = client.spawn("lane", move |client| serve(client, &lane));
+            begun.map_err(|_| PacketError::Malformed("no thread is left for a lane"))?;
+            Response::Done
+        }
+        Request::Now => Response::Now(host.now_ns()),
+    })
+}

@@ -1,0 +1,215 @@
+//! The socket: who may connect, and what becomes of whoever does.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use dxgk_host::Host;
+use kmt_calls::wire::{decode, encode};
+use kmt_link::socket::{Hello, Packets, Response, Told, VERSION};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::client::{Client, Peer, Place};
+use crate::limits::Limits;
+
+/// Why a kernel can't be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Somebody else listens there.
+    #[error("{0}: somebody listens there already")]
+    Busy(String),
+    /// The operating system refuses.
+    #[error("{path}: {source}")]
+    Socket {
+        /// The socket.
+        path: String,
+        /// What it says.
+        source: Errno,
+    },
+    /// It gives no thread.
+    #[error("no thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// A kernel that is served at a socket. Dropping it ends all clients; they see a kernel that has gone.
+pub struct Daemon {
+    path: PathBuf,
+    socket: Arc<OwnedFd>,
+    accepts: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+}
+
+/// What accepting, meeting and stopping have in common.
+struct Shared {
+    host: Arc<Host>,
+    limits: Limits,
+    /// Places taken, also by those that have not said yet who they are.
+    taken: Arc<AtomicUsize>,
+    clients: Mutex<Vec<Weak<Client>>>,
+    stop: AtomicBool,
+}
+
+/// How long a client may take to say who it is.
+const HELLO_WITHIN: Duration = Duration::from_secs(2);
+/// Most bytes of that.
+const HELLO_BYTES_MAX: usize = 64;
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 64;
+/// How long nobody is accepted when that has failed.
+const AFTER_FAILURE: Duration = Duration::from_millis(10);
+
+impl Daemon {
+    /// Serves a kernel at a path, which is the owner's alone unless `mode` gives it to others, too. A socket that nobody listens at any
+    /// more is taken over.
+    ///
+    /// # Errors
+    /// See [`ServeError`].
+    pub fn serve(host: Arc<Host>, path: &Path, mode: u32, limits: Limits) -> Result<Daemon, ServeError> {
+        let refused = |source| ServeError::Socket { path: path.display().to_string(), source };
+        let address = SocketAddrUnix::new(path).map_err(refused)?;
+        let socket = seqpacket().map_err(refused)?;
+        match rustix::net::bind(&socket, &address) {
+            Err(Errno::ADDRINUSE) => {
+                let asks = seqpacket().map_err(refused)?;
+                if rustix::net::connect(&asks, &address) != Err(Errno::CONNREFUSED) {
+                    return Err(ServeError::Busy(path.display().to_string()));
+                }
+                rustix::fs::unlink(path).and_then(|()| rustix::net::bind(&socket, &address)).map_err(refused)?;
+            }
+            other => other.map_err(refused)?,
+        }
+        rustix::fs::chmod(path, Mode::from_raw_mode(mode)).map_err(refused)?;
+        rustix::net::listen(&socket, BACKLOG).map_err(refused)?;
+        let socket = Arc::new(socket);
+        let shared = Arc::new(Shared {
+            host,
+            limits,
+            taken: Arc::default(),
+            clients: Mutex::default(),
+            stop: AtomicBool::new(false),
+        });
+        let accepts = {
+            let (socket, shared) = (Arc::clone(&socket), Arc::clone(&shared));
+            std::thread::Builder::new().name("accept".into()).spawn(move || shared.accept(&socket))?
+        };
+        Ok(Daemon { path: path.to_owned(), socket, accepts: Some(accepts), shared })
+    }
+
+    /// How many clients there are, with those that have not said yet who they are.
+    pub fn clients(&self) -> usize {
+        self.shared.taken.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        // Whoever waits for a connection is told that none comes.
+        let _ = rustix::net::shutdown(&*self.socket, Shutdown::Both);
+        if let Some(accepts) = self.accepts.take() {
+            // A panic there has been printed by its thread.
+            let _ = accepts.join();
+        }
+        for client in self.shared.clients().drain(..).filter_map(|client| client.upgrade()) {
+            client.end("the daemon stops");
+        }
+        // Somebody may have removed it before.
+        let _ = rustix::fs::unlink(&self.path);
+    }
+}
+
+fn seqpacket() -> Result<OwnedFd, Errno> {
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
+
+impl Shared {
+    fn clients(&self) -> MutexGuard<'_, Vec<Weak<Client>>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn accept(self: &Arc<Self>, socket: &OwnedFd) {
+        while !self.stop.load(Ordering::Acquire) {
+            let connection = match rustix::net::accept_with(socket, SocketFlags::CLOEXEC) {
+                Ok(connection) => Packets::new(connection),
+                Err(_) if self.stop.load(Ordering::Acquire) => return,
+                Err(error) => {
+                    // Out of descriptors, or a peer that has gone again: the next may come to something.
+                    tracing::warn!("nobody was accepted: {error}");
+                    std::thread::sleep(AFTER_FAILURE);
+                    continue;
+                }
+            };
+            let peer = match Peer::of(&connection) {
+                Ok(peer) => peer,
+                Err(error) => {
+                    tracing::warn!("somebody of whom nothing is known: {error}");
+                    continue;
+                }
+            };
+            let Some(place) = Place::take(&self.taken, self.limits.clients) else {
+                refuse(&connection, peer, format!("there are {} clients already", self.limits.clients));
+                continue;
+            };
+            let shared = Arc::clone(self);
+            // One that says nothing keeps nobody else from being accepted.
+            let meet = move || shared.meet(connection, peer, place);
+            if let Err(error) = std::thread::Builder::new().name("meet".into()).spawn(meet) {
+                tracing::warn!("{peer}: no thread: {error}");
+            }
+        }
+    }
+
+    /// Hears who somebody says to be.
+    fn meet(&self, connection: Packets, peer: Peer, place: Place) {
+        match hello(&connection) {
+            Ok(stream) => {
+                let told = Told { pushed: 0, response: Response::Done };
+                if connection.send(&encode(&told, Vec::new()), &[]).is_err() {
+                    return;
+                }
+                match Client::begin(&self.host, self.limits, peer, place, connection, stream) {
+                    Ok(client) => {
+                        let mut clients = self.clients();
+                        clients.retain(|client| client.strong_count() > 0);
+                        clients.push(Arc::downgrade(&client));
+                        drop(clients);
+                        // Whoever stops looks at the list after this, or is seen here.
+                        if self.stop.load(Ordering::Acquire) {
+                            client.end("the daemon stops");
+                        }
+                    }
+                    Err(error) => tracing::warn!("{peer}: {error}"),
+                }
+            }
+            Err(reason) => refuse(&connection, peer, reason),
+        }
+    }
+}
+
+/// The first message, which brings the stream.
+fn hello(connection: &Packets) -> Result<OwnedFd, String> {
+    let within = |time| set_socket_timeout(connection, Timeout::Recv, time).map_err(|error| error.to_string());
+    within(Some(HELLO_WITHIN))?;
+    let (bytes, mut files) = connection.receive(HELLO_BYTES_MAX, 1).map_err(|error| error.to_string())?;
+    within(None)?;
+    match decode(&bytes) {
+        Ok(Hello { magic: Hello::MAGIC, version: VERSION }) => files.pop().ok_or_else(|| "it brings no stream".into()),
+        Ok(Hello { magic: Hello::MAGIC, version }) => {
+            Err(format!("it speaks version {version}, and this kernel {VERSION}"))
+        }
+        _ => Err("it is no client".into()),
+    }
+}
+
+fn refuse(connection: &Packets, peer: Peer, reason: String) {
+    tracing::warn!("{peer} is refused: {reason}");
+    let told = Told { pushed: 0, response: Response::Refused(reason) };
+    // It may have gone already.
+    let _ = connection.send(&encode(&told, Vec::new()), &[]);
+}

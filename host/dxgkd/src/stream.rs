@@ -1,0 +1,250 @@
+//! What a client is told on its stream, in order: noted under the kernel's lock, sent by a thread of the client's own.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use dxgk_host::FilePiece;
+use kmt_calls::MappingId;
+use kmt_calls::wire::encode;
+use kmt_link::socket::{FILES_MAX, PacketError, Packets, PieceOf, Push};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use shared_words::{ClientAccess, LentFile, LentPages};
+use wddm_types::PAGE_BYTES;
+
+/// A message and the files that go with it.
+struct Message {
+    push: Push,
+    files: Vec<FilePiece>,
+}
+
+/// What is to be said, and what must be answered.
+pub(crate) struct Stream {
+    packets: Packets,
+    state: Mutex<State>,
+    said: Condvar,
+    unheard_max: usize,
+    answer_within: Duration,
+}
+
+#[derive(Default)]
+struct State {
+    /// How many messages there have been.
+    pushed: u64,
+    waiting: VecDeque<Message>,
+    /// Changes that the kernel waits for, and since when.
+    unanswered: BTreeMap<MappingId, Instant>,
+    /// Which page of words the client has, and in which file.
+    pages: BTreeMap<u64, Arc<LentFile>>,
+    /// Nothing more is said, for this reason.
+    ended: Option<String>,
+}
+
+impl Stream {
+    /// A stream to a client that leaves at most so many messages unheard, and answers, and hears on, within this time.
+    ///
+    /// # Errors
+    /// When the operating system refuses to stop waiting for it.
+    pub fn new(packets: Packets, unheard_max: usize, answer_within: Duration) -> Result<Stream, Errno> {
+        // One that hears nothing would keep its thread in the middle of a message, where nobody looks whether it has answered.
+        set_socket_timeout(&packets, Timeout::Send, Some(answer_within))?;
+        Ok(Stream { packets, state: Mutex::default(), said: Condvar::new(), unheard_max, answer_within })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing more is said.
+    pub fn has_ended(&self) -> bool {
+        self.state().ended.is_some()
+    }
+
+    /// How many messages there have been.
+    pub fn pushed(&self) -> u64 {
+        self.state().pushed
+    }
+
+    /// Notes a message.
+    pub fn push(&self, push: Push, files: Vec<FilePiece>) {
+        self.push_locked(&mut self.state(), push, files);
+    }
+
+    fn push_locked(&self, state: &mut State, push: Push, files: Vec<FilePiece>) {
+        if state.ended.is_some() {
+            return;
+        }
+        if state.waiting.len() >= self.unheard_max {
+            state.ended = Some(format!("it has left {} messages unheard", state.waiting.len()));
+            state.waiting.clear();
+            // Whoever hears for this client finds out, and ends it.
+            self.packets.close();
+        } else {
+            state.pushed += 1;
+            state.waiting.push_back(Message { push, files });
+        }
+        self.said.notify_one();
+    }
+
+    /// Notes that a page of words may be mapped, unless the client has it.
+    pub fn push_page(&self, page: u64, lent: LentPages) {
+        let mut state = self.state();
+        let LentPages { file, file_offset, offset: begins, .. } = lent;
+        let known = state.pages.insert(page, Arc::clone(&file));
+        if known.is_some_and(|known| Arc::ptr_eq(&known, &file)) {
+            return;
+        }
+        let offset = file_offset + (page * PAGE_BYTES - begins);
+        let writable = file.access() == ClientAccess::ReadWrite;
+        let push = Push::Page { page, file_bytes: file.bytes(), offset, writable };
+        self.push_locked(&mut state, push, vec![FilePiece { file, offset, bytes: PAGE_BYTES }]);
+    }
+
+    /// Notes what a mapping shows, in as many messages as its files need.
+    pub fn push_shows(&self, mapping: MappingId, size_bytes: u64, pieces: Vec<FilePiece>) {
+        let mut state = self.state();
+        let mut rest = pieces.into_iter().peekable();
+        loop {
+            let (mut files, mut sizes, mut parts): (Vec<FilePiece>, Vec<u64>, Vec<PieceOf>) = Default::default();
+            while let Some(piece) = rest.next_if(|_| files.len() < FILES_MAX && parts.len() < PARTS_MAX) {
+                let known = files.iter().position(|known| Arc::ptr_eq(&known.file, &piece.file));
+                let file = known.unwrap_or_else(|| {
+                    sizes.push(piece.file.bytes());
+                    files.push(piece.clone());
+                    files.len() - 1
+                });
+                // CAST: at most FILES_MAX.
+                parts.push(PieceOf { file: file as u32, offset: piece.offset, bytes: piece.bytes });
+            }
+            let complete = rest.peek().is_none();
+            let push = Push::Shows { mapping, size_bytes, files: sizes, pieces: parts, complete };
+            self.push_locked(&mut state, push, files);
+            if complete {
+                return;
+            }
+        }
+    }
+
+    /// The client is to answer for a mapping.
+    pub fn expects(&self, mapping: MappingId) {
+        self.state().unanswered.insert(mapping, Instant::now());
+    }
+
+    /// It has answered, or need not.
+    pub fn answered(&self, mapping: MappingId) {
+        self.state().unanswered.remove(&mapping);
+    }
+
+    /// Sends until the client has gone or is over a limit; why it ended.
+    pub fn send_all(&self) -> String {
+        loop {
+            let message = {
+                let mut state = self.state();
+                loop {
+                    if let Some(reason) = &state.ended {
+                        return reason.clone();
+                    }
+                    if let Some(message) = state.waiting.pop_front() {
+                        break message;
+                    }
+                    let oldest = state.unanswered.values().min().copied();
+                    let Some(asked) = oldest else {
+                        state = self.said.wait(state).unwrap_or_else(PoisonError::into_inner);
+                        continue;
+                    };
+                    let left = self.answer_within.saturating_sub(asked.elapsed());
+                    if left.is_zero() {
+                        return format!("it has not answered for a mapping within {:?}", self.answer_within);
+                    }
+                    state = self.said.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+                }
+            };
+            let files: Vec<_> = message.files.iter().map(|piece| piece.file.as_fd()).collect();
+            match self.packets.send(&encode(&message.push, Vec::new()), &files) {
+                Ok(()) => {}
+                Err(PacketError::System(Errno::AGAIN)) => {
+                    return format!("it has heard nothing for {:?}", self.answer_within);
+                }
+                Err(error) => return error.to_string(),
+            }
+        }
+    }
+
+    /// The next mapping of which the client says that its change holds.
+    pub fn hear(&self) -> Result<MappingId, PacketError> {
+        let (bytes, _) = self.packets.receive(ANSWER_BYTES_MAX, 0)?;
+        kmt_calls::wire::decode(&bytes).map_err(|_| PacketError::Malformed("no answer for a mapping"))
+    }
+
+    /// Says nothing more. Answers why it ended first.
+    pub fn end(&self, reason: &str) -> String {
+        let first = self.state().ended.get_or_insert_with(|| reason.to_owned()).clone();
+        self.packets.close();
+        self.said.notify_all();
+        first
+    }
+}
+
+/// Most parts of a message: some 100 KB.
+const PARTS_MAX: usize = 4096;
+/// Most bytes of an answer.
+const ANSWER_BYTES_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(20);
+
+    /// A stream, and the client's end of it.
+    fn stream(unheard_max: usize) -> (Stream, Packets) {
+        let (ours, theirs) = Packets::pair().expect("two descriptors");
+        (Stream::new(ours, unheard_max, SHORT).expect("a time"), Packets::new(theirs))
+    }
+
+    #[test]
+    fn who_does_not_answer_for_a_mapping_is_ended() {
+        let (stream, _client) = stream(8);
+        stream.expects(MappingId(1));
+        stream.push(Push::Protected(MappingId(1)), Vec::new());
+        assert!(stream.send_all().contains("has not answered for a mapping"));
+    }
+
+    #[test]
+    fn who_answers_is_not() {
+        let (stream, client) = stream(8);
+        stream.expects(MappingId(1));
+        stream.answered(MappingId(1));
+        std::thread::scope(|scope| {
+            let sends = scope.spawn(|| stream.send_all());
+            std::thread::sleep(3 * SHORT);
+            assert!(!sends.is_finished());
+            drop(client);
+            stream.end("over");
+            assert_eq!(sends.join().expect("no panic"), "over");
+        });
+    }
+
+    #[test]
+    fn who_leaves_too_much_unheard_is_ended_and_nothing_more_is_kept_for_it() {
+        let (stream, _client) = stream(3);
+        for mapping in 0..4 {
+            stream.push(Push::Gone(MappingId(mapping)), Vec::new());
+        }
+        assert_eq!(stream.pushed(), 3);
+        assert!(stream.has_ended() && stream.state().waiting.is_empty());
+        assert!(stream.send_all().contains("3 messages unheard"));
+    }
+
+    #[test]
+    fn who_hears_nothing_keeps_no_thread() {
+        let (stream, _client) = stream(usize::MAX);
+        // More than any socket takes.
+        for mapping in 0..100_000 {
+            stream.push(Push::Gone(MappingId(mapping)), Vec::new());
+        }
+        assert!(stream.send_all().contains("has heard nothing"));
+    }
+}

@@ -1,0 +1,253 @@
+//! A kernel and its clients over a socket, as processes elsewhere see it. The clients are in this program, which changes nothing: all
+//! that they have is a connection.
+
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dxgk_host::{Host, HostConfig, Mode, Profile};
+use dxgkd::{Daemon, Limits};
+use kmt_calls::wire::{decode, encode};
+use kmt_calls::{Call, EventCall, NativeFenceRequest, Reply, SignalFlags, SyncCall};
+use kmt_link::Link;
+use kmt_link::socket::{ConnectError, Hello, Packets, Request, Response, SocketLink, Told};
+use wddm_types::NtStatus;
+
+/// A kernel that is served.
+struct Served {
+    host: Arc<Host>,
+    daemon: Option<Daemon>,
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Served {
+    fn start(limits: Limits) -> Served {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("kernel");
+        let profile = Profile::named("discrete-4k").expect("a built-in profile");
+        let mut config = HostConfig::new(profile, Mode::Real);
+        (config.vram_bytes, config.page_table_bytes, config.system_bytes) = (16 << 20, 4 << 20, 32 << 20);
+        config.isolates_processes = true;
+        let host = Host::start(config).expect("a kernel");
+        let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, limits).expect("a socket");
+        Served { host, daemon: Some(daemon), path, _folder: folder }
+    }
+
+    fn connect(&self) -> Arc<SocketLink> {
+        SocketLink::connect(&self.path).expect("a kernel")
+    }
+
+    /// A connection that has said nothing yet.
+    fn raw(&self) -> Packets {
+        let kind = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
+        let socket = rustix::net::socket(kind.0, kind.1, None).expect("a socket");
+        rustix::net::connect(&socket, &rustix::net::SocketAddrUnix::new(&self.path).expect("a path"))
+            .expect("a kernel");
+        Packets::new(socket)
+    }
+
+    fn until_clients_are(&self, count: usize) {
+        let began = Instant::now();
+        while self.daemon.as_ref().expect("it serves").clients() != count {
+            assert!(began.elapsed() < Duration::from_secs(20), "clients stay for ever");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn open(link: &SocketLink) -> wddm_types::RawHandle {
+    let Ok(Reply::Adapters(adapters)) = link.call(Call::EnumAdapters) else { panic!("no adapters") };
+    let (luid, name) = &adapters[0];
+    assert_eq!(name, "discrete-4k");
+    let Ok(Reply::Handle(adapter)) = link.call(Call::OpenAdapterFromLuid { luid: *luid }) else { panic!("no adapter") };
+    adapter
+}
+
+fn refused(connection: &Packets) -> String {
+    let (bytes, _) = connection.receive(4096, 0).expect("an answer");
+    match decode(&bytes).expect("a response") {
+        Told { response: Response::Refused(reason), .. } => reason,
+        told => panic!("not refused: {told:?}"),
+    }
+}
+
+#[test]
+fn clients_are_processes_of_their_own_to_the_kernel() {
+    let served = Served::start(Limits::default());
+    let (first, second) = (served.connect(), served.connect());
+    let adapters = [open(&first), open(&second)];
+    let Ok(Reply::Handle(device)) = first.call(Call::CreateDevice { adapter: adapters[0] }) else {
+        panic!("no device")
+    };
+    let foreign = second.call(Call::DestroyDevice { device });
+    assert_eq!(foreign.expect_err("it is the first's").status, NtStatus::INVALID_PARAMETER);
+    assert_eq!(first.call(Call::DestroyDevice { device }), Ok(Reply::Done));
+    assert!(first.now_ns() < first.now_ns(), "the kernel's clock goes on");
+}
+
+// spec: sync §1.4 (user CPU VA: read-only)
+#[test]
+fn a_fence_is_polled_without_the_kernel_and_its_file_takes_no_store() {
+    let served = Served::start(Limits::default());
+    let client = served.connect();
+    let adapter = open(&client);
+    let Ok(Reply::Handle(device)) = client.call(Call::CreateDevice { adapter }) else { panic!("no device") };
+    let request = NativeFenceRequest { initial_value: 7, ..NativeFenceRequest::default() };
+    let Ok(Reply::Fence(made)) = client.call(Call::Sync(SyncCall::CreateNativeFence { device, request })) else {
+        panic!("no fence")
+    };
+    let word = client.read_only(made.current);
+    assert_eq!(word.load(), 7);
+    let (points, flags) = (vec![(made.fence, 9)], SignalFlags::empty());
+    let signal = SyncCall::SignalSynchronizationObjectFromCpu { device, points, flags };
+    assert_eq!(client.call(Call::Sync(signal)), Ok(Reply::Done));
+    assert_eq!(word.load(), 9, "the word is the kernel's own");
+    drop(served);
+    assert_eq!(word.load(), 9, "and stays where it is when the kernel goes");
+}
+
+#[test]
+fn what_a_client_had_goes_with_it() {
+    let served = Served::start(Limits::default());
+    let before = served.host.state_digest();
+    let client = served.connect();
+    let adapter = open(&client);
+    let Ok(Reply::Handle(_)) = client.call(Call::CreateDevice { adapter }) else { panic!("no device") };
+    drop(client);
+    served.until_clients_are(0);
+    served.host.check_invariants().expect("what always holds");
+    let left: Vec<_> = before.differences(&served.host.state_digest());
+    assert!(left.iter().all(|part| !part.contains("device")), "{left:?}");
+}
+
+#[test]
+fn a_call_that_waits_keeps_no_other_thread_of_its_process() {
+    let served = Served::start(Limits::default());
+    let client = served.connect();
+    let create = Call::Event(EventCall::Create { manual_reset: false });
+    let Ok(Reply::Handle(event)) = client.call(create) else { panic!("no event") };
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| client.call(Call::Event(EventCall::Wait { event, block: true })));
+        for _ in 0..100 {
+            open(&client);
+        }
+        assert!(!waits.is_finished(), "nobody has set it");
+        assert_eq!(client.call(Call::Event(EventCall::Close { event })), Ok(Reply::Done));
+        // Who waits for an event that is closed goes on.
+        let _ = waits.join().expect("no panic");
+    });
+}
+
+#[test]
+fn a_client_that_dies_in_a_call_leaves_nobody_waiting() {
+    let served = Served::start(Limits::default());
+    let connection = served.raw();
+    let (_stream, theirs) = Packets::pair().expect("two descriptors");
+    connection.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]).expect("it listens");
+    connection.receive(4096, 0).expect("it is a client");
+    let ask = |call| {
+        connection.send(&encode(&Request::Call(call), Vec::new()), &[]).expect("it listens");
+    };
+    ask(Call::Event(EventCall::Create { manual_reset: false }));
+    let (bytes, _) = connection.receive(4096, 0).expect("an answer");
+    let Ok(Told { response: Response::Answer(Ok(Reply::Handle(event))), .. }) = decode(&bytes) else {
+        panic!("no event")
+    };
+    ask(Call::Event(EventCall::Wait { event, block: true }));
+    drop((connection, theirs, _stream));
+    served.until_clients_are(0);
+}
+
+#[test]
+fn when_the_kernel_goes_every_call_says_so() {
+    let mut served = Served::start(Limits::default());
+    let client = served.connect();
+    let create = Call::Event(EventCall::Create { manual_reset: false });
+    let Ok(Reply::Handle(event)) = client.call(create) else { panic!("no event") };
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| client.call(Call::Event(EventCall::Wait { event, block: true })));
+        let hears = scope.spawn(|| client.wait_notification());
+        open(&client);
+        drop(served.daemon.take());
+        let waited = waits.join().expect("no panic");
+        assert_eq!(waited.expect_err("the kernel has gone").status, NtStatus::DEVICE_REMOVED);
+        assert_eq!(hears.join().expect("no panic"), None);
+    });
+    let after = client.call(Call::EnumAdapters);
+    assert_eq!(after.expect_err("the kernel has gone").status, NtStatus::DEVICE_REMOVED);
+    assert!(matches!(SocketLink::connect(&served.path), Err(ConnectError::NoKernel { .. })));
+}
+
+#[test]
+fn who_is_no_client_is_refused_with_the_reason() {
+    let served = Served::start(Limits::default());
+    let (_ours, theirs) = Packets::pair().expect("two descriptors");
+    let says = |message: Vec<u8>, files: usize| {
+        let connection = served.raw();
+        connection.send(&message, &[theirs.as_fd(), theirs.as_fd()][..files]).expect("it listens");
+        refused(&connection)
+    };
+    assert_eq!(says(b"GET / HTTP/1.1".to_vec(), 0), "it is no client");
+    assert_eq!(says(Vec::new(), 0), "it is no client");
+    let other = Hello { version: 77, ..Hello::OURS };
+    assert_eq!(says(encode(&other, Vec::new()), 1), "it speaks version 77, and this kernel 1");
+    assert_eq!(says(encode(&Hello::OURS, Vec::new()), 0), "it brings no stream");
+    assert!(says(encode(&Hello::OURS, Vec::new()), 2).contains("more descriptors"));
+    assert!(says(vec![0; 4096], 1).contains("longer than it may be"));
+    served.until_clients_are(0);
+    open(&served.connect());
+}
+
+#[test]
+fn a_client_that_says_what_no_client_says_is_ended_and_nobody_else() {
+    let served = Served::start(Limits::default());
+    let honest = served.connect();
+    for (message, files) in [(b"\xff\xff\xff\xff".to_vec(), 0), (Vec::new(), 0), (encode(&Request::Now, Vec::new()), 1)]
+    {
+        let connection = served.raw();
+        let (_stream, theirs) = Packets::pair().expect("two descriptors");
+        connection.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]).expect("it listens");
+        connection.receive(4096, 0).expect("it is a client");
+        connection.send(&message, &[theirs.as_fd()][..files]).expect("it listens");
+        assert!(connection.receive(4096, 0).is_err(), "{message:?}");
+    }
+    served.until_clients_are(1);
+    open(&honest);
+}
+
+#[test]
+fn there_are_no_more_clients_and_lanes_than_the_limits_say() {
+    let served = Served::start(Limits { clients: 2, lanes: 3, ..Limits::default() });
+    let (first, second) = (served.connect(), served.connect());
+    let third = SocketLink::connect(&served.path);
+    let Err(ConnectError::Refused(reason)) = third else { panic!("a third client") };
+    assert_eq!(reason, "there are 2 clients already");
+    let create = Call::Event(EventCall::Create { manual_reset: false });
+    let Ok(Reply::Handle(event)) = first.call(create) else { panic!("no event") };
+    std::thread::scope(|scope| {
+        // Two wait, the third lane asks for a fourth.
+        let wait = || first.call(Call::Event(EventCall::Wait { event, block: true }));
+        let waiting: Vec<_> = (0..4).map(|_| scope.spawn(wait)).collect();
+        for waits in waiting {
+            let refusal = waits.join().expect("no panic").expect_err("over its limit it is ended");
+            assert_eq!(refusal.status, NtStatus::DEVICE_REMOVED);
+        }
+    });
+    open(&second);
+}
+
+#[test]
+fn a_socket_that_nobody_listens_at_is_taken_over_and_no_other() {
+    let served = Served::start(Limits::default());
+    let again = Daemon::serve(Arc::clone(&served.host), &served.path, 0o600, Limits::default());
+    assert!(again.is_err_and(|error| error.to_string().contains("somebody listens there already")));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("left");
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket that is left behind"));
+    let daemon = Daemon::serve(Arc::clone(&served.host), &path, 0o600, Limits::default()).expect("it is taken over");
+    open(&SocketLink::connect(&path).expect("a kernel"));
+    drop(daemon);
+    assert!(!path.exists(), "a clean stop leaves nothing behind");
+}

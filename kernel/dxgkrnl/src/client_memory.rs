@@ -1,0 +1,49 @@
+//! The seam to what client processes may map: pages that become one process's to look at or to write, and cease to be so. Whoever runs
+//! clients in processes of their own is behind it, and lends them these pages and no others. Called under the machine's lock.
+//!
+//! # The law of this boundary
+//! - **Said before the first use.** The content of pages is gone when [`ClientMemory::begins`] returns, and they are zero: so it is
+//!   called before anything of the new owner's is stored there, and when nothing that still counts is on its way there.
+//! - **Ended at the next use.** [`ClientMemory::ends`] comes when nobody maps the pages for the process any more and before anybody
+//!   else is given them. Pages that begin again for another need not have ended.
+//! - **It never fails here.** What cannot be lent (no descriptors, no mappings) the other side does not hand out: the process is refused
+//!   its mapping there, and the kernel's work goes on in pages that nobody else sees.
+
+use shared_words::ClientAccess;
+use vidmm::AllocationId;
+use wddm_types::{CpuPlace, PageRun};
+
+use crate::adapter::Adapter;
+
+/// What clients of one adapter may map.
+pub trait ClientMemory: Send + Sync + std::fmt::Debug {
+    /// These pages, named as the CPU reaches them, are what the clients of one owner see from now on, together: an allocation's, a
+    /// page of words.
+    fn begins(&self, place: CpuPlace, runs: &[PageRun], access: ClientAccess);
+
+    /// They are no client's any more.
+    fn ends(&self, place: CpuPlace, run: PageRun);
+}
+
+impl Adapter {
+    /// An allocation of a process has fresh system pages: whoever may lock it sees them while they are its. Nearly everything can be
+    /// locked there, visible to the CPU or not (memory §6.3, row 8).
+    pub fn lend_backing(&self, allocation: AllocationId) {
+        self.lend_system(self.vidmm.backing(allocation));
+    }
+
+    /// The same of system pages that have just been taken for a process. They cease to be its when they return to VidMm's pool.
+    pub fn lend_system(&self, runs: &[PageRun]) {
+        if let Some(clients) = &self.config.clients
+            && !runs.is_empty()
+        {
+            clients.begins(CpuPlace::System, runs, ClientAccess::ReadWrite);
+        }
+    }
+
+    /// Which of these have given their backing stores up: Reclaim gives them others, with nothing in them.
+    pub fn without_backing(&self, allocations: &[AllocationId]) -> Vec<AllocationId> {
+        let bare = |id: &AllocationId| self.vidmm.backing(*id).is_empty();
+        allocations.iter().copied().filter(bare).collect()
+    }
+}

@@ -1,0 +1,100 @@
+//! How long a driver keeps the kernel (sync §4.4, TdrDdiDelay). A turn of the machine knows one time; what passes while a driver is
+//! asked something, a clock from outside tells. It is read whenever the driver is entered and when the turn is over: a call
+//! counts until the next one, with what the kernel does in between, which is nothing beside the seconds that matter here.
+//!
+//! Nobody can be taken out of a driver. So a call that takes too long is found when it comes back; one that never does keeps the
+//! machine, and every adapter of it, because the machine is one.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// The time as it goes on within a turn.
+pub trait DriverClock: Debug + Send + Sync {
+    /// Nanoseconds since some moment; never less than before.
+    fn now_ns(&self) -> u64;
+}
+
+/// A call that took longer than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateCall {
+    /// What was asked: a facet.
+    pub call: &'static str,
+    /// How long it took.
+    pub took_ns: u64,
+}
+
+/// Measures a driver's calls.
+pub struct Watch {
+    clock: Option<Arc<dyn DriverClock>>,
+    delay_ns: u64,
+    entered: Option<(&'static str, u64)>,
+    late: Option<LateCall>,
+}
+
+impl Watch {
+    /// By this clock, if somebody lends one; a call may take so long.
+    pub fn new(clock: Option<Arc<dyn DriverClock>>, delay_ns: u64) -> Watch {
+        Watch { clock, delay_ns, entered: None, late: None }
+    }
+
+    /// The driver is about to be asked.
+    pub fn enters(&mut self, call: &'static str) {
+        if self.clock.is_some() {
+            self.goes_on(Some(call));
+        }
+    }
+
+    /// It has answered. The call that took longest of those that took too long.
+    pub fn leaves(&mut self) -> Option<LateCall> {
+        self.goes_on(None);
+        self.late.take()
+    }
+
+    fn goes_on(&mut self, next: Option<&'static str>) {
+        let Some(clock) = &self.clock else { return };
+        let now_ns = clock.now_ns();
+        if let Some((call, since_ns)) = self.entered.take() {
+            let took_ns = now_ns.saturating_sub(since_ns);
+            let longest = self.late.map_or(self.delay_ns, |late| late.took_ns);
+            if took_ns > longest {
+                self.late = Some(LateCall { call, took_ns });
+            }
+        }
+        self.entered = next.map(|call| (call, now_ns));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Hand(AtomicU64);
+
+    impl DriverClock for Hand {
+        fn now_ns(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn the_longest_of_those_that_took_too_long_is_told_once() {
+        // spec: sync §4.4
+        let hand = Arc::new(Hand(AtomicU64::new(0)));
+        let mut watch = Watch::new(Some(Arc::clone(&hand) as Arc<dyn DriverClock>), 10);
+        let pass = |ns| {
+            hand.0.fetch_add(ns, Ordering::Relaxed);
+        };
+        for (call, ns) in [("short", 10), ("long", 30), ("less long", 20), ("short", 1)] {
+            watch.enters(call);
+            pass(ns);
+        }
+        assert_eq!(watch.leaves(), Some(LateCall { call: "long", took_ns: 30 }));
+        // Between two turns it is nowhere.
+        pass(100);
+        watch.enters("short");
+        assert_eq!(watch.leaves(), None);
+    }
+}

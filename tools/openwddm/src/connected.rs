@@ -1,0 +1,120 @@
+//! `openwddm run --connect`: workloads against a kernel in another process. This program is then nothing but clients: one connection, and
+//! so one process of that kernel, for each workload. What moved there only the kernel knows; told is what clients see. Called by `entry`.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use kmt_link::socket::SocketLink;
+use replay::{ContentMode, DriveOptions, Driven, Observer, drive};
+
+use crate::entry::INTERRUPTED;
+use crate::error::RunError;
+use crate::progress::Progress;
+use crate::run::{RunOptions, Stage, Terms, failed, open_placed, residency};
+use crate::units;
+
+/// Runs the workloads at the same time; what is to be printed, and the exit code.
+///
+/// # Errors
+/// [`RunError::Argument`] when nobody listens, [`RunError::NotSupported`] for a stage that processes elsewhere do not have, and those of
+/// [`crate::run::execute`].
+pub fn run(
+    options: &RunOptions,
+    socket: &Path,
+    progress: &Progress,
+    cancel: &AtomicBool,
+) -> Result<(String, u8), RunError> {
+    let stage = match options.stages[..] {
+        [] => Stage::Hardware,
+        [Stage::User] => {
+            return Err(RunError::NotSupported {
+                what: "--stage user with --connect".to_owned(),
+                reason: "doorbells are not shown to processes elsewhere yet".to_owned(),
+            });
+        }
+        [stage] => stage,
+        _ => {
+            return Err(RunError::Argument {
+                argument: "--stage".to_owned(),
+                problem: "a kernel that others use too is no place to compare stages".to_owned(),
+                remedy: "name one".to_owned(),
+            });
+        }
+    };
+    let workloads = open_placed(options)?;
+    if workloads.iter().any(|(_, terms)| *terms != Terms::default()) {
+        return Err(RunError::Argument {
+            argument: "priority= or budget= with --connect".to_owned(),
+            problem: "whoever serves the kernel says what its processes may have, not they themselves".to_owned(),
+            remedy: "leave them out".to_owned(),
+        });
+    }
+    let connect = |_| SocketLink::connect(socket).map_err(|error| unreachable_kernel(socket, &error.to_string()));
+    let links = workloads.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
+    let total = workloads.iter().map(|(workload, _)| workload.ops() as u64 * u64::from(options.steps)).sum();
+    progress.begin(&format!("{} processes at {}", links.len(), socket.display()), total);
+    let watcher = Watcher { progress, done: AtomicU64::new(0) };
+    let driven: Vec<Driven> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..)
+            .zip(workloads.iter().zip(links))
+            .map(|(number, ((workload, _), link))| {
+                let drive_options = DriveOptions {
+                    steps: options.steps,
+                    content: if options.verify { ContentMode::Verified } else { ContentMode::Written },
+                    // Two processes never share content by accident.
+                    seed: options.seed.wrapping_add(number),
+                    residency: residency(options),
+                    hears_budget: false,
+                    stage: Some(stage),
+                    keeps_submissions: false,
+                };
+                let watcher = &watcher;
+                scope.spawn(move || drive(workload, link as Arc<_>, drive_options, &mut { watcher }, cancel))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect::<Result<_, _>>()
+    })
+    .map_err(failed)?;
+    progress.finish();
+    let mut text = String::new();
+    for ((workload, _), driven) in workloads.iter().zip(&driven) {
+        let verdict = match (&driven.mismatch, driven.lost) {
+            (Some(mismatch), _) => mismatch.to_string(),
+            (None, Some(state)) => format!("the device was lost: {state:?}"),
+            (None, None) if options.verify => "every byte as it was written".to_owned(),
+            (None, None) => "not checked".to_owned(),
+        };
+        let (ops, steps, time) = (driven.ops, driven.steps, units::duration(driven.elapsed_ns));
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}: {ops} operations in {steps} steps, {time}; {verdict}", workload.name());
+    }
+    let code = match () {
+        () if driven.iter().any(|driven| driven.mismatch.is_some() || driven.lost.is_some()) => 1,
+        () if driven.iter().any(|driven| driven.interrupted) => INTERRUPTED,
+        () => 0,
+    };
+    Ok((text, code))
+}
+
+fn unreachable_kernel(socket: &Path, problem: &str) -> RunError {
+    RunError::Argument {
+        argument: format!("--connect {}", socket.display()),
+        problem: problem.to_owned(),
+        remedy: "start `openwddm serve --socket PATH`, and give its path".to_owned(),
+    }
+}
+
+struct Watcher<'a> {
+    progress: &'a Progress,
+    done: AtomicU64,
+}
+
+impl Observer for &Watcher<'_> {
+    fn progress(&mut self, _done: u64, _total: u64) {
+        self.progress.advance(self.done.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+
+    fn step_done(&mut self, _step: u32, _now_ns: u64) {}
+}

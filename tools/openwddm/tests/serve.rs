@@ -1,0 +1,104 @@
+//! A kernel behind a socket, and programs that use it, each a process of its own.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long anything here may take before it counts as never.
+const NEVER: Duration = Duration::from_secs(120);
+
+fn openwddm(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_openwddm"));
+    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A daemon that is ended with the test.
+struct Daemon(Child);
+
+impl Daemon {
+    fn start(socket: &Path, arguments: &[&str]) -> Daemon {
+        let mut command = openwddm(&["serve", "--socket", socket.to_str().expect("a path in UTF-8")]);
+        let daemon = Daemon(command.args(arguments).stderr(Stdio::null()).spawn().expect("the binary starts"));
+        let began = Instant::now();
+        while !socket.exists() {
+            assert!(began.elapsed() < NEVER, "it does not serve");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        daemon
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // One that has ended already needs no signal.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn connect(socket: &Path, more: &[&str]) -> Child {
+    let mut command = openwddm(&["run", "--verify", "--connect"]);
+    command.arg(socket).args(more).spawn().expect("the binary starts")
+}
+
+fn ended(child: Child) -> (Output, String) {
+    let output = child.wait_with_output().expect("it ends");
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output, text)
+}
+
+#[test]
+fn processes_share_memory_that_does_not_hold_them_and_each_finds_its_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("kernel");
+    let _daemon = Daemon::start(&socket, &["--adapter", "discrete-4k,vram=128MiB", "--system", "2GiB"]);
+    let both =
+        [["--seed", "1", "--steps", "1", "--stage", "hardware"], ["--seed", "2", "--steps", "1", "--stage", "packet"]];
+    let running: Vec<Child> = both.iter().map(|more| connect(&socket, more)).collect();
+    for child in running {
+        let (output, text) = ended(child);
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert!(text.contains("998 operations in 1 steps") && text.contains("every byte as it was written"), "{text}");
+    }
+}
+
+#[test]
+fn a_process_whose_kernel_is_killed_ends_with_the_reason() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("kernel");
+    let daemon = Daemon::start(&socket, &["--adapter", "discrete-4k,vram=128MiB", "--system", "2GiB"]);
+    let child = connect(&socket, &["--steps", "1000"]);
+    std::thread::sleep(Duration::from_millis(500));
+    drop(daemon);
+    let (output, text) = ended(child);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("kernel"), "{text}");
+    // What it has left behind does not keep the next one out.
+    let _daemon = Daemon::start(&socket, &[]);
+}
+
+#[test]
+fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nowhere = folder.path().join("nowhere");
+    let refused = |arguments: &[&str], code: i32, parts: &[&str]| {
+        let output = openwddm(arguments).output().expect("the binary starts");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        parts.iter().for_each(|part| assert!(text.contains(part), "{part} is missing in {text}"));
+    };
+    let path = nowhere.to_str().expect("a path in UTF-8");
+    refused(&["run", "--connect", path], 2, &[path, "No such file", "openwddm serve"]);
+    refused(&["run", "--connect", path, "--vram", "1GiB"], 2, &["--vram", "cannot be used with"]);
+    refused(&["run", "--connect", path, "--stage", "user"], 1, &["not supported", "doorbells"]);
+    refused(&["run", "--connect", path, "--stage", "packet,hardware"], 2, &["--stage", "name one"]);
+    let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gpt.cpu.rrs.json.gz,priority=high");
+    refused(&["run", bundled, "--connect", path], 2, &["priority=", "leave them out"]);
+    refused(&["serve"], 2, &["--socket"]);
+    refused(&["serve", "--socket", path, "--mode", "999"], 2, &["octal"]);
+    refused(&["serve", "--socket", path, "--adapter", "no-such"], 2, &["no-such", "discrete-4k"]);
+    refused(&["serve", "--socket", path, "--adapter", "iommu"], 1, &["not supported", "CPU addresses"]);
+    refused(&["serve", "--socket", path, "--adapter", "discrete-4k,vram=50%"], 2, &["no workload", "give bytes"]);
+    refused(&["serve", "--socket", "/no/such/folder/kernel"], 1, &["/no/such/folder/kernel", "--socket"]);
+}
