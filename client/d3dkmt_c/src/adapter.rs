@@ -1,0 +1,218 @@
+//! Adapters: enumeration, opening, queries.
+
+use d3dkmt_abi::*;
+use kmt_calls::{AdapterInfo, Call, FeatureResult, Reply};
+use wddm_types::{Luid, NtStatus, RawHandle};
+
+use crate::border::{Answer, Caller};
+use crate::refusal::{expect_reply, invalid, not_supported, refuse};
+
+/// Most adapters that a list names (`MAX_ENUM_ADAPTERS`).
+const ADAPTERS_MAX: u32 = MAX_ENUM_ADAPTERS as u32;
+/// All bits of the filter that mean something.
+const FILTER_DEFINED: u64 =
+    D3DKMT_ENUMADAPTERS_FILTER::IncludeComputeOnly | D3DKMT_ENUMADAPTERS_FILTER::IncludeDisplayOnly;
+
+/// An adapter's id in C.
+pub fn luid_in_c(luid: Luid) -> LUID {
+    // CAST: the halves of the number.
+    LUID { LowPart: luid.0 as u32, HighPart: (luid.0 >> 32) as i32 }
+}
+
+/// An adapter's id from C.
+pub fn luid(from: LUID) -> Luid {
+    // CAST: the bits of the upper half.
+    Luid(u64::from(from.LowPart) | u64::from(from.HighPart as u32) << 32)
+}
+
+pub fn enum_adapters(caller: &Caller<'_>, arguments: &mut D3DKMT_ENUMADAPTERS) -> Answer {
+    let adapters = opened(caller, ADAPTERS_MAX)?;
+    arguments.Adapters[..adapters.len()].copy_from_slice(&adapters);
+    // CAST: at most 16.
+    arguments.NumAdapters = adapters.len() as u32;
+    Ok(NtStatus::SUCCESS)
+}
+
+pub fn enum_adapters2(caller: &Caller<'_>, arguments: &mut D3DKMT_ENUMADAPTERS2) -> Answer {
+    enumerate(caller, &mut arguments.NumAdapters, arguments.pAdapters)
+}
+
+/// Every adapter of ours renders, so that the filter leaves none out.
+pub fn enum_adapters3(caller: &Caller<'_>, arguments: &mut D3DKMT_ENUMADAPTERS3) -> Answer {
+    if arguments.Filter.Value & !FILTER_DEFINED != 0 {
+        return Err(invalid("bits of the filter that mean nothing"));
+    }
+    enumerate(caller, &mut arguments.NumAdapters, arguments.pAdapters)
+}
+
+/// Without an array: how many there can be at most.
+fn enumerate(caller: &Caller<'_>, count: &mut u32, array: *mut D3DKMT_ADAPTERINFO) -> Answer {
+    if array.is_null() {
+        *count = ADAPTERS_MAX;
+        return Ok(NtStatus::SUCCESS);
+    }
+    let room = caller.room(array, (*count).min(ADAPTERS_MAX))?;
+    // CAST: at most 16.
+    let adapters = opened(caller, room.count() as u32)?;
+    room.write(&adapters);
+    *count = adapters.len() as u32;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// Opens every adapter: each handle is the caller's to close. If one cannot be opened, none is.
+fn opened(caller: &Caller<'_>, room: u32) -> Result<Vec<D3DKMT_ADAPTERINFO>, kmt_calls::Refusal> {
+    let adapters = expect_reply!(caller.process.call(Call::EnumAdapters)?, Reply::Adapters(adapters) => adapters);
+    if adapters.len() > room as usize {
+        return Err(refuse(NtStatus::BUFFER_TOO_SMALL, format!("{} adapters, room for {room}", adapters.len())));
+    }
+    let mut list = Vec::with_capacity(adapters.len());
+    for (luid, _) in adapters {
+        match open(caller, luid) {
+            Ok(adapter) => list.push(adapter),
+            Err(refusal) => {
+                for opened in &list {
+                    let D3DKMT_ADAPTERINFO { hAdapter, .. } = *opened;
+                    // It was opened a moment ago and nobody has used it.
+                    let _ = caller.process.call(Call::CloseAdapter { adapter: RawHandle(hAdapter) });
+                }
+                return Err(refusal);
+            }
+        }
+    }
+    Ok(list)
+}
+
+fn open(caller: &Caller<'_>, luid: Luid) -> Result<D3DKMT_ADAPTERINFO, kmt_calls::Refusal> {
+    let reply = caller.process.call(Call::OpenAdapterFromLuid { luid })?;
+    let adapter = expect_reply!(reply, Reply::Handle(handle) => handle);
+    let displays = info(caller, adapter)?.displays.len();
+    Ok(D3DKMT_ADAPTERINFO {
+        hAdapter: adapter.0,
+        AdapterLuid: luid_in_c(luid),
+        // CAST: an adapter has a handful of displays.
+        NumOfSources: displays as u32,
+        bPrecisePresentRegionsPreferred: 0,
+    })
+}
+
+pub fn open_adapter_from_luid(caller: &Caller<'_>, arguments: &mut D3DKMT_OPENADAPTERFROMLUID) -> Answer {
+    let reply = caller.process.call(Call::OpenAdapterFromLuid { luid: luid(arguments.AdapterLuid) })?;
+    arguments.hAdapter = expect_reply!(reply, Reply::Handle(handle) => handle.0);
+    Ok(NtStatus::SUCCESS)
+}
+
+pub fn close_adapter(caller: &Caller<'_>, arguments: &D3DKMT_CLOSEADAPTER) -> Answer {
+    caller.process.call(Call::CloseAdapter { adapter: RawHandle(arguments.hAdapter) })?;
+    Ok(NtStatus::SUCCESS)
+}
+
+fn info(caller: &Caller<'_>, adapter: RawHandle) -> Result<AdapterInfo, kmt_calls::Refusal> {
+    Ok(expect_reply!(caller.process.call(Call::QueryAdapterInfo { adapter })?, Reply::AdapterInfo(info) => info))
+}
+
+/// One question of many (`KMTQUERYADAPTERINFOTYPE`); the answer has exactly the size of its structure.
+pub fn query_adapter_info(caller: &Caller<'_>, arguments: &D3DKMT_QUERYADAPTERINFO) -> Answer {
+    let D3DKMT_QUERYADAPTERINFO { hAdapter, Type, pPrivateDriverData: data, PrivateDriverDataSize: size } = *arguments;
+    let info = info(caller, RawHandle(hAdapter))?;
+    match Type {
+        KMTQAITYPE_GETSEGMENTSIZE => put(caller, data.cast(), size, segment_sizes(&info)),
+        KMTQAITYPE_ADAPTERTYPE | KMTQAITYPE_ADAPTERTYPE_RENDER => put(caller, data.cast(), size, adapter_type(&info)),
+        KMTQAITYPE_PHYSICALADAPTERCOUNT => put(caller, data.cast(), size, D3DKMT_PHYSICAL_ADAPTER_COUNT { Count: 1 }),
+        KMTQAITYPE_WDDM_3_0_CAPS => {
+            put(caller, data.cast(), size, D3DKMT_WDDM_3_0_CAPS { Value: info.wddm_3_0_caps.bits() })
+        }
+        KMTQAITYPE_WDDM_3_1_CAPS => {
+            put(caller, data.cast(), size, D3DKMT_WDDM_3_1_CAPS { Value: info.wddm_3_1_caps.bits() })
+        }
+        other => Err(not_supported(format!("no answer to question {other} of QueryAdapterInfo"))),
+    }
+}
+
+/// Writes an answer of exactly this size.
+fn put<T: Copy>(caller: &Caller<'_>, data: *mut T, size: u32, answer: T) -> Answer {
+    if size as usize != size_of::<T>() {
+        return Err(invalid(format!("the answer has {} bytes, not {size}", size_of::<T>())));
+    }
+    caller.room(data, 1)?.write(&[answer]);
+    Ok(NtStatus::SUCCESS)
+}
+
+/// Memory segments are the adapter's own memory, apertures show system memory that is shared.
+fn segment_sizes(info: &AdapterInfo) -> D3DKMT_SEGMENTSIZEINFO {
+    let of = |aperture: bool| {
+        let segments = info.segments.iter().filter(move |segment| segment.aperture == aperture);
+        segments.map(|segment| segment.size_bytes).sum()
+    };
+    D3DKMT_SEGMENTSIZEINFO {
+        DedicatedVideoMemorySize: of(false),
+        DedicatedSystemMemorySize: 0,
+        SharedSystemMemorySize: of(true),
+    }
+}
+
+fn adapter_type(info: &AdapterInfo) -> D3DKMT_ADAPTERTYPE {
+    let display = if info.displays.is_empty() { 0 } else { D3DKMT_ADAPTERTYPE::DisplaySupported };
+    D3DKMT_ADAPTERTYPE { Value: D3DKMT_ADAPTERTYPE::RenderSupported | display }
+}
+
+// spec: sync §2.10
+pub fn is_feature_enabled(caller: &Caller<'_>, arguments: &mut D3DKMT_ISFEATUREENABLED) -> Answer {
+    let call = Call::IsFeatureEnabled { adapter: RawHandle(arguments.hAdapter), feature: arguments.FeatureId };
+    let result = expect_reply!(caller.process.call(call)?, Reply::Feature(result) => result);
+    let FeatureResult { version, enabled, known, supported_by_driver, supported_on_current_config } = result;
+    let bits = [
+        (enabled, DXGK_ISFEATUREENABLED_BITS::Enabled),
+        (known, DXGK_ISFEATUREENABLED_BITS::KnownFeature),
+        (supported_by_driver, DXGK_ISFEATUREENABLED_BITS::SupportedByDriver),
+        (supported_on_current_config, DXGK_ISFEATUREENABLED_BITS::SupportedOnCurrentConfig),
+    ];
+    let word = bits.iter().filter(|(set, _)| *set).fold(0, |word, (_, bit)| word | bit);
+    arguments.Result =
+        DXGK_ISFEATUREENABLED_RESULT { Version: version, Anonymous: DXGK_ISFEATUREENABLED_BITS { Value: word } };
+    Ok(NtStatus::SUCCESS)
+}
+
+/// Whether a budget group is the local one (memory §5.5).
+fn is_local(group: D3DKMT_MEMORY_SEGMENT_GROUP) -> Result<bool, kmt_calls::Refusal> {
+    match group {
+        D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL => Ok(true),
+        D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL => Ok(false),
+        other => Err(invalid(format!("no segment group has the number {other}"))),
+    }
+}
+
+// spec: memory §5.5
+pub fn query_video_memory_info(caller: &Caller<'_>, arguments: &mut D3DKMT_QUERYVIDEOMEMORYINFO) -> Answer {
+    one_physical_adapter(arguments.PhysicalAdapterIndex)?;
+    let call = Call::QueryVideoMemoryInfo {
+        process: arguments.hProcess.addr() as u64,
+        adapter: RawHandle(arguments.hAdapter),
+        local: is_local(arguments.MemorySegmentGroup)?,
+    };
+    let info = expect_reply!(caller.process.call(call)?, Reply::VideoMemoryInfo(info) => info);
+    arguments.Budget = info.budget_bytes;
+    arguments.CurrentUsage = info.current_usage_bytes;
+    arguments.CurrentReservation = info.current_reservation_bytes;
+    arguments.AvailableForReservation = info.available_for_reservation_bytes;
+    Ok(NtStatus::SUCCESS)
+}
+
+// spec: memory §5.5
+pub fn change_video_memory_reservation(caller: &Caller<'_>, arguments: &D3DKMT_CHANGEVIDEOMEMORYRESERVATION) -> Answer {
+    one_physical_adapter(arguments.PhysicalAdapterIndex)?;
+    caller.process.call(Call::ChangeVideoMemoryReservation {
+        process: arguments.hProcess.addr() as u64,
+        adapter: RawHandle(arguments.hAdapter),
+        local: is_local(arguments.MemorySegmentGroup)?,
+        reservation_bytes: arguments.Reservation,
+    })?;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// Adapters are not linked here: each has one physical adapter.
+fn one_physical_adapter(index: u32) -> Result<(), kmt_calls::Refusal> {
+    match index {
+        0 => Ok(()),
+        other => Err(invalid(format!("no physical adapter has the number {other}"))),
+    }
+}

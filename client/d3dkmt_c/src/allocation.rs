@@ -1,0 +1,193 @@
+//! Allocations and resources of one process: creation, destruction, priorities, residency.
+
+use d3dkmt_abi::*;
+use kmt_calls::{
+    AllocationInfoFlags, AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocation,
+    DestroyFlags, Refusal, Reply, ResourceRequest, SectionRange,
+};
+use wddm_types::{NtStatus, RawHandle};
+
+use crate::border::{Answer, Caller, Room};
+use crate::handle::{event_or_section, handles};
+use crate::refusal::{expect_reply, invalid, not_supported};
+
+/// `D3DKMTCreateAllocation`: descriptions of the first form.
+pub fn create_allocation(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEALLOCATION) -> Answer {
+    let array = arguments.Anonymous2.pAllocationInfo();
+    let mut infos = caller.array(array, arguments.NumAllocations)?;
+    let room = caller.room(array, arguments.NumAllocations)?;
+    let descriptions = infos.iter().map(|info| Description {
+        existing: info.pSystemMem.cast_mut(),
+        private_data: info.pPrivateDriverData,
+        private_data_size: info.PrivateDriverDataSize,
+        video_source: info.VidPnSourceId,
+        flags: info.Flags.Value,
+        priority: 0,
+    });
+    let created = create(caller, arguments, descriptions.collect())?;
+    for (info, created) in infos.iter_mut().zip(created) {
+        info.hAllocation = created.handle.0;
+    }
+    room.write(&infos);
+    Ok(NtStatus::SUCCESS)
+}
+
+/// `D3DKMTCreateAllocation2`: descriptions of the second form.
+pub fn create_allocation2(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEALLOCATION) -> Answer {
+    let array = arguments.Anonymous2.pAllocationInfo2();
+    let mut infos = caller.array(array, arguments.NumAllocations)?;
+    let room = caller.room(array, arguments.NumAllocations)?;
+    if infos.iter().any(|info| info.Reserved != [0; 5]) {
+        return Err(invalid("a reserved member of an allocation is not 0"));
+    }
+    let descriptions = infos.iter().map(|info| Description {
+        existing: info.Anonymous1.hSection(),
+        private_data: info.pPrivateDriverData,
+        private_data_size: info.PrivateDriverDataSize,
+        video_source: info.VidPnSourceId,
+        flags: info.Flags.Value,
+        priority: info.Anonymous2.Priority(),
+    });
+    let created = create(caller, arguments, descriptions.collect())?;
+    for (info, created) in infos.iter_mut().zip(created) {
+        info.hAllocation = created.handle.0;
+        info.GpuVirtualAddress = created.address.0;
+    }
+    room.write(&infos);
+    Ok(NtStatus::SUCCESS)
+}
+
+/// What both forms say of an allocation.
+struct Description {
+    existing: HANDLE,
+    private_data: *mut VOID,
+    private_data_size: u32,
+    video_source: u32,
+    flags: u32,
+    priority: u32,
+}
+
+fn create(
+    caller: &Caller<'_>,
+    arguments: &mut D3DKMT_CREATEALLOCATION,
+    descriptions: Vec<Description>,
+) -> Result<Vec<CreatedAllocation>, Refusal> {
+    let flags = CreateAllocationFlags::from_bits_retain(arguments.Flags.Value);
+    if flags.contains(CreateAllocationFlags::EXISTING_SYS_MEM) {
+        return Err(not_supported("allocations over memory of the program: a section is memory that both reach"));
+    }
+    let (private_data, size_bytes) = described(caller, arguments, flags)?;
+    let mut answers: Vec<Room<'_, u8>> = Vec::with_capacity(descriptions.len());
+    let mut allocations = Vec::with_capacity(descriptions.len());
+    for description in &descriptions {
+        let size = description.private_data_size;
+        allocations.push(AllocationRequest {
+            private_data: caller.bytes(description.private_data, size)?,
+            flags: AllocationInfoFlags::from_bits_retain(description.flags),
+            video_source: description.video_source,
+            priority: description.priority,
+            existing: match flags.contains(CreateAllocationFlags::EXISTING_SECTION) {
+                true => {
+                    let section = event_or_section(description.existing)?;
+                    Some(SectionRange { section, offset_bytes: 0, size_bytes })
+                }
+                false => None,
+            },
+        });
+        answers.push(caller.room(description.private_data.cast(), size)?);
+    }
+    let resource = ResourceRequest {
+        resource: RawHandle(arguments.hResource),
+        flags,
+        private_data,
+        runtime_data: caller.bytes(arguments.pPrivateRuntimeData, arguments.PrivateRuntimeDataSize)?,
+    };
+    let call = Call::CreateAllocation { device: RawHandle(arguments.hDevice), allocations, resource };
+    let created = expect_reply!(caller.process.call(call)?, Reply::Allocations(created) => created);
+    arguments.hResource = created.resource.0;
+    arguments.hGlobalShare = created.global_share.0;
+    arguments.Flags.Value = created.flags.bits();
+    for (room, created) in answers.iter().zip(&created.allocations) {
+        // What the driver has written into its blob; it cannot have grown.
+        if let Some(data) = &created.private_data {
+            room.write(&data[..data.len().min(room.count())]);
+        }
+    }
+    Ok(created.allocations)
+}
+
+/// What is said about the whole call: the driver's blob, or the size of a standard allocation.
+fn described(
+    caller: &Caller<'_>,
+    arguments: &D3DKMT_CREATEALLOCATION,
+    flags: CreateAllocationFlags,
+) -> Result<(Vec<u8>, u64), Refusal> {
+    if !flags.contains(CreateAllocationFlags::STANDARD_ALLOCATION) {
+        let data = arguments.Anonymous1.pPrivateDriverData();
+        return Ok((caller.bytes(data, arguments.PrivateDriverDataSize)?, 0));
+    }
+    let standard = caller.array(arguments.Anonymous1.pStandardAllocation().cast_const(), 1)?[0];
+    if standard.Type != D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP || standard.Flags != 0 {
+        return Err(invalid("a standard allocation is over a heap that exists, without flags"));
+    }
+    Ok((Vec::new(), standard.ExistingHeapData.Size as u64))
+}
+
+/// A resource, or a list.
+fn target(
+    caller: &Caller<'_>,
+    resource: u32,
+    list: *const D3DKMT_HANDLE,
+    count: u32,
+) -> Result<AllocationTarget, Refusal> {
+    Ok(AllocationTarget { resource: RawHandle(resource), allocations: handles(caller, list, count)? })
+}
+
+// spec: memory §6.2
+pub fn destroy_allocation2(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYALLOCATION2) -> Answer {
+    let D3DKMT_DESTROYALLOCATION2 { hDevice, hResource, phAllocationList, AllocationCount, Flags } = *arguments;
+    caller.process.call(Call::DestroyAllocation {
+        device: RawHandle(hDevice),
+        target: target(caller, hResource, phAllocationList, AllocationCount)?,
+        flags: DestroyFlags::from_bits_retain(Flags.Value),
+    })?;
+    Ok(NtStatus::SUCCESS)
+}
+
+pub fn destroy_allocation(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYALLOCATION) -> Answer {
+    let D3DKMT_DESTROYALLOCATION { hDevice, hResource, phAllocationList, AllocationCount } = *arguments;
+    let flags = D3DDDICB_DESTROYALLOCATION2FLAGS::default();
+    destroy_allocation2(
+        caller,
+        &D3DKMT_DESTROYALLOCATION2 { hDevice, hResource, phAllocationList, AllocationCount, Flags: flags },
+    )
+}
+
+/// One for each allocation of a list; one for a resource.
+fn answers_of(resource: u32, count: u32) -> u32 {
+    if resource != 0 { 1 } else { count }
+}
+
+// spec: memory §2.3
+pub fn set_allocation_priority(caller: &Caller<'_>, arguments: &D3DKMT_SETALLOCATIONPRIORITY) -> Answer {
+    let D3DKMT_SETALLOCATIONPRIORITY { hDevice, hResource, phAllocationList, AllocationCount, pPriorities } =
+        *arguments;
+    caller.process.call(Call::SetAllocationPriority {
+        device: RawHandle(hDevice),
+        target: target(caller, hResource, phAllocationList, AllocationCount)?,
+        priorities: caller.array(pPriorities, answers_of(hResource, AllocationCount))?,
+    })?;
+    Ok(NtStatus::SUCCESS)
+}
+
+// spec: memory §9.2
+pub fn query_allocation_residency(caller: &Caller<'_>, arguments: &D3DKMT_QUERYALLOCATIONRESIDENCY) -> Answer {
+    let D3DKMT_QUERYALLOCATIONRESIDENCY { hDevice, hResource, phAllocationList, AllocationCount, pResidencyStatus } =
+        *arguments;
+    let room = caller.room(pResidencyStatus, answers_of(hResource, AllocationCount))?;
+    let target = target(caller, hResource, phAllocationList, AllocationCount)?;
+    let call = Call::QueryAllocationResidency { device: RawHandle(hDevice), target };
+    let statuses = expect_reply!(caller.process.call(call)?, Reply::ResidencyStatuses(statuses) => statuses);
+    room.write(&statuses.iter().map(|status| *status as D3DKMT_ALLOCATIONRESIDENCYSTATUS).collect::<Vec<_>>());
+    Ok(NtStatus::SUCCESS)
+}

@@ -1,0 +1,157 @@
+//! Packet contexts: creation, submission, priority.
+
+use d3dkmt_abi::*;
+use kmt_calls::{
+    AllocationListFlags, AllocationListItem, Call, ContextFlags, PacketCall, PatchLocationItem, PriorityCall, Refusal,
+    Reply,
+};
+use wddm_types::{GpuVa, NodeId, NtStatus, RawHandle};
+
+use crate::border::{Answer, Caller};
+use crate::buffer::ContextBuffers;
+use crate::refusal::{expect_reply, invalid, not_supported};
+
+/// A node by its number.
+pub fn node(number: u32) -> Result<NodeId, Refusal> {
+    u16::try_from(number).map(NodeId).map_err(|_| invalid(format!("no node has the number {number}")))
+}
+
+/// A context for buffers with lists; the buffer and the lists are the library's, and the caller writes into them.
+pub fn create_context(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATECONTEXT) -> Answer {
+    let call = Call::Packet(PacketCall::CreateContext {
+        device: RawHandle(arguments.hDevice),
+        node: node(arguments.NodeOrdinal)?,
+        engine_affinity: arguments.EngineAffinity,
+        flags: ContextFlags::from_bits_retain(arguments.Flags.Value),
+        private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
+    });
+    let created = expect_reply!(caller.process.call(call)?, Reply::Context(created) => created);
+    arguments.hContext = created.context.0;
+    let buffers = ContextBuffers::new(&created);
+    arguments.pCommandBuffer = buffers.commands.place().cast();
+    arguments.CommandBufferSize = created.command_buffer_bytes;
+    arguments.pAllocationList = buffers.allocations.place();
+    arguments.AllocationListSize = created.allocation_list_entries;
+    arguments.pPatchLocationList = buffers.patches.place();
+    arguments.PatchLocationListSize = created.patch_location_list_entries;
+    arguments.CommandBuffer = 0;
+    caller.process.buffers().insert(created.context.0, buffers);
+    Ok(NtStatus::SUCCESS)
+}
+
+pub fn create_context_virtual(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATECONTEXTVIRTUAL) -> Answer {
+    let call = Call::Packet(PacketCall::CreateContextVirtual {
+        device: RawHandle(arguments.hDevice),
+        node: node(arguments.NodeOrdinal)?,
+        engine_affinity: arguments.EngineAffinity,
+        flags: ContextFlags::from_bits_retain(arguments.Flags.Value),
+        private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
+    });
+    arguments.hContext = expect_reply!(caller.process.call(call)?, Reply::Handle(context) => context.0);
+    Ok(NtStatus::SUCCESS)
+}
+
+pub fn destroy_context(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYCONTEXT) -> Answer {
+    let context = RawHandle(arguments.hContext);
+    caller.process.call(Call::Packet(PacketCall::DestroyContext { context }))?;
+    caller.process.buffers().remove(&context.0);
+    Ok(NtStatus::SUCCESS)
+}
+
+/// What is in the context's buffer and lists is copied; the caller writes into the same ones again.
+pub fn render(caller: &Caller<'_>, arguments: &mut D3DKMT_RENDER) -> Answer {
+    if arguments.Flags.Value & !D3DKMT_RENDERFLAGS::NullRendering != 0 {
+        return Err(not_supported("buffers and lists that are resized, redirected or read back"));
+    }
+    if arguments.BroadcastContextCount != 0 {
+        return Err(not_supported("one buffer for several contexts"));
+    }
+    if arguments.PrivateDriverDataSize != 0 {
+        return Err(not_supported("private data of a submission"));
+    }
+    let context = arguments.Anonymous.hContext();
+    let known = caller.process.buffers();
+    let buffers = known.get(&context).ok_or_else(|| invalid("no context of this process that is patched"))?;
+    let (start, length) = (arguments.CommandOffset, arguments.CommandLength);
+    if !start.is_multiple_of(8) || !length.is_multiple_of(8) {
+        return Err(invalid("commands are whole words of 64 bits"));
+    }
+    let end = start.checked_add(length).filter(|end| *end as usize <= buffers.commands.entries() * 8);
+    let end = end.ok_or_else(|| invalid("the commands end behind the buffer"))?;
+    let too_long = arguments.AllocationCount as usize > buffers.allocations.entries()
+        || arguments.PatchLocationCount as usize > buffers.patches.entries();
+    if too_long {
+        return Err(invalid("a list is longer than its buffer"));
+    }
+    let words = caller.array(buffers.commands.place().cast_const(), end / 8)?;
+    let allocations = caller.array(buffers.allocations.place().cast_const(), arguments.AllocationCount)?;
+    let patches = caller.array(buffers.patches.place().cast_const(), arguments.PatchLocationCount)?;
+    arguments.pNewCommandBuffer = buffers.commands.place().cast();
+    // CAST: the sizes came as numbers of 32 bits.
+    arguments.NewCommandBufferSize = (buffers.commands.entries() * 8) as u32;
+    arguments.pNewAllocationList = buffers.allocations.place();
+    arguments.NewAllocationListSize = buffers.allocations.entries() as u32;
+    arguments.pNewPatchLocationList = buffers.patches.place();
+    arguments.NewPatchLocationListSize = buffers.patches.entries() as u32;
+    // A call may wait; others use their contexts meanwhile.
+    drop(known);
+    let call = Call::Packet(PacketCall::Render {
+        context: RawHandle(context),
+        command: words[(start / 8) as usize..].to_vec(),
+        allocation_list: allocations.iter().map(listed).collect(),
+        patch_location_list: patches.iter().map(patched).collect(),
+    });
+    arguments.QueuedBufferCount = expect_reply!(caller.process.call(call)?, Reply::Queued(queued) => queued);
+    Ok(NtStatus::SUCCESS)
+}
+
+// spec: memory §7.2
+fn listed(from: &D3DDDI_ALLOCATIONLIST) -> AllocationListItem {
+    AllocationListItem {
+        allocation: RawHandle(from.hAllocation),
+        flags: AllocationListFlags::from_bits_retain(from.Anonymous.Value),
+    }
+}
+
+// spec: memory §7.3
+fn patched(from: &D3DDDI_PATCHLOCATIONLIST) -> PatchLocationItem {
+    PatchLocationItem {
+        allocation_index: from.AllocationIndex,
+        slot_id: from.Anonymous.Value,
+        driver_id: from.DriverId,
+        allocation_offset: from.AllocationOffset,
+        patch_offset: from.PatchOffset,
+        split_offset: from.SplitOffset,
+    }
+}
+
+/// The first of the broadcast contexts is the one that runs the commands.
+pub fn submit_command(caller: &Caller<'_>, arguments: &D3DKMT_SUBMITCOMMAND) -> Answer {
+    if arguments.Flags.Value != 0 || arguments.PresentHistoryToken != 0 {
+        return Err(not_supported("submissions that present or draw nothing"));
+    }
+    if arguments.PrivateDriverDataSize != 0 || arguments.NumHistoryBuffers != 0 {
+        return Err(not_supported("private data and history buffers of a submission"));
+    }
+    match arguments.BroadcastContextCount {
+        1 => {}
+        2..=64 => return Err(not_supported("one buffer for several contexts")),
+        count => return Err(invalid(format!("{count} contexts"))),
+    }
+    let primaries = arguments.WrittenPrimaries.get(..arguments.NumPrimaries as usize);
+    let primaries = primaries.ok_or_else(|| invalid(format!("{} primaries", arguments.NumPrimaries)))?;
+    caller.process.call(Call::Packet(PacketCall::SubmitCommand {
+        context: RawHandle(arguments.BroadcastContext[0]),
+        commands: GpuVa(arguments.Commands),
+        command_bytes: arguments.CommandLength,
+        written_primaries: primaries.iter().copied().map(RawHandle).collect(),
+    }))?;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// Hardware contexts have the same priorities.
+pub fn set_context_scheduling_priority(caller: &Caller<'_>, arguments: &D3DKMT_SETCONTEXTSCHEDULINGPRIORITY) -> Answer {
+    let (context, priority) = (RawHandle(arguments.hContext), arguments.Priority);
+    caller.process.call(Call::Priority(PriorityCall::SetContextSchedulingPriority { context, priority }))?;
+    Ok(NtStatus::SUCCESS)
+}

@@ -1,0 +1,67 @@
+//! The macro that makes the exported functions from their list, in the library that C programs link. Called by that library only.
+#![allow(unsafe_code)]
+
+/// Makes the functions of the C interface for a [`crate::Session`], in the library that C programs link.
+#[macro_export]
+macro_rules! export {
+    ($session:expr) => {
+        $crate::functions! { [$crate::export_each] $session }
+
+        /// `D3DKMTShareObjects`.
+        ///
+        /// # Safety
+        /// The pointers, if not NULL, are good for what the declaration says during the call.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn D3DKMTShareObjects(
+            count: $crate::abi::UINT,
+            objects: *const $crate::abi::D3DKMT_HANDLE,
+            attributes: *const $crate::abi::OBJECT_ATTRIBUTES,
+            access: $crate::abi::DWORD,
+            handle: *mut $crate::abi::HANDLE,
+        ) -> i32 {
+            let body = |caller: &$crate::exported::Caller<'_>| {
+                $crate::exported::share_objects(caller, (count, objects, access), attributes, handle)
+            };
+            // SAFETY: the C caller vouches for its pointers.
+            unsafe { $crate::exported::enter($session, "D3DKMTShareObjects", body) }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_each {
+    ($session:expr; $($kind:ident $name:ident($of:ident) $($body:ident)? $($reason:literal)?;)*) => {
+        $( $crate::export_one! { $session; $kind $name($of) $($body)? $($reason)? } )*
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_one {
+    ($session:expr; reads $name:ident($of:ident) $body:ident) => {
+        /// # Safety
+        /// The pointer, if not NULL, and those in the structure are good for what the declaration says during the call.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(arguments: *const $crate::abi::$of) -> i32 {
+            // SAFETY: the C caller vouches for its pointers.
+            unsafe { $crate::exported::enter_in($session, stringify!($name), arguments, $crate::exported::$body) }
+        }
+    };
+    ($session:expr; writes $name:ident($of:ident) $body:ident) => {
+        /// # Safety
+        /// The pointer, if not NULL, and those in the structure are good for what the declaration says during the call.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(arguments: *mut $crate::abi::$of) -> i32 {
+            // SAFETY: the C caller vouches for its pointers.
+            unsafe { $crate::exported::enter_in_out($session, stringify!($name), arguments, $crate::exported::$body) }
+        }
+    };
+    ($session:expr; refuses $name:ident($of:ident) $reason:literal) => {
+        /// Not built: answers `STATUS_NOT_SUPPORTED`, whatever its argument.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name(_arguments: *mut $crate::abi::$of) -> i32 {
+            $crate::exported::refused(stringify!($name), $reason)
+        }
+    };
+}

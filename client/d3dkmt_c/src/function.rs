@@ -1,0 +1,173 @@
+//! The list of functions: what is exported, with which argument, who does it. The exports, the C header, and the table of the README
+//! are all written from it.
+
+/// What a function does today.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// What its documentation says, as far as the kernel does it.
+    Works,
+    /// `STATUS_NOT_SUPPORTED`, and why.
+    Refuses(&'static str),
+}
+
+/// One exported function.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// Its name in C.
+    pub name: &'static str,
+    /// Its parameters as C writes them.
+    pub parameters: &'static str,
+    /// What it does.
+    pub state: State,
+}
+
+/// Calls a macro with every function: `reads` ones only read their structure, `writes` ones write into it, `refuses` ones are not
+/// built.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! functions {
+    ([$($then:tt)*] $session:expr) => {
+        $($then)* ! { $session;
+            // Adapters.
+            writes D3DKMTEnumAdapters(D3DKMT_ENUMADAPTERS) enum_adapters;
+            writes D3DKMTEnumAdapters2(D3DKMT_ENUMADAPTERS2) enum_adapters2;
+            writes D3DKMTEnumAdapters3(D3DKMT_ENUMADAPTERS3) enum_adapters3;
+            writes D3DKMTOpenAdapterFromLuid(D3DKMT_OPENADAPTERFROMLUID) open_adapter_from_luid;
+            refuses D3DKMTOpenAdapterFromGdiDisplayName(VOID) "displays have no names here";
+            reads D3DKMTCloseAdapter(D3DKMT_CLOSEADAPTER) close_adapter;
+            reads D3DKMTQueryAdapterInfo(D3DKMT_QUERYADAPTERINFO) query_adapter_info;
+            writes D3DKMTQueryVideoMemoryInfo(D3DKMT_QUERYVIDEOMEMORYINFO) query_video_memory_info;
+            reads D3DKMTChangeVideoMemoryReservation(D3DKMT_CHANGEVIDEOMEMORYRESERVATION) change_video_memory_reservation;
+            writes D3DKMTIsFeatureEnabled(D3DKMT_ISFEATUREENABLED) is_feature_enabled;
+            refuses D3DKMTQueryClockCalibration(VOID) "no call of the kernel tells a device's clock";
+            refuses D3DKMTQueryStatistics(VOID) "the kernel tells its figures to whoever runs it, not to processes";
+            refuses D3DKMTEnumProcesses(VOID) "the kernel tells its processes to whoever runs it, not to processes";
+            refuses D3DKMTEscape(VOID) "no driver here has a private call";
+            // Devices.
+            writes D3DKMTCreateDevice(D3DKMT_CREATEDEVICE) create_device;
+            reads D3DKMTDestroyDevice(D3DKMT_DESTROYDEVICE) destroy_device;
+            writes D3DKMTGetDeviceState(D3DKMT_GETDEVICESTATE) get_device_state;
+            // Allocations and resources.
+            writes D3DKMTCreateAllocation(D3DKMT_CREATEALLOCATION) create_allocation;
+            writes D3DKMTCreateAllocation2(D3DKMT_CREATEALLOCATION) create_allocation2;
+            reads D3DKMTDestroyAllocation(D3DKMT_DESTROYALLOCATION) destroy_allocation;
+            reads D3DKMTDestroyAllocation2(D3DKMT_DESTROYALLOCATION2) destroy_allocation2;
+            reads D3DKMTSetAllocationPriority(D3DKMT_SETALLOCATIONPRIORITY) set_allocation_priority;
+            reads D3DKMTQueryAllocationResidency(D3DKMT_QUERYALLOCATIONRESIDENCY) query_allocation_residency;
+            writes D3DKMTQueryResourceInfo(D3DKMT_QUERYRESOURCEINFO) query_resource_info;
+            writes D3DKMTQueryResourceInfoFromNtHandle(D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE) query_resource_info_from_nt_handle;
+            writes D3DKMTOpenResource(D3DKMT_OPENRESOURCE) open_resource;
+            writes D3DKMTOpenResource2(D3DKMT_OPENRESOURCE) open_resource2;
+            writes D3DKMTOpenResourceFromNtHandle(D3DKMT_OPENRESOURCEFROMNTHANDLE) open_resource_from_nt_handle;
+            refuses D3DKMTOpenNtHandleFromName(VOID) "shared objects have no names: whoever is to open one is told its handle";
+            // Residency.
+            writes D3DKMTCreatePagingQueue(D3DKMT_CREATEPAGINGQUEUE) create_paging_queue;
+            writes D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE) destroy_paging_queue;
+            writes D3DKMTMakeResident(D3DDDI_MAKERESIDENT) make_resident;
+            writes D3DKMTEvict(D3DKMT_EVICT) evict;
+            reads D3DKMTOfferAllocations(D3DKMT_OFFERALLOCATIONS) offer_allocations;
+            writes D3DKMTReclaimAllocations2(D3DKMT_RECLAIMALLOCATIONS2) reclaim_allocations2;
+            writes D3DKMTRegisterTrimNotification(D3DKMT_REGISTERTRIMNOTIFICATION) register_trim_notification;
+            writes D3DKMTUnregisterTrimNotification(D3DKMT_UNREGISTERTRIMNOTIFICATION) unregister_trim_notification;
+            // CPU access.
+            writes D3DKMTLock(D3DKMT_LOCK) lock;
+            reads D3DKMTUnlock(D3DKMT_UNLOCK) unlock;
+            writes D3DKMTLock2(D3DKMT_LOCK2) lock2;
+            reads D3DKMTUnlock2(D3DKMT_UNLOCK2) unlock2;
+            reads D3DKMTInvalidateCache(D3DKMT_INVALIDATECACHE) invalidate_cache;
+            // GPU virtual addresses.
+            writes D3DKMTMapGpuVirtualAddress(D3DDDI_MAPGPUVIRTUALADDRESS) map_gpu_virtual_address;
+            writes D3DKMTReserveGpuVirtualAddress(D3DDDI_RESERVEGPUVIRTUALADDRESS) reserve_gpu_virtual_address;
+            reads D3DKMTFreeGpuVirtualAddress(D3DKMT_FREEGPUVIRTUALADDRESS) free_gpu_virtual_address;
+            reads D3DKMTUpdateGpuVirtualAddress(D3DKMT_UPDATEGPUVIRTUALADDRESS) update_gpu_virtual_address;
+            // Packet contexts.
+            writes D3DKMTCreateContext(D3DKMT_CREATECONTEXT) create_context;
+            writes D3DKMTCreateContextVirtual(D3DKMT_CREATECONTEXTVIRTUAL) create_context_virtual;
+            reads D3DKMTDestroyContext(D3DKMT_DESTROYCONTEXT) destroy_context;
+            writes D3DKMTRender(D3DKMT_RENDER) render;
+            reads D3DKMTSubmitCommand(D3DKMT_SUBMITCOMMAND) submit_command;
+            reads D3DKMTSetContextSchedulingPriority(D3DKMT_SETCONTEXTSCHEDULINGPRIORITY) set_context_scheduling_priority;
+            // Synchronization objects.
+            writes D3DKMTCreateSynchronizationObject(D3DKMT_CREATESYNCHRONIZATIONOBJECT) create_synchronization_object;
+            writes D3DKMTCreateSynchronizationObject2(D3DKMT_CREATESYNCHRONIZATIONOBJECT2) create_synchronization_object2;
+            reads D3DKMTDestroySynchronizationObject(D3DKMT_DESTROYSYNCHRONIZATIONOBJECT) destroy_synchronization_object;
+            writes D3DKMTOpenSynchronizationObject(D3DKMT_OPENSYNCHRONIZATIONOBJECT) open_synchronization_object;
+            writes D3DKMTOpenSyncObjectFromNtHandle(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE) open_sync_object_from_nt_handle;
+            writes D3DKMTOpenSyncObjectFromNtHandle2(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2) open_sync_object_from_nt_handle2;
+            refuses D3DKMTOpenSyncObjectNtHandleFromName(VOID) "shared objects have no names: whoever is to open one is told its handle";
+            reads D3DKMTWaitForSynchronizationObject(D3DKMT_WAITFORSYNCHRONIZATIONOBJECT) wait_for_synchronization_object;
+            reads D3DKMTSignalSynchronizationObject(D3DKMT_SIGNALSYNCHRONIZATIONOBJECT) signal_synchronization_object;
+            reads D3DKMTWaitForSynchronizationObjectFromCpu(D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU) wait_for_synchronization_object_from_cpu;
+            reads D3DKMTSignalSynchronizationObjectFromCpu(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU) signal_synchronization_object_from_cpu;
+            reads D3DKMTWaitForSynchronizationObjectFromGpu(D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU) wait_for_synchronization_object_from_gpu;
+            reads D3DKMTSignalSynchronizationObjectFromGpu(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU) signal_synchronization_object_from_gpu;
+            reads D3DKMTSignalSynchronizationObjectFromGpu2(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2) signal_synchronization_object_from_gpu2;
+            writes D3DKMTCreateNativeFence(D3DKMT_CREATENATIVEFENCE) create_native_fence;
+            writes D3DKMTOpenNativeFenceFromNtHandle(D3DKMT_OPENNATIVEFENCEFROMNTHANDLE) open_native_fence_from_nt_handle;
+            // Hardware queues.
+            writes D3DKMTCreateHwContext(D3DKMT_CREATEHWCONTEXT) create_hw_context;
+            reads D3DKMTDestroyHwContext(D3DKMT_DESTROYHWCONTEXT) destroy_hw_context;
+            writes D3DKMTCreateHwQueue(D3DKMT_CREATEHWQUEUE) create_hw_queue;
+            reads D3DKMTDestroyHwQueue(D3DKMT_DESTROYHWQUEUE) destroy_hw_queue;
+            reads D3DKMTSubmitCommandToHwQueue(D3DKMT_SUBMITCOMMANDTOHWQUEUE) submit_command_to_hw_queue;
+            reads D3DKMTSubmitWaitForSyncObjectsToHwQueue(D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE) submit_wait_for_sync_objects_to_hw_queue;
+            reads D3DKMTSubmitSignalSyncObjectsToHwQueue(D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE) submit_signal_sync_objects_to_hw_queue;
+            refuses D3DKMTCreateDoorbell(D3DKMT_CREATE_DOORBELL) "a ring wakes an engine that sleeps, and C programs cannot do that yet";
+            refuses D3DKMTConnectDoorbell(D3DKMT_CONNECT_DOORBELL) "there are no doorbells for C programs yet";
+            refuses D3DKMTDestroyDoorbell(D3DKMT_DESTROY_DOORBELL) "there are no doorbells for C programs yet";
+            refuses D3DKMTNotifyWorkSubmission(D3DKMT_NOTIFY_WORK_SUBMISSION) "there are no doorbells for C programs yet";
+            // Keyed mutexes.
+            refuses D3DKMTCreateKeyedMutex(D3DKMT_CREATEKEYEDMUTEX) "the kernel has no keyed mutexes";
+            refuses D3DKMTCreateKeyedMutex2(D3DKMT_CREATEKEYEDMUTEX2) "the kernel has no keyed mutexes";
+            refuses D3DKMTOpenKeyedMutex(D3DKMT_OPENKEYEDMUTEX) "the kernel has no keyed mutexes";
+            refuses D3DKMTOpenKeyedMutex2(D3DKMT_OPENKEYEDMUTEX2) "the kernel has no keyed mutexes";
+            refuses D3DKMTDestroyKeyedMutex(D3DKMT_DESTROYKEYEDMUTEX) "the kernel has no keyed mutexes";
+            refuses D3DKMTAcquireKeyedMutex(D3DKMT_ACQUIREKEYEDMUTEX) "the kernel has no keyed mutexes";
+            refuses D3DKMTReleaseKeyedMutex(D3DKMT_RELEASEKEYEDMUTEX) "the kernel has no keyed mutexes";
+            // What the operating system does on Windows.
+            writes OpenWddmCreateEvent(OPENWDDM_CREATEEVENT) create_event;
+            reads OpenWddmWaitEvent(OPENWDDM_WAITEVENT) wait_event;
+            reads OpenWddmResetEvent(OPENWDDM_RESETEVENT) reset_event;
+            reads OpenWddmCloseHandle(OPENWDDM_CLOSEHANDLE) close_handle;
+            writes OpenWddmCreateSection(OPENWDDM_CREATESECTION) create_section;
+        }
+    };
+}
+
+macro_rules! list_each {
+    ($session:expr; $($kind:ident $name:ident($of:ident) $($body:ident)? $($reason:literal)?;)*) => {
+        &[$(Function {
+            name: stringify!($name),
+            parameters: list_parameters!($kind $of),
+            state: list_state!($($body)? $($reason)?),
+        },)*]
+    };
+}
+
+macro_rules! list_parameters {
+    (reads $of:ident) => {
+        concat!("CONST ", stringify!($of), "*")
+    };
+    ($kind:ident $of:ident) => {
+        concat!(stringify!($of), "*")
+    };
+}
+
+macro_rules! list_state {
+    ($body:ident) => {
+        State::Works
+    };
+    ($reason:literal) => {
+        State::Refuses($reason)
+    };
+}
+
+/// Those with one structure.
+pub const FUNCTIONS: &[Function] = functions! { [list_each] () };
+
+/// The one with several parameters.
+pub const SHARE_OBJECTS: Function = Function {
+    name: "D3DKMTShareObjects",
+    parameters: "UINT, CONST D3DKMT_HANDLE*, CONST OBJECT_ATTRIBUTES*, DWORD, HANDLE*",
+    state: State::Works,
+};

@@ -1,0 +1,59 @@
+//! The `D3DKMT` functions as C programs call them: casts, checks of pointers, one catch of panics. The functions themselves are made
+//! by [`export!`] in the library that C programs link, which knows how a process comes to its kernel; here is everything that does
+//! not depend on that.
+//!
+//! # The law of this boundary
+//! - A C caller vouches for its pointers as the declarations say: so many bytes, readable or writable, during the call. What can
+//!   be seen is checked: a pointer that is NULL or misaligned is `STATUS_INVALID_PARAMETER`, and nothing has happened then.
+//! - An argument is read once, before the call; results are written once, after it. Arrays for results are checked before the call,
+//!   so that nothing is made that its caller cannot name.
+//! - A structure and a [`kmt_calls::Call`] meet in one function of one file, named after the function. Nothing is checked here that the
+//!   kernel checks, but for what a call value cannot say: reserved members that are not 0, flags of another family.
+//! - A panic ends at the border as `STATUS_UNSUCCESSFUL`. Handles are the kernel's own.
+
+// Functions bear the names of the C functions that they are, and do what those are documented to do.
+#![allow(missing_docs)]
+
+mod adapter;
+mod allocation;
+mod border;
+mod buffer;
+mod context;
+mod device;
+mod event;
+mod export;
+mod fence;
+mod function;
+mod gpu_va;
+mod handle;
+mod lock;
+mod notification;
+mod queue;
+mod refusal;
+mod residency;
+mod resource;
+mod session;
+mod sync_object;
+
+pub use d3dkmt_abi as abi;
+pub use function::{FUNCTIONS, Function, SHARE_OBJECTS, State};
+pub use session::{OpenLink, Session};
+
+/// What [`export!`] calls, and nobody else.
+#[doc(hidden)]
+pub mod exported {
+    pub use crate::adapter::*;
+    pub use crate::allocation::*;
+    pub use crate::border::{Caller, enter, enter_in, enter_in_out, refused};
+    pub use crate::context::*;
+    pub use crate::device::*;
+    pub use crate::event::*;
+    pub use crate::fence::*;
+    pub use crate::gpu_va::*;
+    pub use crate::lock::*;
+    pub use crate::notification::{register_trim_notification, unregister_trim_notification};
+    pub use crate::queue::*;
+    pub use crate::residency::*;
+    pub use crate::resource::*;
+    pub use crate::sync_object::*;
+}

@@ -1,0 +1,100 @@
+//! Hardware contexts and hardware queues.
+
+use d3dkmt_abi::*;
+use kmt_calls::{Call, CreatedFence, QueueCall, QueueFlags, Reply, SignalFlags};
+use wddm_types::{GpuVa, NtStatus, RawHandle};
+
+use crate::border::{Answer, Caller};
+use crate::context::node;
+use crate::handle::{handles, points};
+use crate::refusal::{expect_reply, invalid, not_supported};
+use crate::sync_object::for_gpu;
+
+// spec: sync §2.5
+pub fn create_hw_context(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEHWCONTEXT) -> Answer {
+    if arguments.Flags.Value != 0 {
+        return Err(invalid("flags of a hardware context are reserved"));
+    }
+    if arguments.EngineAffinity > 1 {
+        return Err(invalid("an adapter has one engine of each node: its bit, or none"));
+    }
+    let call = Call::Queue(QueueCall::CreateHwContext {
+        device: RawHandle(arguments.hDevice),
+        node: node(arguments.NodeOrdinal)?,
+        private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
+    });
+    arguments.hHwContext = expect_reply!(caller.process.call(call)?, Reply::Handle(context) => context.0);
+    Ok(NtStatus::SUCCESS)
+}
+
+pub fn destroy_hw_context(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYHWCONTEXT) -> Answer {
+    let context = RawHandle(arguments.hHwContext);
+    caller.process.call(Call::Queue(QueueCall::DestroyHwContext { context }))?;
+    Ok(NtStatus::SUCCESS)
+}
+
+// spec: sync §2.5
+pub fn create_hw_queue(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEHWQUEUE) -> Answer {
+    if arguments.PrivateDriverDataSize != 0 {
+        return Err(not_supported("private data of a hardware queue"));
+    }
+    let call = Call::Queue(QueueCall::CreateHwQueue {
+        context: RawHandle(arguments.hHwContext),
+        flags: QueueFlags::from_bits_retain(arguments.Flags.Value),
+    });
+    let created = expect_reply!(caller.process.call(call)?, Reply::HwQueue(created) => created);
+    let CreatedFence { fence, current, current_va, current_cpu_va, .. } = created.progress;
+    caller.process.has_word(fence);
+    arguments.Flags.Value = created.flags.bits();
+    arguments.hHwQueue = created.queue.0;
+    arguments.hHwQueueProgressFence = fence.0;
+    arguments.HwQueueProgressFenceCPUVirtualAddress = caller.process.word(current)?;
+    arguments.HwQueueProgressFenceGPUVirtualAddress = for_gpu(current_va, current_cpu_va);
+    Ok(NtStatus::SUCCESS)
+}
+
+pub fn destroy_hw_queue(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYHWQUEUE) -> Answer {
+    let queue = RawHandle(arguments.hHwQueue);
+    caller.process.call(Call::Queue(QueueCall::DestroyHwQueue { queue }))?;
+    Ok(NtStatus::SUCCESS)
+}
+
+// spec: sync §2.5
+pub fn submit_command_to_hw_queue(caller: &Caller<'_>, arguments: &D3DKMT_SUBMITCOMMANDTOHWQUEUE) -> Answer {
+    if arguments.PrivateDriverDataSize != 0 {
+        return Err(not_supported("private data of a submission"));
+    }
+    caller.process.call(Call::Queue(QueueCall::SubmitCommandToHwQueue {
+        queue: RawHandle(arguments.hHwQueue),
+        progress_value: arguments.HwQueueProgressFenceId,
+        buffer: GpuVa(arguments.CommandBuffer),
+        buffer_bytes: arguments.CommandLength,
+        written_primaries: handles(caller, arguments.WrittenPrimaries, arguments.NumPrimaries)?,
+    }))?;
+    Ok(NtStatus::SUCCESS)
+}
+
+// spec: sync §2.4
+pub fn submit_wait_for_sync_objects_to_hw_queue(
+    caller: &Caller<'_>,
+    arguments: &D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE,
+) -> Answer {
+    caller.process.call(Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue {
+        queue: RawHandle(arguments.hHwQueue),
+        points: points(caller, arguments.ObjectHandleArray, arguments.FenceValueArray, arguments.ObjectCount)?,
+    }))?;
+    Ok(NtStatus::SUCCESS)
+}
+
+// spec: sync §2.4
+pub fn submit_signal_sync_objects_to_hw_queue(
+    caller: &Caller<'_>,
+    arguments: &D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE,
+) -> Answer {
+    caller.process.call(Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue {
+        queues: handles(caller, arguments.BroadcastHwQueueArray, arguments.BroadcastHwQueueCount)?,
+        points: points(caller, arguments.ObjectHandleArray, arguments.FenceValueArray, arguments.ObjectCount)?,
+        flags: SignalFlags::from_bits_retain(arguments.Flags.Value),
+    }))?;
+    Ok(NtStatus::SUCCESS)
+}

@@ -1,0 +1,117 @@
+//! Residency: paging queues, lists, offers.
+
+use d3dkmt_abi::*;
+use kmt_calls::{Call, EvictFlags, MakeResidentFlags, OfferFlags, OfferList, ReclaimResult, Refusal, Reply, Residency};
+use wddm_types::{NtStatus, RawHandle};
+
+use crate::border::{Answer, Caller};
+use crate::handle::handles;
+use crate::refusal::{expect_reply, invalid};
+
+/// A value to wait for is `STATUS_PENDING`, none is `STATUS_SUCCESS`.
+// spec: memory §4.9
+pub fn at(paging_fence_value: u64) -> NtStatus {
+    if paging_fence_value == 0 { NtStatus::SUCCESS } else { NtStatus::PENDING }
+}
+
+// spec: memory §4.9
+pub fn create_paging_queue(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEPAGINGQUEUE) -> Answer {
+    let call = Call::CreatePagingQueue {
+        device: RawHandle(arguments.hDevice),
+        priority: arguments.Priority,
+        physical_adapter: arguments.PhysicalAdapterIndex,
+    };
+    let created = expect_reply!(caller.process.call(call)?, Reply::PagingQueue(created) => created);
+    arguments.hPagingQueue = created.queue.0;
+    arguments.hSyncObject = created.fence.fence.0;
+    arguments.FenceValueCPUVirtualAddress = caller.process.word(created.fence.current)?;
+    caller.process.has_word(created.fence.fence);
+    Ok(NtStatus::SUCCESS)
+}
+
+pub fn destroy_paging_queue(caller: &Caller<'_>, arguments: &mut D3DDDI_DESTROYPAGINGQUEUE) -> Answer {
+    caller.process.call(Call::DestroyPagingQueue { queue: RawHandle(arguments.hPagingQueue) })?;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// The list of priorities means nothing (memory §5.2).
+// spec: memory §5.2
+pub fn make_resident(caller: &Caller<'_>, arguments: &mut D3DDDI_MAKERESIDENT) -> Answer {
+    let call = Call::MakeResident {
+        paging_queue: RawHandle(arguments.hPagingQueue),
+        allocations: handles(caller, arguments.AllocationList, arguments.NumAllocations)?,
+        flags: MakeResidentFlags::from_bits_retain(arguments.Flags.Value),
+    };
+    let reply = caller.process.call(call).inspect_err(|refusal| arguments.NumBytesToTrim = refusal.bytes_to_trim)?;
+    let value = match expect_reply!(reply, Reply::Residency(residency) => residency) {
+        Residency::Resident => 0,
+        Residency::Pending { paging_fence_value } => paging_fence_value,
+    };
+    arguments.PagingFenceValue = value;
+    arguments.NumBytesToTrim = 0;
+    Ok(at(value))
+}
+
+// spec: memory §5.3
+pub fn evict(caller: &Caller<'_>, arguments: &mut D3DKMT_EVICT) -> Answer {
+    let call = Call::Evict {
+        device: RawHandle(arguments.hDevice),
+        allocations: handles(caller, arguments.AllocationList, arguments.NumAllocations)?,
+        flags: EvictFlags::from_bits_retain(arguments.Flags.Value),
+    };
+    arguments.NumBytesToTrim = expect_reply!(caller.process.call(call)?, Reply::BytesToTrim(bytes) => bytes);
+    Ok(NtStatus::SUCCESS)
+}
+
+/// Resources or allocations: one of the two lists.
+fn offered(
+    caller: &Caller<'_>,
+    resources: *mut D3DKMT_HANDLE,
+    allocations: *const D3DKMT_HANDLE,
+    count: u32,
+) -> Result<OfferList, Refusal> {
+    match (resources.is_null(), allocations.is_null()) {
+        (false, true) => Ok(OfferList::Resources(handles(caller, resources.cast_const(), count)?)),
+        (true, _) => Ok(OfferList::Allocations(handles(caller, allocations, count)?)),
+        (false, false) => Err(invalid("resources and allocations at once")),
+    }
+}
+
+// spec: memory §5.9
+pub fn offer_allocations(caller: &Caller<'_>, arguments: &D3DKMT_OFFERALLOCATIONS) -> Answer {
+    let D3DKMT_OFFERALLOCATIONS { hDevice, pResources, HandleList, NumAllocations, Priority, Flags } = *arguments;
+    caller.process.call(Call::OfferAllocations {
+        device: RawHandle(hDevice),
+        list: offered(caller, pResources, HandleList, NumAllocations)?,
+        // CAST: a negative number is as little a priority as a large one.
+        priority: Priority as u32,
+        flags: OfferFlags::from_bits_retain(Flags.Value),
+    })?;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// The results are numbers of which the first two are FALSE and TRUE of the older form (`pDiscarded`).
+// spec: memory §5.9
+pub fn reclaim_allocations2(caller: &Caller<'_>, arguments: &mut D3DKMT_RECLAIMALLOCATIONS2) -> Answer {
+    let count = arguments.NumAllocations;
+    let wanted = if arguments.Anonymous.pResults().is_null() { 0 } else { count };
+    let room = caller.room(arguments.Anonymous.pResults(), wanted)?;
+    let call = Call::ReclaimAllocations2 {
+        paging_queue: RawHandle(arguments.hPagingQueue),
+        list: offered(caller, arguments.pResources, arguments.HandleList, count)?,
+    };
+    let (results, value) = expect_reply!(
+        caller.process.call(call)?,
+        Reply::Reclaimed { results, paging_fence_value } => (results, paging_fence_value)
+    );
+    if room.count() > 0 {
+        let number = |result: &ReclaimResult| match result {
+            ReclaimResult::Ok => D3DDDI_RECLAIM_RESULT_OK,
+            ReclaimResult::Discarded => D3DDDI_RECLAIM_RESULT_DISCARDED,
+            ReclaimResult::NotCommitted => D3DDDI_RECLAIM_RESULT_NOT_COMMITTED,
+        };
+        room.write(&results.iter().map(number).collect::<Vec<_>>());
+    }
+    arguments.PagingFenceValue = value;
+    Ok(at(value))
+}

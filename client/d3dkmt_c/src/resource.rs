@@ -1,0 +1,183 @@
+//! Shared resources: naming, queries, opening.
+
+use d3dkmt_abi::*;
+use kmt_calls::{Call, OpenedResource, Refusal, Reply, ResourceInfo, ShareName, SyncObjectAccess};
+use wddm_types::{NtStatus, RawHandle};
+
+use crate::border::{Answer, Caller, Room};
+use crate::handle::{handles, nt_handle, nt_handle_in_c};
+use crate::refusal::{expect_reply, invalid, not_supported};
+
+/// `D3DKMTShareObjects`, the one function with more than one parameter.
+// spec: sync §2.2
+pub fn share_objects(
+    caller: &Caller<'_>,
+    (count, objects, access): (u32, *const D3DKMT_HANDLE, DWORD),
+    attributes: *const OBJECT_ATTRIBUTES,
+    handle: *mut HANDLE,
+) -> Answer {
+    let room = caller.room(handle, 1)?;
+    if !attributes.is_null() && !caller.array(attributes, 1)?[0].ObjectName.is_null() {
+        return Err(not_supported("objects with a name: whoever is to open it is told its handle"));
+    }
+    let call = Call::ShareObjects {
+        objects: handles(caller, objects, count)?,
+        access: SyncObjectAccess::from_bits_retain(access),
+    };
+    let token = expect_reply!(caller.process.call(call)?, Reply::NtHandle(token) => token);
+    room.write(&[nt_handle_in_c(token)]);
+    Ok(NtStatus::SUCCESS)
+}
+
+fn info(caller: &Caller<'_>, device: u32, share: ShareName) -> Result<ResourceInfo, Refusal> {
+    let call = Call::QueryResourceInfo { device: RawHandle(device), share };
+    Ok(expect_reply!(caller.process.call(call)?, Reply::ResourceInfo(info) => info))
+}
+
+/// The runtime's blob itself comes with the opening; here only its size is told.
+pub fn query_resource_info(caller: &Caller<'_>, arguments: &mut D3DKMT_QUERYRESOURCEINFO) -> Answer {
+    let info = info(caller, arguments.hDevice, ShareName::Global(RawHandle(arguments.hGlobalShare)))?;
+    arguments.PrivateRuntimeDataSize = info.runtime_data_bytes;
+    arguments.TotalPrivateDriverDataSize = info.total_private_data_bytes;
+    arguments.ResourcePrivateDriverDataSize = info.private_data_bytes;
+    arguments.NumAllocations = info.allocations;
+    Ok(NtStatus::SUCCESS)
+}
+
+pub fn query_resource_info_from_nt_handle(
+    caller: &Caller<'_>,
+    arguments: &mut D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE,
+) -> Answer {
+    let info = info(caller, arguments.hDevice, ShareName::NtHandle(nt_handle(arguments.hNtHandle)))?;
+    arguments.PrivateRuntimeDataSize = info.runtime_data_bytes;
+    arguments.TotalPrivateDriverDataSize = info.total_private_data_bytes;
+    arguments.ResourcePrivateDriverDataSize = info.private_data_bytes;
+    arguments.NumAllocations = info.allocations;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// What all forms of opening say and want back.
+struct Opening<'call> {
+    runtime_data: Room<'call, u8>,
+    private_data: Room<'call, u8>,
+    /// Where the blobs of the allocations go, one behind the other.
+    total: *mut VOID,
+    total_room: Room<'call, u8>,
+}
+
+impl Opening<'_> {
+    /// Opens, after the places have been found to be as large as the resource wants: the runtime's blob exactly.
+    fn open(
+        &self,
+        caller: &Caller<'_>,
+        device: u32,
+        share: ShareName,
+        allocations: u32,
+    ) -> Result<OpenedResource, Refusal> {
+        let info = info(caller, device, share)?;
+        if allocations != info.allocations {
+            return Err(invalid(format!("{allocations} allocations: the resource has {}", info.allocations)));
+        }
+        if self.runtime_data.count() != info.runtime_data_bytes as usize {
+            return Err(invalid(format!(
+                "{} bytes for the runtime's data, which have {}",
+                self.runtime_data.count(),
+                info.runtime_data_bytes
+            )));
+        }
+        if self.private_data.count() < info.private_data_bytes as usize
+            || self.total_room.count() < info.total_private_data_bytes as usize
+        {
+            return Err(invalid("not enough room for the driver's data"));
+        }
+        let call = Call::OpenResource { device: RawHandle(device), share };
+        let opened = expect_reply!(caller.process.call(call)?, Reply::OpenedResource(opened) => opened);
+        self.runtime_data.write(&opened.runtime_data);
+        self.private_data.write(&opened.private_data);
+        Ok(opened)
+    }
+
+    /// Writes the blobs; where each lies and how long it is.
+    fn blobs(&self, opened: &OpenedResource) -> Vec<(*const VOID, u32)> {
+        let (mut all, mut places) = (Vec::new(), Vec::new());
+        for allocation in &opened.allocations {
+            let data = allocation.private_data.as_deref().unwrap_or_default();
+            // CAST: a blob came in with a length of 32 bits.
+            places.push((self.total.wrapping_byte_add(all.len()).cast_const(), data.len() as u32));
+            all.extend_from_slice(data);
+        }
+        self.total_room.write(&all);
+        places
+    }
+}
+
+fn infos2(opened: &OpenedResource, blobs: &[(*const VOID, u32)]) -> Vec<D3DDDI_OPENALLOCATIONINFO2> {
+    let infos = opened.allocations.iter().zip(blobs).map(|(allocation, blob)| D3DDDI_OPENALLOCATIONINFO2 {
+        hAllocation: allocation.handle.0,
+        pPrivateDriverData: blob.0,
+        PrivateDriverDataSize: blob.1,
+        GpuVirtualAddress: allocation.address.0,
+        Reserved: [0; 6],
+    });
+    infos.collect()
+}
+
+fn by_global_handle<'call>(
+    caller: &'call Caller<'_>,
+    arguments: &D3DKMT_OPENRESOURCE,
+) -> Result<Opening<'call>, Refusal> {
+    let (total, total_size) = (arguments.pTotalPrivateDriverDataBuffer, arguments.TotalPrivateDriverDataBufferSize);
+    Ok(Opening {
+        runtime_data: caller.room(arguments.pPrivateRuntimeData.cast(), arguments.PrivateRuntimeDataSize)?,
+        private_data: caller
+            .room(arguments.pResourcePrivateDriverData.cast(), arguments.ResourcePrivateDriverDataSize)?,
+        total,
+        total_room: caller.room(total.cast(), total_size)?,
+    })
+}
+
+pub fn open_resource(caller: &Caller<'_>, arguments: &mut D3DKMT_OPENRESOURCE) -> Answer {
+    let room = caller.room(arguments.Anonymous.pOpenAllocationInfo(), arguments.NumAllocations)?;
+    let opening = by_global_handle(caller, arguments)?;
+    let share = ShareName::Global(RawHandle(arguments.hGlobalShare));
+    let opened = opening.open(caller, arguments.hDevice, share, arguments.NumAllocations)?;
+    let infos =
+        opened.allocations.iter().zip(opening.blobs(&opened)).map(|(allocation, blob)| D3DDDI_OPENALLOCATIONINFO {
+            hAllocation: allocation.handle.0,
+            pPrivateDriverData: blob.0,
+            PrivateDriverDataSize: blob.1,
+        });
+    room.write(&infos.collect::<Vec<_>>());
+    arguments.hResource = opened.resource.0;
+    Ok(NtStatus::SUCCESS)
+}
+
+pub fn open_resource2(caller: &Caller<'_>, arguments: &mut D3DKMT_OPENRESOURCE) -> Answer {
+    let room = caller.room(arguments.Anonymous.pOpenAllocationInfo2(), arguments.NumAllocations)?;
+    let opening = by_global_handle(caller, arguments)?;
+    let share = ShareName::Global(RawHandle(arguments.hGlobalShare));
+    let opened = opening.open(caller, arguments.hDevice, share, arguments.NumAllocations)?;
+    room.write(&infos2(&opened, &opening.blobs(&opened)));
+    arguments.hResource = opened.resource.0;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// A resource goes alone by its handle here: there is no keyed mutex and no synchronization object with it.
+pub fn open_resource_from_nt_handle(caller: &Caller<'_>, arguments: &mut D3DKMT_OPENRESOURCEFROMNTHANDLE) -> Answer {
+    let room = caller.room(arguments.pOpenAllocationInfo2, arguments.NumAllocations)?;
+    let (total, total_size) = (arguments.pTotalPrivateDriverDataBuffer, arguments.TotalPrivateDriverDataBufferSize);
+    let opening = Opening {
+        runtime_data: caller.room(arguments.pPrivateRuntimeData.cast(), arguments.PrivateRuntimeDataSize)?,
+        private_data: caller
+            .room(arguments.pResourcePrivateDriverData.cast(), arguments.ResourcePrivateDriverDataSize)?,
+        total,
+        total_room: caller.room(total.cast(), total_size)?,
+    };
+    let share = ShareName::NtHandle(nt_handle(arguments.hNtHandle));
+    let opened = opening.open(caller, arguments.hDevice, share, arguments.NumAllocations)?;
+    room.write(&infos2(&opened, &opening.blobs(&opened)));
+    arguments.hResource = opened.resource.0;
+    arguments.hKeyedMutex = 0;
+    arguments.hSyncObject = 0;
+    Ok(NtStatus::SUCCESS)
+}

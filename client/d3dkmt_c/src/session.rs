@@ -1,0 +1,123 @@
+//! What a program has of its kernel: the link, opened by its first call, and addresses that it was given.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use kmt_calls::{Call, Refusal, Reply};
+use kmt_link::Link;
+use shared_words::{ReadOnlyView, ReadOnlyWord};
+use wddm_types::{RawHandle, WordAddress};
+
+use crate::buffer::ContextBuffers;
+use crate::notification::Notifications;
+use crate::refusal::unsuccessful;
+
+/// How a program comes to its kernel.
+pub type OpenLink = fn() -> Result<Arc<dyn Link>, Refusal>;
+
+/// The one process that the program is. Its link is opened by the first call; if that fails, by the next one.
+pub struct Session {
+    open: OpenLink,
+    process: OnceLock<Process>,
+}
+
+impl Session {
+    /// Nothing is opened yet.
+    pub const fn new(open: OpenLink) -> Session {
+        Session { open, process: OnceLock::new() }
+    }
+
+    pub(crate) fn process(&self) -> Result<&Process, Refusal> {
+        if let Some(process) = self.process.get() {
+            return Ok(process);
+        }
+        // Two first calls may open a link each; one of them is dropped, and with it a process that has done nothing.
+        let link = (self.open)()?;
+        Ok(self.process.get_or_init(|| Process::new(link)))
+    }
+}
+
+/// The process as its kernel knows it. What is kept here is what C says by pointers, and kinds of objects that C does not name; all else
+/// is the kernel's.
+pub struct Process {
+    link: Arc<dyn Link>,
+    /// The words that the program may look at, once it has been given one.
+    words: OnceLock<ReadOnlyView>,
+    /// The same where its kernel is in another process: words that must stay where they are.
+    received: Mutex<BTreeMap<u64, ReadOnlyWord>>,
+    /// What the program writes for contexts that are patched.
+    buffers: Mutex<BTreeMap<u32, ContextBuffers>>,
+    /// Synchronization objects without a word in memory: some structures say their values otherwise.
+    without_word: Mutex<BTreeSet<RawHandle>>,
+    /// Who is told of trims.
+    pub notifications: Arc<Notifications>,
+}
+
+impl Process {
+    fn new(link: Arc<dyn Link>) -> Process {
+        let notifications = Arc::new(Notifications::default());
+        Process {
+            link,
+            words: OnceLock::new(),
+            received: Mutex::default(),
+            buffers: Mutex::default(),
+            without_word: Mutex::default(),
+            notifications,
+        }
+    }
+
+    /// Makes a call and waits for its answer.
+    pub fn call(&self, call: Call) -> Result<Reply, Refusal> {
+        self.link.call(call)
+    }
+
+    /// The way to the kernel.
+    pub fn link(&self) -> &Arc<dyn Link> {
+        &self.link
+    }
+
+    /// Where the program sees a word that it may only look at.
+    // spec: sync §1.4 (user CPU VA: read-only)
+    pub fn word(&self, address: WordAddress) -> Result<*mut c_void, Refusal> {
+        let Some(memory) = self.link.system_memory() else {
+            // Over a socket the process has pages that it can only look at. One that is given an address again knows that what stood
+            // there has gone.
+            let word = self.link.read_only(address);
+            let place = word.address().as_ptr().cast();
+            lock(&self.received).insert(address.0, word);
+            return Ok(place);
+        };
+        if self.words.get().is_none() {
+            let view = ReadOnlyView::new(memory).map_err(|error| unsuccessful(error.to_string()))?;
+            // Two first words may be shown twice; one view is dropped before anybody has an address of it.
+            let _ = self.words.set(view);
+        }
+        Ok(self.words.get().expect("set above").word(address.0).as_ptr().cast())
+    }
+
+    /// Buffers of contexts that are patched.
+    pub fn buffers(&self) -> MutexGuard<'_, BTreeMap<u32, ContextBuffers>> {
+        lock(&self.buffers)
+    }
+
+    /// A new handle is that of a synchronization object without a word in memory.
+    pub fn has_no_word(&self, object: RawHandle) {
+        lock(&self.without_word).insert(object);
+    }
+
+    /// A new handle is that of a fence with a word; an object that had the handle before is gone.
+    pub fn has_word(&self, fence: RawHandle) {
+        lock(&self.without_word).remove(&fence);
+    }
+
+    /// Whether a synchronization object has no word in memory.
+    pub fn is_without_word(&self, object: RawHandle) -> bool {
+        lock(&self.without_word).contains(&object)
+    }
+}
+
+/// What a panic has left is whole: nothing is changed in several steps.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

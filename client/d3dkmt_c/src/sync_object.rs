@@ -1,0 +1,311 @@
+//! Synchronization objects: creation, opening, waits and signals.
+
+use d3dkmt_abi::*;
+use kmt_calls::{
+    Call, CreatedFence, CreatedMonitoredFence, FenceFlags, OpenSyncObjectRequest, Refusal, Reply, SignalFlags,
+    SyncCall, SyncObjectKind, SyncObjectRequest, WaitFlags,
+};
+use wddm_types::{CpuVa, GpuVa, NtStatus, RawHandle};
+
+use crate::border::{Answer, Caller};
+use crate::handle::{event_or_section, handles, nt_handle, points};
+use crate::refusal::{expect_reply, invalid};
+
+/// What a GPU is given for a word: its GPU address, or in the IoMmu model the process's address (sync §1.5).
+pub fn for_gpu(gpu: GpuVa, cpu: CpuVa) -> u64 {
+    if cpu.is_null() { gpu.0 } else { cpu.for_gpu().0 }
+}
+
+// spec: sync §2.2
+pub fn create_synchronization_object2(
+    caller: &Caller<'_>,
+    arguments: &mut D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
+) -> Answer {
+    let info = &mut arguments.Info;
+    let request = SyncObjectRequest { kind: kind(info)?, flags: FenceFlags::from_bits_retain(info.Flags.Value) };
+    let device = RawHandle(arguments.hDevice);
+    let reply = caller.process.call(Call::Sync(SyncCall::CreateSynchronizationObject2 { device, request }))?;
+    info.SharedHandle = 0;
+    match reply {
+        Reply::SyncObject(created) => {
+            caller.process.has_no_word(created.object);
+            arguments.hSyncObject = created.object.0;
+            info.SharedHandle = created.global_share.0;
+        }
+        Reply::MonitoredFence(created) => {
+            caller.process.has_word(created.fence);
+            arguments.hSyncObject = created.fence.0;
+            let value = caller.process.word(created.value)?;
+            let gpu_va = for_gpu(created.value_va, created.value_cpu_va);
+            if info.Type == D3DDDI_PERIODIC_MONITORED_FENCE {
+                let mut arm = info.Anonymous.PeriodicMonitoredFence();
+                (arm.FenceValueCPUVirtualAddress, arm.FenceValueGPUVirtualAddress) = (value, gpu_va);
+                info.Anonymous.PeriodicMonitoredFence = arm;
+            } else {
+                let mut arm = info.Anonymous.MonitoredFence();
+                (arm.FenceValueCPUVirtualAddress, arm.FenceValueGPUVirtualAddress) = (value, gpu_va);
+                info.Anonymous.MonitoredFence = arm;
+            }
+        }
+        other => return Err(crate::refusal::unexpected(&other)),
+    }
+    Ok(NtStatus::SUCCESS)
+}
+
+/// The arm of the union that the type names.
+// spec: sync §1.1, sync §2.2
+fn kind(info: &D3DDDI_SYNCHRONIZATIONOBJECTINFO2) -> Result<SyncObjectKind, Refusal> {
+    Ok(match info.Type {
+        D3DDDI_SYNCHRONIZATION_MUTEX => {
+            SyncObjectKind::MutexObject { owned: info.Anonymous.SynchronizationMutex().InitialState != 0 }
+        }
+        D3DDDI_SEMAPHORE => {
+            let D3DDDI_SEMAPHORE_ARM { MaxCount, InitialCount } = info.Anonymous.Semaphore();
+            SyncObjectKind::Semaphore { max_count: MaxCount, initial_count: InitialCount }
+        }
+        D3DDDI_FENCE => SyncObjectKind::Fence { value: info.Anonymous.Fence().FenceValue },
+        D3DDDI_CPU_NOTIFICATION => {
+            SyncObjectKind::CpuNotification { event: event_or_section(info.Anonymous.CPUNotification().Event)? }
+        }
+        D3DDDI_MONITORED_FENCE => {
+            let arm = info.Anonymous.MonitoredFence();
+            if arm.Padding != 0 {
+                return Err(invalid("a reserved member is not 0"));
+            }
+            SyncObjectKind::MonitoredFence { initial_value: arm.InitialFenceValue, engine_affinity: arm.EngineAffinity }
+        }
+        D3DDDI_PERIODIC_MONITORED_FENCE => {
+            let arm = info.Anonymous.PeriodicMonitoredFence();
+            if arm.Padding != 0 {
+                return Err(invalid("a reserved member is not 0"));
+            }
+            SyncObjectKind::PeriodicMonitoredFence {
+                target: arm.VidPnTargetId,
+                time_100ns: arm.Time,
+                engine_affinity: arm.EngineAffinity,
+            }
+        }
+        // CAST: a number that is no type, whatever its sign.
+        other => SyncObjectKind::Other(other as u32),
+    })
+}
+
+/// The first form knows mutexes and semaphores.
+pub fn create_synchronization_object(
+    caller: &Caller<'_>,
+    arguments: &mut D3DKMT_CREATESYNCHRONIZATIONOBJECT,
+) -> Answer {
+    let kind = match arguments.Info.Type {
+        D3DDDI_SYNCHRONIZATION_MUTEX => {
+            SyncObjectKind::MutexObject { owned: arguments.Info.Anonymous.SynchronizationMutex().InitialState != 0 }
+        }
+        D3DDDI_SEMAPHORE => {
+            let D3DDDI_SEMAPHORE_ARM { MaxCount, InitialCount } = arguments.Info.Anonymous.Semaphore();
+            SyncObjectKind::Semaphore { max_count: MaxCount, initial_count: InitialCount }
+        }
+        other => return Err(invalid(format!("type {other}: this form makes mutexes and semaphores"))),
+    };
+    let request = SyncObjectRequest { kind, flags: FenceFlags::empty() };
+    let device = RawHandle(arguments.hDevice);
+    let reply = caller.process.call(Call::Sync(SyncCall::CreateSynchronizationObject2 { device, request }))?;
+    let created = expect_reply!(reply, Reply::SyncObject(created) => created);
+    caller.process.has_no_word(created.object);
+    arguments.hSyncObject = created.object.0;
+    Ok(NtStatus::SUCCESS)
+}
+
+pub fn destroy_synchronization_object(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYSYNCHRONIZATIONOBJECT) -> Answer {
+    let fence = RawHandle(arguments.hSyncObject);
+    caller.process.call(Call::Sync(SyncCall::DestroySynchronizationObject { fence }))?;
+    Ok(NtStatus::SUCCESS)
+}
+
+// spec: sync §2.2
+pub fn open_synchronization_object(caller: &Caller<'_>, arguments: &mut D3DKMT_OPENSYNCHRONIZATIONOBJECT) -> Answer {
+    if arguments.Reserved != [0; 8] {
+        return Err(invalid("a reserved member is not 0"));
+    }
+    let shared = RawHandle(arguments.hSharedHandle);
+    let reply = caller.process.call(Call::Sync(SyncCall::OpenSynchronizationObject { shared }))?;
+    arguments.hSyncObject = wordless(caller, reply)?;
+    Ok(NtStatus::SUCCESS)
+}
+
+fn wordless(caller: &Caller<'_>, reply: Reply) -> Result<u32, Refusal> {
+    let object = expect_reply!(reply, Reply::Handle(object) => object);
+    caller.process.has_no_word(object);
+    Ok(object.0)
+}
+
+// spec: sync §2.2
+pub fn open_sync_object_from_nt_handle(
+    caller: &Caller<'_>,
+    arguments: &mut D3DKMT_OPENSYNCOBJECTFROMNTHANDLE,
+) -> Answer {
+    let handle = nt_handle(arguments.hNtHandle);
+    let reply = caller.process.call(Call::Sync(SyncCall::OpenSyncObjectFromNtHandle { handle }))?;
+    arguments.hSyncObject = wordless(caller, reply)?;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// Of a native fence this form tells CurrentValue alone.
+// spec: sync §2.2
+pub fn open_sync_object_from_nt_handle2(
+    caller: &Caller<'_>,
+    arguments: &mut D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2,
+) -> Answer {
+    let mut arm = arguments.Anonymous.MonitoredFence();
+    let request = OpenSyncObjectRequest {
+        handle: nt_handle(arguments.hNtHandle),
+        engine_affinity: arm.EngineAffinity,
+        flags: FenceFlags::from_bits_retain(arguments.Flags.Value),
+        ..OpenSyncObjectRequest::default()
+    };
+    let device = RawHandle(arguments.hDevice);
+    let reply = caller.process.call(Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { device, request }))?;
+    let (handle, word, gpu_va) = match reply {
+        Reply::MonitoredFence(CreatedMonitoredFence { fence, value, value_va, value_cpu_va, .. }) => {
+            (fence, value, for_gpu(value_va, value_cpu_va))
+        }
+        Reply::Fence(CreatedFence { fence, current, current_va, current_cpu_va, .. }) => {
+            (fence, current, for_gpu(current_va, current_cpu_va))
+        }
+        reply => {
+            arguments.hSyncObject = wordless(caller, reply)?;
+            return Ok(NtStatus::SUCCESS);
+        }
+    };
+    caller.process.has_word(handle);
+    arguments.hSyncObject = handle.0;
+    arm.FenceValueCPUVirtualAddress = caller.process.word(word)?;
+    arm.FenceValueGPUVirtualAddress = gpu_va;
+    arguments.Anonymous.MonitoredFence = arm;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// With an event the answer comes at once, and the event later; without, the calling thread waits.
+// spec: sync §2.4
+pub fn wait_for_synchronization_object_from_cpu(
+    caller: &Caller<'_>,
+    arguments: &D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
+) -> Answer {
+    caller.process.call(Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
+        device: RawHandle(arguments.hDevice),
+        points: points(caller, arguments.ObjectHandleArray, arguments.FenceValueArray, arguments.ObjectCount)?,
+        async_event: event_or_section(arguments.hAsyncEvent)?,
+        flags: WaitFlags::from_bits_retain(arguments.Flags.Value),
+    }))?;
+    Ok(NtStatus::SUCCESS)
+}
+
+// spec: sync §2.4
+pub fn signal_synchronization_object_from_cpu(
+    caller: &Caller<'_>,
+    arguments: &D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU,
+) -> Answer {
+    caller.process.call(Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu {
+        device: RawHandle(arguments.hDevice),
+        points: points(caller, arguments.ObjectHandleArray, arguments.FenceValueArray, arguments.ObjectCount)?,
+        flags: SignalFlags::from_bits_retain(arguments.Flags.Value),
+    }))?;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// Objects with the values of a union: one value for objects without a word in memory, an array with one each for fences that have it.
+// spec: sync §2.4
+fn union_points(
+    caller: &Caller<'_>,
+    list: *const D3DKMT_HANDLE,
+    count: u32,
+    values: *const u64,
+) -> Result<Vec<(RawHandle, u64)>, Refusal> {
+    let objects = handles(caller, list, count)?;
+    if objects.iter().any(|object| caller.process.is_without_word(*object)) {
+        // The other arm: the number itself.
+        let value = values.addr() as u64;
+        return Ok(objects.into_iter().map(|object| (object, value)).collect());
+    }
+    Ok(objects.into_iter().zip(caller.array(values, count)?).collect())
+}
+
+// spec: sync §2.4
+pub fn wait_for_synchronization_object_from_gpu(
+    caller: &Caller<'_>,
+    arguments: &D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU,
+) -> Answer {
+    let (list, count) = (arguments.ObjectHandleArray, arguments.ObjectCount);
+    caller.process.call(Call::Sync(SyncCall::WaitForSynchronizationObjectFromGpu {
+        context: RawHandle(arguments.hContext),
+        points: union_points(caller, list, count, arguments.Anonymous.MonitoredFenceValueArray())?,
+    }))?;
+    Ok(NtStatus::SUCCESS)
+}
+
+// spec: sync §2.4
+pub fn signal_synchronization_object_from_gpu(
+    caller: &Caller<'_>,
+    arguments: &D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU,
+) -> Answer {
+    let (list, count) = (arguments.ObjectHandleArray, arguments.ObjectCount);
+    caller.process.call(Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu {
+        context: RawHandle(arguments.hContext),
+        points: union_points(caller, list, count, arguments.Anonymous.MonitoredFenceValueArray())?,
+    }))?;
+    Ok(NtStatus::SUCCESS)
+}
+
+// spec: sync §2.4
+pub fn signal_synchronization_object_from_gpu2(
+    caller: &Caller<'_>,
+    arguments: &D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2,
+) -> Answer {
+    let flags = SignalFlags::from_bits_retain(arguments.Flags.Value);
+    let (list, count) = (arguments.ObjectHandleArray, arguments.ObjectCount);
+    let (points, event) = match flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) {
+        true => (
+            handles(caller, list, count)?.into_iter().map(|object| (object, 0)).collect(),
+            event_or_section(arguments.Anonymous.CpuEventHandle())?,
+        ),
+        false => {
+            let values = arguments.Anonymous.MonitoredFenceValueArray();
+            (union_points(caller, list, count, values)?, RawHandle::NONE)
+        }
+    };
+    caller.process.call(Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu2 {
+        contexts: handles(caller, arguments.BroadcastContextArray, arguments.BroadcastContextCount)?,
+        points,
+        event,
+        flags,
+    }))?;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// The first of so many handles in a structure.
+fn listed(list: &[u32; 32], count: u32) -> Result<Vec<RawHandle>, Refusal> {
+    let listed = list.get(..count as usize).ok_or_else(|| invalid(format!("{count} objects in a list of 32")))?;
+    Ok(listed.iter().copied().map(RawHandle).collect())
+}
+
+/// The first form has no value for fences.
+// spec: sync §2.4
+pub fn wait_for_synchronization_object(caller: &Caller<'_>, arguments: &D3DKMT_WAITFORSYNCHRONIZATIONOBJECT) -> Answer {
+    caller.process.call(Call::Sync(SyncCall::WaitForSynchronizationObject2 {
+        context: RawHandle(arguments.hContext),
+        objects: listed(&arguments.ObjectHandleArray, arguments.ObjectCount)?,
+        fence_value: 0,
+    }))?;
+    Ok(NtStatus::SUCCESS)
+}
+
+// spec: sync §2.4
+pub fn signal_synchronization_object(caller: &Caller<'_>, arguments: &D3DKMT_SIGNALSYNCHRONIZATIONOBJECT) -> Answer {
+    caller.process.call(Call::Sync(SyncCall::SignalSynchronizationObject2 {
+        context: RawHandle(arguments.hContext),
+        objects: listed(&arguments.ObjectHandleArray, arguments.ObjectCount)?,
+        broadcast: Vec::new(),
+        fence_value: 0,
+        event: RawHandle::NONE,
+        flags: SignalFlags::from_bits_retain(arguments.Flags.Value),
+    }))?;
+    Ok(NtStatus::SUCCESS)
+}

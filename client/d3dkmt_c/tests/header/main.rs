@@ -1,0 +1,85 @@
+//! The C header is written from the declarations, and says what they say: sizes and offsets as a C compiler sees them are those that the
+//! Rust compiler has confirmed. With `OPENWDDM_WRITE_HEADER` set the file is written anew instead of compared.
+
+mod write;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use d3dkmt_abi::{ITEMS, Shape};
+use d3dkmt_c::{FUNCTIONS, SHARE_OBJECTS, State};
+
+const TABLE_HEAD: &str = "| function | state |\n|---|---|\n";
+
+fn header() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("include/openwddm/d3dkmt.h")
+}
+
+#[test]
+fn the_header_is_what_the_declarations_say() {
+    let text = write::header();
+    if std::env::var_os("OPENWDDM_WRITE_HEADER").is_some() {
+        std::fs::write(header(), text).expect("the header can be written");
+        return;
+    }
+    let found = std::fs::read_to_string(header()).expect("the header is there");
+    assert!(found == text, "the header is not current: run this test with OPENWDDM_WRITE_HEADER=1");
+}
+
+#[test]
+fn the_table_of_the_readme_says_what_each_function_does() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let found = std::fs::read_to_string(&path).expect("the page is there");
+    let (before, _) = found.split_once(TABLE_HEAD).expect("the page ends with the table");
+    let mut text = format!("{before}{TABLE_HEAD}");
+    for function in FUNCTIONS.iter().chain([&SHARE_OBJECTS]) {
+        let state = match function.state {
+            State::Works => "works".to_string(),
+            State::Refuses(reason) => format!("`NOT_SUPPORTED`: {reason}"),
+        };
+        writeln!(text, "| {} | {state} |", function.name).expect("a string");
+    }
+    if std::env::var_os("OPENWDDM_WRITE_HEADER").is_some() {
+        std::fs::write(&path, text).expect("the page can be written");
+        return;
+    }
+    assert!(found == text, "the table is not current: run this test with OPENWDDM_WRITE_HEADER=1");
+}
+
+/// Each size and each offset, in both languages that include it.
+#[test]
+fn a_c_compiler_lays_out_what_the_rust_compiler_does() {
+    let mut program = String::from("#include <stddef.h>\n#include <openwddm/d3dkmt.h>\n");
+    program.push_str("#ifdef __cplusplus\n#define CHECK static_assert\n#else\n#define CHECK _Static_assert\n#endif\n");
+    if cfg!(feature = "wsl") {
+        program.insert_str(0, "#define OPENWDDM_WSL 1\n");
+    }
+    let mut checks = 0;
+    for item in ITEMS.iter().copied().flatten().filter(|item| !write::is_inline(item.name)) {
+        let (name, size) = (item.name, item.size);
+        writeln!(program, "CHECK(sizeof({name}) == {size}, \"{name}\");").expect("a string");
+        if let Shape::Struct(fields) = item.shape {
+            for field in fields.iter().filter(|field| !write::is_nameless(field.name)) {
+                let (field, offset) = (field.name, field.offset);
+                writeln!(program, "CHECK(offsetof({name}, {field}) == {offset}, \"{name}.{field}\");")
+                    .expect("a string");
+                checks += 1;
+            }
+        }
+    }
+    assert!(checks > 400, "{checks} fields are not all");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("layout.c");
+    std::fs::write(&file, program).expect("a file");
+    for language in [&["-std=c11"][..], &["-x", "c++", "-std=c++17"]] {
+        let include = header().ancestors().nth(2).expect("a folder of headers").to_path_buf();
+        let mut compiler = Command::new("cc");
+        compiler.args(language).args(["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"]).arg(include).arg(&file);
+        let output = compiler.output().expect("there is a C compiler");
+        let said = String::from_utf8_lossy(&output.stderr);
+        // A C compiler without its C++ half is enough to link Rust programs.
+        let lacks_language = language[0] == "-x" && said.contains("cc1plus");
+        assert!(output.status.success() || lacks_language, "{said}");
+    }
+}

@@ -1,0 +1,224 @@
+//! Writes the header: types, structures in an order in which C can read them, functions.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use d3dkmt_abi::{Field, ITEMS, Item, Shape};
+use d3dkmt_c::{FUNCTIONS, SHARE_OBJECTS};
+use wddm_types::NtStatus;
+
+/// The types that are numbers, and what C has for them.
+const NUMBERS: &[(&str, &str)] = &[
+    ("BYTE", "uint8_t"),
+    ("BOOLEAN", "uint8_t"),
+    ("WORD", "uint16_t"),
+    ("UINT16", "uint16_t"),
+    ("BOOL", "int32_t"),
+    ("INT", "int32_t"),
+    ("LONG", "int32_t"),
+    ("UINT", "uint32_t"),
+    ("ULONG", "uint32_t"),
+    ("DWORD", "uint32_t"),
+    ("UINT64", "uint64_t"),
+    ("ULONGLONG", "uint64_t"),
+    ("LARGE_INTEGER", "int64_t"),
+    ("SIZE_T", "size_t"),
+    ("ULONG_PTR", "uintptr_t"),
+    ("HANDLE", "void*"),
+    ("NTSTATUS", "int32_t"),
+    ("D3DKMT_HANDLE", "uint32_t"),
+    ("D3DGPU_VIRTUAL_ADDRESS", "uint64_t"),
+    ("D3DGPU_SIZE_T", "uint64_t"),
+    ("D3DDDI_VIDEO_PRESENT_SOURCE_ID", "uint32_t"),
+    ("D3DDDI_VIDEO_PRESENT_TARGET_ID", "uint32_t"),
+];
+
+/// Limits that C programs name.
+const LIMITS: &[(&str, usize)] = &[
+    ("D3DDDI_MAX_OBJECT_WAITED_ON", d3dkmt_abi::D3DDDI_MAX_OBJECT_WAITED_ON),
+    ("D3DDDI_MAX_OBJECT_SIGNALED", d3dkmt_abi::D3DDDI_MAX_OBJECT_SIGNALED),
+    ("D3DDDI_MAX_BROADCAST_CONTEXT", d3dkmt_abi::D3DDDI_MAX_BROADCAST_CONTEXT),
+    ("D3DDDI_MAX_WRITTEN_PRIMARIES", d3dkmt_abi::D3DDDI_MAX_WRITTEN_PRIMARIES),
+    ("D3DKMT_MAX_OBJECTS_PER_HANDLE", d3dkmt_abi::D3DKMT_MAX_OBJECTS_PER_HANDLE),
+    ("D3DDDI_NATIVE_FENCE_PDD_SIZE", d3dkmt_abi::D3DDDI_NATIVE_FENCE_PDD_SIZE),
+    ("D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES_WDDM3_1", d3dkmt_abi::D3DDDI_DOORBELL_PRIVATEDATA_MAX_BYTES_WDDM3_1),
+    ("MAX_ENUM_ADAPTERS", d3dkmt_abi::MAX_ENUM_ADAPTERS),
+    ("D3DDDI_SYNC_OBJECT_WAIT", d3dkmt_abi::D3DDDI_SYNC_OBJECT_WAIT as usize),
+    ("D3DDDI_SYNC_OBJECT_SIGNAL", d3dkmt_abi::D3DDDI_SYNC_OBJECT_SIGNAL as usize),
+    ("D3DDDI_SYNC_OBJECT_ALL_ACCESS", d3dkmt_abi::D3DDDI_SYNC_OBJECT_ALL_ACCESS as usize),
+    ("STANDARD_RIGHTS_READ", 0x2_0000),
+];
+
+const HEAD: &str = "\
+/* The D3DKMT interface of openwddm: structures with their original names and layout, and the functions of libopenwddm.
+ * Written from the declarations of contract/d3dkmt_abi; do not edit. For 64-bit machines.
+ * Define OPENWDDM_WSL before including it for a library of the flavour of the Linux subsystem: wide characters of 4 bytes.
+ */
+#ifndef OPENWDDM_D3DKMT_H
+#define OPENWDDM_D3DKMT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern \"C\" {
+#endif
+
+#ifndef CONST
+#define CONST const
+#endif
+#ifndef VOID
+#define VOID void
+#endif
+#define NT_SUCCESS(status) (((NTSTATUS)(status)) >= 0)
+";
+
+fn items() -> impl Iterator<Item = &'static Item> {
+    ITEMS.iter().copied().flatten()
+}
+
+fn named(name: &str) -> Option<&'static Item> {
+    items().find(|item| item.name == name)
+}
+
+fn fields(item: &Item) -> &'static [Field] {
+    match item.shape {
+        Shape::Struct(fields) | Shape::Union(fields) => fields,
+        _ => &[],
+    }
+}
+
+/// Whether a field has no name in C.
+pub fn is_nameless(field: &str) -> bool {
+    field.starts_with("Anonymous")
+}
+
+/// Whether a type has no name in C: it is only ever a nameless field.
+pub fn is_inline(name: &str) -> bool {
+    items().flat_map(fields).any(|field| field.of == name && is_nameless(field.name))
+}
+
+/// The whole text.
+pub fn header() -> String {
+    let mut text = String::from(HEAD);
+    text.push('\n');
+    for (name, of) in NUMBERS {
+        line(&mut text, format_args!("typedef {of} {name};"));
+    }
+    text.push_str("#ifdef OPENWDDM_WSL\ntypedef uint32_t WCHAR;\n#else\ntypedef uint16_t WCHAR;\n#endif\n\n");
+    for (name, value) in LIMITS {
+        line(&mut text, format_args!("#define {name} {value:#x}"));
+    }
+    text.push('\n');
+    for status in NtStatus::NAMED {
+        let name = status.name().expect("it has one");
+        line(&mut text, format_args!("#define STATUS_{name} ((NTSTATUS){:#010x})", status.0));
+    }
+    text.push('\n');
+    let declared: Vec<&Item> = items().filter(|item| !is_inline(item.name)).collect();
+    for item in &declared {
+        match item.shape {
+            Shape::Enum(values) => enumeration(&mut text, item.name, values),
+            Shape::Union(_) => line(&mut text, format_args!("typedef union _{0} {0};", item.name)),
+            _ => line(&mut text, format_args!("typedef struct _{0} {0};", item.name)),
+        }
+    }
+    text.push_str("\ntypedef void (*PFND3DKMT_TRIMNOTIFICATIONCALLBACK)(D3DKMT_TRIMNOTIFICATION*);\n");
+    let mut written = BTreeSet::new();
+    for item in &declared {
+        define(&mut text, item, &mut written);
+    }
+    text.push('\n');
+    for function in FUNCTIONS.iter().chain([&SHARE_OBJECTS]) {
+        line(&mut text, format_args!("NTSTATUS {}({});", function.name, function.parameters));
+    }
+    text.push_str("\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+    text
+}
+
+fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    writeln!(text, "{arguments}").expect("a string takes everything");
+}
+
+/// Enumerations are numbers of 4 bytes, whatever a compiler would choose.
+fn enumeration(text: &mut String, name: &str, values: &[(&str, i64)]) {
+    line(text, format_args!("typedef INT {name};\nenum {{"));
+    for (value, is) in values {
+        line(text, format_args!("    {value} = {is},"));
+    }
+    text.push_str("};\n");
+}
+
+/// A definition behind those that it contains.
+fn define(text: &mut String, item: &Item, written: &mut BTreeSet<&'static str>) {
+    if matches!(item.shape, Shape::Enum(_)) || !written.insert(item.name) {
+        return;
+    }
+    needs(text, item, written);
+    match item.shape {
+        Shape::Flags(of, bits) => {
+            line(text, format_args!("\nstruct _{} {{", item.name));
+            flags(text, of, bits);
+            text.push_str("};\n");
+        }
+        _ => {
+            let kind = if matches!(item.shape, Shape::Union(_)) { "union" } else { "struct" };
+            line(text, format_args!("\n{kind} _{} {{", item.name));
+            fields(item).iter().for_each(|of| field(text, of, 1));
+            text.push_str("};\n");
+        }
+    }
+}
+
+fn needs(text: &mut String, item: &Item, written: &mut BTreeSet<&'static str>) {
+    for part in fields(item) {
+        let of = part.of.trim_start_matches('[').split(';').next().expect("a type").trim();
+        match named(of) {
+            Some(needed) if is_nameless(part.name) => needs(text, needed, written),
+            Some(needed) => define(text, needed, written),
+            None => {}
+        }
+    }
+}
+
+fn flags(text: &mut String, of: &str, bits: &[(&str, u32, u32)]) {
+    line(text, format_args!("    union {{\n        struct {{"));
+    let mut next = 0;
+    for (name, bit, width) in bits {
+        if *bit > next {
+            line(text, format_args!("            {of} : {};", bit - next));
+        }
+        line(text, format_args!("            {of} {name} : {width};"));
+        next = bit + width;
+    }
+    line(text, format_args!("        }};\n        {of} Value;\n    }};"));
+}
+
+fn field(text: &mut String, field: &Field, depth: usize) {
+    let indent = "    ".repeat(depth);
+    match named(field.of) {
+        Some(inline) if is_nameless(field.name) => match inline.shape {
+            Shape::Flags(of, bits) => flags(text, of, bits),
+            _ => {
+                line(text, format_args!("{indent}union {{"));
+                fields(inline).iter().for_each(|of| self::field(text, of, depth + 1));
+                line(text, format_args!("{indent}}};"));
+            }
+        },
+        _ => line(text, format_args!("{indent}{};", variable(field.of, field.name))),
+    }
+}
+
+/// A variable of a type that Rust has written.
+fn variable(of: &str, name: &str) -> String {
+    if let Some((element, count)) = of.strip_prefix('[').and_then(|of| of.strip_suffix(']')?.split_once(';')) {
+        return format!("{element} {name}[{}]", count.trim());
+    }
+    if let Some(of) = of.strip_prefix("*mut ") {
+        return format!("{of}* {name}");
+    }
+    if let Some(of) = of.strip_prefix("*const ") {
+        return format!("CONST {of}* {name}");
+    }
+    format!("{of} {name}")
+}

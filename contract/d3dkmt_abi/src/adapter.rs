@@ -1,0 +1,173 @@
+//! Adapters: enumeration, opening, queries (memory §5.5; sync §2.1, §2.10).
+
+use crate::layout::layout;
+use crate::number::*;
+
+layout! {
+    structure D3DKMT_ADAPTERINFO { 20;
+        0 hAdapter: D3DKMT_HANDLE,
+        4 AdapterLuid: LUID,
+        12 NumOfSources: ULONG,
+        16 bPrecisePresentRegionsPreferred: BOOL,
+    }
+
+    structure D3DKMT_ENUMADAPTERS { 324;
+        0 NumAdapters: ULONG,
+        4 Adapters: [D3DKMT_ADAPTERINFO; MAX_ENUM_ADAPTERS],
+    }
+
+    structure D3DKMT_ENUMADAPTERS2 { 16;
+        0 NumAdapters: ULONG,
+        8 pAdapters: *mut D3DKMT_ADAPTERINFO,
+    }
+
+    flags D3DKMT_ENUMADAPTERS_FILTER { ULONGLONG;
+        0 1 IncludeComputeOnly,
+        1 1 IncludeDisplayOnly,
+    }
+
+    structure D3DKMT_ENUMADAPTERS3 { 24;
+        0 Filter: D3DKMT_ENUMADAPTERS_FILTER,
+        8 NumAdapters: ULONG,
+        16 pAdapters: *mut D3DKMT_ADAPTERINFO,
+    }
+
+    structure D3DKMT_OPENADAPTERFROMLUID { 12;
+        0 AdapterLuid: LUID,
+        8 hAdapter: D3DKMT_HANDLE,
+    }
+
+    structure D3DKMT_CLOSEADAPTER { 4;
+        0 hAdapter: D3DKMT_HANDLE,
+    }
+
+    number KMTQUERYADAPTERINFOTYPE { INT;
+        KMTQAITYPE_UMDRIVERPRIVATE = 0,
+        KMTQAITYPE_UMDRIVERNAME = 1,
+        KMTQAITYPE_GETSEGMENTSIZE = 3,
+        KMTQAITYPE_ADAPTERGUID = 4,
+        KMTQAITYPE_ADAPTERADDRESS = 6,
+        KMTQAITYPE_ADAPTERREGISTRYINFO = 8,
+        KMTQAITYPE_DRIVERVERSION = 13,
+        KMTQAITYPE_ADAPTERTYPE = 15,
+        KMTQAITYPE_NODEMETADATA = 25,
+        KMTQAITYPE_PHYSICALADAPTERCOUNT = 30,
+        KMTQAITYPE_PHYSICALADAPTERDEVICEIDS = 31,
+        KMTQAITYPE_ADAPTERTYPE_RENDER = 57,
+        KMTQAITYPE_NODEPERFDATA = 61,
+        KMTQAITYPE_ADAPTERPERFDATA = 62,
+        KMTQAITYPE_WDDM_2_7_CAPS = 70,
+        KMTQAITYPE_WDDM_3_0_CAPS = 77,
+        KMTQAITYPE_WDDM_3_1_CAPS = 80,
+    }
+
+    structure D3DKMT_QUERYADAPTERINFO { 24;
+        0 hAdapter: D3DKMT_HANDLE,
+        4 Type: KMTQUERYADAPTERINFOTYPE,
+        8 pPrivateDriverData: *mut VOID,
+        16 PrivateDriverDataSize: UINT,
+    }
+
+    structure D3DKMT_SEGMENTSIZEINFO { 24;
+        0 DedicatedVideoMemorySize: ULONGLONG,
+        8 DedicatedSystemMemorySize: ULONGLONG,
+        16 SharedSystemMemorySize: ULONGLONG,
+    }
+
+    flags D3DKMT_ADAPTERTYPE { UINT;
+        0 1 RenderSupported,
+        1 1 DisplaySupported,
+        2 1 SoftwareDevice,
+        3 1 PostDevice,
+        4 1 HybridDiscrete,
+        5 1 HybridIntegrated,
+        6 1 IndirectDisplayDevice,
+        7 1 Paravirtualized,
+        8 1 ACGSupported,
+        9 1 SupportSetTimingsFromVidPn,
+        10 1 Detachable,
+        11 1 ComputeOnly,
+        12 1 Prototype,
+        13 1 RuntimePowerManagement,
+    }
+
+    flags D3DKMT_WDDM_2_7_CAPS { UINT;
+        0 1 HwSchSupported,
+        1 1 HwSchEnabled,
+        2 1 HwSchEnabledByDefault,
+        3 1 IndependentVidPnVSyncControl,
+    }
+
+    flags D3DKMT_WDDM_3_0_CAPS { UINT;
+        0 2 HwFlipQueueSupportState,
+        2 1 HwFlipQueueEnabled,
+        3 1 DisplayableSupported,
+    }
+
+    flags D3DKMT_WDDM_3_1_CAPS { UINT;
+        0 1 NativeGpuFenceSupported,
+    }
+
+    structure D3DKMT_PHYSICAL_ADAPTER_COUNT { 4;
+        0 Count: UINT,
+    }
+
+    number D3DKMT_DRIVERVERSION { INT;
+        KMT_DRIVERVERSION_WDDM_1_0 = 1000,
+        KMT_DRIVERVERSION_WDDM_2_0 = 2000,
+        KMT_DRIVERVERSION_WDDM_3_1 = 3100,
+        KMT_DRIVERVERSION_WDDM_3_2 = 3200,
+    }
+
+    number D3DKMT_MEMORY_SEGMENT_GROUP { INT;
+        D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL = 0,
+        D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL = 1,
+    }
+
+    // spec: memory §5.5
+    structure D3DKMT_QUERYVIDEOMEMORYINFO { 56;
+        0 hProcess: HANDLE,
+        8 hAdapter: D3DKMT_HANDLE,
+        12 MemorySegmentGroup: D3DKMT_MEMORY_SEGMENT_GROUP,
+        16 Budget: UINT64,
+        24 CurrentUsage: UINT64,
+        32 CurrentReservation: UINT64,
+        40 AvailableForReservation: UINT64,
+        48 PhysicalAdapterIndex: UINT,
+    }
+
+    structure D3DKMT_CHANGEVIDEOMEMORYRESERVATION { 32;
+        0 hProcess: HANDLE,
+        8 hAdapter: D3DKMT_HANDLE,
+        12 MemorySegmentGroup: D3DKMT_MEMORY_SEGMENT_GROUP,
+        16 Reservation: UINT64,
+        24 PhysicalAdapterIndex: UINT,
+    }
+
+    // spec: sync §2.10
+    flags DXGK_ISFEATUREENABLED_BITS { UINT16;
+        0 1 Enabled,
+        1 1 KnownFeature,
+        2 1 SupportedByDriver,
+        3 1 SupportedOnCurrentConfig,
+    }
+
+    structure DXGK_ISFEATUREENABLED_RESULT { 4;
+        0 Version: UINT16,
+        2 Anonymous: DXGK_ISFEATUREENABLED_BITS,
+    }
+
+    number DXGK_FEATURE_ID { UINT;
+        DXGK_FEATURE_HWSCH = 0,
+        DXGK_FEATURE_HWFLIPQUEUE = 1,
+        DXGK_FEATURE_KMD_SIGNAL_CPU_EVENT = 3,
+        DXGK_FEATURE_USER_MODE_SUBMISSION = 4,
+        DXGK_FEATURE_NATIVE_FENCE = 37,
+    }
+
+    structure D3DKMT_ISFEATUREENABLED { 12;
+        0 hAdapter: D3DKMT_HANDLE,
+        4 FeatureId: DXGK_FEATURE_ID,
+        8 Result: DXGK_ISFEATUREENABLED_RESULT,
+    }
+}

@@ -1,0 +1,36 @@
+//! A declaration as data: what the C header is written from.
+
+/// One declared name.
+#[derive(Clone, Copy, Debug)]
+pub struct Item {
+    /// The name in C.
+    pub name: &'static str,
+    /// Bytes.
+    pub size: usize,
+    /// What it is.
+    pub shape: Shape,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    /// A structure.
+    Struct(&'static [Field]),
+    /// A union.
+    Union(&'static [Field]),
+    /// A word of flags of this C type: names with first bit and width.
+    Flags(&'static str, &'static [(&'static str, u32, u32)]),
+    /// An enumeration: names with values.
+    Enum(&'static [(&'static str, i64)]),
+}
+
+/// A field of a structure or union.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Its name; one that begins with `Anonymous` has none in C.
+    pub name: &'static str,
+    /// Its type as Rust writes it.
+    pub of: &'static str,
+    /// First byte.
+    pub offset: usize,
+}

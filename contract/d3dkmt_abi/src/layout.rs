@@ -1,0 +1,89 @@
+//! The macro in which structures, unions, flag words and enumerations are declared: once for the compiler with the numbers that
+//! it must confirm, once as data ([`crate::Item`]).
+
+/// Declares items; sizes and offsets are asserted at compile time.
+macro_rules! layout {
+    ($($(#[$doc:meta])* $kind:ident $name:ident $body:tt)*) => {
+        $( $crate::layout::item!($(#[$doc])* $kind $name $body); )*
+
+        /// The declarations of this file as data.
+        pub(crate) const ITEMS: &[$crate::Item] = &[
+            $( $crate::Item {
+                name: stringify!($name),
+                size: size_of::<$name>(),
+                shape: $crate::layout::shape!($kind $name $body),
+            }, )*
+        ];
+    };
+}
+
+/// One declaration.
+macro_rules! item {
+    ($(#[$doc:meta])* structure $name:ident { $size:literal; $($offset:literal $field:ident: $of:ty,)* }) => {
+        $(#[$doc])*
+        #[repr(C)]
+        #[derive(Clone, Copy)]
+        pub struct $name { $(pub $field: $of,)* }
+
+        const _: () = {
+            assert!(size_of::<$name>() == $size, concat!("the size of ", stringify!($name)));
+            $(assert!(
+                std::mem::offset_of!($name, $field) == $offset,
+                concat!("the offset of ", stringify!($name), ".", stringify!($field))
+            );)*
+        };
+    };
+    ($(#[$doc:meta])* alternative $name:ident { $size:literal; $($field:ident: $of:ty,)* }) => {
+        $(#[$doc])*
+        #[repr(C)]
+        #[derive(Clone, Copy)]
+        pub union $name { $(pub $field: $of,)* }
+
+        impl $name {
+            $(
+                #[allow(unsafe_code, reason = "the arms are numbers and pointers, never references")]
+                pub const fn $field(&self) -> $of {
+                    // SAFETY: any bytes are a value of each arm, and the union is as large as its largest.
+                    unsafe { self.$field }
+                }
+            )*
+        }
+
+        const _: () = assert!(size_of::<$name>() == $size, concat!("the size of ", stringify!($name)));
+    };
+    ($(#[$doc:meta])* flags $name:ident { $of:ident; $($bit:literal $width:literal $flag:ident,)* }) => {
+        $(#[$doc])*
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name { pub Value: $of }
+
+        impl $name {
+            $(pub const $flag: $of = (<$of>::MAX >> (<$of>::BITS - $width)) << $bit;)*
+        }
+    };
+    ($(#[$doc:meta])* number $name:ident { $of:ident; $($value:ident = $is:literal,)* }) => {
+        $(#[$doc])*
+        pub type $name = $of;
+        $(pub const $value: $name = $is;)*
+    };
+}
+
+/// The same as data.
+macro_rules! shape {
+    (structure $name:ident { $size:literal; $($offset:literal $field:ident: $of:ty,)* }) => {
+        $crate::Shape::Struct(&[
+            $($crate::Field { name: stringify!($field), of: stringify!($of), offset: $offset },)*
+        ])
+    };
+    (alternative $name:ident { $size:literal; $($field:ident: $of:ty,)* }) => {
+        $crate::Shape::Union(&[$($crate::Field { name: stringify!($field), of: stringify!($of), offset: 0 },)*])
+    };
+    (flags $name:ident { $of:ident; $($bit:literal $width:literal $flag:ident,)* }) => {
+        $crate::Shape::Flags(stringify!($of), &[$((stringify!($flag), $bit, $width),)*])
+    };
+    (number $name:ident { $of:ident; $($value:ident = $is:literal,)* }) => {
+        $crate::Shape::Enum(&[$((stringify!($value), $is),)*])
+    };
+}
+
+pub(crate) use {item, layout, shape};

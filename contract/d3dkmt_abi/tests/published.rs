@@ -1,0 +1,206 @@
+//! The layouts and numbers against those that `windows-sys` has published, as far as those are current. Its native fences and
+//! doorbells are of a pre-release: there the fact sheet is followed (sync §2.1, §2.9), and the compiler has checked its numbers.
+
+use d3dkmt_abi as ours;
+use std::mem::offset_of;
+use windows_sys::Wdk::Graphics::Direct3D as published;
+
+macro_rules! same_layout {
+    ($($name:ident { $($field:ident)* },)*) => {
+        $(
+            assert_eq!(size_of::<ours::$name>(), size_of::<published::$name>(), stringify!($name));
+            assert_eq!(align_of::<ours::$name>(), align_of::<published::$name>(), stringify!($name));
+            $(assert_eq!(
+                offset_of!(ours::$name, $field),
+                offset_of!(published::$name, $field),
+                concat!(stringify!($name), ".", stringify!($field))
+            );)*
+        )*
+    };
+}
+
+macro_rules! same_size {
+    ($($name:ident)*) => {
+        $(assert_eq!(size_of::<ours::$name>(), size_of::<published::$name>(), stringify!($name));)*
+    };
+}
+
+macro_rules! same_number {
+    ($($name:ident)*) => { $(assert_eq!(ours::$name, published::$name, stringify!($name));)* };
+}
+
+#[rustfmt::skip]
+#[test]
+fn structures_are_laid_out_as_published() {
+    same_layout! {
+        D3DDDI_ALLOCATIONINFO { hAllocation pSystemMem pPrivateDriverData PrivateDriverDataSize VidPnSourceId Flags },
+        D3DDDI_ALLOCATIONINFO2 { hAllocation Anonymous1 pPrivateDriverData PrivateDriverDataSize VidPnSourceId Flags
+            GpuVirtualAddress Anonymous2 Reserved },
+        D3DDDI_ALLOCATIONLIST { hAllocation Anonymous },
+        D3DDDI_DESTROYPAGINGQUEUE { hPagingQueue },
+        D3DDDI_MAKERESIDENT { hPagingQueue NumAllocations AllocationList PriorityList Flags PagingFenceValue
+            NumBytesToTrim },
+        D3DDDI_MAPGPUVIRTUALADDRESS { hPagingQueue BaseAddress MinimumAddress MaximumAddress hAllocation
+            OffsetInPages SizeInPages Protection DriverProtection Reserved0 Reserved1 VirtualAddress
+            PagingFenceValue },
+        D3DDDI_OPENALLOCATIONINFO { hAllocation pPrivateDriverData PrivateDriverDataSize },
+        D3DDDI_OPENALLOCATIONINFO2 { hAllocation pPrivateDriverData PrivateDriverDataSize GpuVirtualAddress Reserved },
+        D3DDDI_PATCHLOCATIONLIST { AllocationIndex Anonymous DriverId AllocationOffset PatchOffset SplitOffset },
+        D3DDDI_RESERVEGPUVIRTUALADDRESS { Anonymous1 BaseAddress MinimumAddress MaximumAddress Size Anonymous2
+            Anonymous3 VirtualAddress Anonymous4 },
+        D3DDDI_SYNCHRONIZATIONOBJECTINFO { Type Anonymous },
+        D3DDDI_SYNCHRONIZATIONOBJECTINFO2 { Type Flags Anonymous SharedHandle },
+        D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION { OperationType Anonymous },
+        D3DKMT_ACQUIREKEYEDMUTEX { hKeyedMutex Key pTimeout FenceValue },
+        D3DKMT_ADAPTERINFO { hAdapter AdapterLuid NumOfSources bPrecisePresentRegionsPreferred },
+        D3DKMT_CHANGEVIDEOMEMORYRESERVATION { hProcess hAdapter MemorySegmentGroup Reservation PhysicalAdapterIndex },
+        D3DKMT_CLOSEADAPTER { hAdapter },
+        D3DKMT_CREATEALLOCATION { hDevice hResource hGlobalShare pPrivateRuntimeData PrivateRuntimeDataSize
+            Anonymous1 PrivateDriverDataSize NumAllocations Anonymous2 Flags hPrivateRuntimeResourceHandle },
+        D3DKMT_CREATECONTEXT { hDevice NodeOrdinal EngineAffinity Flags pPrivateDriverData PrivateDriverDataSize
+            ClientHint hContext pCommandBuffer CommandBufferSize pAllocationList AllocationListSize
+            pPatchLocationList PatchLocationListSize CommandBuffer },
+        D3DKMT_CREATECONTEXTVIRTUAL { hDevice NodeOrdinal EngineAffinity Flags pPrivateDriverData
+            PrivateDriverDataSize ClientHint hContext },
+        D3DKMT_CREATEDEVICE { Anonymous Flags hDevice pCommandBuffer CommandBufferSize pAllocationList
+            AllocationListSize pPatchLocationList PatchLocationListSize },
+        D3DKMT_CREATEHWCONTEXT { hDevice NodeOrdinal EngineAffinity Flags PrivateDriverDataSize pPrivateDriverData
+            hHwContext },
+        D3DKMT_CREATEHWQUEUE { hHwContext Flags PrivateDriverDataSize pPrivateDriverData hHwQueue
+            hHwQueueProgressFence HwQueueProgressFenceCPUVirtualAddress HwQueueProgressFenceGPUVirtualAddress },
+        D3DKMT_CREATEKEYEDMUTEX { InitialValue hSharedHandle hKeyedMutex },
+        D3DKMT_CREATEKEYEDMUTEX2 { InitialValue hSharedHandle hKeyedMutex pPrivateRuntimeData PrivateRuntimeDataSize
+            Flags },
+        D3DKMT_CREATEPAGINGQUEUE { hDevice Priority hPagingQueue hSyncObject FenceValueCPUVirtualAddress
+            PhysicalAdapterIndex },
+        D3DKMT_CREATESYNCHRONIZATIONOBJECT { hDevice Info hSyncObject },
+        D3DKMT_CREATESYNCHRONIZATIONOBJECT2 { hDevice Info hSyncObject },
+        D3DKMT_DESTROYALLOCATION { hDevice hResource phAllocationList AllocationCount },
+        D3DKMT_DESTROYALLOCATION2 { hDevice hResource phAllocationList AllocationCount Flags },
+        D3DKMT_DESTROYCONTEXT { hContext },
+        D3DKMT_DESTROYDEVICE { hDevice },
+        D3DKMT_DESTROYHWCONTEXT { hHwContext },
+        D3DKMT_DESTROYHWQUEUE { hHwQueue },
+        D3DKMT_DESTROYKEYEDMUTEX { hKeyedMutex },
+        D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject },
+        D3DKMT_DEVICEPAGEFAULT_STATE { FaultedPrimitiveAPISequenceNumber FaultedPipelineStage FaultedBindTableEntry
+            PageFaultFlags FaultErrorCode FaultedVirtualAddress },
+        D3DKMT_DEVICEPRESENT_QUEUE_STATE { VidPnSourceId bQueuedPresentLimitReached },
+        D3DKMT_DEVICEPRESENT_STATE { VidPnSourceId PresentStats },
+        D3DKMT_DEVICEPRESENT_STATE_DWM { VidPnSourceId PresentStatsDWM },
+        D3DKMT_ENUMADAPTERS { NumAdapters Adapters },
+        D3DKMT_ENUMADAPTERS2 { NumAdapters pAdapters },
+        D3DKMT_ENUMADAPTERS3 { Filter NumAdapters pAdapters },
+        D3DKMT_EVICT { hDevice NumAllocations AllocationList Flags NumBytesToTrim },
+        D3DKMT_FREEGPUVIRTUALADDRESS { hAdapter BaseAddress Size },
+        D3DKMT_GETDEVICESTATE { hDevice StateType Anonymous },
+        D3DKMT_INVALIDATECACHE { hDevice hAllocation Offset Length },
+        D3DKMT_LOCK { hDevice hAllocation PrivateDriverData NumPages pPages pData Flags GpuVirtualAddress },
+        D3DKMT_LOCK2 { hDevice hAllocation Flags pData },
+        D3DKMT_OFFERALLOCATIONS { hDevice pResources HandleList NumAllocations Priority Flags },
+        D3DKMT_OPENADAPTERFROMLUID { AdapterLuid hAdapter },
+        D3DKMT_OPENKEYEDMUTEX { hSharedHandle hKeyedMutex },
+        D3DKMT_OPENKEYEDMUTEX2 { hSharedHandle hKeyedMutex pPrivateRuntimeData PrivateRuntimeDataSize },
+        D3DKMT_OPENRESOURCE { hDevice hGlobalShare NumAllocations Anonymous pPrivateRuntimeData
+            PrivateRuntimeDataSize pResourcePrivateDriverData ResourcePrivateDriverDataSize
+            pTotalPrivateDriverDataBuffer TotalPrivateDriverDataBufferSize hResource },
+        D3DKMT_OPENRESOURCEFROMNTHANDLE { hDevice hNtHandle NumAllocations pOpenAllocationInfo2
+            PrivateRuntimeDataSize pPrivateRuntimeData ResourcePrivateDriverDataSize pResourcePrivateDriverData
+            TotalPrivateDriverDataBufferSize pTotalPrivateDriverDataBuffer hResource hKeyedMutex
+            pKeyedMutexPrivateRuntimeData KeyedMutexPrivateRuntimeDataSize hSyncObject },
+        D3DKMT_OPENSYNCHRONIZATIONOBJECT { hSharedHandle hSyncObject Reserved },
+        D3DKMT_OPENSYNCOBJECTFROMNTHANDLE { hNtHandle hSyncObject },
+        D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2 { hNtHandle hDevice Flags hSyncObject Anonymous },
+        D3DKMT_PHYSICAL_ADAPTER_COUNT { Count },
+        D3DKMT_PRESENT_STATS { PresentCount PresentRefreshCount SyncRefreshCount SyncQPCTime SyncGPUTime },
+        D3DKMT_PRESENT_STATS_DWM { PresentCount PresentRefreshCount PresentQPCTime SyncRefreshCount SyncQPCTime
+            CustomPresentDuration },
+        D3DKMT_QUERYADAPTERINFO { hAdapter Type pPrivateDriverData PrivateDriverDataSize },
+        D3DKMT_QUERYALLOCATIONRESIDENCY { hDevice hResource phAllocationList AllocationCount pResidencyStatus },
+        D3DKMT_QUERYRESOURCEINFO { hDevice hGlobalShare pPrivateRuntimeData PrivateRuntimeDataSize
+            TotalPrivateDriverDataSize ResourcePrivateDriverDataSize NumAllocations },
+        D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE { hDevice hNtHandle pPrivateRuntimeData PrivateRuntimeDataSize
+            TotalPrivateDriverDataSize ResourcePrivateDriverDataSize NumAllocations },
+        D3DKMT_QUERYVIDEOMEMORYINFO { hProcess hAdapter MemorySegmentGroup Budget CurrentUsage CurrentReservation
+            AvailableForReservation PhysicalAdapterIndex },
+        D3DKMT_RECLAIMALLOCATIONS2 { hPagingQueue NumAllocations pResources HandleList Anonymous PagingFenceValue },
+        D3DKMT_REGISTERTRIMNOTIFICATION { AdapterLuid hDevice Callback Context Handle },
+        D3DKMT_RELEASEKEYEDMUTEX { hKeyedMutex Key FenceValue },
+        D3DKMT_RENDER { Anonymous CommandOffset CommandLength AllocationCount PatchLocationCount pNewCommandBuffer
+            NewCommandBufferSize pNewAllocationList NewAllocationListSize pNewPatchLocationList
+            NewPatchLocationListSize Flags PresentHistoryToken BroadcastContextCount BroadcastContext
+            QueuedBufferCount NewCommandBuffer pPrivateDriverData PrivateDriverDataSize },
+        D3DKMT_SEGMENTSIZEINFO { DedicatedVideoMemorySize DedicatedSystemMemorySize SharedSystemMemorySize },
+        D3DKMT_SETALLOCATIONPRIORITY { hDevice hResource phAllocationList AllocationCount pPriorities },
+        D3DKMT_SETCONTEXTSCHEDULINGPRIORITY { hContext Priority },
+        D3DKMT_SIGNALSYNCHRONIZATIONOBJECT { hContext ObjectCount ObjectHandleArray Flags },
+        D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU { hDevice ObjectCount ObjectHandleArray FenceValueArray Flags },
+        D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU { hContext ObjectCount ObjectHandleArray Anonymous },
+        D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 { ObjectCount ObjectHandleArray Flags BroadcastContextCount
+            BroadcastContextArray Anonymous },
+        D3DKMT_STANDARDALLOCATION_EXISTINGHEAP { Size },
+        D3DKMT_SUBMITCOMMAND { Commands CommandLength Flags PresentHistoryToken BroadcastContextCount
+            BroadcastContext pPrivateDriverData PrivateDriverDataSize NumPrimaries WrittenPrimaries
+            NumHistoryBuffers HistoryBufferArray },
+        D3DKMT_SUBMITCOMMANDTOHWQUEUE { hHwQueue HwQueueProgressFenceId CommandBuffer CommandLength
+            PrivateDriverDataSize pPrivateDriverData NumPrimaries WrittenPrimaries },
+        D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE { Flags BroadcastHwQueueCount BroadcastHwQueueArray ObjectCount
+            ObjectHandleArray FenceValueArray },
+        D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE { hHwQueue ObjectCount ObjectHandleArray FenceValueArray },
+        D3DKMT_TRIMNOTIFICATION { Context Flags NumBytesToTrim },
+        D3DKMT_UNLOCK { hDevice NumAllocations phAllocations },
+        D3DKMT_UNLOCK2 { hDevice hAllocation },
+        D3DKMT_UNREGISTERTRIMNOTIFICATION { Handle Callback },
+        D3DKMT_UPDATEGPUVIRTUALADDRESS { hDevice hContext hFenceObject NumOperations Operations Reserved0 Reserved1
+            FenceValue Flags },
+        D3DKMT_WAITFORSYNCHRONIZATIONOBJECT { hContext ObjectCount ObjectHandleArray },
+        D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU { hDevice ObjectCount ObjectHandleArray FenceValueArray
+            hAsyncEvent Flags },
+        D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU { hContext ObjectCount ObjectHandleArray Anonymous },
+    }
+}
+
+#[test]
+fn flag_words_are_as_wide_as_published() {
+    same_size! {
+        D3DKMT_ENUMADAPTERS_FILTER D3DKMT_ADAPTERTYPE D3DKMT_WDDM_2_7_CAPS D3DKMT_WDDM_3_0_CAPS D3DKMT_WDDM_3_1_CAPS
+        D3DKMT_CREATEALLOCATIONFLAGS D3DDDICB_DESTROYALLOCATION2FLAGS D3DDDI_CREATECONTEXTFLAGS
+        D3DKMT_SUBMITCOMMANDFLAGS D3DKMT_RENDERFLAGS D3DKMT_CREATEDEVICEFLAGS D3DKMT_DEVICERESET_STATE
+        D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE D3DKMT_CREATEKEYEDMUTEX2_FLAGS D3DDDICB_LOCK2FLAGS D3DDDICB_LOCKFLAGS
+        D3DDDI_CREATEHWCONTEXTFLAGS D3DDDI_CREATEHWQUEUEFLAGS D3DKMT_CREATE_DOORBELL_FLAGS
+        D3DKMT_CONNECT_DOORBELL_FLAGS D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS D3DDDI_MAKERESIDENT_FLAGS
+        D3DDDI_EVICT_FLAGS D3DDDI_TRIMRESIDENCYSET_FLAGS D3DKMT_OFFER_FLAGS D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS
+        D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS D3DDDICB_SIGNALFLAGS
+    }
+}
+
+#[test]
+fn numbers_are_the_published_ones() {
+    same_number! {
+        KMTQAITYPE_UMDRIVERPRIVATE KMTQAITYPE_UMDRIVERNAME KMTQAITYPE_GETSEGMENTSIZE KMTQAITYPE_ADAPTERGUID
+        KMTQAITYPE_ADAPTERADDRESS KMTQAITYPE_ADAPTERREGISTRYINFO KMTQAITYPE_DRIVERVERSION KMTQAITYPE_ADAPTERTYPE
+        KMTQAITYPE_NODEMETADATA KMTQAITYPE_PHYSICALADAPTERCOUNT KMTQAITYPE_PHYSICALADAPTERDEVICEIDS
+        KMTQAITYPE_ADAPTERTYPE_RENDER KMTQAITYPE_NODEPERFDATA KMTQAITYPE_ADAPTERPERFDATA KMTQAITYPE_WDDM_2_7_CAPS
+        KMTQAITYPE_WDDM_3_0_CAPS KMTQAITYPE_WDDM_3_1_CAPS KMT_DRIVERVERSION_WDDM_1_0 KMT_DRIVERVERSION_WDDM_2_0
+        KMT_DRIVERVERSION_WDDM_3_1 D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL
+        D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE
+        D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINGPUMEMORY D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINSHAREDMEMORY
+        D3DKMT_ALLOCATIONRESIDENCYSTATUS_NOTRESIDENT D3DKMT_CLIENTHINT_UNKNOWN D3DKMT_CLIENTHINT_OPENGL
+        D3DKMT_CLIENTHINT_OPENCL D3DKMT_CLIENTHINT_VULKAN D3DKMT_CLIENTHINT_CUDA D3DKMT_CLIENTHINT_DX12
+        D3DKMT_CLIENTHINT_ONEAPI_LEVEL0 D3DKMT_DEVICESTATE_EXECUTION D3DKMT_DEVICESTATE_PRESENT
+        D3DKMT_DEVICESTATE_RESET D3DKMT_DEVICESTATE_PRESENT_DWM D3DKMT_DEVICESTATE_PAGE_FAULT
+        D3DKMT_DEVICESTATE_PRESENT_QUEUE D3DKMT_DEVICEEXECUTION_ACTIVE D3DKMT_DEVICEEXECUTION_RESET
+        D3DKMT_DEVICEEXECUTION_HUNG D3DKMT_DEVICEEXECUTION_STOPPED D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY
+        D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT
+        D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_ACCESS D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO
+        D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP
+        D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY
+        D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP_PROTECT D3DDDI_DOORBELLSTATUS_CONNECTED
+        D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY
+        D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL
+        D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL D3DKMT_OFFER_PRIORITY_LOW
+        D3DKMT_OFFER_PRIORITY_NORMAL D3DKMT_OFFER_PRIORITY_HIGH D3DKMT_OFFER_PRIORITY_AUTO D3DDDI_RECLAIM_RESULT_OK
+        D3DDDI_RECLAIM_RESULT_DISCARDED D3DDDI_RECLAIM_RESULT_NOT_COMMITTED D3DDDI_SYNCHRONIZATION_MUTEX
+        D3DDDI_SEMAPHORE D3DDDI_FENCE D3DDDI_CPU_NOTIFICATION D3DDDI_MONITORED_FENCE D3DDDI_PERIODIC_MONITORED_FENCE
+    }
+}

@@ -1,0 +1,17 @@
+//! `libopenwddm`: the `D3DKMT` functions for C programs, over a kernel in the same process. What the functions do is `d3dkmt_c`'s;
+//! here is only how the program comes to its kernel, which is why this crate stands in the host's room.
+//!
+//! The program says by its environment what it wants, before its first call:
+//! - `OPENWDDM_ADAPTER`: a profile (`openwddm adapters` lists them), several with commas between; `discrete-4k` if nothing is said.
+//! - `OPENWDDM_VRAM`: bytes of video memory of each adapter, if not the profile's.
+//! - `OPENWDDM_REFUSALS`: if set, each refusal is written to the standard error output with its reason.
+#![allow(unsafe_code)] // The exported functions are called by C programs with pointers.
+
+mod kernel;
+
+use d3dkmt_c::Session;
+
+/// The one process that a program is.
+static SESSION: Session = Session::new(kernel::open);
+
+d3dkmt_c::export!(&SESSION);

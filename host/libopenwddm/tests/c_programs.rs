@@ -1,0 +1,133 @@
+//! C programs over the library: each example is built with `cc` as its users would, against the shared or the static library, and run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use dxgk_host::{Host, HostConfig, Mode, Profile};
+use dxgkd::{Daemon, Limits};
+
+/// The folder of the libraries that this test was built with.
+fn libraries() -> PathBuf {
+    let program = std::env::current_exe().expect("this test is a file");
+    program.parent().expect("it lies in a folder").to_path_buf()
+}
+
+fn interface() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../client/d3dkmt_c")
+}
+
+/// Builds an example.
+fn build(folder: &Path, name: &str, link: &[&str]) -> PathBuf {
+    let program = folder.join(name);
+    let mut cc = Command::new("cc");
+    cc.args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"]);
+    cc.arg("-I").arg(interface().join("include"));
+    cc.arg(interface().join(format!("examples/{name}.c"))).arg("-o").arg(&program);
+    cc.arg("-L").arg(libraries()).args(link);
+    if cfg!(feature = "wsl") {
+        cc.arg("-DOPENWDDM_WSL");
+    }
+    let output = cc.output().expect("there is a C compiler");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+fn run(program: &Path, environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(program);
+    command.env_remove("OPENWDDM_SOCKET").env("LD_LIBRARY_PATH", libraries()).env("OPENWDDM_REFUSALS", "1");
+    command.env("OPENWDDM_VRAM", "33554432").envs(environment.iter().copied());
+    command.output().expect("the example runs")
+}
+
+/// Builds and runs an example; what it prints.
+fn example(name: &str, environment: &[(&str, &str)]) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    said(&run(&build(folder.path(), name, &["-lopenwddm"]), environment))
+}
+
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+#[test]
+fn the_adapters_are_listed() {
+    let lines = example("enumerate", &[("OPENWDDM_ADAPTER", "discrete-4k,wddm2-packets")]);
+    let lines: Vec<&str> = lines.lines().collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("32 MiB of its own") && lines[0].ends_with("native fences on"), "{lines:?}");
+    assert!(lines[1].contains("32 MiB of its own") && lines[1].ends_with("native fences off"), "{lines:?}");
+}
+
+/// On adapters of each kind: with video memory that the CPU sees, through a window of it, without any.
+#[test]
+fn an_allocation_lives() {
+    for profile in ["discrete-4k", "small-bar", "integrated", "wddm2-packets"] {
+        assert_eq!(example("memory", &[("OPENWDDM_ADAPTER", profile)]), "kept its content\n", "{profile}");
+    }
+}
+
+// spec: sync §2.2, sync §2.4, sync §2.5
+#[test]
+fn work_is_submitted_and_waited_for() {
+    for (profile, by) in [("discrete-4k", "hardware queue\n"), ("wddm2-packets", "packet context\n")] {
+        assert_eq!(example("submit", &[("OPENWDDM_ADAPTER", profile)]), by, "{profile}");
+    }
+}
+
+// spec: sync §2.3, sync §5, memory §9.3
+#[test]
+fn what_no_program_should_do_is_refused() {
+    assert_eq!(example("bad_input", &[]), "refused\n");
+}
+
+// spec: sync §2.2, sync §3.4
+#[test]
+fn handles_tell_whose_they_are() {
+    assert_eq!(example("handles", &[]), "told apart\n");
+}
+
+// spec: memory §5.4
+#[test]
+fn a_trim_calls_back() {
+    assert_eq!(example("trim", &[]), "asked to trim\n");
+}
+
+/// The static library needs what Rust programs need of the system.
+#[test]
+fn a_program_may_have_the_library_inside() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = ["-Wl,-Bstatic", "-lopenwddm", "-Wl,-Bdynamic", "-lpthread", "-ldl", "-lm", "-lgcc_s"];
+    let program = build(folder.path(), "enumerate", &link);
+    assert_eq!(said(&run(&program, &[])).lines().count(), 1);
+}
+
+#[test]
+fn a_profile_that_is_none_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = build(folder.path(), "enumerate", &["-lopenwddm"]);
+    let output = run(&program, &[("OPENWDDM_ADAPTER", "no-such-profile")]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no-such-profile"));
+}
+
+/// The same programs as processes of a kernel that is served: their own is not even started.
+#[test]
+fn programs_come_to_a_served_kernel() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("kernel");
+    let profile = Profile::named("discrete-4k").expect("a built-in profile");
+    let sizes = HostConfig { vram_bytes: 32 << 20, system_bytes: 64 << 20, ..HostConfig::new(profile, Mode::Real) };
+    let host = Host::start(HostConfig { isolates_processes: true, ..sizes }).expect("a kernel");
+    let daemon = Daemon::serve(host, &socket, 0o600, Limits::default()).expect("a socket");
+    let there = [("OPENWDDM_SOCKET", socket.to_str().expect("text")), ("OPENWDDM_ADAPTER", "no-such-profile")];
+    assert!(example("enumerate", &there).contains("32 MiB of its own"));
+    assert_eq!(example("memory", &there), "kept its content\n");
+    // spec: sync §2.2: shared by NT handle
+    assert_eq!(example("share", &there), "one fence, two processes\n");
+    drop(daemon);
+    let program = build(folder.path(), "enumerate", &["-lopenwddm"]);
+    let output = run(&program, &there);
+    let reason = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && reason.contains("OPENWDDM_SOCKET"), "{reason}");
+}
