@@ -89,6 +89,9 @@ pub enum Blame {
     Caller,
     /// Scarcity: nothing has changed, a retry can succeed once something is freed.
     Scarcity,
+    /// A limit that somebody has set for this process, or its account: nothing has changed, a retry can succeed once it has freed
+    /// something itself.
+    Quota,
     /// A driver or the hardware: the guilty context is marked, innocents lose nothing.
     Driver,
 }

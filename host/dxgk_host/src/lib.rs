@@ -29,8 +29,8 @@ pub use conductor::Conductor;
 pub use config::{AdapterSetup, HostConfig, Mode, WrapMiniport, WrapPort, directory_table_bytes, page_table_bytes};
 pub use cpu_mapping::StoresWait;
 pub use dxgkrnl::{
-    BrokenInvariant, CreatedSurface, DriverClock, FeatureOverride, FeaturePolicy, MemoryPolicy, OnTimeout,
-    RecoveryPolicy, Residence, StateDigest,
+    AccountId, Admission, BrokenInvariant, CreatedSurface, DriverClock, FeatureOverride, FeaturePolicy, MemoryPolicy,
+    OnTimeout, Quota, RecoveryPolicy, Residence, StateDigest,
 };
 pub use elsewhere::{Elsewhere, FilePiece};
 pub use host::{Host, HostAdapter, HostError, KERNEL_BYTES, Pending};

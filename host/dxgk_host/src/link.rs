@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dxgkrnl::Admission;
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
 use kmt_link::{CpuMapping, DoorbellPage, Link, WritableWord};
 use shared_words::{Memory, ReadOnlyWord};
@@ -19,6 +20,12 @@ impl ProcessLink {
     /// A new process.
     pub fn new(host: Arc<Host>) -> Arc<ProcessLink> {
         let process = host.process_created();
+        Arc::new(ProcessLink { host, process })
+    }
+
+    /// A new process with limits.
+    pub fn admitted(host: Arc<Host>, admission: Admission) -> Arc<ProcessLink> {
+        let process = host.process_admitted(admission);
         Arc::new(ProcessLink { host, process })
     }
 

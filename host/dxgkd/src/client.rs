@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use dxgk_host::{Elsewhere, FilePiece, Host};
+use dxgk_host::{AccountId, Admission, Elsewhere, FilePiece, Host, Quota};
 use kmt_calls::{MappingId, Notification, Reply};
 use kmt_link::socket::{PacketError, Packets, Push};
 use rustix::io::Errno;
@@ -123,7 +123,8 @@ impl Client {
         let answer_within = Duration::from_millis(limits.answer_ms);
         let stream = Stream::new(Packets::new(stream), limits.unheard, answer_within)?;
         let speaker = Arc::new(Speaker { stream, shown: Mutex::default() });
-        let process = host.process_elsewhere(Arc::clone(&speaker) as Arc<dyn Elsewhere>);
+        let admission = Admission { account: AccountId(peer.uid), process: Quota::NONE, together: Quota::NONE };
+        let process = host.process_elsewhere(Arc::clone(&speaker) as Arc<dyn Elsewhere>, admission);
         tracing::info!(process = process.0, "{peer} is a client");
         let client = Arc::new(Client {
             host: Arc::clone(host),

@@ -222,6 +222,10 @@ pub struct Adapter {
     pub allocations: Store<Allocation>,
     pub allocation_numbers: BTreeMap<vidmm::AllocationId, u64>,
     pub bodies: BTreeMap<vidmm::AllocationId, Body>,
+    /// What processes have committed in allocations.
+    pub commitments: crate::quota::Commitments,
+    /// What the process whose call this is may have still.
+    pub room: crate::quota::Room,
     pub resources: Store<Resource>,
     pub resource_bodies: Store<ResourceBody>,
     /// Sections of the machine that allocations of this adapter have left: it hears of them when the turn is over.

@@ -9,12 +9,13 @@ use ddi::{KmdAllocation, KmdResource};
 use events::Event;
 use kmt_calls::{AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, Refusal, ResourceRequest};
 use vidmm::{AllocationError, AllocationId, Origin};
-use wddm_types::{PageRun, VidPnSourceId};
+use wddm_types::{PAGE_BYTES, PageRun, VidPnSourceId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::memory::LIST_MAX;
 use crate::object::{Allocation, Body, Renaming, Resource, ResourceBody};
+use crate::quota::Kind;
 use crate::refusal::{invalid, no_memory, not_supported};
 use standard::{Rows, StandardData};
 
@@ -144,6 +145,9 @@ impl Adapter {
                     .then_some(VidPnSourceId(request.video_source)),
                 pending: Vec::new(),
             };
+            if body.section.is_none() {
+                self.commitments.charge(body.creator, self.vidmm.allocation_bytes(id));
+            }
             self.bodies.insert(id, body);
             self.devices[device].allocations.insert(number);
             if let Some(resource) = resource {
@@ -223,6 +227,11 @@ impl Adapter {
             wanted.push((completed(*info, request, call), origin));
         }
         self.vidmm.check_allocations(&wanted).map_err(|error| from_allocation(&error))?;
+        let fresh = || wanted.iter().filter(|(_, origin)| origin.existing.is_none());
+        // What VidMm has checked it rounds to pages.
+        let bytes = fresh().map(|(info, _)| info.size_bytes.next_multiple_of(PAGE_BYTES)).sum();
+        self.room.take(Kind::CommittedBytes, bytes)?;
+        self.room.take(Kind::MemoryFiles, fresh().count() as u64)?;
         let mut placed: Vec<(AllocationId, Option<u64>)> = Vec::with_capacity(infos.len());
         for ((info, origin), section) in wanted.into_iter().zip(sections) {
             match self.vidmm.create_allocation_from(owner, info, origin) {

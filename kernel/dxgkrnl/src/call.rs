@@ -25,8 +25,8 @@ pub use share::unname;
 use ddi::StandardAllocation;
 use events::Event;
 use kmt_calls::{
-    AdapterInfo, Call, CreatedPagingQueue, FeatureResult, ProcessAccess, QueueCall, Refusal, Reply, SegmentInfo,
-    SyncCall,
+    AdapterInfo, Call, CreateAllocationFlags, CreatedPagingQueue, FeatureResult, PacketCall, ProcessAccess, QueueCall,
+    Refusal, Reply, SegmentInfo, SyncCall,
 };
 use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
@@ -37,13 +37,14 @@ use crate::global_handle::GlobalHandles;
 use crate::machine::{Answer, Cx, Machine, Token};
 use crate::nt_handle::NtHandles;
 use crate::object::{Object, Process};
+use crate::quota::{self, Kind, Room};
 use crate::refusal::{invalid, no_memory};
 use crate::section::Sections;
 
 /// Carries out one call.
 pub fn dispatch(machine: &mut Machine, cx: &mut Cx<'_>, from: ProcessId, token: Token, call: Call) -> Answer {
     let name = call.name();
-    in_turn(machine, cx, (from, token), name, |turn, cx| turn.perform(cx, call))
+    in_turn(machine, cx, (from, token), (name, quota::needs(&call)), |turn, cx| turn.perform(cx, call))
         .unwrap_or_else(|refusal| Answer::Done(Err(refusal)))
 }
 
@@ -56,7 +57,8 @@ pub fn create_standard(
     device: RawHandle,
     wanted: StandardAllocation,
 ) -> Result<CreatedSurface, Refusal> {
-    in_turn(machine, cx, (from, token), "CreateStandardAllocation", |turn, cx| {
+    let needs = &[Kind::Handles, Kind::CommittedBytes, Kind::MemoryFiles];
+    in_turn(machine, cx, (from, token), ("CreateStandardAllocation", needs), |turn, cx| {
         let mut touched = None;
         let result = turn.create_surface(cx, device, wanted, &mut touched);
         (touched, result)
@@ -68,15 +70,20 @@ fn in_turn<T>(
     machine: &mut Machine,
     cx: &mut Cx<'_>,
     (from, token): (ProcessId, Token),
-    name: &str,
+    (name, needs): (&str, &[Kind]),
     act: impl FnOnce(&mut Turn<'_>, &mut Cx<'_>) -> (Option<u32>, Result<T, Refusal>),
 ) -> Result<T, Refusal> {
+    let room = machine.room_of(from, needs);
     let Some(process) = machine.processes.get_mut(&from) else {
         return Err(invalid("the process is not known to the kernel"));
     };
+    process.handles.allow_more(room.left(Kind::Handles));
+    machine.adapters.iter_mut().for_each(|adapter| adapter.room = room);
     let Machine { adapters, nt_handles, globals, cross_fences, sections, .. } = machine;
-    let mut turn = Turn { process, adapters, nt_handles, globals, cross_fences, sections, from, token };
+    let mut turn = Turn { process, adapters, nt_handles, globals, cross_fences, sections, from, token, room };
     let (touched, result) = act(&mut turn, cx);
+    // What is done later, nobody's call does.
+    machine.adapters.iter_mut().for_each(|adapter| adapter.room = Room::default());
     if let Some(adapter) = touched {
         machine.adapters[adapter as usize].settle(cx);
     }
@@ -104,6 +111,7 @@ struct Turn<'a> {
     sections: &'a mut Sections,
     from: ProcessId,
     token: Token,
+    room: Room,
 }
 
 type Performed = (Option<u32>, Result<Answer, Refusal>);
@@ -113,7 +121,11 @@ impl Turn<'_> {
     fn perform(&mut self, cx: &mut Cx<'_>, call: Call) -> Performed {
         let mut touched = None;
         if !self.process.handles.has_room(names(&call)) {
-            return (None, Err(handles_full()));
+            return (None, Err(self.handles_full(names(&call))));
+        }
+        let room = self.room.take(Kind::SyncObjects, quota::sync_objects(&call));
+        if let Err(refusal) = room.and_then(|()| self.room.take(Kind::Queued, quota::packets(&call))) {
+            return (None, Err(refusal));
         }
         let result = self.on_kernel(cx, &call).unwrap_or_else(|| self.on_adapter(cx, call, &mut touched));
         (touched, result)
@@ -208,7 +220,7 @@ impl Turn<'_> {
             Some(handle) => Ok(self.adapters[index as usize].after_ring(cx, self.token, Reply::Handle(handle))),
             None => {
                 self.adapters[index as usize].destroy_device(cx, number);
-                Err(handles_full())
+                Err(self.handles_full(1))
             }
         }
     }
@@ -246,7 +258,13 @@ impl Turn<'_> {
     }
 
     fn name(&mut self, object: Object) -> Result<RawHandle, Refusal> {
-        self.process.handles.insert(object).ok_or_else(handles_full)
+        self.process.handles.insert(object).ok_or_else(|| self.handles_full(1))
+    }
+
+    /// Why so many more handles cannot be had.
+    fn handles_full(&self, wanted: usize) -> Refusal {
+        let kernels = || no_memory(format!("the process holds {} handles", crate::handle::HANDLES_MAX));
+        self.room.refuse(Kind::Handles, wanted as u64).unwrap_or_else(kernels)
     }
 
     /// Answers when the fence words of a new object are mapped for the GPU.
@@ -297,6 +315,11 @@ fn names(call: &Call) -> usize {
         Call::CreatePagingQueue { .. } | Call::Queue(QueueCall::CreateHwQueue { .. }) => 2,
         Call::Queue(QueueCall::CreateHwContext { .. })
         | Call::Queue(QueueCall::CreateDoorbell { .. })
+        | Call::ShareObjects { .. }
+        | Call::OpenAdapterFromLuid { .. }
+        | Call::CreateDevice { .. }
+        | Call::CreateSection { .. }
+        | Call::Packet(PacketCall::CreateContext { .. } | PacketCall::CreateContextVirtual { .. })
         | Call::Sync(SyncCall::CreateNativeFence { .. })
         | Call::Sync(SyncCall::CreateSynchronizationObject2 { .. })
         | Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { .. })
@@ -306,12 +329,12 @@ fn names(call: &Call) -> usize {
         | Call::Event(kmt_calls::EventCall::Create { .. })
         | Call::RegisterTrimNotification { .. }
         | Call::RegisterBudgetChangeNotification { .. } => 1,
+        Call::CreateAllocation { allocations, resource, .. } => {
+            let makes_resource = resource.flags.contains(CreateAllocationFlags::CREATE_RESOURCE);
+            allocations.len() + usize::from(makes_resource && resource.resource == RawHandle::NONE)
+        }
         _ => 0,
     }
-}
-
-fn handles_full() -> Refusal {
-    no_memory(format!("the process holds {} handles", crate::handle::HANDLES_MAX))
 }
 
 fn result_of(state: ddi::FeatureState) -> FeatureResult {

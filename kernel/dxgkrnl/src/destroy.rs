@@ -189,12 +189,14 @@ impl Adapter {
             if body.bindings == 0 {
                 let body = self.bodies.remove(&binding.vidmm).expect("just seen");
                 if body.section.is_none() {
+                    self.commitments.release(body.creator, self.vidmm.allocation_bytes(binding.vidmm));
                     self.discard_lines(binding.vidmm);
                 } else {
                     self.lines.forget(&binding.vidmm);
                 }
                 works.push((self.vidmm.destroy_allocation(binding.vidmm, &[]), Some(binding.vidmm)));
                 for instance in &binding.renaming.former {
+                    self.commitments.release(body.creator, self.vidmm.allocation_bytes(instance.vidmm));
                     works.push((self.vidmm.destroy_allocation(instance.vidmm, &[]), Some(instance.vidmm)));
                 }
                 gone.push(binding.kmd);

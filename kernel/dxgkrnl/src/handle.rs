@@ -32,15 +32,41 @@ pub struct HandleTable<T> {
     /// What the next handle is called, unless an object has the name still.
     next: u32,
     living: usize,
+    /// Of these, those that `counts` picks.
+    counted: usize,
+    counts: fn(&T) -> bool,
+    /// Most that may live.
+    most: usize,
 }
 
 impl<T> Default for HandleTable<T> {
     fn default() -> Self {
-        HandleTable { chunks: BTreeMap::new(), next: 0, living: 0 }
+        HandleTable::counting(|_| false)
     }
 }
 
 impl<T> HandleTable<T> {
+    /// An empty table that knows how many of its objects are such.
+    pub fn counting(counts: fn(&T) -> bool) -> HandleTable<T> {
+        HandleTable { chunks: BTreeMap::new(), next: 0, living: 0, counted: 0, counts, most: HANDLES_MAX }
+    }
+
+    /// How many handles there are.
+    pub fn len(&self) -> usize {
+        self.living
+    }
+
+    /// How many of them name what is counted.
+    pub fn counted(&self) -> usize {
+        self.counted
+    }
+
+    /// From now on there may be so many more; never more than [`HANDLES_MAX`] altogether.
+    pub fn allow_more(&mut self, more: u64) {
+        // CAST: not above a table's limit.
+        self.most = self.living + more.min((HANDLES_MAX - self.living) as u64) as usize;
+    }
+
     /// Names an object; `None` when the table is full.
     pub fn insert(&mut self, object: T) -> Option<RawHandle> {
         if !self.has_room(1) {
@@ -53,6 +79,7 @@ impl<T> HandleTable<T> {
                 break number;
             }
         };
+        self.counted += usize::from((self.counts)(&object));
         let empty = || Chunk { objects: [const { None }; CHUNK as usize], living: 0 };
         let chunk = self.chunks.entry(number / CHUNK).or_insert_with(empty);
         chunk.objects[(number % CHUNK) as usize] = Some(object);
@@ -63,7 +90,7 @@ impl<T> HandleTable<T> {
 
     /// Whether so many more objects can be named.
     pub fn has_room(&self, count: usize) -> bool {
-        HANDLES_MAX - self.living >= count
+        self.most.saturating_sub(self.living) >= count
     }
 
     /// The object of a handle; `None` for a name that is unknown, stale or 0.
@@ -90,6 +117,7 @@ impl<T> HandleTable<T> {
         let object = chunk.objects[(number % CHUNK) as usize].take()?;
         chunk.living -= 1;
         self.living -= 1;
+        self.counted -= usize::from((self.counts)(&object));
         if chunk.living == 0 {
             self.chunks.remove(&(number / CHUNK));
         }
@@ -100,9 +128,10 @@ impl<T> HandleTable<T> {
     pub fn remove_where(&mut self, mut gone: impl FnMut(&T) -> bool) {
         self.chunks.retain(|_, chunk| {
             for object in &mut chunk.objects {
-                if object.take_if(|object| gone(object)).is_some() {
+                if let Some(object) = object.take_if(|object| gone(object)) {
                     chunk.living -= 1;
                     self.living -= 1;
+                    self.counted -= usize::from((self.counts)(&object));
                 }
             }
             chunk.living > 0

@@ -8,6 +8,7 @@
 //! | reachable | every object of a process that lives has a handle there: what nobody can name nobody can destroy |
 //! | devices | what a device owns exists and knows it |
 //! | allocations | bindings, bodies and resources count each other rightly, and VidMm's with them |
+//! | quotas | what a process has committed is the sum of the allocations that it created, and of its sections |
 //! | sections | each has as many users as its handle and the allocations of all adapters that lie in it or are about to leave |
 //! | sync objects | each counts its opens and its NT handles, and somebody has one; a global handle names what knows it |
 //! | cross-adapter fences | each is known to its adapters by its word, and is named or reached |
@@ -26,6 +27,7 @@ use wddm_types::{PageRun, ProcessId};
 use crate::adapter::Adapter;
 use crate::machine::Machine;
 use crate::object::{Allocation, Connection, Doorbell, Object, Process};
+use crate::quota::Commitments;
 use crate::section::Section;
 use crate::store::Store;
 
@@ -280,8 +282,24 @@ impl Adapter {
             let known = self.bodies.contains_key(&id) || instance() || of_context();
             ensure(known, "allocations", || format!("VidMm has {id:?} of {owner:?}, and nobody names it"))?;
         }
+        self.check_commitments()?;
         let counted = self.vidmm.allocations().count();
         ensure(counted >= self.bodies.len(), "allocations", || "a body that VidMm does not know".into())
+    }
+
+    fn check_commitments(&self) -> Checked {
+        let mut sums = Commitments::default();
+        for (id, body) in self.bodies.iter().filter(|(_, body)| body.section.is_none()) {
+            sums.charge(body.creator, self.vidmm.allocation_bytes(*id));
+        }
+        for binding in self.bindings() {
+            for instance in &binding.renaming.former {
+                sums.charge(self.bodies[&binding.vidmm].creator, self.vidmm.allocation_bytes(instance.vidmm));
+            }
+        }
+        ensure(sums.iter().eq(self.commitments.iter()), "quotas", || {
+            format!("{sums:?}, counted {:?}", self.commitments)
+        })
     }
 
     fn check_resources(&self) -> Checked {

@@ -20,6 +20,7 @@ use crate::global_handle::GlobalHandles;
 use crate::nt_handle::{NtHandles, Shared};
 use crate::object::{CLASS_MAX, Object, Process, Terms};
 use crate::paging::Residence;
+use crate::quota::{Accounts, Admission};
 use crate::refusal::invalid;
 use crate::section::Sections;
 use crate::start::StartError;
@@ -37,6 +38,7 @@ pub struct Machine {
     pub(crate) globals: GlobalHandles,
     pub(crate) cross_fences: CrossFences,
     pub(crate) sections: Sections,
+    pub(crate) accounts: Accounts,
     next_process: u32,
     next_token: u64,
     /// When the timer is armed for.
@@ -57,6 +59,7 @@ impl Machine {
             globals: GlobalHandles::default(),
             cross_fences: CrossFences::default(),
             sections: Sections::default(),
+            accounts: Accounts::default(),
             next_process: 1,
             next_token: 1,
             armed: None,
@@ -85,9 +88,21 @@ impl Machine {
 
     /// A process came; it has no handle yet.
     pub fn process_created(&mut self, cx: &mut Cx<'_>) -> ProcessId {
+        self.add_process(cx, None)
+    }
+
+    /// A process came that may not have more than this, and whose account may not.
+    pub fn process_admitted(&mut self, cx: &mut Cx<'_>, admission: Admission) -> ProcessId {
+        self.add_process(cx, Some(admission))
+    }
+
+    fn add_process(&mut self, cx: &mut Cx<'_>, admission: Option<Admission>) -> ProcessId {
         let id = ProcessId(self.next_process);
         self.next_process += 1;
-        self.processes.insert(id, Process::default());
+        self.processes.insert(id, Process::new(admission));
+        if let Some(admission) = admission {
+            self.enter_account(id, admission);
+        }
         cx.emit_of_all(Event::ProcessCreated { process: id.0 });
         id
     }

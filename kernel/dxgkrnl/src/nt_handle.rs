@@ -46,12 +46,14 @@ pub struct NtHandles {
     key: [u64; 2],
     made: u64,
     open: BTreeMap<u64, NtHandle>,
+    /// How many each process has to close; nobody is here with 0.
+    held: BTreeMap<ProcessId, u64>,
 }
 
 impl NtHandles {
     /// None.
     pub fn new(key: [u64; 2]) -> NtHandles {
-        NtHandles { key, made: 0, open: BTreeMap::new() }
+        NtHandles { key, made: 0, open: BTreeMap::new(), held: BTreeMap::new() }
     }
 
     /// Names an object.
@@ -71,7 +73,13 @@ impl NtHandles {
             }
         };
         self.open.insert(token, NtHandle { process, object });
+        *self.held.entry(process).or_default() += 1;
         Ok(token)
+    }
+
+    /// How many a process has to close.
+    pub fn held_by(&self, process: ProcessId) -> u64 {
+        self.held.get(&process).copied().unwrap_or(0)
     }
 
     /// What a handle names.
@@ -119,13 +127,21 @@ impl NtHandles {
     /// `INVALID_HANDLE`, also for another process's: being told a handle is not having it.
     pub fn close(&mut self, process: ProcessId, handle: u64) -> Result<Shared, Refusal> {
         match self.open.get(&handle) {
-            Some(named) if named.process == process => Ok(self.open.remove(&handle).expect("just seen").object),
+            Some(named) if named.process == process => {
+                let held = self.held.get_mut(&process).expect("it has this one");
+                *held -= 1;
+                if *held == 0 {
+                    self.held.remove(&process);
+                }
+                Ok(self.open.remove(&handle).expect("just seen").object)
+            }
             _ => Err(no_such_nt_handle()),
         }
     }
 
     /// Closes the handles of a process that has gone.
     pub fn close_all_of(&mut self, process: ProcessId) -> Vec<Shared> {
+        self.held.remove(&process);
         let of_process = |(token, named): (&u64, &NtHandle)| (named.process == process).then_some(*token);
         let tokens: Vec<u64> = self.open.iter().filter_map(of_process).collect();
         tokens.iter().filter_map(|token| self.open.remove(token)).map(|named| named.object).collect()

@@ -17,7 +17,6 @@ use crate::suspension::SuspendReasons;
 use crate::word_page::WordPages;
 
 /// A process as the whole kernel knows it.
-#[derive(Default)]
 pub struct Process {
     /// Its handles.
     pub handles: HandleTable<Object>,
@@ -27,6 +26,21 @@ pub struct Process {
     pub may_raise_priority: bool,
     /// Its events.
     pub events: Store<crate::event::Event>,
+    /// What it may have, if somebody has said so.
+    pub admission: Option<crate::quota::Admission>,
+}
+
+impl Process {
+    /// One that has nothing yet.
+    pub fn new(admission: Option<crate::quota::Admission>) -> Process {
+        Process {
+            handles: HandleTable::counting(|object| matches!(object, Object::Fence(..) | Object::Legacy(..))),
+            terms: Terms::default(),
+            may_raise_priority: false,
+            events: Store::default(),
+            admission,
+        }
+    }
 }
 
 /// On which terms a process shares an adapter's memory (memory §5.5).

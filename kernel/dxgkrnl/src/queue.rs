@@ -158,6 +158,7 @@ impl Adapter {
         };
         let kind = if user_mode { QueueKind::User } else { QueueKind::Kernel };
         let vidsch = self.vidsch.create_queue(node, kind, in_flight_max);
+        self.vidsch.count_for(vidsch, process.0);
         let queue = Queue {
             context,
             device,

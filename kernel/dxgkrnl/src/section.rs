@@ -18,6 +18,7 @@ use crate::allocation::Existing;
 use crate::coherency::see_cached;
 use crate::cpu_mapping::{MappingChange, tell};
 use crate::machine::{Cx, Machine};
+use crate::quota::Commitments;
 use crate::refusal::{invalid, no_memory};
 use crate::store::Store;
 
@@ -25,6 +26,8 @@ use crate::store::Store;
 #[derive(Default)]
 pub struct Sections {
     sections: Store<Section>,
+    /// What their processes have committed in them.
+    pub commitments: Commitments,
 }
 
 /// One of them.
@@ -47,6 +50,16 @@ impl Section {
     /// The process that has its handle.
     pub fn holder(&self) -> Option<ProcessId> {
         self.open.then_some(self.process)
+    }
+
+    /// Whose it is, open or not.
+    pub fn process(&self) -> ProcessId {
+        self.process
+    }
+
+    /// Its bytes.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
     }
 
     /// How many keep it: its handle, and the allocations in it.
@@ -82,6 +95,7 @@ impl Sections {
         let mapping = adapter.map_section(cx, process, seen.clone(), size_bytes);
         let mapped = Mapped { mapping, runs: seen, size_bytes };
         let creator = adapter.index.0;
+        self.commitments.charge(process, size_bytes);
         let number =
             self.sections.insert(Section { process, creator, runs, size_bytes, users: 1, open: true, mapping });
         Ok((number, mapped))
@@ -120,6 +134,7 @@ impl Sections {
             return;
         }
         let gone = self.sections.remove(number).expect("just seen");
+        self.commitments.release(gone.process, gone.size_bytes);
         let creator = &mut adapters[gone.creator as usize];
         if let Some(cache) = &creator.config.cpu_cache {
             cache.discard(&gone.runs);

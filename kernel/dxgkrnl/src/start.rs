@@ -223,6 +223,8 @@ impl Adapter {
             allocations: Store::default(),
             allocation_numbers: BTreeMap::new(),
             bodies: BTreeMap::new(),
+            commitments: Default::default(),
+            room: Default::default(),
             resources: Store::default(),
             resource_bodies: Store::default(),
             left_sections: Vec::new(),

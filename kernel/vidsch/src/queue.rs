@@ -13,6 +13,8 @@ pub(crate) struct Queue<P, F> {
     pub(crate) node: NodeId,
     pub(crate) kind: QueueKind,
     pub(crate) state: QueueState,
+    /// For whom what is on it is counted.
+    pub(crate) owner: Option<u32>,
     /// Works that were started and have not completed.
     pub(crate) in_flight: u32,
     /// 0 = unlimited.
@@ -28,6 +30,7 @@ impl<P, F> Queue<P, F> {
             node,
             kind,
             state: QueueState::Ready,
+            owner: None,
             in_flight: 0,
             in_flight_max,
             packets: VecDeque::new(),
@@ -144,6 +147,11 @@ impl<P, F> Queue<P, F> {
 
     pub(crate) fn held(&self) -> usize {
         self.packets.len() + self.preempted.len()
+    }
+
+    /// What it holds, and what it has in flight.
+    pub(crate) fn unfinished(&self) -> u64 {
+        self.held() as u64 + u64::from(self.in_flight)
     }
 
     pub(crate) fn into_packets(self) -> Vec<Packet<P, F>> {

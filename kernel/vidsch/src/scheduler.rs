@@ -40,12 +40,14 @@ pub struct VidSch<P, F> {
     limits: Limits,
     queues: BTreeMap<QueueId, Queue<P, F>>,
     created: u64,
+    /// What queues hold and have in flight, by the owner that they are counted for; nobody is here with 0.
+    unfinished: BTreeMap<u32, u64>,
 }
 
 impl<P, F: Copy + Ord> VidSch<P, F> {
     /// No queue.
     pub fn new(limits: Limits) -> Self {
-        VidSch { limits, queues: BTreeMap::new(), created: 0 }
+        VidSch { limits, queues: BTreeMap::new(), created: 0, unfinished: BTreeMap::new() }
     }
 
     /// A queue on `node`, ready. At most `in_flight_max` works are started and not completed at any time; 0 means
@@ -64,7 +66,25 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
     /// # Panics
     /// Here and in every method that takes a queue: if the queue was destroyed.
     pub fn destroy_queue(&mut self, queue: QueueId) -> Vec<Packet<P, F>> {
-        self.queues.remove(&queue).unwrap_or_else(|| stale(queue)).into_packets()
+        let gone = self.queues.remove(&queue).unwrap_or_else(|| stale(queue));
+        count(&mut self.unfinished, gone.owner, gone.unfinished(), 0);
+        gone.into_packets()
+    }
+
+    /// From now on what is on the queue is counted for this owner, whom only the caller knows.
+    ///
+    /// # Panics
+    /// If it is counted for somebody already.
+    pub fn count_for(&mut self, queue: QueueId, owner: u32) {
+        self.change(queue, |queue| {
+            assert!(queue.owner.is_none() && queue.unfinished() == 0, "a fresh queue is counted for nobody");
+            queue.owner = Some(owner);
+        });
+    }
+
+    /// Packets that the queues of an owner hold, and works that were started and have not completed.
+    pub fn unfinished_of(&self, owner: u32) -> u64 {
+        self.unfinished.get(&owner).copied().unwrap_or(0)
     }
 
     /// Puts a packet at the queue's end. A suspended queue takes it, too.
@@ -74,7 +94,7 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
     // spec: sync §2.5, §5
     pub fn submit(&mut self, queue: QueueId, packet: Packet<P, F>) -> Result<(), SubmitError> {
         let packets_max = self.limits.packets_per_queue;
-        self.queue_mut(queue).submit(packet, packets_max)
+        self.change(queue, |queue| queue.submit(packet, packets_max))
     }
 
     /// Whether so many packets more would be taken: for what goes to several queues, or to none.
@@ -89,7 +109,7 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
     /// `submit`, `waited`, `completed`, `resume`.
     // spec: sync §3.7, §3.8, §4.1
     pub fn next(&mut self, queue: QueueId) -> Option<Step<P, F>> {
-        self.queue_mut(queue).next()
+        self.change(queue, Queue::next)
     }
 
     /// The wait that [`next`](Self::next) returned is over. Ignored on a failed queue.
@@ -97,7 +117,7 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
     /// # Panics
     /// If the queue does not wait.
     pub fn waited(&mut self, queue: QueueId) {
-        self.queue_mut(queue).happens(Event::Waited);
+        self.change(queue, |queue| queue.happens(Event::Waited));
     }
 
     /// The oldest `works` works in flight have finished on the engine.
@@ -105,7 +125,7 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
     /// # Panics
     /// If fewer were in flight and the queue has not failed.
     pub fn completed(&mut self, queue: QueueId, works: u32) {
-        self.queue_mut(queue).completed(works);
+        self.change(queue, |queue| queue.completed(works));
     }
 
     /// The engine gave this work back, the youngest in flight of the queue. It comes out again before everything else of the
@@ -116,24 +136,24 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
     /// If nothing of the queue was in flight.
     // spec: sync §4.3
     pub fn preempted(&mut self, queue: QueueId, work: P) {
-        self.queue_mut(queue).preempted(work);
+        self.change(queue, |queue| queue.preempted(work));
     }
 
     /// Nothing more comes out until [`resume`](Self::resume). No change if suspended already.
     // spec: sync §4.1
     pub fn suspend(&mut self, queue: QueueId) {
-        self.queue_mut(queue).happens(Event::Suspend);
+        self.change(queue, |queue| queue.happens(Event::Suspend));
     }
 
     /// Ends a suspension. No change if there is none.
     pub fn resume(&mut self, queue: QueueId) {
-        self.queue_mut(queue).happens(Event::Resume);
+        self.change(queue, |queue| queue.happens(Event::Resume));
     }
 
     /// The queue's device is in error: nothing more comes out or goes in. Returns in order what was held; what is in
     /// flight stays so until it completes or is [lost](Self::lose_in_flight).
     pub fn fail(&mut self, queue: QueueId) -> Vec<Packet<P, F>> {
-        self.queue_mut(queue).fail()
+        self.change(queue, Queue::fail)
     }
 
     /// The engine was reset under a failed queue: its work in flight will never complete. Returns how much it was.
@@ -141,7 +161,7 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
     /// # Panics
     /// If the queue has not failed: an innocent queue loses nothing.
     pub fn lose_in_flight(&mut self, queue: QueueId) -> u32 {
-        self.queue_mut(queue).lose_in_flight()
+        self.change(queue, Queue::lose_in_flight)
     }
 
     /// Where the queue is in its life.
@@ -189,8 +209,23 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
         self.queues.get(&id).unwrap_or_else(|| stale(id))
     }
 
-    fn queue_mut(&mut self, id: QueueId) -> &mut Queue<P, F> {
-        self.queues.get_mut(&id).unwrap_or_else(|| stale(id))
+    /// Does something to a queue, and counts what is on it then.
+    fn change<T>(&mut self, id: QueueId, act: impl FnOnce(&mut Queue<P, F>) -> T) -> T {
+        let queue = self.queues.get_mut(&id).unwrap_or_else(|| stale(id));
+        let before = queue.unfinished();
+        let result = act(queue);
+        count(&mut self.unfinished, queue.owner, before, queue.unfinished());
+        result
+    }
+}
+
+/// An owner has `now` of what was `before`.
+fn count(unfinished: &mut BTreeMap<u32, u64>, owner: Option<u32>, before: u64, now: u64) {
+    let Some(owner) = owner.filter(|_| before != now) else { return };
+    let total = unfinished.entry(owner).or_default();
+    *total = *total - before + now;
+    if *total == 0 {
+        unfinished.remove(&owner);
     }
 }
 

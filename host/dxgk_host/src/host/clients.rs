@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dxgkrnl::Machine;
+use dxgkrnl::Admission;
 use kmt_calls::MappingId;
 use wddm_types::ProcessId;
 
@@ -10,10 +10,15 @@ use super::{Host, lock};
 use crate::elsewhere::Elsewhere;
 
 impl Host {
+    /// A process came that may not have more than this, and whose account may not.
+    pub fn process_admitted(&self, admission: Admission) -> ProcessId {
+        lock(&self.state).turn(|machine, cx| machine.process_admitted(cx, admission))
+    }
+
     /// A process came that is not in this program; the other speaks for it, and makes its calls here.
-    pub fn process_elsewhere(&self, speaks: Arc<dyn Elsewhere>) -> ProcessId {
+    pub fn process_elsewhere(&self, speaks: Arc<dyn Elsewhere>, admission: Admission) -> ProcessId {
         let mut state = lock(&self.state);
-        let process = state.turn(Machine::process_created);
+        let process = state.turn(|machine, cx| machine.process_admitted(cx, admission));
         state.views.process_elsewhere(process, speaks);
         process
     }

@@ -53,6 +53,7 @@ mod power;
 mod preemption;
 mod priorities;
 mod queue_signals;
+mod quotas;
 mod relocation;
 mod renaming;
 mod resets;

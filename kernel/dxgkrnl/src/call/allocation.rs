@@ -13,6 +13,7 @@ use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
 use crate::memory::LIST_MAX;
 use crate::object::Object;
+use crate::quota::Kind;
 use crate::refusal::invalid;
 
 /// A standard allocation that was created for a process.
@@ -61,6 +62,8 @@ impl Turn<'_> {
             Call::CreateSection { adapter, size_bytes } => {
                 let index = self.adapter(adapter)?;
                 self.adapters[index as usize].running()?;
+                self.room.take(Kind::CommittedBytes, size_bytes)?;
+                self.room.take(Kind::MemoryFiles, 1)?;
                 let adapter = &mut self.adapters[index as usize];
                 let (number, mapped) = self.sections.create(cx, adapter, self.from, size_bytes)?;
                 match self.name(Object::Section(number)) {

@@ -9,6 +9,7 @@ use crate::adapter::Adapter;
 use crate::global_handle::Global;
 use crate::machine::Machine;
 use crate::nt_handle::Shared;
+use crate::quota::Commitments;
 
 impl Machine {
     /// An object without a word in memory is there as long as it is open or an NT handle names it; a global handle names what is
@@ -88,6 +89,10 @@ impl Machine {
             let sound = users > 0 && users == section.users();
             ensure(sound, "sections", || format!("section {number} has {users} users: {section:?}"))?;
         }
+        let mut sums = Commitments::default();
+        self.sections.iter().for_each(|(_, section)| sums.charge(section.process(), section.size_bytes()));
+        let counted = &self.sections.commitments;
+        ensure(sums.iter().eq(counted.iter()), "quotas", || format!("{sums:?} in sections, counted {counted:?}"))?;
         ensure(inside.is_empty(), "sections", || format!("allocations lie in what there is not: {inside:?}"))
     }
 }

@@ -21,6 +21,7 @@ use wddm_types::FencePoint;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::{Instance, InstanceName};
+use crate::quota::Kind;
 use crate::refusal::no_memory;
 
 /// What a rename came to.
@@ -109,8 +110,13 @@ impl Adapter {
             most => most,
         };
         let name = renaming.spare.filter(|_| renaming.former.len() + 1 < most).ok_or(Shortage::Limit)?;
+        let bytes = self.vidmm.allocation_bytes(allocation.vidmm);
+        let creator = self.bodies[&allocation.vidmm].creator;
+        let room = self.room.take(Kind::CommittedBytes, bytes).and_then(|()| self.room.take(Kind::MemoryFiles, 1));
+        room.map_err(|refusal| Shortage::Room(refusal.reason.into_owned()))?;
         let made = self.vidmm.create_allocation(owner, info);
         let id = made.map_err(|error| Shortage::Room(error.to_string()))?;
+        self.commitments.charge(creator, bytes);
         self.lend_backing(id);
         self.clear_pages(self.vidmm.pages_to_clear(id));
         Ok(Next { id, name, fresh: true })
@@ -182,6 +188,8 @@ impl Adapter {
     fn release_instance(&mut self, cx: &mut Cx<'_>, number: u64, next: Next) {
         let process = self.devices[self.allocations[number].device].process;
         if next.fresh {
+            let creator = self.devices[self.allocations[number].device].process;
+            self.commitments.release(creator, self.vidmm.allocation_bytes(next.id));
             let work = self.vidmm.destroy_allocation(next.id, &[]);
             self.queue_work(cx, process, None, work, Vec::new());
             self.allocation_numbers.remove(&next.id);

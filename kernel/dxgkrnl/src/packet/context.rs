@@ -89,6 +89,7 @@ impl Adapter {
             self.tell_root(kmd, process);
         }
         let vidsch = self.vidsch.create_queue(node, QueueKind::Kernel, 0);
+        self.vidsch.count_for(vidsch, self.devices[device].process.0);
         let allocations = self.keep_context_allocations(device, allocations);
         let context = PacketContext {
             device,

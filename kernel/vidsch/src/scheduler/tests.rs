@@ -211,3 +211,31 @@ fn a_stale_id_is_a_bug_of_the_kernel() {
     let _ = vidsch.create_queue(NodeId(0), QueueKind::Kernel, 0);
     let _ = vidsch.next(queue);
 }
+
+#[test]
+fn what_queues_hold_and_have_in_flight_is_counted_for_their_owner_until_it_is_over() {
+    let mut vidsch = Scheduler::new(Limits::default());
+    let mut queue_of = |owner| {
+        let queue = vidsch.create_queue(NodeId(0), QueueKind::Kernel, 1);
+        vidsch.count_for(queue, owner);
+        queue
+    };
+    let (first, second, other) = (queue_of(7), queue_of(7), queue_of(8));
+    for queue in [first, first, second, other] {
+        assert_eq!(vidsch.submit(queue, Packet::Work("work")), Ok(()));
+    }
+    assert_eq!((vidsch.unfinished_of(7), vidsch.unfinished_of(8), vidsch.unfinished_of(9)), (3, 1, 0));
+    assert_eq!(due(&mut vidsch, first), [Step::Start("work")], "one in flight, one held");
+    assert_eq!(vidsch.unfinished_of(7), 3);
+    vidsch.preempted(first, "work");
+    assert_eq!(vidsch.unfinished_of(7), 3, "what comes back was not done");
+    assert_eq!(due(&mut vidsch, first), [Step::Start("work")]);
+    vidsch.completed(first, 1);
+    assert_eq!(vidsch.unfinished_of(7), 2);
+    assert_eq!(due(&mut vidsch, first), [Step::Start("work")]);
+    assert!(vidsch.fail(first).is_empty() && vidsch.lose_in_flight(first) == 1);
+    assert_eq!(vidsch.unfinished_of(7), 1, "what is lost is over");
+    vidsch.destroy_queue(second);
+    vidsch.destroy_queue(other);
+    assert_eq!((vidsch.unfinished_of(7), vidsch.unfinished_of(8)), (0, 0));
+}

@@ -1,0 +1,315 @@
+//! Quotas: what a process may have at most, and what all processes of one account may have together. Whoever makes a process says both
+//! (`Machine::process_admitted`); one that nobody has set limits for has none but the kernel's own.
+//!
+//! # The law of this boundary
+//! A quota is asked before anything is made: who is over it gets `NO_MEMORY` with [`Blame::Quota`] and a reason that names what, whose
+//! limit and how much of it is in use; nothing has changed, and no other process notices. What is counted is what there is, so that
+//! freeing gives back exactly what making took:
+//!
+//! | what | counted |
+//! |---|---|
+//! | handles | names in the process's table, and NT handles that it has to close |
+//! | sync objects | those of them that name fences and other synchronization objects, those of its queues too |
+//! | committed bytes | allocations that it created, with instances that locks made, and sections; until the pages are free again, also when it has died and others have them open |
+//! | memory files | what of this a process elsewhere is lent in files: one for each allocation, instance and section |
+//! | queued | packets that contexts and hardware queues hold or have with the device; a queue that a process feeds itself holds none |
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kmt_calls::{Call, DisplayCall, EventCall, PacketCall, QueueCall, Refusal, SyncCall};
+use wddm_types::{Blame, NtStatus, ProcessId};
+
+use crate::machine::Machine;
+use crate::refusal::refuse;
+
+/// Limits; [`u64::MAX`] is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Most handles, NT handles among them.
+    pub handles: u64,
+    /// Most fences and other synchronization objects.
+    pub sync_objects: u64,
+    /// Most bytes of allocations and sections.
+    pub committed_bytes: u64,
+    /// Most files that hold such memory.
+    pub memory_files: u64,
+    /// Most packets that were submitted and are not done.
+    pub queued: u64,
+}
+
+impl Quota {
+    /// No limits.
+    pub const NONE: Quota = Quota {
+        handles: u64::MAX,
+        sync_objects: u64::MAX,
+        committed_bytes: u64::MAX,
+        memory_files: u64::MAX,
+        queued: u64::MAX,
+    };
+
+    fn of(&self, what: Kind) -> u64 {
+        match what {
+            Kind::Handles => self.handles,
+            Kind::SyncObjects => self.sync_objects,
+            Kind::CommittedBytes => self.committed_bytes,
+            Kind::MemoryFiles => self.memory_files,
+            Kind::Queued => self.queued,
+        }
+    }
+}
+
+/// Whose processes are counted together: a user, to whoever makes processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AccountId(pub u32);
+
+/// A process's own quota, and its account with the account's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// Its account.
+    pub account: AccountId,
+    /// What the process may have.
+    pub process: Quota,
+    /// What all processes of the account may have together; what was said last holds.
+    pub together: Quota,
+}
+
+/// What is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Handles,
+    SyncObjects,
+    CommittedBytes,
+    MemoryFiles,
+    Queued,
+}
+
+impl Kind {
+    const ALL: [Kind; 5] = [Kind::Handles, Kind::SyncObjects, Kind::CommittedBytes, Kind::MemoryFiles, Kind::Queued];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Handles => "handles",
+            Kind::SyncObjects => "sync objects",
+            Kind::CommittedBytes => "committed bytes",
+            Kind::MemoryFiles => "memory files",
+            Kind::Queued => "queued packets",
+        }
+    }
+}
+
+/// The accounts that processes have.
+#[derive(Default)]
+pub(crate) struct Accounts {
+    accounts: BTreeMap<AccountId, Account>,
+}
+
+struct Account {
+    quota: Quota,
+    /// With those that have died while others still have what they committed.
+    processes: BTreeSet<ProcessId>,
+}
+
+/// How much of one thing may be had still.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    limit: u64,
+    used: u64,
+    /// It is the account's limit, not the process's.
+    of_account: Option<AccountId>,
+}
+
+impl Left {
+    fn left(&self) -> u64 {
+        self.limit.saturating_sub(self.used)
+    }
+}
+
+/// What a process may have still, at the begin of a call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Room {
+    /// The tighter of both limits for each kind that the call needs; none: there is no limit, or no need.
+    left: [Option<Left>; Kind::ALL.len()],
+}
+
+impl Room {
+    /// How much of this there may be still.
+    pub fn left(&self, kind: Kind) -> u64 {
+        self.left[kind as usize].map_or(u64::MAX, |left| left.left())
+    }
+
+    /// Whether there may be so much more.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    // spec: memory §9.2, sync §5: the scarcity that these calls have a status for
+    pub fn take(&self, kind: Kind, wanted: u64) -> Result<(), Refusal> {
+        if self.left(kind) >= wanted { Ok(()) } else { self.refuse(kind, wanted).map_or(Ok(()), Err) }
+    }
+
+    /// The refusal of so much more; `None`: nobody has set a limit.
+    pub fn refuse(&self, kind: Kind, wanted: u64) -> Option<Refusal> {
+        let left = self.left[kind as usize]?;
+        let Left { limit, used, .. } = left;
+        let whose = match left.of_account {
+            None => "the process has".to_owned(),
+            Some(AccountId(account)) => format!("the processes of account {account} have"),
+        };
+        let reason = format!("limit of {}: {whose} {used} of {limit}, and {wanted} more are asked for", kind.name());
+        Some(refuse(NtStatus::NO_MEMORY, Blame::Quota, reason))
+    }
+}
+
+/// Memory that processes have committed, on one adapter or in sections.
+#[derive(Debug, Default)]
+pub(crate) struct Commitments {
+    of: BTreeMap<ProcessId, Committed>,
+}
+
+/// Of one process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Committed {
+    pub bytes: u64,
+    /// In so many pieces.
+    pub files: u64,
+}
+
+impl Commitments {
+    /// What a process has.
+    pub fn of(&self, process: ProcessId) -> Committed {
+        self.of.get(&process).copied().unwrap_or_default()
+    }
+
+    /// A process has another piece.
+    pub fn charge(&mut self, process: ProcessId, bytes: u64) {
+        let committed = self.of.entry(process).or_default();
+        committed.bytes += bytes;
+        committed.files += 1;
+    }
+
+    /// One that it had is free.
+    pub fn release(&mut self, process: ProcessId, bytes: u64) {
+        let committed = self.of.get_mut(&process).expect("only what was charged is released");
+        committed.bytes = committed.bytes.checked_sub(bytes).expect("no more than was charged");
+        committed.files -= 1;
+        if committed.files == 0 {
+            self.of.remove(&process);
+        }
+    }
+
+    /// All, by process.
+    pub fn iter(&self) -> impl Iterator<Item = (ProcessId, Committed)> {
+        self.of.iter().map(|(process, committed)| (*process, *committed))
+    }
+}
+
+impl Machine {
+    /// A process enters its account.
+    pub(crate) fn enter_account(&mut self, process: ProcessId, admission: Admission) {
+        let mut accounts = std::mem::take(&mut self.accounts);
+        // Whoever died is counted until what it committed is free.
+        accounts.accounts.retain(|_, account| {
+            account.processes.retain(|id| self.has_process(*id) || self.used(*id, Kind::MemoryFiles) > 0);
+            !account.processes.is_empty()
+        });
+        let Admission { account, together, .. } = admission;
+        let known = accounts.accounts.entry(account);
+        let known = known.or_insert_with(|| Account { quota: together, processes: BTreeSet::new() });
+        known.quota = together;
+        known.processes.insert(process);
+        self.accounts = accounts;
+    }
+
+    /// What a process may have still of what a call needs.
+    pub(crate) fn room_of(&self, process: ProcessId, needs: &[Kind]) -> Room {
+        let mut room = Room::default();
+        let Some(admission) = self.processes.get(&process).and_then(|known| known.admission) else { return room };
+        let account = self.accounts.accounts.get(&admission.account).expect("it has entered it");
+        let left = |kind| {
+            let (own, together) = (admission.process.of(kind), account.quota.of(kind));
+            let left = |used: u64, limit, of_account| Left { limit, used, of_account };
+            let of_process = (own < u64::MAX).then(|| left(self.used(process, kind), own, None));
+            let of_account = (together < u64::MAX).then(|| {
+                let used = account.processes.iter().map(|process| self.used(*process, kind)).sum();
+                left(used, together, Some(admission.account))
+            });
+            of_process.into_iter().chain(of_account).min_by_key(Left::left)
+        };
+        for kind in needs {
+            room.left[*kind as usize] = left(*kind);
+        }
+        room
+    }
+
+    fn used(&self, process: ProcessId, kind: Kind) -> u64 {
+        let known = self.processes.get(&process);
+        let on_adapters = self.adapters.iter().map(|adapter| &adapter.commitments);
+        let committed = || on_adapters.chain([&self.sections.commitments]).map(|commitments| commitments.of(process));
+        match kind {
+            Kind::Handles => known.map_or(0, |known| known.handles.len() as u64) + self.nt_handles.held_by(process),
+            Kind::SyncObjects => known.map_or(0, |known| known.handles.counted() as u64),
+            Kind::CommittedBytes => committed().map(|committed| committed.bytes).sum(),
+            Kind::MemoryFiles => committed().map(|committed| committed.files).sum(),
+            Kind::Queued => self.adapters.iter().map(|adapter| adapter.vidsch.unfinished_of(process.0)).sum(),
+        }
+    }
+}
+
+/// What a call may need more of. What only looks at what there is, or moves it, needs nothing.
+pub(crate) fn needs(call: &Call) -> &'static [Kind] {
+    match call {
+        call if packets(call) > 0 => &[Kind::Queued],
+        Call::MakeResident { .. }
+        | Call::Evict { .. }
+        | Call::MapGpuVirtualAddress { .. }
+        | Call::UpdateGpuVirtualAddress { .. }
+        | Call::QueryVideoMemoryInfo { .. }
+        | Call::GetDeviceState { .. }
+        | Call::Event(EventCall::Wait { .. } | EventCall::Reset { .. } | EventCall::Close { .. })
+        | Call::Sync(
+            SyncCall::WaitForSynchronizationObjectFromCpu { .. } | SyncCall::SignalSynchronizationObjectFromCpu { .. },
+        ) => &[],
+        _ => &[Kind::Handles, Kind::SyncObjects, Kind::CommittedBytes, Kind::MemoryFiles],
+    }
+}
+
+/// Synchronization objects that a call makes or opens.
+pub(crate) fn sync_objects(call: &Call) -> u64 {
+    let makes = matches!(
+        call,
+        Call::CreatePagingQueue { .. }
+            | Call::Queue(QueueCall::CreateHwQueue { .. })
+            | Call::Sync(
+                SyncCall::CreateNativeFence { .. }
+                    | SyncCall::CreateSynchronizationObject2 { .. }
+                    | SyncCall::OpenNativeFenceFromNtHandle { .. }
+                    | SyncCall::OpenSynchronizationObject { .. }
+                    | SyncCall::OpenSyncObjectFromNtHandle { .. }
+                    | SyncCall::OpenSyncObjectFromNtHandle2 { .. }
+            )
+    );
+    u64::from(makes)
+}
+
+/// Packets that a call queues at most.
+pub(crate) fn packets(call: &Call) -> u64 {
+    match call {
+        Call::Queue(QueueCall::SubmitCommandToHwQueue { written_primaries, .. })
+        | Call::Packet(PacketCall::SubmitCommand { written_primaries, .. }) => {
+            if written_primaries.is_empty() {
+                1
+            } else {
+                3
+            }
+        }
+        Call::Packet(PacketCall::Render { .. } | PacketCall::Present { .. })
+        | Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { .. })
+        | Call::Sync(SyncCall::WaitForSynchronizationObject2 { .. })
+        | Call::Display(DisplayCall::Flip { .. } | DisplayCall::FlipOnHwQueue { .. }) => 1,
+        Call::Sync(SyncCall::WaitForSynchronizationObjectFromGpu { .. }) => 2,
+        Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue { queues, .. }) => 3 * queues.len() as u64,
+        Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu { .. }) => 2,
+        Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu2 { contexts, .. }) => 2 * contexts.len() as u64,
+        Call::Sync(SyncCall::SignalSynchronizationObject2 { broadcast, .. }) => 2 * (1 + broadcast.len() as u64),
+        _ => 0,
+    }
+}
