@@ -18,6 +18,7 @@ mod gpu_va;
 mod priority;
 mod queue;
 mod resource;
+mod statistics;
 mod sync_object;
 
 pub use adapter::Adapter;
@@ -27,6 +28,10 @@ pub use device::{Device, PagingQueue, Registration};
 pub use fence::{Fence, NtHandle};
 pub use gpu_va::{GpuVaMapping, GpuVaReservation, TileContext};
 pub use kmt_calls::PRIORITY_ABSOLUTE;
+pub use kmt_calls::{
+    AdapterCounts, AdapterStatistics, ClockCalibration, NodeStatistics, NodeWork, PagingBytes, ProcessMemory,
+    ProcessSegment, ProcessStatistics, SegmentStatistics, SourceStatistics,
+};
 pub use kmt_calls::{
     AdapterInfo, AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, DestroyFlags, DeviceState, DisplayInfo,
     EvictFlags, FeatureResult, FenceFlags, FencePrivateData, GpuVaProtection, LockFlags, MakeResidentFlags,
@@ -39,6 +44,7 @@ pub use kmt_calls::{AllocationListFlags, AllocationListItem, CreatedContext, Pat
 pub use kmt_calls::{CpuCaching, MonitoredFenceSignal, SignalFlags, SyncObjectKind, WaitFlags};
 pub use queue::{HwContext, KernelQueue, UserQueue};
 pub use resource::{Resource, Section};
+pub use statistics::{enum_processes, query_statistics};
 pub use sync_object::{ContextHandle, Event, SyncObject};
 
 use std::sync::Arc;

@@ -10,6 +10,7 @@ mod name;
 mod packet;
 mod priority;
 mod queue;
+mod statistics;
 mod sync;
 
 pub use display::DisplayCall;
@@ -18,6 +19,7 @@ pub use flags::{EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags
 pub use packet::PacketCall;
 pub use priority::{PRIORITY_ABSOLUTE, PriorityCall};
 pub use queue::QueueCall;
+pub use statistics::StatisticsCall;
 pub use sync::SyncCall;
 
 use wddm_types::{GpuVa, Luid, RawHandle};
@@ -374,4 +376,6 @@ pub enum Call {
     Display(DisplayCall),
     /// Calls on synchronization objects.
     Sync(SyncCall),
+    /// Calls for figures.
+    Statistics(StatisticsCall),
 }

@@ -17,6 +17,7 @@ mod notification;
 mod packet;
 mod process;
 mod reply;
+mod statistics;
 mod sync_object;
 pub mod wire;
 
@@ -27,7 +28,7 @@ pub use allocation::{
 };
 pub use call::{
     Call, DisplayCall, EventCall, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, PRIORITY_ABSOLUTE,
-    PacketCall, PriorityCall, QueueCall, QueueFlags, SignalFlags, SyncCall, WaitFlags,
+    PacketCall, PriorityCall, QueueCall, QueueFlags, SignalFlags, StatisticsCall, SyncCall, WaitFlags,
 };
 pub use gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
 pub use notification::{Notification, NotificationKind, TrimFlags};
@@ -36,7 +37,11 @@ pub use process::ProcessAccess;
 pub use reply::{
     AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, DisplayInfo,
     DoorbellAddress, FeatureResult, Mapped, MappingId, MonitoredFenceSignal, NativeFenceLogDetail, ReclaimResult,
-    Refusal, Reply, Residency, SegmentInfo, VideoMemoryInfo, Wddm30Caps, Wddm31Caps,
+    Refusal, Reply, Residency, SegmentInfo, Wddm30Caps, Wddm31Caps,
+};
+pub use statistics::{
+    AdapterCounts, AdapterStatistics, ClockCalibration, NodeStatistics, NodeWork, PagingBytes, ProcessMemory,
+    ProcessSegment, ProcessStatistics, SegmentStatistics, SourceStatistics, VideoMemoryInfo,
 };
 pub use sync_object::{
     CpuCaching, CreatedMonitoredFence, CreatedSyncObject, FencePrivateData, NativeFenceRequest, OpenSyncObjectRequest,

@@ -4,11 +4,13 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 use wddm_types::{
-    Blame, CpuRun, CpuVa, GpuVa, Luid, NtStatus, RawHandle, SegmentId, VidPnSourceId, VidPnTargetId, WordAddress,
+    Blame, CpuRun, CpuVa, GpuVa, Luid, NtStatus, ProcessId, RawHandle, SegmentId, VidPnSourceId, VidPnTargetId,
+    WordAddress,
 };
 
 use crate::allocation::{CreatedAllocations, CreatedSection, OpenedResource, ResidencyStatus, ResourceInfo};
 use crate::call::QueueFlags;
+use crate::statistics::{AdapterStatistics, ClockCalibration, VideoMemoryInfo};
 use crate::sync_object::FencePrivateData;
 
 /// What a call answers when it succeeds.
@@ -98,6 +100,12 @@ pub enum Reply {
     ContextPriority(i32),
     /// The priority class of the process.
     PriorityClass(u32),
+    /// Processes with a device on an adapter.
+    Processes(Vec<ProcessId>),
+    /// All figures of an adapter.
+    Statistics(Box<AdapterStatistics>),
+    /// The clocks of a node and of the kernel.
+    ClockCalibration(ClockCalibration),
 }
 
 impl Reply {
@@ -242,19 +250,6 @@ pub struct SegmentInfo {
     pub size_bytes: u64,
     /// Bytes of a page.
     pub page_bytes: u64,
-}
-
-/// `D3DKMT_QUERYVIDEOMEMORYINFO` (memory §5.5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VideoMemoryInfo {
-    /// Budget in bytes.
-    pub budget_bytes: u64,
-    /// Usage in bytes.
-    pub current_usage_bytes: u64,
-    /// What the process has reserved.
-    pub current_reservation_bytes: u64,
-    /// What it could reserve at most.
-    pub available_for_reservation_bytes: u64,
 }
 
 /// `D3DDDI_RECLAIM_RESULT` (memory §5.9), the best first.

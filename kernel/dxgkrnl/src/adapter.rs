@@ -36,6 +36,7 @@ use crate::packet::{PacketContext, Packets, Software};
 use crate::paging::PagingRing;
 use crate::recovery::RecoveryPolicy;
 use crate::refusal::removed;
+use crate::statistics::AdapterCounters;
 use crate::store::Store;
 use crate::suspension::Suspensions;
 use crate::turns::Turns;
@@ -79,25 +80,6 @@ pub struct AdapterConfig {
     pub driver_clock: Option<Arc<dyn DriverClock>>,
     /// The choices of the scheduler.
     pub scheduling: engine_time::Policy,
-}
-
-/// What an adapter has counted since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AdapterCounters {
-    /// CPU waits that did not find their values at once.
-    pub cpu_waits: u64,
-    /// Signals from the CPU.
-    pub cpu_signals: u64,
-    /// Interrupts in which the driver found something, of whatever kind.
-    pub interrupts: u64,
-    /// Fence interrupts dispatched.
-    pub interrupt_dispatches: u64,
-    /// Of these, those that released a waiter.
-    pub dispatches_releasing: u64,
-    /// Doorbells connected.
-    pub doorbells_connected: u64,
-    /// Of these, those for which the driver took one from another queue.
-    pub doorbells_passed_on: u64,
 }
 
 /// What a wait on a fence does when it ends.
@@ -260,6 +242,7 @@ pub struct Adapter {
     pub due: VecDeque<Waiter>,
     pub stopped: Option<String>,
     pub counters: AdapterCounters,
+    pub statistics: crate::statistics::Statistics,
 }
 
 impl Adapter {
@@ -309,6 +292,7 @@ impl Adapter {
         self.lend_ranks(cx);
         self.arm_timeouts(cx);
         self.stop_driver_behind_last();
+        self.meter_nodes(cx.now_ns);
         // What moved for nobody in particular.
         self.emit_untold(cx, ProcessId::SYSTEM, u64::MAX);
     }
@@ -364,6 +348,7 @@ impl Adapter {
         let lost: Vec<u64> = self.devices.iter().filter(active).map(|(number, _)| number).collect();
         for device in lost {
             self.devices[device].state = DeviceState::Stopped;
+            self.counters.devices_lost += 1;
             cx.emit(self.index, Event::DeviceInError { device, state: 4, reason: reason.clone() });
         }
         self.abort_all_doorbells();

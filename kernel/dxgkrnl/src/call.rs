@@ -16,6 +16,7 @@ mod queue;
 mod residency;
 mod resolve;
 mod share;
+mod statistics;
 mod sync;
 mod sync_object;
 
@@ -88,6 +89,9 @@ fn in_turn<T>(
         machine.adapters[adapter as usize].settle(cx);
     }
     if let Err(refusal) = &result {
+        if let Some(adapter) = touched {
+            machine.adapters[adapter as usize].counters.calls_refused += 1;
+        }
         let refused = Event::CallRefused {
             process: from.0,
             call: name.to_owned(),
@@ -154,6 +158,7 @@ impl Turn<'_> {
                         .and_then(|handle| done(Reply::Handle(handle))),
                 )
             }
+            Call::Statistics(call) => Some(self.on_statistics(cx, call)),
             call => self.on_event(cx, call),
         }
     }

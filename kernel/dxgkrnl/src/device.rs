@@ -120,6 +120,7 @@ impl Adapter {
             return;
         }
         let on_adapter = self.processes.remove(&process).expect("just seen");
+        self.statistics.forget(process);
         let work = self.vidmm.destroy_space(on_adapter.space);
         self.queue_any(cx, process, work);
         self.release_fence_storage(on_adapter.fences);
@@ -153,6 +154,7 @@ impl Adapter {
             return;
         }
         device.state = state;
+        self.counters.devices_lost += 1;
         let code = match state {
             DeviceState::Active => 1,
             DeviceState::Reset => 2,

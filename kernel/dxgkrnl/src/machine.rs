@@ -9,7 +9,7 @@ use kmt_calls::{Call, MappingId, ProcessAccess, Refusal};
 use shared_words::Memory;
 use wddm_types::{AdapterIndex, Luid, ProcessId, RawHandle};
 
-use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
+use crate::adapter::{Adapter, AdapterConfig};
 use crate::call::CreatedSurface;
 use crate::cpu_mapping;
 use crate::cross_adapter::CrossFences;
@@ -24,6 +24,7 @@ use crate::quota::{Accounts, Admission};
 use crate::refusal::invalid;
 use crate::section::Sections;
 use crate::start::StartError;
+use crate::statistics::AdapterCounters;
 
 /// Paging works outstanding on an adapter above which calls that move memory wait. Policy: far above what a client that
 /// waits for its work has ahead of the copy engine, far below what would fill the kernel's memory.

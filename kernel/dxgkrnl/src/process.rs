@@ -97,6 +97,7 @@ impl Adapter {
             views_mapped_at: 0,
         };
         self.processes.insert(process, on_adapter);
+        self.statistics.begin(process);
         self.queue_operations(cx, tables);
         for (va, size_bytes) in reserved {
             cx.emit(self.index, Event::GpuVaReserved { process: process.0, va: va.0, size_bytes });

@@ -23,6 +23,7 @@ use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
 use crate::object::{Context, Queue};
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
+use crate::statistics::Fate;
 
 impl Adapter {
     /// `D3DKMTCreateHwContext`.
@@ -325,6 +326,7 @@ impl Adapter {
             return;
         }
         self.queues[number].started.push_back(submit.progress_value);
+        self.queue_counts(number, Fate::Submitted, 1);
         cx.emit(self.index, Event::Submitted { queue: number, progress_value: submit.progress_value });
     }
 
@@ -340,7 +342,15 @@ impl Adapter {
         let vidsch = queue.vidsch;
         if finished > 0 {
             self.vidsch.completed(vidsch, finished);
+            self.queue_counts(number, Fate::Completed, finished as u64);
         }
+    }
+
+    /// Buffers of a queue came further.
+    fn queue_counts(&mut self, number: u64, fate: Fate, buffers: u64) {
+        let queue = &self.queues[number];
+        let (node, process) = (self.contexts[queue.context].node, self.devices[queue.device].process);
+        self.statistics.count_buffers(node, process, fate, buffers);
     }
 
     /// When packets are held for room on the hardware, asks to be told when the oldest buffer is finished.

@@ -137,6 +137,7 @@ impl Adapter {
             return;
         }
         self.scheduling_logs_lost(cx);
+        self.counters.adapter_resets += 1;
         cx.emit(self.index, Event::AdapterReset { adapter: self.index.0, reason: reason.clone() });
         if let Err(why) = self.recover(cx, &reason) {
             // Whoever stores into what was on its way goes on, whatever becomes of the adapter.

@@ -18,7 +18,7 @@ use vidmm::{Policy, Returned, SpaceKind, VidMm};
 use vidsch::{Limits, VidSch};
 use wddm_types::{AdapterIndex, CpuPlace, NodeId, ProcessId};
 
-use crate::adapter::{Adapter, AdapterConfig, AdapterCounters};
+use crate::adapter::{Adapter, AdapterConfig};
 use crate::description::Reported;
 use crate::driver::{Driver, Watch};
 use crate::driver_host::{Creating, DriverHost, KernelPages};
@@ -31,6 +31,7 @@ use crate::paging::{PacketRing, PagingRing};
 use crate::process::ProcessHost;
 use crate::scheduling::{rank_paging, setup_bands};
 use crate::start::describe::{Description, describe};
+use crate::statistics::{AdapterCounters, Statistics};
 use crate::store::Store;
 use crate::suspension::Suspensions;
 use crate::turns::Turns;
@@ -195,6 +196,7 @@ impl Adapter {
             miniport,
             caps,
             features,
+            statistics: Statistics::new(description.nodes.len()),
             nodes: description.nodes,
             reported,
             vidmm,

@@ -273,6 +273,7 @@ impl Adapter {
             return;
         }
         let hung = self.contexts.get(hung).map_or(0, |context| context.device);
+        self.counters.engine_resets += 1;
         cx.emit(self.index, Event::EngineReset { adapter: self.index.0, node: node.0, device: hung });
         if invalidated.contains(&self.ring.context) {
             // spec: sync §4.4: a paging packet is affected

@@ -218,6 +218,7 @@ impl Adapter {
             flags.set(TrimFlags::PERIODIC_TRIM, request.flags.periodic);
             flags.set(TrimFlags::RESTART_PERIODIC_TRIM, request.flags.restart_periodic);
             flags.set(TrimFlags::TRIM_TO_BUDGET, request.flags.to_budget);
+            self.counters.trims += 1;
             cx.emit(self.index, Event::TrimRequested { device: number, flags: flags.bits(), bytes: request.bytes });
             let kind = NotificationKind::Trim { flags, bytes_to_trim: request.bytes };
             self.notify(cx, number, RegistrationKind::Trim, kind);

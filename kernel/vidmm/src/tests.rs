@@ -44,6 +44,7 @@ mod shares;
 mod splits;
 mod sprawl;
 mod start;
+mod tally;
 mod tiles;
 mod trimming;
 mod turns;

@@ -80,6 +80,7 @@ impl Call {
             Call::Priority(call) => call.name(),
             Call::Display(call) => call.name(),
             Call::Sync(call) => call.name(),
+            Call::Statistics(call) => call.name(),
         }
     }
 }

@@ -64,6 +64,7 @@ mod several;
 mod shared_backing;
 mod space_owner;
 mod splits;
+mod statistics;
 mod statuses;
 mod stubborn;
 mod submission;

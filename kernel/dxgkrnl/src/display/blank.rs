@@ -51,6 +51,7 @@ impl Adapter {
         let known = &mut self.displays.sources[source];
         let (name, flip) = (known.path.source.0, known.flips.pop_front().expect("the driver has it"));
         known.handed -= 1;
+        self.statistics.count_flip(VidPnSourceId(name), true);
         cx.emit(self.index, Event::FlipShown { source: name, flip: flip.number, immediate });
         // The pin of the flip is now that of what is shown.
         if let Some(replaced) = self.packets.flips.show(name, flip.primary) {

@@ -109,6 +109,7 @@ impl Adapter {
         if flip.pinned {
             self.vidmm.unpin_displayed(flip.primary);
         }
+        self.statistics.count_flip(self.displays.sources[flip.source].path.source, false);
         cx.emit(self.index, Event::FlipDropped { flip: flip.number });
         self.flip_over(cx, flip.device);
     }

@@ -83,6 +83,9 @@ impl Adapter {
         }
         for &(fence, value) in changes {
             self.counters.cpu_signals += 1;
+            if let Some(open) = self.fences[fence].opens.first().and_then(|open| self.fence_opens.get(*open)) {
+                self.statistics.count_signal(open.process);
+            }
             cx.emit(self.index, Event::FenceSignaledFromCpu { fence, value });
             self.tell_others(fence, News::Stored);
         }

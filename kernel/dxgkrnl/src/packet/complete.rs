@@ -3,12 +3,13 @@
 use ddi::DmaFault;
 use events::Event;
 use kmt_calls::DeviceState;
-use wddm_types::NodeId;
+use wddm_types::{NodeId, ProcessId};
 
 use super::watch::suspension_name;
 use super::{Handed, InFlight, Work};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::statistics::Fate;
 
 impl Adapter {
     /// The driver reports that a packet is done, and with it every one before it on the node.
@@ -30,15 +31,19 @@ impl Adapter {
         let done: Vec<InFlight> = known.in_flight.drain(..=at).collect();
         known.passed(fence_id);
         for packet in done {
-            self.finish_packet(cx, packet);
+            self.finish_packet(cx, node, packet);
         }
     }
 
-    fn finish_packet(&mut self, cx: &mut Cx<'_>, packet: InFlight) {
+    fn finish_packet(&mut self, cx: &mut Cx<'_>, node: NodeId, packet: InFlight) {
         let (context, packet, written) = match packet.what {
-            Handed::Paging(ready) => return self.paging_packet_done(cx, ready.value()),
+            Handed::Paging(ready) => {
+                self.statistics.count_buffers(node, ProcessId::SYSTEM, Fate::Completed, 1);
+                return self.paging_packet_done(cx, ready.value());
+            }
             Handed::Portion { context, portion, written, .. } => {
                 self.lists_wrote(&written);
+                self.packet_counts(context, Fate::Completed);
                 let number = portion.number.expect("it is not the last");
                 self.signal_fence(cx, self.packet_contexts[context].portions, number);
                 if !self.runs_packets(context) {
@@ -49,6 +54,7 @@ impl Adapter {
             Handed::Packet { context, packet, written, .. } => (context, packet, written),
         };
         self.lists_wrote(&written);
+        self.packet_counts(context, Fate::Completed);
         let number = packet.number;
         let (vidsch, progress) = (self.packet_contexts[context].vidsch, self.packet_contexts[context].progress);
         self.vidsch.completed(vidsch, 1);

@@ -8,13 +8,14 @@ use ddi::PreemptCommand;
 use events::{Event, PreemptedFor};
 use vidmm::AllocationId;
 use vidsch::{Occupied, Turn};
-use wddm_types::{EngineId, NodeId};
+use wddm_types::{EngineId, NodeId, ProcessId};
 
 use super::split::Portion;
 use super::watch::suspension_name;
 use super::{Handed, InFlight, Packet, Work};
 use crate::adapter::{Adapter, Payload};
 use crate::machine::Cx;
+use crate::statistics::Fate;
 
 /// A driver's answer to a preemption, copied from its interrupt.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +145,10 @@ impl Adapter {
     pub(super) fn take_back(&mut self, cx: &mut Cx<'_>, node: u16, packet: InFlight) {
         let fence_id = packet.fence_id;
         match packet.what {
-            Handed::Paging(ready) => self.ring.give_back(ready, fence_id),
+            Handed::Paging(ready) => {
+                self.statistics.count_buffers(NodeId(node), ProcessId::SYSTEM, Fate::Preempted, 1);
+                self.ring.give_back(ready, fence_id);
+            }
             Handed::Portion { context, packet, portion, written } => {
                 let known = &mut self.packet_contexts[context];
                 let front = known.queued.front_mut().filter(|front| front.number == packet);
@@ -176,6 +180,7 @@ impl Adapter {
     ) {
         // A part of it may have run.
         self.lists_wrote(written);
+        self.packet_counts(context, Fate::Preempted);
         cx.emit(self.index, Event::PacketPreempted { context, packet, node, fence_id });
         if !self.runs_packets(context) {
             self.forget_suspension(cx, suspension_name(context));

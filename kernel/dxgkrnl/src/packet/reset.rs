@@ -114,6 +114,7 @@ impl Adapter {
         let guilty: BTreeSet<u64> =
             aborted.iter().flatten().map(|context| self.packet_contexts[*context].device).collect();
         let first = guilty.first().copied().unwrap_or(0);
+        self.counters.engine_resets += 1;
         cx.emit(self.index, Event::EngineReset { adapter: self.index.0, node: node.0, device: first });
         if aborted.contains(&None) {
             self.hardware_lost(cx, format!("node {} was reset under paging work", node.0));

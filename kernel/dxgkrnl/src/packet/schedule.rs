@@ -8,7 +8,7 @@ use events::{Event, PreemptedFor};
 use gpu_fence::WaitMode;
 use kmt_calls::DeviceState;
 use vidsch::{Step, Turn};
-use wddm_types::GpuVa;
+use wddm_types::{GpuVa, NodeId, ProcessId};
 
 use super::rank::Awaited;
 use super::split::Portion;
@@ -16,6 +16,7 @@ use super::watch::suspension_name;
 use super::{Handed, InFlight, Work};
 use crate::adapter::{Adapter, Payload, Waiter};
 use crate::machine::Cx;
+use crate::statistics::Fate;
 
 impl Adapter {
     /// A wait of a context is over.
@@ -159,6 +160,8 @@ impl Adapter {
                         known.last_fence_id = fence_id;
                     }
                     known.in_flight.push_back(InFlight { fence_id, what: Handed::Paging(ready) });
+                    // CAST: at most 64 nodes.
+                    self.statistics.count_buffers(NodeId(node as u16), ProcessId::SYSTEM, Fate::Submitted, 1);
                     let (progress_value, again) = (ready.value(), ready.fence_id().is_some());
                     // CAST: at most 64 nodes.
                     cx.emit(
@@ -241,6 +244,7 @@ impl Adapter {
                     portion => Handed::Packet { context, packet, portion, written },
                 };
                 self.packets.nodes[node].in_flight.push_back(InFlight { fence_id, what });
+                self.packet_counts(context, Fate::Submitted);
             }
             Err(refused) => self.packet_refused(cx, context, refused),
         }

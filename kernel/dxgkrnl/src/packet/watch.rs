@@ -7,6 +7,7 @@ use wddm_types::NodeId;
 use super::{Handed, InFlight};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::statistics::Fate;
 
 /// A packet, or a part of one, that a node has in front. It is the same when it came back from a preemption and was handed over again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +44,22 @@ impl Adapter {
 }
 
 impl Adapter {
+    /// The nodes that have packets, each with the context of the one in front; `None`: it is a paging buffer.
+    pub fn packet_fronts(&self) -> impl Iterator<Item = (usize, Option<u64>)> {
+        let front = |(node, known): (usize, &super::Node)| Some((node, known.in_flight.front()?.context()));
+        self.packets.nodes.iter().enumerate().filter_map(front)
+    }
+
+    /// A packet of a context came further.
+    pub(super) fn packet_counts(&mut self, context: u64, fate: Fate) {
+        let known = &self.packet_contexts[context];
+        let (node, process) = (known.node, self.devices[known.device].process);
+        self.statistics.count_buffers(node, process, fate, 1);
+        if fate == Fate::Submitted {
+            self.statistics.note_context(node, context);
+        }
+    }
+
     /// Whether a node has a paging buffer in front.
     pub fn is_paging_in_front(&self, node: NodeId) -> bool {
         let front = self.packets.nodes[usize::from(node.0)].in_flight.front();

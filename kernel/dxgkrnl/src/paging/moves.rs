@@ -33,6 +33,8 @@ impl Adapter {
         let (mut in_bytes, mut out_bytes) = (0, 0);
         let mut segments = Vec::new();
         for moved in moves {
+            let owner = self.bodies.get(&moved.allocation).map(|body| body.creator);
+            self.statistics.count_move(owner, moved.kind, moved.bytes);
             match event_move(moved.kind) {
                 Move::PageIn => in_bytes += moved.bytes,
                 Move::PageOut => out_bytes += moved.bytes,

@@ -1,0 +1,39 @@
+//! Calls for the figures of adapters. They change nothing.
+
+use serde::{Deserialize, Serialize};
+use wddm_types::{Luid, RawHandle};
+
+/// A call for figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StatisticsCall {
+    /// `D3DKMTEnumProcesses` → `Processes`: those with a device on the adapter, in the order of their ids.
+    EnumProcesses {
+        /// Which adapter; it need not be opened.
+        adapter: Luid,
+    },
+    /// `D3DKMTQueryStatistics` → `Statistics`: all types of that function in one answer. Costs a look at every allocation.
+    QueryStatistics {
+        /// Which adapter; it need not be opened.
+        adapter: Luid,
+    },
+    /// `D3DKMTQueryClockCalibration` → `ClockCalibration`.
+    QueryClockCalibration {
+        /// The adapter.
+        adapter: RawHandle,
+        /// `NodeOrdinal`.
+        node: u32,
+        /// `PhysicalAdapterIndex`: 0.
+        physical_adapter: u32,
+    },
+}
+
+impl StatisticsCall {
+    /// The function's name without its prefix.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            StatisticsCall::EnumProcesses { .. } => "EnumProcesses",
+            StatisticsCall::QueryStatistics { .. } => "QueryStatistics",
+            StatisticsCall::QueryClockCalibration { .. } => "QueryClockCalibration",
+        }
+    }
+}

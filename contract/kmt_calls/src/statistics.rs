@@ -1,0 +1,215 @@
+//! The figures of an adapter (`D3DKMTQueryStatistics`, `D3DKMTQueryClockCalibration`): what it has done since it started, and what it
+//! has now.
+//!
+//! # The law of this boundary
+//! - Figures are everybody's to read, of every process: as on Windows, whose performance counters show them without any right.
+//!   Addresses, handles, contents and names of shared objects are in none of them.
+//! - What is counted only rises; a process's figures go with its last device on the adapter, the adapter's own stay. Counts of bytes
+//!   and of objects ([`SegmentStatistics`], `*_bytes` of [`ProcessMemory`]) are of this moment.
+//! - Times are of the kernel's clock, [`AdapterStatistics::now_ns`]: two answers, subtracted, give a share of the time between.
+
+use serde::{Deserialize, Serialize};
+use wddm_types::{Luid, NodeId, ProcessId, SegmentId, VidPnSourceId};
+
+/// `D3DKMT_QUERYVIDEOMEMORYINFO` (memory §5.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VideoMemoryInfo {
+    /// Budget in bytes.
+    pub budget_bytes: u64,
+    /// Usage in bytes.
+    pub current_usage_bytes: u64,
+    /// What the process has reserved.
+    pub current_reservation_bytes: u64,
+    /// What it could reserve at most.
+    pub available_for_reservation_bytes: u64,
+}
+
+/// All figures of one adapter, of one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdapterStatistics {
+    /// The kernel's clock when they were taken, in nanoseconds from a beginning of its own.
+    pub now_ns: u64,
+    /// The adapter.
+    pub adapter: Luid,
+    /// For people.
+    pub name: String,
+    /// Why it was stopped and does nothing any more; `None`: it runs, or sleeps.
+    pub stopped: Option<String>,
+    /// Its device has power.
+    pub awake: bool,
+    /// What has happened since its start.
+    pub counts: AdapterCounts,
+    /// What paging has moved since its start.
+    pub paging: PagingBytes,
+    /// By ordinal.
+    pub nodes: Vec<NodeStatistics>,
+    /// In id order.
+    pub segments: Vec<SegmentStatistics>,
+    /// By number.
+    pub sources: Vec<SourceStatistics>,
+    /// Processes with a device here, in the order of their ids. The kernel's own work, paging, is process 0, which is always there.
+    pub processes: Vec<ProcessStatistics>,
+}
+
+/// What has happened on an adapter since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdapterCounts {
+    /// Interrupts in which its driver found something.
+    pub interrupts: u64,
+    /// Fence interrupts dispatched.
+    pub fence_interrupts: u64,
+    /// Of these, those that released nobody.
+    pub fence_interrupts_in_vain: u64,
+    /// Waits of threads that did not find their values at once.
+    pub cpu_waits: u64,
+    /// Fences that the kernel has signalled, for processes and for packets that are done. What engines signal themselves on native
+    /// fences the kernel does not see.
+    pub fences_signaled: u64,
+    /// Nodes that were reset under work that did not end (sync §4.4).
+    pub engine_resets: u64,
+    /// Resets of the whole adapter, which cost every device its content (memory §8.4).
+    pub adapter_resets: u64,
+    /// Devices that went into error, for whatever reason.
+    pub devices_lost: u64,
+    /// Calls refused that named the adapter.
+    pub calls_refused: u64,
+    /// Processes that were asked to trim.
+    pub trims: u64,
+}
+
+/// What paging has moved, in bytes, since the adapter's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PagingBytes {
+    /// Copied from system memory into a segment.
+    pub in_bytes: u64,
+    /// Copied from a segment to system memory.
+    pub out_bytes: u64,
+    /// Filled with zeros: first commits.
+    pub filled_bytes: u64,
+    /// Copied within a segment.
+    pub relocated_bytes: u64,
+    /// Left a segment without a copy.
+    pub discarded_bytes: u64,
+}
+
+/// One node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatistics {
+    /// Its ordinal.
+    pub node: NodeId,
+    /// For people.
+    pub name: String,
+    /// The work of all processes together, the kernel's own included.
+    pub work: NodeWork,
+    /// Another context's packet was handed over than the one before. Where hardware chooses between queues nobody counts them.
+    pub context_switches: u64,
+}
+
+/// What a node has done, for all processes or for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeWork {
+    /// How long it has had work, in nanoseconds, as the kernel has seen it: from when work is handed over until the kernel knows that it
+    /// is done. Of packets that is whose is in front. Of hardware queues that the kernel feeds it does not see whose runs; what several
+    /// processes have there at once counts for each of them in equal parts. Queues that their processes feed are in no figure.
+    pub running_ns: u64,
+    /// Command buffers that the driver was given; one that came back and was given again counts again.
+    pub submitted: u64,
+    /// Those that are done.
+    pub completed: u64,
+    /// Those that came back undone.
+    pub preempted: u64,
+}
+
+/// One segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentStatistics {
+    /// Its id.
+    pub segment: SegmentId,
+    /// An aperture, else memory.
+    pub aperture: bool,
+    /// It counts in the budgets of the local group, else in the other's.
+    pub local: bool,
+    /// Bytes that allocations can have; of an aperture the most that is mapped at once.
+    pub capacity_bytes: u64,
+    /// Bytes that content has there now, also content that nobody's list requires any more.
+    pub committed_bytes: u64,
+    /// Of these, what lists of devices require.
+    pub resident_bytes: u64,
+}
+
+/// One video present source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceStatistics {
+    /// Which.
+    pub source: VidPnSourceId,
+    /// Flips that the display has shown.
+    pub shown: u64,
+    /// Flips that never were shown.
+    pub dropped: u64,
+}
+
+/// A process on an adapter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessStatistics {
+    /// Which; 0 is the kernel itself.
+    pub process: ProcessId,
+    /// `D3DKMT_SCHEDULINGPRIORITYCLASS`: 0 IDLE to 5 REALTIME.
+    pub priority_class: u32,
+    /// Devices that it has here.
+    pub devices: u32,
+    /// Of these, those in error.
+    pub devices_lost: u32,
+    /// Contexts, of hardware and of packets.
+    pub contexts: u32,
+    /// Hardware queues.
+    pub queues: u32,
+    /// Its memory.
+    pub memory: ProcessMemory,
+    /// What paging has moved of its allocations.
+    pub paging: PagingBytes,
+    /// Its fences that the kernel has signalled.
+    pub fences_signaled: u64,
+    /// By ordinal, one for each node.
+    pub nodes: Vec<NodeWork>,
+}
+
+/// The memory of a process on an adapter, now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessMemory {
+    /// Usage and budget of the local group.
+    pub local: VideoMemoryInfo,
+    /// The same of the other one.
+    pub non_local: VideoMemoryInfo,
+    /// Allocations that it has created.
+    pub allocations: u32,
+    /// Their bytes.
+    pub allocated_bytes: u64,
+    /// Of these, those that lie elsewhere than they would rather, because there is no room.
+    pub demoted_bytes: u64,
+    /// Of these, those that it has offered.
+    pub offered_bytes: u64,
+    /// In id order, one for each segment.
+    pub segments: Vec<ProcessSegment>,
+}
+
+/// What a process has in one segment, now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessSegment {
+    /// Which.
+    pub segment: SegmentId,
+    /// Bytes that content of its allocations has there.
+    pub committed_bytes: u64,
+    /// Bytes there that its lists require, of allocations of others, too, that it has opened.
+    pub resident_bytes: u64,
+}
+
+/// The clocks of a node and of the kernel at one moment (`D3DKMT_QUERYCLOCKCALIBRATION`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockCalibration {
+    /// Ticks of the node's clock in a second.
+    pub gpu_frequency_hz: u64,
+    /// What it showed.
+    pub gpu_counter: u64,
+    /// What the kernel's clock showed, in nanoseconds.
+    pub cpu_ns: u64,
+}

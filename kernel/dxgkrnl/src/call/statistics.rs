@@ -1,0 +1,46 @@
+//! Calls for figures. They change nothing, and adapters that were stopped or sleep answer them, too.
+
+use kmt_calls::{ClockCalibration, Refusal, Reply, StatisticsCall};
+use wddm_types::{Luid, NodeId};
+
+use crate::adapter::Adapter;
+use crate::call::{Turn, done};
+use crate::machine::{Answer, Cx};
+use crate::refusal::{from_driver, invalid};
+
+impl Turn<'_> {
+    pub(super) fn on_statistics(&mut self, cx: &mut Cx<'_>, call: &StatisticsCall) -> Result<Answer, Refusal> {
+        match *call {
+            StatisticsCall::EnumProcesses { adapter } => {
+                done(Reply::Processes(self.adapter_by_luid(adapter)?.process_ids()))
+            }
+            StatisticsCall::QueryStatistics { adapter } => {
+                let statistics = self.adapter_by_luid(adapter)?.statistics(cx.now_ns);
+                done(Reply::Statistics(Box::new(statistics)))
+            }
+            StatisticsCall::QueryClockCalibration { adapter, node, physical_adapter } => {
+                let index = self.adapter(adapter)?;
+                if physical_adapter != 0 {
+                    return Err(invalid(format!("no physical adapter has the number {physical_adapter}")));
+                }
+                done(Reply::ClockCalibration(self.adapters[index as usize].calibration(cx.now_ns, node)?))
+            }
+        }
+    }
+
+    fn adapter_by_luid(&mut self, luid: Luid) -> Result<&mut Adapter, Refusal> {
+        let found = self.adapters.iter_mut().find(|adapter| adapter.luid == luid);
+        found.ok_or_else(|| invalid(format!("no adapter has LUID {:#x}", luid.0)))
+    }
+}
+
+impl Adapter {
+    /// `D3DKMTQueryClockCalibration`: both clocks now. A device without power has none that runs.
+    fn calibration(&self, now_ns: u64, node: u32) -> Result<ClockCalibration, Refusal> {
+        self.awake()?;
+        let node = u16::try_from(node).ok().filter(|node| usize::from(*node) < self.nodes.len());
+        let node = node.ok_or_else(|| invalid(format!("the adapter has {} nodes", self.nodes.len())))?;
+        let clock = self.miniport.calibrate_gpu_clock(NodeId(node)).map_err(from_driver)?;
+        Ok(ClockCalibration { gpu_frequency_hz: clock.frequency_hz, gpu_counter: clock.counter, cpu_ns: now_ns })
+    }
+}

@@ -1,0 +1,166 @@
+//! The figures as they are answered: what was counted, and what there is now.
+
+use kmt_calls::{
+    AdapterCounts, AdapterStatistics, DeviceState, NodeStatistics, NodeWork, ProcessMemory, ProcessSegment,
+    ProcessStatistics, SegmentStatistics, SourceStatistics,
+};
+use vidmm::{SegmentGroup, SpaceTally, Tally};
+use wddm_types::{NodeId, ProcessId};
+
+use crate::adapter::Adapter;
+use crate::object::ProcessOnAdapter;
+
+impl Adapter {
+    /// All figures of this moment.
+    pub fn statistics(&mut self, now_ns: u64) -> AdapterStatistics {
+        self.meter_nodes(now_ns);
+        let tally = self.vidmm.tally();
+        AdapterStatistics {
+            now_ns,
+            adapter: self.luid,
+            name: self.config.name.clone(),
+            stopped: self.stopped.clone(),
+            awake: !self.is_off(),
+            counts: self.counts(),
+            paging: self.statistics.paging,
+            nodes: self.node_statistics(),
+            segments: self.segment_statistics(&tally),
+            sources: self.source_statistics(),
+            processes: self.processes.iter().map(|(id, known)| self.of_process(*id, known, &tally)).collect(),
+        }
+    }
+
+    /// The processes that have a device here.
+    pub fn process_ids(&self) -> Vec<ProcessId> {
+        self.processes.keys().copied().filter(|process| *process != ProcessId::SYSTEM).collect()
+    }
+
+    fn counts(&self) -> AdapterCounts {
+        let counted = self.counters;
+        AdapterCounts {
+            interrupts: counted.interrupts,
+            fence_interrupts: counted.interrupt_dispatches,
+            fence_interrupts_in_vain: counted.interrupt_dispatches - counted.dispatches_releasing,
+            cpu_waits: counted.cpu_waits,
+            fences_signaled: counted.cpu_signals,
+            engine_resets: counted.engine_resets,
+            adapter_resets: counted.adapter_resets,
+            devices_lost: counted.devices_lost,
+            calls_refused: counted.calls_refused,
+            trims: counted.trims,
+        }
+    }
+
+    fn node_statistics(&self) -> Vec<NodeStatistics> {
+        let known = self.nodes.iter().zip(&self.statistics.nodes);
+        let one = |(ordinal, (node, meter)): (usize, (&ddi::NodeMetadata, &super::NodeMeter))| {
+            // CAST: at most 64 nodes.
+            let ordinal = NodeId(ordinal as u16);
+            let paging = self.ring_work(ordinal);
+            let work = NodeWork {
+                submitted: meter.work.submitted + paging.submitted,
+                completed: meter.work.completed + paging.completed,
+                ..meter.work
+            };
+            let context_switches = meter.context_switches;
+            NodeStatistics { node: ordinal, name: node.name.to_owned(), work, context_switches }
+        };
+        known.enumerate().map(one).collect()
+    }
+
+    /// The buffers of a ring with a hardware queue of its own, which nobody counts one by one: its fence does.
+    fn ring_work(&self, node: NodeId) -> NodeWork {
+        let here = usize::from(node.0) == self.paging_node() && self.ring.kmd_queue().is_some();
+        let reach = self.ring_reach().filter(|_| here);
+        reach.map_or(NodeWork::default(), |(completed, submitted)| NodeWork {
+            submitted,
+            completed: completed.min(submitted),
+            ..NodeWork::default()
+        })
+    }
+
+    fn segment_statistics(&self, tally: &Tally) -> Vec<SegmentStatistics> {
+        let known = self.vidmm.segments().iter().zip(&tally.segments);
+        let one = |(segment, tally): (&vidmm::Segment, &vidmm::SegmentTally)| SegmentStatistics {
+            segment: segment.id,
+            aperture: segment.is_aperture(),
+            local: self.vidmm.group_of(segment.id) == SegmentGroup::Local,
+            capacity_bytes: segment.capacity_bytes(),
+            committed_bytes: tally.committed_bytes,
+            resident_bytes: tally.resident_bytes,
+        };
+        known.map(one).collect()
+    }
+
+    fn source_statistics(&self) -> Vec<SourceStatistics> {
+        let one = |display: kmt_calls::DisplayInfo| {
+            let counted = self.statistics.sources.get(&display.source).copied().unwrap_or_default();
+            SourceStatistics { source: display.source, ..counted }
+        };
+        self.displays.info().into_iter().map(one).collect()
+    }
+
+    fn of_process(&self, process: ProcessId, known: &ProcessOnAdapter, tally: &Tally) -> ProcessStatistics {
+        let theirs = || self.devices.iter().filter(move |(_, device)| device.process == process);
+        let is_theirs = |device: u64| self.devices[device].process == process;
+        let hardware = self.contexts.iter().filter(|(_, context)| is_theirs(context.device)).count();
+        let packets = self.packet_contexts.iter().filter(|(_, context)| is_theirs(context.device)).count();
+        let queues = self.queues.iter().filter(|(_, queue)| is_theirs(queue.device)).count();
+        let lost = theirs().filter(|(_, device)| device.state != DeviceState::Active).count();
+        let counted = self.statistics.processes.get(&process);
+        // CAST: handles bound how many a process has.
+        ProcessStatistics {
+            process,
+            priority_class: known.class,
+            devices: theirs().count() as u32,
+            devices_lost: lost as u32,
+            contexts: (hardware + packets) as u32,
+            queues: queues as u32,
+            memory: self.memory_of(process, tally.spaces.get(&known.space)),
+            paging: counted.map(|counted| counted.paging).unwrap_or_default(),
+            fences_signaled: counted.map_or(0, |counted| counted.fences_signaled),
+            nodes: self.work_of(process, counted),
+        }
+    }
+
+    fn work_of(&self, process: ProcessId, counted: Option<&super::OfProcess>) -> Vec<NodeWork> {
+        let one = |node: NodeId| {
+            let known = counted.and_then(|counted| counted.nodes.get(&node)).copied().unwrap_or_default();
+            let paging = if process == ProcessId::SYSTEM { self.ring_work(node) } else { NodeWork::default() };
+            NodeWork {
+                submitted: known.submitted + paging.submitted,
+                completed: known.completed + paging.completed,
+                ..known
+            }
+        };
+        // CAST: at most 64 nodes.
+        (0..self.nodes.len() as u16).map(NodeId).map(one).collect()
+    }
+
+    fn memory_of(&self, process: ProcessId, tally: Option<&SpaceTally>) -> ProcessMemory {
+        // The kernel itself has no lists and no budget.
+        let group = |local| match process {
+            ProcessId::SYSTEM => kmt_calls::VideoMemoryInfo::default(),
+            _ => self.video_memory_info(process, local),
+        };
+        let none = SpaceTally::default();
+        let tally = tally.unwrap_or(&none);
+        let segments = self.vidmm.segments().iter().enumerate().map(|(at, segment)| {
+            let here = tally.segments.get(at).copied().unwrap_or_default();
+            ProcessSegment {
+                segment: segment.id,
+                committed_bytes: here.committed_bytes,
+                resident_bytes: here.resident_bytes,
+            }
+        });
+        ProcessMemory {
+            local: group(true),
+            non_local: group(false),
+            allocations: tally.allocations,
+            allocated_bytes: tally.allocated_bytes,
+            demoted_bytes: tally.demoted_bytes,
+            offered_bytes: tally.offered_bytes,
+            segments: segments.collect(),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! How much lies where, and whose it is, as numbers: one look at every allocation. Called when somebody asks for figures; budgets have
+//! sums of their own (`budget`).
+//!
+//! Content in system memory that needs no pages of an aperture counts in the aperture that names it, as in budgets (memory §5.5).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wddm_types::Pages;
+
+use crate::allocation::{Allocation, Placement};
+use crate::slab::SpaceId;
+use crate::vidmm::VidMm;
+
+/// Bytes of content in one segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentTally {
+    /// All of it, also what no list requires any more.
+    pub committed_bytes: u64,
+    /// What lists require.
+    pub resident_bytes: u64,
+}
+
+/// What one process has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpaceTally {
+    /// Allocations that its devices own.
+    pub allocations: u32,
+    /// Their bytes.
+    pub allocated_bytes: u64,
+    /// Of these, of those that lie elsewhere than they would rather.
+    pub demoted_bytes: u64,
+    /// Of these, of those that are offered.
+    pub offered_bytes: u64,
+    /// The driver's segments, number 1 first: committed is what it owns there, resident what its lists require there, whoever owns it.
+    pub segments: Vec<SegmentTally>,
+}
+
+/// Everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// The driver's segments, number 1 first.
+    pub segments: Vec<SegmentTally>,
+    /// By process; those that have nothing are not here.
+    pub spaces: BTreeMap<SpaceId, SpaceTally>,
+}
+
+impl Tally {
+    fn of(&mut self, space: SpaceId) -> &mut SpaceTally {
+        let segments = self.segments.len();
+        self.spaces.entry(space).or_insert_with(|| SpaceTally {
+            segments: vec![SegmentTally::default(); segments],
+            ..SpaceTally::default()
+        })
+    }
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// What there is now.
+    pub fn tally(&self) -> Tally {
+        let segments = vec![SegmentTally::default(); self.driver_segments];
+        let mut tally = Tally { segments, spaces: BTreeMap::new() };
+        for (id, allocation) in self.allocations.iter() {
+            let (at, here) = self.lies_in(allocation);
+            let owner = self.devices[allocation.owner].space;
+            let theirs = tally.of(owner);
+            let bytes = allocation.bytes();
+            theirs.allocations += 1;
+            theirs.allocated_bytes += bytes;
+            theirs.demoted_bytes += if self.demoted.contains_key(&id) { bytes } else { 0 };
+            theirs.offered_bytes += if allocation.offer.is_some() { bytes } else { 0 };
+            let Some(at) = at else { continue };
+            theirs.segments[at].committed_bytes += here;
+            tally.segments[at].committed_bytes += here;
+            // What is offered weighs on no budget, though lists name it.
+            if allocation.holders.is_empty() || allocation.offer.is_some() {
+                continue;
+            }
+            tally.segments[at].resident_bytes += here;
+            let holders = allocation.holders.iter().map(|device| self.devices[*device].space);
+            for space in holders.collect::<BTreeSet<_>>() {
+                tally.of(space).segments[at].resident_bytes += here;
+            }
+        }
+        tally
+    }
+
+    /// In which of the driver's segments content lies, by its place among them, and how many bytes.
+    fn lies_in(&self, allocation: &Allocation<F>) -> (Option<usize>, u64) {
+        let (segment, pages) = match &allocation.placement {
+            Placement::None => (None, 0),
+            Placement::Memory(segment, extents) => (Some(usize::from(segment.0) - 1), extents.pages()),
+            Placement::System(Some((segment, run))) => (Some(usize::from(segment.0) - 1), run.count.0),
+            Placement::System(None) => {
+                (self.segments().iter().position(|segment| segment.is_aperture()), allocation.pages)
+            }
+        };
+        (segment.filter(|at| *at < self.driver_segments), Pages(pages).bytes())
+    }
+}
