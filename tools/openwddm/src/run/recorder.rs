@@ -122,6 +122,11 @@ impl Recorder {
                 dispatches_releasing: kernel.dispatches_releasing - before.dispatches_releasing,
                 doorbells_connected: kernel.doorbells_connected - before.doorbells_connected,
                 doorbells_passed_on: kernel.doorbells_passed_on - before.doorbells_passed_on,
+                engine_resets: kernel.engine_resets - before.engine_resets,
+                adapter_resets: kernel.adapter_resets - before.adapter_resets,
+                devices_lost: kernel.devices_lost - before.devices_lost,
+                calls_refused: kernel.calls_refused - before.calls_refused,
+                trims: kernel.trims - before.trims,
             },
             per_step,
         }
