@@ -117,13 +117,15 @@ macro_rules! functions {
             refuses D3DKMTDestroyDoorbell(D3DKMT_DESTROY_DOORBELL) "there are no doorbells for C programs yet";
             refuses D3DKMTNotifyWorkSubmission(D3DKMT_NOTIFY_WORK_SUBMISSION) "there are no doorbells for C programs yet";
             // Keyed mutexes.
-            refuses D3DKMTCreateKeyedMutex(D3DKMT_CREATEKEYEDMUTEX) "the kernel has no keyed mutexes";
-            refuses D3DKMTCreateKeyedMutex2(D3DKMT_CREATEKEYEDMUTEX2) "the kernel has no keyed mutexes";
-            refuses D3DKMTOpenKeyedMutex(D3DKMT_OPENKEYEDMUTEX) "the kernel has no keyed mutexes";
-            refuses D3DKMTOpenKeyedMutex2(D3DKMT_OPENKEYEDMUTEX2) "the kernel has no keyed mutexes";
-            refuses D3DKMTDestroyKeyedMutex(D3DKMT_DESTROYKEYEDMUTEX) "the kernel has no keyed mutexes";
-            refuses D3DKMTAcquireKeyedMutex(D3DKMT_ACQUIREKEYEDMUTEX) "the kernel has no keyed mutexes";
-            refuses D3DKMTReleaseKeyedMutex(D3DKMT_RELEASEKEYEDMUTEX) "the kernel has no keyed mutexes";
+            writes D3DKMTCreateKeyedMutex(D3DKMT_CREATEKEYEDMUTEX) create_keyed_mutex;
+            writes D3DKMTCreateKeyedMutex2(D3DKMT_CREATEKEYEDMUTEX2) create_keyed_mutex2;
+            writes D3DKMTOpenKeyedMutex(D3DKMT_OPENKEYEDMUTEX) open_keyed_mutex;
+            writes D3DKMTOpenKeyedMutex2(D3DKMT_OPENKEYEDMUTEX2) open_keyed_mutex2;
+            reads D3DKMTDestroyKeyedMutex(D3DKMT_DESTROYKEYEDMUTEX) destroy_keyed_mutex;
+            writes D3DKMTAcquireKeyedMutex(D3DKMT_ACQUIREKEYEDMUTEX) acquire_keyed_mutex;
+            writes D3DKMTAcquireKeyedMutex2(D3DKMT_ACQUIREKEYEDMUTEX2) acquire_keyed_mutex2;
+            writes D3DKMTReleaseKeyedMutex(D3DKMT_RELEASEKEYEDMUTEX) release_keyed_mutex;
+            writes D3DKMTReleaseKeyedMutex2(D3DKMT_RELEASEKEYEDMUTEX2) release_keyed_mutex2;
             // What the operating system does on Windows.
             writes OpenWddmCreateEvent(OPENWDDM_CREATEEVENT) create_event;
             reads OpenWddmWaitEvent(OPENWDDM_WAITEVENT) wait_event;

@@ -26,6 +26,7 @@ mod fence;
 mod function;
 mod gpu_va;
 mod handle;
+mod keyed_mutex;
 mod lock;
 mod notification;
 mod queue;
@@ -50,6 +51,7 @@ pub mod exported {
     pub use crate::event::*;
     pub use crate::fence::*;
     pub use crate::gpu_va::*;
+    pub use crate::keyed_mutex::*;
     pub use crate::lock::*;
     pub use crate::notification::{register_trim_notification, unregister_trim_notification};
     pub use crate::queue::*;

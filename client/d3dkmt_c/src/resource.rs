@@ -60,6 +60,8 @@ pub fn query_resource_info_from_nt_handle(
 struct Opening<'call> {
     runtime_data: Room<'call, u8>,
     private_data: Room<'call, u8>,
+    /// The runtime's of the keyed mutex that goes with it.
+    keyed_mutex_data: Room<'call, u8>,
     /// Where the blobs of the allocations go, one behind the other.
     total: *mut VOID,
     total_room: Room<'call, u8>,
@@ -85,6 +87,13 @@ impl Opening<'_> {
                 info.runtime_data_bytes
             )));
         }
+        let for_mutex = self.keyed_mutex_data.count();
+        if for_mutex != 0 && for_mutex != info.keyed_mutex_data_bytes as usize {
+            return Err(invalid(format!(
+                "{for_mutex} bytes for the data of the keyed mutex, which have {}",
+                info.keyed_mutex_data_bytes
+            )));
+        }
         if self.private_data.count() < info.private_data_bytes as usize
             || self.total_room.count() < info.total_private_data_bytes as usize
         {
@@ -94,6 +103,9 @@ impl Opening<'_> {
         let opened = expect_reply!(caller.process.call(call)?, Reply::OpenedResource(opened) => opened);
         self.runtime_data.write(&opened.runtime_data);
         self.private_data.write(&opened.private_data);
+        if for_mutex != 0 {
+            self.keyed_mutex_data.write(&opened.keyed_mutex_data);
+        }
         Ok(opened)
     }
 
@@ -131,6 +143,7 @@ fn by_global_handle<'call>(
         runtime_data: caller.room(arguments.pPrivateRuntimeData.cast(), arguments.PrivateRuntimeDataSize)?,
         private_data: caller
             .room(arguments.pResourcePrivateDriverData.cast(), arguments.ResourcePrivateDriverDataSize)?,
+        keyed_mutex_data: caller.room(std::ptr::null_mut(), 0)?,
         total,
         total_room: caller.room(total.cast(), total_size)?,
     })
@@ -162,7 +175,8 @@ pub fn open_resource2(caller: &Caller<'_>, arguments: &mut D3DKMT_OPENRESOURCE) 
     Ok(NtStatus::SUCCESS)
 }
 
-/// A resource goes alone by its handle here: there is no keyed mutex and no synchronization object with it.
+/// The resource alone, or with the keyed mutex and the synchronization object that were shared with it.
+// spec: sync §2.2
 pub fn open_resource_from_nt_handle(caller: &Caller<'_>, arguments: &mut D3DKMT_OPENRESOURCEFROMNTHANDLE) -> Answer {
     let room = caller.room(arguments.pOpenAllocationInfo2, arguments.NumAllocations)?;
     let (total, total_size) = (arguments.pTotalPrivateDriverDataBuffer, arguments.TotalPrivateDriverDataBufferSize);
@@ -170,6 +184,8 @@ pub fn open_resource_from_nt_handle(caller: &Caller<'_>, arguments: &mut D3DKMT_
         runtime_data: caller.room(arguments.pPrivateRuntimeData.cast(), arguments.PrivateRuntimeDataSize)?,
         private_data: caller
             .room(arguments.pResourcePrivateDriverData.cast(), arguments.ResourcePrivateDriverDataSize)?,
+        keyed_mutex_data: caller
+            .room(arguments.pKeyedMutexPrivateRuntimeData.cast(), arguments.KeyedMutexPrivateRuntimeDataSize)?,
         total,
         total_room: caller.room(total.cast(), total_size)?,
     };
@@ -177,7 +193,10 @@ pub fn open_resource_from_nt_handle(caller: &Caller<'_>, arguments: &mut D3DKMT_
     let opened = opening.open(caller, arguments.hDevice, share, arguments.NumAllocations)?;
     room.write(&infos2(&opened, &opening.blobs(&opened)));
     arguments.hResource = opened.resource.0;
-    arguments.hKeyedMutex = 0;
-    arguments.hSyncObject = 0;
+    arguments.hKeyedMutex = opened.keyed_mutex.0;
+    if opened.sync_object != RawHandle::NONE {
+        caller.process.has_no_word(opened.sync_object);
+    }
+    arguments.hSyncObject = opened.sync_object.0;
     Ok(NtStatus::SUCCESS)
 }

@@ -46,9 +46,26 @@ layout! {
         24 FenceValue: UINT64,
     }
 
+    structure D3DKMT_ACQUIREKEYEDMUTEX2 { 48;
+        0 hKeyedMutex: D3DKMT_HANDLE,
+        8 Key: UINT64,
+        16 pTimeout: *mut LARGE_INTEGER,
+        24 FenceValue: UINT64,
+        32 pPrivateRuntimeData: *mut VOID,
+        40 PrivateRuntimeDataSize: UINT,
+    }
+
     structure D3DKMT_RELEASEKEYEDMUTEX { 24;
         0 hKeyedMutex: D3DKMT_HANDLE,
         8 Key: UINT64,
         16 FenceValue: UINT64,
+    }
+
+    structure D3DKMT_RELEASEKEYEDMUTEX2 { 40;
+        0 hKeyedMutex: D3DKMT_HANDLE,
+        8 Key: UINT64,
+        16 FenceValue: UINT64,
+        24 pPrivateRuntimeData: *mut VOID,
+        32 PrivateRuntimeDataSize: UINT,
     }
 }

@@ -52,6 +52,7 @@ fn structures_are_laid_out_as_published() {
         D3DDDI_SYNCHRONIZATIONOBJECTINFO2 { Type Flags Anonymous SharedHandle },
         D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION { OperationType Anonymous },
         D3DKMT_ACQUIREKEYEDMUTEX { hKeyedMutex Key pTimeout FenceValue },
+        D3DKMT_ACQUIREKEYEDMUTEX2 { hKeyedMutex Key pTimeout FenceValue pPrivateRuntimeData PrivateRuntimeDataSize },
         D3DKMT_ADAPTERINFO { hAdapter AdapterLuid NumOfSources bPrecisePresentRegionsPreferred },
         D3DKMT_CHANGEVIDEOMEMORYRESERVATION { hProcess hAdapter MemorySegmentGroup Reservation PhysicalAdapterIndex },
         D3DKMT_CLOSEADAPTER { hAdapter },
@@ -126,6 +127,7 @@ fn structures_are_laid_out_as_published() {
         D3DKMT_RECLAIMALLOCATIONS2 { hPagingQueue NumAllocations pResources HandleList Anonymous PagingFenceValue },
         D3DKMT_REGISTERTRIMNOTIFICATION { AdapterLuid hDevice Callback Context Handle },
         D3DKMT_RELEASEKEYEDMUTEX { hKeyedMutex Key FenceValue },
+        D3DKMT_RELEASEKEYEDMUTEX2 { hKeyedMutex Key FenceValue pPrivateRuntimeData PrivateRuntimeDataSize },
         D3DKMT_RENDER { Anonymous CommandOffset CommandLength AllocationCount PatchLocationCount pNewCommandBuffer
             NewCommandBufferSize pNewAllocationList NewAllocationListSize pNewPatchLocationList
             NewPatchLocationListSize Flags PresentHistoryToken BroadcastContextCount BroadcastContext

@@ -309,6 +309,18 @@ events! {
     SyncObjectOpened = 174 { process: u32, object: u64, open: u64 }
     /// The context that had a mutex, or the device that created it owned, has gone: it is given up.
     MutexAbandoned = 175 { object: u64 }
+    /// A process created a keyed mutex.
+    KeyedMutexCreated = 190 { process: u32, mutex: u64, open: u64 }
+    /// A process opened one that was there.
+    KeyedMutexOpened = 191 { process: u32, mutex: u64, open: u64 }
+    /// Who has it open so has it from now on: at once, or when it was released with this key.
+    KeyedMutexAcquired = 192 { process: u32, mutex: u64, open: u64, key: u64 }
+    /// It was released; `waits`: so many more wait for it, for this key or another.
+    KeyedMutexReleased = 193 { process: u32, mutex: u64, key: u64, fence_value: u64, waits: u32 }
+    /// Who had it has closed it, or has gone: nobody will have it any more.
+    KeyedMutexAbandoned = 194 { mutex: u64 }
+    /// Nobody has it open any more, and no NT handle names it.
+    KeyedMutexDestroyed = 195 { mutex: u64 }
     /// A context came to a packet that signals it, which let so many contexts go on.
     SyncObjectSignaled = 85 { object: u64, released: u32 }
     /// A context is held until it can have such an object.

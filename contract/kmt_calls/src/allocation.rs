@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use wddm_types::{CpuVa, RawHandle, SegmentSet};
 
-use crate::reply::Mapped;
+use crate::mapped::Mapped;
 
 /// One allocation of a [`crate::Call::CreateAllocation`] (`D3DDDI_ALLOCATIONINFO2`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -241,6 +241,12 @@ pub struct OpenedResource {
     pub private_data: Vec<u8>,
     /// The runtime's blob of the creation.
     pub runtime_data: Vec<u8>,
+    /// The keyed mutex that was shared with it; NONE: it was shared alone.
+    pub keyed_mutex: RawHandle,
+    /// The runtime's data of that one.
+    pub keyed_mutex_data: Vec<u8>,
+    /// The synchronization object that was shared with both.
+    pub sync_object: RawHandle,
 }
 
 /// Of QueryResourceInfo.
@@ -254,6 +260,8 @@ pub struct ResourceInfo {
     pub private_data_bytes: u32,
     /// Bytes of all allocations' private data.
     pub total_private_data_bytes: u32,
+    /// Bytes of the runtime's data of the keyed mutex that is shared with it.
+    pub keyed_mutex_data_bytes: u32,
 }
 
 /// `D3DKMT_ALLOCATIONRESIDENCYSTATUS` (memory §9.2).

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 mod display;
 mod event;
 mod flags;
+mod keyed_mutex;
 mod name;
 mod packet;
 mod priority;
@@ -16,6 +17,7 @@ mod sync;
 pub use display::DisplayCall;
 pub use event::EventCall;
 pub use flags::{EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, QueueFlags, SignalFlags, WaitFlags};
+pub use keyed_mutex::{AcquiredKeyedMutex, CreatedKeyedMutex, KeyedMutexCall, KeyedMutexFlags, OpenedKeyedMutex};
 pub use packet::PacketCall;
 pub use priority::{PRIORITY_ABSOLUTE, PriorityCall};
 pub use queue::QueueCall;
@@ -129,7 +131,8 @@ pub enum Call {
     },
     /// `D3DKMTShareObjects` → `NtHandle`. A fence lives as long as it has a handle; a resource as long as a device has it.
     ShareObjects {
-        /// A resource or a synchronization object, created with NT_SECURITY_SHARING.
+        /// A resource or a synchronization object, created with NT_SECURITY_SHARING; or a resource, its keyed mutex, and a synchronization
+        /// object without a word in memory, in this order.
         objects: Vec<RawHandle>,
         /// What whoever opens a synchronization object may do with it.
         access: SyncObjectAccess,
@@ -378,4 +381,6 @@ pub enum Call {
     Sync(SyncCall),
     /// Calls for figures.
     Statistics(StatisticsCall),
+    /// Calls on keyed mutexes.
+    KeyedMutex(KeyedMutexCall),
 }

@@ -13,6 +13,7 @@
 mod allocation;
 mod call;
 mod gpu_va;
+mod mapped;
 mod notification;
 mod packet;
 mod process;
@@ -27,17 +28,19 @@ pub use allocation::{
     PropertyRequest, ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange, ShareName,
 };
 pub use call::{
-    Call, DisplayCall, EventCall, EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, PRIORITY_ABSOLUTE,
-    PacketCall, PriorityCall, QueueCall, QueueFlags, SignalFlags, StatisticsCall, SyncCall, WaitFlags,
+    AcquiredKeyedMutex, Call, CreatedKeyedMutex, DisplayCall, EventCall, EvictFlags, FenceFlags, KeyedMutexCall,
+    KeyedMutexFlags, LockFlags, MakeResidentFlags, OfferFlags, OpenedKeyedMutex, PRIORITY_ABSOLUTE, PacketCall,
+    PriorityCall, QueueCall, QueueFlags, SignalFlags, StatisticsCall, SyncCall, WaitFlags,
 };
 pub use gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
+pub use mapped::{Mapped, MappingId};
 pub use notification::{Notification, NotificationKind, TrimFlags};
 pub use packet::{AllocationListFlags, AllocationListItem, ContextFlags, CreatedContext, PatchLocationItem};
 pub use process::ProcessAccess;
 pub use reply::{
     AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, DisplayInfo,
-    DoorbellAddress, FeatureResult, Mapped, MappingId, MonitoredFenceSignal, NativeFenceLogDetail, ReclaimResult,
-    Refusal, Reply, Residency, SegmentInfo, Wddm30Caps, Wddm31Caps,
+    DoorbellAddress, FeatureResult, MonitoredFenceSignal, NativeFenceLogDetail, ReclaimResult, Refusal, Reply,
+    Residency, SegmentInfo, Wddm30Caps, Wddm31Caps,
 };
 pub use statistics::{
     AdapterCounts, AdapterStatistics, ClockCalibration, NodeStatistics, NodeWork, PagingBytes, ProcessMemory,

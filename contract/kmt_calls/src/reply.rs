@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 use wddm_types::{
-    Blame, CpuRun, CpuVa, GpuVa, Luid, NtStatus, ProcessId, RawHandle, SegmentId, VidPnSourceId, VidPnTargetId,
-    WordAddress,
+    Blame, CpuVa, GpuVa, Luid, NtStatus, ProcessId, RawHandle, SegmentId, VidPnSourceId, VidPnTargetId, WordAddress,
 };
 
 use crate::allocation::{CreatedAllocations, CreatedSection, OpenedResource, ResidencyStatus, ResourceInfo};
 use crate::call::QueueFlags;
+use crate::mapped::Mapped;
 use crate::statistics::{AdapterStatistics, ClockCalibration, VideoMemoryInfo};
 use crate::sync_object::FencePrivateData;
 
@@ -106,6 +106,12 @@ pub enum Reply {
     Statistics(Box<AdapterStatistics>),
     /// The clocks of a node and of the kernel.
     ClockCalibration(ClockCalibration),
+    /// A keyed mutex that the caller has created.
+    KeyedMutex(crate::CreatedKeyedMutex),
+    /// One that was there.
+    OpenedKeyedMutex(crate::OpenedKeyedMutex),
+    /// One that the caller has now.
+    AcquiredKeyedMutex(crate::AcquiredKeyedMutex),
 }
 
 impl Reply {
@@ -375,20 +381,4 @@ pub enum Residency {
         /// Value of the paging fence.
         paging_fence_value: u64,
     },
-}
-
-/// Names a locked allocation's place in its process: its address, which stays the same while the content moves
-/// (memory §6.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct MappingId(pub u64);
-
-/// What a lock gives its caller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mapped {
-    /// The mapping, the same for all nested locks of an allocation.
-    pub mapping: MappingId,
-    /// Where the bytes lay when the lock was decided, in their order. They may move; the mapping follows.
-    pub runs: Vec<CpuRun>,
-    /// Bytes.
-    pub size_bytes: u64,
 }

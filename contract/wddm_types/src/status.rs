@@ -25,6 +25,7 @@ macro_rules! statuses {
 // spec: memory §9.1, sync §5
 statuses! {
     SUCCESS = 0x0000_0000,
+    ABANDONED = 0x0000_0080,
     TIMEOUT = 0x0000_0102,
     PENDING = 0x0000_0103,
     UNSUCCESSFUL = 0xC000_0001,

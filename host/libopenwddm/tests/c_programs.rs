@@ -23,7 +23,7 @@ fn build(folder: &Path, name: &str, link: &[&str]) -> PathBuf {
     cc.args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"]);
     cc.arg("-I").arg(interface().join("include"));
     cc.arg(interface().join(format!("examples/{name}.c"))).arg("-o").arg(&program);
-    cc.arg("-L").arg(libraries()).args(link);
+    cc.arg("-L").arg(libraries()).args(link).arg("-pthread");
     if cfg!(feature = "wsl") {
         cc.arg("-DOPENWDDM_WSL");
     }
@@ -87,6 +87,12 @@ fn handles_tell_whose_they_are() {
     assert_eq!(example("handles", &[]), "told apart\n");
 }
 
+// spec: sync §2.2
+#[test]
+fn a_keyed_mutex_goes_from_thread_to_thread() {
+    assert_eq!(example("keyed_mutex", &[]), "handed on between threads\n");
+}
+
 // spec: memory §5.4
 #[test]
 fn a_trim_calls_back() {
@@ -125,6 +131,7 @@ fn programs_come_to_a_served_kernel() {
     assert_eq!(example("memory", &there), "kept its content\n");
     // spec: sync §2.2: shared by NT handle
     assert_eq!(example("share", &there), "one fence, two processes\n");
+    assert_eq!(example("keyed_mutex", &there), "handed on between threads and processes\n");
     drop(daemon);
     let program = build(folder.path(), "enumerate", &["-lopenwddm"]);
     let output = run(&program, &there);

@@ -25,7 +25,7 @@ const SHARING: &str = "AcquireKeyedMutex ReleaseKeyedMutex CreateKeyedMutex Crea
 /// What is newer, or older, than those.
 const BESIDE: &str = "CreateContext Render OpenNativeFenceFromNtHandle CreateDoorbell ConnectDoorbell DestroyDoorbell \
     NotifyWorkSubmission OfferAllocations ReclaimAllocations2 Lock Unlock QueryAllocationResidency \
-    ChangeVideoMemoryReservation EnumAdapters IsFeatureEnabled";
+    ChangeVideoMemoryReservation EnumAdapters IsFeatureEnabled AcquireKeyedMutex2 ReleaseKeyedMutex2";
 /// What the operating system does on Windows.
 const SYSTEM: &str = "CreateEvent WaitEvent ResetEvent CloseHandle CreateSection";
 

@@ -7,6 +7,7 @@ mod allocation;
 mod display;
 mod event;
 mod gpu_va;
+mod keyed_mutex;
 mod lock;
 mod offer;
 mod packet;
@@ -26,8 +27,8 @@ pub use share::unname;
 use ddi::StandardAllocation;
 use events::Event;
 use kmt_calls::{
-    AdapterInfo, Call, CreateAllocationFlags, CreatedPagingQueue, FeatureResult, PacketCall, ProcessAccess, QueueCall,
-    Refusal, Reply, SegmentInfo, SyncCall,
+    AdapterInfo, Call, CreateAllocationFlags, CreatedPagingQueue, FeatureResult, KeyedMutexCall, PacketCall,
+    ProcessAccess, QueueCall, Refusal, Reply, SegmentInfo, SyncCall,
 };
 use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
@@ -35,6 +36,7 @@ use crate::adapter::Adapter;
 use crate::cross_adapter::CrossFences;
 use crate::features;
 use crate::global_handle::GlobalHandles;
+use crate::keyed_mutex::KeyedMutexes;
 use crate::machine::{Answer, Cx, Machine, Token};
 use crate::nt_handle::NtHandles;
 use crate::object::{Object, Process};
@@ -80,8 +82,9 @@ fn in_turn<T>(
     };
     process.handles.allow_more(room.left(Kind::Handles));
     machine.adapters.iter_mut().for_each(|adapter| adapter.room = room);
-    let Machine { adapters, nt_handles, globals, cross_fences, sections, .. } = machine;
-    let mut turn = Turn { process, adapters, nt_handles, globals, cross_fences, sections, from, token, room };
+    let Machine { adapters, nt_handles, globals, cross_fences, sections, keyed_mutexes, .. } = machine;
+    let mut turn =
+        Turn { process, adapters, nt_handles, globals, cross_fences, sections, keyed_mutexes, from, token, room };
     let (touched, result) = act(&mut turn, cx);
     // What is done later, nobody's call does.
     machine.adapters.iter_mut().for_each(|adapter| adapter.room = Room::default());
@@ -113,6 +116,7 @@ struct Turn<'a> {
     globals: &'a mut GlobalHandles,
     cross_fences: &'a mut CrossFences,
     sections: &'a mut Sections,
+    keyed_mutexes: &'a mut KeyedMutexes,
     from: ProcessId,
     token: Token,
     room: Room,
@@ -204,6 +208,7 @@ impl Turn<'_> {
                 let (index, number) = self.device(device)?;
                 *touched = Some(index);
                 self.adapters[index as usize].destroy_device(cx, number);
+                self.close_keyed_mutexes_of(cx, (index, number));
                 self.forget_dead(index);
                 done(Reply::Done)
             }
@@ -258,6 +263,7 @@ impl Turn<'_> {
             Call::Priority(call) => self.on_priorities(cx, call, touched),
             Call::Display(call) => self.on_display(cx, call, touched),
             Call::Sync(call) => self.on_sync(cx, call, touched),
+            Call::KeyedMutex(call) => self.on_keyed_mutex(cx, call),
             call => self.on_gpu_va(cx, call, touched),
         }
     }
@@ -297,7 +303,7 @@ impl Turn<'_> {
                 on == index && adapter.allocations.get(number).is_none()
             }
             Object::Resource(on, number) => on == index && adapter.resources.get(number).is_none(),
-            Object::Section(_) | Object::Event(_) => false,
+            Object::Section(_) | Object::Event(_) | Object::KeyedMutex(_) => false,
             Object::Context(on, number) => on == index && adapter.contexts.get(number).is_none(),
             Object::PacketContext(on, number) => on == index && adapter.packet_contexts.get(number).is_none(),
             Object::Queue(on, number) => on == index && adapter.queues.get(number).is_none(),
@@ -332,6 +338,7 @@ fn names(call: &Call) -> usize {
         | Call::Sync(SyncCall::OpenSyncObjectFromNtHandle { .. })
         | Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { .. })
         | Call::Event(kmt_calls::EventCall::Create { .. })
+        | Call::KeyedMutex(KeyedMutexCall::Create { .. } | KeyedMutexCall::Open { .. })
         | Call::RegisterTrimNotification { .. }
         | Call::RegisterBudgetChangeNotification { .. } => 1,
         Call::CreateAllocation { allocations, resource, .. } => {

@@ -16,13 +16,15 @@ pub const GLOBAL_HANDLES_MAX: usize = (1 << 19) - 1;
 /// What the low bits are.
 const LOW: u32 = 2;
 
-/// What a global handle names, on the adapter of this index.
+/// What a global handle names, on the adapter of this index if it is an adapter's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Global {
     /// The body of a resource.
     Resource { adapter: u32, body: u64 },
     /// A synchronization object without a word in memory.
     SyncObject { adapter: u32, object: u64 },
+    /// A keyed mutex, of no adapter.
+    KeyedMutex { mutex: u64 },
 }
 
 /// All of a machine.
@@ -54,10 +56,15 @@ impl GlobalHandles {
     /// Forgets the names that have gone with what they named.
     pub fn forget_gone(&mut self, adapters: &mut [Adapter]) {
         for gone in adapters.iter_mut().flat_map(|adapter| std::mem::take(&mut adapter.gone_globals)) {
-            let named = local(gone).and_then(|name| self.names.remove(name));
-            assert!(named.is_some(), "an object goes once");
-            self.named -= 1;
+            self.forget(gone);
         }
+    }
+
+    /// Forgets a name that has gone with what it named.
+    pub fn forget(&mut self, gone: RawHandle) {
+        let named = local(gone).and_then(|name| self.names.remove(name));
+        assert!(named.is_some(), "an object goes once");
+        self.named -= 1;
     }
 
     /// All, with what they name.

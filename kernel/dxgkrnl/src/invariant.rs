@@ -10,6 +10,7 @@
 //! | allocations | bindings, bodies and resources count each other rightly, and VidMm's with them |
 //! | quotas | what a process has committed is the sum of the allocations that it created, and of its sections |
 //! | sections | each has as many users as its handle and the allocations of all adapters that lie in it or are about to leave |
+//! | keyed mutexes | each counts its opens and its NT handles, and somebody has one; owner and waits are opens of it |
 //! | sync objects | each counts its opens and its NT handles, and somebody has one; a global handle names what knows it |
 //! | cross-adapter fences | each is known to its adapters by its word, and is named or reached |
 //! | fences | every fence has its waits, and somebody who has it open or a name; paging queues and hardware queues have theirs |
@@ -49,6 +50,7 @@ impl Machine {
         }
         self.check_reachable()?;
         self.check_sync_objects()?;
+        self.check_keyed_mutexes()?;
         self.check_cross_adapter()?;
         self.check_sections()?;
         self.adapters.iter().try_for_each(|adapter| adapter.check_invariants(&self.sections.lent_by(adapter.index.0)))
@@ -60,7 +62,8 @@ impl Machine {
             self.processes.values().flat_map(|process| process.handles.iter().map(|(_, object)| *object)).collect();
         let held = |(number, section): (u64, &Section)| section.holder().map(|_| Object::Section(number));
         let of_adapters = self.adapters.iter().flat_map(Adapter::objects);
-        for object in of_adapters.chain(self.sections.iter().filter_map(held)) {
+        let opens = self.keyed_mutexes.opens().map(|(open, _)| Object::KeyedMutex(open));
+        for object in of_adapters.chain(self.sections.iter().filter_map(held)).chain(opens) {
             // Who died while an adapter slept has no handles any more; what it had there goes when the adapter wakes.
             let lives = self.process_of(&object).filter(|process| self.processes.contains_key(process));
             let Some(process) = lives else { continue };
@@ -96,6 +99,7 @@ impl Machine {
     fn process_of(&self, object: &Object) -> Option<ProcessId> {
         match object {
             Object::Section(number) => self.sections.get(*number)?.holder(),
+            Object::KeyedMutex(open) => Some(self.keyed_mutexes.open_of(*open)?.process),
             object => self.adapter_of(object)?.process_of(object),
         }
     }
@@ -133,6 +137,8 @@ impl Machine {
         self.globals.iter().for_each(|(id, value)| digest.add("global handle", &id, &value));
         self.cross_fences.iter().for_each(|(id, value)| digest.add("cross-adapter fence", &id, value));
         self.sections.iter().for_each(|(id, value)| digest.add("section", &id, value));
+        self.keyed_mutexes.iter().for_each(|(id, value)| digest.add("keyed mutex", &id, value));
+        self.keyed_mutexes.opens().for_each(|(id, value)| digest.add("open of a keyed mutex", &id, value));
         self.adapters.iter().for_each(|adapter| adapter.add_to(&mut digest));
         digest
     }
@@ -162,7 +168,7 @@ impl Adapter {
                 (!self.fences.get(open.fence)?.doomed).then_some(open.process)
             }
             Object::Legacy(_, number) => Some(self.sync_opens.get(number)?.process),
-            Object::Section(_) | Object::Event(_) => None,
+            Object::Section(_) | Object::Event(_) | Object::KeyedMutex(_) => None,
             Object::Registration(_, number) => of(self.registrations.get(number)?.device),
         }
     }

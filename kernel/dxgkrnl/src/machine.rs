@@ -17,6 +17,7 @@ use crate::description::AdapterDescription;
 pub use crate::effect::{Answer, Cx, Effect, Token};
 use crate::fence_log::Names;
 use crate::global_handle::GlobalHandles;
+use crate::keyed_mutex::KeyedMutexes;
 use crate::nt_handle::{NtHandles, Shared};
 use crate::object::{CLASS_MAX, Object, Process, Terms};
 use crate::paging::Residence;
@@ -40,6 +41,7 @@ pub struct Machine {
     pub(crate) cross_fences: CrossFences,
     pub(crate) sections: Sections,
     pub(crate) accounts: Accounts,
+    pub(crate) keyed_mutexes: KeyedMutexes,
     next_process: u32,
     next_token: u64,
     /// When the timer is armed for.
@@ -61,6 +63,7 @@ impl Machine {
             cross_fences: CrossFences::default(),
             sections: Sections::default(),
             accounts: Accounts::default(),
+            keyed_mutexes: KeyedMutexes::default(),
             next_process: 1,
             next_token: 1,
             armed: None,
@@ -140,9 +143,13 @@ impl Machine {
             adapter.settle(cx);
         }
         self.sections.close_all_of(cx, &mut self.adapters, id);
+        for gone in self.keyed_mutexes.close_all_of(cx, id) {
+            self.globals.forget(gone);
+        }
         self.nt_handles.process_ended(id);
         for object in self.nt_handles.close_all_of(id) {
-            crate::call::unname(&mut self.adapters, &mut self.cross_fences, cx, object);
+            let named = (&mut self.adapters[..], &mut self.cross_fences, &mut self.keyed_mutexes);
+            crate::call::unname(named, cx, object);
         }
         cx.emit_of_all(Event::ProcessDied { process: id.0 });
         self.blocked.retain(|(process, ..)| *process != id);
@@ -305,6 +312,7 @@ impl Machine {
             adapter.timer(cx);
             adapter.settle(cx);
         }
+        self.keyed_mutexes.timer(cx);
         self.after_turn(cx);
     }
 
@@ -347,7 +355,8 @@ impl Machine {
 
     /// Asks for the next call of the timer, when it is another one than before.
     fn arm_timer(&mut self, cx: &mut Cx<'_>) {
-        let next = self.adapters.iter().filter_map(Adapter::deadline_ns).min();
+        let of_adapters = self.adapters.iter().filter_map(Adapter::deadline_ns);
+        let next = of_adapters.chain(self.keyed_mutexes.deadline_ns()).min();
         if next != self.armed {
             self.armed = next;
             cx.effects.push(Effect::ArmTimer { at_ns: next });

@@ -20,6 +20,8 @@ const HANDLES_MAX: usize = 1 << 16;
 pub enum Shared {
     /// The body of a resource.
     Resource { adapter: u32, body: u64 },
+    /// The same with its keyed mutex, and an object without a word in memory that orders the work on it.
+    ResourceSet { adapter: u32, body: u64, keyed_mutex: u64, sync_object: u64 },
     /// A synchronization object.
     Fence { adapter: u32, fence: u64, access: SyncObjectAccess },
     /// A synchronization object without a word in memory.
@@ -106,9 +108,11 @@ impl NtHandles {
             Shared::Process { process, access } if access.contains(wanted) => Ok(process),
             Shared::Process { .. } => Err(access_denied("the handle of the process does not have the right")),
             Shared::Ended => Err(invalid("the process has ended")),
-            Shared::Resource { .. } | Shared::Fence { .. } | Shared::SyncObject { .. } | Shared::CrossFence { .. } => {
-                Err(invalid("an NT handle of an object, not of a process"))
-            }
+            Shared::Resource { .. }
+            | Shared::ResourceSet { .. }
+            | Shared::Fence { .. }
+            | Shared::SyncObject { .. }
+            | Shared::CrossFence { .. } => Err(invalid("an NT handle of an object, not of a process")),
         }
     }
 

@@ -34,7 +34,9 @@ impl Process {
     /// One that has nothing yet.
     pub fn new(admission: Option<crate::quota::Admission>) -> Process {
         Process {
-            handles: HandleTable::counting(|object| matches!(object, Object::Fence(..) | Object::Legacy(..))),
+            handles: HandleTable::counting(|object| {
+                matches!(object, Object::Fence(..) | Object::Legacy(..) | Object::KeyedMutex(_))
+            }),
             terms: Terms::default(),
             may_raise_priority: false,
             events: Store::default(),
@@ -96,6 +98,8 @@ pub enum Object {
     Section(u64),
     /// An event, of no adapter.
     Event(u64),
+    /// What the process has of a keyed mutex, of no adapter.
+    KeyedMutex(u64),
 }
 
 /// A process on one adapter.

@@ -9,14 +9,14 @@
 //! | what | counted |
 //! |---|---|
 //! | handles | names in the process's table, and NT handles that it has to close |
-//! | sync objects | those of them that name fences and other synchronization objects, those of its queues too |
+//! | sync objects | those of them that name fences, keyed mutexes and other synchronization objects, those of its queues too |
 //! | committed bytes | allocations that it created, with instances that locks made, and sections; until the pages are free again, also when it has died and others have them open |
 //! | memory files | what of this a process elsewhere is lent in files: one for each allocation, instance and section |
 //! | queued | packets that contexts and hardware queues hold or have with the device; a queue that a process feeds itself holds none |
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kmt_calls::{Call, DisplayCall, EventCall, PacketCall, QueueCall, Refusal, SyncCall};
+use kmt_calls::{Call, DisplayCall, EventCall, KeyedMutexCall, PacketCall, QueueCall, Refusal, SyncCall};
 use wddm_types::{Blame, NtStatus, ProcessId};
 
 use crate::machine::Machine;
@@ -264,6 +264,7 @@ pub(crate) fn needs(call: &Call) -> &'static [Kind] {
         | Call::UpdateGpuVirtualAddress { .. }
         | Call::QueryVideoMemoryInfo { .. }
         | Call::GetDeviceState { .. }
+        | Call::KeyedMutex(KeyedMutexCall::Acquire { .. } | KeyedMutexCall::Release { .. })
         | Call::Event(EventCall::Wait { .. } | EventCall::Reset { .. } | EventCall::Close { .. })
         | Call::Sync(
             SyncCall::WaitForSynchronizationObjectFromCpu { .. } | SyncCall::SignalSynchronizationObjectFromCpu { .. },
@@ -278,6 +279,7 @@ pub(crate) fn sync_objects(call: &Call) -> u64 {
         call,
         Call::CreatePagingQueue { .. }
             | Call::Queue(QueueCall::CreateHwQueue { .. })
+            | Call::KeyedMutex(KeyedMutexCall::Create { .. } | KeyedMutexCall::Open { .. })
             | Call::Sync(
                 SyncCall::CreateNativeFence { .. }
                     | SyncCall::CreateSynchronizationObject2 { .. }

@@ -54,6 +54,7 @@ impl Adapter {
             runtime_data_bytes: body.runtime_data.len() as u32,
             private_data_bytes: body.private_data.len() as u32,
             total_private_data_bytes: total as u32,
+            keyed_mutex_data_bytes: 0,
         })
     }
 

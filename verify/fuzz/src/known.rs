@@ -6,7 +6,9 @@ mod asked;
 
 use std::collections::BTreeMap;
 
-use kmt_calls::{Call, CreatedAllocation, CreatedFence, EventCall, OfferList, PacketCall, QueueCall, Reply, SyncCall};
+use kmt_calls::{
+    Call, CreatedAllocation, CreatedFence, EventCall, KeyedMutexCall, OfferList, PacketCall, QueueCall, Reply, SyncCall,
+};
 use wddm_types::{GpuVa, PAGE_BYTES, RawHandle};
 
 use crate::dice::Dice;
@@ -32,6 +34,7 @@ pub enum Kind {
     SyncObject,
     Event,
     Registration,
+    KeyedMutex,
     /// A fence that everybody may signal.
     OwnFence,
     /// An allocation on its device's list, as often as it is there.
@@ -42,7 +45,7 @@ pub enum Kind {
     Offered,
 }
 
-const KINDS: [Kind; 14] = [
+const KINDS: [Kind; 15] = [
     Kind::Adapter,
     Kind::Device,
     Kind::PagingQueue,
@@ -57,6 +60,7 @@ const KINDS: [Kind; 14] = [
     Kind::Doorbell,
     Kind::Fence,
     Kind::Registration,
+    Kind::KeyedMutex,
 ];
 /// Of each kind so many are remembered, the latest.
 const MEMORY: usize = 12;
@@ -208,7 +212,7 @@ impl Known {
     /// Everything may be gone: a device was lost, and with it most of this.
     pub fn forget_devices(&mut self) {
         for (kind, list) in &mut self.handles {
-            if !matches!(kind, Kind::Adapter | Kind::Section | Kind::GlobalShare | Kind::Event) {
+            if !matches!(kind, Kind::Adapter | Kind::Section | Kind::GlobalShare | Kind::Event | Kind::KeyedMutex) {
                 self.stale.extend(list.drain(..).map(|(handle, _)| handle));
             }
         }

@@ -81,6 +81,7 @@ impl Call {
             Call::Display(call) => call.name(),
             Call::Sync(call) => call.name(),
             Call::Statistics(call) => call.name(),
+            Call::KeyedMutex(call) => call.name(),
         }
     }
 }

@@ -31,6 +31,7 @@ mod hardware_ranks;
 mod heard;
 mod intra_gpu;
 mod io_mmu;
+mod keyed_mutexes;
 mod layouts;
 mod leaf_tables;
 mod legacy;

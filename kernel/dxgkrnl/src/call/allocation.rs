@@ -9,6 +9,7 @@ use kmt_calls::{
 use wddm_types::RawHandle;
 
 use crate::allocation::Created;
+use crate::call::share::SharedResource;
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
 use crate::memory::LIST_MAX;
@@ -56,8 +57,10 @@ impl Turn<'_> {
             }
             Call::QueryResourceInfo { device, share } => {
                 let (index, _) = self.live_device(device, touched)?;
-                let body = self.resource_named(index, share)?;
-                done(Reply::ResourceInfo(self.adapters[index as usize].query_resource(body)?))
+                let SharedResource { body, with } = self.resource_named(index, share)?;
+                let mut info = self.adapters[index as usize].query_resource(body)?;
+                info.keyed_mutex_data_bytes = with.map_or(0, |(mutex, _)| self.keyed_mutexes.data_bytes(mutex));
+                done(Reply::ResourceInfo(info))
             }
             Call::CreateSection { adapter, size_bytes } => {
                 let index = self.adapter(adapter)?;
@@ -168,25 +171,34 @@ impl Turn<'_> {
     }
 
     fn open_resource(&mut self, cx: &mut Cx<'_>, index: u32, device: u64, share: ShareName) -> Result<Answer, Refusal> {
-        let body = self.resource_named(index, share)?;
+        let SharedResource { body, with } = self.resource_named(index, share)?;
+        // The keyed mutex and the synchronization object.
+        self.room.take(Kind::SyncObjects, with.map_or(0, |_| 2))?;
         let opened = self.adapters[index as usize].open_resource(cx, device, body)?;
         let mut objects: Vec<Object> =
             opened.allocations.iter().map(|(number, _)| Object::Allocation(index, *number)).collect();
         objects.push(Object::Resource(index, opened.resource));
+        let (companions, keyed_mutex_data) = self.open_companions(cx, (index, device), with);
+        objects.extend(&companions);
         match self.names(&objects) {
             Ok(mut handles) => {
-                let resource = handles.pop().expect("the resource is the last of the names");
+                let mut others = handles.split_off(opened.allocations.len()).into_iter();
+                let resource = others.next().expect("the resource stands behind its allocations");
                 let adapter = &mut self.adapters[index as usize];
                 let reply = Reply::OpenedResource(OpenedResource {
                     resource,
                     allocations: adapter.named(opened.allocations, handles),
                     private_data: opened.private_data,
                     runtime_data: opened.runtime_data,
+                    keyed_mutex: others.next().unwrap_or(RawHandle::NONE),
+                    keyed_mutex_data,
+                    sync_object: others.next().unwrap_or(RawHandle::NONE),
                 });
                 // Addresses of what is resident are good when the caller hears of them (memory §4.1).
                 if opened.shown_later { Ok(adapter.after_ring(cx, self.token, reply)) } else { done(reply) }
             }
             Err(refusal) => {
+                companions.into_iter().for_each(|companion| self.close_companion(cx, companion));
                 self.adapters[index as usize].destroy_resource(cx, opened.resource, &[]);
                 self.forget_dead(index);
                 Err(refusal)

@@ -99,6 +99,14 @@ impl Turn<'_> {
         }
     }
 
+    /// What the process has of a keyed mutex.
+    pub(super) fn keyed_mutex(&self, handle: RawHandle) -> Result<u64, Refusal> {
+        match self.process.handles.get(handle) {
+            Some(Object::KeyedMutex(open)) => Ok(*open),
+            _ => Err(wrong_handle("keyed mutex", handle)),
+        }
+    }
+
     pub(super) fn allocation(&self, index: u32, handle: RawHandle) -> Result<u64, Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Allocation(adapter, number) | Object::Instance(adapter, number, _)) if *adapter == index => {

@@ -9,6 +9,7 @@ use crate::call::{Turn, done};
 use crate::cross_adapter::CrossFences;
 use crate::fence::Opened;
 use crate::global_handle::Global;
+use crate::keyed_mutex::KeyedMutexes;
 use crate::machine::{Answer, Cx};
 use crate::nt_handle::Shared;
 use crate::object::Object;
@@ -28,7 +29,7 @@ impl Turn<'_> {
             }
             Call::CloseNtHandle { handle } => {
                 let gone = self.nt_handles.close(self.from, handle)?;
-                unname(self.adapters, self.cross_fences, cx, gone);
+                unname((&mut *self.adapters, self.cross_fences, self.keyed_mutexes), cx, gone);
                 done(Reply::Done)
             }
             _ => unreachable!("every call stands in one of the lists"),
@@ -57,7 +58,7 @@ impl Turn<'_> {
                 }
                 return self.open_named(cx, adapter, Some(device), (object, access), request);
             }
-            Shared::Resource { .. } => {
+            Shared::Resource { .. } | Shared::ResourceSet { .. } => {
                 return Err(invalid("an NT handle of a resource, not of a synchronization object"));
             }
             Shared::Process { .. } | Shared::Ended => {
@@ -126,7 +127,7 @@ impl Turn<'_> {
         self.when_mapped(cx, index, Reply::Fence(opened))
     }
 
-    /// `D3DKMTShareObjects`: one resource or one synchronization object; nothing else goes by one handle here.
+    /// `D3DKMTShareObjects`: one resource, one synchronization object, or the set in which a resource has its keyed mutex with it.
     // spec: sync §2.2, memory §2.7
     fn share_objects(
         &mut self,
@@ -135,13 +136,27 @@ impl Turn<'_> {
         access: SyncObjectAccess,
         touched: &mut Option<u32>,
     ) -> Result<u64, Refusal> {
-        let [handle] = objects else {
-            return Err(match objects.len() {
-                2 | 3 => not_supported("an allocation with its keyed mutex: there are no keyed mutexes"),
-                count => invalid(format!("one handle names 1 to 3 objects, not {count}")),
-            });
+        let object = match *objects {
+            [handle] => self.name_one(handle, access, touched)?,
+            [resource, keyed_mutex, sync_object] => self.name_set(resource, keyed_mutex, sync_object, touched)?,
+            _ => return Err(invalid(format!("one handle names 1 or 3 objects, not {}", objects.len()))),
         };
-        let object = match self.process.handles.get(*handle) {
+        let token = self.nt_handles.share(self.from, object);
+        if token.is_err() {
+            // It is open, so that it outlives the name that it did not get.
+            unname((&mut *self.adapters, self.cross_fences, self.keyed_mutexes), cx, object);
+        }
+        token
+    }
+
+    /// One object has a name more.
+    fn name_one(
+        &mut self,
+        handle: RawHandle,
+        access: SyncObjectAccess,
+        touched: &mut Option<u32>,
+    ) -> Result<Shared, Refusal> {
+        Ok(match self.process.handles.get(handle) {
             Some(&Object::Fence(adapter, open)) => {
                 self.alive_fence(adapter, open, touched)?;
                 let fence = self.adapters[adapter as usize].share_fence(open, access)?;
@@ -160,31 +175,60 @@ impl Turn<'_> {
                 Shared::SyncObject { adapter, object: known.share_sync_object(open, access)?, access }
             }
             _ => {
-                let (adapter, number) = self.any_resource(*handle)?;
-                let device = self.adapters[adapter as usize].resources[number].device;
-                self.alive(adapter, device, touched)?;
-                let body = self.adapters[adapter as usize].share_resource(number)?;
+                let (adapter, body) = self.shareable_resource(handle, touched)?;
                 Shared::Resource { adapter, body }
             }
-        };
-        let token = self.nt_handles.share(self.from, object);
-        if token.is_err() {
-            // It is open, so that it outlives the name that it did not get.
-            unname(self.adapters, self.cross_fences, cx, object);
-        }
-        token
+        })
     }
 
-    /// The body of a shared resource on this adapter.
-    pub(super) fn resource_named(&self, index: u32, share: ShareName) -> Result<u64, Refusal> {
+    fn shareable_resource(&self, handle: RawHandle, touched: &mut Option<u32>) -> Result<(u32, u64), Refusal> {
+        let (adapter, number) = self.any_resource(handle)?;
+        let device = self.adapters[adapter as usize].resources[number].device;
+        self.alive(adapter, device, touched)?;
+        Ok((adapter, self.adapters[adapter as usize].share_resource(number)?))
+    }
+
+    /// A resource, its keyed mutex and its synchronization object have one name more, which they have together. Whoever opens it may do
+    /// everything with the object.
+    // spec: sync §2.2 (allowed sets)
+    fn name_set(
+        &mut self,
+        resource: RawHandle,
+        keyed_mutex: RawHandle,
+        sync_object: RawHandle,
+        touched: &mut Option<u32>,
+    ) -> Result<Shared, Refusal> {
+        let (adapter, body) = self.shareable_resource(resource, touched)?;
+        let open = self.keyed_mutex(keyed_mutex)?;
+        let keyed_mutex = self.keyed_mutexes.open_of(open).expect("a handle names it").mutex;
+        let open = match self.process.handles.get(sync_object) {
+            Some(&Object::Legacy(on, open)) if on == adapter => open,
+            _ => return Err(invalid("with a resource and its keyed mutex goes an object without a word in memory")),
+        };
+        self.keyed_mutexes.name(keyed_mutex)?;
+        match self.adapters[adapter as usize].share_sync_object(open, SyncObjectAccess::ALL_ACCESS) {
+            Ok(sync_object) => Ok(Shared::ResourceSet { adapter, body, keyed_mutex, sync_object }),
+            Err(refusal) => {
+                self.keyed_mutexes.take_name_back(keyed_mutex);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// A shared resource on this adapter.
+    pub(super) fn resource_named(&self, index: u32, share: ShareName) -> Result<SharedResource, Refusal> {
+        let alone = |body| SharedResource { body, with: None };
         match share {
             ShareName::Global(handle) => match self.globals.get(handle) {
-                Some(Global::Resource { adapter, body }) if adapter == index => Ok(body),
+                Some(Global::Resource { adapter, body }) if adapter == index => Ok(alone(body)),
                 _ => Err(invalid("no resource of this adapter has this global handle")),
             },
             ShareName::NtHandle(handle) => match self.nt_handles.named(handle)? {
-                Shared::Resource { adapter, body } if adapter == index => Ok(body),
-                Shared::Resource { .. } => Err(invalid("a resource of another adapter")),
+                Shared::Resource { adapter, body } if adapter == index => Ok(alone(body)),
+                Shared::ResourceSet { adapter, body, keyed_mutex, sync_object } if adapter == index => {
+                    Ok(SharedResource { body, with: Some((keyed_mutex, sync_object)) })
+                }
+                Shared::Resource { .. } | Shared::ResourceSet { .. } => Err(invalid("a resource of another adapter")),
                 Shared::Fence { .. } | Shared::CrossFence { .. } | Shared::SyncObject { .. } => {
                     Err(invalid("an NT handle of a synchronization object, not of a resource"))
                 }
@@ -201,9 +245,24 @@ impl Turn<'_> {
     }
 }
 
+/// A resource as its name says.
+pub struct SharedResource {
+    /// What its devices share of it.
+    pub body: u64,
+    /// The keyed mutex and the synchronization object that go with it.
+    pub with: Option<(u64, u64)>,
+}
+
+/// Where what is named is kept.
+type Named<'a> = (&'a mut [Adapter], &'a mut CrossFences, &'a mut KeyedMutexes);
+
 /// A name of this object has gone.
-pub fn unname(adapters: &mut [Adapter], cross_fences: &mut CrossFences, cx: &mut Cx<'_>, object: Shared) {
+pub fn unname((adapters, cross_fences, keyed_mutexes): Named<'_>, cx: &mut Cx<'_>, object: Shared) {
     match object {
+        Shared::ResourceSet { adapter, keyed_mutex, sync_object, .. } => {
+            keyed_mutexes.unname(cx, keyed_mutex);
+            adapters[adapter as usize].unname_sync_object(cx, sync_object);
+        }
         Shared::Fence { adapter, fence, .. } => adapters[adapter as usize].unname_fence(cx, fence),
         Shared::CrossFence { fence, .. } => cross_fences.unname(adapters, cx, fence),
         Shared::SyncObject { adapter, object, .. } => adapters[adapter as usize].unname_sync_object(cx, object),

@@ -85,7 +85,7 @@ impl Turn<'_> {
             Shared::Fence { .. } | Shared::CrossFence { .. } => {
                 Err(invalid("a fence with a word in memory: OpenSyncObjectFromNtHandle2 opens it for a device"))
             }
-            Shared::Resource { .. } | Shared::Process { .. } | Shared::Ended => {
+            Shared::Resource { .. } | Shared::ResourceSet { .. } | Shared::Process { .. } | Shared::Ended => {
                 Err(invalid("an NT handle of no synchronization object"))
             }
         }

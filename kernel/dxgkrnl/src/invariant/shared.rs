@@ -19,7 +19,11 @@ impl Machine {
         for adapter in &self.adapters {
             let index = adapter.index.0;
             for (number, object) in adapter.sync_objects.iter() {
-                let names = |shared: &Shared| matches!(shared, Shared::SyncObject { adapter, object, .. } if (*adapter, *object) == (index, number));
+                let names = |shared: &Shared| match *shared {
+                    Shared::SyncObject { adapter, object, .. } => (adapter, object) == (index, number),
+                    Shared::ResourceSet { adapter, sync_object, .. } => (adapter, sync_object) == (index, number),
+                    _ => false,
+                };
                 let named = self.nt_handles.iter().filter(|(_, handle)| names(&handle.object)).count();
                 let opens = adapter.sync_opens.iter().filter(|(_, open)| open.object == number).count();
                 let sound = object.is_held_by(opens, named) && opens + named > 0;
@@ -38,6 +42,7 @@ impl Machine {
                 Global::SyncObject { adapter, object } => {
                     self.adapters[adapter as usize].sync_objects.get(object).map(|object| object.global)
                 }
+                Global::KeyedMutex { mutex } => self.keyed_mutexes.get(mutex).map(|mutex| mutex.global),
             };
             name.unwrap_or_default()
         };
@@ -50,6 +55,23 @@ impl Machine {
         let names: BTreeSet<RawHandle> = self.globals.iter().map(|(name, _)| name).collect();
         let lost = self.adapters.iter().flat_map(of).find(|name| *name != RawHandle::NONE && !names.contains(name));
         ensure(lost.is_none(), "sync objects", || format!("the machine does not know {lost:?}"))
+    }
+
+    /// A keyed mutex is there as long as it is open or an NT handle names it, and who has it or waits for it has it open.
+    // spec: sync §2.2
+    pub(super) fn check_keyed_mutexes(&self) -> Checked {
+        for (number, mutex) in self.keyed_mutexes.iter() {
+            let of_it = self.keyed_mutexes.opens().filter(|(_, open)| open.mutex == number);
+            let opens: Vec<u64> = of_it.map(|(open, _)| open).collect();
+            let names =
+                |shared: &Shared| matches!(shared, Shared::ResourceSet { keyed_mutex, .. } if *keyed_mutex == number);
+            let names = self.nt_handles.iter().filter(|(_, handle)| names(&handle.object)).count();
+            let sound = mutex.is_held_by(&opens, names) && opens.len() + names > 0;
+            let named = mutex.global == RawHandle::NONE || self.globals.get(mutex.global).is_some();
+            ensure(sound && named, "keyed mutexes", || format!("mutex {number}, opens {opens:?}: {mutex:?}"))?;
+        }
+        let stray = self.keyed_mutexes.opens().find(|(_, open)| self.keyed_mutexes.get(open.mutex).is_none());
+        ensure(stray.is_none(), "keyed mutexes", || format!("an open of nothing: {stray:?}"))
     }
 
     /// A fence of several adapters is known to each of them as what it is, and is there as long as it is named or reached.

@@ -1,6 +1,8 @@
 //! Calls about what several processes have: resources and fences, by the kernel's names and by NT handles.
 
-use kmt_calls::{Call, FenceFlags, OpenSyncObjectRequest, ShareName, SyncCall, SyncObjectAccess};
+use kmt_calls::{
+    Call, FenceFlags, KeyedMutexCall, KeyedMutexFlags, OpenSyncObjectRequest, ShareName, SyncCall, SyncObjectAccess,
+};
 
 use super::Generator;
 use crate::known::Kind;
@@ -63,7 +65,43 @@ impl Generator<'_> {
                     false => Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { device, request }),
                 }
             }
+            _ if self.dice.chance(60) => self.keyed_mutex_call(),
             _ => Call::CloseNtHandle { handle: nt },
         }
+    }
+
+    /// Keyed mutexes, and the set in which one goes round. Few keys, so that they meet.
+    fn keyed_mutex_call(&mut self) -> Call {
+        let mutex = self.handle(Kind::KeyedMutex);
+        let key = self.dice.number(2);
+        let data_bytes = if self.dice.chance(30) { self.dice.number32(4) } else { 0 };
+        // CAST: a few, but for odd ones, of which a request keeps so many.
+        let runtime_data = vec![0x5a; (data_bytes as usize).min(1 << 17)];
+        Call::KeyedMutex(match self.dice.below(12) {
+            0 | 1 => {
+                let flags =
+                    KeyedMutexFlags::from_bits_retain(if self.dice.chance(40) { 1 } else { self.dice.flags32(0) });
+                KeyedMutexCall::Create { initial_key: key, flags, runtime_data }
+            }
+            2 | 3 => {
+                let shared = self.handle(Kind::GlobalShare);
+                KeyedMutexCall::Open { shared, runtime_data_bytes: data_bytes }
+            }
+            4 => KeyedMutexCall::Destroy { mutex },
+            5..8 => {
+                let timeout_100ns = match self.dice.below(4) {
+                    0 if self.endless => None,
+                    0 | 1 => Some(0),
+                    2 => Some(self.dice.below(100_000)),
+                    _ => Some(self.dice.edge()).filter(|_| self.endless).or(Some(1)),
+                };
+                KeyedMutexCall::Acquire { mutex, key, timeout_100ns, runtime_data_bytes: data_bytes }
+            }
+            8..11 => KeyedMutexCall::Release { mutex, key, fence_value: self.dice.edge(), runtime_data },
+            _ => {
+                let objects = vec![self.handle(Kind::Resource), mutex, self.handle(Kind::SyncObject)];
+                return Call::ShareObjects { objects, access: SyncObjectAccess::ALL_ACCESS };
+            }
+        })
     }
 }

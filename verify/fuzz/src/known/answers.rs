@@ -35,7 +35,14 @@ impl Known {
             (_, Reply::OpenedResource(opened)) => {
                 opened.allocations.iter().for_each(|made| self.learn(Kind::Allocation, made.handle, on));
                 self.learn(Kind::Resource, opened.resource, on);
+                self.learn(Kind::KeyedMutex, opened.keyed_mutex, on);
+                self.learn(Kind::SyncObject, opened.sync_object, on);
             }
+            (_, Reply::KeyedMutex(made)) => {
+                self.learn(Kind::KeyedMutex, made.mutex, on);
+                self.learn(Kind::GlobalShare, made.global_share, on);
+            }
+            (_, Reply::OpenedKeyedMutex(made)) => self.learn(Kind::KeyedMutex, made.mutex, on),
             (_, Reply::Section(made)) => self.learn(Kind::Section, made.section, on),
             (_, Reply::NtHandle(handle)) => self.nt_handles.push(*handle),
             (_, Reply::PagingQueue(made)) => {
@@ -115,6 +122,7 @@ impl Known {
             | Call::Queue(QueueCall::DestroyDoorbell { doorbell: handle })
             | Call::Sync(SyncCall::DestroySynchronizationObject { fence: handle })
             | Call::Event(EventCall::Close { event: handle })
+            | Call::KeyedMutex(KeyedMutexCall::Destroy { mutex: handle })
             | Call::UnregisterNotification { registration: handle } => self.dies(*handle),
             _ => {}
         }

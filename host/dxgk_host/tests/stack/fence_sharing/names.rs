@@ -103,7 +103,8 @@ fn wrong_input_is_refused_and_changes_nothing() {
         (share(vec![foreign], all), invalid),
         (share(vec![], all), invalid),
         (share(vec![device; 4], all), invalid),
-        (share(vec![device; 2], all), NtStatus::NOT_SUPPORTED),
+        (share(vec![device; 2], all), invalid),
+        (share(vec![device; 3], all), invalid),
     ];
     for (call, expected) in cases {
         let before = host.state_digest();

@@ -1,0 +1,106 @@
+//! Calls on keyed mutexes, none of which needs an adapter, and what becomes of those that go round with a resource.
+
+use kmt_calls::{
+    CreatedKeyedMutex, KeyedMutexCall, OpenSyncObjectRequest, OpenedKeyedMutex, Refusal, Reply, SyncObjectAccess,
+};
+use wddm_types::RawHandle;
+
+use crate::call::{Turn, done};
+use crate::global_handle::Global;
+use crate::keyed_mutex::Acquire;
+use crate::machine::{Answer, Cx};
+use crate::object::Object;
+use crate::refusal::invalid;
+
+impl Turn<'_> {
+    pub(super) fn on_keyed_mutex(&mut self, cx: &mut Cx<'_>, call: KeyedMutexCall) -> Result<Answer, Refusal> {
+        match call {
+            KeyedMutexCall::Create { initial_key, flags, runtime_data } => {
+                self.room_for_global()?;
+                let open = self.keyed_mutexes.create(cx, self.from, (initial_key, flags), runtime_data)?;
+                let mutex = self.name(Object::KeyedMutex(open))?;
+                done(Reply::KeyedMutex(CreatedKeyedMutex { mutex, global_share: self.name_keyed_mutex(open) }))
+            }
+            KeyedMutexCall::Open { shared, runtime_data_bytes } => {
+                let Some(Global::KeyedMutex { mutex }) = self.globals.get(shared) else {
+                    return Err(invalid("no keyed mutex has this global handle"));
+                };
+                let opened = self.keyed_mutexes.open(cx, self.from, None, (mutex, runtime_data_bytes))?;
+                let (open, runtime_data) = opened;
+                let mutex = self.name(Object::KeyedMutex(open))?;
+                done(Reply::OpenedKeyedMutex(OpenedKeyedMutex { mutex, runtime_data }))
+            }
+            KeyedMutexCall::Destroy { mutex } => {
+                let open = self.keyed_mutex(mutex)?;
+                self.process.handles.remove(mutex);
+                self.close_keyed_mutex(cx, open);
+                done(Reply::Done)
+            }
+            KeyedMutexCall::Acquire { mutex, key, timeout_100ns, runtime_data_bytes: data_bytes } => {
+                let open = self.keyed_mutex(mutex)?;
+                self.keyed_mutexes.acquire(cx, self.token, open, Acquire { key, timeout_100ns, data_bytes })
+            }
+            KeyedMutexCall::Release { mutex, key, fence_value, runtime_data } => {
+                let open = self.keyed_mutex(mutex)?;
+                self.keyed_mutexes.release(cx, open, (key, fence_value), runtime_data)?;
+                done(Reply::Done)
+            }
+        }
+    }
+
+    /// The global handle of one that was just created; NONE: it goes by NT handle.
+    // spec: sync §2.2: with NtSecuritySharing there is no global handle
+    fn name_keyed_mutex(&mut self, open: u64) -> RawHandle {
+        let mutex = self.keyed_mutexes.open_of(open).expect("just created").mutex;
+        if self.keyed_mutexes.get(mutex).is_some_and(|known| known.goes_by_nt_handle()) {
+            return RawHandle::NONE;
+        }
+        let global = self.globals.name(Global::KeyedMutex { mutex });
+        self.keyed_mutexes.goes_by(open, global);
+        global
+    }
+
+    /// Opens what was shared with a resource, for the device that opens it: its keyed mutex and its synchronization object. Nothing in the
+    /// way of that is left when the resource itself could be opened.
+    // spec: sync §2.2 (allowed sets)
+    pub(super) fn open_companions(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (index, device): (u32, u64),
+        with: Option<(u64, u64)>,
+    ) -> (Vec<Object>, Vec<u8>) {
+        let Some((mutex, sync_object)) = with else { return (Vec::new(), Vec::new()) };
+        let room = (mutex, self.keyed_mutexes.data_bytes(mutex));
+        let opened = self.keyed_mutexes.open(cx, self.from, Some((index, device)), room);
+        let (open, data) = opened.expect("there is room for all of its data");
+        let all = (sync_object, SyncObjectAccess::ALL_ACCESS);
+        let adapter = &mut self.adapters[index as usize];
+        let sync = adapter.open_named_sync_object(cx, (self.from, Some(device)), all, OpenSyncObjectRequest::default());
+        let sync = sync.expect("the set gives every access");
+        (vec![Object::KeyedMutex(open), Object::Legacy(index, sync)], data)
+    }
+
+    /// Takes back what has no handle.
+    pub(super) fn close_companion(&mut self, cx: &mut Cx<'_>, companion: Object) {
+        match companion {
+            Object::KeyedMutex(open) => self.close_keyed_mutex(cx, open),
+            Object::Legacy(index, open) => self.adapters[index as usize].close_sync_object(cx, open),
+            other => unreachable!("{other:?} goes with no resource"),
+        }
+    }
+
+    /// A device has gone, and with it what it has opened with a resource. Who has such a mutex abandons it.
+    pub(super) fn close_keyed_mutexes_of(&mut self, cx: &mut Cx<'_>, device: (u32, u64)) {
+        for open in self.keyed_mutexes.opens_of_device(device) {
+            self.process.handles.remove_where(|object| *object == Object::KeyedMutex(open));
+            self.close_keyed_mutex(cx, open);
+        }
+    }
+
+    /// An open goes, with the global handle if it was the last.
+    pub(super) fn close_keyed_mutex(&mut self, cx: &mut Cx<'_>, open: u64) {
+        if let Some(gone) = self.keyed_mutexes.close(cx, open) {
+            self.globals.forget(gone);
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Keyed mutexes: who has a shared resource, handed on by keys. Whoever releases one says which key comes next and which fence value the
+//! GPU's work has come to; whoever acquires that key has it then, and is told the value. The CPU alone waits here: a keyed mutex orders
+//! processes, and the fence that the value is of orders their work. They are the machine's, of no device and no adapter.
+//!
+//! ```text
+//!            acquired with its key               released with a key
+//!   Free ──────────────────────────────► Owned ──────────────────────► Free
+//!                                          │ its owner closes it, or goes
+//!                                          └──────────────────────────► Abandoned, for ever
+//! ```
+//!
+//! # What the fact sheets leave open (decision 0023)
+//! | question | here |
+//! |---|---|
+//! | who is the owner | the handle that it was acquired through, on whatever thread: another handle's release is `INVALID_PARAMETER` |
+//! | an owner that acquires again | waits like everybody else, until another thread releases it |
+//! | who of several goes on | the one that has waited longest for the key that was released |
+//! | after an owner has gone | every acquire, those that wait too, and every release are `ABANDONED`; the fence value is 0 |
+//! | a handle that is closed while a thread waits by it | the wait ends with `INVALID_PARAMETER` |
+//! | the runtime's data | as many bytes as at the creation, always; who asks for them says 0 or exactly that many |
+//!
+//! A mutex is there as long as it is open or an NT handle names it. Its global handle goes when nobody has it open.
+
+mod object;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use events::Event;
+use kmt_calls::{KeyedMutexFlags, Refusal, Reply};
+use wddm_types::{ProcessId, RawHandle};
+
+use crate::machine::{Answer, Cx, Effect, Token};
+use crate::refusal::invalid;
+use crate::store::Store;
+use object::{State, Wait, abandoned, timeout};
+
+pub use object::KeyedMutex;
+
+/// Most bytes of the runtime's data.
+const RUNTIME_DATA_MAX: usize = 65_536;
+
+/// All of a machine.
+#[derive(Default)]
+pub struct KeyedMutexes {
+    mutexes: Store<KeyedMutex>,
+    opens: Store<KeyedMutexOpen>,
+    /// Which mutex a wait that ends by itself is for, by its time.
+    deadlines: BTreeMap<(u64, Token), u64>,
+}
+
+/// What a process has of one.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyedMutexOpen {
+    /// Whose handle it has.
+    pub process: ProcessId,
+    /// The device that it goes with, if it was opened with a resource.
+    pub device: Option<(u32, u64)>,
+    /// Which.
+    pub mutex: u64,
+}
+
+/// What an acquire asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Acquire {
+    /// The key.
+    pub key: u64,
+    /// How long it waits; `None`: for ever.
+    pub timeout_100ns: Option<u64>,
+    /// Bytes of the runtime's data that there is room for.
+    pub data_bytes: u32,
+}
+
+impl KeyedMutexes {
+    /// A new one, which is free. Answers with its creator's open.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER` for flags that there are not, and for too much data.
+    pub fn create(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        (key, flags): (u64, KeyedMutexFlags),
+        runtime_data: Vec<u8>,
+    ) -> Result<u64, Refusal> {
+        let reserved = flags.difference(KeyedMutexFlags::NT_SECURITY_SHARING);
+        if !reserved.is_empty() {
+            return Err(invalid(format!("flags {:#x} of a keyed mutex are reserved", reserved.bits())));
+        }
+        if runtime_data.len() > RUNTIME_DATA_MAX {
+            return Err(invalid(format!("{} bytes of data; at most {RUNTIME_DATA_MAX}", runtime_data.len())));
+        }
+        let mutex = self.mutexes.insert(KeyedMutex {
+            state: State::Free,
+            key,
+            fence_value: 0,
+            runtime_data,
+            global: RawHandle::NONE,
+            by_nt_handle: flags.contains(KeyedMutexFlags::NT_SECURITY_SHARING),
+            opens: 1,
+            names: 0,
+            waiting: VecDeque::new(),
+        });
+        let open = self.opens.insert(KeyedMutexOpen { process, device: None, mutex });
+        cx.emit_of_all(Event::KeyedMutexCreated { process: process.0, mutex, open });
+        Ok(open)
+    }
+
+    /// Another open of one, and its data if there is room for them.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER` when the room is not 0 and not for exactly these data.
+    pub fn open(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        device: Option<(u32, u64)>,
+        (mutex, data_bytes): (u64, u32),
+    ) -> Result<(u64, Vec<u8>), Refusal> {
+        let known = &mut self.mutexes[mutex];
+        let data = known.data(data_bytes)?;
+        known.opens += 1;
+        let open = self.opens.insert(KeyedMutexOpen { process, device, mutex });
+        cx.emit_of_all(Event::KeyedMutexOpened { process: process.0, mutex, open });
+        Ok((open, data))
+    }
+
+    /// Acquires one.
+    ///
+    /// # Errors
+    /// `ABANDONED`; `TIMEOUT` when the caller does not wait; `INVALID_PARAMETER` as of [`KeyedMutexes::open`].
+    pub fn acquire(&mut self, cx: &mut Cx<'_>, token: Token, open: u64, wanted: Acquire) -> Result<Answer, Refusal> {
+        let KeyedMutexOpen { process, mutex, .. } = self.opens[open];
+        let known = &mut self.mutexes[mutex];
+        known.data(wanted.data_bytes)?;
+        match known.state {
+            State::Abandoned => return Err(abandoned()),
+            State::Free if known.key == wanted.key => {
+                known.state = State::Owned { open };
+                cx.emit_of_all(Event::KeyedMutexAcquired { process: process.0, mutex, open, key: wanted.key });
+                return Ok(Answer::Done(Ok(known.acquired(wanted.data_bytes))));
+            }
+            State::Free | State::Owned { .. } => {}
+        }
+        if wanted.timeout_100ns == Some(0) {
+            return Err(timeout());
+        }
+        let ends_ns = wanted.timeout_100ns.map(|units| cx.now_ns.saturating_add(units.saturating_mul(100)));
+        self.deadlines.extend(ends_ns.map(|at| ((at, token), mutex)));
+        known.waiting.push_back(Wait { token, open, key: wanted.key, ends_ns, data_bytes: wanted.data_bytes });
+        Ok(Answer::Later(token))
+    }
+
+    /// Releases one through the open that has it.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER` when it is not this open's, or the data are not as many as they were; `ABANDONED`.
+    pub fn release(
+        &mut self,
+        cx: &mut Cx<'_>,
+        open: u64,
+        (key, fence_value): (u64, u64),
+        runtime_data: Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let KeyedMutexOpen { process, mutex, .. } = self.opens[open];
+        let known = &mut self.mutexes[mutex];
+        match known.state {
+            State::Abandoned => return Err(abandoned()),
+            State::Owned { open: owner } if owner == open => {}
+            State::Free | State::Owned { .. } => return Err(invalid("the keyed mutex is not this handle's")),
+        }
+        if !runtime_data.is_empty() {
+            // CAST: bounded where it was created.
+            known.data(u32::try_from(runtime_data.len()).unwrap_or(u32::MAX))?;
+            known.runtime_data = runtime_data;
+        }
+        (known.state, known.key, known.fence_value) = (State::Free, key, fence_value);
+        let next = known.waiting.iter().position(|wait| wait.key == key);
+        let next = next.and_then(|at| known.waiting.remove(at));
+        // CAST: each is a thread of a process.
+        let waits = known.waiting.len() as u32;
+        cx.emit_of_all(Event::KeyedMutexReleased { process: process.0, mutex, key, fence_value, waits });
+        if let Some(wait) = next {
+            known.state = State::Owned { open: wait.open };
+            let reply = known.acquired(wait.data_bytes);
+            let process = self.opens[wait.open].process.0;
+            cx.emit_of_all(Event::KeyedMutexAcquired { process, mutex, open: wait.open, key });
+            self.answer(cx, wait, Ok(reply));
+        }
+        Ok(())
+    }
+
+    /// An open is closed, by its process or for it. Waits by it end, and a mutex that it has is abandoned. Answers with the global handle
+    /// that has gone with it.
+    #[must_use]
+    pub fn close(&mut self, cx: &mut Cx<'_>, open: u64) -> Option<RawHandle> {
+        let number = self.opens.remove(open).expect("an open is closed once").mutex;
+        let known = &mut self.mutexes[number];
+        let (ended, mut left): (VecDeque<Wait>, VecDeque<Wait>) =
+            known.waiting.drain(..).partition(|wait| wait.open == open);
+        if known.state == (State::Owned { open }) {
+            known.state = State::Abandoned;
+            cx.emit_of_all(Event::KeyedMutexAbandoned { mutex: number });
+        } else {
+            known.waiting.append(&mut left);
+        }
+        known.opens -= 1;
+        let gone = if known.opens == 0 { std::mem::take(&mut known.global) } else { RawHandle::NONE };
+        for wait in ended {
+            self.answer(cx, wait, Err(invalid("the handle of the keyed mutex was destroyed")));
+        }
+        for wait in left {
+            self.answer(cx, wait, Err(abandoned()));
+        }
+        self.drop_unreached(cx, number);
+        (gone != RawHandle::NONE).then_some(gone)
+    }
+
+    /// What was opened for a device with a resource.
+    pub fn opens_of_device(&self, device: (u32, u64)) -> Vec<u64> {
+        self.opens.iter().filter(|(_, open)| open.device == Some(device)).map(|(number, _)| number).collect()
+    }
+
+    /// A process has gone: what it has open is closed, and nobody is there to be told that its waits have ended. Answers with the global
+    /// handles that have gone with it.
+    pub fn close_all_of(&mut self, cx: &mut Cx<'_>, process: ProcessId) -> Vec<RawHandle> {
+        let of_process = |(number, open): (u64, &KeyedMutexOpen)| (open.process == process).then_some(number);
+        let opens: Vec<u64> = self.opens.iter().filter_map(of_process).collect();
+        for open in &opens {
+            let deadlines = &mut self.deadlines;
+            self.mutexes[self.opens[*open].mutex].waiting.retain(|wait| {
+                let stays = wait.open != *open;
+                if let (false, Some(at_ns)) = (stays, wait.ends_ns) {
+                    deadlines.remove(&(at_ns, wait.token));
+                }
+                stays
+            });
+        }
+        opens.into_iter().filter_map(|open| self.close(cx, open)).collect()
+    }
+
+    /// It has one NT handle more.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER` when it was not created for that.
+    // spec: sync §2.2
+    pub fn name(&mut self, mutex: u64) -> Result<(), Refusal> {
+        let known = &mut self.mutexes[mutex];
+        if !known.by_nt_handle {
+            return Err(invalid("the keyed mutex was not created with NtSecuritySharing"));
+        }
+        known.names += 1;
+        Ok(())
+    }
+
+    /// An NT handle was not made after all. It is open.
+    pub fn take_name_back(&mut self, mutex: u64) {
+        self.mutexes[mutex].names -= 1;
+    }
+
+    /// An NT handle has gone.
+    pub fn unname(&mut self, cx: &mut Cx<'_>, mutex: u64) {
+        self.mutexes[mutex].names -= 1;
+        self.drop_unreached(cx, mutex);
+    }
+
+    /// Ends the waits whose time has come.
+    pub fn timer(&mut self, cx: &mut Cx<'_>) {
+        while let Some((&(at_ns, token), &mutex)) = self.deadlines.first_key_value()
+            && at_ns <= cx.now_ns
+        {
+            let waiting = &mut self.mutexes[mutex].waiting;
+            let at = waiting.iter().position(|wait| wait.token == token).expect("a wait has its time");
+            let wait = waiting.remove(at).expect("just seen");
+            self.answer(cx, wait, Err(timeout()));
+        }
+    }
+
+    /// When the next wait ends by itself.
+    pub fn deadline_ns(&self) -> Option<u64> {
+        self.deadlines.first_key_value().map(|((at_ns, _), _)| *at_ns)
+    }
+
+    /// Bytes of a mutex's data.
+    pub fn data_bytes(&self, mutex: u64) -> u32 {
+        // CAST: bounded where it was created.
+        self.mutexes[mutex].runtime_data.len() as u32
+    }
+
+    /// A mutex by its number.
+    pub fn get(&self, mutex: u64) -> Option<&KeyedMutex> {
+        self.mutexes.get(mutex)
+    }
+
+    /// Its creator says by which global handle it goes.
+    pub fn goes_by(&mut self, open: u64, global: RawHandle) {
+        self.mutexes[self.opens[open].mutex].global = global;
+    }
+
+    /// An open by its number.
+    pub fn open_of(&self, open: u64) -> Option<&KeyedMutexOpen> {
+        self.opens.get(open)
+    }
+
+    /// All mutexes, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &KeyedMutex)> {
+        self.mutexes.iter()
+    }
+
+    /// All opens, by number.
+    pub fn opens(&self) -> impl Iterator<Item = (u64, &KeyedMutexOpen)> {
+        self.opens.iter()
+    }
+
+    /// A wait that is in no list any more is answered.
+    fn answer(&mut self, cx: &mut Cx<'_>, wait: Wait, result: Result<Reply, Refusal>) {
+        if let Some(at_ns) = wait.ends_ns {
+            self.deadlines.remove(&(at_ns, wait.token));
+        }
+        cx.effects.push(Effect::Answer { token: wait.token, result });
+    }
+
+    fn drop_unreached(&mut self, cx: &mut Cx<'_>, mutex: u64) {
+        let known = &self.mutexes[mutex];
+        if known.opens == 0 && known.names == 0 {
+            self.mutexes.remove(mutex);
+            cx.emit_of_all(Event::KeyedMutexDestroyed { mutex });
+        }
+    }
+}
