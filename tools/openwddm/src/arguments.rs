@@ -12,6 +12,7 @@ use crate::present::PresentOptions;
 use crate::run::{AdapterChoice, Placement, RunOptions, Share, Stage, Terms, Workload, parse_placement, parse_stage};
 use crate::serve::ServeArguments;
 use crate::size::MemorySize;
+use crate::top::TopArguments;
 
 /// An open WDDM graphics kernel in user space. Without arguments: replays a bundled training step of a small GPT with
 /// 60 % of the memory it needs, checks every byte, and writes a trace and a report into `out`.
@@ -36,6 +37,8 @@ pub enum Command {
     Present(PresentArguments),
     /// Serve a kernel to other processes at a local socket, until it is told to stop.
     Serve(ServeArguments),
+    /// Watch a served kernel: engines, memory, paging, fences, and who uses them.
+    Top(TopArguments),
     /// Measure this build against peers and limits of this machine.
     Bench(BenchArguments),
 }

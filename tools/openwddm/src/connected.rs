@@ -98,7 +98,8 @@ pub fn run(
     Ok((text, code))
 }
 
-fn unreachable_kernel(socket: &Path, problem: &str) -> RunError {
+/// Nobody listens there.
+pub fn unreachable_kernel(socket: &Path, problem: &str) -> RunError {
     RunError::Argument {
         argument: format!("--connect {}", socket.display()),
         problem: problem.to_owned(),

@@ -16,6 +16,7 @@ use crate::progress::Progress;
 use crate::run;
 use crate::run_command;
 use crate::serve::serve;
+use crate::top::top;
 
 /// Exit code after Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
@@ -30,6 +31,7 @@ pub fn enter() -> ExitCode {
             Some(socket) => run.options().and_then(|options| run_there(&options, &socket)),
         },
         Some(Command::Serve(arguments)) => serve(&arguments),
+        Some(Command::Top(arguments)) => top(&arguments, &cancel()),
         Some(Command::Adapters(asked)) => adapters(asked.profile.as_deref(), asked.json).map(print),
         Some(Command::Fences(fences)) => run::fence_paths(fences.smoke).map(|()| 0),
         Some(Command::Present(wanted)) => wanted.options().and_then(|options| present::present(&options)).map(told),

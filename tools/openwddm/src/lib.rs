@@ -10,6 +10,7 @@
 //!          ├→ adapters             what a profile has, asked of the started kernel
 //!          ├→ present              pictures on a display
 //!          ├→ serve                a kernel for other processes
+//!          ├→ top                  what such a kernel does
 //!          ├→ connected            workloads at such a kernel
 //!          └→ run_command → output    places for files, judged before the run
 //!                 │       → run       the seam to the kernel; → progress while it works
@@ -38,6 +39,7 @@ pub mod serve;
 pub mod size;
 pub mod table;
 pub mod timeline;
+pub mod top;
 pub mod units;
 
 // The generator of test outcomes calls this library by its name, from here as from outside.

@@ -15,6 +15,38 @@ pub fn bytes(bytes: u64) -> String {
     format!("{value:.2} {}", UNITS[unit])
 }
 
+/// `1.50 GiB`, `15.0 MiB`, `1023 KiB`, `37 B`: never more than 8 characters, for columns.
+pub fn bytes_narrow(bytes: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let (mut value, mut unit) = (bytes as f64, 0);
+    while value >= 1023.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match (unit, value) {
+        (0, _) => format!("{bytes} B"),
+        (_, ..9.995) => format!("{value:.2} {}", UNITS[unit]),
+        (_, ..99.95) => format!("{value:.1} {}", UNITS[unit]),
+        _ => format!("{value:.0} {}", UNITS[unit]),
+    }
+}
+
+/// `0`, `4.2`, `417`, `12.1k`, `3.40M`: never more than 5 characters, for columns of counts.
+pub fn count_narrow(count: f64) -> String {
+    const UNITS: [&str; 5] = ["", "k", "M", "G", "T"];
+    let (mut value, mut unit) = (count, 0);
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    match value {
+        _ if unit == 0 && value.fract() == 0.0 => format!("{value:.0}"),
+        ..9.995 if unit != 0 => format!("{value:.2}{}", UNITS[unit]),
+        ..99.95 => format!("{value:.1}{}", UNITS[unit]),
+        _ => format!("{value:.0}{}", UNITS[unit]),
+    }
+}
+
 /// `1.50 GiB (1,610,612,736 bytes)`.
 pub fn bytes_exact(count: u64) -> String {
     if count < 1024 { bytes(count) } else { format!("{} ({} bytes)", bytes(count), grouped(count)) }
@@ -66,6 +98,11 @@ mod tests {
             (duration(999), duration(1500), duration(2_500_000)),
             ("999 ns".into(), "1.5 µs".into(), "2.50 ms".into())
         );
+        let narrow = [0, 1023, 1024, 15 << 20, (1 << 20) - 1, 1023 << 10, 3 << 29, u64::MAX].map(bytes_narrow);
+        let expected = ["0 B", "1023 B", "1.00 KiB", "15.0 MiB", "1.00 MiB", "1023 KiB", "1.50 GiB", "16.0 EiB"];
+        assert_eq!(narrow.each_ref().map(String::as_str), expected);
+        let narrow = [0.0, 4.24, 17.0, 417.3, 999.5, 12_100.0, 3.4e6].map(count_narrow);
+        assert_eq!(narrow.each_ref().map(String::as_str), ["0", "4.2", "17", "417", "1.00k", "12.1k", "3.40M"]);
         assert_eq!((percent(1, 2), percent(1, 0)), ("50.0 %".into(), "–".into()));
     }
 }

@@ -1,41 +1,12 @@
 //! A kernel behind a socket, and programs that use it, each a process of its own.
 
+mod served;
+
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Output};
+use std::time::Duration;
 
-/// How long anything here may take before it counts as never.
-const NEVER: Duration = Duration::from_secs(120);
-
-fn openwddm(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_openwddm"));
-    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// A daemon that is ended with the test.
-struct Daemon(Child);
-
-impl Daemon {
-    fn start(socket: &Path, arguments: &[&str]) -> Daemon {
-        let mut command = openwddm(&["serve", "--socket", socket.to_str().expect("a path in UTF-8")]);
-        let daemon = Daemon(command.args(arguments).stderr(Stdio::null()).spawn().expect("the binary starts"));
-        let began = Instant::now();
-        while !socket.exists() {
-            assert!(began.elapsed() < NEVER, "it does not serve");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        daemon
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // One that has ended already needs no signal.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use served::{Daemon, openwddm};
 
 fn connect(socket: &Path, more: &[&str]) -> Child {
     let mut command = openwddm(&["run", "--verify", "--connect"]);
@@ -68,7 +39,7 @@ fn a_process_whose_kernel_is_killed_ends_with_the_reason() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("kernel");
     let daemon = Daemon::start(&socket, &["--adapter", "discrete-4k,vram=128MiB", "--system", "2GiB"]);
-    let child = connect(&socket, &["--steps", "1000"]);
+    let child = connect(&daemon.socket, &["--steps", "1000"]);
     std::thread::sleep(Duration::from_millis(500));
     drop(daemon);
     let (output, text) = ended(child);

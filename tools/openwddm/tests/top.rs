@@ -1,0 +1,215 @@
+//! `openwddm top` beside a kernel that serves other processes: its figures are those of whoever made them, and a terminal is afterwards what it
+//! was before.
+
+mod served;
+
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
+use serde_json::Value;
+use softgpu_umd::{Gpu, SurfaceKind};
+
+use served::{Daemon, NEVER, openwddm};
+
+const MIB: u64 = 1 << 20;
+
+fn daemon() -> (Daemon, tempfile::TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("kernel");
+    (Daemon::start(&socket, &["--adapter", "discrete-4k,vram=128MiB", "--system", "1GiB"]), folder)
+}
+
+fn look(daemon: &Daemon) -> Value {
+    let output = openwddm(&["top", "--once", "--json", "--interval", "0.2", "--connect"])
+        .arg(&daemon.socket)
+        .output()
+        .expect("the binary starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn sum(values: &Value, field: &str) -> u64 {
+    values.as_array().expect("a list").iter().map(|value| value[field].as_u64().expect("a number")).sum()
+}
+
+#[test]
+fn figures_are_those_of_the_processes_that_made_them() {
+    let (daemon, _folder) = daemon();
+    let link = kmt_link::socket::SocketLink::connect(&daemon.socket).expect("a kernel");
+    let gpu = Gpu::open(link).expect("an adapter");
+    let ours = |seen: &Value| {
+        let processes = seen["adapters"][0]["processes"].as_array().expect("a list").clone();
+        processes.into_iter().find(|process| process["process"] != 0).expect("we have a device")
+    };
+    let before = ours(&look(&daemon));
+    let surfaces: Vec<_> =
+        (0..3).map(|_| gpu.create_surface(SurfaceKind::Local, 4 * MIB).expect("a surface")).collect();
+    surfaces[..2].iter().for_each(|surface| gpu.pin(surface).expect("room"));
+    let seen = look(&daemon);
+    let after = ours(&seen);
+    let grown = |field: &str| after[field].as_u64().expect("a number") - before[field].as_u64().expect("a number");
+    assert_eq!((grown("allocations"), grown("allocated_bytes")), (3, 12 * MIB));
+    assert_eq!((grown("resident_bytes"), grown("committed_bytes")), (8 * MIB, 8 * MIB));
+    assert_eq!(
+        after["local"]["usage_bytes"].as_u64().expect("a number"),
+        gpu.adapter().video_memory_info(true).expect("an answer").current_usage_bytes
+    );
+    let adapter = &seen["adapters"][0];
+    assert_eq!(adapter["adapter"], "discrete-4k");
+    assert_eq!(adapter["segments"][0]["capacity_bytes"], 128 * MIB);
+    assert!(adapter["elapsed_ns"].as_u64().expect("a number") >= 200_000_000);
+    assert!(sum(&adapter["processes"], "committed_bytes") <= sum(&adapter["segments"], "committed_bytes"));
+    drop(surfaces);
+    let left = ours(&look(&daemon));
+    assert_eq!(left["allocations"], before["allocations"], "and what is destroyed is not there any more");
+}
+
+#[test]
+fn a_workload_beside_it_is_seen_at_work() {
+    let (daemon, _folder) = daemon();
+    let mut running =
+        openwddm(&["run", "--steps", "1000", "--connect"]).arg(&daemon.socket).spawn().expect("it starts");
+    let began = Instant::now();
+    let adapter = loop {
+        let seen = look(&daemon)["adapters"][0].clone();
+        let loads = seen["processes"].as_array().expect("a list").iter();
+        if loads.filter(|process| process["process"] != 0).any(|process| process["load"].as_f64() > Some(0.0)) {
+            break seen;
+        }
+        assert!(began.elapsed() < NEVER, "nobody works: {seen:#}");
+    };
+    // Ending what has ended already is no fault.
+    let _ = running.kill();
+    let _ = running.wait();
+    let nodes = adapter["nodes"].as_array().expect("a list");
+    let busiest = nodes.iter().max_by_key(|node| node["completed"].as_u64()).expect("a node");
+    assert!(busiest["completed"].as_u64() > Some(0) && busiest["load"].as_f64() <= Some(1.0), "{busiest}");
+    assert!(busiest["completed"].as_u64() <= busiest["submitted"].as_u64(), "{busiest}");
+    // The workload is larger than the memory: something was paged, and nothing has more than there is.
+    assert!(adapter["paging"]["filled_bytes"].as_u64() > Some(0), "{adapter:#}");
+    for segment in adapter["segments"].as_array().expect("a list") {
+        assert!(segment["committed_bytes"].as_u64() <= segment["capacity_bytes"].as_u64(), "{segment}");
+    }
+    let text =
+        openwddm(&["top", "--once", "--interval", "0.1", "--connect"]).arg(&daemon.socket).output().expect("it starts");
+    let text = String::from_utf8(text.stdout).expect("text");
+    assert!(text.contains("engines") && text.contains("discrete-4k") && text.contains("processes"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_watched_is_refused_with_what_to_do() {
+    let refused = |arguments: &[&str], code: i32, parts: &[&str]| {
+        let output = openwddm(arguments).output().expect("the binary starts");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        parts.iter().for_each(|part| assert!(text.contains(part), "{part} is missing in {text}"));
+    };
+    refused(&["top"], 2, &["--connect"]);
+    refused(&["top", "--connect", "/no/such/kernel", "--once"], 2, &["/no/such/kernel", "openwddm serve"]);
+    refused(&["top", "--connect", "/no/such/kernel", "--json"], 2, &["--once"]);
+    refused(&["top", "--connect", "/no/such/kernel", "--interval", "0"], 2, &["0.1 to 60"]);
+    let (daemon, _folder) = daemon();
+    refused(&["top", "--connect", daemon.socket.to_str().expect("UTF-8")], 2, &["no terminal", "--once"]);
+}
+
+/// A terminal, and a program that has it.
+struct Watched {
+    ours: std::fs::File,
+    theirs: OwnedFd,
+    child: Child,
+    seen: String,
+}
+
+impl Watched {
+    fn start(mut command: Command) -> Watched {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&ours).expect("a terminal");
+        unlockpt(&ours).expect("a terminal");
+        let name = ptsname(&ours, Vec::new()).expect("its name");
+        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+        let theirs = rustix::fs::open(name, flags, rustix::fs::Mode::empty()).expect("its other end");
+        tcsetwinsize(&theirs, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).expect("a size");
+        let end = || Stdio::from(theirs.try_clone().expect("a descriptor"));
+        let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("it starts");
+        Watched { ours: std::fs::File::from(ours), theirs, child, seen: String::new() }
+    }
+
+    /// Reads until the terminal has shown this since the last question.
+    fn until(&mut self, part: &str) {
+        let mut some = [0; 4096];
+        while !self.seen.contains(part) {
+            let got = self.ours.read(&mut some).expect("the terminal is there");
+            self.seen.push_str(&String::from_utf8_lossy(&some[..got]));
+        }
+        self.seen.clear();
+    }
+
+    fn press(&mut self, keys: &[u8]) {
+        self.ours.write_all(keys).expect("the terminal is there");
+    }
+
+    /// Waits for the end; what its exit code is, and what was shown last.
+    fn ended(mut self) -> (Option<i32>, String) {
+        let status = self.child.wait().expect("it ends");
+        let mode = tcgetattr(&self.theirs).expect("a mode");
+        assert!(mode.local_modes.contains(rustix::termios::LocalModes::ICANON | rustix::termios::LocalModes::ECHO));
+        // What the program has written is read to the end when nobody has the other end any more.
+        drop(self.theirs);
+        let mut rest = Vec::new();
+        let _ = self.ours.read_to_end(&mut rest);
+        self.seen.push_str(&String::from_utf8_lossy(&rest));
+        assert!(self.seen.contains("\u{1b}[?1049l") && self.seen.contains("\u{1b}[?25h"), "{:?}", self.seen);
+        (status.code(), self.seen)
+    }
+}
+
+fn watched(daemon: &Daemon) -> Watched {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_openwddm"));
+    command.args(["top", "--interval", "0.1", "--connect"]).arg(&daemon.socket);
+    let mut watched = Watched::start(command);
+    watched.until("engines");
+    watched
+}
+
+#[test]
+fn however_it_ends_the_terminal_is_what_it_was() {
+    let (daemon, _folder) = daemon();
+    for (keys, code) in [(&b"q"[..], 0), (b"?xq", 0), (b"\x03", 0), (b"/q\x03", 0)] {
+        let mut top = watched(&daemon);
+        top.press(keys);
+        assert_eq!(top.ended().0, Some(code), "{keys:?}");
+    }
+    let top = watched(&daemon);
+    let id = rustix::process::Pid::from_child(&top.child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it is there");
+    assert_eq!(top.ended().0, Some(0), "a signal");
+    let top = watched(&daemon);
+    drop(daemon);
+    let (code, shown) = top.ended();
+    assert_eq!(code, Some(1));
+    assert!(shown.contains("error: ") && shown.contains("start the kernel again"), "{shown:?}");
+}
+
+/// What the next test starts in a terminal of its own.
+#[test]
+fn panics_in_a_terminal() {
+    if std::env::var_os("PANICS_IN_A_TERMINAL").is_some() {
+        let mut screen = openwddm::top::screen::Screen::take().expect("a terminal");
+        screen.show(|_, _| ()).expect("a terminal");
+        panic!("in the middle of it");
+    }
+}
+
+#[test]
+fn after_a_panic_the_terminal_is_what_it_was_and_the_message_can_be_read() {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "panics_in_a_terminal", "--nocapture"]).env("PANICS_IN_A_TERMINAL", "1");
+    let (code, shown) = Watched::start(command).ended();
+    assert_ne!(code, Some(0));
+    let (_, after) = shown.split_once("\u{1b}[?1049l").expect("it was left");
+    assert!(after.contains("in the middle of it"), "{shown:?}");
+}
