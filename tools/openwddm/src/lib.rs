@@ -9,7 +9,7 @@
 //!          │
 //!          ├→ adapters             what a profile has, asked of the started kernel
 //!          ├→ present              pictures on a display
-//!          ├→ serve                a kernel for other processes
+//!          ├→ serve                a kernel for other processes; → metrics its figures
 //!          ├→ top                  what such a kernel does
 //!          ├→ connected            workloads at such a kernel
 //!          └→ run_command → output    places for files, judged before the run
@@ -25,6 +25,7 @@ pub mod connected;
 pub mod entry;
 pub mod error;
 pub mod hangs;
+pub mod metrics;
 pub mod outcome;
 pub mod output;
 pub mod owners;

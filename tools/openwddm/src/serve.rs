@@ -1,6 +1,7 @@
 //! `openwddm serve`: the daemon on the command line. It starts the adapters, opens the socket, says that it is ready, and stops cleanly
 //! when it is told to. Called by `entry`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Instant;
@@ -11,6 +12,7 @@ use dxgkd::{Daemon, Limits};
 
 use crate::adapters::unknown;
 use crate::error::RunError;
+use crate::metrics;
 use crate::run::AdapterChoice;
 use crate::size::MemorySize;
 
@@ -42,6 +44,9 @@ pub struct ServeArguments {
     /// How long a process may take to let memory that it has locked be moved, in milliseconds; then it is ended
     #[arg(long, value_name = "MS", default_value_t = Limits::default().answer_ms)]
     pub answer_ms: u64,
+    /// Give figures to whoever collects them, as Prometheus does, at http://ADDRESS:PORT/metrics; a port alone is of this machine
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics::address)]
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Serves until it is told to stop.
@@ -62,6 +67,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<u8, RunError> {
         problem: format!("the adapters did not start: {error}"),
         remedy: "ask for less video memory".to_owned(),
     })?;
+    let figures = arguments.metrics.map(|address| metrics::serve(&host, address)).transpose()?;
     let (stop, stopped) = mpsc::channel();
     let told = ctrlc::set_handler(move || {
         // Whoever stops already needs not to be told again.
@@ -78,6 +84,9 @@ pub fn serve(arguments: &ServeArguments) -> Result<u8, RunError> {
         remedy: "give another --socket, or stop whoever listens there".to_owned(),
     })?;
     tracing::info!("{names} at {} after {} ms", arguments.socket.display(), began.elapsed().as_millis());
+    if let Some(figures) = &figures {
+        tracing::info!("figures at http://{}/metrics", figures.address());
+    }
     // The handler lives as long as the program: it never hangs up.
     let _ = stopped.recv();
     tracing::info!("stops, with {} processes", daemon.clients());

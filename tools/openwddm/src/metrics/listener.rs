@@ -1,0 +1,211 @@
+//! Strangers on a TCP socket: a few threads that take one after the other, with bounds on what is read and on the time of it all. The threads
+//! and the socket are there when it has started: none is made for a stranger.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::request::{Answer, HEAD_MAX, end_of_head, judge, response};
+
+/// How many are served at the same time.
+const THREADS: usize = 2;
+/// How long a stranger may take for all of it; then nobody speaks to it any more.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long nobody is accepted after a failure of the operating system.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+/// A server. Dropping it ends its threads.
+pub struct Listener {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Listener {
+    /// Listens at an address; `page` makes the figures anew for each who asks, and `None` when there are none.
+    ///
+    /// # Errors
+    /// When nothing can listen there, or the operating system gives no thread.
+    pub fn start(
+        address: SocketAddr,
+        page: impl Fn() -> Option<String> + Send + Sync + 'static,
+    ) -> std::io::Result<Listener> {
+        let socket = Arc::new(TcpListener::bind(address)?);
+        let mut listener = Listener { address: socket.local_addr()?, stop: Arc::default(), threads: Vec::new() };
+        let page = Arc::new(page);
+        for _ in 0..THREADS {
+            let (socket, stop, page) = (Arc::clone(&socket), Arc::clone(&listener.stop), Arc::clone(&page));
+            let accept = move || accept(&socket, &stop, &*page);
+            listener.threads.push(std::thread::Builder::new().name("metrics".into()).spawn(accept)?);
+        }
+        Ok(listener)
+    }
+
+    /// Where it listens: the port, if any would do.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        // Each thread takes one stranger more and sees that it is over; which takes which is nobody's choice.
+        let mut called = self.threads.iter().map(|_| TcpStream::connect_timeout(&self.address, PATIENCE));
+        if called.all(|stranger| stranger.is_ok()) {
+            for thread in self.threads.drain(..) {
+                // A panic there has been printed by its thread.
+                let _ = thread.join();
+            }
+        }
+        // Where nobody can be called, as on an address that has gone, the threads stay behind, waiting.
+    }
+}
+
+fn accept(socket: &TcpListener, stop: &AtomicBool, page: &dyn Fn() -> Option<String>) {
+    loop {
+        let accepted = socket.accept();
+        if stop.load(Ordering::Acquire) {
+            return;
+        }
+        match accepted {
+            // One that goes away in the middle of it has had what it wanted.
+            Ok((stranger, _)) => drop(serve(stranger, page)),
+            Err(error) => {
+                tracing::warn!("nobody was served figures: {error}");
+                std::thread::sleep(AFTER_FAILURE);
+            }
+        }
+    }
+}
+
+/// Hears a stranger out, and answers it.
+fn serve(mut stranger: TcpStream, page: &dyn Fn() -> Option<String>) -> std::io::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    let mut head = Vec::new();
+    let answer = loop {
+        match end_of_head(&head) {
+            Some(end) if end <= HEAD_MAX => break judge(&head[..end]),
+            Some(_) => break Answer::TooLong,
+            None if head.len() >= HEAD_MAX => break Answer::TooLong,
+            None => {}
+        }
+        let mut some = [0; 1024];
+        stranger.set_read_timeout(Some(left(until)?))?;
+        match stranger.read(&mut some) {
+            Ok(0) if head.is_empty() => return Ok(()),
+            Ok(0) => break Answer::Bad,
+            Ok(got) => head.extend_from_slice(&some[..got]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    };
+    let figures = if answer == Answer::Figures { page() } else { Some(String::new()) };
+    let bytes = match figures {
+        Some(figures) => response(answer, &figures),
+        None => response(Answer::NoFigures, ""),
+    };
+    write_all(&mut stranger, &bytes, until)?;
+    // What was sent too much is read, or the operating system would take the answer back; not for ever, and not all of it.
+    stranger.shutdown(Shutdown::Write)?;
+    for _ in 0..HEAD_MAX / 1024 {
+        stranger.set_read_timeout(Some(left(until)?))?;
+        if stranger.read(&mut [0; 1024])? == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn write_all(stranger: &mut TcpStream, mut bytes: &[u8], until: Instant) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        stranger.set_write_timeout(Some(left(until)?))?;
+        match stranger.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// What is left of a stranger's time, which is never nothing.
+fn left(until: Instant) -> std::io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    const HERE: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
+
+    /// A server, and how often it was asked for figures.
+    fn server(figures: &'static str) -> (Listener, Arc<AtomicU32>) {
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&asked);
+        let page = move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            Some(figures.to_owned())
+        };
+        (Listener::start(SocketAddr::from(HERE), page).expect("a port"), asked)
+    }
+
+    fn ask(listener: &Listener, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(listener.address()).expect("it listens");
+        // One that was refused early hears no more.
+        let _ = stream.write_all(request);
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer, whole");
+        answer
+    }
+
+    #[test]
+    fn who_asks_well_is_answered_and_who_does_not_is_refused_and_nothing_else_happens() {
+        let (listener, asked) = server("figure 1\n");
+        let answer = ask(&listener, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nfigure 1\n"), "{answer}");
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        for (request, status) in [
+            (b"GET /other HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(), "404"),
+            (b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody".to_vec(), "405"),
+            (b"openwddm\r\n\r\n".to_vec(), "400"),
+            (vec![b'x'; HEAD_MAX + 1], "431"),
+            ([vec![b'y'; 3 * HEAD_MAX], b"\r\n\r\n".to_vec()].concat(), "431"),
+        ] {
+            let answer = ask(&listener, &request);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{status}: {answer}");
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 1, "nobody was asked for figures that nobody gets");
+    }
+
+    #[test]
+    fn who_says_nothing_or_hears_nothing_holds_nobody_up_for_long() {
+        static LONG: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| "x".repeat(16 << 20));
+        let (listener, _) = server(&LONG);
+        let silent: Vec<_> =
+            (0..THREADS).map(|_| TcpStream::connect(listener.address()).expect("it listens")).collect();
+        let mut deaf = TcpStream::connect(listener.address()).expect("it listens");
+        deaf.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").expect("it listens");
+        let began = Instant::now();
+        let answer = ask(&listener, b"GET /no HTTP/1.0\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+        assert!(began.elapsed() < 4 * PATIENCE, "{:?}", began.elapsed());
+        drop((silent, deaf));
+    }
+
+    #[test]
+    fn a_kernel_that_has_failed_has_no_figures_and_a_server_ends() {
+        let listener = Listener::start(SocketAddr::from(HERE), || None).expect("a port");
+        assert!(ask(&listener, b"GET /metrics HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 503"));
+        let address = listener.address();
+        drop(listener);
+        assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+    }
+}
