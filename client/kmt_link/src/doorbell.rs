@@ -1,15 +1,17 @@
 //! A doorbell as its process sees it: an address that stays, whether it leads to a physical doorbell or nowhere (sync §3.17). Whoever
 //! owns the process's memory makes the value and carries the kernel's changes into it; the program rings through [`Doorbell`].
 //!
-//! Two forms, one behaviour, as for locked memory ([`crate::CpuMapping`]):
+//! Three forms, one behaviour, as for locked memory ([`crate::CpuMapping`]):
 //! - **A range of addresses** of one page ([`AddressRange`]), at which the page of the physical doorbell is mapped, or zeros of its own;
 //!   the operating system holds its stores in between.
 //! - **A gate** that each ring passes, where the operating system does not hold stores.
+//! - **A page of its own** that came from a kernel in another process, which has it lead to the physical doorbell or nowhere.
 
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use shared_words::{AddressRange, FrequentBarrier, Memory, doorbell};
+use shared_words::{AddressRange, FrequentBarrier, HardwareBarrier, Memory, doorbell};
 use wddm_types::WordAddress;
 
 use crate::{Link, WritableWord};
@@ -38,6 +40,10 @@ enum Form {
         held: Mutex<bool>,
         opened: Condvar,
     },
+    /// `rare_pays`: whoever falls asleep puts a barrier for this process, too.
+    Received {
+        rare_pays: bool,
+    },
 }
 
 impl DoorbellPage {
@@ -55,11 +61,26 @@ impl DoorbellPage {
         DoorbellPage { window, place: AtomicU64::new(NOWHERE), form, wake }
     }
 
+    /// A page that a kernel elsewhere has handed to this process, where it leads as that kernel says. `rare_pays`: the kernel's process has
+    /// the rare half of the asymmetric barrier ([`shared_words::is_asymmetric`]).
+    pub(crate) fn received(page: Arc<Memory>, rare_pays: bool, wake: WakeEngine) -> DoorbellPage {
+        DoorbellPage { window: page, place: AtomicU64::new(0), form: Form::Received { rare_pays }, wake }
+    }
+
     /// The address, if it has one.
+    pub fn address(&self) -> Option<NonNull<u8>> {
+        match &self.form {
+            Form::Range(range) => Some(range.base()),
+            Form::Received { .. } => Some(NonNull::from(self.window.word(0)).cast()),
+            Form::Gate { .. } => None,
+        }
+    }
+
+    /// The range of addresses, if it has one that is shown pages.
     pub fn range(&self) -> Option<&AddressRange> {
         match &self.form {
             Form::Range(range) => Some(range),
-            Form::Gate { .. } => None,
+            Form::Gate { .. } | Form::Received { .. } => None,
         }
     }
 
@@ -70,6 +91,8 @@ impl DoorbellPage {
             Form::Range(_) if self.place.load(Ordering::Acquire) == NOWHERE => {}
             Form::Range(range) => range.protect(),
             Form::Gate { held, .. } => *held.lock().unwrap_or_else(PoisonError::into_inner) = true,
+            // The kernel that it came from does it.
+            Form::Received { .. } => {}
         }
     }
 
@@ -99,6 +122,7 @@ impl DoorbellPage {
                 *held = false;
                 opened.notify_all();
             }
+            Form::Received { .. } => return false,
         }
         true
     }
@@ -123,6 +147,13 @@ impl DoorbellPage {
                         let [value, asleep] = [doorbell::VALUE_OFFSET, doorbell::ASLEEP_OFFSET].map(word);
                         doorbell::ring::<FrequentBarrier>(value, asleep, write_pointer)
                     }
+                }
+            }
+            Form::Received { rare_pays } => {
+                let [value, asleep] = [doorbell::VALUE_OFFSET, doorbell::ASLEEP_OFFSET].map(|at| self.window.word(at));
+                match rare_pays {
+                    true => doorbell::ring::<FrequentBarrier>(value, asleep, write_pointer),
+                    false => doorbell::ring::<HardwareBarrier>(value, asleep, write_pointer),
                 }
             }
         };

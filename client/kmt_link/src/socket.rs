@@ -6,7 +6,7 @@
 //! Three kinds of connections belong to one process:
 //! - **lanes**, on which a request is answered by a response; a thread that waits in a call has its own, so that others go on;
 //! - one **stream**, on which the kernel says in order what the process may map, what becomes of it, and what it is notified of. Only
-//!   there do descriptors go out; the way back says that a change of a mapping holds.
+//!   there do descriptors go out; the way back says that a change of a mapping holds, or that a doorbell was rung whose engine sleeps.
 //!
 //! A response says how far the stream was when it was made; whoever asked goes on when that much has been heard. So an answer never
 //! names memory that the process does not have yet.
@@ -20,5 +20,5 @@ mod message;
 mod packet;
 
 pub use link::{ConnectError, SocketLink};
-pub use message::{Hello, PieceOf, Push, Request, Response, Told, VERSION};
+pub use message::{Hello, PieceOf, Push, Request, Response, Said, Told, VERSION};
 pub use packet::{FILES_MAX, MESSAGE_MAX, PacketError, Packets};

@@ -1,6 +1,6 @@
 //! Two barriers that are a full one together: the frequent side only keeps its program order, the rare side has every running
-//! thread of the process pass a barrier (sync §3.9, asymmetric form). Where one side does millions of times what the other does
-//! when it falls asleep, the first need not wait for its stores.
+//! thread of all registered processes pass a barrier (sync §3.9, asymmetric form). Where one side does millions of times what the
+//! other does when it falls asleep, the first need not wait for its stores.
 //!
 //! ```text
 //! frequent:  store A │ nothing, for the processor │ load B
@@ -9,8 +9,10 @@
 //! A thread that has stored A and is past its load of B before the rare side's barrier has, by it, made A visible. One that loads B
 //! behind that barrier sees the store of B, which was made before it.
 //!
-//! The law: both sides are threads of one process. A party of another one puts [`HardwareBarrier`], which always goes with
-//! [`RareBarrier`]. Where the operating system has no such barrier, both are the processor's own.
+//! The law: both sides are threads of processes that the operating system has registered for it; each side registers its own before
+//! its first barrier. So two processes are a pair if both have it ([`is_asymmetric`]), and whoever does not know that of the rare side
+//! puts [`HardwareBarrier`], which always goes with [`RareBarrier`]. Where the operating system has no such barrier, both are the
+//! processor's own.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -22,7 +24,7 @@ use crate::word::{Barrier, HardwareBarrier};
 /// The frequent side's: for the compiler alone.
 pub struct FrequentBarrier;
 
-/// The rare side's: for every thread of the process.
+/// The rare side's: for every thread of every registered process.
 pub struct RareBarrier;
 
 impl Barrier for FrequentBarrier {
@@ -39,17 +41,18 @@ impl Barrier for FrequentBarrier {
 impl Barrier for RareBarrier {
     fn full() {
         if is_asymmetric() {
-            // PANIC: the process is registered, and that is the only reason for a refusal.
-            membarrier(MembarrierCommand::PrivateExpedited).expect("a registered process");
+            // PANIC: who registers is refused for the same reasons as who asks, and was not.
+            membarrier(MembarrierCommand::GlobalExpedited).expect("an operating system with this barrier");
         } else {
             HardwareBarrier::full();
         }
     }
 }
 
-/// Whether the operating system has the barrier. It is asked once: both sides have the same answer for the process's life.
+/// Whether the operating system has the barrier, and this process is registered. It is asked once: the answer is the same for the
+/// process's life.
 #[inline]
-fn is_asymmetric() -> bool {
+pub fn is_asymmetric() -> bool {
     static REGISTERED: OnceLock<bool> = OnceLock::new();
-    *REGISTERED.get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok())
+    *REGISTERED.get_or_init(|| membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok())
 }

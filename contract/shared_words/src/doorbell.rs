@@ -22,12 +22,13 @@ pub fn ring<B: Barrier>(value: &impl Word, asleep: &impl Word, write_pointer: u6
     asleep.load() != 0
 }
 
-/// The consumer is about to sleep having consumed up to `seen`. Returns whether it may.
+/// The consumer is about to sleep having consumed up to `seen`. Returns whether it may. The write pointer only rises: one that is behind
+/// says nothing, whoever wrote it.
 #[must_use = "a consumer that sleeps on a full ring is lost"]
 pub fn may_sleep<B: Barrier>(value: &impl Word, asleep: &impl Word, seen: u64) -> bool {
     asleep.store(1);
     B::full();
-    if value.load() == seen {
+    if value.load() <= seen {
         return true;
     }
     asleep.store(0);

@@ -23,7 +23,7 @@ pub mod scheduling_log;
 mod word;
 
 pub use address_range::AddressRange;
-pub use asymmetric::{FrequentBarrier, RareBarrier};
-pub use memory::{ClientAccess, LentFile, LentPages, Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord};
+pub use asymmetric::{FrequentBarrier, RareBarrier, is_asymmetric};
+pub use memory::{ClientAccess, ClientPage, LentFile, LentPages, Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord};
 pub use read_only_view::ReadOnlyView;
 pub use word::{Barrier, HardwareBarrier, Word};

@@ -9,6 +9,7 @@
 //! break an invariant of the language's references; only the 64-bit words are referenced, and those are atomics.
 #![allow(unsafe_code)]
 
+mod client_page;
 mod lent;
 mod received;
 
@@ -20,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
+pub use self::client_page::ClientPage;
 pub(crate) use self::lent::Backing;
 use self::lent::Lent;
 pub use self::lent::{ClientAccess, LentFile, LentPages};

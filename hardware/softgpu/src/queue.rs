@@ -144,15 +144,16 @@ impl QueueRun {
 
     /// Whether there is a command, for one who only asks.
     pub(crate) fn wants(&self, doorbells: &Memory) -> bool {
-        self.nested.is_some() || Word::load(self.value_word(doorbells)) != self.read
+        self.nested.is_some() || Word::load(self.value_word(doorbells)) > self.read
     }
 
-    /// Whether there is a command to execute.
+    /// Whether there is a command to execute. A write pointer that is behind says nothing: the page at the doorbell may just have been
+    /// replaced by one of before the last ring.
     #[inline]
     pub(crate) fn has_work(&mut self, doorbells: &Memory) -> bool {
-        if self.nested.is_none() && self.write == self.read {
+        if self.nested.is_none() && self.write <= self.read {
             self.write = Word::load(self.value_word(doorbells));
-            if self.write == self.read {
+            if self.write <= self.read {
                 return false;
             }
         }
@@ -185,7 +186,7 @@ impl QueueRun {
         self.doorbell = spec_doorbell::offset(number);
         Word::store(self.value_word(doorbells), rung);
         Word::store(self.asleep_word(doorbells), u64::from(self.asleep));
-        rung != self.read
+        rung > self.read
     }
 
     fn value_word<'a>(&self, doorbells: &'a Memory) -> &'a AtomicU64 {

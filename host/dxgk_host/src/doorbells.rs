@@ -1,5 +1,8 @@
-//! What the processes of this host see at the addresses of their doorbells (sync §3.17): made, held, shown as the kernel says, at once.
-//! It decides nothing. Called by the kernel under the machine's lock, and by links that look a doorbell up.
+//! What processes see at the addresses of their doorbells (sync §3.17): made, held, shown as the kernel says, at once. A process of this
+//! program has an address at which pages are shown; one elsewhere has a page of its own ([`there`]). It decides nothing. Called by the
+//! kernel under the machine's lock, by links that look a doorbell up, and by whoever hears that a process elsewhere has rung.
+
+mod there;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,19 +14,56 @@ use kmt_link::{DoorbellPage, WakeEngine};
 use softgpu_spec::doorbell;
 use wddm_types::ProcessId;
 
+use self::there::PageThere;
+use crate::elsewhere::Elsewhere;
 use crate::host::lock;
 
 /// The doorbells of all processes.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Doorbells {
-    pages: Mutex<BTreeMap<DoorbellAddress, (ProcessId, Arc<DoorbellPage>)>>,
+    pages: Mutex<BTreeMap<DoorbellAddress, (ProcessId, Page)>>,
+    /// Who speaks for processes that are not in this program.
+    elsewhere: Mutex<BTreeMap<ProcessId, Arc<dyn Elsewhere>>>,
+}
+
+/// What one process has of a doorbell.
+#[derive(Clone)]
+enum Page {
+    Here(Arc<DoorbellPage>),
+    There(Arc<PageThere>),
+    /// There was nothing to show to a process elsewhere, which is being ended for that.
+    Nowhere,
 }
 
 impl Doorbells {
-    /// A doorbell of a process.
+    /// A doorbell of a process of this program.
     pub fn of(&self, process: ProcessId, address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
+        match self.page(process, address)? {
+            Page::Here(page) => Some(page),
+            Page::There(_) | Page::Nowhere => None,
+        }
+    }
+
+    /// A process elsewhere says that it has rung one while its engine slept.
+    pub fn rung_there(&self, process: ProcessId, address: DoorbellAddress) {
+        if let Some(Page::There(page)) = self.page(process, address) {
+            page.wake();
+        }
+    }
+
+    fn page(&self, process: ProcessId, address: DoorbellAddress) -> Option<Page> {
         let pages = lock(&self.pages);
-        pages.get(&address).filter(|(owner, _)| *owner == process).map(|(_, page)| Arc::clone(page))
+        pages.get(&address).filter(|(owner, _)| *owner == process).map(|(_, page)| page.clone())
+    }
+
+    /// A process is not in this program.
+    pub fn process_elsewhere(&self, process: ProcessId, speaks: Arc<dyn Elsewhere>) {
+        lock(&self.elsewhere).insert(process, speaks);
+    }
+
+    /// Nobody speaks for it any more.
+    pub fn process_gone(&self, process: ProcessId) {
+        lock(&self.elsewhere).remove(&process);
     }
 }
 
@@ -40,38 +80,84 @@ impl std::fmt::Debug for AdapterDoorbells {
 }
 
 impl AdapterDoorbells {
-    fn page(&self, address: DoorbellAddress) -> Arc<DoorbellPage> {
+    fn page(&self, address: DoorbellAddress) -> Page {
         // PANIC: the kernel names a doorbell that it has made.
-        Arc::clone(&lock(&self.all.pages)[&address].1)
+        lock(&self.all.pages)[&address].1.clone()
     }
-}
 
-impl DoorbellPages for AdapterDoorbells {
-    fn made(&self, address: DoorbellAddress, process: ProcessId) {
+    fn make_here(&self) -> Page {
         let device = Arc::clone(&self.device);
         let wake: WakeEngine = Box::new(move |place| {
             if let Some(number) = doorbell::of_page(place) {
                 device.doorbell_rung(number);
             }
         });
-        let page = DoorbellPage::new(Arc::clone(self.device.doorbell_page()), wake);
-        lock(&self.all.pages).insert(address, (process, Arc::new(page)));
+        Page::Here(Arc::new(DoorbellPage::new(Arc::clone(self.device.doorbell_page()), wake)))
+    }
+
+    fn make_there(&self, address: DoorbellAddress, speaks: &Arc<dyn Elsewhere>) -> Page {
+        match PageThere::new(Arc::clone(&self.device), Arc::clone(speaks)) {
+            Ok(page) => {
+                speaks.doorbell(address, Arc::clone(page.file()));
+                Page::There(Arc::new(page))
+            }
+            Err(error) => {
+                speaks.lost(&format!("there was no page for its doorbell: {error}"));
+                Page::Nowhere
+            }
+        }
+    }
+}
+
+impl DoorbellPages for AdapterDoorbells {
+    fn made(&self, address: DoorbellAddress, process: ProcessId) {
+        let speaks = lock(&self.all.elsewhere).get(&process).cloned();
+        let page = match speaks {
+            None => self.make_here(),
+            Some(speaks) => self.make_there(address, &speaks),
+        };
+        lock(&self.all.pages).insert(address, (process, page));
     }
 
     fn hold(&self, address: DoorbellAddress) {
-        self.page(address).hold();
+        match self.page(address) {
+            Page::Here(page) => page.hold(),
+            Page::There(page) => page.cut(),
+            Page::Nowhere => {}
+        }
+    }
+
+    fn settle(&self, address: DoorbellAddress) {
+        if let Page::There(page) = self.page(address) {
+            page.settle();
+        }
     }
 
     // spec: sync §3.17: what the driver says is not believed: its own doorbells are nobody else's
     fn show(&self, address: DoorbellAddress, offset: Option<u64>) -> bool {
-        offset.is_none_or(|offset| doorbell::of_page(offset).is_some()) && self.page(address).show(offset)
+        offset.is_none_or(|offset| doorbell::of_page(offset).is_some())
+            && match self.page(address) {
+                Page::Here(page) => page.show(offset),
+                Page::There(page) => page.show(offset),
+                Page::Nowhere => true,
+            }
     }
 
     fn gone(&self, address: DoorbellAddress) {
-        let page = lock(&self.all.pages).remove(&address);
-        if let Some((_, page)) = page {
-            page.hold();
-            page.show(None);
+        let Some((process, page)) = lock(&self.all.pages).remove(&address) else { return };
+        match page {
+            Page::Here(page) => {
+                page.hold();
+                page.show(None);
+            }
+            Page::There(page) => {
+                page.cut();
+                let speaks = lock(&self.all.elsewhere).get(&process).cloned();
+                if let Some(speaks) = speaks {
+                    speaks.doorbell_gone(address);
+                }
+            }
+            Page::Nowhere => {}
         }
     }
 }

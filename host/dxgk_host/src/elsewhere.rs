@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{MappingId, Notification};
+use kmt_calls::{DoorbellAddress, MappingId, Notification};
 use shared_words::LentFile;
 
 /// Consecutive bytes of a file that a process may map.
@@ -27,6 +27,13 @@ pub trait Elsewhere: Send + Sync {
 
     /// It is gone.
     fn gone(&self, mapping: MappingId);
+
+    /// It has a doorbell, whose page is in this file for the doorbell's life: to be rung there with the barrier of a process that is another
+    /// one than the device's, and [`crate::Host::doorbell_rung`] when it says that its engine sleeps.
+    fn doorbell(&self, address: DoorbellAddress, page: Arc<LentFile>);
+
+    /// It has it no more.
+    fn doorbell_gone(&self, address: DoorbellAddress);
 
     /// The kernel tells the process something.
     fn notify(&self, notification: Notification);

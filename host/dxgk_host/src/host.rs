@@ -203,6 +203,7 @@ impl Host {
         state.turn(|machine, cx| machine.process_died(cx, process));
         state.notifications.remove(&process);
         state.views.process_gone(process);
+        self.doorbells.process_gone(process);
         drop(state);
         self.answered.notify_all();
     }

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dxgk_host::{AccountId, Admission, Elsewhere, FilePiece, Host, Quota};
-use kmt_calls::{MappingId, Notification, Reply};
-use kmt_link::socket::{PacketError, Packets, Push};
+use kmt_calls::{DoorbellAddress, MappingId, Notification, Reply};
+use kmt_link::socket::{PacketError, Packets, Push, Said};
 use rustix::io::Errno;
+use shared_words::{LentFile, is_asymmetric};
 use wddm_types::{PAGE_BYTES, ProcessId};
 
 use crate::lane;
@@ -95,6 +96,16 @@ impl Elsewhere for Speaker {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).remove(&mapping);
         self.stream.answered(mapping);
         self.stream.push(Push::Gone(mapping), Vec::new());
+    }
+
+    fn doorbell(&self, address: DoorbellAddress, page: Arc<LentFile>) {
+        let push = Push::Doorbell { address, rare_pays: is_asymmetric() };
+        let bytes = page.bytes();
+        self.stream.push(push, vec![FilePiece { file: page, offset: 0, bytes }]);
+    }
+
+    fn doorbell_gone(&self, address: DoorbellAddress) {
+        self.stream.push(Push::DoorbellGone(address), Vec::new());
     }
 
     fn notify(&self, notification: Notification) {
@@ -199,10 +210,11 @@ impl Client {
     fn hear(self: &Arc<Self>) {
         loop {
             match self.speaker.stream.hear() {
-                Ok(mapping) => {
+                Ok(Said::Holds(mapping)) => {
                     self.speaker.stream.answered(mapping);
                     self.host.mapping_holds(self.process, mapping);
                 }
+                Ok(Said::Rung(address)) => self.host.doorbell_rung(self.process, address),
                 Err(error) => return self.end(&error.to_string()),
             }
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use dxgk_host::FilePiece;
 use kmt_calls::MappingId;
 use kmt_calls::wire::encode;
-use kmt_link::socket::{FILES_MAX, PacketError, Packets, PieceOf, Push};
+use kmt_link::socket::{FILES_MAX, PacketError, Packets, PieceOf, Push, Said};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use shared_words::{ClientAccess, LentFile, LentPages};
@@ -172,10 +172,10 @@ impl Stream {
         }
     }
 
-    /// The next mapping of which the client says that its change holds.
-    pub fn hear(&self) -> Result<MappingId, PacketError> {
+    /// The next that the client says.
+    pub fn hear(&self) -> Result<Said, PacketError> {
         let (bytes, _) = self.packets.receive(ANSWER_BYTES_MAX, 0)?;
-        kmt_calls::wire::decode(&bytes).map_err(|_| PacketError::Malformed("no answer for a mapping"))
+        kmt_calls::wire::decode(&bytes).map_err(|_| PacketError::Malformed("nothing that a client says"))
     }
 
     /// Says nothing more. Answers why it ended first.

@@ -14,8 +14,13 @@ pub trait DoorbellPages: Send + Sync + std::fmt::Debug {
     /// A doorbell of a process has an address; it leads nowhere.
     fn made(&self, doorbell: DoorbellAddress, process: ProcessId);
 
-    /// No store to it comes to its end any more, until something is shown there.
+    /// No store that its process makes from now on comes to the physical doorbell: it waits until something is shown there, or is kept
+    /// for [`DoorbellPages::settle`] where nobody's stores can be held.
     fn hold(&self, doorbell: DoorbellAddress);
+
+    /// Its status says so now. Whatever the process has stored without being able to read that is at the physical doorbell when this
+    /// returns, and the engine behind it knows.
+    fn settle(&self, doorbell: DoorbellAddress);
 
     /// Shows the page at a byte offset of the device's doorbell window; `None`: a page that leads nowhere. False: there is no
     /// doorbell at that offset, and everything is as it was.
@@ -39,17 +44,20 @@ pub struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Takes a doorbell away: when a process reads the new status, nothing that it has stored before reaches the physical doorbell
-    /// any more; and whoever has stored where nothing is reached reads the new status. Were the page alone changed first, as the
-    /// specification has it, a ring could fall between page and status, and nobody would ever know of it: so stores are held from
-    /// the one to the other. `release` is what happens between.
+    /// Takes a doorbell away: what its process rings from then on does not reach the physical doorbell, and whoever has rung where
+    /// nothing is reached reads the new status. Were the page alone changed first, as the specification has it, a ring could fall
+    /// between page and status, and nobody would ever know of it: so stores are held from the one to the other, or looked for
+    /// behind the other. `release` is what lets the queue listen elsewhere, with everything that was rung.
     // spec: sync §3.17, sync §3.19
     pub fn take_away(self, doorbell: DoorbellAddress, word: WordAddress, status: u64, release: impl FnOnce()) {
         if let Some(pages) = self.pages {
             pages.hold(doorbell);
         }
-        release();
         Word::store(self.memory.word(word.0), status);
+        if let Some(pages) = self.pages {
+            pages.settle(doorbell);
+        }
+        release();
         if let Some(pages) = self.pages {
             assert!(pages.show(doorbell, None), "the page that leads nowhere is always there");
         }

@@ -28,12 +28,6 @@ pub fn run(
 ) -> Result<(String, u8), RunError> {
     let stage = match options.stages[..] {
         [] => Stage::Hardware,
-        [Stage::User] => {
-            return Err(RunError::NotSupported {
-                what: "--stage user with --connect".to_owned(),
-                reason: "doorbells are not shown to processes elsewhere yet".to_owned(),
-            });
-        }
         [stage] => stage,
         _ => {
             return Err(RunError::Argument {

@@ -24,9 +24,8 @@ fn processes_share_memory_that_does_not_hold_them_and_each_finds_its_bytes() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("kernel");
     let _daemon = Daemon::start(&socket, &["--adapter", "discrete-4k,vram=128MiB", "--system", "2GiB"]);
-    let both =
-        [["--seed", "1", "--steps", "1", "--stage", "hardware"], ["--seed", "2", "--steps", "1", "--stage", "packet"]];
-    let running: Vec<Child> = both.iter().map(|more| connect(&socket, more)).collect();
+    let of_stage = |(seed, stage)| connect(&socket, &["--seed", seed, "--steps", "1", "--stage", stage]);
+    let running: Vec<Child> = [("1", "hardware"), ("2", "packet"), ("3", "user")].into_iter().map(of_stage).collect();
     for child in running {
         let (output, text) = ended(child);
         assert_eq!(output.status.code(), Some(0), "{text}");
@@ -62,7 +61,6 @@ fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
     let path = nowhere.to_str().expect("a path in UTF-8");
     refused(&["run", "--connect", path], 2, &[path, "No such file", "openwddm serve"]);
     refused(&["run", "--connect", path, "--vram", "1GiB"], 2, &["--vram", "cannot be used with"]);
-    refused(&["run", "--connect", path, "--stage", "user"], 1, &["not supported", "doorbells"]);
     refused(&["run", "--connect", path, "--stage", "packet,hardware"], 2, &["--stage", "name one"]);
     let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gpt.cpu.rrs.json.gz,priority=high");
     refused(&["run", bundled, "--connect", path], 2, &["priority=", "leave them out"]);

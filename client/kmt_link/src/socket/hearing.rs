@@ -6,12 +6,13 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use kmt_calls::wire::{decode, encode};
-use kmt_calls::{MappingId, Notification};
+use kmt_calls::{DoorbellAddress, MappingId, Notification};
 use shared_words::{AddressRange, Memory, ReadOnlyMemory};
+use wddm_types::PAGE_BYTES;
 
-use super::message::{PieceOf, Push};
+use super::message::{PieceOf, Push, Said};
 use super::packet::{FILES_MAX, MESSAGE_MAX, PacketError, Packets};
-use crate::{CpuMapping, Piece};
+use crate::{CpuMapping, DoorbellPage, Piece};
 
 /// What has been heard.
 #[derive(Debug, Default)]
@@ -29,6 +30,7 @@ struct Heard {
     ended: bool,
     pages: BTreeMap<u64, Page>,
     mappings: BTreeMap<MappingId, Arc<CpuMapping>>,
+    doorbells: BTreeMap<DoorbellAddress, Arc<DoorbellPage>>,
     /// Parts of a change whose end has not been heard.
     parts: Vec<Piece>,
     notifications: VecDeque<Notification>,
@@ -62,6 +64,11 @@ impl Hearing {
         self.heard().mappings.get(&mapping).cloned()
     }
 
+    /// A doorbell.
+    pub fn doorbell(&self, address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
+        self.heard().doorbells.get(&address).cloned()
+    }
+
     /// The oldest notification; `block`: waits for one, until none will come any more.
     pub fn notification(&self, block: bool) -> Option<Notification> {
         self.wait_while(|heard| block && heard.notifications.is_empty() && !heard.ended).notifications.pop_front()
@@ -76,7 +83,12 @@ impl Hearing {
     }
 
     /// Carries one message out. Returns which mapping's change holds now, if the kernel waits to know.
-    fn carry_out(&self, push: Push, files: Vec<OwnedFd>) -> Result<Option<MappingId>, PacketError> {
+    fn carry_out(
+        &self,
+        push: Push,
+        files: Vec<OwnedFd>,
+        stream: &Arc<Packets>,
+    ) -> Result<Option<MappingId>, PacketError> {
         let mut heard = self.heard();
         match push {
             Push::Page { page, file_bytes, offset, writable } => {
@@ -128,6 +140,23 @@ impl Hearing {
                 known.ok_or(PacketError::Malformed("no mapping of this process"))?.end();
                 Ok(None)
             }
+            Push::Doorbell { address, rare_pays } => {
+                let Ok([file]) = <[OwnedFd; 1]>::try_from(files) else {
+                    return Err(PacketError::Malformed("a doorbell without its page"));
+                };
+                let stream = Arc::clone(stream);
+                let wake = move |_| {
+                    // A kernel that has gone has no engine to wake.
+                    let _ = stream.send(&encode(&Said::Rung(address), Vec::new()), &[]);
+                };
+                let page = Memory::from_file(file, PAGE_BYTES)?;
+                heard.doorbells.insert(address, Arc::new(DoorbellPage::received(page, rare_pays, Box::new(wake))));
+                Ok(None)
+            }
+            Push::DoorbellGone(address) => {
+                heard.doorbells.remove(&address);
+                Ok(None)
+            }
             Push::Notify(notification) => {
                 if heard.notifications.len() == NOTIFICATIONS_MAX {
                     heard.notifications.pop_front();
@@ -145,14 +174,14 @@ impl Hearing {
 }
 
 /// Hears until the kernel or the process has gone. Nobody is left waiting then.
-pub(super) fn listen(stream: &Packets, hearing: &Weak<Hearing>) {
+pub(super) fn listen(stream: &Arc<Packets>, hearing: &Weak<Hearing>) {
     loop {
         let message = stream.receive(MESSAGE_MAX, FILES_MAX);
         let Some(hearing) = hearing.upgrade() else { return };
         let heard = message.and_then(|(bytes, files)| {
             let push = decode(&bytes).map_err(|_| PacketError::Malformed("nothing of this version"))?;
-            if let Some(holds) = hearing.carry_out(push, files)? {
-                stream.send(&encode(&holds, Vec::new()), &[])?;
+            if let Some(holds) = hearing.carry_out(push, files, stream)? {
+                stream.send(&encode(&Said::Holds(holds), Vec::new()), &[])?;
             }
             Ok(())
         });

@@ -134,8 +134,8 @@ impl Link for SocketLink {
         self.hearing.mapping(mapping)
     }
 
-    fn doorbell(&self, _address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
-        None
+    fn doorbell(&self, address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
+        self.hearing.doorbell(address)
     }
 
     fn take_notification(&self) -> Option<Notification> {
@@ -155,7 +155,7 @@ impl Link for SocketLink {
     }
 
     fn traces_fences(&self) -> bool {
-        // What is queued where the kernel does not see it needs a doorbell, and there is none here.
+        // Whoever traces looks at a kernel in its own program.
         false
     }
 

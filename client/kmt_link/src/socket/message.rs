@@ -1,6 +1,6 @@
 //! What is said between a process and its kernel, besides the calls themselves.
 
-use kmt_calls::{Call, MappingId, Notification, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
 use serde::{Deserialize, Serialize};
 
 /// The version of everything here and of the calls; a kernel speaks one.
@@ -97,6 +97,24 @@ pub enum Push {
     Protected(MappingId),
     /// It is gone.
     Gone(MappingId),
+    /// The process has a doorbell; its page is in the file that comes with this.
+    Doorbell {
+        /// Which.
+        address: DoorbellAddress,
+        /// The kernel's process has the rare half of the asymmetric barrier.
+        rare_pays: bool,
+    },
+    /// It has it no more.
+    DoorbellGone(DoorbellAddress),
     /// The kernel tells the process something.
     Notify(Notification),
+}
+
+/// What the process says on the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Said {
+    /// What the kernel has said last of this mapping holds.
+    Holds(MappingId),
+    /// It has rung this doorbell, whose engine slept.
+    Rung(DoorbellAddress),
 }

@@ -56,13 +56,13 @@ impl LentFile {
     }
 
     /// A file of this size, not sealed yet.
-    fn new(bytes: u64, access: ClientAccess) -> rustix::io::Result<LentFile> {
+    pub(super) fn new(bytes: u64, access: ClientAccess) -> rustix::io::Result<LentFile> {
         let file = memfd_create("openwddm-lent", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, bytes)?;
         Ok(LentFile { file, bytes, access })
     }
 
-    fn seal(&self) -> rustix::io::Result<()> {
+    pub(super) fn seal(&self) -> rustix::io::Result<()> {
         let mut seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         seals.set(SealFlags::FUTURE_WRITE, self.access == ClientAccess::Read);
         fcntl_add_seals(&self.file, seals)
@@ -245,12 +245,12 @@ impl Memory {
         parts
     }
 
-    fn assert_pages(&self, (offset, bytes): (u64, u64)) {
+    pub(super) fn assert_pages(&self, (offset, bytes): (u64, u64)) {
         let whole = offset.is_multiple_of(4096) && bytes.is_multiple_of(4096) && bytes > 0;
         assert!(whole && self.contains(offset, bytes), "{bytes:#x} bytes at {offset:#x} are not pages of this memory");
     }
 
-    fn map_file(&self, offset: u64, bytes: u64, file: &OwnedFd, at: u64) -> rustix::io::Result<()> {
+    pub(super) fn map_file(&self, offset: u64, bytes: u64, file: impl AsFd, at: u64) -> rustix::io::Result<()> {
         let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
         // SAFETY: the target is pages of this value's own mapping (asserted), to which there are no references but atomics and raw
         // copies; the old pages are replaced in one step by others of the same size that are readable and writable, too. The length

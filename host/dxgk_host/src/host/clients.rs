@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dxgkrnl::Admission;
-use kmt_calls::MappingId;
+use kmt_calls::{DoorbellAddress, MappingId};
 use wddm_types::ProcessId;
 
 use super::{Host, lock};
@@ -19,8 +19,15 @@ impl Host {
     pub fn process_elsewhere(&self, speaks: Arc<dyn Elsewhere>, admission: Admission) -> ProcessId {
         let mut state = lock(&self.state);
         let process = state.turn(|machine, cx| machine.process_admitted(cx, admission));
+        self.doorbells.process_elsewhere(process, Arc::clone(&speaks));
         state.views.process_elsewhere(process, speaks);
         process
+    }
+
+    /// A process elsewhere has rung this doorbell of its own and found the engine asleep. Of any other it says nothing.
+    // spec: sync §3.17
+    pub fn doorbell_rung(&self, process: ProcessId, address: DoorbellAddress) {
+        self.doorbells.rung_there(process, address);
     }
 
     /// What the kernel has said of a mapping of a process elsewhere holds there.

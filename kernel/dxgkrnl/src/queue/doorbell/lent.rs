@@ -82,6 +82,9 @@ mod tests {
         fn hold(&self, doorbell: DoorbellAddress) {
             self.note("hold", doorbell);
         }
+        fn settle(&self, doorbell: DoorbellAddress) {
+            self.note("settle", doorbell);
+        }
         fn show(&self, doorbell: DoorbellAddress, offset: Option<u64>) -> bool {
             self.note(if offset.is_none() { "nothing" } else { "doorbell" }, doorbell);
             true
@@ -122,7 +125,10 @@ mod tests {
         assert_eq!((statuses(), pages.1.lock().unwrap().len()), ([CONNECTED, CONNECTED, RETRY], 0), "nothing changed");
         // No store comes to its end between the old status and the new one.
         assert_eq!(take(10, numbers[0], Disconnected::Retry), (true, vec![10]));
-        assert_eq!(std::mem::take(&mut *pages.1.lock().unwrap()), [("hold", 0, CONNECTED), ("nothing", 0, RETRY)]);
+        assert_eq!(
+            std::mem::take(&mut *pages.1.lock().unwrap()),
+            [("hold", 0, CONNECTED), ("settle", 0, RETRY), ("nothing", 0, RETRY)]
+        );
         assert_eq!(take(10, numbers[0], Disconnected::Retry), (true, vec![]), "it is disconnected already");
         assert_eq!(take(11, numbers[1], Disconnected::Abort), (true, vec![11]));
         assert_eq!(take(11, numbers[1], Disconnected::Retry), (true, vec![]), "what is lost stays lost");
