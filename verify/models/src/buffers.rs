@@ -11,12 +11,15 @@
 //! beginning with the answers that it has had so far, up to its first access without one: the history is its state. A loop
 //! says at its end what of that matters for its next turn ([`again`]), so that histories stay short and states meet.
 
+mod cells;
+
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use shared_words::{Barrier, Word};
+use shared_words::Barrier;
 
+pub(crate) use self::cells::{Cell, PagedCell, PlainCell, ShownCell};
 use crate::explore::{Ending, Explored};
 
 /// What a processor asks of memory.
@@ -52,6 +55,16 @@ enum Access {
     PagedStore {
         word: usize,
         page: usize,
+        value: u64,
+    },
+    /// The same at a place at which another word says which of three words stands there ([`ShownCell`]).
+    ShownLoad {
+        shows: usize,
+        words: [usize; 3],
+    },
+    ShownStore {
+        shows: usize,
+        words: [usize; 3],
         value: u64,
     },
 }
@@ -93,66 +106,6 @@ fn access(what: Access) -> u64 {
         replay.answers.get(replay.used - 1).copied()
     });
     known.unwrap_or_else(|| resume_unwind(Box::new(Asks(what))))
-}
-
-/// A word of the modelled memory by its number.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cell(pub usize);
-
-/// The same, and later stores overtake stores to it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PlainCell(pub usize);
-
-/// A word at an address of its own: a page word ([`page`]) says whether it stands there. Whoever changes a mapping interrupts all who use
-/// it, so an access finds the page and goes there in one piece; a store that waits in its buffer has found its page.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PagedCell {
-    pub word: usize,
-    pub page: usize,
-}
-
-impl Word for PagedCell {
-    fn load(&self) -> u64 {
-        access(Access::PagedLoad { word: self.word, page: self.page })
-    }
-    fn store(&self, value: u64) {
-        access(Access::PagedStore { word: self.word, page: self.page, value });
-    }
-}
-
-impl Word for Cell {
-    fn load(&self) -> u64 {
-        access(Access::Load(self.0))
-    }
-    fn store(&self, value: u64) {
-        access(Access::Store { word: self.0, value, plain: false });
-    }
-}
-
-impl Word for PlainCell {
-    fn load(&self) -> u64 {
-        access(Access::Load(self.0))
-    }
-    fn store(&self, value: u64) {
-        access(Access::Store { word: self.0, value, plain: true });
-    }
-}
-
-impl Cell {
-    /// Exchanges in one piece.
-    pub fn exchange(self, value: u64) -> u64 {
-        access(Access::Exchange(self.0, value))
-    }
-
-    /// Interrupts: the word is 1 at once, whatever stores are still under way.
-    pub fn raise(self) {
-        access(Access::Raise(self.0));
-    }
-
-    /// Goes on when the word has reached a value.
-    pub fn reached(self, value: u64) -> u64 {
-        access(Access::Reached(self.0, value))
-    }
 }
 
 /// Does something in one piece while a lock is free; it may take the lock, and free others. For what nobody sees the steps of.
@@ -298,6 +251,13 @@ impl State {
                 next.buffers[processor].push(Buffered { word, value, plain: false });
                 0
             }
+            // CAST: one of three.
+            Access::ShownLoad { shows, words } => self.seen(processor, words[self.memory[shows] as usize]),
+            Access::ShownStore { shows, words, value } => {
+                let word = words[self.memory[shows] as usize];
+                next.buffers[processor].push(Buffered { word, value, plain: false });
+                0
+            }
             Access::Reached(word, value) if self.seen(processor, word) >= value => self.seen(processor, word),
             _ => return None,
         };
@@ -328,6 +288,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use shared_words::Word;
+
     use super::*;
 
     /// Each of two stores its own word and then looks at the other's.

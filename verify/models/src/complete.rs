@@ -2,6 +2,7 @@
 //! [`crate::buffers`]. What each barrier is for, its removal shows.
 
 pub mod doorbell;
+pub mod elsewhere;
 pub mod fence;
 pub mod log;
 pub mod passed_on;

@@ -47,8 +47,6 @@ pub struct Steps {
     pub shoot_down: bool,
     /// What was rung goes with the queue.
     pub take_along: bool,
-    /// The engine is woken if that is something.
-    pub wake: bool,
     /// The doorbell says at once whether the engine sleeps.
     pub say_asleep: bool,
     /// Whoever finds its doorbell gone rings again when it is connected.
@@ -57,16 +55,15 @@ pub struct Steps {
 
 impl Steps {
     /// All of them.
-    pub const ALL: Steps =
-        Steps { hold: true, shoot_down: true, take_along: true, wake: true, say_asleep: true, ring_again: true };
+    pub const ALL: Steps = Steps { hold: true, shoot_down: true, take_along: true, say_asleep: true, ring_again: true };
 }
 
-/// In which order the kernel tells a process and the driver lets its queue listen elsewhere.
+/// In which order a process's stores go on and the driver lets its queue listen elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taker {
-    /// The driver takes it (`DxgkCbDisconnectDoorbell`): the process is told first.
+    /// The driver takes it (`DxgkCbDisconnectDoorbell`): they go on first.
     Driver,
-    /// The kernel does (`DxgkDdiDisconnectDoorbell`): the process is told last.
+    /// The kernel does (`DxgkDdiDisconnectDoorbell`): they go on last.
     Kernel,
 }
 
@@ -98,27 +95,28 @@ fn connect(steps: Steps, taker: Taker, queue: usize) {
             drained(other);
         }
         let tell: Act = |memory, argument| {
-            let (other, _) = of_argument(argument);
-            (memory[STATUS[other].0], memory[PAGE[other].0]) = (RETRY, page::NOTHING);
+            let (other, [shows, _]) = of_argument(argument);
+            memory[STATUS[other].0] = RETRY;
+            if shows {
+                memory[PAGE[other].0] = page::NOTHING;
+            }
             0
         };
-        if taker == Taker::Driver {
-            section(ENGINE, tell, argument(other, [false; 2]));
-        }
+        section(ENGINE, tell, argument(other, [taker == Taker::Driver, false]));
         let leave: Act = |memory, argument| {
-            let (other, [takes_along, wakes]) = of_argument(argument);
+            let (other, [takes_along, _]) = of_argument(argument);
             if takes_along {
                 memory[OWN[other].0] = memory[VALUE.0];
             }
             (memory[ASLEEP.0], memory[LISTENER.0]) = (0, 0);
-            if wakes && memory[OWN[other].0] != memory[DONE[other].0] {
+            if memory[OWN[other].0] != memory[DONE[other].0] {
                 memory[TOKEN.0] = 1;
             }
             0
         };
-        section(ENGINE, leave, argument(other, [steps.take_along, steps.wake]));
+        section(ENGINE, leave, argument(other, [steps.take_along, false]));
         if taker == Taker::Kernel {
-            section(ENGINE, tell, argument(other, [false; 2]));
+            section(ENGINE, tell, argument(other, [true, false]));
         }
     }
     let listen: Act = |memory, argument| {
@@ -254,8 +252,6 @@ mod tests {
             ("hold", Steps { hold: false, ..Steps::ALL }, Taker::Kernel),
             ("shoot down", Steps { shoot_down: false, ..Steps::ALL }, Taker::Driver),
             ("take along", Steps { take_along: false, ..Steps::ALL }, Taker::Driver),
-            // Whoever is told first finds out by itself.
-            ("wake", Steps { wake: false, ..Steps::ALL }, Taker::Kernel),
             ("say asleep", Steps { say_asleep: false, ..Steps::ALL }, Taker::Driver),
             ("ring again", Steps { ring_again: false, ..Steps::ALL }, Taker::Driver),
         ];
