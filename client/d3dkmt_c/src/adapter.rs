@@ -173,7 +173,7 @@ pub fn is_feature_enabled(caller: &Caller<'_>, arguments: &mut D3DKMT_ISFEATUREE
 }
 
 /// Whether a budget group is the local one (memory §5.5).
-fn is_local(group: D3DKMT_MEMORY_SEGMENT_GROUP) -> Result<bool, kmt_calls::Refusal> {
+pub fn is_local(group: D3DKMT_MEMORY_SEGMENT_GROUP) -> Result<bool, kmt_calls::Refusal> {
     match group {
         D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL => Ok(true),
         D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL => Ok(false),
@@ -210,7 +210,7 @@ pub fn change_video_memory_reservation(caller: &Caller<'_>, arguments: &D3DKMT_C
 }
 
 /// Adapters are not linked here: each has one physical adapter.
-fn one_physical_adapter(index: u32) -> Result<(), kmt_calls::Refusal> {
+pub fn one_physical_adapter(index: u32) -> Result<(), kmt_calls::Refusal> {
     match index {
         0 => Ok(()),
         other => Err(invalid(format!("no physical adapter has the number {other}"))),

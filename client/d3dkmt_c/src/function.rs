@@ -39,9 +39,9 @@ macro_rules! functions {
             writes D3DKMTQueryVideoMemoryInfo(D3DKMT_QUERYVIDEOMEMORYINFO) query_video_memory_info;
             reads D3DKMTChangeVideoMemoryReservation(D3DKMT_CHANGEVIDEOMEMORYRESERVATION) change_video_memory_reservation;
             writes D3DKMTIsFeatureEnabled(D3DKMT_ISFEATUREENABLED) is_feature_enabled;
-            refuses D3DKMTQueryClockCalibration(VOID) "no call of the kernel tells a device's clock";
-            refuses D3DKMTQueryStatistics(VOID) "the kernel tells its figures to whoever runs it, not to processes";
-            refuses D3DKMTEnumProcesses(VOID) "the kernel tells its processes to whoever runs it, not to processes";
+            writes D3DKMTQueryClockCalibration(D3DKMT_QUERYCLOCKCALIBRATION) query_clock_calibration;
+            writes D3DKMTQueryStatistics(D3DKMT_QUERYSTATISTICS) query_statistics;
+            writes D3DKMTEnumProcesses(D3DKMT_ENUMPROCESSES) enum_processes;
             refuses D3DKMTEscape(VOID) "no driver here has a private call";
             // Devices.
             writes D3DKMTCreateDevice(D3DKMT_CREATEDEVICE) create_device;
@@ -131,6 +131,7 @@ macro_rules! functions {
             reads OpenWddmWaitEvent(OPENWDDM_WAITEVENT) wait_event;
             reads OpenWddmResetEvent(OPENWDDM_RESETEVENT) reset_event;
             reads OpenWddmCloseHandle(OPENWDDM_CLOSEHANDLE) close_handle;
+            writes OpenWddmOpenProcess(OPENWDDM_OPENPROCESS) open_process;
             writes OpenWddmCreateSection(OPENWDDM_CREATESECTION) create_section;
         }
     };

@@ -34,6 +34,7 @@ mod refusal;
 mod residency;
 mod resource;
 mod session;
+mod statistics;
 mod sync_object;
 
 pub use d3dkmt_abi as abi;
@@ -57,5 +58,6 @@ pub mod exported {
     pub use crate::queue::*;
     pub use crate::residency::*;
     pub use crate::resource::*;
+    pub use crate::statistics::*;
     pub use crate::sync_object::*;
 }

@@ -16,6 +16,8 @@ pub struct Item {
 pub enum Shape {
     /// A structure.
     Struct(&'static [Field]),
+    /// A structure whose fields stand side by side, however they are aligned.
+    Packed(&'static [Field]),
     /// A union.
     Union(&'static [Field]),
     /// A word of flags of this C type: names with first bit and width.

@@ -19,11 +19,26 @@ macro_rules! layout {
 
 /// One declaration.
 macro_rules! item {
-    ($(#[$doc:meta])* structure $name:ident { $size:literal; $($offset:literal $field:ident: $of:ty,)* }) => {
+    ($(#[$doc:meta])* structure $name:ident $body:tt) => {
+        $crate::layout::item!($(#[$doc])* laid (C) $name $body);
+    };
+    ($(#[$doc:meta])* packed $name:ident $body:tt) => {
+        $crate::layout::item!($(#[$doc])* laid (C, packed) $name $body);
+    };
+    ($(#[$doc:meta])* laid $how:tt $name:ident { $size:literal; $($offset:literal $field:ident: $of:ty,)* }) => {
         $(#[$doc])*
-        #[repr(C)]
+        #[repr $how]
         #[derive(Clone, Copy)]
         pub struct $name { $(pub $field: $of,)* }
+
+        impl $name {
+            /// All bits are 0.
+            #[allow(unsafe_code, reason = "the fields are numbers and pointers, never references")]
+            pub const fn zeroed() -> Self {
+                // SAFETY: any bytes are a value of each field.
+                unsafe { std::mem::zeroed() }
+            }
+        }
 
         const _: () = {
             assert!(size_of::<$name>() == $size, concat!("the size of ", stringify!($name)));
@@ -70,6 +85,11 @@ macro_rules! item {
 
 /// The same as data.
 macro_rules! shape {
+    (packed $name:ident { $size:literal; $($offset:literal $field:ident: $of:ty,)* }) => {
+        $crate::Shape::Packed(&[
+            $($crate::Field { name: stringify!($field), of: stringify!($of), offset: $offset },)*
+        ])
+    };
     (structure $name:ident { $size:literal; $($offset:literal $field:ident: $of:ty,)* }) => {
         $crate::Shape::Struct(&[
             $($crate::Field { name: stringify!($field), of: stringify!($of), offset: $offset },)*

@@ -28,6 +28,7 @@ mod number;
 mod queue;
 mod residency;
 mod resource;
+mod statistics;
 mod sync_object;
 mod system;
 
@@ -44,6 +45,7 @@ pub use number::*;
 pub use queue::*;
 pub use residency::*;
 pub use resource::*;
+pub use statistics::*;
 pub use sync_object::*;
 pub use system::*;
 
@@ -62,5 +64,7 @@ pub const ITEMS: &[&[Item]] = &[
     fence::ITEMS,
     queue::ITEMS,
     keyed_mutex::ITEMS,
+    statistics::ITEMS,
+    statistics::ADAPTER_ITEMS,
     system::ITEMS,
 ];

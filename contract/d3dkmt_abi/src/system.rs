@@ -37,6 +37,12 @@ layout! {
         0 hObject: HANDLE,
     }
 
+    structure OPENWDDM_OPENPROCESS { 16;
+        0 ProcessId: ULONG,
+        4 DesiredAccess: DWORD,
+        8 hProcess: HANDLE,
+    }
+
     structure OPENWDDM_CREATESECTION { 32;
         0 hAdapter: D3DKMT_HANDLE,
         8 Size: UINT64,

@@ -206,3 +206,113 @@ fn numbers_are_the_published_ones() {
         D3DDDI_SEMAPHORE D3DDDI_FENCE D3DDDI_CPU_NOTIFICATION D3DDDI_MONITORED_FENCE D3DDDI_PERIODIC_MONITORED_FENCE
     }
 }
+
+#[rustfmt::skip]
+#[test]
+fn figures_are_laid_out_as_published() {
+    same_layout! {
+        DXGK_GPUCLOCKDATA { GpuFrequency GpuClockCounter CpuClockCounter Flags },
+        D3DKMT_QUERYCLOCKCALIBRATION { hAdapter NodeOrdinal PhysicalAdapterIndex ClockData },
+        D3DKMT_QUERYSTATISTICS_COUNTER { Count Bytes },
+        D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE_INFORMATION { PacketSubmited PacketCompleted PacketPreempted
+            PacketFaulted },
+        D3DKMT_QUERYSTATISTICS_QUEUE_PACKET_TYPE_INFORMATION { PacketSubmited PacketCompleted },
+        D3DKMT_QUERYSTATISTICS_PACKET_INFORMATION { QueuePacket DmaPacket },
+        D3DKMT_QUERYSTATISTICS_PREEMPTION_INFORMATION { PreemptionCounter },
+        D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION { RunningTime ContextSwitch PreemptionStatistics
+            PacketStatistics Reserved },
+        D3DKMT_NODE_PERFDATA { NodeOrdinal PhysicalAdapterIndex Frequency MaxFrequency MaxFrequencyOC Voltage
+            VoltageMax VoltageMaxOC MaxTransitionLatency },
+        D3DKMT_QUERYSTATISTICS_NODE_INFORMATION { GlobalInformation SystemInformation NodePerfData Reserved },
+        D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE_INFORMATION { Frame CancelledFrame QueuedPresent Padding
+            IsVSyncEnabled VSyncOnTotalTimeMs VSyncOffKeepPhaseTotalTimeMs VSyncOffNoPhaseTotalTimeMs Reserved },
+        D3DKMT_QUERYSTATISTICS_VIDPNSOURCE_INFORMATION { GlobalInformation SystemInformation Reserved },
+        D3DKMT_QUERYSTATISTICS_SYSTEM_MEMORY { BytesAllocated BytesReserved SmallAllocationBlocks
+            LargeAllocationBlocks WriteCombinedBytesAllocated WriteCombinedBytesReserved CachedBytesAllocated
+            CachedBytesReserved SectionBytesAllocated SectionBytesReserved BytesZeroed },
+        D3DKMT_QUERYSTATISTICS_PROCESS_INFORMATION { NodeCount VidPnSourceCount SystemMemory Reserved },
+        D3DKMT_QUERYSTATISTICS_DMA_BUFFER { Size AllocationListBytes PatchLocationListBytes },
+        D3DKMT_QUERYSTATISTICS_COMMITMENT_DATA { TotalBytesEvictedFromProcess BytesBySegmentPreference },
+        D3DKMT_QUERYSTATISTICS_POLICY { PreferApertureForRead PreferAperture MemResetOnPaging
+            RemovePagesFromWorkingSetOnPaging MigrationEnabled },
+        D3DKMT_QUERYSTATISTICS_PROCESS_INTERFERENCE_COUNTERS { InterferenceCount },
+        D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER_INFORMATION { NbSegments NodeCount VidPnSourceCount
+            VirtualMemoryUsage DmaBuffer CommitmentData _Policy ProcessInterferenceCounters ClientHint },
+        D3DKMT_QUERYSTATISTICS_MEMORY { TotalBytesEvicted AllocsCommitted AllocsResident },
+        D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION { CommitLimit BytesCommitted BytesResident Memory Aperture
+            TotalBytesEvictedByPriority SystemMemoryEndAddress PowerFlags SegmentProperties Reserved },
+        D3DKMT_QUERYSTATISTICS_VIDEO_MEMORY { AllocsCommitted AllocsResidentInP AllocsResidentInNonPreferred
+            TotalBytesEvictedDueToPreparation },
+        D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_POLICY { UseMRU },
+        D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_INFORMATION { BytesCommitted MaximumWorkingSet MinimumWorkingSet
+            NbReferencedAllocationEvictedInPeriod Padding VideoMemory _Policy Reserved },
+        D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP_INFORMATION { Budget Requested Usage Demoted },
+        D3DKMT_QUERYSTATISTICS_MEMORY_USAGE { AllocatedBytes FreeBytes ZeroBytes ModifiedBytes StandbyBytes },
+        D3DKMT_QUERYSTATISTICS_RESULT { },
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT { SegmentId },
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT2 { PhysicalAdapterIndex SegmentId },
+        D3DKMT_QUERYSTATISTICS_QUERY_NODE { NodeId },
+        D3DKMT_QUERYSTATISTICS_QUERY_NODE2 { PhysicalAdapterIndex NodeOrdinal },
+        D3DKMT_QUERYSTATISTICS_QUERY_VIDPNSOURCE { VidPnSourceId },
+        D3DKMT_QUERYSTATISTICS_QUERY_PHYSICAL_ADAPTER { PhysicalAdapterIndex },
+        D3DKMT_QUERYSTATISTICS_QUERY_ADAPTER2 { PhysicalAdapterIndex },
+        D3DKMT_QUERYSTATISTICS_QUERY_PROCESS_SEGMENT_GROUP2 { PhysicalAdapterIndex SegmentGroup },
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_USAGE { PhysicalAdapterIndex SegmentId },
+        D3DKMT_QUERYSTATISTICS_QUERY_SEGMENT_GROUP_USAGE { PhysicalAdapterIndex SegmentGroup },
+        D3DKMT_QUERYSTATISTICS { Type AdapterLuid hProcess QueryResult Anonymous },
+        D3DKMT_QUERYSTATSTICS_REFERENCE_DMA_BUFFER { NbCall NbAllocationsReferenced MaxNbAllocationsReferenced
+            NbNULLReference NbWriteReference NbRenamedAllocationsReferenced NbIterationSearchingRenamedAllocation
+            NbLockedAllocationReferenced NbAllocationWithValidPrepatchingInfoReferenced
+            NbAllocationWithInvalidPrepatchingInfoReferenced NbDMABufferSuccessfullyPrePatched
+            NbPrimariesReferencesOverflow NbAllocationWithNonPreferredResources
+            NbAllocationInsertedInMigrationTable },
+        D3DKMT_QUERYSTATSTICS_RENAMING { NbAllocationsRenamed NbAllocationsShrinked NbRenamedBuffer
+            MaxRenamingListLength NbFailuresDueToRenamingLimit NbFailuresDueToCreateAllocation
+            NbFailuresDueToOpenAllocation NbFailuresDueToLowResource NbFailuresDueToNonRetiredLimit },
+        D3DKMT_QUERYSTATSTICS_PREPRATION { BroadcastStall NbDMAPrepared NbDMAPreparedLongPath
+            ImmediateHighestPreparationPass AllocationsTrimmed },
+        D3DKMT_QUERYSTATSTICS_PAGING_FAULT { Faults FaultsFirstTimeAccess FaultsReclaimed FaultsMigration
+            FaultsIncorrectResource FaultsLostContent FaultsEvicted AllocationsMEM_RESET AllocationsUnresetSuccess
+            AllocationsUnresetFail AllocationsUnresetSuccessRead AllocationsUnresetFailRead Evictions
+            EvictionsDueToPreparation EvictionsDueToLock EvictionsDueToClose EvictionsDueToPurge
+            EvictionsDueToSuspendCPUAccess },
+        D3DKMT_QUERYSTATSTICS_PAGING_TRANSFER { BytesFilled BytesDiscarded BytesMappedIntoAperture
+            BytesUnmappedFromAperture BytesTransferredFromMdlToMemory BytesTransferredFromMemoryToMdl
+            BytesTransferredFromApertureToMemory BytesTransferredFromMemoryToAperture },
+        D3DKMT_QUERYSTATSTICS_SWIZZLING_RANGE { NbRangesAcquired NbRangesReleased },
+        D3DKMT_QUERYSTATSTICS_LOCKS { NbLocks NbLocksWaitFlag NbLocksDiscardFlag NbLocksNoOverwrite
+            NbLocksNoReadSync NbLocksLinearization NbComplexLocks },
+        D3DKMT_QUERYSTATSTICS_ALLOCATIONS { Created Destroyed Opened Closed MigratedSuccess MigratedFail
+            MigratedAbandoned },
+        D3DKMT_QUERYSTATSTICS_TERMINATIONS { TerminatedShared TerminatedNonShared DestroyedShared
+            DestroyedNonShared },
+        D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION { NbSegments NodeCount VidPnSourceCount VSyncEnabled
+            TdrDetectedCount ZeroLengthDmaBuffers RestartedPeriod ReferenceDmaBuffer Renaming Preparation
+            PagingFault PagingTransfer SwizzlingRange Locks Allocations Terminations Flags Reserved },
+        D3DKMT_ADAPTER_PERFDATA { PhysicalAdapterIndex MemoryFrequency MaxMemoryFrequency MaxMemoryFrequencyOC
+            MemoryBandwidth PCIEBandwidth FanRPM Power Temperature PowerStateOverride },
+        D3DKMT_ADAPTER_PERFDATACAPS { PhysicalAdapterIndex MaxMemoryBandwidth MaxPCIEBandwidth MaxFanRPM
+            TemperatureMax TemperatureWarning },
+        D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER_INFORMATION { AdapterPerfData AdapterPerfDataCaps GpuVersion },
+    }
+    same_size! {
+        D3DKMT_QUERYSTATISTICS_RESULT D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION_FLAGS DXGK_GPUCLOCKDATA_FLAGS
+    }
+    same_number! {
+        D3DKMT_QUERYSTATISTICS_ADAPTER D3DKMT_QUERYSTATISTICS_PROCESS D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER
+        D3DKMT_QUERYSTATISTICS_SEGMENT D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT D3DKMT_QUERYSTATISTICS_NODE
+        D3DKMT_QUERYSTATISTICS_PROCESS_NODE D3DKMT_QUERYSTATISTICS_VIDPNSOURCE
+        D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP
+        D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER D3DKMT_QUERYSTATISTICS_ADAPTER2 D3DKMT_QUERYSTATISTICS_SEGMENT2
+        D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER2 D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT2
+        D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP2 D3DKMT_QUERYSTATISTICS_SEGMENT_USAGE
+        D3DKMT_QUERYSTATISTICS_SEGMENT_GROUP_USAGE D3DKMT_QUERYSTATISTICS_NODE2
+        D3DKMT_QUERYSTATISTICS_PROCESS_NODE2 D3DKMT_RenderCommandBuffer D3DKMT_DeferredCommandBuffer
+        D3DKMT_SystemCommandBuffer D3DKMT_MmIoFlipCommandBuffer D3DKMT_WaitCommandBuffer
+        D3DKMT_SignalCommandBuffer D3DKMT_DeviceCommandBuffer D3DKMT_SoftwareCommandBuffer
+        D3DKMT_QueuePacketTypeMax D3DKMT_ClientRenderBuffer D3DKMT_ClientPagingBuffer D3DKMT_SystemPagingBuffer
+        D3DKMT_SystemPreemptionBuffer D3DKMT_DmaPacketTypeMax D3DKMT_AllocationPriorityClassMinimum
+        D3DKMT_AllocationPriorityClassLow D3DKMT_AllocationPriorityClassNormal D3DKMT_AllocationPriorityClassHigh
+        D3DKMT_AllocationPriorityClassMaximum D3DKMT_MaxAllocationPriorityClass
+    }
+}

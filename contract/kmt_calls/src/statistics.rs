@@ -109,7 +109,7 @@ pub struct NodeStatistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeWork {
     /// How long it has had work, in nanoseconds, as the kernel has seen it: from when work is handed over until the kernel knows that it
-    /// is done. Of packets that is whose is in front. Of hardware queues that the kernel feeds it does not see whose runs; what several
+    /// is done; what is done before the turn that hands it over is at its end is seen to take no time. Of packets it is whose is in front. Of hardware queues that the kernel feeds it does not see whose runs; what several
     /// processes have there at once counts for each of them in equal parts. Queues that their processes feed are in no figure.
     pub running_ns: u64,
     /// Command buffers that the driver was given; one that came back and was given again counts again.

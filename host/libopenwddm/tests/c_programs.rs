@@ -93,6 +93,12 @@ fn a_keyed_mutex_goes_from_thread_to_thread() {
     assert_eq!(example("keyed_mutex", &[]), "handed on between threads\n");
 }
 
+#[test]
+fn figures_are_told() {
+    let line = example("statistics", &[]);
+    assert!(line.starts_with("process 1: node 0 ran ") && line.ends_with(" MiB are committed\n"), "{line}");
+}
+
 // spec: memory §5.4
 #[test]
 fn a_trim_calls_back() {
@@ -129,6 +135,7 @@ fn programs_come_to_a_served_kernel() {
     let there = [("OPENWDDM_SOCKET", socket.to_str().expect("text")), ("OPENWDDM_ADAPTER", "no-such-profile")];
     assert!(example("enumerate", &there).contains("32 MiB of its own"));
     assert_eq!(example("memory", &there), "kept its content\n");
+    assert!(example("statistics", &there).contains("node 0 ran"));
     // spec: sync §2.2: shared by NT handle
     assert_eq!(example("share", &there), "one fence, two processes\n");
     assert_eq!(example("keyed_mutex", &there), "handed on between threads and processes\n");

@@ -28,7 +28,7 @@ use ddi::StandardAllocation;
 use events::Event;
 use kmt_calls::{
     AdapterInfo, Call, CreateAllocationFlags, CreatedPagingQueue, FeatureResult, KeyedMutexCall, PacketCall,
-    ProcessAccess, QueueCall, Refusal, Reply, SegmentInfo, SyncCall,
+    ProcessAccess, QueueCall, Refusal, Reply, SegmentInfo, StatisticsCall, SyncCall,
 };
 use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
@@ -327,6 +327,7 @@ fn names(call: &Call) -> usize {
         Call::Queue(QueueCall::CreateHwContext { .. })
         | Call::Queue(QueueCall::CreateDoorbell { .. })
         | Call::ShareObjects { .. }
+        | Call::Statistics(StatisticsCall::OpenProcess { .. })
         | Call::OpenAdapterFromLuid { .. }
         | Call::CreateDevice { .. }
         | Call::CreateSection { .. }

@@ -59,7 +59,7 @@ fn a_c_compiler_lays_out_what_the_rust_compiler_does() {
     for item in ITEMS.iter().copied().flatten().filter(|item| !write::is_inline(item.name)) {
         let (name, size) = (item.name, item.size);
         writeln!(program, "CHECK(sizeof({name}) == {size}, \"{name}\");").expect("a string");
-        if let Shape::Struct(fields) = item.shape {
+        if let Shape::Struct(fields) | Shape::Packed(fields) = item.shape {
             for field in fields.iter().filter(|field| !write::is_nameless(field.name)) {
                 let (field, offset) = (field.name, field.offset);
                 writeln!(program, "CHECK(offsetof({name}, {field}) == {offset}, \"{name}.{field}\");")

@@ -83,7 +83,7 @@ fn named(name: &str) -> Option<&'static Item> {
 
 fn fields(item: &Item) -> &'static [Field] {
     match item.shape {
-        Shape::Struct(fields) | Shape::Union(fields) => fields,
+        Shape::Struct(fields) | Shape::Packed(fields) | Shape::Union(fields) => fields,
         _ => &[],
     }
 }
@@ -163,9 +163,11 @@ fn define(text: &mut String, item: &Item, written: &mut BTreeSet<&'static str>) 
         }
         _ => {
             let kind = if matches!(item.shape, Shape::Union(_)) { "union" } else { "struct" };
+            let packed = matches!(item.shape, Shape::Packed(_));
+            text.push_str(if packed { "\n#pragma pack(push, 1)" } else { "" });
             line(text, format_args!("\n{kind} _{} {{", item.name));
             fields(item).iter().for_each(|of| field(text, of, 1));
-            text.push_str("};\n");
+            text.push_str(if packed { "};\n#pragma pack(pop)\n" } else { "};\n" });
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Calls for the figures of adapters. They change nothing.
 
 use serde::{Deserialize, Serialize};
-use wddm_types::{Luid, RawHandle};
+use wddm_types::{Luid, ProcessId, RawHandle};
+
+use crate::process::ProcessAccess;
 
 /// A call for figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +17,19 @@ pub enum StatisticsCall {
     QueryStatistics {
         /// Which adapter; it need not be opened.
         adapter: Luid,
+    },
+    /// The operating system's `OpenProcess` → `NtHandle`, closed like every NT handle. Figures are everybody's, so that everybody is given
+    /// QUERY_INFORMATION of every process; more than that whoever runs the kernel gives.
+    OpenProcess {
+        /// Whose.
+        process: ProcessId,
+        /// Rights.
+        access: ProcessAccess,
+    },
+    /// The operating system's `GetProcessId` → `Processes`, of one.
+    GetProcessId {
+        /// A handle of a process that may be queried; 0: the calling one.
+        process: u64,
     },
     /// `D3DKMTQueryClockCalibration` → `ClockCalibration`.
     QueryClockCalibration {
@@ -33,6 +48,8 @@ impl StatisticsCall {
         match self {
             StatisticsCall::EnumProcesses { .. } => "EnumProcesses",
             StatisticsCall::QueryStatistics { .. } => "QueryStatistics",
+            StatisticsCall::OpenProcess { .. } => "OpenProcess",
+            StatisticsCall::GetProcessId { .. } => "GetProcessId",
             StatisticsCall::QueryClockCalibration { .. } => "QueryClockCalibration",
         }
     }

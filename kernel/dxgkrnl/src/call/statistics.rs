@@ -1,12 +1,13 @@
 //! Calls for figures. They change nothing, and adapters that were stopped or sleep answer them, too.
 
-use kmt_calls::{ClockCalibration, Refusal, Reply, StatisticsCall};
-use wddm_types::{Luid, NodeId};
+use kmt_calls::{ClockCalibration, ProcessAccess, Refusal, Reply, StatisticsCall};
+use wddm_types::{Luid, NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
-use crate::refusal::{from_driver, invalid};
+use crate::nt_handle::Shared;
+use crate::refusal::{access_denied, from_driver, invalid};
 
 impl Turn<'_> {
     pub(super) fn on_statistics(&mut self, cx: &mut Cx<'_>, call: &StatisticsCall) -> Result<Answer, Refusal> {
@@ -17,6 +18,21 @@ impl Turn<'_> {
             StatisticsCall::QueryStatistics { adapter } => {
                 let statistics = self.adapter_by_luid(adapter)?.statistics(cx.now_ns);
                 done(Reply::Statistics(Box::new(statistics)))
+            }
+            StatisticsCall::OpenProcess { process, access } => {
+                let known = process == self.from || self.adapters.iter().any(|adapter| adapter.knows(process));
+                if !known {
+                    return Err(invalid(format!("no adapter knows process {}", process.0)));
+                }
+                if !ProcessAccess::QUERY_INFORMATION.contains(access) {
+                    return Err(access_denied("to query is what everybody may; the rest is not a process's to give"));
+                }
+                let handle = self.nt_handles.share(self.from, Shared::Process { process, access })?;
+                done(Reply::NtHandle(handle))
+            }
+            StatisticsCall::GetProcessId { process } => {
+                let named = self.nt_handles.process(self.from, process, ProcessAccess::QUERY_INFORMATION)?;
+                done(Reply::Processes(vec![named]))
             }
             StatisticsCall::QueryClockCalibration { adapter, node, physical_adapter } => {
                 let index = self.adapter(adapter)?;
@@ -35,6 +51,11 @@ impl Turn<'_> {
 }
 
 impl Adapter {
+    /// Whether a process, which is not the kernel, has a device here.
+    fn knows(&self, process: ProcessId) -> bool {
+        process != ProcessId::SYSTEM && self.processes.contains_key(&process)
+    }
+
     /// `D3DKMTQueryClockCalibration`: both clocks now. A device without power has none that runs.
     fn calibration(&self, now_ns: u64, node: u32) -> Result<ClockCalibration, Refusal> {
         self.awake()?;
