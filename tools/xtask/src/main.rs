@@ -1,17 +1,20 @@
-//! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci | fuzz | soak`.
+//! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci | fuzz | soak`, and `install`.
 //!
 //! A rule that nobody checks is a wish. This program reads manifests, sources and fact sheets and says where one of them
-//! is broken, with file and line. It is no build system and changes nothing: it looks, and for `ci` it starts cargo.
+//! is broken, with file and line. It is no build system and changes nothing here: it looks, and for `ci` it starts cargo.
+//! `install` alone writes, where it is told to.
 //! People call it by the alias in `.cargo/config.toml`; `.ci/run` calls `ci`.
 //!
 //! - [`arrows`]: who may depend on whom
 //! - [`tidy`]: what a file may look like
 //! - [`spec`]: which section of the fact sheets is cited where, which acceptance row has a test
 //! - [`ci`]: everything in order
+//! - [`install`]: the C interface for a system's compilers
 //! - [`long`]: the runs that are too long for it
 
 mod arrows;
 mod ci;
+mod install;
 mod long;
 mod report;
 mod rust_text;
@@ -29,6 +32,7 @@ usage: cargo xtask <command>
   spec [--strict] [--quiet]   check citations of the fact sheets, list what nobody cites and which rows have no test
   fuzz [--seed N] [--calls N] hostile calls and lying drivers against the kernel, a million calls if nothing else is said
   soak                        a million random operations of VidMm against its reference model
+  install --prefix DIR        build libopenwddm for release, and put it, its header and openwddm.pc below DIR
   ci                          all of it, then clippy, tests and the longer runs";
 
 fn main() -> ExitCode {
@@ -53,6 +57,7 @@ fn command(arguments: &[String]) -> Result<bool, String> {
         ("spec", options) => Ok(spec::run(&house, spec::Options::parse(options)?)?.print()),
         ("ci", []) => Ok(ci::run(&house)),
         ("fuzz", options) => long::fuzz(&house, options),
+        ("install", options) => install::run(&house, options),
         ("soak", []) => long::soak(&house),
         _ => Err(USAGE.to_string()),
     }
