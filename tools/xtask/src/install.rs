@@ -28,7 +28,7 @@ pub fn run(house: &House, options: &[String]) -> Result<bool, String> {
     let prefix = std::path::absolute(prefix).map_err(|error| format!("{}: {error}", prefix.display()))?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.args(["build", "--release", "-p", "openwddm-libopenwddm"]).current_dir(&house.root());
+    build.args(["build", "--release", "-p", "openwddm-libopenwddm"]).current_dir(house.root());
     let built = build.status().map_err(|error| format!("cargo: {error}"))?;
     if !built.success() {
         return Ok(false);
