@@ -14,7 +14,7 @@ use crate::device::Device;
 use crate::fence::{Fence, NtHandle};
 use crate::{Owned, expect_reply};
 
-/// An event of the operating system: what asynchronous waits set.
+/// An event of the operating system: what asynchronous waits and the process itself set.
 pub struct Event {
     owned: Owned,
 }
@@ -49,6 +49,22 @@ impl Event {
             Err(refusal) if refusal.status == NtStatus::TIMEOUT => Ok(false),
             Err(refusal) => Err(refusal),
         }
+    }
+
+    /// `SetEvent`.
+    ///
+    /// # Errors
+    /// When the kernel has gone.
+    pub fn set(&self) -> Result<(), Refusal> {
+        self.owned.link.call(Call::Event(EventCall::Set { event: self.handle() })).map(drop)
+    }
+
+    /// `ResetEvent`.
+    ///
+    /// # Errors
+    /// When the kernel has gone.
+    pub fn reset(&self) -> Result<(), Refusal> {
+        self.owned.link.call(Call::Event(EventCall::Reset { event: self.handle() })).map(drop)
     }
 
     /// Its handle.

@@ -26,6 +26,13 @@ pub fn wait_event(caller: &Caller<'_>, arguments: &OPENWDDM_WAITEVENT) -> Answer
     }
 }
 
+/// `SetEvent`.
+pub fn set_event(caller: &Caller<'_>, arguments: &OPENWDDM_SETEVENT) -> Answer {
+    let event = event_or_section(arguments.hEvent)?;
+    caller.process.call(Call::Event(EventCall::Set { event }))?;
+    Ok(NtStatus::SUCCESS)
+}
+
 /// `ResetEvent`.
 pub fn reset_event(caller: &Caller<'_>, arguments: &OPENWDDM_RESETEVENT) -> Answer {
     let event = event_or_section(arguments.hEvent)?;

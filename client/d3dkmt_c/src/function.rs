@@ -129,6 +129,7 @@ macro_rules! functions {
             // What the operating system does on Windows.
             writes OpenWddmCreateEvent(OPENWDDM_CREATEEVENT) create_event;
             reads OpenWddmWaitEvent(OPENWDDM_WAITEVENT) wait_event;
+            reads OpenWddmSetEvent(OPENWDDM_SETEVENT) set_event;
             reads OpenWddmResetEvent(OPENWDDM_RESETEVENT) reset_event;
             reads OpenWddmCloseHandle(OPENWDDM_CLOSEHANDLE) close_handle;
             writes OpenWddmOpenProcess(OPENWDDM_OPENPROCESS) open_process;

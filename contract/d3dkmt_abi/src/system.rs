@@ -29,6 +29,10 @@ layout! {
         8 bBlock: BOOL,
     }
 
+    structure OPENWDDM_SETEVENT { 8;
+        0 hEvent: HANDLE,
+    }
+
     structure OPENWDDM_RESETEVENT { 8;
         0 hEvent: HANDLE,
     }

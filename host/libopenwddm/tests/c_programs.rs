@@ -87,6 +87,19 @@ fn handles_tell_whose_they_are() {
     assert_eq!(example("handles", &[]), "told apart\n");
 }
 
+// spec: sync §2.4
+#[test]
+fn events_are_set_by_hand() {
+    for profile in ["discrete-4k", "wddm2-packets"] {
+        assert_eq!(
+            example("events", &[("OPENWDDM_ADAPTER", profile)]),
+            "set by hand and by a fence
+",
+            "{profile}"
+        );
+    }
+}
+
 // spec: sync §2.2
 #[test]
 fn a_keyed_mutex_goes_from_thread_to_thread() {
@@ -136,6 +149,7 @@ fn programs_come_to_a_served_kernel() {
     assert!(example("enumerate", &there).contains("32 MiB of its own"));
     assert_eq!(example("memory", &there), "kept its content\n");
     assert!(example("statistics", &there).contains("node 0 ran"));
+    assert_eq!(example("events", &there), "set by hand and by a fence\n");
     // spec: sync §2.2: shared by NT handle
     assert_eq!(example("share", &there), "one fence, two processes\n");
     assert_eq!(example("keyed_mutex", &there), "handed on between threads and processes\n");

@@ -27,7 +27,7 @@ const BESIDE: &str = "CreateContext Render OpenNativeFenceFromNtHandle CreateDoo
     NotifyWorkSubmission OfferAllocations ReclaimAllocations2 Lock Unlock QueryAllocationResidency \
     ChangeVideoMemoryReservation EnumAdapters IsFeatureEnabled AcquireKeyedMutex2 ReleaseKeyedMutex2";
 /// What the operating system does on Windows.
-const SYSTEM: &str = "CreateEvent WaitEvent ResetEvent CloseHandle OpenProcess CreateSection";
+const SYSTEM: &str = "CreateEvent WaitEvent SetEvent ResetEvent CloseHandle OpenProcess CreateSection";
 
 #[test]
 fn the_library_exports_every_function_and_nothing_else() {

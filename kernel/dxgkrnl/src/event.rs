@@ -1,4 +1,4 @@
-//! Events of the operating system: what asynchronous waits, `EnqueueCpuEvent` and CPU notifications set (sync §2.4). A real
+//! Events of the operating system: what asynchronous waits, `EnqueueCpuEvent`, CPU notifications (sync §2.4) and their process set. A real
 //! system has them outside of the graphics kernel; here they are objects of a process. Adapters only name them; they are
 //! set at the end of the turn, by the machine.
 
@@ -55,7 +55,7 @@ impl Event {
     }
 
     /// Sets it: who waits goes on, all or the oldest.
-    fn set(&mut self, cx: &mut Cx<'_>) {
+    pub fn set(&mut self, cx: &mut Cx<'_>) {
         let woken = if self.manual_reset { self.waiting.len() } else { self.waiting.len().min(1) };
         self.set = self.manual_reset || woken == 0;
         for token in self.waiting.drain(..woken) {

@@ -265,7 +265,9 @@ pub(crate) fn needs(call: &Call) -> &'static [Kind] {
         | Call::QueryVideoMemoryInfo { .. }
         | Call::GetDeviceState { .. }
         | Call::KeyedMutex(KeyedMutexCall::Acquire { .. } | KeyedMutexCall::Release { .. })
-        | Call::Event(EventCall::Wait { .. } | EventCall::Reset { .. } | EventCall::Close { .. })
+        | Call::Event(
+            EventCall::Wait { .. } | EventCall::Set { .. } | EventCall::Reset { .. } | EventCall::Close { .. },
+        )
         | Call::Sync(
             SyncCall::WaitForSynchronizationObjectFromCpu { .. } | SyncCall::SignalSynchronizationObjectFromCpu { .. },
         ) => &[],

@@ -1,5 +1,5 @@
-//! Calls on events, which are the operating system's and not `D3DKMT`'s: what asynchronous waits, `EnqueueCpuEvent` and CPU
-//! notifications set (sync §2.4).
+//! Calls on events, which are the operating system's and not `D3DKMT`'s: what asynchronous waits, `EnqueueCpuEvent`, CPU
+//! notifications (sync §2.4), and the process itself set.
 
 use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
@@ -19,6 +19,11 @@ pub enum EventCall {
         /// Until it is set.
         block: bool,
     },
+    /// `SetEvent`: as what the kernel sets, it lets all who wait go on, or the oldest, or the next who comes.
+    Set {
+        /// Which.
+        event: RawHandle,
+    },
     /// `ResetEvent`.
     Reset {
         /// Which.
@@ -37,6 +42,7 @@ impl EventCall {
         match self {
             EventCall::Create { .. } => "CreateEvent",
             EventCall::Wait { .. } => "WaitForSingleObject",
+            EventCall::Set { .. } => "SetEvent",
             EventCall::Reset { .. } => "ResetEvent",
             EventCall::Close { .. } => "CloseHandle",
         }

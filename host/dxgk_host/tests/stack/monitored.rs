@@ -185,6 +185,54 @@ fn the_cpu_waits_for_all_or_for_any() {
 }
 
 #[test]
+fn a_process_sets_its_events() {
+    // spec: sync §2.4
+    for mode in [VIRTUAL, Mode::Real] {
+        let (host, gpu) = world("wddm2-packets", mode);
+        let event = event(&gpu);
+        event.set().unwrap();
+        event.set().unwrap();
+        assert_eq!(
+            (event.take().unwrap(), event.take().unwrap()),
+            (true, false),
+            "one wait takes it, however often it is set"
+        );
+        event.set().unwrap();
+        event.reset().unwrap();
+        assert!(!event.take().unwrap());
+        let by_hand = Event::create(gpu.device().link(), true).unwrap();
+        by_hand.set().unwrap();
+        by_hand.wait().unwrap();
+        assert!(by_hand.take().unwrap(), "until it is reset");
+        by_hand.reset().unwrap();
+        assert!(!by_hand.take().unwrap());
+        // What an asynchronous wait sets may be set by hand meanwhile: each is heard.
+        let fence = monitored(gpu.device());
+        gpu.device().wait_async(&[(&fence, 1)], &event, WaitFlags::empty()).unwrap();
+        event.set().unwrap();
+        assert!(event.take().unwrap());
+        gpu.device().signal(&fence, 1).unwrap();
+        event.wait().unwrap();
+        host.check_invariants().unwrap();
+    }
+}
+
+#[test]
+fn a_set_event_lets_one_wait_go_on_or_all() {
+    let host = crate::world::host(VIRTUAL, MIB);
+    let link = ProcessLink::new(Arc::clone(&host));
+    for manual_reset in [false, true] {
+        let event = Event::create(&(Arc::clone(&link) as Arc<dyn Link>), manual_reset).unwrap();
+        let wait = kmt_calls::Call::Event(kmt_calls::EventCall::Wait { event: event.handle(), block: true });
+        let waits = [(); 3].map(|()| host.begin_call(link.process(), wait.clone()).expect_err("it is not set"));
+        event.set().unwrap();
+        let answered = waits.map(|wait| host.take_answer(wait).is_some());
+        assert_eq!(answered, [true, manual_reset, manual_reset], "the one that has waited longest, or all");
+        assert_eq!(event.take().unwrap(), manual_reset);
+    }
+}
+
+#[test]
 fn an_asynchronous_wait_answers_at_once_and_sets_its_event_once() {
     // spec: sync §2.4, sync §6 B9
     // seed: C21

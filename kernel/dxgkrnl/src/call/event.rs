@@ -18,6 +18,11 @@ impl Turn<'_> {
                 let token = self.token;
                 self.process.event(event).and_then(|number| self.process.events[number].wait(token, block))
             }
+            Call::Event(EventCall::Set { event }) => self.process.event(event).and_then(|number| {
+                cx.emit_of_all(events::Event::EventSet { process: self.from.0, event: number });
+                self.process.events[number].set(cx);
+                done(Reply::Done)
+            }),
             Call::Event(EventCall::Reset { event }) => self.process.event(event).and_then(|number| {
                 self.process.events[number].reset();
                 done(Reply::Done)

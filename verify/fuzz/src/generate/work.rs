@@ -163,6 +163,7 @@ impl Generator<'_> {
         match self.dice.below(8) {
             0 => Call::Event(EventCall::Create { manual_reset: self.dice.chance(50) }),
             1 => Call::Event(EventCall::Wait { event: self.handle(Kind::Event), block: self.endless }),
+            2 if self.dice.chance(40) => Call::Event(EventCall::Set { event: self.handle(Kind::Event) }),
             2 => Call::Event(EventCall::Close { event: self.handle(Kind::Event) }),
             3 => Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu2 {
                 contexts: vec![context],

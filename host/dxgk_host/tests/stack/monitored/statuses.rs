@@ -188,6 +188,7 @@ fn what_the_cpu_may_not() {
                 Call::Event(EventCall::Wait { event: fence, block: true }),
                 NtStatus::INVALID_HANDLE,
             ),
+            ("an event to set", Call::Event(EventCall::Set { event: NONE }), NtStatus::INVALID_HANDLE),
             ("an event to reset", Call::Event(EventCall::Reset { event: NONE }), NtStatus::INVALID_HANDLE),
             (
                 "an event to close",
