@@ -91,7 +91,7 @@ impl Resource {
     /// # Errors
     /// When it was not created with NtSecuritySharing.
     pub fn share(&self) -> Result<ShareName, Refusal> {
-        let call = Call::ShareObjects { objects: vec![self.handle], access: SyncObjectAccess::empty() };
+        let call = Call::ShareObjects { objects: vec![self.handle], access: SyncObjectAccess::empty(), name: None };
         let reply = self.link.call(call)?;
         Ok(ShareName::NtHandle(expect_reply!(reply, Reply::NtHandle(handle) => handle)))
     }

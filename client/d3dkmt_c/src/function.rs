@@ -59,7 +59,7 @@ macro_rules! functions {
             writes D3DKMTOpenResource(D3DKMT_OPENRESOURCE) open_resource;
             writes D3DKMTOpenResource2(D3DKMT_OPENRESOURCE) open_resource2;
             writes D3DKMTOpenResourceFromNtHandle(D3DKMT_OPENRESOURCEFROMNTHANDLE) open_resource_from_nt_handle;
-            refuses D3DKMTOpenNtHandleFromName(VOID) "shared objects have no names: whoever is to open one is told its handle";
+            writes D3DKMTOpenNtHandleFromName(D3DKMT_OPENNTHANDLEFROMNAME) open_nt_handle_from_name;
             // Residency.
             writes D3DKMTCreatePagingQueue(D3DKMT_CREATEPAGINGQUEUE) create_paging_queue;
             writes D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE) destroy_paging_queue;
@@ -94,7 +94,7 @@ macro_rules! functions {
             writes D3DKMTOpenSynchronizationObject(D3DKMT_OPENSYNCHRONIZATIONOBJECT) open_synchronization_object;
             writes D3DKMTOpenSyncObjectFromNtHandle(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE) open_sync_object_from_nt_handle;
             writes D3DKMTOpenSyncObjectFromNtHandle2(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2) open_sync_object_from_nt_handle2;
-            refuses D3DKMTOpenSyncObjectNtHandleFromName(VOID) "shared objects have no names: whoever is to open one is told its handle";
+            writes D3DKMTOpenSyncObjectNtHandleFromName(D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME) open_sync_object_nt_handle_from_name;
             reads D3DKMTWaitForSynchronizationObject(D3DKMT_WAITFORSYNCHRONIZATIONOBJECT) wait_for_synchronization_object;
             reads D3DKMTSignalSynchronizationObject(D3DKMT_SIGNALSYNCHRONIZATIONOBJECT) signal_synchronization_object;
             reads D3DKMTWaitForSynchronizationObjectFromCpu(D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU) wait_for_synchronization_object_from_cpu;

@@ -28,6 +28,7 @@ mod gpu_va;
 mod handle;
 mod keyed_mutex;
 mod lock;
+mod name;
 mod notification;
 mod queue;
 mod refusal;
@@ -54,6 +55,7 @@ pub mod exported {
     pub use crate::gpu_va::*;
     pub use crate::keyed_mutex::*;
     pub use crate::lock::*;
+    pub use crate::name::{open_nt_handle_from_name, open_sync_object_nt_handle_from_name};
     pub use crate::notification::{register_trim_notification, unregister_trim_notification};
     pub use crate::queue::*;
     pub use crate::residency::*;

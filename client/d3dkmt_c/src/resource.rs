@@ -6,7 +6,8 @@ use wddm_types::{NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller, Room};
 use crate::handle::{handles, nt_handle, nt_handle_in_c};
-use crate::refusal::{expect_reply, invalid, not_supported};
+use crate::name::object_name;
+use crate::refusal::{expect_reply, invalid};
 
 /// `D3DKMTShareObjects`, the one function with more than one parameter.
 // spec: sync §2.2
@@ -17,12 +18,10 @@ pub fn share_objects(
     handle: *mut HANDLE,
 ) -> Answer {
     let room = caller.room(handle, 1)?;
-    if !attributes.is_null() && !caller.array(attributes, 1)?[0].ObjectName.is_null() {
-        return Err(not_supported("objects with a name: whoever is to open it is told its handle"));
-    }
     let call = Call::ShareObjects {
         objects: handles(caller, objects, count)?,
         access: SyncObjectAccess::from_bits_retain(access),
+        name: object_name(caller, attributes)?,
     };
     let token = expect_reply!(caller.process.call(call)?, Reply::NtHandle(token) => token);
     room.write(&[nt_handle_in_c(token)]);

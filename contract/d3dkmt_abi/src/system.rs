@@ -19,6 +19,18 @@ layout! {
         40 SecurityQualityOfService: *const VOID,
     }
 
+    structure D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME { 24;
+        0 dwDesiredAccess: DWORD,
+        8 pObjAttrib: *mut OBJECT_ATTRIBUTES,
+        16 hNtHandle: HANDLE,
+    }
+
+    structure D3DKMT_OPENNTHANDLEFROMNAME { 24;
+        0 dwDesiredAccess: DWORD,
+        8 pObjAttrib: *mut OBJECT_ATTRIBUTES,
+        16 hNtHandle: HANDLE,
+    }
+
     structure OPENWDDM_CREATEEVENT { 16;
         0 bManualReset: BOOL,
         8 hEvent: HANDLE,

@@ -109,6 +109,8 @@ fn structures_are_laid_out_as_published() {
             PrivateRuntimeDataSize pPrivateRuntimeData ResourcePrivateDriverDataSize pResourcePrivateDriverData
             TotalPrivateDriverDataBufferSize pTotalPrivateDriverDataBuffer hResource hKeyedMutex
             pKeyedMutexPrivateRuntimeData KeyedMutexPrivateRuntimeDataSize hSyncObject },
+        D3DKMT_OPENNTHANDLEFROMNAME { dwDesiredAccess pObjAttrib hNtHandle },
+        D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME { dwDesiredAccess pObjAttrib hNtHandle },
         D3DKMT_OPENSYNCHRONIZATIONOBJECT { hSharedHandle hSyncObject Reserved },
         D3DKMT_OPENSYNCOBJECTFROMNTHANDLE { hNtHandle hSyncObject },
         D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2 { hNtHandle hDevice Flags hSyncObject Anonymous },

@@ -136,6 +136,17 @@ pub enum Call {
         objects: Vec<RawHandle>,
         /// What whoever opens a synchronization object may do with it.
         access: SyncObjectAccess,
+        /// A name by which others get NT handles of their own (`ObjectName`); case makes no difference. It goes with the last of them.
+        name: Option<String>,
+    },
+    /// `D3DKMTOpenSyncObjectNtHandleFromName`, `D3DKMTOpenNtHandleFromName` → `NtHandle`, which the caller closes.
+    OpenNtHandleFromName {
+        /// The name.
+        name: String,
+        /// `dwDesiredAccess`: of a synchronization object not more than it was shared with.
+        access: u32,
+        /// A synchronization object is wanted, else a resource.
+        sync_object: bool,
     },
     /// The operating system's `CloseHandle` of an NT handle that this process got from ShareObjects, or of a process.
     CloseNtHandle {

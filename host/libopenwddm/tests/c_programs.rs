@@ -100,6 +100,12 @@ fn events_are_set_by_hand() {
     }
 }
 
+// spec: sync §2.2, memory §2.7
+#[test]
+fn shared_objects_are_found_by_name() {
+    assert_eq!(example("names", &[]), "found by name\n");
+}
+
 // spec: sync §2.2
 #[test]
 fn a_keyed_mutex_goes_from_thread_to_thread() {
@@ -152,6 +158,7 @@ fn programs_come_to_a_served_kernel() {
     assert_eq!(example("events", &there), "set by hand and by a fence\n");
     // spec: sync §2.2: shared by NT handle
     assert_eq!(example("share", &there), "one fence, two processes\n");
+    assert_eq!(example("names", &there), "found by name\n");
     assert_eq!(example("keyed_mutex", &there), "handed on between threads and processes\n");
     drop(daemon);
     let program = build(folder.path(), "enumerate", &["-lopenwddm"]);

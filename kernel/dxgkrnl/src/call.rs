@@ -9,6 +9,7 @@ mod event;
 mod gpu_va;
 mod keyed_mutex;
 mod lock;
+mod name;
 mod offer;
 mod packet;
 mod priority;
@@ -328,6 +329,7 @@ fn names(call: &Call) -> usize {
         | Call::Queue(QueueCall::CreateDoorbell { .. })
         | Call::ShareObjects { .. }
         | Call::Statistics(StatisticsCall::OpenProcess { .. })
+        | Call::OpenNtHandleFromName { .. }
         | Call::OpenAdapterFromLuid { .. }
         | Call::CreateDevice { .. }
         | Call::CreateSection { .. }

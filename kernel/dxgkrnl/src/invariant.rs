@@ -11,6 +11,7 @@
 //! | quotas | what a process has committed is the sum of the allocations that it created, and of its sections |
 //! | sections | each has as many users as its handle and the allocations of all adapters that lie in it or are about to leave |
 //! | keyed mutexes | each counts its opens and its NT handles, and somebody has one; owner and waits are opens of it |
+//! | names | each is found as long as an NT handle has it |
 //! | sync objects | each counts its opens and its NT handles, and somebody has one; a global handle names what knows it |
 //! | cross-adapter fences | each is known to its adapters by its word, and is named or reached |
 //! | fences | every fence has its waits, and somebody who has it open or a name; paging queues and hardware queues have theirs |
@@ -51,6 +52,7 @@ impl Machine {
         self.check_reachable()?;
         self.check_sync_objects()?;
         self.check_keyed_mutexes()?;
+        self.check_names()?;
         self.check_cross_adapter()?;
         self.check_sections()?;
         self.adapters.iter().try_for_each(|adapter| adapter.check_invariants(&self.sections.lent_by(adapter.index.0)))
@@ -134,6 +136,7 @@ impl Machine {
             process.events.iter().for_each(|(number, event)| digest.add("event", &(id.0, number), event));
         }
         self.nt_handles.iter().for_each(|(id, value)| digest.add("NT handle", &id, value));
+        self.nt_handles.names().for_each(|(name, named)| digest.add("name", &name, named));
         self.globals.iter().for_each(|(id, value)| digest.add("global handle", &id, &value));
         self.cross_fences.iter().for_each(|(id, value)| digest.add("cross-adapter fence", &id, value));
         self.sections.iter().for_each(|(id, value)| digest.add("section", &id, value));

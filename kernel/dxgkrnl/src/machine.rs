@@ -129,7 +129,7 @@ impl Machine {
         if !ProcessAccess::all().contains(access) {
             return Err(invalid(format!("rights {:#x} of a process mean nothing here", access.bits())));
         }
-        self.nt_handles.share(from, Shared::Process { process: of, access })
+        self.nt_handles.share(from, Shared::Process { process: of, access }, None)
     }
 
     /// A process went: everything that it had is destroyed, others go on. Unknown ids are ignored: a process can die

@@ -5,12 +5,15 @@
 //! A token is SipHash-2-4 of a counter under a key that the host chooses: unguessable where the key is random, the same in
 //! every run where it is fixed.
 
+mod name;
+
 use std::collections::BTreeMap;
 
 use kmt_calls::{ProcessAccess, Refusal, SyncObjectAccess};
 use wddm_types::{Blame, NtStatus, ProcessId};
 
 use crate::refusal::{access_denied, invalid, no_memory, refuse};
+use name::{Named, Names};
 
 /// Most NT handles of one machine.
 const HANDLES_MAX: usize = 1 << 16;
@@ -35,12 +38,14 @@ pub enum Shared {
 }
 
 /// One handle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NtHandle {
     /// Who closes it.
     pub process: ProcessId,
     /// What it names.
     pub object: Shared,
+    /// The name that it was made with, or opened by, in capital letters.
+    pub name: Option<String>,
 }
 
 /// All of a machine.
@@ -50,22 +55,52 @@ pub struct NtHandles {
     open: BTreeMap<u64, NtHandle>,
     /// How many each process has to close; nobody is here with 0.
     held: BTreeMap<ProcessId, u64>,
+    names: Names,
 }
 
 impl NtHandles {
     /// None.
     pub fn new(key: [u64; 2]) -> NtHandles {
-        NtHandles { key, made: 0, open: BTreeMap::new(), held: BTreeMap::new() }
+        NtHandles { key, made: 0, open: BTreeMap::new(), held: BTreeMap::new(), names: Names::default() }
     }
 
-    /// Names an object.
+    /// Names an object: by a token, and for everybody who knows it by a text.
+    ///
+    /// # Errors
+    /// `NO_MEMORY` when the machine has as many as it may; of a text see [`Names::give`].
+    // spec: sync §2.2
+    pub fn share(&mut self, process: ProcessId, object: Shared, name: Option<&str>) -> Result<u64, Refusal> {
+        self.has_room()?;
+        let name = name.map(|name| self.names.give(name, object)).transpose()?;
+        Ok(self.add(NtHandle { process, object, name }))
+    }
+
+    /// What a name is of, and what it is kept under.
+    ///
+    /// # Errors
+    /// `OBJECT_NAME_NOT_FOUND`.
+    pub fn find(&self, name: &str) -> Result<(String, Shared), Refusal> {
+        self.names.find(name)
+    }
+
+    /// Another handle of what was found, which keeps the name.
     ///
     /// # Errors
     /// `NO_MEMORY` when the machine has as many as it may.
-    pub fn share(&mut self, process: ProcessId, object: Shared) -> Result<u64, Refusal> {
-        if self.open.len() >= HANDLES_MAX {
-            return Err(no_memory(format!("the machine has {HANDLES_MAX} NT handles")));
+    pub fn share_as(&mut self, process: ProcessId, object: Shared, found: &str) -> Result<u64, Refusal> {
+        self.has_room()?;
+        self.names.hold(found);
+        Ok(self.add(NtHandle { process, object, name: Some(found.to_owned()) }))
+    }
+
+    fn has_room(&self) -> Result<(), Refusal> {
+        match self.open.len() < HANDLES_MAX {
+            true => Ok(()),
+            false => Err(no_memory(format!("the machine has {HANDLES_MAX} NT handles"))),
         }
+    }
+
+    fn add(&mut self, handle: NtHandle) -> u64 {
         let token = loop {
             self.made += 1;
             let token = siphash(self.key, self.made);
@@ -74,9 +109,9 @@ impl NtHandles {
                 break token;
             }
         };
-        self.open.insert(token, NtHandle { process, object });
-        *self.held.entry(process).or_default() += 1;
-        Ok(token)
+        *self.held.entry(handle.process).or_default() += 1;
+        self.open.insert(token, handle);
+        token
     }
 
     /// How many a process has to close.
@@ -137,7 +172,8 @@ impl NtHandles {
                 if *held == 0 {
                     self.held.remove(&process);
                 }
-                Ok(self.open.remove(&handle).expect("just seen").object)
+                let gone = self.open.remove(&handle).expect("just seen");
+                Ok(self.leave(gone))
             }
             _ => Err(no_such_nt_handle()),
         }
@@ -148,7 +184,19 @@ impl NtHandles {
         self.held.remove(&process);
         let of_process = |(token, named): (&u64, &NtHandle)| (named.process == process).then_some(*token);
         let tokens: Vec<u64> = self.open.iter().filter_map(of_process).collect();
-        tokens.iter().filter_map(|token| self.open.remove(token)).map(|named| named.object).collect()
+        let gone: Vec<NtHandle> = tokens.iter().filter_map(|token| self.open.remove(token)).collect();
+        gone.into_iter().map(|gone| self.leave(gone)).collect()
+    }
+
+    /// A handle has gone, with the name if it was the last that had it.
+    fn leave(&mut self, gone: NtHandle) -> Shared {
+        gone.name.iter().for_each(|name| self.names.leave(name));
+        gone.object
+    }
+
+    /// All names.
+    pub fn names(&self) -> impl Iterator<Item = (&str, &Named)> {
+        self.names.iter()
     }
 
     /// All, by token.
@@ -210,10 +258,14 @@ mod tests {
     fn a_handle_is_its_makers_to_close_and_everybodys_to_open() {
         let mut handles = NtHandles::new([1, 2]);
         let object = Shared::Resource { adapter: 0, body: 5 };
-        let token = handles.share(ProcessId(1), object).unwrap();
-        let other = handles.share(ProcessId(2), object).unwrap();
+        let token = handles.share(ProcessId(1), object, None).unwrap();
+        let other = handles.share(ProcessId(2), object, None).unwrap();
         assert_ne!(token, other);
-        assert_ne!(NtHandles::new([1, 3]).share(ProcessId(1), object).unwrap(), token, "another key, another token");
+        assert_ne!(
+            NtHandles::new([1, 3]).share(ProcessId(1), object, None).unwrap(),
+            token,
+            "another key, another token"
+        );
         assert_eq!(handles.named(token), Ok(object));
         assert_eq!(handles.close(ProcessId(2), token).unwrap_err().status, NtStatus::INVALID_HANDLE);
         assert_eq!(handles.close_all_of(ProcessId(1)), [object]);

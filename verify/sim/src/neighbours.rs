@@ -132,7 +132,8 @@ impl Neighbours {
         match (after, reply) {
             (After::Device { who }, Reply::Handle(device)) => self.processes[who].device = device,
             (After::Create { who, value, only_on_destroy }, Reply::Fence(made)) => {
-                let share = Call::ShareObjects { objects: vec![made.fence], access: SyncObjectAccess::ALL_ACCESS };
+                let share =
+                    Call::ShareObjects { objects: vec![made.fence], access: SyncObjectAccess::ALL_ACCESS, name: None };
                 let Reply::NtHandle(token) = call(host, self.processes[who].id, share)? else {
                     return Err("a name is a number".into());
                 };

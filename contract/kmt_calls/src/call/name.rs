@@ -49,6 +49,8 @@ impl Call {
             Call::OpenResource { .. } => "OpenResource",
             Call::QueryResourceInfo { .. } => "QueryResourceInfo",
             Call::ShareObjects { .. } => "ShareObjects",
+            Call::OpenNtHandleFromName { sync_object: true, .. } => "OpenSyncObjectNtHandleFromName",
+            Call::OpenNtHandleFromName { .. } => "OpenNtHandleFromName",
             Call::CloseNtHandle { .. } => "CloseHandle",
             Call::CreateSection { .. } => "CreateSection",
             Call::CloseSection { .. } => "CloseHandle",

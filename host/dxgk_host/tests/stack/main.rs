@@ -40,6 +40,7 @@ mod levels;
 mod lock_order;
 mod lost_writes;
 mod monitored;
+mod object_names;
 mod offers;
 mod optimized_default;
 mod other_processes;

@@ -23,13 +23,16 @@ impl Turn<'_> {
         touched: &mut Option<u32>,
     ) -> Result<Answer, Refusal> {
         match call {
-            Call::ShareObjects { objects, access } => {
-                let token = self.share_objects(cx, &objects, access, touched)?;
+            Call::ShareObjects { objects, access, name } => {
+                let token = self.share_objects(cx, (&objects, name.as_deref()), access, touched)?;
                 done(Reply::NtHandle(token))
+            }
+            Call::OpenNtHandleFromName { name, access, sync_object } => {
+                self.open_by_name(cx, &name, access, sync_object)
             }
             Call::CloseNtHandle { handle } => {
                 let gone = self.nt_handles.close(self.from, handle)?;
-                unname((&mut *self.adapters, self.cross_fences, self.keyed_mutexes), cx, gone);
+                self.unname(cx, gone);
                 done(Reply::Done)
             }
             _ => unreachable!("every call stands in one of the lists"),
@@ -132,7 +135,7 @@ impl Turn<'_> {
     fn share_objects(
         &mut self,
         cx: &mut Cx<'_>,
-        objects: &[RawHandle],
+        (objects, name): (&[RawHandle], Option<&str>),
         access: SyncObjectAccess,
         touched: &mut Option<u32>,
     ) -> Result<u64, Refusal> {
@@ -141,12 +144,16 @@ impl Turn<'_> {
             [resource, keyed_mutex, sync_object] => self.name_set(resource, keyed_mutex, sync_object, touched)?,
             _ => return Err(invalid(format!("one handle names 1 or 3 objects, not {}", objects.len()))),
         };
-        let token = self.nt_handles.share(self.from, object);
+        let token = self.nt_handles.share(self.from, object, name);
         if token.is_err() {
             // It is open, so that it outlives the name that it did not get.
-            unname((&mut *self.adapters, self.cross_fences, self.keyed_mutexes), cx, object);
+            self.unname(cx, object);
         }
         token
+    }
+
+    pub(super) fn unname(&mut self, cx: &mut Cx<'_>, object: Shared) {
+        unname((&mut *self.adapters, self.cross_fences, self.keyed_mutexes), cx, object);
     }
 
     /// One object has a name more.

@@ -27,7 +27,7 @@ impl Turn<'_> {
                 if !ProcessAccess::QUERY_INFORMATION.contains(access) {
                     return Err(access_denied("to query is what everybody may; the rest is not a process's to give"));
                 }
-                let handle = self.nt_handles.share(self.from, Shared::Process { process, access })?;
+                let handle = self.nt_handles.share(self.from, Shared::Process { process, access }, None)?;
                 done(Reply::NtHandle(handle))
             }
             StatisticsCall::GetProcessId { process } => {

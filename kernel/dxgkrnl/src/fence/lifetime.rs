@@ -253,6 +253,13 @@ impl Adapter {
         Ok(open.fence)
     }
 
+    /// What has a name has one more.
+    pub fn name_fence_again(&mut self, number: u64) -> Result<(), Refusal> {
+        let names = &mut self.fences[number].names;
+        *names = names.checked_add(1).ok_or_else(|| no_memory("the fence has too many names"))?;
+        Ok(())
+    }
+
     /// A name of a fence has gone; with the last, and without an open, the fence.
     pub fn unname_fence(&mut self, cx: &mut Cx<'_>, number: u64) {
         let fence = &mut self.fences[number];

@@ -57,6 +57,19 @@ impl Machine {
         ensure(lost.is_none(), "sync objects", || format!("the machine does not know {lost:?}"))
     }
 
+    /// A name is there as long as an NT handle has it, and they count it rightly.
+    // spec: sync §2.2
+    pub(super) fn check_names(&self) -> Checked {
+        for (name, named) in self.nt_handles.names() {
+            let handles = self.nt_handles.iter().filter(|(_, handle)| handle.name.as_deref() == Some(name)).count();
+            let sound = handles > 0 && handles == named.handles as usize;
+            ensure(sound, "names", || format!("{name:?} has {handles} NT handles: {named:?}"))?;
+        }
+        let known = |name: &str| self.nt_handles.names().any(|(known, _)| known == name);
+        let lost = self.nt_handles.iter().find(|(_, handle)| handle.name.as_deref().is_some_and(|name| !known(name)));
+        ensure(lost.is_none(), "names", || format!("{lost:?} has a name that nobody finds"))
+    }
+
     /// A keyed mutex is there as long as it is open or an NT handle names it, and who has it or waits for it has it open.
     // spec: sync §2.2
     pub(super) fn check_keyed_mutexes(&self) -> Checked {

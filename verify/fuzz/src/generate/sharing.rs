@@ -38,12 +38,16 @@ impl Generator<'_> {
             13 => Call::Sync(SyncCall::OpenSyncObjectFromNtHandle { handle: nt }),
             14 => {
                 let access = if self.dice.odd() { SyncObjectAccess::WAIT } else { SyncObjectAccess::ALL_ACCESS };
-                Call::ShareObjects { objects: vec![self.handle(Kind::SyncObject)], access }
+                Call::ShareObjects { objects: vec![self.handle(Kind::SyncObject)], access, name: self.object_name() }
             }
             15 => Call::Sync(SyncCall::DestroySynchronizationObject { fence: self.handle(Kind::SyncObject) }),
             0..3 => Call::OpenResource { device, share },
             3 | 4 => Call::QueryResourceInfo { device, share },
-            5 => Call::ShareObjects { objects: vec![self.handle(Kind::Resource)], access: SyncObjectAccess::empty() },
+            5 => Call::ShareObjects {
+                objects: vec![self.handle(Kind::Resource)],
+                access: SyncObjectAccess::empty(),
+                name: self.object_name(),
+            },
             6..8 => {
                 let access = match self.dice.below(4) {
                     _ if self.dice.odd() => SyncObjectAccess::from_bits_retain(self.dice.flags32(u32::MAX)),
@@ -52,7 +56,8 @@ impl Generator<'_> {
                     _ => SyncObjectAccess::ALL_ACCESS,
                 };
                 let count = if self.dice.odd() { self.dice.below(4) } else { 1 };
-                Call::ShareObjects { objects: (0..count).map(|_| self.handle(Kind::OwnFence)).collect(), access }
+                let objects = (0..count).map(|_| self.handle(Kind::OwnFence)).collect();
+                Call::ShareObjects { objects, access, name: self.object_name() }
             }
             8..=10 => {
                 let flags = if self.dice.odd() { self.dice.flags32(0x7FF) } else { 0 };
@@ -66,7 +71,22 @@ impl Generator<'_> {
                 }
             }
             _ if self.dice.chance(60) => self.keyed_mutex_call(),
+            _ if self.dice.chance(40) => {
+                let (name, sync_object) = (self.object_name().unwrap_or_default(), self.dice.chance(50));
+                let access = if self.dice.odd() { self.dice.flags32(u32::MAX) } else { 0x1000_0000 };
+                Call::OpenNtHandleFromName { name, access, sync_object }
+            }
             _ => Call::CloseNtHandle { handle: nt },
+        }
+    }
+
+    /// One of a few names, so that they meet; seldom an odd one.
+    fn object_name(&mut self) -> Option<String> {
+        match self.dice.below(6) {
+            0 => Some("One".into()),
+            1 => Some("oNE".into()),
+            2 if self.dice.odd() => Some("\u{fb01}".repeat(self.dice.below(40_000) as usize)),
+            _ => None,
         }
     }
 
@@ -100,7 +120,7 @@ impl Generator<'_> {
             8..11 => KeyedMutexCall::Release { mutex, key, fence_value: self.dice.edge(), runtime_data },
             _ => {
                 let objects = vec![self.handle(Kind::Resource), mutex, self.handle(Kind::SyncObject)];
-                return Call::ShareObjects { objects, access: SyncObjectAccess::ALL_ACCESS };
+                return Call::ShareObjects { objects, access: SyncObjectAccess::ALL_ACCESS, name: self.object_name() };
             }
         })
     }

@@ -78,7 +78,7 @@ fn wrong_input_is_refused_and_changes_nothing() {
     let open = |request| Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device, request });
     let of = |flags| OpenSyncObjectRequest { handle, flags, ..Default::default() };
     let private_data = FencePrivateData([1; 64]);
-    let share = |objects, access| Call::ShareObjects { objects, access };
+    let share = |objects, access| Call::ShareObjects { objects, access, name: None };
     let foreign = mine.handle();
     while host.step() {}
     let cases = [

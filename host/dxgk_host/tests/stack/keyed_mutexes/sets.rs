@@ -60,7 +60,7 @@ impl Set {
 
     fn share(&self, objects: &[RawHandle]) -> Result<u64, NtStatus> {
         let access = SyncObjectAccess::from_bits_retain(0x1f_0000);
-        match self.process.link.call(Call::ShareObjects { objects: objects.to_vec(), access }) {
+        match self.process.link.call(Call::ShareObjects { objects: objects.to_vec(), access, name: None }) {
             Ok(Reply::NtHandle(token)) => Ok(token),
             Ok(other) => panic!("{other:?}"),
             Err(refusal) => Err(refusal.status),

@@ -53,7 +53,7 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
         Call::Queue(QueueCall::DestroyDoorbell { doorbell: handle }),
         Call::Queue(QueueCall::NotifyWorkSubmission { doorbell: handle }),
         Call::Sync(SyncCall::DestroySynchronizationObject { fence: handle }),
-        Call::ShareObjects { objects: vec![handle], access: SyncObjectAccess::ALL_ACCESS },
+        Call::ShareObjects { objects: vec![handle], access: SyncObjectAccess::ALL_ACCESS, name: None },
         Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device: handle, request: OpenSyncObjectRequest::default() }),
         Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { device: handle, request: OpenSyncObjectRequest::default() }),
         Call::Packet(PacketCall::Present { context: handle, source: handle, destination: handle }),

@@ -98,6 +98,13 @@ impl Adapter {
         Ok(open.object)
     }
 
+    /// What has a name has one more.
+    pub fn name_sync_object_again(&mut self, object: u64) -> Result<(), Refusal> {
+        let names = &mut self.sync_objects[object].names;
+        *names = names.checked_add(1).ok_or_else(|| no_memory("the object has too many names"))?;
+        Ok(())
+    }
+
     /// A name has gone.
     pub fn unname_sync_object(&mut self, cx: &mut Cx<'_>, object: u64) {
         self.sync_objects[object].names -= 1;

@@ -1,0 +1,86 @@
+//! Names of shared objects: NT handles that are opened by one (`D3DKMTOpenSyncObjectNtHandleFromName`, `D3DKMTOpenNtHandleFromName`).
+//!
+//! There are no security descriptors here. Whoever makes a name of a synchronization object says with it what others may have at most;
+//! a resource's name gives everything, as its NT handle does.
+
+use kmt_calls::{Refusal, Reply, SyncObjectAccess};
+use wddm_types::{Blame, NtStatus};
+
+use crate::call::{Turn, done};
+use crate::machine::{Answer, Cx};
+use crate::nt_handle::Shared;
+use crate::refusal::{access_denied, invalid, refuse};
+
+/// `GENERIC_ALL` and `MAXIMUM_ALLOWED`: all that the name gives.
+const EVERYTHING: u32 = 0x1000_0000 | 0x0200_0000;
+
+impl Turn<'_> {
+    /// An NT handle of its own for the caller, which keeps the name.
+    pub(super) fn open_by_name(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &str,
+        access: u32,
+        sync_object: bool,
+    ) -> Result<Answer, Refusal> {
+        let (key, object) = self.nt_handles.find(name)?;
+        let is_sync_object =
+            matches!(object, Shared::Fence { .. } | Shared::SyncObject { .. } | Shared::CrossFence { .. });
+        if is_sync_object != sync_object {
+            let reason = format!("what is called {name:?} is of another kind");
+            return Err(refuse(NtStatus::OBJECT_TYPE_MISMATCH, Blame::Caller, reason));
+        }
+        if access == 0 {
+            return Err(access_denied("no access is asked for"));
+        }
+        let object = with_access(object, access)?;
+        self.name_again(object)?;
+        match self.nt_handles.share_as(self.from, object, &key) {
+            Ok(token) => done(Reply::NtHandle(token)),
+            Err(refusal) => {
+                self.unname(cx, object);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// What has an NT handle has one more.
+    fn name_again(&mut self, object: Shared) -> Result<(), Refusal> {
+        match object {
+            Shared::Fence { adapter, fence, .. } => self.adapters[adapter as usize].name_fence_again(fence),
+            Shared::CrossFence { fence, .. } => self.cross_fences.name(fence),
+            Shared::SyncObject { adapter, object, .. } => {
+                self.adapters[adapter as usize].name_sync_object_again(object)
+            }
+            Shared::ResourceSet { adapter, keyed_mutex, sync_object, .. } => {
+                self.keyed_mutexes.name(keyed_mutex)?;
+                let named = self.adapters[adapter as usize].name_sync_object_again(sync_object);
+                named.inspect_err(|_| self.keyed_mutexes.take_name_back(keyed_mutex))
+            }
+            Shared::Resource { .. } => Ok(()),
+            Shared::Process { .. } | Shared::Ended => Err(invalid("processes have no names")),
+        }
+    }
+}
+
+/// An object as it may be used by whoever asks for this access.
+fn with_access(object: Shared, asked: u32) -> Result<Shared, Refusal> {
+    let narrowed = |given: SyncObjectAccess| {
+        if asked & EVERYTHING != 0 {
+            return Ok(given);
+        }
+        let asked = SyncObjectAccess::from_bits_retain(asked);
+        match given.contains(asked) {
+            true => Ok(asked),
+            false => Err(access_denied(format!("the name gives {given:?}, and {asked:?} is asked for"))),
+        }
+    };
+    Ok(match object {
+        Shared::Fence { adapter, fence, access } => Shared::Fence { adapter, fence, access: narrowed(access)? },
+        Shared::SyncObject { adapter, object, access } => {
+            Shared::SyncObject { adapter, object, access: narrowed(access)? }
+        }
+        Shared::CrossFence { fence, access } => Shared::CrossFence { fence, access: narrowed(access)? },
+        other => other,
+    })
+}
