@@ -34,6 +34,15 @@ static inline uint64_t* softgpu_fill(uint64_t* words, uint64_t va, uint64_t byte
     return words + 3;
 }
 
+/* Stores a fence's value, and interrupts if it is greater than the monitored one: four words. */
+static inline uint64_t* softgpu_signal(uint64_t* words, uint64_t current_va, uint64_t monitored_va, uint64_t value) {
+    words[0] = 0x02 | (uint64_t)4 << 8;
+    words[1] = current_va;
+    words[2] = monitored_va;
+    words[3] = value;
+    return words + 4;
+}
+
 /* The first adapter, opened. */
 static inline D3DKMT_HANDLE first_adapter(void) {
     D3DKMT_ENUMADAPTERS list = {0};

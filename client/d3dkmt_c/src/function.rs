@@ -112,10 +112,10 @@ macro_rules! functions {
             reads D3DKMTSubmitCommandToHwQueue(D3DKMT_SUBMITCOMMANDTOHWQUEUE) submit_command_to_hw_queue;
             reads D3DKMTSubmitWaitForSyncObjectsToHwQueue(D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE) submit_wait_for_sync_objects_to_hw_queue;
             reads D3DKMTSubmitSignalSyncObjectsToHwQueue(D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE) submit_signal_sync_objects_to_hw_queue;
-            refuses D3DKMTCreateDoorbell(D3DKMT_CREATE_DOORBELL) "a ring wakes an engine that sleeps, and C programs cannot do that yet";
-            refuses D3DKMTConnectDoorbell(D3DKMT_CONNECT_DOORBELL) "there are no doorbells for C programs yet";
-            refuses D3DKMTDestroyDoorbell(D3DKMT_DESTROY_DOORBELL) "there are no doorbells for C programs yet";
-            refuses D3DKMTNotifyWorkSubmission(D3DKMT_NOTIFY_WORK_SUBMISSION) "there are no doorbells for C programs yet";
+            writes D3DKMTCreateDoorbell(D3DKMT_CREATE_DOORBELL) create_doorbell;
+            reads D3DKMTConnectDoorbell(D3DKMT_CONNECT_DOORBELL) connect_doorbell;
+            reads D3DKMTDestroyDoorbell(D3DKMT_DESTROY_DOORBELL) destroy_doorbell;
+            reads D3DKMTNotifyWorkSubmission(D3DKMT_NOTIFY_WORK_SUBMISSION) notify_work_submission;
             // Keyed mutexes.
             writes D3DKMTCreateKeyedMutex(D3DKMT_CREATEKEYEDMUTEX) create_keyed_mutex;
             writes D3DKMTCreateKeyedMutex2(D3DKMT_CREATEKEYEDMUTEX2) create_keyed_mutex2;

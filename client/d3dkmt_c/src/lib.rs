@@ -20,6 +20,7 @@ mod border;
 mod buffer;
 mod context;
 mod device;
+mod doorbell;
 mod event;
 mod export;
 mod fence;
@@ -50,6 +51,7 @@ pub mod exported {
     pub use crate::border::{Caller, enter, enter_in, enter_in_out, refused};
     pub use crate::context::*;
     pub use crate::device::*;
+    pub use crate::doorbell::*;
     pub use crate::event::*;
     pub use crate::fence::*;
     pub use crate::gpu_va::*;

@@ -10,6 +10,7 @@ use shared_words::{ReadOnlyView, ReadOnlyWord};
 use wddm_types::{RawHandle, WordAddress};
 
 use crate::buffer::ContextBuffers;
+use crate::doorbell::RungByHand;
 use crate::notification::Notifications;
 use crate::refusal::unsuccessful;
 
@@ -48,6 +49,8 @@ pub struct Process {
     received: Mutex<BTreeMap<u64, ReadOnlyWord>>,
     /// What the program writes for contexts that are patched.
     buffers: Mutex<BTreeMap<u32, ContextBuffers>>,
+    /// Doorbells: what stands at the addresses that the program was given.
+    doorbells: Mutex<BTreeMap<RawHandle, RungByHand>>,
     /// Synchronization objects without a word in memory: some structures say their values otherwise.
     without_word: Mutex<BTreeSet<RawHandle>>,
     /// Who is told of trims.
@@ -62,6 +65,7 @@ impl Process {
             words: OnceLock::new(),
             received: Mutex::default(),
             buffers: Mutex::default(),
+            doorbells: Mutex::default(),
             without_word: Mutex::default(),
             notifications,
         }
@@ -99,6 +103,11 @@ impl Process {
     /// Buffers of contexts that are patched.
     pub fn buffers(&self) -> MutexGuard<'_, BTreeMap<u32, ContextBuffers>> {
         lock(&self.buffers)
+    }
+
+    /// Doorbells, by handle.
+    pub fn doorbells(&self) -> MutexGuard<'_, BTreeMap<RawHandle, RungByHand>> {
+        lock(&self.doorbells)
     }
 
     /// A new handle is that of a synchronization object without a word in memory.

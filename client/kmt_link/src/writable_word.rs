@@ -1,5 +1,6 @@
 //! A word that a process writes and the kernel reads: what its work has been published up to (sync §3.11).
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use shared_words::{Memory, Word};
@@ -19,6 +20,11 @@ impl WritableWord {
     pub fn new(memory: Arc<Memory>, offset: u64) -> WritableWord {
         let _ = memory.word(offset);
         WritableWord { memory, offset }
+    }
+
+    /// Where it stands, as long as this is kept. It is shared: a program may only touch it by volatile or atomic accesses.
+    pub fn address(&self) -> NonNull<u64> {
+        NonNull::from(self.memory.word(self.offset)).cast()
     }
 
     /// Writes it; whoever reads it sees everything that was written before.

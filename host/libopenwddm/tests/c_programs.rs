@@ -75,6 +75,14 @@ fn work_is_submitted_and_waited_for() {
     }
 }
 
+// spec: sync §2.9, sync §3.17
+#[test]
+fn a_program_rings_by_a_store() {
+    for profile in ["discrete-4k", "few-doorbells", "power-saving"] {
+        assert_eq!(example("doorbell", &[("OPENWDDM_ADAPTER", profile)]), "rang and woke\n", "{profile}");
+    }
+}
+
 // spec: sync §2.3, sync §5, memory §9.3
 #[test]
 fn what_no_program_should_do_is_refused() {
@@ -160,6 +168,8 @@ fn programs_come_to_a_served_kernel() {
     assert_eq!(example("share", &there), "one fence, two processes\n");
     assert_eq!(example("names", &there), "found by name\n");
     assert_eq!(example("keyed_mutex", &there), "handed on between threads and processes\n");
+    // spec: sync §3.17
+    assert_eq!(example("doorbell", &there), "rang and woke\n");
     drop(daemon);
     let program = build(folder.path(), "enumerate", &["-lopenwddm"]);
     let output = run(&program, &there);

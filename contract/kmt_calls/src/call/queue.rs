@@ -69,7 +69,7 @@ pub enum QueueCall {
         queue: RawHandle,
         /// The ring buffer: an allocation, mapped at `ring_va`, resident.
         ring: RawHandle,
-        /// Where it is mapped.
+        /// Where it is mapped; null: where all of it is, as `D3DKMT_CREATE_DOORBELL` has it.
         ring_va: GpuVa,
         /// For the driver, 16 bytes at most; the answer has as many.
         private_data: Vec<u8>,

@@ -35,6 +35,7 @@ mod doorbell_status {
 pub struct NewDoorbell {
     pub queue: u64,
     pub ring: u64,
+    /// Null: where its process has all of it mapped.
     pub ring_va: GpuVa,
     pub private_data: Vec<u8>,
 }
@@ -61,6 +62,11 @@ impl Adapter {
         }
         let ring_bytes = self.vidmm.allocation_bytes(self.allocations[ring].vidmm);
         let process = self.devices[device].process;
+        let ring_va = match ring_va {
+            GpuVa::NULL => self.vidmm.whole_mapping(self.processes[&process].space, self.allocations[ring].vidmm),
+            given => Some(given),
+        };
+        let ring_va = ring_va.ok_or_else(|| invalid("the ring buffer is nowhere mapped whole"))?;
         let number = self.doorbells.next_number();
         let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");
         let out_of_pages = || no_memory("the kernel's pages for doorbell words are used up");

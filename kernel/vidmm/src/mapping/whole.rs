@@ -27,6 +27,21 @@ impl<F: Copy + Eq> VidMm<F> {
         of_space.map(|(_, first)| *first).find(fits).map(|first| GpuVa(first * PAGE_BYTES))
     }
 
+    /// Where the process of a space has all of an allocation mapped: the lowest such address.
+    // spec: sync §2.9
+    pub fn whole_mapping(&self, space: SpaceId, allocation: AllocationId) -> Option<GpuVa> {
+        let known = &self.spaces[space];
+        let whole = |first: &u64| {
+            let mapping = &known.mapped[first];
+            let range = known.range_of(wddm_types::PageRun { first: *first, count: Pages(mapping.pages) });
+            range.is_some_and(|(_, range)| range.origin != Origin::Kernel)
+                && mapping.shown == Shown::Allocation(allocation, 0)
+                && mapping.pages == self.allocations[allocation].pages
+        };
+        let of_space = self.allocations[allocation].mappings.range((space, 0)..=(space, u64::MAX));
+        of_space.map(|(_, first)| *first).find(whole).map(|first| GpuVa(first * PAGE_BYTES))
+    }
+
     /// What makes such a view.
     pub fn whole_request(&self, allocation: AllocationId, write: bool) -> MapRequest {
         MapRequest {

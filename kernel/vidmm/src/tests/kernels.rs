@@ -100,7 +100,13 @@ fn whole_allocations_are_shown_until_they_go() {
     let over = MapRequest { base: Some(write), ..mm.whole_request(id, true) };
     assert_eq!(mm.map_gpu_va(space, over), Err(MapError::ConflictingAddresses));
     let clients = Target::Allocation { allocation: id, offset_pages: Pages::ZERO };
+    assert_eq!(mm.whole_mapping(space, id), None, "the process has none of its own");
+    let part = MapRequest { target: clients, size_pages: Pages(2), ..mm.whole_request(id, true) };
+    let (some, _) = mm.map_gpu_va(space, part).expect("room");
+    assert_eq!(mm.whole_mapping(space, id), None, "and not of a part");
+    mm.free_gpu_va(space, some, 2 * PAGE_BYTES).expect("its own");
     let (theirs, _) = mm.map_gpu_va(space, MapRequest { target: clients, ..mm.whole_request(id, true) }).expect("room");
+    assert_eq!(mm.whole_mapping(space, id), Some(theirs));
     assert_ne!(mm.whole_view(space, id, true), Some(theirs), "the client may take it away");
     let _ = mm.destroy_allocation(id, &[]);
     for va in [read, write, theirs] {

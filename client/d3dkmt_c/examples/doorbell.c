@@ -1,0 +1,114 @@
+/* Work that the program hands to an engine by itself: commands in a ring of its own, and a store at the doorbell. No call is made for work
+ * but to wake an engine that sleeps. What is in the ring, and what the doorbell's page says, is the software GPU's (softgpu.h). */
+#include <time.h>
+
+#include "softgpu.h"
+
+enum { RING_BYTES = 4096, BYTES = 1 << 12, ROUNDS = 300 };
+
+/* The word of the doorbell's page that says whether the engine sleeps. */
+enum { ASLEEP = 64 };
+
+static D3DKMT_CREATE_DOORBELL doorbell;
+static uint64_t connects, wakes;
+
+static void store(void* word, uint64_t value) { __atomic_store_n((uint64_t*)word, value, __ATOMIC_RELEASE); }
+
+static uint64_t load(const void* word) { return __atomic_load_n((const uint64_t*)word, __ATOMIC_ACQUIRE); }
+
+/* Publishes the ring up to the write pointer; the last of it brings the progress fence to the value. */
+static void ring_doorbell(uint64_t value, uint64_t write_pointer) {
+    store(doorbell.HwQueueProgressFenceLastQueuedValueCPUVirtualAddress, value);
+    for (;;) {
+        store(doorbell.DoorbellCPUVirtualAddress, write_pointer);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        uint64_t asleep = load((const char*)doorbell.DoorbellCPUVirtualAddress + ASLEEP);
+        /* The status is read behind the ring. */
+        uint64_t status = load(doorbell.DoorbellStatusCPUVirtualAddress);
+        if (status == D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY) {
+            D3DKMT_CONNECT_DOORBELL connect = {.hDoorbell = doorbell.hDoorbell};
+            OK(D3DKMTConnectDoorbell(&connect));
+            connects++;
+            continue;
+        }
+        CHECK(status == D3DDDI_DOORBELLSTATUS_CONNECTED || status == D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD);
+        if (asleep || status == D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD) {
+            D3DKMT_NOTIFY_WORK_SUBMISSION notify = {.hDoorbell = doorbell.hDoorbell};
+            OK(D3DKMTNotifyWorkSubmission(&notify));
+            wakes++;
+        }
+        return;
+    }
+}
+
+int main(void) {
+    D3DKMT_HANDLE adapter = first_adapter();
+    D3DKMT_HANDLE device = create_device(adapter);
+    D3DKMT_CREATEPAGINGQUEUE paging = create_paging_queue(device);
+    SURFACE target = create_surface(device, &paging, SYSTEM, BYTES);
+    SURFACE ring = create_surface(device, &paging, SYSTEM, RING_BYTES);
+
+    D3DKMT_CREATEHWCONTEXT context = {.hDevice = device, .EngineAffinity = 1};
+    OK(D3DKMTCreateHwContext(&context));
+    D3DKMT_CREATEHWQUEUE queue = {.hHwContext = context.hHwContext, .Flags = {.UserModeSubmission = 1}};
+    OK(D3DKMTCreateHwQueue(&queue));
+    const void* progress = queue.HwQueueProgressFenceCPUVirtualAddress;
+
+    doorbell.hHwQueue = queue.hHwQueue;
+    doorbell.hRingBuffer = ring.handle;
+    doorbell.Flags.ResizeRingBufferOperation = 1;
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTCreateDoorbell(&doorbell));
+    doorbell.Flags.Value = 0;
+    doorbell.hRingBuffer = queue.hHwQueue;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTCreateDoorbell(&doorbell));
+    doorbell.hRingBuffer = ring.handle;
+    doorbell.PrivateDriverDataSize = 8;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTCreateDoorbell(&doorbell));
+    doorbell.PrivateDriverDataSize = 0;
+    OK(D3DKMTCreateDoorbell(&doorbell));
+    CHECK(load(doorbell.DoorbellStatusCPUVirtualAddress) == D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY);
+    const void* address = doorbell.DoorbellCPUVirtualAddress;
+    /* A queue has one. */
+    D3DKMT_CREATE_DOORBELL second = doorbell;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTCreateDoorbell(&second));
+
+    uint64_t* words = lock_surface(device, ring);
+    uint64_t written = 0;
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t commands[8];
+        uint64_t* end = softgpu_fill(commands, target.va, BYTES, (uint32_t)round);
+        /* The progress fence: nobody has asked to be interrupted for it. */
+        uint64_t va = queue.HwQueueProgressFenceGPUVirtualAddress;
+        end = softgpu_signal(end, va, va, round);
+        for (const uint64_t* word = commands; word < end; word++) {
+            words[written % RING_BYTES / 8] = *word;
+            written += 8;
+        }
+        ring_doorbell(round, written);
+        while (load(progress) < round) {
+        }
+        if (round % 100 == 0) {
+            /* Nobody looks at a doorbell for so long. */
+            struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+            nanosleep(&pause, NULL);
+        }
+    }
+    unlock_surface(device, ring);
+    CHECK(doorbell.DoorbellCPUVirtualAddress == address);
+    /* An engine that has had nothing to do sleeps, or has lost its power and the doorbell with it. */
+    CHECK(connects >= 1 && connects + wakes >= 3 && load(progress) == ROUNDS);
+    words = lock_surface(device, target);
+    CHECK(words[0] == (ROUNDS | (uint64_t)ROUNDS << 32) && words[BYTES / 8 - 1] == words[0]);
+    unlock_surface(device, target);
+
+    D3DKMT_DESTROY_DOORBELL destroy = {.hDoorbell = doorbell.hDoorbell};
+    OK(D3DKMTDestroyDoorbell(&destroy));
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTDestroyDoorbell(&destroy));
+    D3DKMT_CONNECT_DOORBELL connect = {.hDoorbell = destroy.hDoorbell};
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTConnectDoorbell(&connect));
+    D3DKMT_GETDEVICESTATE state = {.hDevice = device, .StateType = D3DKMT_DEVICESTATE_EXECUTION};
+    OK(D3DKMTGetDeviceState(&state));
+    CHECK(state.ExecutionState == D3DKMT_DEVICEEXECUTION_ACTIVE);
+    puts("rang and woke");
+    return 0;
+}
