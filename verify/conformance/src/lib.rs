@@ -1,0 +1,181 @@
+//! Kernels for tests that do not care how they are reached: in this program, or over a socket of a daemon. The suite itself is in `tests`.
+//!
+//! # The law of this crate
+//! A test body sees a [`World`] and what [`World::connect`] gives, nothing else: no host, no daemon, no thread of theirs. So what it finds is
+//! promised to every client, wherever its kernel is. What only an operator does, a World does for it ([`World::set_budget`]).
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
+use dxgkd::{Daemon, Limits};
+use kmt_link::Link;
+use kmt_link::socket::SocketLink;
+use softgpu_umd::{Gpu, Lane, Stage, Surface, SurfaceKind};
+use wddm_types::{NodeId, ProcessId};
+
+/// A mebibyte.
+pub const MIB: u64 = 1 << 20;
+/// Video memory of the adapter.
+pub const VRAM_BYTES: u64 = 8 * MIB;
+
+/// How a kernel is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// In this program.
+    InProcess,
+    /// Over a socket.
+    Socket,
+}
+
+/// A kernel with one adapter, `discrete-4k`.
+pub struct World {
+    host: Arc<Host>,
+    served: Option<Served>,
+    coming: Mutex<()>,
+}
+
+/// A daemon, and where it listens.
+struct Served {
+    path: PathBuf,
+    // Before the folder of its socket.
+    _daemon: Daemon,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    /// A kernel that is reached so.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start(way: Way) -> World {
+        let profile = Profile::named("discrete-4k").expect("a built-in profile");
+        let config = HostConfig {
+            vram_bytes: VRAM_BYTES,
+            page_table_bytes: 16 * MIB,
+            system_bytes: 64 * MIB,
+            memory_files: true,
+            isolates_processes: way == Way::Socket,
+            ..HostConfig::new(profile, Mode::Real)
+        };
+        let host = Host::start(config).expect("the adapter starts");
+        let served = (way == Way::Socket).then(|| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("kernel");
+            let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, Limits::default()).expect("a socket");
+            Served { path, _daemon: daemon, _folder: folder }
+        });
+        World { host, served, coming: Mutex::default() }
+    }
+
+    /// A process of its own.
+    ///
+    /// # Panics
+    /// When the kernel refuses it.
+    pub fn connect(&self) -> Arc<dyn Link> {
+        match &self.served {
+            Some(served) => SocketLink::connect(&served.path).expect("it listens"),
+            None => ProcessLink::new(Arc::clone(&self.host)),
+        }
+    }
+
+    /// A process with a device.
+    ///
+    /// # Panics
+    /// When the kernel refuses it one.
+    pub fn client(&self) -> Client {
+        // One after the other: whose device is new is whoever made it.
+        let _alone = self.coming.lock().unwrap_or_else(PoisonError::into_inner);
+        let link = self.connect();
+        let before = self.processes(&*link);
+        let gpu = Gpu::open(Arc::clone(&link)).expect("a device");
+        let new = self.processes(&*link).into_iter().find(|process| !before.contains(process));
+        Client { gpu, link, process: new.expect("it has a device now") }
+    }
+
+    /// The operator gives a process a budget of its own.
+    pub fn set_budget(&self, client: &Client, bytes: Option<u64>) {
+        self.host.set_process_budget(client.process, bytes);
+    }
+
+    fn processes(&self, link: &dyn Link) -> Vec<ProcessId> {
+        let adapter = d3dkmt::enum_adapters(link).expect("a kernel")[0].0;
+        d3dkmt::enum_processes(link, adapter).expect("an adapter")
+    }
+}
+
+impl Drop for World {
+    /// Whatever a test has done, what always holds in a kernel holds.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.host.check_invariants().expect("what always holds");
+        }
+    }
+}
+
+/// A process with a device.
+pub struct Client {
+    /// Its device.
+    pub gpu: Gpu,
+    /// Its way to the kernel.
+    pub link: Arc<dyn Link>,
+    process: ProcessId,
+}
+
+impl Client {
+    /// A surface that is resident.
+    ///
+    /// # Panics
+    /// When there is no room.
+    pub fn pinned(&self, kind: SurfaceKind, bytes: u64) -> Surface {
+        let surface = self.gpu.create_surface(kind, bytes).expect("a surface");
+        self.gpu.pin(&surface).expect("room for it");
+        surface
+    }
+
+    /// The same for one that the CPU locks where it lies.
+    ///
+    /// # Panics
+    /// When there is no room.
+    pub fn lockable(&self, bytes: u64) -> Surface {
+        let surface = self.gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, bytes, false).expect("a surface");
+        self.gpu.pin(&surface).expect("room for it");
+        surface
+    }
+
+    /// A lane on the first node.
+    ///
+    /// # Panics
+    /// When memory is short.
+    pub fn lane(&self, stage: Stage) -> Lane {
+        Lane::create_at(&self.gpu, NodeId(0), stage).expect("a lane")
+    }
+
+    /// Submits what a lane has recorded and waits until it is done.
+    ///
+    /// # Panics
+    /// When the device is lost.
+    pub fn run(&self, lane: &mut Lane) {
+        let value = lane.submit(&self.gpu, None).expect("a submission");
+        lane.wait(&self.gpu, value).expect("it completes");
+    }
+}
+
+/// Makes a test of each of these functions for each way to a kernel.
+#[macro_export]
+macro_rules! over_every_link {
+    ($($body:ident),* $(,)?) => {
+        mod in_process {
+            $(#[test]
+            fn $body() {
+                super::$body(&$crate::World::start($crate::Way::InProcess));
+            })*
+        }
+        mod over_a_socket {
+            $(#[test]
+            fn $body() {
+                super::$body(&$crate::World::start($crate::Way::Socket));
+            })*
+        }
+    };
+}

@@ -1,0 +1,141 @@
+//! Fences: polled without a call, waited for in one, signalled by CPU and GPU, shared by name.
+
+use std::time::Duration;
+
+use conformance::{Client, World, over_every_link};
+use d3dkmt::{Fence, FenceFlags, NativeFenceRequest, NtHandle, OpenSyncObjectRequest, SyncObjectAccess};
+use softgpu_umd::{Stage, SurfaceKind};
+use wddm_types::NtStatus;
+
+use super::status;
+
+over_every_link!(
+    a_value_is_seen_by_a_load,
+    a_wait_ends_when_its_values_are_there,
+    engines_wait_and_signal,
+    a_name_brings_the_fence_into_another_process,
+    a_name_gives_no_more_than_it_says,
+    a_fence_does_not_go_back
+);
+
+const SHARED: FenceFlags = FenceFlags::SHARED.union(FenceFlags::NT_SECURITY_SHARING);
+
+/// One of each kind.
+fn both(client: &Client, flags: FenceFlags) -> [(&'static str, Fence); 2] {
+    let request = NativeFenceRequest { flags, initial_value: 3, ..NativeFenceRequest::default() };
+    let device = client.gpu.device();
+    [
+        ("native", device.create_native_fence(request).expect("a fence")),
+        ("monitored", device.create_monitored_fence(flags, 3).expect("a fence")),
+    ]
+}
+
+fn by(name: &NtHandle) -> OpenSyncObjectRequest {
+    OpenSyncObjectRequest { handle: name.token(), ..OpenSyncObjectRequest::default() }
+}
+
+fn opened(kind: &str, client: &Client, name: &NtHandle) -> Result<Fence, d3dkmt::Refusal> {
+    let device = client.gpu.device();
+    if kind == "native" { device.open_native_fence(by(name)) } else { device.open_sync_object(by(name)) }
+}
+
+// spec: sync §1.4
+fn a_value_is_seen_by_a_load(world: &World) {
+    let client = world.client();
+    for (kind, fence) in both(&client, FenceFlags::empty()) {
+        assert_eq!(fence.current(), 3, "{kind}");
+        for value in [4, 9, 1 << 40] {
+            client.gpu.device().signal(&fence, value).expect("it rises");
+            assert_eq!(fence.current(), value, "{kind}");
+        }
+    }
+}
+
+// spec: sync §3.5
+fn a_wait_ends_when_its_values_are_there(world: &World) {
+    let client = world.client();
+    let device = client.gpu.device();
+    let [(_, native), (_, monitored)] = both(&client, FenceFlags::empty());
+    device.wait(&[(&native, 3), (&monitored, 2)]).expect("they are there");
+    std::thread::scope(|scope| {
+        let all = scope.spawn(|| device.wait(&[(&native, 5), (&monitored, 6)]));
+        let any = scope.spawn(|| device.wait_any(&[(&native, 5), (&monitored, 6)]));
+        device.signal(&native, 5).expect("it rises");
+        any.join().expect("no panic").expect("one is there");
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!all.is_finished(), "the other is not");
+        device.signal(&monitored, 7).expect("it rises");
+        all.join().expect("no panic").expect("both are there");
+    });
+}
+
+// spec: sync §4.1, sync §3.7, sync §3.8
+fn engines_wait_and_signal(world: &World) {
+    let client = world.client();
+    let device = client.gpu.device();
+    for stage in [Stage::Hardware, Stage::Packet] {
+        let [(_, native), (_, monitored)] = both(&client, FenceFlags::empty());
+        for (kind, fence) in [("native", &native), ("monitored", &monitored)] {
+            if kind == "native" && stage == Stage::Packet {
+                continue;
+            }
+            let (mut first, mut second) = (client.lane(stage), client.lane(stage));
+            let surface = client.pinned(SurfaceKind::Local, 4096);
+            second.touch(&surface, true);
+            let after = second.submit_synced(&client.gpu, None, &[(fence, 5)], &[(fence, 6)]).expect("it is queued");
+            first.touch(&surface, true);
+            first.submit_synced(&client.gpu, None, &[(fence, 4)], &[(fence, 5)]).expect("it is queued");
+            std::thread::sleep(Duration::from_millis(5));
+            assert_eq!((fence.current(), second.progress().current()), (3, 0), "{kind} {stage:?}: nobody has begun");
+            device.signal(fence, 4).expect("it rises");
+            device.wait(&[(fence, 6)]).expect("one after the other");
+            second.wait(&client.gpu, after).expect("it is done");
+        }
+    }
+}
+
+// spec: sync §2.2, sync §3.3
+fn a_name_brings_the_fence_into_another_process(world: &World) {
+    let (here, there) = (world.client(), world.client());
+    for (kind, mine) in both(&here, SHARED) {
+        let name = mine.share(SyncObjectAccess::ALL_ACCESS).expect("a name");
+        let theirs = opened(kind, &there, &name).expect("it opens");
+        assert_eq!(theirs.current(), 3, "{kind}");
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| there.gpu.device().wait(&[(&theirs, 8)]));
+            here.gpu.device().signal(&mine, 8).expect("it rises");
+            waits.join().expect("no panic").expect("it is there");
+        });
+        there.gpu.device().signal(&theirs, 9).expect("it rises");
+        assert_eq!((mine.current(), theirs.current()), (9, 9), "{kind}");
+        drop((mine, name));
+        there.gpu.device().signal(&theirs, 10).expect("it lives as long as somebody has it");
+        assert_eq!(theirs.current(), 10, "{kind}");
+    }
+}
+
+fn a_name_gives_no_more_than_it_says(world: &World) {
+    let (here, there) = (world.client(), world.client());
+    for (kind, fence) in both(&here, FenceFlags::empty()) {
+        assert!(fence.share(SyncObjectAccess::ALL_ACCESS).is_err(), "{kind}: it was not made to be shared");
+    }
+    for (kind, mine) in both(&here, SHARED) {
+        let name = mine.share(SyncObjectAccess::WAIT | SyncObjectAccess::STANDARD_RIGHTS_READ).expect("a name");
+        let theirs = opened(kind, &there, &name).expect("it opens");
+        there.gpu.device().wait(&[(&theirs, 3)]).expect("it may wait");
+        assert_eq!(status(there.gpu.device().signal(&theirs, 9)), NtStatus::ACCESS_DENIED, "{kind}");
+        assert_eq!(status(theirs.share(SyncObjectAccess::ALL_ACCESS)), NtStatus::ACCESS_DENIED, "{kind}");
+        assert_eq!(mine.current(), 3, "{kind}");
+        let guessed = NtHandle::adopt(there.link.clone(), name.token() ^ 1);
+        assert!(opened(kind, &there, &guessed).is_err(), "{kind}: nobody guesses one");
+    }
+}
+
+fn a_fence_does_not_go_back(world: &World) {
+    let client = world.client();
+    let device = client.gpu.device();
+    let [(_, native), _] = both(&client, FenceFlags::empty());
+    device.signal(&native, 5).expect("it rises");
+    assert_eq!(status(device.signal(&native, 4)), NtStatus::INVALID_PARAMETER);
+    assert_eq!(native.current(), 5);
+}

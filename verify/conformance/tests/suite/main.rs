@@ -1,0 +1,19 @@
+//! What every client may rely on, however it reaches its kernel.
+
+mod allocations;
+mod budgets;
+mod errors;
+mod fences;
+mod handles;
+mod locks;
+mod notifications;
+mod offers;
+mod queues;
+
+use d3dkmt::Refusal;
+use wddm_types::NtStatus;
+
+/// With what something is refused.
+fn status<T>(result: Result<T, Refusal>) -> NtStatus {
+    result.err().expect("it is refused").status
+}
