@@ -5,7 +5,7 @@ use kmt_calls::{AdapterInfo, Call, FeatureResult, Reply};
 use wddm_types::{Luid, NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
-use crate::refusal::{expect_reply, invalid, not_supported, refuse};
+use crate::refusal::{expect_reply, invalid, refuse};
 
 /// Most adapters that a list names (`MAX_ENUM_ADAPTERS`).
 const ADAPTERS_MAX: u32 = MAX_ENUM_ADAPTERS as u32;
@@ -82,7 +82,7 @@ fn opened(caller: &Caller<'_>, room: u32) -> Result<Vec<D3DKMT_ADAPTERINFO>, kmt
     Ok(list)
 }
 
-fn open(caller: &Caller<'_>, luid: Luid) -> Result<D3DKMT_ADAPTERINFO, kmt_calls::Refusal> {
+pub fn open(caller: &Caller<'_>, luid: Luid) -> Result<D3DKMT_ADAPTERINFO, kmt_calls::Refusal> {
     let reply = caller.process.call(Call::OpenAdapterFromLuid { luid })?;
     let adapter = expect_reply!(reply, Reply::Handle(handle) => handle);
     let displays = info(caller, adapter)?.displays.len();
@@ -106,53 +106,8 @@ pub fn close_adapter(caller: &Caller<'_>, arguments: &D3DKMT_CLOSEADAPTER) -> An
     Ok(NtStatus::SUCCESS)
 }
 
-fn info(caller: &Caller<'_>, adapter: RawHandle) -> Result<AdapterInfo, kmt_calls::Refusal> {
+pub fn info(caller: &Caller<'_>, adapter: RawHandle) -> Result<AdapterInfo, kmt_calls::Refusal> {
     Ok(expect_reply!(caller.process.call(Call::QueryAdapterInfo { adapter })?, Reply::AdapterInfo(info) => info))
-}
-
-/// One question of many (`KMTQUERYADAPTERINFOTYPE`); the answer has exactly the size of its structure.
-pub fn query_adapter_info(caller: &Caller<'_>, arguments: &D3DKMT_QUERYADAPTERINFO) -> Answer {
-    let D3DKMT_QUERYADAPTERINFO { hAdapter, Type, pPrivateDriverData: data, PrivateDriverDataSize: size } = *arguments;
-    let info = info(caller, RawHandle(hAdapter))?;
-    match Type {
-        KMTQAITYPE_GETSEGMENTSIZE => put(caller, data.cast(), size, segment_sizes(&info)),
-        KMTQAITYPE_ADAPTERTYPE | KMTQAITYPE_ADAPTERTYPE_RENDER => put(caller, data.cast(), size, adapter_type(&info)),
-        KMTQAITYPE_PHYSICALADAPTERCOUNT => put(caller, data.cast(), size, D3DKMT_PHYSICAL_ADAPTER_COUNT { Count: 1 }),
-        KMTQAITYPE_WDDM_3_0_CAPS => {
-            put(caller, data.cast(), size, D3DKMT_WDDM_3_0_CAPS { Value: info.wddm_3_0_caps.bits() })
-        }
-        KMTQAITYPE_WDDM_3_1_CAPS => {
-            put(caller, data.cast(), size, D3DKMT_WDDM_3_1_CAPS { Value: info.wddm_3_1_caps.bits() })
-        }
-        other => Err(not_supported(format!("no answer to question {other} of QueryAdapterInfo"))),
-    }
-}
-
-/// Writes an answer of exactly this size.
-fn put<T: Copy>(caller: &Caller<'_>, data: *mut T, size: u32, answer: T) -> Answer {
-    if size as usize != size_of::<T>() {
-        return Err(invalid(format!("the answer has {} bytes, not {size}", size_of::<T>())));
-    }
-    caller.room(data, 1)?.write(&[answer]);
-    Ok(NtStatus::SUCCESS)
-}
-
-/// Memory segments are the adapter's own memory, apertures show system memory that is shared.
-fn segment_sizes(info: &AdapterInfo) -> D3DKMT_SEGMENTSIZEINFO {
-    let of = |aperture: bool| {
-        let segments = info.segments.iter().filter(move |segment| segment.aperture == aperture);
-        segments.map(|segment| segment.size_bytes).sum()
-    };
-    D3DKMT_SEGMENTSIZEINFO {
-        DedicatedVideoMemorySize: of(false),
-        DedicatedSystemMemorySize: 0,
-        SharedSystemMemorySize: of(true),
-    }
-}
-
-fn adapter_type(info: &AdapterInfo) -> D3DKMT_ADAPTERTYPE {
-    let display = if info.displays.is_empty() { 0 } else { D3DKMT_ADAPTERTYPE::DisplaySupported };
-    D3DKMT_ADAPTERTYPE { Value: D3DKMT_ADAPTERTYPE::RenderSupported | display }
 }
 
 // spec: sync §2.10

@@ -33,7 +33,7 @@ macro_rules! functions {
             writes D3DKMTEnumAdapters2(D3DKMT_ENUMADAPTERS2) enum_adapters2;
             writes D3DKMTEnumAdapters3(D3DKMT_ENUMADAPTERS3) enum_adapters3;
             writes D3DKMTOpenAdapterFromLuid(D3DKMT_OPENADAPTERFROMLUID) open_adapter_from_luid;
-            refuses D3DKMTOpenAdapterFromGdiDisplayName(VOID) "displays have no names here";
+            writes D3DKMTOpenAdapterFromGdiDisplayName(D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME) open_adapter_from_gdi_display_name;
             reads D3DKMTCloseAdapter(D3DKMT_CLOSEADAPTER) close_adapter;
             reads D3DKMTQueryAdapterInfo(D3DKMT_QUERYADAPTERINFO) query_adapter_info;
             writes D3DKMTQueryVideoMemoryInfo(D3DKMT_QUERYVIDEOMEMORYINFO) query_video_memory_info;

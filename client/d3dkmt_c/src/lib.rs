@@ -31,6 +31,7 @@ mod keyed_mutex;
 mod lock;
 mod name;
 mod notification;
+mod question;
 mod queue;
 mod refusal;
 mod residency;
@@ -59,6 +60,7 @@ pub mod exported {
     pub use crate::lock::*;
     pub use crate::name::{open_nt_handle_from_name, open_sync_object_nt_handle_from_name};
     pub use crate::notification::{register_trim_notification, unregister_trim_notification};
+    pub use crate::question::*;
     pub use crate::queue::*;
     pub use crate::residency::*;
     pub use crate::resource::*;

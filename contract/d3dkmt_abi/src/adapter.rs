@@ -50,10 +50,17 @@ layout! {
         KMTQAITYPE_ADAPTERREGISTRYINFO = 8,
         KMTQAITYPE_DRIVERVERSION = 13,
         KMTQAITYPE_ADAPTERTYPE = 15,
+        KMTQAITYPE_WDDM_1_2_CAPS = 17,
+        KMTQAITYPE_WDDM_2_0_CAPS = 24,
         KMTQAITYPE_NODEMETADATA = 25,
         KMTQAITYPE_PHYSICALADAPTERCOUNT = 30,
         KMTQAITYPE_PHYSICALADAPTERDEVICEIDS = 31,
+        KMTQAITYPE_QUERY_HW_PROTECTION_TEARDOWN_COUNT = 36,
+        KMTQAITYPE_GETSEGMENTGROUPSIZE = 42,
+        KMTQAITYPE_ADAPTERREGISTRYINFO_RENDER = 54,
+        KMTQAITYPE_DRIVERVERSION_RENDER = 56,
         KMTQAITYPE_ADAPTERTYPE_RENDER = 57,
+        KMTQAITYPE_WDDM_1_2_CAPS_RENDER = 58,
         KMTQAITYPE_NODEPERFDATA = 61,
         KMTQAITYPE_ADAPTERPERFDATA = 62,
         KMTQAITYPE_WDDM_2_7_CAPS = 70,
@@ -74,6 +81,14 @@ layout! {
         16 SharedSystemMemorySize: ULONGLONG,
     }
 
+    structure D3DKMT_SEGMENTGROUPSIZEINFO { 56;
+        0 PhysicalAdapterIndex: UINT,
+        8 LegacyInfo: D3DKMT_SEGMENTSIZEINFO,
+        32 LocalMemory: UINT64,
+        40 NonLocalMemory: UINT64,
+        48 NonBudgetMemory: UINT64,
+    }
+
     flags D3DKMT_ADAPTERTYPE { UINT;
         0 1 RenderSupported,
         1 1 DisplaySupported,
@@ -89,6 +104,39 @@ layout! {
         11 1 ComputeOnly,
         12 1 Prototype,
         13 1 RuntimePowerManagement,
+    }
+
+    // spec: sync §4.3
+    structure D3DKMDT_PREEMPTION_CAPS { 8;
+        0 GraphicsPreemptionGranularity: INT,
+        4 ComputePreemptionGranularity: INT,
+    }
+
+    flags D3DKMT_WDDM_1_2_CAPS_FLAGS { UINT;
+        0 1 SupportNonVGA,
+        1 1 SupportSmoothRotation,
+        2 1 SupportPerEngineTDR,
+        3 1 SupportKernelModeCommandBuffer,
+        4 1 SupportCCD,
+        5 1 SupportSoftwareDeviceBitmaps,
+        6 1 SupportGammaRamp,
+        7 1 SupportHWCursor,
+        8 1 SupportHWVSync,
+        9 1 SupportSurpriseRemovalInHibernation,
+    }
+
+    structure D3DKMT_WDDM_1_2_CAPS { 12;
+        0 PreemptionCaps: D3DKMDT_PREEMPTION_CAPS,
+        8 Anonymous: D3DKMT_WDDM_1_2_CAPS_FLAGS,
+    }
+
+    flags D3DKMT_WDDM_2_0_CAPS { UINT;
+        0 1 Support64BitAtomics,
+        1 1 GpuMmuSupported,
+        2 1 IoMmuSupported,
+        3 1 FlipOverwriteSupported,
+        4 1 SupportContextlessPresent,
+        5 1 SupportSurpriseRemoval,
     }
 
     flags D3DKMT_WDDM_2_7_CAPS { UINT;
@@ -114,7 +162,15 @@ layout! {
 
     number D3DKMT_DRIVERVERSION { INT;
         KMT_DRIVERVERSION_WDDM_1_0 = 1000,
+        KMT_DRIVERVERSION_WDDM_1_1 = 1105,
+        KMT_DRIVERVERSION_WDDM_1_2 = 1200,
+        KMT_DRIVERVERSION_WDDM_1_3 = 1300,
         KMT_DRIVERVERSION_WDDM_2_0 = 2000,
+        KMT_DRIVERVERSION_WDDM_2_1 = 2100,
+        KMT_DRIVERVERSION_WDDM_2_2 = 2200,
+        KMT_DRIVERVERSION_WDDM_2_6 = 2600,
+        KMT_DRIVERVERSION_WDDM_2_9 = 2900,
+        KMT_DRIVERVERSION_WDDM_3_0 = 3000,
         KMT_DRIVERVERSION_WDDM_3_1 = 3100,
         KMT_DRIVERVERSION_WDDM_3_2 = 3200,
     }

@@ -24,6 +24,7 @@ mod gpu_va;
 mod keyed_mutex;
 mod layout;
 mod lock;
+mod named;
 mod number;
 mod queue;
 mod residency;
@@ -41,6 +42,7 @@ pub use fence::*;
 pub use gpu_va::*;
 pub use keyed_mutex::*;
 pub use lock::*;
+pub use named::*;
 pub use number::*;
 pub use queue::*;
 pub use residency::*;
@@ -64,6 +66,7 @@ pub const ITEMS: &[&[Item]] = &[
     fence::ITEMS,
     queue::ITEMS,
     keyed_mutex::ITEMS,
+    named::ITEMS,
     statistics::ITEMS,
     statistics::ADAPTER_ITEMS,
     system::ITEMS,

@@ -318,3 +318,29 @@ fn figures_are_laid_out_as_published() {
         D3DKMT_AllocationPriorityClassMaximum D3DKMT_MaxAllocationPriorityClass
     }
 }
+
+#[rustfmt::skip]
+#[test]
+fn what_adapters_are_asked_is_laid_out_as_published() {
+    same_layout! {
+        D3DKMT_SEGMENTGROUPSIZEINFO { PhysicalAdapterIndex LegacyInfo LocalMemory NonLocalMemory NonBudgetMemory },
+        D3DKMDT_PREEMPTION_CAPS { GraphicsPreemptionGranularity ComputePreemptionGranularity },
+        D3DKMT_WDDM_1_2_CAPS { PreemptionCaps Anonymous },
+    }
+    same_size! { D3DKMT_WDDM_2_0_CAPS }
+    #[cfg(not(feature = "wsl"))]
+    same_layout! {
+        D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME { DeviceName hAdapter AdapterLuid VidPnSourceId },
+        D3DKMT_ADAPTERREGISTRYINFO { AdapterString BiosString DacType ChipType },
+        DXGK_NODEMETADATA { EngineType FriendlyName Flags GpuMmuSupported IoMmuSupported },
+        D3DKMT_NODEMETADATA { NodeOrdinalAndAdapterIndex NodeData },
+    }
+    same_number! {
+        KMTQAITYPE_WDDM_1_2_CAPS KMTQAITYPE_WDDM_2_0_CAPS KMTQAITYPE_QUERY_HW_PROTECTION_TEARDOWN_COUNT
+        KMTQAITYPE_GETSEGMENTGROUPSIZE KMTQAITYPE_ADAPTERREGISTRYINFO_RENDER KMTQAITYPE_DRIVERVERSION_RENDER
+        KMTQAITYPE_WDDM_1_2_CAPS_RENDER KMT_DRIVERVERSION_WDDM_1_1 KMT_DRIVERVERSION_WDDM_1_2
+        KMT_DRIVERVERSION_WDDM_1_3 KMT_DRIVERVERSION_WDDM_2_1 KMT_DRIVERVERSION_WDDM_2_2 KMT_DRIVERVERSION_WDDM_2_6
+        KMT_DRIVERVERSION_WDDM_2_9 KMT_DRIVERVERSION_WDDM_3_0 DXGK_ENGINE_TYPE_OTHER DXGK_ENGINE_TYPE_3D
+        DXGK_ENGINE_TYPE_COPY DXGK_ENGINE_TYPE_CRYPTO
+    }
+}

@@ -157,6 +157,12 @@ impl std::error::Error for Refusal {}
 /// What QueryAdapterInfo tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdapterInfo {
+    /// For people.
+    pub name: String,
+    /// The driver's interface version (`DXGKDDI_INTERFACE_VERSION`).
+    pub ddi_version: u32,
+    /// Its engines update 64 bits at once.
+    pub atomics_64_bit: bool,
     /// Segments in id order.
     pub segments: Vec<SegmentInfo>,
     /// Names of the nodes by ordinal.

@@ -120,6 +120,16 @@ fn a_keyed_mutex_goes_from_thread_to_thread() {
     assert_eq!(example("keyed_mutex", &[]), "handed on between threads\n");
 }
 
+// spec: memory §5.5, sync §2.1, sync §2.10
+#[test]
+fn adapters_answer_questions() {
+    let text = example("questions", &[("OPENWDDM_ADAPTER", "discrete-4k,wddm1-banks,iommu")]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() == 4 && lines[0].contains("hardware scheduling on"), "{text}");
+    assert!(lines[1].contains("hardware scheduling off") && lines[1].contains("version 1"), "{text}");
+    assert!(lines[3].ends_with(" displays") && !lines[3].starts_with('0'), "{text}");
+}
+
 #[test]
 fn figures_are_told() {
     let line = example("statistics", &[]);

@@ -381,6 +381,9 @@ fn info(adapter: &Adapter) -> AdapterInfo {
         })
         .collect();
     AdapterInfo {
+        name: adapter.config.name.clone(),
+        ddi_version: adapter.reported.ddi_version.0,
+        atomics_64_bit: !adapter.caps.no_64_bit_atomics,
         segments,
         nodes: adapter.nodes.iter().map(|node| node.name.to_owned()).collect(),
         wddm_3_0_caps: adapter.wddm_3_0_caps(),

@@ -117,10 +117,17 @@ enum {
     KMTQAITYPE_ADAPTERREGISTRYINFO = 8,
     KMTQAITYPE_DRIVERVERSION = 13,
     KMTQAITYPE_ADAPTERTYPE = 15,
+    KMTQAITYPE_WDDM_1_2_CAPS = 17,
+    KMTQAITYPE_WDDM_2_0_CAPS = 24,
     KMTQAITYPE_NODEMETADATA = 25,
     KMTQAITYPE_PHYSICALADAPTERCOUNT = 30,
     KMTQAITYPE_PHYSICALADAPTERDEVICEIDS = 31,
+    KMTQAITYPE_QUERY_HW_PROTECTION_TEARDOWN_COUNT = 36,
+    KMTQAITYPE_GETSEGMENTGROUPSIZE = 42,
+    KMTQAITYPE_ADAPTERREGISTRYINFO_RENDER = 54,
+    KMTQAITYPE_DRIVERVERSION_RENDER = 56,
     KMTQAITYPE_ADAPTERTYPE_RENDER = 57,
+    KMTQAITYPE_WDDM_1_2_CAPS_RENDER = 58,
     KMTQAITYPE_NODEPERFDATA = 61,
     KMTQAITYPE_ADAPTERPERFDATA = 62,
     KMTQAITYPE_WDDM_2_7_CAPS = 70,
@@ -129,7 +136,11 @@ enum {
 };
 typedef struct _D3DKMT_QUERYADAPTERINFO D3DKMT_QUERYADAPTERINFO;
 typedef struct _D3DKMT_SEGMENTSIZEINFO D3DKMT_SEGMENTSIZEINFO;
+typedef struct _D3DKMT_SEGMENTGROUPSIZEINFO D3DKMT_SEGMENTGROUPSIZEINFO;
 typedef struct _D3DKMT_ADAPTERTYPE D3DKMT_ADAPTERTYPE;
+typedef struct _D3DKMDT_PREEMPTION_CAPS D3DKMDT_PREEMPTION_CAPS;
+typedef struct _D3DKMT_WDDM_1_2_CAPS D3DKMT_WDDM_1_2_CAPS;
+typedef struct _D3DKMT_WDDM_2_0_CAPS D3DKMT_WDDM_2_0_CAPS;
 typedef struct _D3DKMT_WDDM_2_7_CAPS D3DKMT_WDDM_2_7_CAPS;
 typedef struct _D3DKMT_WDDM_3_0_CAPS D3DKMT_WDDM_3_0_CAPS;
 typedef struct _D3DKMT_WDDM_3_1_CAPS D3DKMT_WDDM_3_1_CAPS;
@@ -137,7 +148,15 @@ typedef struct _D3DKMT_PHYSICAL_ADAPTER_COUNT D3DKMT_PHYSICAL_ADAPTER_COUNT;
 typedef INT D3DKMT_DRIVERVERSION;
 enum {
     KMT_DRIVERVERSION_WDDM_1_0 = 1000,
+    KMT_DRIVERVERSION_WDDM_1_1 = 1105,
+    KMT_DRIVERVERSION_WDDM_1_2 = 1200,
+    KMT_DRIVERVERSION_WDDM_1_3 = 1300,
     KMT_DRIVERVERSION_WDDM_2_0 = 2000,
+    KMT_DRIVERVERSION_WDDM_2_1 = 2100,
+    KMT_DRIVERVERSION_WDDM_2_2 = 2200,
+    KMT_DRIVERVERSION_WDDM_2_6 = 2600,
+    KMT_DRIVERVERSION_WDDM_2_9 = 2900,
+    KMT_DRIVERVERSION_WDDM_3_0 = 3000,
     KMT_DRIVERVERSION_WDDM_3_1 = 3100,
     KMT_DRIVERVERSION_WDDM_3_2 = 3200,
 };
@@ -382,6 +401,23 @@ typedef struct _D3DKMT_ACQUIREKEYEDMUTEX D3DKMT_ACQUIREKEYEDMUTEX;
 typedef struct _D3DKMT_ACQUIREKEYEDMUTEX2 D3DKMT_ACQUIREKEYEDMUTEX2;
 typedef struct _D3DKMT_RELEASEKEYEDMUTEX D3DKMT_RELEASEKEYEDMUTEX;
 typedef struct _D3DKMT_RELEASEKEYEDMUTEX2 D3DKMT_RELEASEKEYEDMUTEX2;
+typedef struct _D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME;
+typedef struct _D3DKMT_ADAPTERREGISTRYINFO D3DKMT_ADAPTERREGISTRYINFO;
+typedef INT DXGK_ENGINE_TYPE;
+enum {
+    DXGK_ENGINE_TYPE_OTHER = 0,
+    DXGK_ENGINE_TYPE_3D = 1,
+    DXGK_ENGINE_TYPE_VIDEO_DECODE = 2,
+    DXGK_ENGINE_TYPE_VIDEO_ENCODE = 3,
+    DXGK_ENGINE_TYPE_VIDEO_PROCESSING = 4,
+    DXGK_ENGINE_TYPE_SCENE_ASSEMBLY = 5,
+    DXGK_ENGINE_TYPE_COPY = 6,
+    DXGK_ENGINE_TYPE_OVERLAY = 7,
+    DXGK_ENGINE_TYPE_CRYPTO = 8,
+};
+typedef struct _DXGK_NODEMETADATA_FLAGS DXGK_NODEMETADATA_FLAGS;
+typedef struct _DXGK_NODEMETADATA DXGK_NODEMETADATA;
+typedef struct _D3DKMT_NODEMETADATA D3DKMT_NODEMETADATA;
 typedef struct _D3DKMT_ENUMPROCESSES D3DKMT_ENUMPROCESSES;
 typedef struct _DXGK_GPUCLOCKDATA_FLAGS DXGK_GPUCLOCKDATA_FLAGS;
 typedef struct _DXGK_GPUCLOCKDATA DXGK_GPUCLOCKDATA;
@@ -565,6 +601,14 @@ struct _D3DKMT_SEGMENTSIZEINFO {
     ULONGLONG SharedSystemMemorySize;
 };
 
+struct _D3DKMT_SEGMENTGROUPSIZEINFO {
+    UINT PhysicalAdapterIndex;
+    D3DKMT_SEGMENTSIZEINFO LegacyInfo;
+    UINT64 LocalMemory;
+    UINT64 NonLocalMemory;
+    UINT64 NonBudgetMemory;
+};
+
 struct _D3DKMT_ADAPTERTYPE {
     union {
         struct {
@@ -582,6 +626,44 @@ struct _D3DKMT_ADAPTERTYPE {
             UINT ComputeOnly : 1;
             UINT Prototype : 1;
             UINT RuntimePowerManagement : 1;
+        };
+        UINT Value;
+    };
+};
+
+struct _D3DKMDT_PREEMPTION_CAPS {
+    INT GraphicsPreemptionGranularity;
+    INT ComputePreemptionGranularity;
+};
+
+struct _D3DKMT_WDDM_1_2_CAPS {
+    D3DKMDT_PREEMPTION_CAPS PreemptionCaps;
+    union {
+        struct {
+            UINT SupportNonVGA : 1;
+            UINT SupportSmoothRotation : 1;
+            UINT SupportPerEngineTDR : 1;
+            UINT SupportKernelModeCommandBuffer : 1;
+            UINT SupportCCD : 1;
+            UINT SupportSoftwareDeviceBitmaps : 1;
+            UINT SupportGammaRamp : 1;
+            UINT SupportHWCursor : 1;
+            UINT SupportHWVSync : 1;
+            UINT SupportSurpriseRemovalInHibernation : 1;
+        };
+        UINT Value;
+    };
+};
+
+struct _D3DKMT_WDDM_2_0_CAPS {
+    union {
+        struct {
+            UINT Support64BitAtomics : 1;
+            UINT GpuMmuSupported : 1;
+            UINT IoMmuSupported : 1;
+            UINT FlipOverwriteSupported : 1;
+            UINT SupportContextlessPresent : 1;
+            UINT SupportSurpriseRemoval : 1;
         };
         UINT Value;
     };
@@ -1884,6 +1966,46 @@ struct _D3DKMT_RELEASEKEYEDMUTEX2 {
     UINT PrivateRuntimeDataSize;
 };
 
+struct _D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME {
+    WCHAR DeviceName[32];
+    D3DKMT_HANDLE hAdapter;
+    LUID AdapterLuid;
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
+};
+
+struct _D3DKMT_ADAPTERREGISTRYINFO {
+    WCHAR AdapterString[260];
+    WCHAR BiosString[260];
+    WCHAR DacType[260];
+    WCHAR ChipType[260];
+};
+
+struct _DXGK_NODEMETADATA_FLAGS {
+    union {
+        struct {
+            UINT ContextSchedulingSupported : 1;
+        };
+        UINT Value;
+    };
+};
+
+#pragma pack(push, 1)
+struct _DXGK_NODEMETADATA {
+    DXGK_ENGINE_TYPE EngineType;
+    WCHAR FriendlyName[32];
+    DXGK_NODEMETADATA_FLAGS Flags;
+    BOOLEAN GpuMmuSupported;
+    BOOLEAN IoMmuSupported;
+};
+#pragma pack(pop)
+
+#pragma pack(push, 1)
+struct _D3DKMT_NODEMETADATA {
+    UINT NodeOrdinalAndAdapterIndex;
+    DXGK_NODEMETADATA NodeData;
+};
+#pragma pack(pop)
+
 struct _D3DKMT_ENUMPROCESSES {
     LUID AdapterLuid;
     ULONG* pBuffer;
@@ -2439,7 +2561,7 @@ NTSTATUS D3DKMTEnumAdapters(D3DKMT_ENUMADAPTERS*);
 NTSTATUS D3DKMTEnumAdapters2(D3DKMT_ENUMADAPTERS2*);
 NTSTATUS D3DKMTEnumAdapters3(D3DKMT_ENUMADAPTERS3*);
 NTSTATUS D3DKMTOpenAdapterFromLuid(D3DKMT_OPENADAPTERFROMLUID*);
-NTSTATUS D3DKMTOpenAdapterFromGdiDisplayName(VOID*);
+NTSTATUS D3DKMTOpenAdapterFromGdiDisplayName(D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME*);
 NTSTATUS D3DKMTCloseAdapter(CONST D3DKMT_CLOSEADAPTER*);
 NTSTATUS D3DKMTQueryAdapterInfo(CONST D3DKMT_QUERYADAPTERINFO*);
 NTSTATUS D3DKMTQueryVideoMemoryInfo(D3DKMT_QUERYVIDEOMEMORYINFO*);

@@ -1,0 +1,274 @@
+//! D3DKMTQueryAdapterInfo: one question of many (`KMTQUERYADAPTERINFOTYPE`), whose answer has exactly the size of its structure; and the
+//! adapter behind the name of a display.
+
+use d3dkmt_abi::*;
+use kmt_calls::{AdapterInfo, Call, Refusal, Reply};
+use wddm_types::{NtStatus, RawHandle};
+
+use crate::adapter::{info, one_physical_adapter, open};
+use crate::border::{Answer, Caller};
+use crate::refusal::{expect_reply, invalid, not_supported};
+
+/// `DXGK_FEATURE_HWSCH`.
+const HWSCH: u32 = DXGK_FEATURE_HWSCH;
+
+pub fn query_adapter_info(caller: &Caller<'_>, arguments: &D3DKMT_QUERYADAPTERINFO) -> Answer {
+    let D3DKMT_QUERYADAPTERINFO { hAdapter, Type, pPrivateDriverData: data, PrivateDriverDataSize: size } = *arguments;
+    let info = info(caller, RawHandle(hAdapter))?;
+    match Type {
+        KMTQAITYPE_GETSEGMENTSIZE => put(caller, data.cast(), size, segment_sizes(&info)),
+        KMTQAITYPE_GETSEGMENTGROUPSIZE => {
+            let asked: D3DKMT_SEGMENTGROUPSIZEINFO = take(caller, data.cast(), size)?;
+            one_physical_adapter(asked.PhysicalAdapterIndex)?;
+            put(caller, data.cast(), size, group_sizes(&info))
+        }
+        KMTQAITYPE_ADAPTERTYPE | KMTQAITYPE_ADAPTERTYPE_RENDER => put(caller, data.cast(), size, adapter_type(&info)),
+        KMTQAITYPE_ADAPTERREGISTRYINFO | KMTQAITYPE_ADAPTERREGISTRYINFO_RENDER => {
+            put(caller, data.cast(), size, registry(&info))
+        }
+        KMTQAITYPE_DRIVERVERSION | KMTQAITYPE_DRIVERVERSION_RENDER => {
+            put(caller, data.cast(), size, driver_version(&info)?)
+        }
+        KMTQAITYPE_PHYSICALADAPTERCOUNT => put(caller, data.cast(), size, D3DKMT_PHYSICAL_ADAPTER_COUNT { Count: 1 }),
+        KMTQAITYPE_NODEMETADATA => {
+            let asked: D3DKMT_NODEMETADATA = take(caller, data.cast(), size)?;
+            put(caller, data.cast(), size, node(&info, asked.NodeOrdinalAndAdapterIndex)?)
+        }
+        KMTQAITYPE_WDDM_1_2_CAPS | KMTQAITYPE_WDDM_1_2_CAPS_RENDER => {
+            put(caller, data.cast(), size, wddm_1_2_caps(&info))
+        }
+        KMTQAITYPE_WDDM_2_0_CAPS => put(caller, data.cast(), size, wddm_2_0_caps(&info)),
+        KMTQAITYPE_WDDM_2_7_CAPS => put(caller, data.cast(), size, wddm_2_7_caps(caller, hAdapter)?),
+        KMTQAITYPE_WDDM_3_0_CAPS => {
+            put(caller, data.cast(), size, D3DKMT_WDDM_3_0_CAPS { Value: info.wddm_3_0_caps.bits() })
+        }
+        KMTQAITYPE_WDDM_3_1_CAPS => {
+            put(caller, data.cast(), size, D3DKMT_WDDM_3_1_CAPS { Value: info.wddm_3_1_caps.bits() })
+        }
+        other => Err(not_supported(reason(other))),
+    }
+}
+
+/// Why a question that a program may well ask has no answer.
+fn reason(question: KMTQUERYADAPTERINFOTYPE) -> String {
+    let because = match question {
+        KMTQAITYPE_UMDRIVERPRIVATE => "drivers have no private answer here",
+        KMTQAITYPE_UMDRIVERNAME => "no user-mode driver belongs to an adapter",
+        KMTQAITYPE_ADAPTERADDRESS | KMTQAITYPE_PHYSICALADAPTERDEVICEIDS => "adapters stand on no bus of the machine",
+        KMTQAITYPE_NODEPERFDATA | KMTQAITYPE_ADAPTERPERFDATA => "no driver tells frequencies, power or temperatures",
+        KMTQAITYPE_QUERY_HW_PROTECTION_TEARDOWN_COUNT => "there is no protected content",
+        _ => "no answer is known",
+    };
+    format!("question {question} of QueryAdapterInfo: {because}")
+}
+
+/// Writes an answer of exactly this size.
+fn put<T: Copy>(caller: &Caller<'_>, data: *mut T, size: u32, answer: T) -> Answer {
+    sized::<T>(size)?;
+    caller.room(data, 1)?.write(&[answer]);
+    Ok(NtStatus::SUCCESS)
+}
+
+/// What of a question stands where its answer will.
+fn take<T: Copy>(caller: &Caller<'_>, data: *mut T, size: u32) -> Result<T, Refusal> {
+    sized::<T>(size)?;
+    let given = caller.array(data.cast_const(), 1)?;
+    Ok(given[0])
+}
+
+fn sized<T>(size: u32) -> Result<(), Refusal> {
+    if size as usize == size_of::<T>() {
+        return Ok(());
+    }
+    Err(invalid(format!("the answer has {} bytes, not {size}", size_of::<T>())))
+}
+
+/// Memory segments are the adapter's own memory, apertures show system memory that is shared.
+fn segment_sizes(info: &AdapterInfo) -> D3DKMT_SEGMENTSIZEINFO {
+    let of = |aperture: bool| {
+        let segments = info.segments.iter().filter(move |segment| segment.aperture == aperture);
+        segments.map(|segment| segment.size_bytes).sum()
+    };
+    D3DKMT_SEGMENTSIZEINFO {
+        DedicatedVideoMemorySize: of(false),
+        DedicatedSystemMemorySize: 0,
+        SharedSystemMemorySize: of(true),
+    }
+}
+
+// spec: memory §5.5
+fn group_sizes(info: &AdapterInfo) -> D3DKMT_SEGMENTGROUPSIZEINFO {
+    let of = |local: bool| {
+        let segments = info.segments.iter().filter(move |segment| segment.local == local);
+        segments.map(|segment| segment.size_bytes).sum()
+    };
+    D3DKMT_SEGMENTGROUPSIZEINFO {
+        PhysicalAdapterIndex: 0,
+        LegacyInfo: segment_sizes(info),
+        LocalMemory: of(true),
+        NonLocalMemory: of(false),
+        NonBudgetMemory: 0,
+    }
+}
+
+fn adapter_type(info: &AdapterInfo) -> D3DKMT_ADAPTERTYPE {
+    let display = if info.displays.is_empty() { 0 } else { D3DKMT_ADAPTERTYPE::DisplaySupported };
+    D3DKMT_ADAPTERTYPE { Value: D3DKMT_ADAPTERTYPE::RenderSupported | display }
+}
+
+fn registry(info: &AdapterInfo) -> D3DKMT_ADAPTERREGISTRYINFO {
+    D3DKMT_ADAPTERREGISTRYINFO { AdapterString: wide(&info.name), ..D3DKMT_ADAPTERREGISTRYINFO::zeroed() }
+}
+
+/// By the interface that the driver was written for.
+fn driver_version(info: &AdapterInfo) -> Result<D3DKMT_DRIVERVERSION, Refusal> {
+    // The highest byte and a half of the interface's number counts generations.
+    let version = match info.ddi_version >> 12 {
+        0x1 => KMT_DRIVERVERSION_WDDM_1_0,
+        0x2 => KMT_DRIVERVERSION_WDDM_1_1,
+        0x3 => KMT_DRIVERVERSION_WDDM_1_2,
+        0x4 => KMT_DRIVERVERSION_WDDM_1_3,
+        0x5 => KMT_DRIVERVERSION_WDDM_2_0,
+        0x6 => KMT_DRIVERVERSION_WDDM_2_1,
+        0x7 => KMT_DRIVERVERSION_WDDM_2_2,
+        0xb => KMT_DRIVERVERSION_WDDM_2_6,
+        0xe => KMT_DRIVERVERSION_WDDM_2_9,
+        0xf => KMT_DRIVERVERSION_WDDM_3_0,
+        0x10 => KMT_DRIVERVERSION_WDDM_3_1,
+        0x11 => KMT_DRIVERVERSION_WDDM_3_2,
+        _ => return Err(not_supported(format!("interface {:#x} has no number of a version", info.ddi_version))),
+    };
+    Ok(version)
+}
+
+/// The ordinal stands in the lower half, the physical adapter in the upper. What a node's engines do no driver tells.
+// spec: sync §2.9
+fn node(info: &AdapterInfo, asked: u32) -> Result<D3DKMT_NODEMETADATA, Refusal> {
+    one_physical_adapter(asked >> 16)?;
+    let ordinal = (asked & 0xffff) as usize;
+    let name = info.nodes.get(ordinal).ok_or_else(|| invalid(format!("there is no node {ordinal}")))?;
+    Ok(D3DKMT_NODEMETADATA {
+        NodeOrdinalAndAdapterIndex: asked,
+        NodeData: DXGK_NODEMETADATA {
+            EngineType: DXGK_ENGINE_TYPE_OTHER,
+            FriendlyName: wide(name),
+            Flags: DXGK_NODEMETADATA_FLAGS::default(),
+            GpuMmuSupported: gpu_mmu(info).into(),
+            IoMmuSupported: info.cpu_addresses.into(),
+        },
+    })
+}
+
+/// Engines translate addresses by tables of their own.
+fn gpu_mmu(info: &AdapterInfo) -> bool {
+    info.gpu_virtual_addresses && !info.cpu_addresses
+}
+
+// spec: sync §4.3
+fn wddm_1_2_caps(info: &AdapterInfo) -> D3DKMT_WDDM_1_2_CAPS {
+    let (graphics, compute) = info.preemption;
+    D3DKMT_WDDM_1_2_CAPS {
+        PreemptionCaps: D3DKMDT_PREEMPTION_CAPS {
+            // CAST: enumerations of a few numbers.
+            GraphicsPreemptionGranularity: graphics as i32,
+            ComputePreemptionGranularity: compute as i32,
+        },
+        Anonymous: D3DKMT_WDDM_1_2_CAPS_FLAGS::default(),
+    }
+}
+
+fn wddm_2_0_caps(info: &AdapterInfo) -> D3DKMT_WDDM_2_0_CAPS {
+    let bits = [
+        (info.atomics_64_bit, D3DKMT_WDDM_2_0_CAPS::Support64BitAtomics),
+        (gpu_mmu(info), D3DKMT_WDDM_2_0_CAPS::GpuMmuSupported),
+        (info.cpu_addresses, D3DKMT_WDDM_2_0_CAPS::IoMmuSupported),
+    ];
+    D3DKMT_WDDM_2_0_CAPS { Value: bits.iter().filter(|(set, _)| *set).fold(0, |word, (_, bit)| word | bit) }
+}
+
+// spec: sync §2.10
+fn wddm_2_7_caps(caller: &Caller<'_>, adapter: D3DKMT_HANDLE) -> Result<D3DKMT_WDDM_2_7_CAPS, Refusal> {
+    let call = Call::IsFeatureEnabled { adapter: RawHandle(adapter), feature: HWSCH };
+    let state = expect_reply!(caller.process.call(call)?, Reply::Feature(state) => state);
+    let supported = if state.supported_by_driver { D3DKMT_WDDM_2_7_CAPS::HwSchSupported } else { 0 };
+    let enabled = if state.enabled { D3DKMT_WDDM_2_7_CAPS::HwSchEnabled } else { 0 };
+    Ok(D3DKMT_WDDM_2_7_CAPS { Value: supported | enabled })
+}
+
+/// Displays are named as their sources are counted: `\\.\DISPLAY1` is the first source of the first adapter that has one.
+pub fn open_adapter_from_gdi_display_name(
+    caller: &Caller<'_>,
+    arguments: &mut D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME,
+) -> Answer {
+    let number = display_number(&arguments.DeviceName).ok_or_else(|| invalid("no name of a display"))?;
+    let adapters = expect_reply!(caller.process.call(Call::EnumAdapters)?, Reply::Adapters(adapters) => adapters);
+    let mut before = 0;
+    for (luid, _) in adapters {
+        let opened = open(caller, luid)?;
+        let D3DKMT_ADAPTERINFO { hAdapter, AdapterLuid, NumOfSources, .. } = opened;
+        if number <= before + NumOfSources {
+            let displays = info(caller, RawHandle(hAdapter))?.displays;
+            arguments.VidPnSourceId = displays[(number - before - 1) as usize].source.0;
+            (arguments.hAdapter, arguments.AdapterLuid) = (hAdapter, AdapterLuid);
+            return Ok(NtStatus::SUCCESS);
+        }
+        before += NumOfSources;
+        caller.process.call(Call::CloseAdapter { adapter: RawHandle(hAdapter) })?;
+    }
+    Err(invalid(format!("there are {before} displays, and no DISPLAY{number}")))
+}
+
+/// The number in a name, which ends at a 0 or at its end; from 1.
+fn display_number(name: &[WCHAR]) -> Option<u32> {
+    let end = name.iter().position(|unit| *unit == 0)?;
+    let text: String = name[..end].iter().map(|unit| char::from_u32((*unit).into())).collect::<Option<_>>()?;
+    let digits = text.strip_prefix("\\\\.\\DISPLAY")?;
+    let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
+    digits.parse().ok().filter(|_| plain)
+}
+
+/// A text in wide characters, cut to leave room for the 0 behind it.
+fn wide<const ROOM: usize>(text: &str) -> [WCHAR; ROOM] {
+    let mut name = [0; ROOM];
+    #[cfg(not(feature = "wsl"))]
+    let units = text.encode_utf16();
+    #[cfg(feature = "wsl")]
+    let units = text.chars().map(u32::from);
+    for (place, unit) in name[..ROOM - 1].iter_mut().zip(units) {
+        *place = unit;
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_displays_are_counted_from_one() {
+        let number = |text: &str| display_number(&wide::<32>(text));
+        assert_eq!(number(r"\\.\DISPLAY1"), Some(1));
+        assert_eq!(number(r"\\.\DISPLAY12"), Some(12));
+        for wrong in
+            ["", r"\\.\DISPLAY", r"\\.\DISPLAY0", r"\\.\DISPLAY01", r"\\.\DISPLAY+1", "DISPLAY1", r"\\.\DISPLAY1x"]
+        {
+            assert_eq!(number(wrong), None, "{wrong}");
+        }
+        assert_eq!(display_number(&[WCHAR::from(b'x'); 32]), None, "it never ends");
+    }
+
+    #[test]
+    fn a_name_is_cut_before_its_room_ends() {
+        assert_eq!(wide::<4>("abcdef"), [97, 98, 99, 0]);
+        assert_eq!(wide::<4>("ab"), [97, 98, 0, 0]);
+    }
+
+    #[test]
+    fn each_interface_has_its_version() {
+        let version = |ddi_version| driver_version(&AdapterInfo { ddi_version, ..AdapterInfo::default() });
+        assert_eq!(version(0x1052), Ok(KMT_DRIVERVERSION_WDDM_1_0));
+        assert_eq!(version(0xe003), Ok(KMT_DRIVERVERSION_WDDM_2_9));
+        assert_eq!(version(0x1_1008), Ok(KMT_DRIVERVERSION_WDDM_3_2));
+        assert_eq!(version(0x8001).map_err(|refusal| refusal.status), Err(NtStatus::NOT_SUPPORTED));
+    }
+}

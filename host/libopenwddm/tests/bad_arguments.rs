@@ -1,0 +1,119 @@
+//! Every exported function is given what no program should give it, by a C program that is written here from the list of functions: a
+//! structure that is NULL, one that is misaligned, one of zeros, one whose bits are all set. Each answers with a documented status, none
+//! with the one that says that the library itself has failed, and the library works behind them all.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use d3dkmt_c::{FUNCTIONS, State};
+
+/// Functions that ask nothing of their structure, or of one of zeros: how many adapters there are at most, an event, a mutex.
+const CONTENT_WITH_ZEROS: [&str; 6] = [
+    "D3DKMTEnumAdapters",
+    "D3DKMTEnumAdapters2",
+    "D3DKMTEnumAdapters3",
+    "D3DKMTCreateKeyedMutex",
+    "D3DKMTCreateKeyedMutex2",
+    "OpenWddmCreateEvent",
+];
+const CONTENT_WITH_ONES: [&str; 3] = ["D3DKMTEnumAdapters", "D3DKMTCreateKeyedMutex", "OpenWddmCreateEvent"];
+
+const HEAD: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <openwddm/d3dkmt.h>
+
+static int failures;
+
+static void expect(const char* function, const char* what, NTSTATUS status, int right) {
+    if (!right) {
+        printf("%s with %s: %#010x\n", function, what, (unsigned)status);
+        failures++;
+    }
+}
+
+static int is_documented(NTSTATUS status) {
+    return status < 0 && status != (NTSTATUS)0xc0000001;
+}
+
+static union { char bytes[65536]; long long align; } room;
+
+int main(void) {
+    NTSTATUS status;
+"#;
+
+const TAIL: &str = r#"
+    HANDLE handle = NULL;
+    D3DKMT_HANDLE objects[4] = {0};
+    status = D3DKMTShareObjects(1, NULL, NULL, 0, &handle);
+    expect("D3DKMTShareObjects", "no list", status, status == STATUS_INVALID_PARAMETER);
+    status = D3DKMTShareObjects(1, objects, NULL, 0, NULL);
+    expect("D3DKMTShareObjects", "no room", status, status == STATUS_INVALID_PARAMETER);
+    status = D3DKMTShareObjects(0xffffffff, objects, NULL, 0xffffffff, &handle);
+    expect("D3DKMTShareObjects", "too many", status, is_documented(status));
+    status = D3DKMTShareObjects(1, objects, NULL, 0, &handle);
+    expect("D3DKMTShareObjects", "no object", status, is_documented(status) && handle == NULL);
+
+    D3DKMT_ENUMADAPTERS list;
+    status = D3DKMTEnumAdapters(&list);
+    expect("D3DKMTEnumAdapters", "everything before", status, status == STATUS_SUCCESS && list.NumAdapters == 1);
+    D3DKMT_CREATEDEVICE create = {.hAdapter = list.Adapters[0].hAdapter};
+    status = D3DKMTCreateDevice(&create);
+    expect("D3DKMTCreateDevice", "everything before", status, status == STATUS_SUCCESS);
+    return failures != 0;
+}
+"#;
+
+/// The whole program.
+fn program() -> String {
+    let mut text = String::from(HEAD);
+    for function in FUNCTIONS {
+        let name = function.name;
+        let of = function.parameters.trim_start_matches("CONST ").trim_end_matches('*');
+        let mut call = |what: &str, prepared: &str, argument: &str, right: &str| {
+            writeln!(text, "    {prepared}\n    status = {name}({argument});").expect("a string");
+            writeln!(text, "    expect(\"{name}\", \"{what}\", status, {right});").expect("a string");
+        };
+        if let State::Refuses(_) = function.state {
+            call("NULL", "", "NULL", "status == STATUS_NOT_SUPPORTED");
+            continue;
+        }
+        let (room, whole) = (format!("({of}*)room.bytes"), format!("sizeof({of})"));
+        let fill = |byte: u8| format!("memset(room.bytes, {byte}, {whole});");
+        call("NULL", "", "NULL", "status == STATUS_INVALID_PARAMETER");
+        call("a misaligned structure", &fill(0), &format!("({of}*)(room.bytes + 1)"), "is_documented(status)");
+        let answers = |content: &[&str]| match content.contains(&name) {
+            true => "status == STATUS_SUCCESS",
+            false => "is_documented(status)",
+        };
+        call("zeros", &fill(0), &room, answers(&CONTENT_WITH_ZEROS));
+        call("ones", &fill(0xff), &room, answers(&CONTENT_WITH_ONES));
+    }
+    text + TAIL
+}
+
+// spec: sync §5, memory §9.3
+#[test]
+fn no_argument_brings_the_library_down() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, out) = (folder.path().join("bad.c"), folder.path().join("bad"));
+    std::fs::write(&source, program()).expect("a file");
+    let libraries = std::env::current_exe().expect("this test is a file");
+    let libraries = libraries.parent().expect("it lies in a folder");
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../client/d3dkmt_c/include");
+    let mut cc = Command::new("cc");
+    cc.args(["-std=c11", "-O0", "-w", "-I"]).arg(include).arg(&source).arg("-o").arg(&out);
+    cc.arg("-L").arg(libraries).arg("-lopenwddm");
+    if cfg!(feature = "wsl") {
+        cc.arg("-DOPENWDDM_WSL");
+    }
+    let built = cc.output().expect("there is a C compiler");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let mut run = Command::new(out);
+    run.env_remove("OPENWDDM_SOCKET").env("LD_LIBRARY_PATH", libraries).env("OPENWDDM_VRAM", "33554432");
+    let ran = run.output().expect("it runs");
+    let (said, why) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{}\n{said}\n{why}", ran.status);
+}
