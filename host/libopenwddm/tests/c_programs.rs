@@ -130,6 +130,26 @@ fn adapters_answer_questions() {
     assert!(lines[3].ends_with(" displays") && !lines[3].starts_with('0'), "{text}");
 }
 
+// spec: memory §2.7
+#[test]
+fn a_shared_resource_is_asked_for_and_opened() {
+    for profile in ["discrete-4k", "wddm2-packets"] {
+        assert_eq!(example("resources", &[("OPENWDDM_ADAPTER", profile)]), "opened twice\n", "{profile}");
+    }
+}
+
+// spec: memory §2.2, memory §5.9, memory §6.7
+#[test]
+fn memory_is_offered_and_lies_over_what_is_there() {
+    assert_eq!(example("offers", &[("OPENWDDM_ADAPTER", "discrete-4k")]), "taken back\n");
+}
+
+// spec: memory §6.5, memory §7.2, memory §7.3
+#[test]
+fn a_buffer_with_lists_is_rendered() {
+    assert_eq!(example("patched", &[("OPENWDDM_ADAPTER", "wddm1-banks")]), "rendered and locked\n");
+}
+
 #[test]
 fn figures_are_told() {
     let line = example("statistics", &[]);
