@@ -5,13 +5,18 @@
 //! the device alone: the processor writes a ring entry and the doorbell, the engine executes a store, the processor sees it. The way
 //! back, as it is between two bare threads, is taken off; writing the entry and executing the store are not. Beside it stands what
 //! bare threads need for all of it: entry, doorbell and answer.
+//!
+//! A process that comes to the kernel over a socket submits to the same engine, in turn with one of this program. It is a thread here,
+//! which changes nothing for it: all that it has is a connection and the pages that came over it.
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
 use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink};
+use dxgkd::{Daemon, Limits};
 use kmt_link::Link;
+use kmt_link::socket::SocketLink;
 use shared_words::Word;
 use softgpu_spec::{Command, engine};
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, UmdError};
@@ -25,6 +30,8 @@ use crate::statistic::{median, median_ratio};
 
 /// Most null system calls that a submission may cost.
 const SYSTEM_CALLS_MAX: f64 = 0.5;
+/// Most that one from elsewhere may cost of one in process.
+const ELSEWHERE_MAX: f64 = 1.1;
 /// Most lines until an engine has begun.
 const LINES_MAX: f64 = 3.0;
 /// Submissions in a batch, each when the one before is done: its stores are still under way when it is over, as in a program that
@@ -42,53 +49,91 @@ const BELL: u64 = word_va(4);
 
 /// All rows.
 pub(crate) fn rows(pair: [usize; 2], batches: usize) -> Result<Vec<Row>, BenchError> {
-    let mut rows = vec![submission(pair, batches)?];
+    let mut rows = Vec::from(submission(pair, batches)?);
     rows.extend(start(pair, batches)?);
     Ok(rows)
 }
 
+/// A process with a queue that it feeds itself.
+struct Submitter {
+    stream: Stream,
+    gpu: Gpu,
+}
+
+impl Submitter {
+    fn new(link: Arc<dyn Link>) -> Result<Submitter, BenchError> {
+        let gpu = Gpu::open(link).map_err(failed)?;
+        let stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).map_err(failed)?;
+        Ok(Submitter { stream, gpu })
+    }
+
+    /// What a submission costs it: the middle of a batch.
+    fn batch(&mut self) -> Result<f64, BenchError> {
+        let nothing = Commands::new();
+        let (mut times, mut nothings) = (Vec::with_capacity(SUBMISSIONS), Vec::with_capacity(SUBMISSIONS));
+        for _ in 0..SUBMISSIONS {
+            let [begun, still] = [Instant::now(), Instant::now()];
+            let value = self.stream.submit(&self.gpu, &[], &nothing).map_err(failed)?;
+            times.push(still.elapsed().as_nanos() as f64);
+            nothings.push((still - begun).as_nanos() as f64);
+            // The engine is awake: it has just had something to do.
+            while self.stream.progress().current() < value {
+                std::hint::spin_loop();
+            }
+        }
+        // What looking at the clock costs is no part of it.
+        Ok((median(times) - median(nothings)).max(0.0))
+    }
+}
+
+fn failed(error: UmdError) -> BenchError {
+    BenchError::Device(error.to_string())
+}
+
 // spec: sync §3.17
-fn submission(pair: [usize; 2], batches: usize) -> Result<Row, BenchError> {
-    let failed = |error: UmdError| BenchError::Device(error.to_string());
+fn submission(pair: [usize; 2], batches: usize) -> Result<[Row; 2], BenchError> {
     let config = HostConfig {
         vram_bytes: 16 << 20,
         page_table_bytes: 16 << 20,
         system_bytes: 64 << 20,
         // The client's memory has addresses, as in a process of its own: stores go there and pass no lock.
         memory_files: true,
+        isolates_processes: true,
         ..HostConfig::new(&PROFILES[0], Mode::Real)
     };
     let host = Host::start(config).map_err(|error| BenchError::Device(error.to_string()))?;
+    let folder = tempfile::tempdir().map_err(|error| BenchError::Device(error.to_string()))?;
+    let path = folder.path().join("kernel");
+    let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, Limits::default());
+    let _daemon = daemon.map_err(|error| BenchError::Device(error.to_string()))?;
     pin_named(&[("gpu compute", pair[1])]);
     pin_here(pair[0]);
-    let gpu = Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).map_err(failed)?;
-    let mut stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).map_err(failed)?;
-    let nothing = Commands::new();
-    let (mut submissions, mut calls) = (Vec::new(), Vec::new());
+    let there = SocketLink::connect(&path).map_err(|error| BenchError::Device(error.to_string()))?;
+    let mut here = Submitter::new(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>)?;
+    let mut there = Submitter::new(there as Arc<dyn Link>)?;
+    let (mut ours, mut theirs, mut calls) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..batches.max(3) {
-        let (mut times, mut nothings) = (Vec::with_capacity(SUBMISSIONS), Vec::with_capacity(SUBMISSIONS));
-        for _ in 0..SUBMISSIONS {
-            let [begun, still] = [Instant::now(), Instant::now()];
-            let value = stream.submit(&gpu, &[], &nothing).map_err(failed)?;
-            times.push(still.elapsed().as_nanos() as f64);
-            nothings.push((still - begun).as_nanos() as f64);
-            // The engine is awake: it has just had something to do.
-            while stream.progress().current() < value {
-                std::hint::spin_loop();
-            }
-        }
-        // What looking at the clock costs is no part of it.
-        submissions.push((median(times) - median(nothings)).max(0.0));
+        ours.push(here.batch()?);
+        theirs.push(there.batch()?);
         calls.push(null_call_ns());
     }
-    let ratio = Some(median_ratio(&submissions, &calls));
-    Ok(Row {
+    let ratio = Some(median_ratio(&ours, &calls));
+    let of_this_program = Row {
         measure: "submission by doorbell, on the client".into(),
-        ours: format!("{:.0} ns", median(submissions)),
+        ours: format!("{:.0} ns", median(ours.clone())),
         peer: format!("null system call {:.0} ns", median(calls)),
         ratio,
         goal: Goal::AtMost(SYSTEM_CALLS_MAX),
-    })
+    };
+    let ratio = Some(median_ratio(&theirs, &ours));
+    let elsewhere = Row {
+        measure: "the same from a process elsewhere".into(),
+        ours: format!("{:.0} ns", median(theirs)),
+        peer: format!("in process {:.0} ns", median(ours)),
+        ratio,
+        goal: Goal::AtMost(ELSEWHERE_MAX),
+    };
+    Ok([of_this_program, elsewhere])
 }
 
 fn null_call_ns() -> f64 {

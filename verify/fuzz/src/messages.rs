@@ -10,13 +10,16 @@ use std::time::{Duration, Instant};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use dxgkd::{Daemon, Limits};
 use kmt_calls::wire::encode;
-use kmt_calls::{Call, EventCall, MakeResidentFlags, NativeFenceRequest, PriorityCall, Reply, SyncCall};
+use kmt_calls::{
+    Call, DoorbellAddress, EventCall, MakeResidentFlags, MappingId, NativeFenceRequest, PriorityCall, QueueCall,
+    QueueFlags, Reply, SyncCall,
+};
 use kmt_link::Link;
-use kmt_link::socket::{Hello, Packets, Request, SocketLink};
+use kmt_link::socket::{Hello, Packets, Request, Said, SocketLink};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use sim::Random;
-use wddm_types::{Luid, RawHandle};
+use wddm_types::{Luid, NodeId, RawHandle};
 
 use crate::dice::Dice;
 
@@ -133,6 +136,10 @@ impl Attacker {
                 self.connect().map_err(|error| error.to_string())?
             }
         };
+        if self.dice.chance(10) {
+            // A daemon that has ended it hears no more.
+            let _ = stream.send(&self.said(), &[]);
+        }
         let sent = connection.send(&bytes, &[stream.as_fd(); 1][..files]);
         if sent.is_ok() && connection.receive(1 << 20, 0).is_ok() {
             self.connection = Some((connection, stream));
@@ -158,10 +165,19 @@ impl Attacker {
         Ok((connection, stream))
     }
 
+    /// What a client would say on its stream, of doorbells and mappings that it has or has not.
+    fn said(&mut self) -> Vec<u8> {
+        let (doorbell, mapping) = (DoorbellAddress(self.dice.below(8)), MappingId(self.dice.below(8)));
+        let said = [Said::Rung(doorbell), Said::Holds(mapping)][self.dice.below(2) as usize];
+        let mut bytes = encode(&said, Vec::new());
+        self.spoil(&mut bytes);
+        bytes
+    }
+
     /// A message as a client would send it.
     fn request(&mut self) -> Request {
         let handle = RawHandle(0xc000_0000 | (self.dice.below(64) as u32) << 6);
-        let call = match self.dice.below(12) {
+        let call = match self.dice.below(15) {
             0 => Call::EnumAdapters,
             1..=3 => Call::OpenAdapterFromLuid { luid: self.luid },
             4 | 5 => Call::CreateDevice { adapter: handle },
@@ -175,6 +191,15 @@ impl Attacker {
                 let (allocations, flags) = (vec![handle; 3], MakeResidentFlags::empty());
                 Call::MakeResident { paging_queue: handle, allocations, flags }
             }
+            11 => {
+                let (node, private_data) = (NodeId(0), Vec::new());
+                Call::Queue(QueueCall::CreateHwContext { device: handle, node, private_data })
+            }
+            12 => {
+                let flags = QueueFlags::USER_MODE_SUBMISSION;
+                Call::Queue(QueueCall::CreateHwQueue { context: handle, flags })
+            }
+            13 => Call::Queue(QueueCall::ConnectDoorbell { doorbell: handle }),
             10 => Call::Priority(PriorityCall::GetProcessSchedulingPriorityClass { adapter: handle }),
             _ => return [Request::Now, Request::Lane][self.dice.below(2) as usize].clone(),
         };
