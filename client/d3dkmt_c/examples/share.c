@@ -1,5 +1,6 @@
 /* Two processes and one native fence: each is a process of the kernel that OPENWDDM_SOCKET names. The second opens what the first shares, and
  * signals it; the first waits, and both see the value at addresses of their own. */
+#include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -44,6 +45,10 @@ int main(int count, char** arguments) {
     HANDLE shared = NULL;
     OK(D3DKMTShareObjects(1, &create.hSyncObject, NULL, D3DDDI_SYNC_OBJECT_ALL_ACCESS, &shared));
 
+#ifdef OPENWDDM_WSL
+    /* It is a descriptor, which the second process inherits. */
+    CHECK(fcntl((int)(uintptr_t)shared, F_SETFD, 0) == 0);
+#endif
     char name[32];
     snprintf(name, sizeof name, "%llx", (unsigned long long)(uintptr_t)shared);
     char* words[] = {arguments[0], name, NULL};

@@ -1,26 +1,31 @@
 //! What the operating system gives beside `D3DKMT` functions, for programs that run where it is not Windows: events, handles that are
 //! closed, memory that a program shares with its allocations. The names begin with `OpenWddm`.
 
+#[cfg(feature = "wsl")]
+#[path = "event/descriptor.rs"]
+pub mod handle;
+#[cfg(not(feature = "wsl"))]
+#[path = "event/kernel.rs"]
+pub mod handle;
+
 use d3dkmt_abi::*;
-use kmt_calls::{Call, EventCall, Reply};
+use kmt_calls::{Call, Reply};
 use wddm_types::{NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
-use crate::handle::{event_or_section, in_c, nt_handle};
+use crate::handle::{event_or_section, in_c};
 use crate::refusal::expect_reply;
 
 /// `CreateEvent`: not set.
 pub fn create_event(caller: &Caller<'_>, arguments: &mut OPENWDDM_CREATEEVENT) -> Answer {
-    let call = Call::Event(EventCall::Create { manual_reset: arguments.bManualReset != 0 });
-    arguments.hEvent = expect_reply!(caller.process.call(call)?, Reply::Handle(event) => in_c(event));
+    arguments.hEvent = handle::create(caller, arguments.bManualReset != 0)?;
     Ok(NtStatus::SUCCESS)
 }
 
 /// `WaitForSingleObject`, for ever or not at all: `STATUS_TIMEOUT` when it is not set.
 pub fn wait_event(caller: &Caller<'_>, arguments: &OPENWDDM_WAITEVENT) -> Answer {
-    let event = event_or_section(arguments.hEvent)?;
-    match caller.process.call(Call::Event(EventCall::Wait { event, block: arguments.bBlock != 0 })) {
-        Ok(_) => Ok(NtStatus::SUCCESS),
+    match handle::wait(caller, arguments.hEvent, arguments.bBlock != 0) {
+        Ok(()) => Ok(NtStatus::SUCCESS),
         Err(refusal) if refusal.status == NtStatus::TIMEOUT => Ok(NtStatus::TIMEOUT),
         Err(refusal) => Err(refusal),
     }
@@ -28,29 +33,26 @@ pub fn wait_event(caller: &Caller<'_>, arguments: &OPENWDDM_WAITEVENT) -> Answer
 
 /// `SetEvent`.
 pub fn set_event(caller: &Caller<'_>, arguments: &OPENWDDM_SETEVENT) -> Answer {
-    let event = event_or_section(arguments.hEvent)?;
-    caller.process.call(Call::Event(EventCall::Set { event }))?;
+    handle::set(caller, arguments.hEvent)?;
     Ok(NtStatus::SUCCESS)
 }
 
 /// `ResetEvent`.
 pub fn reset_event(caller: &Caller<'_>, arguments: &OPENWDDM_RESETEVENT) -> Answer {
-    let event = event_or_section(arguments.hEvent)?;
-    caller.process.call(Call::Event(EventCall::Reset { event }))?;
+    handle::reset(caller, arguments.hEvent)?;
     Ok(NtStatus::SUCCESS)
 }
 
-/// `CloseHandle`: of an NT handle, an event, a section.
+/// `CloseHandle`: of a section, an NT handle, an event.
 pub fn close_handle(caller: &Caller<'_>, arguments: &OPENWDDM_CLOSEHANDLE) -> Answer {
-    let closed = caller.process.call(Call::CloseNtHandle { handle: nt_handle(arguments.hObject) });
-    let Err(refusal) = closed else { return Ok(NtStatus::SUCCESS) };
-    let Ok(object) = event_or_section(arguments.hObject) else { return Err(refusal) };
-    let of_event = caller.process.call(Call::Event(EventCall::Close { event: object }));
-    match of_event.or_else(|_| caller.process.call(Call::CloseSection { section: object })) {
-        Ok(_) => Ok(NtStatus::SUCCESS),
-        // What an NT handle that names nothing is refused with.
-        Err(_) => Err(refusal),
+    let section = event_or_section(arguments.hObject);
+    if let Ok(section) = section
+        && caller.process.call(Call::CloseSection { section }).is_ok()
+    {
+        return Ok(NtStatus::SUCCESS);
     }
+    handle::close(caller, arguments.hObject)?;
+    Ok(NtStatus::SUCCESS)
 }
 
 /// `CreateSection` and a view of it: memory that allocations can lie over (`ExistingSection`).

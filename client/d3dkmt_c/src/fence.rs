@@ -8,7 +8,7 @@ use kmt_calls::{
 use wddm_types::{NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
-use crate::handle::nt_handle;
+use crate::event::handle::nt_handle;
 use crate::refusal::{expect_reply, invalid};
 use crate::sync_object::for_gpu;
 
@@ -61,7 +61,7 @@ pub fn open_native_fence_from_nt_handle(
         return Err(invalid("a reserved member is not 0"));
     }
     let request = OpenSyncObjectRequest {
-        handle: nt_handle(arguments.hNtHandle),
+        handle: nt_handle(caller, arguments.hNtHandle)?,
         engine_affinity: arguments.EngineAffinity,
         flags: FenceFlags::from_bits_retain(arguments.Flags.Value),
         private_data: FencePrivateData(arguments.PrivateDriverData),

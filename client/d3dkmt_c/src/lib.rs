@@ -53,7 +53,7 @@ pub mod exported {
     pub use crate::context::*;
     pub use crate::device::*;
     pub use crate::doorbell::*;
-    pub use crate::event::*;
+    pub use crate::event::{close_handle, create_event, create_section, reset_event, set_event, wait_event};
     pub use crate::fence::*;
     pub use crate::gpu_va::*;
     pub use crate::keyed_mutex::*;

@@ -5,7 +5,7 @@ use kmt_calls::{Call, Refusal, Reply};
 use wddm_types::NtStatus;
 
 use crate::border::{Answer, Caller};
-use crate::handle::nt_handle_in_c;
+use crate::event::handle::nt_handle_in_c;
 use crate::refusal::{expect_reply, invalid, not_supported};
 
 /// The name in an object's attributes; `None`: it has none.
@@ -51,7 +51,7 @@ fn open(
 ) -> Result<HANDLE, Refusal> {
     let name = object_name(caller, attributes)?.ok_or_else(|| invalid("no name"))?;
     let reply = caller.process.call(Call::OpenNtHandleFromName { name, access, sync_object })?;
-    Ok(expect_reply!(reply, Reply::NtHandle(token) => nt_handle_in_c(token)))
+    nt_handle_in_c(caller, expect_reply!(reply, Reply::NtHandle(token) => token))
 }
 
 // spec: sync §2.2

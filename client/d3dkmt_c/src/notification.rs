@@ -1,4 +1,5 @@
-//! Trim notifications: the kernel tells the link, and a thread of ours calls back whoever has registered.
+//! Trim notifications: the kernel tells the link, and a thread of ours calls back whoever has registered. Events that the kernel tells of
+//! are stored on the same thread.
 //!
 //! A callback runs on that thread, one at a time, and may make any call. When an unregistration returns, its callback is not running and
 //! will not run again; one that unregisters itself from within is the exception that it asks for.
@@ -14,6 +15,7 @@ use kmt_link::Link;
 use wddm_types::{NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
+use crate::event::handle::Events;
 use crate::refusal::{expect_reply, invalid, unsuccessful};
 use crate::session::lock;
 
@@ -22,6 +24,8 @@ use crate::session::lock;
 pub struct Notifications {
     state: Mutex<State>,
     returned: Condvar,
+    /// Events of the program that the kernel sets.
+    pub events: Events,
 }
 
 #[derive(Default)]
@@ -80,7 +84,7 @@ pub fn unregister_trim_notification(caller: &Caller<'_>, arguments: &mut D3DKMT_
 
 impl Notifications {
     /// Begins to listen, once.
-    fn listen(self: &Arc<Self>, link: &Arc<dyn Link>) -> Result<(), kmt_calls::Refusal> {
+    pub fn listen(self: &Arc<Self>, link: &Arc<dyn Link>) -> Result<(), kmt_calls::Refusal> {
         let mut state = lock(&self.state);
         if !state.listening {
             let (notifications, link) = (Arc::clone(self), Arc::clone(link));
@@ -88,7 +92,10 @@ impl Notifications {
             named
                 .spawn(move || {
                     while let Some(notification) = link.wait_notification() {
-                        notifications.deliver(notification.registration, notification.kind);
+                        match notification.kind {
+                            NotificationKind::EventSet => notifications.events.set(&*link, notification.registration),
+                            kind => notifications.deliver(notification.registration, kind),
+                        }
                     }
                 })
                 .map_err(|error| unsuccessful(format!("no thread for callbacks: {error}")))?;

@@ -5,7 +5,8 @@ use kmt_calls::{Call, OpenedResource, Refusal, Reply, ResourceInfo, ShareName, S
 use wddm_types::{NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller, Room};
-use crate::handle::{handles, nt_handle, nt_handle_in_c};
+use crate::event::handle::{nt_handle, nt_handle_in_c};
+use crate::handle::handles;
 use crate::name::object_name;
 use crate::refusal::{expect_reply, invalid};
 
@@ -24,7 +25,7 @@ pub fn share_objects(
         name: object_name(caller, attributes)?,
     };
     let token = expect_reply!(caller.process.call(call)?, Reply::NtHandle(token) => token);
-    room.write(&[nt_handle_in_c(token)]);
+    room.write(&[nt_handle_in_c(caller, token)?]);
     Ok(NtStatus::SUCCESS)
 }
 
@@ -47,7 +48,7 @@ pub fn query_resource_info_from_nt_handle(
     caller: &Caller<'_>,
     arguments: &mut D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE,
 ) -> Answer {
-    let info = info(caller, arguments.hDevice, ShareName::NtHandle(nt_handle(arguments.hNtHandle)))?;
+    let info = info(caller, arguments.hDevice, ShareName::NtHandle(nt_handle(caller, arguments.hNtHandle)?))?;
     arguments.PrivateRuntimeDataSize = info.runtime_data_bytes;
     arguments.TotalPrivateDriverDataSize = info.total_private_data_bytes;
     arguments.ResourcePrivateDriverDataSize = info.private_data_bytes;
@@ -188,7 +189,7 @@ pub fn open_resource_from_nt_handle(caller: &Caller<'_>, arguments: &mut D3DKMT_
         total,
         total_room: caller.room(total.cast(), total_size)?,
     };
-    let share = ShareName::NtHandle(nt_handle(arguments.hNtHandle));
+    let share = ShareName::NtHandle(nt_handle(caller, arguments.hNtHandle)?);
     let opened = opening.open(caller, arguments.hDevice, share, arguments.NumAllocations)?;
     room.write(&infos2(&opened, &opening.blobs(&opened)));
     arguments.hResource = opened.resource.0;

@@ -8,7 +8,8 @@ use kmt_calls::{
 use wddm_types::{CpuVa, GpuVa, NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
-use crate::handle::{event_or_section, handles, nt_handle, points};
+use crate::event::handle::{nt_handle, object_gone, serves, with_event};
+use crate::handle::{handles, points};
 use crate::refusal::{expect_reply, invalid};
 
 /// What a GPU is given for a word: its GPU address, or in the IoMmu model the process's address (sync §1.5).
@@ -22,13 +23,23 @@ pub fn create_synchronization_object2(
     arguments: &mut D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
 ) -> Answer {
     let info = &mut arguments.Info;
-    let request = SyncObjectRequest { kind: kind(info)?, flags: FenceFlags::from_bits_retain(info.Flags.Value) };
+    let flags = FenceFlags::from_bits_retain(info.Flags.Value);
     let device = RawHandle(arguments.hDevice);
-    let reply = caller.process.call(Call::Sync(SyncCall::CreateSynchronizationObject2 { device, request }))?;
+    let notified = match info.Type {
+        D3DDDI_CPU_NOTIFICATION => info.Anonymous.CPUNotification().Event,
+        _ => std::ptr::null_mut(),
+    };
+    let (reply, event) = with_event(caller, (notified, false), |event| {
+        let request = SyncObjectRequest { kind: kind(info, event)?, flags };
+        caller.process.call(Call::Sync(SyncCall::CreateSynchronizationObject2 { device, request }))
+    })?;
     info.SharedHandle = 0;
     match reply {
         Reply::SyncObject(created) => {
             caller.process.has_no_word(created.object);
+            if event != RawHandle::NONE {
+                serves(caller, created.object, event);
+            }
             arguments.hSyncObject = created.object.0;
             info.SharedHandle = created.global_share.0;
         }
@@ -52,9 +63,9 @@ pub fn create_synchronization_object2(
     Ok(NtStatus::SUCCESS)
 }
 
-/// The arm of the union that the type names.
+/// The arm of the union that the type names; `event` is that of a CPU notification.
 // spec: sync §1.1, sync §2.2
-fn kind(info: &D3DDDI_SYNCHRONIZATIONOBJECTINFO2) -> Result<SyncObjectKind, Refusal> {
+fn kind(info: &D3DDDI_SYNCHRONIZATIONOBJECTINFO2, event: RawHandle) -> Result<SyncObjectKind, Refusal> {
     Ok(match info.Type {
         D3DDDI_SYNCHRONIZATION_MUTEX => {
             SyncObjectKind::MutexObject { owned: info.Anonymous.SynchronizationMutex().InitialState != 0 }
@@ -64,9 +75,7 @@ fn kind(info: &D3DDDI_SYNCHRONIZATIONOBJECTINFO2) -> Result<SyncObjectKind, Refu
             SyncObjectKind::Semaphore { max_count: MaxCount, initial_count: InitialCount }
         }
         D3DDDI_FENCE => SyncObjectKind::Fence { value: info.Anonymous.Fence().FenceValue },
-        D3DDDI_CPU_NOTIFICATION => {
-            SyncObjectKind::CpuNotification { event: event_or_section(info.Anonymous.CPUNotification().Event)? }
-        }
+        D3DDDI_CPU_NOTIFICATION => SyncObjectKind::CpuNotification { event },
         D3DDDI_MONITORED_FENCE => {
             let arm = info.Anonymous.MonitoredFence();
             if arm.Padding != 0 {
@@ -117,6 +126,7 @@ pub fn create_synchronization_object(
 pub fn destroy_synchronization_object(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYSYNCHRONIZATIONOBJECT) -> Answer {
     let fence = RawHandle(arguments.hSyncObject);
     caller.process.call(Call::Sync(SyncCall::DestroySynchronizationObject { fence }))?;
+    object_gone(caller, fence);
     Ok(NtStatus::SUCCESS)
 }
 
@@ -142,7 +152,7 @@ pub fn open_sync_object_from_nt_handle(
     caller: &Caller<'_>,
     arguments: &mut D3DKMT_OPENSYNCOBJECTFROMNTHANDLE,
 ) -> Answer {
-    let handle = nt_handle(arguments.hNtHandle);
+    let handle = nt_handle(caller, arguments.hNtHandle)?;
     let reply = caller.process.call(Call::Sync(SyncCall::OpenSyncObjectFromNtHandle { handle }))?;
     arguments.hSyncObject = wordless(caller, reply)?;
     Ok(NtStatus::SUCCESS)
@@ -156,7 +166,7 @@ pub fn open_sync_object_from_nt_handle2(
 ) -> Answer {
     let mut arm = arguments.Anonymous.MonitoredFence();
     let request = OpenSyncObjectRequest {
-        handle: nt_handle(arguments.hNtHandle),
+        handle: nt_handle(caller, arguments.hNtHandle)?,
         engine_affinity: arm.EngineAffinity,
         flags: FenceFlags::from_bits_retain(arguments.Flags.Value),
         ..OpenSyncObjectRequest::default()
@@ -189,12 +199,13 @@ pub fn wait_for_synchronization_object_from_cpu(
     caller: &Caller<'_>,
     arguments: &D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
 ) -> Answer {
-    caller.process.call(Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
-        device: RawHandle(arguments.hDevice),
-        points: points(caller, arguments.ObjectHandleArray, arguments.FenceValueArray, arguments.ObjectCount)?,
-        async_event: event_or_section(arguments.hAsyncEvent)?,
-        flags: WaitFlags::from_bits_retain(arguments.Flags.Value),
-    }))?;
+    let device = RawHandle(arguments.hDevice);
+    let points = points(caller, arguments.ObjectHandleArray, arguments.FenceValueArray, arguments.ObjectCount)?;
+    let flags = WaitFlags::from_bits_retain(arguments.Flags.Value);
+    with_event(caller, (arguments.hAsyncEvent, true), |async_event| {
+        let call = SyncCall::WaitForSynchronizationObjectFromCpu { device, points, async_event, flags };
+        caller.process.call(Call::Sync(call))
+    })?;
     Ok(NtStatus::SUCCESS)
 }
 
@@ -264,19 +275,18 @@ pub fn signal_synchronization_object_from_gpu2(
     let (points, event) = match flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) {
         true => (
             handles(caller, list, count)?.into_iter().map(|object| (object, 0)).collect(),
-            event_or_section(arguments.Anonymous.CpuEventHandle())?,
+            arguments.Anonymous.CpuEventHandle(),
         ),
         false => {
             let values = arguments.Anonymous.MonitoredFenceValueArray();
-            (union_points(caller, list, count, values)?, RawHandle::NONE)
+            (union_points(caller, list, count, values)?, std::ptr::null_mut())
         }
     };
-    caller.process.call(Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu2 {
-        contexts: handles(caller, arguments.BroadcastContextArray, arguments.BroadcastContextCount)?,
-        points,
-        event,
-        flags,
-    }))?;
+    let contexts = handles(caller, arguments.BroadcastContextArray, arguments.BroadcastContextCount)?;
+    with_event(caller, (event, true), |event| {
+        let call = SyncCall::SignalSynchronizationObjectFromGpu2 { contexts, points, event, flags };
+        caller.process.call(Call::Sync(call))
+    })?;
     Ok(NtStatus::SUCCESS)
 }
 

@@ -6,18 +6,23 @@
 //! and never an address of its own making. A blocking call blocks the calling thread, nothing else.
 
 mod cpu_mapping;
+mod descriptor;
 mod doorbell;
 mod mapping;
 mod routed;
 pub mod socket;
+mod told;
 mod writable_word;
 
 pub use cpu_mapping::{CpuMapping, PassTime, Piece};
+pub use descriptor::Descriptors;
 pub use doorbell::{Doorbell, DoorbellPage, WakeEngine};
 pub use mapping::MappedBytes;
 pub use routed::{Routed, heard};
+pub use told::tell;
 pub use writable_word::WritableWord;
 
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
@@ -58,6 +63,19 @@ pub trait Link: Send + Sync {
 
     /// The same, waiting for one to come; `None` when none will come any more.
     fn wait_notification(&self) -> Option<Notification>;
+
+    /// A descriptor that stands for an NT handle of this process: whoever has a copy may open what it names and pass it on. The NT handle
+    /// is closed with the last copy, whatever becomes of this process; until then it is not the process's to close.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` when the process has no such NT handle; `NO_MEMORY` when it has as many descriptors as it may.
+    fn descriptor(&self, handle: u64) -> Result<OwnedFd, Refusal>;
+
+    /// The NT handle that a descriptor stands for.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` when it is no such descriptor of this kernel.
+    fn described(&self, descriptor: BorrowedFd<'_>) -> Result<u64, Refusal>;
 
     /// The kernel's clock in nanoseconds: real or virtual.
     fn now_ns(&self) -> u64;

@@ -1,6 +1,7 @@
 //! A link whose calls go another way: who wants to know what a process asks for, or to answer it otherwise, stands between it and its
 //! kernel. All else is the link's behind it.
 
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
@@ -61,6 +62,14 @@ impl<L: Link + ?Sized, F: Fn(&L, Call) -> Result<Reply, Refusal> + Send + Sync> 
 
     fn wait_notification(&self) -> Option<Notification> {
         self.link.wait_notification()
+    }
+
+    fn descriptor(&self, handle: u64) -> Result<OwnedFd, Refusal> {
+        self.link.descriptor(handle)
+    }
+
+    fn described(&self, descriptor: BorrowedFd<'_>) -> Result<u64, Refusal> {
+        self.link.described(descriptor)
     }
 
     fn now_ns(&self) -> u64 {

@@ -23,6 +23,8 @@ pub enum NotificationKind {
         /// With TRIM_TO_BUDGET: at least so many bytes.
         bytes_to_trim: u64,
     },
+    /// The event that is named as the registration was set, once or more often since this was last told.
+    EventSet,
     /// The budget of a group has changed.
     BudgetChanged {
         /// Local group, else non-local.

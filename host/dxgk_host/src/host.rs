@@ -4,6 +4,7 @@
 
 mod adapter;
 mod clients;
+mod descriptors;
 mod inspect;
 mod mount;
 mod passage;
@@ -22,7 +23,7 @@ use std::time::Instant;
 use device_port::PeerBell;
 use dxgkrnl::{Answer, CpuCache, DriverClock, Machine, StartError, Token};
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, ProcessAccess, Refusal, Reply};
-use kmt_link::{CpuMapping, DoorbellPage};
+use kmt_link::{CpuMapping, Descriptors, DoorbellPage};
 use shared_words::{Memory, MemoryError};
 use softgpu::{DataMode, Running, SoftGpu};
 use wddm_types::{AdapterIndex, Blame, NtStatus, PAGE_BYTES, ProcessId, RawHandle};
@@ -84,6 +85,8 @@ pub struct Host {
     call_ns: u64,
     traces_fences: AtomicBool,
     threads: Mutex<Option<Threads>>,
+    /// Those that stand for NT handles, once there is one.
+    descriptors: Mutex<Option<Descriptors>>,
 }
 
 struct Threads {
@@ -176,6 +179,7 @@ impl Host {
             call_ns,
             traces_fences: AtomicBool::new(false),
             threads: Mutex::new(None),
+            descriptors: Mutex::new(None),
         });
         if matches!(host.mode, Mode::Virtual { .. }) {
             let weak = Arc::downgrade(&host);

@@ -1,5 +1,6 @@
 //! A process's way to the kernel of this host.
 
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use dxgkrnl::Admission;
@@ -71,6 +72,14 @@ impl Link for ProcessLink {
 
     fn wait_notification(&self) -> Option<Notification> {
         self.host.wait_notification(self.process)
+    }
+
+    fn descriptor(&self, handle: u64) -> Result<OwnedFd, Refusal> {
+        self.host.nt_descriptor(self.process, handle)
+    }
+
+    fn described(&self, descriptor: BorrowedFd<'_>) -> Result<u64, Refusal> {
+        self.host.nt_handle_of(descriptor)
     }
 
     fn now_ns(&self) -> u64 {

@@ -1,8 +1,9 @@
 //! One lane: a request, its response, and the next.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use kmt_calls::Reply;
 use kmt_calls::wire::{decode, encode};
 use kmt_link::socket::{MESSAGE_MAX, PacketError, Packets, Request, Response, Told};
 
@@ -13,13 +14,14 @@ pub(crate) fn serve(client: &Arc<Client>, lane: &Packets) {
     loop {
         let answered = lane.receive(MESSAGE_MAX, 1).and_then(|(bytes, files)| {
             let request = decode(&bytes).map_err(|_| PacketError::Malformed("no request of this version"))?;
-            let response = answer(client, request, files)?;
+            let (response, file) = answer(client, request, files)?;
             if client.has_ended() {
                 // An answer would name what the process was never told of.
                 return Err(PacketError::Closed);
             }
             let told = Told { pushed: client.pushed(), response };
-            lane.send(&encode(&told, Vec::new()), &[])
+            let files: Vec<_> = file.iter().map(AsFd::as_fd).collect();
+            lane.send(&encode(&told, Vec::new()), &files)
         });
         match answered {
             Ok(()) => {}
@@ -32,12 +34,17 @@ pub(crate) fn serve(client: &Arc<Client>, lane: &Packets) {
     }
 }
 
-fn answer(client: &Arc<Client>, request: Request, mut files: Vec<OwnedFd>) -> Result<Response, PacketError> {
-    if matches!(request, Request::Lane) != (files.len() == 1) {
+/// The response, and what goes with it.
+fn answer(
+    client: &Arc<Client>,
+    request: Request,
+    mut files: Vec<OwnedFd>,
+) -> Result<(Response, Option<OwnedFd>), PacketError> {
+    if matches!(request, Request::Lane | Request::Described) != (files.len() == 1) {
         return Err(PacketError::Malformed("a descriptor without use, or none where one is needed"));
     }
     let (host, process) = (&client.host, client.process());
-    Ok(match request {
+    let response = match request {
         Request::Call(call) => {
             let result = host.call(process, call);
             if let Ok(reply) = &result {
@@ -53,5 +60,14 @@ fn answer(client: &Arc<Client>, request: Request, mut files: Vec<OwnedFd>) -> Re
             Response::Done
         }
         Request::Now => Response::Now(host.now_ns()),
-    })
+        Request::Descriptor(handle) => match host.nt_descriptor(process, handle) {
+            Ok(descriptor) => return Ok((Response::Answer(Ok(Reply::Done)), Some(descriptor))),
+            Err(refusal) => Response::Answer(Err(refusal)),
+        },
+        Request::Described => {
+            let descriptor = files.pop().expect("just counted");
+            Response::Answer(host.nt_handle_of(descriptor.as_fd()).map(Reply::NtHandle))
+        }
+    };
+    Ok((response, None))
 }

@@ -4,7 +4,8 @@
 //! Whoever connects is a process of its own to the kernel, known by what the operating system says of it, never by what it says
 //! itself. What it sends is decoded once and handed over; what is no message of this version ends that client with a line in the log,
 //! and touches nobody else. A client that does not listen, or does not answer, costs what its limits allow and is ended then: neither
-//! the kernel nor another client ever waits for it. Nothing is handed out but files that hold pages lent to that very process.
+//! the kernel nor another client ever waits for it. Nothing is handed out but files that hold pages lent to that very process, and
+//! descriptors that stand for NT handles of it; one that comes back is known by its identity, and nothing is read from it.
 //!
 //! Threads: one accepts; each client has one that writes its stream, one that hears what holds, and one for each of its lanes, which
 //! sleeps in the kernel where a call waits.

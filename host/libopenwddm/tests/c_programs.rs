@@ -108,6 +108,13 @@ fn events_are_set_by_hand() {
     }
 }
 
+// spec: sync §2.2, sync §2.4
+#[cfg(feature = "wsl")]
+#[test]
+fn events_and_nt_handles_are_descriptors() {
+    assert_eq!(example("descriptors", &[]), "descriptors\n");
+}
+
 // spec: sync §2.2, memory §2.7
 #[test]
 fn shared_objects_are_found_by_name() {
@@ -200,6 +207,9 @@ fn programs_come_to_a_served_kernel() {
     assert_eq!(example("keyed_mutex", &there), "handed on between threads and processes\n");
     // spec: sync §3.17
     assert_eq!(example("doorbell", &there), "rang and woke\n");
+    if cfg!(feature = "wsl") {
+        assert_eq!(example("descriptors", &there), "descriptors between processes\n");
+    }
     drop(daemon);
     let program = build(folder.path(), "enumerate", &["-lopenwddm"]);
     let output = run(&program, &there);

@@ -340,7 +340,7 @@ fn names(call: &Call) -> usize {
         | Call::Sync(SyncCall::OpenSynchronizationObject { .. })
         | Call::Sync(SyncCall::OpenSyncObjectFromNtHandle { .. })
         | Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { .. })
-        | Call::Event(kmt_calls::EventCall::Create { .. })
+        | Call::Event(kmt_calls::EventCall::Create { .. } | kmt_calls::EventCall::CreateTold)
         | Call::KeyedMutex(KeyedMutexCall::Create { .. } | KeyedMutexCall::Open { .. })
         | Call::RegisterTrimNotification { .. }
         | Call::RegisterBudgetChangeNotification { .. } => 1,

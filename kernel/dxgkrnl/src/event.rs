@@ -4,8 +4,8 @@
 
 use std::collections::VecDeque;
 
-use kmt_calls::{Refusal, Reply};
-use wddm_types::{Blame, NtStatus, ProcessId};
+use kmt_calls::{Notification, NotificationKind, Refusal, Reply};
+use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
 
 use crate::machine::{Answer, Cx, Effect, Machine, Token};
 use crate::object::Process;
@@ -25,12 +25,19 @@ pub struct Event {
     set: bool,
     /// Calls that wait for it, oldest first.
     waiting: VecDeque<Token>,
+    /// Its process and its handle there, if the process is told.
+    tells: Option<(ProcessId, RawHandle)>,
 }
 
 impl Event {
     /// Not set.
     pub fn new(manual_reset: bool) -> Event {
-        Event { manual_reset, set: false, waiting: VecDeque::new() }
+        Event { manual_reset, set: false, waiting: VecDeque::new(), tells: None }
+    }
+
+    /// The process is told of it by this handle.
+    pub fn tell(&mut self, process: ProcessId, handle: RawHandle) {
+        self.tells = Some((process, handle));
     }
 
     /// `WaitForSingleObject`.
@@ -56,6 +63,10 @@ impl Event {
 
     /// Sets it: who waits goes on, all or the oldest.
     pub fn set(&mut self, cx: &mut Cx<'_>) {
+        if let Some((process, registration)) = self.tells {
+            let notification = Notification { registration, kind: NotificationKind::EventSet };
+            cx.effects.push(Effect::Notify { process, notification });
+        }
         let woken = if self.manual_reset { self.waiting.len() } else { self.waiting.len().min(1) };
         self.set = self.manual_reset || woken == 0;
         for token in self.waiting.drain(..woken) {
@@ -78,7 +89,7 @@ impl Process {
     /// # Errors
     /// `INVALID_HANDLE`.
     // spec: sync §5
-    pub fn event(&mut self, handle: wddm_types::RawHandle) -> Result<u64, Refusal> {
+    pub fn event(&mut self, handle: RawHandle) -> Result<u64, Refusal> {
         match self.handles.get(handle) {
             Some(crate::object::Object::Event(number)) => Ok(*number),
             _ => {

@@ -132,6 +132,25 @@ impl Machine {
         self.nt_handles.share(from, Shared::Process { process: of, access }, None)
     }
 
+    /// Whoever runs the kernel has given a process something that keeps an NT handle of it, wherever it is passed: the handle is the
+    /// machine's from now on, until [`Machine::close_kept_nt_handle`].
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` when the process has no such NT handle; `INVALID_PARAMETER` when it is of a process.
+    // spec: sync §2.2
+    pub fn keep_nt_handle(&mut self, process: ProcessId, handle: u64) -> Result<(), Refusal> {
+        self.nt_handles.keep(process, handle)
+    }
+
+    /// Nobody has anything any more that keeps this NT handle. Other handles are ignored.
+    pub fn close_kept_nt_handle(&mut self, cx: &mut Cx<'_>, handle: u64) {
+        let Ok(object) = self.nt_handles.close(ProcessId::SYSTEM, handle) else { return };
+        let named = (&mut self.adapters[..], &mut self.cross_fences, &mut self.keyed_mutexes);
+        crate::call::unname(named, cx, object);
+        self.adapters.iter_mut().for_each(|adapter| adapter.settle(cx));
+        self.after_turn(cx);
+    }
+
     /// A process went: everything that it had is destroyed, others go on. Unknown ids are ignored: a process can die
     /// only once.
     pub fn process_died(&mut self, cx: &mut Cx<'_>, id: ProcessId) {

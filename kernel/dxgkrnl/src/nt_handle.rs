@@ -160,6 +160,30 @@ impl NtHandles {
         }
     }
 
+    /// A handle of a process becomes the machine's own, which outlives the process.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE`; `INVALID_PARAMETER` for the handle of a process, which is its holder's only.
+    pub fn keep(&mut self, process: ProcessId, handle: u64) -> Result<(), Refusal> {
+        let known =
+            self.open.get_mut(&handle).filter(|known| known.process == process).ok_or_else(no_such_nt_handle)?;
+        if matches!(known.object, Shared::Process { .. } | Shared::Ended) {
+            return Err(invalid("an NT handle of a process, which is one process's only"));
+        }
+        known.process = ProcessId::SYSTEM;
+        *self.held.entry(ProcessId::SYSTEM).or_default() += 1;
+        self.held_less(process);
+        Ok(())
+    }
+
+    fn held_less(&mut self, process: ProcessId) {
+        let held = self.held.get_mut(&process).expect("it had one");
+        *held -= 1;
+        if *held == 0 {
+            self.held.remove(&process);
+        }
+    }
+
     /// Closes a handle of this process.
     ///
     /// # Errors
@@ -167,11 +191,7 @@ impl NtHandles {
     pub fn close(&mut self, process: ProcessId, handle: u64) -> Result<Shared, Refusal> {
         match self.open.get(&handle) {
             Some(named) if named.process == process => {
-                let held = self.held.get_mut(&process).expect("it has this one");
-                *held -= 1;
-                if *held == 0 {
-                    self.held.remove(&process);
-                }
+                self.held_less(process);
                 let gone = self.open.remove(&handle).expect("just seen");
                 Ok(self.leave(gone))
             }

@@ -39,6 +39,11 @@ const STEPS: &[Step] = &[
     },
     Step { name: "tests", action: Action::Cargo(&["test", "--workspace", "--quiet"]), needs: "" },
     Step {
+        name: "C interface, the flavour of the Linux subsystem",
+        action: Action::Cargo(&["test", "-p", "openwddm-libopenwddm", "--features", "wsl", "--quiet"]),
+        needs: "",
+    },
+    Step {
         name: "simulator, fresh seeds",
         action: Action::Cargo(&[
             "run",

@@ -12,7 +12,7 @@ use wddm_types::PAGE_BYTES;
 
 use super::message::{PieceOf, Push, Said};
 use super::packet::{FILES_MAX, MESSAGE_MAX, PacketError, Packets};
-use crate::{CpuMapping, DoorbellPage, Piece};
+use crate::{CpuMapping, DoorbellPage, Piece, tell};
 
 /// What has been heard.
 #[derive(Debug, Default)]
@@ -44,9 +44,6 @@ pub(super) enum Page {
     /// One to write, too.
     Writable(Arc<Memory>, u64),
 }
-
-/// Most notifications that wait for the process; it forgets what it was told first.
-const NOTIFICATIONS_MAX: usize = 1024;
 
 impl Hearing {
     /// Waits until so many messages have been heard; false: no more come.
@@ -158,10 +155,7 @@ impl Hearing {
                 Ok(None)
             }
             Push::Notify(notification) => {
-                if heard.notifications.len() == NOTIFICATIONS_MAX {
-                    heard.notifications.pop_front();
-                }
-                heard.notifications.push_back(notification);
+                tell(&mut heard.notifications, notification);
                 Ok(None)
             }
         }

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kmt_calls::wire::{decode, encode};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::message::{Request, Response, Told};
 use super::packet::{MESSAGE_MAX, PacketError, Packets};
@@ -22,9 +22,10 @@ impl Lanes {
     }
 
     /// What the kernel answers. A lane whose peer has gone, or says what no kernel says, is not used again.
-    pub fn ask(&self, request: &Request) -> Result<Told, PacketError> {
+    pub fn ask(&self, request: &Request, files: &[BorrowedFd<'_>]) -> Result<(Told, Option<OwnedFd>), PacketError> {
         let lane = self.take()?;
-        let told = ask(&lane, request)?;
+        lane.send(&encode(request, Vec::new()), files)?;
+        let told = response(&lane)?;
         self.free().push(lane);
         Ok(told)
     }
@@ -39,7 +40,7 @@ impl Lanes {
                 let (ours, theirs) = Packets::pair()?;
                 let asks = &free[0];
                 asks.send(&encode(&Request::Lane, Vec::new()), &[theirs.as_fd()])?;
-                match response(asks)?.response {
+                match response(asks)?.0.response {
                     Response::Done => Ok(ours),
                     _ => Err(PacketError::Malformed("no lane, and no reason")),
                 }
@@ -53,14 +54,9 @@ impl Lanes {
     }
 }
 
-/// A request on a lane that nobody else uses.
-pub(super) fn ask(lane: &Packets, request: &Request) -> Result<Told, PacketError> {
-    lane.send(&encode(request, Vec::new()), &[])?;
-    response(lane)
-}
-
-/// The next response on a lane.
-pub(super) fn response(lane: &Packets) -> Result<Told, PacketError> {
-    let (bytes, _) = lane.receive(MESSAGE_MAX, 0)?;
-    decode(&bytes).map_err(|_| PacketError::Malformed("no response of this version"))
+/// The next response on a lane, and what comes with it.
+pub(super) fn response(lane: &Packets) -> Result<(Told, Option<OwnedFd>), PacketError> {
+    let (bytes, mut files) = lane.receive(MESSAGE_MAX, 1)?;
+    let told = decode(&bytes).map_err(|_| PacketError::Malformed("no response of this version"))?;
+    Ok((told, files.pop()))
 }

@@ -1,6 +1,6 @@
 //! The link of one process.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -76,7 +76,7 @@ impl SocketLink {
         let _ = first.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]);
         // The kernel's own end is the only one: when it goes, the stream ends.
         drop(theirs);
-        match response(&first)?.response {
+        match response(&first)?.0.response {
             Response::Done => {}
             Response::Refused(reason) => return Err(ConnectError::Refused(reason)),
             _ => return Err(PacketError::Malformed("no answer to the first message").into()),
@@ -97,8 +97,17 @@ impl SocketLink {
 
     /// Asks, and hears what the kernel had said before it answered.
     fn ask(&self, request: &Request) -> Result<Response, PacketError> {
-        let told = self.lanes.ask(request)?;
-        if self.hearing.up_to(told.pushed) { Ok(told.response) } else { Err(PacketError::Closed) }
+        self.ask_with(request, &[]).map(|(response, _)| response)
+    }
+
+    /// The same with descriptors.
+    fn ask_with(
+        &self,
+        request: &Request,
+        files: &[BorrowedFd<'_>],
+    ) -> Result<(Response, Option<OwnedFd>), PacketError> {
+        let (told, file) = self.lanes.ask(request, files)?;
+        if self.hearing.up_to(told.pushed) { Ok((told.response, file)) } else { Err(PacketError::Closed) }
     }
 }
 
@@ -144,6 +153,28 @@ impl Link for SocketLink {
 
     fn wait_notification(&self) -> Option<Notification> {
         self.hearing.notification(true)
+    }
+
+    fn descriptor(&self, handle: u64) -> Result<OwnedFd, Refusal> {
+        match self.ask_with(&Request::Descriptor(handle), &[]) {
+            Ok((Response::Answer(answer), file)) => {
+                answer?;
+                file.ok_or_else(|| gone("it gives no descriptor".into()))
+            }
+            Ok(_) => Err(gone("it answers what was not asked".into())),
+            Err(error) => Err(gone(error.to_string())),
+        }
+    }
+
+    fn described(&self, descriptor: BorrowedFd<'_>) -> Result<u64, Refusal> {
+        match self.ask_with(&Request::Described, &[descriptor]) {
+            Ok((Response::Answer(answer), _)) => match answer? {
+                Reply::NtHandle(handle) => Ok(handle),
+                _ => Err(gone("it answers what was not asked".into())),
+            },
+            Ok(_) => Err(gone("it answers what was not asked".into())),
+            Err(error) => Err(gone(error.to_string())),
+        }
     }
 
     fn now_ns(&self) -> u64 {

@@ -4,7 +4,7 @@ use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
 use serde::{Deserialize, Serialize};
 
 /// The version of everything here and of the calls; a kernel speaks one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The first message on a connection to a kernel, with the other end of what becomes the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,10 @@ pub enum Request {
     Lane,
     /// The kernel's clock → `Now`.
     Now,
+    /// A descriptor for an NT handle → `Answer`, with which it comes.
+    Descriptor(u64),
+    /// Which NT handle the descriptor that comes with the message stands for → `Answer`.
+    Described,
 }
 
 /// What the kernel says to that.

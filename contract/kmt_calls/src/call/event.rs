@@ -12,6 +12,9 @@ pub enum EventCall {
         /// It stays set until it is reset; else one wait takes it.
         manual_reset: bool,
     },
+    /// The same with a notification each time it is set ([`crate::NotificationKind::EventSet`]), for programs whose events are not the
+    /// kernel's: what the notification names is this handle.
+    CreateTold,
     /// `WaitForSingleObject` → `Done` when it is set; `TIMEOUT` without `block`.
     Wait {
         /// Which.
@@ -40,7 +43,7 @@ impl EventCall {
     /// The function's name.
     pub const fn name(&self) -> &'static str {
         match self {
-            EventCall::Create { .. } => "CreateEvent",
+            EventCall::Create { .. } | EventCall::CreateTold => "CreateEvent",
             EventCall::Wait { .. } => "WaitForSingleObject",
             EventCall::Set { .. } => "SetEvent",
             EventCall::Reset { .. } => "ResetEvent",

@@ -12,9 +12,6 @@ use crate::cpu_mapping::Views;
 use crate::line::Line;
 use crate::time::Clock;
 
-/// Most notifications that wait for one process.
-const NOTIFICATIONS_MAX: usize = 1024;
-
 /// Everything under the lock.
 pub(super) struct State {
     pub machine: Machine,
@@ -55,12 +52,7 @@ impl State {
                         elsewhere.notify(notification);
                         continue;
                     }
-                    let told = self.notifications.entry(process).or_default();
-                    // A process that does not listen forgets what it was told first.
-                    if told.len() == NOTIFICATIONS_MAX {
-                        told.pop_front();
-                    }
-                    told.push_back(notification);
+                    kmt_link::tell(self.notifications.entry(process).or_default(), notification);
                 }
                 Effect::ArmTimer { at_ns } => {
                     self.timer_ns = at_ns;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
@@ -101,6 +102,14 @@ impl Link for Apart {
 
     fn wait_notification(&self) -> Option<Notification> {
         self.inner.wait_notification()
+    }
+
+    fn descriptor(&self, handle: u64) -> Result<OwnedFd, Refusal> {
+        self.inner.descriptor(handle)
+    }
+
+    fn described(&self, descriptor: BorrowedFd<'_>) -> Result<u64, Refusal> {
+        self.inner.described(descriptor)
     }
 
     fn now_ns(&self) -> u64 {

@@ -14,6 +14,13 @@ impl Turn<'_> {
                 let number = self.process.events.insert(Event::new(manual_reset));
                 self.name(Object::Event(number)).and_then(|handle| done(Reply::Handle(handle)))
             }
+            Call::Event(EventCall::CreateTold) => {
+                let number = self.process.events.insert(Event::new(false));
+                self.name(Object::Event(number)).and_then(|handle| {
+                    self.process.events[number].tell(self.from, handle);
+                    done(Reply::Handle(handle))
+                })
+            }
             Call::Event(EventCall::Wait { event, block }) => {
                 let token = self.token;
                 self.process.event(event).and_then(|number| self.process.events[number].wait(token, block))

@@ -1,0 +1,184 @@
+//! Descriptors for NT handles, as the Linux subsystem has them: whoever holds a copy may open what the handle names, pass it on over a
+//! socket, and close it with `close`. When the last copy in any process is closed, the handle is.
+//!
+//! A descriptor is one end of a pair of sockets; the other end stays with the keeper, which knows each by the identity that the operating
+//! system gives it, and is told of the last close by it. Nothing is ever said over the pair: who writes into it is not heard. Used where
+//! the kernel is, for processes here and elsewhere.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+/// What becomes of a handle whose last descriptor was closed.
+pub type Closed = Box<dyn Fn(u64) + Send + Sync>;
+
+/// The descriptors that a keeper has given out.
+pub struct Descriptors {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    kept: Mutex<Kept>,
+    /// Wakes the thread that waits for closes.
+    changed: OwnedFd,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// By the identity of the end that was given out.
+    given: BTreeMap<Identity, Given>,
+    ended: bool,
+}
+
+/// What the operating system calls an end: a device and a number, nobody else's as long as a copy is open.
+type Identity = (u64, u64);
+
+struct Given {
+    handle: u64,
+    ours: Arc<OwnedFd>,
+}
+
+/// A descriptor that stands for nothing yet.
+pub struct Pair {
+    identity: Identity,
+    ours: OwnedFd,
+    theirs: OwnedFd,
+}
+
+impl Descriptors {
+    /// None yet. `closed` is called, on a thread of its own, with each handle whose last descriptor was closed.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread or no descriptor.
+    pub fn new(closed: Closed) -> std::io::Result<Descriptors> {
+        let changed = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let shared = Arc::new(Shared { kept: Mutex::default(), changed });
+        let watched = Arc::clone(&shared);
+        std::thread::Builder::new().name("nt descriptors".into()).spawn(move || watched.watch(&closed))?;
+        Ok(Descriptors { shared })
+    }
+
+    /// The two ends of a descriptor to be.
+    ///
+    /// # Errors
+    /// When the operating system has none left.
+    pub fn pair() -> Result<Pair, Errno> {
+        let (ours, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        Ok(Pair { identity: identity(theirs.as_fd())?, ours, theirs })
+    }
+
+    /// A descriptor stands for a handle from now on.
+    pub fn name(&self, pair: Pair, handle: u64) -> OwnedFd {
+        let Pair { identity, ours, theirs } = pair;
+        self.shared.kept().given.insert(identity, Given { handle, ours: Arc::new(ours) });
+        self.shared.wake();
+        theirs
+    }
+
+    /// The handle of a descriptor that was given out here; `None` for any other.
+    pub fn handle(&self, descriptor: BorrowedFd<'_>) -> Option<u64> {
+        let identity = identity(descriptor).ok()?;
+        self.shared.kept().given.get(&identity).map(|given| given.handle)
+    }
+
+    /// How many are out.
+    pub fn count(&self) -> usize {
+        self.shared.kept().given.len()
+    }
+}
+
+impl Drop for Descriptors {
+    fn drop(&mut self) {
+        self.shared.kept().ended = true;
+        self.shared.wake();
+    }
+}
+
+impl Shared {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        // One that is full wakes, too.
+        let _ = rustix::io::write(&self.changed, &1_u64.to_ne_bytes());
+    }
+
+    /// Waits for closes until nothing is kept any more.
+    fn watch(&self, closed: &Closed) {
+        loop {
+            let gone = {
+                let kept = self.kept();
+                if kept.ended {
+                    return;
+                }
+                let watched: Vec<(Identity, Arc<OwnedFd>)> =
+                    kept.given.iter().map(|(identity, given)| (*identity, Arc::clone(&given.ours))).collect();
+                drop(kept);
+                self.closed_of(&watched)
+            };
+            for identity in gone {
+                let given = self.kept().given.remove(&identity);
+                if let Some(given) = given {
+                    closed(given.handle);
+                }
+            }
+        }
+    }
+
+    /// Those whose other end nobody has any more; waits for one, or for another to watch.
+    fn closed_of(&self, watched: &[(Identity, Arc<OwnedFd>)]) -> Vec<Identity> {
+        let mut polled: Vec<PollFd<'_>> = vec![PollFd::new(&self.changed, PollFlags::IN)];
+        polled.extend(watched.iter().map(|(_, ours)| PollFd::new(ours, PollFlags::empty())));
+        if poll(&mut polled, None).is_err() {
+            return Vec::new();
+        }
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.changed, &mut count);
+        let is_closed = |polled: &PollFd<'_>| polled.revents().intersects(PollFlags::HUP | PollFlags::ERR);
+        let ends = polled[1..].iter().zip(watched).filter(|(polled, _)| is_closed(polled));
+        ends.map(|(_, (identity, _))| *identity).collect()
+    }
+}
+
+fn identity(descriptor: BorrowedFd<'_>) -> Result<Identity, Errno> {
+    let stat = rustix::fs::fstat(descriptor)?;
+    // CAST: the same bits, whatever their sign here.
+    Ok((stat.st_dev as u64, stat.st_ino as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_handle_goes_with_the_last_copy_of_its_descriptor() {
+        let (said, heard) = channel();
+        let descriptors =
+            Descriptors::new(Box::new(move |handle| said.send(handle).expect("somebody hears"))).expect("a thread");
+        let given = [7, 8].map(|handle| descriptors.name(Descriptors::pair().expect("descriptors"), handle));
+        let [first, second] = given;
+        let copy = first.try_clone().expect("a descriptor");
+        assert_eq!(
+            [&first, &second, &copy].map(|given| descriptors.handle(given.as_fd())),
+            [Some(7), Some(8), Some(7)]
+        );
+        let (other, _theirs) = crate::socket::Packets::pair().expect("descriptors");
+        assert_eq!(descriptors.handle(other.as_fd()), None);
+        drop(first);
+        drop(second);
+        assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok(8), "the first has a copy");
+        assert_eq!((descriptors.count(), descriptors.handle(copy.as_fd())), (1, Some(7)));
+        drop(copy);
+        assert_eq!(heard.recv_timeout(Duration::from_secs(20)), Ok(7));
+        assert_eq!(descriptors.count(), 0);
+    }
+}

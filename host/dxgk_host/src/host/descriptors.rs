@@ -1,0 +1,68 @@
+//! Descriptors that stand for NT handles, for processes here and elsewhere.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, PoisonError};
+
+use kmt_calls::Refusal;
+use kmt_link::Descriptors;
+use wddm_types::{Blame, NtStatus, ProcessId};
+
+use super::{Host, lock};
+
+/// Most descriptors of all processes together: each costs this program one.
+const DESCRIPTORS_MAX: usize = 256;
+
+impl Host {
+    /// A descriptor for an NT handle of a process, which is nobody's to close from now on: it goes with the last copy of the descriptor.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` when the process has no such NT handle; `NO_MEMORY` when there are too many descriptors, or the operating system
+    /// has none left. Then the NT handle is the process's still.
+    // spec: sync §2.2
+    pub fn nt_descriptor(self: &Arc<Self>, process: ProcessId, handle: u64) -> Result<OwnedFd, Refusal> {
+        // Held over both: a descriptor that is there names what the kernel keeps.
+        let mut kept = self.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
+        let descriptors = match kept.take() {
+            Some(descriptors) => descriptors,
+            None => self.new_descriptors().map_err(|error| no_memory(error.to_string()))?,
+        };
+        let descriptors = kept.insert(descriptors);
+        if descriptors.count() >= DESCRIPTORS_MAX {
+            return Err(no_memory(format!("there are {DESCRIPTORS_MAX} descriptors of NT handles")));
+        }
+        // Given first, and named when the kernel keeps what it stands for.
+        let pair = Descriptors::pair().map_err(|error| no_memory(error.to_string()))?;
+        lock(&self.state).turn(|machine, _| machine.keep_nt_handle(process, handle))?;
+        Ok(descriptors.name(pair, handle))
+    }
+
+    /// The NT handle that a descriptor stands for.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` for any other descriptor.
+    // spec: memory §9.3
+    pub fn nt_handle_of(&self, descriptor: BorrowedFd<'_>) -> Result<u64, Refusal> {
+        let kept = self.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().and_then(|kept| kept.handle(descriptor)).ok_or_else(|| Refusal {
+            status: NtStatus::INVALID_HANDLE,
+            blame: Blame::Caller,
+            reason: "a descriptor that stands for no NT handle of this kernel".into(),
+            bytes_to_trim: 0,
+        })
+    }
+
+    fn new_descriptors(self: &Arc<Self>) -> io::Result<Descriptors> {
+        let host = Arc::downgrade(self);
+        Descriptors::new(Box::new(move |handle| {
+            if let Some(host) = host.upgrade().filter(|host| !host.has_failed()) {
+                lock(&host.state).turn(|machine, cx| machine.close_kept_nt_handle(cx, handle));
+                host.answered.notify_all();
+            }
+        }))
+    }
+}
+
+fn no_memory(reason: String) -> Refusal {
+    Refusal { status: NtStatus::NO_MEMORY, blame: Blame::Scarcity, reason: reason.into(), bytes_to_trim: 0 }
+}
