@@ -3,8 +3,6 @@
 //!
 //! A name comes again when all [`CYCLE`] have been given, fifty million of them, and what had it is gone.
 
-use std::collections::BTreeMap;
-
 use wddm_types::RawHandle;
 
 /// Bits of a handle below its number: 0 in a process's own, 2 in a global one.
@@ -15,8 +13,8 @@ const NUMBER_BITS: u32 = 24;
 const CYCLE: u32 = 3 << NUMBER_BITS;
 /// Most handles of one process.
 pub const HANDLES_MAX: usize = 1 << 20;
-/// Numbers to a chunk, as in [`crate::store::Store`].
-const CHUNK: u32 = 32;
+/// Numbers to a chunk: a lookup is one step to the chunk and one within it, and the directory of all chunks that there can be is small.
+const CHUNK: u32 = 256;
 
 const _: () = assert!(LOW_BITS + NUMBER_BITS + 2 == 32 && HANDLES_MAX < CYCLE as usize && CYCLE.is_multiple_of(CHUNK));
 
@@ -28,7 +26,8 @@ struct Chunk<T> {
 
 /// The handles of one process.
 pub struct HandleTable<T> {
-    chunks: BTreeMap<u32, Chunk<T>>,
+    /// By number; as long as the highest number that there has been asks for.
+    chunks: Vec<Option<Box<Chunk<T>>>>,
     /// What the next handle is called, unless an object has the name still.
     next: u32,
     living: usize,
@@ -48,12 +47,17 @@ impl<T> Default for HandleTable<T> {
 impl<T> HandleTable<T> {
     /// An empty table that knows how many of its objects are such.
     pub fn counting(counts: fn(&T) -> bool) -> HandleTable<T> {
-        HandleTable { chunks: BTreeMap::new(), next: 0, living: 0, counted: 0, counts, most: HANDLES_MAX }
+        HandleTable { chunks: Vec::new(), next: 0, living: 0, counted: 0, counts, most: HANDLES_MAX }
     }
 
     /// How many handles there are.
     pub fn len(&self) -> usize {
         self.living
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.living == 0
     }
 
     /// How many of them name what is counted.
@@ -80,8 +84,12 @@ impl<T> HandleTable<T> {
             }
         };
         self.counted += usize::from((self.counts)(&object));
-        let empty = || Chunk { objects: [const { None }; CHUNK as usize], living: 0 };
-        let chunk = self.chunks.entry(number / CHUNK).or_insert_with(empty);
+        let at = (number / CHUNK) as usize;
+        if self.chunks.len() <= at {
+            self.chunks.resize_with(at + 1, || None);
+        }
+        let empty = || Box::new(Chunk { objects: [const { None }; CHUNK as usize], living: 0 });
+        let chunk = self.chunks[at].get_or_insert_with(empty);
         chunk.objects[(number % CHUNK) as usize] = Some(object);
         chunk.living += 1;
         self.living += 1;
@@ -99,12 +107,13 @@ impl<T> HandleTable<T> {
     }
 
     fn at(&self, number: u32) -> Option<&T> {
-        self.chunks.get(&(number / CHUNK))?.objects[(number % CHUNK) as usize].as_ref()
+        self.chunks.get((number / CHUNK) as usize)?.as_ref()?.objects[(number % CHUNK) as usize].as_ref()
     }
 
     /// The handles with what they name.
     pub fn iter(&self) -> impl Iterator<Item = (RawHandle, &T)> {
-        self.chunks.iter().flat_map(|(chunk, known)| {
+        let there = (0..).zip(&self.chunks).filter_map(|(chunk, known)| Some((chunk, known.as_deref()?)));
+        there.flat_map(|(chunk, known): (u32, &Chunk<T>)| {
             let numbered = (chunk * CHUNK..).zip(&known.objects);
             numbered.filter_map(|(number, object)| object.as_ref().map(|object| (name(number), object)))
         })
@@ -113,20 +122,25 @@ impl<T> HandleTable<T> {
     /// Forgets a handle.
     pub fn remove(&mut self, handle: RawHandle) -> Option<T> {
         let number = number(handle)?;
-        let chunk = self.chunks.get_mut(&(number / CHUNK))?;
+        let at = (number / CHUNK) as usize;
+        let chunk = self.chunks.get_mut(at)?.as_mut()?;
         let object = chunk.objects[(number % CHUNK) as usize].take()?;
         chunk.living -= 1;
         self.living -= 1;
         self.counted -= usize::from((self.counts)(&object));
-        if chunk.living == 0 {
-            self.chunks.remove(&(number / CHUNK));
+        // Where the next names come from stays: whoever makes one object after the other makes no chunk for each. It is not forgotten,
+        // for the last of its names is somebody's when the next ones come from elsewhere.
+        if chunk.living == 0 && at != (self.next / CHUNK) as usize {
+            self.chunks[at] = None;
         }
         Some(object)
     }
 
     /// Forgets every handle whose object `gone` says is gone.
     pub fn remove_where(&mut self, mut gone: impl FnMut(&T) -> bool) {
-        self.chunks.retain(|_, chunk| {
+        let next = (self.next / CHUNK) as usize;
+        for (at, place) in self.chunks.iter_mut().enumerate() {
+            let Some(chunk) = place else { continue };
             for object in &mut chunk.objects {
                 if let Some(object) = object.take_if(|object| gone(object)) {
                     chunk.living -= 1;
@@ -134,8 +148,10 @@ impl<T> HandleTable<T> {
                     self.counted -= usize::from((self.counts)(&object));
                 }
             }
-            chunk.living > 0
-        });
+            if chunk.living == 0 && at != next {
+                *place = None;
+            }
+        }
     }
 }
 
@@ -197,6 +213,31 @@ mod tests {
         assert_eq!(table.insert('c'), Some(RawHandle(0xffff_ffc0)), "the last of the third round");
         assert_eq!(table.insert('d'), Some(gone), "the first is taken still");
         assert_eq!((table.get(kept), table.get(gone)), (Some(&'a'), Some(&'d')));
+    }
+
+    #[test]
+    fn no_name_is_accepted_that_is_not_somebodys_and_none_comes_again() {
+        // spec: memory §9.3
+        const ROUNDS: u32 = 1_000_000;
+        let (mut table, mut last) = (HandleTable::default(), 0);
+        let kept = table.insert(u32::MAX).unwrap();
+        let mut seed = 1_u32;
+        for round in 0..ROUNDS {
+            let handle = table.insert(round).unwrap();
+            assert!(handle.0 > last, "names rise until the counter wraps");
+            last = handle.0;
+            assert_eq!(table.remove(handle), Some(round));
+            // A forged one: any 32 bits; a stale one: any that was given.
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let forged = RawHandle(seed);
+            let stale = RawHandle(kept.0 + (1 + seed % (round + 1)) * 0x40);
+            for wrong in [forged, stale, handle] {
+                assert!(wrong == kept || table.get(wrong).is_none(), "{wrong:?}");
+            }
+        }
+        assert_eq!((table.get(kept), table.len()), (Some(&u32::MAX), 1));
+        let chunks = table.chunks.iter().flatten().count();
+        assert_eq!(chunks, 2, "what is empty is given back, but where the next names come from");
     }
 
     #[test]

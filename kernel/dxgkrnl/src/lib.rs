@@ -86,6 +86,7 @@ pub use driver::DriverClock;
 pub use engine_time::Policy as SchedulingPolicy;
 pub use features::{FeatureOff, FeatureOverride, FeaturePolicy, FeatureReport};
 pub use fence::BusMemory;
+pub use handle::HandleTable;
 pub use io_mmu::IoMmu;
 pub use kmt_calls::MonitoredFenceSignal;
 pub use machine::{Answer, Cx, Effect, Machine, Token};
