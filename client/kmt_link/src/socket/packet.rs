@@ -1,6 +1,7 @@
 //! Messages of bytes and descriptors over a connection that keeps their bounds. A message longer than a packet goes in several; the
 //! first byte of each says whether more follow.
 
+use std::cell::RefCell;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,6 +23,11 @@ const PACKET_BYTES: usize = 32 << 10;
 const LAST: u8 = 1;
 /// The message goes on in the next packet.
 const MORE: u8 = 0;
+
+thread_local! {
+    /// Where packets arrive: it is cleared once for each thread, not for each packet, which would cost more than a short one itself.
+    static ARRIVAL: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Why there is no message.
 #[derive(Debug, thiserror::Error)]
@@ -127,18 +133,23 @@ impl Packets {
     fn receive_packet(&self, bytes: &mut Vec<u8>, files: &mut Vec<OwnedFd>) -> Result<u8, PacketError> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let at = bytes.len();
-        bytes.resize(at + PACKET_BYTES, 0);
         let mut first = [0];
-        let got = loop {
-            let mut parts = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut bytes[at..])];
-            match rustix::net::recvmsg(&self.socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-                Ok(got) => break got,
-                // A peer that went without hearing all is told of once, before what it had said: that is read yet.
-                Err(Errno::INTR | Errno::CONNRESET) => {}
-                Err(error) => return Err(error.into()),
+        let got = ARRIVAL.with_borrow_mut(|arrival| {
+            arrival.resize(PACKET_BYTES, 0);
+            loop {
+                let mut parts = [IoSliceMut::new(&mut first), IoSliceMut::new(arrival)];
+                match rustix::net::recvmsg(&self.socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+                    Ok(got) => {
+                        // What is longer than both is told below.
+                        bytes.extend_from_slice(&arrival[..got.bytes.saturating_sub(1).min(PACKET_BYTES)]);
+                        return Ok(got);
+                    }
+                    // A peer that went without hearing all is told of once, before what it had said: that is read yet.
+                    Err(Errno::INTR | Errno::CONNRESET) => {}
+                    Err(error) => return Err(error),
+                }
             }
-        };
+        })?;
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {
                 files.extend(rights);
@@ -150,7 +161,6 @@ impl Packets {
         if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
             return Err(PacketError::Malformed("a packet that is too long"));
         }
-        bytes.truncate(at + got.bytes - 1);
         Ok(first[0])
     }
 
