@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use kmt_link::socket::SocketLink;
-use replay::{ContentMode, DriveOptions, Driven, Observer, drive};
+use replay::{ContentMode, DriveError, DriveOptions, Driven, Observer, drive};
+use softgpu_umd::UmdError;
+use wddm_types::NtStatus;
 
 use crate::entry::INTERRUPTED;
 use crate::error::RunError;
 use crate::progress::Progress;
-use crate::run::{RunOptions, Stage, Terms, failed, open_placed, residency};
+use crate::run::{RunOptions, Stage, Terms, open_placed, residency};
 use crate::units;
 
 /// Runs the workloads at the same time; what is to be printed, and the exit code.
@@ -70,7 +72,7 @@ pub fn run(
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect::<Result<_, _>>()
     })
-    .map_err(failed)?;
+    .map_err(|error| failed_there(error, socket))?;
     progress.finish();
     let mut text = String::new();
     for ((workload, _), driven) in workloads.iter().zip(&driven) {
@@ -90,6 +92,27 @@ pub fn run(
         () => 0,
     };
     Ok((text, code))
+}
+
+/// What went wrong, for somebody who can look at the kernel from outside only.
+fn failed_there(error: DriveError, socket: &Path) -> RunError {
+    let lacks = matches!(&error, DriveError::Refused(refusal) | DriveError::Driver(UmdError::Refused(refusal))
+        if refusal.status == NtStatus::NOT_SUPPORTED);
+    match error {
+        DriveError::DoesNotFit { .. } => RunError::Argument {
+            argument: format!("--connect {}", socket.display()),
+            problem: error.to_string(),
+            remedy: "serve an adapter with more memory, `openwddm serve --adapter PROFILE,vram=SIZE`".to_owned(),
+        },
+        _ if lacks || matches!(error, DriveError::Driver(UmdError::Lacks(_))) => RunError::NotSupported {
+            what: format!("this run at {}", socket.display()),
+            reason: format!("{error}; --stage packet, hardware or user says who hands work to the engine"),
+        },
+        _ => RunError::Kernel {
+            problem: error.to_string(),
+            remedy: "look at what the daemon says of this process, and at `openwddm top --connect`".to_owned(),
+        },
+    }
 }
 
 /// Nobody listens there.

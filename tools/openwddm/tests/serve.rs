@@ -49,6 +49,18 @@ fn a_process_whose_kernel_is_killed_ends_with_the_reason() {
 }
 
 #[test]
+fn a_stage_that_the_served_adapter_has_not_is_refused_with_what_to_choose() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("kernel");
+    let _daemon = Daemon::start(&socket, &["--adapter", "wddm2-packets,vram=128MiB", "--system", "2GiB"]);
+    for stage in ["hardware", "user"] {
+        let (output, text) = ended(connect(&socket, &["--steps", "1", "--stage", stage]));
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("not supported") && text.contains("--stage packet"), "{text}");
+    }
+}
+
+#[test]
 fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
     let folder = tempfile::tempdir().expect("a folder");
     let nowhere = folder.path().join("nowhere");
