@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use dxgk_host::{AccountId, Admission, Elsewhere, FilePiece, Host, Quota};
+use dxgk_host::{AccountId, Admission, Elsewhere, FilePiece, Host};
 use kmt_calls::{DoorbellAddress, MappingId, Notification, Reply};
 use kmt_link::socket::{PacketError, Packets, Push, Said};
 use rustix::io::Errno;
@@ -15,8 +14,9 @@ use shared_words::{LentFile, is_asymmetric};
 use wddm_types::{PAGE_BYTES, ProcessId};
 
 use crate::lane;
-use crate::limits::Limits;
+use crate::refusals::Refusals;
 use crate::stream::Stream;
+use crate::user::{Place, User};
 
 /// Who a client is, by what the operating system says.
 #[derive(Clone, Copy, Debug)]
@@ -39,37 +39,25 @@ impl fmt::Display for Peer {
     }
 }
 
-/// A place among as many clients as there may be.
-#[derive(Debug)]
-pub(crate) struct Place {
-    taken: Arc<AtomicUsize>,
-}
-
-impl Place {
-    /// A place, if there is one.
-    pub fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Place> {
-        let place = Place { taken: Arc::clone(taken) };
-        (taken.fetch_add(1, Ordering::AcqRel) < most).then_some(place)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.taken.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 /// A client.
 pub(crate) struct Client {
     pub host: Arc<Host>,
     pub peer: Peer,
     speaker: Arc<Speaker>,
     process: ProcessId,
-    lanes: Mutex<Vec<Arc<Packets>>>,
-    limits: Limits,
+    user: Arc<User>,
+    lanes: Mutex<Vec<(Arc<Packets>, Place)>>,
+    refusals: Refusals,
     ended: AtomicBool,
-    /// Goes with the last thread.
-    _place: Place,
+    /// Go with the last thread.
+    _places: Places,
+}
+
+/// A client's places among all, and among those of its user.
+#[derive(Debug)]
+pub(crate) struct Places {
+    pub _of_all: Place,
+    pub _of_user: Place,
 }
 
 /// What the kernel speaks to.
@@ -125,27 +113,29 @@ impl Client {
     /// When the stream is no socket, or the operating system gives no thread: then it has gone already.
     pub fn begin(
         host: &Arc<Host>,
-        limits: Limits,
+        user: Arc<User>,
         peer: Peer,
-        place: Place,
+        places: Places,
         first: Packets,
         stream: OwnedFd,
     ) -> std::io::Result<Arc<Client>> {
-        let answer_within = Duration::from_millis(limits.answer_ms);
-        let stream = Stream::new(Packets::new(stream), limits.unheard, answer_within)?;
+        let limits = &user.limits;
+        let stream = Stream::new(Packets::new(stream), Arc::clone(&user))?;
         let speaker = Arc::new(Speaker { stream, shown: Mutex::default() });
-        let admission = Admission { account: AccountId(peer.uid), process: Quota::NONE, together: Quota::NONE };
+        let (process, together) = (limits.process.quota(), limits.user.quota());
+        let admission = Admission { account: AccountId(peer.uid), process, together };
         let process = host.process_elsewhere(Arc::clone(&speaker) as Arc<dyn Elsewhere>, admission);
-        tracing::info!(process = process.0, "{peer} is a client");
+        tracing::info!(process = process.0, pid = peer.pid, uid = peer.uid, "a client");
         let client = Arc::new(Client {
             host: Arc::clone(host),
             peer,
             speaker,
             process,
+            user,
             lanes: Mutex::default(),
-            limits,
+            refusals: Refusals::default(),
             ended: AtomicBool::new(false),
-            _place: place,
+            _places: places,
         });
         match client.run(first) {
             Ok(()) => Ok(client),
@@ -159,7 +149,7 @@ impl Client {
     fn run(self: &Arc<Self>, first: Packets) -> std::io::Result<()> {
         self.spawn("stream", |client| client.end(&client.speaker.stream.send_all()))?;
         self.spawn("answers", Client::hear)?;
-        let lane = self.add_lane(first).expect("the first lane is within any limit");
+        let lane = self.add_lane(first).map_err(std::io::Error::other)?;
         self.spawn("lane", move |client| lane::serve(client, &lane))
     }
 
@@ -170,14 +160,29 @@ impl Client {
         std::thread::Builder::new().name(name).spawn(move || run(&client)).map(drop)
     }
 
-    /// Takes a lane over; `None`: it has as many as it may.
-    pub fn add_lane(&self, lane: Packets) -> Option<Arc<Packets>> {
+    /// Takes a lane over.
+    ///
+    /// # Errors
+    /// The limit that it would be over.
+    pub fn add_lane(&self, lane: Packets) -> Result<Arc<Packets>, String> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let (own, together) = (self.user.limits.process.lanes, self.user.limits.user.lanes);
+        if lanes.len() as u64 >= own {
+            return Err(format!("limit of lanes: the process has {own} of {own}"));
+        }
+        let over = || format!("limit of lanes: the processes of user {} have {together} of {together}", self.peer.uid);
+        let place = self.user.lanes.take(together).ok_or_else(over)?;
         let lane = Arc::new(lane);
-        (lanes.len() < self.limits.lanes).then(|| {
-            lanes.push(Arc::clone(&lane));
-            lane
-        })
+        lanes.push((Arc::clone(&lane), place));
+        Ok(lane)
+    }
+
+    /// Something was refused because of a limit.
+    pub fn log_refusal(&self, what: &str, reason: &str) {
+        if let Some(before) = self.refusals.note() {
+            let Peer { pid, uid } = self.peer;
+            tracing::warn!(process = self.process.0, pid, uid, what, unlogged = before, "{reason}");
+        }
     }
 
     /// Which process it is.
@@ -223,11 +228,12 @@ impl Client {
     /// The client goes, by itself or because of what it did: to the kernel the process has died.
     pub fn end(&self, reason: &str) {
         let reason = self.speaker.stream.end(reason);
-        for lane in std::mem::take(&mut *self.lanes.lock().unwrap_or_else(PoisonError::into_inner)) {
+        for (lane, _place) in std::mem::take(&mut *self.lanes.lock().unwrap_or_else(PoisonError::into_inner)) {
             lane.close();
         }
         if !self.ended.swap(true, Ordering::AcqRel) {
-            tracing::info!(process = self.process.0, "{} has gone: {reason}", self.peer);
+            let Peer { pid, uid } = self.peer;
+            tracing::info!(process = self.process.0, pid, uid, reason, "a client has gone");
             self.host.process_died(self.process);
         }
     }

@@ -7,6 +7,8 @@ use kmt_calls::Reply;
 use kmt_calls::wire::{decode, encode};
 use kmt_link::socket::{MESSAGE_MAX, PacketError, Packets, Request, Response, Told};
 
+use wddm_types::Blame;
+
 use crate::client::Client;
 
 /// Serves a lane until the client goes, or says what no client says.
@@ -46,15 +48,24 @@ fn answer(
     let (host, process) = (&client.host, client.process());
     let response = match request {
         Request::Call(call) => {
+            let name = call.name();
             let result = host.call(process, call);
-            if let Ok(reply) = &result {
-                client.lend_words(reply)?;
+            match &result {
+                Ok(reply) => client.lend_words(reply)?,
+                Err(refusal) if refusal.blame == Blame::Quota => client.log_refusal(name, &refusal.reason),
+                Err(_) => {}
             }
             Response::Answer(result)
         }
         Request::Lane => {
             let lane = Packets::new(files.pop().expect("just counted"));
-            let lane = client.add_lane(lane).ok_or(PacketError::Malformed("more lanes than it may have"))?;
+            let lane = match client.add_lane(lane) {
+                Ok(lane) => lane,
+                Err(reason) => {
+                    client.log_refusal("lane", &reason);
+                    return Ok((Response::Refused(reason), None));
+                }
+            };
             let begun = client.spawn("lane", move |client| serve(client, &lane));
             begun.map_err(|_| PacketError::Malformed("no thread is left for a lane"))?;
             Response::Done

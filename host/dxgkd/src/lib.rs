@@ -11,10 +11,14 @@
 //! sleeps in the kernel where a call waits.
 
 mod client;
+mod descriptors;
 mod lane;
 mod limits;
 mod listener;
+mod refusals;
 mod stream;
+mod user;
 
-pub use limits::Limits;
+pub use descriptors::raise_descriptors;
+pub use limits::{Limits, OfUser, ProcessLimits, UNLIMITED, UserLimits};
 pub use listener::{Daemon, ServeError};

@@ -1,20 +1,217 @@
-//! What one client may cost, and all of them together.
+//! What one client may cost, all clients of one user together, and all together. Whoever is over a limit is refused with a line in the
+//! log that names who, which limit and its number, or ended where there is nobody to refuse; nobody else notices.
+//!
+//! | limit | who keeps it | over it |
+//! |---|---|---|
+//! | processes | `listener` | the connection is refused with the reason |
+//! | lanes | `client` | the lane is refused, and the call that it was for: `NO_MEMORY` |
+//! | handles, sync objects, memory, queued, descriptors of what is lent | the kernel (`dxgk_host::Quota`) | the call is refused: `NO_MEMORY` |
+//! | unheard, descriptors of what is unheard, answer time | `stream` | the client is ended |
 
-/// Limits. Whoever is over one is refused, or ended where there is nobody to refuse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use std::collections::BTreeMap;
+
+use dxgk_host::Quota;
+
+/// A limit that is none.
+pub const UNLIMITED: u64 = u64::MAX;
+
+/// All limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most clients at a time.
-    pub clients: usize,
-    /// Most lanes of a client: threads that wait in calls at the same time.
-    pub lanes: usize,
-    /// Most messages that wait for a client to hear them.
-    pub unheard: usize,
-    /// How long a client may take to say that a change of a mapping holds, in milliseconds. The adapter's paging waits for it.
+    pub processes: u64,
+    /// Of each client.
+    pub process: ProcessLimits,
+    /// Of all clients of each user together.
+    pub user: UserLimits,
+    /// Of users for whom others hold, by number.
+    pub users: BTreeMap<u32, OfUser>,
+}
+
+/// What one client may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessLimits {
+    /// Most lanes: threads that wait in calls at the same time.
+    pub lanes: u64,
+    /// Most messages that wait for it to hear them.
+    pub unheard: u64,
+    /// How long it may take to say that a change of a mapping holds, in milliseconds. The adapter's paging waits for it.
     pub answer_ms: u64,
+    /// Most memory files that it is lent; and most that are named in messages that it has not heard.
+    pub descriptors: u64,
+    /// Most handles.
+    pub handles: u64,
+    /// Most fences and other synchronization objects.
+    pub sync_objects: u64,
+    /// Most bytes of allocations and sections.
+    pub memory_bytes: u64,
+    /// Most packets submitted and not done.
+    pub queued: u64,
+}
+
+/// What all clients of a user may have together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserLimits {
+    /// Most clients at a time.
+    pub processes: u64,
+    /// As [`ProcessLimits::lanes`].
+    pub lanes: u64,
+    /// As [`ProcessLimits::unheard`].
+    pub unheard: u64,
+    /// As [`ProcessLimits::descriptors`], of what is lent.
+    pub descriptors: u64,
+    /// As [`ProcessLimits::handles`].
+    pub handles: u64,
+    /// As [`ProcessLimits::sync_objects`].
+    pub sync_objects: u64,
+    /// As [`ProcessLimits::memory_bytes`].
+    pub memory_bytes: u64,
+    /// As [`ProcessLimits::queued`].
+    pub queued: u64,
+}
+
+/// The limits of a user's clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfUser {
+    /// Of each.
+    pub process: ProcessLimits,
+    /// Of all together.
+    pub user: UserLimits,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { clients: 64, lanes: 64, unheard: 65_536, answer_ms: 2_000 }
+        Limits { processes: 64, process: ProcessLimits::default(), user: UserLimits::default(), users: BTreeMap::new() }
+    }
+}
+
+impl Default for ProcessLimits {
+    fn default() -> Self {
+        ProcessLimits {
+            lanes: 64,
+            unheard: 65_536,
+            answer_ms: 2_000,
+            descriptors: 4_096,
+            handles: 65_536,
+            sync_objects: 4_096,
+            memory_bytes: UNLIMITED,
+            queued: 16_384,
+        }
+    }
+}
+
+impl Default for UserLimits {
+    fn default() -> Self {
+        UserLimits {
+            processes: UNLIMITED,
+            lanes: UNLIMITED,
+            unheard: UNLIMITED,
+            descriptors: UNLIMITED,
+            handles: UNLIMITED,
+            sync_objects: UNLIMITED,
+            memory_bytes: UNLIMITED,
+            queued: UNLIMITED,
+        }
+    }
+}
+
+impl ProcessLimits {
+    /// What the kernel keeps of it.
+    pub(crate) fn quota(&self) -> Quota {
+        let ProcessLimits { handles, sync_objects, memory_bytes, queued, descriptors, .. } = *self;
+        Quota { handles, sync_objects, committed_bytes: memory_bytes, memory_files: descriptors, queued }
+    }
+
+    /// Most descriptors that one such client can have the daemon hold: what it is lent, what it has not heard of and may be gone
+    /// already, the pages of words of its fences and queues, its lanes and its stream.
+    fn descriptors_at_most(&self) -> u64 {
+        let words = self.sync_objects / WORDS_OF_A_PAGE + PAGES_BESIDE;
+        let lent = self.descriptors.saturating_mul(2);
+        lent.saturating_add(words).saturating_add(self.lanes).saturating_add(1)
+    }
+}
+
+impl UserLimits {
+    /// What the kernel keeps of it.
+    pub(crate) fn quota(&self) -> Quota {
+        let UserLimits { handles, sync_objects, memory_bytes, queued, descriptors, .. } = *self;
+        Quota { handles, sync_objects, committed_bytes: memory_bytes, memory_files: descriptors, queued }
+    }
+}
+
+/// Fences whose words lie in one page, and so in one file, at the least.
+const WORDS_OF_A_PAGE: u64 = 32;
+/// Pages of words that a process has beside those of its fences.
+const PAGES_BESIDE: u64 = 16;
+/// Fewest memory files that a client is left where nobody has said how many.
+const DESCRIPTORS_LEAST: u64 = 1_024;
+/// What the daemon itself needs: its adapters' memory, its socket, its log, connections that have not said who they are.
+const DESCRIPTORS_BESIDE: u64 = 256;
+
+impl Limits {
+    /// Those of a user's clients.
+    pub fn of(&self, user: u32) -> OfUser {
+        self.users.get(&user).copied().unwrap_or(OfUser { process: self.process, user: self.user })
+    }
+
+    /// Most descriptors that the daemon holds when every client has all that it may.
+    pub fn descriptors_at_most(&self) -> u64 {
+        let of_users = self.users.values().map(|of| of.process.descriptors_at_most());
+        let each = of_users.chain([self.process.descriptors_at_most()]).max().expect("there is one");
+        self.processes.saturating_mul(each).saturating_add(DESCRIPTORS_BESIDE)
+    }
+
+    /// The same out of so many descriptors, so that every client can have all that it may: where nobody has said otherwise, with fewer
+    /// descriptors for each client, but [`DESCRIPTORS_LEAST`], and then with fewer clients. `None`: what somebody has said cannot be met.
+    pub fn within(&self, descriptors: u64) -> Option<Limits> {
+        let default = Limits::default();
+        let given = descriptors.checked_sub(DESCRIPTORS_BESIDE)?;
+        let lowered = |limits: ProcessLimits| {
+            let beside = ProcessLimits { descriptors: 0, ..limits }.descriptors_at_most();
+            let most = ((given / self.processes).saturating_sub(beside) / 2).max(DESCRIPTORS_LEAST);
+            let lowers = limits.descriptors == default.process.descriptors;
+            ProcessLimits {
+                descriptors: if lowers { limits.descriptors.min(most) } else { limits.descriptors },
+                ..limits
+            }
+        };
+        let of_user = |(user, of): (&u32, &OfUser)| (*user, OfUser { process: lowered(of.process), ..*of });
+        let users = self.users.iter().map(of_user).collect();
+        let mut limits = Limits { process: lowered(self.process), users, ..*self };
+        if limits.descriptors_at_most() > descriptors && limits.processes == default.processes {
+            let each = Limits { processes: 1, ..limits.clone() }.descriptors_at_most() - DESCRIPTORS_BESIDE;
+            limits.processes = (given / each).max(1);
+        }
+        (limits.descriptors_at_most() <= descriptors).then_some(limits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_has_asked_for_is_lowered_until_every_client_has_what_it_may() {
+        let limits = Limits { processes: 10, ..Limits::default() };
+        let needed = limits.descriptors_at_most();
+        assert_eq!(limits.within(needed).as_ref(), Some(&limits), "they fit");
+        let lowered = limits.within(needed - 1).expect("a little less");
+        assert_eq!(lowered.process.descriptors, limits.process.descriptors - 1);
+        assert!(lowered.descriptors_at_most() < needed);
+        assert_eq!(lowered.process.lanes, limits.process.lanes, "nothing else changes");
+        assert_eq!(limits.within(2_000), None, "ten were asked for");
+        let few = Limits::default().within(16_384).expect("fewer clients");
+        assert_eq!(few.process.descriptors, DESCRIPTORS_LEAST);
+        assert!((1..10).contains(&few.processes) && few.descriptors_at_most() <= 16_384, "{few:?}");
+        let asked = ProcessLimits { descriptors: 20_000, ..ProcessLimits::default() };
+        assert_eq!(Limits { process: asked, ..Limits::default() }.within(16_384), None);
+    }
+
+    #[test]
+    fn a_user_has_the_limits_that_are_said_of_it() {
+        let own = OfUser { process: ProcessLimits { handles: 7, ..Default::default() }, user: UserLimits::default() };
+        let limits = Limits { users: BTreeMap::from([(1000, own)]), ..Limits::default() };
+        assert_eq!(limits.of(1000), own);
+        assert_eq!(limits.of(1001).process, ProcessLimits::default());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -15,8 +15,9 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::client::{Client, Peer, Place};
+use crate::client::{Client, Peer, Places};
 use crate::limits::Limits;
+use crate::user::{Count, User, Users};
 
 /// Why a kernel can't be served.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +51,8 @@ struct Shared {
     host: Arc<Host>,
     limits: Limits,
     /// Places taken, also by those that have not said yet who they are.
-    taken: Arc<AtomicUsize>,
+    taken: Count,
+    users: Users,
     clients: Mutex<Vec<Weak<Client>>>,
     stop: AtomicBool,
 }
@@ -90,7 +92,8 @@ impl Daemon {
         let shared = Arc::new(Shared {
             host,
             limits,
-            taken: Arc::default(),
+            taken: Count::default(),
+            users: Users::default(),
             clients: Mutex::default(),
             stop: AtomicBool::new(false),
         });
@@ -102,8 +105,8 @@ impl Daemon {
     }
 
     /// How many clients there are, with those that have not said yet who they are.
-    pub fn clients(&self) -> usize {
-        self.shared.taken.load(Ordering::Acquire)
+    pub fn clients(&self) -> u64 {
+        self.shared.taken.now()
     }
 }
 
@@ -152,28 +155,42 @@ impl Shared {
                     continue;
                 }
             };
-            let Some(place) = Place::take(&self.taken, self.limits.clients) else {
-                refuse(&connection, peer, format!("there are {} clients already", self.limits.clients));
-                continue;
+            let (user, places) = match self.admit(peer) {
+                Ok(admitted) => admitted,
+                Err(reason) => {
+                    refuse(&connection, peer, reason);
+                    continue;
+                }
             };
             let shared = Arc::clone(self);
             // One that says nothing keeps nobody else from being accepted.
-            let meet = move || shared.meet(connection, peer, place);
+            let meet = move || shared.meet(connection, peer, user, places);
             if let Err(error) = std::thread::Builder::new().name("meet".into()).spawn(meet) {
-                tracing::warn!("{peer}: no thread: {error}");
+                tracing::warn!(pid = peer.pid, uid = peer.uid, "no thread: {error}");
             }
         }
     }
 
+    /// Places for a client, or the limit that it would be over.
+    fn admit(&self, peer: Peer) -> Result<(Arc<User>, Places), String> {
+        let most = self.limits.processes;
+        let of_all = self.taken.take(most).ok_or_else(|| format!("limit of processes: there are {most} of {most}"))?;
+        let user = self.users.find(peer.uid, &self.limits);
+        let most = user.limits.user.processes;
+        let over = || format!("limit of processes: user {} has {most} of {most}", peer.uid);
+        let of_user = user.processes.take(most).ok_or_else(over)?;
+        Ok((user, Places { _of_all: of_all, _of_user: of_user }))
+    }
+
     /// Hears who somebody says to be.
-    fn meet(&self, connection: Packets, peer: Peer, place: Place) {
+    fn meet(&self, connection: Packets, peer: Peer, user: Arc<User>, places: Places) {
         match hello(&connection) {
             Ok(stream) => {
                 let told = Told { pushed: 0, response: Response::Done };
                 if connection.send(&encode(&told, Vec::new()), &[]).is_err() {
                     return;
                 }
-                match Client::begin(&self.host, self.limits, peer, place, connection, stream) {
+                match Client::begin(&self.host, user, peer, places, connection, stream) {
                     Ok(client) => {
                         let mut clients = self.clients();
                         clients.retain(|client| client.strong_count() > 0);
@@ -184,7 +201,7 @@ impl Shared {
                             client.end("the daemon stops");
                         }
                     }
-                    Err(error) => tracing::warn!("{peer}: {error}"),
+                    Err(error) => tracing::warn!(pid = peer.pid, uid = peer.uid, "{error}"),
                 }
             }
             Err(reason) => refuse(&connection, peer, reason),
@@ -208,7 +225,7 @@ fn hello(connection: &Packets) -> Result<OwnedFd, String> {
 }
 
 fn refuse(connection: &Packets, peer: Peer, reason: String) {
-    tracing::warn!("{peer} is refused: {reason}");
+    tracing::warn!(pid = peer.pid, uid = peer.uid, reason, "a client is refused");
     let told = Told { pushed: 0, response: Response::Refused(reason) };
     // It may have gone already.
     let _ = connection.send(&encode(&told, Vec::new()), &[]);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use dxgk_host::FilePiece;
@@ -14,10 +14,15 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use shared_words::{ClientAccess, LentFile, LentPages};
 use wddm_types::PAGE_BYTES;
 
+use crate::limits::OfUser;
+use crate::user::{Place, User};
+
 /// A message and the files that go with it.
 struct Message {
     push: Push,
     files: Vec<FilePiece>,
+    /// Among the messages that the clients of its user have not heard.
+    _place: Place,
 }
 
 /// What is to be said, and what must be answered.
@@ -25,8 +30,7 @@ pub(crate) struct Stream {
     packets: Packets,
     state: Mutex<State>,
     said: Condvar,
-    unheard_max: usize,
-    answer_within: Duration,
+    user: Arc<User>,
 }
 
 #[derive(Default)]
@@ -34,23 +38,25 @@ struct State {
     /// How many messages there have been.
     pushed: u64,
     waiting: VecDeque<Message>,
+    /// Files of these.
+    waiting_files: u64,
     /// Changes that the kernel waits for, and since when.
     unanswered: BTreeMap<MappingId, Instant>,
-    /// Which page of words the client has, and in which file.
-    pages: BTreeMap<u64, Arc<LentFile>>,
+    /// Which page of words the client has, and in which file; one that is not lent any more is not kept for that.
+    pages: BTreeMap<u64, Weak<LentFile>>,
     /// Nothing more is said, for this reason.
     ended: Option<String>,
 }
 
 impl Stream {
-    /// A stream to a client that leaves at most so many messages unheard, and answers, and hears on, within this time.
+    /// A stream to a client that leaves no more unheard, and takes no longer to answer, than its user's limits say.
     ///
     /// # Errors
     /// When the operating system refuses to stop waiting for it.
-    pub fn new(packets: Packets, unheard_max: usize, answer_within: Duration) -> Result<Stream, Errno> {
+    pub fn new(packets: Packets, user: Arc<User>) -> Result<Stream, Errno> {
         // One that hears nothing would keep its thread in the middle of a message, where nobody looks whether it has answered.
-        set_socket_timeout(&packets, Timeout::Send, Some(answer_within))?;
-        Ok(Stream { packets, state: Mutex::default(), said: Condvar::new(), unheard_max, answer_within })
+        set_socket_timeout(&packets, Timeout::Send, Some(answer_within(&user)))?;
+        Ok(Stream { packets, state: Mutex::default(), said: Condvar::new(), user })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -76,24 +82,43 @@ impl Stream {
         if state.ended.is_some() {
             return;
         }
-        if state.waiting.len() >= self.unheard_max {
-            state.ended = Some(format!("it has left {} messages unheard", state.waiting.len()));
-            state.waiting.clear();
-            // Whoever hears for this client finds out, and ends it.
-            self.packets.close();
-        } else {
-            state.pushed += 1;
-            state.waiting.push_back(Message { push, files });
+        match self.room(state, files.len() as u64) {
+            Err(reason) => {
+                state.ended = Some(reason);
+                state.waiting.clear();
+                // Whoever hears for this client finds out, and ends it.
+                self.packets.close();
+            }
+            Ok(place) => {
+                state.pushed += 1;
+                state.waiting_files += files.len() as u64;
+                state.waiting.push_back(Message { push, files, _place: place });
+            }
         }
         self.said.notify_one();
+    }
+
+    /// A place for another message with so many files, or the limit that it would be over.
+    fn room(&self, state: &State, files: u64) -> Result<Place, String> {
+        let OfUser { process, user } = &self.user.limits;
+        let (unheard, named) = (state.waiting.len() as u64, state.waiting_files);
+        if unheard >= process.unheard {
+            return Err(format!("limit of unheard messages: the process has {unheard} of {}", process.unheard));
+        }
+        if named + files > process.descriptors {
+            let most = process.descriptors;
+            return Err(format!("limit of descriptors: the process has not heard of {} of {most}", named + files));
+        }
+        let over = || format!("limit of unheard messages: the processes of its user have {} of them", user.unheard);
+        self.user.unheard.take(user.unheard).ok_or_else(over)
     }
 
     /// Notes that a page of words may be mapped, unless the client has it.
     pub fn push_page(&self, page: u64, lent: LentPages) {
         let mut state = self.state();
         let LentPages { file, file_offset, offset: begins, .. } = lent;
-        let known = state.pages.insert(page, Arc::clone(&file));
-        if known.is_some_and(|known| Arc::ptr_eq(&known, &file)) {
+        let now = Arc::downgrade(&file);
+        if state.pages.insert(page, Weak::clone(&now)).is_some_and(|known| known.ptr_eq(&now)) {
             return;
         }
         let offset = file_offset + (page * PAGE_BYTES - begins);
@@ -139,6 +164,7 @@ impl Stream {
 
     /// Sends until the client has gone or is over a limit; why it ended.
     pub fn send_all(&self) -> String {
+        let within = answer_within(&self.user);
         loop {
             let message = {
                 let mut state = self.state();
@@ -147,6 +173,7 @@ impl Stream {
                         return reason.clone();
                     }
                     if let Some(message) = state.waiting.pop_front() {
+                        state.waiting_files -= message.files.len() as u64;
                         break message;
                     }
                     let oldest = state.unanswered.values().min().copied();
@@ -154,9 +181,9 @@ impl Stream {
                         state = self.said.wait(state).unwrap_or_else(PoisonError::into_inner);
                         continue;
                     };
-                    let left = self.answer_within.saturating_sub(asked.elapsed());
+                    let left = within.saturating_sub(asked.elapsed());
                     if left.is_zero() {
-                        return format!("it has not answered for a mapping within {:?}", self.answer_within);
+                        return format!("it has not answered for a mapping within {:?}", within);
                     }
                     state = self.said.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
                 }
@@ -165,7 +192,7 @@ impl Stream {
             match self.packets.send(&encode(&message.push, Vec::new()), &files) {
                 Ok(()) => {}
                 Err(PacketError::System(Errno::AGAIN)) => {
-                    return format!("it has heard nothing for {:?}", self.answer_within);
+                    return format!("it has heard nothing for {:?}", within);
                 }
                 Err(error) => return error.to_string(),
             }
@@ -187,6 +214,10 @@ impl Stream {
     }
 }
 
+fn answer_within(user: &User) -> Duration {
+    Duration::from_millis(user.limits.process.answer_ms)
+}
+
 /// Most parts of a message: some 100 KB.
 const PARTS_MAX: usize = 4096;
 /// Most bytes of an answer.
@@ -196,12 +227,25 @@ const ANSWER_BYTES_MAX: usize = 64;
 mod tests {
     use super::*;
 
+    use crate::limits::{Limits, ProcessLimits, UNLIMITED, UserLimits};
+    use crate::user::Users;
+
     const SHORT: Duration = Duration::from_millis(20);
 
-    /// A stream, and the client's end of it.
-    fn stream(unheard_max: usize) -> (Stream, Packets) {
+    fn user(unheard: u64, together: u64) -> Arc<User> {
+        let process = ProcessLimits { unheard, answer_ms: SHORT.as_millis() as u64, ..ProcessLimits::default() };
+        let user = UserLimits { unheard: together, ..UserLimits::default() };
+        Users::default().find(1000, &Limits { process, user, ..Limits::default() })
+    }
+
+    fn stream_of(user: &Arc<User>) -> (Stream, Packets) {
         let (ours, theirs) = Packets::pair().expect("two descriptors");
-        (Stream::new(ours, unheard_max, SHORT).expect("a time"), Packets::new(theirs))
+        (Stream::new(ours, Arc::clone(user)).expect("a time"), Packets::new(theirs))
+    }
+
+    /// A stream, and the client's end of it.
+    fn stream(unheard: u64) -> (Stream, Packets) {
+        stream_of(&user(unheard, UNLIMITED))
     }
 
     #[test]
@@ -235,16 +279,30 @@ mod tests {
         }
         assert_eq!(stream.pushed(), 3);
         assert!(stream.has_ended() && stream.state().waiting.is_empty());
-        assert!(stream.send_all().contains("3 messages unheard"));
+        assert!(stream.send_all().contains("limit of unheard messages: the process has 3 of 3"));
     }
 
     #[test]
     fn who_hears_nothing_keeps_no_thread() {
-        let (stream, _client) = stream(usize::MAX);
+        let (stream, _client) = stream(UNLIMITED);
         // More than any socket takes.
         for mapping in 0..100_000 {
             stream.push(Push::Gone(MappingId(mapping)), Vec::new());
         }
         assert!(stream.send_all().contains("has heard nothing"));
+    }
+
+    #[test]
+    fn the_clients_of_a_user_share_what_they_may_leave_unheard() {
+        let user = user(UNLIMITED, 5);
+        let ((first, _first), (second, _second)) = (stream_of(&user), stream_of(&user));
+        (0..3).for_each(|mapping| first.push(Push::Gone(MappingId(mapping)), Vec::new()));
+        (0..2).for_each(|mapping| second.push(Push::Gone(MappingId(mapping)), Vec::new()));
+        assert!(!first.has_ended() && !second.has_ended());
+        second.push(Push::Gone(MappingId(2)), Vec::new());
+        assert!(second.send_all().contains("the processes of its user have 5"));
+        // What it had is the other's.
+        (0..2).for_each(|mapping| first.push(Push::Gone(MappingId(mapping)), Vec::new()));
+        assert!(!first.has_ended());
     }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dxgk_host::{Host, HostConfig, Mode, Profile};
-use dxgkd::{Daemon, Limits};
+use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::wire::{decode, encode};
-use kmt_calls::{Call, EventCall, NativeFenceRequest, Reply, SignalFlags, SyncCall};
+use kmt_calls::{Call, EventCall, NativeFenceRequest, Refusal, Reply, SignalFlags, SyncCall};
 use kmt_link::Link;
 use kmt_link::socket::{ConnectError, Hello, Packets, Request, Response, SocketLink, Told};
-use wddm_types::NtStatus;
+use wddm_types::{Blame, NtStatus};
 
 /// A kernel that is served.
 struct Served {
@@ -48,7 +48,7 @@ impl Served {
         Packets::new(socket)
     }
 
-    fn until_clients_are(&self, count: usize) {
+    fn until_clients_are(&self, count: u64) {
         let began = Instant::now();
         while self.daemon.as_ref().expect("it serves").clients() != count {
             assert!(began.elapsed() < Duration::from_secs(20), "clients stay for ever");
@@ -219,23 +219,40 @@ fn a_client_that_says_what_no_client_says_is_ended_and_nobody_else() {
 
 #[test]
 fn there_are_no_more_clients_and_lanes_than_the_limits_say() {
-    let served = Served::start(Limits { clients: 2, lanes: 3, ..Limits::default() });
+    let process = ProcessLimits { lanes: 3, ..ProcessLimits::default() };
+    let mut served = Served::start(Limits { processes: 2, process, ..Limits::default() });
     let (first, second) = (served.connect(), served.connect());
     let third = SocketLink::connect(&served.path);
     let Err(ConnectError::Refused(reason)) = third else { panic!("a third client") };
-    assert_eq!(reason, "there are 2 clients already");
+    assert_eq!(reason, "limit of processes: there are 2 of 2");
     let create = Call::Event(EventCall::Create { manual_reset: false });
     let Ok(Reply::Handle(event)) = first.call(create) else { panic!("no event") };
     std::thread::scope(|scope| {
         // Two wait, the third lane asks for a fourth.
-        let wait = || first.call(Call::Event(EventCall::Wait { event, block: true }));
-        let waiting: Vec<_> = (0..4).map(|_| scope.spawn(wait)).collect();
-        for waits in waiting {
-            let refusal = waits.join().expect("no panic").expect_err("over its limit it is ended");
-            assert_eq!(refusal.status, NtStatus::DEVICE_REMOVED);
-        }
+        let wait = || {
+            // The third lane may be taken for the moment by whoever looks whether it is.
+            while let Err(Refusal { blame: Blame::Quota, .. }) =
+                first.call(Call::Event(EventCall::Wait { event, block: true }))
+            {}
+        };
+        let waiting = [scope.spawn(wait), scope.spawn(wait)];
+        let began = Instant::now();
+        let refusal = loop {
+            // Until both have come so far there is a lane for this.
+            match first.call(Call::EnumAdapters) {
+                Ok(_) => assert!(began.elapsed() < Duration::from_secs(20), "nobody is refused"),
+                Err(refusal) => break refusal,
+            }
+        };
+        assert_eq!((refusal.status, refusal.blame), (NtStatus::NO_MEMORY, Blame::Quota));
+        assert_eq!(refusal.reason, "limit of lanes: the process has 3 of 3");
+        assert!(first.now_ns() > 0, "what is answered at once needs no lane of its own");
+        assert!(waiting.iter().all(|waits| !waits.is_finished()), "nothing else has changed");
+        open(&second);
+        served.host.check_invariants().expect("what always holds");
+        // Without a lane nobody can set the event.
+        drop(served.daemon.take());
     });
-    open(&second);
 }
 
 #[test]

@@ -1,30 +1,42 @@
-//! `openwddm serve`: the daemon on the command line. It starts the adapters, opens the socket, says that it is ready, and stops cleanly
-//! when it is told to. Called by `entry`.
+//! `openwddm serve`: the daemon on the command line. It reads the configuration, starts the adapters, opens the socket, says that it is
+//! ready, and stops cleanly when it is told to. Called by `entry`.
 
+mod config;
+mod setup;
+mod value;
+
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Instant;
 
 use clap::Args;
-use dxgk_host::{AdapterSetup, Host, HostConfig, Mode, PROFILES, Profile, page_table_bytes};
-use dxgkd::{Daemon, Limits};
+use dxgk_host::Host;
+use dxgkd::{Daemon, Limits, raise_descriptors};
 
-use crate::adapters::unknown;
 use crate::error::RunError;
 use crate::metrics;
 use crate::run::AdapterChoice;
 use crate::size::MemorySize;
+use config::Config;
+use value::{Count, Mode};
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub struct ServeArguments {
+    /// Configuration: everything that can be said here and more, each limit for processes, for users and for one user
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Prints a configuration with every name, what it means and its default, and ends
+    #[arg(long)]
+    pub write_config: bool,
     /// Where processes connect
     #[arg(long, value_name = "PATH")]
-    pub socket: PathBuf,
-    /// Who may connect, as the mode of the socket: 600 is its owner, 660 its group too, 666 everybody
-    #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
-    pub mode: u32,
+    pub socket: Option<PathBuf>,
+    /// Who may connect, as the mode of the socket: 600 is its owner, 660 its group too, 666 everybody [default: 600]
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<Mode>,
     /// Adapter profile; `openwddm adapters` lists them. Several make as many adapters [default: discrete-4k]
     #[arg(long = "adapter", value_name = "PROFILE[,vram=SIZE]")]
     pub adapters: Vec<AdapterChoice>,
@@ -32,18 +44,22 @@ pub struct ServeArguments {
     /// memory]
     #[arg(long, value_name = "SIZE")]
     pub system: Option<MemorySize>,
-    /// Most processes at a time
-    #[arg(long, value_name = "N", default_value_t = Limits::default().clients)]
-    pub processes: usize,
-    /// Most calls of one process that wait at the same time
-    #[arg(long, value_name = "N", default_value_t = Limits::default().lanes)]
-    pub lanes: usize,
-    /// Most messages that a process may leave unheard
-    #[arg(long, value_name = "N", default_value_t = Limits::default().unheard)]
-    pub unheard: usize,
-    /// How long a process may take to let memory that it has locked be moved, in milliseconds; then it is ended
-    #[arg(long, value_name = "MS", default_value_t = Limits::default().answer_ms)]
-    pub answer_ms: u64,
+    /// Most processes at a time [default: 64]
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub processes: Option<Count>,
+    /// Most calls of one process that wait at the same time: --limit process.lanes=N
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub lanes: Option<Count>,
+    /// Most messages that a process may leave unheard: --limit process.unheard=N
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub unheard: Option<Count>,
+    /// How long a process may take to let memory that it has locked be moved, in milliseconds; then it is ended: --limit
+    /// process.answer_ms=MS
+    #[arg(long, value_name = "MS", value_parser = count)]
+    pub answer_ms: Option<Count>,
+    /// Any limit by its name in the configuration, as process.handles=4096, user.memory=8GiB, users.1000.lanes=8
+    #[arg(long = "limit", value_name = "NAME=VALUE")]
+    pub limits: Vec<String>,
     /// Give figures to whoever collects them, as Prometheus does, at http://ADDRESS:PORT/metrics; a port alone is of this machine
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics::address)]
     pub metrics: Option<SocketAddr>,
@@ -52,18 +68,30 @@ pub struct ServeArguments {
 /// Serves until it is told to stop.
 ///
 /// # Errors
-/// [`RunError::Argument`] for an adapter that there is not, [`RunError::NotSupported`] for one that can't be served,
-/// [`RunError::Kernel`] when the socket or the adapters do not come up.
+/// [`RunError::File`] and [`RunError::Argument`] for a configuration or arguments that cannot be, [`RunError::NotSupported`] for an
+/// adapter that can't be served, [`RunError::Kernel`] when the socket or the adapters do not come up.
 pub fn serve(arguments: &ServeArguments) -> Result<u8, RunError> {
     let began = Instant::now();
-    let config = config(&arguments.adapters, arguments.system)?;
+    if arguments.write_config {
+        print!("{}", config::DEFAULT);
+        return Ok(0);
+    }
+    let config = said(arguments)?;
+    let socket = config.socket.clone().ok_or_else(|| RunError::Argument {
+        argument: "serve".to_owned(),
+        problem: "nobody says where processes connect".to_owned(),
+        remedy: "give --socket PATH, or `socket` in the configuration".to_owned(),
+    })?;
+    let setup = setup::host(&arguments.adapters, &config.adapter, arguments.system)?;
     let names: Vec<&str> =
-        std::iter::once(config.profile.name).chain(config.others.iter().map(|other| other.profile.name)).collect();
+        std::iter::once(setup.profile.name).chain(setup.others.iter().map(|other| other.profile.name)).collect();
     let names = names.join(", ");
-    let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).finish();
+    let ansi = std::io::stderr().is_terminal();
+    let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(ansi).with_target(false).finish();
     // There is one subscriber of a program, and this is the only place that sets it.
     let _ = tracing::subscriber::set_global_default(subscriber);
-    let host = Host::start(config).map_err(|error| RunError::Kernel {
+    let limits = met(&config, raise_descriptors())?;
+    let host = Host::start(setup).map_err(|error| RunError::Kernel {
         problem: format!("the adapters did not start: {error}"),
         remedy: "ask for less video memory".to_owned(),
     })?;
@@ -77,13 +105,12 @@ pub fn serve(arguments: &ServeArguments) -> Result<u8, RunError> {
         problem: format!("nobody could stop it: {error}"),
         remedy: "run it where signals can be handled".to_owned(),
     })?;
-    let ServeArguments { processes, lanes, unheard, answer_ms, .. } = *arguments;
-    let limits = Limits { clients: processes, lanes, unheard, answer_ms };
-    let daemon = Daemon::serve(host, &arguments.socket, arguments.mode, limits).map_err(|error| RunError::Kernel {
+    let mode = config.mode.map_or(0o600, |mode| mode.0);
+    let daemon = Daemon::serve(host, &socket, mode, limits).map_err(|error| RunError::Kernel {
         problem: error.to_string(),
         remedy: "give another --socket, or stop whoever listens there".to_owned(),
     })?;
-    tracing::info!("{names} at {} after {} ms", arguments.socket.display(), began.elapsed().as_millis());
+    tracing::info!("{names} at {} after {} ms", socket.display(), began.elapsed().as_millis());
     if let Some(figures) = &figures {
         tracing::info!("figures at http://{}/metrics", figures.address());
     }
@@ -94,57 +121,56 @@ pub fn serve(arguments: &ServeArguments) -> Result<u8, RunError> {
     Ok(0)
 }
 
-/// The adapters, in a kernel whose processes are elsewhere.
-fn config(choices: &[AdapterChoice], system: Option<MemorySize>) -> Result<HostConfig, RunError> {
-    let usual = [AdapterChoice { profile: PROFILES[0].name.to_owned(), vram: None }];
-    let choices = if choices.is_empty() { &usual } else { choices };
-    let mut setups = choices.iter().map(|choice| setup(choice, system)).collect::<Result<Vec<_>, _>>()?.into_iter();
-    let first = setups.next().expect("there is one at least");
-    Ok(HostConfig {
-        vram_bytes: first.vram_bytes,
-        page_table_bytes: first.page_table_bytes,
-        system_bytes: first.system_bytes,
-        isolates_processes: true,
-        others: setups.collect(),
-        ..HostConfig::new(&first.profile, Mode::Real)
-    })
-}
-
-fn setup(choice: &AdapterChoice, system: Option<MemorySize>) -> Result<AdapterSetup, RunError> {
-    let profile = Profile::named(&choice.profile).ok_or_else(|| unknown(&choice.profile))?;
-    let unsupported = |reason: &str| RunError::NotSupported {
-        what: format!("{} behind a socket", profile.name),
-        reason: reason.to_owned(),
+/// What the command line says, and behind it the file.
+fn said(arguments: &ServeArguments) -> Result<Config, RunError> {
+    let mut said = match &arguments.config {
+        Some(path) => Config::read(path)?,
+        None => Config::default(),
     };
-    if !profile.io_coherent {
-        return Err(unsupported("its caches are shown by the program that its processes are in"));
+    let named = [("lanes", arguments.lanes), ("unheard", arguments.unheard), ("answer_ms", arguments.answer_ms)];
+    let named = named.iter().filter_map(|(name, count)| count.map(|count| format!("process.{name}={}", count.0)));
+    for text in named.chain(arguments.limits.iter().cloned()) {
+        let limit = Config::limit(&text).map_err(|problem| RunError::Argument {
+            argument: format!("--limit {text}"),
+            problem,
+            remedy: "`openwddm serve --write-config` prints every name".to_owned(),
+        })?;
+        said = limit.over(said);
     }
-    if profile.uses_cpu_addresses() {
-        return Err(unsupported("its GPU uses the CPU addresses of processes, which are in this program"));
-    }
-    let vram = format!("--adapter {},vram=…%", profile.name);
-    let vram_bytes = choice.vram.map_or(Ok(profile.vram_bytes), |size| whole(size, vram))?;
-    let twice = vram_bytes.saturating_mul(2);
-    let system_bytes = system.map_or(Ok(twice), |size| whole(size, "--system …%".to_owned()))?;
-    let page_table_bytes = page_table_bytes(vram_bytes);
-    Ok(AdapterSetup { vram_bytes, page_table_bytes, system_bytes, ..AdapterSetup::new(profile) })
+    let ServeArguments { socket, mode, processes, .. } = arguments;
+    Ok(Config { socket: socket.clone(), mode: *mode, processes: *processes, ..Config::default() }.over(said))
 }
 
-/// A size that is no share of a workload.
-fn whole(size: MemorySize, argument: String) -> Result<u64, RunError> {
-    match size {
-        MemorySize::Bytes(bytes) => Ok(bytes),
-        MemorySize::OfPeak { .. } => Err(RunError::Argument {
-            argument,
-            problem: "there is no workload yet that this could be a share of".to_owned(),
-            remedy: "give bytes, or a number with KiB … TiB or KB … TB".to_owned(),
-        }),
+/// Limits for which the operating system gives descriptors enough. Those that nobody has asked for are lowered.
+fn met(config: &Config, descriptors: u64) -> Result<Limits, RunError> {
+    let limits = config.limits();
+    let needed = limits.descriptors_at_most();
+    if needed <= descriptors {
+        return Ok(limits);
     }
+    let lowered = limits.within(descriptors).ok_or_else(|| RunError::Argument {
+        argument: "limits of processes, descriptors and lanes".to_owned(),
+        problem: format!(
+            "{} processes with {} descriptors and {} lanes each may need {needed} descriptors, and the operating system gives {descriptors}",
+            limits.processes, limits.process.descriptors, limits.process.lanes
+        ),
+        remedy: "lower one of them, or raise the hard limit of open files (LimitNOFILE=, ulimit -Hn)".to_owned(),
+    })?;
+    tracing::warn!(
+        needed,
+        given = descriptors,
+        "too few descriptors for the default limits: {} processes instead of {}, with {} memory files each instead of {}",
+        lowered.processes,
+        limits.processes,
+        lowered.process.descriptors,
+        limits.process.descriptors
+    );
+    Ok(lowered)
 }
 
-fn mode(text: &str) -> Result<u32, String> {
-    match u32::from_str_radix(text, 8) {
-        Ok(mode @ 0..=0o777) => Ok(mode),
-        _ => Err("give three octal digits, as 660".to_owned()),
+fn count(text: &str) -> Result<Count, String> {
+    match text.parse() {
+        Ok(number @ 1..) => Ok(Count(number)),
+        _ => Err("give a number from 1 on".to_owned()),
     }
 }

@@ -2,11 +2,23 @@
 
 mod served;
 
+use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use served::{Daemon, openwddm};
+use served::{Daemon, NEVER, openwddm};
+
+/// A daemon whose log is read.
+struct Logged(Child);
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        // One that has ended already needs no signal.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 fn connect(socket: &Path, more: &[&str]) -> Child {
     let mut command = openwddm(&["run", "--verify", "--connect"]);
@@ -82,4 +94,41 @@ fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
     refused(&["serve", "--socket", path, "--adapter", "iommu"], 1, &["not supported", "CPU addresses"]);
     refused(&["serve", "--socket", path, "--adapter", "discrete-4k,vram=50%"], 2, &["no workload", "give bytes"]);
     refused(&["serve", "--socket", "/no/such/folder/kernel"], 1, &["/no/such/folder/kernel", "--socket"]);
+    let config = folder.path().join("config.toml");
+    let config = config.to_str().expect("a path in UTF-8");
+    refused(&["serve", "--config", config], 2, &["config.toml", "No such file", "--write-config"]);
+    std::fs::write(config, "processes = 4\n\n[process]\nhandels = 3\n").expect("a file");
+    refused(&["serve", "--config", config, "--socket", path], 2, &["config.toml", "line 4", "handels", "handles"]);
+    refused(&["serve", "--socket", path, "--limit", "user.memory=much"], 2, &["user.memory=much", "no amount"]);
+    let many = &["serve", "--socket", path, "--processes", "1000000000"];
+    refused(many, 2, &["descriptors", "1000000000 processes", "LimitNOFILE"]);
+    assert!(!nowhere.exists(), "whoever is refused leaves nothing behind");
+}
+
+#[test]
+fn the_daemon_keeps_the_limits_of_its_configuration_and_says_who_is_over_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (socket, config) = (folder.path().join("kernel"), folder.path().join("config.toml"));
+    let printed = openwddm(&["serve", "--write-config"]).output().expect("the binary starts");
+    assert_eq!(printed.status.code(), Some(0));
+    let text = String::from_utf8(printed.stdout).expect("text");
+    assert!(text.contains("descriptors = 4096"), "{text}");
+    std::fs::write(&config, text.replace("descriptors = 4096", "descriptors = 20")).expect("a file");
+    let mut command = openwddm(&["serve", "--config", config.to_str().expect("a path in UTF-8")]);
+    command.arg("--socket").arg(&socket).args(["--limit", "process.queued=5000"]);
+    let mut daemon = Logged(command.spawn().expect("the binary starts"));
+    let began = Instant::now();
+    while !socket.exists() {
+        assert!(began.elapsed() < NEVER, "it does not serve");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let (output, text) = ended(connect(&socket, &["--steps", "1"]));
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("limit of memory files: the process has 20 of 20"), "{text}");
+    daemon.0.kill().expect("it runs");
+    let mut log = String::new();
+    daemon.0.stderr.take().expect("its log").read_to_string(&mut log).expect("text");
+    for part in ["limit of memory files", "20 of 20", "uid=", "pid=", "CreateAllocation"] {
+        assert!(log.contains(part), "{part} is missing in {log}");
+    }
 }

@@ -30,6 +30,19 @@ impl Lanes {
         Ok(told)
     }
 
+    /// The same for what is answered at once: where no lane can be had, on the one that others are asked for with.
+    pub fn ask_shortly(&self, request: &Request) -> Result<(Told, Option<OwnedFd>), PacketError> {
+        match self.ask(request, &[]) {
+            Err(PacketError::NoLane(_)) => {
+                let free = self.free();
+                let lane = free.first().ok_or(PacketError::Closed)?;
+                lane.send(&encode(request, Vec::new()), &[])?;
+                response(lane)
+            }
+            told => told,
+        }
+    }
+
     /// A lane that nobody uses.
     fn take(&self) -> Result<Packets, PacketError> {
         let mut free = self.free();
@@ -42,6 +55,7 @@ impl Lanes {
                 asks.send(&encode(&Request::Lane, Vec::new()), &[theirs.as_fd()])?;
                 match response(asks)?.0.response {
                     Response::Done => Ok(ours),
+                    Response::Refused(reason) => Err(PacketError::NoLane(reason)),
                     _ => Err(PacketError::Malformed("no lane, and no reason")),
                 }
             }

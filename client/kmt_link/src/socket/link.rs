@@ -106,7 +106,10 @@ impl SocketLink {
         request: &Request,
         files: &[BorrowedFd<'_>],
     ) -> Result<(Response, Option<OwnedFd>), PacketError> {
-        let (told, file) = self.lanes.ask(request, files)?;
+        let (told, file) = match request {
+            Request::Now => self.lanes.ask_shortly(request)?,
+            _ => self.lanes.ask(request, files)?,
+        };
         if self.hearing.up_to(told.pushed) { Ok((told.response, file)) } else { Err(PacketError::Closed) }
     }
 }
@@ -116,6 +119,13 @@ impl Link for SocketLink {
         match self.ask(&Request::Call(call)) {
             Ok(Response::Answer(result)) => result,
             Ok(_) => Err(gone("it answers what was not asked".into())),
+            // Nothing was asked, and nothing has changed.
+            Err(PacketError::NoLane(reason)) => Err(Refusal {
+                status: NtStatus::NO_MEMORY,
+                blame: Blame::Quota,
+                reason: reason.into(),
+                bytes_to_trim: 0,
+            }),
             Err(error) => Err(gone(error.to_string())),
         }
     }

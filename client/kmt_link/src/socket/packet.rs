@@ -38,6 +38,9 @@ pub enum PacketError {
     /// The peer says what no peer says.
     #[error("no message: {0}")]
     Malformed(&'static str),
+    /// Another lane is over a limit of this process or its user.
+    #[error("{0}")]
+    NoLane(String),
     /// The operating system refuses.
     #[error(transparent)]
     System(#[from] Errno),

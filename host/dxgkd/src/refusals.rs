@@ -1,0 +1,46 @@
+//! Which of a client's refusals are logged: one that asks again and again writes a line a second, which tells of the others.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// At most one line in this time.
+const LINE_EACH: Duration = Duration::from_secs(1);
+
+/// Refusals of one client.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    logged: Option<Instant>,
+    since: u64,
+}
+
+impl Refusals {
+    /// Another one. It is to be logged, with how many have not been since the last; `None`: it is not.
+    pub fn note(&self) -> Option<u64> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.logged.is_some_and(|logged| logged.elapsed() < LINE_EACH) {
+            state.since += 1;
+            return None;
+        }
+        state.logged = Some(Instant::now());
+        Some(std::mem::take(&mut state.since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_again_and_again_writes_few_lines() {
+        let refusals = Refusals::default();
+        assert_eq!(refusals.note(), Some(0));
+        (0..1000).for_each(|_| assert_eq!(refusals.note(), None));
+        refusals.state.lock().expect("nobody has panicked").logged = Instant::now().checked_sub(LINE_EACH);
+        assert_eq!(refusals.note(), Some(1000));
+    }
+}

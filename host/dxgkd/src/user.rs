@@ -1,0 +1,91 @@
+//! The users whose clients there are, and what these have together of what the daemon itself counts. What the kernel counts it counts by
+//! account.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::limits::{Limits, OfUser};
+
+/// How many of something there are.
+#[derive(Debug, Default)]
+pub(crate) struct Count(Arc<AtomicU64>);
+
+/// One of those, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<AtomicU64>);
+
+impl Count {
+    /// How many there are.
+    pub fn now(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// A place among at most so many; `None`: all are taken.
+    pub fn take(&self, most: u64) -> Option<Place> {
+        let place = Place(Arc::clone(&self.0));
+        (self.0.fetch_add(1, Ordering::AcqRel) < most).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A user, while it has clients.
+#[derive(Debug)]
+pub(crate) struct User {
+    pub limits: OfUser,
+    pub processes: Count,
+    pub lanes: Count,
+    pub unheard: Count,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Users {
+    known: Mutex<BTreeMap<u32, Arc<User>>>,
+}
+
+impl Users {
+    /// A user, with the limits that are said of it.
+    pub fn find(&self, uid: u32, limits: &Limits) -> Arc<User> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever has no client has nothing to be counted.
+        known.retain(|_, user| Arc::strong_count(user) > 1);
+        let user = || {
+            let (processes, lanes, unheard) = Default::default();
+            Arc::new(User { limits: limits.of(uid), processes, lanes, unheard })
+        };
+        Arc::clone(known.entry(uid).or_insert_with(user))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_free_again_when_its_holder_has_gone() {
+        let count = Count::default();
+        let places: Vec<_> = (0..3).map(|_| count.take(3).expect("one of three")).collect();
+        assert!(count.take(3).is_none());
+        assert_eq!(count.now(), 3);
+        drop(places);
+        assert_eq!(count.now(), 0);
+        assert!(count.take(1).is_some());
+    }
+
+    #[test]
+    fn a_user_is_one_as_long_as_it_has_clients() {
+        let (users, limits) = (Users::default(), Limits::default());
+        let first = users.find(1000, &limits);
+        let place = first.processes.take(9);
+        assert_eq!(users.find(1000, &limits).processes.now(), 1);
+        assert_eq!(users.find(1001, &limits).processes.now(), 0);
+        drop((place, first));
+        assert_eq!(users.find(1000, &limits).processes.now(), 0);
+    }
+}

@@ -1,0 +1,218 @@
+//! The configuration of `openwddm serve` as a file says it: every name optional, so that several can be laid over one another. What a name
+//! means stands in `default.toml`, which is printed for whoever writes one. Called by `serve`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use dxgkd::{Limits, OfUser, ProcessLimits, UserLimits};
+use serde::Deserialize;
+
+use crate::error::RunError;
+use crate::serve::value::{Amount, Count, Mode, ProfileName, UserNumber};
+
+/// The commented file with every name.
+pub const DEFAULT: &str = include_str!("default.toml");
+
+/// What one place says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Where processes connect.
+    pub socket: Option<PathBuf>,
+    /// Who may.
+    pub mode: Option<Mode>,
+    /// Most processes.
+    pub processes: Option<Count>,
+    /// The adapters.
+    #[serde(default)]
+    pub adapter: Vec<AdapterPart>,
+    /// Of each process.
+    #[serde(default)]
+    pub process: ProcessPart,
+    /// Of each user.
+    #[serde(default)]
+    pub user: UserPart,
+    /// Of particular users.
+    #[serde(default)]
+    pub users: BTreeMap<UserNumber, OneUserPart>,
+}
+
+/// An adapter.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdapterPart {
+    /// What it is.
+    pub profile: ProfileName,
+    /// Its video memory.
+    pub vram: Option<Amount>,
+    /// Its share of system memory.
+    pub system: Option<Amount>,
+}
+
+/// Limits of each process.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessPart {
+    handles: Option<Count>,
+    sync_objects: Option<Count>,
+    memory: Option<Amount>,
+    queued: Option<Count>,
+    descriptors: Option<Count>,
+    lanes: Option<Count>,
+    unheard: Option<Count>,
+    answer_ms: Option<Count>,
+}
+
+/// Limits of each user.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserPart {
+    processes: Option<Count>,
+    handles: Option<Count>,
+    sync_objects: Option<Count>,
+    memory: Option<Amount>,
+    queued: Option<Count>,
+    descriptors: Option<Count>,
+    lanes: Option<Count>,
+    unheard: Option<Count>,
+}
+
+/// Limits of one user.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OneUserPart {
+    processes: Option<Count>,
+    handles: Option<Count>,
+    sync_objects: Option<Count>,
+    memory: Option<Amount>,
+    queued: Option<Count>,
+    descriptors: Option<Count>,
+    lanes: Option<Count>,
+    unheard: Option<Count>,
+    #[serde(default)]
+    process: ProcessPart,
+}
+
+impl Config {
+    /// What a file says.
+    ///
+    /// # Errors
+    /// [`RunError::File`]: it cannot be read; a name, a type or a value is wrong, with line and name.
+    pub fn read(path: &Path) -> Result<Config, RunError> {
+        let wrong = |problem: String| RunError::File {
+            role: "--config".to_owned(),
+            path: path.to_owned(),
+            problem: problem.trim_end().to_owned(),
+            remedy: "`openwddm serve --write-config` prints a file with every name and what it means".to_owned(),
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        toml::from_str(&text).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// One limit as the command line says it: a name of the file, `=`, a value.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn limit(text: &str) -> Result<Config, String> {
+        let (name, value) = text.split_once('=').ok_or("give NAME=VALUE, as process.handles=4096")?;
+        let quoted = value.parse::<u64>().is_err();
+        let line = if quoted { format!("{name} = {value:?}") } else { format!("{name} = {value}") };
+        let said: Config = toml::from_str(&line).map_err(|error| error.message().to_owned())?;
+        let limits = Config { processes: said.processes, process: said.process, user: said.user, ..Config::default() };
+        match name.split('.').next() {
+            Some("process" | "user" | "processes") => Ok(limits),
+            Some("users") => Ok(Config { users: said.users, ..limits }),
+            _ => Err(format!("{name} is no limit")),
+        }
+    }
+
+    /// What is said here, and where nothing is, what the other says.
+    pub fn over(self, other: Config) -> Config {
+        let mut users = other.users;
+        for (user, part) in self.users {
+            let below = users.remove(&user).unwrap_or_default();
+            users.insert(user, part.over(below));
+        }
+        Config {
+            socket: self.socket.or(other.socket),
+            mode: self.mode.or(other.mode),
+            processes: self.processes.or(other.processes),
+            adapter: if self.adapter.is_empty() { other.adapter } else { self.adapter },
+            process: self.process.over(other.process),
+            user: self.user.over(other.user),
+            users,
+        }
+    }
+
+    /// The limits, with the defaults of what is not said.
+    pub fn limits(&self) -> Limits {
+        let default = Limits::default();
+        let (process, user) = (self.process.limits(default.process), self.user.limits(default.user));
+        let of = |part: &OneUserPart| OfUser { process: part.process.limits(process), user: part.user().limits(user) };
+        let users = self.users.iter().map(|(number, part)| (number.0, of(part))).collect();
+        Limits { processes: self.processes.map_or(default.processes, |count| count.0), process, user, users }
+    }
+}
+
+/// Lays one part over another, field by field.
+macro_rules! over {
+    ($part:ident: $($name:ident)*) => {
+        impl $part {
+            fn over(self, other: $part) -> $part {
+                $part { $($name: self.$name.or(other.$name),)* }
+            }
+        }
+    };
+}
+
+over!(ProcessPart: handles sync_objects memory queued descriptors lanes unheard answer_ms);
+over!(UserPart: processes handles sync_objects memory queued descriptors lanes unheard);
+
+impl ProcessPart {
+    fn limits(&self, other: ProcessLimits) -> ProcessLimits {
+        let count = |count: Option<Count>, other| count.map_or(other, |count| count.0);
+        ProcessLimits {
+            lanes: count(self.lanes, other.lanes),
+            unheard: count(self.unheard, other.unheard),
+            answer_ms: count(self.answer_ms, other.answer_ms),
+            descriptors: count(self.descriptors, other.descriptors),
+            handles: count(self.handles, other.handles),
+            sync_objects: count(self.sync_objects, other.sync_objects),
+            memory_bytes: self.memory.map_or(other.memory_bytes, |memory| memory.0),
+            queued: count(self.queued, other.queued),
+        }
+    }
+}
+
+impl UserPart {
+    fn limits(&self, other: UserLimits) -> UserLimits {
+        let count = |count: Option<Count>, other| count.map_or(other, |count| count.0);
+        UserLimits {
+            processes: count(self.processes, other.processes),
+            lanes: count(self.lanes, other.lanes),
+            unheard: count(self.unheard, other.unheard),
+            descriptors: count(self.descriptors, other.descriptors),
+            handles: count(self.handles, other.handles),
+            sync_objects: count(self.sync_objects, other.sync_objects),
+            memory_bytes: self.memory.map_or(other.memory_bytes, |memory| memory.0),
+            queued: count(self.queued, other.queued),
+        }
+    }
+}
+
+impl OneUserPart {
+    fn user(&self) -> UserPart {
+        let OneUserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard, .. } = *self;
+        UserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard }
+    }
+
+    fn over(self, other: OneUserPart) -> OneUserPart {
+        let UserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard } =
+            self.user().over(other.user());
+        let process = self.process.over(other.process);
+        OneUserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard, process }
+    }
+}
+
+#[cfg(test)]
+mod tests;

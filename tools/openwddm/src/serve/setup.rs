@@ -1,0 +1,92 @@
+//! The adapters of a served kernel, as the configuration or the command line names them. Called by `serve`.
+
+use dxgk_host::{AdapterSetup, HostConfig, Mode, PROFILES, Profile, page_table_bytes};
+use dxgkd::UNLIMITED;
+
+use crate::adapters::unknown;
+use crate::error::RunError;
+use crate::run::AdapterChoice;
+use crate::serve::config::AdapterPart;
+use crate::size::MemorySize;
+
+/// An adapter that is wanted. Sizes in bytes.
+struct Wanted {
+    profile: String,
+    vram: Option<u64>,
+    system: Option<u64>,
+}
+
+/// The adapters, in a kernel whose processes are elsewhere: those of the command line, or else of the configuration, or else one.
+///
+/// # Errors
+/// [`RunError::Argument`] for an adapter that there is not, [`RunError::NotSupported`] for one that can't be served.
+pub fn host(
+    choices: &[AdapterChoice],
+    parts: &[AdapterPart],
+    system: Option<MemorySize>,
+) -> Result<HostConfig, RunError> {
+    let system = system.map(|size| whole(size, "--system …%".to_owned())).transpose()?;
+    let of_choice = |choice: &AdapterChoice| {
+        let argument = || format!("--adapter {},vram=…%", choice.profile);
+        let vram = choice.vram.map(|size| whole(size, argument())).transpose()?;
+        Ok(Wanted { profile: choice.profile.clone(), vram, system })
+    };
+    let of_part = |part: &AdapterPart| {
+        let (vram, own) = (part.vram.map(|amount| amount.0), part.system.map(|amount| amount.0));
+        Ok(Wanted { profile: part.profile.0.clone(), vram, system: system.or(own) })
+    };
+    let mut wanted: Vec<Wanted> = match choices {
+        [] => parts.iter().map(of_part).collect::<Result<_, RunError>>()?,
+        choices => choices.iter().map(of_choice).collect::<Result<_, RunError>>()?,
+    };
+    if wanted.is_empty() {
+        wanted.push(Wanted { profile: PROFILES[0].name.to_owned(), vram: None, system });
+    }
+    let mut setups = wanted.iter().map(setup).collect::<Result<Vec<_>, _>>()?.into_iter();
+    let first = setups.next().expect("there is one at least");
+    Ok(HostConfig {
+        vram_bytes: first.vram_bytes,
+        page_table_bytes: first.page_table_bytes,
+        system_bytes: first.system_bytes,
+        isolates_processes: true,
+        others: setups.collect(),
+        ..HostConfig::new(&first.profile, Mode::Real)
+    })
+}
+
+fn setup(wanted: &Wanted) -> Result<AdapterSetup, RunError> {
+    let profile = Profile::named(&wanted.profile).ok_or_else(|| unknown(&wanted.profile))?;
+    let unsupported = |reason: &str| RunError::NotSupported {
+        what: format!("{} behind a socket", profile.name),
+        reason: reason.to_owned(),
+    };
+    if !profile.io_coherent {
+        return Err(unsupported("its caches are shown by the program that its processes are in"));
+    }
+    if profile.uses_cpu_addresses() {
+        return Err(unsupported("its GPU uses the CPU addresses of processes, which are in this program"));
+    }
+    let vram_bytes = wanted.vram.unwrap_or(profile.vram_bytes);
+    let system_bytes = wanted.system.unwrap_or(vram_bytes.saturating_mul(2));
+    if vram_bytes == UNLIMITED || system_bytes == UNLIMITED {
+        return Err(RunError::Argument {
+            argument: format!("memory of adapter {}", profile.name),
+            problem: "no adapter has unlimited memory".to_owned(),
+            remedy: "give bytes, or a number with KiB … TiB or KB … TB".to_owned(),
+        });
+    }
+    let page_table_bytes = page_table_bytes(vram_bytes);
+    Ok(AdapterSetup { vram_bytes, page_table_bytes, system_bytes, ..AdapterSetup::new(profile) })
+}
+
+/// A size that is no share of a workload.
+fn whole(size: MemorySize, argument: String) -> Result<u64, RunError> {
+    match size {
+        MemorySize::Bytes(bytes) => Ok(bytes),
+        MemorySize::OfPeak { .. } => Err(RunError::Argument {
+            argument,
+            problem: "there is no workload yet that this could be a share of".to_owned(),
+            remedy: "give bytes, or a number with KiB … TiB or KB … TB".to_owned(),
+        }),
+    }
+}
