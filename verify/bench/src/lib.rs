@@ -18,6 +18,9 @@
 //! | `page_tables` | page-table updates of contiguous ranges against plain stores |
 //! | `frames` | frames of a segment, contiguous and scattered, against two general allocators |
 //! | `sched` | clients of different priorities against what they would take alone, and a switch between queues |
+//! | `calls` | a call over a socket against a bare message there and back |
+//! | `handles` | a lookup of a handle against an index into a slice; forged, stale and reused names, of which there may be none |
+//! | `daemon` | four clients of a daemon that have half of what they need, against the same four in one program |
 //! | `residency` | MakeResident and Evict against a null system call, and how they grow |
 //!
 //! `machine` knows the processors and the idle exit, `rig` programs the software GPU straight through its registers, with
@@ -30,10 +33,13 @@
 //!
 //! It is no test of correctness and no profiler. Called by the command line.
 
+mod calls;
 mod copies;
+mod daemon;
 mod doorbell;
 mod fences;
 mod frames;
+mod handles;
 mod hop;
 mod litmus;
 mod machine;
@@ -44,6 +50,7 @@ mod report;
 mod residency;
 mod rig;
 mod sched;
+mod served;
 mod signals;
 mod statistic;
 mod suite;

@@ -4,11 +4,27 @@ use std::io::Write;
 
 use crate::machine::{IdleExit, Machine, NoHalt};
 use crate::report::{BenchError, BenchReport, Row};
-use crate::{copies, doorbell, frames, hop, litmus, mapping, page_tables, residency, sched, signals, waiters};
+use crate::{
+    calls, copies, daemon, doorbell, frames, handles, hop, litmus, mapping, page_tables, residency, sched, signals,
+    waiters,
+};
 
 /// The names of the measures, in their order.
-pub const MEASURES: [&str; 10] =
-    ["litmus", "signals", "waiters", "copies", "page-tables", "frames", "residency", "sched", "doorbell", "hop"];
+pub const MEASURES: [&str; 13] = [
+    "litmus",
+    "signals",
+    "waiters",
+    "copies",
+    "page-tables",
+    "frames",
+    "residency",
+    "handles",
+    "calls",
+    "daemon",
+    "sched",
+    "doorbell",
+    "hop",
+];
 
 /// What a run is to do.
 #[derive(Clone, Debug)]
@@ -74,6 +90,9 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                     "frames" => frames::rows(pair, 3 * amounts.copy_batches, options.smoke),
                     "sched" => sched::rows(pair, options.smoke)?,
                     "doorbell" => doorbell::rows(pair, amounts.copy_batches)?,
+                    "handles" => handles::rows(pair, amounts.copy_batches, options.smoke),
+                    "calls" => calls::rows(pair, amounts.copy_batches, options.smoke)?,
+                    "daemon" => daemon::rows(options.smoke)?,
                     "residency" => residency::rows(pair, amounts.copy_batches, options.smoke)?,
                     _ => {
                         // The last measure wakes sleepers whose processor has halted, and so the request ends here.

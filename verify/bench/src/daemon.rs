@@ -1,0 +1,91 @@
+//! Four clients of a daemon at once, whose memory holds half of what they need together, against the same four clients of a kernel in the
+//! same program. Called by the suite.
+//!
+//! All feed their queues themselves, and every byte is verified. What differs is the way of a call and of a lock, and nothing else: adapter,
+//! memory, recording and seeds are equal. The clients are threads
+//! of this program, each with a connection of its own; to the daemon they are four processes.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use replay::{ContentMode, DriveOptions, Observer, ResidencyPolicy, Stage, Workload, drive};
+
+use crate::report::{BenchError, Goal, Row};
+use crate::served::Kernel;
+use crate::statistic::{median, median_ratio};
+
+/// Most of the time that it may take.
+const GOAL: f64 = 1.15;
+/// How many clients.
+const CLIENTS: u64 = 4;
+/// How many times more they need than there is.
+const OVER_COMMITTED: u64 = 2;
+/// A training step of a small model.
+const RECORDING: &[u8] = include_bytes!("../../../examples/gpt.cpu.rrs.json.gz");
+
+/// The row.
+pub(crate) fn rows(smoke: bool) -> Result<Vec<Row>, BenchError> {
+    let (steps, rounds) = if smoke { (1, 1) } else { (4, 5) };
+    let failed = |fault: replay::Fault| BenchError::Device(fault.to_string());
+    let workload = Workload::from_bytes("gpt.cpu.rrs.json.gz", RECORDING).map_err(failed)?;
+    let vram_bytes = (CLIENTS * workload.peak_bytes(steps) / OVER_COMMITTED).next_multiple_of(1 << 20);
+    let (mut there, mut here) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        here.push(all_ns(&Kernel::start(vram_bytes, false)?, &workload, steps)?);
+        there.push(all_ns(&Kernel::start(vram_bytes, true)?, &workload, steps)?);
+    }
+    let ratio = Some(median_ratio(&there, &here));
+    Ok(vec![Row {
+        measure: format!("replay by {CLIENTS} clients of a daemon, over-committed {OVER_COMMITTED} times"),
+        ours: format!("{:.0} ms", median(there) / 1e6),
+        peer: format!("in one program {:.0} ms", median(here) / 1e6),
+        ratio,
+        goal: Goal::AtMost(GOAL),
+    }])
+}
+
+/// How long all of them take, from the first call to the last answer.
+fn all_ns(kernel: &Kernel, workload: &Workload, steps: u32) -> Result<f64, BenchError> {
+    let links = (0..CLIENTS).map(|_| kernel.connect()).collect::<Result<Vec<_>, _>>()?;
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..)
+            .zip(links)
+            .map(|(seed, link)| {
+                scope.spawn(move || {
+                    let options = DriveOptions {
+                        steps,
+                        content: ContentMode::Verified,
+                        seed,
+                        residency: ResidencyPolicy::PerOperation,
+                        hears_budget: false,
+                        stage: Some(Stage::User),
+                        keeps_submissions: false,
+                    };
+                    drive(workload, Arc::clone(&link), options, &mut Unheard, &AtomicBool::new(false))
+                })
+            })
+            .collect();
+        for client in clients {
+            let driven = client.join().expect("a client does not panic");
+            let driven = driven.map_err(|error| BenchError::Device(error.to_string()))?;
+            if let Some(state) = driven.lost {
+                return Err(BenchError::Device(format!("a device was lost: {state:?}")));
+            }
+            if let Some(mismatch) = driven.mismatch {
+                return Err(BenchError::Device(format!("not what was written: {mismatch}")));
+            }
+        }
+        Ok(started.elapsed().as_nanos() as f64)
+    })
+}
+
+/// Nobody listens.
+struct Unheard;
+
+impl Observer for Unheard {
+    fn progress(&mut self, _done: u64, _total: u64) {}
+
+    fn step_done(&mut self, _step: u32, _now_ns: u64) {}
+}

@@ -1,0 +1,53 @@
+//! A kernel behind a socket, for the measures that compare with one in the same program.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink, page_table_bytes};
+use dxgkd::{Daemon, Limits};
+use kmt_link::Link;
+use kmt_link::socket::SocketLink;
+
+use crate::report::BenchError;
+
+/// A kernel of the first profile in real time, served or not.
+pub(crate) struct Kernel {
+    pub host: Arc<Host>,
+    served: Option<(Daemon, PathBuf, tempfile::TempDir)>,
+}
+
+impl Kernel {
+    /// With this much video memory; `served`: behind a socket.
+    pub fn start(vram_bytes: u64, served: bool) -> Result<Kernel, BenchError> {
+        let failed = |error: String| BenchError::Device(error);
+        let config = HostConfig {
+            vram_bytes,
+            page_table_bytes: page_table_bytes(vram_bytes),
+            system_bytes: 16 * vram_bytes,
+            isolates_processes: served,
+            memory_files: true,
+            ..HostConfig::new(&PROFILES[0], Mode::Real)
+        };
+        let host = Host::start(config).map_err(|error| failed(error.to_string()))?;
+        let served = served
+            .then(|| {
+                let folder = tempfile::tempdir()?;
+                let path = folder.path().join("kernel");
+                let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, Limits::default())
+                    .map_err(|error| failed(error.to_string()))?;
+                Ok::<_, BenchError>((daemon, path, folder))
+            })
+            .transpose()?;
+        Ok(Kernel { host, served })
+    }
+
+    /// A process of it.
+    pub fn connect(&self) -> Result<Arc<dyn Link>, BenchError> {
+        Ok(match &self.served {
+            Some((_, path, _)) => {
+                SocketLink::connect(path).map_err(|error| BenchError::Device(error.to_string()))? as Arc<dyn Link>
+            }
+            None => ProcessLink::new(Arc::clone(&self.host)),
+        })
+    }
+}
