@@ -16,9 +16,13 @@ mod lane;
 mod limits;
 mod listener;
 mod refusals;
+mod sandbox;
+mod socket;
 mod stream;
 mod user;
 
 pub use descriptors::raise_descriptors;
 pub use limits::{Limits, OfUser, ProcessLimits, UNLIMITED, UserLimits};
 pub use listener::{Daemon, ServeError};
+pub use sandbox::{Files, SandboxError, give_up_calls, give_up_files};
+pub use socket::Socket;

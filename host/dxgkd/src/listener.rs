@@ -1,7 +1,7 @@
 //! The socket: who may connect, and what becomes of whoever does.
 
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -10,13 +10,13 @@ use std::time::Duration;
 use dxgk_host::Host;
 use kmt_calls::wire::{decode, encode};
 use kmt_link::socket::{Hello, Packets, Response, Told, VERSION};
-use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{Shutdown, SocketFlags};
 
 use crate::client::{Client, Peer, Places};
 use crate::limits::Limits;
+use crate::socket::Socket;
 use crate::user::{Count, User, Users};
 
 /// Why a kernel can't be served.
@@ -33,6 +33,9 @@ pub enum ServeError {
         /// What it says.
         source: Errno,
     },
+    /// What a service manager has handed over is no socket to serve at.
+    #[error("what was handed over (LISTEN_FDS): {0}")]
+    Handed(String),
     /// It gives no thread.
     #[error("no thread: {0}")]
     Thread(#[from] std::io::Error),
@@ -40,8 +43,7 @@ pub enum ServeError {
 
 /// A kernel that is served at a socket. Dropping it ends all clients; they see a kernel that has gone.
 pub struct Daemon {
-    path: PathBuf,
-    socket: Arc<OwnedFd>,
+    socket: Arc<Socket>,
     accepts: Option<JoinHandle<()>>,
     shared: Arc<Shared>,
 }
@@ -61,33 +63,23 @@ struct Shared {
 const HELLO_WITHIN: Duration = Duration::from_secs(2);
 /// Most bytes of that.
 const HELLO_BYTES_MAX: usize = 64;
-/// Connections that wait to be accepted.
-const BACKLOG: i32 = 64;
 /// How long nobody is accepted when that has failed.
 const AFTER_FAILURE: Duration = Duration::from_millis(10);
 
 impl Daemon {
-    /// Serves a kernel at a path, which is the owner's alone unless `mode` gives it to others, too. A socket that nobody listens at any
-    /// more is taken over.
+    /// Serves a kernel at a path: [`Socket::bind`], then [`Daemon::listen`].
     ///
     /// # Errors
     /// See [`ServeError`].
     pub fn serve(host: Arc<Host>, path: &Path, mode: u32, limits: Limits) -> Result<Daemon, ServeError> {
-        let refused = |source| ServeError::Socket { path: path.display().to_string(), source };
-        let address = SocketAddrUnix::new(path).map_err(refused)?;
-        let socket = seqpacket().map_err(refused)?;
-        match rustix::net::bind(&socket, &address) {
-            Err(Errno::ADDRINUSE) => {
-                let asks = seqpacket().map_err(refused)?;
-                if rustix::net::connect(&asks, &address) != Err(Errno::CONNREFUSED) {
-                    return Err(ServeError::Busy(path.display().to_string()));
-                }
-                rustix::fs::unlink(path).and_then(|()| rustix::net::bind(&socket, &address)).map_err(refused)?;
-            }
-            other => other.map_err(refused)?,
-        }
-        rustix::fs::chmod(path, Mode::from_raw_mode(mode)).map_err(refused)?;
-        rustix::net::listen(&socket, BACKLOG).map_err(refused)?;
+        Daemon::listen(host, Socket::bind(path, mode)?, limits)
+    }
+
+    /// Serves a kernel to whoever connects to a socket, which goes with the daemon.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread.
+    pub fn listen(host: Arc<Host>, socket: Socket, limits: Limits) -> Result<Daemon, ServeError> {
         let socket = Arc::new(socket);
         let shared = Arc::new(Shared {
             host,
@@ -101,7 +93,7 @@ impl Daemon {
             let (socket, shared) = (Arc::clone(&socket), Arc::clone(&shared));
             std::thread::Builder::new().name("accept".into()).spawn(move || shared.accept(&socket))?
         };
-        Ok(Daemon { path: path.to_owned(), socket, accepts: Some(accepts), shared })
+        Ok(Daemon { socket, accepts: Some(accepts), shared })
     }
 
     /// How many clients there are, with those that have not said yet who they are.
@@ -122,13 +114,7 @@ impl Drop for Daemon {
         for client in self.shared.clients().drain(..).filter_map(|client| client.upgrade()) {
             client.end("the daemon stops");
         }
-        // Somebody may have removed it before.
-        let _ = rustix::fs::unlink(&self.path);
     }
-}
-
-fn seqpacket() -> Result<OwnedFd, Errno> {
-    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
 
 impl Shared {
@@ -136,7 +122,7 @@ impl Shared {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn accept(self: &Arc<Self>, socket: &OwnedFd) {
+    fn accept(self: &Arc<Self>, socket: &Socket) {
         while !self.stop.load(Ordering::Acquire) {
             let connection = match rustix::net::accept_with(socket, SocketFlags::CLOEXEC) {
                 Ok(connection) => Packets::new(connection),

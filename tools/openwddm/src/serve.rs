@@ -7,13 +7,13 @@ mod value;
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Instant;
 
 use clap::Args;
 use dxgk_host::Host;
-use dxgkd::{Daemon, Limits, raise_descriptors};
+use dxgkd::{Daemon, Files, Limits, SandboxError, ServeError, Socket, give_up_calls, give_up_files, raise_descriptors};
 
 use crate::error::RunError;
 use crate::metrics;
@@ -60,6 +60,9 @@ pub struct ServeArguments {
     /// Any limit by its name in the configuration, as process.handles=4096, user.memory=8GiB, users.1000.lanes=8
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     pub limits: Vec<String>,
+    /// Keep files and system calls that the daemon does not need: for debugging only
+    #[arg(long)]
+    pub no_sandbox: bool,
     /// Give figures to whoever collects them, as Prometheus does, at http://ADDRESS:PORT/metrics; a port alone is of this machine
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics::address)]
     pub metrics: Option<SocketAddr>,
@@ -77,11 +80,17 @@ pub fn serve(arguments: &ServeArguments) -> Result<u8, RunError> {
         return Ok(0);
     }
     let config = said(arguments)?;
-    let socket = config.socket.clone().ok_or_else(|| RunError::Argument {
-        argument: "serve".to_owned(),
-        problem: "nobody says where processes connect".to_owned(),
-        remedy: "give --socket PATH, or `socket` in the configuration".to_owned(),
-    })?;
+    // Before anything else is opened: what was handed over is known by its number.
+    let handed = Socket::handed_over().map_err(unserved)?;
+    if handed.is_none() && config.socket.is_none() {
+        return Err(RunError::Argument {
+            argument: "serve".to_owned(),
+            problem: "nobody says where processes connect".to_owned(),
+            remedy:
+                "give --socket PATH, or `socket` in the configuration, or have a service manager hand a socket over"
+                    .to_owned(),
+        });
+    }
     let setup = setup::host(&arguments.adapters, &config.adapter, arguments.system)?;
     let names: Vec<&str> =
         std::iter::once(setup.profile.name).chain(setup.others.iter().map(|other| other.profile.name)).collect();
@@ -91,6 +100,24 @@ pub fn serve(arguments: &ServeArguments) -> Result<u8, RunError> {
     // There is one subscriber of a program, and this is the only place that sets it.
     let _ = tracing::subscriber::set_global_default(subscriber);
     let limits = met(&config, raise_descriptors())?;
+    let socket = match (handed, &config.socket) {
+        (Some(handed), _) => handed,
+        (None, Some(path)) => Socket::bind(path, config.mode.map_or(0o600, |mode| mode.0)).map_err(unserved)?,
+        (None, None) => unreachable!("checked above"),
+    };
+    let place = socket.path().map_or("a socket that was handed over".to_owned(), |path| path.display().to_string());
+    let sandboxed = config.sandbox.unwrap_or(true) && !arguments.no_sandbox;
+    if sandboxed {
+        // Threads of the adapters, too, have no files.
+        let folder = socket.path().map(|path| path.parent().filter(|folder| *folder != "").unwrap_or(Path::new(".")));
+        match give_up_files(folder, arguments.metrics.is_some()).map_err(not_given_up)? {
+            Files::GivenUp => {}
+            Files::InPart => {
+                tracing::warn!("this kernel's Landlock is an older one: not all access to files is given up")
+            }
+            Files::Kept => tracing::warn!("this kernel has no Landlock: only system calls are given up"),
+        }
+    }
     let host = Host::start(setup).map_err(|error| RunError::Kernel {
         problem: format!("the adapters did not start: {error}"),
         remedy: "ask for less video memory".to_owned(),
@@ -105,12 +132,13 @@ pub fn serve(arguments: &ServeArguments) -> Result<u8, RunError> {
         problem: format!("nobody could stop it: {error}"),
         remedy: "run it where signals can be handled".to_owned(),
     })?;
-    let mode = config.mode.map_or(0o600, |mode| mode.0);
-    let daemon = Daemon::serve(host, &socket, mode, limits).map_err(|error| RunError::Kernel {
-        problem: error.to_string(),
-        remedy: "give another --socket, or stop whoever listens there".to_owned(),
-    })?;
-    tracing::info!("{names} at {} after {} ms", socket.display(), began.elapsed().as_millis());
+    if sandboxed {
+        give_up_calls(figures.is_some()).map_err(not_given_up)?;
+    } else {
+        tracing::warn!("the daemon keeps files and system calls that it does not need");
+    }
+    let daemon = Daemon::listen(host, socket, limits).map_err(unserved)?;
+    tracing::info!("{names} at {place} after {} ms", began.elapsed().as_millis());
     if let Some(figures) = &figures {
         tracing::info!("figures at http://{}/metrics", figures.address());
     }
@@ -119,6 +147,20 @@ pub fn serve(arguments: &ServeArguments) -> Result<u8, RunError> {
     tracing::info!("stops, with {} processes", daemon.clients());
     drop(daemon);
     Ok(0)
+}
+
+fn not_given_up(error: SandboxError) -> RunError {
+    RunError::Kernel {
+        problem: error.to_string(),
+        remedy: "run it with --no-sandbox if nobody hostile connects".to_owned(),
+    }
+}
+
+fn unserved(error: ServeError) -> RunError {
+    RunError::Kernel {
+        problem: error.to_string(),
+        remedy: "give another --socket, or stop whoever listens there".to_owned(),
+    }
 }
 
 /// What the command line says, and behind it the file.

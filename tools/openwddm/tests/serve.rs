@@ -3,10 +3,12 @@
 mod served;
 
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Child, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use served::{Daemon, NEVER, openwddm};
 
 /// A daemon whose log is read.
@@ -129,6 +131,48 @@ fn the_daemon_keeps_the_limits_of_its_configuration_and_says_who_is_over_them() 
     let mut log = String::new();
     daemon.0.stderr.take().expect("its log").read_to_string(&mut log).expect("text");
     for part in ["limit of memory files", "20 of 20", "uid=", "pid=", "CreateAllocation"] {
+        assert!(log.contains(part), "{part} is missing in {log}");
+    }
+}
+
+/// A socket that listens, as a service manager makes it.
+fn listening(path: &Path, kind: SocketType) -> OwnedFd {
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).expect("a socket");
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path).expect("a path")).expect("a free path");
+    rustix::net::listen(&socket, 8).expect("it listens");
+    socket
+}
+
+/// Starts the daemon with a descriptor as a service manager does: by number and environment.
+fn handed(descriptor: OwnedFd, count: &str) -> Logged {
+    let script =
+        "LISTEN_PID=$$ LISTEN_FDS=$1 exec \"$0\" serve --adapter discrete-4k,vram=128MiB --system 2GiB 3<&0 </dev/null";
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_openwddm"), count]);
+    command.stdin(descriptor).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Logged(command.spawn().expect("a shell"))
+}
+
+#[test]
+fn who_connects_before_the_daemon_runs_is_served_when_it_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("kernel");
+    let descriptor = listening(&socket, SocketType::SEQPACKET);
+    let waits = connect(&socket, &["--steps", "1"]);
+    let mut daemon = handed(descriptor, "1");
+    let (output, text) = ended(waits);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let pid = rustix::process::Pid::from_child(&daemon.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    assert_eq!(daemon.0.wait().expect("it ends").code(), Some(0));
+    assert!(socket.exists(), "a socket that was handed over is its maker's");
+    for (kind, count, part) in
+        [(SocketType::STREAM, "1", "ListenSequentialPacket"), (SocketType::SEQPACKET, "2", "2 descriptors")]
+    {
+        let mut refused = handed(listening(&folder.path().join(count.to_owned() + part), kind), count);
+        assert_eq!(refused.0.wait().expect("it ends").code(), Some(1));
+        let mut log = String::new();
+        refused.0.stderr.take().expect("its log").read_to_string(&mut log).expect("text");
         assert!(log.contains(part), "{part} is missing in {log}");
     }
 }

@@ -12,7 +12,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use rustix::io::{Errno, pwrite};
+use rustix::io::Errno;
 
 use super::lent::{ClientAccess, LentFile};
 use super::{Memory, MemoryError};
@@ -92,9 +92,9 @@ impl Memory {
         self.assert_pages((place, PAGE_BYTES));
         let file = self.file.as_ref().expect("clients' pages are shown in memory files");
         let refused = |source| MemoryError { bytes: PAGE_BYTES, source };
+        let own = self.own_page(file, place).map_err(refused)?;
         for &(offset, value) in words {
-            assert!(offset.is_multiple_of(8) && offset < PAGE_BYTES, "no word at {offset:#x} of a page");
-            pwrite(file, &value.to_le_bytes(), place + offset).map_err(refused)?;
+            Word::store(own.word(offset), value);
         }
         self.map_file(place, PAGE_BYTES, file, place).map_err(refused)
     }

@@ -17,6 +17,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create};
@@ -257,6 +258,16 @@ impl Memory {
         // fits because it is within a mapping.
         unsafe { mmap(self.at(offset).cast(), bytes as usize, ProtFlags::READ | ProtFlags::WRITE, flags, file, at) }?;
         Ok(())
+    }
+
+    /// The page of this memory's own file at that place, wherever else it is or is not mapped.
+    pub(super) fn own_page(&self, file: &OwnedFd, place: u64) -> rustix::io::Result<Memory> {
+        let (flags, bytes) = (MapFlags::SHARED | MapFlags::NORESERVE, 4096);
+        // SAFETY: a fresh mapping at an address of the operating system's choice, of a page of a file that nobody makes smaller.
+        let mapped =
+            unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags, file, place) }?;
+        let base = NonNull::new(mapped.cast::<u8>()).expect("a mapping is never at address 0");
+        Ok(Memory { base, bytes: bytes as u64, file: None, lent: Lent::default() })
     }
 
     /// Puts zero pages of this memory's own there.

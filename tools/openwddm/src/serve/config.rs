@@ -23,6 +23,8 @@ pub struct Config {
     pub mode: Option<Mode>,
     /// Most processes.
     pub processes: Option<Count>,
+    /// Whether the daemon gives up what it does not need.
+    pub sandbox: Option<bool>,
     /// The adapters.
     #[serde(default)]
     pub adapter: Vec<AdapterPart>,
@@ -137,6 +139,7 @@ impl Config {
             socket: self.socket.or(other.socket),
             mode: self.mode.or(other.mode),
             processes: self.processes.or(other.processes),
+            sandbox: self.sandbox.or(other.sandbox),
             adapter: if self.adapter.is_empty() { other.adapter } else { self.adapter },
             process: self.process.over(other.process),
             user: self.user.over(other.user),

@@ -16,7 +16,7 @@ fn limits(text: &str) -> Limits {
 fn the_printed_file_says_the_defaults_and_every_name() {
     let said = read(DEFAULT).expect("it is read");
     assert_eq!(said.limits(), Limits::default());
-    assert_eq!(said.mode, Some(Mode(0o600)));
+    assert_eq!((said.mode, said.sandbox), (Some(Mode(0o600)), Some(true)));
     // What is commented out is right, too.
     let all: String = DEFAULT
         .lines()
@@ -66,6 +66,7 @@ fn what_is_wrong_is_told_with_its_line_and_its_name() {
         ("[[adapter]]\nprofile = \"no-such\"", "line 2", &["profile", "no-such", "openwddm adapters"]),
         ("[[adapter]]\nvram = \"1GiB\"", "line 1", &["adapter", "profile"]),
         ("[users.bob]\nlanes = 1", "line 1", &["bob", "no number of a user"]),
+        ("sandbox = 1", "line 1", &["sandbox", "boolean"]),
         ("processes = ", "line 1", &["processes"]),
     ] {
         let problem = read(text).expect_err(text);
@@ -91,6 +92,7 @@ fn a_limit_on_the_command_line_holds_instead_of_the_files() {
         ("process.handels=4", "handels"),
         ("process.handles=many", "no limit"),
         ("mode=600", "string"),
+        ("sandbox=no", "boolean"),
         ("socket=/tmp/x", "is no limit"),
     ] {
         let problem = Config::limit(text).expect_err(text);

@@ -1,0 +1,190 @@
+//! What the daemon gives up before it hears its first client: files, by Landlock, and system calls, by seccomp. So whoever finds a hole in
+//! what decodes and answers has little to go on with.
+//!
+//! # The law of this boundary
+//! - Nothing is given up twice, and nothing comes back: threads that are started later have no more than their maker.
+//! - Landlock holds for the thread that asks and for those that it starts, so it is asked for before the adapters start. Where the kernel
+//!   has none, a line in the log says so; opening files is no call of [`CALLS`] either.
+//! - The filter of system calls holds for all threads at once, so it comes when everything has started that needs more than [`CALLS`].
+//! - Whoever makes another call is killed with the whole process (`SECCOMP_RET_KILL_PROCESS`): the kernel's log names the call by its
+//!   number (`type=1326 … syscall=`).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
+    path_beneath_rules,
+};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
+
+/// Most system calls of the filter.
+const CALLS_MAX: usize = 30;
+
+/// What a call's argument must be.
+enum Only {
+    /// Whatever it is.
+    Any,
+    /// This argument is one of these numbers.
+    OneOf(u8, &'static [u64]),
+    /// This argument has none of these bits.
+    Without(u8, u64),
+}
+
+/// A system call, what of it may be made or is refused, and what for.
+type Rule = (libc::c_long, Only, &'static str);
+
+/// Every system call that the daemon makes when it serves.
+const CALLS: &[Rule] = &[
+    // Clients.
+    (libc::SYS_accept4, Only::Any, "clients come"),
+    (libc::SYS_recvmsg, Only::Any, "what they say, with its descriptors"),
+    (libc::SYS_sendmsg, Only::Any, "what they are told"),
+    (libc::SYS_shutdown, Only::Any, "a connection ends for whoever waits at it"),
+    (libc::SYS_getsockopt, Only::OneOf(1, &[libc::SOL_SOCKET as u64]), "who has connected"),
+    (libc::SYS_setsockopt, Only::OneOf(1, &[libc::SOL_SOCKET as u64]), "how long is waited for a client"),
+    (libc::SYS_socketpair, Only::Any, "a descriptor that is an NT handle"),
+    (libc::SYS_poll, Only::Any, "which of those have been closed by all who had them"),
+    (libc::SYS_close, Only::Any, "descriptors of clients that have gone, and files that are lent no more"),
+    // Memory.
+    (libc::SYS_memfd_create, Only::Any, "a file for pages that are lent"),
+    (libc::SYS_ftruncate, Only::Any, "its size"),
+    (libc::SYS_fcntl, Only::Any, "its seals, a second descriptor of it"),
+    (libc::SYS_fstat, Only::Any, "which descriptor a client has sent; the size of a file"),
+    (libc::SYS_fallocate, Only::Any, "the pages of a file back"),
+    (libc::SYS_mmap, Only::Without(2, libc::PROT_EXEC as u64), "lent pages, stacks, the allocator; no code"),
+    (libc::SYS_munmap, Only::Any, "the same back"),
+    (libc::SYS_mprotect, Only::Without(2, libc::PROT_EXEC as u64), "guard pages, the allocator; no code"),
+    (libc::SYS_brk, Only::Any, "the allocator: the C library does not understand a refusal"),
+    // Threads.
+    (libc::SYS_clone3, Only::Any, "a thread of a client"),
+    (libc::SYS_rseq, Only::Any, "its start: the C library ends the program without"),
+    (libc::SYS_sched_getaffinity, Only::Any, "its start: where its stack lies, and how many heaps there are"),
+    (libc::SYS_membarrier, Only::Any, "the rare side of the barrier that fences and doorbells have in common"),
+    (libc::SYS_futex, Only::Any, "locks, and who waits for an answer"),
+    (libc::SYS_sched_yield, Only::Any, "an engine that looks for work lets others run"),
+    (libc::SYS_exit, Only::Any, "its end"),
+    // The end, and what is said.
+    (libc::SYS_rt_sigreturn, Only::Any, "after the signal that says stop"),
+    (libc::SYS_read, Only::Any, "which signal it was"),
+    (libc::SYS_write, Only::Any, "that signal to whoever waits for it; the log"),
+    (libc::SYS_unlinkat, Only::Any, "the socket goes; Landlock says that nothing else does"),
+    (libc::SYS_exit_group, Only::Any, "the end"),
+];
+
+/// Calls that the C library makes and that it can do without: they are refused (`ENOSYS`), and nobody is killed for them.
+const REFUSED: &[Rule] = &[
+    (libc::SYS_mremap, Only::Any, "the allocator copies"),
+    (libc::SYS_rt_sigprocmask, Only::Any, "threads have the signals of their maker"),
+    (libc::SYS_madvise, Only::Any, "what was used once stays the daemon's to use again"),
+    (libc::SYS_openat, Only::Any, "the allocator asks otherwise how many processors there are"),
+    (libc::SYS_set_robust_list, Only::Any, "a thread starts without"),
+    (libc::SYS_gettid, Only::Any, "what a panic calls its thread"),
+    (libc::SYS_prctl, Only::OneOf(0, &[libc::PR_SET_NAME as u64, PR_SET_VMA]), "threads have the name of their maker"),
+    (libc::SYS_sigaltstack, Only::Any, "a stack overflow is told by the signal alone"),
+];
+
+/// An option of `prctl`: names of memory.
+const PR_SET_VMA: u64 = 0x5356_4d41;
+
+/// What figures by HTTP need beside that.
+const FIGURES: &[libc::c_long] = &[libc::SYS_recvfrom, libc::SYS_sendto];
+
+const _: () = assert!(CALLS.len() <= CALLS_MAX, "a daemon that needs so much hides nothing");
+
+/// Why nothing was given up.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// Landlock is there, and refuses.
+    #[error("files cannot be given up: {0}")]
+    Files(#[from] RulesetError),
+    /// The folder of the socket is not there.
+    #[error("the folder of the socket: {0}")]
+    Folder(#[from] landlock::PathFdError),
+    /// The filter of system calls is no filter for this machine.
+    #[error("system calls cannot be given up: {0}")]
+    Calls(#[from] seccompiler::Error),
+    /// The same.
+    #[error("system calls cannot be given up: {0}")]
+    Filter(#[from] seccompiler::BackendError),
+}
+
+/// How far files were given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Files {
+    /// No file can be opened.
+    GivenUp,
+    /// The kernel has an older Landlock: some access cannot be taken.
+    InPart,
+    /// The kernel has no Landlock.
+    Kept,
+}
+
+/// From now on this thread, and those that it starts, can open no file, nor listen or connect by TCP unless it `keeps_network`. In
+/// `removes`, if that is given, files can be removed: the socket is, at the end.
+///
+/// # Errors
+/// See [`SandboxError`].
+pub fn give_up_files(removes: Option<&Path>, keeps_network: bool) -> Result<Files, SandboxError> {
+    let mut all = Ruleset::default().handle_access(AccessFs::from_all(ABI::V5))?;
+    if !keeps_network {
+        all = all.handle_access(AccessNet::from_all(ABI::V5))?;
+    }
+    let rules = path_beneath_rules(removes, AccessFs::RemoveFile);
+    let status = all.create()?.add_rules(rules)?.restrict_self()?;
+    Ok(match status.ruleset {
+        RulesetStatus::FullyEnforced => Files::GivenUp,
+        RulesetStatus::PartiallyEnforced => Files::InPart,
+        RulesetStatus::NotEnforced => Files::Kept,
+    })
+}
+
+/// From now on no thread of this process makes another system call than those of [`CALLS`], and what a stream of bytes needs if it gives
+/// `figures` by HTTP. Nor does it ever gain privileges (`no_new_privs`).
+///
+/// # Errors
+/// See [`SandboxError`].
+pub fn give_up_calls(figures: bool) -> Result<(), SandboxError> {
+    // Of two filters the stricter answer holds. The one that kills comes last: what installs filters is no call of its own.
+    for filter in [refusing()?, allowing(figures)?] {
+        let filter: BpfProgram = filter.try_into()?;
+        seccompiler::apply_filter_all_threads(&filter)?;
+    }
+    Ok(())
+}
+
+fn refusing() -> Result<SeccompFilter, SandboxError> {
+    let rules =
+        REFUSED.iter().map(|(call, only, _)| Ok((*call, conditions(only)?))).collect::<Result<_, SandboxError>>()?;
+    // CAST: a small number.
+    let refuse = SeccompAction::Errno(libc::ENOSYS as u32);
+    Ok(SeccompFilter::new(rules, SeccompAction::Allow, refuse, std::env::consts::ARCH.try_into()?)?)
+}
+
+fn allowing(figures: bool) -> Result<SeccompFilter, SandboxError> {
+    let mut rules = BTreeMap::new();
+    // What is refused already is let through here.
+    for (call, only, _) in CALLS.iter().chain(REFUSED) {
+        rules.insert(*call, conditions(only)?);
+    }
+    for call in FIGURES.iter().filter(|_| figures) {
+        rules.insert(*call, Vec::new());
+    }
+    let arch = std::env::consts::ARCH.try_into()?;
+    Ok(SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, arch)?)
+}
+
+/// One rule for each way in which a call may be made; none: however.
+fn conditions(only: &Only) -> Result<Vec<SeccompRule>, SandboxError> {
+    let rule = |argument, operator, value| {
+        let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?;
+        Ok(SeccompRule::new(vec![condition])?)
+    };
+    match *only {
+        Only::Any => Ok(Vec::new()),
+        Only::OneOf(argument, values) => values.iter().map(|value| rule(argument, SeccompCmpOp::Eq, *value)).collect(),
+        Only::Without(argument, bits) => Ok(vec![rule(argument, SeccompCmpOp::MaskedEq(bits), 0)?]),
+    }
+}

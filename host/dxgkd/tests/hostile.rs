@@ -1,0 +1,245 @@
+//! Clients that end badly, over a connection of their own: whatever one leaves behind, the daemon holds what it held before, memory that was
+//! its shows nothing of it, and others go on.
+
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use dxgk_host::{Host, HostConfig, Mode, Profile};
+use dxgkd::{Daemon, Limits, ProcessLimits};
+use kmt_calls::wire::{decode, encode};
+use kmt_calls::{Call, EventCall, NativeFenceRequest, QueueCall, Reply, SyncCall};
+use kmt_link::Link;
+use kmt_link::socket::{Hello, Packets, Request, Response, SocketLink, Told};
+use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, SurfaceKind};
+use wddm_types::{NodeId, RawHandle};
+
+const MIB: u64 = 1 << 20;
+
+/// Descriptors are counted: one test at a time has any.
+static ALONE: Mutex<()> = Mutex::new(());
+
+struct Served {
+    host: Arc<Host>,
+    daemon: Daemon,
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Served {
+    fn start(limits: Limits) -> Served {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("kernel");
+        let profile = Profile::named("discrete-4k").expect("a built-in profile");
+        let mut config = HostConfig::new(profile, Mode::Real);
+        (config.vram_bytes, config.page_table_bytes, config.system_bytes) = (8 * MIB, 4 * MIB, 32 * MIB);
+        config.isolates_processes = true;
+        let host = Host::start(config).expect("a kernel");
+        let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, limits).expect("a socket");
+        Served { host, daemon, path, _folder: folder, _alone: alone }
+    }
+
+    fn connect(&self) -> Arc<SocketLink> {
+        SocketLink::connect(&self.path).expect("a kernel")
+    }
+
+    /// A client that does by itself what the library does.
+    fn raw(&self) -> Raw {
+        let kind = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
+        let socket = rustix::net::socket(kind.0, kind.1, None).expect("a socket");
+        let address = rustix::net::SocketAddrUnix::new(&self.path).expect("a path");
+        rustix::net::connect(&socket, &address).expect("a kernel");
+        let (stream, theirs) = Packets::pair().expect("two descriptors");
+        let lane = Packets::new(socket);
+        lane.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]).expect("it listens");
+        Raw { lane, _stream: stream }
+    }
+
+    /// Nobody is there any more.
+    fn until_alone(&self, what: &str) {
+        let began = Instant::now();
+        while self.daemon.clients() != 0 {
+            let clients = self.daemon.clients();
+            assert!(began.elapsed() < Duration::from_secs(20), "{what}: {clients} clients");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.host.check_invariants().expect("what always holds");
+    }
+}
+
+/// Descriptors of this program, the daemon's among them.
+fn held() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("a list").count()
+}
+
+struct Raw {
+    lane: Packets,
+    _stream: Packets,
+}
+
+impl Raw {
+    /// The next answer; `None`: it was ended.
+    fn hear(&self) -> Option<Response> {
+        let (bytes, _) = self.lane.receive(1 << 20, 0).ok()?;
+        Some(decode::<Told>(&bytes).expect("a response").response)
+    }
+
+    fn say(&self, call: Call) {
+        // A kernel that has ended this client hears nothing more.
+        let _ = self.lane.send(&encode(&Request::Call(call), Vec::new()), &[]);
+    }
+
+    fn ask(&self, call: Call) -> Option<Reply> {
+        self.say(call);
+        match self.hear()? {
+            Response::Answer(Ok(reply)) => Some(reply),
+            _ => None,
+        }
+    }
+}
+
+fn handle(reply: Option<Reply>) -> RawHandle {
+    match reply {
+        Some(Reply::Handle(handle)) => handle,
+        Some(Reply::PagingQueue(made)) => made.queue,
+        Some(Reply::Fence(made)) => made.fence,
+        Some(Reply::HwQueue(made)) => made.queue,
+        other => panic!("no handle: {other:?}"),
+    }
+}
+
+/// What a client does one after the other, up to the call that it waits in for ever.
+fn step(client: &Raw, nth: usize, made: &[RawHandle]) -> Option<Call> {
+    if nth == 0 {
+        let Reply::Adapters(adapters) = client.ask(Call::EnumAdapters)? else { return None };
+        return Some(Call::OpenAdapterFromLuid { luid: adapters[0].0 });
+    }
+    let (device, context, queue, fence) = (made.get(1), made.get(3), made.get(4), made.get(5));
+    Some(match nth {
+        1 => Call::CreateDevice { adapter: made[0] },
+        2 => Call::CreatePagingQueue { device: *device?, priority: 0, physical_adapter: 0 },
+        3 => Call::Queue(QueueCall::CreateHwContext { device: *device?, node: NodeId(0), private_data: Vec::new() }),
+        4 => Call::Queue(QueueCall::CreateHwQueue { context: *context?, flags: Default::default() }),
+        5 => Call::Sync(SyncCall::CreateNativeFence { device: *device?, request: NativeFenceRequest::default() }),
+        6 => Call::Event(EventCall::Create { manual_reset: false }),
+        7 => Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue: *queue?, points: vec![(*fence?, 9)] }),
+        8 => Call::Event(EventCall::Wait { event: made[6], block: true }),
+        _ => return None,
+    })
+}
+
+#[test]
+fn a_client_that_dies_at_any_step_leaves_nothing_behind() {
+    let served = Served::start(Limits::default());
+    // Pages of who went last may wait for the next paging work: what is looked for is what grows with each client.
+    let (mut held, mut reached) = (Vec::new(), 0);
+    for dies_at in (0..3).flat_map(|_| 0..=9) {
+        for answered in [false, true] {
+            let client = served.raw();
+            if answered || dies_at > 0 {
+                assert_eq!(client.hear(), Some(Response::Done));
+            }
+            let mut made = Vec::new();
+            for nth in 0..dies_at {
+                let call = step(&client, nth, &made).expect("a call");
+                if nth + 1 == dies_at && !answered {
+                    // It goes while it is answered.
+                    client.say(call);
+                } else if nth < 7 {
+                    made.push(handle(client.ask(call)));
+                } else if nth == 7 {
+                    assert_eq!(client.ask(call), Some(Reply::Done));
+                } else {
+                    client.say(call);
+                }
+                reached = reached.max(nth);
+            }
+            drop(client);
+            served.until_alone(&format!("died at {dies_at}, answered: {answered}"));
+        }
+        if dies_at == 9 {
+            held.push(held_at_rest(&served));
+        }
+    }
+    assert_eq!(reached, 8, "every step");
+    // Twenty clients die between one count and the next.
+    assert!(held.iter().all(|count| count.abs_diff(held[0]) < 5), "descriptors: {held:?}");
+}
+
+/// Waits for the first moment without clients.
+fn held_at_rest(served: &Served) -> usize {
+    let began = Instant::now();
+    while served.daemon.clients() != 0 {
+        assert!(began.elapsed() < Duration::from_secs(20), "a client stays");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    held()
+}
+
+#[test]
+fn floods_of_descriptors_and_of_what_nobody_hears_end_whoever_floods() {
+    let process = ProcessLimits { unheard: 64, answer_ms: 300, ..ProcessLimits::default() };
+    let served = Served::start(Limits { process, ..Limits::default() });
+    let others = served.connect();
+    for descriptors in [2, 17, 200] {
+        let client = served.raw();
+        assert_eq!(client.hear(), Some(Response::Done));
+        let files = vec![client.lane.as_fd(); descriptors];
+        client.lane.send(&encode(&Request::Now, Vec::new()), &files).expect("it listens");
+        assert_eq!(client.hear(), None, "{descriptors} descriptors");
+    }
+    // Each fence is told of on the stream, which nobody hears.
+    let client = served.raw();
+    assert_eq!(client.hear(), Some(Response::Done));
+    let adapter = handle(client.ask(step(&client, 0, &[]).expect("a call")));
+    let device = handle(client.ask(Call::CreateDevice { adapter }));
+    let create = || Call::Sync(SyncCall::CreateNativeFence { device, request: NativeFenceRequest::default() });
+    let began = Instant::now();
+    while client.ask(create()).is_some() {
+        assert!(began.elapsed() < Duration::from_secs(60), "nobody ends it");
+    }
+    assert!(others.call(Call::EnumAdapters).is_ok(), "others go on");
+    drop((client, others));
+    served.until_alone("after the floods");
+}
+
+#[test]
+fn what_one_client_wrote_no_other_sees() {
+    let served = Served::start(Limits::default());
+    let all = |kind, each: u64| {
+        let gpu = Gpu::open(served.connect() as Arc<dyn Link>).expect("the adapter opens");
+        let stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
+        let make = || {
+            let surface = gpu.create_surface(kind, each).ok()?;
+            gpu.pin(&surface).ok()?;
+            Some(surface)
+        };
+        let surfaces: Vec<_> = std::iter::from_fn(make).take(64).collect();
+        (gpu, stream, surfaces)
+    };
+    for kind in [SurfaceKind::System, SurfaceKind::LocalThenSystem] {
+        for round in 0..2_u32 {
+            let (gpu, mut stream, surfaces) = all(kind, MIB);
+            assert!(surfaces.len() >= 4, "{kind:?}: {}", surfaces.len());
+            for surface in &surfaces {
+                let lock = surface.lock().expect("it can be locked");
+                let foreign = (0..MIB / 8).filter(|word| lock.read_word(word * 8) != 0).count();
+                assert_eq!(foreign, 0, "{kind:?}, round {round}: words of somebody else");
+                drop(lock);
+                gpu.pin(surface).expect("room for it");
+                let mut commands = Commands::new();
+                commands.fill(surface.va(), MIB, 0xa5a5_a5a5);
+                let value = stream.submit(&gpu, &[], &commands).expect("a submission");
+                stream.wait(&gpu, value).expect("it completes");
+            }
+            let wrote = surfaces[0].lock().expect("it can be locked").read_word(0);
+            assert_eq!(wrote, 0xa5a5_a5a5_a5a5_a5a5, "the pattern is there");
+            drop((surfaces, stream, gpu));
+            held_at_rest(&served);
+        }
+    }
+}
