@@ -130,7 +130,7 @@ impl Shared {
                 Err(error) => {
                     // Out of descriptors, or a peer that has gone again: the next may come to something.
                     tracing::warn!("nobody was accepted: {error}");
-                    std::thread::sleep(AFTER_FAILURE);
+                    std::thread::park_timeout(AFTER_FAILURE);
                     continue;
                 }
             };

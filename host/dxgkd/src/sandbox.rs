@@ -81,6 +81,7 @@ const REFUSED: &[Rule] = &[
     (libc::SYS_madvise, Only::Any, "what was used once stays the daemon's to use again"),
     (libc::SYS_openat, Only::Any, "the allocator asks otherwise how many processors there are"),
     (libc::SYS_set_robust_list, Only::Any, "a thread starts without"),
+    (libc::SYS_restart_syscall, Only::Any, "whoever waited when the process was stopped looks again"),
     (libc::SYS_gettid, Only::Any, "what a panic calls its thread"),
     (libc::SYS_prctl, Only::OneOf(0, &[libc::PR_SET_NAME as u64, PR_SET_VMA]), "threads have the name of their maker"),
     (libc::SYS_sigaltstack, Only::Any, "a stack overflow is told by the signal alone"),

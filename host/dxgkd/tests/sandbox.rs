@@ -131,6 +131,12 @@ fn a_daemon_that_has_given_up_everything_serves() {
         assert!(began.elapsed() < Duration::from_secs(60), "it does not serve");
         std::thread::sleep(Duration::from_millis(2));
     }
+    // Whoever was waiting waits again when the daemon goes on.
+    let pid = rustix::process::Pid::from_child(&daemon);
+    for signal in [rustix::process::Signal::STOP, rustix::process::Signal::CONT] {
+        rustix::process::kill_process(pid, signal).expect("it is there");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     std::thread::scope(|scope| {
         for seed in 1..4 {
             let path = &path;

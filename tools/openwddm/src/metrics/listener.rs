@@ -76,7 +76,7 @@ fn accept(socket: &TcpListener, stop: &AtomicBool, page: &dyn Fn() -> Option<Str
             Ok((stranger, _)) => drop(serve(stranger, page)),
             Err(error) => {
                 tracing::warn!("nobody was served figures: {error}");
-                std::thread::sleep(AFTER_FAILURE);
+                std::thread::park_timeout(AFTER_FAILURE);
             }
         }
     }
