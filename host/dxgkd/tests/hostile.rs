@@ -1,15 +1,16 @@
-//! Clients that end badly, over a connection of their own: whatever one leaves behind, the daemon holds what it held before, memory that was
-//! its shows nothing of it, and others go on.
+//! Clients that end badly, over a connection of their own: whatever one leaves behind, the daemon soon holds exactly what it held before,
+//! with nobody else asking for anything; memory that was its shows nothing of it, and others go on.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use dxgk_host::{Host, HostConfig, Mode, Profile};
+use dxgk_host::{Host, HostConfig, Mode, Profile, StateDigest};
 use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::wire::{decode, encode};
-use kmt_calls::{Call, EventCall, NativeFenceRequest, QueueCall, Reply, SyncCall};
+use kmt_calls::{Call, EventCall, FenceFlags, NativeFenceRequest, QueueCall, Reply, SyncCall, SyncObjectAccess};
 use kmt_link::Link;
 use kmt_link::socket::{Hello, Packets, Request, Response, SocketLink, Told};
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, SurfaceKind};
@@ -24,8 +25,38 @@ struct Served {
     host: Arc<Host>,
     daemon: Daemon,
     path: PathBuf,
+    before: (Held, StateDigest),
     _folder: tempfile::TempDir,
     _alone: MutexGuard<'static, ()>,
+}
+
+/// What this program has of the operating system, the daemon's among it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Held {
+    /// What each is open on.
+    descriptors: Vec<PathBuf>,
+    /// Those of which some page is mapped.
+    memory_files: usize,
+    /// That serve clients.
+    threads: usize,
+}
+
+impl Held {
+    fn now() -> Held {
+        let list = |path| std::fs::read_dir(path).expect("a list").filter_map(Result::ok).map(|entry| entry.path());
+        // The first lock that this program has opens one of these, and it stays.
+        let stays = |open: &PathBuf| open.ends_with("anon_inode:[userfaultfd]");
+        let open = list("/proc/self/fd").filter_map(|descriptor| std::fs::read_link(descriptor).ok());
+        let mut descriptors: Vec<_> = open.filter(|open| !stays(open)).collect();
+        descriptors.sort_unstable();
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("a list");
+        let inode = |line: &str| line.split_whitespace().nth(4).map(str::to_owned);
+        let files: BTreeSet<_> = maps.lines().filter(|line| line.contains("/memfd:")).filter_map(inode).collect();
+        let serves = |name: &String| ["stream ", "answers ", "lane ", "meet"].iter().any(|of| name.starts_with(of));
+        // One that has ended meanwhile has no name any more.
+        let names = list("/proc/self/task").filter_map(|task| std::fs::read_to_string(task.join("comm")).ok());
+        Held { descriptors, memory_files: files.len(), threads: names.filter(serves).count() }
+    }
 }
 
 impl Served {
@@ -39,7 +70,8 @@ impl Served {
         config.isolates_processes = true;
         let host = Host::start(config).expect("a kernel");
         let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, limits).expect("a socket");
-        Served { host, daemon, path, _folder: folder, _alone: alone }
+        let before = (Held::now(), host.state_digest());
+        Served { host, daemon, path, before, _folder: folder, _alone: alone }
     }
 
     fn connect(&self) -> Arc<SocketLink> {
@@ -58,21 +90,30 @@ impl Served {
         Raw { lane, _stream: stream }
     }
 
-    /// Nobody is there any more.
-    fn until_alone(&self, what: &str) {
+    /// Nobody is there any more, and nothing of anybody.
+    fn until_as_before(&self, what: &str) {
+        self.until_left(what, &[]);
+    }
+
+    /// The same but for some parts of the kernel's state, of which it has made more for itself.
+    fn until_left(&self, what: &str, own: &[&str]) {
+        let (held, state) = &self.before;
         let began = Instant::now();
-        while self.daemon.clients() != 0 {
+        loop {
+            // The one after the other, so that what is told of is of one moment.
             let clients = self.daemon.clients();
-            assert!(began.elapsed() < Duration::from_secs(20), "{what}: {clients} clients");
+            let (now, mut left) = (Held::now(), state.differences(&self.host.state_digest()));
+            // These two count works, which nobody takes back.
+            left.retain(|part| !["adapter ", "works "].iter().chain(own).any(|own| part.starts_with(own)));
+            if clients == 0 && now == *held && left.is_empty() {
+                break;
+            }
+            let late = began.elapsed() > Duration::from_secs(60);
+            assert!(!late, "{what}: {clients} clients, {now:?} instead of {held:?}, left: {left:?}");
             std::thread::sleep(Duration::from_millis(2));
         }
         self.host.check_invariants().expect("what always holds");
     }
-}
-
-/// Descriptors of this program, the daemon's among them.
-fn held() -> usize {
-    std::fs::read_dir("/proc/self/fd").expect("a list").count()
 }
 
 struct Raw {
@@ -134,9 +175,8 @@ fn step(client: &Raw, nth: usize, made: &[RawHandle]) -> Option<Call> {
 #[test]
 fn a_client_that_dies_at_any_step_leaves_nothing_behind() {
     let served = Served::start(Limits::default());
-    // Pages of who went last may wait for the next paging work: what is looked for is what grows with each client.
-    let (mut held, mut reached) = (Vec::new(), 0);
-    for dies_at in (0..3).flat_map(|_| 0..=9) {
+    let mut reached = 0;
+    for dies_at in 0..=9 {
         for answered in [false, true] {
             let client = served.raw();
             if answered || dies_at > 0 {
@@ -158,26 +198,10 @@ fn a_client_that_dies_at_any_step_leaves_nothing_behind() {
                 reached = reached.max(nth);
             }
             drop(client);
-            served.until_alone(&format!("died at {dies_at}, answered: {answered}"));
-        }
-        if dies_at == 9 {
-            held.push(held_at_rest(&served));
+            served.until_as_before(&format!("died at {dies_at}, answered: {answered}"));
         }
     }
     assert_eq!(reached, 8, "every step");
-    // Twenty clients die between one count and the next.
-    assert!(held.iter().all(|count| count.abs_diff(held[0]) < 5), "descriptors: {held:?}");
-}
-
-/// Waits for the first moment without clients.
-fn held_at_rest(served: &Served) -> usize {
-    let began = Instant::now();
-    while served.daemon.clients() != 0 {
-        assert!(began.elapsed() < Duration::from_secs(20), "a client stays");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    std::thread::sleep(Duration::from_millis(50));
-    held()
 }
 
 #[test]
@@ -204,13 +228,56 @@ fn floods_of_descriptors_and_of_what_nobody_hears_end_whoever_floods() {
     }
     assert!(others.call(Call::EnumAdapters).is_ok(), "others go on");
     drop((client, others));
-    served.until_alone("after the floods");
+    served.until_as_before("after the floods");
 }
+
+/// Makes as many of something as it is given, and dies without a word.
+#[test]
+fn floods_of_what_is_lent_leave_nothing_behind() {
+    let process = ProcessLimits { handles: 900, sync_objects: 600, descriptors: 300, ..ProcessLimits::default() };
+    let served = Served::start(Limits { process, ..Limits::default() });
+    let shareable = FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING;
+    let fence = |device, flags| {
+        let request = NativeFenceRequest { flags, ..NativeFenceRequest::default() };
+        Call::Sync(SyncCall::CreateNativeFence { device, request })
+    };
+    let floods: [(&str, Make); 5] = [
+        ("fences", &|client, device| client.ask(fence(device, FenceFlags::empty())).is_some()),
+        ("fences that others may open", &|client, device| {
+            let Some(Reply::Fence(made)) = client.ask(fence(device, shareable)) else { return false };
+            let (objects, access) = (vec![made.fence], SyncObjectAccess::ALL_ACCESS);
+            client.ask(Call::ShareObjects { objects, access, name: None }).is_some()
+        }),
+        ("events", &|client, _| client.ask(Call::Event(EventCall::Create { manual_reset: false })).is_some()),
+        ("paging queues", &|client, device| {
+            client.ask(Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 }).is_some()
+        }),
+        ("queues", &|client, device| {
+            let (node, private_data) = (NodeId(0), Vec::new());
+            let context = client.ask(Call::Queue(QueueCall::CreateHwContext { device, node, private_data }));
+            let Some(Reply::Handle(context)) = context else { return false };
+            client.ask(Call::Queue(QueueCall::CreateHwQueue { context, flags: Default::default() })).is_some()
+        }),
+    ];
+    for (what, make) in floods {
+        let client = served.raw();
+        assert_eq!(client.hear(), Some(Response::Done));
+        let adapter = handle(client.ask(step(&client, 0, &[]).expect("a call")));
+        let device = handle(client.ask(Call::CreateDevice { adapter }));
+        let made = (0..1000).take_while(|_| make(&client, device)).count();
+        assert!((10..1000).contains(&made), "{made} {what}");
+        drop(client);
+        served.until_as_before(&format!("{made} {what}"));
+    }
+}
+
+/// Makes one more; false: it is refused.
+type Make<'a> = &'a dyn Fn(&Raw, RawHandle) -> bool;
 
 #[test]
 fn what_one_client_wrote_no_other_sees() {
-    let served = Served::start(Limits::default());
-    let all = |kind, each: u64| {
+    let mut served = Served::start(Limits::default());
+    let all = |served: &Served, kind, each: u64| {
         let gpu = Gpu::open(served.connect() as Arc<dyn Link>).expect("the adapter opens");
         let stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
         let make = || {
@@ -223,7 +290,7 @@ fn what_one_client_wrote_no_other_sees() {
     };
     for kind in [SurfaceKind::System, SurfaceKind::LocalThenSystem] {
         for round in 0..2_u32 {
-            let (gpu, mut stream, surfaces) = all(kind, MIB);
+            let (gpu, mut stream, surfaces) = all(&served, kind, MIB);
             assert!(surfaces.len() >= 4, "{kind:?}: {}", surfaces.len());
             for surface in &surfaces {
                 let lock = surface.lock().expect("it can be locked");
@@ -239,7 +306,10 @@ fn what_one_client_wrote_no_other_sees() {
             let wrote = surfaces[0].lock().expect("it can be locked").read_word(0);
             assert_eq!(wrote, 0xa5a5_a5a5_a5a5_a5a5, "the pattern is there");
             drop((surfaces, stream, gpu));
-            held_at_rest(&served);
+            // When somebody is to stand still for the first time, the kernel makes a fence for that, and keeps it.
+            let own = ["fence ", "open of a fence ", "process 0"];
+            served.until_left("a client with all the memory", if round == 0 { &own } else { &[] });
+            served.before.1 = served.host.state_digest();
         }
     }
 }

@@ -147,7 +147,7 @@ impl Machine {
         let Ok(object) = self.nt_handles.close(ProcessId::SYSTEM, handle) else { return };
         let named = (&mut self.adapters[..], &mut self.cross_fences, &mut self.keyed_mutexes);
         crate::call::unname(named, cx, object);
-        self.adapters.iter_mut().for_each(|adapter| adapter.settle(cx));
+        self.settle_behind(cx);
         self.after_turn(cx);
     }
 
@@ -172,7 +172,16 @@ impl Machine {
         }
         cx.emit_of_all(Event::ProcessDied { process: id.0 });
         self.blocked.retain(|(process, ..)| *process != id);
+        self.settle_behind(cx);
         self.after_turn(cx);
+    }
+
+    /// Nothing of somebody who has gone stays behind until others ask for something.
+    fn settle_behind(&mut self, cx: &mut Cx<'_>) {
+        for adapter in &mut self.adapters {
+            adapter.clear_behind();
+            adapter.settle(cx);
+        }
     }
 
     /// An adapter loses power or gets it back (memory §1.10). Going down is answered when everything that its segments do

@@ -60,6 +60,11 @@ pub struct PagingRing {
     /// Works built, by the progress value that completes them.
     submitted: VecDeque<Submitted>,
     deferred: VecDeque<(u64, Deferred)>,
+    /// What is deferred up to this number is carried out as soon as the hardware is there: whose it was has gone, and makes no call
+    /// any more that would find it due.
+    leaving: u64,
+    /// One of these is being carried out.
+    clears: bool,
     last_queued: u64,
     /// The memory manager's number of the last of its works that was queued.
     last_serial: u64,
@@ -111,6 +116,8 @@ impl PagingRing {
             held: VecDeque::new(),
             submitted: VecDeque::new(),
             deferred: VecDeque::new(),
+            leaving: 0,
+            clears: false,
             last_queued: 0,
             last_serial: 0,
             last_done: 0,

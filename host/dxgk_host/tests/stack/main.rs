@@ -34,6 +34,7 @@ mod io_mmu;
 mod keyed_mutexes;
 mod layouts;
 mod leaf_tables;
+mod left_behind;
 mod legacy;
 mod lent;
 mod levels;

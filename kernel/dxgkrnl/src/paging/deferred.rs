@@ -1,5 +1,9 @@
 //! What may happen only when the hardware has got past all paging work queued so far: pages given back, objects that
 //! queued work still names, calls whose answer needs their mappings.
+//!
+//! The kernel is told that the hardware is there when somebody waits for it. The rest is carried out with the next turn that comes along,
+//! whoever's it is, for an interrupt costs more than a page that is free a little later. Who has gone makes no turn any more: the ring
+//! is watched until it is past everything that they have left ([`Adapter::clear_behind`]).
 
 use gpu_fence::WaitMode;
 use kmt_calls::Reply;
@@ -174,8 +178,19 @@ impl Adapter {
         self.ring.deferred.iter().filter_map(section)
     }
 
+    /// Somebody has gone: what is deferred until now, and what comes of it, is carried out when the hardware has got past it, though
+    /// nobody asks for anything any more.
+    pub fn clear_behind(&mut self) {
+        if !self.ring.deferred.is_empty() {
+            self.ring.leaving = self.ring.last_queued;
+        }
+    }
+
     fn defer(&mut self, what: Deferred) {
         self.ring.deferred.push_back((self.ring.last_queued, what));
+        if self.ring.clears {
+            self.ring.leaving = self.ring.last_queued;
+        }
     }
 
     pub(super) fn run_deferred(&mut self, cx: &mut Cx<'_>) {
@@ -183,7 +198,8 @@ impl Adapter {
             if *number > self.ring.last_done && self.stopped.is_none() {
                 break;
             }
-            let (_, deferred) = self.ring.deferred.pop_front().expect("just seen");
+            let (number, deferred) = self.ring.deferred.pop_front().expect("just seen");
+            self.ring.clears = number <= self.ring.leaving;
             match deferred {
                 Deferred::Pages(run) => self.pages.give_back(run),
                 Deferred::CommonUse(cross) => self.common.end_use(cross),
@@ -222,9 +238,11 @@ impl Adapter {
                 }
             }
         }
+        self.ring.clears = false;
     }
 
-    /// Registers a wait for the ring's progress when somebody needs to be told: a buffer to be reused, a deferred answer.
+    /// Registers a wait for the ring's progress when somebody needs to be told: a buffer to be reused, a deferred answer,
+    /// what somebody has left who has gone.
     pub fn watch_progress(&mut self, cx: &mut Cx<'_>) {
         if self.ring.waiting_progress || self.stopped.is_some() {
             return;
@@ -272,7 +290,11 @@ impl Adapter {
         let display_value = self.display_need().and_then(|serial| {
             self.ring.submitted.iter().find(|work| work.serial >= serial).map(|work| work.progress_value)
         });
-        let values = [answer_value, buffer_value, moving_value, packet_value, display_value];
+        let left = self.ring.deferred.iter().rev().find(|(number, _)| *number <= self.ring.leaving);
+        let left_value = left.and_then(|(wanted, _)| {
+            self.ring.submitted.iter().find(|work| work.number >= *wanted).map(|work| work.progress_value)
+        });
+        let values = [answer_value, buffer_value, moving_value, packet_value, display_value, left_value];
         let Some(value) = values.into_iter().flatten().min() else {
             return;
         };
