@@ -35,7 +35,8 @@ pub struct ProcessLimits {
     pub lanes: u64,
     /// Most messages that wait for it to hear them.
     pub unheard: u64,
-    /// How long it may take to say that a change of a mapping holds, in milliseconds. The adapter's paging waits for it.
+    /// How long it may take to say that a change of a mapping holds, in milliseconds. The adapter's paging waits for it, so it is for all
+    /// answers together: a twentieth of the time that passes is given back.
     pub answer_ms: u64,
     /// Most memory files that it is lent; and most that are named in messages that it has not heard.
     pub descriptors: u64,

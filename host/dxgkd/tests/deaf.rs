@@ -1,0 +1,262 @@
+//! A client that has locked memory which is to move, and never says that it holds what it is told of it. The paging of the adapter waits
+//! for such an answer, everybody's; so the client has as long as its limits say, and is ended.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use d3dkmt::{Allocation, EvictFlags, Residency};
+use dxgk_host::{Host, HostConfig, Mode, Profile};
+use dxgkd::{Daemon, Limits, ProcessLimits};
+use kmt_calls::wire::{decode, encode};
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
+use kmt_link::socket::{FILES_MAX, Hello, MESSAGE_MAX, Packets, Push, Request, Response, Said, SocketLink, Told};
+use kmt_link::{CpuMapping, DoorbellPage, Link, WritableWord};
+use shared_words::{Memory, ReadOnlyWord};
+use softgpu_spec::private_data::{AllocationRequest, Details, Kind};
+use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind};
+use wddm_types::{NodeId, RawHandle, WordAddress};
+
+const BYTES: u64 = 64 << 10;
+/// How long a client may keep the kernel waiting.
+const ANSWER_MS: u64 = 200;
+/// `D3DDDI_ALLOCATIONINFO`'s flag of the driver, in its private data.
+const PERMANENT_SYS_MEM: u32 = 1 << 1;
+
+struct Served {
+    host: Arc<Host>,
+    daemon: Daemon,
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+fn serve(answer_ms: u64) -> Served {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("kernel");
+    let mut config = HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), Mode::Real);
+    (config.vram_bytes, config.page_table_bytes, config.system_bytes) = (8 << 20, 4 << 20, 32 << 20);
+    config.isolates_processes = true;
+    let host = Host::start(config).expect("a kernel");
+    let process = ProcessLimits { answer_ms, ..ProcessLimits::default() };
+    let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, Limits { process, ..Limits::default() });
+    Served { host, daemon: daemon.expect("a socket"), path, _folder: folder }
+}
+
+/// A process's way to the kernel that hears what it is told and says nothing to it. Words it reads where the kernel has them.
+struct Deaf {
+    lane: Mutex<Packets>,
+    stream: Packets,
+    host: Arc<Host>,
+}
+
+impl Deaf {
+    fn connect(served: &Served) -> Arc<Deaf> {
+        let kind = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
+        let socket = rustix::net::socket(kind.0, kind.1, None).expect("a socket");
+        let address = rustix::net::SocketAddrUnix::new(&served.path).expect("a path");
+        rustix::net::connect(&socket, &address).expect("a kernel");
+        let (stream, theirs) = Packets::pair().expect("two descriptors");
+        let lane = Packets::new(socket);
+        lane.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]).expect("it listens");
+        lane.receive(MESSAGE_MAX, 0).expect("it is a client");
+        Arc::new(Deaf { lane: Mutex::new(lane), stream, host: Arc::clone(&served.host) })
+    }
+
+    /// What it is told next; `None`: it was ended.
+    fn hear(&self) -> Option<Push> {
+        let (bytes, _files) = self.stream.receive(MESSAGE_MAX, FILES_MAX).ok()?;
+        Some(decode(&bytes).expect("what a kernel says"))
+    }
+}
+
+fn gone() -> Refusal {
+    let (status, blame) = (wddm_types::NtStatus::DEVICE_REMOVED, wddm_types::Blame::Driver);
+    Refusal { status, blame, reason: "it was ended".into(), bytes_to_trim: 0 }
+}
+
+impl Link for Deaf {
+    fn call(&self, call: Call) -> Result<Reply, Refusal> {
+        let lane = self.lane.lock().expect("no panic");
+        lane.send(&encode(&Request::Call(call), Vec::new()), &[]).map_err(|_| gone())?;
+        let (bytes, _) = lane.receive(MESSAGE_MAX, 0).map_err(|_| gone())?;
+        match decode::<Told>(&bytes).expect("a response").response {
+            Response::Answer(result) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn system_memory(&self) -> Option<&Arc<Memory>> {
+        None
+    }
+
+    fn read_only(&self, address: WordAddress) -> ReadOnlyWord {
+        ReadOnlyWord::new(Arc::clone(self.host.system_memory()), address.0)
+    }
+
+    fn writable(&self, address: WordAddress) -> WritableWord {
+        WritableWord::new(Arc::clone(self.host.system_memory()), address.0)
+    }
+
+    fn mapping(&self, _mapping: MappingId) -> Option<Arc<CpuMapping>> {
+        None
+    }
+
+    fn doorbell(&self, _address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
+        None
+    }
+
+    fn take_notification(&self) -> Option<Notification> {
+        None
+    }
+
+    fn wait_notification(&self) -> Option<Notification> {
+        None
+    }
+
+    fn descriptor(&self, _handle: u64) -> Result<OwnedFd, Refusal> {
+        Err(gone())
+    }
+
+    fn described(&self, _descriptor: BorrowedFd<'_>) -> Result<u64, Refusal> {
+        Err(gone())
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.host.now_ns()
+    }
+
+    fn traces_fences(&self) -> bool {
+        false
+    }
+
+    fn fence_queued(&self, _queue: RawHandle, _fence: RawHandle, _value: u64, _signal: bool) {}
+}
+
+/// A client that does what clients do: its memory moves, is locked, and holds what it wrote.
+struct Honest {
+    stream: Stream,
+    surface: Surface,
+    gpu: Gpu,
+}
+
+fn evict(gpu: &Gpu, surface: &Surface) {
+    gpu.device().evict(vec![surface.allocation().handle()], EvictFlags::empty()).expect("it was resident");
+}
+
+impl Honest {
+    fn connect(served: &Served) -> Honest {
+        let link = SocketLink::connect(&served.path).expect("a kernel");
+        let gpu = Gpu::open(link as Arc<dyn Link>).expect("the adapter opens");
+        let stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
+        let surface = gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, BYTES, false).expect("a surface");
+        gpu.pin(&surface).expect("room for it");
+        Honest { stream, surface, gpu }
+    }
+
+    fn round(&mut self, number: u32) {
+        let mut commands = Commands::new();
+        commands.fill(self.surface.va(), BYTES, number);
+        let value = self.stream.submit(&self.gpu, &[], &commands).expect("a submission");
+        self.stream.wait(&self.gpu, value).expect("it completes");
+        evict(&self.gpu, &self.surface);
+        let lock = self.surface.lock().expect("always");
+        assert_eq!(lock.read_word(BYTES - 8) & 0xffff_ffff, u64::from(number), "what it wrote");
+        drop(lock);
+        self.gpu.pin(&self.surface).expect("room for it");
+    }
+}
+
+/// An allocation whose system copy stays and is what a lock shows, while its content is in the segment (memory §2.2): what moves it out
+/// writes what the client sees, who must not write there meanwhile.
+fn with_a_copy(gpu: &Gpu) -> Arc<Allocation> {
+    let (kind, cpu_visible, cached, accessed_physically) = (Kind::LocalThenSystem, true, false, false);
+    let request = AllocationRequest { kind, cpu_visible, cached, accessed_physically, size_bytes: BYTES };
+    let details = Details { flags: PERMANENT_SYS_MEM, ..Details::default() };
+    gpu.device().create_allocation(request.encode_with(&details).to_vec()).expect("room for it")
+}
+
+/// Has its content moved out from under a lock, again and again, until it is ended.
+fn moves_what_is_locked(deaf: &Deaf, gpu: &Gpu) -> Result<(), Refusal> {
+    let made = with_a_copy(gpu);
+    let (device, allocation) = (gpu.device().handle(), made.handle());
+    let arrives = || {
+        let resident = gpu.paging().make_resident(vec![allocation], Default::default())?;
+        let Residency::Pending { paging_fence_value } = resident else { return Ok(()) };
+        gpu.device().wait(&[(gpu.paging().fence(), paging_fence_value)])
+    };
+    loop {
+        arrives()?;
+        deaf.call(Call::Lock2 { device, allocation, flags: 0 })?;
+        gpu.device().evict(vec![allocation], EvictFlags::empty())?;
+        // Behind what moves it out: until then it stays locked.
+        arrives()?;
+        deaf.call(Call::Unlock2 { device, allocation })?;
+        gpu.device().evict(vec![allocation], EvictFlags::empty())?;
+    }
+}
+
+/// What a client does when it is asked for the nth time: it answers after so long, or never.
+type Manner = fn(u32) -> Option<Duration>;
+
+/// With how often it is asked at the least.
+const MANNERS: [(&str, u32, Manner); 3] = [
+    ("it never answers", 1, |_| None),
+    ("it answers at once, and then not at all", 8, |nth| (nth < 7).then_some(Duration::ZERO)),
+    // What each answer may take, all together may not.
+    ("it answers each time when it nearly has to", 2, |_| Some(Duration::from_millis(ANSWER_MS * 3 / 5))),
+];
+
+// spec: memory §6.3, memory §2.2
+#[test]
+fn who_does_not_answer_for_what_it_has_locked_keeps_nobody_waiting_for_long() {
+    for (what, least, manner) in MANNERS {
+        let served = serve(ANSWER_MS);
+        let mut honest = Honest::connect(&served);
+        let deaf = Deaf::connect(&served);
+        let asked = std::thread::scope(|scope| {
+            let hears = scope.spawn(|| {
+                let (mut asked, mut shown) = (0, BTreeSet::new());
+                while let Some(push) = deaf.hear() {
+                    let mapping = match push {
+                        // What it is shown first is not waited for.
+                        Push::Shows { mapping, .. } if shown.insert(mapping) => continue,
+                        Push::Protected(mapping) | Push::Shows { mapping, .. } => mapping,
+                        _ => continue,
+                    };
+                    asked += 1;
+                    if let Some(after) = manner(asked - 1) {
+                        std::thread::sleep(after);
+                        // Who was ended meanwhile says it to nobody.
+                        let _ = deaf.stream.send(&encode(&Said::Holds(mapping), Vec::new()), &[]);
+                    }
+                }
+                asked
+            });
+            let moves = scope.spawn(|| {
+                let gpu = Gpu::open(Arc::clone(&deaf) as Arc<dyn Link>).expect("the adapter opens");
+                moves_what_is_locked(&deaf, &gpu).expect_err("it is ended in the end")
+            });
+            let (began, mut number) = (Instant::now(), 0);
+            while !moves.is_finished() || number < 10 {
+                if began.elapsed() > Duration::from_secs(60) {
+                    deaf.stream.close();
+                    panic!("{what}: it is never ended");
+                }
+                number += 1;
+                honest.round(number);
+            }
+            moves.join().expect("no panic");
+            hears.join().expect("no panic")
+        });
+        assert!(asked >= least, "{what}: it was asked {asked} times");
+        let began = Instant::now();
+        while served.daemon.clients() != 1 {
+            assert!(began.elapsed() < Duration::from_secs(60), "{what}: it is still there");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        (0..10).for_each(|number| honest.round(number));
+        served.host.check_invariants().expect("what always holds");
+    }
+}
