@@ -2,6 +2,25 @@
 //! six are 0, and each new handle is the one before plus 0x40, whatever has been closed meanwhile, so that a stale name is told.
 //!
 //! A name comes again when all [`CYCLE`] have been given, fifty million of them, and what had it is gone.
+//!
+//! # A lookup
+//! Objects are in a table of a power of two of slots, each where the low bits of its number say, and beside each is its whole name. Names
+//! rise, so whoever has `n` living objects that were made one after the other has them in `n` slots that are all different, and one
+//! comparison of 32 bits decides everything: a forged name, a stale one, one with low bits or without a round, and 0 are not what the
+//! slot says. An object that outlives the others keeps its slot when a name comes around that wants it, too; the newer one then lives in
+//! an ordered map, which is asked only when a slot says no.
+//!
+//! | then | the table |
+//! |---|---|
+//! | as many live as it has slots | doubles |
+//! | an eighth as many as it has slots are in the map, and it has less than four for each that lives | doubles |
+//! | it has more than sixteen slots for each that lives | halves |
+//! | nothing lives | is given back but for its least size |
+//!
+//! Between two changes of its size are a sixteenth as many calls as it has slots or more, so a call costs the same however many objects there
+//! are. A process that keeps those objects only that want one slot has them in the map, where a lookup is twenty steps at most.
+
+use std::collections::BTreeMap;
 
 use wddm_types::RawHandle;
 
@@ -13,22 +32,31 @@ const NUMBER_BITS: u32 = 24;
 const CYCLE: u32 = 3 << NUMBER_BITS;
 /// Most handles of one process.
 pub const HANDLES_MAX: usize = 1 << 20;
-/// Numbers to a chunk: a lookup is one step to the chunk and one within it, and the directory of all chunks that there can be is small.
-const CHUNK: u32 = 256;
+/// Slots of a table that has few objects.
+const SLOTS_MIN: usize = 64;
+/// So many slots for each living object are enough, whatever is in the map.
+const SLOTS_FOR_ONE: usize = 4;
+/// With more slots than this for each living object a table is too large.
+const SLOTS_FOR_ONE_MAX: usize = 16;
+/// One in so many slots may have an object in the map besides.
+const SLOTS_TO_COLLIDE: usize = 8;
 
-const _: () = assert!(LOW_BITS + NUMBER_BITS + 2 == 32 && HANDLES_MAX < CYCLE as usize && CYCLE.is_multiple_of(CHUNK));
-
-/// The objects of consecutive numbers.
-struct Chunk<T> {
-    objects: [Option<T>; CHUNK as usize],
-    living: u32,
-}
+const _: () = assert!(LOW_BITS + NUMBER_BITS + 2 == 32 && HANDLES_MAX < CYCLE as usize);
+// The place of a number is below its round, however large the table is. A table that has just doubled is not too large, and one that has
+// just halved is not too small.
+const _: () = assert!(HANDLES_MAX * 2 * SLOTS_FOR_ONE <= 1 << NUMBER_BITS && 4 * SLOTS_FOR_ONE <= SLOTS_FOR_ONE_MAX);
+const _: () = assert!(SLOTS_MIN.is_power_of_two() && SLOTS_MIN > 1);
 
 /// The handles of one process.
 pub struct HandleTable<T> {
-    /// By number; as long as the highest number that there has been asks for.
-    chunks: Vec<Option<Box<Chunk<T>>>>,
-    /// What the next handle is called, unless an object has the name still.
+    /// Of each slot, what its object is called, or a name that is never looked for there. A power of two of them, or none as long as there
+    /// has been no object. They are by themselves because they are what a lookup of a wrong name touches, and all that it touches.
+    names: Vec<u32>,
+    /// Of each slot; where it is not taken, any object that has been there.
+    objects: Vec<T>,
+    /// By name: objects whose slots others have.
+    collided: BTreeMap<u32, T>,
+    /// The number of the next handle, unless an object has the name still.
     next: u32,
     living: usize,
     /// Of these, those that `counts` picks.
@@ -38,16 +66,17 @@ pub struct HandleTable<T> {
     most: usize,
 }
 
-impl<T> Default for HandleTable<T> {
+impl<T: Copy> Default for HandleTable<T> {
     fn default() -> Self {
         HandleTable::counting(|_| false)
     }
 }
 
-impl<T> HandleTable<T> {
+impl<T: Copy> HandleTable<T> {
     /// An empty table that knows how many of its objects are such.
     pub fn counting(counts: fn(&T) -> bool) -> HandleTable<T> {
-        HandleTable { chunks: Vec::new(), next: 0, living: 0, counted: 0, counts, most: HANDLES_MAX }
+        let (names, objects, collided) = (Vec::new(), Vec::new(), BTreeMap::new());
+        HandleTable { names, objects, collided, next: 0, living: 0, counted: 0, counts, most: HANDLES_MAX }
     }
 
     /// How many handles there are.
@@ -71,88 +100,134 @@ impl<T> HandleTable<T> {
         self.most = self.living + more.min((HANDLES_MAX - self.living) as u64) as usize;
     }
 
-    /// Names an object; `None` when the table is full.
-    pub fn insert(&mut self, object: T) -> Option<RawHandle> {
-        if !self.has_room(1) {
-            return None;
-        }
-        let number = loop {
-            let number = self.next;
-            self.next = (number + 1) % CYCLE;
-            if self.at(number).is_none() {
-                break number;
-            }
-        };
-        self.counted += usize::from((self.counts)(&object));
-        let at = (number / CHUNK) as usize;
-        if self.chunks.len() <= at {
-            self.chunks.resize_with(at + 1, || None);
-        }
-        let empty = || Box::new(Chunk { objects: [const { None }; CHUNK as usize], living: 0 });
-        let chunk = self.chunks[at].get_or_insert_with(empty);
-        chunk.objects[(number % CHUNK) as usize] = Some(object);
-        chunk.living += 1;
-        self.living += 1;
-        Some(name(number))
-    }
-
     /// Whether so many more objects can be named.
     pub fn has_room(&self, count: usize) -> bool {
         self.most.saturating_sub(self.living) >= count
     }
 
+    /// Names an object; `None` when the table is full.
+    pub fn insert(&mut self, object: T) -> Option<RawHandle> {
+        if !self.has_room(1) {
+            return None;
+        }
+        let name = loop {
+            let name = name(self.next);
+            self.next = (self.next + 1) % CYCLE;
+            if self.get(name).is_none() {
+                break name;
+            }
+        };
+        let slots = self.names.len();
+        let collide = self.collided.len() >= slots / SLOTS_TO_COLLIDE && slots < SLOTS_FOR_ONE * self.living;
+        if self.living == slots || collide {
+            self.resize((2 * slots).max(SLOTS_MIN), object);
+        }
+        self.put(name.0, object);
+        self.living += 1;
+        self.counted += usize::from((self.counts)(&object));
+        Some(name)
+    }
+
     /// The object of a handle; `None` for a name that is unknown, stale or 0.
+    #[inline]
     pub fn get(&self, handle: RawHandle) -> Option<&T> {
-        self.at(number(handle)?)
+        // spec: memory §9.3
+        let at = place(handle.0, self.names.len());
+        match self.names.get(at) {
+            Some(name) if *name == handle.0 => self.objects.get(at),
+            _ => self.get_collided(handle),
+        }
     }
 
-    fn at(&self, number: u32) -> Option<&T> {
-        self.chunks.get((number / CHUNK) as usize)?.as_ref()?.objects[(number % CHUNK) as usize].as_ref()
+    #[cold]
+    fn get_collided(&self, handle: RawHandle) -> Option<&T> {
+        self.collided.get(&handle.0)
     }
 
-    /// The handles with what they name.
+    /// The handles with what they name, by name.
     pub fn iter(&self) -> impl Iterator<Item = (RawHandle, &T)> {
-        let there = (0..).zip(&self.chunks).filter_map(|(chunk, known)| Some((chunk, known.as_deref()?)));
-        there.flat_map(|(chunk, known): (u32, &Chunk<T>)| {
-            let numbered = (chunk * CHUNK..).zip(&known.objects);
-            numbered.filter_map(|(number, object)| object.as_ref().map(|object| (name(number), object)))
-        })
+        let mut living: Vec<_> = self.in_slots().map(|at| (self.names[at], &self.objects[at])).collect();
+        living.extend(self.collided.iter().map(|(name, object)| (*name, object)));
+        living.sort_unstable_by_key(|(name, _)| *name);
+        living.into_iter().map(|(name, object)| (RawHandle(name), object))
     }
 
     /// Forgets a handle.
     pub fn remove(&mut self, handle: RawHandle) -> Option<T> {
-        let number = number(handle)?;
-        let at = (number / CHUNK) as usize;
-        let chunk = self.chunks.get_mut(at)?.as_mut()?;
-        let object = chunk.objects[(number % CHUNK) as usize].take()?;
-        chunk.living -= 1;
+        let at = place(handle.0, self.names.len());
+        let object = match self.names.get_mut(at) {
+            Some(name) if *name == handle.0 => {
+                *name = no_name(at);
+                self.objects[at]
+            }
+            _ => self.collided.remove(&handle.0)?,
+        };
         self.living -= 1;
         self.counted -= usize::from((self.counts)(&object));
-        // Where the next names come from stays: whoever makes one object after the other makes no chunk for each. It is not forgotten,
-        // for the last of its names is somebody's when the next ones come from elsewhere.
-        if chunk.living == 0 && at != (self.next / CHUNK) as usize {
-            self.chunks[at] = None;
-        }
+        self.give_back();
         Some(object)
     }
 
-    /// Forgets every handle whose object `gone` says is gone.
+    /// Forgets every handle whose object `gone` says is gone, in no order.
     pub fn remove_where(&mut self, mut gone: impl FnMut(&T) -> bool) {
-        let next = (self.next / CHUNK) as usize;
-        for (at, place) in self.chunks.iter_mut().enumerate() {
-            let Some(chunk) = place else { continue };
-            for object in &mut chunk.objects {
-                if let Some(object) = object.take_if(|object| gone(object)) {
-                    chunk.living -= 1;
-                    self.living -= 1;
-                    self.counted -= usize::from((self.counts)(&object));
-                }
-            }
-            if chunk.living == 0 && at != next {
-                *place = None;
-            }
+        let names = self.in_slots().map(|at| (self.names[at], &self.objects[at]));
+        let names = names.chain(self.collided.iter().map(|(name, object)| (*name, object)));
+        let names: Vec<u32> = names.filter(|(_, object)| gone(object)).map(|(name, _)| name).collect();
+        for name in names {
+            self.remove(RawHandle(name));
         }
     }
+
+    /// The slots that are taken.
+    fn in_slots(&self) -> impl Iterator<Item = usize> {
+        self.names.iter().enumerate().filter(|(at, name)| **name != no_name(*at)).map(|(at, _)| at)
+    }
+
+    /// Puts an object where a lookup of its name comes by. There is a slot for it, if another has not got it.
+    fn put(&mut self, name: u32, object: T) {
+        let at = place(name, self.names.len());
+        if self.names[at] == no_name(at) {
+            (self.names[at], self.objects[at]) = (name, object);
+        } else {
+            let before = self.collided.insert(name, object);
+            assert!(before.is_none(), "a name is given once");
+        }
+    }
+
+    /// Makes a table that is too large for what lives smaller.
+    fn give_back(&mut self) {
+        let slots = self.names.len();
+        if slots > SLOTS_MIN && self.living == 0 {
+            self.resize(SLOTS_MIN, self.objects[0]);
+        } else if slots > SLOTS_MIN && slots > SLOTS_FOR_ONE_MAX * self.living {
+            self.resize(slots / 2, self.objects[0]);
+        }
+    }
+
+    /// Puts every object where it belongs among so many slots; `any` is what is in those that are not taken.
+    fn resize(&mut self, slots: usize, any: T) {
+        assert!(slots.is_power_of_two() && slots >= SLOTS_MIN);
+        let names = std::mem::replace(&mut self.names, (0..slots).map(no_name).collect());
+        let objects = std::mem::replace(&mut self.objects, vec![any; slots]);
+        let collided = std::mem::take(&mut self.collided);
+        for ((at, name), object) in names.into_iter().enumerate().zip(objects) {
+            if name != no_name(at) {
+                self.put(name, object);
+            }
+        }
+        collided.into_iter().for_each(|(name, object)| self.put(name, object));
+    }
+}
+
+/// Where a name belongs among so many slots, a power of two; outside of them if there are none.
+fn place(name: u32, slots: usize) -> usize {
+    (name >> LOW_BITS) as usize & slots.wrapping_sub(1)
+}
+
+/// What a slot says that is not taken: a name that belongs elsewhere, as every bit of its place is another.
+fn no_name(at: usize) -> u32 {
+    // CAST: the place of a slot is a number's low bits.
+    !((at as u32) << LOW_BITS)
 }
 
 /// The round in the two highest bits, so that no handle is 0.
@@ -161,92 +236,5 @@ fn name(number: u32) -> RawHandle {
     RawHandle((round + 1) << (32 - 2) | number << LOW_BITS)
 }
 
-fn number(handle: RawHandle) -> Option<u32> {
-    let round = (handle.0 >> (32 - 2)).checked_sub(1)?;
-    let low = handle.0 & ((1 << LOW_BITS) - 1);
-    (low == 0).then_some(round << NUMBER_BITS | handle.0 >> LOW_BITS & ((1 << NUMBER_BITS) - 1))
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stale_handle_names_nothing() {
-        // spec: memory §9.3
-        let mut table = HandleTable::default();
-        let first = table.insert('a').unwrap();
-        assert_eq!(table.remove(first), Some('a'));
-        let second = table.insert('b').unwrap();
-        assert_ne!(first, second);
-        assert_eq!((table.get(first), table.get(second)), (None, Some(&'b')));
-        assert_eq!(table.remove(first), None);
-        assert_eq!(table.get(RawHandle::NONE), None);
-        assert_eq!(table.get(RawHandle(u32::MAX)), None);
-    }
-
-    #[test]
-    fn handles_look_as_those_of_windows_and_rise() {
-        let mut table = HandleTable::default();
-        let first = table.insert(0).unwrap();
-        assert_eq!(first, RawHandle(0x4000_0000));
-        for number in 1..100_u32 {
-            let handle = table.insert(number).unwrap();
-            assert_eq!(handle.0, first.0 + number * 0x40, "each is 0x40 higher, whatever went");
-            if number % 3 != 0 {
-                assert_eq!(table.remove(handle), Some(number));
-            }
-            for wrong in [handle.0 | 2, handle.0 ^ 1 << 31, handle.0 & !(3 << 30)] {
-                assert_eq!(table.get(RawHandle(wrong)), None);
-            }
-        }
-        assert_eq!(table.iter().count(), 34);
-    }
-
-    #[test]
-    fn a_name_comes_again_when_all_have_been_given_and_it_is_free() {
-        let mut table = HandleTable::default();
-        let kept = table.insert('a').unwrap();
-        let gone = table.insert('b').unwrap();
-        assert_eq!(table.remove(gone), Some('b'));
-        table.next = CYCLE - 1;
-        assert_eq!(table.insert('c'), Some(RawHandle(0xffff_ffc0)), "the last of the third round");
-        assert_eq!(table.insert('d'), Some(gone), "the first is taken still");
-        assert_eq!((table.get(kept), table.get(gone)), (Some(&'a'), Some(&'d')));
-    }
-
-    #[test]
-    fn no_name_is_accepted_that_is_not_somebodys_and_none_comes_again() {
-        // spec: memory §9.3
-        const ROUNDS: u32 = 1_000_000;
-        let (mut table, mut last) = (HandleTable::default(), 0);
-        let kept = table.insert(u32::MAX).unwrap();
-        let mut seed = 1_u32;
-        for round in 0..ROUNDS {
-            let handle = table.insert(round).unwrap();
-            assert!(handle.0 > last, "names rise until the counter wraps");
-            last = handle.0;
-            assert_eq!(table.remove(handle), Some(round));
-            // A forged one: any 32 bits; a stale one: any that was given.
-            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let forged = RawHandle(seed);
-            let stale = RawHandle(kept.0 + (1 + seed % (round + 1)) * 0x40);
-            for wrong in [forged, stale, handle] {
-                assert!(wrong == kept || table.get(wrong).is_none(), "{wrong:?}");
-            }
-        }
-        assert_eq!((table.get(kept), table.len()), (Some(&u32::MAX), 1));
-        let chunks = table.chunks.iter().flatten().count();
-        assert_eq!(chunks, 2, "what is empty is given back, but where the next names come from");
-    }
-
-    #[test]
-    fn the_objects_of_a_dead_device_go_together() {
-        let mut table = HandleTable::default();
-        let handles: Vec<_> = (0..10).map(|number| table.insert(number).unwrap()).collect();
-        table.remove_where(|number| number % 2 == 0);
-        for (number, handle) in handles.iter().enumerate() {
-            assert_eq!(table.get(*handle).is_some(), number % 2 == 1);
-        }
-    }
-}
+mod tests;
