@@ -75,6 +75,13 @@ static void finds_both(void) {
     D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE info = {.hDevice = device, .hNtHandle = memory.hNtHandle};
     OK(D3DKMTQueryResourceInfoFromNtHandle(&info));
     CHECK(info.PrivateRuntimeDataSize == 5);
+    char bytes[5] = {0};
+    info.pPrivateRuntimeData = bytes;
+    info.PrivateRuntimeDataSize = 4;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryResourceInfoFromNtHandle(&info));
+    info.PrivateRuntimeDataSize = sizeof bytes;
+    OK(D3DKMTQueryResourceInfoFromNtHandle(&info));
+    CHECK(info.PrivateRuntimeDataSize == 5 && bytes[0] != 0);
     close_handle(memory.hNtHandle);
 }
 

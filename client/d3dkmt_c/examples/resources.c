@@ -42,6 +42,22 @@ int main(void) {
     D3DKMT_QUERYRESOURCEINFO told = query(other, create.hGlobalShare);
     CHECK(told.NumAllocations == ALLOCATIONS && told.PrivateRuntimeDataSize == sizeof runtime_data);
     CHECK(told.TotalPrivateDriverDataSize == sizeof data && told.ResourcePrivateDriverDataSize == 0);
+    /* With a place for them the runtime's bytes come, too; one that is too small gets none. */
+    char asked[sizeof runtime_data + 8];
+    memset(asked, 0x55, sizeof asked);
+    D3DKMT_QUERYRESOURCEINFO bytes = {
+        .hDevice = other,
+        .hGlobalShare = create.hGlobalShare,
+        .pPrivateRuntimeData = asked,
+        .PrivateRuntimeDataSize = sizeof runtime_data - 1,
+    };
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryResourceInfo(&bytes));
+    CHECK(asked[0] == 0x55 && bytes.PrivateRuntimeDataSize == sizeof runtime_data - 1);
+    bytes.PrivateRuntimeDataSize = sizeof asked;
+    OK(D3DKMTQueryResourceInfo(&bytes));
+    CHECK(bytes.PrivateRuntimeDataSize == sizeof runtime_data && bytes.NumAllocations == ALLOCATIONS);
+    CHECK(memcmp(asked, runtime_data, sizeof runtime_data) == 0 && asked[sizeof runtime_data] == 0x55);
+
     D3DKMT_QUERYRESOURCEINFO wrong = {.hDevice = other, .hGlobalShare = create.hResource};
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryResourceInfo(&wrong));
     CHECK(wrong.NumAllocations == 0);
@@ -66,6 +82,10 @@ int main(void) {
     open.TotalPrivateDriverDataBufferSize = sizeof total;
     open.PrivateRuntimeDataSize = sizeof runtime - 1;
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTOpenResource2(&open));
+    open.pPrivateRuntimeData = asked;
+    open.PrivateRuntimeDataSize = sizeof runtime + 1;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTOpenResource2(&open));
+    open.pPrivateRuntimeData = runtime;
     CHECK(open.hResource == 0);
 
     open.PrivateRuntimeDataSize = sizeof runtime;

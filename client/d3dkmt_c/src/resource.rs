@@ -34,10 +34,24 @@ fn info(caller: &Caller<'_>, device: u32, share: ShareName) -> Result<ResourceIn
     Ok(expect_reply!(caller.process.call(call)?, Reply::ResourceInfo(info) => info))
 }
 
-/// The runtime's blob itself comes with the opening; here only its size is told.
+/// The runtime's blob, where the caller has room for it, and how long it is: whoever does not know that asks without a place first.
+fn runtime_data(caller: &Caller<'_>, info: &ResourceInfo, place: *mut VOID, bytes: u32) -> Result<u32, Refusal> {
+    // CAST: it came in with a length of 32 bits.
+    let length = info.runtime_data.len() as u32;
+    if !place.is_null() {
+        let room = caller.room(place.cast::<u8>(), bytes)?;
+        if bytes < length {
+            return Err(invalid(format!("{bytes} bytes for the runtime's data, which have {length}")));
+        }
+        room.write(&info.runtime_data);
+    }
+    Ok(length)
+}
+
 pub fn query_resource_info(caller: &Caller<'_>, arguments: &mut D3DKMT_QUERYRESOURCEINFO) -> Answer {
     let info = info(caller, arguments.hDevice, ShareName::Global(RawHandle(arguments.hGlobalShare)))?;
-    arguments.PrivateRuntimeDataSize = info.runtime_data_bytes;
+    let (place, bytes) = (arguments.pPrivateRuntimeData, arguments.PrivateRuntimeDataSize);
+    arguments.PrivateRuntimeDataSize = runtime_data(caller, &info, place, bytes)?;
     arguments.TotalPrivateDriverDataSize = info.total_private_data_bytes;
     arguments.ResourcePrivateDriverDataSize = info.private_data_bytes;
     arguments.NumAllocations = info.allocations;
@@ -49,7 +63,8 @@ pub fn query_resource_info_from_nt_handle(
     arguments: &mut D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE,
 ) -> Answer {
     let info = info(caller, arguments.hDevice, ShareName::NtHandle(nt_handle(caller, arguments.hNtHandle)?))?;
-    arguments.PrivateRuntimeDataSize = info.runtime_data_bytes;
+    let (place, bytes) = (arguments.pPrivateRuntimeData, arguments.PrivateRuntimeDataSize);
+    arguments.PrivateRuntimeDataSize = runtime_data(caller, &info, place, bytes)?;
     arguments.TotalPrivateDriverDataSize = info.total_private_data_bytes;
     arguments.ResourcePrivateDriverDataSize = info.private_data_bytes;
     arguments.NumAllocations = info.allocations;
@@ -80,12 +95,9 @@ impl Opening<'_> {
         if allocations != info.allocations {
             return Err(invalid(format!("{allocations} allocations: the resource has {}", info.allocations)));
         }
-        if self.runtime_data.count() != info.runtime_data_bytes as usize {
-            return Err(invalid(format!(
-                "{} bytes for the runtime's data, which have {}",
-                self.runtime_data.count(),
-                info.runtime_data_bytes
-            )));
+        let (room, length) = (self.runtime_data.count(), info.runtime_data.len());
+        if room != length {
+            return Err(invalid(format!("{room} bytes for the runtime's data, which have {length}")));
         }
         let for_mutex = self.keyed_mutex_data.count();
         if for_mutex != 0 && for_mutex != info.keyed_mutex_data_bytes as usize {

@@ -250,12 +250,12 @@ pub struct OpenedResource {
 }
 
 /// Of QueryResourceInfo.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceInfo {
     /// How many allocations.
     pub allocations: u32,
-    /// Bytes of the runtime's blob.
-    pub runtime_data_bytes: u32,
+    /// The runtime's blob.
+    pub runtime_data: Vec<u8>,
     /// Bytes of the driver's blob of the creation.
     pub private_data_bytes: u32,
     /// Bytes of all allocations' private data.

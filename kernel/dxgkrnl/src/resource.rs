@@ -51,7 +51,7 @@ impl Adapter {
         let total: usize = body.members.iter().map(|id| self.bodies[id].private_data.len()).sum();
         Ok(ResourceInfo {
             allocations: body.members.len() as u32,
-            runtime_data_bytes: body.runtime_data.len() as u32,
+            runtime_data: body.runtime_data.clone(),
             private_data_bytes: body.private_data.len() as u32,
             total_private_data_bytes: total as u32,
             keyed_mutex_data_bytes: 0,

@@ -4,7 +4,7 @@ use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
 use serde::{Deserialize, Serialize};
 
 /// The version of everything here and of the calls; a kernel speaks one.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The first message on a connection to a kernel, with the other end of what becomes the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

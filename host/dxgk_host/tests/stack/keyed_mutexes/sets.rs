@@ -71,7 +71,7 @@ impl Set {
 fn open_set(process: &Process, device: RawHandle, token: u64) -> OpenedResource {
     let share = ShareName::NtHandle(token);
     let info = process.link.call(Call::QueryResourceInfo { device, share });
-    assert!(matches!(info, Ok(Reply::ResourceInfo(info)) if info.keyed_mutex_data_bytes == 4), "{info:?}");
+    assert!(matches!(&info, Ok(Reply::ResourceInfo(info)) if info.keyed_mutex_data_bytes == 4), "{info:?}");
     match process.link.call(Call::OpenResource { device, share }) {
         Ok(Reply::OpenedResource(opened)) => opened,
         other => panic!("{other:?}"),
