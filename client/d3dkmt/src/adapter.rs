@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{AdapterInfo, Call, FeatureResult, Refusal, Reply, VideoMemoryInfo, Wddm30Caps, Wddm31Caps};
+use kmt_calls::{
+    AdapterInfo, Call, ESCAPE_DRIVER_PRIVATE, EscapeCall, EscapeFlags, FeatureResult, Refusal, Reply, VideoMemoryInfo,
+    Wddm30Caps, Wddm31Caps,
+};
 use kmt_link::Link;
 use wddm_types::{Luid, RawHandle};
 
 use crate::fence::NtHandle;
-use crate::{Owned, expect_reply};
+use crate::{Device, Owned, expect_reply};
 
 /// An opened adapter (`D3DKMTOpenAdapterFromLuid`).
 pub struct Adapter {
@@ -116,6 +119,24 @@ impl Adapter {
     fn change_reservation_by(&self, process: u64, local: bool, reservation_bytes: u64) -> Result<(), Refusal> {
         let adapter = self.handle();
         self.link().call(Call::ChangeVideoMemoryReservation { process, adapter, local, reservation_bytes }).map(drop)
+    }
+
+    /// `D3DKMTEscape` of type DRIVERPRIVATE: what the driver leaves in a copy of the data. It may be about a device of this adapter, and a
+    /// context of that device.
+    ///
+    /// # Errors
+    /// What the driver answers when it refuses; `NOT_SUPPORTED` when it has no private calls.
+    pub fn escape(
+        &self,
+        device: Option<&Device>,
+        context: RawHandle,
+        flags: EscapeFlags,
+        private_data: Vec<u8>,
+    ) -> Result<Vec<u8>, Refusal> {
+        let device = device.map_or(RawHandle::NONE, Device::handle);
+        let (adapter, kind) = (self.handle(), ESCAPE_DRIVER_PRIVATE);
+        let call = EscapeCall { adapter, device, context, kind, flags, private_data };
+        Ok(expect_reply!(self.link().call(Call::Escape(call))?, Reply::Escaped(answer) => answer))
     }
 
     /// Its LUID.

@@ -42,6 +42,7 @@ pub use kmt_calls::{
 };
 pub use kmt_calls::{AllocationListFlags, AllocationListItem, CreatedContext, PatchLocationItem};
 pub use kmt_calls::{CpuCaching, MonitoredFenceSignal, SignalFlags, SyncObjectKind, WaitFlags};
+pub use kmt_calls::{ESCAPE_BYTES_MAX, EscapeFlags};
 pub use queue::{HwContext, KernelQueue, UserQueue};
 pub use resource::{Resource, Section};
 pub use statistics::{enum_processes, query_statistics};

@@ -130,7 +130,36 @@ int main(void) {
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTSignalSynchronizationObjectFromCpu(&signal));
 
     /* What is not built says so, whatever it is given. */
-    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTEscape(NULL));
+
+    /* Private calls that no driver gets, and one that this driver does not know: what was handed over is as it was. */
+    uint64_t question[SOFTGPU_QUESTION_WORDS];
+    softgpu_question(question, SOFTGPU_USAGE);
+    D3DKMT_ESCAPE escape = {.hAdapter = adapter, .pPrivateDriverData = question, .PrivateDriverDataSize = sizeof question};
+    OK(D3DKMTEscape(&escape));
+    CHECK(question[1] != 0);
+    uint64_t answered[SOFTGPU_QUESTION_WORDS];
+    memcpy(answered, question, sizeof question);
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTEscape(&escape));
+    escape.Type = D3DKMT_ESCAPE_VIDMM;
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTEscape(&escape));
+    escape.Type = -1;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTEscape(&escape));
+    escape.Type = D3DKMT_ESCAPE_DRIVERPRIVATE;
+    escape.Flags.DeviceStatusQuery = 1;
+    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTEscape(&escape));
+    escape.Flags.Value = 1u << 31;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTEscape(&escape));
+    escape.Flags.Value = 0;
+    escape.hDevice = adapter;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTEscape(&escape));
+    escape.hDevice = 0;
+    escape.PrivateDriverDataSize = (1 << 16) + 1;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTEscape(&escape));
+    escape.PrivateDriverDataSize = sizeof question;
+    escape.pPrivateDriverData = NULL;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTEscape(&escape));
+    CHECK(memcmp(answered, question, sizeof question) == 0);
+
 
     /* After all that the device works. */
     uint64_t* words = lock_surface(device, surface);

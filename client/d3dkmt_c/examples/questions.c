@@ -52,6 +52,24 @@ int main(void) {
         groups.PhysicalAdapterIndex = 1;
         EXPECT(STATUS_INVALID_PARAMETER, ask(adapter, KMTQAITYPE_GETSEGMENTGROUPSIZE, &groups, sizeof groups));
 
+        /* What only the driver of this device knows: its device's name and clock, and how many of its queues are taken. */
+        uint64_t hardware[SOFTGPU_QUESTION_WORDS], usage[SOFTGPU_QUESTION_WORDS];
+        softgpu_question(hardware, SOFTGPU_HARDWARE);
+        D3DKMT_ESCAPE escape = {
+            .hAdapter = adapter,
+            .Type = D3DKMT_ESCAPE_DRIVERPRIVATE,
+            .Flags = {.HardwareAccess = 1},
+            .pPrivateDriverData = hardware,
+            .PrivateDriverDataSize = sizeof hardware,
+        };
+        OK(D3DKMTEscape(&escape));
+        CHECK(hardware[1] == 0x534f465447505531 && hardware[2] != 0 && hardware[3] >= groups.LocalMemory);
+        softgpu_question(usage, SOFTGPU_USAGE);
+        escape.Flags.Value = 0;
+        escape.pPrivateDriverData = usage;
+        OK(D3DKMTEscape(&escape));
+        CHECK((uint32_t)usage[1] >= usage[1] >> 32);
+
         D3DKMT_WDDM_1_2_CAPS early;
         ASK(adapter, KMTQAITYPE_WDDM_1_2_CAPS, early);
         D3DKMT_WDDM_2_0_CAPS addresses;

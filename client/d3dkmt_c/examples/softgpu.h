@@ -43,6 +43,18 @@ static inline uint64_t* softgpu_signal(uint64_t* words, uint64_t current_va, uin
     return words + 4;
 }
 
+/* What the kernel-mode driver is asked in private (D3DKMTEscape): 64 bytes, of which the first eight are the question and the others the
+ * answer. The hardware's question needs Flags.HardwareAccess. */
+enum { SOFTGPU_QUESTION_WORDS = 8, SOFTGPU_HARDWARE = 1, SOFTGPU_USAGE = 2 };
+
+static inline void softgpu_question(uint64_t* words, uint16_t question) {
+    const uint16_t version = 1;
+    memset(words, 0, SOFTGPU_QUESTION_WORDS * sizeof *words);
+    memcpy(words, "SGES", 4);
+    memcpy((char*)words + 4, &version, 2);
+    memcpy((char*)words + 6, &question, 2);
+}
+
 /* The first adapter, opened. */
 static inline D3DKMT_HANDLE first_adapter(void) {
     D3DKMT_ENUMADAPTERS list = {0};

@@ -42,7 +42,7 @@ macro_rules! functions {
             writes D3DKMTQueryClockCalibration(D3DKMT_QUERYCLOCKCALIBRATION) query_clock_calibration;
             writes D3DKMTQueryStatistics(D3DKMT_QUERYSTATISTICS) query_statistics;
             writes D3DKMTEnumProcesses(D3DKMT_ENUMPROCESSES) enum_processes;
-            refuses D3DKMTEscape(VOID) "no driver here has a private call";
+            reads D3DKMTEscape(D3DKMT_ESCAPE) escape;
             // Devices.
             writes D3DKMTCreateDevice(D3DKMT_CREATEDEVICE) create_device;
             reads D3DKMTDestroyDevice(D3DKMT_DESTROYDEVICE) destroy_device;

@@ -21,6 +21,7 @@ mod buffer;
 mod context;
 mod device;
 mod doorbell;
+mod escape;
 mod event;
 mod export;
 mod fence;
@@ -53,6 +54,7 @@ pub mod exported {
     pub use crate::context::*;
     pub use crate::device::*;
     pub use crate::doorbell::*;
+    pub use crate::escape::*;
     pub use crate::event::{close_handle, create_event, create_section, reset_event, set_event, wait_event};
     pub use crate::fence::*;
     pub use crate::gpu_va::*;

@@ -19,6 +19,7 @@ mod allocation;
 mod context;
 mod description;
 mod device;
+mod escape;
 mod fence;
 mod gpu_va;
 mod keyed_mutex;
@@ -38,6 +39,7 @@ pub use allocation::*;
 pub use context::*;
 pub use description::{Field, Item, Shape};
 pub use device::*;
+pub use escape::*;
 pub use fence::*;
 pub use gpu_va::*;
 pub use keyed_mutex::*;
@@ -56,6 +58,7 @@ pub const ITEMS: &[&[Item]] = &[
     number::ITEMS,
     adapter::ITEMS,
     device::ITEMS,
+    escape::ITEMS,
     allocation::ITEMS,
     resource::ITEMS,
     residency::ITEMS,

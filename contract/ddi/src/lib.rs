@@ -28,6 +28,7 @@ mod context_allocation;
 mod cpu_access;
 mod display;
 mod doorbell;
+mod escape;
 mod feature;
 mod fence;
 mod fence_log;
@@ -70,6 +71,7 @@ pub use display::{
 pub use doorbell::{
     ConnectedDoorbell, CreateDoorbell, DOORBELL_PRIVATE_DATA_MAX, Disconnected, DoorbellHost, Doorbells,
 };
+pub use escape::{Escape, EscapeFlags};
 pub use feature::{
     FeatureId, FeatureInterface, FeatureState, FeatureSupport, NativeFenceInterface1, NativeFenceOsCaps,
 };

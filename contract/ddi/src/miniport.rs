@@ -10,6 +10,7 @@ use crate::allocation::{
 use crate::cpu_access::{HostAperture, Swizzling};
 use crate::display::Display;
 use crate::doorbell::Doorbells;
+use crate::escape::Escape;
 use crate::feature::{FeatureId, FeatureSupport};
 use crate::fence::{
     CreateNativeFence, CurrentUpdate, FenceStorageSurface, KmdGlobalFence, KmdLocalFence, MonitoredUpdate,
@@ -198,6 +199,16 @@ pub trait Miniport: Send {
         &mut self,
         query: &mut StandardAllocationDriverData<'_>,
     ) -> Result<(), DriverStatus>;
+
+    /// `DxgkDdiEscape` of type DRIVERPRIVATE, level 2 with HARDWARE_ACCESS and else level 1, in which the driver touches no hardware. What it
+    /// is about is between the driver and its user-mode driver. Without an entry point there is nothing private.
+    ///
+    /// # Errors
+    /// The caller gets the status, and none of the bytes. `InvalidParameter` for what needs HARDWARE_ACCESS and has not got it.
+    fn escape(&mut self, escape: &mut Escape<'_>) -> Result<(), DriverStatus> {
+        let _ = escape;
+        Err(DriverStatus::NotSupported("Escape"))
+    }
 
     /// `DxgkDdiBuildPagingBuffer`, level 1 (memory §3).
     ///

@@ -394,4 +394,6 @@ pub enum Call {
     Statistics(StatisticsCall),
     /// Calls on keyed mutexes.
     KeyedMutex(KeyedMutexCall),
+    /// `D3DKMTEscape` → `Escaped`.
+    Escape(crate::EscapeCall),
 }

@@ -12,6 +12,7 @@
 
 mod allocation;
 mod call;
+mod escape;
 mod gpu_va;
 mod mapped;
 mod notification;
@@ -32,6 +33,7 @@ pub use call::{
     KeyedMutexFlags, LockFlags, MakeResidentFlags, OfferFlags, OpenedKeyedMutex, PRIORITY_ABSOLUTE, PacketCall,
     PriorityCall, QueueCall, QueueFlags, SignalFlags, StatisticsCall, SyncCall, WaitFlags,
 };
+pub use escape::{ESCAPE_BYTES_MAX, ESCAPE_DRIVER_PRIVATE, EscapeCall, EscapeFlags};
 pub use gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
 pub use mapped::{Mapped, MappingId};
 pub use notification::{Notification, NotificationKind, TrimFlags};

@@ -112,6 +112,8 @@ pub enum Reply {
     OpenedKeyedMutex(crate::OpenedKeyedMutex),
     /// One that the caller has now.
     AcquiredKeyedMutex(crate::AcquiredKeyedMutex),
+    /// What a driver has left in the data of a private call.
+    Escaped(Vec<u8>),
 }
 
 impl Reply {

@@ -31,6 +31,7 @@ pub mod display;
 pub mod doorbell;
 pub mod page_table;
 pub mod pattern;
+pub mod private_call;
 pub mod private_data;
 pub mod register;
 pub mod tile;

@@ -5,8 +5,10 @@
 
 mod allocation;
 mod display;
+mod escape;
 mod event;
 mod gpu_va;
+mod info;
 mod keyed_mutex;
 mod lock;
 mod name;
@@ -28,12 +30,13 @@ pub use share::unname;
 use ddi::StandardAllocation;
 use events::Event;
 use kmt_calls::{
-    AdapterInfo, Call, CreateAllocationFlags, CreatedPagingQueue, FeatureResult, KeyedMutexCall, PacketCall,
-    ProcessAccess, QueueCall, Refusal, Reply, SegmentInfo, StatisticsCall, SyncCall,
+    Call, CreateAllocationFlags, CreatedPagingQueue, KeyedMutexCall, PacketCall, ProcessAccess, QueueCall, Refusal,
+    Reply, StatisticsCall, SyncCall,
 };
 use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
+use crate::call::info::{info, result_of};
 use crate::cross_adapter::CrossFences;
 use crate::features;
 use crate::global_handle::GlobalHandles;
@@ -265,6 +268,7 @@ impl Turn<'_> {
             Call::Display(call) => self.on_display(cx, call, touched),
             Call::Sync(call) => self.on_sync(cx, call, touched),
             Call::KeyedMutex(call) => self.on_keyed_mutex(cx, call),
+            Call::Escape(call) => self.escape(call, touched),
             call => self.on_gpu_va(cx, call, touched),
         }
     }
@@ -349,51 +353,5 @@ fn names(call: &Call) -> usize {
             allocations.len() + usize::from(makes_resource && resource.resource == RawHandle::NONE)
         }
         _ => 0,
-    }
-}
-
-fn result_of(state: ddi::FeatureState) -> FeatureResult {
-    FeatureResult {
-        version: state.version,
-        enabled: state.enabled,
-        known: state.known,
-        supported_by_driver: state.supported_by_driver,
-        supported_on_current_config: state.supported_on_current_config,
-    }
-}
-
-fn info(adapter: &Adapter) -> AdapterInfo {
-    let segments = adapter
-        .vidmm
-        .segments()
-        .iter()
-        .map(|segment| {
-            let report = adapter.segment_report(segment);
-            SegmentInfo {
-                id: report.id,
-                aperture: report.aperture,
-                flags: report.flags.bits(),
-                local: report.local,
-                commit_limit_bytes: report.commit_limit_bytes,
-                size_bytes: report.capacity_bytes,
-                page_bytes: report.page_bytes,
-            }
-        })
-        .collect();
-    AdapterInfo {
-        name: adapter.config.name.clone(),
-        ddi_version: adapter.reported.ddi_version.0,
-        atomics_64_bit: !adapter.caps.no_64_bit_atomics,
-        segments,
-        nodes: adapter.nodes.iter().map(|node| node.name.to_owned()).collect(),
-        wddm_3_0_caps: adapter.wddm_3_0_caps(),
-        wddm_3_1_caps: adapter.wddm_3_1_caps(),
-        monitored_fence_signals: adapter.monitored_fence_signals(),
-        user_mode_submission: adapter.features.enabled(ddi::FeatureId::USER_MODE_SUBMISSION),
-        gpu_virtual_addresses: !adapter.reported.levels.is_empty(),
-        preemption: adapter.packets.preemption(),
-        cpu_addresses: adapter.uses_cpu_addresses(),
-        io_coherent: adapter.config.cpu_cache.is_none(),
-        displays: adapter.displays.info(),
     }
 }

@@ -60,6 +60,11 @@ impl DoorbellTable {
         self.handles.clear();
     }
 
+    /// Connections so far.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections
+    }
+
     /// A physical doorbell that nobody has, of so many.
     fn free(&self, pages: u32) -> Option<u32> {
         let taken = |number: u32| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ddi::{
     AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, CreateProcess, DdiVersion, DestroyAllocation,
-    Display, Doorbells, DriverModel, DriverStatus, FeatureId, FeatureSupport, FlipQueue, GpuClock,
+    Display, Doorbells, DriverModel, DriverStatus, Escape, FeatureId, FeatureSupport, FlipQueue, GpuClock,
     GpuVirtualAddressing, HardwareQueues, Host, HostAperture, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess,
     Miniport, NativeFenceLogs, NativeFences, NodeMetadata, Notify, OpenAllocation, PacketScheduling, PagingStatus,
     PeerDoorbells, PowerState, QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData, Swizzling,
@@ -270,6 +270,10 @@ impl Miniport for SoftGpuKmd {
         query: &mut StandardAllocationDriverData<'_>,
     ) -> Result<(), DriverStatus> {
         self.standard_data(query)
+    }
+
+    fn escape(&mut self, escape: &mut Escape<'_>) -> Result<(), DriverStatus> {
+        self.answer_private_call(escape)
     }
 
     fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {

@@ -29,6 +29,7 @@
 //! | `queues`, `doorbells` | hardware queues, kernel-mode rings, user-mode rings |
 //! | `packet` | packet contexts: translation, patching, packets in rings |
 //! | `display` | displays: modes, addresses, vertical blanks |
+//! | `escape` | the private call |
 //! | `fences`, `interrupts` | native fences, interrupt records |
 
 mod allocation;
@@ -37,6 +38,7 @@ mod cpu_access;
 mod display;
 mod doorbells;
 mod driver;
+mod escape;
 #[cfg(test)]
 mod fake_port;
 mod fences;

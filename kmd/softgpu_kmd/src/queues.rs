@@ -117,6 +117,12 @@ impl QueueTable {
         self.handles.iter().filter_map(|(_, queue)| kernel(queue)).collect()
     }
 
+    /// How many of the device's queues are somebody's.
+    pub(crate) fn taken(&self) -> u32 {
+        // CAST: at most QUEUE_COUNT.
+        self.by_index.iter().flatten().count() as u32
+    }
+
     fn free_index(&mut self) -> Option<u32> {
         self.by_index.resize(QUEUE_COUNT as usize, None);
         // CAST: at most QUEUE_COUNT.

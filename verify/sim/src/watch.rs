@@ -11,12 +11,12 @@ use std::collections::BTreeSet;
 use ddi::{
     AdapterCaps, BuildPagingBuffer, ConnectedDoorbell, CreateAllocation, CreateDevice, CreateDoorbell, CreateHwContext,
     CreateHwQueue, CreateNativeFence, CreateProcess, CurrentUpdate, DestroyAllocation, Disconnected, DoorbellHost,
-    Doorbells, DriverStatus, FState, FeatureId, FeatureSupport, FenceStorageSurface, GpuMmuCaps, GpuVirtualAddressing,
-    HardwareQueues, Host, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence, KmdOpenAllocation,
-    KmdProcess, KmdQueue, Miniport, MonitoredUpdate, NativeFenceCaps, NativeFenceLogs, NativeFences, NodeMetadata,
-    Notify, OpenAllocation, OpenNativeFence, OsDoorbell, OsQueue, PacketCaps, PacketScheduling, PageTableLevelDesc,
-    PagingOp, PagingStatus, PteFlags, QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4,
-    SegmentDescriptor3, SegmentDescriptor4, SetAllocationBackingStore, SetContextSchedulingProperties,
+    Doorbells, DriverStatus, Escape, FState, FeatureId, FeatureSupport, FenceStorageSurface, GpuMmuCaps,
+    GpuVirtualAddressing, HardwareQueues, Host, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence,
+    KmdOpenAllocation, KmdProcess, KmdQueue, Miniport, MonitoredUpdate, NativeFenceCaps, NativeFenceLogs, NativeFences,
+    NodeMetadata, Notify, OpenAllocation, OpenNativeFence, OsDoorbell, OsQueue, PacketCaps, PacketScheduling,
+    PageTableLevelDesc, PagingOp, PagingStatus, PteFlags, QueryMemoryRanges, QuerySegment, QuerySegment3,
+    QuerySegment4, SegmentDescriptor3, SegmentDescriptor4, SetAllocationBackingStore, SetContextSchedulingProperties,
     SetSchedulingLogBuffer, SetupPriorityBands, StandardAllocationDriverData, SubmitCommandToHwQueue, SuspendStatus,
     Swizzling, TransferEnd, UpdateAllocationProperty, UpdateCurrentFlags, VirtualDirection,
 };
@@ -291,6 +291,10 @@ impl Miniport for Watched {
 
     fn set_allocation_backing_store(&mut self, set: SetAllocationBackingStore<'_>) -> Result<(), DriverStatus> {
         self.inner.set_allocation_backing_store(set)
+    }
+
+    fn escape(&mut self, escape: &mut Escape<'_>) -> Result<(), DriverStatus> {
+        self.inner.escape(escape)
     }
 
     fn standard_allocation_driver_data(

@@ -84,6 +84,7 @@ impl Call {
             Call::Sync(call) => call.name(),
             Call::Statistics(call) => call.name(),
             Call::KeyedMutex(call) => call.name(),
+            Call::Escape(_) => "Escape",
         }
     }
 }

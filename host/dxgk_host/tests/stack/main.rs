@@ -17,6 +17,7 @@ mod cross_adapter;
 mod doorbells;
 mod driver_ranges;
 mod engine_power;
+mod escapes;
 mod falling_asleep;
 mod features;
 mod fence_interrupts;

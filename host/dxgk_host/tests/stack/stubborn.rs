@@ -39,6 +39,7 @@ type Release = dyn FnMut(u32) + Send;
 type Context = dyn Fn(&mut ContextInfo) + Send;
 type HandOver = dyn FnMut(PacketStep) + Send;
 type Standard = dyn Fn(&mut dyn Miniport, &mut StandardAllocationDriverData<'_>) -> Result<(), DriverStatus> + Send;
+type PrivateCall = dyn Fn(&mut dyn Miniport, &mut Escape<'_>) -> Result<(), DriverStatus> + Send;
 type HearBlob = dyn Fn(&'static str, &[u8]) + Send;
 type Refuse = dyn Fn(&'static str) -> Result<(), DriverStatus> + Send;
 type Reset = dyn FnMut(&mut dyn Miniport, &mut dyn ddi::Host, bool) -> Result<(), DriverStatus> + Send;
@@ -109,6 +110,8 @@ pub struct Whims {
     pub paging_data_bytes: u32,
     /// What it says of allocations that the kernel describes.
     pub standard: Box<Standard>,
+    /// What it makes of a private call.
+    pub escape: Box<PrivateCall>,
     /// The resource's private data at each "create" and "open".
     pub hear_blob: Box<HearBlob>,
     /// Whether it refuses a "create", an "open", a "context"; a "device", when it has made everything for that.
@@ -163,6 +166,7 @@ impl Default for Whims {
             hand_over: Box::new(|_| ()),
             paging_data_bytes: 0,
             standard: Box::new(|driver, query| driver.standard_allocation_driver_data(query)),
+            escape: Box::new(|driver, escape| driver.escape(escape)),
             hear_blob: Box::new(|_, _| ()),
             refuse: Box::new(|_| Ok(())),
             opens: Box::new(|_| ()),
@@ -312,6 +316,9 @@ impl Miniport for Stubborn {
     }
     fn validate_update_allocation_property(&mut self, update: UpdateAllocationProperty) -> Result<(), DriverStatus> {
         self.inner.validate_update_allocation_property(update)
+    }
+    fn escape(&mut self, escape: &mut Escape<'_>) -> Result<(), DriverStatus> {
+        (self.whims.escape)(self.inner.as_mut(), escape)
     }
     fn standard_allocation_driver_data(
         &mut self,

@@ -3,6 +3,7 @@
 mod allocations;
 mod budgets;
 mod errors;
+mod escapes;
 mod fences;
 mod handles;
 mod locks;

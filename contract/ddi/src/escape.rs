@@ -1,0 +1,28 @@
+//! Private calls of a user-mode driver to its kernel-mode driver (`DxgkDdiEscape`).
+
+use crate::queue::{KmdContext, KmdDevice, KmdProcess};
+
+bitflags::bitflags! {
+    /// `D3DDDI_ESCAPEFLAGS`, those of them that a driver gets to see.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct EscapeFlags: u32 {
+        /// The driver may touch its device: the kernel has seen to it that it is awake, and that nobody resets it meanwhile.
+        const HARDWARE_ACCESS = 1 << 0;
+    }
+}
+
+/// `DXGKARG_ESCAPE`.
+#[derive(Debug)]
+pub struct Escape<'a> {
+    /// `hKmdProcessHandle`: who calls; `None` if it has no device on the adapter.
+    pub process: Option<KmdProcess>,
+    /// `hDevice`.
+    pub device: Option<KmdDevice>,
+    /// `hContext`, one of that device.
+    pub context: Option<KmdContext>,
+    /// Flags.
+    pub flags: EscapeFlags,
+    /// `pPrivateDriverData`, as long as the caller says (`PrivateDriverDataSize`): untrusted. They are a copy, so that what has been checked
+    /// does not change; what the driver leaves in them goes back if it succeeds, and no byte more or less.
+    pub private_data: &'a mut [u8],
+}

@@ -1,0 +1,100 @@
+//! Private calls to a driver (`D3DKMTEscape`). The kernel says who calls and sees to it that the driver may be called; what the bytes mean it
+//! does not know. They are a copy of the caller's, and they go back as a copy, when the driver has succeeded.
+
+use ddi::Escape;
+use kmt_calls::{ESCAPE_BYTES_MAX, ESCAPE_DRIVER_PRIVATE, EscapeCall, EscapeFlags, Refusal, Reply};
+use wddm_types::RawHandle;
+
+use crate::call::{Turn, done};
+use crate::machine::Answer;
+use crate::object::Object;
+use crate::refusal::{from_driver, invalid, not_supported};
+
+/// `D3DKMT_ESCAPETYPE`: the last number that has a meaning, and those of the window manager.
+const KIND_LAST: u32 = 39;
+const WINDOW_MANAGERS: std::ops::RangeInclusive<u32> = 1024..=1038;
+
+impl Turn<'_> {
+    pub(super) fn escape(&mut self, call: EscapeCall, touched: &mut Option<u32>) -> Result<Answer, Refusal> {
+        check_kind(call.kind)?;
+        let flags = check_flags(call.flags)?;
+        let mut private_data = call.private_data;
+        if private_data.len() > ESCAPE_BYTES_MAX {
+            return Err(invalid(format!("{} bytes of a private call; at most {ESCAPE_BYTES_MAX}", private_data.len())));
+        }
+        let index = self.adapter(call.adapter)?;
+        let device = self.escaping_device(index, call.device)?;
+        let context = self.escaping_context(index, device, call.context)?;
+        let adapter = &mut self.adapters[index as usize];
+        adapter.running()?;
+        if let Some(device) = device {
+            adapter.device_active(device)?;
+        }
+        // A device that sleeps or is reset has nothing to say, and a driver that touched it would wait for ever.
+        if flags.contains(ddi::EscapeFlags::HARDWARE_ACCESS) {
+            adapter.awake()?;
+        }
+        *touched = Some(index);
+        let process = adapter.processes.get(&self.from).map(|process| process.kmd);
+        let device = device.map(|device| adapter.devices[device].kmd);
+        let mut escape = Escape { process, device, context, flags, private_data: &mut private_data };
+        adapter.miniport.escape(&mut escape).map_err(from_driver)?;
+        done(Reply::Escaped(private_data))
+    }
+
+    fn escaping_device(&self, index: u32, handle: RawHandle) -> Result<Option<u64>, Refusal> {
+        if handle == RawHandle::NONE {
+            return Ok(None);
+        }
+        let (on, device) = self.device(handle)?;
+        if on == index { Ok(Some(device)) } else { Err(invalid("a device of another adapter")) }
+    }
+
+    fn escaping_context(
+        &self,
+        index: u32,
+        device: Option<u64>,
+        handle: RawHandle,
+    ) -> Result<Option<ddi::KmdContext>, Refusal> {
+        if handle == RawHandle::NONE {
+            return Ok(None);
+        }
+        let adapter = &self.adapters[index as usize];
+        let (on, owner, kmd) = match self.process.handles.get(handle) {
+            Some(Object::Context(on, number)) if *on == index => {
+                (*on, adapter.contexts[*number].device, adapter.contexts[*number].kmd)
+            }
+            Some(Object::PacketContext(on, number)) if *on == index => {
+                (*on, adapter.packet_contexts[*number].device, adapter.packet_contexts[*number].kmd)
+            }
+            _ => return Err(invalid(format!("{handle:?} names no context of the adapter"))),
+        };
+        // A context is told with the device that it belongs to.
+        if on == index && device == Some(owner) { Ok(Some(kmd)) } else { Err(invalid("a context of another device")) }
+    }
+}
+
+fn check_kind(kind: u32) -> Result<(), Refusal> {
+    match kind {
+        ESCAPE_DRIVER_PRIVATE => Ok(()),
+        // They steer the components of Windows' own kernel and are for its tests; what of it a user may do has calls of its own.
+        1..=KIND_LAST => {
+            Err(not_supported(format!("type {kind} of a private call is for the tests of another kernel")))
+        }
+        kind if WINDOW_MANAGERS.contains(&kind) => {
+            Err(not_supported(format!("type {kind} of a private call is a window manager's, and there is none")))
+        }
+        kind => Err(invalid(format!("there is no type {kind} of a private call"))),
+    }
+}
+
+fn check_flags(flags: EscapeFlags) -> Result<ddi::EscapeFlags, Refusal> {
+    if !EscapeFlags::all().contains(flags) {
+        return Err(invalid(format!("reserved flags of a private call: {:#x}", flags.bits())));
+    }
+    // Two are the runtime's and never come to a kernel; here all calls of a driver are one after the other, and no guest is behind them.
+    if !EscapeFlags::HARDWARE_ACCESS.contains(flags) {
+        return Err(not_supported(format!("{flags:?} of a private call")));
+    }
+    Ok(ddi::EscapeFlags::from_bits_retain(flags.bits()))
+}

@@ -1,0 +1,51 @@
+//! What an adapter answers about itself and its features.
+
+use kmt_calls::{AdapterInfo, FeatureResult, SegmentInfo};
+
+use crate::adapter::Adapter;
+
+pub(super) fn result_of(state: ddi::FeatureState) -> FeatureResult {
+    FeatureResult {
+        version: state.version,
+        enabled: state.enabled,
+        known: state.known,
+        supported_by_driver: state.supported_by_driver,
+        supported_on_current_config: state.supported_on_current_config,
+    }
+}
+
+pub(super) fn info(adapter: &Adapter) -> AdapterInfo {
+    let segments = adapter
+        .vidmm
+        .segments()
+        .iter()
+        .map(|segment| {
+            let report = adapter.segment_report(segment);
+            SegmentInfo {
+                id: report.id,
+                aperture: report.aperture,
+                flags: report.flags.bits(),
+                local: report.local,
+                commit_limit_bytes: report.commit_limit_bytes,
+                size_bytes: report.capacity_bytes,
+                page_bytes: report.page_bytes,
+            }
+        })
+        .collect();
+    AdapterInfo {
+        name: adapter.config.name.clone(),
+        ddi_version: adapter.reported.ddi_version.0,
+        atomics_64_bit: !adapter.caps.no_64_bit_atomics,
+        segments,
+        nodes: adapter.nodes.iter().map(|node| node.name.to_owned()).collect(),
+        wddm_3_0_caps: adapter.wddm_3_0_caps(),
+        wddm_3_1_caps: adapter.wddm_3_1_caps(),
+        monitored_fence_signals: adapter.monitored_fence_signals(),
+        user_mode_submission: adapter.features.enabled(ddi::FeatureId::USER_MODE_SUBMISSION),
+        gpu_virtual_addresses: !adapter.reported.levels.is_empty(),
+        preemption: adapter.packets.preemption(),
+        cpu_addresses: adapter.uses_cpu_addresses(),
+        io_coherent: adapter.config.cpu_cache.is_none(),
+        displays: adapter.displays.info(),
+    }
+}
