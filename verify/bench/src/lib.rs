@@ -21,6 +21,7 @@
 //! | `calls` | a call over a socket against a bare message there and back |
 //! | `handles` | a lookup of a handle against an index into a slice; forged, stale and reused names, of which there may be none |
 //! | `daemon` | four clients of a daemon that have half of what they need, against the same four in one program |
+//! | `neighbour` | what a client of a daemon keeps of its share beside an attacker, and what is left of that |
 //! | `residency` | MakeResident and Evict against a null system call, and how they grow |
 //!
 //! `machine` knows the processors and the idle exit, `rig` programs the software GPU straight through its registers, with
@@ -44,6 +45,7 @@ mod hop;
 mod litmus;
 mod machine;
 mod mapping;
+mod neighbour;
 mod page_tables;
 mod pingpong;
 mod report;

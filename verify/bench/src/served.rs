@@ -1,7 +1,8 @@
 //! A kernel behind a socket, for the measures that compare with one in the same program.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink, page_table_bytes};
 use dxgkd::{Daemon, Limits};
@@ -49,5 +50,22 @@ impl Kernel {
             }
             None => ProcessLink::new(Arc::clone(&self.host)),
         })
+    }
+
+    /// Where it is served.
+    pub fn path(&self) -> Option<&Path> {
+        self.served.as_ref().map(|(_, path, _)| path.as_path())
+    }
+
+    /// Waits until it has no clients.
+    pub fn until_alone(&self, within: Duration) -> Result<(), BenchError> {
+        let began = Instant::now();
+        while self.served.as_ref().is_some_and(|(daemon, ..)| daemon.clients() != 0) {
+            if began.elapsed() > within {
+                return Err(BenchError::Device("clients stay that have gone".into()));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 }

@@ -5,12 +5,12 @@ use std::io::Write;
 use crate::machine::{IdleExit, Machine, NoHalt};
 use crate::report::{BenchError, BenchReport, Row};
 use crate::{
-    calls, copies, daemon, doorbell, frames, handles, hop, litmus, mapping, page_tables, residency, sched, signals,
-    waiters,
+    calls, copies, daemon, doorbell, frames, handles, hop, litmus, mapping, neighbour, page_tables, residency, sched,
+    signals, waiters,
 };
 
 /// The names of the measures, in their order.
-pub const MEASURES: [&str; 13] = [
+pub const MEASURES: [&str; 14] = [
     "litmus",
     "signals",
     "waiters",
@@ -21,6 +21,7 @@ pub const MEASURES: [&str; 13] = [
     "handles",
     "calls",
     "daemon",
+    "neighbour",
     "sched",
     "doorbell",
     "hop",
@@ -93,6 +94,7 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                     "handles" => handles::rows(pair, amounts.copy_batches, options.smoke),
                     "calls" => calls::rows(pair, amounts.copy_batches, options.smoke)?,
                     "daemon" => daemon::rows(options.smoke)?,
+                    "neighbour" => neighbour::rows(options.smoke)?,
                     "residency" => residency::rows(pair, amounts.copy_batches, options.smoke)?,
                     _ => {
                         // The last measure wakes sleepers whose processor has halted, and so the request ends here.

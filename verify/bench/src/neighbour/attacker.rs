@@ -1,0 +1,194 @@
+//! A client that attacks: it stores all over what it shares with the kernel while the kernel works for it, floods it with fences, NT handles,
+//! descriptors, queues with doorbells and rings, has the engine reach where nothing is, sends what no client sends, and dies without a word.
+//!
+//! It has one life after the other, as fast as it can, and dies one call later each time; who has lived through all of them begins again.
+//! With good manners it does the same work, attacks nobody, and gives everything back before it goes.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Scope, ScopedJoinHandle};
+
+use d3dkmt::{EvictFlags, FenceFlags, Lock, NativeFenceRequest, SyncObjectAccess};
+use kmt_calls::wire::encode;
+use kmt_calls::{Call, Refusal, Reply};
+use kmt_link::socket::{Packets, Request, SocketLink};
+use kmt_link::{Link, Routed};
+use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, shutdown};
+use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, SurfaceKind, UmdError};
+use wddm_types::{GpuVa, NodeId};
+
+use super::worker::BYTES;
+use crate::report::BenchError;
+use crate::served::Kernel;
+
+/// Fences of a flood.
+const FENCES: u64 = 64;
+/// Descriptors with a message that has use for none.
+const DESCRIPTORS: usize = 16;
+/// Where nothing is.
+const NOWHERE: GpuVa = GpuVa(0x7fff_0000);
+
+/// How somebody lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manners {
+    Good,
+    Bad,
+}
+
+/// The attacker.
+pub(super) struct Attacker {
+    path: PathBuf,
+    /// What it stores into just now.
+    shared: Mutex<Option<Lock>>,
+    lives: AtomicU64,
+    /// Before which call it dies; of the first life before none.
+    dies_at: AtomicU64,
+}
+
+impl Attacker {
+    pub fn new(kernel: &Kernel) -> Attacker {
+        let path = kernel.path().expect("a kernel that is served").to_owned();
+        Attacker { path, shared: Mutex::default(), lives: AtomicU64::new(0), dies_at: AtomicU64::new(u64::MAX) }
+    }
+
+    /// How many lives it has had.
+    pub fn lives(&self) -> u64 {
+        self.lives.load(Ordering::Relaxed)
+    }
+
+    /// Lives on two threads until it is to stop.
+    pub fn begin<'scope, 'a: 'scope>(
+        &'a self,
+        scope: &'scope Scope<'scope, '_>,
+        stop: &'a AtomicBool,
+        manners: Manners,
+    ) -> Vec<ScopedJoinHandle<'scope, Result<(), BenchError>>> {
+        let lives = scope.spawn(move || {
+            while !stop.load(Ordering::Acquire) {
+                match manners {
+                    Manners::Good => self.live_well()?,
+                    Manners::Bad => self.live()?,
+                }
+            }
+            Ok(())
+        });
+        let stores = scope.spawn(move || {
+            if manners == Manners::Good {
+                super::compute(stop);
+            }
+            let mut value = 0;
+            while !stop.load(Ordering::Acquire) {
+                value += 1;
+                match &*self.shared() {
+                    Some(lock) => lock.fill_words(0, BYTES / 8, |_| value),
+                    None => std::thread::yield_now(),
+                }
+            }
+            Ok(())
+        });
+        vec![lives, stores]
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Option<Lock>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One life without an attack.
+    fn live_well(&self) -> Result<(), BenchError> {
+        let link = SocketLink::connect(&self.path).map_err(|error| BenchError::Device(error.to_string()))?;
+        Ok(self.work(link, Manners::Good)?)
+    }
+
+    /// One life, up to its end or to the call before which it dies.
+    fn live(&self) -> Result<(), BenchError> {
+        let socket = connect(&self.path)?;
+        let connection = socket.try_clone()?;
+        let link = SocketLink::over(socket).map_err(|error| BenchError::Device(error.to_string()))?;
+        let left = AtomicU64::new(self.dies_at.load(Ordering::Relaxed));
+        let dies = Arc::new(AtomicBool::new(false));
+        let dead = Arc::clone(&dies);
+        let route = move |link: &SocketLink, call: Call| -> Result<Reply, Refusal> {
+            if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                dead.store(true, Ordering::Relaxed);
+                // It may have been ended already.
+                let _ = shutdown(&connection, Shutdown::Both);
+            }
+            link.call(call)
+        };
+        let lived = self.work(Arc::new(Routed::new(link, route)), Manners::Bad);
+        *self.shared() = None;
+        self.lives.fetch_add(1, Ordering::Relaxed);
+        match lived {
+            // It has done all that it does.
+            Ok(()) => self.dies_at.store(1, Ordering::Relaxed),
+            Err(_) if dies.load(Ordering::Relaxed) => _ = self.dies_at.fetch_add(1, Ordering::Relaxed),
+            // What it asks for may be refused, by its device that it has lost for one.
+            Err(_) => self.dies_at.store(1, Ordering::Relaxed),
+        }
+        Ok(())
+    }
+
+    fn work(&self, link: Arc<dyn Link>, manners: Manners) -> Result<(), UmdError> {
+        let gpu = Gpu::open(Arc::clone(&link))?;
+        let surface = gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, BYTES, false)?;
+        gpu.pin(&surface)?;
+        let lock = surface.lock()?;
+        let mut kept = None;
+        match manners {
+            Manners::Good => kept = Some(lock),
+            Manners::Bad => *self.shared() = Some(lock),
+        }
+        // Each has a doorbell, whose page the kernel reads.
+        let streams = (0..4).map(|_| Stream::create(&gpu, NodeId(0), StreamConfig::default()));
+        let mut streams = streams.collect::<Result<Vec<_>, _>>()?;
+        for stream in &mut streams {
+            let mut commands = Commands::new();
+            commands.fill(surface.va(), BYTES, 0xbad);
+            for _ in 0..16 {
+                stream.submit(&gpu, &[], &commands)?;
+            }
+        }
+        // Its locked memory moves as far as it can while it is written.
+        for _ in 0..4 {
+            gpu.device().evict(vec![surface.allocation().handle()], EvictFlags::empty())?;
+            gpu.pin(&surface)?;
+        }
+        let flags = [FenceFlags::empty(), FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING];
+        let mut floods = Vec::new();
+        for nth in 0..FENCES {
+            let flags = flags[(nth % 2) as usize];
+            let fence = gpu.device().create_native_fence(NativeFenceRequest { flags, ..Default::default() })?;
+            gpu.device().signal(&fence, nth)?;
+            let name = if flags.is_empty() { None } else { Some(fence.share(SyncObjectAccess::ALL_ACCESS)?) };
+            let descriptor = name.as_ref().map(|name| link.descriptor(name.token())).transpose()?;
+            floods.push((fence, name, descriptor));
+        }
+        drop(kept);
+        if manners == Manners::Bad {
+            self.flood_descriptors();
+            let mut nowhere = Commands::new();
+            nowhere.fill(NOWHERE, 8, 7);
+            let value = streams[0].submit(&gpu, &[], &nowhere)?;
+            streams[0].wait(&gpu, value)?;
+        }
+        Ok(())
+    }
+
+    /// Another connection, which brings descriptors where none is asked for: it is ended.
+    fn flood_descriptors(&self) {
+        let Ok(socket) = connect(&self.path) else { return };
+        let packets = Packets::new(socket);
+        let files = [packets.as_fd(); DESCRIPTORS];
+        let _ = packets.send(&encode(&Request::Now, Vec::new()), &files);
+    }
+}
+
+fn connect(path: &std::path::Path) -> Result<OwnedFd, BenchError> {
+    let failed = |error: rustix::io::Errno| BenchError::Device(format!("no connection: {error}"));
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).map_err(failed)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path).map_err(failed)?).map_err(failed)?;
+    Ok(socket)
+}
