@@ -1,6 +1,7 @@
 //! What the handle table promises, in itself and against an ordered map.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use proptest::prelude::*;
 
@@ -156,8 +157,8 @@ impl Model {
             let (round, number) = (self.next / (1 << 24), self.next % (1 << 24));
             self.next = (self.next + 1) % (3 << 24);
             let name = (round + 1) * (1 << 30) + number * 0x40;
-            if !self.living.contains_key(&name) {
-                self.living.insert(name, object);
+            if let Entry::Vacant(free) = self.living.entry(name) {
+                free.insert(object);
                 return RawHandle(name);
             }
         }
