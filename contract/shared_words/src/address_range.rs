@@ -3,23 +3,20 @@
 //! moves content protects the range first, copies, and shows the new place. Called by whoever maps locks for a process.
 //!
 //! # How a store waits
-//! [`AddressRange::protect`] write-protects the range through a `userfaultfd`. A thread that stores then sleeps in the
-//! operating system until [`AddressRange::show`] has mapped other pages and woken it; it stores again, into those. Loads go
-//! on. Nobody reads the descriptor's messages and there is no signal handler: the kernel keeps the sleepers, `show` wakes
-//! all of them. Each page is replaced in one step, so no access ever finds a hole.
+//! [`AddressRange::protect`] holds the range. A thread that stores then sleeps in the operating system (`faults`) until
+//! [`AddressRange::show`] has mapped other pages and woken it; it stores again, into those. Each page is replaced in one step, so no
+//! access ever finds a hole.
 //!
-//! Limits: a system call that writes into a protected page fails with EFAULT where the process may not handle faults of
-//! the kernel (`vm.unprivileged_userfaultfd`); and each run of consecutive pages takes one of the process's mappings.
+//! Limits: those of `faults`; and each run of consecutive pages takes one of the process's mappings.
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
-use rustix::ioctl::{Updater, ioctl, opcode};
-use rustix::mm::{MapFlags, ProtFlags, UserfaultfdFlags, mmap, mmap_anonymous, munmap, userfaultfd};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
+use crate::faults::Faults;
 use crate::memory::{Backing, Memory, MemoryError};
 
 /// A range of addresses of this process. It always shows something: zeros of its own until the first
@@ -27,7 +24,7 @@ use crate::memory::{Backing, Memory, MemoryError};
 pub struct AddressRange {
     base: NonNull<u8>,
     bytes: u64,
-    faults: &'static OwnedFd,
+    faults: Faults,
 }
 
 // SAFETY: the range belongs to this value and is mapped as long as it lives; every access is a raw copy or an atomic.
@@ -43,7 +40,7 @@ impl AddressRange {
     /// of shared memory): such a host gives no addresses.
     pub fn reserve(bytes: u64) -> Result<AddressRange, MemoryError> {
         let bytes = bytes.max(1).next_multiple_of(4096);
-        let faults = faults().map_err(|source| MemoryError { bytes, source })?;
+        let faults = Faults::open().map_err(|source| MemoryError { bytes, source })?;
         let length = usize::try_from(bytes).map_err(|_| MemoryError { bytes, source: rustix::io::Errno::NOMEM })?;
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
         let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), length, WRITABLE, MapFlags::PRIVATE | NO_RESERVE) };
@@ -67,11 +64,8 @@ impl AddressRange {
     /// # Panics
     /// When the operating system refuses, which is a defect of ours: the range is whole and shows files.
     pub fn protect(&self) {
-        let range = self.whole();
-        let register = Register { range, mode: MODE_WRITE_PROTECT, ioctls: 0 };
-        self.control::<{ opcode::read_write::<Register>(GROUP, 0x00) }, _>(register).expect("the range shows files");
-        let protect = WriteProtect { range, mode: 1 };
-        self.control::<{ opcode::read_write::<WriteProtect>(GROUP, 0x06) }, _>(protect).expect("it is registered");
+        // SAFETY: the range is this value's, and `show` and `end` wake whoever sleeps.
+        unsafe { self.faults.hold(self.base, self.bytes) }.expect("the range is whole and shows files");
     }
 
     /// Shows these parts of memory files one after the other (memory, offset, bytes), and lets held stores go on there.
@@ -174,19 +168,9 @@ impl AddressRange {
         unsafe { self.base.as_ptr().add(offset as usize) }
     }
 
-    fn whole(&self) -> Range {
-        Range { start: self.base.as_ptr() as u64, length: self.bytes }
-    }
-
     /// Wakes every thread that sleeps on a store into the range.
     fn wake(&self) {
-        self.control::<{ opcode::read::<Range>(GROUP, 0x02) }, _>(self.whole()).expect("waking refuses nobody");
-    }
-
-    fn control<const OPCODE: rustix::ioctl::Opcode, T>(&self, mut argument: T) -> rustix::io::Result<()> {
-        // SAFETY: each opcode is used with the structure that the operating system declares for it, and names only the
-        // range that this value owns.
-        unsafe { ioctl(self.faults, Updater::<OPCODE, T>::new(&mut argument)) }
+        self.faults.wake(self.base, self.bytes);
     }
 }
 
@@ -207,58 +191,6 @@ impl std::fmt::Debug for AddressRange {
 const WRITABLE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 const NO_RESERVE: MapFlags = MapFlags::NORESERVE;
 const FIXED: MapFlags = MapFlags::FIXED;
-
-/// The descriptor through which this process's stores are held, opened once.
-fn faults() -> Result<&'static OwnedFd, rustix::io::Errno> {
-    static FAULTS: OnceLock<Result<OwnedFd, rustix::io::Errno>> = OnceLock::new();
-    FAULTS.get_or_init(open).as_ref().map_err(|error| *error)
-}
-
-fn open() -> Result<OwnedFd, rustix::io::Errno> {
-    // SAFETY: nothing is registered with the descriptor yet.
-    let everything = unsafe { userfaultfd(UserfaultfdFlags::CLOEXEC) };
-    let user_mode = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::from_bits_retain(USER_MODE_ONLY);
-    // SAFETY: as above.
-    let descriptor = everything.or_else(|_| unsafe { userfaultfd(user_mode) })?;
-    let mut api = Api { api: 0xAA, features: FEATURE_WRITE_PROTECT | FEATURE_SHARED_MEMORY, ioctls: 0 };
-    // SAFETY: the opcode's own structure.
-    unsafe { ioctl(&descriptor, Updater::<{ opcode::read_write::<Api>(GROUP, 0x3F) }, Api>::new(&mut api)) }?;
-    Ok(descriptor)
-}
-
-// linux/userfaultfd.h
-const GROUP: u8 = 0xAA;
-const USER_MODE_ONLY: u32 = 1;
-const FEATURE_WRITE_PROTECT: u64 = 1 << 0;
-const FEATURE_SHARED_MEMORY: u64 = 1 << 12;
-const MODE_WRITE_PROTECT: u64 = 1 << 1;
-
-#[repr(C)]
-struct Api {
-    api: u64,
-    features: u64,
-    ioctls: u64,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Range {
-    start: u64,
-    length: u64,
-}
-
-#[repr(C)]
-struct Register {
-    range: Range,
-    mode: u64,
-    ioctls: u64,
-}
-
-#[repr(C)]
-struct WriteProtect {
-    range: Range,
-    mode: u64,
-}
 
 #[cfg(test)]
 mod tests {

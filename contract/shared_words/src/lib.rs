@@ -14,6 +14,7 @@
 mod address_range;
 mod asymmetric;
 pub mod doorbell;
+mod faults;
 pub mod fence;
 pub mod log;
 mod memory;
@@ -24,6 +25,9 @@ mod word;
 
 pub use address_range::AddressRange;
 pub use asymmetric::{FrequentBarrier, RareBarrier, is_asymmetric};
-pub use memory::{ClientAccess, ClientPage, LentFile, LentPages, Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord};
+pub use faults::HOLDING_REQUESTS;
+pub use memory::{
+    ClientAccess, ClientPage, DetachedPages, LentFile, LentPages, Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord,
+};
 pub use read_only_view::ReadOnlyView;
 pub use word::{Barrier, HardwareBarrier, Word};

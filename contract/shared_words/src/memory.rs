@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 mod client_page;
+mod content;
 mod lent;
 mod received;
 
@@ -24,7 +25,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 pub use self::client_page::ClientPage;
 pub(crate) use self::lent::Backing;
 use self::lent::Lent;
-pub use self::lent::{ClientAccess, LentFile, LentPages};
+pub use self::lent::{ClientAccess, DetachedPages, LentFile, LentPages};
 pub use self::received::ReadOnlyMemory;
 
 /// Why memory could not be had.
@@ -218,6 +219,13 @@ impl Memory {
         let words = self.at(offset).cast::<u64>();
         // SAFETY: in range and aligned (checked).
         (0..count).find(|index| !check(*index, unsafe { words.add(*index as usize).read() }))
+    }
+
+    /// Where the byte at `offset` stands.
+    fn address(&self, offset: u64) -> NonNull<u8> {
+        debug_assert!(offset < self.bytes);
+        // SAFETY: callers have checked that `offset` is inside the mapping, which is one allocated object.
+        unsafe { self.base.add(offset as usize) }
     }
 
     #[inline]

@@ -92,7 +92,7 @@ impl Memory {
         self.assert_pages((place, PAGE_BYTES));
         let file = self.file.as_ref().expect("clients' pages are shown in memory files");
         let refused = |source| MemoryError { bytes: PAGE_BYTES, source };
-        let own = self.own_page(file, place).map_err(refused)?;
+        let own = Memory::part_of(file, place, PAGE_BYTES).map_err(refused)?;
         for &(offset, value) in words {
             Word::store(own.word(offset), value);
         }

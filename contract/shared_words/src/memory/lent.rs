@@ -26,7 +26,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 use super::{Memory, MemoryError};
 
 /// Takes pages out of a file, which has zeros there then.
-const HOLE: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
+pub(super) const HOLE: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
 
 /// What a client may do with pages that it maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum ClientAccess {
 /// A memory file that holds pages lent to a client.
 #[derive(Debug)]
 pub struct LentFile {
-    file: OwnedFd,
+    pub(super) file: OwnedFd,
     bytes: u64,
     access: ClientAccess,
 }
@@ -87,6 +87,16 @@ pub struct LentPages {
     pub offset: u64,
     /// How many bytes they are.
     pub bytes: u64,
+}
+
+/// Pages that are lent no more, and that a client may still map: their memory goes when this is dropped.
+#[derive(Debug)]
+pub struct DetachedPages(Vec<LentPages>);
+
+impl Drop for DetachedPages {
+    fn drop(&mut self) {
+        forget(std::mem::take(&mut self.0));
+    }
 }
 
 /// What a part of a memory lies in.
@@ -191,17 +201,29 @@ impl Memory {
     /// # Panics
     /// When they are not whole pages of this memory.
     pub fn take_back(&self, offset: u64, bytes: u64) -> Result<(), MemoryError> {
+        self.detach(offset, bytes).map(drop)
+    }
+
+    /// The same, while what the client still maps goes on holding what it did, until what is answered is dropped: a client that has been
+    /// told of other pages reads the old ones until it has heard.
+    ///
+    /// # Errors
+    /// When the operating system refuses the mapping; then the pages are still lent.
+    ///
+    /// # Panics
+    /// When they are not whole pages of this memory.
+    pub fn detach(&self, offset: u64, bytes: u64) -> Result<DetachedPages, MemoryError> {
         self.assert_pages((offset, bytes));
-        let mut lent = self.lent.lock();
+        let (mut lent, mut detached) = (self.lent.lock(), DetachedPages(Vec::new()));
         for pages in cut(&mut lent, offset, bytes) {
             if let Err(source) = self.map_own(pages.offset, pages.bytes) {
                 let bytes = pages.bytes;
                 lent.insert(pages.offset, pages);
                 return Err(MemoryError { bytes, source });
             }
-            forget(vec![pages]);
+            detached.0.push(pages);
         }
-        Ok(())
+        Ok(detached)
     }
 
     /// The consecutive lent pages that the byte at `offset` is among; `None`: it is not lent.
@@ -222,6 +244,28 @@ impl Memory {
             }
         };
         self.backings(offset, bytes).into_iter().map(lent).collect()
+    }
+
+    /// The parts of these bytes that are lent.
+    pub(super) fn lent_in(&self, offset: u64, bytes: u64) -> Vec<LentPages> {
+        let lent = self.lent.lock();
+        let first = lent.range(..=offset).next_back().map_or(offset, |(first, _)| *first);
+        let within = lent.range(first..offset + bytes).map(|(_, pages)| pages);
+        let end = |pages: &LentPages| pages.offset + pages.bytes;
+        within
+            .filter(|pages| end(pages) > offset)
+            .map(|p| part(p, p.offset.max(offset), end(p).min(offset + bytes)))
+            .collect()
+    }
+
+    /// Notes that pages are lent from now on.
+    pub(super) fn note_lent(&self, pages: LentPages) {
+        self.lent.lock().insert(pages.offset, pages);
+    }
+
+    /// Notes that none of these bytes is lent any more; what was.
+    pub(super) fn cut_lent(&self, offset: u64, bytes: u64) -> Vec<LentPages> {
+        cut(&mut self.lent.lock(), offset, bytes)
     }
 
     /// What these bytes lie in, in order: each part with its offset there and its size.
@@ -260,14 +304,16 @@ impl Memory {
         Ok(())
     }
 
-    /// The page of this memory's own file at that place, wherever else it is or is not mapped.
-    pub(super) fn own_page(&self, file: &OwnedFd, place: u64) -> rustix::io::Result<Memory> {
-        let (flags, bytes) = (MapFlags::SHARED | MapFlags::NORESERVE, 4096);
-        // SAFETY: a fresh mapping at an address of the operating system's choice, of a page of a file that nobody makes smaller.
-        let mapped =
-            unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags, file, place) }?;
+    /// Pages of a file at another address, wherever else they are or are not mapped.
+    pub(super) fn part_of(file: &OwnedFd, place: u64, bytes: u64) -> rustix::io::Result<Memory> {
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        // SAFETY: a fresh mapping at an address of the operating system's choice, of pages of a file that nobody makes smaller. The
+        // length fits because the pages are part of a mapping.
+        let mapped = unsafe {
+            mmap(std::ptr::null_mut(), bytes as usize, ProtFlags::READ | ProtFlags::WRITE, flags, file, place)
+        }?;
         let base = NonNull::new(mapped.cast::<u8>()).expect("a mapping is never at address 0");
-        Ok(Memory { base, bytes: bytes as u64, file: None, lent: Lent::default() })
+        Ok(Memory { base, bytes, file: None, lent: Lent::default() })
     }
 
     /// Puts zero pages of this memory's own there.
@@ -289,7 +335,7 @@ impl Memory {
 
 /// The memory of pages that are lent no more goes. A file that may only be read cannot lose pages: its memory goes with the last who
 /// has it open or mapped.
-fn forget(lent: Vec<LentPages>) {
+pub(super) fn forget(lent: Vec<LentPages>) {
     for pages in lent.iter().filter(|pages| pages.file.access == ClientAccess::ReadWrite) {
         let _ = fallocate(&pages.file.file, HOLE, pages.file_offset, pages.bytes);
     }

@@ -1,0 +1,124 @@
+//! Stores that the operating system holds: whoever stores into a protected range of addresses sleeps until it is woken, and stores again,
+//! into whatever is mapped there then (`userfaultfd` with write protection). Used by whoever puts other pages in place of these. Loads go
+//! on; nobody reads the descriptor's messages, and there is no signal handler: the operating system keeps the sleepers.
+//!
+//! Limit: a system call that writes into a protected page fails with EFAULT where the process may not handle faults of the operating
+//! system (`vm.unprivileged_userfaultfd`).
+#![allow(unsafe_code)]
+
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use rustix::io::Errno;
+use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
+use rustix::mm::{UserfaultfdFlags, userfaultfd};
+
+/// The way to the sleepers of this process.
+#[derive(Clone, Copy)]
+pub(crate) struct Faults(&'static OwnedFd);
+
+impl Faults {
+    /// Opened once for the whole process.
+    ///
+    /// # Errors
+    /// When the operating system does not hold stores into shared memory.
+    pub fn open() -> Result<Faults, Errno> {
+        static FAULTS: OnceLock<Result<OwnedFd, Errno>> = OnceLock::new();
+        FAULTS.get_or_init(open).as_ref().map(Faults).map_err(|error| *error)
+    }
+
+    /// Holds every store into whole pages from now on, until other pages are mapped there. When it returns, no store is under way.
+    ///
+    /// # Errors
+    /// When the pages are none of a file of shared memory, or the operating system has no mapping left.
+    ///
+    /// # Safety
+    /// The addresses are the caller's: whatever stores there may sleep until [`Faults::wake`].
+    pub unsafe fn hold(self, base: NonNull<u8>, bytes: u64) -> Result<(), Errno> {
+        let range = range(base, bytes);
+        let register = Register { range, mode: MODE_WRITE_PROTECT, ioctls: 0 };
+        self.control::<{ opcode::read_write::<Register>(GROUP, 0x00) }, _>(register)?;
+        self.control::<{ opcode::read_write::<WriteProtect>(GROUP, 0x06) }, _>(WriteProtect { range, mode: 1 })
+    }
+
+    /// Lets stores into pages go on that are still the same.
+    ///
+    /// # Safety
+    /// The addresses are the caller's, and held.
+    pub unsafe fn release(self, base: NonNull<u8>, bytes: u64) {
+        let range = range(base, bytes);
+        let release = WriteProtect { range, mode: 0 };
+        // What is protected can be released; whoever sleeps is woken by it.
+        let released = self.control::<{ opcode::read_write::<WriteProtect>(GROUP, 0x06) }, _>(release);
+        released.expect("it is registered");
+    }
+
+    /// Wakes every thread that sleeps on a store into these pages.
+    pub fn wake(self, base: NonNull<u8>, bytes: u64) {
+        let woken = self.control::<{ opcode::read::<Range>(GROUP, 0x02) }, _>(range(base, bytes));
+        woken.expect("waking refuses nobody");
+    }
+
+    fn control<const OPCODE: Opcode, T>(self, mut argument: T) -> Result<(), Errno> {
+        // SAFETY: each opcode is used with the structure that the operating system declares for it; who names addresses answers for them.
+        unsafe { ioctl(self.0, Updater::<OPCODE, T>::new(&mut argument)) }
+    }
+}
+
+fn range(base: NonNull<u8>, bytes: u64) -> Range {
+    Range { start: base.as_ptr() as u64, length: bytes }
+}
+
+fn open() -> Result<OwnedFd, Errno> {
+    // SAFETY: nothing is registered with the descriptor yet.
+    let everything = unsafe { userfaultfd(UserfaultfdFlags::CLOEXEC) };
+    let user_mode = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::from_bits_retain(USER_MODE_ONLY);
+    // SAFETY: as above.
+    let descriptor = everything.or_else(|_| unsafe { userfaultfd(user_mode) })?;
+    let mut api = Api { api: 0xAA, features: FEATURE_WRITE_PROTECT | FEATURE_SHARED_MEMORY, ioctls: 0 };
+    // SAFETY: the opcode's own structure.
+    unsafe { ioctl(&descriptor, Updater::<{ opcode::read_write::<Api>(GROUP, 0x3F) }, Api>::new(&mut api)) }?;
+    Ok(descriptor)
+}
+
+/// The requests that are made once the descriptor is open: to register pages, to wake, to protect. For whoever filters system calls.
+pub const HOLDING_REQUESTS: [u64; 3] = [
+    opcode::read_write::<Register>(GROUP, 0x00) as u64,
+    opcode::read::<Range>(GROUP, 0x02) as u64,
+    opcode::read_write::<WriteProtect>(GROUP, 0x06) as u64,
+];
+
+// linux/userfaultfd.h
+const GROUP: u8 = 0xAA;
+const USER_MODE_ONLY: u32 = 1;
+const FEATURE_WRITE_PROTECT: u64 = 1 << 0;
+const FEATURE_SHARED_MEMORY: u64 = 1 << 12;
+const MODE_WRITE_PROTECT: u64 = 1 << 1;
+
+#[repr(C)]
+struct Api {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Range {
+    start: u64,
+    length: u64,
+}
+
+#[repr(C)]
+struct Register {
+    range: Range,
+    mode: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct WriteProtect {
+    range: Range,
+    mode: u64,
+}
