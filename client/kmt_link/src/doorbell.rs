@@ -63,7 +63,7 @@ impl DoorbellPage {
 
     /// A page that a kernel elsewhere has handed to this process, where it leads as that kernel says. `rare_pays`: the kernel's process has
     /// the rare half of the asymmetric barrier ([`shared_words::is_asymmetric`]).
-    pub(crate) fn received(page: Arc<Memory>, rare_pays: bool, wake: WakeEngine) -> DoorbellPage {
+    pub fn received(page: Arc<Memory>, rare_pays: bool, wake: WakeEngine) -> DoorbellPage {
         DoorbellPage { window: page, place: AtomicU64::new(0), form: Form::Received { rare_pays }, wake }
     }
 

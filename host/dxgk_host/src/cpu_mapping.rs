@@ -1,5 +1,8 @@
 //! Performs what the kernel decides about locked allocations: their mappings are made, protected, shown elsewhere, ended
-//! (memory §6.3). It decides nothing. Called by the host for each effect, under the machine's lock.
+//! (memory §6.3). It decides nothing. Called by the host for each effect, under the machine's lock. What a process elsewhere sees is
+//! `there`.
+
+mod there;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,12 +12,14 @@ use device_port::DevicePort;
 use dxgkrnl::{BusMemory, MappingChange, adapter_of_mapping};
 use kmt_calls::MappingId;
 use kmt_link::{CpuMapping, PassTime, Piece};
-use shared_words::{AddressRange, LentPages, Memory};
+use shared_words::{AddressRange, Memory};
 use softgpu::SoftGpu;
 use wddm_types::{AdapterIndex, CpuPlace, CpuRun, PAGE_BYTES, ProcessId};
 
 use crate::cpu_cache::StaleCache;
-use crate::elsewhere::{Elsewhere, FilePiece};
+use crate::elsewhere::Elsewhere;
+pub(crate) use there::{Moved, Orders};
+use there::{Mover, There, files};
 
 /// How stores into locked memory wait while its content moves (memory §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +72,9 @@ impl BusMemory for DeviceBus {
 /// A process's view of a locked allocation.
 enum View {
     Here(Arc<CpuMapping>),
-    There { process: Arc<dyn Elsewhere>, size_bytes: u64 },
+    There(There),
+    /// Its process has it no more; the kernel has not done with it.
+    Ended,
 }
 
 /// The views of all processes.
@@ -83,6 +90,8 @@ pub(crate) struct Views {
     views: BTreeMap<MappingId, (ProcessId, View)>,
     /// Who speaks for processes that are not in this program.
     elsewhere: BTreeMap<ProcessId, Arc<dyn Elsewhere>>,
+    /// Who lends processes elsewhere what they see of the devices' memory.
+    mover: Mover,
     /// How a writer in virtual time waits; set when there is a host to let time pass.
     pass_time: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
@@ -102,6 +111,7 @@ impl Views {
             files,
             views: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
+            mover: Mover::AtOnce,
             pass_time: None,
         }
     }
@@ -109,6 +119,13 @@ impl Views {
     /// Time is virtual: who waits lets it pass like this.
     pub fn pass_time_by(&mut self, pass: Arc<dyn Fn() -> bool + Send + Sync>) {
         self.pass_time = Some(pass);
+    }
+
+    /// A thread lends: it carries these out, and says what came of each.
+    pub fn lend_by_thread(&mut self) -> Orders {
+        let (mover, orders) = Mover::thread();
+        self.mover = mover;
+        orders
     }
 
     /// A view of a process.
@@ -134,23 +151,28 @@ impl Views {
         self.elsewhere.remove(&process);
     }
 
-    /// Whether a mapping is of this process.
-    pub fn is_of(&self, process: ProcessId, mapping: MappingId) -> bool {
-        self.views.get(&mapping).is_some_and(|(owner, _)| *owner == process)
+    /// This process says that what it was told of a mapping holds. False: that is not heard.
+    pub fn hear(&mut self, process: ProcessId, mapping: MappingId) -> bool {
+        match self.views.get_mut(&mapping) {
+            Some((owner, View::There(there))) => *owner == process && there.hear(),
+            _ => false,
+        }
     }
 
-    /// Performs a change. True: the kernel waits to be told that it holds.
+    /// Performs a change. True: the kernel is to be told that it holds. Of what is not done yet it is told when [`Views::moved`] says so,
+    /// or the process.
     pub fn change(&mut self, mapping: MappingId, change: MappingChange) -> bool {
         match change {
             MappingChange::Made { process, size_bytes, runs } => {
                 let view = match self.elsewhere.get(&process) {
                     None => View::Here(Arc::new(self.make(adapter_of_mapping(mapping), size_bytes, &runs))),
-                    Some(elsewhere) => {
-                        self.show_there(elsewhere, mapping, size_bytes, &runs);
-                        View::There { process: Arc::clone(elsewhere), size_bytes }
-                    }
+                    Some(elsewhere) => View::There(There::new(Arc::clone(elsewhere), size_bytes)),
                 };
+                let shows = !runs.is_empty() && matches!(view, View::There(_));
                 self.views.insert(mapping, (process, view));
+                if shows {
+                    self.show(mapping, &runs);
+                }
                 false
             }
             MappingChange::Protected => match &self.views[&mapping].1 {
@@ -158,53 +180,88 @@ impl Views {
                     view.protect();
                     true
                 }
-                View::There { process, .. } => {
-                    process.protected(mapping);
+                View::There(there) => {
+                    there.process.protected(mapping);
                     false
                 }
+                View::Ended => true,
             },
-            MappingChange::Shown(runs) => match &self.views[&mapping].1 {
-                View::Here(view) => {
-                    view.show(self.pieces(adapter_of_mapping(mapping), &runs));
-                    true
-                }
-                View::There { process, size_bytes } => {
-                    self.show_there(process, mapping, *size_bytes, &runs);
-                    false
-                }
-            },
+            MappingChange::Shown(runs) => self.show(mapping, &runs),
             MappingChange::Gone => {
                 match self.views.remove(&mapping) {
                     Some((_, View::Here(view))) => view.end(),
-                    Some((_, View::There { process, .. })) => process.gone(mapping),
-                    None => {}
+                    Some((_, View::There(there))) => {
+                        // Whoever is given the pages next may come at once.
+                        self.mover.wait();
+                        there.end(mapping);
+                    }
+                    Some((_, View::Ended)) | None => {}
                 }
                 false
             }
+            MappingChange::Unmapped => match &mut self.views.get_mut(&mapping).expect("it was made").1 {
+                View::There(there) => there.close(mapping),
+                View::Ended => true,
+                here @ View::Here(_) => {
+                    if let View::Here(view) = std::mem::replace(here, View::Ended) {
+                        view.end();
+                    }
+                    true
+                }
+            },
+            MappingChange::Left => match self.views.get_mut(&mapping) {
+                Some((_, View::There(there))) => {
+                    let order = there.leave(mapping);
+                    self.mover.give(order).is_some_and(|moved| self.moved(moved))
+                }
+                _ => {
+                    self.views.remove(&mapping);
+                    true
+                }
+            },
         }
     }
 
-    /// Tells a process elsewhere what it sees, in the files that its pages lie in.
-    fn show_there(&self, process: &Arc<dyn Elsewhere>, mapping: MappingId, size_bytes: u64, runs: &[CpuRun]) {
-        let mut files = Vec::new();
-        for Piece { memory, offset, bytes } in self.pieces(adapter_of_mapping(mapping), runs) {
-            let Some(lent) = memory.lent(offset, bytes) else {
-                return process.lost("there was no file for memory that it has locked");
-            };
-            let piece = |part: LentPages| FilePiece { file: part.file, offset: part.file_offset, bytes: part.bytes };
-            files.extend(lent.into_iter().map(piece));
+    /// Pages were lent, or taken back. True: the kernel is to be told that what it said of the mapping holds.
+    pub fn moved(&mut self, moved: Moved) -> bool {
+        let Moved { mapping, shows, old, leaves } = moved;
+        // What is gone meanwhile nobody waits for.
+        let Some((_, View::There(there))) = self.views.get_mut(&mapping) else { return false };
+        if !leaves {
+            return there.tell(mapping, shows, old);
         }
-        process.shows(mapping, size_bytes, files);
+        if let Err(reason) = shows {
+            there.process.lost(&reason);
+        }
+        self.views.remove(&mapping);
+        true
+    }
+
+    fn show(&mut self, mapping: MappingId, runs: &[CpuRun]) -> bool {
+        let pieces = self.pieces(adapter_of_mapping(mapping), runs);
+        match &mut self.views.get_mut(&mapping).expect("it was made").1 {
+            View::Here(view) => {
+                view.show(pieces);
+                true
+            }
+            View::There(there) => match there.show(mapping, pieces.clone(), &self.system) {
+                Some(order) => self.mover.give(order).is_some_and(|moved| self.moved(moved)),
+                None => there.tell(mapping, files(&pieces), Vec::new()),
+            },
+            View::Ended => true,
+        }
     }
 
     fn make(&self, adapter: AdapterIndex, size_bytes: u64, runs: &[CpuRun]) -> CpuMapping {
         let pieces = self.pieces(adapter, runs);
         // Rows of a swizzled surface are smaller than pages, and only pages have addresses.
         let pages = pieces.iter().all(|piece| (piece.offset | piece.bytes).is_multiple_of(PAGE_BYTES));
+        let parts = || pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes));
         if self.files
             && pages
             && let Ok(range) = AddressRange::reserve(size_bytes)
-            && range.show(pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes))).is_ok()
+            // What shows nothing yet is shown before anybody looks.
+            && (pieces.is_empty() || range.show(parts()).is_ok())
         {
             return CpuMapping::at_addresses(size_bytes, range);
         }

@@ -187,6 +187,10 @@ impl Host {
             lock(&host.state).views.pass_time_by(Arc::new(pass));
         }
         if let Some(running) = running {
+            if isolates {
+                let orders = lock(&host.state).views.lend_by_thread();
+                clients::spawn_lender(Arc::downgrade(&host), orders);
+            }
             let dispatcher = spawn_dispatcher(Arc::downgrade(&host), Arc::clone(&host.line));
             *lock(&host.threads) = Some(Threads { running, dispatcher });
         }
@@ -358,6 +362,9 @@ impl Host {
         loop {
             if let Some(result) = state.answers.remove(&pending.0) {
                 return result;
+            }
+            if self.has_failed() {
+                return Err(inspect::kernel_failed());
             }
             if process.is_some_and(|process| !state.machine.has_process(process)) {
                 return Err(inspect::process_gone());

@@ -19,6 +19,8 @@ use crate::host::Host;
 /// The memory of one adapter as clients are lent it.
 pub(crate) struct Lender {
     pub system: Arc<Memory>,
+    /// The device's memory can be lent with what it holds.
+    pub lends_local: bool,
 }
 
 impl std::fmt::Debug for Lender {
@@ -54,6 +56,10 @@ impl ClientMemory for Lender {
             // would show the one process what the other has.
             memory.take_back(offset, bytes).expect("a mapping of ours in place of another");
         }
+    }
+
+    fn lends_local(&self) -> bool {
+        self.lends_local
     }
 }
 

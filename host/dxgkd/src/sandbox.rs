@@ -58,10 +58,14 @@ const CALLS: &[Rule] = &[
     (libc::SYS_munmap, Only::Any, "the same back"),
     (libc::SYS_mprotect, Only::Without(2, libc::PROT_EXEC as u64), "guard pages, the allocator; no code"),
     (libc::SYS_brk, Only::Any, "the allocator: the C library does not understand a refusal"),
+    (
+        libc::SYS_ioctl,
+        Only::OneOf(1, &shared_words::HOLDING_REQUESTS),
+        "stores wait while video memory is lent and taken back",
+    ),
     // Threads.
     (libc::SYS_clone3, Only::Any, "a thread of a client"),
     (libc::SYS_rseq, Only::Any, "its start: the C library ends the program without"),
-    (libc::SYS_sched_getaffinity, Only::Any, "its start: where its stack lies, and how many heaps there are"),
     (libc::SYS_membarrier, Only::Any, "the rare side of the barrier that fences and doorbells have in common"),
     (libc::SYS_futex, Only::Any, "locks, and who waits for an answer"),
     (libc::SYS_sched_yield, Only::Any, "an engine that looks for work lets others run"),
@@ -82,6 +86,11 @@ const REFUSED: &[Rule] = &[
     (libc::SYS_openat, Only::Any, "the allocator asks otherwise how many processors there are"),
     (libc::SYS_set_robust_list, Only::Any, "a thread starts without"),
     (libc::SYS_restart_syscall, Only::Any, "whoever waited when the process was stopped looks again"),
+    (
+        libc::SYS_sched_getaffinity,
+        Only::Any,
+        "where the stack of a thread lies is found without, and two heaps are enough",
+    ),
     (libc::SYS_gettid, Only::Any, "what a panic calls its thread"),
     (libc::SYS_prctl, Only::OneOf(0, &[libc::PR_SET_NAME as u64, PR_SET_VMA]), "threads have the name of their maker"),
     (libc::SYS_sigaltstack, Only::Any, "a stack overflow is told by the signal alone"),

@@ -199,6 +199,8 @@ fn programs_come_to_a_served_kernel() {
     let there = [("OPENWDDM_SOCKET", socket.to_str().expect("text")), ("OPENWDDM_ADAPTER", "no-such-profile")];
     assert!(example("enumerate", &there).contains("32 MiB of its own"));
     assert_eq!(example("memory", &there), "kept its content\n");
+    // What it locks is in video memory, and may be nowhere else.
+    assert_eq!(example("submit", &there), "hardware queue\n");
     assert!(example("statistics", &there).contains("node 0 ran"));
     assert_eq!(example("events", &there), "set by hand and by a fence\n");
     // spec: sync §2.2: shared by NT handle

@@ -231,7 +231,7 @@ impl Adapter {
         // What VidMm has checked it rounds to pages.
         let bytes = fresh().map(|(info, _)| info.size_bytes.next_multiple_of(PAGE_BYTES)).sum();
         self.room.take(Kind::CommittedBytes, bytes)?;
-        self.room.take(Kind::MemoryFiles, fresh().count() as u64)?;
+        self.room.take(Kind::MemoryFiles, fresh().count() as u64 * self.files_of_one())?;
         let mut placed: Vec<(AllocationId, Option<u64>)> = Vec::with_capacity(infos.len());
         for ((info, origin), section) in wanted.into_iter().zip(sections) {
             match self.vidmm.create_allocation_from(owner, info, origin) {

@@ -11,7 +11,7 @@
 
 use shared_words::ClientAccess;
 use vidmm::AllocationId;
-use wddm_types::{CpuPlace, PageRun};
+use wddm_types::{CpuPlace, CpuRun, PageRun};
 
 use crate::adapter::Adapter;
 
@@ -23,6 +23,11 @@ pub trait ClientMemory: Send + Sync + std::fmt::Debug {
 
     /// They are no client's any more.
     fn ends(&self, place: CpuPlace, run: PageRun);
+
+    /// Whether the adapter's own memory can be lent too, with what it holds: where a locked allocation shows it, from the
+    /// [`MappingChange::Shown`](crate::MappingChange::Shown) that says so until it is said to show something else, or has
+    /// [left](crate::MappingChange::Left).
+    fn lends_local(&self) -> bool;
 }
 
 impl Adapter {
@@ -39,6 +44,17 @@ impl Adapter {
         {
             clients.begins(CpuPlace::System, runs, ClientAccess::ReadWrite);
         }
+    }
+
+    /// Whether these are shown to a client by lending it the adapter's own memory.
+    pub fn lends(&self, runs: &[CpuRun]) -> bool {
+        let own = |run: &CpuRun| matches!(run.place, CpuPlace::Bar | CpuPlace::HostAperture);
+        self.config.clients.is_some() && runs.iter().any(own)
+    }
+
+    /// How many files an allocation may need: its backing store's, and another one while it is locked in the adapter's own memory.
+    pub fn files_of_one(&self) -> u64 {
+        1 + u64::from(self.config.clients.as_ref().is_some_and(|clients| clients.lends_local()))
     }
 
     /// Which of these have given their backing stores up: Reclaim gives them others, with nothing in them.

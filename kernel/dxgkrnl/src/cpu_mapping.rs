@@ -1,8 +1,17 @@
 //! What processes see of their locked allocations: mappings by number, and what the outside is told about them (memory
 //! §6.3). A mapping is made by an allocation's first lock and goes with its last. It performs nothing: whoever owns the
 //! process's address space does. Called by `lock` and by the paging ring.
+//!
+//! # Pages of the adapter's own that are lent
+//! A client in a process of its own sees the adapter's memory only by being lent its pages ([`crate::ClientMemory`]), and decisions run
+//! ahead of the hardware: when an allocation gets frames, another one's content may still be on its way out of them. So they are lent and
+//! given back at the turn of a work of the ring, which stands until that is done:
+//! ```text
+//! lock ─▶ Made, of nothing ─▶ ring ─▶ Shown ─▶ … ─▶ unlock: Unmapped ─▶ ring ─▶ Left
+//! ```
+//! Nothing behind such a work is built before it is over, so nobody else's content is ever in pages that a client has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ddi::{MapCpuHostAperture, UnmapCpuHostAperture};
 use kmt_calls::MappingId;
@@ -32,8 +41,13 @@ pub enum MappingChange {
     Protected,
     /// It shows something else, and writes get through. To be answered in the same way.
     Shown(Vec<CpuRun>),
-    /// It is gone; who waits in it goes on.
+    /// It is gone; who waits in it goes on. What was lent for it is not any more, and what it held is nobody's.
     Gone,
+    /// Its process has it no more; who waits in it goes on. What is lent for it stays so, and changes of what it shows are still told,
+    /// without a process that answers: the outside answers this, and everything that it has not answered, by itself.
+    Unmapped,
+    /// Unmapped before, it is gone, and what was lent for it is the adapter's own again, with what it holds. To be answered when that is so.
+    Left,
 }
 
 /// The mappings of one adapter.
@@ -41,6 +55,12 @@ pub enum MappingChange {
 pub struct CpuMappings {
     next: u64,
     by_allocation: BTreeMap<AllocationId, MappingId>,
+    /// For these, pages of the adapter's own are lent, or will be.
+    lent: BTreeSet<MappingId>,
+    /// Of these, those that show nothing yet.
+    unshown: BTreeSet<MappingId>,
+    /// Unmapped; the ring has not got to where they leave.
+    leaving: BTreeSet<MappingId>,
 }
 
 impl CpuMappings {
@@ -49,9 +69,39 @@ impl CpuMappings {
         self.by_allocation.get(&allocation).copied()
     }
 
-    /// Whether a mapping is still there.
+    /// Whether somebody has to be told what a mapping shows.
     pub fn is_alive(&self, mapping: MappingId) -> bool {
-        self.by_allocation.values().any(|known| *known == mapping)
+        self.leaving.contains(&mapping) || self.by_allocation.values().any(|known| *known == mapping)
+    }
+
+    /// Whether a process may store into it.
+    pub fn is_written(&self, mapping: MappingId) -> bool {
+        self.is_alive(mapping) && !self.leaving.contains(&mapping) && !self.unshown.contains(&mapping)
+    }
+
+    /// Whether an allocation is locked whose process sees nothing yet.
+    pub fn is_unshown(&self, allocation: AllocationId) -> bool {
+        self.of(allocation).is_some_and(|mapping| self.unshown.contains(&mapping))
+    }
+
+    /// The adapter's own pages are lent for it.
+    pub fn note_lent(&mut self, mapping: MappingId) {
+        self.lent.insert(mapping);
+    }
+
+    /// What was said of it holds.
+    pub fn note_answer(&mut self, mapping: MappingId) {
+        self.unshown.remove(&mapping);
+    }
+
+    /// It leaves now. False: it has left already.
+    pub fn leave(&mut self, mapping: MappingId) -> bool {
+        self.leaving.remove(&mapping)
+    }
+
+    /// Those that have not left, and now never do so at a turn of the ring.
+    pub fn take_leaving(&mut self) -> BTreeSet<MappingId> {
+        std::mem::take(&mut self.leaving)
     }
 }
 
@@ -62,7 +112,8 @@ pub fn adapter_of_mapping(mapping: MappingId) -> AdapterIndex {
 }
 
 impl Adapter {
-    /// The mapping of an allocation, made if this is its first lock.
+    /// The mapping of an allocation, made if this is its first lock. What has to be lent first it shows later: by
+    /// [`Adapter::show_in_turn`].
     pub fn map_for_cpu(
         &mut self,
         cx: &mut Cx<'_>,
@@ -73,6 +124,7 @@ impl Adapter {
         if let Some(mapping) = self.cpu_mappings.of(allocation) {
             return mapping;
         }
+        let runs = if self.lends(runs) { &[] } else { runs };
         self.cpu_mappings.next += 1;
         let mapping = MappingId(u64::from(self.index.0) << NUMBER_BITS | self.cpu_mappings.next);
         self.cpu_mappings.by_allocation.insert(allocation, mapping);
@@ -96,12 +148,26 @@ impl Adapter {
         mapping
     }
 
-    /// The allocation is not locked any more.
-    pub fn unmap_for_cpu(&mut self, cx: &mut Cx<'_>, allocation: AllocationId) {
-        if let Some(mapping) = self.cpu_mappings.by_allocation.remove(&allocation) {
-            tell(cx, mapping, MappingChange::Gone);
-            self.rotation_lost(cx, mapping);
+    /// A mapping that was just made shows these from the turn of a work on, if they have to be lent.
+    pub fn show_in_turn(&mut self, cx: &mut Cx<'_>, process: ProcessId, mapping: MappingId, runs: &[CpuRun]) {
+        if self.lends(runs) && self.cpu_mappings.lent.insert(mapping) {
+            self.cpu_mappings.unshown.insert(mapping);
+            self.queue_turn(cx, process, mapping, runs.to_vec());
         }
+    }
+
+    /// The allocation is not locked any more.
+    pub fn unmap_for_cpu(&mut self, cx: &mut Cx<'_>, process: ProcessId, allocation: AllocationId) {
+        let Some(mapping) = self.cpu_mappings.by_allocation.remove(&allocation) else { return };
+        self.cpu_mappings.unshown.remove(&mapping);
+        if self.cpu_mappings.lent.remove(&mapping) && self.stopped.is_none() {
+            self.cpu_mappings.leaving.insert(mapping);
+            tell(cx, mapping, MappingChange::Unmapped);
+            self.queue_turn(cx, process, mapping, Vec::new());
+            return;
+        }
+        tell(cx, mapping, MappingChange::Gone);
+        self.rotation_lost(cx, mapping);
     }
 
     /// Lets the driver point window pages at memory pages.

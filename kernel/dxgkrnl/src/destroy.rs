@@ -132,7 +132,7 @@ impl Adapter {
         }
         self.vidmm.unlock_all(gone.vidmm);
         self.forget_copy(gone.vidmm);
-        self.unmap_for_cpu(cx, gone.vidmm);
+        self.unmap_for_cpu(cx, process, gone.vidmm);
         self.lines_unmapped(gone.vidmm);
     }
 

@@ -53,7 +53,8 @@ impl Adapter {
         let written = self.written_pages(vidmm);
         self.forget_copy(vidmm);
         self.rotations_unlocked(vidmm, &written);
-        self.unmap_for_cpu(cx, vidmm);
+        let process = self.devices[self.allocations[number].device].process;
+        self.unmap_for_cpu(cx, process, vidmm);
         self.lines_unmapped(vidmm);
         Ok(self.upload(cx, vidmm, written))
     }
@@ -88,6 +89,7 @@ impl Adapter {
         self.lines_mapped(vidmm, writes);
         let mapping = self.map_for_cpu(cx, process, vidmm, &plan.runs);
         self.queue_any(cx, process, plan.work);
+        self.show_in_turn(cx, process, mapping, &plan.runs);
         let size_bytes = self.vidmm.allocation_bytes(vidmm);
         (Mapped { mapping, runs: plan.runs, size_bytes }, plan.wait_for)
     }
@@ -113,6 +115,13 @@ impl Adapter {
         reply: Reply,
     ) -> Answer {
         self.reap_paging(cx);
+        if self.cpu_mappings.is_unshown(vidmm) {
+            // The ring stands until the process has been lent what it locks: behind that it is answered.
+            self.queue_work(cx, ProcessId::SYSTEM, None, None, Vec::new());
+            self.defer_copy(vidmm);
+            self.answer_after_ring(token, reply);
+            return Answer::Later(token);
+        }
         if self.ring.is_idle() || wait_for.is_none_or(|serial| serial <= self.vidmm.completed_serial()) {
             self.note_copy(vidmm);
             return Answer::Done(Ok(reply));

@@ -127,7 +127,7 @@ impl Adapter {
         }
         let locked: Vec<_> = self.bodies.keys().copied().filter(|id| self.vidmm.is_locked(*id)).collect();
         for id in locked {
-            self.unmap_for_cpu(cx, id);
+            self.unmap_for_cpu(cx, ProcessId::SYSTEM, id);
         }
         (self.power.stage, self.power.leaves) = (Stage::On, true);
         self.stop(cx, "PnP stop".into());

@@ -242,13 +242,14 @@ impl Machine {
 
     fn used(&self, process: ProcessId, kind: Kind) -> u64 {
         let known = self.processes.get(&process);
-        let on_adapters = self.adapters.iter().map(|adapter| &adapter.commitments);
-        let committed = || on_adapters.chain([&self.sections.commitments]).map(|commitments| commitments.of(process));
+        let on_adapters = self.adapters.iter().map(|adapter| (&adapter.commitments, adapter.files_of_one()));
+        let all = on_adapters.chain([(&self.sections.commitments, 1)]);
+        let committed = || all.map(|(commitments, files)| (commitments.of(process), files));
         match kind {
             Kind::Handles => known.map_or(0, |known| known.handles.len() as u64) + self.nt_handles.held_by(process),
             Kind::SyncObjects => known.map_or(0, |known| known.handles.counted() as u64),
-            Kind::CommittedBytes => committed().map(|committed| committed.bytes).sum(),
-            Kind::MemoryFiles => committed().map(|committed| committed.files).sum(),
+            Kind::CommittedBytes => committed().map(|(committed, _)| committed.bytes).sum(),
+            Kind::MemoryFiles => committed().map(|(committed, files)| committed.files * files).sum(),
             Kind::Queued => self.adapters.iter().map(|adapter| adapter.vidsch.unfinished_of(process.0)).sum(),
         }
     }

@@ -107,8 +107,11 @@ impl Adapter {
             paging_table_reserve: caps::paging_tables(&description.mmu, &description.levels, config.page_table_reserve),
             paging_by_gpu_va: description.caps.paging_by_gpu_va,
             moves_within_segments: description.caps.move_paging_supported,
-            // What clients see is lent to them page by page, and that is system pages.
-            cpu_reaches_local: config.clients.is_none(),
+            // What clients see is lent to them page by page; rows that a range shows in another order are smaller than pages.
+            cpu_reaches_local: match &config.clients {
+                None => true,
+                Some(clients) => clients.lends_local() && miniport.facets().gpu_va,
+            },
             ..Policy::new(config.system_pages)
         };
         config.memory_policy.apply(&mut policy);

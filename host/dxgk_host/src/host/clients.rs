@@ -1,13 +1,46 @@
 //! Processes elsewhere: how they come, and what they say of their memory.
 
-use std::sync::Arc;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Weak};
 
 use dxgkrnl::Admission;
 use kmt_calls::{DoorbellAddress, MappingId};
 use wddm_types::ProcessId;
 
 use super::{Host, lock};
+use crate::cpu_mapping::Orders;
 use crate::elsewhere::Elsewhere;
+
+/// Lends processes elsewhere what they see of video memory, one after the other, until the host goes.
+pub(super) fn spawn_lender(host: Weak<Host>, orders: Orders) {
+    let run = move || {
+        loop {
+            let next = std::panic::catch_unwind(AssertUnwindSafe(|| orders.next()));
+            let moved = match next {
+                Ok(Some(moved)) => moved,
+                Ok(None) => return,
+                Err(defect) => {
+                    // What is lent is not known any more: the kernel has failed, as by a defect of its own.
+                    let Some(host) = host.upgrade() else { return };
+                    let failed = lock(&host.state);
+                    host.answered.notify_all();
+                    let _poisoned = failed;
+                    std::panic::resume_unwind(defect);
+                }
+            };
+            let Some(host) = host.upgrade() else { return };
+            let mut state = lock(&host.state);
+            let mapping = moved.mapping;
+            if state.views.moved(moved) {
+                state.turn(|machine, cx| machine.mapping_changed(cx, mapping));
+            }
+            drop(state);
+            host.answered.notify_all();
+        }
+    };
+    // PANIC: a host that has no thread has no engines either.
+    std::thread::Builder::new().name("dxgk lender".into()).spawn(run).expect("the system gives a thread");
+}
 
 impl Host {
     /// A process came that may not have more than this, and whose account may not.
@@ -33,7 +66,7 @@ impl Host {
     /// What the kernel has said of a mapping of a process elsewhere holds there.
     pub fn mapping_holds(&self, process: ProcessId, mapping: MappingId) {
         let mut state = lock(&self.state);
-        if state.views.is_of(process, mapping) {
+        if state.views.hear(process, mapping) {
             state.turn(|machine, cx| machine.mapping_changed(cx, mapping));
         }
     }

@@ -130,7 +130,13 @@ impl Measured {
             displays: profile.displays,
             reset_group: profile.reset_group,
         };
-        let (system, local) = (Arc::clone(platform.system), (platform.reserve)(local_bytes)?);
+        // What is lent with what it holds lies in a memory file.
+        let reserve = if platform.isolates { Memory::reserve_file } else { platform.reserve };
+        let (system, local) = (Arc::clone(platform.system), reserve(local_bytes)?);
+        let lender = Lender {
+            system: Arc::clone(&system),
+            lends_local: platform.data == DataMode::Stored && local.lends_content(),
+        };
         let device = SoftGpu::with_local(config, local, Arc::clone(&system), pin, setup.probe)?;
         let iommu = driver.uses_cpu_addresses().then(Iommu::new);
         if let Some(iommu) = &iommu {
@@ -138,7 +144,6 @@ impl Measured {
             iommu.attach(weak);
             device.connect_iommu(Arc::clone(iommu) as Arc<dyn device_port::Iommu>);
         }
-        let lender = Lender { system: Arc::clone(&system) };
         let clients = platform.isolates.then(|| Arc::new(lender) as Arc<dyn ClientMemory>);
         let port = Arc::clone(&device) as Arc<dyn DevicePort>;
         let port = match setup.wrap_port {

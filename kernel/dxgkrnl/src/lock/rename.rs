@@ -112,7 +112,10 @@ impl Adapter {
         let name = renaming.spare.filter(|_| renaming.former.len() + 1 < most).ok_or(Shortage::Limit)?;
         let bytes = self.vidmm.allocation_bytes(allocation.vidmm);
         let creator = self.bodies[&allocation.vidmm].creator;
-        let room = self.room.take(Kind::CommittedBytes, bytes).and_then(|()| self.room.take(Kind::MemoryFiles, 1));
+        let room = self
+            .room
+            .take(Kind::CommittedBytes, bytes)
+            .and_then(|()| self.room.take(Kind::MemoryFiles, self.files_of_one()));
         room.map_err(|refusal| Shortage::Room(refusal.reason.into_owned()))?;
         let made = self.vidmm.create_allocation(owner, info);
         let id = made.map_err(|error| Shortage::Room(error.to_string()))?;

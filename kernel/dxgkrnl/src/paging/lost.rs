@@ -68,6 +68,10 @@ impl Adapter {
             cx.emit(self.index, events::Event::PagingCompleted { work: number });
         }
         self.ring.ready.clear();
+        // The content is lost anyway.
+        for mapping in self.cpu_mappings.take_leaving() {
+            tell(cx, mapping, MappingChange::Gone);
+        }
         match std::mem::take(&mut self.ring.stage) {
             Stage::None | Stage::Building => {}
             Stage::Protecting(waiting) => self.ring.unanswered.extend(waiting),

@@ -5,14 +5,14 @@
 //!              CPU writes wait   outside says so   hardware done   outside says so, windows unmapped, ranges released
 //! ```
 //! Nothing behind such a work is built before its end: the frames that it gave up are still to be read by the CPU until it
-//! is shown others. Copies out over a system copy that the CPU goes on writing (memory §2.2) are cut when writes are held: what it
+//! is shown others. The same work, with nothing to move, lends a client its first pages and takes the last ones back. Copies out over a system copy that the CPU goes on writing (memory §2.2) are cut when writes are held: what it
 //! has written stays.
 
 use std::collections::BTreeSet;
 
 use kmt_calls::MappingId;
 use vidmm::{AllocationId, HeldRange, Rotation, WindowPages};
-use wddm_types::{CpuRun, PageRun};
+use wddm_types::{CpuRun, PageRun, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::cpu_mapping::{MappingChange, tell};
@@ -28,6 +28,8 @@ pub(super) struct Turn {
     ranges: Vec<HeldRange>,
     /// The CPU writes what the work copies out to.
     writes: Option<Written>,
+    /// It is unmapped, and leaves.
+    leaves: bool,
 }
 
 /// A permanent system copy that the CPU writes (memory §2.2).
@@ -79,16 +81,27 @@ impl PagingRing {
 
 impl Adapter {
     /// Binds the changes of medium of a work that is being queued.
-    pub(super) fn bind_rotations(&self, rotations: Vec<Rotation>) -> Vec<Turn> {
-        let bind = |rotation: Rotation| {
+    pub(super) fn bind_rotations(&mut self, rotations: Vec<Rotation>) -> Vec<Turn> {
+        let mut bind = |rotation: Rotation| {
             let mapping = self.cpu_mappings.of(rotation.allocation)?;
             let allocation = rotation.allocation;
             let runs = self.through_caches(allocation, rotation.runs);
             let whole = self.vidmm.is_copied_whole(allocation);
             let writes = rotation.writes_backing.then_some(Written { allocation, whole, frames: None });
-            Some(Turn { mapping, runs, unmap: rotation.unmap, ranges: rotation.ranges, writes })
+            if self.lends(&runs) {
+                self.cpu_mappings.note_lent(mapping);
+            }
+            Some(Turn { mapping, runs, unmap: rotation.unmap, ranges: rotation.ranges, writes, leaves: false })
         };
         rotations.into_iter().map(|rotation| bind(rotation).expect("what is locked is mapped")).collect()
+    }
+
+    /// Queues a work that moves nothing, at whose turn a mapping shows these; none: it leaves.
+    pub fn queue_turn(&mut self, cx: &mut Cx<'_>, process: ProcessId, mapping: MappingId, runs: Vec<CpuRun>) {
+        self.queue_work(cx, process, None, None, Vec::new());
+        let leaves = runs.is_empty();
+        let turn = Turn { mapping, runs, unmap: None, ranges: Vec::new(), writes: None, leaves };
+        self.ring.held.back_mut().expect("it was just queued").turns.push(turn);
     }
 
     /// Whether the work at the head may be built; asks for what is missing.
@@ -101,8 +114,8 @@ impl Adapter {
                 if turns.is_empty() {
                     return true;
                 }
-                let alive = turns.iter().map(|turn| turn.mapping).filter(|m| self.cpu_mappings.is_alive(*m));
-                let mappings: BTreeSet<MappingId> = alive.collect();
+                let written = turns.iter().map(|turn| turn.mapping).filter(|m| self.cpu_mappings.is_written(*m));
+                let mappings: BTreeSet<MappingId> = written.collect();
                 for &mapping in &mappings {
                     tell(cx, mapping, MappingChange::Protected);
                 }
@@ -166,7 +179,12 @@ impl Adapter {
         for turn in turns {
             windows.extend(turn.unmap);
             ranges.extend(turn.ranges);
-            if self.cpu_mappings.is_alive(turn.mapping) {
+            if turn.leaves {
+                if self.cpu_mappings.leave(turn.mapping) {
+                    mappings.insert(turn.mapping);
+                    tell(cx, turn.mapping, MappingChange::Left);
+                }
+            } else if self.cpu_mappings.is_alive(turn.mapping) {
                 mappings.insert(turn.mapping);
                 tell(cx, turn.mapping, MappingChange::Shown(turn.runs));
             }
@@ -187,6 +205,7 @@ impl Adapter {
 
     /// The outside has done what it was told.
     pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId) {
+        self.cpu_mappings.note_answer(mapping);
         if !self.ring.unanswered.remove(&mapping) {
             self.rotation_lost(cx, mapping);
         }
@@ -202,7 +221,7 @@ impl Adapter {
             Stage::Moving(_, turns) => turns.into_iter().map(|turn| turn.mapping).collect(),
             Stage::None | Stage::Showing(..) => BTreeSet::new(),
         };
-        for mapping in turns {
+        for mapping in turns.into_iter().chain(self.cpu_mappings.take_leaving()) {
             tell(cx, mapping, MappingChange::Gone);
         }
     }

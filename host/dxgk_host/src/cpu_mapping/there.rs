@@ -1,0 +1,288 @@
+//! What a process elsewhere sees of a locked allocation. System pages are its own, in files, as long as the allocation is; pages of a
+//! device's memory are lent to it when the kernel says so, with what they hold, and taken back.
+//!
+//! # The law of this boundary
+//! - Content is copied, which takes as long as it is large: so it is done by an [`Order`], outside the machine's lock, one after the
+//!   other, and the kernel's ring stands meanwhile. In virtual time it is done at once.
+//! - What was shown and is shown no longer is taken back without its content, which the ring has moved; what leaves, with it. What the
+//!   process still maps then is nobody else's; it holds what it did until the process has answered, and nothing after.
+//! - A client answers for nothing that has not been done here: what it says meanwhile, or of what it has unlocked, is not heard.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use kmt_calls::MappingId;
+use kmt_link::Piece;
+use shared_words::{DetachedPages, LentPages, Memory};
+
+use crate::elsewhere::{Elsewhere, FilePiece};
+
+/// Consecutive bytes of a device's memory.
+#[derive(Clone)]
+struct Part {
+    memory: Arc<Memory>,
+    offset: u64,
+    bytes: u64,
+}
+
+/// A view of a process elsewhere.
+pub(super) struct There {
+    pub process: Arc<dyn Elsewhere>,
+    size_bytes: u64,
+    /// What it shows, or is about to show, of a device's memory.
+    local: Vec<Part>,
+    /// The process has been told what it shows.
+    told: bool,
+    /// It has unlocked it.
+    closed: bool,
+    /// Pages are being lent for it, or taken back.
+    moving: bool,
+    /// What its process sees until it has heard of other pages.
+    old: Vec<DetachedPages>,
+}
+
+impl There {
+    pub fn new(process: Arc<dyn Elsewhere>, size_bytes: u64) -> There {
+        There { process, size_bytes, local: Vec::new(), told: false, closed: false, moving: false, old: Vec::new() }
+    }
+
+    /// Its process says that what it was told holds. False: that is not heard.
+    pub fn hear(&mut self) -> bool {
+        let hears = !self.closed && !self.moving;
+        if hears {
+            self.old.clear();
+        }
+        hears
+    }
+
+    /// It shows these; `system`: which memory is lent already. An order: what has to be done first.
+    pub fn show(&mut self, mapping: MappingId, pieces: Vec<Piece>, system: &Arc<Memory>) -> Option<Order> {
+        let part = |piece: &Piece| Part { memory: Arc::clone(&piece.memory), offset: piece.offset, bytes: piece.bytes };
+        let local: Vec<Part> = pieces.iter().filter(|piece| !Arc::ptr_eq(&piece.memory, system)).map(part).collect();
+        let old = std::mem::replace(&mut self.local, local);
+        let (takes, lends) = (without(&old, &self.local), without(&self.local, &old));
+        if takes.is_empty() && lends.is_empty() {
+            return None;
+        }
+        self.moving = true;
+        Some(Order { mapping, what: What::Show { takes, lends, pieces } })
+    }
+
+    /// It has left: an order to take back what is lent for it.
+    pub fn leave(&mut self, mapping: MappingId) -> Order {
+        self.moving = true;
+        Order { mapping, what: What::Leave(std::mem::take(&mut self.local)) }
+    }
+
+    /// It is gone; nobody moves anything for it.
+    pub fn end(self, mapping: MappingId) {
+        for part in self.local {
+            drop(detach(&part));
+        }
+        if !self.closed {
+            self.process.gone(mapping);
+        }
+    }
+
+    /// Its process has it no more. True: nothing is on its way that will be answered for.
+    pub fn close(&mut self, mapping: MappingId) -> bool {
+        self.closed = true;
+        self.old.clear();
+        self.process.gone(mapping);
+        !self.moving
+    }
+
+    /// Its process is told what it shows. True: the kernel need not wait for its answer.
+    pub fn tell(&mut self, mapping: MappingId, shows: Result<Vec<FilePiece>, String>, old: Vec<DetachedPages>) -> bool {
+        self.moving = false;
+        match shows {
+            _ if self.closed => return true,
+            Ok(files) => {
+                self.old = old;
+                self.process.shows(mapping, self.size_bytes, files);
+            }
+            // The process ends, and its views with it.
+            Err(reason) => self.process.lost(&reason),
+        }
+        !std::mem::replace(&mut self.told, true)
+    }
+}
+
+/// Something that moves pages between a device and a process.
+pub(crate) struct Order {
+    mapping: MappingId,
+    what: What,
+}
+
+enum What {
+    Show { takes: Vec<Part>, lends: Vec<Part>, pieces: Vec<Piece> },
+    Leave(Vec<Part>),
+}
+
+/// What came of an order: the files that a process is to be shown, none when it leaves; or why there are none.
+pub(crate) struct Moved {
+    pub mapping: MappingId,
+    pub shows: Result<Vec<FilePiece>, String>,
+    /// What was shown before.
+    pub old: Vec<DetachedPages>,
+    pub leaves: bool,
+}
+
+impl Order {
+    fn carry_out(self) -> Moved {
+        let mapping = self.mapping;
+        match self.what {
+            What::Show { takes, lends, pieces } => {
+                let old = takes.iter().map(detach).collect();
+                let shows = lend(&lends).and_then(|()| files(&pieces));
+                Moved { mapping, shows, old, leaves: false }
+            }
+            What::Leave(parts) => {
+                let kept: Vec<_> = parts.iter().map(take_content_back).collect();
+                let shows = kept.into_iter().collect::<Result<(), String>>().map(|()| Vec::new());
+                Moved { mapping, shows, old: Vec::new(), leaves: true }
+            }
+        }
+    }
+}
+
+/// The files that pieces lie in, in order.
+pub(super) fn files(pieces: &[Piece]) -> Result<Vec<FilePiece>, String> {
+    let mut files = Vec::new();
+    for Piece { memory, offset, bytes } in pieces {
+        let lent = memory.lent(*offset, *bytes).ok_or("there was no file for memory that it has locked")?;
+        let piece = |part: LentPages| FilePiece { file: part.file, offset: part.file_offset, bytes: part.bytes };
+        files.extend(lent.into_iter().map(piece));
+    }
+    Ok(files)
+}
+
+/// Lends parts, those of one memory in one file.
+fn lend(parts: &[Part]) -> Result<(), String> {
+    for same in parts.chunk_by(|one, other| Arc::ptr_eq(&one.memory, &other.memory)) {
+        let runs: Vec<(u64, u64)> = same.iter().map(|part| (part.offset, part.bytes)).collect();
+        let lent = same[0].memory.lend_content(&runs);
+        lent.map_err(|error| format!("video memory that it has locked cannot be lent: {error}"))?;
+    }
+    Ok(())
+}
+
+fn detach(part: &Part) -> DetachedPages {
+    // PANIC: without a mapping less than before there is no memory for whoever is given the pages next, and going on would show the one
+    // process what the other has.
+    part.memory.detach(part.offset, part.bytes).expect("a mapping of ours in place of another")
+}
+
+/// If that cannot be, without what it holds: its process has lost it.
+fn take_content_back(part: &Part) -> Result<(), String> {
+    part.memory.take_content_back(part.offset, part.bytes).map_err(|error| {
+        drop(detach(part));
+        format!("video memory that it had locked could not be had back with what it held: {error}")
+    })
+}
+
+/// Parts without others.
+fn without(parts: &[Part], others: &[Part]) -> Vec<Part> {
+    let mut left = Vec::new();
+    for part in parts {
+        let end = part.offset + part.bytes;
+        let mut cuts: Vec<(u64, u64)> = others
+            .iter()
+            .filter(|other| Arc::ptr_eq(&other.memory, &part.memory))
+            .map(|other| (other.offset.max(part.offset), (other.offset + other.bytes).min(end)))
+            .filter(|(from, to)| from < to)
+            .collect();
+        cuts.sort_unstable();
+        cuts.push((end, end));
+        let mut at = part.offset;
+        for (from, to) in cuts {
+            if at < from {
+                left.push(Part { memory: Arc::clone(&part.memory), offset: at, bytes: from - at });
+            }
+            at = at.max(to);
+        }
+    }
+    left
+}
+
+/// Who carries orders out.
+pub(super) enum Mover {
+    /// Whoever gives them, at once.
+    AtOnce,
+    /// A thread, in their order.
+    Thread { orders: Sender<Order>, given: u64, done: Arc<Done> },
+}
+
+/// How many orders are carried out.
+#[derive(Default)]
+pub(crate) struct Done {
+    orders: Mutex<u64>,
+    more: Condvar,
+}
+
+impl Done {
+    fn orders(&self) -> std::sync::MutexGuard<'_, u64> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The orders of a host, for the thread that carries them out.
+pub(crate) struct Orders {
+    orders: Receiver<Order>,
+    done: Arc<Done>,
+}
+
+impl Orders {
+    /// Carries out the next. `None`: there will be no more.
+    pub fn next(&self) -> Option<Moved> {
+        let moved = self.orders.recv().ok()?.carry_out();
+        *self.done.orders() += 1;
+        self.done.more.notify_all();
+        Some(moved)
+    }
+}
+
+impl Mover {
+    /// One that a thread has to serve.
+    pub fn thread() -> (Mover, Orders) {
+        let ((orders, receiver), done) = (channel(), Arc::new(Done::default()));
+        (Mover::Thread { orders, given: 0, done: Arc::clone(&done) }, Orders { orders: receiver, done })
+    }
+
+    /// Gives an order; what came of it, if that is known already.
+    pub fn give(&mut self, order: Order) -> Option<Moved> {
+        match self {
+            Mover::AtOnce => Some(order.carry_out()),
+            Mover::Thread { orders, given, .. } => {
+                *given += 1;
+                // Without the thread the host is going, and nobody sees anything any more.
+                let _ = orders.send(order);
+                None
+            }
+        }
+    }
+
+    /// Waits until every order is carried out.
+    pub fn wait(&self) {
+        if let Mover::Thread { given, done, .. } = self {
+            let orders = done.orders();
+            drop(done.more.wait_while(orders, |orders| *orders < *given).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_no_longer_is_what_was_shown_without_what_is() {
+        let memories = [0, 1].map(|_| Memory::reserve(4096).expect("a page"));
+        let part = |memory: usize, offset, bytes| Part { memory: Arc::clone(&memories[memory]), offset, bytes };
+        let old = [part(0, 10, 10), part(0, 30, 10), part(1, 0, 5)];
+        let new = [part(0, 34, 2), part(0, 0, 12), part(0, 15, 1), part(1, 5, 9)];
+        let left: Vec<_> = without(&old, &new).into_iter().map(|part| (part.offset, part.bytes)).collect();
+        assert_eq!(left, [(12, 3), (16, 4), (30, 4), (36, 4), (0, 5)]);
+        assert!(without(&old, &old).is_empty() && without(&[], &new).is_empty());
+    }
+}

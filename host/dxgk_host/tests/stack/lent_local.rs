@@ -1,0 +1,203 @@
+//! Processes elsewhere that lock content in video memory: they are lent its pages, with what they hold, and nothing of anybody else is ever
+//! in a file that they were given, however long they keep it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use d3dkmt::{EvictFlags, Lock, MakeResidentFlags};
+use dxgk_host::{Host, HostConfig, Mode, Profile, StoresWait};
+use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind, pattern};
+use wddm_types::{NodeId, RawHandle};
+
+use crate::there::There;
+use crate::world::MIB;
+
+const BYTES: u64 = 256 << 10;
+
+fn host(profile: &str, vram_bytes: u64) -> Arc<Host> {
+    let config = HostConfig {
+        vram_bytes,
+        page_table_bytes: 16 * MIB,
+        system_bytes: 64 * MIB,
+        isolates_processes: true,
+        ..HostConfig::new(Profile::named(profile).expect("a built-in profile"), Mode::Real)
+    };
+    Host::start(config).expect("the host starts")
+}
+
+/// Whether this computer lets pages be lent with what they hold; where it does not, what is locked is in system memory.
+fn lends() -> bool {
+    StoresWait::here() == StoresWait::InTheOperatingSystem
+}
+
+fn list(surface: &Surface) -> Vec<RawHandle> {
+    vec![surface.allocation().handle()]
+}
+
+fn run(gpu: &Gpu, stream: &mut Stream, build: impl FnOnce(&mut Commands)) {
+    let mut commands = Commands::new();
+    build(&mut commands);
+    let value = stream.submit(gpu, &[], &commands).expect("a submission");
+    stream.wait(gpu, value).expect("it completes");
+}
+
+#[test]
+fn content_in_video_memory_is_locked_where_it_is() {
+    // spec: memory §6.3, rows 3 and 4
+    if !lends() {
+        return;
+    }
+    for profile in ["discrete-4k", "discrete-64k"] {
+        let host = host(profile, 8 * MIB);
+        let link = There::new(&host);
+        let gpu = link.gpu();
+        let mut stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
+        let report = gpu.create_surface(SurfaceKind::System, 4096).expect("a surface");
+        gpu.pin(&report).expect("room for it");
+        // The first may be nowhere else.
+        for kind in [SurfaceKind::Local, SurfaceKind::LocalThenSystem] {
+            let surface = gpu.create_lockable_surface(kind, BYTES, false).expect("a surface");
+            gpu.pin(&surface).expect("room for it");
+            for round in 0..8 {
+                run(&gpu, &mut stream, |commands| _ = commands.pattern(surface.va(), BYTES, round));
+                let lock = surface.lock().expect("always");
+                for at in (0..BYTES).step_by(8) {
+                    assert_eq!(lock.read_word(at), pattern::word(round, at), "{kind:?} at {at:#x}");
+                }
+                lock.fill_words(0, BYTES / 8, |index| pattern::word(round + 100, index * 8));
+                // While it is locked, and after.
+                for tag in [2 * round + 1, 2 * round + 2] {
+                    run(&gpu, &mut stream, |commands| {
+                        commands.check(surface.va(), BYTES, round + 100, report.va(), tag);
+                    });
+                    let mismatch = report.lock().expect("system memory").read_word(pattern::report::TAG * 8);
+                    assert_eq!(mismatch, 0, "{profile}, {kind:?}: the GPU sees what the CPU wrote");
+                    if tag % 2 == 1 {
+                        run(&gpu, &mut stream, |commands| _ = commands.pattern(surface.va(), 4096, round + 200));
+                        assert_eq!(lock.read_word(8), pattern::word(round + 200, 8), "and the CPU what the GPU wrote");
+                        lock.fill_words(0, 512, |index| pattern::word(round + 100, index * 8));
+                    }
+                }
+                drop(lock);
+                gpu.device().evict(list(&surface), EvictFlags::empty()).expect("it was resident");
+                gpu.pin(&surface).expect("room for it");
+            }
+        }
+        assert!(link.lost().is_empty());
+        host.check_invariants().expect("in order");
+    }
+}
+
+/// Adds 1 to words that only this thread writes, all over a lock, until told to stop; how often.
+fn count(lock: &Lock, writer: u64, stop: &AtomicBool) -> u64 {
+    let mut counted = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let word = (counted * 8191 % (BYTES / 16)) * 2 + writer;
+        lock.write_words(word * 8, &[lock.read_word(word * 8) + 1]);
+        counted += 1;
+    }
+    counted
+}
+
+#[test]
+fn no_store_of_a_process_elsewhere_is_lost_while_allocations_push_each_other_around() {
+    // spec: memory §6.3, memory §8.3
+    for profile in ["discrete-4k", "discrete-64k"] {
+        let host = host(profile, MIB);
+        let link = There::new(&host);
+        let gpu = link.gpu();
+        let create = |_| gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, BYTES, false).expect("a surface");
+        let surfaces: Vec<Surface> = (0..6).map(create).collect();
+        let locks: Vec<Lock> = surfaces.iter().map(|surface| surface.lock().expect("always")).collect();
+        let stop = AtomicBool::new(false);
+        let counted: Vec<u64> = std::thread::scope(|scope| {
+            let threads: Vec<_> = [(0, 0), (0, 1), (1, 0), (1, 1)]
+                .map(|(lock, writer)| {
+                    let (lock, stop): (&Lock, _) = (&locks[lock], &stop);
+                    scope.spawn(move || count(lock, writer, stop))
+                })
+                .into();
+            for round in 0..25 {
+                for surface in &surfaces {
+                    gpu.pin(surface).expect("the others are lazy");
+                    let how = if round % 3 == 0 { EvictFlags::empty() } else { EvictFlags::EVICT_ONLY_IF_NECESSARY };
+                    gpu.device().evict(list(surface), how).expect("it was listed");
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+            threads.into_iter().map(|thread| thread.join().expect("a thread of ours")).collect()
+        });
+        for (lock, counted) in locks.iter().zip(counted.chunks(2)) {
+            let found: u64 = (0..BYTES / 8).map(|word| lock.read_word(word * 8)).sum();
+            assert_eq!(found, counted.iter().sum::<u64>(), "{profile}: every increment is there");
+        }
+        assert!(link.lost().is_empty());
+    }
+}
+
+#[test]
+fn no_store_of_an_engine_is_lost_while_its_pages_are_lent_and_taken_back() {
+    // spec: memory §6.3
+    let host = host("discrete-4k", 8 * MIB);
+    let link = There::new(&host);
+    let gpu = link.gpu();
+    let mut stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
+    let surface = gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, MIB, false).expect("a surface");
+    gpu.pin(&surface).expect("room for it");
+    for round in 0..40 {
+        let mut commands = Commands::new();
+        // Each part is written once, so that a store that is lost is missed.
+        for part in 0..MIB / 4096 {
+            commands.pattern(surface.va().offset(part * 4096), 4096, round);
+        }
+        let value = stream.submit(&gpu, &[], &commands).expect("a submission");
+        for _ in 0..3 {
+            drop(surface.lock().expect("always"));
+        }
+        stream.wait(&gpu, value).expect("it completes");
+        let lock = surface.lock().expect("always");
+        for at in (0..MIB).step_by(8) {
+            assert_eq!(lock.read_word(at), pattern::word(round, at % 4096), "round {round}, at {at:#x}");
+        }
+    }
+}
+
+#[test]
+fn what_a_process_keeps_of_video_memory_never_shows_another_s_content() {
+    const SECRETS: [u64; 2] = [0x5ec2_e700_0000_0000, 0x6ec2_e700_0000_0000];
+    let host = host("discrete-4k", MIB);
+    let links = [0, 1].map(|_| There::new(&host));
+    let gpus = [0, 1].map(|of| links[of].gpu());
+    let foreign = |of: usize| move |word: u64| word >> 32 == SECRETS[1 - of] >> 32;
+    let mut found = None;
+    for round in 0..30_u64 {
+        // Four of a quarter each, of both, in one memory: whoever comes pushes the other out.
+        let surfaces: Vec<(usize, Surface)> = (0..8)
+            .map(|number| {
+                let of = (number + round as usize) % 2;
+                let kind = [SurfaceKind::Local, SurfaceKind::LocalThenSystem][number / 2 % 2];
+                (of, gpus[of].create_lockable_surface(kind, BYTES, false).expect("a surface"))
+            })
+            .collect();
+        let mut locks = Vec::new();
+        for (number, (of, surface)) in surfaces.iter().enumerate() {
+            // Nobody waits: what was there is still on its way out when this is locked.
+            gpus[*of].paging().make_resident(list(surface), MakeResidentFlags::empty()).expect("the others are lazy");
+            let lock = surface.lock().expect("always");
+            let zero_or_own = |word: u64| word == 0 || word >> 32 == SECRETS[*of] >> 32;
+            assert!((0..BYTES).step_by(8).all(|at| zero_or_own(lock.read_word(at))), "round {round}");
+            lock.fill_words(0, BYTES / 8, |index| SECRETS[*of] | round << 20 | index);
+            // Some stay locked while others push them around.
+            if number % 3 == 0 {
+                locks.push(lock);
+            }
+            gpus[*of].device().evict(list(surface), EvictFlags::EVICT_ONLY_IF_NECESSARY).expect("it was listed");
+            for of in [0, 1] {
+                found = found.or(links[of].finds(foreign(of)));
+            }
+        }
+        assert_eq!(found, None, "round {round}: (word, value) of another process");
+    }
+    assert!(links.iter().all(|link| link.lost().is_empty()));
+    host.check_invariants().expect("in order");
+}
