@@ -6,6 +6,7 @@
 mod manifest;
 mod names;
 mod plan;
+mod receiver;
 mod rust_file;
 mod size;
 mod words;
@@ -57,6 +58,7 @@ fn check(path: &str, text: &str, report: &mut Report) {
         size::check(path, lines.len(), report);
         report.faults.extend(names::check_modules(path, &lines));
         report.faults.extend(rust_file::check(path, text, &lines));
+        report.faults.extend(receiver::check(path, &lines));
     }
 }
 

@@ -1,5 +1,11 @@
 //! Messages of bytes and descriptors over a connection that keeps their bounds. A message longer than a packet goes in several; the
 //! first byte of each says whether more follow.
+//!
+//! # The law of this file
+//! What another process has opened comes into this one here and nowhere else, with `recvmsg` in `receive_packet` (`cargo xtask tidy` looks).
+//! Each descriptor is closed when another program is started, belongs to somebody from the moment that it is there, and is closed with its
+//! message if the message is refused. Who asks says how many a message may bring; a packet cannot bring more than the operating system
+//! takes, 253. What they are open on is for whoever asked to judge: here it is not looked at.
 
 use std::cell::RefCell;
 use std::io::{IoSlice, IoSliceMut};
