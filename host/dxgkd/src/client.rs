@@ -14,6 +14,7 @@ use shared_words::{LentFile, is_asymmetric};
 use wddm_types::{PAGE_BYTES, ProcessId};
 
 use crate::lane;
+use crate::limits::UNLIMITED;
 use crate::refusals::Refusals;
 use crate::stream::Stream;
 use crate::user::{Place, User};
@@ -125,6 +126,8 @@ impl Client {
         let (process, together) = (limits.process.quota(), limits.user.quota());
         let admission = Admission { account: AccountId(peer.uid), process, together };
         let process = host.process_elsewhere(Arc::clone(&speaker) as Arc<dyn Elsewhere>, admission);
+        host.allow_raised_priority(process, limits.process.raise_priority);
+        host.set_process_budget(process, Some(limits.process.budget_bytes).filter(|bytes| *bytes != UNLIMITED));
         tracing::info!(process = process.0, pid = peer.pid, uid = peer.uid, "a client");
         let client = Arc::new(Client {
             host: Arc::clone(host),

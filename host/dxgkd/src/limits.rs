@@ -48,6 +48,10 @@ pub struct ProcessLimits {
     pub memory_bytes: u64,
     /// Most packets submitted and not done.
     pub queued: u64,
+    /// Most bytes of video memory that it may have resident before it is asked to trim; [`UNLIMITED`]: what the kernel gives.
+    pub budget_bytes: u64,
+    /// It may ask for priorities above the ordinary ones.
+    pub raise_priority: bool,
 }
 
 /// What all clients of a user may have together.
@@ -97,6 +101,8 @@ impl Default for ProcessLimits {
             sync_objects: 4_096,
             memory_bytes: UNLIMITED,
             queued: 16_384,
+            budget_bytes: UNLIMITED,
+            raise_priority: false,
         }
     }
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use d3dkmt::{Adapter, enum_adapters};
+use kmt_link::Link;
 use kmt_link::socket::SocketLink;
 use replay::{ContentMode, DriveError, DriveOptions, Driven, Observer, drive};
 use softgpu_umd::UmdError;
@@ -14,13 +16,13 @@ use wddm_types::NtStatus;
 use crate::entry::INTERRUPTED;
 use crate::error::RunError;
 use crate::progress::Progress;
-use crate::run::{RunOptions, Stage, Terms, open_placed, residency};
+use crate::run::{Priority, RunOptions, Stage, Terms, open_placed, residency};
 use crate::units;
 
 /// Runs the workloads at the same time; what is to be printed, and the exit code.
 ///
 /// # Errors
-/// [`RunError::Argument`] when nobody listens, [`RunError::NotSupported`] for a stage that processes elsewhere do not have, and those of
+/// [`RunError::Argument`] when nobody listens, or a workload is to have what only the daemon gives, [`RunError::NotSupported`] for a stage that processes elsewhere do not have, and those of
 /// [`crate::run::execute`].
 pub fn run(
     options: &RunOptions,
@@ -40,15 +42,20 @@ pub fn run(
         }
     };
     let workloads = open_placed(options)?;
-    if workloads.iter().any(|(_, terms)| *terms != Terms::default()) {
+    if workloads.iter().any(|(_, terms)| terms.budget.is_some()) {
         return Err(RunError::Argument {
-            argument: "priority= or budget= with --connect".to_owned(),
-            problem: "whoever serves the kernel says what its processes may have, not they themselves".to_owned(),
-            remedy: "leave them out".to_owned(),
+            argument: "budget= with --connect".to_owned(),
+            problem: "how much of its memory a process may have says whoever serves the kernel".to_owned(),
+            remedy:
+                "leave it out, and let the daemon's configuration say process.budget, or users.NUMBER.process.budget"
+                    .to_owned(),
         });
     }
     let connect = |_| SocketLink::connect(socket).map_err(|error| unreachable_kernel(socket, &error.to_string()));
     let links = workloads.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
+    for ((_, terms), link) in workloads.iter().zip(&links) {
+        take_class(link, *terms, socket)?;
+    }
     let total = workloads.iter().map(|(workload, _)| workload.ops() as u64 * u64::from(options.steps)).sum();
     progress.begin(&format!("{} processes at {}", links.len(), socket.display()), total);
     let watcher = Watcher { progress, done: AtomicU64::new(0) };
@@ -92,6 +99,27 @@ pub fn run(
         () => 0,
     };
     Ok((text, code))
+}
+
+/// The process has the priority class of its workload from now on, for all that it will make.
+fn take_class(link: &Arc<SocketLink>, terms: Terms, socket: &Path) -> Result<(), RunError> {
+    let priority = terms.priority;
+    if priority == Priority::default() {
+        return Ok(());
+    }
+    let link = Arc::clone(link) as Arc<dyn Link>;
+    let adapters = enum_adapters(&*link).map_err(|refusal| failed_there(refusal.into(), socket))?;
+    let set = |luid| Adapter::open(Arc::clone(&link), luid)?.set_priority_class(priority.class());
+    // A class is a process's, whichever adapter it is said to.
+    let Some((luid, _)) = adapters.first() else { return Ok(()) };
+    set(*luid).map_err(|refusal| match refusal.status {
+        NtStatus::PRIVILEGE_NOT_HELD => RunError::Argument {
+            argument: format!("priority={}", priority.name()),
+            problem: format!("the kernel at {} gives this process no class above above-normal", socket.display()),
+            remedy: "take one, or let the daemon's configuration say process.raise_priority = true".to_owned(),
+        },
+        _ => failed_there(refusal.into(), socket),
+    })
 }
 
 /// What went wrong, for somebody who can look at the kernel from outside only.

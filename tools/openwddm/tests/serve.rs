@@ -88,8 +88,8 @@ fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
     refused(&["run", "--connect", path], 2, &[path, "No such file", "openwddm serve"]);
     refused(&["run", "--connect", path, "--vram", "1GiB"], 2, &["--vram", "cannot be used with"]);
     refused(&["run", "--connect", path, "--stage", "packet,hardware"], 2, &["--stage", "name one"]);
-    let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gpt.cpu.rrs.json.gz,priority=high");
-    refused(&["run", bundled, "--connect", path], 2, &["priority=", "leave them out"]);
+    let budget = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gpt.cpu.rrs.json.gz,budget=1GiB");
+    refused(&["run", budget, "--connect", path], 2, &["budget=", "leave it out", "process.budget"]);
     refused(&["serve"], 2, &["--socket"]);
     refused(&["serve", "--socket", path, "--mode", "999"], 2, &["octal"]);
     refused(&["serve", "--socket", path, "--adapter", "no-such"], 2, &["no-such", "discrete-4k"]);
@@ -105,6 +105,57 @@ fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
     let many = &["serve", "--socket", path, "--processes", "1000000000"];
     refused(many, 2, &["descriptors", "1000000000 processes", "LimitNOFILE"]);
     assert!(!nowhere.exists(), "whoever is refused leaves nothing behind");
+}
+
+/// The processes with work there, as `top` tells them.
+fn processes(socket: &Path) -> Vec<serde_json::Value> {
+    let output = openwddm(&["top", "--once", "--json", "--interval", "0.1", "--connect"]).arg(socket).output();
+    let seen: serde_json::Value = serde_json::from_slice(&output.expect("it starts").stdout).expect("JSON");
+    let all = seen["adapters"][0]["processes"].as_array().expect("a list").clone();
+    all.into_iter().filter(|process| process["process"] != 0).collect()
+}
+
+#[test]
+fn a_workload_has_its_class_in_a_served_kernel_and_the_budget_that_the_daemon_gives() {
+    const GPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gpt.cpu.rrs.json.gz");
+    let folder = tempfile::tempdir().expect("a folder");
+    let adapter = ["--adapter", "discrete-4k,vram=128MiB", "--system", "2GiB"];
+    let run = |socket: &Path, class: &str, steps: &str| {
+        let workload = format!("{GPT},priority={class}");
+        let mut command = openwddm(&["run", &workload, "--steps", steps, "--connect"]);
+        command.arg(socket).spawn().expect("the binary starts")
+    };
+    let socket = folder.path().join("ordinary");
+    let _ordinary = Daemon::start(&socket, &adapter);
+    let (output, text) = ended(run(&socket, "idle", "1"));
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let (output, text) = ended(run(&socket, "high", "1"));
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("priority=high") && text.contains("process.raise_priority"), "{text}");
+
+    let socket = folder.path().join("generous");
+    let limits = ["--limit", "process.raise_priority=true", "--limit", "process.budget=48MiB"];
+    let _generous = Daemon::start(&socket, &[&adapter[..], &limits[..]].concat());
+    let mut running = [run(&socket, "high", "1000"), run(&socket, "below-normal", "1000")];
+    let began = Instant::now();
+    let seen = loop {
+        let seen = processes(&socket);
+        if seen.len() == 2 {
+            break seen;
+        }
+        assert!(began.elapsed() < NEVER, "they do not come: {seen:#?}");
+    };
+    for child in &mut running {
+        // Ending what has ended already is no fault.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    let mut classes: Vec<_> = seen.iter().map(|process| process["priority_class"].as_u64()).collect();
+    classes.sort_unstable();
+    assert_eq!(classes, [Some(1), Some(4)], "{seen:#?}");
+    for process in &seen {
+        assert_eq!(process["local"]["budget_bytes"], 48 << 20, "{process:#}");
+    }
 }
 
 #[test]

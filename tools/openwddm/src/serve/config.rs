@@ -63,6 +63,8 @@ pub struct ProcessPart {
     lanes: Option<Count>,
     unheard: Option<Count>,
     answer_ms: Option<Count>,
+    budget: Option<Amount>,
+    raise_priority: Option<bool>,
 }
 
 /// Limits of each user.
@@ -117,7 +119,7 @@ impl Config {
     /// What is wrong with it.
     pub fn limit(text: &str) -> Result<Config, String> {
         let (name, value) = text.split_once('=').ok_or("give NAME=VALUE, as process.handles=4096")?;
-        let quoted = value.parse::<u64>().is_err();
+        let quoted = value.parse::<u64>().is_err() && value.parse::<bool>().is_err();
         let line = if quoted { format!("{name} = {value:?}") } else { format!("{name} = {value}") };
         let said: Config = toml::from_str(&line).map_err(|error| error.message().to_owned())?;
         let limits = Config { processes: said.processes, process: said.process, user: said.user, ..Config::default() };
@@ -168,7 +170,7 @@ macro_rules! over {
     };
 }
 
-over!(ProcessPart: handles sync_objects memory queued descriptors lanes unheard answer_ms);
+over!(ProcessPart: handles sync_objects memory queued descriptors lanes unheard answer_ms budget raise_priority);
 over!(UserPart: processes handles sync_objects memory queued descriptors lanes unheard);
 
 impl ProcessPart {
@@ -183,6 +185,8 @@ impl ProcessPart {
             sync_objects: count(self.sync_objects, other.sync_objects),
             memory_bytes: self.memory.map_or(other.memory_bytes, |memory| memory.0),
             queued: count(self.queued, other.queued),
+            budget_bytes: self.budget.map_or(other.budget_bytes, |budget| budget.0),
+            raise_priority: self.raise_priority.unwrap_or(other.raise_priority),
         }
     }
 }

@@ -28,9 +28,20 @@ fn the_printed_file_says_the_defaults_and_every_name() {
     let of = said.users.get(&UserNumber(1000)).expect("a user");
     assert_eq!((of.memory, of.process.answer_ms), (Some(Amount(4 << 30)), Some(Count(500))));
     // Every name has a value there, or the parts would have others.
-    let ProcessPart { handles, sync_objects, memory, queued, descriptors, lanes, unheard, answer_ms } = said.process;
+    let ProcessPart {
+        handles,
+        sync_objects,
+        memory,
+        queued,
+        descriptors,
+        lanes,
+        unheard,
+        answer_ms,
+        budget,
+        raise_priority,
+    } = said.process;
     let counts = [handles, sync_objects, queued, descriptors, lanes, unheard, answer_ms];
-    assert!(counts.iter().all(Option::is_some) && memory.is_some());
+    assert!(counts.iter().all(Option::is_some) && memory.is_some() && budget.is_some() && raise_priority.is_some());
     let UserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard } = said.user;
     let counts = [processes, handles, sync_objects, queued, descriptors, lanes, unheard];
     assert!(counts.iter().all(Option::is_some) && memory.is_some());
@@ -38,12 +49,15 @@ fn the_printed_file_says_the_defaults_and_every_name() {
 
 #[test]
 fn what_is_not_said_is_the_default_and_a_user_has_its_own() {
-    let said = limits("[process]\nhandles = 5\n[user]\nlanes = 9\n[users.7]\nprocesses = 2\nprocess.queued = 3\n");
+    let said = limits(
+        "[process]\nhandles = 5\n[user]\nlanes = 9\n[users.7]\nprocesses = 2\nprocess.queued = 3\nprocess.budget = \"1GiB\"\nprocess.raise_priority = true\n",
+    );
     let default = Limits::default();
     assert_eq!(said.process, ProcessLimits { handles: 5, ..default.process });
     assert_eq!(said.user, UserLimits { lanes: 9, ..default.user });
     let seven = said.of(7);
-    assert_eq!(seven.process, ProcessLimits { handles: 5, queued: 3, ..default.process });
+    let (budget_bytes, raise_priority) = (1 << 30, true);
+    assert_eq!(seven.process, ProcessLimits { handles: 5, queued: 3, budget_bytes, raise_priority, ..default.process });
     assert_eq!(seven.user, UserLimits { lanes: 9, processes: 2, ..default.user });
     assert_eq!(said.of(8).user, said.user);
 }
@@ -66,6 +80,7 @@ fn what_is_wrong_is_told_with_its_line_and_its_name() {
         ("[[adapter]]\nprofile = \"no-such\"", "line 2", &["profile", "no-such", "openwddm adapters"]),
         ("[[adapter]]\nvram = \"1GiB\"", "line 1", &["adapter", "profile"]),
         ("[users.bob]\nlanes = 1", "line 1", &["bob", "no number of a user"]),
+        ("[process]\nraise_priority = 1", "line 2", &["raise_priority", "boolean"]),
         ("sandbox = 1", "line 1", &["sandbox", "boolean"]),
         ("processes = ", "line 1", &["processes"]),
     ] {
