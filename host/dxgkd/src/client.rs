@@ -17,7 +17,7 @@ use crate::lane;
 use crate::limits::UNLIMITED;
 use crate::refusals::Refusals;
 use crate::stream::Stream;
-use crate::user::{Place, User};
+use crate::user::{Count, Part, Place, User};
 
 /// Who a client is, by what the operating system says.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +48,8 @@ pub(crate) struct Client {
     process: ProcessId,
     user: Arc<User>,
     lanes: Mutex<Vec<(Arc<Packets>, Place)>>,
+    /// Bytes of its messages that are in memory.
+    messages: Count,
     refusals: Refusals,
     ended: AtomicBool,
     /// Go with the last thread.
@@ -59,6 +61,32 @@ pub(crate) struct Client {
 pub(crate) struct Places {
     pub _of_all: Place,
     pub _of_user: Place,
+}
+
+/// Where a message of a client is, until it has been answered.
+pub(crate) struct MessageRoom<'a> {
+    client: &'a Client,
+    own: Part,
+    together: Part,
+}
+
+impl MessageRoom<'_> {
+    /// Room for so many bytes more.
+    ///
+    /// # Errors
+    /// The limit that they would be over.
+    pub fn grow(&mut self, more: usize) -> Result<(), String> {
+        let limits = &self.client.user.limits;
+        let (own, together) = (limits.process.message_bytes, limits.user.message_bytes);
+        if !self.own.grow(more as u64, own) {
+            return Err(format!("limit of messages: those of the process have {own} bytes at most"));
+        }
+        if !self.together.grow(more as u64, together) {
+            let uid = self.client.peer.uid;
+            return Err(format!("limit of messages: those of user {uid} have {together} bytes at most"));
+        }
+        Ok(())
+    }
 }
 
 /// What the kernel speaks to.
@@ -136,6 +164,7 @@ impl Client {
             process,
             user,
             lanes: Mutex::default(),
+            messages: Count::default(),
             refusals: Refusals::default(),
             ended: AtomicBool::new(false),
             _places: places,
@@ -178,6 +207,11 @@ impl Client {
         let lane = Arc::new(lane);
         lanes.push((Arc::clone(&lane), place));
         Ok(lane)
+    }
+
+    /// Room for a message, which is none as long as it fits its lane's packet.
+    pub fn message_room(&self) -> MessageRoom<'_> {
+        MessageRoom { client: self, own: self.messages.part(), together: self.user.messages.part() }
     }
 
     /// Something was refused because of a limit.

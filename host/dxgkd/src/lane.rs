@@ -3,20 +3,32 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use kmt_calls::Reply;
 use kmt_calls::wire::{decode, encode};
+use kmt_calls::{Refusal, Reply};
 use kmt_link::socket::{MESSAGE_MAX, PacketError, Packets, Request, Response, Told};
 
-use wddm_types::Blame;
+use wddm_types::{Blame, NtStatus};
 
 use crate::client::Client;
 
 /// Serves a lane until the client goes, or says what no client says.
 pub(crate) fn serve(client: &Arc<Client>, lane: &Packets) {
     loop {
-        let answered = lane.receive(MESSAGE_MAX, 1).and_then(|(bytes, files)| {
-            let request = decode(&bytes).map_err(|_| PacketError::Malformed("no request of this version"))?;
-            let (response, file) = answer(client, request, files)?;
+        // The room is given back with the answer: until then the call may be as large as its bytes were.
+        let mut room = client.message_room();
+        let heard = lane.receive_within(MESSAGE_MAX, 1, &mut |more| room.grow(more));
+        let answered = heard.and_then(|(bytes, files)| {
+            let (response, file) = match bytes {
+                Ok(bytes) => {
+                    let request = decode(&bytes).map_err(|_| PacketError::Malformed("no request of this version"))?;
+                    drop(bytes);
+                    answer(client, request, files)?
+                }
+                Err(reason) => {
+                    client.log_refusal("message", &reason);
+                    (Response::Answer(Err(no_room(reason))), None)
+                }
+            };
             if client.has_ended() {
                 // An answer would name what the process was never told of.
                 return Err(PacketError::Closed);
@@ -34,6 +46,11 @@ pub(crate) fn serve(client: &Arc<Client>, lane: &Packets) {
             }
         }
     }
+}
+
+/// Nobody has looked at the call.
+fn no_room(reason: String) -> Refusal {
+    Refusal { status: NtStatus::NO_MEMORY, blame: Blame::Quota, reason: reason.into(), bytes_to_trim: 0 }
 }
 
 /// The response, and what goes with it.

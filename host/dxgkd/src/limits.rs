@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | processes | `listener` | the connection is refused with the reason |
 //! | lanes | `client` | the lane is refused, and the call that it was for: `NO_MEMORY` |
+//! | bytes of messages | `client`, `lane` | the message is thrown away unread, and its call refused: `NO_MEMORY` |
 //! | handles, sync objects, memory, queued, descriptors of what is lent | the kernel (`dxgk_host::Quota`) | the call is refused: `NO_MEMORY` |
 //! | unheard, descriptors of what is unheard, answer time | `stream` | the client is ended |
 
@@ -50,6 +51,9 @@ pub struct ProcessLimits {
     pub queued: u64,
     /// Most bytes of video memory that it may have resident before it is asked to trim; [`UNLIMITED`]: what the kernel gives.
     pub budget_bytes: u64,
+    /// Most bytes of its messages that are in memory, until each is answered; a first packet of 32 KiB comes with each lane and is not
+    /// counted.
+    pub message_bytes: u64,
     /// It may ask for priorities above the ordinary ones.
     pub raise_priority: bool,
 }
@@ -73,6 +77,8 @@ pub struct UserLimits {
     pub memory_bytes: u64,
     /// As [`ProcessLimits::queued`].
     pub queued: u64,
+    /// As [`ProcessLimits::message_bytes`].
+    pub message_bytes: u64,
 }
 
 /// The limits of a user's clients.
@@ -102,6 +108,7 @@ impl Default for ProcessLimits {
             memory_bytes: UNLIMITED,
             queued: 16_384,
             budget_bytes: UNLIMITED,
+            message_bytes: 32 << 20,
             raise_priority: false,
         }
     }
@@ -118,6 +125,7 @@ impl Default for UserLimits {
             sync_objects: UNLIMITED,
             memory_bytes: UNLIMITED,
             queued: UNLIMITED,
+            message_bytes: 256 << 20,
         }
     }
 }

@@ -28,6 +28,39 @@ impl Count {
     }
 }
 
+/// So much of an amount, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Part {
+    of: Arc<AtomicU64>,
+    taken: u64,
+}
+
+impl Count {
+    /// A part of it, nothing at first.
+    pub fn part(&self) -> Part {
+        Part { of: Arc::clone(&self.0), taken: 0 }
+    }
+}
+
+impl Part {
+    /// Takes so much more, if all parts are at most so much then.
+    pub fn grow(&mut self, more: u64, most: u64) -> bool {
+        let fits = self.of.fetch_add(more, Ordering::AcqRel).saturating_add(more) <= most;
+        if fits {
+            self.taken += more;
+        } else {
+            self.of.fetch_sub(more, Ordering::AcqRel);
+        }
+        fits
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.taken, Ordering::AcqRel);
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
@@ -41,6 +74,8 @@ pub(crate) struct User {
     pub processes: Count,
     pub lanes: Count,
     pub unheard: Count,
+    /// Bytes.
+    pub messages: Count,
 }
 
 /// All of them.
@@ -56,8 +91,8 @@ impl Users {
         // Whoever has no client has nothing to be counted.
         known.retain(|_, user| Arc::strong_count(user) > 1);
         let user = || {
-            let (processes, lanes, unheard) = Default::default();
-            Arc::new(User { limits: limits.of(uid), processes, lanes, unheard })
+            let (processes, lanes, unheard, messages) = Default::default();
+            Arc::new(User { limits: limits.of(uid), processes, lanes, unheard, messages })
         };
         Arc::clone(known.entry(uid).or_insert_with(user))
     }
@@ -76,6 +111,19 @@ mod tests {
         drop(places);
         assert_eq!(count.now(), 0);
         assert!(count.take(1).is_some());
+    }
+
+    #[test]
+    fn an_amount_is_shared_by_its_parts_and_given_back() {
+        let count = Count::default();
+        let (mut one, mut other) = (count.part(), count.part());
+        assert!(one.grow(60, 100) && other.grow(40, 100));
+        assert!(!one.grow(1, 100), "it is all taken");
+        assert_eq!(count.now(), 100, "and what was not had is not counted");
+        drop(other);
+        assert!(one.grow(40, 100) && !one.grow(u64::MAX, u64::MAX - 1));
+        drop(one);
+        assert_eq!(count.now(), 0);
     }
 
     #[test]

@@ -55,6 +55,9 @@ pub enum PacketError {
     Memory(#[from] MemoryError),
 }
 
+/// The bytes of a message, or why there was no room for them.
+pub type Bytes = Result<Vec<u8>, String>;
+
 /// One end of a connection.
 #[derive(Debug)]
 pub struct Packets {
@@ -121,17 +124,49 @@ impl Packets {
     /// # Errors
     /// When the peer has gone, or says what is no such message: nothing more is to be had from it then.
     pub fn receive(&self, bytes_max: usize, files_max: usize) -> Result<(Vec<u8>, Vec<OwnedFd>), PacketError> {
+        let (bytes, files) = self.receive_within(bytes_max, files_max, &mut |_| Ok(()))?;
+        Ok((bytes.expect("there is always room"), files))
+    }
+
+    /// The same, asking before each packet behind the first whether there is room for so many bytes more. If there is none, the rest of the
+    /// message is thrown away, and there is the reason instead of its bytes: what comes next is heard as if nothing had been.
+    ///
+    /// # Errors
+    /// As of [`Packets::receive`].
+    pub fn receive_within(
+        &self,
+        bytes_max: usize,
+        files_max: usize,
+        room: &mut dyn FnMut(usize) -> Result<(), String>,
+    ) -> Result<(Bytes, Vec<OwnedFd>), PacketError> {
         let (mut bytes, mut files) = (Vec::new(), Vec::new());
+        // Of a message for which there is no room: why, and how long it was up to here.
+        let mut thrown = None;
         loop {
             let first = self.receive_packet(&mut bytes, &mut files)?;
             if files.len() > files_max {
                 return Err(PacketError::Malformed("more descriptors than it may have"));
             }
-            if bytes.len() > bytes_max {
+            let before = match &mut thrown {
+                None => 0,
+                Some((_, length)) => {
+                    *length += bytes.len();
+                    bytes.clear();
+                    *length
+                }
+            };
+            if before + bytes.len() > bytes_max {
                 return Err(PacketError::Malformed("longer than it may be"));
             }
+            if thrown.is_none()
+                && first == MORE
+                && let Err(reason) = room(PACKET_BYTES)
+            {
+                thrown = Some((reason, bytes.len()));
+                bytes = Vec::new();
+            }
             match first {
-                LAST => return Ok((bytes, files)),
+                LAST => return Ok((thrown.map_or(Ok(bytes), |(reason, _)| Err(reason)), files)),
                 MORE => {}
                 _ => return Err(PacketError::Malformed("a packet that neither ends nor goes on")),
             }
@@ -228,6 +263,33 @@ mod tests {
         assert!(matches!(theirs.receive(150, 0), Err(PacketError::Malformed(_))));
         rustix::net::send(&ours.socket, &[0; PACKET_BYTES + 2], SendFlags::empty()).expect("somebody listens");
         assert!(matches!(theirs.receive(MESSAGE_MAX, 0), Err(PacketError::Malformed("a packet that is too long"))));
+    }
+
+    #[test]
+    fn a_message_without_room_is_thrown_away_and_the_next_one_is_heard() {
+        let (ours, theirs) = pair();
+        let long = vec![7; 4 * PACKET_BYTES];
+        let files = [ours.as_fd()];
+        let mut asked = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                ours.send(&long, &files).expect("somebody listens");
+                ours.send(b"next", &[]).expect("somebody listens");
+                ours.send(&long, &[]).expect("somebody listens");
+            });
+            let mut room = |more| {
+                asked.push(more);
+                if asked.len() < 3 { Ok(()) } else { Err("full".to_owned()) }
+            };
+            let (bytes, files) = theirs.receive_within(MESSAGE_MAX, 1, &mut room).expect("a message");
+            assert_eq!((bytes, files.len()), (Err("full".to_owned()), 1));
+            let mut none = |_| Err("none".to_owned());
+            let next = theirs.receive_within(MESSAGE_MAX, 0, &mut none).expect("a message").0;
+            assert_eq!(next, Ok(b"next".to_vec()), "a packet comes with its lane");
+            let refused = theirs.receive_within(3 * PACKET_BYTES, 0, &mut none);
+            assert!(matches!(refused, Err(PacketError::Malformed("longer than it may be"))), "thrown away or not");
+        });
+        assert_eq!(asked, [PACKET_BYTES; 3], "once for each packet behind the first, until there is none");
     }
 
     #[test]

@@ -64,6 +64,7 @@ pub struct ProcessPart {
     unheard: Option<Count>,
     answer_ms: Option<Count>,
     budget: Option<Amount>,
+    messages: Option<Amount>,
     raise_priority: Option<bool>,
 }
 
@@ -79,6 +80,7 @@ pub struct UserPart {
     descriptors: Option<Count>,
     lanes: Option<Count>,
     unheard: Option<Count>,
+    messages: Option<Amount>,
 }
 
 /// Limits of one user.
@@ -93,6 +95,7 @@ pub struct OneUserPart {
     descriptors: Option<Count>,
     lanes: Option<Count>,
     unheard: Option<Count>,
+    messages: Option<Amount>,
     #[serde(default)]
     process: ProcessPart,
 }
@@ -170,8 +173,8 @@ macro_rules! over {
     };
 }
 
-over!(ProcessPart: handles sync_objects memory queued descriptors lanes unheard answer_ms budget raise_priority);
-over!(UserPart: processes handles sync_objects memory queued descriptors lanes unheard);
+over!(ProcessPart: handles sync_objects memory queued descriptors lanes unheard answer_ms budget messages raise_priority);
+over!(UserPart: processes handles sync_objects memory queued descriptors lanes unheard messages);
 
 impl ProcessPart {
     fn limits(&self, other: ProcessLimits) -> ProcessLimits {
@@ -186,6 +189,7 @@ impl ProcessPart {
             memory_bytes: self.memory.map_or(other.memory_bytes, |memory| memory.0),
             queued: count(self.queued, other.queued),
             budget_bytes: self.budget.map_or(other.budget_bytes, |budget| budget.0),
+            message_bytes: self.messages.map_or(other.message_bytes, |messages| messages.0),
             raise_priority: self.raise_priority.unwrap_or(other.raise_priority),
         }
     }
@@ -203,21 +207,24 @@ impl UserPart {
             sync_objects: count(self.sync_objects, other.sync_objects),
             memory_bytes: self.memory.map_or(other.memory_bytes, |memory| memory.0),
             queued: count(self.queued, other.queued),
+            message_bytes: self.messages.map_or(other.message_bytes, |messages| messages.0),
         }
     }
 }
 
 impl OneUserPart {
     fn user(&self) -> UserPart {
-        let OneUserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard, .. } = *self;
-        UserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard }
+        let OneUserPart {
+            processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard, messages, ..
+        } = *self;
+        UserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard, messages }
     }
 
     fn over(self, other: OneUserPart) -> OneUserPart {
-        let UserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard } =
+        let UserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard, messages } =
             self.user().over(other.user());
         let process = self.process.over(other.process);
-        OneUserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard, process }
+        OneUserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard, messages, process }
     }
 }
 

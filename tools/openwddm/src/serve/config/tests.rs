@@ -38,13 +38,21 @@ fn the_printed_file_says_the_defaults_and_every_name() {
         unheard,
         answer_ms,
         budget,
+        messages,
         raise_priority,
     } = said.process;
     let counts = [handles, sync_objects, queued, descriptors, lanes, unheard, answer_ms];
-    assert!(counts.iter().all(Option::is_some) && memory.is_some() && budget.is_some() && raise_priority.is_some());
-    let UserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard } = said.user;
+    assert!(
+        counts.iter().all(Option::is_some)
+            && memory.is_some()
+            && budget.is_some()
+            && messages.is_some()
+            && raise_priority.is_some()
+    );
+    let UserPart { processes, handles, sync_objects, memory, queued, descriptors, lanes, unheard, messages } =
+        said.user;
     let counts = [processes, handles, sync_objects, queued, descriptors, lanes, unheard];
-    assert!(counts.iter().all(Option::is_some) && memory.is_some());
+    assert!(counts.iter().all(Option::is_some) && memory.is_some() && messages.is_some());
 }
 
 #[test]
