@@ -18,7 +18,8 @@ use wddm_types::{AdapterIndex, CpuPlace, CpuRun, PAGE_BYTES, ProcessId};
 
 use crate::cpu_cache::StaleCache;
 use crate::elsewhere::Elsewhere;
-pub(crate) use there::{Moved, Orders};
+pub(crate) use there::Moved;
+use there::Orders;
 use there::{Mover, There, files};
 
 /// How stores into locked memory wait while its content moves (memory §6.3).

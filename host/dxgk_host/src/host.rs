@@ -188,8 +188,7 @@ impl Host {
         }
         if let Some(running) = running {
             if isolates {
-                let orders = lock(&host.state).views.lend_by_thread();
-                clients::spawn_lender(Arc::downgrade(&host), orders);
+                clients::spawn_lender(&host);
             }
             let dispatcher = spawn_dispatcher(Arc::downgrade(&host), Arc::clone(&host.line));
             *lock(&host.threads) = Some(Threads { running, dispatcher });

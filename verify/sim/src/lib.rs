@@ -15,7 +15,8 @@
 //! meets every kind, as the run of fresh seeds before each change does. In most of these doorbells are taken away, because there are
 //! fewer than queues or because an engine has nothing to do, and in some the whole adapter sleeps now and then. One of the thirteen has
 //! another world beside it, in which processes have work on two adapters ([`run_crossing`]); from seed 9500 on another of them has one in
-//! which they have displays ([`run_displays`]).
+//! which they have displays ([`run_displays`]). From seed 12000 on every fourth kernel lends its processes what they see, so that locks of
+//! video memory begin and end at turns of the paging ring.
 //!
 //! # What is checked, all the time
 //! | checker | rule |

@@ -18,6 +18,8 @@ const WAYS_FROM: u64 = 4000;
 const TURNS_FROM: u64 = 6000;
 /// And from here on displays are among them.
 const DISPLAYS_FROM: u64 = 9500;
+/// And from here on kernels lend processes their memory.
+const LENT_FROM: u64 = 12_000;
 /// The kinds of any other seed's world, by its remainder: whoever takes as many seeds in a row meets them all. Their number has
 /// no divisor in common with what else is chosen by remainders, so that each kind meets every choice.
 const TURNS: [Kind; 13] = [
@@ -125,6 +127,14 @@ impl Kind {
             Kind::Sprawling => Habits { places: 64, apart: 1 << 30, ..plain },
         }
     }
+}
+
+/// Whether a seed's kernel lends its processes what they see, as it does for processes elsewhere: locks of video memory begin and end at
+/// turns of the paging ring. Worlds that tests name by their seeds are not among them, nor is the first generation of drivers, whose
+/// memory is not lent: what may be nowhere else could not be locked.
+// spec: memory §6.3
+pub fn lends(seed: u64, kind: Kind) -> bool {
+    seed >= LENT_FROM && seed % 4 == 3 && kind != Kind::Patched
 }
 
 /// What takes doorbells away in a world.

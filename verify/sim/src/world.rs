@@ -23,7 +23,7 @@ use crate::random::Random;
 use crate::renderers::Renderers;
 use crate::report::{Report, Violation};
 use crate::sabotage::{DeafPort, Sabotage};
-use crate::shape::{Kind, Takers, build, has_neighbours, page_table_bytes, sleeps};
+use crate::shape::{Kind, Takers, build, has_neighbours, lends, page_table_bytes, sleeps};
 use crate::watch::Watched;
 use sleep::Sleeps;
 
@@ -105,6 +105,7 @@ impl World {
         config.vram_bytes = (256 << 10) << random.below(4);
         config.page_table_bytes = page_table_bytes(seed, kind, config.profile.shape);
         config.system_bytes = (4 + random.below(5)) * MIB;
+        config.isolates_processes = lends(seed, kind);
         config.tracer = Box::new(Listener(Arc::clone(ledger)));
         let watched = Arc::clone(ledger);
         config.wrap_miniport = Some(Box::new(move |inner| {

@@ -1,18 +1,18 @@
 //! Processes elsewhere: how they come, and what they say of their memory.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use dxgkrnl::Admission;
 use kmt_calls::{DoorbellAddress, MappingId};
 use wddm_types::ProcessId;
 
 use super::{Host, lock};
-use crate::cpu_mapping::Orders;
 use crate::elsewhere::Elsewhere;
 
 /// Lends processes elsewhere what they see of video memory, one after the other, until the host goes.
-pub(super) fn spawn_lender(host: Weak<Host>, orders: Orders) {
+pub(super) fn spawn_lender(host: &Arc<Host>) {
+    let (orders, host) = (lock(&host.state).views.lend_by_thread(), Arc::downgrade(host));
     let run = move || {
         loop {
             let next = std::panic::catch_unwind(AssertUnwindSafe(|| orders.next()));

@@ -1,0 +1,121 @@
+//! Processes come to the machine and go, with what they may have, handles of each other, and terms that whoever runs the kernel sets.
+
+use events::Event;
+use kmt_calls::{ProcessAccess, Refusal};
+use wddm_types::ProcessId;
+
+use super::{Cx, Machine};
+use crate::nt_handle::Shared;
+use crate::object::{CLASS_MAX, Process, Terms};
+use crate::quota::Admission;
+use crate::refusal::invalid;
+
+impl Machine {
+    /// A process came; it has no handle yet.
+    pub fn process_created(&mut self, cx: &mut Cx<'_>) -> ProcessId {
+        self.add_process(cx, None)
+    }
+
+    /// A process came that may not have more than this, and whose account may not.
+    pub fn process_admitted(&mut self, cx: &mut Cx<'_>, admission: Admission) -> ProcessId {
+        self.add_process(cx, Some(admission))
+    }
+
+    fn add_process(&mut self, cx: &mut Cx<'_>, admission: Option<Admission>) -> ProcessId {
+        let id = ProcessId(self.next_process);
+        self.next_process += 1;
+        self.processes.insert(id, Process::new(admission));
+        if let Some(admission) = admission {
+            self.enter_account(id, admission);
+        }
+        cx.emit_of_all(Event::ProcessCreated { process: id.0 });
+        id
+    }
+
+    /// Whether a process is there.
+    pub fn has_process(&self, id: ProcessId) -> bool {
+        self.processes.contains_key(&id)
+    }
+
+    /// Gives a process a handle of another one, as the operating system's `OpenProcess` would: whether it may is the caller's to
+    /// decide. It closes it like every NT handle.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER` when there is no such process or no such right; `NO_MEMORY` when the machine has as many handles as it may.
+    // spec: memory §5.5
+    pub fn open_process(&mut self, from: ProcessId, of: ProcessId, access: ProcessAccess) -> Result<u64, Refusal> {
+        if [from, of].iter().any(|process| !self.processes.contains_key(process)) {
+            return Err(invalid("there is no such process"));
+        }
+        if !ProcessAccess::all().contains(access) {
+            return Err(invalid(format!("rights {:#x} of a process mean nothing here", access.bits())));
+        }
+        self.nt_handles.share(from, Shared::Process { process: of, access }, None)
+    }
+
+    /// Whoever runs the kernel has given a process something that keeps an NT handle of it, wherever it is passed: the handle is the
+    /// machine's from now on, until [`Machine::close_kept_nt_handle`].
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` when the process has no such NT handle; `INVALID_PARAMETER` when it is of a process.
+    // spec: sync §2.2
+    pub fn keep_nt_handle(&mut self, process: ProcessId, handle: u64) -> Result<(), Refusal> {
+        self.nt_handles.keep(process, handle)
+    }
+
+    /// Nobody has anything any more that keeps this NT handle. Other handles are ignored.
+    pub fn close_kept_nt_handle(&mut self, cx: &mut Cx<'_>, handle: u64) {
+        let Ok(object) = self.nt_handles.close(ProcessId::SYSTEM, handle) else { return };
+        let named = (&mut self.adapters[..], &mut self.cross_fences, &mut self.keyed_mutexes);
+        crate::call::unname(named, cx, object);
+        self.settle_behind(cx);
+        self.after_turn(cx);
+    }
+
+    /// A process went: everything that it had is destroyed, others go on. Unknown ids are ignored: a process can die
+    /// only once.
+    pub fn process_died(&mut self, cx: &mut Cx<'_>, id: ProcessId) {
+        if self.processes.remove(&id).is_none() {
+            return;
+        }
+        for adapter in &mut self.adapters {
+            adapter.process_died(cx, id);
+            adapter.settle(cx);
+        }
+        self.sections.close_all_of(cx, &mut self.adapters, id);
+        for gone in self.keyed_mutexes.close_all_of(cx, id) {
+            self.globals.forget(gone);
+        }
+        self.nt_handles.process_ended(id);
+        for object in self.nt_handles.close_all_of(id) {
+            let named = (&mut self.adapters[..], &mut self.cross_fences, &mut self.keyed_mutexes);
+            crate::call::unname(named, cx, object);
+        }
+        cx.emit_of_all(Event::ProcessDied { process: id.0 });
+        self.blocked.retain(|(process, ..)| *process != id);
+        self.settle_behind(cx);
+        self.after_turn(cx);
+    }
+
+    /// How much a process's memory is protected against others', and in which band its contexts are (`D3DKMT_SCHEDULINGPRIORITYCLASS`, 0 IDLE to 5 REALTIME;
+    /// more counts as 5). Unknown processes are ignored.
+    pub fn set_process_priority(&mut self, cx: &mut Cx<'_>, id: ProcessId, class: u32) {
+        self.change_terms(cx, id, |terms| terms.class = class.min(CLASS_MAX));
+    }
+
+    /// The most local memory that a process's lists may hold, whatever else there is; `None`: no limit of its own.
+    pub fn set_process_budget(&mut self, cx: &mut Cx<'_>, id: ProcessId, bytes: Option<u64>) {
+        self.change_terms(cx, id, |terms| terms.budget_bytes = bytes);
+    }
+
+    fn change_terms(&mut self, cx: &mut Cx<'_>, id: ProcessId, change: impl FnOnce(&mut Terms)) {
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        change(&mut process.terms);
+        let terms = process.terms;
+        for adapter in &mut self.adapters {
+            adapter.apply_terms(cx, id, terms);
+            adapter.settle(cx);
+        }
+        self.after_turn(cx);
+    }
+}
