@@ -218,7 +218,7 @@ fn a_seed_is_one_world() {
 /// kernel that changes what happens changes them, and has to mean it.
 #[test]
 fn a_seed_is_one_world_in_every_build() {
-    let pinned = [(1, 0x6833_4373_483b_27fd), (2, 0xe0f3_d711_a062_3472), (3, 0x2008_92bd_3a9c_9afd)];
+    let pinned = [(1, 0xe570_4dde_50a2_9b9f), (2, 0xe9c3_2d39_bc54_c2ec), (3, 0x0ac3_64c6_94cb_521c)];
     let found = pinned.map(|(seed, _)| (seed, run(seed).unwrap_or_else(|violation| panic!("{violation}")).trace_hash));
     // All of them at once, so that a change that was meant is pinned in one go.
     let shown = found.map(|(seed, hash)| format!("({seed}, {hash:#018x})")).join(", ");
