@@ -204,8 +204,8 @@ type Manner = fn(u32) -> Option<Duration>;
 const MANNERS: [(&str, u32, Manner); 3] = [
     ("it never answers", 1, |_| None),
     ("it answers at once, and then not at all", 8, |nth| (nth < 7).then_some(Duration::ZERO)),
-    // What each answer may take, all together may not.
-    ("it answers each time when it nearly has to", 2, |_| Some(Duration::from_millis(ANSWER_MS * 3 / 5))),
+    // What each answer may take, all together may not; how many there are until then is the machine's haste.
+    ("it answers each time when it nearly has to", 1, |_| Some(Duration::from_millis(ANSWER_MS * 3 / 5))),
 ];
 
 // spec: memory §6.3, memory §2.2
