@@ -127,7 +127,10 @@ pub(crate) struct Allocation<F> {
     pub standing: Option<Standing>,
     /// Displays and queued updates that need it where it is.
     pub pins: u32,
+    /// An offer that counts: its content may go.
     pub offer: Option<Offer>,
+    /// An offer that counts when the device that made it has had its turn: what it queued before needs the content.
+    pub offer_due: Option<Offer>,
     /// The group in which its bytes count for the processes that list it.
     pub charged: Option<SegmentGroup>,
     /// Last uses that no work has waited for yet.
@@ -160,6 +163,12 @@ impl<F> Allocation<F> {
         } else {
             (self.valid, self.backing_linear) = (PageSet::default(), true);
         }
+    }
+
+    /// Whether it is offered, as its process sees it.
+    // spec: memory §5.9
+    pub fn is_offered(&self) -> bool {
+        self.offer.is_some() || self.offer_due.is_some()
     }
 
     /// Whether a partial eviction is forbidden (memory §8.3).

@@ -50,7 +50,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn pin_displayed(&mut self, id: AllocationId) -> Result<Option<Work<F>>, DisplayError> {
         let allocation = &self.allocations[id];
         let hidden = matches!(allocation.placement, Placement::System(None)) && allocation.displayed.at.is_none();
-        if !hidden || allocation.offer.is_some() {
+        if !hidden || allocation.is_offered() {
             self.pin(id)?;
             self.allocations[id].displayed.times += 1;
             return Ok(None);

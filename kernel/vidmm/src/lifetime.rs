@@ -85,6 +85,7 @@ impl<F: Copy + Eq> VidMm<F> {
             standing: None,
             pins: u32::from(pinned),
             offer: None,
+            offer_due: None,
             charged: None,
             last_use: Vec::new(),
             mappings: Default::default(),

@@ -59,7 +59,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return Err(ReferenceError::NotListed);
         }
         // spec: memory §5.9
-        if self.allocations[id].offer.is_some() {
+        if self.allocations[id].is_offered() {
             return Err(ReferenceError::Offered);
         }
         Ok(self.whereabouts(id))

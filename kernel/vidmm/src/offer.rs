@@ -5,6 +5,10 @@
 //! whatever lists name it. It is never copied out: what is taken is lost as a whole. Until it is reclaimed nobody may
 //! lock it or make it resident.
 //!
+//! An offer says that work which was queued before still needs the content. Where that is on the hardware or about to be, it is
+//! waited for before anything goes. Where it stands still, because its device waits for its turn, the offer is *due*: for the
+//! process it is made, and for everybody else the content is what it was, comes back with the turn, and may go behind that work.
+//!
 //! Reclaim asks for no room that others need: if what is on a list does not fit beside them any more, its device stands
 //! still until its next turn. Only a list that would not even fit alone is refused.
 
@@ -126,7 +130,8 @@ pub enum ReclaimError {
 }
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Offers allocations for a device. `last_use`: points after which nothing queued before uses them; a discard waits for them.
+    /// Offers allocations for a device. `last_use`: points after which nothing queued before uses them; a discard waits for
+    /// them, and the offer for the turn of a device that stands still.
     ///
     /// # Errors
     /// See [`OfferError`].
@@ -142,7 +147,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut seen = BTreeSet::new();
         for &allocation in list {
             let known = &self.allocations[allocation];
-            if known.offer.is_some() || !seen.insert(allocation) {
+            if known.is_offered() || !seen.insert(allocation) {
                 return Err(OfferError::Offered { allocation });
             }
             if known.locks.count > 0 {
@@ -164,21 +169,30 @@ impl<F: Copy + Eq> VidMm<F> {
                 named => named,
             };
             let time = self.tick;
-            allocation.offer = Some(Offer { priority, time, allow_decommit: flags.allow_decommit, discarded: false });
+            let offer = Offer { priority, time, allow_decommit: flags.allow_decommit, discarded: false };
+            allocation.offer_due = Some(offer);
             if postponed {
-                let step = Postponed::LastUse { id, last_use: last_use.to_vec() };
-                self.devices[device].postponed.push(step);
+                self.devices[device].postponed.push(Postponed::Offer { id, last_use: last_use.to_vec() });
             } else {
-                merge_points(&mut allocation.last_use, last_use);
+                self.begin_due_offer(id, last_use);
             }
-            if flags.allow_decommit {
-                self.decommittable.insert((priority, time, id));
-            }
-            // What is offered weighs on no budget.
-            self.charge(id, None);
-            self.rerank(id);
         }
         Ok(())
+    }
+
+    /// From now on an offer counts, behind these last uses.
+    pub(crate) fn begin_due_offer(&mut self, id: AllocationId, last_use: &[FencePoint<F>]) {
+        let allocation = &mut self.allocations[id];
+        let offer =
+            allocation.offer_due.take().expect("whoever takes an offer back takes it off the device's list of steps");
+        allocation.offer = Some(offer);
+        merge_points(&mut allocation.last_use, last_use);
+        if offer.allow_decommit {
+            self.decommittable.insert((offer.priority, offer.time, id));
+        }
+        // What is offered weighs on no budget.
+        self.charge(id, None);
+        self.rerank(id);
     }
 
     /// Takes offers back, with what is left of their content; see [`VidMm::reclaim_with`].
@@ -203,7 +217,7 @@ impl<F: Copy + Eq> VidMm<F> {
     ) -> Result<Reclaimed<F>, ReclaimError> {
         let mut seen = BTreeSet::new();
         for &allocation in list {
-            if self.allocations[allocation].offer.is_none() || !seen.insert(allocation) {
+            if !self.allocations[allocation].is_offered() || !seen.insert(allocation) {
                 return Err(ReclaimError::NotOffered { allocation });
             }
         }
@@ -216,12 +230,15 @@ impl<F: Copy + Eq> VidMm<F> {
                 Plan::default()
             }
         };
-        let results: Vec<ReclaimResult> = list.iter().map(|&id| self.take_back(id, wanted)).collect();
+        let due: BTreeSet<AllocationId> = list.iter().copied().filter(|id| self.call_off(*id)).collect();
+        let counts = |id: &AllocationId| !due.contains(id);
+        let take_back = |id: &AllocationId| if counts(id) { self.take_back(*id, wanted) } else { ReclaimResult::Ok };
+        let results: Vec<ReclaimResult> = list.iter().map(take_back).collect();
         // What got no backing store stays offered, so nothing comes in for it.
         plan.places.retain(|(id, _)| self.allocations[*id].offer.is_none());
         let mut batch = Batch::new(self.serial + 1);
         self.begin(&mut plan, device, &mut batch);
-        for &id in list {
+        for &id in list.iter().filter(|id| counts(id)) {
             let group = self.group_of_placement(id);
             if self.allocations[id].offer.is_none() {
                 self.charge(id, group);
@@ -239,7 +256,20 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Whether an allocation is offered, and if so whether its content is lost.
     pub fn offered(&self, id: AllocationId) -> Option<bool> {
-        self.allocations[id].offer.map(|offer| offer.discarded)
+        let allocation = &self.allocations[id];
+        allocation.offer.or(allocation.offer_due).map(|offer| offer.discarded)
+    }
+
+    /// Takes an offer back that does not count yet; false: there is none. What was queued before it finds the content as it was.
+    fn call_off(&mut self, id: AllocationId) -> bool {
+        let due = self.allocations[id].offer_due.take().is_some();
+        if due {
+            for device in self.waiting.values() {
+                let is_it = |step: &Postponed<F>| matches!(step, Postponed::Offer { id: of, .. } if *of == id);
+                self.devices[*device].postponed.retain(|step| !is_it(step));
+            }
+        }
+        due
     }
 
     /// What a running device lists has to be there at once.

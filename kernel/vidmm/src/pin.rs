@@ -28,7 +28,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// See [`PinError`].
     // spec: memory §8.2, memory §5.1
     pub fn pin(&mut self, id: AllocationId) -> Result<(), PinError> {
-        if self.allocations[id].offer.is_some() {
+        if self.allocations[id].is_offered() {
             return Err(PinError::Offered);
         }
         if !self.is_resident(id) {

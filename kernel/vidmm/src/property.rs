@@ -151,7 +151,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if pages != allocation.pages {
             return Err(PropertyError::NotBuilt("another size for the pages of other segments"));
         }
-        if update.unmoveable == Some(true) && allocation.offer.is_some() {
+        if update.unmoveable == Some(true) && allocation.is_offered() {
             return Err(PropertyError::Pin(PinError::Offered));
         }
         if update.unmoveable == Some(true) && !self.is_resident(id) {

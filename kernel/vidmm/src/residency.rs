@@ -97,7 +97,7 @@ impl<F: Copy + Eq> VidMm<F> {
         list: &[AllocationId],
         flags: MakeResidentFlags,
     ) -> Result<Option<Work<F>>, MakeResidentError> {
-        if let Some(&allocation) = list.iter().find(|id| self.allocations[**id].offer.is_some()) {
+        if let Some(&allocation) = list.iter().find(|id| self.allocations[**id].is_offered()) {
             return Err(MakeResidentError::Offered { allocation });
         }
         let claim = claim_of(device, flags);

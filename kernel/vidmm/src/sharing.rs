@@ -24,7 +24,7 @@ impl<F: Copy + Eq> VidMm<F> {
             self.remove_holder(id, device);
             self.release(id, count, &[]);
         }
-        self.devices[device].postponed.retain(|step| step.allocation() != id);
+        self.drop_postponed(device, id);
         if unmap {
             let space = self.devices[device].space;
             let there: Vec<(SpaceId, u64)> =

@@ -120,7 +120,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn bring_in(&mut self, device: DeviceId, uses: &[Use], from: &Cut) -> Result<Portion<F>, PortionError> {
         assert!(!self.is_suspended(device), "a device that stands still brings nothing in");
         let rest = &uses[from.next..];
-        if rest.iter().filter_map(|u| u.allocation).any(|id| self.allocations[id].offer.is_some()) {
+        if rest.iter().filter_map(|u| u.allocation).any(|id| self.allocations[id].is_offered()) {
             return Err(PortionError::Offered);
         }
         let (reach, cleared) = match self.reach(device, uses, from) {

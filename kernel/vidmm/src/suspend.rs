@@ -39,22 +39,22 @@ pub(crate) enum Postponed<F> {
     Evict { id: AllocationId, flags: EvictFlags, last_use: Vec<FencePoint<F>> },
     /// Destruction.
     Doom { id: AllocationId, after: Vec<FencePoint<F>> },
-    /// An offer counts at once; its last use comes with the turn.
-    LastUse { id: AllocationId, last_use: Vec<FencePoint<F>> },
+    /// An offer: for its process it is offered.
+    Offer { id: AllocationId, last_use: Vec<FencePoint<F>> },
 }
 
 impl<F> Postponed<F> {
     /// What it concerns.
     pub fn allocation(&self) -> AllocationId {
         match self {
-            Postponed::Evict { id, .. } | Postponed::Doom { id, .. } | Postponed::LastUse { id, .. } => *id,
+            Postponed::Evict { id, .. } | Postponed::Doom { id, .. } | Postponed::Offer { id, .. } => *id,
         }
     }
 
     /// The last uses that it waits for.
     fn points(&self) -> &[FencePoint<F>] {
         match self {
-            Postponed::Evict { last_use, .. } | Postponed::LastUse { last_use, .. } => last_use,
+            Postponed::Evict { last_use, .. } | Postponed::Offer { last_use, .. } => last_use,
             Postponed::Doom { after, .. } => after,
         }
     }
@@ -291,9 +291,9 @@ impl<F: Copy + Eq> VidMm<F> {
                     merge_points(&mut self.devices[device].last_uses, &after);
                     self.doom(id, &after);
                 }
-                Postponed::LastUse { id, last_use } => {
+                Postponed::Offer { id, last_use } => {
                     merge_points(&mut self.devices[device].last_uses, &last_use);
-                    merge_points(&mut self.allocations[id].last_use, &last_use);
+                    self.begin_due_offer(id, &last_use);
                 }
             }
         }
@@ -356,6 +356,18 @@ impl<F: Copy + Eq> VidMm<F> {
     pub(crate) fn forget_postponed(&mut self, id: AllocationId) {
         for device in self.waiting.values() {
             self.devices[*device].postponed.retain(|step| step.allocation() != id);
+        }
+        self.allocations[id].offer_due = None;
+    }
+
+    /// A device has closed an allocation, which lives on: what was postponed for it is void, and nothing that it queued keeps an
+    /// offer waiting.
+    pub(crate) fn drop_postponed(&mut self, device: DeviceId, id: AllocationId) {
+        let (gone, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.devices[device].postponed).into_iter().partition(|step| step.allocation() == id);
+        self.devices[device].postponed = kept;
+        if gone.iter().any(|step| matches!(step, Postponed::Offer { .. })) {
+            self.begin_due_offer(id, &[]);
         }
     }
 

@@ -76,6 +76,17 @@ fn a_process_does_not_wait_for_its_own_unlock() {
     }
 }
 
+/// A device of the first generation stands still with a buffer that names an instance, the allocation is renamed, and a later buffer
+/// retires the instance: it is given up behind the turn, and not before it.
+#[test]
+fn what_is_renamed_and_given_up_while_a_buffer_waits_is_there_for_it() {
+    // spec: memory §5.9, memory §6.5, memory §8.6
+    let report = run(12_031).unwrap_or_else(|violation| panic!("{violation}"));
+    for kind in ["DeviceSuspended", "AllocationRenamed"] {
+        assert!(report.seen.contains_key(kind), "{kind} in {report}");
+    }
+}
+
 #[test]
 fn worlds_of_every_kind_keep_every_rule() {
     // spec: memory §3.4, memory §4.2, memory §4.5, memory §4.6, memory §4.8, memory §8.2

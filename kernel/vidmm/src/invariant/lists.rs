@@ -6,8 +6,9 @@ use super::{BrokenInvariant, ensure};
 use crate::offer::OfferPriority;
 use crate::rank::Victims;
 use crate::slab::AllocationId;
+use crate::suspend::Postponed;
 use crate::usage::SegmentGroup;
-use crate::vidmm::VidMm;
+use crate::vidmm::{Device, VidMm};
 
 impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     // spec: memory §5.1
@@ -116,6 +117,16 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     pub(super) fn check_offers(&self) -> Result<(), BrokenInvariant> {
         let mut expected = BTreeSet::new();
         for (id, allocation) in self.allocations.iter() {
+            let waits = |known: &Device<F>| {
+                let of = known.postponed.iter().filter(|step| matches!(step, Postponed::Offer { .. }));
+                of.filter(|step| step.allocation() == id).count()
+            };
+            let steps: usize = self.devices.iter().map(|(_, known)| waits(known)).sum();
+            let due = allocation.offer_due;
+            let once = steps == usize::from(due.is_some()) && (due.is_none() || allocation.offer.is_none());
+            ensure(once && (due.is_none() || allocation.locks.count == 0), "lists", || {
+                format!("{id:?} is due to be offered as {due:?} by {steps} devices")
+            })?;
             let Some(offer) = allocation.offer else { continue };
             let quiet = allocation.locks.count == 0 && allocation.charged.is_none();
             let named = offer.priority != OfferPriority::Auto;

@@ -109,7 +109,7 @@ impl<F: Copy + Eq> VidMm<F> {
     // spec: memory §6.5
     pub fn may_be_renamed(&self, id: AllocationId) -> bool {
         let allocation = &self.allocations[id];
-        allocation.pins == 0 && !allocation.primary && !allocation.foreign && allocation.offer.is_none()
+        allocation.pins == 0 && !allocation.primary && !allocation.foreign && !allocation.is_offered()
     }
 
     /// Whether a lock is granted wherever an instance of the allocation lies: what a rename puts in its place may lie elsewhere,

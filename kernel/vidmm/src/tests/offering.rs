@@ -4,8 +4,8 @@ use wddm_types::PAGE_BYTES;
 
 use super::world::*;
 use crate::{
-    Cause, EvictFlags, LockError, MakeResidentError, MoveKind, OfferError, OfferFlags, OfferPriority, Policy,
-    ProcessPriority, ReclaimError, ReclaimResult, Turn,
+    AllocationId, Cause, DeviceId, EvictFlags, LockError, MakeResidentError, MakeResidentFlags, MoveKind, OfferError,
+    OfferFlags, OfferPriority, Policy, ProcessPriority, ReclaimError, ReclaimResult, Turn,
 };
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
@@ -227,4 +227,94 @@ fn a_creation_that_fails_costs_nobody_what_is_offered() {
     assert!(mm.create_allocation(device, info(50, &[VRAM])).is_err(), "40 pages are not enough");
     assert_eq!(mm.offered(b), Some(false), "and nothing is lost");
     assert_eq!(mm.check_invariants(&[taken, rest].concat()), Ok(()));
+}
+
+/// A device with `used` and `kept` of 20 pages each, which stands still because another has taken their room, and has queued work
+/// before that uses both up to point (1, 9).
+fn stands_still_with_work() -> (Mm, [DeviceId; 2], [AllocationId; 3]) {
+    let (mut mm, [(_, a), (_, b)]) = with_processes::<2>(64);
+    let [used, kept] = [20; 2].map(|pages| create(&mut mm, a, pages, &[VRAM]));
+    mm.make_resident(a, &[used, kept]).expect("alone");
+    let y = create(&mut mm, b, 60, &[VRAM]);
+    let must = MakeResidentFlags { cant_trim_further: true, must_succeed: true };
+    let work = mm.make_resident_with(b, &[y], must).expect("at the other's cost").expect("it moves");
+    assert_eq!(work.suspends, [a]);
+    mm.completed(work.serial);
+    (mm, [a, b], [used, kept, y])
+}
+
+#[test]
+fn what_a_device_offers_while_it_stands_still_is_there_for_the_work_that_it_queued_before() {
+    // spec: memory §5.9, §8.6
+    let give_up = OfferFlags { allow_decommit: true };
+    let (mut mm, [a, b], [used, kept, y]) = stands_still_with_work();
+    mm.offer(a, &[used], OfferPriority::Low, give_up, &[point(1, 9)]).expect("not offered");
+    assert_eq!(mm.offered(used), Some(false), "for its process it is");
+    assert_eq!(mm.lock(used), Err(LockError::Offered));
+    let again = mm.offer(a, &[used], OfferPriority::Low, give_up, &[]);
+    assert_eq!(again, Err(OfferError::Offered { allocation: used }));
+    // Nobody gets its backing store yet: queued work reads what is in it.
+    let rest = mm.allocate_scattered(mm.free_system_pages().0).expect("free pages");
+    assert!(mm.create_allocation(b, info(4, &[APERTURE])).is_err());
+    assert_eq!(mm.check_invariants(&rest), Ok(()));
+    rest.into_iter().for_each(|run| mm.give_system(run));
+    mm.evict(b, &[y], LAZY, &[]).expect("counted");
+    let work = mm.resume(a).expect("room").expect("it moves");
+    assert!(work.moves.iter().any(|step| (step.allocation, step.kind) == (used, MoveKind::PageIn)), "{:?}", work.moves);
+    assert!(mm.is_resident(used) && mm.is_resident(kept));
+    // With the turn the offer counts: it goes first, uncopied, behind that work.
+    let more = create(&mut mm, b, 40, &[VRAM]);
+    let work = mm.make_resident(b, &[more]).expect("offers make room").expect("it moves");
+    let lost: Vec<_> = work.moves.iter().filter(|step| step.kind == MoveKind::Discard).collect();
+    assert_eq!(lost.iter().map(|step| step.allocation).collect::<Vec<_>>(), [used], "{:?}", work.moves);
+    assert_eq!((work.after, mm.offered(used)), (vec![point(1, 9)], Some(true)));
+}
+
+#[test]
+fn an_offer_taken_back_before_the_turn_has_lost_nothing() {
+    // spec: memory §5.9, pDiscarded NULL too
+    for wanted in [true, false] {
+        let (mut mm, [a, b], [used, _, y]) = stands_still_with_work();
+        mm.offer(a, &[used], OfferPriority::Low, KEEP, &[point(1, 9)]).expect("not offered");
+        let back = mm.reclaim_with(a, &[used], wanted).expect("it was offered");
+        assert_eq!((back.results, back.work), (vec![ReclaimResult::Ok], None), "it comes with the turn");
+        assert_eq!(mm.reclaim(a, &[used]), Err(ReclaimError::NotOffered { allocation: used }));
+        // Offered again, it waits for what was queued until then.
+        mm.offer(a, &[used], OfferPriority::Low, KEEP, &[point(1, 11)]).expect("not offered");
+        mm.settle_postponed(a, |point| point.value <= 9);
+        assert_eq!(mm.check_invariants(&[]), Ok(()));
+        mm.evict(b, &[y], LAZY, &[]).expect("counted");
+        let work = mm.resume(a).expect("room").expect("it moves");
+        assert!(work.moves.iter().any(|step| (step.allocation, step.kind) == (used, MoveKind::PageIn)));
+        let more = create(&mut mm, b, 40, &[VRAM]);
+        let work = mm.make_resident(b, &[more]).expect("offers make room").expect("it moves");
+        assert_eq!(work.after, [point(1, 11)]);
+    }
+}
+
+#[test]
+fn an_offer_of_a_device_whose_work_is_over_counts_without_a_turn() {
+    // spec: memory §5.9, §8.6
+    let (mut mm, [a, _], [used, kept, _]) = stands_still_with_work();
+    mm.offer(a, &[used], OfferPriority::Low, OfferFlags { allow_decommit: true }, &[point(1, 9)]).expect("not offered");
+    mm.set_device_idle(a, true);
+    mm.settle_postponed(a, |point| point.value <= 8);
+    let rest = mm.allocate_scattered(mm.free_system_pages().0).expect("free pages");
+    assert!(mm.create_allocation(a, info(4, &[APERTURE])).is_err());
+    mm.settle_postponed(a, |point| point.value <= 9);
+    let _ = mm.create_allocation(a, info(4, &[APERTURE])).expect("its backing store is given up");
+    assert_eq!((mm.offered(used), mm.offered(kept)), (Some(true), None));
+    assert_eq!(mm.check_invariants(&rest), Ok(()));
+}
+
+#[test]
+fn who_closes_what_it_offered_keeps_no_offer_waiting() {
+    // spec: memory §5.9, memory §2.7
+    let (mut mm, [a, b], [used, _, _]) = stands_still_with_work();
+    mm.offer(a, &[used], OfferPriority::Low, OfferFlags { allow_decommit: true }, &[point(1, 9)]).expect("not offered");
+    let _ = mm.leave_allocation(used, a, b, true);
+    assert_eq!(mm.check_invariants(&[]), Ok(()));
+    let rest = mm.allocate_scattered(mm.free_system_pages().0).expect("free pages");
+    let _ = mm.create_allocation(b, info(4, &[APERTURE])).expect("its backing store is given up");
+    assert_eq!((mm.offered(used), mm.check_invariants(&rest)), (Some(true), Ok(())));
 }

@@ -217,7 +217,8 @@ fn what_a_suspended_device_lets_go_waits_for_its_turn() {
     assert_eq!(mm.next_to_resume(quantum), Turn::Resume(a));
     let work = mm.resume(a).expect("room").expect("it moves");
     assert_eq!(work.after, [], "its work runs only after this");
-    assert!(mm.is_resident(x) && mm.is_resident(gone), "what it queued before still needs them");
+    let needed = [x, gone, given].map(|id| mm.is_resident(id));
+    assert_eq!(needed, [true; 3], "what it queued before still needs them");
     let rest = create(&mut mm, b, 64, &[VRAM]);
     let must = crate::MakeResidentFlags { cant_trim_further: true, must_succeed: true };
     let work = mm.make_resident_with(b, &[rest], must).expect("everything is a victim").expect("it moves");

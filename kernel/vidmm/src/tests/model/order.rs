@@ -131,7 +131,7 @@ impl Model {
                 assert_eq!(self.mm.need(space, group), need);
             }
         }
-        for id in self.everything().filter(|id| self.mm.offered(*id).is_none()) {
+        for id in self.everything().filter(|id| self.mm.allocations[*id].offer.is_none()) {
             let group = self.mm.group_of_placement(id);
             assert!(group.is_none() || group == self.mm.allocations[id].charged, "it counts where it lies");
         }
