@@ -132,11 +132,15 @@ impl<T: Copy> HandleTable<T> {
     #[inline]
     pub fn get(&self, handle: RawHandle) -> Option<&T> {
         // spec: memory §9.3
-        let at = place(handle.0, self.names.len());
-        match self.names.get(at) {
-            Some(name) if *name == handle.0 => self.objects.get(at),
-            _ => self.get_collided(handle),
+        let names = &self.names[..];
+        // As many; said here, before the place is known, it is looked at once for all names of a list, and with it no place is
+        // outside.
+        let objects = &self.objects[..names.len()];
+        if names.is_empty() {
+            return None;
         }
+        let at = place(handle.0, names.len());
+        if names[at] == handle.0 { Some(&objects[at]) } else { self.get_collided(handle) }
     }
 
     #[cold]

@@ -91,6 +91,7 @@ pub use io_mmu::IoMmu;
 pub use kmt_calls::MonitoredFenceSignal;
 pub use machine::{Answer, Cx, Effect, Machine, Token};
 pub use memory_policy::{ChoiceError, MemoryPolicy};
+pub use object::Object;
 pub use paging::Residence;
 pub use quota::{AccountId, Admission, Quota};
 pub use recovery::{OnTimeout, RecoveryPolicy};

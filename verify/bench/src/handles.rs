@@ -1,12 +1,13 @@
 //! Handles: what a lookup costs against an index into a slice, and that no name is accepted which is not somebody's. Called by the suite.
 //!
-//! Both look for the same objects in the same random order. Names are tried by the thousand million: forged ones are any 32 bits, stale ones
+//! Both look for the same objects in the same random order. The objects are the kernel's, and how many there are is not known when this is
+//! compiled: as many as a small process has, which stay in the first cache, and many more. Names are tried by the thousand million: forged ones are any 32 bits, stale ones
 //! were given once, foreign ones are those that another process has.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use dxgkrnl::HandleTable;
+use dxgkrnl::{HandleTable, Object};
 use wddm_types::RawHandle;
 
 use crate::machine::pin_here;
@@ -15,7 +16,9 @@ use crate::statistic::{median, median_ratio};
 
 /// Most slice accesses that a lookup may cost.
 const GOAL: f64 = 2.0;
-/// Handles of the process.
+/// Handles of the processes whose lookups are timed.
+const SIZES: [u32; 3] = [256, 4096, 65_536];
+/// Handles of the process that wrong names are tried on.
 const HANDLES: u32 = 4096;
 /// Lookups timed in one batch.
 const ROUNDS: usize = 1_000_000;
@@ -24,7 +27,9 @@ const ROUNDS: usize = 1_000_000;
 pub(crate) fn rows(pair: [usize; 2], batches: usize, smoke: bool) -> Vec<Row> {
     pin_here(pair[0]);
     let tries: u64 = if smoke { 1_000_000 } else { 1_000_000_000 };
-    vec![lookups(batches), wrong_names(tries), names_that_come_again(if smoke { 1_000_000 } else { WRAP })]
+    let mut rows: Vec<Row> = SIZES.into_iter().map(|handles| lookups(handles, batches)).collect();
+    rows.extend([wrong_names(tries), names_that_come_again(if smoke { 1_000_000 } else { WRAP })]);
+    rows
 }
 
 /// A generator that is cheaper than what it is measured with (xorshift).
@@ -39,27 +44,31 @@ impl Random {
     }
 }
 
-fn lookups(batches: usize) -> Row {
+fn lookups(count: u32, batches: usize) -> Row {
     let mut table = HandleTable::default();
-    let handles: Vec<RawHandle> = (0..HANDLES).map(|number| table.insert(u64::from(number)).expect("room")).collect();
-    let slice: Vec<u64> = (0..u64::from(HANDLES)).collect();
+    let slice: Vec<Object> = (0..u64::from(black_box(count))).map(|number| Object::Allocation(0, number)).collect();
+    let handles: Vec<RawHandle> = slice.iter().map(|object| table.insert(*object).expect("room")).collect();
     let mut random = Random(7);
     // Both orders are 32 bits wide, so that neither waits longer for memory to say what comes next.
-    // CAST: fewer than HANDLES.
-    let order: Vec<u32> = (0..ROUNDS).map(|_| (random.next() % u64::from(HANDLES)) as u32).collect();
+    // CAST: fewer than there are.
+    let order: Vec<u32> = (0..ROUNDS).map(|_| (random.next() % u64::from(count)) as u32).collect();
     let named: Vec<RawHandle> = order.iter().map(|index| handles[*index as usize]).collect();
     let (mut ours, mut peers) = (Vec::new(), Vec::new());
     for _ in 0..batches.max(3) {
-        ours.push(each_ns(|| named.iter().map(|handle| *table.get(*handle).expect("it is there")).sum()));
-        peers.push(each_ns(|| order.iter().map(|index| slice[*index as usize]).sum()));
+        ours.push(each_ns(|| named.iter().map(|handle| number(table.get(*handle).expect("it is there"))).sum()));
+        peers.push(each_ns(|| order.iter().map(|index| number(&slice[*index as usize])).sum()));
     }
     Row {
-        measure: format!("lookup of one of {HANDLES} handles"),
+        measure: format!("lookup of one of {count} handles"),
         ratio: Some(median_ratio(&ours, &peers)),
         ours: format!("{:.2} ns", median(ours)),
         peer: format!("slice index {:.2} ns", median(peers)),
         goal: Goal::AtMost(GOAL),
     }
+}
+
+fn number(object: &Object) -> u64 {
+    if let Object::Allocation(_, number) = object { *number } else { 0 }
 }
 
 fn each_ns(all: impl Fn() -> u64) -> f64 {
