@@ -103,6 +103,9 @@ pub struct BenchArguments {
     /// One measure instead of all
     #[arg(long, value_name = "MEASURE", value_parser = bench::MEASURES)]
     pub only: Option<String>,
+    /// A part of a measure, which starts this program for it
+    #[arg(long, hide = true, num_args = 1.., value_name = "WORD", conflicts_with_all = ["smoke", "only"])]
+    pub part: Vec<String>,
 }
 
 /// Arguments of `run`.

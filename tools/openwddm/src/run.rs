@@ -187,12 +187,16 @@ fn title(workloads: &[(replay::Workload, Terms)]) -> String {
 /// # Errors
 /// [`RunError::Kernel`] when a measurement fails or a count that must be zero is not.
 pub fn measure(arguments: BenchArguments) -> Result<(), RunError> {
-    let BenchArguments { smoke, only } = arguments;
-    let options = bench::BenchOptions { smoke, only, ..bench::BenchOptions::default() };
+    let BenchArguments { smoke, only, part } = arguments;
     let failed = |error: bench::BenchError| RunError::Kernel {
         problem: error.to_string(),
         remedy: "run it again on a quiet machine; a broken promise that stays is a fault to report".to_owned(),
     };
+    if !part.is_empty() {
+        return bench::play(&part).map_err(failed);
+    }
+    let program = std::env::current_exe().ok();
+    let options = bench::BenchOptions { smoke, only, program, ..bench::BenchOptions::default() };
     bench::run(&options, &mut std::io::stdout()).map(drop).map_err(failed)
 }
 

@@ -2,15 +2,19 @@
 //! same program. Called by the suite.
 //!
 //! All feed their queues themselves, and every byte is verified. What differs is the way of a call and of a lock, and nothing else: adapter,
-//! memory, recording and seeds are equal. The clients are threads
-//! of this program, each with a connection of its own; to the daemon they are four processes.
+//! memory, recording and seeds are equal. The clients of the daemon are processes, those of the other kernel are threads of this program. All
+//! of them have read the recording and are connected before the time begins.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use kmt_link::Link;
+use kmt_link::socket::SocketLink;
 use replay::{ContentMode, DriveOptions, Observer, ResidencyPolicy, Stage, Workload, drive};
 
+use crate::apart::{Measure, Program};
 use crate::report::{BenchError, Goal, Row};
 use crate::served::Kernel;
 use crate::statistic::{median, median_ratio};
@@ -25,15 +29,14 @@ const OVER_COMMITTED: u64 = 2;
 const RECORDING: &[u8] = include_bytes!("../../../examples/gpt.cpu.rrs.json.gz");
 
 /// The row.
-pub(crate) fn rows(smoke: bool) -> Result<Vec<Row>, BenchError> {
+pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchError> {
     let (steps, rounds) = if smoke { (1, 1) } else { (4, 5) };
-    let failed = |fault: replay::Fault| BenchError::Device(fault.to_string());
-    let workload = Workload::from_bytes("gpt.cpu.rrs.json.gz", RECORDING).map_err(failed)?;
+    let workload = recording()?;
     let vram_bytes = (CLIENTS * workload.peak_bytes(steps) / OVER_COMMITTED).next_multiple_of(1 << 20);
     let (mut there, mut here) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        here.push(all_ns(&Kernel::start(vram_bytes, false)?, &workload, steps)?);
-        there.push(all_ns(&Kernel::start(vram_bytes, true)?, &workload, steps)?);
+        here.push(threads_ns(&Kernel::start(vram_bytes, false)?, &workload, steps)?);
+        there.push(processes_ns(&Kernel::start(vram_bytes, true)?, program, steps)?);
     }
     let ratio = Some(median_ratio(&there, &here));
     Ok(vec![Row {
@@ -45,40 +48,69 @@ pub(crate) fn rows(smoke: bool) -> Result<Vec<Row>, BenchError> {
     }])
 }
 
+fn recording() -> Result<Workload, BenchError> {
+    Workload::from_bytes("gpt.cpu.rrs.json.gz", RECORDING).map_err(|fault| BenchError::Device(fault.to_string()))
+}
+
 /// How long all of them take, from the first call to the last answer.
-fn all_ns(kernel: &Kernel, workload: &Workload, steps: u32) -> Result<f64, BenchError> {
+fn threads_ns(kernel: &Kernel, workload: &Workload, steps: u32) -> Result<f64, BenchError> {
     let links = (0..CLIENTS).map(|_| kernel.connect()).collect::<Result<Vec<_>, _>>()?;
     let started = Instant::now();
     std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..)
-            .zip(links)
-            .map(|(seed, link)| {
-                scope.spawn(move || {
-                    let options = DriveOptions {
-                        steps,
-                        content: ContentMode::Verified,
-                        seed,
-                        residency: ResidencyPolicy::PerOperation,
-                        hears_budget: false,
-                        stage: Some(Stage::User),
-                        keeps_submissions: false,
-                    };
-                    drive(workload, Arc::clone(&link), options, &mut Unheard, &AtomicBool::new(false))
-                })
-            })
-            .collect();
+        let clients = (0..).zip(links).map(|(seed, link)| scope.spawn(move || replayed(workload, link, seed, steps)));
+        let clients: Vec<_> = clients.collect();
         for client in clients {
-            let driven = client.join().expect("a client does not panic");
-            let driven = driven.map_err(|error| BenchError::Device(error.to_string()))?;
-            if let Some(state) = driven.lost {
-                return Err(BenchError::Device(format!("a device was lost: {state:?}")));
-            }
-            if let Some(mismatch) = driven.mismatch {
-                return Err(BenchError::Device(format!("not what was written: {mismatch}")));
-            }
+            client.join().expect("a client does not panic")?;
         }
         Ok(started.elapsed().as_nanos() as f64)
     })
+}
+
+/// The same of processes.
+fn processes_ns(kernel: &Kernel, program: Program<'_>, steps: u32) -> Result<f64, BenchError> {
+    let socket = kernel.path().expect("a kernel that is served").to_string_lossy().into_owned();
+    let client = |seed: u64| program.start(&["replay", &socket, &seed.to_string(), &steps.to_string()]);
+    let mut clients = (0..CLIENTS).map(client).collect::<Result<Vec<_>, _>>()?;
+    let started = Instant::now();
+    clients.iter_mut().try_for_each(|client| client.tell("go"))?;
+    clients.iter_mut().try_for_each(|client| client.hear().map(drop))?;
+    Ok(started.elapsed().as_nanos() as f64)
+}
+
+/// Plays one of the clients.
+pub(crate) fn play(measure: &Measure, socket: &Path, seed: &str, steps: &str) -> Result<(), BenchError> {
+    let number = |error: std::num::ParseIntError| BenchError::Device(error.to_string());
+    let (seed, steps) = (seed.parse().map_err(number)?, steps.parse().map_err(number)?);
+    let workload = recording()?;
+    let link = SocketLink::connect(socket).map_err(|error| BenchError::Device(error.to_string()))?;
+    measure.say("ready")?;
+    while measure.next()?.is_some() {
+        replayed(&workload, link.clone(), seed, steps)?;
+        measure.say("done")?;
+    }
+    Ok(())
+}
+
+/// One client's whole replay.
+fn replayed(workload: &Workload, link: Arc<dyn Link>, seed: u64, steps: u32) -> Result<(), BenchError> {
+    let options = DriveOptions {
+        steps,
+        content: ContentMode::Verified,
+        seed,
+        residency: ResidencyPolicy::PerOperation,
+        hears_budget: false,
+        stage: Some(Stage::User),
+        keeps_submissions: false,
+    };
+    let driven = drive(workload, link, options, &mut Unheard, &AtomicBool::new(false));
+    let driven = driven.map_err(|error| BenchError::Device(error.to_string()))?;
+    if let Some(state) = driven.lost {
+        return Err(BenchError::Device(format!("a device was lost: {state:?}")));
+    }
+    if let Some(mismatch) = driven.mismatch {
+        return Err(BenchError::Device(format!("not what was written: {mismatch}")));
+    }
+    Ok(())
 }
 
 /// Nobody listens.

@@ -12,17 +12,19 @@
 //! A round of the honest client goes through everything that clients share: the doorbell and the engine, the kernel's lock, the paging ring
 //! twice (its memory is moved out and back), and a lock of that memory, whose content is verified. What the attacker does is `attacker`.
 //!
-//! All of them are threads of this program, each client with a connection of its own; to the daemon they are processes. They share descriptors
-//! and address space with it, which processes do not, and which makes the attacker stronger and the count of what is left stricter: it is of
-//! the attacker's own, too.
+//! Both are processes of their own. The daemon is this program, so that it can be counted what is left.
 
 mod attacker;
 mod held;
 mod worker;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use kmt_link::socket::SocketLink;
+
+use crate::apart::{Apart, Measure, Program};
 use crate::neighbour::attacker::{Attacker, Manners};
 use crate::neighbour::held::Held;
 use crate::neighbour::worker::Worker;
@@ -53,22 +55,31 @@ enum Beside {
     Attacker,
 }
 
+/// The honest client and who is beside it, each a process.
+struct Pair {
+    honest: Apart,
+    neighbour: Apart,
+    lives: u64,
+}
+
 /// The rows.
-pub(crate) fn rows(smoke: bool) -> Result<Vec<Row>, BenchError> {
+pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchError> {
     let (period, pairs) = if smoke { (Duration::from_millis(100), 1) } else { (Duration::from_millis(300), 61) };
     let kernel = Kernel::start(VRAM_BYTES, true)?;
-    let attacker = Attacker::new(&kernel);
+    let socket = kernel.path().expect("a kernel that is served").to_string_lossy().into_owned();
+    let start = |part| program.start(&[part, &socket]);
+    let mut pair = Pair { honest: start("worker")?, neighbour: start("neighbour")?, lives: 0 };
     let before = Held::now(&kernel);
-    rate(&kernel, &attacker, Beside::Attacker, period)?;
+    pair.rate(Beside::Attacker, period)?;
     let mut left = before.left_within(&kernel, GONE_WITHIN, &MADE_ONCE)?;
     let before = Held::now(&kernel);
     let (mut behaved, mut attacked, mut honest, mut alone) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for pair in 0..pairs {
-        behaved.push(rate(&kernel, &attacker, Beside::Behaved, period)?);
-        attacked.push(rate(&kernel, &attacker, Beside::Attacker, period)?);
-        if pair % 10 == 0 {
-            honest.push(rate(&kernel, &attacker, Beside::Honest, period)?);
-            alone.push(rate(&kernel, &attacker, Beside::Nobody, period)?);
+    for nth in 0..pairs {
+        behaved.push(pair.rate(Beside::Behaved, period)?);
+        attacked.push(pair.rate(Beside::Attacker, period)?);
+        if nth % 10 == 0 {
+            honest.push(pair.rate(Beside::Honest, period)?);
+            alone.push(pair.rate(Beside::Nobody, period)?);
         }
     }
     left.extend(before.left_within(&kernel, GONE_WITHIN, &[])?);
@@ -89,7 +100,7 @@ pub(crate) fn rows(smoke: bool) -> Result<Vec<Row>, BenchError> {
         },
         Row {
             measure: "what is left of the attacker".into(),
-            ours: format!("{} things of {} lives{}", left.len(), attacker.lives(), listed(&left)),
+            ours: format!("{} things of {} lives{}", left.len(), pair.lives, listed(&left)),
             peer: "descriptors, memory files, threads, the kernel's objects".into(),
             ratio: None,
             goal: Goal::Zero { counted: left.len() as u64 },
@@ -101,30 +112,71 @@ fn listed(left: &[String]) -> String {
     if left.is_empty() { String::new() } else { format!(": {}", left.join(", ")) }
 }
 
-/// Rounds in a second of the honest client.
-fn rate(kernel: &Kernel, attacker: &Attacker, beside: Beside, period: Duration) -> Result<f64, BenchError> {
-    let stop = AtomicBool::new(false);
-    let mut honest = Worker::connect(kernel)?;
-    std::thread::scope(|scope| {
-        let neighbours = match beside {
-            Beside::Nobody => Vec::new(),
-            Beside::Honest => vec![
-                scope.spawn(|| Worker::connect(kernel)?.work_until(&stop)),
-                scope.spawn(|| {
-                    compute(&stop);
-                    Ok(())
-                }),
-            ],
-            Beside::Behaved => attacker.begin(scope, &stop, Manners::Good),
-            Beside::Attacker => attacker.begin(scope, &stop, Manners::Bad),
-        };
-        let rounds = honest.rounds_in(period);
-        stop.store(true, Ordering::Release);
-        for neighbour in neighbours {
-            neighbour.join().expect("a neighbour does not panic")?;
-        }
-        rounds
-    })
+impl Pair {
+    /// Rounds in a second of the honest client.
+    fn rate(&mut self, beside: Beside, period: Duration) -> Result<f64, BenchError> {
+        self.neighbour.tell(match beside {
+            Beside::Nobody => "nobody",
+            Beside::Honest => "honest",
+            Beside::Behaved => "good",
+            Beside::Attacker => "bad",
+        })?;
+        self.honest.tell(&period.as_millis().to_string())?;
+        let rate = number(&self.honest.hear()?);
+        self.neighbour.tell("stop")?;
+        self.lives = number(&self.neighbour.hear()?)?;
+        rate
+    }
+}
+
+fn number<T: std::str::FromStr>(said: &str) -> Result<T, BenchError> {
+    said.parse().map_err(|_| BenchError::Device(format!("a part says {said:?}, and a number was asked for")))
+}
+
+/// Plays the honest client: each line is for how many milliseconds, each answer its rounds in a second.
+pub(crate) fn play_worker(measure: &Measure, socket: &Path) -> Result<(), BenchError> {
+    measure.say("ready")?;
+    while let Some(line) = measure.next()? {
+        let rounds = connect(socket)?.rounds_in(Duration::from_millis(number(&line)?))?;
+        measure.say(&rounds.to_string())?;
+    }
+    Ok(())
+}
+
+/// Plays whoever is beside it: who that is, then "stop", which is answered with how many lives the attacker has had.
+pub(crate) fn play(measure: &Measure, socket: &Path) -> Result<(), BenchError> {
+    let attacker = Attacker::new(socket);
+    measure.say("ready")?;
+    while let Some(who) = measure.next()? {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let neighbours = match who.as_str() {
+                "nobody" => Vec::new(),
+                "honest" => vec![
+                    scope.spawn(|| connect(socket)?.work_until(&stop)),
+                    scope.spawn(|| {
+                        compute(&stop);
+                        Ok(())
+                    }),
+                ],
+                "good" => attacker.begin(scope, &stop, Manners::Good),
+                "bad" => attacker.begin(scope, &stop, Manners::Bad),
+                _ => return Err(BenchError::Device(format!("nobody is called {who:?}"))),
+            };
+            let told = measure.next();
+            stop.store(true, Ordering::Release);
+            for neighbour in neighbours {
+                neighbour.join().expect("a neighbour does not panic")?;
+            }
+            told
+        })?;
+        measure.say(&attacker.lives().to_string())?;
+    }
+    Ok(())
+}
+
+fn connect(socket: &Path) -> Result<Worker, BenchError> {
+    Worker::over(SocketLink::connect(socket).map_err(|error| BenchError::Device(error.to_string()))?)
 }
 
 /// Stores all over memory of its own, as the attacker does all over what it shares.

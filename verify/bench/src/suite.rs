@@ -1,7 +1,9 @@
 //! The order of the measures, and how much of each a run makes. Called by the command line.
 
 use std::io::Write;
+use std::path::PathBuf;
 
+use crate::apart::Program;
 use crate::machine::{IdleExit, Machine, NoHalt};
 use crate::report::{BenchError, BenchReport, Row};
 use crate::{
@@ -37,11 +39,14 @@ pub struct BenchOptions {
     pub hold_idle_exit: bool,
     /// One of [`MEASURES`], instead of all.
     pub only: Option<String>,
+    /// The program that has [`play`](crate::play) called with the words behind `bench --part`. Without it there are no measures
+    /// whose clients are processes.
+    pub program: Option<PathBuf>,
 }
 
 impl Default for BenchOptions {
     fn default() -> Self {
-        BenchOptions { smoke: false, hold_idle_exit: true, only: None }
+        BenchOptions { smoke: false, hold_idle_exit: true, only: None, program: None }
     }
 }
 
@@ -93,8 +98,11 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                     "doorbell" => doorbell::rows(pair, amounts.copy_batches)?,
                     "handles" => handles::rows(pair, amounts.copy_batches, options.smoke),
                     "calls" => calls::rows(pair, amounts.copy_batches, options.smoke)?,
-                    "daemon" => daemon::rows(options.smoke)?,
-                    "neighbour" => neighbour::rows(options.smoke)?,
+                    "daemon" | "neighbour" => match options.program.as_ref().map(Program) {
+                        Some(program) if *name == "daemon" => daemon::rows(program, options.smoke)?,
+                        Some(program) => neighbour::rows(program, options.smoke)?,
+                        None => vec![Row::absent(name, "needs a program that plays its clients")],
+                    },
                     "residency" => residency::rows(pair, amounts.copy_batches, options.smoke)?,
                     _ => {
                         // The last measure wakes sleepers whose processor has halted, and so the request ends here.

@@ -5,7 +5,7 @@
 //! With good manners it does the same work, attacks nobody, and gives everything back before it goes.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -21,7 +21,6 @@ use wddm_types::{GpuVa, NodeId};
 
 use super::worker::BYTES;
 use crate::report::BenchError;
-use crate::served::Kernel;
 
 /// Fences of a flood.
 const FENCES: u64 = 64;
@@ -48,8 +47,8 @@ pub(super) struct Attacker {
 }
 
 impl Attacker {
-    pub fn new(kernel: &Kernel) -> Attacker {
-        let path = kernel.path().expect("a kernel that is served").to_owned();
+    pub fn new(socket: &Path) -> Attacker {
+        let path = socket.to_owned();
         Attacker { path, shared: Mutex::default(), lives: AtomicU64::new(0), dies_at: AtomicU64::new(u64::MAX) }
     }
 
@@ -185,7 +184,7 @@ impl Attacker {
     }
 }
 
-fn connect(path: &std::path::Path) -> Result<OwnedFd, BenchError> {
+fn connect(path: &Path) -> Result<OwnedFd, BenchError> {
     let failed = |error: rustix::io::Errno| BenchError::Device(format!("no connection: {error}"));
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).map_err(failed)?;

@@ -1,14 +1,15 @@
 //! A client that behaves: its memory is filled by the engine, moved out, looked at and moved back.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use d3dkmt::EvictFlags;
+use kmt_link::Link;
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind};
 use wddm_types::NodeId;
 
 use crate::report::BenchError;
-use crate::served::Kernel;
 
 /// Bytes of its memory.
 pub(super) const BYTES: u64 = 256 << 10;
@@ -22,8 +23,8 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub fn connect(kernel: &Kernel) -> Result<Worker, BenchError> {
-        let gpu = Gpu::open(kernel.connect()?)?;
+    pub fn over(link: Arc<dyn Link>) -> Result<Worker, BenchError> {
+        let gpu = Gpu::open(link)?;
         let stream = Stream::create(&gpu, NodeId(0), StreamConfig::default())?;
         let surface = gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, BYTES, false)?;
         gpu.pin(&surface)?;
