@@ -148,10 +148,7 @@ impl Adapter {
 
     /// Ends the destroyed allocations whose last use is over.
     pub fn bury_dead(&mut self, cx: &mut Cx<'_>) {
-        self.bury_where(cx, |adapter, dying| {
-            let live = adapter.live_points(dying.after.clone());
-            adapter.unreached(live).is_empty()
-        });
+        self.bury_where(cx, |adapter, dying| dying.after.iter().all(|point| adapter.is_past(point)));
     }
 
     /// Ends the destroyed allocations of a device whose queues have stopped.
@@ -160,12 +157,14 @@ impl Adapter {
     }
 
     fn bury_where(&mut self, cx: &mut Cx<'_>, over: impl Fn(&Adapter, &Dying) -> bool) {
-        for _ in 0..self.dying.len() {
-            let dying = self.dying.pop_front().expect("counted");
-            if !over(self, &dying) {
-                self.dying.push_back(dying);
+        let mut at = 0;
+        // After every turn of the machine each is looked at, and hardly ever one is over.
+        while let Some(dying) = self.dying.get(at) {
+            if !over(self, dying) {
+                at += 1;
                 continue;
             }
+            let dying = self.dying.remove(at).expect("just seen");
             let answer = dying.answer;
             self.bury(cx, dying);
             if let Some(token) = answer {

@@ -62,6 +62,11 @@ impl Adapter {
         points.into_iter().filter(|point| self.fence_numbers.contains_key(&point.fence)).collect()
     }
 
+    /// Whether nothing waits for a point any more: its fence is there, or has gone.
+    pub fn is_past(&self, point: &FencePoint<FenceId>) -> bool {
+        self.fence_numbers.get(&point.fence).is_none_or(|number| self.current_value(*number) >= point.value)
+    }
+
     /// Publishes MonitoredValues and samples again until nothing changes. Returns how many waits that released.
     // spec: sync §3.9
     pub fn publish(&mut self, cx: &mut Cx<'_>, mut updates: Vec<MonitoredUpdate>) -> u32 {
