@@ -43,10 +43,10 @@ impl Lender {
 }
 
 impl ClientMemory for Lender {
-    fn begins(&self, place: CpuPlace, runs: &[PageRun], access: ClientAccess) {
+    fn begins(&self, place: CpuPlace, runs: &[PageRun], access: ClientAccess) -> bool {
         let (memory, runs) = self.find(place, runs);
         // What cannot be lent is in no file; a failure leaves nothing of it in an old one.
-        let _ = memory.lend(&runs, access);
+        memory.lend(&runs, access).is_ok()
     }
 
     fn ends(&self, place: CpuPlace, run: PageRun) {

@@ -227,6 +227,8 @@ pub struct Adapter {
     pub cpu_mappings: crate::cpu_mapping::CpuMappings,
     /// Locked permanent system copies.
     pub copies: crate::lock::SystemCopies,
+    /// Allocations whose system pages nobody has used yet: they are lent to their process with the first use.
+    pub unlent: std::collections::BTreeSet<vidmm::AllocationId>,
     /// What the CPU's caches may hold of allocations that lists name.
     pub lines: vidmm::CoherencyTracker<vidmm::AllocationId>,
     pub suspensions: Suspensions,

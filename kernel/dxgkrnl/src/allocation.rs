@@ -251,6 +251,7 @@ impl Adapter {
     /// Takes back what was placed before a refusal.
     fn unplace(&mut self, placed: &mut Vec<(AllocationId, Option<u64>)>, refusal: Refusal) -> Refusal {
         for (id, _) in placed.drain(..) {
+            self.unlent.remove(&id);
             assert!(self.vidmm.destroy_allocation(id, &[]).is_none(), "nobody has used it");
         }
         refusal

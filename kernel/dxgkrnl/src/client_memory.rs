@@ -3,14 +3,15 @@
 //!
 //! # The law of this boundary
 //! - **Said before the first use.** The content of pages is gone when [`ClientMemory::begins`] returns, and they are zero: so it is
-//!   called before anything of the new owner's is stored there, and when nothing that still counts is on its way there.
+//!   called before anything of the new owner's is stored there, and when nothing that still counts is on its way there. It costs a
+//!   file and its pages, and an allocation that is never moved out or locked uses none: so it is called with the first use, too.
 //! - **Ended at the next use.** [`ClientMemory::ends`] comes when nobody maps the pages for the process any more and before anybody
 //!   else is given them. Pages that begin again for another need not have ended.
 //! - **It never fails here.** What cannot be lent (no descriptors, no mappings) the other side does not hand out: the process is refused
 //!   its mapping there, and the kernel's work goes on in pages that nobody else sees.
 
 use shared_words::ClientAccess;
-use vidmm::AllocationId;
+use vidmm::{AllocationId, Move, MoveKind};
 use wddm_types::{CpuPlace, CpuRun, PageRun};
 
 use crate::adapter::Adapter;
@@ -18,8 +19,8 @@ use crate::adapter::Adapter;
 /// What clients of one adapter may map.
 pub trait ClientMemory: Send + Sync + std::fmt::Debug {
     /// These pages, named as the CPU reaches them, are what the clients of one owner see from now on, together: an allocation's, a
-    /// page of words.
-    fn begins(&self, place: CpuPlace, runs: &[PageRun], access: ClientAccess);
+    /// page of words. False: they could not be lent, and may hold anything.
+    fn begins(&self, place: CpuPlace, runs: &[PageRun], access: ClientAccess) -> bool;
 
     /// They are no client's any more.
     fn ends(&self, place: CpuPlace, run: PageRun);
@@ -32,18 +33,39 @@ pub trait ClientMemory: Send + Sync + std::fmt::Debug {
 
 impl Adapter {
     /// An allocation of a process has fresh system pages: whoever may lock it sees them while they are its. Nearly everything can be
-    /// locked there, visible to the CPU or not (memory §6.3, row 8).
-    pub fn lend_backing(&self, allocation: AllocationId) {
-        self.lend_system(self.vidmm.backing(allocation));
+    /// locked there, visible to the CPU or not (memory §6.3, row 8). Nothing is in them before they are used first: then they are lent.
+    pub fn lend_backing(&mut self, allocation: AllocationId) {
+        if self.config.clients.is_none() {
+            return;
+        }
+        if self.vidmm.uses_backing(allocation) {
+            self.lend_system(self.vidmm.backing(allocation));
+        } else {
+            self.unlent.insert(allocation);
+        }
     }
 
-    /// The same of system pages that have just been taken for a process. They cease to be its when they return to VidMm's pool.
-    pub fn lend_system(&self, runs: &[PageRun]) {
-        if let Some(clients) = &self.config.clients
-            && !runs.is_empty()
-        {
-            clients.begins(CpuPlace::System, runs, ClientAccess::ReadWrite);
+    /// The system pages of an allocation are about to be used: copied to, reached by the GPU, shown to the CPU. Whether they are zero,
+    /// because they are lent from now on.
+    pub fn backing_used(&mut self, allocation: AllocationId) -> bool {
+        self.unlent.remove(&allocation) && self.lend_system(self.vidmm.backing(allocation))
+    }
+
+    /// The same of what has moved out of the adapter's memory, or is reached where it is.
+    pub fn backings_used(&mut self, moves: &[Move]) {
+        if self.unlent.is_empty() {
+            return;
         }
+        for moved in moves.iter().filter(|moved| matches!(moved.kind, MoveKind::PageOut | MoveKind::Map)) {
+            self.backing_used(moved.allocation);
+        }
+    }
+
+    /// Lends system pages that have just been taken for a process. They cease to be its when they return to VidMm's pool. Whether they
+    /// are, and zero.
+    pub fn lend_system(&self, runs: &[PageRun]) -> bool {
+        let clients = self.config.clients.as_ref().filter(|_| !runs.is_empty());
+        clients.is_some_and(|clients| clients.begins(CpuPlace::System, runs, ClientAccess::ReadWrite))
     }
 
     /// Whether these are shown to a client by lending it the adapter's own memory.

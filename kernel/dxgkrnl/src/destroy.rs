@@ -193,9 +193,11 @@ impl Adapter {
                 } else {
                     self.lines.forget(&binding.vidmm);
                 }
+                self.unlent.remove(&binding.vidmm);
                 works.push((self.vidmm.destroy_allocation(binding.vidmm, &[]), Some(binding.vidmm)));
                 for instance in &binding.renaming.former {
                     self.commitments.release(body.creator, self.vidmm.allocation_bytes(instance.vidmm));
+                    self.unlent.remove(&instance.vidmm);
                     works.push((self.vidmm.destroy_allocation(instance.vidmm, &[]), Some(instance.vidmm)));
                 }
                 gone.push(binding.kmd);

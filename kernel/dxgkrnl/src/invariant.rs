@@ -291,6 +291,10 @@ impl Adapter {
             let known = self.bodies.contains_key(&id) || instance() || of_context();
             ensure(known, "allocations", || format!("VidMm has {id:?} of {owner:?}, and nobody names it"))?;
         }
+        for id in &self.unlent {
+            let unused = self.vidmm.allocations().any(|(known, _)| known == *id) && !self.vidmm.uses_backing(*id);
+            ensure(unused, "allocations", || format!("{id:?} has gone, or its system pages are used and not lent"))?;
+        }
         self.check_commitments()?;
         let counted = self.vidmm.allocations().count();
         ensure(counted >= self.bodies.len(), "allocations", || "a body that VidMm does not know".into())

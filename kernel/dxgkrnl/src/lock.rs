@@ -13,7 +13,7 @@ pub use legacy::{LegacyRequest, LockArguments};
 use gpu_fence::FenceId;
 use kmt_calls::{Mapped, Refusal, Reply};
 use vidmm::{AllocationId, LegacyLock, LockError, LockPlan};
-use wddm_types::{Blame, NtStatus, ProcessId};
+use wddm_types::{Blame, CpuPlace, CpuRun, NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Token};
@@ -82,9 +82,9 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         (process, vidmm, writes): (ProcessId, AllocationId, bool),
-        plan: LockPlan<FenceId>,
+        mut plan: LockPlan<FenceId>,
     ) -> (Mapped, Option<u64>) {
-        self.clear_pages(&plan.clear);
+        self.clear_for_lock(vidmm, &mut plan);
         self.copy_shown(vidmm);
         self.lines_mapped(vidmm, writes);
         let mapping = self.map_for_cpu(cx, process, vidmm, &plan.runs);
@@ -94,10 +94,24 @@ impl Adapter {
         (Mapped { mapping, runs: plan.runs, size_bytes }, plan.wait_for)
     }
 
+    /// The CPU is about to see what nobody wrote yet: that holds the clear pattern.
+    fn clear_for_lock(&mut self, allocation: AllocationId, plan: &mut LockPlan<FenceId>) {
+        let clear = std::mem::take(&mut plan.clear);
+        let in_system = |run: &CpuRun| matches!(run.place, CpuPlace::System | CpuPlace::CachedSystem);
+        let uses_backing = !clear.is_empty() || plan.runs.iter().any(in_system);
+        if !(uses_backing && self.backing_used(allocation)) {
+            self.clear_pages(&clear);
+        }
+    }
+
     /// Has the window of a plan mapped; if that fails, what the plan is without one.
-    fn window_of(&mut self, allocation: AllocationId, plan: LockPlan<FenceId>) -> Result<LockPlan<FenceId>, LockError> {
+    fn window_of(
+        &mut self,
+        allocation: AllocationId,
+        mut plan: LockPlan<FenceId>,
+    ) -> Result<LockPlan<FenceId>, LockError> {
+        self.clear_for_lock(allocation, &mut plan);
         let Some(map) = &plan.window else { return Ok(plan) };
-        self.clear_pages(&plan.clear);
         if self.map_window(allocation, map) {
             return Ok(plan);
         }

@@ -86,8 +86,9 @@ impl Sections {
         let pages = Pages(size_bytes / PAGE_BYTES);
         let runs =
             adapter.vidmm.allocate_scattered(pages.0).ok_or_else(|| no_memory("no system memory for a section"))?;
-        adapter.lend_system(&runs);
-        adapter.clear_pages(&runs);
+        if !adapter.lend_system(&runs) {
+            adapter.clear_pages(&runs);
+        }
         let mut seen: Vec<CpuRun> = runs.iter().map(|run| CpuRun { place: CpuPlace::System, run: *run }).collect();
         if adapter.config.cpu_cache.is_some() {
             see_cached(&mut seen);

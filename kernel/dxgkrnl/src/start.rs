@@ -244,6 +244,7 @@ impl Adapter {
             ring: PagingRing::new(device, context, has_addresses),
             cpu_mappings: Default::default(),
             copies: Default::default(),
+            unlent: Default::default(),
             lines: Default::default(),
             suspensions: Suspensions::default(),
             power: Default::default(),

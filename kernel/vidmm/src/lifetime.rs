@@ -134,6 +134,13 @@ impl<F: Copy + Eq> VidMm<F> {
         &self.allocations[allocation].backing
     }
 
+    /// Whether something is in the system pages of an allocation, or may be stored there.
+    pub fn uses_backing(&self, allocation: AllocationId) -> bool {
+        let known = &self.allocations[allocation];
+        let in_system = matches!(known.placement, Placement::System(_));
+        in_system || !known.valid.is_empty() || self.shares_backing(allocation)
+    }
+
     /// Whether the driver sees the system pages of an allocation too (`ShareBackingStoreWithKmd`).
     pub fn shares_backing(&self, allocation: AllocationId) -> bool {
         self.allocations[allocation].info.flags2.contains(AllocationFlags2::SHARE_BACKING_STORE_WITH_KMD)

@@ -1,5 +1,7 @@
 //! Processes that reach nothing but what the host lends them: words and allocations, in files that hold nothing of anybody else.
 
+mod first_use;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::os::fd::{BorrowedFd, OwnedFd};

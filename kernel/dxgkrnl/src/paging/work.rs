@@ -60,6 +60,7 @@ impl Adapter {
         destroys: Vec<Gone>,
     ) -> u64 {
         let mut work = work.unwrap_or_else(empty_work);
+        self.backings_used(&work.moves);
         let idle_spaces = stillness::causes(&work);
         if let Some(leaving) = part_that_leaves(&mut work) {
             self.queue_work(cx, process, None, Some(leaving), Vec::new());
